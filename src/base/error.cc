@@ -1,0 +1,28 @@
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+std::string join_parts(const Error::Parts& parts) {
+  std::string line;
+  for (const std::string* part : {&parts.place, &parts.key, &parts.problem, &parts.remedy}) {
+    if (part->empty()) continue;
+    if (!line.empty()) line += ": ";
+    line += *part;
+  }
+  return line;
+}
+
+}  // namespace
+
+Error::Error(Parts parts) : std::runtime_error(join_parts(parts)), parts_(std::move(parts)) {}
+
+namespace detail {
+
+void check_failed(const char* condition, const char* file, int line, const std::string& values) {
+  throw InternalError(
+      fmt::format("{}:{}: contract broken: {} [{}]", file, line, condition, values));
+}
+
+}  // namespace detail
+}  // namespace ng

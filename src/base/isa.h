@@ -1,0 +1,30 @@
+// Which instruction set the kernels use. The bits do not depend on it (docs/architecture.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ng {
+
+/// Instruction sets the binary contains kernels for, weakest first.
+enum class Isa { scalar, avx2, avx512 };
+
+[[nodiscard]] std::string_view name_of(Isa isa);
+
+/// Those this CPU can run, weakest first; never empty.
+[[nodiscard]] std::vector<Isa> supported_isas();
+
+/// The one in use: the strongest supported one unless force_isa chose another.
+[[nodiscard]] Isa current_isa();
+
+/// Makes all kernels of this process use `isa`. Throws Error where the CPU lacks it.
+void force_isa(Isa isa);
+
+/// Reads "scalar", "avx2", "avx512" or "auto" (the strongest) and forces it.
+void force_isa(std::string_view name);
+
+/// CPU feature flags that matter here and are present: "avx2 fma avx512f avx512_vnni ...".
+[[nodiscard]] std::string cpu_features();
+
+}  // namespace ng

@@ -1,0 +1,71 @@
+// Operand: how a tensor is written as narrow numbers. A recipe names six per linear layer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "format/table.h"
+
+namespace ng {
+
+enum class ScaleKind : uint8_t { none, fp32, pow2, e8m0, e4m3 };
+enum class Scaling : uint8_t { current, delayed };
+enum class AmaxCompute : uint8_t { max, most_recent };
+/// For e8m0 scales floor, rceil, ceil, even, mse [formats.md §3.2]; for e4m3 nearest, up [§4.1].
+enum class ScaleRule : uint8_t { floor, rceil, ceil, even, mse, nearest, up };
+enum class Rounding : uint8_t { nearest, stochastic };
+enum class Overflow : uint8_t { saturate, special };
+
+/// Extent of the values that share one scale: the tensor, a row of the operand, or `rows` × `cols`
+/// of it with cols along the reduction dimension.
+struct Block {
+  enum class Kind : uint8_t { tensor, row, tile };
+  Kind kind = Kind::tensor;
+  int rows = 0;  ///< tile only
+  int cols = 0;  ///< tile only
+  friend bool operator==(const Block&, const Block&) = default;
+};
+
+/// The cast of one GEMM operand, an optimizer state or a stored weight. [recipes.md §7]
+struct Operand {
+  const ElementFormat* element = nullptr;
+  Block block;
+  ScaleKind scale = ScaleKind::none;
+  ScaleKind tensor_scale = ScaleKind::none;  ///< second level: none, fp32 or pow2
+  Scaling scaling = Scaling::current;
+  int amax_history = 1024;  ///< delayed scaling only
+  AmaxCompute amax_compute = AmaxCompute::max;
+  int margin = 0;
+  ScaleRule scale_rule = ScaleRule::floor;
+  Rounding rounding = Rounding::nearest;
+  int sr_bits = 16;
+  Overflow overflow = Overflow::saturate;
+  float prescale = 1.0f;
+
+  friend bool operator==(const Operand&, const Operand&) = default;
+
+  /// No rounding at all: FP32 without scale.
+  [[nodiscard]] bool is_fp32() const;
+  /// A plain cast without scales (fp32, bf16, fp16).
+  [[nodiscard]] bool is_unscaled() const { return scale == ScaleKind::none; }
+  /// Blocks of r × r or the whole tensor, nearest: the codes of the tensor and of its transpose
+  /// are the same, so one copy serves two GEMMs (unless a Hadamard transform comes first).
+  [[nodiscard]] bool one_copy_serves_both_axes() const;
+};
+
+/// The operand that a format name of recipes.md §7 stands for ("mxfp4", "fp8_e4m3", ...);
+/// nullptr-element Operand is never returned: throws Error naming the nearest known format.
+[[nodiscard]] Operand operand_of(std::string_view format_name);
+
+/// All names operand_of knows, in the order of recipes.md §7.
+[[nodiscard]] std::span<const std::string_view> operand_names();
+
+/// One line naming what differs from a preset, e.g. "mxfp4 stochastic prescale 0.75".
+[[nodiscard]] std::string describe(const Operand& operand);
+
+/// Bits per value including block scales (tensor scales count as 0), e.g. 4.25 for mxfp4.
+[[nodiscard]] double bits_per_value(const Operand& operand);
+
+}  // namespace ng

@@ -1,0 +1,43 @@
+// THE TABLE: every element format the project knows, one row each. Ranges, decode tables,
+// encoders, names, sizes, documentation and command-line help derive from these rows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace ng {
+
+/// floating: sign, exponent, mantissa. power: 2^(code - bias), no zero (E8M0). integer: i·2^-m.
+enum class ElementKind : uint8_t { floating, power, integer };
+
+/// Which codes are not numbers. ieee: exponent all ones is Inf/NaN. fn: no infinities, NaN has all
+/// exponent and mantissa bits set. fnuz: no infinities, no -0, NaN is the code of -0. none: every
+/// code is a number.
+enum class Specials : uint8_t { ieee, fn, fnuz, none };
+
+/// One element format. [formats.md §1.1, §1.2]
+struct ElementFormat {
+  std::string_view name;        ///< as in ml_dtypes, unique
+  std::string_view short_name;  ///< as in recipes: "e4m3"
+  ElementKind kind;
+  bool is_signed;
+  int bits;           ///< of a code, sign included
+  int exponent_bits;  ///< x
+  int mantissa_bits;  ///< y; for integers: values are i·2^-y
+  int bias;
+  Specials specials;
+  std::string_view safetensors;  ///< dtype string in safetensors, empty where it has none
+
+  friend bool operator==(const ElementFormat& a, const ElementFormat& b) {
+    return a.name == b.name;
+  }
+};
+
+/// All rows, in the order of formats.md §1.2.
+[[nodiscard]] std::span<const ElementFormat> element_formats();
+
+/// By full or short name; throws Error naming the nearest known one.
+[[nodiscard]] const ElementFormat& element_format(std::string_view name);
+
+}  // namespace ng

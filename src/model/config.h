@@ -1,0 +1,61 @@
+// What a model is made of, independent of the file it came from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace ng {
+
+enum class Architecture : uint8_t { gpt2, llama };
+
+struct ModelConfig {
+  Architecture architecture = Architecture::llama;
+  int64_t vocab = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  ///< = heads for GPT-2
+  int64_t head_dim = 0;  ///< GPT-2: width / heads
+  int64_t width = 0;
+  int64_t ffn = 0;
+  int64_t context = 0;  ///< longest sequence; GPT-2 has this many learned positions
+  bool tie_embeddings = true;
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  bool norm_bias = false;  ///< LayerNorm only
+  float norm_eps = 1e-5f;
+  float rope_theta = 10000.0f;
+  Gelu gelu = Gelu::tanh;
+  float init_std = 0.02f;
+
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+};
+
+/// Throws Error{place, key, ...} where a size is out of range or two contradict each other.
+void validate(const ModelConfig& config, std::string_view place);
+
+/// Architecture and sizes of a preset ("gpt2-124m", "llama-134m", "llama-1b", "char-gpt", ...);
+/// throws Error naming the nearest known one.
+[[nodiscard]] ModelConfig model_preset(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> model_preset_names();
+
+enum class Init : uint8_t { normal, residual_normal, zeros, ones };
+
+/// One parameter: the row of the model's table that everything else about it derives from.
+struct ParameterSpec {
+  std::string name;     ///< canonical: "blocks.0.attn.q.weight" [recipes.md §0]
+  std::string hf_name;  ///< in the transformers layout
+  int64_t rows = 0;     ///< matrices are (out, in); vectors 1 × n
+  int64_t cols = 0;
+  bool is_vector = false;      ///< stored as one dimension; no weight decay
+  bool hf_transposed = false;  ///< transformers stores (in, out): GPT-2's Conv1D
+  Init init = Init::normal;
+};
+
+/// All parameters in canonical order; a tied head has no row of its own.
+[[nodiscard]] std::vector<ParameterSpec> parameter_table(const ModelConfig& config);
+
+}  // namespace ng
