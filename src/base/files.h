@@ -1,0 +1,136 @@
+// Reading and writing files so that nothing is half-written: the only place of the program that
+// writes. A new file gets a temporary name in the same folder, is written, synced and renamed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ng {
+
+/// Marks the temporary names of this module: "<name>.tmp-<process>-<n>".
+inline constexpr std::string_view kTemporaryMark = ".tmp-";
+
+/// A regular file's bytes, read-only and paged in on demand. Movable. Throws Error naming the path.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// The whole of a regular file of at most `max_bytes`.
+[[nodiscard]] std::string read_file(const std::string& path, size_t max_bytes);
+
+[[nodiscard]] bool is_file(const std::string& path);
+[[nodiscard]] bool is_folder(const std::string& path);
+
+/// Size of a regular file in bytes.
+[[nodiscard]] uint64_t file_size(const std::string& path);
+
+/// Names (not paths) of what a folder holds, sorted by bytes.
+[[nodiscard]] std::vector<std::string> list_folder(const std::string& path);
+
+/// `folder`/`name`; `name` alone where the folder is empty.
+[[nodiscard]] std::string join_path(std::string_view folder, std::string_view name);
+
+/// Writes one file under a temporary name; commit() makes it appear whole under its own, replacing
+/// what was there. Without commit() the temporary file goes away. Every failure throws Error.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Syncs the file, closes it, renames it and syncs its folder.
+  void commit();
+
+ private:
+  std::string path_;
+  std::string temporary_;
+  int file_ = -1;
+};
+
+void write_file_atomically(const std::string& path, std::string_view content);
+
+/// A file that grows by whole lines, e.g. metrics. Created when missing.
+class AppendFile {
+ public:
+  /// Keeps the first `keep_bytes` of an existing file (all of it where it is shorter).
+  explicit AppendFile(std::string path, uint64_t keep_bytes = UINT64_MAX);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  /// Hands all bytes to the system: they survive the process, not a power failure.
+  void append(std::string_view text);
+  void sync();
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  uint64_t bytes_ = 0;
+};
+
+/// May publish() replace a folder that is already there?
+enum class Replace : uint8_t { never, always };
+
+/// Fills a folder under a temporary name; publish() makes it appear whole under its own. Without
+/// publish() it goes away. Write its files with FileWriter into path().
+class FolderWriter {
+ public:
+  explicit FolderWriter(std::string final_path);
+  ~FolderWriter();
+  FolderWriter(const FolderWriter&) = delete;
+  FolderWriter& operator=(const FolderWriter&) = delete;
+
+  /// The temporary folder.
+  [[nodiscard]] const std::string& path() const { return temporary_; }
+  void publish(Replace replace);
+
+ private:
+  std::string final_path_;
+  std::string temporary_;
+};
+
+/// Makes a folder and those above it; fine where it exists.
+void make_folders(const std::string& path);
+
+/// Removes a file or a folder with all it holds, without following links; fine where it is absent.
+void remove_all(const std::string& path);
+
+/// Removes what unfinished FileWriters and FolderWriters left in a folder. The caller must be its
+/// only writer (FolderLock).
+void remove_stale_temporaries(const std::string& folder);
+
+/// Keeps other processes that ask for the same lock out of a folder; ends with the process.
+class FolderLock {
+ public:
+  /// Throws Error where another process holds the lock.
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace ng

@@ -1,0 +1,61 @@
+// Strict JSON from files that nobody may trust, with errors that name file, key and value.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ng {
+
+using Json = nlohmann::json;
+
+/// Parses one JSON document. Refuses, by Error at `place`: syntax errors, invalid UTF-8, a key
+/// given twice in an object, nesting deeper than `max_depth`.
+[[nodiscard]] Json parse_json(std::string_view text, const std::string& place, int max_depth = 32);
+
+/// read_file + parse_json.
+[[nodiscard]] Json read_json_file(const std::string& path, size_t max_bytes);
+
+/// A value for an error message: one line, at most about 40 characters.
+[[nodiscard]] std::string brief(const Json& value);
+
+/// Typed access to an object. Errors name `place` and the key, with `prefix` before it.
+class JsonObject {
+ public:
+  /// Throws Error where `value` is not an object.
+  JsonObject(const Json& value, std::string place, std::string prefix = "");
+
+  [[nodiscard]] const Json& value() const { return *value_; }
+  [[nodiscard]] const std::string& place() const { return place_; }
+
+  /// There and not null.
+  [[nodiscard]] bool has(std::string_view key) const;
+  /// The value; throws Error "missing" where the key is absent or null.
+  [[nodiscard]] const Json& at(std::string_view key) const;
+  [[nodiscard]] JsonObject object(std::string_view key) const;
+
+  [[nodiscard]] int64_t integer(std::string_view key, int64_t min, int64_t max) const;
+  [[nodiscard]] int64_t integer_or(std::string_view key, int64_t min, int64_t max,
+                                   int64_t otherwise) const;
+  /// Finite and in [min, max].
+  [[nodiscard]] double number(std::string_view key, double min, double max) const;
+  [[nodiscard]] double number_or(std::string_view key, double min, double max,
+                                 double otherwise) const;
+  [[nodiscard]] bool boolean_or(std::string_view key, bool otherwise) const;
+  [[nodiscard]] std::string text(std::string_view key) const;
+  [[nodiscard]] std::string text_or(std::string_view key, std::string_view otherwise) const;
+
+  /// Throws Error about one of its keys.
+  [[noreturn]] void refuse(std::string_view key, const std::string& problem,
+                           const std::string& remedy) const;
+
+ private:
+  const Json* value_;
+  std::string place_;
+  std::string prefix_;
+};
+
+}  // namespace ng
