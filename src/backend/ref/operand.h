@@ -1,0 +1,49 @@
+// The definition of operand preparation: source values -> codes and scales. [recipes.md §0,
+// "Quantize an operand"; formats.md §2-§7]
+//
+// Order, for the operand (rows, k_padded):
+//   1. values of the source, transposed for Contract::rows; +0 for k >= spec.k
+//   2. Hadamard transform of groups along K (formats.md §7)
+//   3. scales from the amax of the values so far: per block, row or tensor, NVFP4's two levels, or
+//      the stored one (delayed scaling)
+//   4. · prescale, one FP32 rounding
+//   5. one rounding per element. Stochastic: R = random_bits(key, row + first_row, col,
+//   source.cols)
+//      of the element's place in the untransposed, whole source; a value moved by the Hadamard
+//      transform draws for the position it ends at. Positions k >= spec.k draw by the same formula
+//      with their (row, col) outside the source; without a transform they are +0 and stay so.
+//   6. counters (formats.md §2.2, §8), over k < spec.k only: nan, inf: of the value after step 2;
+//      saturated: finite, and the magnitude given to step 5 lies above the largest element;
+//      flushed: nonzero after step 2 and its code is zero (not in a NaN block).
+//
+// A cast without scales rounds the value itself; FP32 keeps every bit, NaN payloads included.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace ng::ref {
+
+/// Storage of a ref operand: codes, scales and tensor scale, all unpacked.
+struct OperandParts {
+  uint32_t* codes = nullptr;      ///< [rows][k_padded]; FP32 bit patterns where the element is FP32
+  float* scales = nullptr;        ///< decode multipliers [scale_rows][scale_cols]; NaN: E8M0 0xFF
+  float* tensor_scale = nullptr;  ///< [1]: NVFP4's s_t, else 1
+  int64_t scale_rows = 0;         ///< 0 × 0 where the cast has no scales
+  int64_t scale_cols = 0;
+  int64_t block_rows = 1;  ///< operand rows and values along K that share a scale
+  int64_t block_cols = 1;
+};
+
+[[nodiscard]] OperandParts parts_of(const PackedOperand& packed);
+
+[[nodiscard]] size_t operand_bytes(const OperandSpec& spec);
+void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context);
+
+/// values (rows, k_padded): fl32(element · block scale), then fl32(· tensor scale); the prescale is
+/// not undone. codes may be null, and must be for FP32 elements.
+void unpack(const PackedOperand& packed, View values, uint16_t* codes);
+
+/// End of step for one delayed scale. [formats.md §5]
+void roll_delayed_scale(const Operand& cast, DelayedScale state);
+
+}  // namespace ng::ref

@@ -1,0 +1,46 @@
+// Encode and decode one value of any element format, and the ranges that follow from its row.
+// [formats.md §1, §2, §6]
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "format/table.h"
+#include "math/round.h"
+
+namespace ng {
+
+/// The numbers of a floating format's encoder. Not for power and integer formats.
+[[nodiscard]] FloatGrid grid_of(const ElementFormat& format);
+
+/// Largest finite value that is emitted: 448 for e4m3, 127/64 for mxint8, 2^127 for e8m0.
+[[nodiscard]] float max_value(const ElementFormat& format);
+/// Exponent of max_value: formats.md's emax.
+[[nodiscard]] int emax(const ElementFormat& format);
+/// Smallest normal magnitude; 2^-127 for e8m0, one step for integers.
+[[nodiscard]] float min_normal(const ElementFormat& format);
+/// Smallest magnitude above zero; 2^-127 for e8m0, one step for integers.
+[[nodiscard]] float min_subnormal(const ElementFormat& format);
+
+/// Largest code + 1: 2^bits, or 128 for ue4m3 whose eighth bit is always 0.
+[[nodiscard]] uint64_t code_count(const ElementFormat& format);
+/// Value of a code, exact; NaN for the codes that are none.
+[[nodiscard]] float decode(const ElementFormat& format, uint32_t code);
+/// Values of all codes of a format of at most 16 bits.
+[[nodiscard]] std::vector<float> decode_table(const ElementFormat& format);
+
+/// Code of x. [formats.md §2]
+/// floating: §2.1 and §2.2; unsigned formats encode |x|, negative numbers as 0.
+/// power (e8m0): the rounding acts on the linear value, so a tie goes up; what is no positive
+///   number gives NaN, and so does overflow unless it saturates. Scales use formats.md §3.2
+///   instead.
+/// integer: i = round(x·2^m), within ±(2^(bits-1) - 1), or 0 ... 2^bits - 1 when unsigned; always
+///   saturates, NaN becomes the largest. sr is floor(x·2^m + R·2^-r) for m = 0 (int8, int4)
+///   [§6] and acts on the magnitude for mxint8 [§2.3].
+[[nodiscard]] uint32_t encode(const ElementFormat& format, float x, const Rounder& rounder = {},
+                              OverflowRule overflow = OverflowRule::saturate);
+
+/// Whether `code` is a NaN, an infinity, or a zero of the format.
+[[nodiscard]] bool is_zero_code(const ElementFormat& format, uint32_t code);
+
+}  // namespace ng

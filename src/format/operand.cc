@@ -1,0 +1,162 @@
+#include "format/operand.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace ng {
+namespace {
+
+/// A row of the presets: what a format name of recipes.md §7 sets. Block cols 0: the whole tensor.
+struct Preset {
+  std::string_view name;
+  std::string_view element;
+  Block block;
+  ScaleKind scale = ScaleKind::none;
+  ScaleKind tensor_scale = ScaleKind::none;
+  ScaleRule scale_rule = ScaleRule::floor;
+};
+
+constexpr Block kTensor = {};
+constexpr Block kRow = {.kind = Block::Kind::row};
+constexpr Block kMx = {.kind = Block::Kind::tile, .rows = 1, .cols = 32};
+constexpr Block kNvfp4 = {.kind = Block::Kind::tile, .rows = 1, .cols = 16};
+
+constexpr std::array kPresets = {
+    Preset{"fp32", "fp32", kTensor},
+    Preset{"bf16", "bf16", kTensor},
+    Preset{"fp16", "fp16", kTensor},
+    Preset{"fp8_e4m3", "e4m3", kTensor, ScaleKind::fp32},
+    Preset{"fp8_e5m2", "e5m2", kTensor, ScaleKind::fp32},
+    Preset{"mxfp8_e4m3", "e4m3", kMx, ScaleKind::e8m0},
+    Preset{"mxfp8_e5m2", "e5m2", kMx, ScaleKind::e8m0},
+    Preset{"mxfp6_e3m2", "e3m2", kMx, ScaleKind::e8m0},
+    Preset{"mxfp6_e2m3", "e2m3", kMx, ScaleKind::e8m0},
+    Preset{"mxfp4", "e2m1", kMx, ScaleKind::e8m0},
+    Preset{"mxint8", "mxint8", kMx, ScaleKind::e8m0},
+    Preset{"nvfp4", "e2m1", kNvfp4, ScaleKind::e4m3, ScaleKind::fp32, ScaleRule::nearest},
+    Preset{"int8", "int8", kRow, ScaleKind::fp32},
+    Preset{"int4", "int4", kRow, ScaleKind::fp32},
+};
+
+constexpr auto kPresetNames = [] {
+  std::array<std::string_view, kPresets.size()> names;
+  for (size_t i = 0; i < kPresets.size(); ++i) names[i] = kPresets[i].name;
+  return names;
+}();
+
+constexpr std::array<std::string_view, 5> kScaleNames = {"none", "fp32", "pow2", "e8m0", "e4m3"};
+constexpr std::array<std::string_view, 7> kRuleNames = {"floor", "rceil",   "ceil", "even",
+                                                        "mse",   "nearest", "up"};
+
+template <class Enum, size_t n>
+std::string_view name_of(Enum value, const std::array<std::string_view, n>& names) {
+  return names[static_cast<size_t>(value)];
+}
+
+template <class Range>
+std::string joined(const Range& words) {
+  std::string text;
+  for (const auto& word : words) (text += text.empty() ? "" : " ") += word;
+  return text;
+}
+
+std::string text_of(const Block& block) {
+  switch (block.kind) {
+    case Block::Kind::tensor:
+      return "tensor";
+    case Block::Kind::row:
+      return "row";
+    default:
+      return fmt::format("{}x{}", block.rows, block.cols);
+  }
+}
+
+Operand operand_of(const Preset& preset) {
+  Operand operand;
+  operand.element = &element_format(preset.element);
+  operand.block = preset.block;
+  operand.scale = preset.scale;
+  operand.tensor_scale = preset.tensor_scale;
+  operand.scale_rule = preset.scale_rule;
+  return operand;
+}
+
+/// "key value" for every key of the vocabulary in which the operand differs from the preset.
+std::vector<std::string> differences(const Operand& operand, const Operand& preset) {
+  std::vector<std::string> parts;
+  const auto note = [&](bool differs, std::string text) {
+    if (differs) parts.push_back(std::move(text));
+  };
+  note(!(*operand.element == *preset.element),
+       fmt::format("element {}", operand.element->short_name));
+  note(!(operand.block == preset.block), fmt::format("block {}", text_of(operand.block)));
+  note(operand.scale != preset.scale, fmt::format("scale {}", name_of(operand.scale, kScaleNames)));
+  note(operand.tensor_scale != preset.tensor_scale,
+       fmt::format("tensor_scale {}", name_of(operand.tensor_scale, kScaleNames)));
+  const bool delayed = operand.scaling == Scaling::delayed;
+  note(delayed, "delayed");
+  note(delayed && operand.amax_history != preset.amax_history,
+       fmt::format("amax_history {}", operand.amax_history));
+  note(delayed && operand.amax_compute == AmaxCompute::most_recent, "amax_compute most_recent");
+  note(delayed && operand.margin != preset.margin, fmt::format("margin {}", operand.margin));
+  note(operand.scale_rule != preset.scale_rule,
+       fmt::format("scale_rule {}", name_of(operand.scale_rule, kRuleNames)));
+  const bool stochastic = operand.rounding == Rounding::stochastic;
+  note(stochastic, "stochastic");
+  note(stochastic && operand.sr_bits != preset.sr_bits, fmt::format("sr_bits {}", operand.sr_bits));
+  note(operand.overflow == Overflow::special, "overflow special");
+  note(operand.prescale != preset.prescale, fmt::format("prescale {}", operand.prescale));
+  return parts;
+}
+
+}  // namespace
+
+bool Operand::is_fp32() const {
+  return is_unscaled() && prescale == 1.0f && element->name == "float32";
+}
+
+bool Operand::one_copy_serves_both_axes() const {
+  const bool square = block.kind == Block::Kind::tensor ||
+                      (block.kind == Block::Kind::tile && block.rows == block.cols);
+  return rounding == Rounding::nearest && (is_unscaled() || square);
+}
+
+Operand operand_of(std::string_view format_name) {
+  for (const Preset& preset : kPresets)
+    if (preset.name == format_name) return operand_of(preset);
+  throw Error({.place = {},
+               .key = {},
+               .problem = fmt::format("unknown format \"{}\"", format_name),
+               .remedy = fmt::format("did you mean \"{}\"? Known: {}",
+                                     nearest(format_name, kPresetNames), joined(kPresetNames))});
+}
+
+std::span<const std::string_view> operand_names() { return kPresetNames; }
+
+std::string describe(const Operand& operand) {
+  NG_CHECK(operand.element != nullptr);
+  std::string_view name;
+  std::vector<std::string> fewest;
+  for (const Preset& preset : kPresets) {
+    std::vector<std::string> parts = differences(operand, operand_of(preset));
+    if (!name.empty() && parts.size() >= fewest.size()) continue;
+    name = preset.name;
+    fewest = std::move(parts);
+  }
+  return fewest.empty() ? std::string(name) : fmt::format("{} {}", name, joined(fewest));
+}
+
+double bits_per_value(const Operand& operand) {
+  NG_CHECK(operand.element != nullptr);
+  if (operand.is_unscaled() || operand.block.kind != Block::Kind::tile)
+    return operand.element->bits;
+  const bool byte = operand.scale == ScaleKind::e8m0 || operand.scale == ScaleKind::e4m3;
+  return operand.element->bits +
+         (byte ? 8.0 : 32.0) / (static_cast<double>(operand.block.rows) * operand.block.cols);
+}
+
+}  // namespace ng

@@ -1,0 +1,82 @@
+#include "format/operand.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+TEST(Operand, BitsPerValueAreThoseOfTheSpecification) {
+  const auto bits = [](const char* name) { return bits_per_value(operand_of(name)); };
+  EXPECT_EQ(bits("fp32"), 32);
+  EXPECT_EQ(bits("bf16"), 16);
+  EXPECT_EQ(bits("fp16"), 16);
+  EXPECT_EQ(bits("fp8_e4m3"), 8);
+  EXPECT_EQ(bits("mxfp8_e5m2"), 8.25);
+  EXPECT_EQ(bits("mxfp6_e3m2"), 6.25);
+  EXPECT_EQ(bits("mxfp4"), 4.25);
+  EXPECT_EQ(bits("mxint8"), 8.25);
+  EXPECT_EQ(bits("nvfp4"), 4.5);
+  EXPECT_EQ(bits("int4"), 4);
+  Operand tiles = operand_of("nvfp4");
+  tiles.block = {.kind = Block::Kind::tile, .rows = 16, .cols = 16};
+  EXPECT_EQ(bits_per_value(tiles), 4 + 8.0 / 256);
+  Operand deepseek = operand_of("fp8_e4m3");
+  deepseek.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 128};
+  EXPECT_EQ(bits_per_value(deepseek), 8.25);
+}
+
+TEST(Operand, EveryPresetDescribesItselfByItsName) {
+  ASSERT_EQ(operand_names().size(), 14u);
+  for (const std::string_view name : operand_names()) EXPECT_EQ(describe(operand_of(name)), name);
+}
+
+TEST(Operand, DescribeNamesWhatDiffers) {
+  Operand sr = operand_of("mxfp4");
+  sr.rounding = Rounding::stochastic;
+  sr.prescale = 0.75f;
+  EXPECT_EQ(describe(sr), "mxfp4 stochastic prescale 0.75");
+  Operand delayed = operand_of("fp8_e5m2");
+  delayed.scaling = Scaling::delayed;
+  delayed.amax_history = 16;
+  EXPECT_EQ(describe(delayed), "fp8_e5m2 delayed amax_history 16");
+  Operand tiles = operand_of("nvfp4");
+  tiles.block = {.kind = Block::Kind::tile, .rows = 16, .cols = 16};
+  EXPECT_EQ(describe(tiles), "nvfp4 block 16x16");
+}
+
+TEST(Operand, OneCopyServesBothAxesOnlyWhereBlocksAreSymmetric) {
+  EXPECT_TRUE(operand_of("bf16").one_copy_serves_both_axes());
+  EXPECT_TRUE(operand_of("fp8_e4m3").one_copy_serves_both_axes());
+  EXPECT_FALSE(operand_of("mxfp4").one_copy_serves_both_axes());
+  EXPECT_FALSE(operand_of("int8").one_copy_serves_both_axes());
+  Operand tiles = operand_of("nvfp4");
+  tiles.block = {.kind = Block::Kind::tile, .rows = 16, .cols = 16};
+  EXPECT_TRUE(tiles.one_copy_serves_both_axes());
+  tiles.rounding = Rounding::stochastic;
+  EXPECT_FALSE(tiles.one_copy_serves_both_axes());
+}
+
+TEST(Operand, OnlyPlainFp32KeepsEveryBit) {
+  EXPECT_TRUE(operand_of("fp32").is_fp32());
+  EXPECT_FALSE(operand_of("bf16").is_fp32());
+  EXPECT_TRUE(operand_of("bf16").is_unscaled());
+  EXPECT_FALSE(operand_of("fp8_e4m3").is_unscaled());
+}
+
+TEST(Operand, UnknownFormatsAreRefusedWithTheNearest) {
+  try {
+    (void)operand_of("mxfp5");
+    FAIL();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("\"mxfp5\""), std::string::npos) << text;
+    EXPECT_NE(text.find("did you mean \"mxfp4\"?"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ng
