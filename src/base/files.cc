@@ -124,6 +124,20 @@ void remove_quietly(const std::string& path) noexcept {
   }
 }
 
+void rename_folder(const std::string& from, const std::string& to) {
+  if (file_calls::rename(from.c_str(), to.c_str()) < 0) fail(to, "rename", errno);
+}
+
+/// For file systems that cannot swap two names (NFS): afterwards `fresh` holds the old content. A
+/// power failure in between leaves the old content under "<path>.old".
+void replace_in_two_steps(const std::string& fresh, const std::string& path) {
+  const std::string old = path + ".old";
+  remove_tree(old);
+  rename_folder(path, old);
+  rename_folder(fresh, path);
+  rename_folder(old, fresh);
+}
+
 /// A device or a folder must not be replaced by a file.
 void refuse_irregular_target(const std::string& path) {
   struct stat info {};
@@ -301,17 +315,16 @@ void FolderWriter::publish(Replace replace) {
   NG_CHECK(!temporary_.empty(), final_path_);
   sync_folder(temporary_);
   struct stat info {};
-  const bool exists = ::lstat(final_path_.c_str(), &info) == 0;
-  if (exists && replace == Replace::never) fail(final_path_, "create", EEXIST);
-  if (!exists) {
-    if (file_calls::rename(temporary_.c_str(), final_path_.c_str()) < 0)
-      fail(final_path_, "rename", errno);
+  if (::lstat(final_path_.c_str(), &info) < 0) {
+    rename_folder(temporary_, final_path_);
     temporary_.clear();
-    sync_folder(folder_of(final_path_));
-    return;
+    return sync_folder(folder_of(final_path_));
   }
-  if (file_calls::exchange(temporary_.c_str(), final_path_.c_str()) < 0)
-    fail(final_path_, "replace", errno);
+  if (replace == Replace::never) fail(final_path_, "create", EEXIST);
+  if (file_calls::exchange(temporary_.c_str(), final_path_.c_str()) < 0) {
+    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) fail(final_path_, "replace", errno);
+    replace_in_two_steps(temporary_, final_path_);
+  }
   sync_folder(folder_of(final_path_));
   remove_tree(std::exchange(temporary_, std::string()));  // now holds the old content
 }

@@ -1,0 +1,202 @@
+#include "base/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "base/error.h"
+#include "base/file_calls.h"
+
+namespace ng {
+namespace {
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = join_path(
+        testing::TempDir(),
+        std::string("files_test_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    remove_all(folder_);
+    make_folders(folder_);
+  }
+  void TearDown() override { remove_all(folder_); }
+
+  [[nodiscard]] std::string in(std::string_view name) const { return join_path(folder_, name); }
+  [[nodiscard]] std::vector<std::string> names() const { return list_folder(folder_); }
+
+  std::string folder_;
+};
+
+TEST_F(Files, WritesWholeFilesAndReadsThemBack) {
+  const std::string content("a\0b\n", 4);
+  write_file_atomically(in("x"), "before");
+  write_file_atomically(in("x"), content);
+  EXPECT_EQ(read_file(in("x"), 4), content);
+  const MappedFile mapped(in("x"));
+  EXPECT_EQ(mapped.bytes().size(), 4u);
+  EXPECT_EQ(mapped.bytes()[3], std::byte{'\n'});
+  EXPECT_EQ(names(), std::vector<std::string>{"x"});
+  EXPECT_THROW((void)read_file(in("x"), 3), Error);
+  write_file_atomically(in("empty"), "");
+  EXPECT_EQ(read_file(in("empty"), 10), "");
+  EXPECT_TRUE(MappedFile(in("empty")).bytes().empty());
+}
+
+TEST_F(Files, NothingAppearsWithoutCommit) {
+  {
+    FileWriter writer(in("x"));
+    writer.write("half");
+    FolderWriter folder(in("f"));
+    write_file_atomically(join_path(folder.path(), "y"), "y");
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(Files, PublishesWholeFolders) {
+  for (const char* content : {"one", "two"}) {
+    FolderWriter folder(in("f/"));
+    write_file_atomically(join_path(folder.path(), "y"), content);
+    folder.publish(Replace::always);
+    EXPECT_EQ(read_file(in("f/y"), 9), content);
+  }
+  EXPECT_EQ(names(), std::vector<std::string>{"f"});
+  FolderWriter again(in("f"));
+  EXPECT_THROW(again.publish(Replace::never), Error);
+}
+
+TEST_F(Files, ReplacesFoldersWhereNamesCannotBeSwapped) {
+  make_folders(in("f"));
+  write_file_atomically(in("f/x"), "old");
+  FolderWriter folder(in("f"));
+  write_file_atomically(join_path(folder.path(), "x"), "new");
+  const FileFaults faults(4, EINVAL);  // after opening, syncing, closing the temporary folder
+  folder.publish(Replace::always);
+  EXPECT_EQ(read_file(in("f/x"), 9), "new");
+  EXPECT_EQ(names(), std::vector<std::string>{"f"});
+}
+
+TEST_F(Files, RefusesWhatIsNotARegularFile) {
+  EXPECT_THROW(FileWriter{"/dev/null"}, Error);
+  EXPECT_THROW(FileWriter{folder_}, Error);
+  EXPECT_THROW(MappedFile{folder_}, Error);
+  ASSERT_EQ(::mkfifo(in("fifo").c_str(), 0600), 0);
+  EXPECT_THROW((void)read_file(in("fifo"), 10), Error);  // and does not wait for a writer
+}
+
+TEST_F(Files, NamesPathAndReason) {
+  try {
+    write_file_atomically(in("absent/x"), "x");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.parts().place, in("absent/x"));
+    EXPECT_EQ(error.parts().problem, "cannot create: No such file or directory");
+  }
+}
+
+TEST_F(Files, AppendsAndShortens) {
+  {
+    AppendFile file(in("log"));
+    file.append("one\n");
+    file.append("two\n");
+    EXPECT_EQ(file.bytes(), 8u);
+  }
+  AppendFile file(in("log"), 4);
+  file.append("three\n");
+  file.sync();
+  EXPECT_EQ(read_file(in("log"), 99), "one\nthree\n");
+}
+
+TEST_F(Files, RemovesOnlyTemporaries) {
+  write_file_atomically(in("keep.tmp-x"), "");
+  write_file_atomically(in("a.tmp-12-0"), "");
+  make_folders(in("b.tmp-7-3/deep/er"));
+  ASSERT_EQ(::symlink(in("keep.tmp-x").c_str(), in("b.tmp-7-3/link").c_str()), 0);
+  remove_stale_temporaries(folder_);
+  EXPECT_EQ(names(), std::vector<std::string>{"keep.tmp-x"});
+}
+
+TEST_F(Files, OneLockAtATime) {
+  const FolderLock lock(folder_);
+  EXPECT_THROW(FolderLock{folder_}, Error);
+}
+
+/// Replaces a file and a folder that hold "old" by ones that hold "new".
+void replace_both(const std::string& file, const std::string& folder) {
+  write_file_atomically(file, "new");
+  FolderWriter writer(folder);
+  write_file_atomically(join_path(writer.path(), "x"), "new");
+  writer.publish(Replace::always);
+}
+
+TEST_F(Files, AFailureAtAnyCallLeavesOldOrNew) {
+  const auto prepare = [&] {
+    remove_all(folder_);
+    make_folders(in("f"));
+    write_file_atomically(in("f/x"), "old");
+    write_file_atomically(in("x"), "old");
+  };
+  const auto whole = [](const std::string& content) {
+    return content == "old" || content == "new";
+  };
+  prepare();
+  int64_t calls = 0;
+  {
+    const FileFaults counter(0);
+    replace_both(in("x"), in("f"));
+    calls = counter.calls();
+  }
+  EXPECT_GE(calls, 15);
+  for (const FaultKind kind : {FaultKind::fail_once, FaultKind::fail_from_then_on}) {
+    for (int64_t call = 1; call <= calls; ++call) {
+      prepare();
+      {
+        const FileFaults faults(call, ENOSPC, kind);
+        try {
+          replace_both(in("x"), in("f"));
+          ADD_FAILURE() << "call " << call << " failed unnoticed";
+        } catch (const Error& error) {
+          EXPECT_NE(error.parts().problem.find("No space left"), std::string::npos);
+        }
+      }
+      EXPECT_TRUE(whole(read_file(in("x"), 99))) << call;
+      EXPECT_TRUE(whole(read_file(in("f/x"), 99))) << call;
+    }
+  }
+}
+
+TEST_F(Files, AKillAtAnyCallLeavesOldOrNew) {
+  for (int64_t call = 1;; ++call) {
+    remove_all(folder_);
+    make_folders(in("f"));
+    write_file_atomically(in("f/x"), "old");
+    write_file_atomically(in("x"), "old");
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const FileFaults faults(call, 0, FaultKind::kill);
+      replace_both(in("x"), in("f"));
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    const std::string file = read_file(in("x"), 99);
+    const std::string inner = read_file(in("f/x"), 99);
+    EXPECT_TRUE(file == "old" || file == "new") << call;
+    EXPECT_TRUE(inner == "old" || inner == "new") << call;
+    remove_stale_temporaries(folder_);
+    EXPECT_EQ(names(), (std::vector<std::string>{"f", "x"})) << call;
+    if (WIFEXITED(status)) {
+      EXPECT_GT(call, 15);
+      EXPECT_EQ(inner, "new");
+      break;
+    }
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  }
+}
+
+}  // namespace
+}  // namespace ng
