@@ -1,0 +1,37 @@
+#include "run/backends.h"
+
+#include <string>
+
+#include "backend/ref/ref_backend.h"
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::unique_ptr<Backend> (*make)(Threads threads);
+};
+
+constexpr Row kBackends[] = {{"ref", make_ref_backend}};
+
+}  // namespace
+
+std::vector<std::string_view> backend_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kBackends) names.push_back(row.name);
+  return names;
+}
+
+std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads) {
+  for (const Row& row : kBackends)
+    if (row.name == name) return row.make(threads);
+  std::string known;
+  for (const Row& row : kBackends) known.append(known.empty() ? "" : " ").append(row.name);
+  throw Error({.place = "--backend",
+               .key = "",
+               .problem = fmt::format("unknown \"{}\"", name),
+               .remedy = known});
+}
+
+}  // namespace ng

@@ -1,0 +1,131 @@
+// Run: what every layer needs while it works: the backend, the step's memory, where in training we
+// are, and the stack on which forward leaves tensors for backward.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "run/arena.h"
+#include "run/plan_backend.h"
+
+namespace ng {
+
+/// Where in training an operation takes place; part of every random key.
+struct Moment {
+  uint32_t step = 0;
+  uint32_t micro = 0;
+  uint32_t micros = 1;  ///< micro-batches in this step
+};
+
+/// Finds the first tensor that stopped being finite; used in a repeat of a failed step.
+struct Diagnosis {
+  bool found = false;
+  std::string layer;    ///< "blocks.3.mlp.up"
+  std::string operand;  ///< "fprop.input", "dgrad.grad", "output", ...
+};
+
+/// Memory that lives as long as the run, e.g. weights and moments.
+struct Persistent {
+  std::byte* memory = nullptr;
+  size_t bytes = 0;
+  MemoryKind kind = MemoryKind::state;
+};
+
+class Run {
+ public:
+  Run(std::unique_ptr<Backend> backend, uint64_t seed);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// The backend, or during a dry run one that only counts.
+  [[nodiscard]] Backend& ops() { return recording() ? *plan_ : *backend_; }
+  [[nodiscard]] uint64_t seed() const { return seed_; }
+  [[nodiscard]] const Moment& moment() const { return moment_; }
+  void set_moment(const Moment& moment) { moment_ = moment; }
+
+  // Memory of the step --------------------------------------------------------------------------
+  [[nodiscard]] Tensor tensor(int64_t rows, int64_t cols,
+                              MemoryKind kind = MemoryKind::activations) {
+    return arena_.allocate(rows, cols, kind);
+  }
+  [[nodiscard]] Tensor bytes(size_t count, MemoryKind kind) {
+    return arena_.allocate_bytes(count, kind);
+  }
+  /// Dry run of `body`: nothing is computed, the result says what memory `body` needs.
+  template <class Body>
+  [[nodiscard]] Program record(const Body& body) {
+    begin_record();
+    body();
+    return end_record();
+  }
+  /// Makes the arena large enough for `programs`. Call once, before the first replay.
+  void reserve(std::initializer_list<const Program*> programs);
+  /// Runs `body` for real in the places that `program` recorded.
+  template <class Body>
+  void replay(const Program& program, const Body& body) {
+    begin_replay(program);
+    body();
+    end_replay();
+  }
+  [[nodiscard]] bool recording() const { return arena_.recording(); }
+
+  // Memory of the run ---------------------------------------------------------------------------
+  /// Zeroed FP32 matrix that lives as long as the run.
+  [[nodiscard]] View persistent(int64_t rows, int64_t cols, MemoryKind kind);
+  [[nodiscard]] std::byte* persistent_bytes(size_t bytes, MemoryKind kind);
+  /// Bytes of everything persistent, by kind, the backend's scratch included.
+  [[nodiscard]] MemoryByKind persistent_by_kind() const;
+  /// All bytes taken so far: persistent, arena, scratch.
+  [[nodiscard]] size_t allocated_bytes() const;
+
+  // Forward leaves, backward takes --------------------------------------------------------------
+  /// False in evaluation and in the first pass of a recomputed block: nothing is kept.
+  [[nodiscard]] bool saving() const { return saving_; }
+  void set_saving(bool saving) { saving_ = saving; }
+  void save(Tensor tensor);
+  [[nodiscard]] Tensor restore();
+
+  /// True while training for the first time through: only then are counters and histories
+  /// written. Evaluation and recomputation leave no trace.
+  [[nodiscard]] bool writes_statistics() const { return statistics_; }
+  void set_writes_statistics(bool writes) { statistics_ = writes; }
+  /// Evaluation never draws: stochastic casts round to nearest.
+  [[nodiscard]] bool evaluating() const { return evaluating_; }
+  void set_evaluating(bool evaluating) { evaluating_ = evaluating; }
+
+  // Finding the origin of NaN -------------------------------------------------------------------
+  void start_diagnosis();
+  [[nodiscard]] Diagnosis finish_diagnosis();
+  /// Where a diagnosis runs, notes the first tensor with a non-finite value.
+  void examine(ConstView values, std::string_view layer, std::string_view operand);
+
+ private:
+  void begin_record();
+  [[nodiscard]] Program end_record();
+  void begin_replay(const Program& program);
+  void end_replay();
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<PlanBackend> plan_;
+  uint64_t seed_;
+  Moment moment_;
+  std::vector<Persistent> persistents_;
+  Persistent arena_memory_;
+  Arena arena_;
+  std::vector<Tensor> saved_;  // destroyed before arena_
+  size_t most_saved_ = 0;
+  bool saving_ = true;
+  bool statistics_ = true;
+  bool evaluating_ = false;
+  bool diagnosing_ = false;
+  Diagnosis diagnosis_;
+  uint64_t* nonfinite_ = nullptr;  // persistent counter of the diagnosis
+};
+
+}  // namespace ng
