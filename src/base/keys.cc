@@ -1,0 +1,145 @@
+#include "base/keys.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace ng {
+namespace {
+
+/// A longer unknown name is shown and compared by its beginning only.
+constexpr size_t kMaxShownName = 60;
+
+std::string_view last_part(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+/// The known path nearest to an unknown one; one that ends in the same word comes first, so that a
+/// key in the wrong table finds its place.
+std::string_view nearest_path(const std::string& path, std::span<const KeyRow* const> rows) {
+  std::vector<std::string_view> all, same_word;
+  for (const KeyRow* row : rows) {
+    all.push_back(row->path);
+    if (last_part(row->path) == last_part(path)) same_word.push_back(row->path);
+  }
+  return nearest(path, same_word.empty() ? all : same_word);
+}
+
+void check_table(const toml::table& table, std::span<const KeyRow* const> rows,
+                 const std::string& prefix, const std::string& below) {
+  for (const auto& [name, value] : table) {
+    std::string path = below + toml_key(name.str());
+    bool known = false, leads_on = false;
+    for (const KeyRow* row : rows) {
+      known |= row->path == path && (row->takes_table || !value.is_table());
+      leads_on |= row->path.size() > path.size() && row->path.starts_with(path) &&
+                  row->path[path.size()] == '.';
+    }
+    if (known) continue;
+    if (leads_on && value.is_table()) {
+      check_table(*value.as_table(), rows, prefix, path + ".");
+      continue;
+    }
+    if (path.size() > kMaxShownName) path = path.substr(0, kMaxShownName) + "...";
+    const TomlItem item{&value, prefix + path, place_of(name.source())};
+    if (leads_on) item.refuse_value("a table of keys such as " + prefix + path + ".* stands here");
+    item.refuse("unknown key",
+                fmt::format("the nearest known key is {}{}", prefix, nearest_path(path, rows)));
+  }
+}
+
+}  // namespace
+
+void check_known_keys(const toml::table& table, std::span<const KeyRow* const> rows,
+                      const std::string& prefix) {
+  check_table(table, rows, prefix, "");
+}
+
+std::string text_of(const IntegerRange& range) {
+  if (range.max == std::numeric_limits<int64_t>::max())
+    return fmt::format("a whole number, at least {}", range.min);
+  return fmt::format("a whole number from {} to {}", range.min, range.max);
+}
+
+std::string text_of(const NumberRange& range) {
+  const bool low = std::isfinite(range.min), high = std::isfinite(range.max);
+  if (low && high && !range.above_min && !range.below_max)
+    return fmt::format("a number from {} to {}", range.min, range.max);
+  std::string text = "a number";
+  if (low) text += fmt::format(" {} {}", range.above_min ? "above" : "at least", range.min);
+  if (low && high) text += " and";
+  if (high) text += fmt::format(" {} {}", range.below_max ? "below" : "at most", range.max);
+  return text;
+}
+
+int64_t read_integer(const TomlItem& item, const IntegerRange& range) {
+  const toml::value<int64_t>* value = item.value->as_integer();
+  if (value == nullptr || value->get() < range.min || value->get() > range.max)
+    item.refuse_value(text_of(range));
+  return value->get();
+}
+
+double read_number(const TomlItem& item, const NumberRange& range) {
+  const std::optional<double> value =
+      item.value->is_number() ? item.value->value<double>() : std::nullopt;
+  const bool good = value && std::isfinite(*value) &&
+                    (range.above_min ? *value > range.min : *value >= range.min) &&
+                    (range.below_max ? *value < range.max : *value <= range.max);
+  if (!good) item.refuse_value(text_of(range));
+  return *value;
+}
+
+bool read_boolean(const TomlItem& item) {
+  if (!item.value->is_boolean()) item.refuse_value("true or false");
+  return item.value->as_boolean()->get();
+}
+
+std::string read_text(const TomlItem& item) {
+  if (!item.value->is_string()) item.refuse_value("a string");
+  return item.value->as_string()->get();
+}
+
+std::vector<std::string> read_texts(const TomlItem& item) {
+  if (item.value->is_string()) return {item.value->as_string()->get()};
+  const toml::array* array = item.value->as_array();
+  if (array == nullptr || array->empty()) item.refuse_value("a string or a list of strings");
+  std::vector<std::string> texts;
+  for (const toml::node& element : *array) {
+    if (!element.is_string()) item.refuse_value("a string or a list of strings");
+    texts.push_back(element.as_string()->get());
+  }
+  return texts;
+}
+
+size_t read_choice(const TomlItem& item, std::span<const std::string_view> names) {
+  if (!item.value->is_string()) item.refuse_value(one_of(names));
+  const std::string& name = item.value->as_string()->get();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    item.refuse("unknown " + toml_quote(name.substr(0, kMaxShownName)), one_of(names));
+  return size_t(found - names.begin());
+}
+
+std::string print_value(int64_t value) { return fmt::format("{}", value); }
+std::string print_value(float value) { return fmt::format("{}", value); }
+std::string print_value(double value) { return fmt::format("{}", value); }
+
+std::string print_value(const std::vector<std::string>& value) {
+  std::string text = "[";
+  for (const std::string& item : value) text += (text.size() > 1 ? ", " : "") + toml_quote(item);
+  return text + "]";
+}
+
+std::string one_of(std::span<const std::string_view> names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+}  // namespace ng
