@@ -1,0 +1,308 @@
+#include "recipe/operand_keys.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace ng {
+namespace {
+
+/// Blocks are powers of two, so that the padded length (lcm of blocks and Hadamard) stays small.
+constexpr int kMinBlockCols = 16;
+constexpr int kMaxBlock = 128;
+constexpr std::string_view kBlockExpected =
+    "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128";
+
+const Choices<ScaleKind> kScales = {{{"none", ScaleKind::none},
+                                     {"fp32", ScaleKind::fp32},
+                                     {"pow2", ScaleKind::pow2},
+                                     {"e8m0", ScaleKind::e8m0},
+                                     {"e4m3", ScaleKind::e4m3}}};
+const Choices<ScaleKind> kTensorScales = {
+    {{"none", ScaleKind::none}, {"fp32", ScaleKind::fp32}, {"pow2", ScaleKind::pow2}}};
+const Choices<ScaleRule> kScaleRules = {{{"floor", ScaleRule::floor},
+                                         {"rceil", ScaleRule::rceil},
+                                         {"ceil", ScaleRule::ceil},
+                                         {"even", ScaleRule::even},
+                                         {"mse", ScaleRule::mse},
+                                         {"nearest", ScaleRule::nearest},
+                                         {"up", ScaleRule::up}}};
+
+bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+/// Formats that values can be written in: signed, and not only powers of two.
+std::vector<std::string_view> element_names() {
+  std::vector<std::string_view> names;
+  for (const ElementFormat& format : element_formats())
+    if (format.is_signed && format.kind != ElementKind::power) names.push_back(format.short_name);
+  return names;
+}
+
+/// Text must be one of many names: says which is nearest.
+const std::string& read_name(const TomlItem& item, std::span<const std::string_view> names) {
+  if (!item.value->is_string()) item.refuse_value(one_of(names));
+  const std::string& name = item.value->as_string()->get();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    const std::string shown = name.substr(0, 60);
+    item.refuse("unknown " + toml_quote(shown),
+                fmt::format("the nearest known name is {}; all: {}",
+                            toml_quote(nearest(shown, names)), one_of(names)));
+  }
+  return name;
+}
+
+Key<Operand> format_key() {
+  return {
+      {.path = "format",
+       .expected = one_of(operand_names()),
+       .doc = "sets all other keys of the operand to what the format stands for"},
+      [](Operand& o, const TomlItem& item) { o = operand_of(read_name(item, operand_names())); },
+      [](const Operand&) { return std::string(); }};
+}
+
+Key<Operand> element_key() {
+  return {{.path = "element", .expected = one_of(element_names()), .doc = "format of one value"},
+          [](Operand& o, const TomlItem& item) {
+            o.element = &element_format(read_name(item, element_names()));
+          },
+          [](const Operand& o) { return toml_quote(o.element->short_name); }};
+}
+
+Key<Operand> block_key() {
+  return {{.path = "block",
+           .expected = std::string(kBlockExpected),
+           .doc = "values that share a scale; c runs along the reduction dimension"},
+          [](Operand& o, const TomlItem& item) { o.block = read_block(item); },
+          [](const Operand& o) { return print_block(o.block); }};
+}
+
+/// The rule belongs to the scale: a new scale starts with its own default.
+Key<Operand> scale_key() {
+  Key<Operand> key = choice_key<Operand>(
+      "scale", [](auto& o) -> auto& { return o.scale; }, kScales,
+      "what a block's scale is written in");
+  key.read = [read = key.read](Operand& o, const TomlItem& item) {
+    read(o, item);
+    o.scale_rule = o.scale == ScaleKind::e4m3 ? ScaleRule::nearest : ScaleRule::floor;
+  };
+  return key;
+}
+
+Keys<Operand> make_operand_keys() {
+  const auto choice = [](auto... arguments) { return choice_key<Operand>(arguments...); };
+  return {
+      format_key(),
+      element_key(),
+      block_key(),
+      scale_key(),
+      choice(
+          "tensor_scale", [](auto& o) -> auto& { return o.tensor_scale; }, kTensorScales,
+          "second scale, of the whole tensor, above e4m3 block scales"),
+      choice(
+          "scaling", [](auto& o) -> auto& { return o.scaling; },
+          Choices<Scaling>{{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
+          "scale from this tensor, or from the history of earlier steps"),
+      integer_key<Operand>(
+          "amax_history", [](auto& o) -> auto& { return o.amax_history; }, {1, 65536},
+          "steps that delayed scaling looks back"),
+      choice(
+          "amax_compute", [](auto& o) -> auto& { return o.amax_compute; },
+          Choices<AmaxCompute>{
+              {{"max", AmaxCompute::max}, {"most_recent", AmaxCompute::most_recent}}},
+          "which amax of the history delayed scaling uses"),
+      integer_key<Operand>(
+          "margin", [](auto& o) -> auto& { return o.margin; }, {0, 32},
+          "binades that delayed scaling leaves free at the top"),
+      choice(
+          "scale_rule", [](auto& o) -> auto& { return o.scale_rule; }, kScaleRules,
+          "how an e8m0 scale (floor ... mse) or an e4m3 scale (nearest, up) is rounded"),
+      choice(
+          "rounding", [](auto& o) -> auto& { return o.rounding; },
+          Choices<Rounding>{{{"nearest", Rounding::nearest}, {"stochastic", Rounding::stochastic}}},
+          "of each element"),
+      {{.path = "sr_bits",
+        .expected = "16, 8 or 32",
+        .doc = "random bits of a stochastic rounding"},
+       [](Operand& o, const TomlItem& item) {
+         const int64_t* bits =
+             item.value->is_integer() ? &item.value->as_integer()->get() : nullptr;
+         if (bits == nullptr || (*bits != 8 && *bits != 16 && *bits != 32))
+           item.refuse_value("16, 8 or 32");
+         o.sr_bits = int(*bits);
+       },
+       [](const Operand& o) { return print_value(int64_t{o.sr_bits}); }},
+      choice(
+          "overflow", [](auto& o) -> auto& { return o.overflow; },
+          Choices<Overflow>{{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
+          "what becomes of values beyond the largest: it, or infinity or NaN"),
+      number_key<Operand>(
+          "prescale", [](auto& o) -> auto& { return o.prescale; }, {0x1p-16, 0x1p16},
+          "multiplies each value after its scale was chosen; "
+          "undone at the end of the GEMM"),
+  };
+}
+
+/// One thing that keys of an operand may not say together.
+struct Rule {
+  std::string_view key;
+  bool broken;
+  std::string problem;
+  std::string_view remedy;
+};
+
+std::vector<Rule> rules_of(const Operand& o) {
+  const ElementFormat& e = *o.element;
+  const std::string_view name = e.short_name;
+  const bool tile = o.block.kind == Block::Kind::tile;
+  const bool float_scale = o.scale == ScaleKind::fp32 || o.scale == ScaleKind::pow2;
+  const bool e8m0 = o.scale == ScaleKind::e8m0, e4m3 = o.scale == ScaleKind::e4m3;
+  const bool e4m3_rule = o.scale_rule == ScaleRule::nearest || o.scale_rule == ScaleRule::up;
+  const bool wide = e.bits >= 16;
+  const std::string scale = toml_quote(kScales.name_of(o.scale));
+  const std::string rule = toml_quote(kScaleRules.name_of(o.scale_rule));
+  return {
+      {"scale", o.scale == ScaleKind::none && !wide, fmt::format("{} elements without scale", name),
+       "a scale; only fp32, bf16 and fp16 go without"},
+      {"scale", name == "fp32" && o.scale != ScaleKind::none, "a scale for fp32 elements",
+       "\"none\": fp32 is never rounded"},
+      {"scale", name == "mxint8" && !e8m0, scale + " for mxint8 elements", "\"e8m0\""},
+      {"scale", e8m0 && (wide || name == "int8" || name == "int4"),
+       scale + " for " + std::string(name) + " elements", "\"fp32\" or \"pow2\""},
+      {"scale", e4m3 && name != "e2m1", scale + " for " + std::string(name) + " elements",
+       "element = \"e2m1\", or another scale"},
+      {"block", o.scale == ScaleKind::none && o.block.kind != Block::Kind::tensor,
+       print_block(o.block) + " without scale", "\"tensor\", or a scale"},
+      {"block", (e8m0 || e4m3) && !tile, print_block(o.block) + " with " + scale + " scales",
+       "[r, c]"},
+      {"tensor_scale", o.tensor_scale != ScaleKind::none && !e4m3,
+       "a tensor scale above " + scale + " scales", "\"none\", or scale = \"e4m3\""},
+      {"scaling",
+       o.scaling == Scaling::delayed &&
+           (!float_scale || tile || o.block.kind != Block::Kind::tensor ||
+            e.kind != ElementKind::floating),
+       "\"delayed\" for " + std::string(name) + " with " + scale + " scales of " +
+           print_block(o.block),
+       "floating elements, scale \"fp32\" or \"pow2\", block \"tensor\""},
+      {"scale_rule",
+       e4m3   ? !e4m3_rule
+       : e8m0 ? e4m3_rule
+              : o.scale_rule != ScaleRule::floor,
+       rule + " for " + scale + " scales",
+       e4m3   ? "\"nearest\" or \"up\""
+       : e8m0 ? "\"floor\", \"rceil\", \"ceil\", \"even\" or \"mse\""
+              : "no scale_rule: only e8m0 and e4m3 scales are rounded by one"},
+      {"rounding", name == "fp32" && o.rounding == Rounding::stochastic,
+       "\"stochastic\" for fp32 elements", "\"nearest\": fp32 is never rounded"},
+      {"overflow", o.overflow == Overflow::special && e.specials == Specials::none,
+       "\"special\" for " + std::string(name) + " elements, which have neither infinity nor NaN",
+       "\"saturate\""},
+  };
+}
+
+/// Keys that only mean something beside another one; setting them without it is a mistake.
+void check_used(const Operand& o, const toml::table& table, const std::string& prefix) {
+  const auto refuse = [&](std::string_view key, bool used, std::string_view needs) {
+    if (const auto item = find_item(table, key, prefix); item && !used)
+      item->refuse("has no effect here", "together with " + std::string(needs));
+  };
+  for (const std::string_view key : {"amax_history", "amax_compute", "margin"})
+    refuse(key, o.scaling == Scaling::delayed, "scaling = \"delayed\"");
+  refuse("sr_bits", o.rounding == Rounding::stochastic, "rounding = \"stochastic\"");
+}
+
+void check_operand(const Operand& operand, const TomlItem& item) {
+  const toml::table* table = item.value->as_table();
+  const std::string prefix = item.path + ".";
+  for (const Rule& rule : rules_of(operand)) {
+    if (!rule.broken) continue;
+    std::optional<TomlItem> at;
+    if (table != nullptr) at = find_item(*table, rule.key, prefix);
+    if (!at) at = TomlItem{nullptr, prefix + std::string(rule.key), item.place};
+    at->refuse(rule.problem, std::string(rule.remedy));
+  }
+  if (table != nullptr) check_used(operand, *table, prefix);
+}
+
+/// The keys in which two operands differ, as inline-table text; `count` is set to their number.
+std::string differences(const Operand& operand, const Operand& from, size_t& count) {
+  std::string text;
+  count = 0;
+  for (const Key<Operand>& key : operand_keys()) {
+    const std::string value = key.print(operand);
+    if (value == key.print(from)) continue;
+    text += ", " + key.path + " = " + value;
+    ++count;
+  }
+  return text;
+}
+
+}  // namespace
+
+const Keys<Operand>& operand_keys() {
+  static const Keys<Operand> keys = make_operand_keys();
+  return keys;
+}
+
+void read_operand(Operand& operand, const TomlItem& item) {
+  Operand result = operand;
+  if (const toml::table* table = item.value->as_table()) {
+    const std::string prefix = item.path + ".";
+    check_known_keys(*table, rows_of(operand_keys()), prefix);
+    read_keys(result, *table, operand_keys(), prefix);
+  } else {
+    result = operand_of(read_name(item, operand_names()));
+  }
+  check_operand(result, item);
+  operand = result;
+}
+
+std::string print_operand(const Operand& operand) {
+  std::string_view best_name;
+  std::string best;
+  size_t least = SIZE_MAX;
+  for (const std::string_view name : operand_names()) {
+    size_t count = 0;
+    std::string text = differences(operand, operand_of(name), count);
+    if (count >= least) continue;
+    least = count;
+    best_name = name;
+    best = std::move(text);
+  }
+  if (least == 0) return toml_quote(best_name);
+  return "{format = " + toml_quote(best_name) + best + "}";
+}
+
+Block read_block(const TomlItem& item) {
+  const std::string expected(kBlockExpected);
+  if (item.value->is_string()) {
+    const std::string& name = item.value->as_string()->get();
+    if (name == "tensor") return {.kind = Block::Kind::tensor};
+    if (name == "row") return {.kind = Block::Kind::row};
+    item.refuse_value(expected);
+  }
+  const toml::array* array = item.value->as_array();
+  if (array == nullptr || array->size() != 2 || !array->get(0)->is_integer() ||
+      !array->get(1)->is_integer())
+    item.refuse_value(expected);
+  const int64_t rows = array->get(0)->as_integer()->get();
+  const int64_t cols = array->get(1)->as_integer()->get();
+  if (!is_power_of_two(rows) || rows > kMaxBlock || !is_power_of_two(cols) ||
+      cols < kMinBlockCols || cols > kMaxBlock)
+    item.refuse_value(expected);
+  return {.kind = Block::Kind::tile, .rows = int(rows), .cols = int(cols)};
+}
+
+std::string print_block(const Block& block) {
+  switch (block.kind) {
+    case Block::Kind::tensor:
+      return "\"tensor\"";
+    case Block::Kind::row:
+      return "\"row\"";
+    case Block::Kind::tile:
+      return fmt::format("[{}, {}]", block.rows, block.cols);
+  }
+  return "";
+}
+
+}  // namespace ng

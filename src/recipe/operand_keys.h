@@ -1,0 +1,34 @@
+// The keys of one operand table of a recipe, and what they may say together. [recipes.md §7]
+#pragma once
+
+#include "base/keys.h"
+#include "format/operand.h"
+
+namespace ng {
+
+/// format, element, block, scale, ...
+[[nodiscard]] const Keys<Operand>& operand_keys();
+
+/// Reads an operand: a format name or a table with `format` replaces what was there, a table
+/// without it changes only the keys it names. Throws Error where the result makes no sense.
+void read_operand(Operand& operand, const TomlItem& item);
+
+/// The shortest TOML that reads back as this operand: the nearest format and what differs from it.
+[[nodiscard]] std::string print_operand(const Operand& operand);
+
+/// "tensor", "row" or [r, c].
+[[nodiscard]] Block read_block(const TomlItem& item);
+[[nodiscard]] std::string print_block(const Block& block);
+
+/// A row whose value is an operand.
+template <class T, class Get>
+Key<T> operand_key(std::string path, Get get, std::string doc) {
+  return {{.path = std::move(path),
+           .expected = "a format name or a table of operand keys",
+           .doc = std::move(doc),
+           .takes_table = true},
+          [=](T& t, const TomlItem& item) { read_operand(get(t), item); },
+          [=](const T& t) { return print_operand(get(t)); }};
+}
+
+}  // namespace ng

@@ -1,0 +1,128 @@
+#include "recipe/recipe.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "recipe/resolve.h"
+#include "recipe/settings_keys.h"
+
+namespace ng {
+
+struct Recipe::Data {
+  ResolvedRecipe recipe;
+  std::vector<std::string> warnings;
+  std::vector<std::string> unsupported;
+};
+
+namespace {
+
+/// FNV-1a, 64 bits.
+uint64_t hash_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+/// Settings of every phase, and of every override as if it held for all layers.
+std::vector<RecipeSettings> all_settings(const ResolvedRecipe& recipe) {
+  std::vector<RecipeSettings> all = recipe.phases;
+  for (const RecipeOverride& override_ : recipe.overrides) {
+    RecipeSettings settings = recipe.phases.front();
+    read_keys(settings, *override_.patch, settings_keys());
+    all.push_back(std::move(settings));
+  }
+  return all;
+}
+
+void add_once(std::vector<std::string>& list, std::string text) {
+  if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
+}
+
+/// Rule (d). [recipes.md §7; §3.2: it diverged]
+void add_warnings(std::vector<std::string>& warnings, const RecipeSettings& settings) {
+  const GemmRecipe& fprop = settings.linear.fprop;
+  const std::pair<const Operand*, const char*> operands[] = {{&fprop.left, "linear.fprop.input"},
+                                                             {&fprop.right, "linear.fprop.weight"}};
+  for (const auto& [operand, key] : operands)
+    if (operand->rounding == Rounding::stochastic)
+      add_once(warnings, fmt::format("{}: stochastic rounding on a forward operand adds noise that "
+                                     "hurts training: \"nearest\" is better there",
+                                     key));
+}
+
+/// A patch as dotted lines without the keys that say where it holds.
+std::string patch_lines(const toml::table& patch, std::initializer_list<std::string_view> without) {
+  std::string lines;
+  for (const auto& [key, value] : patch) {
+    if (std::find(without.begin(), without.end(), key.str()) != without.end()) continue;
+    if (const toml::table* table = value.as_table())
+      lines += toml_lines(*table, toml_key(key.str()) + ".");
+    else
+      lines += toml_key(key.str()) + " = " + toml_text(value) + "\n";
+  }
+  return lines;
+}
+
+/// All but the name.
+std::string body_of(const ResolvedRecipe& recipe) {
+  std::string text = print_keys(recipe.phases.front(), settings_keys());
+  for (const RecipeOverride& override_ : recipe.overrides) {
+    text += "\n[[override]]\nlayers = " + print_value(override_.layers) + "\n";
+    if (override_.blocks) text += "blocks = " + toml_quote(override_.blocks->text()) + "\n";
+    text += patch_lines(*override_.patch, {"layers", "blocks"});
+  }
+  for (size_t i = 0; i < recipe.phase_patches.size(); ++i)
+    text += "\n[[phase]]\nstart = " + print_value(recipe.phase_starts[i + 1]) + "\n" +
+            patch_lines(*recipe.phase_patches[i], {"start"});
+  return text;
+}
+
+}  // namespace
+
+Recipe Recipe::load(const std::string& name_or_path, const std::string& folder) {
+  const std::string path = find_recipe(name_or_path, folder);
+  return parse(read_file(path, kMaxTomlBytes), path);
+}
+
+Recipe Recipe::parse(std::string_view toml, const std::string& place) {
+  auto data = std::make_shared<Data>();
+  data->recipe = resolve_recipe(read_recipe_source(toml, place));
+  for (const RecipeSettings& settings : all_settings(data->recipe)) {
+    add_warnings(data->warnings, settings);
+    for (const std::string& sentence : unsupported_settings(settings))
+      add_once(data->unsupported, place + ": " + sentence);
+  }
+  return Recipe(std::move(data));
+}
+
+const std::string& Recipe::name() const { return data_->recipe.source.name; }
+const std::string& Recipe::place() const { return data_->recipe.source.place; }
+const std::vector<std::string>& Recipe::warnings() const { return data_->warnings; }
+const std::vector<std::string>& Recipe::unsupported() const { return data_->unsupported; }
+const std::vector<double>& Recipe::phase_starts() const { return data_->recipe.phase_starts; }
+
+std::string Recipe::resolved_toml() const {
+  return "name = " + toml_quote(name()) + "\n" + body_of(data_->recipe);
+}
+
+std::string Recipe::hash() const { return fmt::format("{:016x}", hash_of(body_of(data_->recipe))); }
+
+int Recipe::phase_at(double progress) const {
+  const std::vector<double>& starts = phase_starts();
+  const auto after = std::upper_bound(starts.begin(), starts.end(), progress);
+  return std::max(int(after - starts.begin()) - 1, 0);
+}
+
+const RecipeSettings& Recipe::settings(int phase) const {
+  NG_CHECK(phase >= 0 && size_t(phase) < data_->recipe.phases.size(), phase);
+  return data_->recipe.phases[size_t(phase)];
+}
+
+Compute Recipe::compute(int phase) const { return settings(phase).compute; }
+
+LinearRecipe Recipe::linear(const LayerPlace& place, int phase) const {
+  return data_->recipe.settings_of(place, phase).linear;
+}
+
+}  // namespace ng

@@ -1,0 +1,302 @@
+// Named recipes, inheritance, precedence, phases and overrides. Bad input: bad_recipe_test.cc.
+#include "recipe/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+Recipe recipe_of(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
+
+LinearRecipe middle_layer(const Recipe& recipe, int phase = 0) {
+  return recipe.linear({.name = "blocks.5.mlp.up", .block = 5, .depth = 12}, phase);
+}
+
+LinearRecipe head(const Recipe& recipe, int phase = 0) {
+  return recipe.linear({.name = "head", .block = -1, .depth = 12}, phase);
+}
+
+LinearRecipe all_operands(std::string_view format, Compute output) {
+  LinearRecipe linear;
+  for (GemmRecipe* gemm : {&linear.fprop, &linear.dgrad, &linear.wgrad})
+    gemm->left = gemm->right = operand_of(format);
+  linear.fprop.output = linear.dgrad.output = output;
+  return linear;
+}
+
+// Every recipe of recipes.md §7; those with states this version cannot run say so.
+const std::map<std::string, bool> kNamed = {{"fp32", true},
+                                            {"bf16", true},
+                                            {"fp8-current", true},
+                                            {"fp8-delayed", true},
+                                            {"fp8-lm", false},
+                                            {"mxfp8", true},
+                                            {"mxfp8-e5m2", true},
+                                            {"mxfp6", true},
+                                            {"mxfp4-nr", true},
+                                            {"mxfp4-nr-rht", true},
+                                            {"mxfp4-sr", true},
+                                            {"mxfp4-sr-rht", true},
+                                            {"mxfp4-sr-rht-fp8fwd", true},
+                                            {"mxfp4-all", true},
+                                            {"mxfp4-sr-rceil", true},
+                                            {"nvfp4", true},
+                                            {"nvfp4-late-bf16", true},
+                                            {"nvfp4-all", true},
+                                            {"nvfp4-no-sr", true},
+                                            {"nvfp4-no-rht", true},
+                                            {"nvfp4-1d", true},
+                                            {"nvfp4-sr-forward", true},
+                                            {"nvfp4-unbiased", true},
+                                            {"int8", true},
+                                            {"gaussws-all", false},
+                                            {"gaussws-qkv", false},
+                                            {"gaussws-out", false},
+                                            {"gaussws-up", false},
+                                            {"gaussws-down", false},
+                                            {"gaussws-od", false},
+                                            {"diffq", false},
+                                            {"nipq", false},
+                                            {"fqt", true},
+                                            {"fqt-square", true},
+                                            {"naive-bf16", false},
+                                            {"sr-bf16", false},
+                                            {"kahan-bf16", false},
+                                            {"residual-bf16", false},
+                                            {"precision-aware-bf16", false},
+                                            {"feedback-bf16", false},
+                                            {"precision-aware-fp8", false},
+                                            {"naive-fp8", false},
+                                            {"sr-fp8", false},
+                                            {"residual-fp8", false},
+                                            {"feedback-fp8", false},
+                                            {"adam-mini", false},
+                                            {"adam-mini-gaussws-all", false},
+                                            {"adam-mini-diffq", false},
+                                            {"adam-mini-mxfp4-sr-rht", false},
+                                            {"adamw-fp8-states", false}};
+
+TEST(NamedRecipes, AllAreThereAndNoOthers) {
+  std::vector<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(NG_SOURCE_DIR "/recipes"))
+    files.push_back(file.path().stem());
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> expected;
+  for (const auto& [name, runs] : kNamed) expected.push_back(name);
+  EXPECT_EQ(files, expected);
+}
+
+TEST(NamedRecipes, LoadAndSayWhatCannotRun) {
+  for (const auto& [name, runs] : kNamed) {
+    const Recipe recipe = Recipe::load(name);
+    EXPECT_EQ(recipe.name(), name);
+    EXPECT_EQ(recipe.unsupported().empty(), runs) << name;
+  }
+}
+
+TEST(NamedRecipes, ResolvedTextLoadsBackToAnEqualRecipe) {
+  for (const auto& [name, runs] : kNamed) {
+    const Recipe recipe = Recipe::load(name);
+    const Recipe again = recipe_of(recipe.resolved_toml());
+    EXPECT_EQ(again.resolved_toml(), recipe.resolved_toml());
+    EXPECT_EQ(again.hash(), recipe.hash()) << name;
+    EXPECT_EQ(again.phase_starts(), recipe.phase_starts());
+    for (int phase = 0; phase < int(recipe.phase_starts().size()); ++phase)
+      for (const int64_t block : {0, 5, 10, 11}) {
+        const std::string layer = fmt::format("blocks.{}.attn.out", block);
+        const LayerPlace place{.name = layer, .block = block, .depth = 12};
+        EXPECT_EQ(again.linear(place, phase), recipe.linear(place, phase)) << name << layer;
+      }
+  }
+}
+
+TEST(NamedRecipes, HashesDiffer) {
+  std::map<std::string, std::string> by_hash;
+  for (const auto& [name, runs] : kNamed) {
+    const auto [at, is_new] = by_hash.emplace(Recipe::load(name).hash(), name);
+    EXPECT_TRUE(is_new) << name << " and " << at->second;
+  }
+}
+
+TEST(NamedRecipes, HashIgnoresNameAndSpelling) {
+  const Recipe a = recipe_of("name='a'\nlinear.fprop.input = {format='bf16', prescale=1}");
+  const Recipe b = recipe_of("name='b'\n[linear.fprop]\ninput = 'bf16'");
+  EXPECT_EQ(a.hash(), b.hash());
+  EXPECT_EQ(a.hash().size(), 16u);
+  const Recipe c = recipe_of("[[override]]\nblocks=':2'\nlinear.fprop.input.prescale=1.0");
+  const Recipe d = recipe_of("override=[{blocks=':2', linear={fprop={input={prescale=1}}}}]");
+  EXPECT_EQ(c.hash(), d.hash());
+}
+
+TEST(NamedRecipes, Mxfp4SrRhtIsThePapers) {
+  const LinearRecipe linear = middle_layer(Recipe::load("mxfp4-sr-rht"));
+  Operand mxfp4 = operand_of("mxfp4");
+  mxfp4.rounding = Rounding::stochastic;
+  mxfp4.prescale = 0.75f;
+  LinearRecipe expected = all_operands("bf16", Compute::bf16);
+  for (GemmRecipe* gemm : {&expected.dgrad, &expected.wgrad}) {
+    gemm->left = gemm->right = mxfp4;
+    gemm->hadamard = 64;
+  }
+  EXPECT_EQ(linear, expected);
+}
+
+TEST(NamedRecipes, Nvfp4KeepsTheLastBlocksInBf16) {
+  const Recipe recipe = Recipe::load("nvfp4");
+  const auto of_block = [&](int64_t block, int64_t depth) {
+    const std::string name = fmt::format("blocks.{}.mlp.up", block);
+    return recipe.linear({.name = name, .block = block, .depth = depth}, 0);
+  };
+  const LinearRecipe bf16 = all_operands("bf16", Compute::bf16);
+  for (int64_t block = 0; block < 12; ++block) {
+    LinearRecipe linear = of_block(block, 12);
+    EXPECT_EQ(linear.fprop.left == operand_of("nvfp4"), block < 10) << block;
+    linear.wgrad.hadamard_signs = HadamardSigns::random;  // without effect where hadamard is 0
+    EXPECT_EQ(linear == bf16, block >= 10) << block;
+  }
+  EXPECT_EQ(of_block(4, 6).wgrad.hadamard, 16);
+  EXPECT_EQ(of_block(5, 6).wgrad.hadamard, 0);
+  EXPECT_TRUE(of_block(0, 12).one_weight_serves_both());
+  const LinearRecipe one_row = middle_layer(Recipe::load("nvfp4-1d"));
+  EXPECT_FALSE(one_row.one_weight_serves_both());
+}
+
+TEST(NamedRecipes, LateSwitchIsAPhase) {
+  const Recipe recipe = Recipe::load("nvfp4-late-bf16");
+  EXPECT_EQ(recipe.phase_starts(), (std::vector<double>{0, 0.82}));
+  EXPECT_EQ(recipe.phase_at(0.81), 0);
+  EXPECT_EQ(recipe.phase_at(0.82), 1);
+  EXPECT_EQ(recipe.phase_at(1.0), 1);
+  EXPECT_EQ(middle_layer(recipe, 0).fprop.left, operand_of("nvfp4"));
+  EXPECT_EQ(middle_layer(recipe, 1).fprop.left, operand_of("bf16"));
+  EXPECT_EQ(middle_layer(recipe, 1).wgrad, middle_layer(recipe, 0).wgrad);
+}
+
+TEST(Recipe, OverrideOfAllLayersToBf16IsBf16) {
+  const Recipe bf16 = Recipe::load("bf16");
+  const Recipe by_override =
+      recipe_of("compute='bf16'\nlinear.dgrad.hadamard=64\n[[override]]\nlinear='bf16'");
+  for (const char* name : {"blocks.0.attn.q", "blocks.7.mlp.down", "head"}) {
+    const int64_t block = name[0] == 'h' ? -1 : name[7] - '0';
+    const LayerPlace place{.name = name, .block = block, .depth = 8};
+    EXPECT_EQ(by_override.linear(place, 0), bf16.linear(place, 0)) << name;
+  }
+  EXPECT_EQ(by_override.compute(0), bf16.compute(0));
+}
+
+TEST(Recipe, HeadFollowsComputeUnlessAnOverrideMatchesIt) {
+  EXPECT_EQ(head(Recipe::load("fp32")), all_operands("fp32", Compute::fp32));
+  EXPECT_EQ(head(Recipe::load("mxfp4-all")), all_operands("bf16", Compute::bf16));
+  EXPECT_EQ(head(recipe_of("linear='mxfp4'")), all_operands("fp32", Compute::fp32));
+  EXPECT_EQ(head(recipe_of("compute='bf16'")), all_operands("bf16", Compute::bf16));
+  EXPECT_EQ(middle_layer(recipe_of("compute='bf16'")), all_operands("fp32", Compute::bf16));
+  const Recipe named =
+      recipe_of("compute='bf16'\n[[override]]\nlayers='head'\nlinear.fprop.weight='fp8_e4m3'");
+  EXPECT_EQ(head(named).fprop.right, operand_of("fp8_e4m3"));
+  EXPECT_EQ(head(named).fprop.left, operand_of("bf16"));
+  EXPECT_EQ(middle_layer(named), all_operands("fp32", Compute::bf16));
+  const Recipe blocks = recipe_of("[[override]]\nblocks=':'\nlinear='int8'");
+  EXPECT_EQ(head(blocks), all_operands("fp32", Compute::fp32));
+}
+
+TEST(Recipe, OutputFollowsComputeUnlessSet) {
+  const LinearRecipe linear = middle_layer(recipe_of("compute='bf16'\nlinear.dgrad.output='fp32'"));
+  EXPECT_EQ(linear.fprop.output, Compute::bf16);
+  EXPECT_EQ(linear.dgrad.output, Compute::fp32);
+  EXPECT_EQ(linear.wgrad.output, Compute::fp32);
+}
+
+TEST(Recipe, AnOperandWithFormatReplacesAndWithoutChanges) {
+  const char* parent = "inherit='" NG_SOURCE_DIR "/recipes/mxfp4-sr.toml'\n";
+  const auto grad = [&](const std::string& text) {
+    return middle_layer(recipe_of(parent + text)).dgrad.left;
+  };
+  Operand changed = grad("");
+  changed.scale_rule = ScaleRule::even;
+  EXPECT_EQ(grad("linear.dgrad.grad.scale_rule='even'"), changed);
+  EXPECT_EQ(grad("linear.dgrad.grad={scale_rule='even'}"), changed);
+  EXPECT_EQ(grad("linear.dgrad.grad='mxfp4'"), operand_of("mxfp4"));
+  EXPECT_EQ(grad("linear.dgrad.grad={format='mxfp4'}"), operand_of("mxfp4"));
+}
+
+TEST(Recipe, AScaleBringsItsOwnRule) {
+  const auto weight = [&](const std::string& text) {
+    return middle_layer(recipe_of("linear.fprop.weight={" + text + "}")).fprop.right;
+  };
+  EXPECT_EQ(weight("format='mxfp4', scale='e4m3'").scale_rule, ScaleRule::nearest);
+  EXPECT_EQ(weight("format='mxfp4', scale='e4m3', scale_rule='up'").scale_rule, ScaleRule::up);
+  EXPECT_EQ(weight("format='nvfp4', scale='e8m0', tensor_scale='none'").scale_rule,
+            ScaleRule::floor);
+}
+
+TEST(Recipe, PhaseThenOverride) {
+  const Recipe recipe = recipe_of(R"(
+linear.fprop.input = "mxfp8_e4m3"
+[[override]]
+blocks = "-15%:"
+linear.fprop.input.rounding = "stochastic"
+[[override]]
+layers = ["*.attn.*"]
+blocks = "-1:"
+linear = "int8"
+[[phase]]
+start = 0.5
+compute = "bf16"
+linear.fprop.input = "mxfp4"
+[[phase]]
+start = 0.75
+linear.fprop.weight = "bf16"
+)");
+  const auto at = [&](std::string_view name, int64_t block, int phase) {
+    return recipe.linear({.name = name, .block = block, .depth = 12}, phase).fprop;
+  };
+  EXPECT_EQ(at("blocks.9.attn.q", 9, 0).left, operand_of("mxfp8_e4m3"));
+  Operand stochastic = operand_of("mxfp8_e4m3");
+  stochastic.rounding = Rounding::stochastic;
+  EXPECT_EQ(at("blocks.10.attn.q", 10, 0).left, stochastic);
+  EXPECT_EQ(at("blocks.11.mlp.up", 11, 0).left, stochastic);
+  EXPECT_EQ(at("blocks.11.attn.q", 11, 0).left, operand_of("int8"));
+  EXPECT_EQ(at("blocks.9.attn.q", 9, 1).left, operand_of("mxfp4"));
+  EXPECT_EQ(at("blocks.9.attn.q", 9, 1).output, Compute::bf16);
+  stochastic = operand_of("mxfp4");
+  stochastic.rounding = Rounding::stochastic;
+  EXPECT_EQ(at("blocks.10.attn.q", 10, 1).left, stochastic);
+  EXPECT_EQ(at("blocks.9.attn.q", 9, 2).left, operand_of("mxfp4")) << "phases add up";
+  EXPECT_EQ(at("blocks.9.attn.q", 9, 2).right, operand_of("bf16"));
+}
+
+TEST(Recipe, ArraysAreReplacedAsAWhole) {
+  const Recipe recipe = Recipe::load("nvfp4-all");
+  EXPECT_EQ(recipe.linear({.name = "blocks.11.mlp.up", .block = 11, .depth = 12}, 0).fprop.left,
+            operand_of("nvfp4"));
+}
+
+TEST(Recipe, WarnsOfStochasticForwardOperands) {
+  EXPECT_TRUE(Recipe::load("nvfp4").warnings().empty());
+  EXPECT_EQ(Recipe::load("nvfp4-sr-forward").warnings().size(), 2u);
+  EXPECT_EQ(recipe_of("linear.fprop.input='bf16'\n[[override]]\nblocks=':1'\n"
+                      "linear.fprop.input.rounding='stochastic'")
+                .warnings()
+                .size(),
+            1u);
+}
+
+TEST(Recipe, SaysWhatCannotRunYet) {
+  const std::string path = NG_SOURCE_DIR "/recipes/gaussws-all.toml";
+  EXPECT_EQ(Recipe::load(path).unsupported(),
+            (std::vector<std::string>{
+                path + ": weight_noise.kind: \"gaussws\" is not implemented yet: use \"none\""}));
+  EXPECT_EQ(recipe_of("[[override]]\nblocks=':1'\nweights.storage='bf16'").unsupported(),
+            (std::vector<std::string>{
+                "test.toml: weights.storage: \"bf16\" is not implemented yet: use \"fp32\""}));
+  EXPECT_EQ(recipe_of("[[phase]]\nstart=0.5\ngradient.accumulate='bf16'").unsupported().size(), 1u);
+}
+
+}  // namespace
+}  // namespace ng

@@ -1,0 +1,221 @@
+#include "recipe/resolve.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/glob.h"
+#include "recipe/settings_keys.h"
+
+namespace ng {
+namespace {
+
+/// More than any study needs; bounds the work that a hostile file can ask for.
+constexpr size_t kMaxPhases = 32;
+constexpr size_t kMaxOverrides = 64;
+
+/// Depths on which every combination of overrides is tried when a recipe is loaded.
+constexpr int64_t kDepths[] = {1, 2, 3, 4, 6, 12, 24};
+constexpr std::string_view kLayerNames[] = {"attn.qkv", "attn.q",   "attn.k", "attn.v",
+                                            "attn.out", "mlp.gate", "mlp.up", "mlp.down"};
+
+constexpr std::string_view kSliceExpected =
+    "a slice of blocks such as \"-8:\", \":2\" or \"-15%:\"";
+const KeyRow kNameRow = {"name", "a string", "what tables and files call the recipe"};
+const KeyRow kInheritRow = {"inherit", "a recipe's name or path", "what this one changes"};
+const KeyRow kOverrideRow = {"override", "a list of tables",
+                             "linear, weight_noise and weights "
+                             "keys for some layers; later ones win"};
+const KeyRow kPhaseRow = {"phase", "a list of tables",
+                          "keys that hold from a point of training on"};
+const KeyRow kLayersRow = {"layers", "a list of layer patterns", "layers that an override means"};
+const KeyRow kBlocksRow = {"blocks", std::string(kSliceExpected), "blocks that an override means"};
+const KeyRow kStartRow = {"start", "a number above 0 and below 1", "share of training before it"};
+
+std::vector<const KeyRow*> rows_with(std::initializer_list<const KeyRow*> rows,
+                                     bool override_keys_only) {
+  std::vector<const KeyRow*> all = rows;
+  for (const KeyRow* row : rows_of(settings_keys()))
+    if (!override_keys_only || is_override_key(row->path)) all.push_back(row);
+  return all;
+}
+
+/// A list of tables: [[key]] or key = [{...}, ...].
+std::vector<const toml::table*> read_tables(const TomlItem& item, size_t most) {
+  const std::string expected = fmt::format("a list of at most {} tables", most);
+  const toml::array* array = item.value->as_array();
+  if (array == nullptr || array->size() > most) item.refuse_value(expected);
+  std::vector<const toml::table*> tables;
+  for (const toml::node& element : *array) {
+    if (!element.is_table()) item.refuse_value(expected);
+    tables.push_back(element.as_table());
+  }
+  return tables;
+}
+
+/// The last document that says `key`.
+std::optional<TomlItem> last_item(const RecipeSource& source, std::string_view key) {
+  for (auto document = source.documents.rbegin(); document != source.documents.rend(); ++document)
+    if (auto item = find_item(**document, key, "")) return item;
+  return std::nullopt;
+}
+
+/// Rule (e). [recipes.md §7]
+void check_weights(const RecipeSettings& settings, const std::string& place) {
+  const WeightStorage& w = settings.weights;
+  const bool plain = w.update == WeightStorage::Update::nearest && !w.momentum_feedback;
+  if (plain || w.master != WeightStorage::Master::none || !w.storage.is_fp32()) return;
+  throw Error({place, "weights.update", "an update rule for weights stored in fp32 without master",
+               "\"nearest\", or weights.storage narrower than fp32"});
+}
+
+void read_phases(ResolvedRecipe& recipe) {
+  const auto item = last_item(recipe.source, kPhaseRow.path);
+  if (!item) return;
+  static const std::vector<const KeyRow*> rows = rows_with({&kStartRow}, false);
+  for (const toml::table* patch : read_tables(*item, kMaxPhases)) {
+    check_known_keys(*patch, rows, "phase.");
+    const auto start = find_item(*patch, kStartRow.path, "phase.");
+    if (!start)
+      throw Error({place_of(patch->source()), "phase.start", "missing",
+                   "the share of training after which the phase begins, e.g. 0.82"});
+    const double share = read_number(*start, {0, 1, true, true});
+    if (share <= recipe.phase_starts.back())
+      start->refuse_value("phases in ascending order of start");
+    RecipeSettings settings = recipe.phases.back();
+    read_keys(settings, *patch, settings_keys(), "phase.");
+    check_weights(settings, place_of(patch->source()));
+    recipe.phase_starts.push_back(share);
+    recipe.phases.push_back(std::move(settings));
+    recipe.phase_patches.push_back(patch);
+  }
+}
+
+RecipeOverride read_override(const toml::table& patch) {
+  static const std::vector<const KeyRow*> rows = rows_with({&kLayersRow, &kBlocksRow}, true);
+  check_known_keys(patch, rows, "override.");
+  RecipeOverride result;
+  result.patch = &patch;
+  result.place = place_of(patch.source());
+  if (const auto layers = find_item(patch, kLayersRow.path, "override."))
+    result.layers = read_texts(*layers);
+  if (const auto blocks = find_item(patch, kBlocksRow.path, "override.")) {
+    if (!blocks->value->is_string()) blocks->refuse_value(std::string(kSliceExpected));
+    result.blocks = BlockSlice::parse(blocks->value->as_string()->get());
+    if (!result.blocks) blocks->refuse_value(std::string(kSliceExpected));
+  }
+  return result;
+}
+
+void read_overrides(ResolvedRecipe& recipe) {
+  const auto item = last_item(recipe.source, kOverrideRow.path);
+  if (!item) return;
+  for (const toml::table* patch : read_tables(*item, kMaxOverrides))
+    recipe.overrides.push_back(read_override(*patch));
+}
+
+bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return glob_matches(pattern, name); });
+}
+
+/// Rule (f): noise is added to weights that the GEMM then reads unscaled. [recipes.md §7]
+void check_noise(const RecipeSettings& settings, const LayerPlace& layer,
+                 const std::string& place) {
+  const WeightNoise& noise = settings.weight_noise;
+  if (noise.kind == WeightNoise::Kind::none || layer.block < 0 ||
+      !any_matches(noise.layers, layer.name))
+    return;
+  const Operand& weight = settings.linear.fprop.right;
+  if (weight.is_fp32() || weight == operand_of("bf16")) return;
+  throw Error(
+      {place, "weight_noise.kind",
+       fmt::format("noise on {}, whose linear.fprop.weight is {}", layer.name, describe(weight)),
+       "linear.fprop.weight = \"bf16\" or \"fp32\" for these layers"});
+}
+
+/// The head reads `compute` and nothing else of the base.
+void set_head(RecipeSettings& settings) {
+  const Operand numbers = operand_of(settings.compute == Compute::bf16 ? "bf16" : "fp32");
+  for (GemmRecipe* gemm :
+       {&settings.linear.fprop, &settings.linear.dgrad, &settings.linear.wgrad}) {
+    *gemm = GemmRecipe{};
+    gemm->left = gemm->right = numbers;
+  }
+  settings.fprop_output = settings.dgrad_output = OutputKind::compute;
+}
+
+/// Resolves a layer in every phase unless one with the same overrides was done before.
+void try_layer(const ResolvedRecipe& recipe, const LayerPlace& layer,
+               std::set<std::vector<bool>>& tried) {
+  std::vector<bool> matches = {layer.block < 0};
+  for (const RecipeOverride& override_ : recipe.overrides)
+    matches.push_back(override_.matches(layer));
+  const bool noise = std::any_of(
+      recipe.phases.begin(), recipe.phases.end(),
+      [](const RecipeSettings& s) { return s.weight_noise.kind != WeightNoise::Kind::none; });
+  if (!tried.insert(matches).second && !noise) return;
+  for (size_t phase = 0; phase < recipe.phases.size(); ++phase)
+    (void)recipe.settings_of(layer, int(phase));
+}
+
+void try_layers(const ResolvedRecipe& recipe) {
+  std::set<std::vector<bool>> tried;
+  for (const int64_t depth : kDepths) {
+    try_layer(recipe, {.name = "head", .block = -1, .depth = depth}, tried);
+    for (int64_t block = 0; block < depth; ++block)
+      for (const std::string_view layer : kLayerNames) {
+        const std::string name = fmt::format("blocks.{}.{}", block, layer);
+        try_layer(recipe, {.name = name, .block = block, .depth = depth}, tried);
+      }
+  }
+}
+
+}  // namespace
+
+bool RecipeOverride::matches(const LayerPlace& layer) const {
+  const bool in_blocks =
+      !blocks || (layer.block >= 0 && blocks->contains(layer.block, layer.depth));
+  return in_blocks && any_matches(layers, layer.name);
+}
+
+RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase) const {
+  NG_CHECK(phase >= 0 && size_t(phase) < phases.size(), phase, phases.size());
+  RecipeSettings settings = phases[size_t(phase)];
+  if (layer.name == "head") set_head(settings);
+  for (const RecipeOverride& override_ : overrides) {
+    if (!override_.matches(layer)) continue;
+    read_keys(settings, *override_.patch, settings_keys(), "override.");
+    check_weights(settings, override_.place);
+  }
+  check_noise(settings, layer, source.place);
+  const auto output = [&](OutputKind kind) {
+    if (kind == OutputKind::compute) return settings.compute;
+    return kind == OutputKind::bf16 ? Compute::bf16 : Compute::fp32;
+  };
+  settings.linear.fprop.output = output(settings.fprop_output);
+  settings.linear.dgrad.output = output(settings.dgrad_output);
+  settings.linear.wgrad.output = Compute::fp32;
+  return settings;
+}
+
+ResolvedRecipe resolve_recipe(RecipeSource source) {
+  static const std::vector<const KeyRow*> rows =
+      rows_with({&kNameRow, &kInheritRow, &kOverrideRow, &kPhaseRow}, false);
+  ResolvedRecipe recipe;
+  recipe.source = std::move(source);
+  RecipeSettings base;
+  for (const auto& document : recipe.source.documents) {
+    check_known_keys(*document, rows);
+    read_keys(base, *document, settings_keys());
+  }
+  check_weights(base, recipe.source.place);
+  recipe.phases.push_back(std::move(base));
+  recipe.phase_starts.push_back(0);
+  read_phases(recipe);
+  read_overrides(recipe);
+  try_layers(recipe);
+  return recipe;
+}
+
+}  // namespace ng

@@ -1,0 +1,102 @@
+// Everything a recipe can say, as plain structs with the defaults of recipes.md §7.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace ng {
+
+enum class HadamardSigns : uint8_t { random, fixed, none };
+
+/// One of the three GEMMs of a linear layer: y = left · rightᵀ.
+struct GemmRecipe {
+  Operand left;   ///< fprop.input, dgrad.grad, wgrad.grad
+  Operand right;  ///< fprop.weight, dgrad.weight, wgrad.input
+  int hadamard = 0;
+  HadamardSigns hadamard_signs = HadamardSigns::random;
+  Compute output = Compute::fp32;  ///< fprop and dgrad only
+  friend bool operator==(const GemmRecipe&, const GemmRecipe&) = default;
+};
+
+/// The numbers of one linear layer.
+struct LinearRecipe {
+  GemmRecipe fprop, dgrad, wgrad;
+  friend bool operator==(const LinearRecipe&, const LinearRecipe&) = default;
+
+  /// fprop.weight and dgrad.weight are the same codes, quantized once. [recipes.md §7 (c)]
+  [[nodiscard]] bool one_weight_serves_both() const;
+};
+
+/// In what a GEMM's output is rounded; `compute` follows the recipe's key of that name.
+enum class OutputKind : uint8_t { compute, fp32, bf16 };
+
+/// Noise added to weights in place of quantizing them. [recipes.md §1]
+struct WeightNoise {
+  enum class Kind : uint8_t { none, gaussws, diffq, nipq };
+  Kind kind = Kind::none;
+  std::vector<std::string> layers = {"*"};
+  Block block = {.kind = Block::Kind::tile, .rows = 32, .cols = 32};
+  double b_init = 6;
+  double b_target = 4;
+  double bitwidth_weight_decay = 0.1;
+  double bitwidth_loss = 0;
+  Compute cast = Compute::bf16;  ///< of the noisy weight
+};
+
+/// How weights persist and how an update is rounded into them. [recipes.md §5]
+struct WeightStorage {
+  enum class Master : uint8_t { none, fp32, fp16 };
+  enum class Update : uint8_t { nearest, stochastic, precision_aware, kahan, residual };
+  Operand storage;
+  Master master = Master::none;
+  Update update = Update::nearest;
+  bool momentum_feedback = false;  ///< the rounding error goes into the first moment
+  double rtol = 1e-2;
+  int max_iters = 32;
+  int residual_bits = 8;
+};
+
+struct OptimizerRecipe {
+  enum class Kind : uint8_t { adamw, adam_mini, muon, sgd };
+  Kind kind = Kind::adamw;
+  Operand moment1, moment2;
+};
+
+/// Accumulation and reduction of gradients. [recipes.md §4.2]
+struct GradientRecipe {
+  enum class Reduce : uint8_t { fp32, wire };
+  enum class Shard : uint8_t { flat, tensor };
+  Compute accumulate = Compute::fp32;
+  Operand communicate;
+  Reduce reduce = Reduce::fp32;
+  bool auto_scale = false;
+  double saturation_threshold = 1e-5;
+  int64_t growth_interval = 1000;
+  Shard shard = Shard::flat;
+};
+
+struct CommunicationRecipe {
+  Operand activations, weights;
+};
+
+/// One state of a recipe: base, or a phase.
+struct RecipeSettings {
+  LinearRecipe linear;  ///< the `output` members are filled in when a layer is resolved
+  OutputKind fprop_output = OutputKind::compute;
+  OutputKind dgrad_output = OutputKind::compute;
+  Compute compute = Compute::fp32;
+  WeightNoise weight_noise;
+  WeightStorage weights;
+  OptimizerRecipe optimizer;
+  GradientRecipe gradient;
+  CommunicationRecipe communication;
+
+  /// Every default: FP32 everywhere.
+  RecipeSettings();
+};
+
+}  // namespace ng

@@ -1,0 +1,308 @@
+#include "recipe/settings_keys.h"
+
+#include "recipe/operand_keys.h"
+
+namespace ng {
+namespace {
+
+using Settings = RecipeSettings;
+using SettingsKey = Key<RecipeSettings>;
+using enum WeightStorage::Update;
+
+const Choices<Compute> kComputes = {{{"fp32", Compute::fp32}, {"bf16", Compute::bf16}}};
+
+template <class Enum, class Get>
+SettingsKey choice(std::string path, Get get, Choices<Enum> choices, std::string doc) {
+  return choice_key<Settings>(std::move(path), get, std::move(choices), std::move(doc));
+}
+
+template <class Get>
+SettingsKey operand(std::string path, Get get, std::string doc) {
+  return operand_key<Settings>(std::move(path), get, std::move(doc));
+}
+
+/// Read and checked, but only its default can be run.
+SettingsKey planned(SettingsKey key) {
+  key.planned = true;
+  return key;
+}
+
+/// linear = "<format>": all six operands, and no Hadamard transform.
+SettingsKey linear_key() {
+  return {{.path = "linear",
+           .expected = "a format name, or a table of fprop, dgrad and wgrad",
+           .doc = "sets all six operands and hadamard = 0"},
+          [](Settings& s, const TomlItem& item) {
+            Operand all;
+            read_operand(all, item);
+            for (GemmRecipe* gemm : {&s.linear.fprop, &s.linear.dgrad, &s.linear.wgrad}) {
+              gemm->left = gemm->right = all;
+              gemm->hadamard = 0;
+            }
+          },
+          [](const Settings&) { return std::string(); }};
+}
+
+template <class Get>
+SettingsKey hadamard_key(const std::string& gemm, Get get) {
+  const std::string expected = "0, 16, 32, 64 or 128";
+  return {{.path = gemm + ".hadamard",
+           .expected = expected,
+           .doc = "size of the random Hadamard transform of both operands, 0: none"},
+          [=](Settings& s, const TomlItem& item) {
+            const int64_t size =
+                item.value->is_integer() ? item.value->as_integer()->get() : int64_t{-1};
+            if (size != 0 && size != 16 && size != 32 && size != 64 && size != 128)
+              item.refuse_value(expected);
+            get(s).hadamard = int(size);
+          },
+          [=](const Settings& s) { return print_value(int64_t{get(s).hadamard}); }};
+}
+
+/// The rows of one GEMM but its output. `get` leads to its GemmRecipe.
+template <class Get>
+void add_gemm(Keys<Settings>& keys, const std::string& gemm, const char* left, const char* right,
+              Get get) {
+  keys.push_back(operand(
+      gemm + "." + left, [=](auto& s) -> auto& { return get(s).left; },
+      "left operand of the GEMM"));
+  keys.push_back(operand(
+      gemm + "." + right, [=](auto& s) -> auto& { return get(s).right; },
+      "right operand of the GEMM"));
+  keys.push_back(hadamard_key(gemm, get));
+  keys.push_back(choice(
+      gemm + ".hadamard_signs", [=](auto& s) -> auto& { return get(s).hadamard_signs; },
+      Choices<HadamardSigns>{{{"random", HadamardSigns::random},
+                              {"fixed", HadamardSigns::fixed},
+                              {"none", HadamardSigns::none}}},
+      "signs before the transform: new ones for each layer and step, one fixed "
+      "vector, or all plus"));
+}
+
+template <class Get>
+SettingsKey output_key(std::string path, Get get) {
+  return choice(std::move(path), get,
+                Choices<OutputKind>{{{"compute", OutputKind::compute},
+                                     {"bf16", OutputKind::bf16},
+                                     {"fp32", OutputKind::fp32}}},
+                "what the result is rounded to; compute: as the key of that name says");
+}
+
+void add_linear(Keys<Settings>& keys) {
+  keys.push_back(choice(
+      "compute", [](auto& s) -> auto& { return s.compute; }, kComputes,
+      "numbers of everything that is not a linear GEMM, and of the head"));
+  keys.push_back(linear_key());
+  add_gemm(
+      keys, "linear.fprop", "input", "weight", [](auto& s) -> auto& { return s.linear.fprop; });
+  keys.push_back(output_key(
+      "linear.fprop.output", [](auto& s) -> auto& { return s.fprop_output; }));
+  add_gemm(
+      keys, "linear.dgrad", "grad", "weight", [](auto& s) -> auto& { return s.linear.dgrad; });
+  keys.push_back(output_key(
+      "linear.dgrad.output", [](auto& s) -> auto& { return s.dgrad_output; }));
+  add_gemm(
+      keys, "linear.wgrad", "grad", "input", [](auto& s) -> auto& { return s.linear.wgrad; });
+}
+
+SettingsKey noise_block_key() {
+  const std::string expected = "[32, 32] or \"tensor\"";
+  return {{.path = "weight_noise.block", .expected = expected, .doc = "weights of one bit-width"},
+          [=](Settings& s, const TomlItem& item) {
+            const Block block = read_block(item);
+            const bool square = block.kind == Block::Kind::tile && block.rows == block.cols;
+            if (!square && block.kind != Block::Kind::tensor) item.refuse_value(expected);
+            s.weight_noise.block = block;
+          },
+          [](const Settings& s) { return print_block(s.weight_noise.block); }};
+}
+
+void add_weight_noise(Keys<Settings>& keys) {
+  using Kind = WeightNoise::Kind;
+  keys.push_back(planned(choice(
+      "weight_noise.kind", [](auto& s) -> auto& { return s.weight_noise.kind; },
+      Choices<Kind>{{{"none", Kind::none},
+                     {"gaussws", Kind::gaussws},
+                     {"diffq", Kind::diffq},
+                     {"nipq", Kind::nipq}}},
+      "noise of the size of a quantization error added to weights")));
+  keys.push_back(texts_key<Settings>(
+      "weight_noise.layers", [](auto& s) -> auto& { return s.weight_noise.layers; },
+      "a list of layer patterns", "layers that get noise; never embeddings or the head"));
+  keys.push_back(noise_block_key());
+  const auto number = [&](const char* name, auto get, NumberRange range, const char* doc) {
+    keys.push_back(number_key<Settings>(std::string("weight_noise.") + name, get, range, doc));
+  };
+  number(
+      "b_init", [](auto& s) -> auto& { return s.weight_noise.b_init; }, {0, 24},
+      "bit-width at the start");
+  number(
+      "b_target", [](auto& s) -> auto& { return s.weight_noise.b_target; }, {0, 24},
+      "bit-width that the decay pulls to");
+  number(
+      "bitwidth_weight_decay",
+      [](auto& s) -> auto& { return s.weight_noise.bitwidth_weight_decay; }, {0, 1e6},
+      "decoupled decay of the bit-widths");
+  number(
+      "bitwidth_loss", [](auto& s) -> auto& { return s.weight_noise.bitwidth_loss; }, {0, 1e6},
+      "weight of the distance to b_target in the loss");
+  keys.push_back(choice(
+      "weight_noise.cast", [](auto& s) -> auto& { return s.weight_noise.cast; }, kComputes,
+      "format of the noisy weight"));
+}
+
+/// One rule, or a list of momentum_feedback with nearest or stochastic.
+SettingsKey update_key() {
+  using Update = WeightStorage::Update;
+  static const Choices<Update> kUpdates = {{{"nearest", nearest},
+                                            {"stochastic", stochastic},
+                                            {"precision_aware", precision_aware},
+                                            {"kahan", kahan},
+                                            {"residual", residual}}};
+  std::vector<std::string_view> names = kUpdates.names();
+  names.push_back("momentum_feedback");
+  const std::string expected =
+      one_of(names) + "; a list may join momentum_feedback with nearest or stochastic";
+  return {{.path = "weights.update",
+           .expected = expected,
+           .doc = "how an update is rounded into weights without FP32 master"},
+          [=](Settings& s, const TomlItem& item) {
+            WeightStorage result = s.weights;
+            result.update = Update::nearest;
+            result.momentum_feedback = false;
+            int rules = 0;
+            for (const std::string& name : read_texts(item)) {
+              const toml::value<std::string> value(name);
+              const size_t i = read_choice({&value, item.path, item.place}, names);
+              if (i == kUpdates.items.size()) {
+                result.momentum_feedback = true;
+              } else {
+                result.update = kUpdates.items[i].second;
+                ++rules;
+              }
+            }
+            const bool joins = !result.momentum_feedback || result.update == nearest ||
+                               result.update == stochastic;
+            if (rules > 1 || !joins) item.refuse_value(expected);
+            s.weights = result;
+          },
+          [](const Settings& s) {
+            const std::string rule = toml_quote(kUpdates.name_of(s.weights.update));
+            return s.weights.momentum_feedback ? "[" + rule + ", \"momentum_feedback\"]" : rule;
+          }};
+}
+
+void add_weights(Keys<Settings>& keys) {
+  using Master = WeightStorage::Master;
+  keys.push_back(planned(operand(
+      "weights.storage", [](auto& s) -> auto& { return s.weights.storage; },
+      "what weights persist in and GEMMs read")));
+  keys.push_back(planned(choice(
+      "weights.master", [](auto& s) -> auto& { return s.weights.master; },
+      Choices<Master>{{{"none", Master::none}, {"fp32", Master::fp32}, {"fp16", Master::fp16}}},
+      "a wider copy that updates go into")));
+  keys.push_back(planned(update_key()));
+  keys.push_back(number_key<Settings>(
+      "weights.rtol", [](auto& s) -> auto& { return s.weights.rtol; }, {0, 1, true, true},
+      "precision_aware: relative tolerance"));
+  keys.push_back(integer_key<Settings>(
+      "weights.max_iters", [](auto& s) -> auto& { return s.weights.max_iters; }, {1, 1000},
+      "precision_aware: most bisections"));
+  keys.push_back(
+      {{.path = "weights.residual_bits", .expected = "8 or 4", .doc = "residual: bits of it"},
+       [](Settings& s, const TomlItem& item) {
+         const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
+         if (bits != 4 && bits != 8) item.refuse_value("8 or 4");
+         s.weights.residual_bits = int(bits);
+       },
+       [](const Settings& s) { return print_value(int64_t{s.weights.residual_bits}); }});
+}
+
+void add_optimizer(Keys<Settings>& keys) {
+  using Kind = OptimizerRecipe::Kind;
+  keys.push_back(planned(choice(
+      "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; },
+      Choices<Kind>{{{"adamw", Kind::adamw},
+                     {"adam_mini", Kind::adam_mini},
+                     {"muon", Kind::muon},
+                     {"sgd", Kind::sgd}}},
+      "the update rule")));
+  keys.push_back(planned(operand(
+      "optimizer.moment1", [](auto& s) -> auto& { return s.optimizer.moment1; },
+      "format of the first moment")));
+  keys.push_back(planned(operand(
+      "optimizer.moment2", [](auto& s) -> auto& { return s.optimizer.moment2; },
+      "format of the second moment")));
+}
+
+void add_gradient(Keys<Settings>& keys) {
+  using Reduce = GradientRecipe::Reduce;
+  using Shard = GradientRecipe::Shard;
+  keys.push_back(planned(choice(
+      "gradient.accumulate", [](auto& s) -> auto& { return s.gradient.accumulate; }, kComputes,
+      "sum over micro-batches")));
+  keys.push_back(planned(operand(
+      "gradient.communicate", [](auto& s) -> auto& { return s.gradient.communicate; },
+      "format on the wire")));
+  keys.push_back(planned(choice(
+      "gradient.reduce", [](auto& s) -> auto& { return s.gradient.reduce; },
+      Choices<Reduce>{{{"fp32", Reduce::fp32}, {"wire", Reduce::wire}}},
+      "accumulator of the reduction over ranks")));
+  keys.push_back(planned(boolean_key<Settings>(
+      "gradient.auto_scale", [](auto& s) -> auto& { return s.gradient.auto_scale; },
+      "lower the scale while the wire format saturates")));
+  keys.push_back(number_key<Settings>(
+      "gradient.saturation_threshold",
+      [](auto& s) -> auto& { return s.gradient.saturation_threshold; }, {0, 1},
+      "auto_scale: share of saturated values that lowers the scale"));
+  keys.push_back(integer_key<Settings>(
+      "gradient.growth_interval", [](auto& s) -> auto& { return s.gradient.growth_interval; },
+      {1, 1'000'000}, "auto_scale: good steps that double it"));
+  keys.push_back(planned(choice(
+      "gradient.shard", [](auto& s) -> auto& { return s.gradient.shard; },
+      Choices<Shard>{{{"flat", Shard::flat}, {"tensor", Shard::tensor}}},
+      "how gradients are dealt to ranks")));
+}
+
+void add_communication(Keys<Settings>& keys) {
+  keys.push_back(planned(operand(
+      "communication.activations", [](auto& s) -> auto& { return s.communication.activations; },
+      "format of gathered activations")));
+  keys.push_back(planned(operand(
+      "communication.weights", [](auto& s) -> auto& { return s.communication.weights; },
+      "format of gathered weights")));
+}
+
+}  // namespace
+
+const Keys<RecipeSettings>& settings_keys() {
+  static const Keys<RecipeSettings> keys = [] {
+    Keys<RecipeSettings> all;
+    add_linear(all);
+    add_weight_noise(all);
+    add_weights(all);
+    add_optimizer(all);
+    add_gradient(all);
+    add_communication(all);
+    return all;
+  }();
+  return keys;
+}
+
+bool is_override_key(std::string_view path) {
+  return path == "linear" || path.starts_with("linear.") || path.starts_with("weight_noise.") ||
+         path.starts_with("weights.");
+}
+
+std::vector<std::string> unsupported_settings(const RecipeSettings& settings) {
+  static const RecipeSettings defaults;
+  std::vector<std::string> sentences;
+  for (const SettingsKey& key : settings_keys()) {
+    if (!key.planned || key.print(settings) == key.print(defaults)) continue;
+    sentences.push_back(fmt::format("{}: {} is not implemented yet: use {}", key.path,
+                                    key.print(settings), key.print(defaults)));
+  }
+  return sentences;
+}
+
+}  // namespace ng

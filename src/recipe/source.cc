@@ -1,0 +1,139 @@
+#include "recipe/source.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/keys.h"
+#include "base/nearest.h"
+#include "recipe/recipe.h"
+
+namespace ng {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Longer chains of `inherit` are a mistake.
+constexpr size_t kMaxAncestors = 32;
+
+bool is_path(const std::string& name) {
+  return name.ends_with(".toml") || name.find('/') != std::string::npos;
+}
+
+std::string folder_of(const std::string& place) { return fs::path(place).parent_path().string(); }
+
+/// One spelling per file, so that a cycle is seen whatever way leads to it.
+std::string identity(const std::string& path) {
+  std::error_code error;
+  const fs::path canonical = fs::weakly_canonical(path, error);
+  return error ? path : canonical.string();
+}
+
+void check_length(const TomlItem& inherit, const std::vector<std::string>& chain,
+                  const std::string& parent) {
+  const bool again = std::find(chain.begin(), chain.end(), identity(parent)) != chain.end();
+  if (again || chain.size() > kMaxAncestors)
+    inherit.refuse_value(again ? "a recipe that does not inherit from this one in turn"
+                               : fmt::format("at most {} recipes in a row", kMaxAncestors));
+}
+
+std::string find_parent(const TomlItem& inherit, const std::string& place) {
+  const std::string name = read_text(inherit);
+  try {
+    return find_recipe(name, folder_of(place));
+  } catch (const Error& error) {
+    inherit.refuse(error.parts().problem, error.parts().remedy);
+  }
+}
+
+/// Reads `name`, then puts the ancestors' documents and this one at the end of `source`.
+void add_document(RecipeSource& source, std::string_view text, const std::string& place,
+                  std::vector<std::string>& chain) {
+  const auto document = std::make_shared<const toml::table>(parse_toml(text, place));
+  if (const auto name = find_item(*document, "name", "")) {
+    source.name = read_text(*name);
+    if (source.name.empty()) name->refuse_value("a name of at least one character");
+  }
+  if (const auto inherit = find_item(*document, "inherit", "")) {
+    const std::string own_name = source.name;
+    const std::string parent = find_parent(*inherit, place);
+    check_length(*inherit, chain, parent);
+    chain.push_back(identity(parent));
+    add_document(source, read_file(parent, kMaxTomlBytes), parent, chain);
+    source.name = own_name;
+  }
+  source.documents.push_back(document);
+}
+
+bool is_recipe_file(const std::string& folder, const std::string& name) {
+  return is_file(join_path(folder, name + ".toml"));
+}
+
+/// The folder share/narrowgauge/recipes beside the folder of the running program.
+std::string installed_folder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return "";
+  return (program.parent_path().parent_path() / "share" / "narrowgauge" / "recipes").string();
+}
+
+}  // namespace
+
+std::vector<std::string> recipe_folders() {
+  std::vector<std::string> folders;
+  if (const char* list = std::getenv("NARROWGAUGE_RECIPES")) {
+    for (std::string_view rest = list; !rest.empty();) {
+      const size_t colon = rest.find(':');
+      if (colon != 0) folders.emplace_back(rest.substr(0, colon));
+      rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
+    }
+  }
+  const fs::path source_tree = fs::path(__FILE__).parent_path().parent_path().parent_path();
+  folders.push_back((source_tree / "recipes").string());
+  folders.push_back(installed_folder());
+  std::erase_if(folders, [](const std::string& folder) { return !is_folder(folder); });
+  return folders;
+}
+
+std::vector<std::string> recipe_names() {
+  std::set<std::string> names;
+  for (const std::string& folder : recipe_folders())
+    for (const std::string& file : list_folder(folder))
+      if (file.ends_with(".toml")) names.insert(file.substr(0, file.size() - 5));
+  return {names.begin(), names.end()};
+}
+
+std::string find_recipe(const std::string& name_or_path, const std::string& folder) {
+  if (is_path(name_or_path)) {
+    const std::string beside = join_path(folder, name_or_path);
+    return !is_file(name_or_path) && is_file(beside) ? beside : name_or_path;
+  }
+  if (!folder.empty() && is_recipe_file(folder, name_or_path))
+    return join_path(folder, name_or_path + ".toml");
+  for (const std::string& candidate : recipe_folders())
+    if (is_recipe_file(candidate, name_or_path))
+      return join_path(candidate, name_or_path + ".toml");
+  const std::string shown = name_or_path.substr(0, 60);
+  const std::vector<std::string> names = recipe_names();
+  throw Error({.place = "recipe",
+               .key = "",
+               .problem = "unknown " + toml_quote(shown),
+               .remedy = names.empty()
+                             ? "no recipes were found: set NARROWGAUGE_RECIPES to their folder"
+                             : fmt::format("the nearest known recipe is {}",
+                                           nearest(shown, std::span<const std::string>(names)))});
+}
+
+RecipeSource read_recipe_source(std::string_view text, const std::string& place) {
+  RecipeSource source;
+  source.place = place;
+  std::vector<std::string> chain = {identity(place)};
+  add_document(source, text, place, chain);
+  if (source.name.empty()) source.name = fs::path(place).stem().string();
+  return source;
+}
+
+}  // namespace ng
