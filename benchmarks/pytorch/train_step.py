@@ -1,0 +1,123 @@
+"""Times PyTorch FP32 training steps of a GPT-2-like model on the CPU; prints one JSON object.
+
+The strong baseline: scaled_dot_product_attention, fused AdamW, gradients clipped to 1.0, no dropout,
+no bookkeeping between steps. The shapes are those of `narrowgauge bench step --model NAME`.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+# layers, heads, width, context, vocabulary
+MODELS = {
+    "gpt2-124m": (12, 12, 768, 1024, 50257),
+    "char-gpt": (6, 6, 384, 256, 65),
+}
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        split = (batch, length, self.heads, width // self.heads)
+        q, k, v = (t.view(split).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, dim=-1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, layers, heads, width, context, vocab):
+        super().__init__()
+        self.tokens = nn.Embedding(vocab, width)
+        self.positions = nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocab, bias=False)
+        self.head.weight = self.tokens.weight
+        for name, parameter in self.named_parameters():
+            if parameter.dim() >= 2:
+                nn.init.normal_(parameter, std=0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, ids, targets):
+        x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def adamw(model):
+    decayed = [p for p in model.parameters() if p.dim() >= 2]
+    other = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": other, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, fused=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=MODELS, required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--seq", type=int, required=True)
+    parser.add_argument("--steps", type=int, default=5, help="timed steps")
+    parser.add_argument("--warmup", type=int, default=2, help="steps before the timed ones")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    args = parser.parse_args()
+
+    torch.manual_seed(1)
+    torch.set_num_threads(args.threads)
+    base_bytes = peak_bytes()
+    model = Gpt(*MODELS[args.model])
+    vocab = MODELS[args.model][-1]
+    parameters = sum(p.numel() for p in model.parameters())
+    optimizer = adamw(model)
+    step_of = torch.compile(model) if args.compile else model
+
+    seconds, losses = [], []
+    for _ in range(args.warmup + args.steps):
+        ids = torch.randint(vocab, (args.batch, args.seq + 1))
+        begin = time.perf_counter()
+        loss = step_of(ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - begin)
+
+    median = statistics.median(seconds[args.warmup :])
+    print(json.dumps({
+        "program": f"pytorch {torch.__version__}" + (" compiled" if args.compile else " eager"),
+        "model": args.model, "parameters": parameters,
+        "batch": args.batch, "seq": args.seq, "threads": args.threads, "steps": args.steps,
+        "seconds_per_step": median,
+        "tokens_per_second": args.batch * args.seq / median,
+        "peak_bytes": peak_bytes(), "peak_bytes_before_model": base_bytes,
+        "first_loss": losses[0],
+    }))
+
+
+def peak_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main()
