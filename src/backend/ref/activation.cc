@@ -3,36 +3,35 @@
 #include <cmath>
 
 #include "backend/ref/number.h"
+#include "math/exp.h"
 
 namespace ng::ref {
 namespace {
 
-constexpr float kSqrtTwoOverPi = 0.79788456080286535588f;
-constexpr float kCubic = 0.044715f;  // [Hendrycks & Gimpel 2016, section 2]
-constexpr float kSqrtHalf = 0.70710678118654752440f;
-constexpr float kOneOverSqrtTwoPi = 0.39894228040143267794f;
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+constexpr double kCubic = 0.044715;  // [Hendrycks & Gimpel 2016, section 2]
+constexpr double kSqrtHalf = 0.70710678118654752440;
+constexpr double kOneOverSqrtTwoPi = 0.39894228040143267794;
 
-// Correctly rounded in all but a few cases: the double result rounded once.
-float exp_of(float x) { return static_cast<float>(std::exp(static_cast<double>(x))); }
-float tanh_of(float x) { return static_cast<float>(std::tanh(static_cast<double>(x))); }
-float erf_of(float x) { return static_cast<float>(std::erf(static_cast<double>(x))); }
-
-float gelu_of(float x, Gelu kind) {
-  if (kind == Gelu::erf) return 0.5f * x * (1 + erf_of(x * kSqrtHalf));
-  return 0.5f * x * (1 + tanh_of(kSqrtTwoOverPi * (x + kCubic * (x * x * x))));
+double gelu_of(double x, Gelu kind) {
+  if (kind == Gelu::erf) return 0.5 * x * std::erfc(-x * kSqrtHalf);
+  return 0.5 * x * (1 + std::tanh(kSqrtTwoOverPi * (x + kCubic * (x * x * x))));
 }
 
-float gelu_slope(float x, Gelu kind) {
+double gelu_slope(double x, Gelu kind) {
   if (kind == Gelu::erf) {
-    const float density = kOneOverSqrtTwoPi * exp_of(-0.5f * (x * x));
-    return 0.5f * (1 + erf_of(x * kSqrtHalf)) + x * density;
+    const double density = kOneOverSqrtTwoPi * math::exp(-0.5 * (x * x));
+    return 0.5 * std::erfc(-x * kSqrtHalf) + x * density;
   }
-  const float t = tanh_of(kSqrtTwoOverPi * (x + kCubic * (x * x * x)));
-  const float inner_slope = kSqrtTwoOverPi * (1 + 3 * kCubic * (x * x));
-  return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * inner_slope;
+  const double t = std::tanh(kSqrtTwoOverPi * (x + kCubic * (x * x * x)));
+  const double inner_slope = kSqrtTwoOverPi * (1 + 3 * kCubic * (x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner_slope;
 }
 
-float sigmoid(float x) { return 1 / (1 + exp_of(-x)); }
+double sigmoid(double x) { return 1 / (1 + math::exp(-x)); }
+
+// One rounding to FP32, then what `compute` asks for.
+float store(double y, Compute compute) { return out(static_cast<float>(y), compute); }
 
 }  // namespace
 
@@ -40,7 +39,7 @@ void gelu(View y, ConstView x, Gelu kind, Compute compute) {
   NG_CHECK(same_shape(y, x), y.rows, y.cols, x.rows, x.cols);
   for (int64_t t = 0; t < y.rows; ++t)
     for (int64_t c = 0; c < y.cols; ++c)
-      y.row(t)[c] = out(gelu_of(in(x.row(t)[c], compute), kind), compute);
+      y.row(t)[c] = store(gelu_of(in(x.row(t)[c], compute), kind), compute);
 }
 
 void gelu_backward(View dx, ConstView dy, ConstView x, Gelu kind, Compute compute) {
@@ -49,7 +48,7 @@ void gelu_backward(View dx, ConstView dy, ConstView x, Gelu kind, Compute comput
   for (int64_t t = 0; t < dx.rows; ++t)
     for (int64_t c = 0; c < dx.cols; ++c)
       dx.row(t)[c] =
-          out(in(dy.row(t)[c], compute) * gelu_slope(in(x.row(t)[c], compute), kind), compute);
+          store(in(dy.row(t)[c], compute) * gelu_slope(in(x.row(t)[c], compute), kind), compute);
 }
 
 void swiglu(View y, ConstView gate, ConstView up, Compute compute) {
@@ -57,8 +56,8 @@ void swiglu(View y, ConstView gate, ConstView up, Compute compute) {
            up.cols);
   for (int64_t t = 0; t < y.rows; ++t)
     for (int64_t c = 0; c < y.cols; ++c) {
-      const float g = in(gate.row(t)[c], compute);
-      y.row(t)[c] = out(g * sigmoid(g) * in(up.row(t)[c], compute), compute);
+      const double g = in(gate.row(t)[c], compute);
+      y.row(t)[c] = store(g * sigmoid(g) * in(up.row(t)[c], compute), compute);
     }
 }
 
@@ -70,12 +69,12 @@ void swiglu_backward(View dgate, View dup, ConstView dy, ConstView gate, ConstVi
            up.rows, up.cols);
   for (int64_t t = 0; t < dy.rows; ++t)
     for (int64_t c = 0; c < dy.cols; ++c) {
-      const float d = in(dy.row(t)[c], compute);
-      const float g = in(gate.row(t)[c], compute);
-      const float u = in(up.row(t)[c], compute);
-      const float s = sigmoid(g);
-      dup.row(t)[c] = out(d * (g * s), compute);
-      dgate.row(t)[c] = out(d * u * (s * (1 + g * (1 - s))), compute);
+      const double d = in(dy.row(t)[c], compute);
+      const double g = in(gate.row(t)[c], compute);
+      const double u = in(up.row(t)[c], compute);
+      const double s = sigmoid(g);
+      dup.row(t)[c] = store(d * (g * s), compute);
+      dgate.row(t)[c] = store(d * u * (s * (1 + g * (1 - s))), compute);
     }
 }
 

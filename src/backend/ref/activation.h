@@ -1,4 +1,4 @@
-// GELU and SwiGLU, FP32 in the written order. [Hendrycks & Gimpel 2016; Shazeer 2020]
+// GELU and SwiGLU: each element in FP64, rounded once. [Hendrycks & Gimpel 2016; Shazeer 2020]
 #pragma once
 
 #include "backend/backend.h"

@@ -5,20 +5,23 @@
 #include <limits>
 
 #include "backend/ref/number.h"
+#include "math/exp.h"
+#include "math/log.h"
+#include "math/sincos.h"
 
 namespace ng::ref {
 
 void rope_table(View table, float theta) {
   NG_CHECK(table.cols % 2 == 0, table.cols);
+  constexpr double kTwoPi = 6.283185307179586;
   const int64_t half = table.cols / 2;
   for (int64_t position = 0; position < table.rows; ++position)
     for (int64_t i = 0; i < half; ++i) {
-      const double frequency =
-          std::pow(static_cast<double>(theta),
-                   -2.0 * static_cast<double>(i) / static_cast<double>(table.cols));
-      const double angle = static_cast<double>(position) * frequency;
-      table.row(position)[i] = static_cast<float>(std::cos(angle));
-      table.row(position)[half + i] = static_cast<float>(std::sin(angle));
+      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(table.cols);
+      const double angle = static_cast<double>(position) * std::pow(theta, exponent);
+      const math::SinCos turned = math::sincos_turns(angle / kTwoPi);
+      table.row(position)[i] = static_cast<float>(turned.cos);
+      table.row(position)[half + i] = static_cast<float>(turned.sin);
     }
 }
 
@@ -117,13 +120,13 @@ void attention(View out, View lse, ConstView q, ConstView k, ConstView v,
       score[j] = scale * dot(at.query(q, i), at.key(k, j), shape.head_dim, compute);
     const double max = max_of(score, keys);
     double sum = 0;
-    for (int64_t j = 0; j < keys; ++j) sum += score[j] = std::exp(score[j] - max);
+    for (int64_t j = 0; j < keys; ++j) sum += score[j] = math::exp(score[j] - max);
     for (int c = 0; c < shape.head_dim; ++c) {
       double value = 0;
       for (int64_t j = 0; j < keys; ++j) value += score[j] * in(at.key(v, j)[c], compute);
       at.query(out, i)[c] = ref::out(static_cast<float>(value / sum), compute);
     }
-    lse.row(at.sequence * shape.length + i)[at.head] = static_cast<float>(max + std::log(sum));
+    lse.row(at.sequence * shape.length + i)[at.head] = static_cast<float>(max + math::log(sum));
   };
   for_each_kv_head(shape, [&](int64_t sequence, int kv_head) {
     for_each_head_of(shape, sequence, kv_head, [&](const Head& at) {
@@ -152,7 +155,7 @@ void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out
     const double log_sum = lse.row(at.sequence * shape.length + i)[at.head];
     std::fill_n(dq_sum, d, 0.0);
     for (int64_t j = 0; j < at.visible(i); ++j) {
-      const double p = std::exp(scale * dot(at.query(q, i), at.key(k, j), d, compute) - log_sum);
+      const double p = math::exp(scale * dot(at.query(q, i), at.key(k, j), d, compute) - log_sum);
       const double ds = p * (dot(dy, at.key(v, j), d, compute) - mean) * scale;
       for (int c = 0; c < d; ++c) {
         dv_sum[j * d + c] += p * in(dy[c], compute);

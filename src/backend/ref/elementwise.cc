@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backend/ref/number.h"
+#include "math/normal.h"
 
 namespace ng::ref {
 namespace {
@@ -76,19 +77,9 @@ void add_nonfinite(uint64_t* count, ConstView x) {
 }
 
 void fill_normal(View x, float deviation, const RandomKey& key) {
-  constexpr double kTwoPi = 6.283185307179586;
   for (int64_t t = 0; t < x.rows; ++t)
-    for (int64_t c = 0; c < x.cols; ++c) {
-      const auto bits = [&](int64_t col) {
-        return random_bits(key, static_cast<uint64_t>(t), static_cast<uint64_t>(col),
-                           static_cast<uint64_t>(x.cols) + 1, 32);
-      };
-      const int64_t pair = c / 2 * 2;
-      const double radius = std::sqrt(-2 * std::log((bits(pair) + 0.5) * 0x1p-32));
-      const double angle = kTwoPi * (bits(pair + 1) + 0.5) * 0x1p-32;
-      x.row(t)[c] =
-          static_cast<float>(deviation * radius * (c % 2 == 0 ? std::cos(angle) : std::sin(angle)));
-    }
+    for (int64_t c = 0; c < x.cols; ++c)
+      x.row(t)[c] = math::normal(key, static_cast<uint64_t>(t * x.cols + c), deviation);
 }
 
 }  // namespace ng::ref

@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "backend/ref/number.h"
+#include "math/exp.h"
+#include "math/log.h"
 
 namespace ng::ref {
 namespace {
@@ -19,8 +21,8 @@ double log_sum_exp(const float* row, int64_t n, Compute compute) {
   double max = -std::numeric_limits<double>::infinity();
   for (int64_t c = 0; c < n; ++c) max = std::max<double>(max, in(row[c], compute));
   double sum = 0;
-  for (int64_t c = 0; c < n; ++c) sum += std::exp(in(row[c], compute) - max);
-  return max + std::log(sum);
+  for (int64_t c = 0; c < n; ++c) sum += math::exp(in(row[c], compute) - max);
+  return max + math::log(sum);
 }
 
 float mask_of(const float* mask, int64_t t) { return mask == nullptr ? 1.0f : mask[t]; }
@@ -52,7 +54,7 @@ void cross_entropy(View logits, float* losses, TokenView targets, const float* m
     const double lse = log_sum_exp(row, logits.cols, compute);
     const int64_t target = target_of(targets, t, logits);
     for (int64_t c = 0; c < logits.cols; ++c) {
-      const auto p = static_cast<float>(std::exp(in(row[c], compute) - lse));
+      const auto p = static_cast<float>(math::exp(in(row[c], compute) - lse));
       const float difference = p - (c == target ? 1.0f : 0.0f);
       row[c] = out(mask_of(mask, t) * difference * scale, compute);
     }
