@@ -20,6 +20,12 @@ NG_HD constexpr int floor_log2(float a) {
   return u >= 0x00800000u ? static_cast<int>(u >> 23) - 127 : high_bit(u) - 149;
 }
 
+/// a = significand · 2^(floor_log2(a) - 23), a > 0 finite: in [2^23, 2^24).
+NG_HD constexpr uint32_t significand_of(float a) {
+  const uint32_t u = float_bits(a) & 0x7FFFFFFFu;
+  return u >= 0x00800000u ? (u & 0x007FFFFFu) | 0x00800000u : u << (23 - high_bit(u));
+}
+
 /// 2^e, exact for -149 <= e <= 127; 0 below, Inf above.
 NG_HD constexpr float pow2(int e) {
   if (e > 127) return float_of_bits(kFloatInf);

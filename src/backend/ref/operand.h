@@ -23,15 +23,19 @@
 
 namespace ng::ref {
 
-/// Storage of a ref operand: codes, scales and tensor scale, all unpacked.
+/// Storage of a ref operand: everything decoded, one FP32 number per element.
 struct OperandParts {
-  uint32_t* codes = nullptr;      ///< [rows][k_padded]; FP32 bit patterns where the element is FP32
+  float* elements = nullptr;      ///< [rows][k_padded]: decoded codes without any scale
   float* scales = nullptr;        ///< decode multipliers [scale_rows][scale_cols]; NaN: E8M0 0xFF
   float* tensor_scale = nullptr;  ///< [1]: NVFP4's s_t, else 1
   int64_t scale_rows = 0;         ///< 0 × 0 where the cast has no scales
   int64_t scale_cols = 0;
   int64_t block_rows = 1;  ///< operand rows and values along K that share a scale
   int64_t block_cols = 1;
+
+  [[nodiscard]] float scale(int64_t row, int64_t k) const {
+    return scales[row / block_rows * scale_cols + k / block_cols];
+  }
 };
 
 [[nodiscard]] OperandParts parts_of(const PackedOperand& packed);
@@ -39,8 +43,8 @@ struct OperandParts {
 [[nodiscard]] size_t operand_bytes(const OperandSpec& spec);
 void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context);
 
-/// values (rows, k_padded): fl32(element · block scale), then fl32(· tensor scale); the prescale is
-/// not undone. codes may be null, and must be for FP32 elements.
+/// values (rows, k_padded): fl32(element · scale), then fl32(· tensor scale); the prescale is not
+/// undone. codes (same shape) may be null, and must be for FP32 elements.
 void unpack(const PackedOperand& packed, View values, uint16_t* codes);
 
 /// End of step for one delayed scale. [formats.md §5]
