@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "nn/parameter.h"
 
 namespace ng {
 
@@ -41,19 +42,6 @@ void validate(const ModelConfig& config, std::string_view place);
 /// throws Error naming the nearest known one.
 [[nodiscard]] ModelConfig model_preset(std::string_view name);
 [[nodiscard]] std::vector<std::string_view> model_preset_names();
-
-enum class Init : uint8_t { normal, residual_normal, zeros, ones };
-
-/// One parameter: the row of the model's table that everything else about it derives from.
-struct ParameterSpec {
-  std::string name;     ///< canonical: "blocks.0.attn.q.weight" [recipes.md §0]
-  std::string hf_name;  ///< in the transformers layout
-  int64_t rows = 0;     ///< matrices are (out, in); vectors 1 × n
-  int64_t cols = 0;
-  bool is_vector = false;      ///< stored as one dimension; no weight decay
-  bool hf_transposed = false;  ///< transformers stores (in, out): GPT-2's Conv1D
-  Init init = Init::normal;
-};
 
 /// All parameters in canonical order; a tied head has no row of its own.
 [[nodiscard]] std::vector<ParameterSpec> parameter_table(const ModelConfig& config);

@@ -8,7 +8,9 @@
 namespace ng {
 
 Run::Run(std::unique_ptr<Backend> backend, uint64_t seed)
-    : backend_(std::move(backend)), plan_(std::make_unique<PlanBackend>(*backend_)), seed_(seed) {
+    : backend_(std::make_unique<TimedBackend>(std::move(backend))),
+      plan_(std::make_unique<PlanBackend>(*backend_)),
+      seed_(seed) {
   nonfinite_ = reinterpret_cast<uint64_t*>(persistent_bytes(sizeof(uint64_t), MemoryKind::state));
 }
 
@@ -31,7 +33,7 @@ Program Run::end_record() {
   return program;
 }
 
-void Run::reserve(std::initializer_list<const Program*> programs) {
+void Run::reserve(const std::vector<const Program*>& programs) {
   size_t bytes = 0, slots = 0;
   for (const Program* program : programs) {
     bytes = std::max(bytes, program->bytes);

@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "run/arena.h"
 #include "run/plan_backend.h"
+#include "run/timed_backend.h"
 
 namespace ng {
 
@@ -44,7 +45,10 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   /// The backend, or during a dry run one that only counts.
-  [[nodiscard]] Backend& ops() { return recording() ? *plan_ : *backend_; }
+  [[nodiscard]] Backend& ops() { return recording() ? static_cast<Backend&>(*plan_) : *backend_; }
+  /// Where the time went since the last reset.
+  [[nodiscard]] const TimeByKind& seconds() const { return backend_->seconds(); }
+  void reset_seconds() { backend_->reset_seconds(); }
   [[nodiscard]] uint64_t seed() const { return seed_; }
   [[nodiscard]] const Moment& moment() const { return moment_; }
   void set_moment(const Moment& moment) { moment_ = moment; }
@@ -65,7 +69,7 @@ class Run {
     return end_record();
   }
   /// Makes the arena large enough for `programs`. Call once, before the first replay.
-  void reserve(std::initializer_list<const Program*> programs);
+  void reserve(const std::vector<const Program*>& programs);
   /// Runs `body` for real in the places that `program` recorded.
   template <class Body>
   void replay(const Program& program, const Body& body) {
@@ -111,7 +115,7 @@ class Run {
   void begin_replay(const Program& program);
   void end_replay();
 
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<TimedBackend> backend_;
   std::unique_ptr<PlanBackend> plan_;
   uint64_t seed_;
   Moment moment_;
@@ -126,6 +130,30 @@ class Run {
   bool diagnosing_ = false;
   Diagnosis diagnosis_;
   uint64_t* nonfinite_ = nullptr;  // persistent counter of the diagnosis
+};
+
+/// While it lives nothing is kept for a backward pass, counted or drawn.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Run& run)
+      : run_(run),
+        saving_(run.saving()),
+        statistics_(run.writes_statistics()),
+        evaluating_(run.evaluating()) {
+    set(false, false, true);
+  }
+  ~EvaluationMode() { set(saving_, statistics_, evaluating_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  void set(bool saving, bool statistics, bool evaluating) {
+    run_.set_saving(saving);
+    run_.set_writes_statistics(statistics);
+    run_.set_evaluating(evaluating);
+  }
+  Run& run_;
+  bool saving_, statistics_, evaluating_;
 };
 
 }  // namespace ng

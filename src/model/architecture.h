@@ -1,0 +1,34 @@
+// What differs between architectures: one row here, one file each.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "nn/norm.h"
+
+namespace ng {
+
+struct ArchitectureParts {
+  Architecture architecture;
+  std::string_view name;  ///< "gpt2", "llama"
+  Norm::Kind norm;
+  bool learned_positions;                         ///< else RoPE
+  std::span<const std::string_view> projections;  ///< layers that make q, k and v, in this order
+  std::span<const std::string_view> mlp_inputs;   ///< up, or gate and up
+  std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
+};
+
+extern const ArchitectureParts kGpt2;
+extern const ArchitectureParts kLlama;
+
+[[nodiscard]] const ArchitectureParts& parts_of(Architecture architecture);
+
+/// By name; null where there is none.
+[[nodiscard]] const ArchitectureParts* find_architecture(std::string_view name);
+
+/// "gpt2", "llama"
+[[nodiscard]] std::vector<std::string_view> architecture_names();
+
+}  // namespace ng

@@ -1,0 +1,103 @@
+#include "model/builder.h"
+
+#include <algorithm>
+
+#include "nn/attention_block.h"
+#include "nn/mlp_block.h"
+
+namespace ng {
+namespace {
+
+std::string in_block(int64_t block, std::string_view part) {
+  return fmt::format("blocks.{}.{}", block, part);
+}
+
+}  // namespace
+
+Parameter* Builder::find(const std::string& name) const {
+  const auto it = std::find_if(sources_.parameters.begin(), sources_.parameters.end(),
+                               [&](const Parameter& p) { return p.spec.name == name; });
+  return it == sources_.parameters.end() ? nullptr : &*it;
+}
+
+Parameter& Builder::parameter(const std::string& name) const {
+  Parameter* found = find(name);
+  NG_CHECK(found != nullptr, name);
+  return *found;
+}
+
+Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& weight) const {
+  const LayerPlace place{.name = name, .block = block, .depth = config().layers};
+  std::vector<LinearRecipe> phases;
+  for (size_t phase = 0; phase < sources_.recipe.phase_starts().size(); ++phase)
+    phases.push_back(sources_.recipe.linear(place, static_cast<int>(phase)));
+  return {run(),
+          {.name = name,
+           .output = activation(name),
+           .weight = &weight,
+           .bias = find(name + ".bias"),
+           .phases = std::move(phases)}};
+}
+
+Linear Builder::linear(const std::string& name, int64_t block) const {
+  return make_linear(name, block, parameter(name + ".weight"));
+}
+
+Linear Builder::head() const {
+  return make_linear("head", -1,
+                     parameter(config().tie_embeddings ? "embed.weight" : "head.weight"));
+}
+
+Norm Builder::norm(const std::string& name) const {
+  return Norm({.kind = parts_of(config().architecture).norm,
+               .gain = &parameter(name + ".weight"),
+               .bias = find(name + ".bias"),
+               .output = activation(name),
+               .eps = config().norm_eps,
+               .compute = compute()});
+}
+
+std::vector<Linear> Builder::linears(int64_t block, std::span<const std::string_view> parts) const {
+  std::vector<Linear> made;
+  for (const std::string_view part : parts) made.push_back(linear(in_block(block, part), block));
+  return made;
+}
+
+std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) const {
+  Norm before = norm(in_block(index, "norm1"));
+  std::vector<Linear> qkv = linears(index, parts_of(config().architecture).projections);
+  const uint32_t attention = activation(in_block(index, "attn"));
+  return std::make_unique<AttentionBlock>(
+      AttentionBlock::Parts{.norm = before,
+                            .projections = std::move(qkv),
+                            .out = linear(in_block(index, "attn.out"), index),
+                            .block = index,
+                            .heads = static_cast<int>(config().heads),
+                            .kv_heads = static_cast<int>(config().kv_heads),
+                            .head_dim = static_cast<int>(config().head_dim),
+                            .rope_table = rope_table,
+                            .attention = attention,
+                            .compute = compute()});
+}
+
+std::unique_ptr<Layer> Builder::mlp_block(int64_t index) const {
+  Norm before = norm(in_block(index, "norm2"));
+  std::vector<Linear> inputs = linears(index, parts_of(config().architecture).mlp_inputs);
+  const uint32_t act = activation(in_block(index, "mlp.act"));
+  return std::make_unique<MlpBlock>(
+      MlpBlock::Parts{.norm = before,
+                      .inputs = std::move(inputs),
+                      .down = linear(in_block(index, "mlp.down"), index),
+                      .gelu = config().gelu,
+                      .activation = act,
+                      .compute = compute()});
+}
+
+std::unique_ptr<Layer> Builder::block(int64_t index, View rope_table) const {
+  auto chain = std::make_unique<Chain>();
+  chain->add(attention_block(index, rope_table));
+  chain->add(mlp_block(index));
+  return chain;
+}
+
+}  // namespace ng

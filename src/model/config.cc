@@ -1,0 +1,133 @@
+#include "model/config.h"
+
+#include <algorithm>
+
+#include "base/nearest.h"
+
+namespace ng {
+namespace {
+
+struct Preset {
+  std::string_view name;
+  ModelConfig config;
+};
+
+// Sizes: GPT-2 from its paper; Llama shapes as in the GaussWS experiments [recipes.md §1.1] and
+// char-gpt as nanoGPT's character model.
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> kPresets = [] {
+    ModelConfig gpt2{.architecture = Architecture::gpt2,
+                     .vocab = 50257,
+                     .layers = 12,
+                     .heads = 12,
+                     .kv_heads = 12,
+                     .head_dim = 64,
+                     .width = 768,
+                     .ffn = 3072,
+                     .context = 1024,
+                     .tie_embeddings = true,
+                     .attention_bias = true,
+                     .mlp_bias = true,
+                     .norm_bias = true};
+    ModelConfig char_gpt = gpt2;
+    char_gpt.vocab = 65;
+    char_gpt.layers = 6;
+    char_gpt.heads = char_gpt.kv_heads = 6;
+    char_gpt.width = 384;
+    char_gpt.ffn = 1536;
+    char_gpt.context = 256;
+    char_gpt.attention_bias = char_gpt.mlp_bias = char_gpt.norm_bias = false;
+    ModelConfig gpt2_medium = gpt2;
+    gpt2_medium.layers = 24;
+    gpt2_medium.heads = gpt2_medium.kv_heads = 16;
+    gpt2_medium.width = 1024;
+    gpt2_medium.ffn = 4096;
+    ModelConfig llama134{.architecture = Architecture::llama,
+                         .vocab = 32000,
+                         .layers = 12,
+                         .heads = 12,
+                         .kv_heads = 12,
+                         .head_dim = 64,
+                         .width = 768,
+                         .ffn = 2048,
+                         .context = 2048,
+                         .tie_embeddings = false};
+    ModelConfig llama1b = llama134;
+    llama1b.layers = 18;
+    llama1b.heads = llama1b.kv_heads = 16;
+    llama1b.head_dim = 128;
+    llama1b.width = 2048;
+    llama1b.ffn = 5632;
+    return std::vector<Preset>{{"gpt2-124m", gpt2},
+                               {"gpt2-345m", gpt2_medium},
+                               {"char-gpt", char_gpt},
+                               {"llama-134m", llama134},
+                               {"llama-1b", llama1b}};
+  }();
+  return kPresets;
+}
+
+void require(bool holds, std::string_view place, std::string key, std::string problem,
+             std::string remedy) {
+  if (holds) return;
+  throw Error({.place = std::string(place),
+               .key = std::move(key),
+               .problem = std::move(problem),
+               .remedy = std::move(remedy)});
+}
+
+void require_range(std::string_view place, std::string key, int64_t value, int64_t most) {
+  require(value >= 1 && value <= most, place, std::move(key), fmt::format("{}", value),
+          fmt::format("a whole number from 1 to {}", most));
+}
+
+}  // namespace
+
+void validate(const ModelConfig& c, std::string_view place) {
+  constexpr int64_t kMillion = 1000000;
+  require_range(place, "vocab", c.vocab, 16 * kMillion);
+  require_range(place, "layers", c.layers, 10000);
+  require_range(place, "heads", c.heads, 65536);
+  require_range(place, "kv_heads", c.kv_heads, 65536);
+  require_range(place, "head_dim", c.head_dim, 65536);
+  require_range(place, "width", c.width, kMillion);
+  require_range(place, "ffn", c.ffn, 8 * kMillion);
+  require_range(place, "context", c.context, 16 * kMillion);
+  require(c.heads % c.kv_heads == 0, place, "kv_heads", fmt::format("{}", c.kv_heads),
+          fmt::format("a divisor of heads ({})", c.heads));
+  require(c.norm_eps > 0.0f && c.norm_eps < 1.0f, place, "norm_eps", fmt::format("{}", c.norm_eps),
+          "between 0 and 1");
+  require(c.init_std >= 0.0f && c.init_std < 10.0f, place, "init_std",
+          fmt::format("{}", c.init_std), "between 0 and 10");
+  if (c.architecture == Architecture::gpt2) {
+    require(c.heads * c.head_dim == c.width, place, "heads",
+            fmt::format("{} heads of {} do not make width {}", c.heads, c.head_dim, c.width),
+            "a divisor of width");
+    require(c.kv_heads == c.heads, place, "kv_heads", fmt::format("{}", c.kv_heads),
+            "GPT-2 has as many as heads");
+    return;
+  }
+  require(c.head_dim % 2 == 0, place, "head_dim", fmt::format("{}", c.head_dim),
+          "an even number (RoPE turns pairs)");
+  require(c.rope_theta > 0.0f, place, "rope_theta", fmt::format("{}", c.rope_theta),
+          "a positive number");
+}
+
+ModelConfig model_preset(std::string_view name) {
+  for (const Preset& preset : presets())
+    if (preset.name == name) return preset.config;
+  const std::vector<std::string_view> names = model_preset_names();
+  throw Error({.place = "",
+               .key = "model.preset",
+               .problem = fmt::format("unknown \"{}\"", name),
+               .remedy = fmt::format("did you mean \"{}\"? known: {}", nearest(name, names),
+                                     fmt::join(names, " "))});
+}
+
+std::vector<std::string_view> model_preset_names() {
+  std::vector<std::string_view> names;
+  for (const Preset& preset : presets()) names.push_back(preset.name);
+  return names;
+}
+
+}  // namespace ng

@@ -1,0 +1,77 @@
+// A decoder-only language model: embedding, blocks, final norm, head. What the blocks are made of
+// is declared per architecture (gpt2.cc, llama.cc).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/config.h"
+#include "nn/embedding.h"
+#include "nn/head.h"
+#include "nn/layer.h"
+#include "nn/norm.h"
+#include "recipe/recipe.h"
+#include "run/run.h"
+#include "run/tensor_table.h"
+
+namespace ng {
+
+enum class RecomputePolicy : uint8_t { none, block };
+
+class Model {
+ public:
+  /// Allocates the parameters (zero) in `run`. Throws Error where the config is impossible.
+  Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute);
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] std::span<Parameter> parameters() { return parameters_; }
+  [[nodiscard]] int64_t parameter_count() const;
+  [[nodiscard]] const TensorTable& tensors() const { return tensors_; }
+  /// All linear layers, blocks first, the head last.
+  [[nodiscard]] const std::vector<Linear*>& linears() const { return linears_; }
+
+  /// Random initial values from purpose 13: matrices N(0, std²), residual output projections
+  /// N(0, (std/√(2·layers))²), biases 0, gains 1.
+  void initialize(Run& run);
+
+  /// The recipe's phase from now on.
+  void set_phase(Run& run, int phase);
+
+  /// Forward and backward: gradients of the mean loss are added to the parameters' gradients,
+  /// *loss += Σ cross-entropy.
+  void train_batch(Run& run, const Batch& batch, double* loss);
+  /// *loss += Σ cross-entropy, nothing kept.
+  void evaluate_batch(Run& run, const Batch& batch, double* loss);
+  /// Logits (T, vocabulary) of all positions, nothing kept. `last_only`: of the last position of
+  /// each sequence.
+  [[nodiscard]] Tensor logits(Run& run, const Batch& batch, bool last_only = false);
+
+  /// After the update: gradients and operands made from the old weights are gone.
+  void forget_step();
+  /// After a step: delayed scales move on; a skipped step leaves no trace in them.
+  void roll_scales(Run& run, bool skipped);
+
+  /// Counters of every operand of every linear layer, by linears() and role, in backend memory.
+  [[nodiscard]] std::span<OperandStats> stats() { return stats_; }
+
+ private:
+  void allocate_stats(Run& run);
+  [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
+
+  ModelConfig config_;
+  Recipe recipe_;
+  TensorTable tensors_;
+  std::vector<Parameter> parameters_;
+  Chain blocks_;
+  std::unique_ptr<Embedding> embedding_;
+  std::unique_ptr<Norm> norm_;
+  std::unique_ptr<Head> head_;
+  std::vector<Linear*> linears_;
+  std::span<OperandStats> stats_;
+};
+
+}  // namespace ng

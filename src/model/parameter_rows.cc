@@ -1,0 +1,44 @@
+#include "model/parameter_rows.h"
+
+namespace ng {
+
+void ParameterRows::vector(const std::string& name, const std::string& hf_name, int64_t size,
+                           Init init) {
+  rows_.push_back({.name = name,
+                   .hf_name = hf_name,
+                   .rows = 1,
+                   .cols = size,
+                   .is_vector = true,
+                   .hf_transposed = false,
+                   .init = init});
+}
+
+void ParameterRows::linear(const Linear& layer) {
+  rows_.push_back({.name = layer.name + ".weight",
+                   .hf_name = layer.hf_name + ".weight",
+                   .rows = layer.out,
+                   .cols = layer.in,
+                   .is_vector = false,
+                   .hf_transposed = hf_transposed_,
+                   .init = layer.init});
+  if (layer.bias) vector(layer.name + ".bias", layer.hf_name + ".bias", layer.out, Init::zeros);
+}
+
+void ParameterRows::norm(const std::string& name, const std::string& hf_name, int64_t width,
+                         bool bias) {
+  vector(name + ".weight", hf_name + ".weight", width, Init::ones);
+  if (bias) vector(name + ".bias", hf_name + ".bias", width, Init::zeros);
+}
+
+void ParameterRows::table(const std::string& name, const std::string& hf_name, int64_t rows,
+                          int64_t cols) {
+  rows_.push_back({.name = name,
+                   .hf_name = hf_name,
+                   .rows = rows,
+                   .cols = cols,
+                   .is_vector = false,
+                   .hf_transposed = false,
+                   .init = Init::normal});
+}
+
+}  // namespace ng

@@ -1,0 +1,29 @@
+// What one forward pass works on.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace ng {
+
+/// Keys and values of earlier positions, per block: (sequences · capacity, kv heads · head_dim).
+struct KvCache {
+  std::vector<View> keys;
+  std::vector<View> values;
+  int64_t capacity = 0;  ///< positions per sequence
+};
+
+/// Rows are (sequence, position).
+struct Batch {
+  TokenView inputs;
+  TokenView targets;            ///< empty where no loss is wanted
+  const float* mask = nullptr;  ///< 1: the target counts; null: all count
+  Positions at;
+  double target_count = 0;   ///< targets that count in the whole step, all micro-batches
+  KvCache* cache = nullptr;  ///< generation only
+  [[nodiscard]] int64_t tokens() const { return at.sequences * at.length; }
+};
+
+}  // namespace ng

@@ -1,0 +1,31 @@
+// The output head: logits = x·Wᵀ and their cross-entropy. Works through the tokens in pieces, so
+// that the logits of a large vocabulary never exist all at once; the bits are those of one piece.
+#pragma once
+
+#include "nn/batch.h"
+#include "nn/linear.h"
+
+namespace ng {
+
+class Head {
+ public:
+  Head(Linear linear, Compute compute) : linear_(std::move(linear)), compute_(compute) {}
+
+  [[nodiscard]] Linear& linear() { return linear_; }
+  void set_compute(Compute compute) { compute_ = compute; }
+
+  [[nodiscard]] Tensor logits(Run& run, Source& x) { return linear_.forward(run, x); }
+  /// *loss += Σ cross-entropy over the batch's targets; returns d(mean loss)/dx and adds to dW.
+  [[nodiscard]] Tensor loss_and_gradient(Run& run, Source& x, const Batch& batch, double* loss);
+  /// *loss += Σ cross-entropy only.
+  void loss(Run& run, Source& x, const Batch& batch, double* loss);
+
+ private:
+  /// Tokens per piece. Casts with scales see all tokens at once, since a scale may span them.
+  [[nodiscard]] int64_t piece(int64_t tokens, const Run& run) const;
+
+  Linear linear_;
+  Compute compute_;
+};
+
+}  // namespace ng

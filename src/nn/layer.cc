@@ -1,0 +1,40 @@
+#include "nn/layer.h"
+
+namespace ng {
+
+Tensor Chain::forward(Run& run, const Tensor& x, const Batch& batch) {
+  Tensor y = x;
+  for (const auto& layer : layers_) y = layer->forward(run, y, batch);
+  return y;
+}
+
+void Chain::backward(Run& run, View dy, const Batch& batch) {
+  for (size_t i = layers_.size(); i-- > 0;) layers_[i]->backward(run, dy, batch);
+}
+
+void Chain::collect(std::vector<Linear*>& linears) {
+  for (const auto& layer : layers_) layer->collect(linears);
+}
+
+void Chain::set_compute(Compute compute) {
+  for (const auto& layer : layers_) layer->set_compute(compute);
+}
+
+Tensor Recompute::forward(Run& run, const Tensor& x, const Batch& batch) {
+  const bool saving = run.saving();
+  run.save(x);
+  run.set_saving(false);
+  Tensor y = inner_->forward(run, x, batch);
+  run.set_saving(saving);
+  return y;
+}
+
+void Recompute::backward(Run& run, View dy, const Batch& batch) {
+  const bool statistics = run.writes_statistics();
+  run.set_writes_statistics(false);
+  static_cast<void>(inner_->forward(run, run.restore(), batch));
+  run.set_writes_statistics(statistics);
+  inner_->backward(run, dy, batch);
+}
+
+}  // namespace ng

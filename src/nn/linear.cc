@@ -1,0 +1,224 @@
+#include "nn/linear.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "format/hadamard.h"
+
+namespace ng {
+namespace {
+
+// Purposes 2..7 are the roles in order. [recipes.md §0]
+Purpose purpose_of(OperandRole role) {
+  return static_cast<Purpose>(static_cast<uint8_t>(Purpose::fprop_input) +
+                              static_cast<uint8_t>(role));
+}
+
+bool is_weight(OperandRole role) {
+  return role == OperandRole::fprop_weight || role == OperandRole::dgrad_weight;
+}
+
+bool is_left(OperandRole role) {
+  return role == OperandRole::fprop_input || role == OperandRole::dgrad_grad ||
+         role == OperandRole::wgrad_grad;
+}
+
+// fprop contracts columns of x and W, dgrad rows of W, wgrad rows of dy and x.
+Contract contract_of(OperandRole role) {
+  const bool rows = role == OperandRole::dgrad_weight || role == OperandRole::wgrad_grad ||
+                    role == OperandRole::wgrad_input;
+  return rows ? Contract::rows : Contract::cols;
+}
+
+const GemmRecipe& gemm_of(const LinearRecipe& recipe, OperandRole role) {
+  if (role <= OperandRole::fprop_weight) return recipe.fprop;
+  return role <= OperandRole::dgrad_weight ? recipe.dgrad : recipe.wgrad;
+}
+
+// Group of a GEMM in purpose 11: dgrad 0, wgrad 1, fprop 2. [recipes.md §0]
+uint32_t gemm_group(OperandRole role) {
+  if (role <= OperandRole::fprop_weight) return 2;
+  return role <= OperandRole::dgrad_weight ? 0 : 1;
+}
+
+const Operand& cast_of(const LinearRecipe& recipe, OperandRole role) {
+  const GemmRecipe& gemm = gemm_of(recipe, role);
+  return is_left(role) ? gemm.left : gemm.right;
+}
+
+int64_t block_along_k(const Operand& cast) {
+  return cast.block.kind == Block::Kind::tile ? cast.block.cols : 1;
+}
+
+// Operands are zero-padded along K to this. [recipes.md §0]
+int64_t padding_of(const GemmRecipe& gemm) {
+  const int64_t blocks = std::lcm(block_along_k(gemm.left), block_along_k(gemm.right));
+  return std::lcm(blocks, std::max<int64_t>(gemm.hadamard, 1));
+}
+
+std::array<uint32_t, 4> signs_for(HadamardSigns signs, const RandomKey& key, uint32_t gemm) {
+  if (signs == HadamardSigns::none) return {};
+  return signs == HadamardSigns::fixed ? fixed_signs() : signs_of(key, gemm);
+}
+
+int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
+  int longest = 0;
+  for (const LinearRecipe& phase : phases) {
+    const Operand& cast = cast_of(phase, role);
+    if (cast.scaling == Scaling::delayed) longest = std::max(longest, cast.amax_history);
+  }
+  return longest;
+}
+
+void reset(Run& run, const DelayedScale& state, int history) {
+  run.ops().fill({state.encode_scale, 1, 1, 1}, 1.0f);
+  run.ops().fill({state.history, 1, history, history}, 0.0f);
+}
+
+}  // namespace
+
+std::string_view name_of(OperandRole role) {
+  constexpr std::array<std::string_view, kOperandRoles> kNames = {
+      "fprop.input", "fprop.weight", "dgrad.grad", "dgrad.weight", "wgrad.grad", "wgrad.input"};
+  return kNames[static_cast<size_t>(role)];
+}
+
+Linear::Linear(Run& run, Parts parts)
+    : name_(std::move(parts.name)),
+      output_(parts.output),
+      weight_(parts.weight),
+      bias_(parts.bias),
+      phases_(std::move(parts.phases)) {
+  for (size_t i = 0; i < kOperandRoles; ++i) {
+    const int history = longest_history(phases_, static_cast<OperandRole>(i));
+    if (history == 0) continue;
+    delayed_[i] = {run.persistent(1, 1, MemoryKind::state).data,
+                   run.persistent(1, history, MemoryKind::state).data};
+    reset(run, delayed_[i], history);
+  }
+}
+
+const Operand& Linear::cast(OperandRole role) const { return cast_of(recipe(), role); }
+
+void Linear::set_phase(Run& run, size_t phase) {
+  NG_CHECK(phase < phases_.size(), phase);
+  for (size_t i = 0; i < kOperandRoles; ++i) {
+    const auto role = static_cast<OperandRole>(i);
+    const Operand& next = cast_of(phases_[phase], role);
+    if (next.scaling == Scaling::delayed && !(next == cast(role)))
+      reset(run, delayed_[i], next.amax_history);
+  }
+  phase_ = phase;
+}
+
+OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const {
+  const GemmRecipe& gemm = gemm_of(recipe(), role);
+  OperandSpec spec{.cast = cast(role),
+                   .contract = contract_of(role),
+                   .side = is_left(role) ? Side::left : Side::right,
+                   .rows = 0,
+                   .k = 0,
+                   .k_multiple = padding_of(gemm),
+                   .hadamard = {}};
+  const int64_t rows = is_weight(role) ? outputs() : tokens;
+  const bool grad = role == OperandRole::dgrad_grad || role == OperandRole::wgrad_grad;
+  const int64_t cols = grad ? outputs() : inputs();
+  const bool transposed = spec.contract == Contract::rows;
+  spec.rows = transposed ? cols : rows;
+  spec.k = transposed ? rows : cols;
+  if (run.evaluating()) spec.cast.rounding = Rounding::nearest;
+  if (gemm.hadamard > 0) {
+    const RandomKey key{.seed = run.seed(),
+                        .tensor = weight_->id,
+                        .step = run.evaluating() ? 0 : run.moment().step,
+                        .purpose = Purpose::hadamard_signs,
+                        .micro = 0};
+    spec.hadamard = {gemm.hadamard, signs_for(gemm.hadamard_signs, key, gemm_group(role))};
+  }
+  return spec;
+}
+
+PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run) const {
+  PrepareContext context;
+  context.key = {.seed = run.seed(),
+                 .tensor = tensor,
+                 .step = run.moment().step,
+                 .purpose = purpose_of(role),
+                 .micro = is_weight(role) ? 0 : run.moment().micro};
+  context.delayed = delayed(role);
+  context.update_history = run.writes_statistics();
+  context.stats =
+      run.writes_statistics() && stats_ != nullptr ? stats_ + static_cast<size_t>(role) : nullptr;
+  return context;
+}
+
+const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
+  run.examine(source.values(), name_, name_of(role));
+  return source.operand(run, spec(role, source.values().rows, run),
+                        context(role, source.tensor(), run));
+}
+
+Prepared Linear::weight_operand(Run& run, OperandRole role) {
+  run.examine(weight_->value, name_, name_of(role));
+  const bool again_this_step = run.moment().micros > 1 && !run.evaluating();
+  Prepared& kept = weight_->operands[role == OperandRole::fprop_weight ? 0 : 1];
+  if (kept && again_this_step) return kept;
+  Prepared made =
+      prepare_operand(run, {}, weight_->value, spec(role, 0, run), context(role, weight_->id, run));
+  if (again_this_step) kept = made;
+  return made;
+}
+
+void Linear::fprop(Run& run, View y, Source& x) {
+  const Prepared w = weight_operand(run, OperandRole::fprop_weight);
+  const Prepared& qx = activation(run, OperandRole::fprop_input, x);
+  run.ops().gemm({.y = y,
+                  .into = Into::overwrite,
+                  .bias = bias_ != nullptr ? bias_->value.data : nullptr,
+                  .round = recipe().fprop.output},
+                 qx.packed, w.packed);
+  run.examine(y, name_, "fprop.output");
+}
+
+void Linear::dgrad(Run& run, View dx, Into into, Source& dy) {
+  const Prepared w = weight_operand(run, OperandRole::dgrad_weight);
+  const Prepared& qdy = activation(run, OperandRole::dgrad_grad, dy);
+  run.ops().gemm({.y = dx, .into = into, .bias = nullptr, .round = recipe().dgrad.output},
+                 qdy.packed, w.packed);
+  run.examine(dx, name_, "dgrad.output");
+}
+
+void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy) {
+  const Prepared& qdy = activation(run, OperandRole::wgrad_grad, dy);
+  const Prepared& qx = activation(run, OperandRole::wgrad_input, x);
+  run.ops().gemm({.y = target.view, .into = target.into, .bias = nullptr, .round = Compute::fp32},
+                 qdy.packed, qx.packed);
+  run.examine(target.view, name_, "wgrad.output");
+}
+
+Tensor Linear::forward(Run& run, Source& x) {
+  const Tensor y = run.tensor(x.values().rows, outputs());
+  fprop(run, y, x);
+  return y;
+}
+
+void Linear::backward(Run& run, View dx, Into into, Source& x, Source& dy) {
+  wgrad(run, gradient_target(run, *weight_), x, dy);
+  if (bias_ != nullptr)
+    run.ops().add_column_sums(gradient_to_add_to(run, *bias_).data, dy.values());
+  dgrad(run, dx, into, dy);
+}
+
+void Linear::roll_scales(Run& run, bool skipped) {
+  for (size_t i = 0; i < kOperandRoles; ++i) {
+    const Operand& operand = cast(static_cast<OperandRole>(i));
+    if (operand.scaling != Scaling::delayed) continue;
+    if (skipped)
+      run.ops().fill({delayed_[i].history, 1, 1, 1}, 0.0f);
+    else
+      run.ops().roll_delayed_scale(operand, delayed_[i]);
+  }
+}
+
+}  // namespace ng

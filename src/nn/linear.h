@@ -1,0 +1,90 @@
+// Linear: y (T, N) = x (T, K) · W (N, K)ᵀ + b, each of its three GEMMs in the recipe's numbers.
+//
+//   fprop  y  = Q(x)  · Q(W)ᵀ   contracts K
+//   dgrad  dx = Q(dy) · Q(W)    contracts N
+//   wgrad  dW = Q(dy)ᵀ · Q(x)   contracts T          [recipes.md §0]
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/parameter.h"
+#include "recipe/recipe.h"
+
+namespace ng {
+
+/// Which of the six operands of a linear layer, in the order of their random purposes.
+enum class OperandRole : uint8_t {
+  fprop_input,
+  fprop_weight,
+  dgrad_grad,
+  dgrad_weight,
+  wgrad_grad,
+  wgrad_input,
+};
+constexpr size_t kOperandRoles = 6;
+[[nodiscard]] std::string_view name_of(OperandRole role);
+
+class Linear {
+ public:
+  /// What a layer is made of. `output` is the tensor id of y and dy; `bias` may be null; one
+  /// recipe per phase of training.
+  struct Parts {
+    std::string name;
+    uint32_t output = 0;
+    Parameter* weight = nullptr;
+    Parameter* bias = nullptr;
+    std::vector<LinearRecipe> phases;
+  };
+  Linear(Run& run, Parts parts);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const LinearRecipe& recipe() const { return phases_[phase_]; }
+  [[nodiscard]] uint32_t output() const { return output_; }
+  [[nodiscard]] Parameter& weight() { return *weight_; }
+  [[nodiscard]] int64_t inputs() const { return weight_->value.cols; }
+  [[nodiscard]] int64_t outputs() const { return weight_->value.rows; }
+
+  /// Numbers from now on. An operand whose cast changes starts fresh delayed-scaling state.
+  void set_phase(Run& run, size_t phase);
+
+  /// y = Q(x)·Q(W)ᵀ + b
+  [[nodiscard]] Tensor forward(Run& run, Source& x);
+  /// dx (+)= Q(dy)·Q(W), dW += Q(dy)ᵀ·Q(x), db += Σ_T dy
+  void backward(Run& run, View dx, Into into, Source& x, Source& dy);
+
+  // The three GEMMs alone, for a caller that works through the tokens in pieces.
+  void fprop(Run& run, View y, Source& x);
+  void dgrad(Run& run, View dx, Into into, Source& dy);
+  void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
+
+  /// After a step: next step's scales of delayed operands. A skipped step's amax is forgotten.
+  void roll_scales(Run& run, bool skipped);
+
+  /// Where this layer counts, kOperandRoles entries in backend memory.
+  void set_stats(OperandStats* stats) { stats_ = stats; }
+  /// encode_scale and history of a delayed operand; null pointers for others.
+  [[nodiscard]] const DelayedScale& delayed(OperandRole role) const {
+    return delayed_[static_cast<size_t>(role)];
+  }
+  [[nodiscard]] const Operand& cast(OperandRole role) const;
+
+ private:
+  [[nodiscard]] OperandSpec spec(OperandRole role, int64_t tokens, const Run& run) const;
+  [[nodiscard]] PrepareContext context(OperandRole role, uint32_t tensor, const Run& run) const;
+  [[nodiscard]] const Prepared& activation(Run& run, OperandRole role, Source& source);
+  [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
+
+  std::string name_;
+  uint32_t output_;
+  Parameter* weight_;
+  Parameter* bias_;
+  std::vector<LinearRecipe> phases_;
+  size_t phase_ = 0;
+  std::array<DelayedScale, kOperandRoles> delayed_{};
+  OperandStats* stats_ = nullptr;
+};
+
+}  // namespace ng

@@ -1,0 +1,50 @@
+// A trainable tensor: its names and shape, where its values lie, and its gradient of this step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "nn/source.h"
+#include "run/run.h"
+
+namespace ng {
+
+enum class Init : uint8_t { normal, residual_normal, zeros, ones };
+
+/// One parameter: the row of the model's table that everything else about it derives from.
+struct ParameterSpec {
+  std::string name;     ///< canonical: "blocks.0.attn.q.weight" [recipes.md §0]
+  std::string hf_name;  ///< in the transformers layout
+  int64_t rows = 0;     ///< matrices are (out, in); vectors 1 × n
+  int64_t cols = 0;
+  bool is_vector = false;      ///< stored as one dimension; no weight decay
+  bool hf_transposed = false;  ///< transformers stores (in, out): GPT-2's Conv1D
+  Init init = Init::normal;
+};
+
+struct Parameter {
+  ParameterSpec spec;
+  uint32_t id = 0;  ///< in the model's TensorTable
+  View value;       ///< (rows, cols) FP32, persistent
+  View moment1;     ///< optimizer states, persistent; rows == 0 until an optimizer claims them
+  View moment2;
+  Tensor grad;  ///< exists from the first contribution of a step until the update
+  /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
+  std::array<Prepared, 2> operands;
+};
+
+/// Where a finished gradient goes: the first of a step overwrites, later ones add.
+struct GradientTarget {
+  View view;
+  Into into = Into::overwrite;
+};
+[[nodiscard]] GradientTarget gradient_target(Run& run, Parameter& parameter);
+
+/// For operations that only add: the gradient, zero before the first contribution of a step.
+[[nodiscard]] View gradient_to_add_to(Run& run, Parameter& parameter);
+
+/// After the update: the gradient and the operands made from the old value are gone.
+void forget_step(Parameter& parameter);
+
+}  // namespace ng

@@ -1,0 +1,42 @@
+#include "nn/source.h"
+
+#include <utility>
+
+namespace ng {
+namespace {
+
+bool same_operand(const Prepared& made, const OperandSpec& spec, const RandomKey& key) {
+  const OperandSpec& s = made.packed.spec;
+  const bool same_spec = s.cast == spec.cast && s.contract == spec.contract &&
+                         s.side == spec.side && s.rows == spec.rows && s.k == spec.k &&
+                         s.k_multiple == spec.k_multiple && s.hadamard == spec.hadamard;
+  return same_spec && (spec.cast.rounding == Rounding::nearest || made.key == key);
+}
+
+}  // namespace
+
+Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const OperandSpec& spec,
+                         const PrepareContext& context) {
+  Prepared made;
+  made.packed.spec = spec;
+  made.packed.bytes = run.ops().operand_bytes(spec);
+  made.key = context.key;
+  if (made.packed.bytes > 0) {
+    made.storage = run.bytes(made.packed.bytes, MemoryKind::operands);
+    made.packed.storage = made.storage.bytes();
+  } else {
+    made.source = owner;
+  }
+  run.ops().prepare(made.packed, values, context);
+  return made;
+}
+
+const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
+  for (const Prepared& made : made_)
+    if (made && same_operand(made, spec, context.key)) return made;
+  Prepared& slot = made_[next_++ % made_.size()];
+  slot = prepare_operand(run, owner_, values_, spec, context);
+  return slot;
+}
+
+}  // namespace ng

@@ -1,0 +1,49 @@
+// A matrix on its way into GEMMs, together with the operands made from it so far.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "run/run.h"
+
+namespace ng {
+
+/// A packed operand and what keeps its memory alive.
+struct Prepared {
+  PackedOperand packed;
+  RandomKey key;   ///< of its draws
+  Tensor storage;  ///< empty where the backend reads the source in place
+  Tensor source;   ///< only where it does
+  [[nodiscard]] explicit operator bool() const { return packed.spec.rows > 0; }
+};
+
+/// Makes an operand from `values`; `owner` keeps them alive (empty: they are persistent).
+[[nodiscard]] Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values,
+                                       const OperandSpec& spec, const PrepareContext& context);
+
+/// An operand is identified by (tensor, cast, contracted dimension, draws) and made once: q, k and
+/// v projections share one Q(x).
+class Source {
+ public:
+  /// `tensor` is the id under which the values draw: their producer's.
+  Source(Tensor owner, uint32_t tensor) : Source(owner, owner.view(), tensor) {}
+  Source(Tensor owner, ConstView values, uint32_t tensor)
+      : owner_(std::move(owner)), values_(values), tensor_(tensor) {}
+
+  [[nodiscard]] ConstView values() const { return values_; }
+  [[nodiscard]] uint32_t tensor() const { return tensor_; }
+  [[nodiscard]] const Tensor& owner() const { return owner_; }
+
+  /// The operand, made at the first request. The reference is valid until the next request.
+  [[nodiscard]] const Prepared& operand(Run& run, const OperandSpec& spec,
+                                        const PrepareContext& context);
+
+ private:
+  Tensor owner_;
+  ConstView values_;
+  uint32_t tensor_;
+  std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again
+  size_t next_ = 0;
+};
+
+}  // namespace ng

@@ -1,0 +1,172 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+
+namespace ng {
+namespace {
+
+// A POD in backend memory as a row of FP32, so that it can be zeroed there.
+template <class Pod>
+View floats_of(Pod* pods, size_t count) {
+  static_assert(sizeof(Pod) % sizeof(float) == 0);
+  const auto size = static_cast<int64_t>(count * sizeof(Pod) / sizeof(float));
+  return {reinterpret_cast<float*>(pods), 1, size, size};
+}
+
+template <class Pod>
+Pod* persistent_pod(Run& run) {
+  return reinterpret_cast<Pod*>(run.persistent_bytes(sizeof(Pod), MemoryKind::state));
+}
+
+}  // namespace
+
+Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings)
+    : run_(run),
+      model_(model),
+      settings_(settings),
+      control_(persistent_pod<StepControl>(run)),
+      sum_of_squares_(persistent_pod<double>(run)),
+      evaluation_loss_(persistent_pod<double>(run)) {
+  const int64_t rows = settings.sequences * settings.length;
+  inputs_.resize(static_cast<size_t>(rows * (settings.micros + 1)));
+  targets_.resize(inputs_.size());
+  mask_.resize(static_cast<size_t>(rows));
+  allocate_adamw(run_, model_.parameters());
+  record_programs(recipe);
+}
+
+void Trainer::record_programs(const Recipe& recipe) {
+  const auto phases = static_cast<int>(recipe.phase_starts().size());
+  for (int phase = 0; phase < phases; ++phase) {
+    const auto in_phase = [&](const auto& body) {
+      return run_.record([&] {
+        model_.set_phase(run_, phase);
+        body();
+      });
+    };
+    train_programs_.push_back(in_phase([&] {
+      forward_backward(0);
+      update(0, 0.0f);
+    }));
+    diagnosis_programs_.push_back(in_phase([&] {
+      forward_backward(0);
+      model_.forget_step();
+    }));
+    evaluation_programs_.push_back(in_phase([&] { evaluate_body(); }));
+  }
+  std::vector<const Program*> all;
+  for (const auto* programs : {&train_programs_, &diagnosis_programs_, &evaluation_programs_})
+    for (const Program& program : *programs) all.push_back(&program);
+  run_.reserve(all);
+  set_phase(0);
+}
+
+MemoryPlan Trainer::memory() const {
+  const Program* largest = &train_programs_.front();
+  for (const auto* programs : {&train_programs_, &evaluation_programs_})
+    for (const Program& program : *programs)
+      if (program.bytes > largest->bytes) largest = &program;
+  MemoryPlan plan;
+  plan.bytes = run_.persistent_by_kind();
+  size_t live = 0;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    plan.bytes[kind] += largest->at_peak[kind];
+    live += largest->at_peak[kind];
+  }
+  plan.gaps = largest->bytes - live;
+  plan.total = plan.gaps;
+  for (const size_t bytes : plan.bytes) plan.total += bytes;
+  return plan;
+}
+
+TokenBuffers Trainer::train_tokens(int64_t micro) {
+  NG_CHECK(micro >= 0 && micro < settings_.micros, micro);
+  const auto rows = static_cast<size_t>(settings_.sequences * settings_.length);
+  const size_t first = rows * static_cast<size_t>(micro);
+  return {std::span(inputs_).subspan(first, rows), std::span(targets_).subspan(first, rows), {}};
+}
+
+TokenBuffers Trainer::evaluation_tokens() {
+  const auto rows = static_cast<size_t>(settings_.sequences * settings_.length);
+  return {std::span(inputs_).last(rows), std::span(targets_).last(rows), mask_};
+}
+
+void Trainer::set_phase(int phase) {
+  phase_ = phase;
+  model_.set_phase(run_, phase);
+}
+
+Batch Trainer::train_batch(int64_t micro) {
+  const TokenBuffers tokens = train_tokens(micro);
+  return {.inputs = tokens.inputs,
+          .targets = tokens.targets,
+          .mask = nullptr,
+          .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
+          .target_count = static_cast<double>(tokens_per_step()),
+          .cache = nullptr};
+}
+
+void Trainer::forward_backward(int64_t step) {
+  run_.ops().fill(floats_of(control_, 1), 0.0f);
+  run_.ops().fill(floats_of(model_.stats().data(), model_.stats().size()), 0.0f);
+  for (int64_t micro = 0; micro < settings_.micros; ++micro) {
+    run_.set_moment({.step = static_cast<uint32_t>(step),
+                     .micro = static_cast<uint32_t>(micro),
+                     .micros = static_cast<uint32_t>(settings_.micros)});
+    model_.train_batch(run_, train_batch(micro), &control_->loss);
+  }
+}
+
+void Trainer::update(int64_t step, float lr) {
+  run_.ops().fill(floats_of(sum_of_squares_, 1), 0.0f);
+  for (const Parameter& parameter : model_.parameters())
+    run_.ops().add_sum_of_squares(sum_of_squares_, parameter.grad);
+  run_.ops().decide_step(control_, sum_of_squares_, settings_.clip, model_.stats().data(),
+                         static_cast<int64_t>(model_.stats().size()));
+  update_adamw(run_, model_.parameters(), settings_.adamw, lr, step, control_);
+  model_.forget_step();
+}
+
+StepReport Trainer::step(int64_t step, float lr) {
+  run_.replay(train_programs_[static_cast<size_t>(phase_)], [&] {
+    forward_backward(step);
+    update(step, lr);
+  });
+  const StepControl control = *control_;  // the one read of the step
+  model_.roll_scales(run_, control.skip != 0);
+  return {.loss = control.loss / static_cast<double>(tokens_per_step()),
+          .grad_norm = control.grad_norm,
+          .skipped = control.skip != 0};
+}
+
+Diagnosis Trainer::diagnose(int64_t step) {
+  run_.start_diagnosis();
+  run_.set_writes_statistics(false);
+  run_.replay(diagnosis_programs_[static_cast<size_t>(phase_)], [&] {
+    forward_backward(step);
+    model_.forget_step();
+  });
+  run_.set_writes_statistics(true);
+  return run_.finish_diagnosis();
+}
+
+void Trainer::evaluate_body() {
+  run_.ops().fill(floats_of(evaluation_loss_, 1), 0.0f);
+  const TokenBuffers tokens = evaluation_tokens();
+  const Batch batch{
+      .inputs = tokens.inputs,
+      .targets = tokens.targets,
+      .mask = mask_.data(),
+      .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
+      .target_count = 1,
+      .cache = nullptr};
+  const EvaluationMode mode(run_);
+  model_.evaluate_batch(run_, batch, evaluation_loss_);
+}
+
+double Trainer::evaluate() {
+  run_.replay(evaluation_programs_[static_cast<size_t>(phase_)], [&] { evaluate_body(); });
+  return *evaluation_loss_;
+}
+
+}  // namespace ng

@@ -1,0 +1,90 @@
+// One training step after the other: forward, backward, decide, update; and evaluation batches.
+// Knows nothing of files. Everything a step needs is planned and allocated before step 1.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/model.h"
+#include "optim/adamw.h"
+#include "run/run.h"
+
+namespace ng {
+
+struct StepSettings {
+  int64_t sequences = 1;  ///< in a micro-batch
+  int64_t length = 1;     ///< tokens of a sequence
+  int64_t micros = 1;     ///< micro-batches in a step
+  AdamWSettings adamw;
+  double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
+};
+
+/// Where the tokens of one micro-batch go, each (sequences · length).
+struct TokenBuffers {
+  std::span<int32_t> inputs;
+  std::span<int32_t> targets;
+  std::span<float> mask;  ///< evaluation only: 1 where the target counts
+};
+
+struct StepReport {
+  double loss = 0;  ///< mean over the step's targets, before the update
+  double grad_norm = 0;
+  bool skipped = false;  ///< something was not finite: weights and moments are unchanged
+};
+
+/// Planned memory of the most demanding program, by kind.
+struct MemoryPlan {
+  MemoryByKind bytes{};  ///< live at the peak
+  size_t gaps = 0;       ///< arena bytes no tensor uses at the peak
+  size_t total = 0;      ///< sum of all the above = what is allocated
+};
+
+class Trainer {
+ public:
+  /// Claims optimizer states, dry-runs every phase of the recipe and takes the memory.
+  Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings);
+
+  [[nodiscard]] MemoryPlan memory() const;
+  [[nodiscard]] int64_t tokens_per_step() const {
+    return settings_.sequences * settings_.length * settings_.micros;
+  }
+  [[nodiscard]] const StepSettings& settings() const { return settings_; }
+
+  /// To be filled before step().
+  [[nodiscard]] TokenBuffers train_tokens(int64_t micro);
+  /// To be filled before evaluate().
+  [[nodiscard]] TokenBuffers evaluation_tokens();
+
+  void set_phase(int phase);
+  [[nodiscard]] int phase() const { return phase_; }
+
+  /// Trains on train_tokens(); `step` counts from 0. Allocates nothing.
+  StepReport step(int64_t step, float lr);
+  /// Repeats the last, skipped step without its update and names the first non-finite tensor.
+  [[nodiscard]] Diagnosis diagnose(int64_t step);
+  /// Σ cross-entropy over the unmasked evaluation_tokens().
+  [[nodiscard]] double evaluate();
+
+ private:
+  void record_programs(const Recipe& recipe);
+  void forward_backward(int64_t step);
+  void update(int64_t step, float lr);
+  void evaluate_body();
+  [[nodiscard]] Batch train_batch(int64_t micro);
+
+  Run& run_;
+  Model& model_;
+  StepSettings settings_;
+  int phase_ = 0;
+  std::vector<Program> train_programs_;       // by phase
+  std::vector<Program> diagnosis_programs_;   // by phase: a step without its update
+  std::vector<Program> evaluation_programs_;  // by phase
+  std::vector<int32_t> inputs_, targets_;     // all micro-batches, then the evaluation batch
+  std::vector<float> mask_;
+  StepControl* control_;    // backend memory
+  double* sum_of_squares_;  // backend memory
+  double* evaluation_loss_;
+};
+
+}  // namespace ng
