@@ -326,14 +326,17 @@ class ChunkTree {
 };
 
 /// Sum of `count` elements by the 16-lane tree. element(i, left) returns elements i ... i + 15 as
-/// lanes, zero from lane `left` on (i a multiple of 16; left >= 16 except at the end).
+/// lanes, zero from lane `left` on (i a multiple of 16; left = 16 except in the last, partial
+/// step).
 template <class T = float, class F>
 HWY_INLINE T TreeSum(int64_t count, const F& element) {
   ChunkTree<T> tree;
   for (int64_t chunk = 0; chunk < count; chunk += kTreeChunk) {
     const int64_t end = std::min(count, chunk + kTreeChunk);
     Lanes16<T> sum = Zero16<T>();
-    for (int64_t i = chunk; i < end; i += kLanes) sum = Add(sum, element(i, count - i));
+    int64_t i = chunk;
+    for (; i + kLanes <= end; i += kLanes) sum = Add(sum, element(i, int64_t{kLanes}));
+    if (i < end) sum = Add(sum, element(i, end - i));
     tree.Push(FoldLanes(sum));
   }
   return tree.Sum();
