@@ -8,8 +8,8 @@
 
 namespace ng::cpu {
 
-constexpr size_t kWorkerScratchBytes = size_t{4} << 20;  ///< panels and tiles of one worker
-constexpr size_t kSharedScratchBytes = size_t{8} << 20;  ///< panels all workers read
+constexpr size_t kWorkerScratchBytes = size_t{4} << 20;   ///< panels and tiles of one worker
+constexpr size_t kSharedScratchBytes = size_t{13} << 20;  ///< panels all workers read
 
 class Workspace {
  public:

@@ -1,0 +1,15 @@
+// The one GEMM driver of the cpu backend.
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/cpu/workspace.h"
+
+namespace ng::cpu {
+
+/// y (M, N) = A (M, K) · B (N, K)ᵀ, bit for bit the definition of backend/ref/gemm.h, on every
+/// instruction set and thread count. a.spec.rows == y.rows, b.spec.rows == y.cols, both with the
+/// same k_padded and Hadamard transform; prepared by ng::cpu. Allocates nothing.
+void gemm(Workspace& workspace, const GemmOutput& out, const PackedOperand& a,
+          const PackedOperand& b);
+
+}  // namespace ng::cpu

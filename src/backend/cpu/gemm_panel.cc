@@ -1,0 +1,407 @@
+#include "backend/cpu/gemm_panel.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/gemm_panel.cc"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Loaders: lanes of FP32 from lanes of what memory holds. ----------------------------------------
+
+struct LoadFp32 {
+  using Memory = float;
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
+    return hn::LoadU(d, from);
+  }
+};
+
+struct LoadBf16Bits {
+  using Memory = uint16_t;
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const uint16_t* from) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::PromoteTo(du, hn::LoadU(hn::Rebind<uint16_t, D>(), from));
+    return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  }
+};
+
+// Magnitudes are rounded as integers: the carry out of the mantissa is the next binade.
+struct LoadToBf16 {
+  using Memory = float;
+  uint32_t largest;  // saturate: of the finite values; else infinity
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto u = hn::BitCast(du, hn::LoadU(d, from));
+    const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
+    const auto magnitude = hn::Xor(u, sign);
+    const auto odd = hn::And(hn::ShiftRight<16>(magnitude), hn::Set(du, 1u));
+    auto r = hn::Add(hn::Add(magnitude, hn::Set(du, 0x7FFFu)), odd);
+    r = hn::And(r, hn::Set(du, 0xFFFF0000u));
+    r = hn::Min(r, hn::Set(du, largest));
+    const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
+    r = hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), r);
+    return hn::BitCast(d, hn::Or(r, sign));
+  }
+};
+
+struct LoadToFp16 {
+  using Memory = float;
+  uint32_t largest;
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto u = hn::BitCast(du, hn::LoadU(d, from));
+    const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
+    const auto magnitude = hn::Xor(u, sign);
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
+    auto r = hn::Add(hn::Add(magnitude, hn::Set(du, 0xFFFu)), odd);
+    r = hn::And(r, hn::Set(du, 0xFFFFE000u));
+    // Above 65504 comes infinity in FP16.
+    r = hn::IfThenElse(hn::Gt(r, hn::Set(du, 0x477FE000u)), hn::Set(du, largest), r);
+    // Below 2^-14 the spacing is 2^-24: that of FP32 in [1/2, 1).
+    const auto half = hn::Set(d, 0.5f);
+    const auto small = hn::Sub(hn::Add(hn::BitCast(d, magnitude), half), half);
+    r = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000u)), hn::BitCast(du, small), r);
+    const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
+    r = hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), r);
+    return hn::BitCast(d, hn::Or(r, sign));
+  }
+};
+
+// ------------------------------------------------------------------------------------------------
+
+struct Extent {
+  int64_t rows;  // of the panel that exist
+  int64_t k;     // of the count that exist
+};
+
+Extent ExtentOf(const PanelSource& source, const PanelPlace& place) {
+  return {std::clamp<int64_t>(source.rows - place.row, 0, place.width),
+          std::clamp<int64_t>(source.k - place.k, 0, place.count)};
+}
+
+// Factors of the rows of a panel at k (relative to the panel), or null.
+const float* FactorsAt(const PanelSource& source, const PanelPlace& place, const float* factors,
+                       int64_t k) {
+  if (factors == nullptr) return nullptr;
+  return factors + ((place.k + k) / source.block - place.k / source.block) * place.width;
+}
+
+template <class Load>
+HWY_INLINE float LoadOne(const Load& load, const typename Load::Memory* from) {
+  const hn::CappedTag<float, 1> d1;
+  return hn::GetLane(load(d1, from));
+}
+
+// One value at a time: edges, and blocks that the vector width does not divide.
+template <class Load>
+void PackOneByOne(const PanelSource& source, const PanelPlace& place, const Load& load,
+                  const float* factors, float* out) {
+  const Extent extent = ExtentOf(source, place);
+  const auto* data = static_cast<const typename Load::Memory*>(source.data);
+  const int64_t row_step = source.transposed ? 1 : source.stride;
+  const int64_t k_step = source.transposed ? source.stride : 1;
+  for (int64_t k = 0; k < place.count; ++k) {
+    const float* factor = FactorsAt(source, place, factors, k);
+    for (int64_t i = 0; i < place.width; ++i) {
+      float value = 0.0f;
+      if (i < extent.rows && k < extent.k)
+        value = LoadOne(load, data + (place.row + i) * row_step + (place.k + k) * k_step);
+      out[k * place.width + i] = factor != nullptr ? value * factor[i] : value;
+    }
+  }
+}
+
+// memory[k][row]: rows lie side by side already.
+template <class D, class Load>
+void CopyRows(D d, const PanelSource& source, const PanelPlace& place, const Load& load,
+              float* out) {
+  constexpr int64_t kAhead = 8;
+  const auto* from =
+      static_cast<const typename Load::Memory*>(source.data) + place.k * source.stride + place.row;
+  for (int64_t k = 0; k < place.count; ++k, from += source.stride, out += place.width)
+    for (int64_t i = 0; i < place.width; i += static_cast<int64_t>(hn::Lanes(d))) {
+      hwy::Prefetch(from + kAhead * source.stride + i);
+      hn::StoreU(load(d, from + i), d, out + i);
+    }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+using D8 = hn::CappedTag<float, 8>;
+using V8 = hn::Vec<D8>;
+
+// rows[r] holds columns 0..7 of row r; afterwards rows[c] holds rows 0..7 of column c.
+HWY_INLINE void Transpose8x8(V8 (&rows)[8]) {
+  const D8 d;
+  const hn::Repartition<uint64_t, D8> d64;
+  V8 pairs[8];
+  for (int r = 0; r < 8; r += 2) {
+    pairs[r] = hn::InterleaveLower(d, rows[r], rows[r + 1]);
+    pairs[r + 1] = hn::InterleaveUpper(d, rows[r], rows[r + 1]);
+  }
+  V8 quads[8];  // quads[4h + c]: rows 4h..4h+3 of columns c and c + 4
+  for (int h = 0; h < 2; ++h)
+    for (int upper = 0; upper < 2; ++upper) {
+      const auto low = hn::BitCast(d64, pairs[4 * h + upper]);
+      const auto high = hn::BitCast(d64, pairs[4 * h + 2 + upper]);
+      quads[4 * h + 2 * upper] = hn::BitCast(d, hn::InterleaveLower(d64, low, high));
+      quads[4 * h + 2 * upper + 1] = hn::BitCast(d, hn::InterleaveUpper(d64, low, high));
+    }
+  for (int c = 0; c < 4; ++c) {
+    rows[c] = hn::ConcatLowerLower(d, quads[4 + c], quads[c]);
+    rows[c + 4] = hn::ConcatUpperUpper(d, quads[4 + c], quads[c]);
+  }
+}
+
+// memory[row][k]: eight rows and eight k at a time. Stores `lanes` rows of each k.
+template <class Load>
+HWY_INLINE void TransposeStrip(const PanelSource& source, const PanelPlace& place, const Load& load,
+                               const float* factors, float* out) {
+  const D8 d;
+  const hn::CappedTag<float, 4> d4;
+  static const typename Load::Memory kZeros[8] = {};
+  using Memory = typename Load::Memory;
+  const Extent extent = ExtentOf(source, place);
+  for (int64_t first = 0; first < place.width; first += 8) {
+    const Memory* row[8];
+    int64_t step[8];
+    for (int64_t r = 0; r < 8; ++r) {
+      const bool exists = first + r < extent.rows;
+      row[r] = exists ? static_cast<const Memory*>(source.data) +
+                            (place.row + first + r) * source.stride + place.k
+                      : kZeros;
+      step[r] = exists ? 1 : 0;
+    }
+    for (int64_t k = 0; k < place.count; k += 8) {
+      V8 lanes[8];
+      for (int64_t r = 0; r < 8; ++r) lanes[r] = load(d, row[r] + k * step[r]);
+      Transpose8x8(lanes);
+      float* to = out + k * place.width + first;
+      const float* factor = FactorsAt(source, place, factors, k);
+      for (int64_t c = 0; c < 8; ++c, to += place.width) {
+        if (place.width % 8 != 0) {
+          auto half = hn::LowerHalf(d4, lanes[c]);
+          if (factor != nullptr) half = hn::Mul(half, hn::LoadU(d4, factor + first));
+          hn::StoreU(half, d4, to);
+        } else {
+          if (factor != nullptr) lanes[c] = hn::Mul(lanes[c], hn::LoadU(d, factor + first));
+          hn::StoreU(lanes[c], d, to);
+        }
+      }
+    }
+  }
+}
+#endif
+
+// The part of the panel that whole vectors can fill, then the rest one by one.
+template <class Load>
+void PackWith(const PanelSource& source, const PanelPlace& place, const Load& load,
+              const float* factors, float* out) {
+  PanelPlace whole = place;
+  whole.count = ExtentOf(source, place).k;
+#if HWY_TARGET == HWY_SCALAR
+  whole.count = 0;
+#else
+  if (source.transposed) {
+    const bool inside = place.row + place.width <= source.rows && factors == nullptr;
+    if (!inside) whole.count = 0;
+    if (place.width % 8 == 0)
+      CopyRows(D8(), source, whole, load, out);
+    else
+      CopyRows(hn::CappedTag<float, 4>(), source, whole, load, out);
+  } else {
+    whole.count -= whole.count % 8;
+    const bool divides = factors == nullptr || (source.block % 8 == 0 && place.k % 8 == 0);
+    const bool has_width = place.width % 8 == 0 || place.width == 4;
+    if (!divides || !has_width) whole.count = 0;
+    TransposeStrip(source, whole, load, factors, out);
+  }
+#endif
+  PanelPlace rest = place;
+  rest.k += whole.count;
+  rest.count -= whole.count;
+  if (rest.count == 0) return;
+  const float* rest_factors = FactorsAt(source, place, factors, whole.count);
+  PackOneByOne(source, rest, load, rest_factors, out + whole.count * place.width);
+}
+
+void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
+                  float* out) {
+  using Values = PanelSource::Values;
+  switch (source.values) {
+    case Values::fp32:
+      return PackWith(source, place, LoadFp32(), factors, out);
+    case Values::bf16_bits:
+      return PackWith(source, place, LoadBf16Bits(), factors, out);
+    case Values::to_bf16:
+      return PackWith(source, place, LoadToBf16{source.saturate ? 0x7F7F0000u : 0x7F800000u},
+                      factors, out);
+    case Values::to_fp16:
+      return PackWith(source, place, LoadToFp16{source.saturate ? 0x477FE000u : 0x7F800000u},
+                      factors, out);
+  }
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+namespace {
+
+HWY_EXPORT(PackElements);
+
+// Products of two scales in this range, times any block sum, stay inside FP32's normal range.
+constexpr float kSmallestPlain = 0x1p-60f;
+constexpr float kLargestPlain = 0x1p60f;
+// Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
+constexpr float kWidestGroup = 8.0f;
+
+bool is_plain(float scale) { return scale >= kSmallestPlain && scale <= kLargestPlain; }
+
+// A block of zeros has E8M0 code 0, 2^-127; any scale gives the same sums, so it may use 1.
+bool is_zero_block(const PanelSource& source, int64_t row, int64_t block) {
+  if (!source.power_of_two || source.scales[row * source.blocks + block] != 0x1p-127f) return false;
+  const auto* codes =
+      static_cast<const uint16_t*>(source.data) + row * source.stride + block * source.block;
+  const int64_t count = std::min(source.block, source.k - block * source.block);
+  return std::all_of(codes, codes + count, [](uint16_t bits) { return (bits & 0x7FFF) == 0; });
+}
+
+// Scales of one row, one per segment; zero blocks get 1.
+void pack_row_scales(const PanelSource& source, const PanelPlace& place, const Panel& panel,
+                     int64_t i) {
+  const int64_t segments = (place.count + source.segment - 1) / source.segment;
+  const int64_t row = place.row + i;
+  for (int64_t s = 0; s < segments; ++s) {
+    const int64_t block = (place.k + s * source.segment) / source.block;
+    float scale = 1.0f;
+    if (row < source.rows && !is_zero_block(source, row, block))
+      scale = source.scales[row * source.blocks + block];
+    panel.scales[s * place.width + i] = scale;
+    if (source.power_of_two && !is_plain(scale)) panel.plain[s] = 0;
+  }
+}
+
+// The smallest and the largest scale among the blocks of one row and group that are not all zeros.
+struct ScaleRange {
+  float smallest = kLargestPlain * 2;
+  float largest = 0.0f;
+  bool is_number = true;
+};
+
+ScaleRange range_of_group(const PanelSource& source, int64_t row, int64_t first, int64_t blocks) {
+  ScaleRange range;
+  for (int64_t block = first; block < first + blocks; ++block) {
+    if (is_zero_block(source, row, block)) continue;
+    const float scale = source.scales[row * source.blocks + block];
+    range.is_number = range.is_number && scale == scale;
+    range.smallest = std::min(range.smallest, scale);
+    range.largest = std::max(range.largest, scale);
+  }
+  if (range.largest == 0.0f && range.is_number) range = {.smallest = 1.0f, .largest = 1.0f};
+  return range;
+}
+
+// One group of four blocks: aligned, every row gets one scale and its blocks a shift.
+void pack_group(const PanelSource& source, const PanelPlace& place, const Panel& panel, int64_t s) {
+  const int64_t blocks = std::min<int64_t>(4, (place.count - s * 32 + 31) / 32);
+  const int64_t first = place.k / 32 + s;
+  const int64_t rows = std::clamp<int64_t>(source.rows - place.row, 0, place.width);
+  float* scales = panel.scales + s * place.width;
+  float* shifts = panel.shifts + s * place.width;
+  std::fill(shifts, shifts + blocks * place.width, 1.0f);
+  std::fill(scales, scales + blocks * place.width, 1.0f);
+  bool aligned = true;
+  for (int64_t i = 0; i < rows; ++i) {
+    const ScaleRange range = range_of_group(source, place.row + i, first, blocks);
+    aligned = aligned && range.is_number && is_plain(range.smallest) && is_plain(range.largest) &&
+              range.largest <= kWidestGroup * range.smallest;
+    scales[i] = range.smallest;
+  }
+  for (int64_t b = blocks - 1; b >= 0; --b) {
+    panel.plain[s + b] = aligned ? 1 : 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      const float scale = source.scales[(place.row + i) * source.blocks + first + b];
+      float* shared = scales + b * place.width + i;
+      if (aligned) {
+        *shared = scales[i];
+        if (scale >= scales[i]) shifts[b * place.width + i] = scale / scales[i];
+      } else {
+        *shared = scale;
+      }
+    }
+  }
+}
+
+void pack_scales(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  if (source.use == ScaleUse::groups) {
+    for (int64_t k = 0; k < place.count; k += kGroup) pack_group(source, place, panel, k / 32);
+  } else if (source.use == ScaleUse::segments) {
+    const int64_t segments = (place.count + source.segment - 1) / source.segment;
+    std::fill(panel.plain, panel.plain + segments, uint8_t{1});
+    for (int64_t i = 0; i < place.width; ++i) pack_row_scales(source, place, panel, i);
+  } else if (source.use == ScaleUse::decoded) {
+    const int64_t first = place.k / source.block;
+    const int64_t last = (place.k + place.count - 1) / source.block;
+    for (int64_t block = first; block <= last; ++block)
+      for (int64_t i = 0; i < place.width; ++i)
+        panel.shifts[(block - first) * place.width + i] =
+            place.row + i < source.rows ? source.scales[(place.row + i) * source.blocks + block]
+                                        : 1.0f;
+  }
+}
+
+}  // namespace
+
+PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segment) {
+  const OperandSpec& spec = packed.spec;
+  PanelSource source{.rows = spec.rows, .k = spec.k_padded(), .use = use, .segment = segment};
+  using Values = PanelSource::Values;
+  if (is_read_in_place(spec)) {
+    source.values = spec.cast.is_fp32()                     ? Values::fp32
+                    : spec.cast.element->exponent_bits == 8 ? Values::to_bf16
+                                                            : Values::to_fp16;
+    source.saturate = spec.cast.overflow == Overflow::saturate;
+    source.transposed = spec.contract == Contract::rows;
+    source.data = packed.source.data;
+    source.stride = packed.source.stride;
+    source.k = spec.k;
+    return source;
+  }
+  const PackedLayout layout = packed_layout(spec);
+  const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
+  source.values = layout.element_bytes == 2 ? Values::bf16_bits : Values::fp32;
+  source.data = packed.storage + layout.elements_at;
+  source.stride = spec.k_padded();
+  source.power_of_two = spec.cast.scale == ScaleKind::e8m0;
+  source.scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
+  source.blocks = layout.blocks;
+  source.block = std::max<int64_t>(layout.block, 1);
+  source.end_scale = is_blocked(spec) ? tensor : source.scales;
+  source.end_step = is_blocked(spec) ? 0 : 1;
+  return source;
+}
+
+int64_t shift_values(const PanelSource& source, int width, int64_t count) {
+  return (count / source.block + 2) * width;
+}
+
+void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  if (place.count == 0) return;
+  pack_scales(source, place, panel);
+  const bool shifted = source.use == ScaleUse::decoded || source.use == ScaleUse::groups;
+  HWY_DYNAMIC_DISPATCH(PackElements)
+  (source, place, shifted ? panel.shifts : nullptr, panel.elements);
+}
+
+}  // namespace ng::cpu
+#endif

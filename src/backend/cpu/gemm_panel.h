@@ -1,0 +1,52 @@
+// Panels: operands rearranged and decoded to FP32 for the microkernels.
+#pragma once
+
+#include "backend/cpu/gemm_rule.h"
+
+namespace ng::cpu {
+
+/// Where and in which form the values of an operand lie.
+struct PanelSource {
+  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits };
+  Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way
+  bool saturate = true;          ///< to_*: overflow and infinities become the largest value
+  bool transposed = false;       ///< memory is [k][row] instead of [row][k]
+  const void* data = nullptr;
+  int64_t stride = 0;  ///< in values
+  int64_t rows = 0;
+  int64_t k = 0;  ///< values along K in memory; above: +0
+  ScaleUse use = ScaleUse::none;
+  bool power_of_two = false;      ///< scales are E8M0
+  const float* scales = nullptr;  ///< [rows][blocks]
+  int64_t blocks = 0;
+  int64_t block = 1;                 ///< values along K per scale
+  int64_t segment = 32;              ///< of the rule
+  const float* end_scale = nullptr;  ///< factor of row r is end_scale[r · end_step]; null: 1
+  int64_t end_step = 0;
+};
+
+[[nodiscard]] PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segment);
+
+/// Operand rows [row, row + width) and k [k, k + count).
+struct PanelPlace {
+  int64_t row = 0;
+  int width = 0;
+  int64_t k = 0;
+  int64_t count = 0;
+};
+
+/// One packed panel of `width` rows, k-major. Rows outside the operand are zeros with scale 1.
+struct Panel {
+  float* elements = nullptr;  ///< [count][width]
+  float* scales = nullptr;    ///< [segments][width], where the rule keeps scales
+  uint8_t* plain = nullptr;   ///< [segments]: FP32 arithmetic on its scales is exact. Sum::groups:
+                              ///< also every row's four blocks share the scale of the first
+  float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
+};
+
+/// Values of the scratch `shifts` for panels of `count` along K.
+[[nodiscard]] int64_t shift_values(const PanelSource& source, int width, int64_t count);
+
+void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel);
+
+}  // namespace ng::cpu

@@ -1,0 +1,41 @@
+// The innermost loops of the GEMM, one row of the table per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "base/isa.h"
+
+namespace ng::cpu {
+
+/// A tile of FP32 values, row-major; data null: all +0 (inputs only).
+struct TileIn {
+  const float* data = nullptr;
+  int64_t stride = 0;
+};
+struct TileOut {
+  float* data = nullptr;
+  int64_t stride = 0;
+};
+
+/// to[i][j] = chain of acc = fma(a[k][i], b[k][j], acc) from from[i][j], k ascending.
+/// Panels are k-major: a [k][rows], b [k][cols], 32-byte aligned. `from` and `to` may be the same.
+using ChainKernel = void(int64_t k, const float* a, const float* b, TileIn from, TileOut to);
+
+struct Microkernel {
+  Isa isa;
+  int rows;  ///< of the left panels, the broadcast side
+  int cols;  ///< of the right panels, the vector side
+  ChainKernel* chain;
+};
+
+constexpr int kMaxTileRows = 8;
+constexpr int kMaxTileCols = 48;
+
+ChainKernel chain_scalar;
+ChainKernel chain_avx2;
+ChainKernel chain_avx512;
+
+/// The row of current_isa().
+[[nodiscard]] const Microkernel& current_microkernel();
+
+}  // namespace ng::cpu
