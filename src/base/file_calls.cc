@@ -81,6 +81,11 @@ ssize_t read(int file, void* data, size_t bytes) {
   return repeated([&] { return ::read(file, data, bytes); });
 }
 
+ssize_t read_at(int file, void* data, size_t bytes, int64_t offset) {
+  if (struck(false)) return -1;
+  return repeated([&] { return ::pread(file, data, bytes, offset); });
+}
+
 int sync(int file) {
   if (struck(true)) return -1;
   return repeated([&] { return ::fsync(file); });

@@ -51,6 +51,7 @@ int open(const char* path, int flags);
 int close(int file);
 ssize_t write(int file, const void* data, size_t bytes);
 ssize_t read(int file, void* data, size_t bytes);
+ssize_t read_at(int file, void* data, size_t bytes, int64_t offset);
 int sync(int file);
 int truncate(int file, int64_t bytes);
 int rename(const char* from, const char* to);

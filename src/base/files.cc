@@ -177,6 +177,44 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+ReadFile::ReadFile(const std::string& path) : path_(path) {
+  struct stat info {};
+  file_ = open_regular(path, info);
+  size_ = static_cast<uint64_t>(info.st_size);
+}
+
+ReadFile::ReadFile(ReadFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      size_(std::exchange(other.size_, 0)) {}
+
+ReadFile& ReadFile::operator=(ReadFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+ReadFile::~ReadFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void ReadFile::read(uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got =
+        file_calls::read_at(file_, out.data(), out.size(), static_cast<int64_t>(offset));
+    if (got < 0) fail(path_, "read", errno);
+    if (got == 0) {
+      throw Error({.place = path_,
+                   .key = "",
+                   .problem = fmt::format("ends at byte {} instead of {}", offset, size_),
+                   .remedy = "it must not change while it is in use"});
+    }
+    offset += static_cast<uint64_t>(got);
+    out = out.subspan(static_cast<size_t>(got));
+  }
+}
+
 std::string read_file(const std::string& path, size_t max_bytes) {
   struct stat info {};
   const int file = open_regular(path, info);

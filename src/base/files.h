@@ -32,6 +32,26 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+/// A regular file read at any place, without mapping it. Movable. Throws Error naming the path.
+class ReadFile {
+ public:
+  explicit ReadFile(const std::string& path);
+  ReadFile(ReadFile&& other) noexcept;
+  ReadFile& operator=(ReadFile&& other) noexcept;
+  ~ReadFile();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Bytes when it was opened.
+  [[nodiscard]] uint64_t size() const { return size_; }
+  /// Fills `out` from byte `offset` on; throws where the file has become shorter. Thread-safe.
+  void read(uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  uint64_t size_ = 0;
+};
+
 /// The whole of a regular file of at most `max_bytes`.
 [[nodiscard]] std::string read_file(const std::string& path, size_t max_bytes);
 

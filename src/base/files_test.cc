@@ -41,6 +41,12 @@ TEST_F(Files, WritesWholeFilesAndReadsThemBack) {
   EXPECT_EQ(mapped.bytes()[3], std::byte{'\n'});
   EXPECT_EQ(names(), std::vector<std::string>{"x"});
   EXPECT_THROW((void)read_file(in("x"), 3), Error);
+  const ReadFile reader(in("x"));
+  std::byte two[2];
+  reader.read(2, two);
+  EXPECT_EQ(two[0], std::byte{'b'});
+  EXPECT_EQ(reader.size(), 4u);
+  EXPECT_THROW(reader.read(3, two), Error);
   write_file_atomically(in("empty"), "");
   EXPECT_EQ(read_file(in("empty"), 10), "");
   EXPECT_TRUE(MappedFile(in("empty")).bytes().empty());

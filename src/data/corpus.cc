@@ -1,0 +1,143 @@
+#include "data/corpus.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "data/text_files.h"
+#include "math/philox.h"
+
+namespace ng {
+namespace {
+
+void require_sizes(const SequenceRange& range, const BatchSpans& out) {
+  NG_CHECK(range.first >= 0 && range.count >= 0 && range.context >= 1, range.first, range.count,
+           range.context);
+  const size_t size = static_cast<size_t>(range.count * range.context);
+  NG_CHECK(out.inputs.size() == size && out.targets.size() == size && out.mask.size() == size, size,
+           out.inputs.size(), out.targets.size(), out.mask.size());
+}
+
+/// Uniform in [0, places): the high half of a 64 × 64-bit product. Uneven by less than
+/// places / 2^64.
+int64_t draw_place(uint64_t seed, uint32_t step, int64_t sequence, int64_t places) {
+  const PhiloxBlock bits = draw({.seed = seed, .tensor = 0, .step = step, .purpose = Purpose::data},
+                                static_cast<uint64_t>(sequence));
+  const uint64_t r = (static_cast<uint64_t>(bits[1]) << 32) | bits[0];
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<int64_t>((static_cast<Wide>(r) * static_cast<uint64_t>(places)) >> 64);
+}
+
+std::shared_ptr<const TokenSource> open_texts(const std::vector<std::string>& names,
+                                              const TextsPlace& where, const Tokenizer& tokenizer) {
+  const std::vector<std::string> paths = find_texts(names, where);
+  std::shared_ptr<const TokenSource> source = tokenizer.open(paths);
+  if (source->tokens() == 0) {
+    throw Error({.place = paths.front(),
+                 .key = where.key,
+                 .problem = "the text is empty",
+                 .remedy = "name a text to read"});
+  }
+  return source;
+}
+
+}  // namespace
+
+Corpus::Corpus(std::string place, TokenRange train, TokenRange validation)
+    : place_(std::move(place)), train_(std::move(train)), validation_(std::move(validation)) {}
+
+int64_t Corpus::validation_bytes() const {
+  if (validation_.count < 2) return 0;
+  return validation_.source->bytes(validation_.first + 1, validation_.count - 1);
+}
+
+std::string Corpus::checksum() const {
+  std::string text = fmt::format("{} {} {} {} {}", train_.source->checksum(), train_.first,
+                                 train_.count, validation_.first, validation_.count);
+  if (validation_.source != nullptr && validation_.source != train_.source) {
+    text += validation_.source->checksum();
+  }
+  return checksum_of(std::as_bytes(std::span(text)));
+}
+
+void Corpus::require_length(int64_t context) const {
+  const auto require = [&](bool holds, const char* key, const char* part, const TokenRange& range,
+                           int64_t least) {
+    if (holds) return;
+    throw Error({.place = place_,
+                 .key = key,
+                 .problem = fmt::format("{} tokens for {}", range.count, part),
+                 .remedy = fmt::format("at least {} for context {}: use a longer text or a smaller "
+                                       "model.context",
+                                       least, context)});
+  };
+  require(train_.count >= context + 1, "data.train", "training", train_, context + 1);
+  require(validation_.count != 1, "data.validation", "validation", validation_, 2);
+}
+
+void Corpus::train_batch(uint64_t seed, uint32_t step, SequenceRange range, BatchSpans out) const {
+  require_sizes(range, out);
+  const int64_t places = train_.count - range.context;
+  NG_CHECK(places >= 1, train_.count, range.context);
+  for (int64_t i = 0; i < range.count; ++i) {
+    const int64_t first = train_.first + draw_place(seed, step, range.first + i, places);
+    const size_t at = static_cast<size_t>(i * range.context);
+    const size_t context = static_cast<size_t>(range.context);
+    train_.source->read(first, out.inputs.subspan(at, context));
+    train_.source->read(first + 1, out.targets.subspan(at, context));
+  }
+  std::fill(out.mask.begin(), out.mask.end(), 1.0f);
+}
+
+int64_t Corpus::validation_windows(int64_t context) const {
+  NG_CHECK(context >= 1, context);
+  const int64_t targets = std::max<int64_t>(validation_.count - 1, 0);
+  return (targets + context - 1) / context;
+}
+
+int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
+  require_sizes(range, out);
+  const int64_t all_targets = std::max<int64_t>(validation_.count - 1, 0);
+  int64_t counted = 0;
+  for (int64_t i = 0; i < range.count; ++i) {
+    const int64_t begin = std::min((range.first + i) * range.context, all_targets);
+    const size_t targets = static_cast<size_t>(std::min(range.context, all_targets - begin));
+    const size_t at = static_cast<size_t>(i * range.context);
+    const size_t context = static_cast<size_t>(range.context);
+    const std::span<int32_t> inputs = out.inputs.subspan(at, context);
+    const std::span<int32_t> next = out.targets.subspan(at, context);
+    const std::span<float> mask = out.mask.subspan(at, context);
+    if (targets > 0) {
+      validation_.source->read(validation_.first + begin, inputs.first(targets));
+      validation_.source->read(validation_.first + begin + 1, next.first(targets));
+    }
+    std::fill(inputs.begin() + static_cast<int64_t>(targets), inputs.end(), 0);
+    std::fill(next.begin() + static_cast<int64_t>(targets), next.end(), 0);
+    std::fill(mask.begin(), mask.begin() + static_cast<int64_t>(targets), 1.0f);
+    std::fill(mask.begin() + static_cast<int64_t>(targets), mask.end(), 0.0f);
+    counted += static_cast<int64_t>(targets);
+  }
+  return counted;
+}
+
+Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer) {
+  const auto train = open_texts(config.train, {config.place, "data.train"}, tokenizer);
+  const int64_t all = train->tokens();
+  if (!config.validation.empty()) {
+    const auto validation =
+        open_texts(config.validation, {config.place, "data.validation"}, tokenizer);
+    return {config.place, {train, 0, all}, {validation, 0, validation->tokens()}};
+  }
+  if (!(config.validation_share >= 0.0 && config.validation_share < 1.0)) {
+    throw Error({.place = config.place,
+                 .key = "data.validation",
+                 .problem = fmt::format("{}", config.validation_share),
+                 .remedy = "a share from 0 to below 1, or a file"});
+  }
+  const int64_t last =
+      static_cast<int64_t>(std::floor(static_cast<double>(all) * config.validation_share));
+  return {config.place, {train, 0, all - last}, {train, all - last, last}};
+}
+
+}  // namespace ng

@@ -1,0 +1,232 @@
+#include "data/corpus.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/byte_tokenizer.h"
+
+namespace ng {
+namespace {
+
+class CorpusTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = join_path(testing::TempDir(),
+                        std::string("corpus_test_") +
+                            testing::UnitTest::GetInstance()->current_test_info()->name());
+    remove_all(folder_);
+    make_folders(folder_);
+  }
+  void TearDown() override { remove_all(folder_); }
+
+  std::string file(std::string_view name, std::string_view content) const {
+    std::string path = join_path(folder_, name);
+    write_file_atomically(path, content);
+    return path;
+  }
+  Corpus open(std::vector<std::string> train, double share = 0.0) const {
+    return open_corpus({.place = "run.toml", .train = std::move(train), .validation_share = share},
+                       ByteTokenizer());
+  }
+
+  std::string folder_;
+};
+
+/// A batch and its memory.
+struct Batch {
+  explicit Batch(int64_t sequences, int64_t context)
+      : range{.first = 0, .count = sequences, .context = context},
+        inputs(static_cast<size_t>(sequences * context), -1),
+        targets(inputs.size(), -1),
+        mask(inputs.size(), -1.0f) {}
+  [[nodiscard]] BatchSpans spans() { return {inputs, targets, mask}; }
+
+  SequenceRange range;
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> targets;
+  std::vector<float> mask;
+};
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// All byte values, so that a token tells its place modulo 251.
+std::string counting_text(size_t bytes) {
+  std::string text(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i % 251);
+  return text;
+}
+
+TEST_F(CorpusTest, SequencesRunOnAcrossFiles) {
+  const std::string whole = counting_text(700);
+  const Corpus corpus = open({file("a", whole.substr(0, 3)), file("b", ""),
+                              file("c", whole.substr(3, 1)), file("d", whole.substr(4))});
+  EXPECT_EQ(corpus.train_tokens(), 700);
+  Batch batch(400, 5);
+  corpus.train_batch(1, 0, batch.range, batch.spans());
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    EXPECT_EQ(batch.targets[i], (batch.inputs[i] + 1) % 251);
+    EXPECT_TRUE(i % 5 == 0 || batch.inputs[i] == batch.targets[i - 1]);
+    EXPECT_EQ(batch.mask[i], 1.0f);
+  }
+}
+
+TEST_F(CorpusTest, DrawsDependOnSeedAndStepOnly) {
+  const Corpus corpus = open({file("a", counting_text(5000))});
+  Batch whole(8, 16);
+  corpus.train_batch(7, 3, whole.range, whole.spans());
+  for (const int64_t pieces : {1, 2, 4, 8}) {
+    std::vector<int32_t> inputs;
+    for (int64_t first = 0; first < 8; first += 8 / pieces) {
+      Batch part(8 / pieces, 16);
+      part.range.first = first;
+      corpus.train_batch(7, 3, part.range, part.spans());
+      inputs.insert(inputs.end(), part.inputs.begin(), part.inputs.end());
+    }
+    EXPECT_EQ(inputs, whole.inputs) << pieces;
+  }
+  Batch other(8, 16);
+  corpus.train_batch(7, 4, other.range, other.spans());
+  EXPECT_NE(other.inputs, whole.inputs);
+  corpus.train_batch(8, 3, other.range, other.spans());
+  EXPECT_NE(other.inputs, whole.inputs);
+}
+
+// 60 places, 24,000 draws: each is expected 400 times with deviation 19.8; 6 deviations are
+// allowed.
+TEST_F(CorpusTest, EveryPlaceIsDrawnEquallyOften) {
+  const Corpus corpus = open({file("a", counting_text(64))});
+  Batch batch(24000, 4);
+  corpus.train_batch(1, 1, batch.range, batch.spans());
+  std::map<int32_t, int> starts;
+  for (size_t i = 0; i < batch.inputs.size(); i += 4) ++starts[batch.inputs[i]];
+  EXPECT_EQ(starts.size(), 60u);
+  for (const auto& [place, count] : starts) EXPECT_NEAR(count, 400, 119) << place;
+}
+
+TEST_F(CorpusTest, ShortestTextHasOnePlace) {
+  const Corpus corpus = open({file("a", "abcde")});
+  corpus.require_length(4);
+  Batch batch(3, 4);
+  corpus.train_batch(1, 1, batch.range, batch.spans());
+  EXPECT_EQ(ByteTokenizer().decode(batch.inputs), "abcdabcdabcd");
+  EXPECT_EQ(ByteTokenizer().decode(batch.targets), "bcdebcdebcde");
+  EXPECT_EQ(error_of([&] { corpus.require_length(5); }),
+            "run.toml: data.train: 5 tokens for training: at least 6 for context 5: use a longer "
+            "text or a smaller model.context");
+}
+
+TEST_F(CorpusTest, ValidationCountsEveryTargetOnce) {
+  for (const size_t last : {2, 3, 10, 11, 12, 23}) {
+    const std::string text = counting_text(100);
+    const Corpus corpus = open_corpus({.place = "",
+                                       .train = {file("a", text)},
+                                       .validation_share = 0.0,
+                                       .validation = {file("v", text.substr(0, last))}},
+                                      ByteTokenizer());
+    EXPECT_EQ(corpus.train_tokens(), 100);
+    const int64_t windows = corpus.validation_windows(5);
+    Batch batch(windows + 2, 5);  // two windows too many
+    const int64_t counted = corpus.validation_batch(batch.range, batch.spans());
+    EXPECT_EQ(counted, static_cast<int64_t>(last) - 1);
+    EXPECT_EQ(corpus.validation_bytes(), counted);
+    std::vector<int32_t> seen;
+    for (size_t i = 0; i < batch.inputs.size(); ++i) {
+      if (batch.mask[i] == 1.0f) {
+        seen.push_back(batch.targets[i]);
+        EXPECT_EQ(batch.targets[i], batch.inputs[i] + 1);
+      } else {
+        EXPECT_EQ(batch.mask[i], 0.0f);
+        EXPECT_EQ(batch.inputs[i], 0);
+        EXPECT_EQ(batch.targets[i], 0);
+      }
+    }
+    std::vector<int32_t> all(last - 1);
+    std::iota(all.begin(), all.end(), 1);
+    EXPECT_EQ(seen, all);
+  }
+}
+
+TEST_F(CorpusTest, TheShareIsTheLastPart) {
+  const std::string path = file("a", counting_text(200));
+  const Corpus corpus = open({path}, 0.05);
+  EXPECT_EQ(corpus.train_tokens(), 190);
+  EXPECT_EQ(corpus.validation_tokens(), 10);
+  Batch batch(1, 9);
+  EXPECT_EQ(corpus.validation_batch(batch.range, batch.spans()), 9);
+  EXPECT_EQ(batch.inputs[0], 190);
+  Batch train(2000, 9);
+  corpus.train_batch(1, 1, train.range, train.spans());
+  EXPECT_EQ(*std::max_element(train.targets.begin(), train.targets.end()), 189);
+  EXPECT_NE(open({path}, 0.1).checksum(), corpus.checksum());
+  EXPECT_EQ(open({path}, 0.05).checksum(), corpus.checksum());
+  EXPECT_EQ(open({path}).validation_windows(9), 0);
+  EXPECT_THROW(open({path}, 1.0), Error);
+  EXPECT_NE(error_of([&] {
+              open({path}, 0.005).require_length(5);
+            }).find("data.validation: 1 tokens for validation"),
+            std::string::npos);
+}
+
+TEST_F(CorpusTest, FindsFilesFoldersAndPatterns) {
+  make_folders(join_path(folder_, "t/below"));
+  file("t/b.txt", "b");
+  file("t/a.txt", "a");
+  file("t/c.md", "c");
+  file("t/below/d.txt", "d");
+  const auto text_of = [&](std::vector<std::string> names) {
+    const Corpus corpus = open(std::move(names));
+    Batch batch(1, corpus.train_tokens() - 1);
+    corpus.train_batch(1, 1, batch.range, batch.spans());
+    return ByteTokenizer().decode(batch.inputs) +
+           ByteTokenizer().decode(std::span(batch.targets).last(1));
+  };
+  const std::string t = join_path(folder_, "t");
+  EXPECT_EQ(text_of({t}), "abd");
+  EXPECT_EQ(text_of({t + "/*.txt"}), "ab");
+  EXPECT_EQ(text_of({t + "/c.md", t + "/?.txt"}), "cab");
+  EXPECT_EQ(error_of([&] { open({t + "/*.tex"}); }),
+            "run.toml: data.train: \"" + t + "/*.tex\" matches no file: check the pattern");
+  EXPECT_NE(error_of([&] { open({t + "/none"}); }).find("or a prepared text: kjv"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { open({}); }).find("names no text"), std::string::npos);
+  EXPECT_NE(error_of([&] { open({file("empty", "")}); }).find("the text is empty"),
+            std::string::npos);
+}
+
+/// Resident memory of this process in bytes. [proc(5), statm]
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0;
+  int64_t resident = 0;
+  statm >> size >> resident;
+  return resident * 4096;
+}
+
+TEST_F(CorpusTest, AHugeTextStaysOnDisk) {
+  const std::string path = file("huge", counting_text(50 << 20));
+  const int64_t before = resident_bytes();
+  const Corpus corpus = open({path}, 0.05);
+  EXPECT_EQ(corpus.checksum().size(), 32u);
+  Batch batch(4096, 128);
+  for (uint32_t step = 0; step < 4; ++step) {
+    corpus.train_batch(1, step, batch.range, batch.spans());
+  }
+  EXPECT_LT(resident_bytes() - before, 20 << 20);
+}
+
+}  // namespace
+}  // namespace ng

@@ -1,0 +1,75 @@
+#include "data/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "data/byte_tokenizer.h"
+
+namespace ng {
+namespace {
+
+TEST(ByteTokenizer, EveryByteIsItsOwnId) {
+  const ByteTokenizer tokenizer;
+  std::string all(256, '\0');
+  for (int i = 0; i < 256; ++i) all[static_cast<size_t>(i)] = static_cast<char>(i);
+  const std::vector<int32_t> ids = tokenizer.encode(all);
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(ids[static_cast<size_t>(i)], i);
+  EXPECT_EQ(tokenizer.decode(ids), all);
+  EXPECT_THROW((void)tokenizer.decode(std::vector<int32_t>{256}), Error);
+  EXPECT_THROW((void)tokenizer.decode(std::vector<int32_t>{-1}), Error);
+}
+
+// The map of openai/gpt-2's encoder.py: bytes_to_unicode().
+TEST(ByteTokenizer, NamesBytesAsGpt2Does) {
+  const Json vocab = parse_json(byte_tokenizer_json(), "")["model"]["vocab"];
+  EXPECT_EQ(vocab.size(), 256u);
+  EXPECT_EQ(vocab["A"], 'A');
+  EXPECT_EQ(vocab["\u0120"], ' ');
+  EXPECT_EQ(vocab["\u010A"], '\n');
+  EXPECT_EQ(vocab["\u0100"], 0);
+  EXPECT_EQ(vocab["\u0143"], 0xAD);
+  EXPECT_EQ(vocab["\u00FF"], 0xFF);
+}
+
+TEST(OpenTokenizer, KnowsWhatItWroteAndRefusesTheRest) {
+  const std::string folder = join_path(testing::TempDir(), "tokenizer_test");
+  remove_all(folder);
+  make_folders(folder);
+  EXPECT_EQ(open_tokenizer("bytes")->name(), "bytes");
+  EXPECT_THROW((void)open_tokenizer(folder), Error);
+  ByteTokenizer().save(folder);
+  EXPECT_EQ(open_tokenizer(folder)->vocab(), 256);
+  EXPECT_EQ(open_tokenizer(folder + "/tokenizer.json")->vocab(), 256);
+  struct Change {
+    const char* pointer;
+    Json value;
+    const char* says;
+  };
+  const Change kChanges[] = {
+      {"/model/merges", Json::array({"a b"}), "model.merges: [\"a b\"] is not supported"},
+      {"/model/vocab/A", 3, "model.vocab.A: 3"},
+      {"/model/vocab/AB", 256, "model.vocab: an object of 257 entries is not supported"},
+      {"/model/type", "WordPiece", "model.type: \"WordPiece\" is not supported"},
+      {"/model", 5, "model: 5 is not an object"},
+      {"/normalizer", Json{{"type", "NFC"}}, "normalizer"},
+      {"/pre_tokenizer/add_prefix_space", true, "pre_tokenizer"},
+      {"/added_tokens", Json::array({Json{{"id", 256}}}), "added_tokens"},
+  };
+  for (const Change& change : kChanges) {
+    Json json = parse_json(byte_tokenizer_json(), "");
+    json[Json::json_pointer(change.pointer)] = change.value;
+    write_file_atomically(folder + "/tokenizer.json", json.dump());
+    try {
+      (void)open_tokenizer(folder);
+      ADD_FAILURE() << change.pointer;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(change.says), std::string::npos) << error.what();
+    }
+  }
+  remove_all(folder);
+}
+
+}  // namespace
+}  // namespace ng
