@@ -1,0 +1,54 @@
+#include "train/generator.h"
+
+namespace ng {
+
+Generator::Generator(Run& run, Model& model) : run_(run), model_(model) {
+  const ModelConfig& config = model.config();
+  cache_.capacity = config.context;
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const int64_t width = config.kv_heads * config.head_dim;
+    cache_.keys.push_back(run.persistent(config.context, width, MemoryKind::cache));
+    cache_.values.push_back(run.persistent(config.context, width, MemoryKind::cache));
+  }
+  logits_ = run.persistent(1, config.vocab, MemoryKind::logits);
+}
+
+std::span<const float> Generator::forward(std::span<const int32_t> tokens, int64_t first) {
+  Batch batch;
+  batch.inputs = tokens;
+  batch.at = {.sequences = 1, .length = static_cast<int64_t>(tokens.size()), .first = first};
+  batch.cache = &cache_;
+  const auto body = [&] {
+    const EvaluationMode mode(run_);
+    run_.ops().copy(logits_, model_.logits(run_, batch, /*last_only=*/true));
+  };
+  const Program program = run_.record(body);
+  run_.reserve({&program});
+  run_.replay(program, body);
+  return {logits_.data, static_cast<size_t>(logits_.cols)};
+}
+
+void Generator::generate(std::span<const int32_t> prompt, int64_t count,
+                         const SamplingSettings& settings,
+                         const std::function<bool(int32_t)>& sink) {
+  NG_CHECK(!prompt.empty());
+  validate(settings);
+  Sampler sampler(settings);
+  const auto context = static_cast<size_t>(model_.config().context);
+  std::vector<int32_t> tokens(prompt.begin(), prompt.end());  // in the window
+  if (tokens.size() > context)
+    tokens.assign(prompt.end() - static_cast<int64_t>(context), prompt.end());
+  size_t cached = 0;
+  for (int64_t made = 0; made < count; ++made) {
+    if (tokens.size() > context) {
+      tokens.erase(tokens.begin(), tokens.end() - static_cast<int64_t>((context + 1) / 2));
+      cached = 0;
+    }
+    const auto logits = forward(std::span(tokens).subspan(cached), static_cast<int64_t>(cached));
+    cached = tokens.size();
+    tokens.push_back(sampler.pick(logits, static_cast<int64_t>(prompt.size()) + made));
+    if (!sink(tokens.back())) return;
+  }
+}
+
+}  // namespace ng

@@ -1,0 +1,35 @@
+// Text from a model, token by token: the prompt once, then one position at a time with a KV cache.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "model/model.h"
+#include "run/run.h"
+#include "train/sampler.h"
+
+namespace ng {
+
+class Generator {
+ public:
+  Generator(Run& run, Model& model);
+
+  /// Continues `prompt` (at least one token, ids below the vocabulary) by up to `count` tokens and
+  /// hands each to `sink`, which returns false to stop. Past the model's context the second half
+  /// of it goes on as the new prompt.
+  void generate(std::span<const int32_t> prompt, int64_t count, const SamplingSettings& settings,
+                const std::function<bool(int32_t)>& sink);
+
+ private:
+  /// Logits of the last of `tokens`, which stand at positions first, first + 1, ...
+  [[nodiscard]] std::span<const float> forward(std::span<const int32_t> tokens, int64_t first);
+
+  Run& run_;
+  Model& model_;
+  KvCache cache_;
+  View logits_;  // (1, vocabulary)
+};
+
+}  // namespace ng
