@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/files.h"
 
 namespace ng::io {
 
@@ -43,7 +45,20 @@ class Safetensors {
   std::unique_ptr<Mapping> mapping_;
 };
 
-/// Values of an F64, F32, BF16, F16, F8_E4M3, F8_E5M2 or integer tensor as FP32 (F64 rounds).
+/// Values of a tensor as FP32, part by part: F64 (rounds), F32, all floats of 8 or 16 bits that
+/// the format table knows, integers. Throws Error for another dtype.
+class FloatReader {
+ public:
+  explicit FloatReader(const SafetensorsEntry& entry);
+  /// Elements [first, first + out.size()) in row-major order.
+  void read(int64_t first, std::span<float> out) const;
+
+ private:
+  const SafetensorsEntry* entry_;
+  std::vector<float> table_;  ///< value of each code; empty for dtypes without codes
+};
+
+/// All values by FloatReader.
 [[nodiscard]] std::vector<float> to_floats(const SafetensorsEntry& entry);
 
 /// Values of an integer tensor (U8 ... I64); throws Error for another dtype.
@@ -60,5 +75,19 @@ struct SafetensorsTensor {
 /// Writes to a temporary name, syncs, renames. Tensors appear in the given order.
 void write_safetensors(const std::string& path, const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
+
+/// The same for data that does not lie in memory as it is stored: `tensors` without `data`, then
+/// the bytes of all of them in order, then commit().
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::string& path, const std::vector<SafetensorsTensor>& tensors,
+                    const std::map<std::string, std::string>& metadata = {});
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  FileWriter file_;
+  uint64_t bytes_left_;
+};
 
 }  // namespace ng::io

@@ -28,12 +28,12 @@ constexpr std::array kDtypes = {
     Dtype{"BOOL", 8, DtypeKind::other},
     Dtype{"F8_E5M2", 8, DtypeKind::floating},
     Dtype{"F8_E4M3", 8, DtypeKind::floating},
-    Dtype{"F8_E8M0", 8, DtypeKind::other},
-    Dtype{"F8_E4M3FNUZ", 8, DtypeKind::other},
-    Dtype{"F8_E5M2FNUZ", 8, DtypeKind::other},
-    Dtype{"F6_E2M3", 6, DtypeKind::other},
-    Dtype{"F6_E3M2", 6, DtypeKind::other},
-    Dtype{"F4", 4, DtypeKind::other},
+    Dtype{"F8_E8M0", 8, DtypeKind::floating},
+    Dtype{"F8_E4M3FNUZ", 8, DtypeKind::floating},
+    Dtype{"F8_E5M2FNUZ", 8, DtypeKind::floating},
+    Dtype{"F6_E2M3", 6, DtypeKind::floating},
+    Dtype{"F6_E3M2", 6, DtypeKind::floating},
+    Dtype{"F4", 4, DtypeKind::floating},
     Dtype{"C64", 64, DtypeKind::other},
 };
 

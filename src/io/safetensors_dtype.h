@@ -8,8 +8,7 @@
 
 namespace ng::io {
 
-/// How a dtype's values read as numbers; other: not by this program.
-enum class DtypeKind : uint8_t { other, floating, unsigned_integer, signed_integer };
+enum class DtypeKind : uint8_t { floating, unsigned_integer, signed_integer, other };
 
 struct Dtype {
   std::string_view name;

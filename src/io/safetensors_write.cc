@@ -13,15 +13,30 @@ namespace {
 
 std::string quoted(const std::string& text) { return Json(text).dump(); }
 
+uint64_t stored_bytes(const SafetensorsTensor& tensor) {
+  NG_CHECK(std::none_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t n) { return n < 0; }),
+           tensor.name);
+  const int64_t bytes = bytes_of(find_dtype(tensor.dtype, "", tensor.name), tensor.shape);
+  NG_CHECK(bytes >= 0, tensor.name, tensor.dtype);
+  return static_cast<uint64_t>(bytes);
+}
+
+uint64_t stored_bytes(const std::vector<SafetensorsTensor>& tensors) {
+  uint64_t bytes = 0;
+  for (const SafetensorsTensor& tensor : tensors) bytes += stored_bytes(tensor);
+  return bytes;
+}
+
 /// Header length, header, padded with spaces so that the data begins at a multiple of 8.
 std::string header_of(const std::vector<SafetensorsTensor>& tensors,
                       const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
   if (!metadata.empty()) text += "\"__metadata__\":" + Json(metadata).dump();
-  int64_t offset = 0;
+  std::set<std::string> names;
+  uint64_t offset = 0;
   for (const SafetensorsTensor& tensor : tensors) {
-    const int64_t bytes = bytes_of(find_dtype(tensor.dtype, "", tensor.name), tensor.shape);
-    NG_CHECK(bytes >= 0, tensor.name, tensor.dtype);
+    NG_CHECK(names.insert(tensor.name).second && tensor.name != "__metadata__", tensor.name);
+    const uint64_t bytes = stored_bytes(tensor);
     text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
                         text.size() > 1 ? "," : "", quoted(tensor.name), tensor.dtype,
                         Json(tensor.shape).dump(), offset, offset + bytes);
@@ -37,22 +52,31 @@ std::string header_of(const std::vector<SafetensorsTensor>& tensors,
 
 }  // namespace
 
+SafetensorsWriter::SafetensorsWriter(const std::string& path,
+                                     const std::vector<SafetensorsTensor>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : file_(path), bytes_left_(stored_bytes(tensors)) {
+  file_.write(header_of(tensors, metadata));
+}
+
+void SafetensorsWriter::write(std::span<const std::byte> bytes) {
+  NG_CHECK(bytes.size() <= bytes_left_, bytes.size(), bytes_left_);
+  file_.write(bytes.data(), bytes.size());
+  bytes_left_ -= bytes.size();
+}
+
+void SafetensorsWriter::commit() {
+  NG_CHECK(bytes_left_ == 0, bytes_left_);
+  file_.commit();
+}
+
 void write_safetensors(const std::string& path, const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::set<std::string> names;
+  SafetensorsWriter writer(path, tensors, metadata);
   for (const SafetensorsTensor& tensor : tensors) {
-    NG_CHECK(names.insert(tensor.name).second && tensor.name != "__metadata__", tensor.name);
-    NG_CHECK(
-        std::none_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t n) { return n < 0; }),
-        tensor.name);
+    writer.write({static_cast<const std::byte*>(tensor.data), stored_bytes(tensor)});
   }
-  FileWriter file(path);
-  file.write(header_of(tensors, metadata));
-  for (const SafetensorsTensor& tensor : tensors) {
-    const int64_t bytes = bytes_of(find_dtype(tensor.dtype, path, tensor.name), tensor.shape);
-    file.write(tensor.data, static_cast<size_t>(bytes));
-  }
-  file.commit();
+  writer.commit();
 }
 
 }  // namespace ng::io
