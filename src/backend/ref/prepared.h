@@ -1,4 +1,4 @@
-// For tests of operands: an operand of ref together with its memory.
+// For tests: an operand of ref together with its memory, inputs and contexts.
 #pragma once
 
 #include <string>
@@ -69,5 +69,46 @@ class Prepared {
   std::vector<float> values_;
   std::vector<uint16_t> codes_;
 };
+
+/// A context that only counts.
+inline PrepareContext counting(OperandStats& stats) {
+  PrepareContext context;
+  context.stats = &stats;
+  return context;
+}
+
+/// A context for stochastic rounding.
+inline PrepareContext drawing(const RandomKey& key, OperandStats* stats = nullptr) {
+  PrepareContext context;
+  context.key = key;
+  context.stats = stats;
+  return context;
+}
+
+/// `first`, then zeros up to `size`.
+inline std::vector<float> block_of(std::vector<float> first, size_t size) {
+  first.resize(size, 0.0f);
+  return first;
+}
+
+/// About normal values, the same in every run.
+inline std::vector<float> normals(int64_t count, uint64_t seed) {
+  std::vector<float> x(static_cast<size_t>(count));
+  const RandomKey key = {.seed = seed};
+  for (size_t i = 0; i < x.size(); ++i) {
+    float sum = 0;  // of four uniforms in ±1
+    for (uint64_t j = 0; j < 4; ++j)
+      sum += static_cast<float>(static_cast<int32_t>(random_bits(key, i, j, 8, 32))) * 0x1p-31f;
+    x[i] = sum;
+  }
+  return x;
+}
+
+inline std::vector<uint16_t> first_codes(const Prepared& q, size_t count) {
+  return {q.codes().begin(), q.codes().begin() + static_cast<int64_t>(count)};
+}
+inline std::vector<float> first_values(const Prepared& q, size_t count) {
+  return {q.values().begin(), q.values().begin() + static_cast<int64_t>(count)};
+}
 
 }  // namespace ng::ref
