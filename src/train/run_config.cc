@@ -1,0 +1,223 @@
+#include "train/run_config.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "train/run_keys.h"
+
+namespace ng {
+namespace {
+
+/// The documents a run is read from, last word last; for the line of a key in an error.
+using Documents = std::vector<toml::table>;
+
+TomlItem item_of(const Documents& documents, const RunConfig& config, const std::string& path) {
+  for (auto document = documents.rbegin(); document != documents.rend(); ++document)
+    if (auto item = find_item(*document, path, "")) return *item;
+  return {nullptr, path, config.place};
+}
+
+std::string trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
+}
+
+/// "key=value" as a document of its own.
+toml::table parse_setting(const std::string& setting) {
+  const std::string place = "--set " + setting.substr(0, 60);
+  const size_t equals = setting.find('=');
+  const std::string key = trimmed(std::string_view(setting).substr(0, equals));
+  if (equals == std::string::npos || key.empty() ||
+      key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") != std::string::npos)
+    throw Error({place, "", "not a setting", "key=value, e.g. train.steps=50"});
+  const std::string value = trimmed(std::string_view(setting).substr(equals + 1));
+  const auto parse = [&](const std::string& text) { return parse_toml(key + " = " + text, place); };
+  if (value.find_first_of("\n\r") == std::string::npos) {
+    try {
+      return parse(value);
+    } catch (const Error&) {  // not TOML: a bare word
+    }
+  }
+  return parse(toml_quote(value));
+}
+
+void read_document(RunConfig& config, const toml::table& document) {
+  check_known_keys(document, rows_of(run_keys()));
+  read_keys(config, document, run_keys());
+}
+
+/// Empty members get the preset's value.
+void fill_from(RunModel& model, const ModelConfig& preset) {
+  const auto fill = [](auto& member, auto value) {
+    if (!member) member = value;
+  };
+  fill(model.architecture, preset.architecture);
+  fill(model.layers, preset.layers);
+  // Sizes that follow from others are the preset's only while those are.
+  const bool same_heads = !model.heads || *model.heads == preset.heads;
+  const bool same_width = !model.width || *model.width == preset.width;
+  fill(model.heads, preset.heads);
+  fill(model.width, preset.width);
+  if (same_heads) fill(model.kv_heads, preset.kv_heads);
+  if (same_heads && same_width) fill(model.head_dim, preset.head_dim);
+  if (same_width) fill(model.ffn, preset.ffn);
+  fill(model.context, preset.context);
+  fill(model.tie_embeddings, preset.tie_embeddings);
+  fill(model.attention_bias, preset.attention_bias);
+  fill(model.mlp_bias, preset.mlp_bias);
+  fill(model.norm_bias, preset.norm_bias);
+  fill(model.norm_eps, preset.norm_eps);
+  fill(model.rope_theta, preset.rope_theta);
+  fill(model.gelu, preset.gelu);
+  fill(model.init_std, preset.init_std);
+}
+
+/// The small model of the quickstart, in the shape of the architecture.
+ModelConfig default_model(Architecture architecture) {
+  const bool gpt2 = architecture == Architecture::gpt2;
+  return {.architecture = architecture,
+          .vocab = 0,
+          .layers = 4,
+          .heads = 4,
+          .kv_heads = 4,
+          .head_dim = 64,
+          .width = 256,
+          .ffn = gpt2 ? 1024 : 768,
+          .context = 128,
+          .tie_embeddings = true,
+          .attention_bias = gpt2,
+          .mlp_bias = gpt2,
+          .norm_bias = gpt2};
+}
+
+/// What follows from other sizes. [GPT-2; Llama: 8/3 width, here up to whole blocks of 128]
+void derive_sizes(RunModel& model, const Documents& documents, const RunConfig& config) {
+  if (!model.kv_heads) model.kv_heads = model.heads;
+  if (!model.head_dim) {
+    if (*model.width % *model.heads != 0)
+      item_of(documents, config, "model.heads")
+          .refuse(fmt::format("{} heads in width {}", *model.heads, *model.width),
+                  "a divisor of model.width, or model.head_dim");
+    model.head_dim = *model.width / *model.heads;
+  }
+  if (!model.ffn) {
+    const int64_t width = *model.width;
+    model.ffn = *model.architecture == Architecture::gpt2 ? 4 * width
+                                                          : ((8 * width + 2) / 3 + 127) / 128 * 128;
+  }
+}
+
+void check_init(const RunConfig& config, const Documents& documents) {
+  for (const auto& key : run_keys()) {
+    if (!key.path.starts_with("model.") || key.path == "model.init" || key.print(config).empty())
+      continue;
+    item_of(documents, config, key.path)
+        .refuse("given beside model.init", "only model.init: the folder says all sizes");
+  }
+}
+
+void resolve_model(RunConfig& config, const Documents& documents) {
+  RunModel& model = config.model;
+  if (!model.init.empty()) return check_init(config, documents);
+  const Architecture wanted = model.architecture.value_or(Architecture::llama);
+  ModelConfig start = default_model(wanted);
+  if (!model.preset.empty()) {
+    const std::vector<std::string_view> names = model_preset_names();
+    const TomlItem item = item_of(documents, config, "model.preset");
+    start = model_preset(names[read_choice(item, names)]);
+    if (model.architecture && wanted != start.architecture)
+      item_of(documents, config, "model.architecture")
+          .refuse("not that of model.preset \"" + model.preset + "\"", "only one of the two");
+  }
+  if (!model.vocab) model.vocab = 0;
+  fill_from(model, start);
+  derive_sizes(model, documents, config);
+  try {
+    validate(config.model_config(1), config.place);
+  } catch (const Error& error) {
+    item_of(documents, config, "model." + error.parts().key)
+        .refuse(error.parts().problem, error.parts().remedy);
+  }
+}
+
+void resolve_train(RunConfig& config, const Documents& documents) {
+  RunTrain& train = config.train;
+  if (!train.min_lr) train.min_lr = train.lr / 10;
+  if (*train.min_lr > train.lr)
+    item_of(documents, config, "train.min_lr")
+        .refuse(fmt::format("{} is above train.lr = {}", *train.min_lr, train.lr),
+                "at most train.lr");
+}
+
+RunConfig resolve(const Documents& documents, const std::string& place) {
+  RunConfig config;
+  config.place = place;
+  for (const toml::table& document : documents) read_document(config, document);
+  resolve_model(config, documents);
+  resolve_train(config, documents);
+  return config;
+}
+
+}  // namespace
+
+RunConfig RunConfig::load(const std::string& path, std::span<const std::string> settings) {
+  return parse(read_file(path, kMaxTomlBytes), path, settings);
+}
+
+RunConfig RunConfig::parse(std::string_view toml, const std::string& place,
+                           std::span<const std::string> settings) {
+  Documents documents;
+  documents.push_back(parse_toml(toml, place));
+  for (const std::string& setting : settings) documents.push_back(parse_setting(setting));
+  return resolve(documents, place);
+}
+
+std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }
+
+ModelConfig RunConfig::model_config(int64_t tokenizer_vocab) const {
+  NG_CHECK(model.init.empty());
+  const int64_t vocab = *model.vocab == 0 ? tokenizer_vocab : *model.vocab;
+  if (vocab < tokenizer_vocab)
+    throw Error({place, "model.vocab", fmt::format("{}", vocab),
+                 fmt::format("0, or at least the tokenizer's {}", tokenizer_vocab)});
+  return {.architecture = *model.architecture,
+          .vocab = vocab,
+          .layers = *model.layers,
+          .heads = *model.heads,
+          .kv_heads = *model.kv_heads,
+          .head_dim = *model.head_dim,
+          .width = *model.width,
+          .ffn = *model.ffn,
+          .context = *model.context,
+          .tie_embeddings = *model.tie_embeddings,
+          .attention_bias = *model.attention_bias,
+          .mlp_bias = *model.mlp_bias,
+          .norm_bias = *model.norm_bias,
+          .norm_eps = *model.norm_eps,
+          .rope_theta = *model.rope_theta,
+          .gelu = *model.gelu,
+          .init_std = *model.init_std};
+}
+
+Schedule RunConfig::schedule() const {
+  return {.kind = train.schedule,
+          .steps = train.steps,
+          .warmup = train.warmup,
+          .lr = train.lr,
+          .min_lr = train.min_lr.value_or(train.lr / 10),
+          .decay_fraction = train.decay_fraction,
+          .decay_shape = train.decay_shape};
+}
+
+std::vector<KeyHelp> run_config_help() {
+  RunConfig defaults;
+  std::vector<KeyHelp> help;
+  for (const Key<RunConfig>& key : run_keys())
+    help.push_back({key.path, key.expected, key.print(defaults), key.doc});
+  return help;
+}
+
+}  // namespace ng

@@ -1,0 +1,94 @@
+// The run file: what to train, on what, for how long. In which numbers is the recipe's business.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "model/model.h"
+#include "train/schedule.h"
+
+namespace ng {
+
+/// [model]: every key may be left out. RunConfig::load fills in what the preset or the defaults of
+/// the architecture say; with `init` all sizes stay empty and come from that folder.
+struct RunModel {
+  std::string preset;
+  std::string init;  ///< model folder to start from
+  std::optional<Architecture> architecture;
+  std::optional<int64_t> layers, heads, kv_heads, head_dim, width, ffn, context;
+  std::optional<int64_t> vocab;  ///< 0: the tokenizer's
+  std::optional<bool> tie_embeddings, attention_bias, mlp_bias, norm_bias;
+  std::optional<float> norm_eps, rope_theta, init_std;
+  std::optional<Gelu> gelu;
+};
+
+/// [data]
+struct RunData {
+  std::vector<std::string> train = {"kjv"};  ///< prepared text, files, globs or folders
+  double validation_share = 0.05;            ///< last part of the text, if no files are named
+  std::vector<std::string> validation_files;
+  std::string tokenizer = "bytes";
+};
+
+/// [train]
+struct RunTrain {
+  int64_t steps = 600;
+  int64_t batch = 16;      ///< sequences in a micro-batch
+  int64_t accumulate = 1;  ///< micro-batches in a step
+  double lr = 1e-3;
+  std::optional<double> min_lr;  ///< a tenth of lr unless given
+  int64_t warmup = 20;
+  ScheduleKind schedule = ScheduleKind::cosine;
+  double decay_fraction = 0.2;  ///< schedule wsd
+  DecayShape decay_shape = DecayShape::linear;
+  double weight_decay = 0.1;
+  double beta1 = 0.9, beta2 = 0.95;
+  double eps = 1e-8;
+  double clip = 1.0;               ///< 0: no clipping
+  int64_t validate_every = 100;    ///< steps; 0: at the end only
+  int64_t checkpoint_every = 100;  ///< steps; 0: at the end only
+  int64_t keep_checkpoints = 2;
+  RecomputePolicy recompute = RecomputePolicy::none;
+  std::string backend = "cpu";
+  int64_t threads = 0;  ///< 0: all cores
+};
+
+struct RunConfig {
+  std::string place;  ///< the file, for errors
+  std::string recipe = "fp32";
+  uint64_t seed = 1;
+  RunModel model;
+  RunData data;
+  RunTrain train;
+
+  /// Reads a run file, then puts each of `settings` ("train.steps=50"; a value that is no TOML is
+  /// taken as a string) over it, then fills in defaults and checks that nothing contradicts.
+  [[nodiscard]] static RunConfig load(const std::string& path,
+                                      std::span<const std::string> settings = {});
+  [[nodiscard]] static RunConfig parse(std::string_view toml, const std::string& place,
+                                       std::span<const std::string> settings = {});
+
+  /// Every key written out; loads back to an equal text.
+  [[nodiscard]] std::string resolved_toml() const;
+
+  /// The model to build; `tokenizer_vocab` where the vocabulary is the tokenizer's. Not with
+  /// model.init. Throws Error where the tokenizer needs a larger vocabulary than model.vocab.
+  [[nodiscard]] ModelConfig model_config(int64_t tokenizer_vocab) const;
+
+  [[nodiscard]] Schedule schedule() const;
+};
+
+/// A key of a vocabulary, for documentation.
+struct KeyHelp {
+  std::string path, expected, standard, doc;  ///< `standard`: the default as TOML, or empty
+};
+
+/// All keys of the run file.
+[[nodiscard]] std::vector<KeyHelp> run_config_help();
+
+}  // namespace ng

@@ -1,0 +1,255 @@
+#include "train/run_config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+using Settings = std::vector<std::string>;
+
+RunConfig config_of(std::string_view toml, const Settings& settings = {}) {
+  return RunConfig::parse(toml, "run.toml", settings);
+}
+
+std::string error_of(std::string_view toml, const Settings& settings = {}) {
+  try {
+    (void)config_of(toml, settings);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(RunConfig, AnEmptyFileIsTheDefaults) {
+  const RunConfig config = config_of("");
+  EXPECT_EQ(config.recipe, "fp32");
+  EXPECT_EQ(config.seed, 1u);
+  EXPECT_EQ(config.data.train, std::vector<std::string>{"kjv"});
+  EXPECT_EQ(config.train.steps, 600);
+  EXPECT_EQ(*config.train.min_lr, 1e-4);
+  const ModelConfig model = config.model_config(257);
+  EXPECT_EQ(model.architecture, Architecture::llama);
+  EXPECT_EQ(model.vocab, 257);
+  EXPECT_EQ(model.width, 256);
+  EXPECT_EQ(model.head_dim, 64);
+  EXPECT_EQ(model.ffn, 768);
+  EXPECT_FALSE(model.attention_bias);
+}
+
+TEST(RunConfig, EveryKeyArrives) {
+  const RunConfig config = config_of(R"(
+recipe = "nvfp4"
+seed = 7
+[model]
+architecture = "gpt2"
+layers = 3
+heads = 2
+width = 96
+ffn = 100
+context = 33
+vocab = 300
+tie_embeddings = false
+attention_bias = false
+mlp_bias = false
+norm_bias = false
+norm_eps = 1e-6
+gelu = "erf"
+init_std = 0.05
+[data]
+train = ["a.txt", "b/*.txt"]
+validation = "v.txt"
+tokenizer = "tokenizer.json"
+[train]
+steps = 10
+batch = 3
+accumulate = 2
+lr = 1
+min_lr = 0.5
+warmup = 4
+schedule = "wsd"
+decay_fraction = 0.5
+decay_shape = "sqrt"
+weight_decay = 0
+betas = [0, 0.5]
+eps = 1e-6
+clip = 0
+validate_every = 0
+checkpoint_every = 5
+keep_checkpoints = 1
+recompute = "block"
+backend = "ref"
+threads = 2
+)");
+  const ModelConfig expected{.architecture = Architecture::gpt2,
+                             .vocab = 300,
+                             .layers = 3,
+                             .heads = 2,
+                             .kv_heads = 2,
+                             .head_dim = 48,
+                             .width = 96,
+                             .ffn = 100,
+                             .context = 33,
+                             .tie_embeddings = false,
+                             .norm_eps = 1e-6f,
+                             .gelu = Gelu::erf,
+                             .init_std = 0.05f};
+  EXPECT_EQ(config.model_config(257), expected);
+  EXPECT_EQ(config.data.train, (std::vector<std::string>{"a.txt", "b/*.txt"}));
+  EXPECT_EQ(config.data.validation_files, (std::vector<std::string>{"v.txt"}));
+  EXPECT_EQ(config.train.backend, "ref");
+  EXPECT_EQ(config.train.recompute, RecomputePolicy::block);
+  EXPECT_EQ(config.train.beta1, 0);
+  EXPECT_EQ(config.train.beta2, 0.5);
+  const Schedule schedule = config.schedule();
+  EXPECT_EQ(schedule.kind, ScheduleKind::wsd);
+  EXPECT_EQ(schedule.decay_shape, DecayShape::sqrt);
+  EXPECT_EQ(schedule.min_lr, 0.5);
+  EXPECT_EQ(config_of(config.resolved_toml()).resolved_toml(), config.resolved_toml());
+}
+
+TEST(RunConfig, ResolvedTextNamesEveryKeyAndLoadsBack) {
+  for (const char* text : {"", "model.preset='gpt2-124m'", "model.preset='llama-1b'",
+                           "model.init='somewhere'", "model.architecture='gpt2'"}) {
+    const RunConfig config = config_of(text);
+    const std::string resolved = config.resolved_toml();
+    const RunConfig again = config_of(resolved);
+    EXPECT_EQ(again.resolved_toml(), resolved) << text;
+    if (config.model.init.empty()) {
+      EXPECT_EQ(again.model_config(300), config.model_config(300));
+    }
+    for (const KeyHelp& key : run_config_help()) {
+      EXPECT_TRUE(key.path.starts_with("model.") ||
+                  resolved.find(key.path + " = ") != resolved.npos)
+          << key.path;
+    }
+  }
+}
+
+TEST(RunConfig, TheQuickstartLoads) {
+  const RunConfig config = RunConfig::load(NG_SOURCE_DIR "/examples/quickstart.toml");
+  EXPECT_EQ(config.recipe, "mxfp4-sr-rht");
+  EXPECT_EQ(config.model_config(257).layers, 4);
+}
+
+TEST(RunConfig, PresetsGiveWayToKeys) {
+  const RunConfig config = config_of("[model]\npreset='gpt2-124m'\nlayers=2\nwidth=384");
+  const ModelConfig model = config.model_config(257);
+  EXPECT_EQ(model.architecture, Architecture::gpt2);
+  EXPECT_EQ(model.layers, 2);
+  EXPECT_EQ(model.heads, 12);
+  EXPECT_EQ(model.head_dim, 32);
+  EXPECT_EQ(model.ffn, 1536);
+  EXPECT_EQ(model.vocab, 257) << "the tokenizer's, not the preset's";
+  EXPECT_TRUE(model.attention_bias);
+}
+
+TEST(RunConfig, SizesFollowFromOthers) {
+  const auto ffn = [](const std::string& text) { return config_of(text).model_config(2).ffn; };
+  EXPECT_EQ(ffn("model.width=768\nmodel.heads=12"), 2048);
+  EXPECT_EQ(ffn("model.width=136"), 384);
+  EXPECT_EQ(ffn("model.architecture='gpt2'\nmodel.width=136"), 544);
+  const ModelConfig wide_heads =
+      config_of("model.width=100\nmodel.heads=3\nmodel.head_dim=40").model_config(2);
+  EXPECT_EQ(wide_heads.head_dim, 40);
+  EXPECT_EQ(wide_heads.kv_heads, 3);
+}
+
+TEST(RunConfig, SettingsComeLast) {
+  const RunConfig config = config_of("recipe='bf16'\n[train]\nsteps=5",
+                                     {"train.steps=50", "recipe=mxfp4-sr", "train.lr = 1e-2",
+                                      "data.train=[\"x y.txt\"]", "train.steps=51"});
+  EXPECT_EQ(config.train.steps, 51);
+  EXPECT_EQ(config.recipe, "mxfp4-sr");
+  EXPECT_EQ(config.train.lr, 1e-2);
+  EXPECT_EQ(config.data.train, std::vector<std::string>{"x y.txt"});
+  EXPECT_EQ(config_of("", {"model.init=some/folder"}).model.init, "some/folder");
+  EXPECT_EQ(config_of("", {"data.train=a#b.txt"}).data.train, std::vector<std::string>{"a#b.txt"});
+}
+
+TEST(RunConfig, TokenizerMustFitTheVocabulary) {
+  const RunConfig config = config_of("model.vocab=100");
+  EXPECT_EQ(config.model_config(100).vocab, 100);
+  EXPECT_THROW((void)config.model_config(101), Error);
+}
+
+struct Bad {
+  std::string_view toml;
+  std::string_view message;
+};
+
+constexpr Bad kBad[] = {
+    {"trian.steps=1", "run.toml:1: trian: unknown key: the nearest known key is train"},
+    {"train.step=1", "run.toml:1: train.step: unknown key: the nearest known key is train.steps"},
+    {"\nlr=1", "run.toml:2: lr: unknown key: the nearest known key is train.lr"},
+    {"'train.lr'=1", "run.toml:1: \"train.lr\": unknown key: the nearest known key is train.lr"},
+    {"train=1", "run.toml:1: train: 1: a table of keys"},
+    {"train.steps='many'",
+     "run.toml:1: train.steps: \"many\": a whole number from 1 to 1000000000"},
+    {"train.steps=0", "run.toml:1: train.steps: 0: a whole number from 1 to 1000000000"},
+    {"train.steps=1.5", "run.toml:1: train.steps: 1.5: a whole number from 1 to 1000000000"},
+    {"train.steps={a=1}", "run.toml:1: train.steps: {a = 1}: a whole number from 1 to 1000000000"},
+    {"train.lr=-1", "run.toml:1: train.lr: -1: a number from 0 to 1000"},
+    {"train.lr=nan", "run.toml:1: train.lr: nan: a number from 0 to 1000"},
+    {"train.lr=1e-5\ntrain.min_lr=1e-4",
+     "run.toml:2: train.min_lr: 0.0001 is above train.lr = 1e-05: at most train.lr"},
+    {"train.betas=[0.9, 1.0]",
+     "run.toml:1: train.betas: [0.9, 1]: [beta1, beta2], each at least 0 and below 1"},
+    {"train.betas=0.9",
+     "run.toml:1: train.betas: 0.9: [beta1, beta2], each at least 0 and below 1"},
+    {"train.eps=0", "run.toml:1: train.eps: 0: a number above 0 and at most 1"},
+    {"train.schedule='cosin'",
+     "run.toml:1: train.schedule: unknown \"cosin\": cosine, linear, wsd or constant"},
+    {"seed=-1", "run.toml:1: seed: -1: a whole number, at least 0"},
+    {"model.context=0", "run.toml:1: model.context: 0: a whole number from 1 to 16000000"},
+    {"[model]\nheads=3",
+     "run.toml:2: model.heads: 3 heads in width 256: a divisor of model.width, "
+     "or model.head_dim"},
+    {"model.kv_heads=3", "run.toml:1: model.kv_heads: 3: a divisor of heads (4)"},
+    {"model.preset='gpt3'",
+     "run.toml:1: model.preset: unknown \"gpt3\": gpt2-124m, gpt2-345m, "
+     "char-gpt, llama-134m or llama-1b"},
+    {"model.preset='gpt2-124m'\nmodel.architecture='llama'",
+     "run.toml:2: model.architecture: not that of model.preset \"gpt2-124m\": only one of the two"},
+    {"model.init='m'\nmodel.layers=2",
+     "run.toml:2: model.layers: given beside model.init: only "
+     "model.init: the folder says all sizes"},
+    {"data.train=[]",
+     "run.toml:1: data.train: []: a string or a list of strings, none of them empty"},
+    {"data.train=''",
+     "run.toml:1: data.train: \"\": a string or a list of strings, none of them empty"},
+    {"data.validation=1", "run.toml:1: data.validation: 1: a number from 0 to 0.9"},
+    {"data.validation=true",
+     "run.toml:1: data.validation: true: a share from 0 to 0.9 of the text, or files"},
+    {"train.backend='gpu'", "run.toml:1: train.backend: unknown \"gpu\": ref or cpu"},
+};
+
+TEST(RunConfig, BadInputIsNamedExactly) {
+  for (const Bad& bad : kBad) EXPECT_EQ(error_of(bad.toml), bad.message) << bad.toml;
+}
+
+TEST(RunConfig, BadSettingsAreNamed) {
+  EXPECT_EQ(error_of("", {"train.stepz=5"}),
+            "--set train.stepz=5: train.stepz: unknown key: the nearest known key is "
+            "train.steps");
+  EXPECT_EQ(error_of("", {"train.steps"}),
+            "--set train.steps: not a setting: key=value, e.g. train.steps=50");
+  EXPECT_EQ(error_of("", {"=5"}), "--set =5: not a setting: key=value, e.g. train.steps=50");
+  EXPECT_EQ(error_of("", {"train.lr=1e-9", "train.min_lr=1"}),
+            "--set train.min_lr=1: train.min_lr: 1 is above train.lr = 1e-09: at most train.lr");
+  EXPECT_NE(error_of("", {"seed=1\ntrain.steps=2"}), "no error");
+  EXPECT_NE(error_of("", {"seed=1\n[train]"}), "no error");
+}
+
+TEST(RunConfig, EveryKeyIsDocumented) {
+  for (const KeyHelp& key : run_config_help()) {
+    EXPECT_FALSE(key.expected.empty()) << key.path;
+    EXPECT_FALSE(key.doc.empty()) << key.path;
+  }
+}
+
+}  // namespace
+}  // namespace ng
