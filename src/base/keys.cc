@@ -18,36 +18,55 @@ std::string_view last_part(std::string_view path) {
 }
 
 /// The known path nearest to an unknown one; one that ends in the same word comes first, so that a
-/// key in the wrong table finds its place.
-std::string_view nearest_path(const std::string& path, std::span<const KeyRow* const> rows) {
+/// key in the wrong table finds its place. A table is compared with tables.
+std::string nearest_path(const std::string& path, bool is_table,
+                         std::span<const KeyRow* const> rows) {
   std::vector<std::string_view> all, same_word;
   for (const KeyRow* row : rows) {
-    all.push_back(row->path);
-    if (last_part(row->path) == last_part(path)) same_word.push_back(row->path);
+    const std::string_view known = row->path;
+    if (!is_table || row->takes_table) all.push_back(known);
+    for (size_t dot = known.find('.'); is_table && dot != known.npos;
+         dot = known.find('.', dot + 1))
+      all.push_back(known.substr(0, dot));
   }
-  return nearest(path, same_word.empty() ? all : same_word);
+  for (const std::string_view known : all)
+    if (last_part(known) == last_part(path)) same_word.push_back(known);
+  return std::string(nearest(path, same_word.empty() ? all : same_word));
+}
+
+/// What the rows say about a path.
+struct Known {
+  const KeyRow* row = nullptr;  ///< of the path itself
+  bool leads_on = false;        ///< other rows lie below it
+};
+
+Known look_up(const std::string& path, std::span<const KeyRow* const> rows) {
+  Known known;
+  for (const KeyRow* row : rows) {
+    if (row->path == path) known.row = row;
+    known.leads_on |= row->path.starts_with(path) && row->path.size() > path.size() &&
+                      row->path[path.size()] == '.';
+  }
+  return known;
 }
 
 void check_table(const toml::table& table, std::span<const KeyRow* const> rows,
                  const std::string& prefix, const std::string& below) {
   for (const auto& [name, value] : table) {
     std::string path = below + toml_key(name.str());
-    bool known = false, leads_on = false;
-    for (const KeyRow* row : rows) {
-      known |= row->path == path && (row->takes_table || !value.is_table());
-      leads_on |= row->path.size() > path.size() && row->path.starts_with(path) &&
-                  row->path[path.size()] == '.';
-    }
-    if (known) continue;
-    if (leads_on && value.is_table()) {
-      check_table(*value.as_table(), rows, prefix, path + ".");
+    const Known known = look_up(path, rows);
+    const toml::table* inner = value.as_table();
+    if (known.row != nullptr && (known.row->takes_table || inner == nullptr)) continue;
+    if (known.leads_on && inner != nullptr) {
+      check_table(*inner, rows, prefix, path + ".");
       continue;
     }
     if (path.size() > kMaxShownName) path = path.substr(0, kMaxShownName) + "...";
     const TomlItem item{&value, prefix + path, place_of(name.source())};
-    if (leads_on) item.refuse_value("a table of keys such as " + prefix + path + ".* stands here");
-    item.refuse("unknown key",
-                fmt::format("the nearest known key is {}{}", prefix, nearest_path(path, rows)));
+    if (known.row != nullptr) item.refuse_value(known.row->expected);
+    if (known.leads_on) item.refuse_value("a table of keys");
+    item.refuse("unknown key", fmt::format("the nearest known key is {}{}", prefix,
+                                           nearest_path(path, inner != nullptr, rows)));
   }
 }
 
@@ -103,14 +122,19 @@ std::string read_text(const TomlItem& item) {
 }
 
 std::vector<std::string> read_texts(const TomlItem& item) {
-  if (item.value->is_string()) return {item.value->as_string()->get()};
-  const toml::array* array = item.value->as_array();
-  if (array == nullptr || array->empty()) item.refuse_value("a string or a list of strings");
+  constexpr const char* kExpected = "a string or a list of strings, none of them empty";
   std::vector<std::string> texts;
-  for (const toml::node& element : *array) {
-    if (!element.is_string()) item.refuse_value("a string or a list of strings");
-    texts.push_back(element.as_string()->get());
+  if (const toml::array* array = item.value->as_array()) {
+    for (const toml::node& element : *array) {
+      if (!element.is_string()) item.refuse_value(kExpected);
+      texts.push_back(element.as_string()->get());
+    }
+  } else if (item.value->is_string()) {
+    texts.push_back(item.value->as_string()->get());
   }
+  const bool any_empty =
+      std::any_of(texts.begin(), texts.end(), [](const std::string& text) { return text.empty(); });
+  if (texts.empty() || any_empty) item.refuse_value(kExpected);
   return texts;
 }
 

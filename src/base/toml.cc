@@ -87,7 +87,7 @@ std::optional<TomlItem> find_item(const toml::table& table, std::string_view pat
 
 std::string place_of(const toml::source_region& source) {
   const std::string file = source.path ? *source.path : "";
-  if (source.begin.line == 0) return file;
+  if (source.begin.line == 0 || file.starts_with("--")) return file;  // a flag has no lines
   return fmt::format("{}:{}", file, source.begin.line);
 }
 

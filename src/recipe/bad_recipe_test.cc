@@ -1,0 +1,276 @@
+// Every way to get a recipe wrong that has a message of its own, with the message.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "recipe/recipe.h"
+
+namespace ng {
+namespace {
+
+std::string error_of(std::string_view toml) {
+  try {
+    (void)Recipe::parse(toml, "a.toml");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+struct Bad {
+  std::string_view toml;
+  std::string_view message;  ///< its beginning
+};
+
+constexpr Bad kSyntax[] = {
+    {"linear = ", "a.toml:1: Error while parsing"},
+    {"a = 1\na = 2", "a.toml:2: Error while parsing"},
+    {"\n\nx = [", "a.toml:3: Error while parsing"},
+    {"\xff\xfe", "a.toml:1: "},
+};
+
+constexpr Bad kKeys[] = {
+    {"nmae = 'x'", "a.toml:1: nmae: unknown key: the nearest known key is name"},
+    {"\nlinear.wgard.grad = 'mxfp4'",
+     "a.toml:2: linear.wgard: unknown key: the nearest known key is linear.wgrad"},
+    {"linear.wgrad.weight = 'bf16'",
+     "a.toml:1: linear.wgrad.weight: unknown key: the nearest known "
+     "key is linear.dgrad.weight"},
+    {"linear.wgrad.output = 'bf16'",
+     "a.toml:1: linear.wgrad.output: unknown key: the nearest known "
+     "key is linear.dgrad.output"},
+    {"hadamard = 64", "a.toml:1: hadamard: unknown key: the nearest known key is "},
+    {"linear.fprop.input = {fromat='mxfp4'}",
+     "a.toml:1: linear.fprop.input.fromat: unknown key: the nearest known key is "
+     "linear.fprop.input.format"},
+    {"'linear.fprop' = 1", "a.toml:1: \"linear.fprop\": unknown key"},
+    {"lr = 1", "a.toml:1: lr: unknown key: the nearest known key is "},
+    {"[[override]]\nblocks=':1'\ncompute='bf16'",
+     "a.toml:3: override.compute: unknown key: the nearest known key is override."},
+    {"[[phase]]\nstart=0.5\ninherit='x'", "a.toml:3: phase.inherit: unknown key"},
+};
+
+constexpr Bad kValues[] = {
+    {"name = 1", "a.toml:1: name: 1: a string"},
+    {"name = ''", "a.toml:1: name: \"\": a name of at least one character"},
+    {"compute = 'fp16'", "a.toml:1: compute: unknown \"fp16\": fp32 or bf16"},
+    {"compute = true", "a.toml:1: compute: true: fp32 or bf16"},
+    {"linear.wgrad.grad.format = 'mxfp5'",
+     "a.toml:1: linear.wgrad.grad.format: unknown \"mxfp5\": the nearest known name is \"mxfp4\"; "
+     "all: fp32, bf16, fp16, fp8_e4m3,"},
+    {"linear.wgrad.grad = 4", "a.toml:1: linear.wgrad.grad: 4: fp32, bf16, fp16,"},
+    {"linear.fprop = 'bf16'", "a.toml:1: linear.fprop: \"bf16\": a table of keys"},
+    {"linear = 3", "a.toml:1: linear: 3: fp32, bf16,"},
+    {"linear.fprop.hadamard = 24", "a.toml:1: linear.fprop.hadamard: 24: 0, 16, 32, 64 or 128"},
+    {"linear.fprop.hadamard = '64'",
+     "a.toml:1: linear.fprop.hadamard: \"64\": 0, 16, 32, 64 or 128"},
+    {"linear.fprop.hadamard_signs = 'fix'",
+     "a.toml:1: linear.fprop.hadamard_signs: unknown \"fix\": random, fixed or none"},
+    {"linear.fprop.input = {format='mxfp4', block=[1,24]}",
+     "a.toml:1: linear.fprop.input.block: [1, 24]: \"tensor\", \"row\" or [r, c] with"},
+    {"linear.fprop.input = {format='mxfp4', block=[0,32]}",
+     "a.toml:1: linear.fprop.input.block: [0, 32]: "},
+    {"linear.fprop.input = {format='mxfp4', block=[1,32,1]}",
+     "a.toml:1: linear.fprop.input.block: [1, 32, 1]: "},
+    {"linear.fprop.input = {format='mxfp4', rounding='stochastic', sr_bits=12}",
+     "a.toml:1: linear.fprop.input.sr_bits: 12: 16, 8 or 32"},
+    {"linear.fprop.input = {format='mxfp4', prescale=0}",
+     "a.toml:1: linear.fprop.input.prescale: 0: a number from "},
+    {"linear.fprop.input = {element='e8m0'}",
+     "a.toml:1: linear.fprop.input.element: unknown \"e8m0\": the nearest known name is "},
+    {"weight_noise.block = [16,32]",
+     "a.toml:1: weight_noise.block: [16, 32]: [32, 32] or \"tensor\""},
+    {"weight_noise.b_init = 'six'",
+     "a.toml:1: weight_noise.b_init: \"six\": a number from 0 to 24"},
+    {"weights.update = ['stochastic', 'kahan']", "a.toml:1: weights.update: [\"stochastic\", "},
+    {"weights.update = ['kahan', 'momentum_feedback']", "a.toml:1: weights.update: [\"kahan\", "},
+    {"weights.residual_bits = 6", "a.toml:1: weights.residual_bits: 6: 8 or 4"},
+    {"weights.rtol = 0", "a.toml:1: weights.rtol: 0: a number above 0 and below 1"},
+    {"optimizer.kind = 'adam'", "a.toml:1: optimizer.kind: unknown \"adam\": adamw, adam_mini,"},
+    {"gradient.auto_scale = 1", "a.toml:1: gradient.auto_scale: 1: true or false"},
+    {"gradient.growth_interval = 0",
+     "a.toml:1: gradient.growth_interval: 0: a whole number from 1"},
+    {"inherit = 5", "a.toml:1: inherit: 5: a string"},
+    {"inherit = 'mxfp4-sr-rth'",
+     "a.toml:1: inherit: unknown \"mxfp4-sr-rth\": the nearest known recipe is mxfp4-sr-rht"},
+};
+
+// Operands whose keys contradict each other.
+constexpr Bad kOperands[] = {
+    {"linear.fprop.input = {element='e4m3'}",
+     "a.toml:1: linear.fprop.input.scale: e4m3 elements without scale: a scale; only fp32, bf16 "
+     "and fp16 go without"},
+    {"linear.fprop.input = {scale='fp32'}",
+     "a.toml:1: linear.fprop.input.scale: a scale for fp32 elements: \"none\": fp32 is never "
+     "rounded"},
+    {"linear.fprop.input = {format='mxint8', scale='fp32'}",
+     "a.toml:1: linear.fprop.input.scale: \"fp32\" for mxint8 elements: \"e8m0\""},
+    {"linear.fprop.input = {format='int8', scale='e8m0', block=[1,32]}",
+     "a.toml:1: linear.fprop.input.scale: \"e8m0\" for int8 elements: \"fp32\" or \"pow2\""},
+    {"linear.fprop.input = {format='mxfp8_e4m3', scale='e4m3'}",
+     "a.toml:1: linear.fprop.input.scale: \"e4m3\" for e4m3 elements: element = \"e2m1\", or "
+     "another scale"},
+    {"linear.fprop.input = {format='bf16', block='row'}",
+     "a.toml:1: linear.fprop.input.block: \"row\" without scale: \"tensor\", or a scale"},
+    {"linear.fprop.input = {format='mxfp4', block='row'}",
+     "a.toml:1: linear.fprop.input.block: \"row\" with \"e8m0\" scales: [r, c]"},
+    {"linear.fprop.input = {format='mxfp4', tensor_scale='fp32'}",
+     "a.toml:1: linear.fprop.input.tensor_scale: a tensor scale above \"e8m0\" scales: \"none\", "
+     "or scale = \"e4m3\""},
+    {"linear.fprop.input = {format='mxfp4', scaling='delayed'}",
+     "a.toml:1: linear.fprop.input.scaling: \"delayed\" for e2m1 with \"e8m0\" scales of [1, 32]: "
+     "floating elements, scale \"fp32\" or \"pow2\", block \"tensor\""},
+    {"linear.fprop.input = {format='int8', block='tensor', scaling='delayed'}",
+     "a.toml:1: linear.fprop.input.scaling: \"delayed\" for int8 with"},
+    {"linear.fprop.input = {format='mxfp4', scale_rule='up'}",
+     "a.toml:1: linear.fprop.input.scale_rule: \"up\" for \"e8m0\" scales: \"floor\", \"rceil\", "
+     "\"ceil\", \"even\" or \"mse\""},
+    {"linear.fprop.input = {format='nvfp4', scale_rule='floor'}",
+     "a.toml:1: linear.fprop.input.scale_rule: \"floor\" for \"e4m3\" scales: \"nearest\" or "
+     "\"up\""},
+    {"linear.fprop.input = {format='fp8_e4m3', scale_rule='ceil'}",
+     "a.toml:1: linear.fprop.input.scale_rule: \"ceil\" for \"fp32\" scales: no scale_rule"},
+    {"linear.fprop.input = {rounding='stochastic'}",
+     "a.toml:1: linear.fprop.input.rounding: \"stochastic\" for fp32 elements: \"nearest\""},
+    {"linear.fprop.input = {format='mxfp4', overflow='special'}",
+     "a.toml:1: linear.fprop.input.overflow: \"special\" for e2m1 elements, which have neither "
+     "infinity nor NaN: \"saturate\""},
+    {"linear.fprop.input = {format='fp8_e4m3', margin=1}",
+     "a.toml:1: linear.fprop.input.margin: has no effect here: together with scaling = "
+     "\"delayed\""},
+    {"linear.fprop.input = {format='mxfp4', sr_bits=8}",
+     "a.toml:1: linear.fprop.input.sr_bits: has no effect here: together with rounding = "
+     "\"stochastic\""},
+};
+
+constexpr Bad kRules[] = {
+    {"weights.update = 'kahan'",
+     "a.toml: weights.update: an update rule for weights stored in "
+     "fp32 without master: \"nearest\", or weights.storage narrower "
+     "than fp32"},
+    {"weights.update = 'momentum_feedback'", "a.toml: weights.update: an update rule for weights"},
+    {"linear.fprop.weight='mxfp4'\nweight_noise.kind='gaussws'",
+     "a.toml: weight_noise.kind: noise on blocks.0.attn.qkv, whose linear.fprop.weight is mxfp4: "
+     "linear.fprop.weight = \"bf16\" or \"fp32\" for these layers"},
+    {"weight_noise.kind='gaussws'\n[[override]]\nblocks='-1:'\nlinear='int8'",
+     "a.toml: weight_noise.kind: noise on blocks.0.attn.qkv, whose"},
+    {"override = 5", "a.toml:1: override: 5: a list of at most 64 tables"},
+    {"override = [1]", "a.toml:1: override: [1]: a list of at most 64 tables"},
+    {"[[override]]\nblocks = 3", "a.toml:2: override.blocks: 3: a slice of blocks such as"},
+    {"[[override]]\nblocks = '3'", "a.toml:2: override.blocks: \"3\": a slice of blocks such as"},
+    {"[[override]]\nlayers = []", "a.toml:2: override.layers: []: a string or a list of strings"},
+    {"[[override]]\nlayers = [1]", "a.toml:2: override.layers: [1]: a string or a list of strings"},
+    {"[[override]]\nblocks=':1'\nlinear.fprop.input.scale='e8m0'",
+     "a.toml:3: override.linear.fprop.input.scale: a scale for fp32 elements"},
+    {"[[phase]]\ncompute='bf16'", "a.toml:1: phase.start: missing: the share of training"},
+    {"[[phase]]\nstart=1", "a.toml:2: phase.start: 1: a number above 0 and below 1"},
+    {"[[phase]]\nstart=0", "a.toml:2: phase.start: 0: a number above 0 and below 1"},
+    {"[[phase]]\nstart=0.5\n[[phase]]\nstart=0.5",
+     "a.toml:4: phase.start: 0.5: phases in ascending order of start"},
+    {"phase = 'late'", "a.toml:1: phase: \"late\": a list of at most 32 tables"},
+};
+
+template <size_t n>
+void expect_messages(const Bad (&bad)[n]) {
+  for (const Bad& each : bad)
+    EXPECT_EQ(error_of(each.toml).substr(0, each.message.size()), each.message) << each.toml;
+}
+
+TEST(BadRecipe, SyntaxIsNamedWithItsLine) { expect_messages(kSyntax); }
+TEST(BadRecipe, UnknownKeysNameTheNearest) { expect_messages(kKeys); }
+TEST(BadRecipe, ValuesSayWhatWouldBeRight) { expect_messages(kValues); }
+TEST(BadRecipe, ContradictingOperandKeys) { expect_messages(kOperands); }
+TEST(BadRecipe, RulesOfTheWhole) { expect_messages(kRules); }
+
+TEST(BadRecipe, DepthAndLengthAreBounded) {
+  std::string dots = "a";
+  for (int i = 0; i < 300'000; ++i) dots += ".a";
+  EXPECT_EQ(error_of(dots + "=1").substr(0, 17), "a.toml: too deep ");
+  EXPECT_EQ(error_of("x=" + std::string(200'000, '[')).substr(0, 17), "a.toml: too deep ");
+  EXPECT_EQ(error_of("x=" + std::string(5'000, '[')).substr(0, 9), "a.toml:1:");
+  dots.resize(2 * 9'000 + 1);
+  EXPECT_EQ(error_of(dots + "=1").substr(0, 26), "a.toml:1: a: unknown key: ");
+  EXPECT_EQ(error_of(std::string(2'000'000, '#')),
+            "a.toml: 2000000 bytes: at most 1048576 bytes of TOML");
+  const std::string long_key(100'000, 'k');
+  EXPECT_LT(error_of(long_key + "=1").size(), 300u);
+  EXPECT_LT(error_of("compute='" + long_key + "'").size(), 300u);
+}
+
+class RecipeFiles : public testing::Test {
+ protected:
+  RecipeFiles() { std::filesystem::create_directories(folder_); }
+  ~RecipeFiles() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  static std::string load_error(const std::string& path) {
+    try {
+      (void)Recipe::load(path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / fmt::format("ng-recipes-{}", getpid());
+};
+
+TEST_F(RecipeFiles, CyclesAreRefused) {
+  const std::string a = write("a.toml", "inherit='b'");
+  const std::string b = write("b.toml", "\ninherit='./a.toml'");
+  EXPECT_EQ(load_error(a),
+            b + ":2: inherit: \"./a.toml\": a recipe that does not inherit from this one in turn");
+  const std::string self = write("self.toml", "inherit='self'");
+  EXPECT_EQ(load_error(self), self +
+                                  ":1: inherit: \"self\": a recipe that does not inherit from "
+                                  "this one in turn");
+}
+
+TEST_F(RecipeFiles, LongChainsAreRefused) {
+  for (int i = 0; i < 40; ++i)
+    write(fmt::format("r{}.toml", i), fmt::format("inherit='r{}'", i + 1));
+  EXPECT_NE(load_error((folder_ / "r0.toml").string()).find("at most 32 recipes in a row"),
+            std::string::npos);
+}
+
+TEST_F(RecipeFiles, ErrorsOfAParentNameTheParent) {
+  const std::string parent = write("parent.toml", "\n\nlinear = 'fp33'");
+  const std::string child = write("child.toml", "inherit='parent'");
+  EXPECT_EQ(load_error(child).substr(0, parent.size() + 26),
+            parent + ":3: linear: unknown \"fp33\"");
+}
+
+TEST_F(RecipeFiles, SiblingsComeBeforeTheNamedRecipes) {
+  write("bf16.toml", "linear='fp16'");
+  const Recipe child = Recipe::load(write("child.toml", "inherit='bf16'"));
+  EXPECT_EQ(child.name(), "child");
+  EXPECT_EQ(child.linear({.name = "blocks.0.mlp.up", .block = 0, .depth = 1}, 0).fprop.left,
+            operand_of("fp16"));
+}
+
+TEST_F(RecipeFiles, MissingFilesAndUnknownNames) {
+  EXPECT_EQ(load_error("bf61"), "recipe: unknown \"bf61\": the nearest known recipe is bf16");
+  EXPECT_NE(load_error("/nowhere/x.toml").find("/nowhere/x.toml"), std::string::npos);
+  EXPECT_NE(load_error(folder_.string() + "/").find(folder_.string()), std::string::npos);
+}
+
+TEST_F(RecipeFiles, TheEnvironmentNamesFolders) {
+  write("mine.toml", "linear='fp16'");
+  setenv("NARROWGAUGE_RECIPES", (":/nowhere:" + folder_.string()).c_str(), 1);
+  EXPECT_EQ(Recipe::load("mine").name(), "mine");
+  EXPECT_EQ(recipe_names().size(), 51u);
+  unsetenv("NARROWGAUGE_RECIPES");
+  EXPECT_NE(load_error("mine"), "no error");
+}
+
+}  // namespace
+}  // namespace ng
