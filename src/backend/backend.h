@@ -5,9 +5,9 @@
 // - Views, control blocks and counters lie in backend memory; nothing here returns a scalar.
 // - Nothing allocates; scratch was taken in the constructor, operands get their storage passed in.
 // - The bits do not depend on the thread count. [docs/architecture.md, "Bit promises"]
-// - `Compute::bf16`: inputs are read rounded to BF16, the arithmetic is FP32, every element of the
-//   output is rounded once to BF16 (stored as FP32). Parameter gradients, losses and statistics
-//   stay FP32. [recipes.md §7, `compute`]
+// - `Compute::bf16`: inputs (gains, biases and tables too) are read rounded to BF16, the arithmetic
+//   is FP32, every element of the output is rounded once to BF16 (stored as FP32). Parameter
+//   gradients, losses and statistics stay FP32. [recipes.md §7, `compute`]
 #pragma once
 
 #include <array>
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -134,13 +135,15 @@ enum class Gelu : uint8_t { tanh, erf };
 
 /// Decides, on the device, whether and how far the step is taken.
 struct StepControl {
-  double loss = 0;       ///< mean over the step's unmasked targets
+  double loss = 0;       ///< sum over the step's unmasked targets
   double grad_norm = 0;  ///< before clipping
   float grad_scale = 1;  ///< gradients are multiplied by this: clipping
   uint32_t skip = 0;  ///< 1: loss, gradient norm or an operand was not finite; nothing is updated
 };
 
-/// AdamW on one tensor. [recipes.md §6]
+/// AdamW on one tensor, in FP32 in this order, no fused multiply-add [recipes.md §6]:
+///   g = grad·grad_scale;  m = beta1·m + (1 - beta1)·g;  v = beta2·v + (1 - beta2)·(g·g)
+///   w = w·(1 - lr·weight_decay) - (lr·(m/correction1)) / (sqrt(v/correction2) + eps)
 struct AdamW {
   View weight, m, v;
   ConstView grad;
@@ -148,10 +151,15 @@ struct AdamW {
   float weight_decay = 0;  ///< 0 for tensors of one dimension
   float correction1 = 1;   ///< 1 - beta1^t
   float correction2 = 1;   ///< 1 - beta2^t
-  const StepControl* control = nullptr;
+  const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
 };
 
 // ---------------------------------------------------------------- the list of operations
+
+/// Thrown by an operation that a backend does not have: a named SKIP in the conformance suite.
+class Unsupported : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 class Backend {
  public:

@@ -13,9 +13,14 @@ constexpr double kCubic = 0.044715;  // [Hendrycks & Gimpel 2016, section 2]
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kOneOverSqrtTwoPi = 0.39894228040143267794;
 
+double sigmoid(double x) { return 1 / (1 + math::exp(-x)); }
+
+// 0.5·(1 + tanh(u)) = sigmoid(2u), without cancellation.
+double twice_u(double x) { return 2 * kSqrtTwoOverPi * (x + kCubic * (x * x * x)); }
+
 double gelu_of(double x, Gelu kind) {
   if (kind == Gelu::erf) return 0.5 * x * std::erfc(-x * kSqrtHalf);
-  return 0.5 * x * (1 + std::tanh(kSqrtTwoOverPi * (x + kCubic * (x * x * x))));
+  return x * sigmoid(twice_u(x));
 }
 
 double gelu_slope(double x, Gelu kind) {
@@ -23,12 +28,10 @@ double gelu_slope(double x, Gelu kind) {
     const double density = kOneOverSqrtTwoPi * math::exp(-0.5 * (x * x));
     return 0.5 * std::erfc(-x * kSqrtHalf) + x * density;
   }
-  const double t = std::tanh(kSqrtTwoOverPi * (x + kCubic * (x * x * x)));
-  const double inner_slope = kSqrtTwoOverPi * (1 + 3 * kCubic * (x * x));
-  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner_slope;
+  const double z = twice_u(x);
+  const double inner_slope = 2 * kSqrtTwoOverPi * (1 + 3 * kCubic * (x * x));
+  return sigmoid(z) + x * (sigmoid(z) * sigmoid(-z)) * inner_slope;
 }
-
-double sigmoid(double x) { return 1 / (1 + math::exp(-x)); }
 
 // One rounding to FP32, then what `compute` asks for.
 float store(double y, Compute compute) { return out(static_cast<float>(y), compute); }

@@ -14,8 +14,9 @@ void decide_step(StepControl* control, const double* sum_of_squares, double clip
   for (int64_t i = 0; i < stats_count; ++i)
     finite = finite && stats[i].nan == 0 && stats[i].inf == 0;
   control->grad_norm = norm;
-  control->grad_scale =
-      finite && clip > 0 ? static_cast<float>(std::min(1.0, clip / (norm + 1e-6))) : 1.0f;
+  control->grad_scale = 1;
+  if (clip > 0 && std::isfinite(norm))
+    control->grad_scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
   control->skip = finite ? 0 : 1;
 }
 
@@ -23,14 +24,15 @@ void adamw(const AdamW& a) {
   NG_CHECK(same_shape(a.weight, a.grad) && same_shape(a.weight, a.m) && same_shape(a.weight, a.v),
            a.weight.rows, a.weight.cols, a.grad.rows, a.grad.cols, a.m.rows, a.m.cols, a.v.rows,
            a.v.cols);
-  if (a.control->skip != 0) return;
+  if (a.control != nullptr && a.control->skip != 0) return;
+  const float grad_scale = a.control == nullptr ? 1.0f : a.control->grad_scale;
   const float keep = 1 - a.lr * a.weight_decay;
   for (int64_t t = 0; t < a.weight.rows; ++t)
     for (int64_t c = 0; c < a.weight.cols; ++c) {
       float& w = a.weight.row(t)[c];
       float& m = a.m.row(t)[c];
       float& v = a.v.row(t)[c];
-      const float g = a.grad.row(t)[c] * a.control->grad_scale;
+      const float g = a.grad.row(t)[c] * grad_scale;
       m = a.beta1 * m + (1 - a.beta1) * g;
       v = a.beta2 * v + (1 - a.beta2) * (g * g);
       const float m_hat = m / a.correction1;
