@@ -46,7 +46,7 @@ bool is_prepared_text(std::string_view name) { return find(name) != nullptr; }
 std::string prepared_text_names() {
   std::string names;
   for (const PreparedText& text : prepared_texts()) {
-    names += (names.empty() ? "" : " ") + std::string(text.name);
+    names += fmt::format("{}{}", names.empty() ? "" : " ", text.name);
   }
   return names;
 }
