@@ -10,6 +10,8 @@
 // where y still holds values (Into::add) or where FP32 cannot hold them (integers).
 #include "backend/cpu/gemm.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -22,10 +24,10 @@
 namespace ng::cpu {
 namespace {
 
-constexpr int64_t kBlockK = 1024;       // a right panel of 48 columns takes 192 KiB of L2
-constexpr int64_t kSuperblockK = 2048;  // left panels of 1024 rows take the 8 MiB below
-constexpr int64_t kPackRows = 128;      // left rows packed as one piece of work
-constexpr int64_t kPackK = 64;          // of a transposed source at a time: its lines stay in L1
+static const int64_t kBlockK =
+    getenv("KC") ? atoi(getenv("KC")) : 1024;  // a right panel of 48 columns takes 192 KiB of L2
+constexpr int64_t kSuperblockK = 2048;         // left panels of 1024 rows take the 8 MiB below
+constexpr int64_t kPackRows = 64;              // left rows packed as one piece of work
 constexpr int64_t kLeftFloats = int64_t{2} << 20;
 constexpr int64_t kPartialFloats = int64_t{1} << 20;
 constexpr double kParallelFlops = 1e6;  // below this waking the other threads costs more
@@ -83,7 +85,7 @@ struct Shared {
 
   Shared(const Workspace& workspace, const Job& job) {
     Carver carver(workspace.shared());
-    const int64_t segments = job.segments(job.super_k);
+    const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
     elements = carver.take<float>(job.chunk_m * job.super_k);
     scales = carver.take<float>(job.chunk_m * segments);
     plain = carver.take<uint8_t>(job.chunk_m / job.kernel.rows * segments);
@@ -91,13 +93,16 @@ struct Shared {
     if (!job.partial_in_y) partial = carver.take<float>(planes * job.chunk_m * job.chunk_n);
   }
 
-  // Panel `p` of the chunk from `k` (within the superblock) on.
+  // Panel `p` of the chunk from `k` (within the superblock) on. The panels of one block of K lie
+  // side by side, in the order in which strips read them.
   [[nodiscard]] Panel panel(const Job& job, int64_t p, int64_t k) const {
     const int rows = job.kernel.rows;
-    const int64_t segments = job.segments(job.super_k);
-    const int64_t s = job.segments(k);
-    return {elements + (p * job.super_k + k) * rows, scales + (p * segments + s) * rows,
-            plain + p * segments + s, nullptr};
+    const int64_t block = k / job.block_k;
+    const int64_t inside = k % job.block_k;
+    const int64_t at = (block * job.chunk_m + p * rows) * job.block_k + inside * rows;
+    const int64_t segments = job.segments(job.block_k);
+    const int64_t s = (block * (job.chunk_m / rows) + p) * segments + job.segments(inside);
+    return {elements + at, scales + s * rows, plain + s, nullptr};
   }
 };
 
@@ -284,6 +289,21 @@ void run_segment_tile(const Job& job, const Place& place, const Panel& a, const 
 
 // ---------------------------------------------------------------- strips and chunks
 
+// Fetches the outputs, or waiting sums, of the tile below `place` while that one is computed.
+// Inlined because GCC 12 drops calls of a function that only prefetches.
+HWY_INLINE void prefetch_next(const Job& job, const Place& place) {
+  constexpr int64_t kLine = 16;
+  const int rows = job.kernel.rows;
+  const View& y = job.out.y;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t row = std::min(place.row + rows + i, job.m - 1);
+    const float* next = y.row(row) + place.col;
+    if (!job.partial_in_y && place.k + place.count < job.k)
+      next = place.partial + (rows + i) * job.kernel.cols;
+    for (int64_t j = 0; j < job.kernel.cols; j += kLine) hwy::Prefetch(next + j);
+  }
+}
+
 void run_strip(const Job& job, const Chunk& chunk, const Shared& shared, const Local& local,
                int64_t strip) {
   const int rows = job.kernel.rows;
@@ -304,6 +324,7 @@ void run_strip(const Job& job, const Chunk& chunk, const Shared& shared, const L
         place.partial = shared.partial + (strip * job.chunk_m + p * rows) * cols;
         place.partial_totals = reinterpret_cast<int32_t*>(place.partial + plane);
       }
+      prefetch_next(job, place);
       const Panel a = shared.panel(job, p, place.k - chunk.k);
       if (job.rule.sum == Sum::chain)
         run_chain_tile(job, place, a, local);
@@ -320,13 +341,19 @@ void pack_left(const Job& job, const Chunk& chunk, const Shared& shared, float* 
   const int rows = job.kernel.rows;
   const int64_t first = item * kPackRows / rows;
   const int64_t end = std::min(ceil_div(chunk.rows, rows), first + kPackRows / rows);
-  const int64_t step = job.a.transposed ? kPackK : job.block_k;
-  for (int64_t k = chunk.k; k < chunk.k_end; k += step)
-    for (int64_t p = first; p < end; ++p) {
-      Panel panel = shared.panel(job, p, k - chunk.k);
-      panel.shifts = shifts;
-      pack_panel(job.a, {chunk.row + p * rows, rows, k, std::min(step, chunk.k_end - k)}, panel);
+  for (int64_t k = chunk.k; k < chunk.k_end; k += job.block_k) {
+    PanelPlace place{chunk.row + first * rows, rows, k, std::min(job.block_k, chunk.k_end - k)};
+    Panel panel = shared.panel(job, first, k - chunk.k);
+    if (job.a.transposed) {
+      pack_transposed(job.a, place, {panel.elements, end - first, job.block_k * rows});
+      continue;
     }
+    for (int64_t p = first; p < end; ++p, place.row += rows) {
+      panel = shared.panel(job, p, k - chunk.k);
+      panel.shifts = shifts;
+      pack_panel(job.a, place, panel);
+    }
+  }
 }
 
 void run_chunk(const Workspace& workspace, const Job& job, const Chunk& chunk, bool pack) {
@@ -359,7 +386,8 @@ void plan(Job& job) {
   job.block_k = even_piece(job.k, kBlockK, job.rule.unit);
   job.super_k = std::min(std::max(kSuperblockK / job.block_k, int64_t{1}) * job.block_k,
                          round_up(std::max<int64_t>(job.k, 1), job.block_k));
-  const int64_t floats_per_row = job.super_k + 2 * job.segments(job.super_k);
+  const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
+  const int64_t floats_per_row = job.super_k + 2 * segments;
   job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
   job.chunk_n = round_up(job.n, cols);
   const bool waits = job.k > job.block_k;

@@ -120,18 +120,22 @@ void PackOneByOne(const PanelSource& source, const PanelPlace& place, const Load
   }
 }
 
-// memory[k][row]: rows lie side by side already.
+// memory[k][row]: rows lie side by side already. Panels side by side are filled together, so that
+// whole cache lines are read once; sources often have strides that share few cache sets.
 template <class D, class Load>
 void CopyRows(D d, const PanelSource& source, const PanelPlace& place, const Load& load,
-              float* out) {
-  constexpr int64_t kAhead = 8;
+              const PanelRun& to) {
+  constexpr int64_t kAhead = 24;
   const auto* from =
       static_cast<const typename Load::Memory*>(source.data) + place.k * source.stride + place.row;
+  float* out = to.elements;
   for (int64_t k = 0; k < place.count; ++k, from += source.stride, out += place.width)
-    for (int64_t i = 0; i < place.width; i += static_cast<int64_t>(hn::Lanes(d))) {
-      hwy::Prefetch(from + kAhead * source.stride + i);
-      hn::StoreU(load(d, from + i), d, out + i);
-    }
+    for (int64_t p = 0; p < to.count; ++p)
+      for (int64_t i = 0; i < place.width; i += static_cast<int64_t>(hn::Lanes(d))) {
+        const auto* at = from + p * place.width + i;
+        hwy::Prefetch(at + kAhead * source.stride);
+        hn::StoreU(load(d, at), d, out + p * to.stride + i);
+      }
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -161,92 +165,139 @@ HWY_INLINE void Transpose8x8(V8 (&rows)[8]) {
   }
 }
 
-// memory[row][k]: eight rows and eight k at a time. Stores `lanes` rows of each k.
+// memory[row][k]: rows first .. first + 7 of the panel, eight k at a time. place.count is a
+// multiple of 8; rows outside the operand read zeros.
 template <class Load>
-HWY_INLINE void TransposeStrip(const PanelSource& source, const PanelPlace& place, const Load& load,
-                               const float* factors, float* out) {
+void TransposeRows(const PanelSource& source, const PanelPlace& place, const Load& load,
+                   int64_t first, const float* factors, float* out) {
+  using Memory = typename Load::Memory;
+  constexpr int64_t kAhead = 128;
+  constexpr int64_t kLine = 64 / sizeof(Memory);
+  static const Memory kZeros[8] = {};
   const D8 d;
   const hn::CappedTag<float, 4> d4;
-  static const typename Load::Memory kZeros[8] = {};
-  using Memory = typename Load::Memory;
-  const Extent extent = ExtentOf(source, place);
-  for (int64_t first = 0; first < place.width; first += 8) {
-    const Memory* row[8];
-    int64_t step[8];
-    for (int64_t r = 0; r < 8; ++r) {
-      const bool exists = first + r < extent.rows;
-      row[r] = exists ? static_cast<const Memory*>(source.data) +
-                            (place.row + first + r) * source.stride + place.k
-                      : kZeros;
-      step[r] = exists ? 1 : 0;
-    }
-    for (int64_t k = 0; k < place.count; k += 8) {
-      V8 lanes[8];
-      for (int64_t r = 0; r < 8; ++r) lanes[r] = load(d, row[r] + k * step[r]);
-      Transpose8x8(lanes);
-      float* to = out + k * place.width + first;
-      const float* factor = FactorsAt(source, place, factors, k);
-      for (int64_t c = 0; c < 8; ++c, to += place.width) {
-        if (place.width % 8 != 0) {
-          auto half = hn::LowerHalf(d4, lanes[c]);
-          if (factor != nullptr) half = hn::Mul(half, hn::LoadU(d4, factor + first));
-          hn::StoreU(half, d4, to);
-        } else {
-          if (factor != nullptr) lanes[c] = hn::Mul(lanes[c], hn::LoadU(d, factor + first));
-          hn::StoreU(lanes[c], d, to);
-        }
+  const Memory* row[8];
+  int64_t step[8];
+  for (int64_t r = 0; r < 8; ++r) {
+    const int64_t at = place.row + first + r;
+    step[r] = at < source.rows && first + r < place.width ? 1 : 0;
+    row[r] = kZeros;
+    if (step[r] != 0)
+      row[r] = static_cast<const Memory*>(source.data) + at * source.stride + place.k;
+  }
+  for (int64_t k = 0; k < place.count; k += 8) {
+    V8 lanes[8];
+    for (int64_t r = 0; r < 8; ++r) lanes[r] = load(d, row[r] + k * step[r]);
+    if (k % kLine == 0)
+      for (int64_t r = 0; r < 8; ++r) hwy::Prefetch(row[r] + (k + kAhead) * step[r]);
+    Transpose8x8(lanes);
+    float* to = out + k * place.width + first;
+    const float* factor = FactorsAt(source, place, factors, k);
+    for (int64_t c = 0; c < 8; ++c, to += place.width) {
+      if (place.width % 8 == 0) {
+        if (factor != nullptr) lanes[c] = hn::Mul(lanes[c], hn::LoadU(d, factor + first));
+        hn::StoreU(lanes[c], d, to);
+      } else {
+        auto half = hn::LowerHalf(d4, lanes[c]);
+        if (factor != nullptr) half = hn::Mul(half, hn::LoadU(d4, factor + first));
+        hn::StoreU(half, d4, to);
       }
     }
   }
 }
+
+// A piece of K at a time, whose panel stays in the L1 cache while its rows are filled in.
+template <class Load>
+void TransposePanel(const PanelSource& source, const PanelPlace& place, const Load& load,
+                    const float* factors, float* out) {
+  constexpr int64_t kPiece = 64;
+  for (int64_t k = 0; k < place.count; k += kPiece) {
+    PanelPlace piece = place;
+    piece.k += k;
+    piece.count = std::min(kPiece, place.count - k);
+    const float* piece_factors = FactorsAt(source, place, factors, k);
+    for (int64_t first = 0; first < place.width; first += 8)
+      TransposeRows(source, piece, load, first, piece_factors, out + k * place.width);
+  }
+}
 #endif
 
-// The part of the panel that whole vectors can fill, then the rest one by one.
+// Fills what is left of a panel after the first `done` of its K.
 template <class Load>
-void PackWith(const PanelSource& source, const PanelPlace& place, const Load& load,
-              const float* factors, float* out) {
+void PackRest(const PanelSource& source, const PanelPlace& place, const Load& load,
+              const float* factors, int64_t done, float* out) {
+  PanelPlace rest = place;
+  rest.k += done;
+  rest.count -= done;
+  if (rest.count == 0) return;
+  const float* rest_factors = FactorsAt(source, place, factors, done);
+  PackOneByOne(source, rest, load, rest_factors, out + done * place.width);
+}
+
+// Panels whose rows all exist are copied by whole vectors.
+template <class Load>
+void PackTransposed(const PanelSource& source, const PanelPlace& place, const Load& load,
+                    const PanelRun& run) {
   PanelPlace whole = place;
+  PanelRun inside = run;
   whole.count = ExtentOf(source, place).k;
+  inside.count = std::clamp<int64_t>((source.rows - place.row) / place.width, 0, run.count);
 #if HWY_TARGET == HWY_SCALAR
   whole.count = 0;
 #else
-  if (source.transposed) {
-    const bool inside = place.row + place.width <= source.rows && factors == nullptr;
-    if (!inside) whole.count = 0;
-    if (place.width % 8 == 0)
-      CopyRows(D8(), source, whole, load, out);
-    else
-      CopyRows(hn::CappedTag<float, 4>(), source, whole, load, out);
-  } else {
-    whole.count -= whole.count % 8;
-    const bool divides = factors == nullptr || (source.block % 8 == 0 && place.k % 8 == 0);
-    const bool has_width = place.width % 8 == 0 || place.width == 4;
-    if (!divides || !has_width) whole.count = 0;
-    TransposeStrip(source, whole, load, factors, out);
-  }
+  if (place.width % 16 == 0)
+    CopyRows(hn::CappedTag<float, 16>(), source, whole, load, inside);
+  else if (place.width % 8 == 0)
+    CopyRows(hn::CappedTag<float, 8>(), source, whole, load, inside);
+  else
+    CopyRows(hn::CappedTag<float, 4>(), source, whole, load, inside);
 #endif
-  PanelPlace rest = place;
-  rest.k += whole.count;
-  rest.count -= whole.count;
-  if (rest.count == 0) return;
-  const float* rest_factors = FactorsAt(source, place, factors, whole.count);
-  PackOneByOne(source, rest, load, rest_factors, out + whole.count * place.width);
+  for (int64_t p = 0; p < run.count; ++p) {
+    PanelPlace panel = place;
+    panel.row += p * place.width;
+    const int64_t done = p < inside.count ? whole.count : 0;
+    PackRest(source, panel, load, nullptr, done, run.elements + p * run.stride);
+  }
+}
+
+// Whole blocks of 8 × 8 by transposing them in registers.
+template <class Load>
+void PackRowMajor(const PanelSource& source, const PanelPlace& place, const Load& load,
+                  const float* factors, float* out) {
+  PanelPlace whole = place;
+  whole.count = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const bool divides = factors == nullptr || (source.block % 8 == 0 && place.k % 8 == 0);
+  const bool has_width = place.width % 8 == 0 || place.width == 4;
+  if (divides && has_width) whole.count = ExtentOf(source, place).k / 8 * 8;
+  TransposePanel(source, whole, load, factors, out);
+#endif
+  PackRest(source, place, load, factors, whole.count, out);
+}
+
+template <class Load>
+void PackWith(const PanelSource& source, const PanelPlace& place, const Load& load,
+              const float* factors, const PanelRun& run) {
+  if (source.transposed)
+    PackTransposed(source, place, load, run);
+  else
+    PackRowMajor(source, place, load, factors, run.elements);
 }
 
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
-                  float* out) {
+                  const PanelRun& run) {
   using Values = PanelSource::Values;
   switch (source.values) {
     case Values::fp32:
-      return PackWith(source, place, LoadFp32(), factors, out);
+      return PackWith(source, place, LoadFp32(), factors, run);
     case Values::bf16_bits:
-      return PackWith(source, place, LoadBf16Bits(), factors, out);
+      return PackWith(source, place, LoadBf16Bits(), factors, run);
     case Values::to_bf16:
       return PackWith(source, place, LoadToBf16{source.saturate ? 0x7F7F0000u : 0x7F800000u},
-                      factors, out);
+                      factors, run);
     case Values::to_fp16:
       return PackWith(source, place, LoadToFp16{source.saturate ? 0x477FE000u : 0x7F800000u},
-                      factors, out);
+                      factors, run);
   }
 }
 
@@ -400,7 +451,12 @@ void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel&
   pack_scales(source, place, panel);
   const bool shifted = source.use == ScaleUse::decoded || source.use == ScaleUse::groups;
   HWY_DYNAMIC_DISPATCH(PackElements)
-  (source, place, shifted ? panel.shifts : nullptr, panel.elements);
+  (source, place, shifted ? panel.shifts : nullptr, {panel.elements, 1, 0});
+}
+
+void pack_transposed(const PanelSource& source, const PanelPlace& place, const PanelRun& run) {
+  NG_CHECK(source.transposed);
+  if (place.count > 0) HWY_DYNAMIC_DISPATCH(PackElements)(source, place, nullptr, run);
 }
 
 }  // namespace ng::cpu

@@ -44,9 +44,19 @@ struct Panel {
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
 };
 
+/// Elements of `count` panels side by side, `stride` values apart.
+struct PanelRun {
+  float* elements = nullptr;
+  int64_t count = 1;
+  int64_t stride = 0;
+};
+
 /// Values of the scratch `shifts` for panels of `count` along K.
 [[nodiscard]] int64_t shift_values(const PanelSource& source, int width, int64_t count);
 
 void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel);
+
+/// The panels of rows place.row + i · place.width of a transposed source (it has no scales).
+void pack_transposed(const PanelSource& source, const PanelPlace& place, const PanelRun& run);
 
 }  // namespace ng::cpu

@@ -9,7 +9,7 @@
 namespace ng::cpu {
 
 constexpr size_t kWorkerScratchBytes = size_t{4} << 20;   ///< panels and tiles of one worker
-constexpr size_t kSharedScratchBytes = size_t{13} << 20;  ///< panels all workers read
+constexpr size_t kSharedScratchBytes = size_t{14} << 20;  ///< panels all workers read
 
 class Workspace {
  public:

@@ -24,11 +24,10 @@ __attribute__((target("avx2,fma"))) void chain_avx2(int64_t k, const float* a, c
     for (int j = 0; j < kVectors; ++j) {
       acc[i][j] = from.data != nullptr ? _mm256_loadu_ps(from.data + i * from.stride + j * kWidth)
                                        : _mm256_setzero_ps();
-      _mm_prefetch(reinterpret_cast<const char*>(to.data + i * to.stride + j * kWidth),
-                   _MM_HINT_T0);
     }
   }
   for (; k > 0; --k, a += kRows, b += kCols) {
+    _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
     __m256 right[kVectors];
 #pragma GCC unroll 3
     for (int j = 0; j < kVectors; ++j) right[j] = _mm256_loadu_ps(b + j * kWidth);

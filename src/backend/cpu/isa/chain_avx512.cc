@@ -24,11 +24,10 @@ __attribute__((target("avx512f"))) void chain_avx512(int64_t k, const float* a, 
     for (int j = 0; j < kVectors; ++j) {
       acc[i][j] = from.data != nullptr ? _mm512_loadu_ps(from.data + i * from.stride + j * kWidth)
                                        : _mm512_setzero_ps();
-      _mm_prefetch(reinterpret_cast<const char*>(to.data + i * to.stride + j * kWidth),
-                   _MM_HINT_T0);
     }
   }
   for (; k > 0; --k, a += kRows, b += kCols) {
+    _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
     __m512 right[kVectors];
 #pragma GCC unroll 3
     for (int j = 0; j < kVectors; ++j) right[j] = _mm512_loadu_ps(b + j * kWidth);
