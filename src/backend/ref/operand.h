@@ -8,10 +8,10 @@
 //      the stored one (delayed scaling)
 //   4. · prescale, one FP32 rounding
 //   5. one rounding per element. Stochastic: R = random_bits(key, row + first_row, col,
-//   source.cols)
-//      of the element's place in the untransposed, whole source; a value moved by the Hadamard
-//      transform draws for the position it ends at. Positions k >= spec.k draw by the same formula
-//      with their (row, col) outside the source; without a transform they are +0 and stay so.
+//      source.cols) of the element's place in the untransposed, whole source; a value moved by
+//      the Hadamard transform draws for the position it ends at. Positions k >= spec.k draw by the
+//      same formula with their (row, col) outside the source; without a transform they are +0 and
+//      stay so. Integers (int8, int4) use floor(x + R·2^-r), all others the magnitude.
 //   6. counters (formats.md §2.2, §8), over k < spec.k only: nan, inf: of the value after step 2;
 //      saturated: finite, and the magnitude given to step 5 lies above the largest element;
 //      flushed: nonzero after step 2 and its code is zero (not in a NaN block).
