@@ -1,0 +1,155 @@
+// Philox4x32-10 on vectors: one draw group (128 bits, 8 elements) per 64-bit lane. The upper halves
+// of the lanes hold leftovers that the 32 × 32 -> 64 bit products do not read.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/quantize_draws.cc"
+#include <hwy/foreach_target.h>  // once per instruction set
+#include <hwy/highway.h>
+
+#include <cstring>
+
+#include "backend/cpu/quantize_kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET != HWY_SCALAR
+using Groups = hn::CappedTag<uint64_t, 8>;
+using Halves = hn::Repartition<uint32_t, Groups>;
+
+struct Counter {
+  hn::Vec<Groups> word[4];
+};
+
+HWY_INLINE hn::Vec<Groups> Product(hn::Vec<Groups> a, uint32_t factor) {
+  const Halves d;
+  return hn::MulEven(hn::BitCast(d, a), hn::Set(d, factor));
+}
+
+// kWays counters at once hide the latency of the products.
+template <int kWays>
+HWY_INLINE void Rounds(uint64_t key, Counter* counter) {
+  const Groups d;
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int w = 0; w < kWays; ++w) {
+      auto& c = counter[w].word;
+      const auto p0 = Product(c[0], 0xD2511F53u);
+      const auto p1 = Product(c[2], 0xCD9E8D57u);
+      c[0] = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c[1]), hn::Set(d, uint64_t{k0}));
+      c[2] = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c[3]), hn::Set(d, uint64_t{k1}));
+      c[1] = p1;
+      c[3] = p0;
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+}
+
+HWY_INLINE Counter CounterOf(const RandomKey& key, hn::Vec<Groups> group) {
+  const Groups d;
+  const PhiloxBlock zero = counter_of(key, 0);
+  const auto high = hn::ShiftLeft<20>(hn::ShiftRight<32>(group));
+  return {{group, hn::Or(high, hn::Set(d, uint64_t{zero[1]})), hn::Set(d, uint64_t{zero[2]}),
+           hn::Set(d, uint64_t{zero[3]})}};
+}
+
+// The words of each group side by side: 16 bytes per group, groups in lane order.
+HWY_INLINE void StoreWords(const Counter& c, uint16_t* to) {
+  const Groups d;
+  const auto low = hn::Set(d, uint64_t{0xFFFFFFFFu});
+  const auto first = hn::Or(hn::And(c.word[0], low), hn::ShiftLeft<32>(c.word[1]));
+  const auto second = hn::Or(hn::And(c.word[2], low), hn::ShiftLeft<32>(c.word[3]));
+  hn::StoreInterleaved2(first, second, d, reinterpret_cast<uint64_t*>(to));
+}
+#endif
+
+HWY_INLINE void DrawOne(const RandomKey& key, uint64_t group, uint16_t* to) {
+  const PhiloxBlock block = draw(key, group);
+  std::memcpy(to, block.data(), sizeof(block));  // low half of each word first
+}
+
+// Groups group_of(0) ... group_of(count - 1); lanes(i) gives the numbers from i on as a vector.
+template <class Scalar, class Lanes>
+HWY_INLINE void DrawSequence(const RandomKey& key, int64_t count, const Scalar& group_of,
+                             const Lanes& lanes, uint16_t* draws) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int kWays = 4;
+  const auto step = static_cast<int64_t>(hn::Lanes(Groups()));
+  for (; i + kWays * step <= count; i += kWays * step) {
+    Counter counter[kWays];
+    for (int w = 0; w < kWays; ++w) counter[w] = CounterOf(key, lanes(i + w * step));
+    Rounds<kWays>(key.seed, counter);
+    for (int w = 0; w < kWays; ++w) StoreWords(counter[w], draws + 8 * (i + w * step));
+  }
+  for (; i + step <= count; i += step) {
+    Counter counter = CounterOf(key, lanes(i));
+    Rounds<1>(key.seed, &counter);
+    StoreWords(counter, draws + 8 * i);
+  }
+#else
+  (void)lanes;
+#endif
+  for (; i < count; ++i) DrawOne(key, group_of(i), draws + 8 * i);
+}
+
+void DrawGroups(const RandomKey& key, uint64_t group, int64_t count, uint16_t* draws) {
+  const auto lanes = [&]([[maybe_unused]] int64_t i) HWY_ATTR {
+#if HWY_TARGET != HWY_SCALAR
+    return hn::Iota(Groups(), group + static_cast<uint64_t>(i));
+#endif
+  };
+  DrawSequence(
+      key, count, [&](int64_t i) { return group + static_cast<uint64_t>(i); }, lanes, draws);
+}
+
+void DrawColumns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
+                 uint16_t* draws) {
+  const auto group_of = [&](int64_t i) {
+    return group + static_cast<uint64_t>(i / 2) * group_stride + static_cast<uint64_t>(i % 2);
+  };
+  const auto lanes = [&]([[maybe_unused]] int64_t i) HWY_ATTR {
+#if HWY_TARGET != HWY_SCALAR
+    alignas(64) uint64_t group_at[8];
+    for (int64_t l = 0; l < static_cast<int64_t>(hn::Lanes(Groups())); ++l)
+      group_at[l] = group_of(i + l);
+    return hn::Load(Groups(), group_at);
+#endif
+  };
+  DrawSequence(key, 2 * rows, group_of, lanes, draws);
+}
+
+void SplitHalves(const uint32_t* from, int64_t words, int64_t count, int64_t stride, uint16_t* to) {
+  for (int64_t w = 0; w < words; ++w) {
+    const uint32_t* x = from + w * stride;
+    uint16_t* low = to + 2 * w * stride;
+    uint16_t* high = low + stride;
+    for (int64_t i = 0; i < count; ++i) low[i] = static_cast<uint16_t>(x[i]);
+    for (int64_t i = 0; i < count; ++i) high[i] = static_cast<uint16_t>(x[i] >> 16);
+  }
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(DrawGroups);
+HWY_EXPORT(DrawColumns);
+HWY_EXPORT(SplitHalves);
+
+void draw_groups(const RandomKey& key, uint64_t group, int64_t count, uint16_t* draws) {
+  HWY_DYNAMIC_DISPATCH(DrawGroups)(key, group, count, draws);
+}
+void draw_columns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
+                  uint16_t* draws) {
+  HWY_DYNAMIC_DISPATCH(DrawColumns)(key, group, group_stride, rows, draws);
+}
+void split_halves(const uint32_t* from, int64_t words, int64_t count, int64_t stride,
+                  uint16_t* to) {
+  HWY_DYNAMIC_DISPATCH(SplitHalves)(from, words, count, stride, to);
+}
+
+}  // namespace ng::cpu
+#endif

@@ -1,0 +1,278 @@
+// Rounding a tile of scaled values to elements. Everything is arithmetic on powers of two, so each
+// line is exact except the one that rounds; the bits equal encode + decode of format/codec.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/quantize_encode.cc"
+#include <hwy/foreach_target.h>  // once per instruction set
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "backend/cpu/lanes-inl.h"
+#include "backend/cpu/quantize_kernels.h"
+#include "base/error.h"
+#include "math/round.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+using Kind = ElementGrid::Kind;
+
+// ---------------------------------------------------------------- operations lanes-inl.h lacks
+
+HWY_INLINE I16 Truncate(F16 a) {
+  return ForParts<I16>([&](size_t p) HWY_ATTR { return hn::ConvertTo(I16::Tag(), a.part[p]); });
+}
+HWY_INLINE F16 Floor(F16 a) {
+  return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Floor(a.part[p]); });
+}
+HWY_INLINE U16 ShiftRightBy(U16 a, int bits) {
+  return ForParts<U16>([&](size_t p) HWY_ATTR { return hn::ShiftRightSame(a.part[p], bits); });
+}
+HWY_INLINE I16 ShiftRightBy(I16 a, int bits) {
+  return ForParts<I16>([&](size_t p) HWY_ATTR { return hn::ShiftRightSame(a.part[p], bits); });
+}
+HWY_INLINE U16 LoadDraws(const uint16_t* from) {
+  return ForParts<U16>([=](size_t p) HWY_ATTR {
+    const hn::Rebind<uint16_t, U16::Tag> half;
+    return hn::PromoteTo(U16::Tag(), hn::LoadU(half, from + p * U16::kWidth));
+  });
+}
+// Stores the upper halves: BF16 patterns of values that are exact in BF16.
+HWY_INLINE void StoreBf16(F16 v, uint16_t* to, int64_t count) {
+  const U16 high = ShiftRight<16>(Bits<uint32_t>(v));
+  alignas(32) uint16_t tail[kLanes];
+  uint16_t* target = count >= kLanes ? to : tail;
+  for (int p = 0; p < U16::kParts; ++p) {
+    const hn::Rebind<uint16_t, U16::Tag> half;
+#if HWY_TARGET == HWY_SCALAR
+    target[p] = static_cast<uint16_t>(hn::GetLane(high.part[p]));
+    (void)half;
+#else
+    hn::StoreU(hn::TruncateTo(half, high.part[p]), half, target + p * U16::kWidth);
+#endif
+  }
+  if (count < kLanes) std::copy(tail, tail + count, to);
+}
+
+// ---------------------------------------------------------------- one vector of elements
+
+// Constants of a grid and a tile, spread over the lanes.
+struct Rules {
+  F16 prescale, max, lowest_binade;
+  F16 magic;       // p · magic + x rounds x to the spacing of the binade p
+  F16 spacing;     // 2^-mantissa_bits
+  U16 to_integer;  // to_integer - bits(p) = 2^r / spacing of binade p
+  U16 zero_sign;   // sign bit that a zero keeps
+  U16 draw_mask;   // bf16: the draw's bits, at the top of the discarded half
+  int sr_bits, draw_shift;
+};
+
+HWY_INLINE Rules RulesOf(const ElementGrid& grid, const EncodeTile& tile) {
+  const int r = tile.sr_bits, m = grid.mantissa_bits;
+  return {.prescale = Set16(tile.prescale),
+          .max = Set16(grid.max),
+          .lowest_binade = Set16(grid.lowest_binade),
+          .magic = Set16(1.5f * pow2(23 - m)),
+          .spacing = Set16(pow2(-m)),
+          .to_integer = Set16(static_cast<uint32_t>(r + m + 254) << 23),
+          .zero_sign = Set16(grid.has_negative_zero ? 0x80000000u : 0u),
+          .draw_mask = Set16(r == 8 ? 0xFF00u : 0xFFFFu),
+          .sr_bits = r,
+          .draw_shift = 16 - r};
+}
+
+// The binade of a magnitude, as the power of two it begins with.
+HWY_INLINE F16 Binade(const Rules& k, F16 magnitude) {
+  return Max(Bits<float>(And(Bits<uint32_t>(magnitude), Set16(kFloatInf))), k.lowest_binade);
+}
+
+// Nearest even: adding 1.5 · 2^23 spacings leaves no bits below the spacing. [formats.md §2.1]
+HWY_INLINE F16 Nearest(const Rules& k, F16 magnitude) {
+  const F16 magic = Mul(Binade(k, magnitude), k.magic);
+  return Sub(Add(magnitude, magic), magic);
+}
+
+// floor(t·2^r) = n·2^r + F, so adding R carries into n iff F + R >= 2^r. [formats.md §2.3]
+HWY_INLINE F16 Stochastic(const Rules& k, F16 magnitude, U16 draw) {
+  const F16 binade = Binade(k, magnitude);
+  const F16 per_spacing = Bits<float>(Sub(k.to_integer, Bits<uint32_t>(binade)));
+  const U16 scaled = Bits<uint32_t>(Truncate(Mul(magnitude, per_spacing)));
+  const U16 n = ShiftRightBy(Add(scaled, ShiftRightBy(draw, k.draw_shift)), k.sr_bits);
+  return Mul(ToFloat(Bits<int32_t>(n)), Mul(binade, k.spacing));
+}
+
+// BF16 is FP32 without its lower half, subnormals included; what carries past the largest stays.
+template <bool kStochastic>
+HWY_INLINE F16 RoundBf16(const Rules& k, F16 magnitude, U16 draw) {
+  const U16 bits = Bits<uint32_t>(magnitude);
+  const U16 odd = And(ShiftRight<16>(bits), Set16(1u));
+  const U16 up = kStochastic ? And(draw, k.draw_mask) : Add(Set16(0x7FFFu), odd);
+  return Bits<float>(And(Add(bits, up), Set16(0xFFFF0000u)));
+}
+
+template <Kind kKind, bool kStochastic>
+HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
+  const F16 magnitude = Min(Abs(y), k.max);
+  F16 rounded;
+  if constexpr (kKind == Kind::integer && kStochastic) {
+    const F16 signed_y =
+        Bits<float>(Or(Bits<uint32_t>(magnitude), And(Bits<uint32_t>(y), Set16(0x80000000u))));
+    const F16 scaled = Floor(Mul(signed_y, Set16(static_cast<float>(1 << k.sr_bits))));
+    const I16 draws = Bits<int32_t>(ShiftRightBy(draw, k.draw_shift));
+    return ToFloat(ShiftRightBy(Add(Truncate(scaled), draws), k.sr_bits));
+  } else if constexpr (kKind == Kind::bf16) {
+    rounded = Min(RoundBf16<kStochastic>(k, magnitude, draw), k.max);
+  } else if constexpr (kKind == Kind::fp32) {
+    rounded = magnitude;
+  } else if constexpr (kStochastic) {
+    rounded = Stochastic(k, magnitude, draw);
+  } else {
+    rounded = Nearest(k, magnitude);
+  }
+  const U16 sign =
+      Select(Eq(Bits<uint32_t>(rounded), Zero16<uint32_t>()), k.zero_sign, Set16(0x80000000u));
+  return Bits<float>(Or(Bits<uint32_t>(rounded), And(Bits<uint32_t>(y), sign)));
+}
+
+// ---------------------------------------------------------------- runs and tiles
+
+template <Kind kKind>
+constexpr int64_t kElementBytes = kKind == Kind::fp16 || kKind == Kind::fp32 ? 4 : 2;
+
+struct LaneCounts {
+  U16 saturated, zero_out, zero_in;
+};
+
+HWY_INLINE U16 AddOne(U16 count, M16 where) {
+  return Add(count, Bits<uint32_t>(Select(where, Bits<float>(Set16(1u)), Zero16())));
+}
+
+// `count` values of one scale.
+template <Kind kKind, bool kStochastic, bool kDivides, bool kCounted>
+HWY_INLINE void EncodeRun(const Rules& k, const float* x, int64_t count, F16 multiplier,
+                          const uint16_t* draws, void* out, LaneCounts& counts) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t left = count - i;
+    const F16 value = Load16(x + i, left);
+    const F16 prescaled = Mul(value, k.prescale);
+    const F16 y = kDivides ? Div(prescaled, multiplier) : Mul(prescaled, multiplier);
+    const U16 draw = kStochastic ? LoadDraws(draws + i) : Zero16<uint32_t>();
+    const F16 element = RoundElement<kKind, kStochastic>(k, y, draw);
+    if constexpr (kElementBytes<kKind> == 4)
+      Store16(element, static_cast<float*>(out) + i, left);
+    else
+      StoreBf16(element, static_cast<uint16_t*>(out) + i, left);
+    if constexpr (kCounted) {
+      counts.saturated = AddOne(counts.saturated, Gt(Abs(y), k.max));
+      counts.zero_out = AddOne(counts.zero_out, Eq(element, Zero16()));
+      counts.zero_in = AddOne(counts.zero_in, Eq(value, Zero16()));
+    }
+  }
+}
+
+HWY_INLINE uint64_t Total(U16 counts) {
+  alignas(64) uint32_t lane[kLanes];
+  Store16(counts, lane);
+  uint64_t total = 0;
+  for (const uint32_t l : lane) total += l;
+  return total;
+}
+
+template <Kind kKind, bool kStochastic, bool kDivides>
+EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
+  const Rules k = RulesOf(grid, tile);
+  const U16 none = Zero16<uint32_t>();
+  LaneCounts counts{none, none, none};
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const float* x = tile.values + r * tile.stride;
+    const float* multiplier =
+        tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride;
+    const uint16_t* draws = kStochastic ? tile.draws + r * tile.draw_stride : nullptr;
+    auto* out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * kElementBytes<kKind>;
+    for (int64_t c = 0; c < tile.cols; c += tile.block, ++multiplier) {
+      const int64_t end = std::min(c + tile.block, tile.cols);
+      const int64_t padding = std::clamp(tile.counted_cols, c, end);
+      const F16 scale = Set16(*multiplier);
+      EncodeRun<kKind, kStochastic, kDivides, true>(k, x + c, padding - c, scale, draws + c,
+                                                    out + c * kElementBytes<kKind>, counts);
+      if (padding < end)
+        EncodeRun<kKind, kStochastic, kDivides, false>(
+            k, x + padding, end - padding, scale, draws + padding,
+            out + padding * kElementBytes<kKind>, counts);
+    }
+  }
+  return {.saturated = Total(counts.saturated),
+          .flushed = Total(counts.zero_out) - Total(counts.zero_in)};
+}
+
+template <Kind kKind, bool kDivides>
+EncodeCounts EncodeRounding(const ElementGrid& grid, const EncodeTile& tile) {
+  return tile.draws != nullptr ? EncodeRows<kKind, true, kDivides>(grid, tile)
+                               : EncodeRows<kKind, false, kDivides>(grid, tile);
+}
+
+template <Kind kKind>
+EncodeCounts EncodeScaling(const ElementGrid& grid, const EncodeTile& tile) {
+  return tile.divides ? EncodeRounding<kKind, true>(grid, tile)
+                      : EncodeRounding<kKind, false>(grid, tile);
+}
+
+EncodeCounts Encode(const ElementGrid& grid, const EncodeTile& tile) {
+  switch (grid.kind) {
+    case Kind::small:
+      return EncodeScaling<Kind::small>(grid, tile);
+    case Kind::integer:
+      return EncodeScaling<Kind::integer>(grid, tile);
+    case Kind::bf16:
+      return EncodeRounding<Kind::bf16, false>(grid, tile);
+    case Kind::fp16:
+      return EncodeRounding<Kind::fp16, false>(grid, tile);
+    default:
+      return EncodeRows<Kind::fp32, false, false>(grid, tile);
+  }
+}
+
+// ---------------------------------------------------------------- counting without encoding
+
+MagnitudeCounts CountMagnitudes(const float* x, int64_t count, float low, float high) {
+  const U16 zero = Zero16<uint32_t>();
+  U16 nonzero = zero, above_low = zero, above_high = zero, nonfinite = zero, nan = zero;
+  // As integers, which also order NaN above Inf.
+  const auto add_above = [](U16& counts, I16 bits, uint32_t limit) HWY_ATTR {
+    const Mask16<int32_t> above = Gt(bits, Set16(static_cast<int32_t>(limit)));
+    counts = Add(counts, Bits<uint32_t>(Select(above, Set16(1), Zero16<int32_t>())));
+  };
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const I16 bits = Bits<int32_t>(Abs(Load16(x + i, count - i)));
+    add_above(nonzero, bits, 0);
+    add_above(above_low, bits, float_bits(low));
+    add_above(above_high, bits, float_bits(high));
+    add_above(nonfinite, bits, float_bits(kFloatMax));
+    add_above(nan, bits, kFloatInf);
+  }
+  return {.low = Total(nonzero) - Total(above_low),
+          .high = Total(above_high) - Total(nonfinite),
+          .inf = Total(nonfinite) - Total(nan),
+          .nan = Total(nan)};
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(Encode);
+HWY_EXPORT(CountMagnitudes);
+
+EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile) {
+  using Kind = ElementGrid::Kind;
+  NG_CHECK(!tile.divides || grid.kind == Kind::integer || grid.kind == Kind::small, tile.divides);
+  NG_CHECK(tile.sr_bits == 8 || tile.sr_bits == 16, tile.sr_bits);
+  return HWY_DYNAMIC_DISPATCH(Encode)(grid, tile);
+}
+MagnitudeCounts count_magnitudes(const float* x, int64_t count, float low, float high) {
+  return HWY_DYNAMIC_DISPATCH(CountMagnitudes)(x, count, low, high);
+}
+
+}  // namespace ng::cpu
+#endif

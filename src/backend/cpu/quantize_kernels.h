@@ -1,0 +1,121 @@
+// Vector kernels of the quantizer, one tile at a time. A tile is `rows` operand rows by `cols`
+// values along the reduction dimension, FP32, in the operand's orientation.
+#pragma once
+
+#include <cstdint>
+
+#include "format/scale.h"
+#include "math/philox.h"
+
+namespace ng::cpu {
+
+/// FP32 values of a tile: row r begins at data + r · stride.
+struct Tile {
+  float* data = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;
+};
+
+/// to[c · to_stride + r] = from[r · from_stride + c] for rows × cols 4-byte words.
+void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
+                     uint32_t* to, int64_t to_stride);
+
+/// Random Hadamard transform of every `size` consecutive values of every row, in place: signs (bit
+/// j % 32 of word j / 32), butterflies with strides 1, 2, 4, ..., times `factor`. cols is a
+/// multiple of size. [formats.md §7]
+void hadamard_rows(const Tile& tile, int size, const uint32_t* signs, float factor);
+
+/// amax[(r / rows_per_block) · amax_stride + c / block] = max(itself, bits of |value|): patterns of
+/// |x| are ordered like the values with Inf and then NaN on top.
+struct AmaxTarget {
+  uint32_t* amax = nullptr;
+  int64_t stride = 0;
+  int64_t rows_per_block = 1;
+  int64_t block = 0;
+};
+void block_amax(const float* values, int64_t stride, int64_t rows, int64_t cols,
+                const AmaxTarget& target);
+
+/// Draws of element columns [8 · first, 8 · (first + count)) of one source row: 8 draws of 16 bits
+/// per group, groups numbered from `group`. [recipes.md §0]
+void draw_groups(const RandomKey& key, uint64_t group, int64_t count, uint16_t* draws);
+
+/// For `rows` source rows of 16 columns: draws[r · 16 + c] of groups group + r · group_stride
+/// and the one after it.
+void draw_columns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
+                  uint16_t* draws);
+
+/// to[(2w) · stride + i] and to[(2w + 1) · stride + i] = low and high half of from[w · stride + i].
+void split_halves(const uint32_t* from, int64_t words, int64_t count, int64_t stride, uint16_t* to);
+
+/// What turns the amax of a block into its scale; the rule `mse` is taken as `floor`.
+struct ScaleRequest {
+  ScaleKind kind = ScaleKind::none;
+  ScaleRule rule = ScaleRule::floor;
+  bool integer = false;   ///< fp32 and pow2: scale = amax / max, a divisor [formats.md §6]
+  float max = 0;          ///< largest element
+  int emax = 0;           ///< its exponent
+  int mantissa_bits = 0;  ///< of the element
+  TwoLevelScale two_level;
+};
+
+/// From `count` block maxima (bits of |x|): the decode multiplier as stored, and what the encoder
+/// multiplies by (integers: divides by). An E4M3 scale of 0 has multiplier 0. E8M0 blocks that are
+/// not finite decode by NaN, for E4M3 the maxima must have skipped NaN.
+void block_scales(const ScaleRequest& request, const uint32_t* amax, int64_t count, float* decode,
+                  float* multiplier);
+
+/// How one element format is rounded by vector arithmetic. Integers are the format whose only
+/// binade is that of its largest value.
+struct ElementGrid {
+  enum class Kind : uint8_t {
+    small,    ///< at most 8 bits: BF16 patterns out
+    integer,  ///< as small; stochastic rounding is floor(y + R·2^-r) [formats.md §6]
+    bf16,     ///< BF16 patterns out
+    fp16,     ///< FP32 out
+    fp32,     ///< only saturates; FP32 out
+  };
+  Kind kind = Kind::small;
+  int mantissa_bits = 0;
+  float lowest_binade = 0;  ///< the spacing is lowest_binade · 2^-mantissa_bits up to twice this
+  float max = 0;
+  bool has_negative_zero = true;
+};
+
+struct EncodeCounts {
+  uint64_t saturated = 0;
+  uint64_t flushed = 0;
+};
+
+/// One tile of finite values on its way to packed elements, saturating.
+struct EncodeTile {
+  const float* values = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t counted_cols = 0;            ///< columns from here on are padding: not counted
+  int64_t block = 0;                   ///< columns per multiplier; the tile begins at a border
+  const float* multipliers = nullptr;  ///< y = x · prescale · multiplier
+  int64_t multiplier_stride = 0;
+  int64_t rows_per_multiplier = 1;
+  bool divides = false;  ///< y = x · prescale / multiplier
+  float prescale = 1.0f;
+  const uint16_t* draws = nullptr;  ///< null: nearest even; readable to a multiple of 16 columns
+  int64_t draw_stride = 0;
+  int sr_bits = 16;     ///< 8 or 16
+  void* out = nullptr;  ///< uint16_t or float
+  int64_t out_stride = 0;
+};
+EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile);
+
+/// Counts of |x| by its bits: zero < |x| <= low, high < |x| < Inf, Inf, NaN.
+struct MagnitudeCounts {
+  uint64_t low = 0;
+  uint64_t high = 0;
+  uint64_t inf = 0;
+  uint64_t nan = 0;
+};
+MagnitudeCounts count_magnitudes(const float* x, int64_t count, float low, float high);
+
+}  // namespace ng::cpu

@@ -1,0 +1,221 @@
+// Bringing values into a tile: transposition, random Hadamard transform, block maxima.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/quantize_load.cc"
+#include <hwy/foreach_target.h>  // once per instruction set
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/lanes-inl.h"
+#include "backend/cpu/quantize_kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+#if HWY_TARGET != HWY_SCALAR
+
+using Words = hn::CappedTag<uint32_t, 16>;
+
+// Rows r, r + 4, r + 8, ... of four columns, one per 128-bit block.
+HWY_INLINE hn::Vec<Words> LoadFours(const uint32_t* from, int64_t stride) {
+  const Words d;
+  auto v = hn::LoadDup128(d, from);
+#if HWY_TARGET == HWY_AVX2
+  return hn::ConcatUpperLower(d, hn::LoadDup128(d, from + 4 * stride), v);
+#else
+  const auto load = [&](int block)
+                        HWY_ATTR { return hn::LoadDup128(d, from + 4 * block * stride); };
+  v = hn::IfThenElse(hn::FirstN(d, 4), v, load(1));
+  v = hn::IfThenElse(hn::FirstN(d, 8), v, load(2));
+  return hn::IfThenElse(hn::FirstN(d, 12), v, load(3));
+#endif
+}
+
+// Four columns of one register's worth of rows.
+HWY_INLINE void TransposeFours(const uint32_t* from, int64_t from_stride, uint32_t* to,
+                               int64_t to_stride) {
+  const Words d;
+  const hn::Repartition<uint64_t, Words> d64;
+  const auto a = LoadFours(from, from_stride);
+  const auto b = LoadFours(from + from_stride, from_stride);
+  const auto c = LoadFours(from + 2 * from_stride, from_stride);
+  const auto e = LoadFours(from + 3 * from_stride, from_stride);
+  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ce_low)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ce_low)), d, to + to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ce_high)), d, to + 2 * to_stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ce_high)), d, to + 3 * to_stride);
+}
+#endif
+
+void TransposeWords(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
+                    uint32_t* to, int64_t to_stride) {
+  int64_t whole_rows = 0, whole_cols = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const auto step = static_cast<int64_t>(hn::Lanes(Words()));
+  whole_rows = rows / step * step;
+  whole_cols = cols / 4 * 4;
+  // Whole cache lines of the source before the next rows.
+  for (int64_t c0 = 0; c0 < whole_cols; c0 += 16)
+    for (int64_t r = 0; r < whole_rows; r += step)
+      for (int64_t c = c0; c < std::min(c0 + 16, whole_cols); c += 4)
+        TransposeFours(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
+#endif
+  for (int64_t c = 0; c < cols; ++c)
+    for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r)
+      std::memcpy(to + c * to_stride + r, from + r * from_stride + c, sizeof(uint32_t));
+}
+
+// ---------------------------------------------------------------- Hadamard
+
+// Butterflies between the lanes of sixteen values: lane l gets u + v where bit `kStride` of l is 0
+// and u - v (computed as -v + u, the same number) where it is 1.
+template <int kStride>
+HWY_INLINE F16 Butterfly16(F16 x) {
+  alignas(64) static constexpr uint32_t kSigns[16] = {0,
+                                                      (1 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (2 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (3 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (4 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (5 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (6 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (7 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (8 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (9 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (10 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (11 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (12 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (13 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (14 & kStride) != 0 ? 0x80000000u : 0,
+                                                      (15 & kStride) != 0 ? 0x80000000u : 0};
+  const F16 flipped = Bits<float>(Xor(Bits<uint32_t>(x), Load16(kSigns)));
+#if HWY_TARGET == HWY_SCALAR
+  F16 partner;
+  for (int l = 0; l < kLanes; ++l) partner.part[l] = x.part[l ^ kStride];
+  return Add(flipped, partner);
+#else
+  return ForParts<F16>([&](size_t p) HWY_ATTR {
+    const auto v = x.part[p];
+    const F16::Tag d;
+    if constexpr (kStride == 1) return hn::Add(flipped.part[p], hn::Shuffle2301(v));
+    if constexpr (kStride == 2) return hn::Add(flipped.part[p], hn::Shuffle1032(v));
+    if constexpr (kStride == 4) return hn::Add(flipped.part[p], hn::SwapAdjacentBlocks(v));
+    if constexpr (kStride == 8 && F16::kParts == 1)
+      return hn::Add(flipped.part[p], hn::ConcatLowerUpper(d, v, v));
+    return hn::Add(flipped.part[p], x.part[(p + 1) % F16::kParts]);
+  });
+#endif
+}
+
+// One group of 16 · kVectors values.
+template <int kVectors>
+HWY_INLINE void HadamardGroup(float* x, const uint32_t* flips, F16 factor) {
+  F16 v[kVectors];
+  for (int i = 0; i < kVectors; ++i) {
+    v[i] = Bits<float>(
+        Xor(Load16(reinterpret_cast<const uint32_t*>(x + 16 * i)), Load16(flips + 16 * i)));
+    v[i] = Butterfly16<8>(Butterfly16<4>(Butterfly16<2>(Butterfly16<1>(v[i]))));
+  }
+  for (int stride = 1; stride < kVectors; stride *= 2)
+    for (int i = 0; i < kVectors; ++i)
+      if ((i & stride) == 0) {
+        const F16 sum = Add(v[i], v[i + stride]);
+        v[i + stride] = Sub(v[i], v[i + stride]);
+        v[i] = sum;
+      }
+  for (int i = 0; i < kVectors; ++i) Store16(Mul(v[i], factor), x + 16 * i);
+}
+
+template <int kVectors>
+HWY_INLINE void HadamardTile(const Tile& tile, const uint32_t* flips, float factor) {
+  for (int64_t r = 0; r < tile.rows; ++r)
+    for (int64_t c = 0; c < tile.cols; c += 16 * kVectors)
+      HadamardGroup<kVectors>(tile.data + r * tile.stride + c, flips, Set16(factor));
+}
+
+void HadamardRows(const Tile& tile, int size, const uint32_t* signs, float factor) {
+  alignas(64) uint32_t flips[128];
+  for (int j = 0; j < size; ++j) flips[j] = (signs[j / 32] >> (j % 32)) << 31;
+  switch (size) {
+    case 16:
+      return HadamardTile<1>(tile, flips, factor);
+    case 32:
+      return HadamardTile<2>(tile, flips, factor);
+    case 64:
+      return HadamardTile<4>(tile, flips, factor);
+    default:
+      return HadamardTile<8>(tile, flips, factor);
+  }
+}
+
+// ---------------------------------------------------------------- block maxima
+
+HWY_INLINE uint32_t LargestLane(I16 v) {
+#if HWY_TARGET == HWY_SCALAR
+  int32_t largest = 0;
+  for (int l = 0; l < kLanes; ++l) largest = std::max(largest, hn::GetLane(v.part[l]));
+  return static_cast<uint32_t>(largest);
+#else
+#if HWY_TARGET == HWY_AVX2
+  const auto by8 = hn::Max(v.part[0], v.part[1]);
+#else
+  const hn::FixedTag<int32_t, 8> d8;
+  const auto by8 = hn::Max(hn::LowerHalf(d8, v.part[0]), hn::UpperHalf(d8, v.part[0]));
+#endif
+  const hn::FixedTag<int32_t, 4> d4;
+  const auto by4 = hn::Max(hn::LowerHalf(d4, by8), hn::UpperHalf(d4, by8));
+  const auto by2 = hn::Max(by4, hn::Shuffle1032(by4));
+  return static_cast<uint32_t>(hn::GetLane(hn::Max(by2, hn::Shuffle2301(by2))));
+#endif
+}
+
+HWY_INLINE uint32_t AmaxBits(const float* x, int64_t count) {
+  const I16 magnitude = Set16(0x7FFFFFFF);
+  const auto* bits = reinterpret_cast<const int32_t*>(x);
+  I16 m0 = Zero16<int32_t>(), m1 = m0;
+  int64_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    m0 = Max(m0, And(Load16(bits + i), magnitude));
+    m1 = Max(m1, And(Load16(bits + i + 16), magnitude));
+  }
+  for (; i < count; i += 16) m0 = Max(m0, And(Load16(bits + i, count - i), magnitude));
+  return LargestLane(Max(m0, m1));
+}
+
+void BlockAmax(const float* values, int64_t stride, int64_t rows, int64_t cols,
+               const AmaxTarget& target) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* x = values + r * stride;
+    uint32_t* amax = target.amax + r / target.rows_per_block * target.stride;
+    for (int64_t c = 0; c < cols; c += target.block, ++amax)
+      *amax = std::max(*amax, AmaxBits(x + c, std::min(target.block, cols - c)));
+  }
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(TransposeWords);
+HWY_EXPORT(HadamardRows);
+HWY_EXPORT(BlockAmax);
+
+void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
+                     uint32_t* to, int64_t to_stride) {
+  HWY_DYNAMIC_DISPATCH(TransposeWords)(from, from_stride, rows, cols, to, to_stride);
+}
+void hadamard_rows(const Tile& tile, int size, const uint32_t* signs, float factor) {
+  HWY_DYNAMIC_DISPATCH(HadamardRows)(tile, size, signs, factor);
+}
+void block_amax(const float* values, int64_t stride, int64_t rows, int64_t cols,
+                const AmaxTarget& target) {
+  HWY_DYNAMIC_DISPATCH(BlockAmax)(values, stride, rows, cols, target);
+}
+
+}  // namespace ng::cpu
+#endif

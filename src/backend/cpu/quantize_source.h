@@ -1,0 +1,65 @@
+// Pieces of an operand read from its source: turned, padded and transformed, with their draws.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "backend/cpu/quantize_kernels.h"
+
+namespace ng::cpu {
+
+/// Rows [row, row + rows) × values [k, k + cols) of an operand.
+struct Piece {
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t k = 0;
+  int64_t cols = 0;
+};
+
+/// A piece's values as the encoder sees them (after the Hadamard transform, +0 in the padding).
+struct PieceValues {
+  const float* data = nullptr;
+  int64_t stride = 0;
+};
+
+struct PieceDraws {
+  const uint16_t* data = nullptr;
+  int64_t stride = 0;
+};
+
+class OperandSource {
+ public:
+  OperandSource(const OperandSpec& spec, ConstView source, const PrepareContext& context)
+      : spec_(spec), source_(source), context_(context) {}
+
+  /// Floats that `load` may write for a piece of this size.
+  static int64_t buffer_floats(int64_t rows, int64_t cols) { return rows * buffer_stride(cols); }
+  /// Reads the source in place where it can, else fills `buffer`.
+  [[nodiscard]] PieceValues load(const Piece& piece, float* buffer) const;
+
+  /// Halves that `draw` may write, and words it needs besides.
+  static int64_t draw_halves(int64_t rows, int64_t cols) {
+    return (rows + 2 * kStrip) * draw_stride(cols);
+  }
+  static int64_t draw_words(int64_t cols) { return 2 * kStrip / 2 * draw_stride(cols); }
+  /// 16 bits of draw for every element of the piece. [recipes.md §0]
+  [[nodiscard]] PieceDraws draw(const Piece& piece, uint16_t* draws, uint32_t* words) const;
+
+  /// The draw of one element of the operand, `bits` wide: 8, 16 or 32.
+  [[nodiscard]] uint32_t random_bits(int64_t row, int64_t k, int bits) const;
+
+ private:
+  static constexpr int64_t kStrip = 16;  // columns drawn together where the operand is turned
+  // Room for the rest of the Hadamard groups at both ends; odd in cache lines.
+  static int64_t buffer_stride(int64_t cols) { return (cols + 15) / 16 * 16 + 2 * 128 + 16; }
+  static int64_t draw_stride(int64_t cols) { return (cols + 31) / 16 * 16 + 32; }
+
+  void copy(const Piece& piece, float* buffer, int64_t stride) const;
+  PieceDraws draw_turned(const Piece& piece, uint16_t* draws, uint32_t* words) const;
+
+  OperandSpec spec_;
+  ConstView source_;
+  PrepareContext context_;
+};
+
+}  // namespace ng::cpu
