@@ -288,12 +288,21 @@ FileWriter::~FileWriter() {
 }
 
 void FileWriter::write(const void* data, size_t bytes) {
+  constexpr size_t kBufferBytes = 1 << 18;
   NG_CHECK(file_ >= 0, path_);
-  write_all(file_, path_, data, bytes);
+  if (buffer_.size() + bytes > kBufferBytes) flush();
+  if (bytes > kBufferBytes) return write_all(file_, path_, data, bytes);
+  buffer_.append(static_cast<const char*>(data), bytes);
+}
+
+void FileWriter::flush() {
+  write_all(file_, path_, buffer_.data(), buffer_.size());
+  buffer_.clear();
 }
 
 void FileWriter::commit() {
   NG_CHECK(file_ >= 0, path_);
+  flush();
   if (file_calls::sync(file_) < 0) fail(path_, "sync", errno);
   if (file_calls::close(std::exchange(file_, -1)) < 0) fail(path_, "close", errno);
   if (file_calls::rename(temporary_.c_str(), path_.c_str()) < 0) fail(path_, "rename", errno);

@@ -82,8 +82,11 @@ class FileWriter {
   void commit();
 
  private:
+  void flush();
+
   std::string path_;
   std::string temporary_;
+  std::string buffer_;  ///< gathers small writes
   int file_ = -1;
 };
 

@@ -1,0 +1,224 @@
+// config.json <-> ModelConfig.
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "io/hf_folder.h"
+#include "io/hf_names.h"
+
+namespace ng::io {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr size_t kMaxConfigBytes = 1 << 20;
+// Wide bounds that keep every product of two sizes far inside int64; validate() is stricter.
+constexpr int64_t kMaxSize = int64_t{1} << 30;
+
+int64_t size(const JsonObject& json, std::string_view key) {
+  return json.integer(key, 1, kMaxSize);
+}
+
+int64_t size_or(const JsonObject& json, std::string_view key, int64_t otherwise) {
+  return json.integer_or(key, 1, kMaxSize, otherwise);
+}
+
+void require_divisor(const JsonObject& json, std::string_view key, int64_t divisor,
+                     std::string_view of, int64_t number) {
+  if (number % divisor == 0) return;
+  json.refuse(key, fmt::format("{}", divisor), fmt::format("a divisor of {} ({})", of, number));
+}
+
+/// A setting of which this program knows one value.
+void require_boolean(const JsonObject& json, std::string_view key, bool value) {
+  if (json.boolean_or(key, value) == value) return;
+  json.refuse(key, fmt::format("{} is not supported", !value), fmt::format("{}", value));
+}
+
+void refuse_quantized(const JsonObject& json) {
+  if (!json.has("quantization_config")) return;
+  json.refuse("quantization_config", "quantized weights are not supported",
+              "a folder with F32, BF16 or F16 weights");
+}
+
+void read_common(const JsonObject& json, std::string_view eps_key, double eps,
+                 ModelConfig* config) {
+  config->vocab = size(json, "vocab_size");
+  config->norm_eps = static_cast<float>(json.number_or(eps_key, 1e-30, 1.0, eps));
+  config->init_std = static_cast<float>(json.number_or("initializer_range", 0.0, 10.0, 0.02));
+}
+
+Gelu read_gelu(const JsonObject& json) {
+  const std::string name = json.text_or("activation_function", "gelu_new");
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Gelu::tanh;
+  if (name == "gelu") return Gelu::erf;
+  json.refuse("activation_function", fmt::format("\"{}\" is not supported", name),
+              "gelu_new gelu_pytorch_tanh gelu");
+}
+
+ModelConfig parse_gpt2(const JsonObject& json) {
+  ModelConfig config{.architecture = Architecture::gpt2};
+  read_common(json, "layer_norm_epsilon", 1e-5, &config);
+  config.context = size(json, "n_positions");
+  config.width = size(json, "n_embd");
+  config.layers = size(json, "n_layer");
+  config.heads = size(json, "n_head");
+  require_divisor(json, "n_head", config.heads, "n_embd", config.width);
+  config.kv_heads = config.heads;
+  config.head_dim = config.width / config.heads;
+  config.ffn = size_or(json, "n_inner", 4 * config.width);
+  config.gelu = read_gelu(json);
+  config.tie_embeddings = json.boolean_or("tie_word_embeddings", true);
+  const bool bias = json.boolean_or("bias", true);
+  config.attention_bias = json.boolean_or("attention_bias", bias);
+  config.mlp_bias = json.boolean_or("mlp_bias", bias);
+  config.norm_bias = json.boolean_or("norm_bias", bias);
+  require_boolean(json, "scale_attn_weights", true);
+  require_boolean(json, "scale_attn_by_inverse_layer_idx", false);
+  require_boolean(json, "add_cross_attention", false);
+  return config;
+}
+
+/// Refuses all ways of scaling the rotary frequencies.
+void require_plain_rope(const JsonObject& rope) {
+  for (const char* key : {"rope_type", "type"}) {
+    const std::string type = rope.text_or(key, "default");
+    if (type == "default") continue;
+    rope.refuse(key, fmt::format("\"{}\" is not supported", type), "\"default\"");
+  }
+  if (rope.number_or("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0) {
+    rope.refuse("partial_rotary_factor", brief(rope.at("partial_rotary_factor")), "1.0");
+  }
+}
+
+/// rope_theta at the top (transformers 4) or inside rope_parameters (5).
+float read_rope_theta(const JsonObject& json) {
+  constexpr double kDefault = 10000.0;
+  constexpr double kLeast = 1e-3;
+  constexpr double kMost = 1e30;
+  double theta = json.number_or("rope_theta", kLeast, kMost, kDefault);
+  if (json.has("rope_scaling")) require_plain_rope(json.object("rope_scaling"));
+  if (json.number_or("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0) {
+    json.refuse("partial_rotary_factor", brief(json.at("partial_rotary_factor")), "1.0");
+  }
+  if (json.has("rope_parameters")) {
+    const JsonObject rope = json.object("rope_parameters");
+    require_plain_rope(rope);
+    const double inner = rope.number_or("rope_theta", kLeast, kMost, theta);
+    if (json.has("rope_theta") && inner != theta) {
+      rope.refuse("rope_theta",
+                  fmt::format("{} contradicts the rope_theta {} above it", inner, theta),
+                  "write one of them");
+    }
+    theta = inner;
+  }
+  return static_cast<float>(theta);
+}
+
+ModelConfig parse_llama(const JsonObject& json) {
+  ModelConfig config{.architecture = Architecture::llama};
+  read_common(json, "rms_norm_eps", 1e-6, &config);
+  config.context = size(json, "max_position_embeddings");
+  config.width = size(json, "hidden_size");
+  config.ffn = size(json, "intermediate_size");
+  config.layers = size(json, "num_hidden_layers");
+  config.heads = size(json, "num_attention_heads");
+  config.kv_heads = size_or(json, "num_key_value_heads", config.heads);
+  require_divisor(json, "num_key_value_heads", config.kv_heads, "num_attention_heads",
+                  config.heads);
+  if (!json.has("head_dim")) {
+    require_divisor(json, "num_attention_heads", config.heads, "hidden_size", config.width);
+  }
+  config.head_dim = size_or(json, "head_dim", config.width / config.heads);
+  const std::string activation = json.text_or("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") {
+    json.refuse("hidden_act", fmt::format("\"{}\" is not supported", activation), "\"silu\"");
+  }
+  config.rope_theta = read_rope_theta(json);
+  config.attention_bias = json.boolean_or("attention_bias", false);
+  config.mlp_bias = json.boolean_or("mlp_bias", false);
+  config.norm_bias = false;
+  config.tie_embeddings = json.boolean_or("tie_word_embeddings", false);
+  return config;
+}
+
+/// The shortest decimal that reads back as the same float, as a JSON number.
+double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
+
+void add_gpt2(const ModelConfig& config, OrderedJson* json) {
+  (*json)["n_positions"] = config.context;
+  (*json)["n_embd"] = config.width;
+  (*json)["n_layer"] = config.layers;
+  (*json)["n_head"] = config.heads;
+  (*json)["n_inner"] = config.ffn;
+  (*json)["activation_function"] = config.gelu == Gelu::tanh ? "gelu_new" : "gelu";
+  (*json)["layer_norm_epsilon"] = shortest(config.norm_eps);
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) (*json)[key] = 0.0;
+  if (config.attention_bias && config.mlp_bias && config.norm_bias) return;
+  if (!config.attention_bias && !config.mlp_bias && !config.norm_bias) {
+    (*json)["bias"] = false;
+    return;
+  }
+  (*json)["attention_bias"] = config.attention_bias;
+  (*json)["mlp_bias"] = config.mlp_bias;
+  (*json)["norm_bias"] = config.norm_bias;
+}
+
+void add_llama(const ModelConfig& config, OrderedJson* json) {
+  const double theta = shortest(config.rope_theta);
+  (*json)["max_position_embeddings"] = config.context;
+  (*json)["hidden_size"] = config.width;
+  (*json)["intermediate_size"] = config.ffn;
+  (*json)["num_hidden_layers"] = config.layers;
+  (*json)["num_attention_heads"] = config.heads;
+  (*json)["num_key_value_heads"] = config.kv_heads;
+  (*json)["head_dim"] = config.head_dim;
+  (*json)["hidden_act"] = "silu";
+  (*json)["rms_norm_eps"] = shortest(config.norm_eps);
+  (*json)["rope_theta"] = theta;  // for transformers 4
+  (*json)["rope_parameters"] = {{"rope_theta", theta}, {"rope_type", "default"}};
+  (*json)["attention_bias"] = config.attention_bias;
+  (*json)["mlp_bias"] = config.mlp_bias;
+  (*json)["attention_dropout"] = 0.0;
+}
+
+}  // namespace
+
+ModelConfig parse_hf_config(const Json& json, const std::string& place) {
+  const JsonObject object(json, place);
+  const std::string type = object.text("model_type");
+  refuse_quantized(object);
+  ModelConfig config;
+  if (type == "gpt2") {
+    config = parse_gpt2(object);
+  } else if (type == "llama") {
+    config = parse_llama(object);
+  } else {
+    object.refuse("model_type", brief(Json(type)) + " is not supported", "gpt2 llama");
+  }
+  validate(config, place);
+  return config;
+}
+
+ModelConfig read_hf_config(const std::string& folder) {
+  const std::string path = join_path(folder, kHfConfig);
+  return parse_hf_config(read_json_file(path, kMaxConfigBytes), path);
+}
+
+std::string hf_config_text(const ModelConfig& config, std::string_view dtype) {
+  const bool gpt2 = config.architecture == Architecture::gpt2;
+  OrderedJson json;
+  json["architectures"] = {gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM"};
+  json["model_type"] = gpt2 ? "gpt2" : "llama";
+  json["vocab_size"] = config.vocab;
+  gpt2 ? add_gpt2(config, &json) : add_llama(config, &json);
+  json["tie_word_embeddings"] = config.tie_embeddings;
+  json["initializer_range"] = shortest(config.init_std);
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
+  json["dtype"] = dtype;
+  json["torch_dtype"] = dtype;  // for transformers 4
+  return json.dump(2) + "\n";
+}
+
+}  // namespace ng::io

@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "io/hf_folder.h"
+
+namespace ng::io {
+namespace {
+
+Json gpt2_json() {
+  return {{"model_type", "gpt2"}, {"vocab_size", 50257}, {"n_positions", 1024},
+          {"n_embd", 768},        {"n_layer", 12},       {"n_head", 12}};
+}
+
+Json llama_json() {
+  return {{"model_type", "llama"},          {"vocab_size", 32000},    {"hidden_size", 96},
+          {"intermediate_size", 256},       {"num_hidden_layers", 3}, {"num_attention_heads", 6},
+          {"max_position_embeddings", 512}, {"rms_norm_eps", 1e-5}};
+}
+
+ModelConfig parsed(Json json, const Json& changes) {
+  json.merge_patch(changes);
+  return parse_hf_config(json, "config.json");
+}
+
+std::string error_of(Json json, const Json& changes) {
+  for (const auto& [key, value] : changes.items()) json[key] = value;
+  try {
+    (void)parse_hf_config(json, "c");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(HfConfig, DefaultsAreThoseOfTransformers) {
+  const ModelConfig gpt2 = parsed(gpt2_json(), {{"n_inner", nullptr}});
+  EXPECT_EQ(gpt2, model_preset("gpt2-124m"));
+  const ModelConfig llama = parsed(llama_json(), Json::object());
+  EXPECT_EQ(llama.kv_heads, 6);
+  EXPECT_EQ(llama.head_dim, 16);
+  EXPECT_EQ(llama.rope_theta, 10000.0f);
+  EXPECT_EQ(llama.norm_eps, 1e-5f);
+  EXPECT_FALSE(llama.tie_embeddings || llama.attention_bias || llama.mlp_bias || llama.norm_bias);
+  EXPECT_EQ(parsed(llama_json(), {{"rms_norm_eps", nullptr}}).norm_eps, 1e-6f);
+}
+
+TEST(HfConfig, RopeThetaInBothSpellings) {
+  EXPECT_EQ(parsed(llama_json(), {{"rope_theta", 5e5}, {"rope_scaling", nullptr}}).rope_theta,
+            5e5f);
+  EXPECT_EQ(parsed(llama_json(), {{"rope_theta", 500000}}).rope_theta, 5e5f);
+  const Json inner = {{"rope_theta", 2e4}, {"rope_type", "default"}};
+  EXPECT_EQ(parsed(llama_json(), {{"rope_parameters", inner}}).rope_theta, 2e4f);
+  EXPECT_EQ(parsed(llama_json(), {{"rope_parameters", inner}, {"rope_theta", 2e4}}).rope_theta,
+            2e4f);
+  EXPECT_EQ(parsed(llama_json(), {{"rope_scaling", {{"type", "default"}}}}).rope_theta, 1e4f);
+  EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", inner}, {"rope_theta", 1e4}}),
+            "c: rope_parameters.rope_theta: 20000 contradicts the rope_theta 10000 above it: write "
+            "one of them");
+  EXPECT_EQ(error_of(llama_json(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+            "c: rope_scaling.type: \"linear\" is not supported: \"default\"");
+  EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", {{"rope_type", "llama3"}}}}),
+            "c: rope_parameters.rope_type: \"llama3\" is not supported: \"default\"");
+}
+
+TEST(HfConfig, NamesBadKeys) {
+  const std::pair<Json, std::string> kGpt2Cases[] = {
+      {{{"n_embd", nullptr}}, "c: n_embd: missing"},
+      {{{"n_embd", "768"}}, "c: n_embd: \"768\": an integer from 1 to"},
+      {{{"n_embd", -768}}, "c: n_embd: -768: an integer from 1 to"},
+      {{{"n_embd", 768.5}}, "c: n_embd: 768.5: an integer"},
+      {{{"n_layer", 18446744073709551615u}}, "c: n_layer: 18446744073709551615: an integer"},
+      {{{"n_head", 5}}, "c: n_head: 5: a divisor of n_embd (768)"},
+      {{{"n_head", 0}}, "c: n_head: 0: an integer from 1"},
+      {{{"activation_function", "relu"}},
+       "c: activation_function: \"relu\" is not supported: gelu_new gelu_pytorch_tanh gelu"},
+      {{{"layer_norm_epsilon", "x"}}, "c: layer_norm_epsilon: \"x\": a number"},
+      {{{"tie_word_embeddings", 1}}, "c: tie_word_embeddings: 1: true or false"},
+      {{{"scale_attn_weights", false}}, "c: scale_attn_weights: false is not supported: true"},
+      {{{"add_cross_attention", true}}, "c: add_cross_attention: true is not supported: false"},
+      {{{"model_type", "bert"}}, "c: model_type: \"bert\" is not supported: gpt2 llama"},
+      {{{"model_type", nullptr}}, "c: model_type: missing"},
+      {{{"quantization_config", {{"bits", 4}}}}, "c: quantization_config: quantized"},
+  };
+  for (const auto& [changes, says] : kGpt2Cases) {
+    EXPECT_EQ(error_of(gpt2_json(), changes).substr(0, says.size()), says);
+  }
+  const std::pair<Json, std::string> kLlamaCases[] = {
+      {{{"num_key_value_heads", 4}},
+       "c: num_key_value_heads: 4: a divisor of num_attention_heads (6)"},
+      {{{"hidden_size", 100}}, "c: num_attention_heads: 6: a divisor of hidden_size (100)"},
+      {{{"hidden_act", "gelu"}}, "c: hidden_act: \"gelu\" is not supported: \"silu\""},
+      {{{"head_dim", 7}}, "c: head_dim: 7: an even number"},
+      {{{"rope_theta", 0}}, "c: rope_theta: 0: a number from"},
+      {{{"rope_scaling", "linear"}}, "c: rope_scaling: \"linear\" is not an object"},
+      {{{"partial_rotary_factor", 0.5}}, "c: partial_rotary_factor: 0.5: 1.0"},
+  };
+  for (const auto& [changes, says] : kLlamaCases) {
+    EXPECT_EQ(error_of(llama_json(), changes).substr(0, says.size()), says);
+  }
+}
+
+TEST(HfConfig, WrittenTextReadsBack) {
+  for (const std::string_view name : model_preset_names()) {
+    ModelConfig config = model_preset(name);
+    config.norm_eps = 1.25e-7f;
+    config.init_std = 0.1f;
+    const std::string text = hf_config_text(config, "float32");
+    EXPECT_EQ(parse_hf_config(parse_json(text, ""), ""), config) << text;
+    EXPECT_NE(text.find("\"initializer_range\": 0.1,"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ng::io

@@ -1,0 +1,47 @@
+// Model folders in Hugging Face's layout: config.json, model.safetensors (or shards with an index),
+// generation_config.json, tokenizer files. GPT-2 and Llama. [transformers 4 and 5]
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "data/tokenizer.h"
+#include "model/config.h"
+#include "tensor/view.h"
+
+namespace ng::io {
+
+/// Reads a model's config.json with the rope settings in either spelling. Throws Error naming file
+/// and key for what is missing, mistyped, out of range, contradictory or not supported.
+[[nodiscard]] ModelConfig read_hf_config(const std::string& folder);
+
+/// The same for a parsed config.json; `place` is for error messages.
+[[nodiscard]] ModelConfig parse_hf_config(const Json& json, const std::string& place);
+
+/// config.json of a model. `dtype` is the weights': "float32", "bfloat16", "float16". GPT-2 without
+/// biases gets our own key "bias": false (or "attention_bias", ... where they differ).
+[[nodiscard]] std::string hf_config_text(const ModelConfig& config, std::string_view dtype);
+
+/// Fills `parameters`, one per row of parameter_table(config), from model.safetensors or from the
+/// shards of model.safetensors.index.json. F64, F32, BF16 and F16 are read; names may lack the
+/// prefix "transformer." or "model."; known buffers, and a tied head equal to the embedding, may be
+/// there. Throws Error naming file and tensor for anything missing, unknown or of another shape.
+void read_hf_weights(const std::string& folder, const ModelConfig& config,
+                     std::span<const View> parameters);
+
+struct HfWriteOptions {
+  std::string dtype = "F32";  ///< or BF16, F16: rounded to nearest, ties to even
+  uint64_t max_shard_bytes = uint64_t{5} << 30;
+  const Tokenizer* tokenizer = nullptr;  ///< null: no tokenizer files
+};
+
+/// Writes a folder that appears whole or not at all. Replaces an empty folder or a model folder
+/// (one with a config.json), nothing else. `parameters` are as for read_hf_weights. Throws Error
+/// where a finite weight does not fit the dtype.
+void write_hf_folder(const std::string& folder, const ModelConfig& config,
+                     std::span<const ConstView> parameters, const HfWriteOptions& options = {});
+
+}  // namespace ng::io

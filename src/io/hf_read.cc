@@ -1,0 +1,183 @@
+// Weights of a model folder -> parameters.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "io/hf_folder.h"
+#include "io/hf_names.h"
+#include "io/safetensors.h"
+
+namespace ng::io {
+namespace {
+
+constexpr size_t kMaxIndexBytes = 64 << 20;
+
+/// A stored tensor and the file it is in.
+struct Stored {
+  const SafetensorsEntry* entry = nullptr;
+  const std::string* path = nullptr;
+};
+
+[[noreturn]] void refuse(const std::string& path, std::string_view tensor,
+                         const std::string& problem, const std::string& remedy) {
+  throw Error({.place = path, .key = brief(Json(tensor)), .problem = problem, .remedy = remedy});
+}
+
+/// The files named by an index, each once.
+std::vector<std::string> shard_paths(const std::string& folder) {
+  const std::string path = join_path(folder, kHfIndex);
+  const Json json = read_json_file(path, kMaxIndexBytes);
+  const JsonObject map = JsonObject(json, path).object("weight_map");
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map.value().items()) {
+    const std::string name = map.text(tensor);
+    if (name.empty() || name.find('/') != std::string::npos) {
+      map.refuse(tensor, brief(file), "the name of a file in the same folder");
+    }
+    names.insert(name);
+  }
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    paths.push_back(join_path(folder, name));
+    if (is_file(paths.back())) continue;
+    throw Error({.place = paths.back(),
+                 .key = "",
+                 .problem = "missing",
+                 .remedy = fmt::format("{} names it", kHfIndex)});
+  }
+  return paths;
+}
+
+/// All tensors of a folder by their names without prefix.
+class StoredTensors {
+ public:
+  StoredTensors(const std::string& folder, Architecture architecture) {
+    const std::string single = join_path(folder, kHfWeights);
+    const bool sharded = !is_file(single) && is_file(join_path(folder, kHfIndex));
+    place_ = sharded ? join_path(folder, kHfIndex) : single;
+    const std::vector<std::string> paths =
+        sharded ? shard_paths(folder) : std::vector<std::string>{single};
+    for (const std::string& path : paths) files_.emplace_back(path);
+    for (const Safetensors& file : files_) {
+      for (const SafetensorsEntry& entry : file.entries()) {
+        if (is_known_buffer(entry.name, architecture)) continue;
+        const std::string name(without_prefix(entry.name, architecture));
+        const bool first = by_name_.emplace(name, Stored{&entry, &file.path()}).second;
+        if (!first) refuse(file.path(), entry.name, "is there twice", "keep one");
+      }
+    }
+  }
+
+  /// Takes a tensor out; its entry is null where there is none.
+  Stored take(std::string_view name) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return {};
+    const Stored stored = found->second;
+    by_name_.erase(found);
+    return stored;
+  }
+  /// A tensor that nobody took.
+  [[nodiscard]] Stored any_left() const {
+    return by_name_.empty() ? Stored{} : by_name_.begin()->second;
+  }
+  [[nodiscard]] const std::string& place() const { return place_; }
+
+ private:
+  std::string place_;
+  std::vector<Safetensors> files_;
+  std::map<std::string, Stored, std::less<>> by_name_;
+};
+
+void check_stored(const Stored& stored, const ParameterSpec& spec) {
+  const SafetensorsEntry& entry = *stored.entry;
+  if (entry.shape != hf_shape(spec)) {
+    refuse(*stored.path, entry.name, "shape " + Json(entry.shape).dump(),
+           fmt::format("{} by {}", Json(hf_shape(spec)).dump(), kHfConfig));
+  }
+  for (const char* dtype : {"F32", "BF16", "F16", "F64"}) {
+    if (entry.dtype == dtype) return;
+  }
+  refuse(*stored.path, entry.name, "dtype " + entry.dtype, "F32 BF16 F16 or F64");
+}
+
+/// Stored (in, out) into view (out, in), a strip of stored rows at a time.
+void read_transposed(const FloatReader& reader, View view) {
+  constexpr int64_t kStrip = 16;  // one cache line of a view's row
+  std::vector<float> strip(static_cast<size_t>(kStrip * view.rows));
+  for (int64_t first = 0; first < view.cols; first += kStrip) {
+    const int64_t count = std::min(kStrip, view.cols - first);
+    reader.read(first * view.rows, std::span(strip).first(static_cast<size_t>(count * view.rows)));
+    for (int64_t out = 0; out < view.rows; ++out) {
+      for (int64_t in = 0; in < count; ++in) {
+        view.row(out)[first + in] = strip[static_cast<size_t>(in * view.rows + out)];
+      }
+    }
+  }
+}
+
+void read_tensor(const SafetensorsEntry& entry, const ParameterSpec& spec, View view) {
+  NG_CHECK(view.rows == spec.rows && view.cols == spec.cols, spec.name, view.rows, view.cols);
+  const FloatReader reader(entry);
+  if (spec.hf_transposed) return read_transposed(reader, view);
+  for (int64_t row = 0; row < view.rows; ++row) {
+    reader.read(row * view.cols, std::span(view.row(row), static_cast<size_t>(view.cols)));
+  }
+}
+
+/// A bias of a model without biases.
+void require_zeros(const Stored& stored) {
+  for (const float value : to_floats(*stored.entry)) {
+    if (value == 0.0f) continue;
+    refuse(*stored.path, stored.entry->name, "is not zero",
+           fmt::format("{} says that the model has no such bias", kHfConfig));
+  }
+}
+
+/// A tied head may be stored a second time, under its own name.
+void require_same_head(const Stored& head, const Stored& embedding) {
+  const SafetensorsEntry& a = *head.entry;
+  const SafetensorsEntry& b = *embedding.entry;
+  const bool same = a.dtype == b.dtype && a.shape == b.shape &&
+                    (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
+  if (same) return;
+  refuse(*head.path, a.name, fmt::format("differs from {}", b.name),
+         fmt::format("\"tie_word_embeddings\": false in {}", kHfConfig));
+}
+
+}  // namespace
+
+void read_hf_weights(const std::string& folder, const ModelConfig& config,
+                     std::span<const View> parameters) {
+  StoredTensors stored(folder, config.architecture);
+  Stored embedding;
+  for (const HfTensor& tensor : hf_tensors(config)) {
+    const ParameterSpec& spec = tensor.spec;
+    const Stored found = stored.take(without_prefix(spec.hf_name, config.architecture));
+    if (found.entry == nullptr) {
+      if (tensor.parameter < 0) continue;
+      refuse(stored.place(), spec.hf_name, "missing",
+             fmt::format("a tensor of shape {}", Json(hf_shape(spec)).dump()));
+    }
+    check_stored(found, spec);
+    if (spec.name == "embed.weight") embedding = found;
+    if (tensor.parameter < 0) {
+      require_zeros(found);
+      continue;
+    }
+    const size_t index = static_cast<size_t>(tensor.parameter);
+    NG_CHECK(index < parameters.size(), index, parameters.size());
+    read_tensor(*found.entry, spec, parameters[index]);
+  }
+  const Stored head = config.tie_embeddings ? stored.take("lm_head.weight") : Stored{};
+  if (head.entry != nullptr) require_same_head(head, embedding);
+  const Stored left = stored.any_left();
+  if (left.entry == nullptr) return;
+  refuse(*left.path, left.entry->name, "is not a tensor of this model",
+         fmt::format("does it belong to {}?", kHfConfig));
+}
+
+}  // namespace ng::io

@@ -1,0 +1,176 @@
+// Parameters -> a model folder.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "format/codec.h"
+#include "io/hf_folder.h"
+#include "io/hf_names.h"
+#include "io/safetensors.h"
+
+namespace ng::io {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+struct StoredDtype {
+  std::string_view name;   ///< safetensors
+  std::string_view torch;  ///< in config.json
+  uint64_t bytes;
+};
+constexpr std::array<StoredDtype, 3> kDtypes = {
+    {{"F32", "float32", 4}, {"BF16", "bfloat16", 2}, {"F16", "float16", 2}}};
+
+const StoredDtype& stored_dtype(const std::string& name) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                   [&](const StoredDtype& dtype) { return dtype.name == name; });
+  if (found != kDtypes.end()) return *found;
+  throw Error({.place = "",
+               .key = "dtype",
+               .problem = fmt::format("\"{}\"", name),
+               .remedy = "F32 BF16 F16"});
+}
+
+/// Row `row` of a tensor as it is stored; null data: zeros.
+void copy_stored_row(ConstView view, bool transposed, int64_t row, std::span<float> out) {
+  if (view.data == nullptr) {
+    std::fill(out.begin(), out.end(), 0.0f);
+  } else if (transposed) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = view.row(static_cast<int64_t>(i))[row];
+  } else {
+    std::copy_n(view.row(row), out.size(), out.begin());
+  }
+}
+
+/// Writes FP32 rows in the stored dtype.
+class RowWriter {
+ public:
+  RowWriter(SafetensorsWriter* file, const StoredDtype& dtype) : file_(file) {
+    if (dtype.name == "F32") return;
+    format_ = &element_format(dtype.torch);
+    grid_ = grid_of(*format_);
+  }
+
+  void write(std::span<const float> row, const std::string& tensor) {
+    if (format_ == nullptr) return file_->write(std::as_bytes(row));
+    codes_.resize(row.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      const uint32_t code = encode_float(grid_, row[i], {}, OverflowRule::special);
+      if (std::isfinite(row[i]) && (code & ~grid_.sign_mask) > grid_.max_code) {
+        throw Error({.place = "",
+                     .key = tensor,
+                     .problem = fmt::format("{} does not fit {}", row[i], format_->name),
+                     .remedy = "write F32 or BF16"});
+      }
+      codes_[i] = static_cast<uint16_t>(code);
+    }
+    file_->write(std::as_bytes(std::span<const uint16_t>(codes_)));
+  }
+
+ private:
+  SafetensorsWriter* file_;
+  const ElementFormat* format_ = nullptr;
+  FloatGrid grid_;
+  std::vector<uint16_t> codes_;
+};
+
+void write_shard(const std::string& path, std::span<const HfTensor> tensors,
+                 std::span<const ConstView> parameters, const StoredDtype& dtype) {
+  std::vector<SafetensorsTensor> header;
+  for (const HfTensor& tensor : tensors) {
+    header.push_back({.name = tensor.spec.hf_name,
+                      .dtype = std::string(dtype.name),
+                      .shape = hf_shape(tensor.spec)});
+  }
+  SafetensorsWriter file(path, header, {{"format", "pt"}});
+  RowWriter rows(&file, dtype);
+  std::vector<float> row;
+  for (const HfTensor& tensor : tensors) {
+    const ParameterSpec& spec = tensor.spec;
+    ConstView view;
+    if (tensor.parameter >= 0) view = parameters[static_cast<size_t>(tensor.parameter)];
+    row.resize(static_cast<size_t>(spec.hf_transposed ? spec.rows : spec.cols));
+    for (int64_t i = 0; i < (spec.hf_transposed ? spec.cols : spec.rows); ++i) {
+      copy_stored_row(view, spec.hf_transposed, i, row);
+      rows.write(row, spec.hf_name);
+    }
+  }
+  file.commit();
+}
+
+/// Cuts the tensors, in order, into shards of at most `max_bytes` each (or one tensor).
+std::vector<std::span<const HfTensor>> cut_into_shards(std::span<const HfTensor> tensors,
+                                                       uint64_t value_bytes, uint64_t max_bytes) {
+  std::vector<std::span<const HfTensor>> shards;
+  size_t first = 0;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const ParameterSpec& spec = tensors[i].spec;
+    const uint64_t more = value_bytes * static_cast<uint64_t>(spec.rows * spec.cols);
+    if (i > first && bytes + more > max_bytes) {
+      shards.push_back(tensors.subspan(first, i - first));
+      first = i;
+      bytes = 0;
+    }
+    bytes += more;
+  }
+  shards.push_back(tensors.subspan(first));
+  return shards;
+}
+
+void write_weights(const std::string& folder, const ModelConfig& config,
+                   std::span<const ConstView> parameters, const HfWriteOptions& options) {
+  const StoredDtype& dtype = stored_dtype(options.dtype);
+  const std::vector<HfTensor> tensors = hf_tensors(config);
+  const auto shards = cut_into_shards(tensors, dtype.bytes, options.max_shard_bytes);
+  if (shards.size() == 1) {
+    return write_shard(join_path(folder, kHfWeights), tensors, parameters, dtype);
+  }
+  uint64_t total = 0;
+  OrderedJson map = OrderedJson::object();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    write_shard(join_path(folder, name), shards[i], parameters, dtype);
+    for (const HfTensor& tensor : shards[i]) {
+      map[tensor.spec.hf_name] = name;
+      total += dtype.bytes * static_cast<uint64_t>(tensor.spec.rows * tensor.spec.cols);
+    }
+  }
+  const OrderedJson index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+  write_file_atomically(join_path(folder, kHfIndex), index.dump(2) + "\n");
+}
+
+/// What is there may be replaced only if it is ours to replace.
+void require_replaceable(const std::string& folder) {
+  if (!is_folder(folder) || list_folder(folder).empty()) return;
+  if (is_file(join_path(folder, kHfConfig))) return;
+  throw Error({.place = folder,
+               .key = "",
+               .problem = "holds other files and no model",
+               .remedy = "give a new or empty folder, or a model folder to replace"});
+}
+
+}  // namespace
+
+void write_hf_folder(const std::string& folder, const ModelConfig& config,
+                     std::span<const ConstView> parameters, const HfWriteOptions& options) {
+  require_replaceable(folder);
+  const std::string_view torch_dtype = stored_dtype(options.dtype).torch;
+  FolderWriter writer(folder);
+  write_weights(writer.path(), config, parameters, options);
+  write_file_atomically(join_path(writer.path(), kHfConfig), hf_config_text(config, torch_dtype));
+  const OrderedJson generation = {{"_from_model_config", true},
+                                  {"bos_token_id", nullptr},
+                                  {"eos_token_id", nullptr},
+                                  {"pad_token_id", nullptr}};
+  write_file_atomically(join_path(writer.path(), "generation_config.json"),
+                        generation.dump(2) + "\n");
+  if (options.tokenizer != nullptr) options.tokenizer->save(writer.path());
+  writer.publish(Replace::always);
+}
+
+}  // namespace ng::io
