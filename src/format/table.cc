@@ -9,30 +9,31 @@ namespace ng {
 namespace {
 
 using enum ElementKind;
+using Row = ElementFormat;
 
 // clang-format off
 constexpr std::array kFormats = {
     // name, short name, kind, signed, bits, x, y, bias, specials, safetensors
-    ElementFormat{"float32", "fp32", floating, true, 32, 8, 23, 127, Specials::ieee, "F32"},
-    ElementFormat{"float16", "fp16", floating, true, 16, 5, 10, 15, Specials::ieee, "F16"},
-    ElementFormat{"bfloat16", "bf16", floating, true, 16, 8, 7, 127, Specials::ieee, "BF16"},
-    ElementFormat{"float8_e5m2", "e5m2", floating, true, 8, 5, 2, 15, Specials::ieee, "F8_E5M2"},
-    ElementFormat{"float8_e4m3fn", "e4m3", floating, true, 8, 4, 3, 7, Specials::fn, "F8_E4M3"},
-    ElementFormat{"float8_e4m3", "e4m3_ieee", floating, true, 8, 4, 3, 7, Specials::ieee, ""},
-    ElementFormat{"float8_e3m4", "e3m4", floating, true, 8, 3, 4, 3, Specials::ieee, ""},
-    ElementFormat{"float8_e4m3fnuz", "e4m3fnuz", floating, true, 8, 4, 3, 8, Specials::fnuz, "F8_E4M3FNUZ"},
-    ElementFormat{"float8_e5m2fnuz", "e5m2fnuz", floating, true, 8, 5, 2, 16, Specials::fnuz, "F8_E5M2FNUZ"},
-    ElementFormat{"float8_e4m3b11fnuz", "e4m3b11fnuz", floating, true, 8, 4, 3, 11, Specials::fnuz, ""},
-    ElementFormat{"float6_e3m2fn", "e3m2", floating, true, 6, 3, 2, 3, Specials::none, "F6_E3M2"},
-    ElementFormat{"float6_e2m3fn", "e2m3", floating, true, 6, 2, 3, 1, Specials::none, "F6_E2M3"},
-    ElementFormat{"float4_e2m1fn", "e2m1", floating, true, 4, 2, 1, 1, Specials::none, "F4"},
-    ElementFormat{"float8_e8m0fnu", "e8m0", power, false, 8, 8, 0, 127, Specials::fn, "F8_E8M0"},
-    ElementFormat{"ue4m3", "ue4m3", floating, false, 8, 4, 3, 7, Specials::fn, "F8_E4M3"},
-    ElementFormat{"int8", "int8", integer, true, 8, 0, 0, 0, Specials::none, "I8"},
-    ElementFormat{"uint8", "uint8", integer, false, 8, 0, 0, 0, Specials::none, "U8"},
-    ElementFormat{"int4", "int4", integer, true, 4, 0, 0, 0, Specials::none, "U8"},
-    ElementFormat{"uint4", "uint4", integer, false, 4, 0, 0, 0, Specials::none, "U8"},
-    ElementFormat{"mxint8", "mxint8", integer, true, 8, 0, 6, 0, Specials::none, "U8"},
+    Row{"float32", "fp32", floating, true, 32, 8, 23, 127, Specials::ieee, "F32"},
+    Row{"float16", "fp16", floating, true, 16, 5, 10, 15, Specials::ieee, "F16"},
+    Row{"bfloat16", "bf16", floating, true, 16, 8, 7, 127, Specials::ieee, "BF16"},
+    Row{"float8_e5m2", "e5m2", floating, true, 8, 5, 2, 15, Specials::ieee, "F8_E5M2"},
+    Row{"float8_e4m3fn", "e4m3", floating, true, 8, 4, 3, 7, Specials::fn, "F8_E4M3"},
+    Row{"float8_e4m3", "e4m3_ieee", floating, true, 8, 4, 3, 7, Specials::ieee, ""},
+    Row{"float8_e3m4", "e3m4", floating, true, 8, 3, 4, 3, Specials::ieee, ""},
+    Row{"float8_e4m3fnuz", "e4m3fnuz", floating, true, 8, 4, 3, 8, Specials::fnuz, "F8_E4M3FNUZ"},
+    Row{"float8_e5m2fnuz", "e5m2fnuz", floating, true, 8, 5, 2, 16, Specials::fnuz, "F8_E5M2FNUZ"},
+    Row{"float8_e4m3b11fnuz", "e4m3b11fnuz", floating, true, 8, 4, 3, 11, Specials::fnuz, ""},
+    Row{"float6_e3m2fn", "e3m2", floating, true, 6, 3, 2, 3, Specials::none, "F6_E3M2"},
+    Row{"float6_e2m3fn", "e2m3", floating, true, 6, 2, 3, 1, Specials::none, "F6_E2M3"},
+    Row{"float4_e2m1fn", "e2m1", floating, true, 4, 2, 1, 1, Specials::none, "F4"},
+    Row{"float8_e8m0fnu", "e8m0", power, false, 8, 8, 0, 127, Specials::fn, "F8_E8M0"},
+    Row{"ue4m3", "ue4m3", floating, false, 8, 4, 3, 7, Specials::fn, "F8_E4M3"},
+    Row{"int8", "int8", integer, true, 8, 0, 0, 0, Specials::none, "I8"},
+    Row{"uint8", "uint8", integer, false, 8, 0, 0, 0, Specials::none, "U8"},
+    Row{"int4", "int4", integer, true, 4, 0, 0, 0, Specials::none, "U8"},
+    Row{"uint4", "uint4", integer, false, 4, 0, 0, 0, Specials::none, "U8"},
+    Row{"mxint8", "mxint8", integer, true, 8, 0, 6, 0, Specials::none, "U8"},
 };
 // clang-format on
 
