@@ -24,10 +24,9 @@
 namespace ng::cpu {
 namespace {
 
-static const int64_t kBlockK =
-    getenv("KC") ? atoi(getenv("KC")) : 1024;  // a right panel of 48 columns takes 192 KiB of L2
-constexpr int64_t kSuperblockK = 2048;         // left panels of 1024 rows take the 8 MiB below
-constexpr int64_t kPackRows = 64;              // left rows packed as one piece of work
+constexpr int64_t kBlockK = 1024;       // a right panel of 48 columns takes 192 KiB of L2
+constexpr int64_t kSuperblockK = 2048;  // left panels of 1024 rows take the 8 MiB below
+constexpr int64_t kPackRows = 64;       // left rows packed as one piece of work
 constexpr int64_t kLeftFloats = int64_t{2} << 20;
 constexpr int64_t kPartialFloats = int64_t{1} << 20;
 constexpr double kParallelFlops = 1e6;  // below this waking the other threads costs more
@@ -210,12 +209,9 @@ void finish_into_y(const Job& job, const Place& place, const Local& local) {
   const auto cols = static_cast<int>(place.cols);
   float left[kMaxTileRows];
   float right[kMaxTileCols];
-  const auto end_scale = [](const PanelSource& source, int64_t row) {
-    return source.end_scale != nullptr ? source.end_scale[row * source.end_step] : 1.0f;
-  };
   if (job.scaled) {
-    for (int i = 0; i < rows; ++i) left[i] = end_scale(job.a, place.row + i);
-    for (int j = 0; j < cols; ++j) right[j] = end_scale(job.b, place.col + j);
+    for (int i = 0; i < rows; ++i) left[i] = job.a.end_scale(place.row + i);
+    for (int j = 0; j < cols; ++j) right[j] = job.b.end_scale(place.col + j);
   }
   const Finish finish{.scaled = job.scaled,
                       .left_scale = left,
@@ -409,7 +405,8 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();
-  job.scaled = job.a.end_scale != nullptr || job.b.end_scale != nullptr || job.rule.alpha != 1.0f;
+  job.scaled =
+      job.a.tensor_scale != nullptr || job.b.tensor_scale != nullptr || job.rule.alpha != 1.0f;
   NG_CHECK(out.into != Into::carry || (job.rule.sum == Sum::chain && !job.scaled));
   plan(job);
   return job;

@@ -437,8 +437,8 @@ PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segm
   source.scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
   source.blocks = layout.blocks;
   source.block = std::max<int64_t>(layout.block, 1);
-  source.end_scale = is_blocked(spec) ? tensor : source.scales;
-  source.end_step = is_blocked(spec) ? 0 : 1;
+  source.row_scale = is_blocked(spec) ? nullptr : source.scales;
+  source.tensor_scale = tensor;
   return source;
 }
 

@@ -19,10 +19,15 @@ struct PanelSource {
   bool power_of_two = false;      ///< scales are E8M0
   const float* scales = nullptr;  ///< [rows][blocks]
   int64_t blocks = 0;
-  int64_t block = 1;                 ///< values along K per scale
-  int64_t segment = 32;              ///< of the rule
-  const float* end_scale = nullptr;  ///< factor of row r is end_scale[r · end_step]; null: 1
-  int64_t end_step = 0;
+  int64_t block = 1;                    ///< values along K per scale
+  int64_t segment = 32;                 ///< of the rule
+  const float* row_scale = nullptr;     ///< [rows], factor at the end; null: 1
+  const float* tensor_scale = nullptr;  ///< [1], factor at the end; null: 1
+
+  [[nodiscard]] float end_scale(int64_t row) const {
+    const float of_row = row_scale != nullptr ? row_scale[row] : 1.0f;
+    return tensor_scale != nullptr ? of_row * *tensor_scale : of_row;
+  }
 };
 
 [[nodiscard]] PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segment);

@@ -13,7 +13,10 @@ bool is_mxfp4(const OperandSpec& spec) {
          element.kind == ElementKind::floating && element.bits == 4;
 }
 
-bool is_integer(const OperandSpec& spec) { return spec.cast.element->kind == ElementKind::integer; }
+bool is_integer(const OperandSpec& spec) {
+  const ElementFormat& element = *spec.cast.element;
+  return element.kind == ElementKind::integer && element.mantissa_bits == 0;
+}
 
 bool has_table_scale(const OperandSpec& spec) {
   return spec.cast.scale == ScaleKind::e8m0 || spec.cast.scale == ScaleKind::e4m3;

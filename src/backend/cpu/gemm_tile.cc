@@ -1,5 +1,7 @@
 #include "backend/cpu/gemm_tile.h"
 
+#include <cmath>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/gemm_tile.cc"
 #include <hwy/foreach_target.h>
@@ -28,6 +30,24 @@ HWY_INLINE void ForVectors(D d, const TileShape& shape, const SegmentScales& sca
   }
 }
 
+// Highway's scalar DemoteTo turns what overflows into the largest value instead of infinity.
+HWY_INLINE VN RoundToFp32(hn::Vec<DD> x) {
+#if HWY_TARGET == HWY_SCALAR
+  return VN(static_cast<float>(x.raw));
+#else
+  return hn::DemoteTo(DN(), x);
+#endif
+}
+
+// Highway's scalar MulAdd rounds twice.
+HWY_INLINE VF Fma(VF a, VF b, VF c) {
+#if HWY_TARGET == HWY_SCALAR
+  return VF(std::fma(a.raw, b.raw, c.raw));
+#else
+  return hn::MulAdd(a, b, c);
+#endif
+}
+
 void AddScaled(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales) {
   const DF d;
   ForVectors(d, shape, scales, [=](int at, VF left, VF right) HWY_ATTR {
@@ -47,7 +67,7 @@ void AddScalbn(const TileShape& shape, float* acc, const float* sums, const Segm
     const VN power_right = scales.right_power_of_two ? right : one;
     const VN scaled = hn::Mul(hn::LoadU(d, sums + at), m);
     const auto power = hn::Mul(hn::PromoteTo(dd, power_left), hn::PromoteTo(dd, power_right));
-    const VN product = hn::DemoteTo(d, hn::Mul(hn::PromoteTo(dd, scaled), power));
+    const VN product = RoundToFp32(hn::Mul(hn::PromoteTo(dd, scaled), power));
     hn::StoreU(hn::Add(hn::LoadU(d, acc + at), product), d, acc + at);
   });
 }
@@ -56,7 +76,7 @@ void AddFma(const TileShape& shape, float* acc, const float* sums, const Segment
   const DF d;
   ForVectors(d, shape, scales, [=](int at, VF left, VF right) HWY_ATTR {
     const VF product = hn::Mul(left, right);
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, sums + at), product, hn::LoadU(d, acc + at)), d, acc + at);
+    hn::StoreU(Fma(hn::LoadU(d, sums + at), product, hn::LoadU(d, acc + at)), d, acc + at);
   });
 }
 
@@ -75,7 +95,7 @@ void AddGroup(const TileShape& shape, float* acc, double* group) {
   const DN d;
   const DD dd;
   for (int at = 0; at < shape.rows * shape.cols; at += static_cast<int>(hn::Lanes(d))) {
-    const VN sum = hn::DemoteTo(d, hn::LoadU(dd, group + at));
+    const VN sum = RoundToFp32(hn::LoadU(dd, group + at));
     hn::StoreU(hn::Add(hn::LoadU(d, acc + at), sum), d, acc + at);
     hn::StoreU(hn::Zero(dd), dd, group + at);
   }
