@@ -99,6 +99,8 @@ Linear::Linear(Run& run, Parts parts)
   }
 }
 
+int Linear::history_length(OperandRole role) const { return longest_history(phases_, role); }
+
 const Operand& Linear::cast(OperandRole role) const { return cast_of(recipe(), role); }
 
 void Linear::set_phase(Run& run, size_t phase) {

@@ -83,7 +83,7 @@ TokenBuffers Trainer::train_tokens(int64_t micro) {
   NG_CHECK(micro >= 0 && micro < settings_.micros, micro);
   const auto rows = static_cast<size_t>(settings_.sequences * settings_.length);
   const size_t first = rows * static_cast<size_t>(micro);
-  return {std::span(inputs_).subspan(first, rows), std::span(targets_).subspan(first, rows), {}};
+  return {std::span(inputs_).subspan(first, rows), std::span(targets_).subspan(first, rows), mask_};
 }
 
 TokenBuffers Trainer::evaluation_tokens() {

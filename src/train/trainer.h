@@ -24,7 +24,7 @@ struct StepSettings {
 struct TokenBuffers {
   std::span<int32_t> inputs;
   std::span<int32_t> targets;
-  std::span<float> mask;  ///< evaluation only: 1 where the target counts
+  std::span<float> mask;  ///< 1 where the target counts; training takes all as 1
 };
 
 struct StepReport {

@@ -1,0 +1,117 @@
+#include "train/checkpoint.h"
+
+#include <cstring>
+#include <vector>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+
+namespace ng {
+namespace {
+
+constexpr std::string_view kTensorsFile = "state.safetensors";
+constexpr std::string_view kIdentityFile = "run.json";
+constexpr size_t kMaxIdentityBytes = 1 << 20;
+
+struct NamedView {
+  std::string name;
+  View view;
+};
+
+void add_delayed(std::vector<NamedView>& state, Linear& linear, OperandRole role) {
+  const DelayedScale& scale = linear.delayed(role);
+  if (scale.history == nullptr) return;
+  const std::string name = fmt::format("scale.{}.{}", linear.name(), name_of(role));
+  const int64_t length = linear.history_length(role);
+  state.push_back({name + ".encode", {scale.encode_scale, 1, 1, 1}});
+  state.push_back({name + ".history", {scale.history, 1, length, length}});
+}
+
+// Every tensor that outlives a step, by name.
+std::vector<NamedView> state_of(Model& model) {
+  std::vector<NamedView> state;
+  for (const Parameter& p : model.parameters()) {
+    state.push_back({"weight." + p.spec.name, p.value});
+    state.push_back({"moment1." + p.spec.name, p.moment1});
+    state.push_back({"moment2." + p.spec.name, p.moment2});
+  }
+  for (Linear* linear : model.linears())
+    for (size_t role = 0; role < kOperandRoles; ++role)
+      add_delayed(state, *linear, static_cast<OperandRole>(role));
+  return state;
+}
+
+void require_finite(Run& run, const std::vector<NamedView>& state, const std::string& place) {
+  uint64_t bad = 0;
+  for (const NamedView& tensor : state) {
+    run.ops().add_nonfinite(&bad, tensor.view);
+    if (bad == 0) continue;
+    throw Error({.place = place,
+                 .key = tensor.name,
+                 .problem = fmt::format("{} values are not finite", bad),
+                 .remedy = "nothing was written; the last checkpoint is whole"});
+  }
+}
+
+Json identity_json(int64_t step, const RunIdentity& identity) {
+  return {{"step", step},
+          {"seed", identity.seed},
+          {"recipe", identity.recipe},
+          {"data", identity.data},
+          {"tensor_names", fmt::format("{:016x}", identity.tensor_names)}};
+}
+
+void require_same(const JsonObject& saved, const Json& mine, std::string_view key,
+                  const std::string& what) {
+  if (saved.at(key) == mine.at(std::string(key))) return;
+  saved.refuse(key,
+               fmt::format("{}, but this run has {}", brief(saved.at(key)),
+                           brief(mine.at(std::string(key)))),
+               fmt::format("the same {} to resume, or another --out to start anew", what));
+}
+
+void check_identity(const std::string& path, int64_t step, const RunIdentity& identity) {
+  const Json json = read_json_file(path, kMaxIdentityBytes);
+  const JsonObject saved(json, path);
+  const Json mine = identity_json(step, identity);
+  require_same(saved, mine, "seed", "seed");
+  require_same(saved, mine, "tensor_names", "model");
+  require_same(saved, mine, "recipe", "recipe");
+  require_same(saved, mine, "data", "text and tokenizer");
+}
+
+void read_into(const io::Safetensors& file, const NamedView& tensor) {
+  const io::SafetensorsEntry& entry = file.at(tensor.name);
+  const auto bytes = static_cast<size_t>(tensor.view.size()) * sizeof(float);
+  if (entry.dtype != "F32" || entry.bytes != bytes)
+    throw Error({.place = file.path(),
+                 .key = tensor.name,
+                 .problem = fmt::format("{} with {} bytes", entry.dtype, entry.bytes),
+                 .remedy = fmt::format("F32 with {} bytes", bytes)});
+  std::memcpy(tensor.view.data, entry.data, bytes);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& model,
+                     const RunIdentity& identity, int keep) {
+  const std::vector<NamedView> state = state_of(model);
+  require_finite(run, state, folder);
+  io::CheckpointWriter writer(folder, step);
+  std::vector<io::SafetensorsTensor> tensors;
+  for (const NamedView& tensor : state)
+    tensors.push_back({tensor.name, "F32", {tensor.view.rows, tensor.view.cols}, tensor.view.data});
+  io::write_safetensors(writer.path_of(kTensorsFile), tensors);
+  writer.write_text(kIdentityFile, identity_json(step, identity).dump(2) + "\n");
+  writer.publish();
+  io::prune_checkpoints(folder, keep);
+}
+
+void restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
+                        const RunIdentity& identity) {
+  check_identity(join_path(checkpoint.path, kIdentityFile), checkpoint.step, identity);
+  const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
+  for (const NamedView& tensor : state_of(model)) read_into(file, tensor);
+}
+
+}  // namespace ng

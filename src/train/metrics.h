@@ -1,0 +1,48 @@
+// metrics.jsonl: one JSON object a line, complete lines only, continued after a resume.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/files.h"
+#include "base/json.h"
+
+namespace ng {
+
+/// What the progress line and metrics.jsonl say of one step.
+struct StepMetrics {
+  int64_t step = 0;    ///< steps done, this one included
+  int64_t tokens = 0;  ///< trained on so far
+  double loss = 0;     ///< mean cross-entropy in nats, before the update
+  double lr = 0;
+  double grad_norm = 0;
+  double tokens_per_second = 0;  ///< moving average
+  double seconds = 0;            ///< of this process, since its first step
+  double eta_seconds = 0;
+  bool skipped = false;
+};
+
+struct ValidationMetrics {
+  int64_t step = 0;
+  double loss = 0;           ///< mean cross-entropy per token, nats
+  double bits_per_byte = 0;  ///< of the text behind the targets
+};
+
+class MetricsFile {
+ public:
+  /// Continues the file at `path` behind the lines of steps up to `last_step`; later ones and a
+  /// torn last line are from a run that did not reach its next checkpoint, and go.
+  MetricsFile(const std::string& path, int64_t last_step);
+
+  void write(const StepMetrics& step, const Json& operands);
+  void write(const ValidationMetrics& validation);
+  /// {"event": name, "step": step, ...details}
+  void event(const std::string& name, int64_t step, const Json& details = Json::object());
+
+ private:
+  void line(const Json& object);
+  std::unique_ptr<AppendFile> file_;
+};
+
+}  // namespace ng

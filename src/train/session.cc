@@ -1,0 +1,315 @@
+#include "train/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "io/checkpoint_files.h"
+#include "io/hf_folder.h"
+#include "run/backends.h"
+#include "train/generator.h"
+#include "train/operand_report.h"
+
+namespace ng {
+namespace {
+
+constexpr int kMaxConsecutiveSkips = 5;      // more than a rare overflow: the run is lost
+constexpr int64_t kOperandDetailEvery = 50;  // steps between metrics of every single operand
+constexpr int64_t kSamplePrompt = 16, kSampleTokens = 300;
+constexpr double kSampleTemperature = 0.5;  // low enough for a small model to spell words
+
+Recipe load_runnable(const std::string& name) {
+  Recipe recipe = Recipe::load(name);
+  if (!recipe.unsupported().empty())
+    throw Error({.place = "", .key = "", .problem = recipe.unsupported().front(), .remedy = ""});
+  return recipe;
+}
+
+Corpus open_data(const RunConfig& config, const Tokenizer& tokenizer) {
+  DataConfig data;
+  data.place = config.place;
+  data.train = config.data.train;
+  data.validation_share = config.data.validation_share;
+  data.validation = config.data.validation_files;
+  return open_corpus(data, tokenizer);
+}
+
+StepSettings step_settings(const RunTrain& train, int64_t context) {
+  StepSettings settings;
+  settings.sequences = train.batch;
+  settings.length = context;
+  settings.micros = train.accumulate;
+  settings.clip = train.clip;
+  settings.adamw.beta1 = static_cast<float>(train.beta1);
+  settings.adamw.beta2 = static_cast<float>(train.beta2);
+  settings.adamw.eps = static_cast<float>(train.eps);
+  settings.adamw.weight_decay = static_cast<float>(train.weight_decay);
+  return settings;
+}
+
+std::string commented(const std::string& text) {
+  std::string out;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    out += "# " + text.substr(begin, end - begin) + '\n';
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::vector<View> values_of(Model& model) {
+  std::vector<View> values;
+  for (const Parameter& parameter : model.parameters()) values.push_back(parameter.value);
+  return values;
+}
+
+}  // namespace
+
+// Throughput of this process: a moving average over about 20 steps, and time left at that pace.
+struct Session::Clock {
+  using Steady = std::chrono::steady_clock;
+  Steady::time_point start = Steady::now();
+  Steady::time_point last = start;
+  double seconds_per_step = 0;
+
+  void tick() {
+    const Steady::time_point now = Steady::now();
+    const double step = std::chrono::duration<double>(now - last).count();
+    seconds_per_step =
+        seconds_per_step == 0 ? step : seconds_per_step + 0.05 * (step - seconds_per_step);
+    last = now;
+  }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(last - start).count();
+  }
+};
+
+Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
+    : config_(config),
+      options_(std::move(options)),
+      observer_(observer),
+      recipe_(load_runnable(config.recipe)),
+      threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
+                                        : available_cores()},
+      tokenizer_(open_tokenizer(config.data.tokenizer)),
+      corpus_(std::make_unique<Corpus>(open_data(config, *tokenizer_))),
+      clock_(std::make_unique<Clock>()) {
+  for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
+  const bool from_folder = !config_.model.init.empty();
+  const ModelConfig model = from_folder ? io::read_hf_config(config_.model.init)
+                                        : config_.model_config(tokenizer_->vocab());
+  corpus_->require_length(model.context);
+  run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
+  model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
+  trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
+                                       step_settings(config_.train, model.context));
+  if (from_folder)
+    io::read_hf_weights(config_.model.init, model, values_of(*model_));
+  else
+    model_->initialize(*run_);
+}
+
+Session::~Session() = default;
+
+std::string Session::checkpoints_folder() const { return join_path(options_.out, "checkpoints"); }
+std::string Session::model_folder() const { return join_path(options_.out, "model"); }
+
+RunIdentity Session::identity() const {
+  return {.seed = config_.seed,
+          .recipe = recipe_.hash(),
+          .data = corpus_->checksum(),
+          .tensor_names = model_->tensors().hash()};
+}
+
+void Session::prepare_folder() {
+  make_folders(options_.out);
+  lock_ = std::make_unique<FolderLock>(options_.out);
+  const bool used = !io::list_checkpoints(checkpoints_folder()).empty();
+  if (used && !options_.resume)
+    throw Error({.place = options_.out,
+                 .key = "checkpoints",
+                 .problem = "the folder already holds a run",
+                 .remedy = "--resume to go on with it, or another --out"});
+  remove_stale_temporaries(options_.out);
+  write_file_atomically(join_path(options_.out, "run.toml"),
+                        config_.resolved_toml() + "\n# The recipe, resolved (hash " +
+                            recipe_.hash() + "):\n" + commented(recipe_.resolved_toml()));
+}
+
+void Session::follow_phase(int64_t step) {
+  const double progress = static_cast<double>(step) / static_cast<double>(config_.train.steps);
+  if (const int phase = recipe_.phase_at(progress); phase != trainer_->phase())
+    trainer_->set_phase(phase);
+}
+
+// Steps done so far.
+int64_t Session::restore() {
+  if (!options_.resume) return 0;
+  const auto newest = io::newest_whole_checkpoint(
+      checkpoints_folder(),
+      [&](const std::string& why) { observer_.notice("skipping a damaged checkpoint: " + why); });
+  if (!newest) {
+    observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
+    return 0;
+  }
+  follow_phase(std::max<int64_t>(newest->step - 1, 0));
+  restore_checkpoint(*newest, *model_, identity());
+  return newest->step;
+}
+
+void Session::fill_batches(int64_t step) {
+  const StepSettings& settings = trainer_->settings();
+  for (int64_t micro = 0; micro < settings.micros; ++micro) {
+    const TokenBuffers to = trainer_->train_tokens(micro);
+    corpus_->train_batch(config_.seed, static_cast<uint32_t>(step),
+                         {.first = micro * settings.sequences,
+                          .count = settings.sequences,
+                          .context = settings.length},
+                         {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+  }
+}
+
+void Session::note_skip(int64_t step) {
+  ++result_.skipped;
+  if (consecutive_skips_++ == 0) {
+    const Diagnosis diagnosis = trainer_->diagnose(step);
+    origin_of_skips_ = diagnosis.found ? diagnosis.layer + ' ' + diagnosis.operand
+                                       : std::string("loss or gradient norm");
+    metrics_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
+    observer_.notice(fmt::format("step {} skipped: {} is not finite", step + 1, origin_of_skips_));
+  }
+  if (consecutive_skips_ >= kMaxConsecutiveSkips)
+    throw Error({.place = options_.out,
+                 .key = origin_of_skips_,
+                 .problem = fmt::format("not finite in {} steps in a row, since step {}",
+                                        consecutive_skips_, step + 2 - consecutive_skips_),
+                 .remedy = "a lower lr or a wider format there; the last checkpoint is whole"});
+}
+
+void Session::train_one(int64_t step) {
+  follow_phase(step);
+  const double lr = learning_rate(config_.schedule(), step);
+  fill_batches(step);
+  const StepReport report = trainer_->step(step, static_cast<float>(lr));
+  if (report.skipped)
+    note_skip(step);
+  else
+    consecutive_skips_ = 0;
+  clock_->tick();
+  StepMetrics metrics;
+  metrics.step = step + 1;
+  metrics.tokens = (step + 1) * trainer_->tokens_per_step();
+  metrics.loss = report.loss;
+  metrics.lr = lr;
+  metrics.grad_norm = report.grad_norm;
+  metrics.tokens_per_second =
+      static_cast<double>(trainer_->tokens_per_step()) / clock_->seconds_per_step;
+  metrics.seconds = clock_->seconds();
+  metrics.eta_seconds =
+      static_cast<double>(config_.train.steps - step - 1) * clock_->seconds_per_step;
+  metrics.skipped = report.skipped;
+  const bool detail = metrics.step % kOperandDetailEvery == 0;
+  metrics_->write(metrics, detail ? operand_shares_by_layer(*model_) : operand_shares(*model_));
+  observer_.step(metrics);
+}
+
+void Session::validate(int64_t done) {
+  if (corpus_->validation_tokens() == 0 || last_validated_ == done) return;
+  last_validated_ = done;
+  result_.validation = validate_corpus(*trainer_, *corpus_, done);
+  metrics_->write(*result_.validation);
+  observer_.validation(*result_.validation);
+  clock_->last = Clock::Steady::now();  // time for validation is not time for a step
+}
+
+void Session::save(int64_t done) {
+  if (last_saved_ == done) return;
+  save_checkpoint(checkpoints_folder(), done, *run_, *model_, identity(),
+                  static_cast<int>(config_.train.keep_checkpoints));
+  last_saved_ = done;
+  observer_.checkpoint(done);
+  clock_->last = Clock::Steady::now();
+}
+
+void Session::every_so_often(int64_t done) {
+  const auto due = [&](int64_t every) { return every > 0 && done % every == 0; };
+  if (due(config_.train.validate_every)) validate(done);
+  if (due(config_.train.checkpoint_every)) save(done);
+}
+
+void Session::finish() {
+  validate(config_.train.steps);
+  save(config_.train.steps);
+  std::vector<ConstView> values;
+  for (const View& value : values_of(*model_)) values.push_back(value);
+  io::HfWriteOptions options;
+  options.tokenizer = tokenizer_.get();
+  io::write_hf_folder(model_folder(), model_->config(), values, options);
+  result_.sample = make_sample();
+}
+
+std::string Session::make_sample() {
+  const int64_t length = std::min(kSamplePrompt, model_->config().context);
+  std::vector<int32_t> tokens(static_cast<size_t>(model_->config().context)), targets(tokens);
+  std::vector<float> mask(tokens.size());
+  corpus_->train_batch(config_.seed, 0,
+                       {.first = 0, .count = 1, .context = model_->config().context},
+                       {.inputs = tokens, .targets = targets, .mask = mask});
+  tokens.resize(static_cast<size_t>(length));
+  SamplingSettings sampling;
+  sampling.temperature = kSampleTemperature;
+  sampling.seed = config_.seed;
+  Generator generator(*run_, *model_);
+  generator.generate(std::vector<int32_t>(tokens), kSampleTokens, sampling, [&](int32_t token) {
+    tokens.push_back(token);
+    return true;
+  });
+  return tokenizer_->decode(tokens);
+}
+
+SessionResult Session::train() {
+  prepare_folder();
+  const int64_t start = restore();
+  metrics_ = std::make_unique<MetricsFile>(join_path(options_.out, "metrics.jsonl"), start);
+  if (options_.resume) metrics_->event("resume", start);
+  clock_ = std::make_unique<Clock>();
+  last_saved_ = options_.resume ? start : -1;
+  int64_t done = start;
+  while (done < config_.train.steps) {
+    train_one(done);
+    ++done;
+    every_so_often(done);
+    if (options_.stop != nullptr && options_.stop->load() && done < config_.train.steps) {
+      save(done);
+      metrics_->event("interrupted", done);
+      result_.interrupted = true;
+      break;
+    }
+  }
+  result_.steps = done;
+  if (!result_.interrupted) finish();
+  return result_;
+}
+
+ValidationMetrics validate_corpus(Trainer& trainer, const Corpus& corpus, int64_t step) {
+  const StepSettings& settings = trainer.settings();
+  const int64_t windows = corpus.validation_windows(settings.length);
+  double loss = 0;
+  int64_t targets = 0;
+  for (int64_t first = 0; first < windows; first += settings.sequences) {
+    const TokenBuffers to = trainer.evaluation_tokens();
+    targets += corpus.validation_batch(
+        {.first = first, .count = settings.sequences, .context = settings.length},
+        {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+    loss += trainer.evaluate();
+  }
+  ValidationMetrics metrics;
+  metrics.step = step;
+  metrics.loss = loss / static_cast<double>(targets);
+  metrics.bits_per_byte = loss / std::log(2.0) / static_cast<double>(corpus.validation_bytes());
+  return metrics;
+}
+
+}  // namespace ng

@@ -1,0 +1,105 @@
+// A whole training run: from a run file to a model folder, resumable at any moment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/threads.h"
+#include "data/corpus.h"
+#include "data/tokenizer.h"
+#include "train/checkpoint.h"
+#include "train/metrics.h"
+#include "train/run_config.h"
+#include "train/trainer.h"
+
+namespace ng {
+
+/// Hears what a run does while it does it; the program prints, the library does not.
+class SessionObserver {
+ public:
+  virtual ~SessionObserver() = default;
+  /// A sentence the user should read: a damaged checkpoint, a recipe's warning.
+  virtual void notice(const std::string&) {}
+  virtual void step(const StepMetrics&) {}
+  virtual void validation(const ValidationMetrics&) {}
+  virtual void checkpoint(int64_t /*step*/) {}
+};
+
+struct SessionOptions {
+  std::string out;                          ///< folder of the run
+  bool resume = false;                      ///< go on from the newest whole checkpoint in `out`
+  const std::atomic<bool>* stop = nullptr;  ///< set: finish the step, save, return
+};
+
+struct SessionResult {
+  int64_t steps = 0;                            ///< done in all
+  bool interrupted = false;                     ///< `stop` was set before the last step
+  int64_t skipped = 0;                          ///< steps skipped by this process
+  std::optional<ValidationMetrics> validation;  ///< the last one
+  std::string sample;                           ///< generated text; empty when interrupted
+};
+
+class Session {
+ public:
+  /// Opens texts, recipe and model, plans and takes all memory. Throws Error for anything wrong
+  /// with them; writes nothing yet.
+  Session(const RunConfig& config, SessionOptions options, SessionObserver& observer);
+  ~Session();
+
+  [[nodiscard]] const RunConfig& config() const { return config_; }
+  [[nodiscard]] const Recipe& recipe() const { return recipe_; }
+  [[nodiscard]] Model& model() { return *model_; }
+  [[nodiscard]] Run& run() { return *run_; }
+  [[nodiscard]] Trainer& trainer() { return *trainer_; }
+  [[nodiscard]] const Corpus& corpus() const { return *corpus_; }
+  [[nodiscard]] int threads() const { return threads_.count; }
+  [[nodiscard]] std::string checkpoints_folder() const;
+  [[nodiscard]] std::string model_folder() const;
+
+  /// Trains to the end or until stopped. Writes run.toml, metrics.jsonl, checkpoints/ and model/.
+  SessionResult train();
+
+ private:
+  void prepare_folder();
+  int64_t restore();
+  void follow_phase(int64_t step);
+  void fill_batches(int64_t step);
+  void train_one(int64_t step);
+  void note_skip(int64_t step);
+  void every_so_often(int64_t done);
+  void validate(int64_t done);
+  void save(int64_t done);
+  void finish();
+  [[nodiscard]] std::string make_sample();
+  [[nodiscard]] RunIdentity identity() const;
+
+  RunConfig config_;
+  SessionOptions options_;
+  SessionObserver& observer_;
+  Recipe recipe_;
+  Threads threads_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<Corpus> corpus_;
+  std::unique_ptr<Run> run_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<FolderLock> lock_;
+  std::unique_ptr<MetricsFile> metrics_;
+  struct Clock;
+  std::unique_ptr<Clock> clock_;
+  SessionResult result_;
+  int64_t last_saved_ = -1;
+  int64_t last_validated_ = -1;
+  int consecutive_skips_ = 0;
+  std::string origin_of_skips_;
+};
+
+/// Mean loss and bits per byte over the whole validation part, in the trainer's batch shape.
+[[nodiscard]] ValidationMetrics validate_corpus(Trainer& trainer, const Corpus& corpus,
+                                                int64_t step);
+
+}  // namespace ng
