@@ -35,8 +35,17 @@ QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool s
   return plan;
 }
 
-ElementGrid grid_of(const ElementFormat& element, const ElementRange& range) {
+// What the vector kernels leave to the scalar definition.
+bool needs_definition(const Operand& cast) {
+  return cast.overflow == Overflow::special ||
+         (cast.rounding == Rounding::stochastic && cast.sr_bits == 32);
+}
+
+}  // namespace
+
+ElementGrid element_grid(const ElementFormat& element) {
   using Kind = ElementGrid::Kind;
+  const ElementRange range = range_of(element);
   ElementGrid grid;
   grid.max = range.max;
   if (element.kind == ElementKind::integer) {
@@ -57,14 +66,6 @@ ElementGrid grid_of(const ElementFormat& element, const ElementRange& range) {
   return grid;
 }
 
-// What the vector kernels leave to the scalar definition.
-bool needs_definition(const Operand& cast) {
-  return cast.overflow == Overflow::special ||
-         (cast.rounding == Rounding::stochastic && cast.sr_bits == 32);
-}
-
-}  // namespace
-
 QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
                          const PrepareContext& context) {
   const OperandSpec& spec = packed.spec;
@@ -76,7 +77,7 @@ QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
           .layout = layout,
           .plan = plan_of(spec, layout, by_block),
           .source = OperandSource(spec, source, context),
-          .grid = grid_of(*cast.element, range),
+          .grid = element_grid(*cast.element),
           .request = {.kind = cast.scale,
                       .rule = cast.scale_rule,
                       .integer = cast.element->kind == ElementKind::integer,

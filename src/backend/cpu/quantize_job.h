@@ -56,6 +56,9 @@ struct QuantizeJob {
   float multiplier = 1.0f;
 };
 
+/// Constants for the vector rounding of a signed floating or integer format.
+[[nodiscard]] ElementGrid element_grid(const ElementFormat& element);
+
 /// Everything but the scales that depend on the whole tensor.
 [[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
                                        const PrepareContext& context);
