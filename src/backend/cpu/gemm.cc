@@ -159,8 +159,7 @@ void sum_groups(const Job& job, int64_t count, const Panel& a, const Local& loca
                            true};
     };
     if (a.plain[k / 32] != 0 && local.right.plain[k / 32] != 0) {
-      job.kernel.chain(end - k, left, right, {}, sums);
-      add_scaled(shape, local.acc, local.sums, scales_at(k / 32));
+      job.kernel.scaled(end - k, left, right, scales_at(k / 32), local.acc);
       continue;
     }
     for (int64_t j = k; j < end; j += 32) {
@@ -175,14 +174,19 @@ void sum_groups(const Job& job, int64_t count, const Panel& a, const Local& loca
 void sum_segments(const Job& job, int64_t count, const Panel& a, const Local& local) {
   const TileShape shape = job.tile();
   for (int64_t k = 0, s = 0; k < count; k += job.rule.segment, ++s) {
-    job.kernel.chain(std::min(job.rule.segment, count - k), a.elements + k * shape.rows,
-                     local.right.elements + k * shape.cols, {}, {local.sums, shape.cols});
+    const int64_t length = std::min(job.rule.segment, count - k);
+    const float* left = a.elements + k * shape.rows;
+    const float* right = local.right.elements + k * shape.cols;
     const SegmentScales scales{a.scales + s * shape.rows, local.right.scales + s * shape.cols,
                                job.a.power_of_two, job.b.power_of_two};
-    if (job.rule.sum == Sum::scaled_fma)
+    const bool fused = job.rule.sum == Sum::scaled_fma;
+    if (!fused && a.plain[s] != 0 && local.right.plain[s] != 0) {
+      job.kernel.scaled(length, left, right, scales, local.acc);
+      continue;
+    }
+    job.kernel.chain(length, left, right, {}, {local.sums, shape.cols});
+    if (fused)
       add_fma(shape, local.acc, local.sums, scales);
-    else if (a.plain[s] != 0 && local.right.plain[s] != 0)
-      add_scaled(shape, local.acc, local.sums, scales);
     else
       add_scalbn(shape, local.acc, local.sums, scales);
   }

@@ -48,14 +48,6 @@ HWY_INLINE VF Fma(VF a, VF b, VF c) {
 #endif
 }
 
-void AddScaled(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales) {
-  const DF d;
-  ForVectors(d, shape, scales, [=](int at, VF left, VF right) HWY_ATTR {
-    const VF product = hn::Mul(hn::LoadU(d, sums + at), hn::Mul(left, right));
-    hn::StoreU(hn::Add(hn::LoadU(d, acc + at), product), d, acc + at);
-  });
-}
-
 void AddScalbn(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales) {
   const DN d;
   const DD dd;
@@ -166,7 +158,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 
-HWY_EXPORT(AddScaled);
 HWY_EXPORT(AddScalbn);
 HWY_EXPORT(AddFma);
 HWY_EXPORT(AddToGroup);
@@ -174,11 +165,6 @@ HWY_EXPORT(AddGroup);
 HWY_EXPORT(AddIntegers);
 HWY_EXPORT(AddTotals);
 HWY_EXPORT(FinishTile);
-
-void add_scaled(const TileShape& shape, float* acc, const float* sums,
-                const SegmentScales& scales) {
-  HWY_DYNAMIC_DISPATCH(AddScaled)(shape, acc, sums, scales);
-}
 
 void add_scalbn(const TileShape& shape, float* acc, const float* sums,
                 const SegmentScales& scales) {

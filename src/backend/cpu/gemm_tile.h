@@ -6,22 +6,11 @@
 
 namespace ng::cpu {
 
-/// Scales of one segment: left [rows] and right [cols] of a tile.
-struct SegmentScales {
-  const float* left = nullptr;
-  const float* right = nullptr;
-  bool left_power_of_two = false;  ///< E8M0
-  bool right_power_of_two = false;
-};
-
 /// A whole microkernel tile, rows · cols values without gaps; cols is a multiple of 8.
 struct TileShape {
   int rows = 0;
   int cols = 0;
 };
-
-/// acc = fl32(acc + fl32(sums · fl32(left · right))). Exact scales only (Panel::plain).
-void add_scaled(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales);
 
 /// acc = fl32(acc + scalbn(fl32(sums · m), e)): any scales, NaN included.
 void add_scalbn(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales);

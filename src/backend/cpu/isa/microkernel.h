@@ -21,11 +21,25 @@ struct TileOut {
 /// Panels are k-major: a [k][rows], b [k][cols], 32-byte aligned. `from` and `to` may be the same.
 using ChainKernel = void(int64_t k, const float* a, const float* b, TileIn from, TileOut to);
 
+/// Scales of one segment: left [rows] and right [cols] of a tile.
+struct SegmentScales {
+  const float* left = nullptr;
+  const float* right = nullptr;
+  bool left_power_of_two = false;  ///< E8M0
+  bool right_power_of_two = false;
+};
+
+/// tile[i][j] = fl32(tile[i][j] + fl32(chain from 0 · fl32(left[i] · right[j]))); the tile has no
+/// gaps between its rows. For scales whose products are exact in FP32.
+using ScaledKernel = void(int64_t k, const float* a, const float* b, const SegmentScales& scales,
+                          float* tile);
+
 struct Microkernel {
   Isa isa;
   int rows;  ///< of the left panels, the broadcast side
   int cols;  ///< of the right panels, the vector side
   ChainKernel* chain;
+  ScaledKernel* scaled;
 };
 
 constexpr int kMaxTileRows = 8;
@@ -34,6 +48,9 @@ constexpr int kMaxTileCols = 48;
 ChainKernel chain_scalar;
 ChainKernel chain_avx2;
 ChainKernel chain_avx512;
+ScaledKernel scaled_scalar;
+ScaledKernel scaled_avx2;
+ScaledKernel scaled_avx512;
 
 /// Floats of the left panel to fetch ahead: panels follow one another in memory and come from the
 /// L3 cache or beyond, faster than hardware prefetchers follow. Zen 5: 60 % of peak without, 94 %
