@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/ref/ref_backend.h"
 #include "base/error.h"
 
@@ -13,7 +14,7 @@ struct Row {
   std::unique_ptr<Backend> (*make)(Threads threads);
 };
 
-constexpr Row kBackends[] = {{"ref", make_ref_backend}};
+constexpr Row kBackends[] = {{"ref", make_ref_backend}, {"cpu", make_cpu_backend}};
 
 }  // namespace
 

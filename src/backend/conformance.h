@@ -1,0 +1,217 @@
+// The conformance suite: every backend against `ref`, on every instruction set, with several thread
+// counts. A test states once how to run an operation and by how much results may differ; the
+// comparison, the strided and unaligned memory and the list of targets are here.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/ref/ref_backend.h"
+#include "base/isa.h"
+#include "math/round.h"
+#include "run/backends.h"
+
+namespace ng::conformance {
+
+constexpr double kUnit = 0x1p-24;  ///< largest relative error of one FP32 rounding
+
+/// Uniform in [-1, 1), a pure function of (seed, index).
+inline float uniform(uint64_t seed, uint64_t index) {
+  const RandomKey key{.seed = seed, .purpose = Purpose::data};
+  return static_cast<float>(static_cast<int32_t>(draw(key, index)[0])) * 0x1p-31f;
+}
+
+/// A matrix in memory of a backend, `padding` values of guard after each row, starting `shift`
+/// values past an aligned address. Guards tell when an operation writes outside its view.
+class Matrix {
+ public:
+  static constexpr float kGuard = 12345.678f;
+
+  Matrix() = default;
+  Matrix(int64_t rows, int64_t cols, int64_t padding = 0, int64_t shift = 0)
+      : rows_(rows),
+        cols_(cols),
+        stride_(cols + padding),
+        shift_(shift),
+        memory_(static_cast<size_t>(shift + rows * stride_ + 16), kGuard) {}
+
+  [[nodiscard]] View view() { return {memory_.data() + shift_, rows_, cols_, stride_}; }
+  [[nodiscard]] ConstView view() const { return {memory_.data() + shift_, rows_, cols_, stride_}; }
+  float& at(int64_t r, int64_t c) { return view().row(r)[c]; }
+  [[nodiscard]] float at(int64_t r, int64_t c) const { return view().row(r)[c]; }
+  [[nodiscard]] int64_t rows() const { return rows_; }
+  [[nodiscard]] int64_t cols() const { return cols_; }
+  float* data() { return view().data; }
+  [[nodiscard]] const float* data() const { return view().data; }
+
+  Matrix& fill_uniform(uint64_t seed, float scale = 1) {
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t c = 0; c < cols_; ++c)
+        at(r, c) = scale * uniform(seed, static_cast<uint64_t>(r * cols_ + c));
+    return *this;
+  }
+  Matrix& fill(float value) {
+    for (int64_t r = 0; r < rows_; ++r) std::fill_n(view().row(r), cols_, value);
+    return *this;
+  }
+  /// True where nothing outside the view was written.
+  [[nodiscard]] bool guards_intact() const {
+    for (int64_t i = 0; i < static_cast<int64_t>(memory_.size()); ++i) {
+      const int64_t in = i - shift_;
+      const bool inside = in >= 0 && in < rows_ * stride_ && in % stride_ < cols_;
+      if (!inside && memory_[static_cast<size_t>(i)] != kGuard) return false;
+    }
+    return true;
+  }
+
+ private:
+  int64_t rows_ = 0, cols_ = 0, stride_ = 0, shift_ = 0;
+  std::vector<float> memory_;
+};
+
+/// What an operation left behind, by name.
+using Results = std::map<std::string, Matrix>;
+using Run = std::function<Results(Backend&)>;
+/// Largest allowed |difference| of one element; 0 asks for the same bits.
+using Bound = std::function<double(const std::string& name, int64_t row, int64_t col)>;
+
+inline double exactly(const std::string&, int64_t, int64_t) { return 0; }
+
+/// One way of running a backend.
+struct Target {
+  std::string backend;
+  Isa isa = Isa::scalar;
+  int threads = 1;
+  [[nodiscard]] std::string label() const {
+    return fmt::format("{} {} threads={}", backend, name_of(isa), threads);
+  }
+};
+
+/// Every backend but ref on every instruction set: the strongest with 1 and 3 threads, the others
+/// with 3.
+inline std::vector<Target> targets() {
+  std::vector<Target> all;
+  const Isa strongest = supported_isas().back();
+  for (const std::string_view name : backend_names()) {
+    if (name == "ref") continue;
+    for (const Isa isa : supported_isas()) all.push_back({std::string(name), isa, 3});
+    all.push_back({std::string(name), strongest, 1});
+  }
+  return all;
+}
+
+/// The targets of one call of `conform`. Two threads are taken every sixteenth time only: libgomp
+/// remakes its team whenever the count changes and spins where there are no more threads than
+/// cores, which takes minutes in all on a busy machine.
+inline std::vector<Target> targets_of_next_call() {
+  static int calls = 0;
+  std::vector<Target> all = targets();
+  if (calls++ % 16 == 0)
+    for (const std::string_view name : backend_names())
+      if (name != "ref") all.push_back({std::string(name), supported_isas().back(), 2});
+  return all;
+}
+
+/// Backends are kept between tests: taking their scratch is slow.
+inline Backend& backend_of(const Target& target) {
+  static std::map<std::string, std::unique_ptr<Backend>> made;
+  force_isa(target.isa);
+  auto& backend = made[fmt::format("{} {}", target.backend, target.threads)];
+  if (!backend) backend = make_backend(target.backend, Threads{target.threads});
+  return *backend;
+}
+
+inline Backend& reference() {
+  static const std::unique_ptr<Backend> ref = make_ref_backend(Threads{1});
+  return *ref;
+}
+
+inline bool same_bits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+inline bool agree(float got, float want, double bound) {
+  if (bound == 0 || !std::isfinite(want) || !std::isfinite(got)) return same_bits(got, want);
+  return std::abs(static_cast<double>(got) - want) <= bound;
+}
+
+inline void compare(const Results& got, const Results& want, const Bound& bound) {
+  for (const auto& [name, expected] : want) {
+    const Matrix& actual = got.at(name);
+    EXPECT_TRUE(actual.guards_intact()) << name << ": wrote outside its view";
+    int64_t wrong = 0;
+    for (int64_t r = 0; r < expected.rows(); ++r)
+      for (int64_t c = 0; c < expected.cols(); ++c) {
+        const double allowed = bound(name, r, c);
+        if (agree(actual.at(r, c), expected.at(r, c), allowed) || ++wrong > 3) continue;
+        ADD_FAILURE() << fmt::format("{}[{}][{}] = {} instead of {}: off by {:.3g}, allowed {:.3g}",
+                                     name, r, c, actual.at(r, c), expected.at(r, c),
+                                     static_cast<double>(actual.at(r, c)) - expected.at(r, c),
+                                     allowed);
+      }
+    EXPECT_LE(wrong, 3) << name << ": and " << wrong - 3 << " more";
+  }
+}
+
+/// Every target against ref within `bound`, and all targets of one backend the same bits.
+inline void conform(const std::string& operation, const Run& run, const Bound& bound = exactly) {
+  SCOPED_TRACE(operation);
+  const Results want = run(reference());
+  std::map<std::string, Results> first;
+  std::string missing;
+  for (const Target& target : targets_of_next_call()) {
+    SCOPED_TRACE(target.label());
+    try {
+      const Results got = run(backend_of(target));
+      compare(got, want, bound);
+      const auto [known, added] = first.try_emplace(target.backend, got);
+      if (!added) compare(got, known->second, exactly);
+    } catch (const Unsupported& lack) {
+      missing = lack.what();
+    }
+    if (testing::Test::HasFailure()) break;
+  }
+  force_isa(supported_isas().back());
+  if (!missing.empty()) GTEST_SKIP() << missing;
+}
+
+/// Room for rounding an output to BF16: two values `difference` apart round at most one BF16 step
+/// (2^-7 of the value) further apart.
+inline double with_bf16(double difference, float value, Compute compute) {
+  if (compute == Compute::fp32) return difference;
+  return difference + 0x1p-7 * (std::abs(static_cast<double>(value)) + difference);
+}
+
+/// An input as the operation reads it.
+inline double read(float x, Compute compute) {
+  return compute == Compute::bf16 ? round_to_bf16(x) : x;
+}
+
+constexpr Compute kComputes[] = {Compute::fp32, Compute::bf16};
+inline std::string name_of(Compute compute) { return compute == Compute::bf16 ? "bf16" : "fp32"; }
+
+/// Rows, columns, and how they lie in memory.
+struct Shape {
+  int64_t rows, cols, padding, shift;
+  [[nodiscard]] Matrix matrix() const { return {rows, cols, padding, shift}; }
+  [[nodiscard]] std::string text() const {
+    return fmt::format("{}x{} padding {} shift {}", rows, cols, padding, shift);
+  }
+};
+
+/// Odd sizes on both sides of whole vectors, dense and strided, aligned and not.
+constexpr Shape kShapes[] = {{1, 1, 0, 0},   {3, 7, 0, 1},   {5, 16, 3, 0},   {4, 33, 0, 0},
+                             {2, 64, 16, 5}, {7, 129, 1, 3}, {33, 257, 0, 0}, {1, 4099, 0, 2}};
+
+}  // namespace ng::conformance

@@ -1,0 +1,349 @@
+// Operands and GEMMs: codes, scales, counters and products are defined to the bit.
+// [backend/ref/operand.h, backend/ref/gemm.h]
+#include <limits>
+#include <numeric>
+
+#include "backend/conformance.h"
+
+namespace ng::conformance {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// Values over 30 binades, with zeros, whole zero blocks, ties and one large column.
+Matrix spread(int64_t rows, int64_t cols, uint64_t seed, int64_t padding = 0) {
+  Matrix x(rows, cols, padding, 1);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      const auto index = static_cast<uint64_t>(r * cols + c);
+      const int binade = static_cast<int>(draw({.seed = seed + 1}, index)[1] % 30) - 24;
+      x.at(r, c) = std::ldexp(uniform(seed, index), binade / (1 + static_cast<int>(r % 4)));
+      if (index % 11 == 3) x.at(r, c) = std::ldexp(1.25f, binade);
+      if (index % 17 == 5 || (r % 5 == 3 && c / 32 % 2 == 1)) x.at(r, c) = 0;
+      if (c == 1) x.at(r, c) *= 100;
+    }
+  return x;
+}
+
+int64_t multiple_of(const Operand& a, const Operand& b, int hadamard) {
+  const auto block = [](const Operand& x) {
+    return int64_t{x.block.kind == Block::Kind::tile ? x.block.cols : 1};
+  };
+  return std::lcm(std::lcm(block(a), block(b)), int64_t{std::max(hadamard, 1)});
+}
+
+Hadamard hadamard_of(int size) {
+  return {.size = size, .signs = {0x9E3779B9u, 0x0F1E2D3Cu, 0xA5A5F00Fu, 0x12345678u}};
+}
+
+/// A prepared operand and its storage.
+struct Prepared {
+  PackedOperand packed;
+  std::vector<double> storage;  // double: aligned to 16 at least
+};
+
+Prepared prepare(Backend& b, const OperandSpec& spec, const Matrix& source,
+                 const PrepareContext& context) {
+  Prepared p;
+  p.packed.spec = spec;
+  p.packed.bytes = b.operand_bytes(spec);
+  p.storage.assign(p.packed.bytes / sizeof(double) + 16, 0.0);
+  const auto address = reinterpret_cast<uintptr_t>(p.storage.data());
+  p.packed.storage = reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
+  b.prepare(p.packed, source.view(), context);
+  return p;
+}
+
+Results unpacked(Backend& b, const OperandSpec& spec, const Matrix& source,
+                 PrepareContext context) {
+  OperandStats stats;
+  context.stats = &stats;
+  const Prepared p = prepare(b, spec, source, context);
+  Matrix values(spec.rows, spec.k_padded());
+  Matrix codes(spec.rows, spec.k_padded());
+  std::vector<uint16_t> raw(static_cast<size_t>(spec.rows * spec.k_padded()));
+  const bool has_codes = spec.cast.element->bits <= 16;
+  b.unpack(p.packed, values.view(), has_codes ? raw.data() : nullptr);
+  for (size_t i = 0; i < raw.size(); ++i)
+    codes.at(static_cast<int64_t>(i) / spec.k_padded(), static_cast<int64_t>(i) % spec.k_padded()) =
+        raw[i];
+  Matrix counts(1, 5);
+  const uint64_t all[] = {stats.values, stats.saturated, stats.flushed, stats.nan, stats.inf};
+  for (int64_t i = 0; i < 5; ++i) counts.at(0, i) = static_cast<float>(all[i]);
+  return {{"values", values}, {"codes", codes}, {"counts", counts}};
+}
+
+PrepareContext drawing(Purpose purpose = Purpose::dgrad_grad) {
+  PrepareContext context;
+  context.key = {.seed = 77, .tensor = 5, .step = 3, .purpose = purpose, .micro = 2};
+  context.first_row = 4;
+  return context;
+}
+
+struct Orientation {
+  Contract contract;
+  Side side;
+};
+constexpr Orientation kOrientations[] = {{Contract::cols, Side::left},
+                                         {Contract::cols, Side::right},
+                                         {Contract::rows, Side::left},
+                                         {Contract::rows, Side::right}};
+
+OperandSpec spec_of(const Operand& cast, const Orientation& o, int64_t rows, int64_t k,
+                    int hadamard, int64_t multiple) {
+  return {.cast = cast,
+          .contract = o.contract,
+          .side = o.side,
+          .rows = rows,
+          .k = k,
+          .k_multiple = multiple,
+          .hadamard = hadamard_of(hadamard)};
+}
+
+Matrix source_of(const OperandSpec& spec, uint64_t seed) {
+  const bool straight = spec.contract == Contract::cols;
+  return straight ? spread(spec.rows, spec.k, seed, 3) : spread(spec.k, spec.rows, seed, 3);
+}
+
+void check_operand(const std::string& text, const Operand& cast, int hadamard, int64_t rows,
+                   int64_t k, float poison = 0) {
+  for (const Orientation& o : kOrientations) {
+    const OperandSpec spec = spec_of(cast, o, rows, k, hadamard, multiple_of(cast, cast, hadamard));
+    Matrix source = source_of(spec, 70);
+    if (poison != 0) source.at(source.rows() / 2, source.cols() / 2) = poison;
+    conform(fmt::format("{}: {} hadamard {} {}x{} contract {} side {}", text, describe(cast),
+                        hadamard, rows, k, o.contract == Contract::rows ? "rows" : "cols",
+                        o.side == Side::left ? "left" : "right"),
+            [&](Backend& b) { return unpacked(b, spec, source, drawing()); });
+  }
+}
+
+TEST(Conformance, OperandPresets) {
+  for (const std::string_view name : operand_names())
+    for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic})
+      for (const int hadamard : {0, 16, 32, 64, 128}) {
+        Operand cast = operand_of(name);
+        cast.rounding = rounding;
+        check_operand("preset", cast, hadamard, 19, 150);
+      }
+}
+
+TEST(Conformance, OperandShapes) {
+  for (const std::string_view name : {"fp32", "bf16", "fp8_e4m3", "mxfp4", "nvfp4", "int8"})
+    for (const int64_t rows : {1, 3, 17, 64})
+      for (const int64_t k : {1, 15, 32, 129, 513})
+        check_operand("shape", operand_of(name), 0, rows, k);
+}
+
+TEST(Conformance, OperandScaleRules) {
+  for (const ScaleRule rule :
+       {ScaleRule::floor, ScaleRule::rceil, ScaleRule::ceil, ScaleRule::even, ScaleRule::mse})
+    for (const std::string_view name : {"mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8"}) {
+      Operand cast = operand_of(name);
+      cast.scale_rule = rule;
+      check_operand("scale rule", cast, 0, 7, 100);
+    }
+  Operand nvfp4 = operand_of("nvfp4");
+  nvfp4.scale_rule = ScaleRule::up;
+  check_operand("scale rule", nvfp4, 16, 7, 100);
+}
+
+TEST(Conformance, OperandBlocks) {
+  const Block blocks[] = {{.kind = Block::Kind::tile, .rows = 32, .cols = 32},
+                          {.kind = Block::Kind::tile, .rows = 16, .cols = 16},
+                          {.kind = Block::Kind::tile, .rows = 1, .cols = 128},
+                          {.kind = Block::Kind::row},
+                          {.kind = Block::Kind::tensor}};
+  for (const Block& block : blocks)
+    for (const std::string_view name : {"fp8_e4m3", "mxfp4", "nvfp4", "int8"}) {
+      Operand cast = operand_of(name);
+      if (block.kind != Block::Kind::tile && name != "fp8_e4m3" && name != "int8") continue;
+      if (block.kind == Block::Kind::tile && name == "int8") continue;
+      cast.block = block;
+      check_operand("block", cast, 0, 37, 140);
+      if (name != "fp8_e4m3") continue;
+      cast.scale = ScaleKind::pow2;
+      check_operand("pow2", cast, 0, 37, 140);
+    }
+}
+
+TEST(Conformance, OperandOptions) {
+  for (const int bits : {8, 32})
+    for (const std::string_view name : {"bf16", "fp8_e5m2", "mxfp4", "int4"}) {
+      Operand cast = operand_of(name);
+      cast.rounding = Rounding::stochastic;
+      cast.sr_bits = bits;
+      check_operand("sr bits", cast, 0, 9, 77);
+    }
+  for (const std::string_view name : {"bf16", "fp16", "fp8_e4m3", "mxfp4", "nvfp4", "int8"}) {
+    Operand cast = operand_of(name);
+    cast.prescale = 0.75f;
+    check_operand("prescale", cast, 32, 9, 77);
+  }
+  for (const std::string_view name : {"fp16", "fp8_e4m3", "fp8_e5m2"}) {
+    Operand cast = operand_of(name);
+    cast.overflow = Overflow::special;
+    cast.prescale = 1.5f;
+    check_operand("overflow", cast, 0, 9, 77);
+  }
+}
+
+TEST(Conformance, OperandsOfNonfiniteValues) {
+  for (const std::string_view name : operand_names())
+    for (const float bad : {kNan, kInf, -kInf, 3e38f, 1e-44f})
+      check_operand("poison", operand_of(name), 0, 9, 70, bad);
+}
+
+TEST(Conformance, DelayedScaling) {
+  for (const std::string_view name : {"fp8_e4m3", "fp8_e5m2"})
+    for (const AmaxCompute amax : {AmaxCompute::max, AmaxCompute::most_recent}) {
+      Operand cast = operand_of(name);
+      cast.scaling = Scaling::delayed;
+      cast.amax_history = 3;
+      cast.amax_compute = amax;
+      cast.margin = 1;
+      conform(fmt::format("delayed {}", describe(cast)), [&](Backend& b) {
+        Matrix encode_scale = Matrix(1, 1).fill(1);
+        Matrix history = Matrix(1, 3).fill(0);
+        PrepareContext context = drawing();
+        context.delayed = {encode_scale.data(), history.data()};
+        Results all;
+        for (int step = 0; step < 6; ++step) {
+          const OperandSpec spec = spec_of(cast, kOrientations[0], 9, 40, 0, 1);
+          Matrix x = source_of(spec, static_cast<uint64_t>(step));
+          if (step == 4) x.fill(0);
+          context.update_history = step != 2;
+          all.merge(Results{
+              {fmt::format("values {}", step), unpacked(b, spec, x, context).at("values")}});
+          b.roll_delayed_scale(cast, context.delayed);
+          all.merge(Results{{fmt::format("scale {}", step), encode_scale},
+                            {fmt::format("history {}", step), history}});
+        }
+        return all;
+      });
+    }
+}
+
+// ---------------------------------------------------------------- GEMM
+
+struct Gemm {
+  Operand left, right;
+  int hadamard = 0;
+  int64_t m = 5, n = 7, k = 100;
+  Orientation left_at = kOrientations[0], right_at = kOrientations[1];
+  Into into = Into::overwrite;
+  bool bias = false;
+  Compute round = Compute::fp32;
+  float poison = 0;
+
+  [[nodiscard]] std::string text() const {
+    return fmt::format("gemm {}x{}x{} {} · {} hadamard {} into {} bias {} {} contract {}{}", m, n,
+                       k, describe(left), describe(right), hadamard, static_cast<int>(into), bias,
+                       name_of(round), static_cast<int>(left_at.contract),
+                       static_cast<int>(right_at.contract));
+  }
+};
+
+Results product(Backend& b, const Gemm& g) {
+  const int64_t multiple = multiple_of(g.left, g.right, g.hadamard);
+  const OperandSpec left = spec_of(g.left, g.left_at, g.m, g.k, g.hadamard, multiple);
+  const OperandSpec right = spec_of(g.right, g.right_at, g.n, g.k, g.hadamard, multiple);
+  Matrix a = source_of(left, 80), w = source_of(right, 81);
+  if (g.poison != 0) a.at(a.rows() / 2, a.cols() / 2) = g.poison;
+  const Prepared pa = prepare(b, left, a, drawing(Purpose::dgrad_grad));
+  const Prepared pw = prepare(b, right, w, drawing(Purpose::dgrad_weight));
+  const Matrix bias = Matrix(1, g.n).fill_uniform(82);
+  Matrix y = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
+  b.gemm({.y = y.view(), .into = g.into, .bias = g.bias ? bias.data() : nullptr, .round = g.round},
+         pa.packed, pw.packed);
+  return {{"y", y}};
+}
+
+void check_gemm(const Gemm& g) {
+  conform(g.text(), [&](Backend& b) { return product(b, g); });
+}
+
+TEST(Conformance, GemmOfAllPairsOfPresets) {
+  for (const std::string_view left : operand_names())
+    for (const std::string_view right : operand_names())
+      check_gemm({.left = operand_of(left), .right = operand_of(right)});
+}
+
+TEST(Conformance, GemmOrientationsAndTransforms) {
+  for (const std::string_view name : operand_names())
+    for (const Contract left : {Contract::cols, Contract::rows})
+      for (const Contract right : {Contract::cols, Contract::rows})
+        for (const int hadamard : {0, 16, 32, 64, 128})
+          check_gemm({.left = operand_of(name),
+                      .right = operand_of(name),
+                      .hadamard = hadamard,
+                      .m = 18,
+                      .n = 33,
+                      .k = 140,
+                      .left_at = {left, Side::left},
+                      .right_at = {right, Side::right}});
+}
+
+TEST(Conformance, GemmShapes) {
+  for (const std::string_view name :
+       {"fp32", "bf16", "fp8_e4m3", "mxfp4", "nvfp4", "mxfp6_e3m2", "int8"})
+    for (const int64_t m : {1, 13, 64})
+      for (const int64_t n : {1, 17, 100})
+        for (const int64_t k : {1, 31, 128, 700})
+          check_gemm({.left = operand_of(name), .right = operand_of(name), .m = m, .n = n, .k = k});
+}
+
+// Larger than any panel or cache block a driver may use, on every side.
+TEST(Conformance, GemmAcrossPanels) {
+  for (const std::string_view name : {"fp32", "mxfp4", "nvfp4"}) {
+    const Operand cast = operand_of(name);
+    check_gemm({.left = cast, .right = cast, .m = 400, .n = 35, .k = 300});
+    check_gemm({.left = cast, .right = cast, .m = 6, .n = 1100, .k = 70});
+    check_gemm({.left = cast, .right = cast, .m = 11, .n = 37, .k = 5000});
+  }
+}
+
+TEST(Conformance, GemmEpilogues) {
+  for (const std::string_view name : {"fp32", "bf16", "fp8_e5m2", "mxfp4", "nvfp4", "int8"})
+    for (const Into into : {Into::overwrite, Into::add, Into::carry})
+      for (const bool bias : {false, true})
+        for (const Compute round : kComputes) {
+          const Operand cast = operand_of(name);
+          if (into == Into::carry && !cast.is_unscaled()) continue;
+          check_gemm({.left = cast,
+                      .right = cast,
+                      .m = 9,
+                      .n = 21,
+                      .k = 70,
+                      .into = into,
+                      .bias = bias,
+                      .round = round});
+        }
+}
+
+TEST(Conformance, GemmOptions) {
+  for (const std::string_view name : {"bf16", "fp8_e4m3", "mxfp4", "nvfp4"}) {
+    Operand cast = operand_of(name);
+    cast.rounding = Rounding::stochastic;
+    cast.prescale = 0.75f;
+    check_gemm({.left = cast, .right = cast, .hadamard = 32, .m = 9, .n = 21, .k = 170});
+    Operand tiled = operand_of(name);
+    if (tiled.block.kind != Block::Kind::tile) continue;
+    tiled.block.rows = tiled.block.cols;
+    check_gemm({.left = cast, .right = tiled, .m = 9, .n = 50, .k = 170});
+  }
+  Operand blocks = operand_of("fp8_e4m3");
+  blocks.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 128};
+  check_gemm({.left = blocks, .right = blocks, .m = 9, .n = 21, .k = 300});
+  check_gemm({.left = blocks, .right = operand_of("mxfp4"), .m = 9, .n = 21, .k = 300});
+}
+
+TEST(Conformance, GemmOfNonfiniteValues) {
+  for (const std::string_view name : operand_names())
+    for (const float bad : {kNan, kInf, 3e38f})
+      check_gemm({.left = operand_of(name), .right = operand_of(name), .poison = bad});
+}
+
+}  // namespace
+}  // namespace ng::conformance
