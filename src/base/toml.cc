@@ -12,6 +12,9 @@ namespace {
 /// Long values in an error message are cut here.
 constexpr size_t kMaxQuotedBytes = 60;
 
+/// Values nested deeper than any key of ours takes are printed as "...".
+constexpr int kMaxPrintedDepth = 8;
+
 bool is_bare_key(std::string_view key) {
   return !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -19,16 +22,20 @@ bool is_bare_key(std::string_view key) {
   });
 }
 
-std::string array_text(const toml::array& array) {
+std::string value_text(const toml::node& value, int depth);
+
+std::string array_text(const toml::array& array, int depth) {
   std::string text = "[";
-  for (const toml::node& item : array) text += (text.size() > 1 ? ", " : "") + toml_text(item);
+  for (const toml::node& item : array)
+    text += (text.size() > 1 ? ", " : "") + value_text(item, depth + 1);
   return text + "]";
 }
 
-std::string inline_table_text(const toml::table& table) {
+std::string inline_table_text(const toml::table& table, int depth) {
   std::string text = "{";
   for (const auto& [key, value] : table)
-    text += (text.size() > 1 ? ", " : "") + toml_key(key.str()) + " = " + toml_text(value);
+    text +=
+        (text.size() > 1 ? ", " : "") + toml_key(key.str()) + " = " + value_text(value, depth + 1);
   return text + "}";
 }
 
@@ -37,6 +44,33 @@ std::string date_text(const toml::value<Value>& value) {
   std::ostringstream text;
   text << value;
   return text.str();
+}
+
+std::string value_text(const toml::node& value, int depth) {
+  if (depth > kMaxPrintedDepth) return "...";
+  switch (value.type()) {
+    case toml::node_type::string:
+      return toml_quote(value.as_string()->get());
+    case toml::node_type::integer:
+      return fmt::format("{}", value.as_integer()->get());
+    case toml::node_type::floating_point:
+      return fmt::format("{}", value.as_floating_point()->get());
+    case toml::node_type::boolean:
+      return value.as_boolean()->get() ? "true" : "false";
+    case toml::node_type::array:
+      return array_text(*value.as_array(), depth);
+    case toml::node_type::table:
+      return inline_table_text(*value.as_table(), depth);
+    case toml::node_type::date:
+      return date_text(*value.as_date());
+    case toml::node_type::time:
+      return date_text(*value.as_time());
+    case toml::node_type::date_time:
+      return date_text(*value.as_date_time());
+    case toml::node_type::none:
+      break;
+  }
+  return "";
 }
 
 }  // namespace
@@ -108,31 +142,7 @@ std::string toml_key(std::string_view key) {
   return is_bare_key(key) ? std::string(key) : toml_quote(key);
 }
 
-std::string toml_text(const toml::node& value) {
-  switch (value.type()) {
-    case toml::node_type::string:
-      return toml_quote(value.as_string()->get());
-    case toml::node_type::integer:
-      return fmt::format("{}", value.as_integer()->get());
-    case toml::node_type::floating_point:
-      return fmt::format("{}", value.as_floating_point()->get());
-    case toml::node_type::boolean:
-      return value.as_boolean()->get() ? "true" : "false";
-    case toml::node_type::array:
-      return array_text(*value.as_array());
-    case toml::node_type::table:
-      return inline_table_text(*value.as_table());
-    case toml::node_type::date:
-      return date_text(*value.as_date());
-    case toml::node_type::time:
-      return date_text(*value.as_time());
-    case toml::node_type::date_time:
-      return date_text(*value.as_date_time());
-    case toml::node_type::none:
-      break;
-  }
-  return "";
-}
+std::string toml_text(const toml::node& value) { return value_text(value, 0); }
 
 std::string toml_lines(const toml::table& table, const std::string& prefix) {
   std::string lines;

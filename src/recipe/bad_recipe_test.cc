@@ -195,6 +195,7 @@ TEST(BadRecipe, DepthAndLengthAreBounded) {
   EXPECT_EQ(error_of("x=" + std::string(5'000, '[')).substr(0, 9), "a.toml:1:");
   dots.resize(2 * 9'000 + 1);
   EXPECT_EQ(error_of(dots + "=1").substr(0, 26), "a.toml:1: a: unknown key: ");
+  EXPECT_EQ(error_of("phase." + dots + "=1").substr(0, 25), "a.toml:1: phase: {a = {a ");
   EXPECT_EQ(error_of(std::string(2'000'000, '#')),
             "a.toml: 2000000 bytes: at most 1048576 bytes of TOML");
   const std::string long_key(100'000, 'k');

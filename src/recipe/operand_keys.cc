@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "recipe/operand_names.h"
+#include "recipe/operand_rules.h"
 
 namespace ng {
 namespace {
@@ -13,21 +15,6 @@ constexpr int kMinBlockCols = 16;
 constexpr int kMaxBlock = 128;
 constexpr std::string_view kBlockExpected =
     "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128";
-
-const Choices<ScaleKind> kScales = {{{"none", ScaleKind::none},
-                                     {"fp32", ScaleKind::fp32},
-                                     {"pow2", ScaleKind::pow2},
-                                     {"e8m0", ScaleKind::e8m0},
-                                     {"e4m3", ScaleKind::e4m3}}};
-const Choices<ScaleKind> kTensorScales = {
-    {{"none", ScaleKind::none}, {"fp32", ScaleKind::fp32}, {"pow2", ScaleKind::pow2}}};
-const Choices<ScaleRule> kScaleRules = {{{"floor", ScaleRule::floor},
-                                         {"rceil", ScaleRule::rceil},
-                                         {"ceil", ScaleRule::ceil},
-                                         {"even", ScaleRule::even},
-                                         {"mse", ScaleRule::mse},
-                                         {"nearest", ScaleRule::nearest},
-                                         {"up", ScaleRule::up}}};
 
 bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
@@ -80,7 +67,7 @@ Key<Operand> block_key() {
 /// The rule belongs to the scale: a new scale starts with its own default.
 Key<Operand> scale_key() {
   Key<Operand> key = choice_key<Operand>(
-      "scale", [](auto& o) -> auto& { return o.scale; }, kScales,
+      "scale", [](auto& o) -> auto& { return o.scale; }, kScaleKinds,
       "what a block's scale is written in");
   key.read = [read = key.read](Operand& o, const TomlItem& item) {
     read(o, item);
@@ -89,139 +76,70 @@ Key<Operand> scale_key() {
   return key;
 }
 
-Keys<Operand> make_operand_keys() {
-  const auto choice = [](auto... arguments) { return choice_key<Operand>(arguments...); };
+Key<Operand> sr_bits_key() {
   return {
-      format_key(),
-      element_key(),
-      block_key(),
-      scale_key(),
-      choice(
-          "tensor_scale", [](auto& o) -> auto& { return o.tensor_scale; }, kTensorScales,
-          "second scale, of the whole tensor, above e4m3 block scales"),
-      choice(
-          "scaling", [](auto& o) -> auto& { return o.scaling; },
-          Choices<Scaling>{{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
-          "scale from this tensor, or from the history of earlier steps"),
-      integer_key<Operand>(
-          "amax_history", [](auto& o) -> auto& { return o.amax_history; }, {1, 65536},
-          "steps that delayed scaling looks back"),
-      choice(
-          "amax_compute", [](auto& o) -> auto& { return o.amax_compute; },
-          Choices<AmaxCompute>{
-              {{"max", AmaxCompute::max}, {"most_recent", AmaxCompute::most_recent}}},
-          "which amax of the history delayed scaling uses"),
-      integer_key<Operand>(
-          "margin", [](auto& o) -> auto& { return o.margin; }, {0, 32},
-          "binades that delayed scaling leaves free at the top"),
-      choice(
-          "scale_rule", [](auto& o) -> auto& { return o.scale_rule; }, kScaleRules,
-          "how an e8m0 scale (floor ... mse) or an e4m3 scale (nearest, up) is rounded"),
-      choice(
-          "rounding", [](auto& o) -> auto& { return o.rounding; },
-          Choices<Rounding>{{{"nearest", Rounding::nearest}, {"stochastic", Rounding::stochastic}}},
-          "of each element"),
-      {{.path = "sr_bits",
-        .expected = "16, 8 or 32",
-        .doc = "random bits of a stochastic rounding"},
-       [](Operand& o, const TomlItem& item) {
-         const int64_t* bits =
-             item.value->is_integer() ? &item.value->as_integer()->get() : nullptr;
-         if (bits == nullptr || (*bits != 8 && *bits != 16 && *bits != 32))
-           item.refuse_value("16, 8 or 32");
-         o.sr_bits = int(*bits);
-       },
-       [](const Operand& o) { return print_value(int64_t{o.sr_bits}); }},
-      choice(
-          "overflow", [](auto& o) -> auto& { return o.overflow; },
-          Choices<Overflow>{{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
-          "what becomes of values beyond the largest: it, or infinity or NaN"),
-      number_key<Operand>(
-          "prescale", [](auto& o) -> auto& { return o.prescale; }, {0x1p-16, 0x1p16},
-          "multiplies each value after its scale was chosen; "
-          "undone at the end of the GEMM"),
-  };
+      {.path = "sr_bits", .expected = "16, 8 or 32", .doc = "random bits of a stochastic rounding"},
+      [](Operand& o, const TomlItem& item) {
+        const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
+        if (bits != 8 && bits != 16 && bits != 32) item.refuse_value("16, 8 or 32");
+        o.sr_bits = int(bits);
+      },
+      [](const Operand& o) { return print_value(int64_t{o.sr_bits}); }};
 }
 
-/// One thing that keys of an operand may not say together.
-struct Rule {
-  std::string_view key;
-  bool broken;
-  std::string problem;
-  std::string_view remedy;
-};
-
-std::vector<Rule> rules_of(const Operand& o) {
-  const ElementFormat& e = *o.element;
-  const std::string_view name = e.short_name;
-  const bool tile = o.block.kind == Block::Kind::tile;
-  const bool float_scale = o.scale == ScaleKind::fp32 || o.scale == ScaleKind::pow2;
-  const bool e8m0 = o.scale == ScaleKind::e8m0, e4m3 = o.scale == ScaleKind::e4m3;
-  const bool e4m3_rule = o.scale_rule == ScaleRule::nearest || o.scale_rule == ScaleRule::up;
-  const bool wide = e.bits >= 16;
-  const std::string scale = toml_quote(kScales.name_of(o.scale));
-  const std::string rule = toml_quote(kScaleRules.name_of(o.scale_rule));
-  return {
-      {"scale", o.scale == ScaleKind::none && !wide, fmt::format("{} elements without scale", name),
-       "a scale; only fp32, bf16 and fp16 go without"},
-      {"scale", name == "fp32" && o.scale != ScaleKind::none, "a scale for fp32 elements",
-       "\"none\": fp32 is never rounded"},
-      {"scale", name == "mxint8" && !e8m0, scale + " for mxint8 elements", "\"e8m0\""},
-      {"scale", e8m0 && (wide || name == "int8" || name == "int4"),
-       scale + " for " + std::string(name) + " elements", "\"fp32\" or \"pow2\""},
-      {"scale", e4m3 && name != "e2m1", scale + " for " + std::string(name) + " elements",
-       "element = \"e2m1\", or another scale"},
-      {"block", o.scale == ScaleKind::none && o.block.kind != Block::Kind::tensor,
-       print_block(o.block) + " without scale", "\"tensor\", or a scale"},
-      {"block", (e8m0 || e4m3) && !tile, print_block(o.block) + " with " + scale + " scales",
-       "[r, c]"},
-      {"tensor_scale", o.tensor_scale != ScaleKind::none && !e4m3,
-       "a tensor scale above " + scale + " scales", "\"none\", or scale = \"e4m3\""},
-      {"scaling",
-       o.scaling == Scaling::delayed &&
-           (!float_scale || tile || o.block.kind != Block::Kind::tensor ||
-            e.kind != ElementKind::floating),
-       "\"delayed\" for " + std::string(name) + " with " + scale + " scales of " +
-           print_block(o.block),
-       "floating elements, scale \"fp32\" or \"pow2\", block \"tensor\""},
-      {"scale_rule",
-       e4m3   ? !e4m3_rule
-       : e8m0 ? e4m3_rule
-              : o.scale_rule != ScaleRule::floor,
-       rule + " for " + scale + " scales",
-       e4m3   ? "\"nearest\" or \"up\""
-       : e8m0 ? "\"floor\", \"rceil\", \"ceil\", \"even\" or \"mse\""
-              : "no scale_rule: only e8m0 and e4m3 scales are rounded by one"},
-      {"rounding", name == "fp32" && o.rounding == Rounding::stochastic,
-       "\"stochastic\" for fp32 elements", "\"nearest\": fp32 is never rounded"},
-      {"overflow", o.overflow == Overflow::special && e.specials == Specials::none,
-       "\"special\" for " + std::string(name) + " elements, which have neither infinity nor NaN",
-       "\"saturate\""},
-  };
+template <class Enum, class Get>
+Key<Operand> choice(std::string path, Get get, Choices<Enum> choices, std::string doc) {
+  return choice_key<Operand>(std::move(path), get, std::move(choices), std::move(doc));
 }
 
-/// Keys that only mean something beside another one; setting them without it is a mistake.
-void check_used(const Operand& o, const toml::table& table, const std::string& prefix) {
-  const auto refuse = [&](std::string_view key, bool used, std::string_view needs) {
-    if (const auto item = find_item(table, key, prefix); item && !used)
-      item->refuse("has no effect here", "together with " + std::string(needs));
-  };
-  for (const std::string_view key : {"amax_history", "amax_compute", "margin"})
-    refuse(key, o.scaling == Scaling::delayed, "scaling = \"delayed\"");
-  refuse("sr_bits", o.rounding == Rounding::stochastic, "rounding = \"stochastic\"");
+void add_scaling_keys(Keys<Operand>& keys) {
+  keys.push_back(choice(
+      "tensor_scale", [](auto& o) -> auto& { return o.tensor_scale; }, kTensorScales,
+      "second scale, of the whole tensor, above e4m3 scales"));
+  keys.push_back(choice(
+      "scaling", [](auto& o) -> auto& { return o.scaling; },
+      Choices<Scaling>{{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
+      "scale from this tensor, or from the history of earlier steps"));
+  keys.push_back(integer_key<Operand>(
+      "amax_history", [](auto& o) -> auto& { return o.amax_history; }, {1, 65536},
+      "steps that delayed scaling looks back"));
+  keys.push_back(choice(
+      "amax_compute", [](auto& o) -> auto& { return o.amax_compute; },
+      Choices<AmaxCompute>{{{"max", AmaxCompute::max}, {"most_recent", AmaxCompute::most_recent}}},
+      "which amax of the history delayed scaling uses"));
+  keys.push_back(integer_key<Operand>(
+      "margin", [](auto& o) -> auto& { return o.margin; }, {0, 32},
+      "binades that delayed scaling leaves free at the top"));
+  keys.push_back(choice(
+      "scale_rule", [](auto& o) -> auto& { return o.scale_rule; }, kScaleRules,
+      "how an e8m0 scale (floor ... mse) or an e4m3 scale (nearest, up) is "
+      "rounded"));
 }
 
-void check_operand(const Operand& operand, const TomlItem& item) {
-  const toml::table* table = item.value->as_table();
-  const std::string prefix = item.path + ".";
-  for (const Rule& rule : rules_of(operand)) {
-    if (!rule.broken) continue;
-    std::optional<TomlItem> at;
-    if (table != nullptr) at = find_item(*table, rule.key, prefix);
-    if (!at) at = TomlItem{nullptr, prefix + std::string(rule.key), item.place};
-    at->refuse(rule.problem, std::string(rule.remedy));
-  }
-  if (table != nullptr) check_used(operand, *table, prefix);
+void add_rounding_keys(Keys<Operand>& keys) {
+  keys.push_back(choice(
+      "rounding", [](auto& o) -> auto& { return o.rounding; },
+      Choices<Rounding>{{{"nearest", Rounding::nearest}, {"stochastic", Rounding::stochastic}}},
+      "of each element"));
+  keys.push_back(sr_bits_key());
+  keys.push_back(choice(
+      "overflow", [](auto& o) -> auto& { return o.overflow; },
+      Choices<Overflow>{{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
+      "what becomes of values beyond the largest: it, or infinity or NaN"));
+  keys.push_back(number_key<Operand>(
+      "prescale", [](auto& o) -> auto& { return o.prescale; }, {0x1p-16, 0x1p16},
+      "multiplies each value after its scale was chosen; undone at "
+      "the end of the GEMM"));
+}
+
+/// Keys without effect take their default, so that equal casts are equal operands.
+void forget_unused(Operand& operand) {
+  const Operand defaults;
+  if (operand.rounding == Rounding::nearest) operand.sr_bits = defaults.sr_bits;
+  if (operand.scaling == Scaling::delayed) return;
+  operand.amax_history = defaults.amax_history;
+  operand.amax_compute = defaults.amax_compute;
+  operand.margin = defaults.margin;
 }
 
 /// The keys in which two operands differ, as inline-table text; `count` is set to their number.
@@ -240,7 +158,12 @@ std::string differences(const Operand& operand, const Operand& from, size_t& cou
 }  // namespace
 
 const Keys<Operand>& operand_keys() {
-  static const Keys<Operand> keys = make_operand_keys();
+  static const Keys<Operand> keys = [] {
+    Keys<Operand> all = {format_key(), element_key(), block_key(), scale_key()};
+    add_scaling_keys(all);
+    add_rounding_keys(all);
+    return all;
+  }();
   return keys;
 }
 
@@ -254,6 +177,7 @@ void read_operand(Operand& operand, const TomlItem& item) {
     result = operand_of(read_name(item, operand_names()));
   }
   check_operand(result, item);
+  forget_unused(result);
   operand = result;
 }
 

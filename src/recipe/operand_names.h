@@ -1,0 +1,24 @@
+// The words of recipes for what an operand's scale is.
+#pragma once
+
+#include "base/keys.h"
+#include "format/operand.h"
+
+namespace ng {
+
+inline const Choices<ScaleKind> kScaleKinds = {{{"none", ScaleKind::none},
+                                                {"fp32", ScaleKind::fp32},
+                                                {"pow2", ScaleKind::pow2},
+                                                {"e8m0", ScaleKind::e8m0},
+                                                {"e4m3", ScaleKind::e4m3}}};
+inline const Choices<ScaleKind> kTensorScales = {
+    {{"none", ScaleKind::none}, {"fp32", ScaleKind::fp32}, {"pow2", ScaleKind::pow2}}};
+inline const Choices<ScaleRule> kScaleRules = {{{"floor", ScaleRule::floor},
+                                                {"rceil", ScaleRule::rceil},
+                                                {"ceil", ScaleRule::ceil},
+                                                {"even", ScaleRule::even},
+                                                {"mse", ScaleRule::mse},
+                                                {"nearest", ScaleRule::nearest},
+                                                {"up", ScaleRule::up}}};
+
+}  // namespace ng
