@@ -384,14 +384,14 @@ TEST_F(HfFolder, AFailureAtAnyCallLeavesOldOrNew) {
   Parameters parameters(config);
   parameters.fill();
   const ByteTokenizer tokenizer;
-  const HfWriteOptions options{.max_shard_bytes = 1500, .tokenizer = &tokenizer};
+  const HfWriteOptions options{.max_shard_bytes = 3000, .tokenizer = &tokenizer};
   int64_t calls = 0;
   {
     const FileFaults counter(0);
     write_hf_folder(folder_, config, parameters.const_views(), options);
     calls = counter.calls();
   }
-  EXPECT_GT(calls, 40);
+  EXPECT_GT(calls, 30);
   for (int64_t call = 1; call <= calls; ++call) {
     {
       const FileFaults faults(call, ENOSPC);

@@ -102,6 +102,8 @@ TEST(Safetensors, SubByteDtypesCountBits) {
   const Safetensors file(path);
   EXPECT_EQ(file.at("f4").bytes, 3u);
   EXPECT_EQ(file.at("f6").bytes, 3u);
+  EXPECT_THROW((void)to_floats(file.at("f4")), Error);
+  EXPECT_THROW((void)to_floats(file.at("f6")), Error);
   EXPECT_NE(error_of(file_with(R"({"x":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})", 2))
                 .find("x\".shape: [3]"),
             std::string::npos);

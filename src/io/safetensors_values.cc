@@ -60,9 +60,9 @@ bool is_integer(const Dtype& dtype) {
 
 /// Values of the codes of a stored float of 8 or 16 bits; empty where the dtype is none.
 std::vector<float> codes_of(const Dtype& dtype) {
+  if (dtype.bits != 8 && dtype.bits != 16) return {};  // packed codes, or complex numbers
   for (const ElementFormat& format : element_formats()) {
-    const bool stored_alone = format.bits == dtype.bits && format.bits <= 16;
-    if (format.safetensors == dtype.name && stored_alone) return decode_table(format);
+    if (format.safetensors == dtype.name) return decode_table(format);
   }
   return {};
 }
