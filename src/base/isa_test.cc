@@ -2,10 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ng {
 namespace {
+
+// Runs first: what the CPU has is asked for by the first call, whichever it is.
+TEST(Isa, ForcingTheWeakestFirstHidesNoOther) {
+  force_isa(Isa::scalar);
+  const std::vector<Isa> isas = supported_isas();
+  const bool found = std::find(isas.begin(), isas.end(), Isa::avx2) != isas.end();
+  EXPECT_EQ(found, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+}
 
 TEST(Isa, EverySupportedOneCanBeForced) {
   for (const Isa isa : supported_isas()) {
