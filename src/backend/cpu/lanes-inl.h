@@ -150,12 +150,18 @@ NG_LANES_BINARY(AndNot)  // ~a & b
     return ForParts<Mask16<T>>([&](size_t p) HWY_ATTR { return hn::Name(a.part[p], b.part[p]); }); \
   }
 NG_LANES_COMPARE(Eq)
-NG_LANES_COMPARE(Ne)
 NG_LANES_COMPARE(Lt)
 NG_LANES_COMPARE(Le)
 NG_LANES_COMPARE(Gt)
 NG_LANES_COMPARE(Ge)
 #undef NG_LANES_COMPARE
+
+/// True where either is NaN (Highway 1.0.3's own Ne is not).
+template <class T>
+HWY_INLINE Mask16<T> Ne(Lanes16<T> a, Lanes16<T> b) {
+  return ForParts<Mask16<T>>([&](size_t p)
+                                 HWY_ATTR { return hn::Not(hn::Eq(a.part[p], b.part[p])); });
+}
 
 /// mask ? yes : no
 template <class T>
