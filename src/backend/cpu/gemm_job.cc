@@ -1,0 +1,60 @@
+#include "backend/cpu/gemm_job.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ng::cpu {
+namespace {
+
+constexpr int64_t kBlockK = 1024;       // a right panel of 48 columns takes 192 KiB of L2
+constexpr int64_t kSuperblockK = 2048;  // left panels of 1024 rows take the 8 MiB below
+constexpr int64_t kLeftFloats = int64_t{2} << 20;
+constexpr int64_t kPartialFloats = int64_t{1} << 20;
+
+// Even pieces of at most `largest`, each a multiple of `unit`.
+int64_t even_piece(int64_t total, int64_t largest, int64_t unit) {
+  largest = std::max(largest / unit * unit, unit);
+  const int64_t pieces = std::max<int64_t>(ceil_div(total, largest), 1);
+  return std::max(round_up(ceil_div(total, pieces), unit), unit);
+}
+
+void plan(Job& job) {
+  const int rows = job.kernel.rows;
+  const int cols = job.kernel.cols;
+  job.block_k = even_piece(job.k, kBlockK, job.rule.unit);
+  job.super_k = std::min(std::max(kSuperblockK / job.block_k, int64_t{1}) * job.block_k,
+                         round_up(std::max<int64_t>(job.k, 1), job.block_k));
+  const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
+  const int64_t floats_per_row = job.super_k + 2 * segments;
+  job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
+  job.chunk_n = round_up(job.n, cols);
+  const bool waits = job.k > job.block_k;
+  job.partial_in_y = !waits || (job.out.into != Into::add && job.rule.sum != Sum::integer);
+  if (job.partial_in_y) return;
+  const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
+  job.chunk_m = std::min(job.chunk_m, kPartialFloats / (planes * cols) / rows * rows);
+  job.chunk_n = even_piece(job.n, kPartialFloats / (planes * job.chunk_m), cols);
+}
+
+}  // namespace
+
+Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
+  NG_CHECK(a.spec.rows == out.y.rows && b.spec.rows == out.y.cols, a.spec.rows, out.y.rows,
+           b.spec.rows, out.y.cols);
+  NG_CHECK(a.spec.k_padded() == b.spec.k_padded() && a.spec.hadamard == b.spec.hadamard,
+           a.spec.k_padded(), b.spec.k_padded());
+  Job job{.out = out, .kernel = current_microkernel(), .rule = rule_of(a.spec, b.spec)};
+  job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
+  job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
+  job.m = out.y.rows;
+  job.n = out.y.cols;
+  job.k = a.spec.k_padded();
+  job.scaled =
+      job.a.tensor_scale != nullptr || job.b.tensor_scale != nullptr || job.rule.alpha != 1.0f;
+  NG_CHECK(out.into != Into::carry || (job.rule.sum == Sum::chain && !job.scaled));
+  plan(job);
+  return job;
+}
+
+}  // namespace ng::cpu

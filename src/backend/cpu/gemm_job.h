@@ -1,0 +1,41 @@
+// One GEMM as its loops see it: operands, rule, microkernel, and how the work is cut.
+#pragma once
+
+#include "backend/cpu/gemm_panel.h"
+#include "backend/cpu/gemm_rule.h"
+#include "backend/cpu/gemm_tile.h"
+#include "backend/cpu/isa/microkernel.h"
+
+namespace ng::cpu {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+/// Everything about one GEMM that its loops read.
+struct Job {
+  const GemmOutput& out;
+  const Microkernel& kernel;
+  GemmRule rule;
+  PanelSource a{};
+  PanelSource b{};
+  int64_t m = 0, n = 0, k = 0;
+  int64_t block_k = 0;  // multiple of rule.unit
+  int64_t super_k = 0;  // multiple of block_k
+  int64_t chunk_m = 0;  // multiple of kernel.rows
+  int64_t chunk_n = 0;  // multiple of kernel.cols
+  bool scaled = false;
+  bool partial_in_y = true;
+
+  [[nodiscard]] int64_t segments(int64_t count) const {
+    return rule.segment == 0 ? 0 : ceil_div(count, rule.segment);
+  }
+  [[nodiscard]] TileShape tile() const { return {kernel.rows, kernel.cols}; }
+  [[nodiscard]] bool finishes_plainly() const {
+    return !scaled && out.bias == nullptr && out.into != Into::add && out.round == Compute::fp32;
+  }
+};
+
+/// Checks that the operands fit each other and `out`.
+[[nodiscard]] Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b);
+
+}  // namespace ng::cpu

@@ -1,0 +1,158 @@
+#include "backend/cpu/gemm_sum.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ng::cpu {
+namespace {
+
+void sum_groups(const Job& job, int64_t count, const Panel& a, const Local& local) {
+  const TileShape shape = job.tile();
+  for (int64_t k = 0; k < count; k += kGroup) {
+    const int64_t end = std::min(count, k + kGroup);
+    const float* left = a.elements + k * shape.rows;
+    const float* right = local.right.elements + k * shape.cols;
+    const TileOut sums{local.sums, shape.cols};
+    const auto scales_at = [&](int64_t s) {
+      return SegmentScales{a.scales + s * shape.rows, local.right.scales + s * shape.cols, true,
+                           true};
+    };
+    if (a.plain[k / 32] != 0 && local.right.plain[k / 32] != 0) {
+      job.kernel.scaled(end - k, left, right, scales_at(k / 32), local.acc);
+      continue;
+    }
+    for (int64_t j = k; j < end; j += 32) {
+      job.kernel.chain(std::min<int64_t>(32, end - j), a.elements + j * shape.rows,
+                       local.right.elements + j * shape.cols, {}, sums);
+      add_to_group(shape, local.group, local.sums, scales_at(j / 32));
+    }
+    add_group(shape, local.acc, local.group);
+  }
+}
+
+void sum_segments(const Job& job, int64_t count, const Panel& a, const Local& local) {
+  const TileShape shape = job.tile();
+  for (int64_t k = 0, s = 0; k < count; k += job.rule.segment, ++s) {
+    const int64_t length = std::min(job.rule.segment, count - k);
+    const float* left = a.elements + k * shape.rows;
+    const float* right = local.right.elements + k * shape.cols;
+    const SegmentScales scales{a.scales + s * shape.rows, local.right.scales + s * shape.cols,
+                               job.a.power_of_two, job.b.power_of_two};
+    const bool fused = job.rule.sum == Sum::scaled_fma;
+    if (!fused && a.plain[s] != 0 && local.right.plain[s] != 0) {
+      job.kernel.scaled(length, left, right, scales, local.acc);
+      continue;
+    }
+    job.kernel.chain(length, left, right, {}, {local.sums, shape.cols});
+    if (fused)
+      add_fma(shape, local.acc, local.sums, scales);
+    else
+      add_scalbn(shape, local.acc, local.sums, scales);
+  }
+}
+
+void sum_integers(const Job& job, const Place& place, const Panel& a, const Local& local) {
+  const TileShape shape = job.tile();
+  for (int64_t k = 0; k < place.count; k += kIntegerSegment) {
+    job.kernel.chain(std::min(kIntegerSegment, place.count - k), a.elements + k * shape.rows,
+                     local.right.elements + k * shape.cols, {}, {local.sums, shape.cols});
+    add_integers(shape, local.totals, local.sums);
+    const int64_t end = place.k + std::min(k + kIntegerSegment, place.count);
+    if (end % kIntegerChunk == 0 || end == job.k) add_totals(shape, local.acc, local.totals);
+  }
+}
+
+// A copy is a finish without steps.
+void copy_tile(const TileShape& shape, TileIn from, TileOut to) {
+  finish_tile(shape, from, to, Finish{});
+}
+
+void finish_into_y(const Job& job, const Place& place, const Local& local) {
+  const auto rows = static_cast<int>(place.rows);
+  const auto cols = static_cast<int>(place.cols);
+  float left[kMaxTileRows];
+  float right[kMaxTileCols];
+  if (job.scaled) {
+    for (int i = 0; i < rows; ++i) left[i] = job.a.end_scale(place.row + i);
+    for (int j = 0; j < cols; ++j) right[j] = job.b.end_scale(place.col + j);
+  }
+  const Finish finish{.scaled = job.scaled,
+                      .left_scale = left,
+                      .right_scale = right,
+                      .alpha = job.rule.alpha,
+                      .bias = job.out.bias != nullptr ? job.out.bias + place.col : nullptr,
+                      .add = job.out.into == Into::add,
+                      .to_bf16 = job.out.round == Compute::bf16};
+  finish_tile({rows, cols}, {local.acc, job.kernel.cols},
+              {job.out.y.row(place.row) + place.col, job.out.y.stride}, finish);
+}
+
+// FP32 family: the microkernel works on y (or the partial sums) directly where the tile is whole.
+void run_chain_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
+  const TileShape shape = job.tile();
+  const TileShape clipped{static_cast<int>(place.rows), static_cast<int>(place.cols)};
+  const bool whole = place.rows == shape.rows && place.cols == shape.cols;
+  const bool first = place.k == 0;
+  const bool last = place.k + place.count == job.k;
+  const View& y = job.out.y;
+  const TileOut in_y{y.row(place.row) + place.col, y.stride};
+  const TileOut buffer{local.acc, shape.cols};
+  const TileOut waiting = job.partial_in_y ? in_y : TileOut{place.partial, shape.cols};
+
+  TileIn from;
+  if (!first) from = {waiting.data, waiting.stride};
+  if (first && job.out.into == Into::carry) from = {in_y.data, in_y.stride};
+  if (from.data != nullptr && from.data == in_y.data && !whole) {
+    copy_tile(clipped, from, buffer);
+    from = {buffer.data, buffer.stride};
+  }
+  const TileOut target = last ? in_y : waiting;
+  const bool direct = (!last || job.finishes_plainly()) && (whole || target.data != in_y.data);
+  const TileOut to = direct ? target : buffer;
+  job.kernel.chain(place.count, a.elements, local.right.elements, from, to);
+  if (direct) return;
+  if (last)
+    finish_into_y(job, place, local);
+  else
+    copy_tile(clipped, {buffer.data, buffer.stride}, in_y);
+}
+
+// Everything else: sums of segments go into a tile of their own.
+void run_segment_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
+  const TileShape shape = job.tile();
+  const auto tile = static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols);
+  const TileShape clipped{static_cast<int>(place.rows), static_cast<int>(place.cols)};
+  const TileShape held = job.partial_in_y ? clipped : shape;
+  const TileOut buffer{local.acc, shape.cols};
+  const View& y = job.out.y;
+  const TileOut waiting = job.partial_in_y ? TileOut{y.row(place.row) + place.col, y.stride}
+                                           : TileOut{place.partial, shape.cols};
+  const bool is_integer = job.rule.sum == Sum::integer;
+  if (place.k == 0) {
+    std::memset(local.acc, 0, tile * sizeof(float));
+    std::memset(local.totals, 0, tile * sizeof(int32_t));
+  } else {
+    copy_tile(held, {waiting.data, waiting.stride}, buffer);
+    if (is_integer) std::memcpy(local.totals, place.partial_totals, tile * sizeof(int32_t));
+  }
+  if (is_integer)
+    sum_integers(job, place, a, local);
+  else if (job.rule.sum == Sum::groups)
+    sum_groups(job, place.count, a, local);
+  else
+    sum_segments(job, place.count, a, local);
+  if (place.k + place.count == job.k) return finish_into_y(job, place, local);
+  copy_tile(held, {buffer.data, buffer.stride}, waiting);
+  if (is_integer) std::memcpy(place.partial_totals, local.totals, tile * sizeof(int32_t));
+}
+
+}  // namespace
+
+void run_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
+  if (job.rule.sum == Sum::chain)
+    run_chain_tile(job, place, a, local);
+  else
+    run_segment_tile(job, place, a, local);
+}
+
+}  // namespace ng::cpu
