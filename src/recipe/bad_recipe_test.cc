@@ -266,9 +266,10 @@ TEST_F(RecipeFiles, MissingFilesAndUnknownNames) {
 
 TEST_F(RecipeFiles, TheEnvironmentNamesFolders) {
   write("mine.toml", "linear='fp16'");
+  const size_t named = recipe_names().size();
   setenv("NARROWGAUGE_RECIPES", (":/nowhere:" + folder_.string()).c_str(), 1);
   EXPECT_EQ(Recipe::load("mine").name(), "mine");
-  EXPECT_EQ(recipe_names().size(), 51u);
+  EXPECT_EQ(recipe_names().size(), named + 1);
   unsetenv("NARROWGAUGE_RECIPES");
   EXPECT_NE(load_error("mine"), "no error");
 }
