@@ -23,6 +23,7 @@ namespace {
 enum class Data {
   normal,
   uneven,   ///< block amplitudes 2^-20 ... 2^20, some blocks zero: few groups share a scale
+  close,    ///< block amplitudes 2^0 ... 2^12: in few rows, groups of either kind
   extreme,  ///< amplitudes over all of FP32's exponents
   broken,   ///< as normal, with a few NaN and infinities
 };
@@ -33,11 +34,11 @@ std::vector<float> values_of(Data data, int64_t rows, int64_t k, uint32_t seed) 
   std::vector<float> values(static_cast<size_t>(rows * k));
   int exponent = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const int range = data == Data::uneven ? 20 : 120;
+    const int range = data == Data::close ? 6 : data == Data::uneven ? 20 : 120;
     if (i % 16 == 0) exponent = static_cast<int>(random() % (2 * range + 1)) - range;
-    if (i % 16 == 0 && random() % 5 == 0) exponent = -1000;
+    if (i % 16 == 0 && random() % 5 == 0 && data != Data::close) exponent = -1000;
     values[i] = normal(random);
-    if (data == Data::uneven || data == Data::extreme) values[i] = std::ldexp(values[i], exponent);
+    if (data != Data::normal && data != Data::broken) values[i] = std::ldexp(values[i], exponent);
     if (data == Data::broken && random() % 97 == 0) values[i] = random() % 2 == 0 ? NAN : INFINITY;
   }
   return values;
@@ -196,6 +197,11 @@ TEST(GemmBlocks, LongReductions) {
     for (const Into into : {Into::overwrite, Into::add})
       check({std::string(name), operand_of(name), operand_of(name)}, {9, 50, 2600}, Data::uneven,
             {.y = {}, .into = into});
+}
+
+TEST(GemmBlocks, GroupsAreSharedOnlyWhereThatIsExact) {
+  for (const int rows : {1, 2, 3})
+    check({"mxfp4", operand_of("mxfp4"), operand_of("mxfp4")}, {rows, 3, 4096}, Data::close);
 }
 
 TEST(GemmBlocks, PrescalesBiasAndRounding) {
