@@ -1,118 +1,22 @@
-#include "io/hf_folder.h"
-
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "base/error.h"
 #include "base/file_calls.h"
 #include "base/files.h"
 #include "data/byte_tokenizer.h"
+#include "io/hf_folder.h"
 #include "io/hf_names.h"
+#include "io/hf_test_models.h"
 #include "io/safetensors.h"
 
 namespace ng::io {
 namespace {
 
 const std::string kGolden = std::string(NG_SOURCE_DIR) + "/tests/golden/models/";
-
-/// Memory for all parameters of a model; rows lie apart so that strides matter.
-class Parameters {
- public:
-  explicit Parameters(const ModelConfig& config) {
-    for (const ParameterSpec& spec : parameter_table(config)) {
-      const int64_t stride = spec.cols + 3;
-      memory_.emplace_back(static_cast<size_t>(spec.rows * stride), -7.0f);
-      views_.push_back({memory_.back().data(), spec.rows, spec.cols, stride});
-    }
-  }
-  /// Every value different, all of them exact in BF16 and F16 up to 256.
-  void fill() {
-    float next = 1.0f;
-    for (const View& view : views_) {
-      for (int64_t r = 0; r < view.rows; ++r) {
-        for (int64_t c = 0; c < view.cols; ++c) {
-          view.row(r)[c] = next;
-          next = next == 256.0f ? -255.0f : next + 1.0f;
-        }
-      }
-    }
-  }
-  [[nodiscard]] std::span<const View> views() const { return views_; }
-  [[nodiscard]] std::vector<ConstView> const_views() const {
-    return {views_.begin(), views_.end()};
-  }
-
-  friend bool operator==(const Parameters& a, const Parameters& b) {
-    return a.memory_ == b.memory_;
-  }
-
- private:
-  std::vector<std::vector<float>> memory_;
-  std::vector<View> views_;
-};
-
-ModelConfig tiny_gpt2(bool bias) {
-  return {.architecture = Architecture::gpt2,
-          .vocab = 11,
-          .layers = 2,
-          .heads = 3,
-          .kv_heads = 3,
-          .head_dim = 2,
-          .width = 6,
-          .ffn = 19,
-          .context = 5,
-          .tie_embeddings = true,
-          .attention_bias = bias,
-          .mlp_bias = bias,
-          .norm_bias = bias,
-          .gelu = Gelu::erf};
-}
-
-ModelConfig tiny_llama() {
-  return {.architecture = Architecture::llama,
-          .vocab = 11,
-          .layers = 2,
-          .heads = 4,
-          .kv_heads = 2,
-          .head_dim = 6,
-          .width = 8,
-          .ffn = 5,
-          .context = 7,
-          .tie_embeddings = false,
-          .attention_bias = true,
-          .mlp_bias = true,
-          .norm_eps = 3e-6f,
-          .rope_theta = 500000.0f};
-}
-
-class HfFolder : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = join_path(testing::TempDir(),
-                        std::string("hf_folder_test_") +
-                            testing::UnitTest::GetInstance()->current_test_info()->name());
-    remove_all(folder_);
-  }
-  void TearDown() override { remove_all(folder_); }
-
-  [[nodiscard]] std::string in(std::string_view name) const { return join_path(folder_, name); }
-
-  std::string folder_;
-};
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  return "accepted";
-}
 
 TEST_F(HfFolder, RoundTripsModelsDtypesAndShards) {
   ModelConfig mixed = tiny_gpt2(true);
@@ -198,111 +102,6 @@ TEST_F(HfFolder, ReadsTheGoldenModels) {
   const ModelConfig gpt2 = read_hf_config(kGolden + "gpt2_tiny");
   EXPECT_EQ(gpt2.ffn, 256);
   EXPECT_TRUE(gpt2.tie_embeddings && gpt2.attention_bias && gpt2.mlp_bias && gpt2.norm_bias);
-}
-
-/// The tiny GPT-2 rewritten tensor by tensor before it is read again.
-class Rewritten {
- public:
-  explicit Rewritten(const std::string& folder, const ModelConfig& config)
-      : folder_(folder), config_(config) {
-    Parameters parameters(config);
-    parameters.fill();
-    write_hf_folder(folder, config, parameters.const_views());
-    const Safetensors file(join_path(folder, kHfWeights));
-    for (const SafetensorsEntry& entry : file.entries()) {
-      values_.push_back(to_floats(entry));
-      tensors_.push_back({.name = entry.name, .dtype = entry.dtype, .shape = entry.shape});
-    }
-  }
-  SafetensorsTensor& tensor(std::string_view name) {
-    for (SafetensorsTensor& tensor : tensors_) {
-      if (tensor.name == name) return tensor;
-    }
-    throw std::out_of_range(std::string(name));
-  }
-  std::vector<float>& values(std::string_view name) {
-    return values_[static_cast<size_t>(&tensor(name) - tensors_.data())];
-  }
-  void remove(std::string_view name) {
-    values_.erase(values_.begin() + (&tensor(name) - tensors_.data()));
-    tensors_.erase(tensors_.begin() + (&tensor(name) - tensors_.data()));
-  }
-  void add(const std::string& name, std::vector<int64_t> shape, std::vector<float> values) {
-    tensors_.push_back({.name = name, .dtype = "F32", .shape = std::move(shape)});
-    values_.push_back(std::move(values));
-  }
-  void rename(const std::function<std::string(const std::string&)>& change) {
-    for (SafetensorsTensor& tensor : tensors_) tensor.name = change(tensor.name);
-  }
-  std::string read() {
-    for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].data = values_[i].data();
-    const std::string path = join_path(folder_, kHfWeights);
-    write_safetensors(path, tensors_);
-    const std::string said = error_of([&] {
-      Parameters parameters(config_);
-      read_hf_weights(folder_, config_, parameters.views());
-      Parameters expected(config_);
-      expected.fill();
-      EXPECT_TRUE(parameters == expected);
-    });
-    return said.starts_with(path) ? said.substr(path.size() + 2) : said;
-  }
-
- private:
-  std::string folder_;
-  ModelConfig config_;
-  std::vector<SafetensorsTensor> tensors_;
-  std::vector<std::vector<float>> values_;
-};
-
-TEST_F(HfFolder, AcceptsTheUsualVariants) {
-  const ModelConfig config = tiny_gpt2(false);
-  Rewritten bare(folder_, config);
-  bare.rename([](const std::string& name) { return name.substr(12); });
-  EXPECT_EQ(bare.read(), "accepted");
-  Rewritten buffers(folder_, config);
-  buffers.add("transformer.h.1.attn.bias", {1, 1, 2, 2}, {1, 0, 1, 1});
-  buffers.add("h.0.attn.masked_bias", {}, {-1e4f});
-  buffers.add("lm_head.weight", {11, 6}, buffers.values("transformer.wte.weight"));
-  EXPECT_EQ(buffers.read(), "accepted");
-  Rewritten no_biases(folder_, config);
-  no_biases.remove("transformer.h.1.mlp.c_fc.bias");
-  no_biases.remove("transformer.ln_f.bias");
-  EXPECT_EQ(no_biases.read(), "accepted");
-}
-
-TEST_F(HfFolder, NamesWrongTensors) {
-  const ModelConfig config = tiny_gpt2(false);
-  struct Case {
-    std::function<void(Rewritten&)> change;
-    const char* says;
-  };
-  const Case kCases[] = {
-      {[](Rewritten& m) { m.remove("transformer.h.1.ln_2.weight"); },
-       "\"transformer.h.1.ln_2.weight\": missing: a tensor of shape [6]"},
-      {[](Rewritten& m) { m.add("extra", {1}, {1}); },
-       "\"extra\": is not a tensor of this model: does it belong to config.json?"},
-      {[](Rewritten& m) {
-         m.tensor("transformer.h.0.mlp.c_fc.weight").shape = {19, 6};
-       },
-       "\"transformer.h.0.mlp.c_fc.weight\": shape [19,6]: [6,19] by config.json"},
-      {[](Rewritten& m) { m.tensor("transformer.ln_f.weight").dtype = "I32"; },
-       "\"transformer.ln_f.weight\": dtype I32: F32 BF16 F16 or F64"},
-      {[](Rewritten& m) { m.values("transformer.ln_f.bias")[3] = 1e-30f; },
-       "\"transformer.ln_f.bias\": is not zero: config.json says that the model has no such bias"},
-      {[](Rewritten& m) {
-         m.add("lm_head.weight", {11, 6}, std::vector<float>(66));
-       },
-       "\"lm_head.weight\": differs from transformer.wte.weight: \"tie_word_embeddings\": false in "
-       "config.json"},
-      {[](Rewritten& m) { m.add("ln_f.weight", {6}, std::vector<float>(6)); },
-       "\"ln_f.weight\": is there twice: keep one"},
-  };
-  for (const Case& c : kCases) {
-    Rewritten model(folder_, config);
-    c.change(model);
-    EXPECT_NE(model.read().find(c.says), std::string::npos) << model.read();
-  }
 }
 
 TEST_F(HfFolder, NamesWrongIndexes) {

@@ -1,50 +1,23 @@
-#include "base/files.h"
-
+// Writing, replacing and removing.
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file_calls.h"
+#include "base/file_failure.h"
+#include "base/files.h"
 
 namespace ng {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string remedy_of(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free some space there";
-    case EACCES:
-    case EPERM:
-      return "check its owner and permissions";
-    case ENOENT:
-      return "check the path";
-    case EMFILE:
-    case ENFILE:
-      return "raise the limit of open files (ulimit -n)";
-    default:
-      return "";
-  }
-}
-
-[[noreturn]] void fail(const std::string& path, std::string_view action, int error) {
-  throw Error(
-      {.place = path,
-       .key = "",
-       .problem = fmt::format("cannot {}: {}", action, std::generic_category().message(error)),
-       .remedy = remedy_of(error)});
-}
 
 std::string folder_of(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
@@ -61,7 +34,7 @@ void write_all(int file, const std::string& path, const void* data, size_t bytes
   const char* next = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t written = file_calls::write(file, next, bytes);
-    if (written < 0) fail(path, "write", errno);
+    if (written < 0) fail_on(path, "write", errno);
     next += written;
     bytes -= static_cast<size_t>(written);
   }
@@ -70,25 +43,12 @@ void write_all(int file, const std::string& path, const void* data, size_t bytes
 /// Makes names that appeared or changed in a folder survive a power failure.
 void sync_folder(const std::string& folder) {
   const int file = file_calls::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
-  if (file < 0) fail(folder, "open the folder", errno);
+  if (file < 0) fail_on(folder, "open the folder", errno);
   const int result = file_calls::sync(file);
   const int error = errno;
   const int closed = file_calls::close(file);
-  if (result < 0) fail(folder, "sync the folder", error);
-  if (closed < 0) fail(folder, "close the folder", errno);
-}
-
-/// Opens an existing regular file for reading.
-int open_regular(const std::string& path, struct stat& info) {
-  const int file = file_calls::open(path.c_str(), O_RDONLY | O_NONBLOCK);  // a FIFO must not block
-  if (file < 0) fail(path, "open", errno);
-  if (::fstat(file, &info) == 0 && S_ISREG(info.st_mode)) return file;
-  const bool folder = S_ISDIR(info.st_mode);
-  ::close(file);
-  throw Error({.place = path,
-               .key = "",
-               .problem = folder ? "is a folder" : "is not a regular file",
-               .remedy = "give a file"});
+  if (result < 0) fail_on(folder, "sync the folder", error);
+  if (closed < 0) fail_on(folder, "close the folder", errno);
 }
 
 std::string temporary_name(const std::string& path, int n) {
@@ -106,14 +66,14 @@ void remove_tree(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) < 0) {
     if (errno == ENOENT) return;
-    fail(path, "look at", errno);
+    fail_on(path, "look at", errno);
   }
   if (!S_ISDIR(info.st_mode)) {
-    if (file_calls::remove_file(path.c_str()) < 0) fail(path, "remove", errno);
+    if (file_calls::remove_file(path.c_str()) < 0) fail_on(path, "remove", errno);
     return;
   }
   for (const std::string& name : list_folder(path)) remove_tree(join_path(path, name));
-  if (file_calls::remove_folder(path.c_str()) < 0) fail(path, "remove", errno);
+  if (file_calls::remove_folder(path.c_str()) < 0) fail_on(path, "remove", errno);
 }
 
 void remove_quietly(const std::string& path) noexcept {
@@ -125,7 +85,7 @@ void remove_quietly(const std::string& path) noexcept {
 }
 
 void rename_folder(const std::string& from, const std::string& to) {
-  if (file_calls::rename(from.c_str(), to.c_str()) < 0) fail(to, "rename", errno);
+  if (file_calls::rename(from.c_str(), to.c_str()) < 0) fail_on(to, "rename", errno);
 }
 
 /// For file systems that cannot swap two names (NFS): afterwards `fresh` holds the old content. A
@@ -150,135 +110,13 @@ void refuse_irregular_target(const std::string& path) {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) : path_(path) {
-  struct stat info {};
-  const int file = open_regular(path, info);
-  size_ = static_cast<size_t>(info.st_size);
-  void* const memory = size_ == 0 ? nullptr : file_calls::map(file, size_);
-  const int error = errno;
-  ::close(file);  // read-only: nothing can be lost
-  if (memory == MAP_FAILED) fail(path, "map into memory", error);
-  data_ = static_cast<const std::byte*>(memory);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
-ReadFile::ReadFile(const std::string& path) : path_(path) {
-  struct stat info {};
-  file_ = open_regular(path, info);
-  size_ = static_cast<uint64_t>(info.st_size);
-}
-
-ReadFile::ReadFile(ReadFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      file_(std::exchange(other.file_, -1)),
-      size_(std::exchange(other.size_, 0)) {}
-
-ReadFile& ReadFile::operator=(ReadFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(file_, other.file_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-ReadFile::~ReadFile() {
-  if (file_ >= 0) ::close(file_);
-}
-
-void ReadFile::read(uint64_t offset, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ssize_t got =
-        file_calls::read_at(file_, out.data(), out.size(), static_cast<int64_t>(offset));
-    if (got < 0) fail(path_, "read", errno);
-    if (got == 0) {
-      throw Error({.place = path_,
-                   .key = "",
-                   .problem = fmt::format("ends at byte {} instead of {}", offset, size_),
-                   .remedy = "it must not change while it is in use"});
-    }
-    offset += static_cast<uint64_t>(got);
-    out = out.subspan(static_cast<size_t>(got));
-  }
-}
-
-std::string read_file(const std::string& path, size_t max_bytes) {
-  struct stat info {};
-  const int file = open_regular(path, info);
-  std::string content(std::min(static_cast<size_t>(info.st_size), max_bytes) + 1, '\0');
-  size_t have = 0;
-  ssize_t got = 1;
-  while (got > 0 && have <= max_bytes) {
-    if (have == content.size()) content.resize(std::min(2 * have, max_bytes + 1));
-    got = file_calls::read(file, content.data() + have, content.size() - have);
-    if (got > 0) have += static_cast<size_t>(got);
-  }
-  const int error = errno;
-  ::close(file);
-  if (got < 0) fail(path, "read", error);
-  if (have > max_bytes) {
-    throw Error({.place = path,
-                 .key = "",
-                 .problem = fmt::format("is larger than {} bytes", max_bytes),
-                 .remedy = "is it the right file?"});
-  }
-  content.resize(have);
-  return content;
-}
-
-bool is_file(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-bool is_folder(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-uint64_t file_size(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) < 0) fail(path, "look at", errno);
-  return static_cast<uint64_t>(info.st_size);
-}
-
-std::vector<std::string> list_folder(const std::string& path) {
-  std::error_code error;
-  std::vector<std::string> names;
-  fs::directory_iterator entry(path, error);
-  while (!error && entry != fs::directory_iterator()) {
-    names.push_back(entry->path().filename().string());
-    entry.increment(error);
-  }
-  if (error) fail(path, "list the folder", error.value());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::string join_path(std::string_view folder, std::string_view name) {
-  return (fs::path(folder) / fs::path(name)).string();
-}
-
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   refuse_irregular_target(path_);
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(path_, n);
     file_ = file_calls::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL);
     if (file_ >= 0) return;
-    if (errno != EEXIST) fail(path_, "create", errno);
+    if (errno != EEXIST) fail_on(path_, "create", errno);
   }
 }
 
@@ -303,9 +141,9 @@ void FileWriter::flush() {
 void FileWriter::commit() {
   NG_CHECK(file_ >= 0, path_);
   flush();
-  if (file_calls::sync(file_) < 0) fail(path_, "sync", errno);
-  if (file_calls::close(std::exchange(file_, -1)) < 0) fail(path_, "close", errno);
-  if (file_calls::rename(temporary_.c_str(), path_.c_str()) < 0) fail(path_, "rename", errno);
+  if (file_calls::sync(file_) < 0) fail_on(path_, "sync", errno);
+  if (file_calls::close(std::exchange(file_, -1)) < 0) fail_on(path_, "close", errno);
+  if (file_calls::rename(temporary_.c_str(), path_.c_str()) < 0) fail_on(path_, "rename", errno);
   temporary_.clear();
   sync_folder(folder_of(path_));
 }
@@ -319,15 +157,15 @@ void write_file_atomically(const std::string& path, std::string_view content) {
 AppendFile::AppendFile(std::string path, uint64_t keep_bytes) : path_(std::move(path)) {
   refuse_irregular_target(path_);
   file_ = file_calls::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND);
-  if (file_ < 0) fail(path_, "open for writing", errno);
+  if (file_ < 0) fail_on(path_, "open for writing", errno);
   struct stat info {};
-  if (::fstat(file_, &info) < 0) fail(path_, "look at", errno);
+  if (::fstat(file_, &info) < 0) fail_on(path_, "look at", errno);
   bytes_ = std::min(static_cast<uint64_t>(info.st_size), keep_bytes);
   if (bytes_ == static_cast<uint64_t>(info.st_size)) return;
   if (file_calls::truncate(file_, static_cast<int64_t>(bytes_)) < 0) {
     const int error = errno;
     ::close(std::exchange(file_, -1));
-    fail(path_, "shorten", error);
+    fail_on(path_, "shorten", error);
   }
 }
 
@@ -341,7 +179,7 @@ void AppendFile::append(std::string_view text) {
 }
 
 void AppendFile::sync() {
-  if (file_calls::sync(file_) < 0) fail(path_, "sync", errno);
+  if (file_calls::sync(file_) < 0) fail_on(path_, "sync", errno);
 }
 
 FolderWriter::FolderWriter(std::string final_path)
@@ -350,7 +188,7 @@ FolderWriter::FolderWriter(std::string final_path)
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(final_path_, n);
     if (file_calls::make_folder(temporary_.c_str()) == 0) return;
-    if (errno != EEXIST) fail(final_path_, "create", errno);
+    if (errno != EEXIST) fail_on(final_path_, "create", errno);
   }
 }
 
@@ -367,9 +205,10 @@ void FolderWriter::publish(Replace replace) {
     temporary_.clear();
     return sync_folder(folder_of(final_path_));
   }
-  if (replace == Replace::never) fail(final_path_, "create", EEXIST);
+  if (replace == Replace::never) fail_on(final_path_, "create", EEXIST);
   if (file_calls::exchange(temporary_.c_str(), final_path_.c_str()) < 0) {
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) fail(final_path_, "replace", errno);
+    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
+      fail_on(final_path_, "replace", errno);
     replace_in_two_steps(temporary_, final_path_);
   }
   sync_folder(folder_of(final_path_));
@@ -383,7 +222,7 @@ void make_folders(const std::string& path) {
   if (file_calls::make_folder(folder.c_str()) == 0) return sync_folder(folder_of(folder));
   const int error = errno;
   if (error == EEXIST && is_folder(folder)) return;  // another process was faster
-  fail(path, "create the folder", error);
+  fail_on(path, "create the folder", error);
 }
 
 void remove_all(const std::string& path) { remove_tree(without_trailing_slash(path)); }
@@ -396,7 +235,7 @@ void remove_stale_temporaries(const std::string& folder) {
 
 FolderLock::FolderLock(const std::string& folder) {
   file_ = file_calls::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
-  if (file_ < 0) fail(folder, "open the folder", errno);
+  if (file_ < 0) fail_on(folder, "open the folder", errno);
   if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(std::exchange(file_, -1));
   throw Error({.place = folder,
