@@ -150,6 +150,11 @@ HWY_EXPORT(AttentionForward);
 // q twice, k, v and the sums.
 constexpr int64_t kForwardMatrices = 5;
 
+// Tiles of one head done in a row find its keys and values in the L2 cache; with few heads every
+// tile is an item of its own, so that many threads find work.
+constexpr int64_t kTilesInARow = 4;
+constexpr int64_t kManyHeads = 32;
+
 void check_attention(const AttentionShape& s, ConstView q, ConstView k, ConstView v) {
   NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.head_dim > 0, s.heads,
            s.kv_heads, s.head_dim);
@@ -171,26 +176,30 @@ void attention(Workspace& workspace, View out, View lse, ConstView q, ConstView 
   const AttentionTiles tiles = attention_tiles(shape.head_dim, kForwardMatrices);
   const int64_t heads = shape.sequences * shape.heads;
   const int64_t query_tiles = (shape.length + tiles.edge - 1) / tiles.edge;
+  const int64_t run = heads >= kManyHeads ? kTilesInARow : 1;
+  const int64_t runs = (query_tiles + run - 1) / run;
   const auto body = [&](int64_t index, int worker) {
-    // The last queries see the most keys: they come first, so that threads end together.
-    const int64_t tile = query_tiles - 1 - index / heads;
-    const int64_t head = index % heads % shape.heads;
-    const HeadPlace place{.sequence = index % heads / shape.heads,
+    const int64_t head = index / runs % shape.heads;
+    const HeadPlace place{.sequence = index / runs / shape.heads,
                           .head = head,
                           .kv_head = head / (shape.heads / shape.kv_heads)};
-    const ForwardItem item{.out = place.queries(out, shape),
-                           .lse = lse.row(place.sequence * shape.length) + head,
-                           .lse_stride = lse.stride,
-                           .q = place.queries(q, shape),
-                           .k = place.keys(k, shape),
-                           .v = place.keys(v, shape),
-                           .first_query = tile * tiles.edge,
-                           .position = shape.first,
-                           .tiles = tiles,
-                           .compute = compute};
-    HWY_DYNAMIC_DISPATCH(AttentionForward)(item, workspace.worker(worker));
+    ForwardItem item{.out = place.queries(out, shape),
+                     .lse = lse.row(place.sequence * shape.length) + head,
+                     .lse_stride = lse.stride,
+                     .q = place.queries(q, shape),
+                     .k = place.keys(k, shape),
+                     .v = place.keys(v, shape),
+                     .first_query = 0,
+                     .position = shape.first,
+                     .tiles = tiles,
+                     .compute = compute};
+    const int64_t first_tile = index % runs * run;
+    for (int64_t tile = first_tile; tile < std::min(first_tile + run, query_tiles); ++tile) {
+      item.first_query = tile * tiles.edge;
+      HWY_DYNAMIC_DISPATCH(AttentionForward)(item, workspace.worker(worker));
+    }
   };
-  parallel_for(workspace.threads(), heads * query_tiles, body);
+  parallel_for(workspace.threads(), heads * runs, body);
 }
 
 }  // namespace ng::cpu
