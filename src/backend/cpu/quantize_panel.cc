@@ -1,0 +1,184 @@
+#include "backend/cpu/quantize_panel.h"
+
+#include "backend/cpu/quantize_exact.h"
+
+namespace ng::cpu {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {
+  uint32_t amax = 0;
+  block_amax(values.data, values.stride, rows, cols,
+             {.amax = &amax, .stride = 0, .rows_per_block = rows, .block = cols});
+  totals.nonfinite |= amax >= kFloatInf;
+  if (amax > kFloatInf) amax = amax_without_nan(values, rows, cols);
+  totals.amax = std::max(totals.amax, amax);
+}
+
+void PanelEncoder::encode(int64_t row) {
+  const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
+  const int64_t k_padded = job_.spec.k_padded();
+  for (int64_t k = 0; k < k_padded; k += job_.plan.chunk_cols) {
+    chunk_ = {
+        .row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, k_padded - k)};
+    blocks_ = ceil_div(chunk_.cols, job_.plan.block_cols);
+    find_scales();
+    for_pieces(job_.plan, chunk_, [&](const Piece& piece) { encode_piece(piece); });
+    store_scales();
+  }
+}
+
+int64_t PanelEncoder::tile_rows_of_chunk() const {
+  return ceil_div(chunk_.rows, job_.plan.tile_rows);
+}
+
+void PanelEncoder::find_amax(bool skip_nan) {
+  const QuantizePlan& plan = job_.plan;
+  std::fill_n(scratch_.amax, tile_rows_of_chunk() * blocks_, 0u);
+  for_pieces(plan, chunk_, [&](const Piece& piece) {
+    values_ = job_.source.load(piece, scratch_.values);
+    uint32_t* amax = scratch_.amax + first_block(piece);
+    if (!skip_nan) {
+      block_amax(values_.data, values_.stride, piece.rows, piece.cols,
+                 {.amax = amax,
+                  .stride = blocks_,
+                  .rows_per_block = plan.tile_rows,
+                  .block = plan.block_cols});
+      return;
+    }
+    for (int64_t r = 0; r < piece.rows; ++r)
+      for (int64_t c = 0; c < piece.cols; ++c) {
+        uint32_t& block = amax[r / plan.tile_rows * blocks_ + c / plan.block_cols];
+        const PieceValues one{values_.data + r * values_.stride + c, 0};
+        block = std::max(block, amax_without_nan(one, 1, 1));
+      }
+  });
+}
+
+void PanelEncoder::choose_by_error() {
+  const QuantizePlan& plan = job_.plan;
+  for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) {
+    if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) continue;
+    const int64_t row = i / blocks_ * plan.tile_rows;
+    const int64_t col = i % blocks_ * plan.block_cols;
+    const Piece block{.row = chunk_.row + row,
+                      .rows = std::min(plan.tile_rows, chunk_.rows - row),
+                      .k = chunk_.k + col,
+                      .cols = std::min(plan.block_cols, chunk_.cols - col)};
+    const ScaleChoice choice =
+        choose_scale(job_, block, float_of_bits(scratch_.amax[i]), scratch_.values);
+    scratch_.decode[i] = choice.decode;
+    scratch_.multiplier[i] = choice.multiplier;
+  }
+}
+
+void PanelEncoder::find_scales() {
+  const int64_t count = tile_rows_of_chunk() * blocks_;
+  nonfinite_ = false;
+  if (!job_.scales_by_block) {
+    std::fill_n(scratch_.decode, count, job_.decode);
+    std::fill_n(scratch_.multiplier, count, job_.multiplier);
+    return;
+  }
+  find_amax(false);
+  nonfinite_ = *std::max_element(scratch_.amax, scratch_.amax + count) >= kFloatInf;
+  if (nonfinite_ && job_.request.kind == ScaleKind::e4m3) find_amax(true);
+  block_scales(job_.request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
+  if (job_.request.kind == ScaleKind::e8m0 && job_.request.rule == ScaleRule::mse)
+    choose_by_error();
+}
+
+EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) const {
+  const int64_t k_padded = job_.spec.k_padded();
+  const int64_t at = piece.row * k_padded + piece.k;
+  EncodeTile tile{.values = values.data, .stride = values.stride, .rows = piece.rows};
+  tile.cols = piece.cols;
+  tile.counted_cols = job_.spec.k - piece.k;
+  tile.block = job_.plan.block_cols;
+  tile.multipliers = scratch_.multiplier + first_block(piece);
+  tile.multiplier_stride = blocks_;
+  tile.rows_per_multiplier = job_.plan.tile_rows;
+  tile.divides = job_.divides;
+  tile.prescale = job_.spec.cast.prescale;
+  tile.sr_bits = job_.spec.cast.sr_bits;
+  tile.out = job_.storage + job_.layout.elements_at + at * job_.layout.element_bytes;
+  tile.out_stride = k_padded;
+  return tile;
+}
+
+void PanelEncoder::encode_piece(const Piece& piece) {
+  const bool by_error = job_.request.rule == ScaleRule::mse;  // which used the buffer
+  const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !by_error;
+  const PieceValues values = loaded ? values_ : job_.source.load(piece, scratch_.values);
+  bool exact = job_.exact || nonfinite_;
+  if (!job_.scales_by_block) {
+    QuantizeTotals found;
+    note_amax(values, piece.rows, piece.cols, found);
+    totals_.amax = std::max(totals_.amax, found.amax);
+    exact |= found.nonfinite;
+  }
+  EncodeTile tile = tile_of(piece, values);
+  if (exact)
+    return exact_encode(job_, piece, tile, scratch_.decode + first_block(piece), totals_.stats);
+  if (job_.spec.cast.rounding == Rounding::stochastic) {
+    const PieceDraws draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
+    tile.draws = draws.data;
+    tile.draw_stride = draws.stride;
+  }
+  const EncodeCounts counts = encode_tile(job_.grid, tile);
+  totals_.stats.saturated += counts.saturated;
+  totals_.stats.flushed += counts.flushed;
+}
+
+void PanelEncoder::store_scales() const {
+  auto* scales = reinterpret_cast<float*>(job_.storage + job_.layout.scales_at);
+  const int64_t first = job_.scales_by_block ? chunk_.k / job_.plan.block_cols : 0;
+  const int64_t count = job_.scales_by_block ? blocks_ : 1;
+  for (int64_t r = 0; r < chunk_.rows; ++r)
+    std::copy_n(scratch_.decode + r / job_.plan.tile_rows * blocks_, count,
+                scales + (chunk_.row + r) * job_.layout.blocks + first);
+}
+
+// ---------------------------------------------------------------- flags of aligned groups
+
+namespace {
+
+/// Whether the exponents of a row's blocks [begin, end) differ by at most 3, NaN and those of
+/// blocks without any element apart.
+bool row_is_aligned(const QuantizeJob& job, int64_t row, int64_t begin, int64_t end) {
+  const auto* scales = reinterpret_cast<const float*>(job.storage + job.layout.scales_at);
+  const auto* elements = reinterpret_cast<const uint16_t*>(job.storage + job.layout.elements_at);
+  uint32_t least = 255;
+  uint32_t most = 0;
+  for (int64_t b = begin; b < end; ++b) {
+    const float scale = scales[row * job.layout.blocks + b];
+    const uint32_t exponent = float_bits(scale) >> 23;
+    if (exponent == 0) {  // 2^-127: zero, or next to it
+      const uint16_t* x = elements + row * job.spec.k_padded() + 32 * b;
+      const int64_t count = std::min<int64_t>(32, job.spec.k_padded() - 32 * b);
+      if (std::all_of(x, x + count, [](uint16_t v) { return (v & 0x7FFF) == 0; })) continue;
+    }
+    least = std::min(least, exponent);
+    most = std::max(most, exponent);
+  }
+  return most <= 254 && (most <= least || most - least <= 3);
+}
+
+}  // namespace
+
+void store_aligned(const QuantizeJob& job, int64_t row, int64_t rows) {
+  auto* flags = reinterpret_cast<uint8_t*>(job.storage + job.layout.aligned_at);
+  for (int64_t r = row; r < row + rows; r += 16) {
+    for (int64_t g = 0; g < job.layout.groups; ++g) {
+      bool aligned = true;
+      for (int64_t i = r; i < std::min(r + 16, row + rows) && aligned; ++i)
+        aligned = row_is_aligned(job, i, 4 * g, std::min(4 * g + 4, job.layout.blocks));
+      flags[r / 16 * job.layout.groups + g] = aligned ? 1 : 0;
+    }
+  }
+}
+
+}  // namespace ng::cpu
