@@ -1,0 +1,24 @@
+// A command of the program: what the command line may say after its name, and what to do then.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+#include <span>
+#include <string_view>
+
+namespace ng::cli {
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  ///< one line for the list of commands
+  /// Adds flags and positionals to `app`. Returns what to do when the command line has named this
+  /// command; its result is the exit code. Errors are thrown.
+  std::function<int()> (*declare)(CLI::App& app);
+};
+
+/// All commands, in the order of --help.
+[[nodiscard]] std::span<const Command> commands();
+
+}  // namespace ng::cli

@@ -1,0 +1,71 @@
+#include "cli/flags.h"
+
+#include "run/backends.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr int64_t kMaxThreads = 4096;
+
+std::string backends_text() {
+  std::string names;
+  for (const std::string_view name : backend_names())
+    names.append(names.empty() ? "" : " or ").append(name);
+  return names;
+}
+
+void add_backend(CLI::App& app, std::string& backend) {
+  app.add_option("--backend", backend, "what computes: " + backends_text())->type_name("NAME");
+}
+
+void add_threads(CLI::App& app, int64_t& threads) {
+  app.add_option("--threads", threads, "threads; 0: one per core (the bits are the same)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, kMaxThreads));
+}
+
+}  // namespace
+
+void RunFlags::declare(CLI::App& app, bool with_recipe) {
+  app.add_option("RUN", file, "run file (TOML)")->required();
+  if (with_recipe)
+    app.add_option("--recipe", recipe, "recipe instead of the run file's: a name or a file")
+        ->type_name("NAME");
+  app.add_option("--set", settings, "key=value over the run file's, e.g. train.steps=50")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  add_backend(app, backend);
+  add_threads(app, threads);
+}
+
+RunConfig RunFlags::load() const {
+  RunConfig config = RunConfig::load(file, settings);
+  if (!recipe.empty()) config.recipe = recipe;
+  if (!backend.empty()) config.train.backend = backend;
+  if (threads >= 0) config.train.threads = threads;
+  return config;
+}
+
+std::vector<std::string> RunFlags::words() const {
+  std::vector<std::string> words = {file};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  };
+  add("--recipe", recipe);
+  for (const std::string& setting : settings) add("--set", setting);
+  add("--backend", backend);
+  if (threads >= 0) add("--threads", std::to_string(threads));
+  return words;
+}
+
+void MachineFlags::declare(CLI::App& app) {
+  add_backend(app, backend);
+  add_threads(app, threads);
+}
+
+Threads MachineFlags::use() const {
+  return {threads > 0 ? static_cast<int>(threads) : available_cores()};
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,36 @@
+// Flags that several commands share.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "train/run_config.h"
+
+namespace ng::cli {
+
+/// A run file and what the command line puts over it.
+struct RunFlags {
+  std::string file;
+  std::string recipe;
+  std::vector<std::string> settings;
+  std::string backend;
+  int64_t threads = -1;  ///< -1: as the file says
+
+  void declare(CLI::App& app, bool with_recipe = true);
+  [[nodiscard]] RunConfig load() const;
+  /// The flags and the file as the command line had them.
+  [[nodiscard]] std::vector<std::string> words() const;
+};
+
+/// --backend and --threads of commands without a run file.
+struct MachineFlags {
+  std::string backend = "cpu";
+  int64_t threads = 0;  ///< 0: all cores
+
+  void declare(CLI::App& app);
+  [[nodiscard]] Threads use() const;
+};
+
+}  // namespace ng::cli

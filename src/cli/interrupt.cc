@@ -1,0 +1,42 @@
+#include "cli/interrupt.h"
+
+#include <unistd.h>
+#include <csignal>
+
+namespace ng::cli {
+namespace {
+
+// A handler reaches nothing but globals.
+std::atomic<bool> stop_requested = false;
+std::atomic<int> signal_number = 0;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+void exit_now(int signal) { ::_exit(128 + signal); }
+
+void request_stop(int signal) {
+  if (stop_requested.exchange(true)) exit_now(signal);
+  signal_number = signal;
+}
+
+void handle(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+void exit_at_signals() { handle(exit_now); }
+
+StopAtSignals::StopAtSignals() {
+  stop_requested = false;
+  handle(request_stop);
+}
+StopAtSignals::~StopAtSignals() { exit_at_signals(); }
+
+const std::atomic<bool>& StopAtSignals::flag() const { return stop_requested; }
+int StopAtSignals::exit_code() const { return 128 + signal_number; }
+
+}  // namespace ng::cli

@@ -1,0 +1,87 @@
+#include "cli/machine.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include "backend/cpu/isa/microkernel.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr int64_t kDepth = 128;            // panels of at most 28 KB
+constexpr double kAttemptSeconds = 0.004;  // long enough to start all threads
+constexpr double kBudgetSeconds = 0.1;     // for attempts: the best is one that nobody disturbed
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds that `calls` calls of the microkernel take on every thread at once.
+double seconds_of(Threads threads, int64_t calls) {
+  const cpu::Microkernel& kernel = cpu::current_microkernel();
+  const double start = now();
+  parallel_for(threads, threads.count, [&](int64_t, int) {
+    alignas(64) float a[kDepth * cpu::kMaxTileRows] = {};
+    alignas(64) float b[kDepth * cpu::kMaxTileCols] = {};
+    alignas(64) float y[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
+    for (int64_t i = 0; i < calls; ++i)
+      kernel.chain(kDepth, a, b, {y, kernel.cols}, {y, kernel.cols});
+  });
+  return now() - start;
+}
+
+double least_seconds(Threads threads, int64_t calls, int attempts) {
+  double least = seconds_of(threads, calls);
+  for (int i = 1; i < attempts; ++i) least = std::min(least, seconds_of(threads, calls));
+  return least;
+}
+
+// The value of "key : value" in one of the system's files; empty: absent.
+std::string field(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+}  // namespace
+
+double measured_peak_flops(Threads threads) {
+  const cpu::Microkernel& kernel = cpu::current_microkernel();
+  constexpr int64_t kFewCalls = 16;
+  const double start = now();
+  const double few = least_seconds({1}, kFewCalls, 3);
+  const auto calls = std::max(
+      kFewCalls, static_cast<int64_t>(static_cast<double>(kFewCalls) * kAttemptSeconds / few));
+  double seconds = least_seconds(threads, calls, 2);
+  while (now() - start < kBudgetSeconds) seconds = std::min(seconds, seconds_of(threads, calls));
+  return 2.0 * static_cast<double>(calls * kDepth * kernel.rows * kernel.cols * threads.count) /
+         seconds;
+}
+
+std::string cpu_model() { return field("/proc/cpuinfo", "model name"); }
+
+MachineMemory machine_memory() {
+  const auto pages = static_cast<size_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+  const auto page = static_cast<size_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
+  const std::string available = field("/proc/meminfo", "MemAvailable");
+  return {pages * page, std::strtoull(available.c_str(), nullptr, 10) * 1024};
+}
+
+size_t peak_resident_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,27 @@
+// What the machine is and what it can do.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/threads.h"
+
+namespace ng::cli {
+
+/// Most FP32 multiply-adds per second that `threads` get from the instruction set in use, in FLOP/s
+/// (an FMA counts 2): the GEMM's microkernel on panels in the L1 cache. Takes about 0.1 s.
+[[nodiscard]] double measured_peak_flops(Threads threads);
+
+/// "AMD EPYC 9B45", or empty where the system does not say.
+[[nodiscard]] std::string cpu_model();
+
+struct MachineMemory {
+  size_t total = 0;      ///< bytes of the machine
+  size_t available = 0;  ///< bytes that a process can still take without swapping; 0: unknown
+};
+[[nodiscard]] MachineMemory machine_memory();
+
+/// Largest resident set of this process so far, bytes.
+[[nodiscard]] size_t peak_resident_bytes();
+
+}  // namespace ng::cli

@@ -1,0 +1,139 @@
+// The program: reads the command line, runs a command, turns failures into one line and an exit
+// code. 0 done, 1 failed, 2 wrong command line, 128 + signal after SIGINT and SIGTERM.
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "base/error.h"
+#include "base/isa.h"
+#include "base/nearest.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/text.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr int kFailed = 1, kWrongCommandLine = 2;
+
+constexpr const char* kFooter =
+    "Start with: narrowgauge train examples/quickstart.toml\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong command line, 130 and 143 stopped by a signal.";
+
+void complain(std::string_view what) {
+  const std::string line = "narrowgauge: " + on_one_line(what) + "\n";
+  std::fputs(line.c_str(), stderr);
+}
+
+/// The command line's vocabulary and what was found of it.
+struct Program {
+  CLI::App app{"NarrowGauge trains language models whose matrix products run on narrow numbers.",
+               "narrowgauge"};
+  std::string isa = "auto";
+  std::vector<std::function<int()>> actions;
+  std::vector<CLI::App*> subcommands;
+};
+
+void declare(Program& program) {
+  const auto add_isa = [&](CLI::App& app) {
+    app.add_option("--isa", program.isa, "instruction set: scalar, avx2, avx512 or auto")
+        ->type_name("NAME");
+  };
+  program.app.set_version_flag("--version", "narrowgauge " NG_VERSION);
+  program.app.footer(kFooter);
+  program.app.require_subcommand(0, 1);
+  add_isa(program.app);
+  for (const Command& command : commands()) {
+    CLI::App* app =
+        program.app.add_subcommand(std::string(command.name), std::string(command.summary));
+    program.actions.push_back(command.declare(*app));
+    add_isa(*app);
+    program.subcommands.push_back(app);
+  }
+}
+
+/// Long names of an app's flags.
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// What is wrong with the first argument that no command or flag takes.
+std::string about_unexpected(const Program& program, const std::string& argument) {
+  const auto used = program.app.get_subcommands();
+  const CLI::App& app = used.empty() ? program.app : *used.front();
+  const std::string help =
+      used.empty() ? "narrowgauge --help" : "narrowgauge " + app.get_name() + " --help";
+  if (argument.starts_with("-")) {
+    const std::vector<std::string> flags = flags_of(app);
+    const std::string name = argument.substr(0, argument.find('='));
+    return fmt::format("{}: unknown flag: the nearest is {}; see {}", name,
+                       nearest(name, std::span<const std::string>(flags)), help);
+  }
+  if (!used.empty()) return fmt::format("\"{}\": one argument too many: see {}", argument, help);
+  std::vector<std::string_view> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  return fmt::format("\"{}\": unknown command: the nearest is {}; see {}", argument,
+                     nearest(argument, std::span<const std::string_view>(names)), help);
+}
+
+/// Reads the command line. The exit code where there is nothing left to do.
+std::optional<int> parse(Program& program, int argc, char** argv) {
+  const auto wrong = [&](const std::string& what) {
+    complain(what);
+    return kWrongCommandLine;
+  };
+  try {
+    program.app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print("{}", program.app.help());
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    print("{}\n", version.what());
+    return 0;
+  } catch (const CLI::ExtrasError& error) {
+    const std::vector<std::string> rest = program.app.remaining(true);
+    return wrong(rest.empty() ? error.what() : about_unexpected(program, rest.front()));
+  } catch (const CLI::ParseError& error) {
+    const auto used = program.app.get_subcommands();
+    return wrong(fmt::format("{}: see narrowgauge {}--help", error.what(),
+                             used.empty() ? "" : used.front()->get_name() + " "));
+  }
+  if (program.app.get_subcommands().empty())
+    return wrong("a command is missing: one of those that narrowgauge --help lists");
+  return {};
+}
+
+int run(int argc, char** argv) {
+  Program program;
+  declare(program);
+  const std::optional<int> done = parse(program, argc, argv);
+  if (done) return *done;
+  force_isa(program.isa);
+  for (size_t i = 0; i < program.subcommands.size(); ++i)
+    if (program.subcommands[i]->parsed()) return program.actions[i]();
+  return 0;
+}
+
+}  // namespace
+}  // namespace ng::cli
+
+int main(int argc, char** argv) {
+  using ng::cli::complain;
+  try {
+    ng::cli::exit_at_signals();
+    const int code = ng::cli::run(argc, argv);
+    ng::cli::finish_output();
+    return code;
+  } catch (const ng::Error& error) {
+    complain(error.what());
+  } catch (const std::bad_alloc&) {
+    complain("memory: there is not enough: a smaller model or batch");
+  } catch (const std::exception& error) {
+    complain(fmt::format("a defect of the program, please report it: {}", error.what()));
+  }
+  return ng::cli::kFailed;
+}

@@ -1,0 +1,105 @@
+#include "cli/output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace ng::cli {
+namespace {
+
+[[noreturn]] void cannot_write() {
+  throw Error({.place = "standard output",
+               .key = "",
+               .problem = std::string("cannot be written: ") + std::strerror(errno),
+               .remedy = ""});
+}
+
+// Characters, not bytes, of UTF-8.
+size_t columns_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+void write_output(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) cannot_write();
+}
+
+void flush_output() {
+  if (std::fflush(stdout) != 0) cannot_write();
+}
+
+void finish_output() { flush_output(); }
+
+void print_json(const Json& json) {
+  print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+bool output_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+
+size_t terminal_columns() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+Table::Table(std::vector<std::string> heading, size_t left_columns) : left_columns_(left_columns) {
+  rows_.push_back(std::move(heading));
+}
+
+void Table::row(std::vector<std::string> cells) {
+  NG_CHECK(cells.size() == rows_.front().size(), cells.size(), rows_.front().size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::text() const {
+  std::vector<size_t> widths(rows_.front().size());
+  for (const auto& row : rows_)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line = " ";
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string gap(widths[i] - columns_of(row[i]), ' ');
+      line += ' ' + (i < left_columns_ ? row[i] + gap : gap + row[i]) + ' ';
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string size_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1000 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  const auto whole = static_cast<int64_t>(std::min(std::round(seconds), 1e15));
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+}
+
+std::string count_text(int64_t count) {
+  std::string digits = std::to_string(count);
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<size_t>(at), 1, ',');
+  return digits;
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,52 @@
+// Standard output: every byte of it is checked, and it knows whether it is a terminal.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace ng::cli {
+
+/// Writes to standard output. Throws Error where that fails.
+void write_output(std::string_view text);
+/// Everything written so far is on its way.
+void flush_output();
+/// At the end of the program: throws Error where anything could not be written.
+void finish_output();
+
+template <class... Values>
+void print(fmt::format_string<Values...> format, Values&&... values) {
+  write_output(fmt::format(format, std::forward<Values>(values)...));
+}
+
+/// One JSON document and a newline.
+void print_json(const Json& json);
+
+[[nodiscard]] bool output_is_terminal();
+/// Columns of the terminal; 80 where it does not say.
+[[nodiscard]] size_t terminal_columns();
+
+/// Rows of text in columns: the first left-aligned, the others right-aligned unless named.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heading, size_t left_columns = 1);
+  void row(std::vector<std::string> cells);
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  size_t left_columns_;
+};
+
+/// "12.3 MiB"
+[[nodiscard]] std::string size_text(double bytes);
+/// "1m52s", "3h05m"
+[[nodiscard]] std::string duration_text(double seconds);
+/// "4,712,960"
+[[nodiscard]] std::string count_text(int64_t count);
+
+}  // namespace ng::cli

@@ -1,0 +1,59 @@
+#include "cli/recipe_text.h"
+
+#include <algorithm>
+
+namespace ng::cli {
+namespace {
+
+std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
+  std::string text = gemm.left == gemm.right ? describe(gemm.left)
+                                             : describe(gemm.left) + " x " + describe(gemm.right);
+  if (gemm.hadamard != 0) text += fmt::format(", Hadamard {}", gemm.hadamard);
+  return fmt::format("{}: {}", text, how_it_runs(gemm.left, gemm.right, backend));
+}
+
+}  // namespace
+
+std::string how_it_runs(const Operand& left, const Operand& right, std::string_view backend) {
+  if (backend == "ref") return "reference loops";
+  return left.is_fp32() && right.is_fp32() ? "native" : "exact on FP32 units";
+}
+
+std::string gemm_lines(const std::vector<LayerGroup>& groups, std::string_view backend) {
+  std::string text;
+  for (const LayerGroup& group : groups) {
+    const LinearRecipe& r = group.recipe;
+    const std::string fprop = gemm_text(r.fprop, backend);
+    const std::string dgrad = gemm_text(r.dgrad, backend);
+    const std::string wgrad = gemm_text(r.wgrad, backend);
+    text += fmt::format("  {}\n", group.layers);
+    if (fprop == dgrad && dgrad == wgrad)
+      text += fmt::format("    all    {}\n", fprop);
+    else
+      text += fmt::format("    fprop  {}\n    dgrad  {}\n    wgrad  {}\n", fprop, dgrad, wgrad);
+  }
+  return text;
+}
+
+void LayerGroups::add(const std::string& name, const LinearRecipe& recipe) {
+  const auto same = std::find_if(members_.begin(), members_.end(),
+                                 [&](const Members& m) { return m.recipe == recipe; });
+  if (same == members_.end())
+    members_.push_back({recipe, {name}});
+  else
+    same->names.push_back(name);
+}
+
+std::vector<LayerGroup> LayerGroups::groups() const {
+  std::vector<LayerGroup> groups;
+  for (const Members& m : members_) {
+    std::string layers = m.names.front();
+    if (m.names.size() == 2) layers += ", " + m.names.back();
+    if (m.names.size() > 2)
+      layers = fmt::format("{} layers, {} ... {}", m.names.size(), m.names.front(), m.names.back());
+    groups.push_back({layers, m.recipe});
+  }
+  return groups;
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,41 @@
+// A recipe as text: in which numbers each GEMM is and how a backend runs it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recipe/recipe.h"
+
+namespace ng::cli {
+
+/// How `backend` multiplies two operands: "native", or "exact on FP32 units" where every product of
+/// two elements is exact in FP32 and the hardware has no units for the format itself.
+[[nodiscard]] std::string how_it_runs(const Operand& left, const Operand& right,
+                                      std::string_view backend);
+
+/// Layers that have the same numbers.
+struct LayerGroup {
+  std::string layers;
+  LinearRecipe recipe;
+};
+
+/// The three GEMMs of each group, a line each; one line where all are alike.
+[[nodiscard]] std::string gemm_lines(const std::vector<LayerGroup>& groups,
+                                     std::string_view backend);
+
+/// Layer names grouped by equal recipes in the order of their first member: "28 layers", "head".
+class LayerGroups {
+ public:
+  void add(const std::string& name, const LinearRecipe& recipe);
+  [[nodiscard]] std::vector<LayerGroup> groups() const;
+
+ private:
+  struct Members {
+    LinearRecipe recipe;
+    std::vector<std::string> names;
+  };
+  std::vector<Members> members_;
+};
+
+}  // namespace ng::cli

@@ -1,0 +1,32 @@
+// Text that may hold anything, made fit for a terminal or a log.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ng::cli {
+
+/// For messages: control characters as \n, \t or \x1b, ill-formed UTF-8 as \xff.
+[[nodiscard]] std::string on_one_line(std::string_view text);
+
+/// Bytes that arrive in pieces, as valid UTF-8 without control characters: what a model writes may
+/// be neither. Each ill-formed part becomes one U+FFFD as in Python's errors="replace"; control
+/// characters but newline and tab become U+FFFD too, carriage returns vanish.
+class TextFilter {
+ public:
+  /// What can be printed by now: an unfinished sequence at the end is held back.
+  [[nodiscard]] std::string push(std::string_view bytes);
+  /// The end: an unfinished sequence will not be completed.
+  [[nodiscard]] std::string finish();
+
+ private:
+  std::string held_;
+};
+
+/// A whole text through TextFilter.
+[[nodiscard]] std::string readable(std::string_view bytes);
+
+/// An argument as a shell reads it back.
+[[nodiscard]] std::string shell_quoted(std::string_view argument);
+
+}  // namespace ng::cli

@@ -1,0 +1,34 @@
+#include "cli/time_table.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "cli/output.h"
+
+namespace ng::cli {
+
+std::string time_table(const TimeByKind& seconds) {
+  const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  std::vector<size_t> order(kTimeKinds);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return seconds[a] != seconds[b] ? seconds[a] > seconds[b] : a < b;
+  });
+  Table table({"time", "seconds", "%"});
+  for (const size_t kind : order)
+    if (seconds[kind] > 0)
+      table.row({std::string(name_of(static_cast<TimeKind>(kind))),
+                 fmt::format("{:.2f}", seconds[kind]),
+                 fmt::format("{:.1f}", 100 * seconds[kind] / total)});
+  return table.text();
+}
+
+Json time_json(const TimeByKind& seconds) {
+  Json json = Json::object();
+  for (size_t kind = 0; kind < kTimeKinds; ++kind)
+    json[std::string(name_of(static_cast<TimeKind>(kind)))] = seconds[kind];
+  return json;
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,77 @@
+// narrowgauge train RUN.toml: from a run file to a model folder.
+#include <csignal>
+#include <cstdlib>
+
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/run_folder.h"
+#include "cli/text.h"
+#include "cli/train_screen.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  RunFlags run;
+  std::string out;
+  bool resume = false;
+};
+
+// The same command line with --resume and --out, as a shell takes it.
+std::string resume_command(const Args& args, const std::string& out) {
+  const char* program = std::getenv("NARROWGAUGE_COMMAND");
+  std::string command = shell_quoted(program != nullptr ? program : "narrowgauge") + " train";
+  for (const std::string& word : args.run.words()) command += ' ' + shell_quoted(word);
+  return command + " --out " + shell_quoted(out) + " --resume";
+}
+
+int train(const Args& args) {
+  const RunConfig config = args.run.load();
+  std::string out = args.out;
+  if (out.empty())
+    out = args.resume ? newest_run_folder(args.run.file) : new_run_folder(args.run.file);
+  TrainScreen screen;
+  ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
+  const StopAtSignals signals;
+  Session session(config, {.out = out, .resume = args.resume, .stop = &signals.flag()}, screen);
+  screen.begin(session, out);
+  const SessionResult result = session.train();
+  if (result.interrupted) {
+    screen.interrupted(result, resume_command(args, out));
+    return signals.exit_code();
+  }
+  screen.end(session, result, out);
+  screen.require_written();
+  return 0;
+}
+
+std::string help() {
+  std::string text =
+      "Writes run.toml, metrics.jsonl, checkpoints/ and model/ (Hugging Face layout).\n"
+      "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n\n"
+      "Keys of a run file, with their defaults:\n";
+  for (const KeyHelp& key : run_config_help())
+    text += fmt::format("  {:<24} {}{}\n", key.path, key.doc,
+                        key.standard.empty() ? "" : "; " + key.standard);
+  return text;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  args->run.declare(app);
+  app.add_option("--out", args->out, "folder of the run; else runs/NAME, runs/NAME-2, ...")
+      ->type_name("DIR");
+  app.add_flag("--resume", args->resume,
+               "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
+  app.footer(help);
+  return [args] { return train(*args); };
+}
+
+}  // namespace
+
+extern const Command kTrain;
+const Command kTrain{"train", "train a model as a run file says", declare};
+
+}  // namespace ng::cli

@@ -1,0 +1,180 @@
+#include "cli/train_screen.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/isa.h"
+#include "cli/machine.h"
+#include "cli/output.h"
+#include "cli/recipe_text.h"
+#include "cli/text.h"
+#include "cli/time_table.h"
+#include "model/architecture.h"
+#include "train/flops.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr int64_t kPlainLines = 20;  // of a run whose steps are quick, in a pipe
+constexpr std::chrono::seconds kPlainPause{10};
+constexpr std::chrono::milliseconds kRefresh{100};
+
+std::string model_text(Model& model) {
+  const ModelConfig& c = model.config();
+  std::string heads = fmt::format("{} heads of {}", c.heads, c.head_dim);
+  if (c.kv_heads != c.heads) heads += fmt::format(", {} of keys and values", c.kv_heads);
+  return fmt::format("{}: {} layers, width {}, {}, ffn {}, context {}, vocabulary {}, {} head",
+                     parts_of(c.architecture).name, c.layers, c.width, heads, c.ffn, c.context,
+                     c.vocab, c.tie_embeddings ? "tied" : "untied");
+}
+
+std::string memory_table(Session& session) {
+  const MemoryPlan plan = session.trainer().memory();
+  const auto parameters = static_cast<double>(session.model().parameter_count());
+  Table table({"memory", "size", "bytes per parameter"});
+  const auto row = [&](std::string_view name, size_t bytes) {
+    if (bytes == 0) return;
+    const auto size = static_cast<double>(bytes);
+    table.row({std::string(name), size_text(size), fmt::format("{:.2f}", size / parameters)});
+  };
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    row(name_of(static_cast<MemoryKind>(kind)), plan.bytes[kind]);
+  row("gaps", plan.gaps);
+  row("total", plan.total);
+  return table.text();
+}
+
+std::string schedule_text(const RunConfig& config, const StepSettings& step) {
+  constexpr const char* kKinds[] = {"cosine", "linear", "wsd", "constant"};
+  const Schedule schedule = config.schedule();
+  const int64_t tokens = step.sequences * step.length * step.micros;
+  std::string batch = fmt::format("{} x {}", step.sequences, step.length);
+  if (step.micros > 1) batch = fmt::format("{} x {}", step.micros, batch);
+  std::string lr = fmt::format("lr {:g}", schedule.lr);
+  if (schedule.kind != ScheduleKind::constant) lr += fmt::format(" to {:g}", schedule.min_lr);
+  return fmt::format("{} steps of {} = {} tokens; {}, {}, {} steps of warm-up",
+                     count_text(schedule.steps), batch, count_text(tokens), lr,
+                     kKinds[static_cast<size_t>(schedule.kind)], schedule.warmup);
+}
+
+std::string recipe_text(Session& session) {
+  const Recipe& recipe = session.recipe();
+  LayerGroups groups;
+  for (const Linear* linear : session.model().linears())
+    groups.add(linear->name(), linear->recipe());
+  std::string text = fmt::format("recipe      {} (hash {})\n", recipe.name(), recipe.hash());
+  text += gemm_lines(groups.groups(), session.config().train.backend);
+  const std::vector<double>& phases = recipe.phase_starts();
+  for (size_t i = 1; i < phases.size(); ++i)
+    text += fmt::format("  other numbers from {:g} % of the steps on\n", 100 * phases[i]);
+  return text;
+}
+
+}  // namespace
+
+TrainScreen::TrainScreen() : terminal_(output_is_terminal()), last_print_(Clock::now()) {}
+
+void TrainScreen::put(const std::string& text) {
+  if (!failure_.empty()) return;
+  try {
+    write_output(text);
+    flush_output();
+  } catch (const Error& error) {
+    failure_ = error.parts().problem;
+  }
+}
+
+// A line that stays, in place of the refreshing one.
+void TrainScreen::put_line(const std::string& text) {
+  const size_t old = std::exchange(live_columns_, 0);
+  if (old == 0) return put(fmt::format("{}\n", text));
+  put(fmt::format("\r{:<{}}\n", text, old));
+}
+
+void TrainScreen::begin(Session& session, const std::string& out) {
+  const RunConfig& config = session.config();
+  const Corpus& corpus = session.corpus();
+  steps_ = config.train.steps;
+  peak_flops_ = measured_peak_flops({session.threads()});
+  flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
+  put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
+  put(fmt::format("model       {}\n", model_text(session.model())));
+  put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
+  put(fmt::format("text        {} tokens to train on, {} to validate on\n",
+                  count_text(corpus.train_tokens()), count_text(corpus.validation_tokens())));
+  put(recipe_text(session));
+  put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
+                  config.train.backend, name_of(current_isa()), session.threads(),
+                  peak_flops_ / 1e9));
+  put(memory_table(session));
+  put(fmt::format("schedule    {}\n\n", schedule_text(config, session.trainer().settings())));
+}
+
+void TrainScreen::notice(const std::string& sentence) {
+  if (live_columns_ > 0) put("\n");
+  live_columns_ = 0;
+  fmt::print(stderr, "narrowgauge: note: {}\n", on_one_line(sentence));
+}
+
+std::string TrainScreen::progress(const StepMetrics& m) const {
+  const double share = 100 * m.tokens_per_second * flops_per_token_ / peak_flops_;
+  return fmt::format(
+      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}  {:.0f} tokens/s  "
+      "{:.0f} % of peak  {} left{}",
+      m.step, std::to_string(steps_).size(), steps_, m.loss, m.lr, m.grad_norm, m.tokens_per_second,
+      share, duration_text(m.eta_seconds), m.skipped ? "  skipped" : "");
+}
+
+void TrainScreen::step(const StepMetrics& metrics) {
+  const Clock::time_point now = Clock::now();
+  const bool ends = metrics.step == 1 || metrics.step == steps_;
+  if (terminal_) {
+    if (!ends && now - last_print_ < kRefresh) return;
+    const std::string line = progress(metrics).substr(0, terminal_columns() - 1);
+    const size_t old = std::exchange(live_columns_, line.size());
+    put(fmt::format("\r{:<{}}", line, old));
+  } else {
+    const int64_t every = std::max<int64_t>(1, steps_ / kPlainLines);
+    if (!ends && metrics.step % every != 0 && now - last_print_ < kPlainPause) return;
+    put(fmt::format("{}\n", progress(metrics)));
+  }
+  last_print_ = now;
+}
+
+void TrainScreen::validation(const ValidationMetrics& metrics) {
+  put_line(fmt::format("step {:>{}}/{}  validation loss {:.4f}  {:.4f} bits per byte", metrics.step,
+                       std::to_string(steps_).size(), steps_, metrics.loss, metrics.bits_per_byte));
+}
+
+void TrainScreen::checkpoint(int64_t) {}
+
+void TrainScreen::end(Session& session, const SessionResult& result, const std::string& out) {
+  if (live_columns_ > 0) put("\n");
+  live_columns_ = 0;
+  put(fmt::format("\n{}", time_table(session.run().seconds())));
+  if (result.skipped > 0)
+    put(fmt::format("skipped     {} steps: something was not finite\n", result.skipped));
+  if (result.validation)
+    put(fmt::format("validation  loss {:.4f}, {:.4f} bits per byte\n", result.validation->loss,
+                    result.validation->bits_per_byte));
+  put(fmt::format("sample\n{}\n\n", readable(result.sample)));
+  put(fmt::format("model       {}\nmetrics     {}\ncheckpoints {}\n",
+                  on_one_line(session.model_folder()), on_one_line(join_path(out, "metrics.jsonl")),
+                  on_one_line(session.checkpoints_folder())));
+}
+
+void TrainScreen::interrupted(const SessionResult& result, const std::string& how_to_resume) {
+  if (live_columns_ > 0) put("\n");
+  live_columns_ = 0;
+  put(fmt::format("stopped after step {}; to go on:\n  {}\n", result.steps, how_to_resume));
+}
+
+void TrainScreen::require_written() const {
+  if (failure_.empty()) return;
+  throw Error({.place = "standard output",
+               .key = "",
+               .problem = failure_,
+               .remedy = "the run itself is complete in its folder"});
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,47 @@
+// What a training run looks like in a terminal, in a pipe and in a log.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "train/session.h"
+
+namespace ng::cli {
+
+/// Prints tables before the first step, a line that refreshes on a terminal (plain lines now and
+/// then elsewhere), and the results. When standard output fails, training goes on unseen and
+/// `require_written` says so at the end.
+class TrainScreen final : public SessionObserver {
+ public:
+  TrainScreen();
+
+  /// Model, recipe, memory and schedule; measures the machine's peak.
+  void begin(Session& session, const std::string& out);
+  void notice(const std::string& sentence) override;
+  void step(const StepMetrics& metrics) override;
+  void validation(const ValidationMetrics& metrics) override;
+  void checkpoint(int64_t step) override;
+  /// Where the time went, validation, sample, paths.
+  void end(Session& session, const SessionResult& result, const std::string& out);
+  void interrupted(const SessionResult& result, const std::string& how_to_resume);
+
+  /// Throws Error where something could not be printed.
+  void require_written() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void put(const std::string& text);
+  void put_line(const std::string& text);
+  [[nodiscard]] std::string progress(const StepMetrics& metrics) const;
+
+  bool terminal_;
+  size_t live_columns_ = 0;  ///< of the refreshing line that is on the screen
+  std::string failure_;      ///< of standard output
+  int64_t steps_ = 0;
+  double peak_flops_ = 0;
+  double flops_per_token_ = 0;
+  Clock::time_point last_print_;
+};
+
+}  // namespace ng::cli
