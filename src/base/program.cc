@@ -22,6 +22,7 @@ namespace {
 /// Starts the command with its output going to `output`; 0 or an errno.
 int start(const std::vector<std::string>& command, int output, pid_t* child) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
