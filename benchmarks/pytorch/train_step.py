@@ -1,7 +1,7 @@
 """Times PyTorch FP32 training steps of a GPT-2-like model on the CPU; prints one JSON object.
 
 The strong baseline: scaled_dot_product_attention, fused AdamW, gradients clipped to 1.0, no
-dropout, no bookkeeping between steps. The shapes are those of `narrowgauge bench step --model NAME`.
+dropout, no bookkeeping between steps. The shapes are those of `narrowgauge bench step`.
 """
 
 import argparse
