@@ -4,10 +4,13 @@
 namespace ng::cli {
 
 extern const Command kTrain;
+extern const Command kEval;
+extern const Command kGenerate;
+extern const Command kTrace;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain, kInfo};
+  static const Command kCommands[] = {kTrain, kEval, kGenerate, kTrace, kInfo};
   return kCommands;
 }
 

@@ -130,6 +130,7 @@ void Trainer::update(int64_t step, float lr) {
 StepReport Trainer::step(int64_t step, float lr) {
   run_.replay(train_programs_[static_cast<size_t>(phase_)], [&] {
     forward_backward(step);
+    if (gradient_observer_) gradient_observer_();
     update(step, lr);
   });
   const StepControl control = *control_;  // the one read of the step

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/model.h"
@@ -59,6 +61,12 @@ class Trainer {
   void set_phase(int phase);
   [[nodiscard]] int phase() const { return phase_; }
 
+  /// Called in each step when all gradients are complete, before they are clipped and used; empty:
+  /// never. The parameters' `grad` exist only then.
+  void set_gradient_observer(std::function<void()> observer) {
+    gradient_observer_ = std::move(observer);
+  }
+
   /// Trains on train_tokens(); `step` counts from 0. Allocates nothing.
   StepReport step(int64_t step, float lr);
   /// Repeats the last, skipped step without its update and names the first non-finite tensor.
@@ -85,6 +93,7 @@ class Trainer {
   StepControl* control_;    // backend memory
   double* sum_of_squares_;  // backend memory
   double* evaluation_loss_;
+  std::function<void()> gradient_observer_;
 };
 
 }  // namespace ng

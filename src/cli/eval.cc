@@ -1,0 +1,62 @@
+// narrowgauge eval MODEL --data FILE: how well a model predicts a text.
+#include "cli/command.h"
+#include "cli/open_model.h"
+#include "cli/output.h"
+#include "train/evaluate.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  ModelFlags model;
+  std::string data;
+  int64_t batch = 8;
+  bool json = false;
+};
+
+int eval(const Args& args) {
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(args.model.folder);
+  const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer);
+  const OpenModel open = open_model(args.model);
+  require_vocabulary(*open.model, tokenizer->vocab(), args.model.folder);
+  const int64_t context = open.model->config().context;
+  const Evaluation result = evaluate(*open.run, *open.model, corpus, args.batch, context);
+  if (args.json) {
+    print_json({{"loss", result.loss},
+                {"perplexity", result.perplexity},
+                {"bits_per_byte", result.bits_per_byte},
+                {"tokens", result.tokens},
+                {"bytes", result.bytes},
+                {"context", context},
+                {"recipe", open.recipe.name()}});
+    return 0;
+  }
+  print("loss           {:.6f}\nperplexity     {:.4f}\nbits per byte  {:.6f}\n", result.loss,
+        result.perplexity, result.bits_per_byte);
+  print("tokens         {} in windows of {}, recipe {}\n", count_text(result.tokens), context,
+        open.recipe.name());
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  args->model.declare(app);
+  app.add_option("--data", args->data, "a text: file, folder, pattern or prepared name")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--batch", args->batch, "windows computed at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  app.add_flag("--json", args->json, "print one JSON object");
+  app.footer(
+      "Windows as long as the model's context cover every token but the first once; the loss is\n"
+      "the mean over all of them.");
+  return [args] { return eval(*args); };
+}
+
+}  // namespace
+
+extern const Command kEval;
+const Command kEval{"eval", "loss, perplexity and bits per byte over a text", declare};
+
+}  // namespace ng::cli

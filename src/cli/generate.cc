@@ -1,0 +1,133 @@
+// narrowgauge generate MODEL --prompt TEXT: text, token by token as it comes.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cli/command.h"
+#include "cli/open_model.h"
+#include "cli/output.h"
+#include "cli/text.h"
+#include "data/tokenizer.h"
+#include "train/generator.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr size_t kMaxPromptBytes = 64 << 20;
+
+struct Args {
+  ModelFlags model;
+  std::string prompt;
+  std::vector<int32_t> prompt_ids;
+  bool ids = false;
+  int64_t tokens = 200;
+  SamplingSettings sampling{.temperature = 0.8};
+};
+
+std::string read_input() {
+  std::string text;
+  char buffer[1 << 16];
+  for (ssize_t count = 1; count > 0;) {
+    count = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (count > 0) text.append(buffer, static_cast<size_t>(count));
+    if ((count < 0 && errno != EINTR) || text.size() > kMaxPromptBytes)
+      throw Error({.place = "--prompt -",
+                   .key = "standard input",
+                   .problem = count < 0 ? std::strerror(errno) : "more than 64 MiB",
+                   .remedy = "a text of at most 64 MiB"});
+    if (count < 0) count = 1;
+  }
+  return text;
+}
+
+void require_ids(const std::vector<int32_t>& ids, const std::string& flag, int64_t vocab) {
+  const auto refuse = [&](const std::string& problem) {
+    throw Error({.place = flag,
+                 .key = "",
+                 .problem = problem,
+                 .remedy = fmt::format("at least one id from 0 to {}", vocab - 1)});
+  };
+  if (ids.empty()) refuse("empty");
+  for (const int32_t id : ids)
+    if (id < 0 || id >= vocab) refuse(std::to_string(id));
+}
+
+// Prints each token when it comes.
+class Printer {
+ public:
+  Printer(const Tokenizer* tokenizer, bool ids) : tokenizer_(tokenizer), ids_(ids) {}
+
+  void token(int32_t id) {
+    if (ids_)
+      print("{}{}", first_ ? "" : ",", id);
+    else
+      write_output(filter_.push(tokenizer_->decode(std::span(&id, 1))));
+    first_ = false;
+    flush_output();
+  }
+  void end() { print("{}\n", filter_.finish()); }
+
+ private:
+  const Tokenizer* tokenizer_;
+  bool ids_;
+  bool first_ = true;
+  TextFilter filter_;
+};
+
+int generate(const Args& args) {
+  validate(args.sampling);
+  const bool from_ids = !args.prompt_ids.empty();
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!from_ids || !args.ids) tokenizer = open_tokenizer(args.model.folder);
+  std::vector<int32_t> prompt = args.prompt_ids;
+  if (!from_ids) prompt = tokenizer->encode(args.prompt == "-" ? read_input() : args.prompt);
+  const OpenModel open = open_model(args.model);
+  require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", open.model->config().vocab);
+  Generator generator(*open.run, *open.model);
+  Printer printer(tokenizer.get(), args.ids);
+  generator.generate(prompt, args.tokens, args.sampling, [&](int32_t id) {
+    printer.token(id);
+    return true;
+  });
+  printer.end();
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  args->model.declare(app);
+  CLI::Option* text =
+      app.add_option("--prompt", args->prompt, "text to go on from; - reads it from standard input")
+          ->type_name("TEXT");
+  CLI::Option* ids = app.add_option("--prompt-ids", args->prompt_ids, "the prompt as token ids")
+                         ->delimiter(',')
+                         ->expected(1)
+                         ->type_name("1,2,3");
+  text->excludes(ids);
+  app.add_flag("--ids", args->ids, "print token ids, separated by commas");
+  app.add_option("--tokens", args->tokens, "how many to generate")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  app.add_option("--temperature", args->sampling.temperature, "0: always the most likely token")
+      ->capture_default_str();
+  app.add_option("--top-k", args->sampling.top_k, "only the K most likely tokens; 0: all")
+      ->capture_default_str();
+  app.add_option("--top-p", args->sampling.top_p, "only the likeliest that together reach P")
+      ->capture_default_str();
+  app.add_option("--seed", args->sampling.seed, "of the draws")->capture_default_str();
+  app.callback([text, ids] {
+    if (text->count() + ids->count() == 0) throw CLI::RequiredError("--prompt or --prompt-ids");
+  });
+  app.footer(
+      "Prints what follows the prompt. Bytes that are no UTF-8 and control characters other than\n"
+      "newline and tab are printed as U+FFFD; --ids shows every token as it is.");
+  return [args] { return generate(*args); };
+}
+
+}  // namespace
+
+extern const Command kGenerate;
+const Command kGenerate{"generate", "text from a model, as it comes", declare};
+
+}  // namespace ng::cli

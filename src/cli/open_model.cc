@@ -1,0 +1,47 @@
+#include "cli/open_model.h"
+
+#include "base/error.h"
+#include "io/hf_folder.h"
+#include "run/backends.h"
+
+namespace ng::cli {
+
+void ModelFlags::declare(CLI::App& app) {
+  app.add_option("MODEL", folder, "model folder in Hugging Face layout")->required();
+  app.add_option("--recipe", recipe, "recipe, a name or a file")
+      ->type_name("NAME")
+      ->capture_default_str();
+  machine.declare(app);
+}
+
+Recipe load_runnable(const std::string& name) {
+  Recipe recipe = Recipe::load(name);
+  if (!recipe.unsupported().empty())
+    throw Error({.place = recipe.place(),
+                 .key = "",
+                 .problem = recipe.unsupported().front(),
+                 .remedy = ""});
+  return recipe;
+}
+
+OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
+  const ModelConfig config = io::read_hf_config(flags.folder);
+  OpenModel open{load_runnable(flags.recipe), flags.machine.use(), nullptr, nullptr};
+  open.run = std::make_unique<Run>(make_backend(flags.machine.backend, open.threads), seed);
+  open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
+  std::vector<View> values;
+  for (const Parameter& parameter : open.model->parameters()) values.push_back(parameter.value);
+  io::read_hf_weights(flags.folder, config, values);
+  open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
+  return open;
+}
+
+void require_vocabulary(const Model& model, int64_t vocab, const std::string& folder) {
+  if (vocab <= model.config().vocab) return;
+  throw Error({.place = folder,
+               .key = "tokenizer",
+               .problem = fmt::format("{} ids, but the model has {}", vocab, model.config().vocab),
+               .remedy = "the tokenizer that the model was trained with"});
+}
+
+}  // namespace ng::cli

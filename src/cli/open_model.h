@@ -1,0 +1,39 @@
+// A model folder opened for use: weights loaded, in the numbers of a recipe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/flags.h"
+#include "model/model.h"
+#include "recipe/recipe.h"
+#include "run/run.h"
+
+namespace ng::cli {
+
+/// Which model, in which numbers, on what.
+struct ModelFlags {
+  std::string folder;
+  std::string recipe = "fp32";
+  MachineFlags machine;
+
+  void declare(CLI::App& app);
+};
+
+struct OpenModel {
+  Recipe recipe;
+  Threads threads;
+  std::unique_ptr<Run> run;
+  std::unique_ptr<Model> model;
+};
+
+/// Loads a recipe that this version can run; throws Error for another.
+[[nodiscard]] Recipe load_runnable(const std::string& name);
+
+/// Weights of the folder under the recipe's last phase. Throws Error for what is wrong with either.
+[[nodiscard]] OpenModel open_model(const ModelFlags& flags, uint64_t seed = 1);
+
+/// Throws Error where the tokenizer has ids that the model has no row for.
+void require_vocabulary(const Model& model, int64_t vocab, const std::string& folder);
+
+}  // namespace ng::cli

@@ -1,0 +1,60 @@
+// narrowgauge trace MODEL TOKENS OUT: training steps written out, for other programs to compare.
+#include "train/trace.h"
+
+#include "cli/command.h"
+#include "cli/open_model.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  ModelFlags model;
+  std::string tokens;
+  std::string out;
+  uint64_t seed = 1;
+  TraceSettings settings;
+};
+
+int trace(const Args& args) {
+  const OpenModel open = open_model(args.model, args.seed);
+  write_trace(*open.run, *open.model, open.recipe, args.tokens, args.out, args.settings);
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  args->model.declare(app);
+  TraceSettings& s = args->settings;
+  const CLI::Range zero_up(0.0, 1e30);
+  const CLI::Range decay(0.0, 0.9999999);
+  app.add_option("TOKENS", args->tokens, "safetensors file with tokens (steps, B, T + 1)")
+      ->required();
+  app.add_option("OUT", args->out, "safetensors file to write")->required();
+  app.add_option("--steps", s.steps, "how many steps; 0: all in TOKENS")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  app.add_option("--seed", args->seed, "of stochastic rounding")->capture_default_str();
+  app.add_option("--lr", s.lr, "learning rate of every step")
+      ->capture_default_str()
+      ->check(zero_up);
+  app.add_option("--beta1", s.adamw.beta1, "AdamW")->capture_default_str()->check(decay);
+  app.add_option("--beta2", s.adamw.beta2, "AdamW")->capture_default_str()->check(decay);
+  app.add_option("--eps", s.adamw.eps, "AdamW")->capture_default_str()->check(zero_up);
+  app.add_option("--weight-decay", s.adamw.weight_decay, "on tensors of two dimensions")
+      ->capture_default_str()
+      ->check(zero_up);
+  app.add_option("--clip", s.clip, "largest norm of all gradients; 0: no clipping")
+      ->capture_default_str()
+      ->check(zero_up);
+  app.footer(
+      "OUT gets logits and loss of the first step, grad.NAME before clipping, stepN.NAME after "
+      "each\n"
+      "step N, train.loss and train.grad_norm. Names and layouts are Hugging Face's.");
+  return [args] { return trace(*args); };
+}
+
+}  // namespace
+
+extern const Command kTrace;
+const Command kTrace{"trace", "logits, gradients and updated weights, for comparison", declare};
+
+}  // namespace ng::cli

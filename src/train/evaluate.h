@@ -1,0 +1,31 @@
+// The loss of a model on a text, without what training needs beside the weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/corpus.h"
+#include "data/tokenizer.h"
+#include "model/model.h"
+#include "run/run.h"
+
+namespace ng {
+
+struct Evaluation {
+  double loss = 0;           ///< mean cross-entropy per token, nats
+  double perplexity = 0;     ///< exp(loss)
+  double bits_per_byte = 0;  ///< of the text behind the targets
+  int64_t tokens = 0;        ///< targets
+  int64_t bytes = 0;         ///< behind them
+};
+
+/// All of a text as the validation part of a corpus. Throws Error where it has fewer than two
+/// tokens.
+[[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer);
+
+/// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.
+/// In the numbers of the model's phase, stochastic casts to nearest.
+[[nodiscard]] Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch,
+                                  int64_t length);
+
+}  // namespace ng
