@@ -20,9 +20,7 @@ function(ng_add_test name folder)
     list(APPEND labels fast)
     add_dependencies(fast_tests ${name})
   endif()
-  # Waiting threads sleep: two test programs share the cores.
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${NG_TEST_SECONDS}
-                                          ENVIRONMENT "OMP_WAIT_POLICY=passive")
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${NG_TEST_SECONDS})
 endfunction()
 
 # A test links its folder and those below it, so that it builds while a higher one is in pieces;
@@ -61,7 +59,8 @@ foreach(source IN LISTS tests)
   endif()
 endforeach()
 if(TARGET layout_layout_test)
-  target_compile_definitions(layout_layout_test PRIVATE NG_FOLDERS="${NG_FOLDERS};cli")
+  list(JOIN NG_FOLDERS "," folders)
+  target_compile_definitions(layout_layout_test PRIVATE NG_FOLDERS="${folders},cli")
 endif()
 
 file(GLOB_RECURSE benches CONFIGURE_DEPENDS src/*_bench.cc)

@@ -1,0 +1,69 @@
+#include "base/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace ng {
+namespace {
+
+TEST(ParallelFor, CallsEveryItemOnceWithAWorkerInRange) {
+  for (const int threads : {1, 2, 3, 5}) {
+    for (const int64_t items : {0, 1, 2, 7, 1000}) {
+      std::vector<std::atomic<int>> calls(static_cast<size_t>(items));
+      std::atomic<bool> in_range{true};
+      parallel_for(Threads{threads}, items, [&](int64_t item, int worker) {
+        ++calls[static_cast<size_t>(item)];
+        if (worker < 0 || worker >= threads) in_range = false;
+      });
+      for (const auto& count : calls) EXPECT_EQ(count, 1);
+      EXPECT_TRUE(in_range);
+    }
+  }
+}
+
+TEST(ParallelFor, NoTwoThreadsShareAWorker) {
+  std::vector<std::atomic<int>> inside(3);
+  std::atomic<bool> alone{true};
+  for (int round = 0; round < 200; ++round)
+    parallel_for(Threads{3}, 30, [&](int64_t, int worker) {
+      auto& mine = inside[static_cast<size_t>(worker)];
+      if (++mine != 1) alone = false;
+      --mine;
+    });
+  EXPECT_TRUE(alone);
+}
+
+TEST(ParallelFor, WakesWorkersThatFellAsleep) {
+  std::atomic<int64_t> sum{0};
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    parallel_for(Threads{3}, 10, [&](int64_t item, int) { sum += item; });
+  }
+  EXPECT_EQ(sum, 20 * 45);
+}
+
+TEST(ParallelFor, LosesNoJobInQuickSuccession) {
+  std::atomic<int64_t> calls{0};
+  for (int round = 0; round < 20000; ++round)
+    parallel_for(Threads{3}, 3, [&](int64_t, int) { ++calls; });
+  EXPECT_EQ(calls, 60000);
+}
+
+TEST(ParallelFor, RethrowsAndGoesOnWorking) {
+  const auto fail = [](int64_t item, int) {
+    if (item == 5) throw std::runtime_error("five");
+  };
+  for (const int threads : {1, 3})
+    EXPECT_THROW(parallel_for(Threads{threads}, 10, fail), std::runtime_error);
+  std::atomic<int> calls{0};
+  parallel_for(Threads{3}, 10, [&](int64_t, int) { ++calls; });
+  EXPECT_EQ(calls, 10);
+}
+
+}  // namespace
+}  // namespace ng
