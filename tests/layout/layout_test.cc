@@ -46,7 +46,7 @@ size_t columns_of(std::string_view line) {
 Strings folder_order() {
   Strings folders;
   std::istringstream list(NG_FOLDERS);
-  for (std::string folder; std::getline(list, folder, ';');) folders.push_back(folder);
+  for (std::string folder; std::getline(list, folder, ',');) folders.push_back(folder);
   return folders;
 }
 
