@@ -6,11 +6,15 @@ namespace ng::cli {
 extern const Command kTrain;
 extern const Command kEval;
 extern const Command kGenerate;
+extern const Command kRecipes;
+extern const Command kFormats;
+extern const Command kCast;
 extern const Command kTrace;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain, kEval, kGenerate, kTrace, kInfo};
+  static const Command kCommands[] = {kTrain,   kEval, kGenerate, kRecipes,
+                                      kFormats, kCast, kTrace,    kInfo};
   return kCommands;
 }
 

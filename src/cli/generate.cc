@@ -1,8 +1,10 @@
 // narrowgauge generate MODEL --prompt TEXT: text, token by token as it comes.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 
 #include "cli/command.h"
 #include "cli/open_model.h"
@@ -24,6 +26,17 @@ struct Args {
   int64_t tokens = 200;
   SamplingSettings sampling{.temperature = 0.8};
 };
+
+// "1,2,3" or "1 2 3"
+std::vector<int32_t> ids_of(std::string list) {
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream words(list);
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; words >> id;) ids.push_back(id);
+  if (!words.eof() || ids.empty())
+    throw CLI::ValidationError("--prompt-ids", "must be numbers separated by commas");
+  return ids;
+}
 
 std::string read_input() {
   std::string text;
@@ -100,10 +113,11 @@ std::function<int()> declare(CLI::App& app) {
   CLI::Option* text =
       app.add_option("--prompt", args->prompt, "text to go on from; - reads it from standard input")
           ->type_name("TEXT");
-  CLI::Option* ids = app.add_option("--prompt-ids", args->prompt_ids, "the prompt as token ids")
-                         ->delimiter(',')
-                         ->expected(1)
-                         ->type_name("1,2,3");
+  CLI::Option* ids =
+      app.add_option_function<std::string>(
+             "--prompt-ids", [args](const std::string& list) { args->prompt_ids = ids_of(list); },
+             "the prompt as token ids")
+          ->type_name("1,2,3");
   text->excludes(ids);
   app.add_flag("--ids", args->ids, "print token ids, separated by commas");
   app.add_option("--tokens", args->tokens, "how many to generate")

@@ -1,0 +1,45 @@
+#include "cli/format_names.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace ng::cli {
+
+bool is_operand_name(std::string_view name) {
+  const auto names = operand_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const ElementFormat& known_element(const std::string& name) {
+  std::vector<std::string_view> names(operand_names().begin(), operand_names().end());
+  for (const ElementFormat& format : element_formats()) {
+    if (name == format.name || name == format.short_name) return format;
+    names.push_back(format.short_name);
+    names.push_back(format.name);
+  }
+  throw Error({.place = "format",
+               .key = "",
+               .problem = fmt::format("unknown \"{}\"", name),
+               .remedy = fmt::format("\"{}\" is the nearest; narrowgauge formats lists all",
+                                     nearest(name, std::span<const std::string_view>(names)))});
+}
+
+std::string block_text(const Block& block) {
+  switch (block.kind) {
+    case Block::Kind::tensor:
+      return "tensor";
+    case Block::Kind::row:
+      return "row";
+    default:
+      return fmt::format("{}x{}", block.rows, block.cols);
+  }
+}
+
+std::string_view scale_text(ScaleKind kind) {
+  constexpr std::string_view kNames[] = {"none", "fp32", "pow2", "e8m0", "e4m3"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+}  // namespace ng::cli

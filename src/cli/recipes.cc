@@ -1,0 +1,157 @@
+// narrowgauge recipes [NAME]: the recipes; one of them with all it inherits.
+#include "base/files.h"
+#include "base/toml.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/recipe_text.h"
+#include "recipe/recipe.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  std::string name;
+  bool json = false;
+};
+
+/// The first sentence of the comment that a recipe's file begins with.
+std::string summary_of(const Recipe& recipe) {
+  if (!is_file(recipe.place())) return "";
+  const std::string text = read_file(recipe.place(), kMaxTomlBytes);
+  std::string comment;
+  for (size_t at = 0; at < text.size() && text[at] == '#';) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const size_t begin = text.find_first_not_of("# ", at);
+    if (begin < end) comment += (comment.empty() ? "" : " ") + text.substr(begin, end - begin);
+    at = end + 1;
+  }
+  const size_t stop = std::min(comment.find(". "), comment.find(" Source:"));
+  std::string sentence = comment.substr(0, stop);
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
+double bytes_of(WeightStorage::Master master) {
+  constexpr double kBytes[] = {0, 4, 2};
+  return kBytes[static_cast<size_t>(master)];
+}
+
+/// What lives per parameter from step to step, and the gradient within a step.
+Json bytes_per_parameter(const RecipeSettings& s) {
+  return {
+      {"weights", bits_per_value(s.weights.storage) / 8},
+      {"master", bytes_of(s.weights.master)},
+      {"moments", (bits_per_value(s.optimizer.moment1) + bits_per_value(s.optimizer.moment2)) / 8},
+      {"gradients", s.gradient.accumulate == Compute::bf16 ? 2.0 : 4.0}};
+}
+
+// Layers by what they get in a model of 12 blocks: overrides may tell blocks apart.
+std::vector<LayerGroup> groups_of(const Recipe& recipe, int phase) {
+  constexpr int64_t kDepth = 12;
+  LayerGroups groups;
+  for (int64_t block = 0; block < kDepth; ++block)
+    for (const char* layer :
+         {"attn.q", "attn.k", "attn.v", "attn.out", "mlp.gate", "mlp.up", "mlp.down"}) {
+      const std::string name = fmt::format("blocks.{}.{}", block, layer);
+      groups.add(name, recipe.linear({.name = name, .block = block, .depth = kDepth}, phase));
+    }
+  groups.add("head", recipe.linear({.name = "head", .block = -1, .depth = kDepth}, phase));
+  return groups.groups();
+}
+
+Json gemm_json(const GemmRecipe& gemm) {
+  return {{"left", describe(gemm.left)},
+          {"right", describe(gemm.right)},
+          {"hadamard", gemm.hadamard},
+          {"runs", how_it_runs(gemm.left, gemm.right, "cpu")}};
+}
+
+Json recipe_json(const Recipe& recipe) {
+  const LinearRecipe& linear = recipe.settings(0).linear;
+  return {{"name", recipe.name()},
+          {"summary", summary_of(recipe)},
+          {"hash", recipe.hash()},
+          {"place", recipe.place()},
+          {"bytes_per_parameter", bytes_per_parameter(recipe.settings(0))},
+          {"gemms",
+           {{"fprop", gemm_json(linear.fprop)},
+            {"dgrad", gemm_json(linear.dgrad)},
+            {"wgrad", gemm_json(linear.wgrad)}}},
+          {"phases", recipe.phase_starts()},
+          {"warnings", recipe.warnings()},
+          {"unsupported", recipe.unsupported()}};
+}
+
+std::string commented(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    out += fmt::format("# {}\n", text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+// A recipe file: the facts are comments.
+void print_recipe(const Recipe& recipe) {
+  print("# {}\n# from {}, hash {}\n", summary_of(recipe), recipe.place(), recipe.hash());
+  const Json parts = bytes_per_parameter(recipe.settings(0));
+  std::string bytes;
+  for (const auto& [what, count] : parts.items())
+    if (count.get<double>() > 0) bytes += fmt::format(" {} {:.4g}", what, count.get<double>());
+  print("# bytes per parameter:{}\n", bytes);
+  for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase) {
+    print("# GEMMs in a model of 12 blocks, from {:g} % of training on:\n",
+          100 * recipe.phase_starts()[phase]);
+    print("{}", commented(gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
+  }
+  for (const std::string& warning : recipe.warnings()) print("# warning: {}\n", warning);
+  for (const std::string& sentence : recipe.unsupported()) print("# cannot run: {}\n", sentence);
+  print("\n{}", recipe.resolved_toml());
+}
+
+int list(bool json) {
+  Json all = Json::array();
+  Table table({"recipe", "hash", "runs", "what it is"}, 4);
+  for (const std::string& name : recipe_names()) {
+    const Recipe recipe = Recipe::load(name);
+    if (json)
+      all.push_back(recipe_json(recipe));
+    else
+      table.row(
+          {name, recipe.hash(), recipe.unsupported().empty() ? "yes" : "no", summary_of(recipe)});
+  }
+  if (json)
+    print_json(all);
+  else
+    print("{}", table.text());
+  return 0;
+}
+
+int recipes(const Args& args) {
+  if (args.name.empty()) return list(args.json);
+  const Recipe recipe = Recipe::load(args.name);
+  if (args.json) {
+    Json json = recipe_json(recipe);
+    json["resolved"] = recipe.resolved_toml();
+    print_json(json);
+  } else {
+    print_recipe(recipe);
+  }
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  app.add_option("NAME", args->name, "one recipe, a name or a file: all keys, and how it runs");
+  app.add_flag("--json", args->json, "print JSON");
+  app.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
+  return [args] { return recipes(*args); };
+}
+
+}  // namespace
+
+extern const Command kRecipes;
+const Command kRecipes{"recipes", "the recipes; one with all it inherits and how it runs", declare};
+
+}  // namespace ng::cli
