@@ -1,0 +1,99 @@
+// A tiny model with a trainer, for tests: a few thousand parameters, sizes that no block divides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "math/philox.h"
+#include "run/backends.h"
+#include "train/trainer.h"
+
+namespace ng {
+
+inline ModelConfig tiny_llama() {
+  ModelConfig c;
+  c.vocab = 37;
+  c.layers = 2;
+  c.heads = 2;
+  c.kv_heads = 1;
+  c.head_dim = 10;
+  c.width = 20;
+  c.ffn = 34;
+  c.context = 12;
+  return c;
+}
+
+inline ModelConfig tiny_gpt2() {
+  ModelConfig c = tiny_llama();
+  c.architecture = Architecture::gpt2;
+  c.kv_heads = c.heads;
+  c.attention_bias = c.mlp_bias = c.norm_bias = true;
+  return c;
+}
+
+struct TinyRunOptions {
+  ModelConfig model = tiny_llama();
+  std::string recipe = "name = \"fp32\"";  ///< TOML text
+  std::string backend = "cpu";
+  int threads = 1;
+  RecomputePolicy recompute = RecomputePolicy::none;
+  int64_t micros = 1;
+};
+
+/// Model, trainer and random tokens; everything follows from the options.
+class TinyRun {
+ public:
+  explicit TinyRun(const TinyRunOptions& options)
+      : recipe_(Recipe::parse(options.recipe, "test.toml")),
+        run_(make_backend(options.backend, Threads{options.threads}), 7),
+        model_(run_, options.model, recipe_, options.recompute),
+        trainer_(run_, model_, recipe_, settings(options)) {
+    model_.initialize(run_);
+  }
+
+  [[nodiscard]] Run& run() { return run_; }
+  [[nodiscard]] Model& model() { return model_; }
+  [[nodiscard]] Trainer& trainer() { return trainer_; }
+
+  StepReport step(int64_t number) {
+    RandomKey key;
+    key.step = static_cast<uint32_t>(number);
+    key.purpose = Purpose::data;
+    const auto vocab = static_cast<uint32_t>(model_.config().vocab);
+    uint64_t group = 0;
+    for (int64_t micro = 0; micro < trainer_.settings().micros; ++micro) {
+      const TokenBuffers to = trainer_.train_tokens(micro);
+      for (size_t i = 0; i < to.inputs.size(); ++i, ++group) {
+        to.inputs[i] = static_cast<int32_t>(draw(key, group)[0] % vocab);
+        to.targets[i] = static_cast<int32_t>(draw(key, group)[1] % vocab);
+      }
+    }
+    return trainer_.step(number, 1e-2f);
+  }
+
+  /// All weights, one after the other.
+  [[nodiscard]] std::vector<float> weights() {
+    std::vector<float> all;
+    for (const Parameter& p : model_.parameters())
+      all.insert(all.end(), p.value.data, p.value.data + p.value.size());
+    return all;
+  }
+
+ private:
+  static StepSettings settings(const TinyRunOptions& options) {
+    StepSettings s;
+    s.sequences = 3;
+    s.length = 11;
+    s.micros = options.micros;
+    return s;
+  }
+
+  Recipe recipe_;
+  Run run_;
+  Model model_;
+  Trainer trainer_;
+};
+
+}  // namespace ng
