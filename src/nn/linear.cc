@@ -150,8 +150,10 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
                  .micro = is_weight(role) ? 0 : run.moment().micro};
   context.delayed = delayed(role);
   context.update_history = run.writes_statistics();
-  context.stats =
-      run.writes_statistics() && stats_ != nullptr ? stats_ + static_cast<size_t>(role) : nullptr;
+  // A plain cast neither saturates nor flushes anything worth a pass over the values; what is not
+  // finite in it shows in the gradient norm.
+  const bool counts = run.writes_statistics() && stats_ != nullptr && !cast(role).is_unscaled();
+  context.stats = counts ? stats_ + static_cast<size_t>(role) : nullptr;
   return context;
 }
 
