@@ -41,6 +41,8 @@ void validate(const SamplingSettings& settings) {
 
 int32_t Sampler::pick(std::span<const float> logits, int64_t position) {
   candidates_.clear();
+  if (settings_.vocab > 0 && static_cast<size_t>(settings_.vocab) < logits.size())
+    logits = logits.first(static_cast<size_t>(settings_.vocab));
   for (size_t i = 0; i < logits.size(); ++i)
     if (std::isfinite(logits[i])) candidates_.emplace_back(logits[i], static_cast<int32_t>(i));
   if (candidates_.empty())

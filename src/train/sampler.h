@@ -12,6 +12,7 @@ struct SamplingSettings {
   double temperature = 0.0;  ///< 0: greedy
   int64_t top_k = 0;         ///< only the k most likely tokens; 0: all
   double top_p = 1.0;        ///< the fewest tokens whose probabilities reach p; 1: all
+  int64_t vocab = 0;         ///< only ids below this (a model's may be padded); 0: all
   uint64_t seed = 1;
 };
 

@@ -40,6 +40,12 @@ TEST(Sampler, TopKAndTopPCutTheTail) {
   }
 }
 
+TEST(Sampler, IdsBeyondTheVocabularyAreNeverTaken) {
+  SamplingSettings two = settings(0);
+  two.vocab = 2;
+  EXPECT_EQ(Sampler(two).pick(std::vector<float>{1, 2, 9}, 0), 1);
+}
+
 TEST(Sampler, NonFiniteLogitsAreNeverTaken) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(Sampler(settings(0)).pick(std::vector<float>{nan, -5, nan}, 0), 1);
