@@ -99,7 +99,9 @@ int generate(const Args& args) {
   require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", open.model->config().vocab);
   Generator generator(*open.run, *open.model);
   Printer printer(tokenizer.get(), args.ids);
-  generator.generate(prompt, args.tokens, args.sampling, [&](int32_t id) {
+  SamplingSettings sampling = args.sampling;
+  if (!args.ids) sampling.vocab = tokenizer->vocab();  // a model's vocabulary may be padded
+  generator.generate(prompt, args.tokens, sampling, [&](int32_t id) {
     printer.token(id);
     return true;
   });
