@@ -4,17 +4,19 @@
 namespace ng::cli {
 
 extern const Command kTrain;
+extern const Command kCompare;
 extern const Command kEval;
 extern const Command kGenerate;
 extern const Command kRecipes;
 extern const Command kFormats;
 extern const Command kCast;
 extern const Command kTrace;
+extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain,   kEval, kGenerate, kRecipes,
-                                      kFormats, kCast, kTrace,    kInfo};
+  static const Command kCommands[] = {kTrain,   kCompare, kEval,  kGenerate, kRecipes,
+                                      kFormats, kCast,    kTrace, kBench,    kInfo};
   return kCommands;
 }
 

@@ -24,6 +24,8 @@ int count_runs(const std::string& run_file) {
 
 }  // namespace
 
+std::string first_run_folder(const std::string& run_file) { return numbered(run_file, 1); }
+
 std::string new_run_folder(const std::string& run_file) {
   return numbered(run_file, count_runs(run_file) + 1);
 }

@@ -5,8 +5,10 @@
 
 namespace ng::cli {
 
-/// "runs/quickstart" for "examples/quickstart.toml"; with runs in it already, "runs/quickstart-2"
-/// and so on.
+/// "runs/quickstart" for "examples/quickstart.toml"
+[[nodiscard]] std::string first_run_folder(const std::string& run_file);
+
+/// That, or the first of "runs/quickstart-2", ... that holds no run yet.
 [[nodiscard]] std::string new_run_folder(const std::string& run_file);
 
 /// The last of them that holds a run; the first where none does.

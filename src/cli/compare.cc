@@ -1,0 +1,135 @@
+// narrowgauge compare RUN.toml --recipes A,B,C: the same run in several recipes, as a table.
+#include "train/compare.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/run_folder.h"
+#include "cli/text.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  RunFlags run;
+  std::vector<std::string> recipes;
+  int64_t seeds = 1;
+  std::string out;
+  bool json = false;
+};
+
+/// Says which run goes on; nothing on standard output where that is to be JSON.
+class CompareScreen final : public SessionObserver {
+ public:
+  explicit CompareScreen(bool silent) : silent_(silent) {}
+
+  void notice(const std::string& sentence) override {
+    fmt::print(stderr, "narrowgauge: note: {}\n", on_one_line(sentence));
+  }
+  void validation(const ValidationMetrics& m) override {
+    line(fmt::format("  step {}: validation loss {:.4f}", m.step, m.loss));
+  }
+  void line(const std::string& text) const {
+    if (silent_) return;
+    write_output(text + '\n');
+    flush_output();
+  }
+
+ private:
+  bool silent_;
+};
+
+void print_rows(const std::vector<CompareRow>& rows) {
+  std::vector<std::string> heading = {"recipe", "validation loss", "to the first", "bits per byte",
+                                      "tokens/s"};
+  std::vector<size_t> kinds;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    const bool shown = std::any_of(rows.begin(), rows.end(), [&](const CompareRow& row) {
+      return row.bytes_per_parameter[kind] >= 0.005;
+    });
+    if (!shown) continue;
+    kinds.push_back(kind);
+    heading.emplace_back(name_of(static_cast<MemoryKind>(kind)));
+  }
+  Table table(heading);
+  const auto with_sd = [](double mean, double sd, int64_t seeds, const char* sign) {
+    const std::string text = fmt::format("{}{:.4f}", mean < 0 ? "" : sign, mean);
+    return seeds < 2 ? text : fmt::format("{} ± {:.4f}", text, sd);
+  };
+  for (const CompareRow& r : rows) {
+    std::vector<std::string> cells = {
+        r.label, with_sd(r.val_loss, r.val_loss_sd, r.seeds, ""),
+        &r == &rows.front() ? "" : with_sd(r.difference, r.difference_sd, r.seeds, "+"),
+        fmt::format("{:.4f}", r.bits_per_byte), fmt::format("{:.0f}", r.tokens_per_second)};
+    for (const size_t kind : kinds)
+      cells.push_back(fmt::format("{:.2f}", r.bytes_per_parameter[kind]));
+    table.row(std::move(cells));
+  }
+  print("\n{}bytes per parameter by kind in the columns on the right\n", table.text());
+}
+
+int compare(const Args& args) {
+  const RunConfig config = args.run.load();
+  const std::string out =
+      args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
+  const std::vector<CompareRun> runs = compare_runs(config, args.recipes, args.seeds, out);
+  const StopAtSignals signals;
+  CompareScreen screen(args.json);
+  std::vector<CompareResult> results;
+  for (const CompareRun& run : runs) {
+    screen.line(
+        fmt::format("{} of {}: {}", results.size() + 1, runs.size(), on_one_line(run.folder)));
+    std::optional<CompareResult> result = finished_result(run);
+    if (result)
+      screen.line("  is already finished");
+    else
+      result = train_to_compare(run, &signals.flag(), screen);
+    if (!result) {
+      screen.line("stopped; the same command goes on");
+      return signals.exit_code();
+    }
+    results.push_back(*result);
+  }
+  const std::vector<CompareRow> rows = compare_rows(results);
+  const Json json = compare_json(rows, results);
+  write_file_atomically(join_path(out, "compare.csv"), compare_csv(rows));
+  write_file_atomically(join_path(out, "compare.json"), json.dump(2) + "\n");
+  if (args.json) {
+    print_json(json);
+    return 0;
+  }
+  print_rows(rows);
+  print("{0}/compare.csv\n{0}/compare.json\n", on_one_line(out));
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  args->run.declare(app, /*with_recipe=*/false);
+  app.add_option("--recipes", args->recipes, "recipes to compare, the first is the baseline")
+      ->delimiter(',')
+      ->required()
+      ->type_name("A,B,C");
+  app.add_option("--seeds", args->seeds, "runs of each recipe, with seeds from the run file's on")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--out", args->out, "folder of the runs; else runs/NAME-compare")
+      ->type_name("DIR");
+  app.add_flag("--json", args->json, "print one JSON object");
+  app.footer(
+      "Every recipe sees the same batches in the same order. Runs that are finished in the folder\n"
+      "are not repeated, others go on from their newest checkpoint. Writes compare.csv and\n"
+      "compare.json.");
+  return [args] { return compare(*args); };
+}
+
+}  // namespace
+
+extern const Command kCompare;
+const Command kCompare{"compare", "the same run in several recipes, as a table", declare};
+
+}  // namespace ng::cli

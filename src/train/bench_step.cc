@@ -1,0 +1,68 @@
+#include "train/bench_step.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "train/flops.h"
+
+namespace ng {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Uniform ids: input t + 1 is target t.
+void fill_random(const TokenBuffers& to, const BenchShape& shape, int64_t vocab, int64_t step) {
+  const RandomKey key{
+      .seed = 1, .tensor = 0, .step = static_cast<uint32_t>(step), .purpose = Purpose::data};
+  const auto id = [&](int64_t sequence, int64_t position) {
+    const uint64_t r =
+        random_bits(key, static_cast<uint64_t>(sequence), static_cast<uint64_t>(position),
+                    static_cast<uint64_t>(shape.length + 1), 32);
+    return static_cast<int32_t>(r * static_cast<uint64_t>(vocab) >> 32);
+  };
+  size_t i = 0;
+  for (int64_t s = 0; s < shape.batch; ++s)
+    for (int64_t t = 0; t < shape.length; ++t, ++i) {
+      to.inputs[i] = id(s, t);
+      to.targets[i] = id(s, t + 1);
+    }
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace
+
+BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const BenchShape& shape) {
+  constexpr float kLr = 1e-4f;
+  if (shape.length > model.config().context)
+    throw Error({.place = "--seq",
+                 .key = "",
+                 .problem = std::to_string(shape.length),
+                 .remedy = fmt::format("at most the model's context, {}", model.config().context)});
+  Trainer trainer(run, model, recipe,
+                  {.sequences = shape.batch, .length = shape.length, .micros = 1, .adamw = {}});
+  model.initialize(run);
+  BenchResult result;
+  result.planned_bytes = trainer.memory().total;
+  result.flops_per_token = flops_per_token(model, shape.length);
+  for (int64_t step = 0; step < shape.warmup + shape.steps; ++step) {
+    if (step == shape.warmup) run.reset_seconds();
+    const Clock::time_point start = Clock::now();
+    fill_random(trainer.train_tokens(0), shape, model.config().vocab, step);
+    const StepReport report = trainer.step(step, kLr);
+    if (step == 0) result.first_loss = report.loss;
+    if (step >= shape.warmup)
+      result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  result.seconds_by_kind = run.seconds();
+  result.median_seconds = median(result.seconds);
+  result.tokens_per_second =
+      static_cast<double>(shape.batch * shape.length) / result.median_seconds;
+  return result;
+}
+
+}  // namespace ng

@@ -1,0 +1,35 @@
+// Times whole training steps of a model on random tokens.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/model.h"
+#include "recipe/recipe.h"
+#include "run/run.h"
+#include "train/trainer.h"
+
+namespace ng {
+
+struct BenchShape {
+  int64_t batch = 1;   ///< sequences
+  int64_t length = 1;  ///< tokens of a sequence, at most the model's context
+  int64_t steps = 5;   ///< timed ones
+  int64_t warmup = 2;  ///< before them
+};
+
+struct BenchResult {
+  std::vector<double> seconds;   ///< of each timed step
+  double median_seconds = 0;     ///< of a step
+  double tokens_per_second = 0;  ///< at the median
+  double first_loss = 0;         ///< before the first update
+  double flops_per_token = 0;
+  size_t planned_bytes = 0;
+  TimeByKind seconds_by_kind{};  ///< sums over the timed steps
+};
+
+/// Initializes the model and trains it on tokens that are drawn uniformly.
+[[nodiscard]] BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe,
+                                      const BenchShape& shape);
+
+}  // namespace ng

@@ -1,0 +1,253 @@
+#include "train/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/checksum.h"
+#include "base/files.h"
+
+namespace ng {
+namespace {
+
+constexpr std::string_view kResultFile = "result.json";
+constexpr size_t kMaxResultBytes = 1 << 20;
+
+// Equal for runs that give the same result.
+std::string run_hash(const CompareRun& run) {
+  RunConfig config = run.config;
+  config.train.threads = 0;
+  const std::string text = config.resolved_toml() + Recipe::load(config.recipe).hash();
+  return checksum_of(std::as_bytes(std::span(text)));
+}
+
+Json bytes_json(const std::array<double, kMemoryKinds>& bytes) {
+  Json json = Json::object();
+  double total = 0;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = bytes[kind];
+    total += bytes[kind];
+  }
+  json["total"] = total;
+  return json;
+}
+
+Json result_json(const CompareResult& result) {
+  return {{"recipe", result.label},
+          {"seed", result.number},
+          {"val_loss", result.val_loss},
+          {"bits_per_byte", result.bits_per_byte},
+          {"tokens_per_second", result.tokens_per_second},
+          {"skipped", result.skipped},
+          {"bytes_per_parameter", bytes_json(result.bytes_per_parameter)}};
+}
+
+void write_result(const CompareRun& run, const Json& result) {
+  make_folders(run.folder);
+  const Json json = {{"run", run_hash(run)}, {"result", result}};
+  write_file_atomically(join_path(run.folder, kResultFile), json.dump(2) + "\n");
+}
+
+void require_same_run(const CompareRun& run, const JsonObject& saved) {
+  if (saved.text("run") == run_hash(run)) return;
+  throw Error({.place = run.folder,
+               .key = std::string(kResultFile),
+               .problem = "the folder belongs to another run file or recipe",
+               .remedy = "another --out, or that folder removed"});
+}
+
+/// Hears of every step what the comparison needs, and passes everything on.
+class Recorder final : public SessionObserver {
+ public:
+  explicit Recorder(SessionObserver& next) : next_(next) {}
+  void notice(const std::string& sentence) override { next_.notice(sentence); }
+  void step(const StepMetrics& metrics) override {
+    speeds_.push_back(metrics.tokens_per_second);
+    next_.step(metrics);
+  }
+  void validation(const ValidationMetrics& metrics) override { next_.validation(metrics); }
+  void checkpoint(int64_t step) override { next_.checkpoint(step); }
+
+  /// Of this process's steps; 0 where there were none.
+  [[nodiscard]] double median_speed() {
+    if (speeds_.empty()) return 0;
+    const auto middle = speeds_.begin() + static_cast<int64_t>(speeds_.size() / 2);
+    std::nth_element(speeds_.begin(), middle, speeds_.end());
+    return *middle;
+  }
+
+ private:
+  SessionObserver& next_;
+  std::vector<double> speeds_;
+};
+
+struct MeanAndDeviation {
+  double mean = 0, deviation = 0;
+};
+MeanAndDeviation mean_of(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const double v : values) sum += v;
+  const double mean = sum / n;
+  for (const double v : values) squares += (v - mean) * (v - mean);
+  return {mean, values.size() < 2 ? 0.0 : std::sqrt(squares / (n - 1))};
+}
+
+// A member of each result.
+template <class Get>
+std::vector<double> column(const std::vector<CompareResult>& results, const Get& get) {
+  std::vector<double> values;
+  for (const CompareResult& result : results) values.push_back(get(result));
+  return values;
+}
+
+CompareRow row_of(const std::vector<CompareResult>& results,
+                  const std::vector<CompareResult>& first) {
+  NG_CHECK(results.size() == first.size(), results.size(), first.size());
+  const auto loss = [](const CompareResult& r) { return r.val_loss; };
+  std::vector<double> differences = column(results, loss);
+  for (size_t i = 0; i < first.size(); ++i) differences[i] -= first[i].val_loss;
+  const MeanAndDeviation losses = mean_of(column(results, loss));
+  const MeanAndDeviation difference = mean_of(differences);
+  CompareRow row;
+  row.label = results.front().label;
+  row.seeds = static_cast<int64_t>(results.size());
+  row.val_loss = losses.mean;
+  row.val_loss_sd = losses.deviation;
+  row.bits_per_byte =
+      mean_of(column(results, [](const CompareResult& r) { return r.bits_per_byte; })).mean;
+  row.difference = difference.mean;
+  row.difference_sd = difference.deviation;
+  row.tokens_per_second =
+      mean_of(column(results, [](const CompareResult& r) { return r.tokens_per_second; })).mean;
+  for (const CompareResult& result : results) row.skipped += result.skipped;
+  row.bytes_per_parameter = results.front().bytes_per_parameter;
+  return row;
+}
+
+}  // namespace
+
+std::vector<CompareRun> compare_runs(const RunConfig& config,
+                                     const std::vector<std::string>& recipes, int64_t seeds,
+                                     const std::string& out) {
+  std::vector<CompareRun> runs;
+  std::vector<std::string> labels;
+  for (const std::string& name : recipes) {
+    const Recipe recipe = Recipe::load(name);
+    const std::string stem = std::filesystem::path(name).stem().string();
+    const std::string label = name.ends_with(".toml") ? stem : name;
+    const auto refuse = [&](const std::string& problem, const std::string& remedy) {
+      throw Error({.place = "--recipes", .key = name, .problem = problem, .remedy = remedy});
+    };
+    if (!recipe.unsupported().empty()) refuse(recipe.unsupported().front(), "");
+    if (std::find(labels.begin(), labels.end(), label) != labels.end())
+      refuse("named twice", "each recipe once");
+    labels.push_back(label);
+    for (int64_t k = 1; k <= seeds; ++k) {
+      CompareRun run{config, label, k, join_path(out, fmt::format("{}-seed{}", label, k))};
+      run.config.recipe = name;
+      run.config.seed += static_cast<uint64_t>(k - 1);
+      runs.push_back(std::move(run));
+    }
+  }
+  return runs;
+}
+
+std::optional<CompareResult> finished_result(const CompareRun& run) {
+  const std::string path = join_path(run.folder, kResultFile);
+  if (!is_file(path)) return {};
+  const Json json = read_json_file(path, kMaxResultBytes);
+  const JsonObject saved(json, path);
+  require_same_run(run, saved);
+  if (!saved.has("result")) return {};
+  const JsonObject r = saved.object("result");
+  constexpr double kMost = 1e300;
+  CompareResult result;
+  result.label = run.label;
+  result.number = run.number;
+  result.val_loss = r.number("val_loss", -kMost, kMost);
+  result.bits_per_byte = r.number("bits_per_byte", -kMost, kMost);
+  result.tokens_per_second = r.number("tokens_per_second", 0, kMost);
+  result.skipped = r.integer("skipped", 0, INT64_MAX);
+  const JsonObject bytes = r.object("bytes_per_parameter");
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    result.bytes_per_parameter[kind] =
+        bytes.number(name_of(static_cast<MemoryKind>(kind)), 0, kMost);
+  return result;
+}
+
+std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::atomic<bool>* stop,
+                                              SessionObserver& observer) {
+  Recorder recorder(observer);
+  const bool resume = is_folder(join_path(run.folder, "checkpoints"));
+  Session session(run.config, {.out = run.folder, .resume = resume, .stop = stop}, recorder);
+  write_result(run, nullptr);
+  const SessionResult done = session.train();
+  if (done.interrupted) return {};
+  if (!done.validation)
+    throw Error({.place = run.config.place,
+                 .key = "data.validation",
+                 .problem = "nothing to validate on",
+                 .remedy = "a share above 0 or files: that is what is compared"});
+  CompareResult result;
+  result.label = run.label;
+  result.number = run.number;
+  result.val_loss = done.validation->loss;
+  result.bits_per_byte = done.validation->bits_per_byte;
+  result.tokens_per_second = recorder.median_speed();
+  result.skipped = done.skipped;
+  const MemoryPlan plan = session.trainer().memory();
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    result.bytes_per_parameter[kind] = static_cast<double>(plan.bytes[kind]) /
+                                       static_cast<double>(session.model().parameter_count());
+  write_result(run, result_json(result));
+  return result;
+}
+
+std::vector<CompareRow> compare_rows(const std::vector<CompareResult>& results) {
+  std::vector<std::vector<CompareResult>> by_recipe;
+  for (const CompareResult& result : results) {
+    if (by_recipe.empty() || by_recipe.back().front().label != result.label)
+      by_recipe.emplace_back();
+    by_recipe.back().push_back(result);
+  }
+  std::vector<CompareRow> rows;
+  for (const auto& group : by_recipe) rows.push_back(row_of(group, by_recipe.front()));
+  return rows;
+}
+
+std::string compare_csv(const std::vector<CompareRow>& rows) {
+  std::string text =
+      "recipe,seeds,val_loss,val_loss_sd,bits_per_byte,difference,difference_sd,"
+      "tokens_per_second,skipped";
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    text += fmt::format(",{}_bytes_per_parameter", name_of(static_cast<MemoryKind>(kind)));
+  text += '\n';
+  for (const CompareRow& r : rows) {
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{}", r.label, r.seeds, r.val_loss, r.val_loss_sd,
+                    r.bits_per_byte, r.difference, r.difference_sd, r.tokens_per_second, r.skipped);
+    for (const double bytes : r.bytes_per_parameter) text += fmt::format(",{}", bytes);
+    text += '\n';
+  }
+  return text;
+}
+
+Json compare_json(const std::vector<CompareRow>& rows, const std::vector<CompareResult>& results) {
+  Json json = {{"recipes", Json::array()}, {"runs", Json::array()}};
+  for (const CompareRow& r : rows)
+    json["recipes"].push_back({{"recipe", r.label},
+                               {"seeds", r.seeds},
+                               {"val_loss", r.val_loss},
+                               {"val_loss_sd", r.val_loss_sd},
+                               {"bits_per_byte", r.bits_per_byte},
+                               {"difference", r.difference},
+                               {"difference_sd", r.difference_sd},
+                               {"tokens_per_second", r.tokens_per_second},
+                               {"skipped", r.skipped},
+                               {"bytes_per_parameter", bytes_json(r.bytes_per_parameter)}});
+  for (const CompareResult& result : results) json["runs"].push_back(result_json(result));
+  return json;
+}
+
+}  // namespace ng

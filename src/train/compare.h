@@ -1,0 +1,71 @@
+// The same run in several recipes and seeds, and what came of it. Every recipe sees the same
+// batches in the same order: they depend on the seed and the step alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "run/memory_kind.h"
+#include "train/session.h"
+
+namespace ng {
+
+/// One training run of a comparison.
+struct CompareRun {
+  RunConfig config;    ///< with the recipe and the seed
+  std::string label;   ///< the recipe's name, or its file's without folder and ending
+  int64_t number = 0;  ///< seed k = 1, 2, ... of this recipe: config.seed is the run file's + k - 1
+  std::string folder;  ///< OUT/<label>-seed<k>
+};
+
+/// All recipes × seeds, seeds of the first recipe first. Throws Error for a recipe that is missing,
+/// cannot run or is named twice, and for a run without validation.
+[[nodiscard]] std::vector<CompareRun> compare_runs(const RunConfig& config,
+                                                   const std::vector<std::string>& recipes,
+                                                   int64_t seeds, const std::string& out);
+
+struct CompareResult {
+  std::string label;
+  int64_t number = 0;
+  double val_loss = 0;       ///< at the end
+  double bits_per_byte = 0;  ///< at the end
+  double tokens_per_second = 0;
+  int64_t skipped = 0;  ///< steps
+  /// Bytes per parameter of the planned memory, by kind.
+  std::array<double, kMemoryKinds> bytes_per_parameter{};
+};
+
+/// What an earlier call left in the run's folder; none where it did not finish. Throws Error where
+/// the folder holds another run.
+[[nodiscard]] std::optional<CompareResult> finished_result(const CompareRun& run);
+
+/// Trains, from the newest checkpoint where there is one, and leaves the result in the folder; none
+/// where `stop` was set before the end.
+[[nodiscard]] std::optional<CompareResult> train_to_compare(const CompareRun& run,
+                                                            const std::atomic<bool>* stop,
+                                                            SessionObserver& observer);
+
+/// One recipe over its seeds. Deviations are those of a sample, 0 for one seed.
+struct CompareRow {
+  std::string label;
+  int64_t seeds = 0;
+  double val_loss = 0, val_loss_sd = 0;
+  double bits_per_byte = 0;
+  double difference = 0, difference_sd = 0;  ///< of val_loss to the first recipe's, seed by seed
+  double tokens_per_second = 0;
+  int64_t skipped = 0;
+  std::array<double, kMemoryKinds> bytes_per_parameter{};
+};
+
+/// Rows in the order in which recipes first appear; every recipe has the same seeds.
+[[nodiscard]] std::vector<CompareRow> compare_rows(const std::vector<CompareResult>& results);
+
+[[nodiscard]] std::string compare_csv(const std::vector<CompareRow>& rows);
+[[nodiscard]] Json compare_json(const std::vector<CompareRow>& rows,
+                                const std::vector<CompareResult>& results);
+
+}  // namespace ng

@@ -1,0 +1,221 @@
+// Every command does what it says on small things.
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "program.h"
+
+namespace ng::e2e {
+namespace {
+
+using Commands = Program;
+
+void expect_no_control_characters(const std::string& text) {
+  for (const char c : text)
+    ASSERT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << "in: " << text;
+}
+
+TEST_F(Commands, HelpNamesEveryCommandAndEveryCommandHasHelp) {
+  const std::string help = run_well({"--help"});
+  for (const char* command : {"train", "eval", "generate", "compare", "trace", "formats", "cast",
+                              "recipes", "bench", "info"}) {
+    EXPECT_NE(help.find(std::string("\n  ") + command), std::string::npos) << command;
+    const std::string of_command = run_well({command, "--help"});
+    EXPECT_NE(of_command.find("Usage: narrowgauge " + std::string(command)), std::string::npos);
+    EXPECT_NE(of_command.find("--isa"), std::string::npos) << command;
+  }
+  EXPECT_EQ(run_well({"--version"}).substr(0, 12), "narrowgauge ");
+}
+
+TEST_F(Commands, TrainWritesAllItsFilesAndTellsOfThem) {
+  const std::string out = run_well({"train", "tiny.toml"});
+  for (const char* word :
+       {"parameters  98,624", "recipe      mxfp4-sr-rht (hash ", "dgrad  mxfp4 stochastic",
+        "weights", "moments", "activations", "total", "schedule    12 steps of 2 x 2 x 32 = 128",
+        "step 12/12  loss ", "tokens/s", "% of peak", "step 12/12  validation loss ", "gemm fprop",
+        "sample\n", "model       runs/tiny/model\n", "metrics     runs/tiny/metrics.jsonl\n"})
+    EXPECT_NE(out.find(word), std::string::npos) << word << " in\n" << out;
+  expect_no_control_characters(out);
+  for (const char* file : {"run.toml", "metrics.jsonl", "checkpoints/step-00000008/run.json",
+                           "checkpoints/step-00000012/state.safetensors", "model/config.json",
+                           "model/model.safetensors", "model/tokenizer.json"})
+    EXPECT_TRUE(fs::is_regular_file(path("runs/tiny") / file)) << file;
+  EXPECT_FALSE(fs::exists(path("runs/tiny/checkpoints/step-00000004"))) << "only two are kept";
+}
+
+TEST_F(Commands, TrainNumbersItsFoldersAndResumesTheNewest) {
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=2"});
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=2"});
+  EXPECT_TRUE(fs::exists(path("runs/tiny-2/model")));
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=3", "--resume"});
+  EXPECT_TRUE(fs::exists(path("runs/tiny-2/checkpoints/step-00000003")));
+  EXPECT_FALSE(fs::exists(path("runs/tiny/checkpoints/step-00000003")));
+  EXPECT_FALSE(fs::exists(path("runs/tiny-3")));
+}
+
+TEST_F(Commands, MetricsAreOneObjectALine) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--recipe", "fp32"});
+  std::istringstream lines(text_of(path("run/metrics.jsonl")));
+  int64_t steps = 0, validations = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    steps += json.contains("loss") ? 1 : 0;
+    validations += json.contains("val_loss") ? 1 : 0;
+  }
+  EXPECT_EQ(steps, 12);
+  EXPECT_EQ(validations, 2);
+}
+
+TEST_F(Commands, EvalGenerateAndTraceAgreeOnTheTrainedModel) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--recipe", "fp32"});
+  // Validation of the run is the last 5 % of the text: 135 of 2700 bytes.
+  write_text(path("last.txt"), text_of(path("tiny.txt")).substr(2700 - 135));
+  const Json eval = Json::parse(run_well({"eval", "run/model", "--data", "last.txt", "--json"}));
+  std::istringstream lines(text_of(path("run/metrics.jsonl")));
+  double val_loss = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    if (json.contains("val_loss")) val_loss = json["val_loss"];
+  }
+  EXPECT_EQ(eval["tokens"], 134);
+  EXPECT_NEAR(eval["loss"].get<double>(), val_loss, 1e-9) << "the run's own validation";
+  EXPECT_NEAR(eval["perplexity"].get<double>(), std::exp(val_loss), 1e-6);
+  EXPECT_NEAR(eval["bits_per_byte"].get<double>(), val_loss / std::log(2.0), 1e-9);
+  const Json one =
+      Json::parse(run_well({"eval", "run/model", "--data", "last.txt", "--json", "--batch", "1"}));
+  EXPECT_EQ(one["loss"], eval["loss"]) << "the batch size is no part of the result";
+
+  const std::string text = run_well(
+      {"generate", "run/model", "--prompt", "the quick", "--tokens", "60", "--temperature", "0"});
+  const std::string ids =
+      run_well({"generate", "run/model", "--prompt-ids", "116,104,101,32,113,117,105,99,107",
+                "--ids", "--tokens", "60", "--temperature", "0"});
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 59);
+  std::string decoded;
+  std::istringstream words(ids);
+  for (std::string id; std::getline(words, id, ',');) decoded += static_cast<char>(std::stoi(id));
+  EXPECT_EQ(text, decoded + "\n");
+  expect_no_control_characters(text);
+}
+
+TEST_F(Commands, GenerateIsAFunctionOfItsSeedAndPrintsValidText) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
+  const std::vector<std::string> hot = {
+      "generate", "run/model", "--prompt", "a", "--temperature", "3", "--tokens", "300", "--seed"};
+  const auto with_seed = [&](const char* seed) {
+    std::vector<std::string> args = hot;
+    args.emplace_back(seed);
+    return run_well(args);
+  };
+  const std::string first = with_seed("1");
+  EXPECT_EQ(first, with_seed("1"));
+  EXPECT_NE(first, with_seed("2"));
+  EXPECT_NE(first.find("\xEF\xBF\xBD"), std::string::npos) << "an untrained model writes no UTF-8";
+  std::string printable = first;
+  std::erase(printable, '\t');
+  expect_no_control_characters(printable);
+}
+
+TEST_F(Commands, GenerateReadsAPromptFromStandardInput) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
+  write_text(path("prompt"), "the quick");
+  const std::vector<std::string> rest = {"--tokens", "20", "--temperature", "0"};
+  std::vector<std::string> args = {"generate", "run/model", "--prompt", "-"};
+  args.insert(args.end(), rest.begin(), rest.end());
+  const Result piped = Process(args, folder_, "", "prompt").wait();
+  args[3] = "the quick";
+  EXPECT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(piped.out, run_well(args));
+}
+
+TEST_F(Commands, TraceWritesWhatTheGoldenFileHolds) {
+  const std::string model = golden("models/llama_tiny");
+  const std::string tokens = golden("models/llama_tiny/reference.safetensors");
+  EXPECT_EQ(run_well({"trace", model, tokens, "out.safetensors", "--steps", "1"}), "");
+  const io::Safetensors traced(path("out.safetensors")), reference(tokens);
+  EXPECT_EQ(traced.at("train.loss").shape, std::vector<int64_t>{1});
+  EXPECT_EQ(traced.find("step2.lm_head.weight"), nullptr);
+  for (const char* name : {"logits", "loss", "grad.lm_head.weight", "step1.lm_head.weight"}) {
+    const std::vector<float> have = io::to_floats(traced.at(name));
+    const std::vector<float> want = io::to_floats(reference.at(name));
+    ASSERT_EQ(have.size(), want.size()) << name;
+    for (size_t i = 0; i < have.size(); ++i) ASSERT_NEAR(have[i], want[i], 1e-4) << name << i;
+  }
+}
+
+TEST_F(Commands, CompareGivesATableAndSkipsWhatIsFinished) {
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml", "--recipes", "fp32,mxfp4-all", "--seeds",
+      "2",       "--out",     "out",       "--set",          "train.steps=4"};
+  const std::string out = run_well(args);
+  EXPECT_NE(out.find("validation loss"), std::string::npos) << out;
+  EXPECT_NE(out.find(" ± "), std::string::npos) << out;
+  expect_no_control_characters(out);
+  const std::string csv = text_of(path("out/compare.csv"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3) << csv;
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  ASSERT_EQ(json["recipes"].size(), 2u);
+  ASSERT_EQ(json["runs"].size(), 4u);
+  EXPECT_EQ(json["recipes"][0]["difference"], 0.0);
+  const double a = json["runs"][0]["val_loss"], b = json["runs"][1]["val_loss"];
+  EXPECT_NE(a, b) << "another seed";
+  EXPECT_NEAR(json["recipes"][0]["val_loss"].get<double>(), (a + b) / 2, 1e-12);
+  EXPECT_NEAR(json["recipes"][0]["val_loss_sd"].get<double>(), std::fabs(a - b) / std::sqrt(2.0),
+              1e-12);
+
+  fs::remove_all(path("out/mxfp4-all-seed2"));
+  std::vector<std::string> again = args;
+  again.emplace_back("--json");
+  const Json repeated = Json::parse(run_well(again));
+  EXPECT_EQ(repeated["runs"][3]["val_loss"], json["runs"][3]["val_loss"]);
+  EXPECT_EQ(repeated["runs"][0], json["runs"][0]) << "not repeated, speed included";
+  again.insert(again.end(), {"--set", "train.lr=1e-4"});
+  expect_refused(again, 1, {"out/fp32-seed1", "another run file or recipe"});
+}
+
+TEST_F(Commands, FormatsListsAndDecodes) {
+  EXPECT_NE(run_well({"formats"}).find("mxfp4"), std::string::npos);
+  const Json facts = Json::parse(run_well({"formats", "e2m1", "--codes", "--json"}));
+  EXPECT_EQ(facts["max"], 6.0);
+  EXPECT_EQ(facts["codes"], Json::parse("[0,0.5,1,1.5,2,3,4,6,-0.0,-0.5,-1,-1.5,-2,-3,-4,-6]"));
+  EXPECT_EQ(Json::parse(run_well({"formats", "mxfp4", "--json"}))["bits_per_value"], 4.25);
+  EXPECT_EQ(Json::parse(run_well({"formats", "e5m2", "--codes", "--json"}))["codes"][0x7C], "inf");
+}
+
+TEST_F(Commands, RecipesListsAndResolves) {
+  const std::string list = run_well({"recipes"});
+  EXPECT_NE(list.find("mxfp4-sr-rht"), std::string::npos);
+  const std::string one = run_well({"recipes", "mxfp4-sr-rht"});
+  EXPECT_NE(one.find("bytes per parameter"), std::string::npos);
+  write_text(path("mine.toml"), one);
+  const Json original = Json::parse(run_well({"recipes", "mxfp4-sr-rht", "--json"}));
+  const Json mine = Json::parse(run_well({"recipes", "./mine.toml", "--json"}));
+  EXPECT_EQ(mine["hash"], original["hash"]) << "what is printed is the same recipe";
+  EXPECT_EQ(original["gemms"]["dgrad"]["hadamard"], 64);
+}
+
+TEST_F(Commands, InfoTellsOfTheMachine) {
+  const Json info = Json::parse(run_well({"info", "--json", "--isa", "scalar"}));
+  EXPECT_EQ(info["isa"], "scalar");
+  EXPECT_GE(info["threads"], 1);
+  EXPECT_EQ(info["backends"].size(), 2u);
+  EXPECT_GT(info["peak_flops"], 0.0);
+  EXPECT_NE(run_well({"info"}).find("measured peak"), std::string::npos);
+}
+
+TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
+  const Json bench = Json::parse(
+      run_well({"bench", "step", "--model", "run/model", "--recipe", "mxfp4-all", "--batch", "2",
+                "--seq", "32", "--steps", "3", "--threads", "1", "--json"}));
+  for (const char* key : {"tokens_per_second", "seconds_per_step", "peak_bytes", "planned_bytes",
+                          "percent_of_peak", "parameters"})
+    EXPECT_GT(bench[key].get<double>(), 0) << key;
+  EXPECT_EQ(bench["threads"], 1);
+  EXPECT_GT(bench["seconds_by_kind"]["gemm fprop"].get<double>(), 0);
+  EXPECT_NEAR(bench["first_loss"].get<double>(), std::log(256.0), 0.5);
+}
+
+}  // namespace
+}  // namespace ng::e2e
