@@ -36,6 +36,7 @@ int train(const Args& args) {
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
   const StopAtSignals signals;
   Session session(config, {.out = out, .resume = args.resume, .stop = &signals.flag()}, screen);
+  session.take_folder();
   screen.begin(session, out);
   const SessionResult result = session.train();
   if (result.interrupted) {

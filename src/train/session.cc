@@ -123,7 +123,8 @@ RunIdentity Session::identity() const {
           .tensor_names = model_->tensors().hash()};
 }
 
-void Session::prepare_folder() {
+void Session::take_folder() {
+  if (lock_) return;
   make_folders(options_.out);
   lock_ = std::make_unique<FolderLock>(options_.out);
   const bool used = !io::list_checkpoints(checkpoints_folder()).empty();
@@ -270,7 +271,7 @@ std::string Session::make_sample() {
 }
 
 SessionResult Session::train() {
-  prepare_folder();
+  take_folder();
   const int64_t start = restore();
   metrics_ = std::make_unique<MetricsFile>(join_path(options_.out, "metrics.jsonl"), start);
   if (options_.resume) metrics_->event("resume", start);

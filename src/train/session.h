@@ -60,11 +60,13 @@ class Session {
   [[nodiscard]] std::string checkpoints_folder() const;
   [[nodiscard]] std::string model_folder() const;
 
+  /// Makes the folder and locks it for this process. Throws Error where that
+  /// fails or the folder holds a run that is not to be resumed. train() does it where nobody has.
+  void take_folder();
   /// Trains to the end or until stopped. Writes run.toml, metrics.jsonl, checkpoints/ and model/.
   SessionResult train();
 
  private:
-  void prepare_folder();
   int64_t restore();
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);

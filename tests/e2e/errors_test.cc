@@ -1,0 +1,161 @@
+// What is wrong is said in one line with the right exit code, and nothing is half-written.
+#include <algorithm>
+
+#include "program.h"
+
+namespace ng::e2e {
+namespace {
+
+using Errors = Program;
+
+// Files and folders below `folder`, to see that nothing was added.
+std::vector<std::string> tree_of(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    names.push_back(entry.path().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
+  expect_refused({}, 2, {"--help"});
+  expect_refused({"trian"}, 2, {"\"trian\"", "train"});
+  expect_refused({"train", "tiny.toml", "--recpie", "fp32"}, 2, {"--recpie", "--recipe"});
+  expect_refused({"train", "tiny.toml", "--recpie=fp32"}, 2, {"--recpie:", "--recipe"});
+  expect_refused({"--jsno"}, 2, {"--jsno", "--help"});
+  expect_refused({"train"}, 2, {"RUN", "train --help"});
+  expect_refused({"train", "tiny.toml", "other.toml"}, 2, {"other.toml", "train --help"});
+  expect_refused({"train", "tiny.toml", "--threads", "two"}, 2, {"--threads", "two"});
+  expect_refused({"train", "tiny.toml", "--threads", "-1"}, 2, {"--threads", "-1"});
+  expect_refused({"train", "tiny.toml", "--recipe"}, 2, {"--recipe"});
+  expect_refused({"generate", "m"}, 2, {"--prompt"});
+  expect_refused({"generate", "m", "--prompt", "a", "--prompt-ids", "1"}, 2, {"--prompt-ids"});
+  expect_refused({"generate", "m", "--prompt-ids", "1,x"}, 2, {"--prompt-ids"});
+  expect_refused({"bench"}, 2, {"bench --help"});
+  expect_refused({"formats", "--codes"}, 2, {"--codes"});
+  expect_refused({"compare", "tiny.toml"}, 2, {"--recipes"});
+}
+
+TEST_F(Errors, OfInstructionSetsAndBackends) {
+  expect_refused({"info", "--isa", "mmx"}, 1, {"--isa", "mmx", "scalar"});
+  expect_refused({"train", "tiny.toml", "--backend", "gpu"}, 1, {"gpu", "ref", "cpu"});
+}
+
+TEST_F(Errors, OfRunFilesNameFileAndKey) {
+  const auto before = tree_of(folder_);
+  expect_refused({"train", "no.toml"}, 1, {"no.toml", "No such file"});
+  expect_refused({"train", "."}, 1, {".: "});
+  expect_refused({"train", "tiny.toml", "--set", "train.stesp=3"}, 1,
+                 {"train.stesp", "train.steps"});
+  expect_refused({"train", "tiny.toml", "--set", "train.steps=-3"}, 1, {"train.steps", "-3"});
+  expect_refused({"train", "tiny.toml", "--set", "nonsense"}, 1, {"--set", "key=value"});
+  expect_refused({"train", "tiny.toml", "--recipe", "mxfp5"}, 1, {"mxfp5", "mxfp6"});
+  expect_refused({"train", "tiny.toml", "--recipe", "adam-mini"}, 1, {"optimizer"});
+  expect_refused({"train", "tiny.toml", "--set", "data.train=none.txt"}, 1, {"none.txt"});
+  expect_refused({"train", "tiny.toml", "--set", "model.width=63"}, 1, {"model.", "63"});
+  EXPECT_EQ(tree_of(folder_), before) << "nothing was written";
+}
+
+TEST_F(Errors, OfTextsThatAreTooShort) {
+  write_text(path("ten.txt"), "ten bytes!");
+  write_text(path("empty.txt"), "");
+  expect_refused({"train", "tiny.toml", "--set", "data.train=ten.txt"}, 1,
+                 {"data.train", "10 tokens", "33"});
+  expect_refused({"train", "tiny.toml", "--set", "data.train=empty.txt"}, 1, {"empty.txt"});
+}
+
+TEST_F(Errors, OfFoldersThatCannotBeWritten) {
+  write_text(path("file"), "no folder");
+  expect_refused({"train", "tiny.toml", "--out", "file/run"}, 1, {"file"});
+  expect_refused({"cast", golden("casts/float16.safetensors"), "file/out", "--format", "mxfp4"}, 1,
+                 {"file"});
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
+  expect_refused({"train", "tiny.toml", "--out", "run"}, 1, {"run", "already holds a run"});
+}
+
+TEST_F(Errors, OfFullDisksBehindStandardOutput) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"formats"},
+                                               {"info", "--json"},
+                                               {"recipes"},
+                                               {"--help"},
+                                               {"--version"}}) {
+    const Result result = Process(args, folder_, "/dev/full").wait();
+    EXPECT_EQ(result.code, 1) << args.front();
+    EXPECT_NE(result.err.find("standard output: cannot be written"), std::string::npos)
+        << result.err;
+  }
+  const Result train = Process({"train", "tiny.toml", "--out", "run"}, folder_, "/dev/full").wait();
+  EXPECT_EQ(train.code, 1);
+  EXPECT_NE(train.err.find("standard output"), std::string::npos) << train.err;
+  EXPECT_TRUE(fs::exists(path("run/model/model.safetensors"))) << "the run itself is complete";
+}
+
+TEST_F(Errors, OfModelFolders) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
+  const auto generate = [&](const std::string& model) {
+    return std::vector<std::string>{"generate", model, "--prompt", "a"};
+  };
+  expect_refused(generate("nowhere"), 1, {"nowhere"});
+  expect_refused({"generate", "run/model", "--prompt", ""}, 1, {"--prompt"});
+  expect_refused({"generate", "run/model", "--prompt-ids", "1,256"}, 1, {"--prompt-ids", "256"});
+  expect_refused({"generate", "run/model", "--prompt", "a", "--temperature", "-1"}, 1,
+                 {"--temperature", "-1"});
+  expect_refused({"eval", "run/model", "--data", "nothing.txt"}, 1, {"nothing.txt"});
+  write_text(path("one.txt"), "1");
+  expect_refused({"eval", "run/model", "--data", "one.txt"}, 1, {"one.txt", "2"});
+  expect_refused({"bench", "step", "--model", "run/model", "--seq", "33"}, 1, {"--seq", "32"});
+  expect_refused({"bench", "step", "--model", "gpt5"}, 1, {"gpt5", "gpt2"});
+  const std::string whole = text_of(path("run/model/model.safetensors"));
+  for (const size_t size :
+       {size_t{0}, size_t{4}, size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    write_text(path("run/model/model.safetensors"), whole.substr(0, size));
+    expect_refused(generate("run/model"), 1, {"model.safetensors"});
+  }
+  write_text(path("run/model/model.safetensors"), whole);
+  write_text(path("run/model/config.json"), "{\"model_type\": \"bert\"}");
+  expect_refused(generate("run/model"), 1, {"config.json", "bert"});
+}
+
+TEST_F(Errors, OfTracesAndCasts) {
+  const std::string model = golden("models/llama_tiny");
+  const std::string tokens = golden("models/llama_tiny/reference.safetensors");
+  expect_refused({"trace", model, golden("casts/float16.safetensors"), "out"}, 1, {"tokens"});
+  expect_refused({"trace", model, tokens, "out", "--steps", "4"}, 1, {"tokens", "3 steps", "4"});
+  const std::string casts = golden("casts/float16.safetensors");
+  const auto refuse = [&](std::vector<std::string> flags, const std::vector<std::string>& words) {
+    flags.insert(flags.begin(), {"cast", casts, "out"});
+    expect_refused(flags, 1, words);
+  };
+  refuse({"--format", "mxpf4"}, {"mxpf4", "mxfp4"});
+  refuse({"--format", "fp32"}, {"--format", "fp32"});
+  refuse({"--format", "mxfp4", "--overflow", "special"}, {"--overflow"});
+  refuse({"--format", "mxfp4", "--scale-rule", "up"}, {"--scale-rule", "floor"});
+  refuse({"--format", "mxfp4", "--block", "0x32"}, {"--block"});
+  refuse({"--format", "mxfp4", "--axis", "1"}, {"--axis", "1 dimensions"});
+  refuse({"--format", "mxfp4", "--tensor", "none*"}, {"none*"});
+  write_text(path("short"), text_of(casts).substr(0, 1000));
+  expect_refused({"cast", "short", "out", "--format", "mxfp4"}, 1, {"short"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(Errors, ShowNoControlCharactersOfNames) {
+  const Result result = run({"train", "a\x1b[31m\nb.toml"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("a\\x1b[31m\\nb.toml"), std::string::npos) << result.err;
+}
+
+TEST_F(Errors, OfDamagedCheckpointsAreSkippedByName) {
+  (void)run_well({"train", "tiny.toml", "--out", "run"});
+  const std::string wanted = weights("run");
+  const fs::path newest = path("run/checkpoints/step-00000012/state.safetensors");
+  std::string bytes = text_of(newest);
+  bytes[bytes.size() / 2] ^= 1;
+  write_text(newest, bytes);
+  const Result resumed = run({"train", "tiny.toml", "--out", "run", "--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("step-00000012/state.safetensors"), std::string::npos) << resumed.err;
+  EXPECT_EQ(weights("run"), wanted);
+}
+
+}  // namespace
+}  // namespace ng::e2e
