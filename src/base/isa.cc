@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "base/error.h"
 
@@ -23,6 +24,10 @@ constexpr std::array<Row, 3> kIsas = {{{Isa::scalar, "scalar", HWY_SCALAR},
 const Row& row_of(Isa isa) {
   return *std::find_if(kIsas.begin(), kIsas.end(), [&](const Row& row) { return row.isa == isa; });
 }
+
+// Highway's bit chosen by force_isa, 0 before. hwy::SupportedTargets() would say the same, but asks
+// the CPU anew at each call, which costs tens of microseconds in a virtual machine.
+std::atomic<int64_t> forced_target = 0;
 
 // What the CPU has, asked once before any force_isa.
 int64_t targets_of_this_cpu() {
@@ -47,8 +52,8 @@ std::vector<Isa> supported_isas() {
 }
 
 Isa current_isa() {
-  targets_of_this_cpu();
-  const int64_t targets = hwy::SupportedTargets();
+  const int64_t forced = forced_target.load(std::memory_order_relaxed);
+  const int64_t targets = forced != 0 ? forced : targets_of_this_cpu();
   Isa best = Isa::scalar;
   for (const Row& row : kIsas)
     if ((targets & row.target) != 0) best = row.isa;
@@ -64,6 +69,7 @@ void force_isa(Isa isa) {
                  .remedy = "scalar always works, auto takes the strongest"});
   hwy::SetSupportedTargetsForTest(row.target);
   hwy::GetChosenTarget().Update(row.target);
+  forced_target = row.target;
 }
 
 void force_isa(std::string_view name) {
