@@ -137,6 +137,7 @@ class FolderWriter {
 void make_folders(const std::string& path);
 
 /// Removes a file or a folder with all it holds, without following links; fine where it is absent.
+/// A folder gets a temporary name first: it goes as a whole.
 void remove_all(const std::string& path);
 
 /// Removes what unfinished FileWriters and FolderWriters left in a folder. The caller must be its

@@ -225,7 +225,18 @@ void make_folders(const std::string& path) {
   fail_on(path, "create the folder", error);
 }
 
-void remove_all(const std::string& path) { remove_tree(without_trailing_slash(path)); }
+void remove_all(const std::string& path) {
+  const std::string name = without_trailing_slash(path);
+  struct stat info {};
+  if (::lstat(name.c_str(), &info) < 0 || !S_ISDIR(info.st_mode)) return remove_tree(name);
+  std::string temporary;
+  for (int n = 0;; ++n) {
+    temporary = temporary_name(name, n);
+    if (::lstat(temporary.c_str(), &info) < 0) break;
+  }
+  rename_folder(name, temporary);  // a kill from here on leaves no half of it under its name
+  remove_tree(temporary);
+}
 
 void remove_stale_temporaries(const std::string& folder) {
   for (const std::string& name : list_folder(folder)) {
