@@ -56,9 +56,16 @@ void require_finite(Run& run, const std::vector<NamedView>& state, const std::st
 Json identity_json(int64_t step, const RunIdentity& identity) {
   return {{"step", step},
           {"seed", identity.seed},
+          {"model", identity.model},
           {"recipe", identity.recipe},
           {"data", identity.data},
           {"tensor_names", fmt::format("{:016x}", identity.tensor_names)}};
+}
+
+// Newer ones are damaged ones that a resume passed over: kept, they would push whole ones out.
+void remove_newer(const std::string& folder, int64_t step) {
+  for (const io::CheckpointEntry& checkpoint : io::list_checkpoints(folder))
+    if (checkpoint.step > step) remove_all(checkpoint.path);
 }
 
 void require_same(const JsonObject& saved, const Json& mine, std::string_view key,
@@ -75,6 +82,7 @@ void check_identity(const std::string& path, int64_t step, const RunIdentity& id
   const JsonObject saved(json, path);
   const Json mine = identity_json(step, identity);
   require_same(saved, mine, "seed", "seed");
+  require_same(saved, mine, "model", "model");
   require_same(saved, mine, "tensor_names", "model");
   require_same(saved, mine, "recipe", "recipe");
   require_same(saved, mine, "data", "text and tokenizer");
@@ -104,6 +112,7 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& m
   io::write_safetensors(writer.path_of(kTensorsFile), tensors);
   writer.write_text(kIdentityFile, identity_json(step, identity).dump(2) + "\n");
   writer.publish();
+  remove_newer(folder, step);
   io::prune_checkpoints(folder, keep);
 }
 

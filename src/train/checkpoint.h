@@ -12,14 +12,15 @@ namespace ng {
 /// What must be the same for a resumed run to go on where it was; a mismatch is an Error.
 struct RunIdentity {
   uint64_t seed = 0;
+  std::string model;          ///< hash of its configuration
   std::string recipe;         ///< hash
   std::string data;           ///< checksum of the corpus
   uint64_t tensor_names = 0;  ///< hash of the model's TensorTable
 };
 
 /// Writes `folder`/step-NNNNNNNN with weights, moments and delayed scales after `step` steps, then
-/// removes all but the `keep` newest. Throws Error, and writes nothing, where a weight or moment is
-/// not finite.
+/// removes later ones and all but the `keep` newest. Throws Error, and writes nothing, where a
+/// weight or moment is not finite.
 void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& model,
                      const RunIdentity& identity, int keep);
 

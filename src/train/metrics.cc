@@ -9,25 +9,44 @@ namespace {
 // JSON has no NaN: a value that is not finite is written as null.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-// Bytes of the complete lines up to the first of a later step.
-uint64_t bytes_to_keep(const std::string& path, int64_t last_step) {
-  if (!is_file(path)) return 0;
+struct KeptLines {
+  uint64_t bytes = 0;
+  int64_t validated = -1;  // last step with a validation
+};
+
+// The step of a line, 0 where it names none; -1 for what is not one of our lines.
+int64_t step_of(const Json& line) {
+  if (!line.is_object()) return -1;
+  const auto step = line.find("step");
+  if (step == line.end()) return 0;
+  return step->is_number_integer() ? step->get<int64_t>() : -1;
+}
+
+// The complete lines up to the first of a later step.
+KeptLines lines_to_keep(const std::string& path, int64_t last_step) {
+  KeptLines kept;
+  if (!is_file(path)) return kept;
   const MappedFile file(path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
-  uint64_t keep = 0;
-  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n', keep)) {
-    const Json line = Json::parse(text.substr(keep, end - keep), nullptr, false);
-    if (!line.is_object() || line.value("step", int64_t{0}) > last_step) break;
-    keep = end + 1;
+  for (size_t end = text.find('\n'); end != std::string_view::npos;
+       end = text.find('\n', kept.bytes)) {
+    const Json line = Json::parse(text.substr(kept.bytes, end - kept.bytes), nullptr, false);
+    const int64_t step = step_of(line);
+    if (step < 0 || step > last_step) break;
+    if (line.contains("val_loss")) kept.validated = step;
+    kept.bytes = end + 1;
   }
-  return keep;
+  return kept;
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& path, int64_t last_step)
-    : file_(std::make_unique<AppendFile>(path, bytes_to_keep(path, last_step))) {}
+MetricsFile::MetricsFile(const std::string& path, int64_t last_step) {
+  const KeptLines kept = lines_to_keep(path, last_step);
+  file_ = std::make_unique<AppendFile>(path, kept.bytes);
+  validated_ = kept.validated;
+}
 
 void MetricsFile::line(const Json& object) { file_->append(object.dump() + "\n"); }
 
@@ -46,6 +65,8 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands) {
 }
 
 void MetricsFile::write(const ValidationMetrics& validation) {
+  if (validation.step <= validated_) return;
+  validated_ = validation.step;
   line({{"step", validation.step},
         {"val_loss", number(validation.loss)},
         {"val_bits_per_byte", number(validation.bits_per_byte)}});

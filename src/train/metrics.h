@@ -36,13 +36,18 @@ class MetricsFile {
   MetricsFile(const std::string& path, int64_t last_step);
 
   void write(const StepMetrics& step, const Json& operands);
+  /// Does nothing where the kept lines hold that step's validation.
   void write(const ValidationMetrics& validation);
   /// {"event": name, "step": step, ...details}
   void event(const std::string& name, int64_t step, const Json& details = Json::object());
 
+  /// Makes all lines survive a power failure.
+  void sync() { file_->sync(); }
+
  private:
   void line(const Json& object);
   std::unique_ptr<AppendFile> file_;
+  int64_t validated_ = -1;  ///< last step with a validation in the file
 };
 
 }  // namespace ng

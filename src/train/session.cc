@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
 #include <utility>
 
+#include "base/checksum.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
@@ -117,7 +119,9 @@ std::string Session::checkpoints_folder() const { return join_path(options_.out,
 std::string Session::model_folder() const { return join_path(options_.out, "model"); }
 
 RunIdentity Session::identity() const {
+  const std::string model = io::hf_config_text(model_->config(), "float32");
   return {.seed = config_.seed,
+          .model = checksum_of(std::as_bytes(std::span(model))),
           .recipe = recipe_.hash(),
           .data = corpus_->checksum(),
           .tensor_names = model_->tensors().hash()};
@@ -134,6 +138,9 @@ void Session::take_folder() {
                  .problem = "the folder already holds a run",
                  .remedy = "--resume to go on with it, or another --out"});
   remove_stale_temporaries(options_.out);
+}
+
+void Session::write_run_file() {
   write_file_atomically(join_path(options_.out, "run.toml"),
                         config_.resolved_toml() + "\n# The recipe, resolved (hash " +
                             recipe_.hash() + "):\n" + commented(recipe_.resolved_toml()));
@@ -155,8 +162,16 @@ int64_t Session::restore() {
     observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
     return 0;
   }
+  if (newest->step > config_.train.steps)
+    throw Error({.place = newest->path,
+                 .key = "",
+                 .problem = fmt::format("{} steps are done, but train.steps = {}", newest->step,
+                                        config_.train.steps),
+                 .remedy = fmt::format("train.steps of at least {} to resume, or another --out to "
+                                       "start anew",
+                                       newest->step)});
   follow_phase(std::max<int64_t>(newest->step - 1, 0));
-  restore_checkpoint(*newest, *model_, identity());
+  restore_checkpoint(*newest, *model_, identity_);
   return newest->step;
 }
 
@@ -186,7 +201,13 @@ void Session::note_skip(int64_t step) {
                  .key = origin_of_skips_,
                  .problem = fmt::format("not finite in {} steps in a row, since step {}",
                                         consecutive_skips_, step + 2 - consecutive_skips_),
-                 .remedy = "a lower lr or a wider format there; the last checkpoint is whole"});
+                 .remedy = "a lower lr or a wider format there; " + last_whole_state()});
+}
+
+// What a run that must stop can go back to.
+std::string Session::last_whole_state() const {
+  if (last_saved_ == 0) return "there is no checkpoint yet";
+  return fmt::format("the checkpoint of step {} is whole", last_saved_);
 }
 
 void Session::train_one(int64_t step) {
@@ -227,9 +248,11 @@ void Session::validate(int64_t done) {
 
 void Session::save(int64_t done) {
   if (last_saved_ == done) return;
-  save_checkpoint(checkpoints_folder(), done, *run_, *model_, identity(),
+  metrics_->sync();  // a checkpoint promises the lines of all its steps
+  save_checkpoint(checkpoints_folder(), done, *run_, *model_, identity_,
                   static_cast<int>(config_.train.keep_checkpoints));
   last_saved_ = done;
+  save_due_ = false;
   observer_.checkpoint(done);
   clock_->last = Clock::Steady::now();
 }
@@ -237,7 +260,9 @@ void Session::save(int64_t done) {
 void Session::every_so_often(int64_t done) {
   const auto due = [&](int64_t every) { return every > 0 && done % every == 0; };
   if (due(config_.train.validate_every)) validate(done);
-  if (due(config_.train.checkpoint_every)) save(done);
+  save_due_ = save_due_ || due(config_.train.checkpoint_every);
+  // Steps that are skipped change nothing: saving them would only push good checkpoints out.
+  if (save_due_ && consecutive_skips_ == 0) save(done);
 }
 
 void Session::finish() {
@@ -261,6 +286,7 @@ std::string Session::make_sample() {
   tokens.resize(static_cast<size_t>(length));
   SamplingSettings sampling;
   sampling.temperature = kSampleTemperature;
+  sampling.vocab = tokenizer_->vocab();
   sampling.seed = config_.seed;
   Generator generator(*run_, *model_);
   generator.generate(std::vector<int32_t>(tokens), kSampleTokens, sampling, [&](int32_t token) {
@@ -272,11 +298,13 @@ std::string Session::make_sample() {
 
 SessionResult Session::train() {
   take_folder();
+  identity_ = identity();
   const int64_t start = restore();
+  write_run_file();
   metrics_ = std::make_unique<MetricsFile>(join_path(options_.out, "metrics.jsonl"), start);
   if (options_.resume) metrics_->event("resume", start);
   clock_ = std::make_unique<Clock>();
-  last_saved_ = options_.resume ? start : -1;
+  last_saved_ = start;
   int64_t done = start;
   while (done < config_.train.steps) {
     train_one(done);

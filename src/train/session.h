@@ -67,6 +67,7 @@ class Session {
   SessionResult train();
 
  private:
+  void write_run_file();
   int64_t restore();
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);
@@ -78,6 +79,7 @@ class Session {
   void finish();
   [[nodiscard]] std::string make_sample();
   [[nodiscard]] RunIdentity identity() const;
+  [[nodiscard]] std::string last_whole_state() const;
 
   RunConfig config_;
   SessionOptions options_;
@@ -94,7 +96,9 @@ class Session {
   struct Clock;
   std::unique_ptr<Clock> clock_;
   SessionResult result_;
-  int64_t last_saved_ = -1;
+  RunIdentity identity_;
+  int64_t last_saved_ = 0;
+  bool save_due_ = false;
   int64_t last_validated_ = -1;
   int consecutive_skips_ = 0;
   std::string origin_of_skips_;
