@@ -62,6 +62,12 @@ std::array<uint32_t, 4> signs_for(HadamardSigns signs, const RandomKey& key, uin
   return signs == HadamardSigns::fixed ? fixed_signs() : signs_of(key, gemm);
 }
 
+// FP32 and BF16 cover the same range, and what is not finite stays so into the gradient norm; a
+// pass over the values to count nothing would cost 10 % of a step. Every other cast counts.
+bool can_lose_values(const Operand& cast) {
+  return !cast.is_fp32() && !(cast.is_unscaled() && cast.element->short_name == "bf16");
+}
+
 int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
   int longest = 0;
   for (const LinearRecipe& phase : phases) {
@@ -129,7 +135,10 @@ OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const
   const bool transposed = spec.contract == Contract::rows;
   spec.rows = transposed ? cols : rows;
   spec.k = transposed ? rows : cols;
-  if (run.evaluating()) spec.cast.rounding = Rounding::nearest;
+  if (run.evaluating()) {
+    spec.cast.rounding = Rounding::nearest;
+    spec.cast.sr_bits = Operand{}.sr_bits;  // means nothing any more
+  }
   if (gemm.hadamard > 0) {
     const RandomKey key{.seed = run.seed(),
                         .tensor = weight_->id,
@@ -150,9 +159,7 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
                  .micro = is_weight(role) ? 0 : run.moment().micro};
   context.delayed = delayed(role);
   context.update_history = run.writes_statistics();
-  // A plain cast neither saturates nor flushes anything worth a pass over the values; what is not
-  // finite in it shows in the gradient norm.
-  const bool counts = run.writes_statistics() && stats_ != nullptr && !cast(role).is_unscaled();
+  const bool counts = run.writes_statistics() && stats_ != nullptr && can_lose_values(cast(role));
   context.stats = counts ? stats_ + static_cast<size_t>(role) : nullptr;
   return context;
 }

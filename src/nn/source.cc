@@ -10,6 +10,8 @@ bool same_operand(const Prepared& made, const OperandSpec& spec, const RandomKey
   const bool same_spec = s.cast == spec.cast && s.contract == spec.contract &&
                          s.side == spec.side && s.rows == spec.rows && s.k == spec.k &&
                          s.k_multiple == spec.k_multiple && s.hadamard == spec.hadamard;
+  // A delayed scale belongs to one layer's operand: its history must see every step.
+  if (spec.cast.scaling == Scaling::delayed) return false;
   return same_spec && (spec.cast.rounding == Rounding::nearest || made.key == key);
 }
 

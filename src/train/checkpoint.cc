@@ -59,6 +59,7 @@ Json identity_json(int64_t step, const RunIdentity& identity) {
           {"model", identity.model},
           {"recipe", identity.recipe},
           {"data", identity.data},
+          {"batch", identity.batch},
           {"tensor_names", fmt::format("{:016x}", identity.tensor_names)}};
 }
 
@@ -86,6 +87,7 @@ void check_identity(const std::string& path, int64_t step, const RunIdentity& id
   require_same(saved, mine, "tensor_names", "model");
   require_same(saved, mine, "recipe", "recipe");
   require_same(saved, mine, "data", "text and tokenizer");
+  require_same(saved, mine, "batch", "train.batch, model.context and train.accumulate");
 }
 
 void read_into(const io::Safetensors& file, const NamedView& tensor) {

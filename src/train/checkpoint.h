@@ -15,6 +15,7 @@ struct RunIdentity {
   std::string model;          ///< hash of its configuration
   std::string recipe;         ///< hash
   std::string data;           ///< checksum of the corpus
+  std::string batch;          ///< "16 x 128 x 1": sequences, their length, micro-batches
   uint64_t tensor_names = 0;  ///< hash of the model's TensorTable
 };
 

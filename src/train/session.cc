@@ -37,6 +37,20 @@ Corpus open_data(const RunConfig& config, const Tokenizer& tokenizer) {
   return open_corpus(data, tokenizer);
 }
 
+// The corpus knows how long it is, the run file what it is made of.
+void require_length(const Corpus& corpus, const RunConfig& config, int64_t context) {
+  try {
+    corpus.require_length(context);
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    const RunData& data = config.data;
+    const bool training = parts.key == "data.train" || data.validation_files.empty();
+    parts.key +=
+        fmt::format(" = {}", fmt::join(training ? data.train : data.validation_files, ", "));
+    throw Error(parts);
+  }
+}
+
 StepSettings step_settings(const RunTrain& train, int64_t context) {
   StepSettings settings;
   settings.sequences = train.batch;
@@ -102,7 +116,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   const bool from_folder = !config_.model.init.empty();
   const ModelConfig model = from_folder ? io::read_hf_config(config_.model.init)
                                         : config_.model_config(tokenizer_->vocab());
-  corpus_->require_length(model.context);
+  require_vocabulary(model, tokenizer_->vocab(), from_folder ? config_.model.init : config_.place);
+  require_length(*corpus_, config_, model.context);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
@@ -124,6 +139,8 @@ RunIdentity Session::identity() const {
           .model = checksum_of(std::as_bytes(std::span(model))),
           .recipe = recipe_.hash(),
           .data = corpus_->checksum(),
+          .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
+                               trainer_->settings().length, trainer_->settings().micros),
           .tensor_names = model_->tensors().hash()};
 }
 

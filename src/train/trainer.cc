@@ -63,7 +63,7 @@ void Trainer::record_programs(const Recipe& recipe) {
 
 MemoryPlan Trainer::memory() const {
   const Program* largest = &train_programs_.front();
-  for (const auto* programs : {&train_programs_, &evaluation_programs_})
+  for (const auto* programs : {&train_programs_, &diagnosis_programs_, &evaluation_programs_})
     for (const Program& program : *programs)
       if (program.bytes > largest->bytes) largest = &program;
   MemoryPlan plan;

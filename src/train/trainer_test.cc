@@ -112,6 +112,35 @@ TEST(Trainer, EvaluationLeavesNoTrace) {
   EXPECT_EQ(tiny.weights(), want);
 }
 
+TEST(Trainer, EveryNarrowFormatSkipsAStepWithAnInfiniteWeight) {
+  for (const std::string_view format : operand_names()) {
+    for (const char* backend : {"cpu", "ref"}) {
+      if (format == "bf16" && backend == std::string_view("ref")) continue;  // saturates, uncounted
+      TinyRunOptions options;
+      options.recipe = fmt::format(
+          "name = \"one\"\nlinear.fprop = {{ input=\"{0}\", weight=\"{0}\" }}\n", format);
+      options.backend = backend;
+      TinyRun tiny(options);
+      EXPECT_FALSE(tiny.step(0).skipped) << format;
+      tiny.model().parameters()[5].value.data[0] = std::numeric_limits<float>::infinity();
+      EXPECT_TRUE(tiny.step(1).skipped) << format << ' ' << backend;
+    }
+  }
+}
+
+TEST(Trainer, StochasticForwardOperandsEvaluateToNearest) {
+  for (const int bits : {8, 16, 32}) {
+    TinyRunOptions options;
+    options.recipe = fmt::format(
+        "name = \"sr\"\nlinear.fprop.input = {{ format=\"mxfp4\", rounding=\"stochastic\", "
+        "sr_bits={} }}\n",
+        bits);
+    TinyRun tiny(options);
+    tiny.step(0);
+    EXPECT_TRUE(std::isfinite(tiny.trainer().evaluate())) << bits;
+  }
+}
+
 TEST(Trainer, ANonFiniteWeightSkipsTheStepAndIsNamed) {
   for (const char* recipe : {"name = \"fp32\"", kNarrow}) {
     TinyRunOptions options;
