@@ -78,6 +78,7 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   CLI::App* step = app.add_subcommand("step", "whole training steps on random tokens");
   app.require_subcommand(1);
+  step->fallthrough();
   std::string presets;
   for (const std::string_view name : model_preset_names())
     presets.append(presets.empty() ? "" : ", ").append(name);

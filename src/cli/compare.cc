@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/run_folder.h"
-#include "cli/text.h"
 
 namespace ng::cli {
 namespace {
@@ -27,9 +27,7 @@ class CompareScreen final : public SessionObserver {
  public:
   explicit CompareScreen(bool silent) : silent_(silent) {}
 
-  void notice(const std::string& sentence) override {
-    fmt::print(stderr, "narrowgauge: note: {}\n", on_one_line(sentence));
-  }
+  void notice(const std::string& sentence) override { note(sentence); }
   void validation(const ValidationMetrics& m) override {
     line(fmt::format("  step {}: validation loss {:.4f}", m.step, m.loss));
   }

@@ -18,6 +18,7 @@ int eval(const Args& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(args.model.folder);
   const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer);
   const OpenModel open = open_model(args.model);
+  note_missing_histories(open);
   require_vocabulary(*open.model, tokenizer->vocab(), args.model.folder);
   const int64_t context = open.model->config().context;
   const Evaluation result = evaluate(*open.run, *open.model, corpus, args.batch, context);

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <sstream>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/open_model.h"
 #include "cli/output.h"
-#include "cli/text.h"
 #include "data/tokenizer.h"
 #include "train/generator.h"
 
@@ -96,6 +96,7 @@ int generate(const Args& args) {
   std::vector<int32_t> prompt = args.prompt_ids;
   if (!from_ids) prompt = tokenizer->encode(args.prompt == "-" ? read_input() : args.prompt);
   const OpenModel open = open_model(args.model);
+  note_missing_histories(open);
   require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", open.model->config().vocab);
   Generator generator(*open.run, *open.model);
   Printer printer(tokenizer.get(), args.ids);

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/isa.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/text.h"
 
 namespace ng::cli {
 namespace {
@@ -61,19 +61,32 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return names;
 }
 
+/// The command, or command of a command, that the command line named last.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto used = app.get_subcommands();
+  return used.empty() ? app : innermost(*used.front());
+}
+
+/// "narrowgauge bench step --help"
+std::string help_of(const CLI::App& app) {
+  std::string words = app.get_name();
+  for (auto used = app.get_subcommands(); !used.empty(); used = used.front()->get_subcommands())
+    words += ' ' + used.front()->get_name();
+  return words + " --help";
+}
+
 /// What is wrong with the first argument that no command or flag takes.
 std::string about_unexpected(const Program& program, const std::string& argument) {
-  const auto used = program.app.get_subcommands();
-  const CLI::App& app = used.empty() ? program.app : *used.front();
-  const std::string help =
-      used.empty() ? "narrowgauge --help" : "narrowgauge " + app.get_name() + " --help";
+  const CLI::App& app = innermost(program.app);
+  const std::string help = help_of(program.app);
   if (argument.starts_with("-")) {
     const std::vector<std::string> flags = flags_of(app);
     const std::string name = argument.substr(0, argument.find('='));
     return fmt::format("{}: unknown flag: the nearest is {}; see {}", name,
                        nearest(name, std::span<const std::string>(flags)), help);
   }
-  if (!used.empty()) return fmt::format("\"{}\": one argument too many: see {}", argument, help);
+  if (&app != &program.app)
+    return fmt::format("\"{}\": one argument too many: see {}", argument, help);
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.push_back(command.name);
   return fmt::format("\"{}\": unknown command: the nearest is {}; see {}", argument,
@@ -98,9 +111,7 @@ std::optional<int> parse(Program& program, int argc, char** argv) {
     const std::vector<std::string> rest = program.app.remaining(true);
     return wrong(rest.empty() ? error.what() : about_unexpected(program, rest.front()));
   } catch (const CLI::ParseError& error) {
-    const auto used = program.app.get_subcommands();
-    return wrong(fmt::format("{}: see narrowgauge {}--help", error.what(),
-                             used.empty() ? "" : used.front()->get_name() + " "));
+    return wrong(fmt::format("{}: see {}", error.what(), help_of(program.app)));
   }
   if (program.app.get_subcommands().empty())
     return wrong("a command is missing: one of those that narrowgauge --help lists");

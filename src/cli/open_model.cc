@@ -1,6 +1,7 @@
 #include "cli/open_model.h"
 
 #include "base/error.h"
+#include "cli/output.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
 
@@ -34,6 +35,17 @@ OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
   io::read_hf_weights(flags.folder, config, values);
   open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
   return open;
+}
+
+void note_missing_histories(const OpenModel& open) {
+  for (const Linear* linear : open.model->linears())
+    for (size_t role = 0; role < kOperandRoles; ++role) {
+      if (linear->delayed(static_cast<OperandRole>(role)).history == nullptr) continue;
+      note(open.recipe.name() +
+           " scales by the history of training, which a model folder does not hold: its scales are "
+           "1 here");
+      return;
+    }
 }
 
 void require_vocabulary(const Model& model, int64_t vocab, const std::string& folder) {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ng::cli {
 namespace {
@@ -38,6 +39,10 @@ void flush_output() {
 }
 
 void finish_output() { flush_output(); }
+
+void note(const std::string& sentence) {
+  fmt::print(stderr, "narrowgauge: note: {}\n", on_one_line(sentence));
+}
 
 void print_json(const Json& json) {
   print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));

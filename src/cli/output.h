@@ -18,6 +18,9 @@ void flush_output();
 /// At the end of the program: throws Error where anything could not be written.
 void finish_output();
 
+/// A sentence on standard error: "narrowgauge: note: ...".
+void note(const std::string& sentence);
+
 template <class... Values>
 void print(fmt::format_string<Values...> format, Values&&... values) {
   write_output(fmt::format(format, std::forward<Values>(values)...));

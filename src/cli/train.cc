@@ -2,12 +2,12 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/run_folder.h"
-#include "cli/text.h"
 #include "cli/train_screen.h"
 
 namespace ng::cli {

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "base/isa.h"
+#include "base/text.h"
 #include "cli/machine.h"
 #include "cli/output.h"
 #include "cli/recipe_text.h"
-#include "cli/text.h"
 #include "cli/time_table.h"
 #include "model/architecture.h"
 #include "train/flops.h"
@@ -113,7 +113,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
 void TrainScreen::notice(const std::string& sentence) {
   if (live_columns_ > 0) put("\n");
   live_columns_ = 0;
-  fmt::print(stderr, "narrowgauge: note: {}\n", on_one_line(sentence));
+  note(sentence);
 }
 
 std::string TrainScreen::progress(const StepMetrics& m) const {

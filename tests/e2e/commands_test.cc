@@ -117,6 +117,13 @@ TEST_F(Commands, GenerateIsAFunctionOfItsSeedAndPrintsValidText) {
   expect_no_control_characters(printable);
 }
 
+TEST_F(Commands, EvalSaysWhereScalesHaveNoHistory) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
+  const Result result = run({"eval", "run/model", "--data", "tiny.txt", "--recipe", "fp8-delayed"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_TRUE(result.err.starts_with("narrowgauge: note: fp8-delayed scales by")) << result.err;
+}
+
 TEST_F(Commands, GenerateReadsAPromptFromStandardInput) {
   (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
   write_text(path("prompt"), "the quick");
@@ -208,7 +215,8 @@ TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {
   (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1"});
   const Json bench = Json::parse(
       run_well({"bench", "step", "--model", "run/model", "--recipe", "mxfp4-all", "--batch", "2",
-                "--seq", "32", "--steps", "3", "--threads", "1", "--json"}));
+                "--seq", "32", "--steps", "3", "--threads", "1", "--json", "--isa", "scalar"}));
+  EXPECT_EQ(bench["isa"], "scalar");
   for (const char* key : {"tokens_per_second", "seconds_per_step", "peak_bytes", "planned_bytes",
                           "percent_of_peak", "parameters"})
     EXPECT_GT(bench[key].get<double>(), 0) << key;

@@ -32,6 +32,7 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"generate", "m", "--prompt", "a", "--prompt-ids", "1"}, 2, {"--prompt-ids"});
   expect_refused({"generate", "m", "--prompt-ids", "1,x"}, 2, {"--prompt-ids"});
   expect_refused({"bench"}, 2, {"bench --help"});
+  expect_refused({"bench", "step", "--setps", "3"}, 2, {"--setps", "--steps", "bench step --help"});
   expect_refused({"formats", "--codes"}, 2, {"--codes"});
   expect_refused({"compare", "tiny.toml"}, 2, {"--recipes"});
 }

@@ -1,10 +1,10 @@
-#include "cli/text.h"
+#include "base/text.h"
 
 #include <fmt/format.h>
 
 #include <cstdint>
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -117,4 +117,4 @@ std::string shell_quoted(std::string_view argument) {
   return quoted + "'";
 }
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace ng::cli {
+namespace ng {
 
 /// For messages: control characters as \n, \t or \x1b, ill-formed UTF-8 as \xff.
 [[nodiscard]] std::string on_one_line(std::string_view text);
@@ -29,4 +29,4 @@ class TextFilter {
 /// An argument as a shell reads it back.
 [[nodiscard]] std::string shell_quoted(std::string_view argument);
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -1,0 +1,78 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace ng {
+namespace {
+
+const std::string kMark = "\xEF\xBF\xBD";  // U+FFFD
+
+TEST(TextFilter, KeepsValidText) {
+  for (const char* text : {"", "plain\n\ttext", "h\xC3\xA9llo", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
+                           "\xC2\xA0", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF", "\xEF\xBF\xBD"})
+    EXPECT_EQ(readable(text), text);
+}
+
+// What bytes.decode("utf-8", errors="replace") gives in Python 3.11.
+TEST(TextFilter, ReplacesEachIllFormedPartOnce) {
+  EXPECT_EQ(readable("a\xFF"
+                     "b"),
+            "a" + kMark + "b");
+  EXPECT_EQ(readable("\x80\x80"), kMark + kMark);
+  EXPECT_EQ(readable("\xC0\x80"), kMark + kMark) << "overlong";
+  EXPECT_EQ(readable("\xE2\x82"), kMark) << "cut off";
+  EXPECT_EQ(readable("\xE2\x82"
+                     "a"),
+            kMark + "a");
+  EXPECT_EQ(readable("\xF0\x9F\x98"
+                     "a"),
+            kMark + "a");
+  EXPECT_EQ(readable("\xED\xA0\x80"), kMark + kMark + kMark) << "a surrogate";
+  EXPECT_EQ(readable("\xE0\x80\x80"), kMark + kMark + kMark) << "overlong";
+  EXPECT_EQ(readable("\xF4\x90\x80\x80"), kMark + kMark + kMark + kMark) << "above U+10FFFF";
+  EXPECT_EQ(readable("\xF5\x80"), kMark + kMark);
+  EXPECT_EQ(readable("\xE2\xC3\xA9"), kMark + "\xC3\xA9");
+}
+
+TEST(TextFilter, ShowsNoControlCharacters) {
+  EXPECT_EQ(readable("a\x1b[31mb"), "a" + kMark + "[31mb");
+  EXPECT_EQ(readable(std::string("a\0b", 3)), "a" + kMark + "b");
+  EXPECT_EQ(readable("a\x7F"), "a" + kMark);
+  EXPECT_EQ(readable("\xC2\x9B"), kMark) << "a control character of C1";
+  EXPECT_EQ(readable("line\r\n"), "line\n");
+}
+
+TEST(TextFilter, HoldsBackWhatIsUnfinished) {
+  for (const std::string text :
+       {"a\xE2\x82\xAC\xF0\x9F\x98\x80z", "\xE2\x82\xC3\xA9\xFF\xF0\x9F", "\xED\xA0\x80\xC3"}) {
+    TextFilter filter;
+    std::string pieces;
+    for (const char byte : text) {
+      const std::string piece = filter.push(std::string(1, byte));
+      EXPECT_EQ(readable(piece), piece) << "every piece is valid by itself";
+      pieces += piece;
+    }
+    EXPECT_EQ(pieces + filter.finish(), readable(text));
+  }
+  TextFilter filter;
+  EXPECT_EQ(filter.push("\xE2\x82"), "");
+  EXPECT_EQ(filter.push("\xAC"), "\xE2\x82\xAC");
+  EXPECT_EQ(filter.finish(), "");
+}
+
+TEST(OnOneLine, EscapesControlCharactersAndIllFormedBytes) {
+  EXPECT_EQ(on_one_line("h\xC3\xA9llo"), "h\xC3\xA9llo");
+  EXPECT_EQ(on_one_line("a\nb\tc\x1b\x7F"), "a\\nb\\tc\\x1b\\x7f");
+  EXPECT_EQ(on_one_line("\xFFz\xE2\x82"), "\\xffz\\xe2\\x82");
+}
+
+TEST(ShellQuoted, QuotesWhatAShellWouldTakeApart) {
+  EXPECT_EQ(shell_quoted("train.steps=3"), "train.steps=3");
+  EXPECT_EQ(shell_quoted("my run"), "'my run'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("$HOME"), "'$HOME'");
+}
+
+}  // namespace
+}  // namespace ng
