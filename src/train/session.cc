@@ -285,6 +285,8 @@ void Session::every_so_often(int64_t done) {
 void Session::finish() {
   validate(config_.train.steps);
   save(config_.train.steps);
+  // Saves nothing when a finished run is resumed, but what a kill left there must go.
+  io::prune_checkpoints(checkpoints_folder(), static_cast<int>(config_.train.keep_checkpoints));
   std::vector<ConstView> values;
   for (const View& value : values_of(*model_)) values.push_back(value);
   io::HfWriteOptions options;

@@ -94,6 +94,15 @@ TEST_F(Resume, KilledAtAnyMomentItEndsInTheSameBits) {
     EXPECT_EQ(entry.path().filename().string().find(".tmp-"), std::string::npos) << entry.path();
 }
 
+TEST_F(Resume, AFinishedRunIsTidiedUp) {
+  (void)run_well(train("run", {"--set", "train.keep_checkpoints=3"}));
+  EXPECT_TRUE(fs::exists(path("run/checkpoints/step-00000004")));
+  fs::remove(path("run/checkpoints/step-00000004/run.json"));  // as a kill leaves it
+  (void)run_well(train("run", {"--resume"}));
+  EXPECT_FALSE(fs::exists(path("run/checkpoints/step-00000004")));
+  EXPECT_TRUE(fs::exists(path("run/checkpoints/step-00000008")));
+}
+
 TEST_F(Resume, ARunOfAnotherSeedOrRecipeIsRefused) {
   (void)run_well(train("run", {"--set", "train.steps=2"}));
   expect_resume_refused({"--set", "seed=2"}, "seed");
