@@ -9,7 +9,7 @@ if(NOT GTest_FOUND OR NOT benchmark_FOUND)
 endif()
 
 set(NG_NOT_FAST e2e train study CACHE STRING "test folders that do not run under sanitizers")
-set(NG_TEST_SECONDS 300 CACHE STRING "time limit of one test program")
+set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
 
 # Registers test `name` that runs the command in ARGN; `folder` is the one below src/ or tests/.

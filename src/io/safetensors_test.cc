@@ -147,14 +147,17 @@ TEST(Safetensors, RefusesMalformedHeaders) {
       {R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "ascending"},
       {R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4,5]}})", 4, "ascending"},
       {R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}})", 4, "ascending"},
-      {R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[18446744073709551611,18446744073709551615]}})",
+      {R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[18446744073709551611,)"
+       R"(18446744073709551615]}})",
        4, "ascending"},
       {R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4, "leaves the file"},
       {R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "leaves a hole"},
-      {R"({"x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"y":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+      {R"({"x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+       R"("y":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
        4, R"("y".data_offsets: [2, 4] overlaps)"},
       {R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 5, "1 bytes behind"},
-      {R"({"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+      {R"({"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+       R"("x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
        0, R"("x": is given twice)"},
       {R"({"__metadata__":{"a":1}})", 0, "__metadata__.a: 1: a string"},
       {R"({"__metadata__":[]})", 0, "__metadata__: [] is not an object"},

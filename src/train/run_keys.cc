@@ -7,7 +7,7 @@ namespace {
 
 using RunKey = Key<RunConfig>;
 
-constexpr int64_t kMaxSteps = 1'000'000'000;   // the step is one 32-bit word of the random counter
+constexpr int64_t kMaxSteps = 99'999'999;      // checkpoint names hold eight digits
 constexpr int64_t kMaxMicroBatches = 1 << 20;  // of 24 bits in the random counter
 
 RunKey text(std::string path, auto get, std::string expected, std::string doc) {

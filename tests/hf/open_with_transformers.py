@@ -17,7 +17,8 @@ except ImportError as error:
     print(f"not installed: {error.name}")
     sys.exit(77)
 
-TEXTS = ["", "In the beginning\n\n\tGod ", " leading", "ünï©ødé 漢字 🙂", "\x00\x01\x7f\xa0\xad", "<|endoftext|>"]
+TEXTS = ["", "In the beginning\n\n\tGod ", " leading", "ünï©ødé 漢字 🙂", "\x00\x01\x7f\xa0\xad",
+         "<|endoftext|>"]
 
 
 def random_texts(count):
