@@ -14,23 +14,23 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# layers, heads, width, context, vocabulary
+# layers, heads, width, context, vocabulary, biases
 MODELS = {
-    "gpt2-124m": (12, 12, 768, 1024, 50257),
-    "char-gpt": (6, 6, 384, 256, 65),
+    "gpt2-124m": (12, 12, 768, 1024, 50257, True),
+    "char-gpt": (6, 6, 384, 256, 65, False),
 }
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, bias):
         super().__init__()
         self.heads = heads
-        self.norm1 = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.proj = nn.Linear(width, width)
-        self.norm2 = nn.LayerNorm(width)
-        self.up = nn.Linear(width, 4 * width)
-        self.down = nn.Linear(4 * width, width)
+        self.norm1 = nn.LayerNorm(width, bias=bias)
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.proj = nn.Linear(width, width, bias=bias)
+        self.norm2 = nn.LayerNorm(width, bias=bias)
+        self.up = nn.Linear(width, 4 * width, bias=bias)
+        self.down = nn.Linear(4 * width, width, bias=bias)
 
     def forward(self, x):
         batch, length, width = x.shape
@@ -42,12 +42,12 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, layers, heads, width, context, vocab):
+    def __init__(self, layers, heads, width, context, vocab, bias):
         super().__init__()
         self.tokens = nn.Embedding(vocab, width)
         self.positions = nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(Block(width, heads, bias) for _ in range(layers))
+        self.norm = nn.LayerNorm(width, bias=bias)
         self.head = nn.Linear(width, vocab, bias=False)
         self.head.weight = self.tokens.weight
         for name, parameter in self.named_parameters():
@@ -86,7 +86,7 @@ def main():
     torch.set_num_threads(args.threads)
     base_bytes = peak_bytes()
     model = Gpt(*MODELS[args.model])
-    vocab = MODELS[args.model][-1]
+    vocab = MODELS[args.model][4]
     parameters = sum(p.numel() for p in model.parameters())
     optimizer = adamw(model)
     step_of = torch.compile(model) if args.compile else model
