@@ -148,9 +148,9 @@ struct AdamW {
   View weight, m, v;
   ConstView grad;
   float lr = 0, beta1 = 0, beta2 = 0, eps = 0;
-  float weight_decay = 0;  ///< 0 for tensors of one dimension
-  float correction1 = 1;   ///< 1 - beta1^t
-  float correction2 = 1;   ///< 1 - beta2^t
+  float weight_decay = 0;                ///< 0 for tensors of one dimension
+  float correction1 = 1;                 ///< 1 - beta1^t
+  float correction2 = 1;                 ///< 1 - beta2^t
   const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
 };
 
