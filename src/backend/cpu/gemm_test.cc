@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/isa.h"
+#include "format/codec.h"
 #include "math/round.h"
 
 namespace ng::cpu {
@@ -45,7 +46,8 @@ float value_of(const PackedOperand& operand, int64_t row, int64_t k) {
   const float x = operand.spec.contract == Contract::cols ? s.row(row)[k] : s.row(k)[row];
   if (operand.spec.cast.element->bits == 32) return x;
   if (operand.spec.cast.element->exponent_bits == 8) return round_to_bf16(x);
-  return static_cast<float>(static_cast<_Float16>(x));
+  const ElementFormat& fp16 = *operand.spec.cast.element;
+  return decode(fp16, encode(fp16, x, {}, OverflowRule::special));
 }
 
 struct Case {

@@ -188,16 +188,17 @@ EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
     const float* multiplier =
         tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride;
     const uint16_t* draws = kStochastic ? tile.draws + r * tile.draw_stride : nullptr;
+    const auto draws_at = [&](int64_t c) { return kStochastic ? draws + c : nullptr; };
     auto* out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * kElementBytes<kKind>;
     for (int64_t c = 0; c < tile.cols; c += tile.block, ++multiplier) {
       const int64_t end = std::min(c + tile.block, tile.cols);
       const int64_t padding = std::clamp(tile.counted_cols, c, end);
       const F16 scale = Set16(*multiplier);
-      EncodeRun<kKind, kStochastic, kDivides, true>(k, x + c, padding - c, scale, draws + c,
+      EncodeRun<kKind, kStochastic, kDivides, true>(k, x + c, padding - c, scale, draws_at(c),
                                                     out + c * kElementBytes<kKind>, counts);
       if (padding < end)
         EncodeRun<kKind, kStochastic, kDivides, false>(
-            k, x + padding, end - padding, scale, draws + padding,
+            k, x + padding, end - padding, scale, draws_at(padding),
             out + padding * kElementBytes<kKind>, counts);
     }
   }
