@@ -191,8 +191,18 @@ TEST(Conformance, OperandOptions) {
 
 TEST(Conformance, OperandsOfNonfiniteValues) {
   for (const std::string_view name : operand_names())
-    for (const float bad : {kNan, kInf, -kInf, 3e38f, 1e-44f})
+    for (const float bad : {kNan, kInf, -kInf, 3e38f, 3.4e38f, 1e-44f})
       check_operand("poison", operand_of(name), 0, 9, 70, bad);
+  for (const Overflow overflow : {Overflow::saturate, Overflow::special})
+    for (const float bad : {kInf, 3e38f, -3.4e38f})
+      for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+        Operand cast = operand_of("bf16");
+        cast.overflow = overflow;
+        check_operand("bf16 in place", cast, 0, 9, 70, bad);
+        cast.prescale = 1.25f;
+        cast.rounding = rounding;
+        check_operand("bf16", cast, 0, 9, 70, bad);
+      }
 }
 
 TEST(Conformance, DelayedScaling) {

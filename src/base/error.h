@@ -26,6 +26,11 @@ class Error : public std::runtime_error {
   Parts parts_;
 };
 
+/// The operating system refused: nothing is known about what the file holds.
+class SystemError : public Error {
+  using Error::Error;
+};
+
 /// A contract of ours is broken: a defect of the program, never the user's fault.
 class InternalError : public std::logic_error {
   using std::logic_error::logic_error;

@@ -29,7 +29,7 @@ std::string remedy_of(int error) {
 }  // namespace
 
 void fail_on(const std::string& path, std::string_view action, int error) {
-  throw Error(
+  throw SystemError(
       {.place = path,
        .key = "",
        .problem = fmt::format("cannot {}: {}", action, std::generic_category().message(error)),

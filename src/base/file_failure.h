@@ -6,7 +6,7 @@
 
 namespace ng {
 
-/// Throws Error{path, "cannot <action>: <what errno means>", <what to do about it>}.
+/// Throws SystemError{path, "cannot <action>: <what errno means>", <what to do about it>}.
 [[noreturn]] void fail_on(const std::string& path, std::string_view action, int error);
 
 }  // namespace ng

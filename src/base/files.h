@@ -140,6 +140,9 @@ void make_folders(const std::string& path);
 /// A folder gets a temporary name first: it goes as a whole.
 void remove_all(const std::string& path);
 
+/// Renames a folder; what was at `to` is removed.
+void move_folder(const std::string& from, const std::string& to);
+
 /// Removes what unfinished FileWriters and FolderWriters left in a folder. The caller must be its
 /// only writer (FolderLock).
 void remove_stale_temporaries(const std::string& folder);

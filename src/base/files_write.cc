@@ -238,6 +238,12 @@ void remove_all(const std::string& path) {
   remove_tree(temporary);
 }
 
+void move_folder(const std::string& from, const std::string& to) {
+  remove_all(to);
+  rename_folder(from, to);
+  sync_folder(folder_of(to));
+}
+
 void remove_stale_temporaries(const std::string& folder) {
   for (const std::string& name : list_folder(folder)) {
     if (is_temporary_name(name)) remove_tree(join_path(folder, name));

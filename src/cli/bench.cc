@@ -40,6 +40,7 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"seconds_per_step", result.median_seconds},
           {"tokens_per_second", result.tokens_per_second},
           {"first_loss", result.first_loss},
+          {"skipped_steps", result.skipped},
           {"peak_bytes", peak_resident_bytes()},
           {"planned_bytes", result.planned_bytes},
           {"peak_flops", peak},
@@ -51,7 +52,7 @@ int bench_step(Args args) {
   const ModelConfig config =
       is_folder(args.model) ? io::read_hf_config(args.model) : model_preset(args.model);
   if (args.shape.length == 0) args.shape.length = std::min<int64_t>(config.context, 256);
-  const Recipe recipe = load_runnable(args.recipe);
+  const Recipe recipe = Recipe::load_runnable(args.recipe);
   const Threads threads = args.machine.use();
   Run run(make_backend(args.machine.backend, threads), 1);
   Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
@@ -70,6 +71,9 @@ int bench_step(Args args) {
   print("memory      {} planned, {} at the peak of the process\n",
         size_text(static_cast<double>(result.planned_bytes)),
         size_text(json["peak_bytes"].get<double>()));
+  if (result.skipped > 0)
+    print("skipped     {} of {} steps: something was not finite\n", result.skipped,
+          args.shape.steps);
   print("{}", time_table(result.seconds_by_kind));
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "cli/cast_file.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/format_names.h"
 #include "recipe/operand_keys.h"
 
@@ -13,7 +14,8 @@ namespace {
 
 struct Args {
   std::string in, out, format;
-  std::string rounding, overflow, scale_rule, block, scale, tensor_scale;
+  std::string overflow = "saturate";
+  std::string rounding, scale_rule, block, scale, tensor_scale;
   int64_t sr_bits = 0;
   CastSettings settings;
 };
@@ -106,6 +108,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--rounding", a.rounding, "nearest or stochastic")
       ->check(CLI::IsMember({"nearest", "stochastic"}));
   app.add_option("--overflow", a.overflow, "saturate, or special: infinities and NaN")
+      ->capture_default_str()
       ->check(CLI::IsMember({"saturate", "special"}));
   app.add_option("--scale-rule", a.scale_rule,
                  "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up");
@@ -114,7 +117,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--tensor-scale", a.tensor_scale, "second level: none, fp32 or pow2");
   app.add_option("--axis", a.settings.axis, "along which blocks lie; -1: the last")
       ->capture_default_str();
-  app.add_option("--seed", a.settings.seed, "of stochastic rounding")->capture_default_str();
+  add_seed(app, a.settings.seed, "of stochastic rounding");
   app.add_option("--sr-bits", a.sr_bits, "random bits per value")
       ->check(CLI::IsMember({8, 16, 32}));
   app.add_option("--tensor", a.settings.tensors, "only tensors whose names match")

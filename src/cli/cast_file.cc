@@ -14,11 +14,13 @@ namespace {
 
 bool is_float(const std::string& dtype) { return dtype[0] == 'F' || dtype == "BF16"; }
 
-/// A tensor as a matrix whose columns run along the axis of the blocks.
+/// A tensor as a matrix whose columns run along the axis of the blocks: blocks of several rows and
+/// random draws see that matrix, which for a tensor of two dimensions is it or its transpose.
 struct Axes {
   int64_t outer = 1, k = 1, inner = 1;  ///< the tensor is (outer, k, inner), row-major
 
   [[nodiscard]] int64_t rows() const { return outer * inner; }
+  [[nodiscard]] bool is_transpose() const { return outer == 1 && inner > 1; }
   [[nodiscard]] size_t place(int64_t row, int64_t col) const {
     return static_cast<size_t>((row / inner * k + col) * inner + row % inner);
   }
@@ -43,6 +45,7 @@ Axes axes_of(const io::SafetensorsEntry& entry, int64_t axis, const std::string&
 OperandSpec spec_of(const CastSettings& settings, const Axes& axes) {
   OperandSpec spec;
   spec.cast = settings.cast;
+  spec.contract = axes.is_transpose() ? Contract::rows : Contract::cols;
   spec.rows = axes.rows();
   spec.k = axes.k;
   return spec;
@@ -51,11 +54,11 @@ OperandSpec spec_of(const CastSettings& settings, const Axes& axes) {
 /// Blocks of a tensor: how many along rows and along the axis.
 struct ScaleShape {
   int64_t rows = 0, cols = 0;
+
+  [[nodiscard]] size_t size() const { return static_cast<size_t>(rows * cols); }
 };
 ScaleShape scale_shape(const CastSettings& settings, const Axes& axes) {
   if (settings.cast.is_unscaled()) return {};
-  PackedOperand packed;
-  packed.spec = spec_of(settings, axes);
   const Block& block = settings.cast.block;
   switch (block.kind) {
     case Block::Kind::tensor:
@@ -106,6 +109,13 @@ struct Codes {
   float tensor_scale = 1;
 };
 
+// The draws of element (row, col) are those of its place in the matrix that a GEMM would read.
+uint32_t draw_of(const RandomKey& key, const Axes& axes, int64_t row, int64_t col, int bits) {
+  const auto u = [](int64_t i) { return static_cast<uint64_t>(i); };
+  if (axes.is_transpose()) return random_bits(key, u(col), u(row), u(axes.inner), bits);
+  return random_bits(key, u(row), u(col), u(axes.k), bits);
+}
+
 Codes cast_elements(const CastSettings& settings, const std::vector<float>& x, const Axes& axes,
                     const RandomKey& key) {
   const Operand& cast = settings.cast;
@@ -118,20 +128,27 @@ Codes cast_elements(const CastSettings& settings, const std::vector<float>& x, c
     for (int64_t col = 0; col < axes.k; ++col) {
       const size_t at = axes.place(row, col);
       if (rounder.mode == RoundMode::sr)
-        rounder.random = random_bits(key, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
-                                     static_cast<uint64_t>(axes.k), cast.sr_bits);
+        rounder.random = draw_of(key, axes, row, col, cast.sr_bits);
       out.codes[at] = static_cast<uint16_t>(encode(*cast.element, x[at], rounder, overflow));
       out.values[at] = decode(*cast.element, out.codes[at]);
     }
   return out;
 }
 
+// A tensor without values has scales where a block has no values: they are 1.
+Codes cast_nothing(const CastSettings& settings, const Axes& axes) {
+  Codes out;
+  out.scales.assign(scale_shape(settings, axes).size(), 1.0f);
+  return out;
+}
+
 Codes cast_blocks(const CastSettings& settings, const std::vector<float>& x, const Axes& axes,
                   const RandomKey& key) {
-  std::vector<float> matrix(x.size());
-  for (int64_t row = 0; row < axes.rows(); ++row)
-    for (int64_t col = 0; col < axes.k; ++col)
-      matrix[static_cast<size_t>(row * axes.k + col)] = x[axes.place(row, col)];
+  std::vector<float> matrix = x;  // rows as the backend wants them, later the decoded values
+  if (!axes.is_transpose())
+    for (int64_t row = 0; row < axes.rows(); ++row)
+      for (int64_t col = 0; col < axes.k; ++col)
+        matrix[static_cast<size_t>(row * axes.k + col)] = x[axes.place(row, col)];
   PackedOperand packed;
   packed.spec = spec_of(settings, axes);
   std::vector<float> storage(ref::operand_bytes(packed.spec) / sizeof(float));
@@ -139,7 +156,10 @@ Codes cast_blocks(const CastSettings& settings, const std::vector<float>& x, con
   packed.bytes = storage.size() * sizeof(float);
   PrepareContext context;
   context.key = key;
-  ref::prepare(packed, {matrix.data(), axes.rows(), axes.k, axes.k}, context);
+  const ConstView source = axes.is_transpose()
+                               ? ConstView{matrix.data(), axes.k, axes.inner, axes.inner}
+                               : ConstView{matrix.data(), axes.rows(), axes.k, axes.k};
+  ref::prepare(packed, source, context);
   std::vector<uint16_t> codes(x.size());
   ref::unpack(packed, {matrix.data(), axes.rows(), axes.k, axes.k}, codes.data());
   Codes out{std::vector<uint16_t>(x.size()), std::vector<float>(x.size()), {}};
@@ -153,6 +173,13 @@ Codes cast_blocks(const CastSettings& settings, const std::vector<float>& x, con
   out.scales.assign(parts.scales, parts.scales + parts.scale_rows * parts.scale_cols);
   out.tensor_scale = *parts.tensor_scale;
   return out;
+}
+
+Codes cast_tensor(const CastSettings& settings, const std::vector<float>& x, const Axes& axes,
+                  const RandomKey& key) {
+  if (x.empty()) return cast_nothing(settings, axes);
+  return settings.cast.is_unscaled() ? cast_elements(settings, x, axes, key)
+                                     : cast_blocks(settings, x, axes, key);
 }
 
 template <class Value>
@@ -206,11 +233,12 @@ void write_tensor(io::SafetensorsWriter& writer, const CastSettings& settings, c
 
 size_t cast_file(const std::string& in, const std::string& out, const CastSettings& settings) {
   const io::Safetensors file(in);
-  std::vector<const io::SafetensorsEntry*> chosen;
+  std::vector<size_t> chosen;  // the random key counts all tensors, whichever are wanted
   std::vector<io::SafetensorsTensor> outputs;
-  for (const io::SafetensorsEntry& entry : file.entries()) {
+  for (size_t i = 0; i < file.entries().size(); ++i) {
+    const io::SafetensorsEntry& entry = file.entries()[i];
     if (!is_float(entry.dtype) || !glob_matches(settings.tensors, entry.name)) continue;
-    chosen.push_back(&entry);
+    chosen.push_back(i);
     const auto parts = outputs_of(settings, entry, axes_of(entry, settings.axis, in));
     outputs.insert(outputs.end(), parts.begin(), parts.end());
   }
@@ -220,16 +248,14 @@ size_t cast_file(const std::string& in, const std::string& out, const CastSettin
                  .problem = fmt::format("no float tensor matches \"{}\"", settings.tensors),
                  .remedy = fmt::format("one of its {} tensors", file.entries().size())});
   io::SafetensorsWriter writer(out, outputs);
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    const Axes axes = axes_of(*chosen[i], settings.axis, in);
+  for (const size_t i : chosen) {
+    const io::SafetensorsEntry& entry = file.entries()[i];
+    const Axes axes = axes_of(entry, settings.axis, in);
     const RandomKey key{.seed = settings.seed,
                         .tensor = static_cast<uint32_t>(i),
                         .step = 0,
                         .purpose = Purpose::fprop_input};
-    const std::vector<float> x = io::to_floats(*chosen[i]);
-    write_tensor(writer, settings, axes,
-                 settings.cast.is_unscaled() ? cast_elements(settings, x, axes, key)
-                                             : cast_blocks(settings, x, axes, key));
+    write_tensor(writer, settings, axes, cast_tensor(settings, io::to_floats(entry), axes, key));
   }
   writer.commit();
   return chosen.size();

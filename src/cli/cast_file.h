@@ -22,7 +22,7 @@ struct CastSettings {
 ///                   replaced by its blocks, rows by blocks of rows; (1) for the whole tensor
 ///   X.tensor_scale  F32 (1), second level of NVFP4
 ///   X.values        F32, shape of X
-/// Draws of stochastic rounding: tensor = X's place among those cast, purpose 2, step 0. Returns
+/// Draws of stochastic rounding: tensor = X's place in the file, purpose 2, step 0. Returns
 /// how many tensors were cast. Throws Error where none matches.
 size_t cast_file(const std::string& in, const std::string& out, const CastSettings& settings);
 

@@ -19,7 +19,7 @@ int eval(const Args& args) {
   const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer);
   const OpenModel open = open_model(args.model);
   note_missing_histories(open);
-  require_vocabulary(*open.model, tokenizer->vocab(), args.model.folder);
+  require_vocabulary(open.model->config(), tokenizer->vocab(), args.model.folder);
   const int64_t context = open.model->config().context;
   const Evaluation result = evaluate(*open.run, *open.model, corpus, args.batch, context);
   if (args.json) {

@@ -26,6 +26,16 @@ void add_threads(CLI::App& app, int64_t& threads) {
 
 }  // namespace
 
+void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
+  app.add_option("--seed", seed, of_what)
+      ->type_name("N")
+      ->capture_default_str()
+      ->check([](const std::string& text) -> std::string {  // a minus sign would wrap around
+        const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+        return digits ? "" : fmt::format("{}: a whole number from 0", text);
+      });
+}
+
 void RunFlags::declare(CLI::App& app, bool with_recipe) {
   app.add_option("RUN", file, "run file (TOML)")->required();
   if (with_recipe)

@@ -24,6 +24,9 @@ struct RunFlags {
   [[nodiscard]] std::vector<std::string> words() const;
 };
 
+/// --seed N, from 0 to 2^64 - 1.
+void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what);
+
 /// --backend and --threads of commands without a run file.
 struct MachineFlags {
   std::string backend = "cpu";

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
-#include <sstream>
 
 #include "base/text.h"
 #include "cli/command.h"
@@ -28,14 +28,19 @@ struct Args {
 };
 
 // "1,2,3" or "1 2 3"
-std::vector<int32_t> ids_of(std::string list) {
-  std::replace(list.begin(), list.end(), ',', ' ');
-  std::istringstream words(list);
+std::vector<int32_t> ids_of(const std::string& list) {
   std::vector<int32_t> ids;
-  for (int32_t id = 0; words >> id;) ids.push_back(id);
-  if (!words.eof() || ids.empty())
-    throw CLI::ValidationError("--prompt-ids", "must be numbers separated by commas");
-  return ids;
+  const char* next = list.data();
+  const char* const end = next + list.size();
+  for (;;) {
+    int32_t id = 0;
+    const auto [behind, error] = std::from_chars(next, end, id);
+    if (error != std::errc() || (behind != end && *behind != ',' && *behind != ' '))
+      throw CLI::ValidationError("--prompt-ids", list + ": numbers separated by one comma each");
+    ids.push_back(id);
+    if (behind == end) return ids;
+    next = behind + 1;
+  }
 }
 
 std::string read_input() {
@@ -132,7 +137,7 @@ std::function<int()> declare(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--top-p", args->sampling.top_p, "only the likeliest that together reach P")
       ->capture_default_str();
-  app.add_option("--seed", args->sampling.seed, "of the draws")->capture_default_str();
+  add_seed(app, args->sampling.seed, "of the draws");
   app.callback([text, ids] {
     if (text->count() + ids->count() == 0) throw CLI::RequiredError("--prompt or --prompt-ids");
   });

@@ -15,19 +15,9 @@ void ModelFlags::declare(CLI::App& app) {
   machine.declare(app);
 }
 
-Recipe load_runnable(const std::string& name) {
-  Recipe recipe = Recipe::load(name);
-  if (!recipe.unsupported().empty())
-    throw Error({.place = recipe.place(),
-                 .key = "",
-                 .problem = recipe.unsupported().front(),
-                 .remedy = ""});
-  return recipe;
-}
-
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
   const ModelConfig config = io::read_hf_config(flags.folder);
-  OpenModel open{load_runnable(flags.recipe), flags.machine.use(), nullptr, nullptr};
+  OpenModel open{Recipe::load_runnable(flags.recipe), flags.machine.use(), nullptr, nullptr};
   open.run = std::make_unique<Run>(make_backend(flags.machine.backend, open.threads), seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
   std::vector<View> values;
@@ -46,14 +36,6 @@ void note_missing_histories(const OpenModel& open) {
            "1 here");
       return;
     }
-}
-
-void require_vocabulary(const Model& model, int64_t vocab, const std::string& folder) {
-  if (vocab <= model.config().vocab) return;
-  throw Error({.place = folder,
-               .key = "tokenizer",
-               .problem = fmt::format("{} ids, but the model has {}", vocab, model.config().vocab),
-               .remedy = "the tokenizer that the model was trained with"});
 }
 
 }  // namespace ng::cli

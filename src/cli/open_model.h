@@ -27,17 +27,11 @@ struct OpenModel {
   std::unique_ptr<Model> model;
 };
 
-/// Loads a recipe that this version can run; throws Error for another.
-[[nodiscard]] Recipe load_runnable(const std::string& name);
-
 /// Weights of the folder under the recipe's last phase. Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const ModelFlags& flags, uint64_t seed = 1);
 
 /// Tells the user where the recipe scales by what earlier steps have seen: a model folder has no
 /// such history, so those scales are 1.
 void note_missing_histories(const OpenModel& open);
-
-/// Throws Error where the tokenizer has ids that the model has no row for.
-void require_vocabulary(const Model& model, int64_t vocab, const std::string& folder);
 
 }  // namespace ng::cli

@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/open_model.h"
+#include "cli/output.h"
 
 namespace ng::cli {
 namespace {
@@ -17,7 +18,9 @@ struct Args {
 
 int trace(const Args& args) {
   const OpenModel open = open_model(args.model, args.seed);
-  write_trace(*open.run, *open.model, open.recipe, args.tokens, args.out, args.settings);
+  for (const int64_t step :
+       write_trace(*open.run, *open.model, open.recipe, args.tokens, args.out, args.settings))
+    note(fmt::format("step {} was skipped: a loss, gradient or operand is not finite", step));
   return 0;
 }
 
@@ -32,7 +35,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("OUT", args->out, "safetensors file to write")->required();
   app.add_option("--steps", s.steps, "how many steps; 0: all in TOKENS")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
-  app.add_option("--seed", args->seed, "of stochastic rounding")->capture_default_str();
+  add_seed(app, args->seed, "of stochastic rounding");
   app.add_option("--lr", s.lr, "learning rate of every step")
       ->capture_default_str()
       ->check(zero_up);

@@ -146,8 +146,6 @@ void TrainScreen::validation(const ValidationMetrics& metrics) {
                        std::to_string(steps_).size(), steps_, metrics.loss, metrics.bits_per_byte));
 }
 
-void TrainScreen::checkpoint(int64_t) {}
-
 void TrainScreen::end(Session& session, const SessionResult& result, const std::string& out) {
   if (live_columns_ > 0) put("\n");
   live_columns_ = 0;

@@ -21,7 +21,6 @@ class TrainScreen final : public SessionObserver {
   void notice(const std::string& sentence) override;
   void step(const StepMetrics& metrics) override;
   void validation(const ValidationMetrics& metrics) override;
-  void checkpoint(int64_t step) override;
   /// Where the time went, validation, sample, paths.
   void end(Session& session, const SessionResult& result, const std::string& out);
   void interrupted(const SessionResult& result, const std::string& how_to_resume);

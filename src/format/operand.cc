@@ -18,6 +18,7 @@ struct Preset {
   ScaleKind scale = ScaleKind::none;
   ScaleKind tensor_scale = ScaleKind::none;
   ScaleRule scale_rule = ScaleRule::floor;
+  Overflow overflow = Overflow::saturate;
 };
 
 constexpr Block kTensor = {};
@@ -27,7 +28,8 @@ constexpr Block kNvfp4 = {.kind = Block::Kind::tile, .rows = 1, .cols = 16};
 
 constexpr std::array kPresets = {
     Preset{"fp32", "fp32", kTensor},
-    Preset{"bf16", "bf16", kTensor},
+    // The range is FP32's, so nothing has to be clipped: what overflows stays visible.
+    Preset{.name = "bf16", .element = "bf16", .block = kTensor, .overflow = Overflow::special},
     Preset{"fp16", "fp16", kTensor},
     Preset{"fp8_e4m3", "e4m3", kTensor, ScaleKind::fp32},
     Preset{"fp8_e5m2", "e5m2", kTensor, ScaleKind::fp32},
@@ -82,6 +84,7 @@ Operand operand_of(const Preset& preset) {
   operand.scale = preset.scale;
   operand.tensor_scale = preset.tensor_scale;
   operand.scale_rule = preset.scale_rule;
+  operand.overflow = preset.overflow;
   return operand;
 }
 
@@ -108,7 +111,8 @@ std::vector<std::string> differences(const Operand& operand, const Operand& pres
   const bool stochastic = operand.rounding == Rounding::stochastic;
   note(stochastic, "stochastic");
   note(stochastic && operand.sr_bits != preset.sr_bits, fmt::format("sr_bits {}", operand.sr_bits));
-  note(operand.overflow == Overflow::special, "overflow special");
+  note(operand.overflow != preset.overflow,
+       operand.overflow == Overflow::special ? "overflow special" : "overflow saturate");
   note(operand.prescale != preset.prescale, fmt::format("prescale {}", operand.prescale));
   return parts;
 }
@@ -117,12 +121,6 @@ std::vector<std::string> differences(const Operand& operand, const Operand& pres
 
 bool Operand::is_fp32() const {
   return is_unscaled() && prescale == 1.0f && element->name == "float32";
-}
-
-bool Operand::one_copy_serves_both_axes() const {
-  const bool square = block.kind == Block::Kind::tensor ||
-                      (block.kind == Block::Kind::tile && block.rows == block.cols);
-  return rounding == Rounding::nearest && (is_unscaled() || square);
 }
 
 Operand operand_of(std::string_view format_name) {

@@ -48,11 +48,8 @@ struct Operand {
 
   /// No rounding at all: FP32 without scale.
   [[nodiscard]] bool is_fp32() const;
-  /// A plain cast without scales (fp32, bf16, fp16).
+  /// Elements are rounded as they are, whatever they are: nothing scales them.
   [[nodiscard]] bool is_unscaled() const { return scale == ScaleKind::none; }
-  /// Blocks of r × r or the whole tensor, nearest: the codes of the tensor and of its transpose
-  /// are the same, so one copy serves two GEMMs (unless a Hadamard transform comes first).
-  [[nodiscard]] bool one_copy_serves_both_axes() const;
 };
 
 /// The operand that a format name of recipes.md §7 stands for ("mxfp4", "fp8_e4m3", ...);

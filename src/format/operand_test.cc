@@ -48,18 +48,6 @@ TEST(Operand, DescribeNamesWhatDiffers) {
   EXPECT_EQ(describe(tiles), "nvfp4 block 16x16");
 }
 
-TEST(Operand, OneCopyServesBothAxesOnlyWhereBlocksAreSymmetric) {
-  EXPECT_TRUE(operand_of("bf16").one_copy_serves_both_axes());
-  EXPECT_TRUE(operand_of("fp8_e4m3").one_copy_serves_both_axes());
-  EXPECT_FALSE(operand_of("mxfp4").one_copy_serves_both_axes());
-  EXPECT_FALSE(operand_of("int8").one_copy_serves_both_axes());
-  Operand tiles = operand_of("nvfp4");
-  tiles.block = {.kind = Block::Kind::tile, .rows = 16, .cols = 16};
-  EXPECT_TRUE(tiles.one_copy_serves_both_axes());
-  tiles.rounding = Rounding::stochastic;
-  EXPECT_FALSE(tiles.one_copy_serves_both_axes());
-}
-
 TEST(Operand, OnlyPlainFp32KeepsEveryBit) {
   EXPECT_TRUE(operand_of("fp32").is_fp32());
   EXPECT_FALSE(operand_of("bf16").is_fp32());

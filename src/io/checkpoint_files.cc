@@ -99,6 +99,7 @@ void verify_checkpoint(const CheckpointEntry& checkpoint) {
   }
   (void)manifest.integer("step", checkpoint.step, checkpoint.step);
   const JsonObject files = manifest.object("files");
+  if (files.value().empty()) damaged(place, "names no files");
   for (const auto& [name, line] : files.value().items()) {
     if (name.empty() || name.find('/') != std::string::npos)
       files.refuse(name, "not a file name", "");
@@ -117,11 +118,17 @@ std::optional<CheckpointEntry> newest_whole_checkpoint(
     try {
       verify_checkpoint(checkpoint);
       return checkpoint;
+    } catch (const SystemError&) {
+      throw;
     } catch (const Error& error) {
       damaged(error.what());
     }
   }
   return std::nullopt;
+}
+
+void set_aside(const CheckpointEntry& checkpoint) {
+  move_folder(checkpoint.path, checkpoint.path + ".damaged");
 }
 
 void prune_checkpoints(const std::string& folder, int keep) {

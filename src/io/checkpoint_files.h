@@ -49,9 +49,12 @@ struct CheckpointEntry {
 void verify_checkpoint(const CheckpointEntry& checkpoint);
 
 /// The newest checkpoint that verifies; none where there is no whole one. `damaged` hears about
-/// each one that is passed over.
+/// each one that is passed over. Throws SystemError where one cannot be read: it may be whole.
 [[nodiscard]] std::optional<CheckpointEntry> newest_whole_checkpoint(
     const std::string& folder, const std::function<void(const std::string& why)>& damaged);
+
+/// Renames a damaged checkpoint to "<its name>.damaged", where only a person looks at it.
+void set_aside(const CheckpointEntry& checkpoint);
 
 /// Removes all but the `keep` newest checkpoints and everything unfinished. The caller is the
 /// folder's only writer. keep >= 1.

@@ -69,6 +69,13 @@ TEST_F(CheckpointFiles, AnyDamageIsNamedAndSkipped) {
          write_file_atomically(path + "/manifest.json",
                                R"({"schema":"narrowgauge-checkpoint-1","step":2})");
        }},
+      {"manifest.json: names no files",
+       [](const std::string& path) {
+         remove_all(path + "/state.json");
+         remove_all(path + "/weights.safetensors");
+         write_file_atomically(path + "/manifest.json",
+                               R"({"schema":"narrowgauge-checkpoint-1","step":2,"files":{}})");
+       }},
       {"extra: is not in the manifest",
        [](const std::string& path) { write_file_atomically(path + "/extra", ""); }},
   };
@@ -79,6 +86,38 @@ TEST_F(CheckpointFiles, AnyDamageIsNamedAndSkipped) {
     ASSERT_EQ(skipped.size(), 1u) << damage.says;
     EXPECT_NE(skipped[0].find("step-00000002/" + damage.says), std::string::npos) << skipped[0];
   }
+}
+
+TEST_F(CheckpointFiles, WhatCannotBeReadIsNotTakenForDamaged) {
+  write(1, "one");
+  write(2, "two");
+  std::vector<std::string> skipped;
+  int64_t calls = 0;
+  {
+    const FileFaults counter(0);
+    (void)newest(&skipped);
+    calls = counter.calls();
+  }
+  EXPECT_GE(calls, 3);
+  for (int64_t call = 1; call <= calls; ++call) {
+    const FileFaults faults(call, EACCES);
+    EXPECT_THROW((void)newest(&skipped), SystemError) << call;
+  }
+  EXPECT_TRUE(skipped.empty());
+}
+
+TEST_F(CheckpointFiles, ADamagedOneIsSetAsideAndLeftAlone) {
+  for (int i = 0; i < 2; ++i) {  // the second takes the first one's place
+    write(7, "bad");
+    set_aside({.step = 7, .path = join_path(folder_, "step-00000007")});
+  }
+  write(1, "one");
+  prune_checkpoints(folder_, 1);
+  EXPECT_EQ(list_folder(folder_),
+            (std::vector<std::string>{"step-00000001", "step-00000007.damaged"}));
+  std::vector<std::string> skipped;
+  EXPECT_EQ(newest(&skipped)->step, 1);
+  EXPECT_TRUE(skipped.empty());
 }
 
 TEST_F(CheckpointFiles, PruningKeepsTheNewest) {

@@ -1,5 +1,6 @@
 // Weights of a model folder -> parameters.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -128,6 +129,14 @@ void read_tensor(const SafetensorsEntry& entry, const ParameterSpec& spec, View 
   }
 }
 
+void require_finite(const Stored& stored, View view) {
+  for (int64_t row = 0; row < view.rows; ++row)
+    for (int64_t col = 0; col < view.cols; ++col)
+      if (!std::isfinite(view.row(row)[col]))
+        refuse(*stored.path, stored.entry->name, fmt::format("holds {}", view.row(row)[col]),
+               "finite weights");
+}
+
 /// A bias of a model without biases.
 void require_zeros(const Stored& stored) {
   for (const float value : to_floats(*stored.entry)) {
@@ -171,6 +180,7 @@ void read_hf_weights(const std::string& folder, const ModelConfig& config,
     const size_t index = static_cast<size_t>(tensor.parameter);
     NG_CHECK(index < parameters.size(), index, parameters.size());
     read_tensor(*found.entry, spec, parameters[index]);
+    require_finite(found, parameters[index]);
   }
   const Stored head = config.tie_embeddings ? stored.take("lm_head.weight") : Stored{};
   if (head.entry != nullptr) require_same_head(head, embedding);

@@ -108,6 +108,8 @@ TEST_F(HfRead, NamesWrongTensors) {
        "config.json"},
       {[](Rewritten& m) { m.add("ln_f.weight", {6}, std::vector<float>(6)); },
        "\"ln_f.weight\": is there twice: keep one"},
+      {[](Rewritten& m) { m.values("transformer.ln_f.weight")[2] = 1.0f / 0.0f; },
+       "\"transformer.ln_f.weight\": holds inf: finite weights"},
   };
   for (const Case& c : kCases) {
     Rewritten model(folder_, config);

@@ -43,7 +43,12 @@ HeaderEntry parse_entry(const std::string& name, const Json& json, const std::st
   const std::string shown = brief(Json(name));
   const JsonObject object(json, path, shown + ".");
   HeaderEntry parsed;
-  parsed.entry = {.name = name, .dtype = object.text("dtype"), .shape = parse_shape(object)};
+  parsed.entry = {.name = name,
+                  .dtype = object.text("dtype"),
+                  .shape = parse_shape(object),
+                  .data = nullptr,
+                  .bytes = 0,
+                  .file = path};
   const Dtype& dtype = find_dtype(parsed.entry.dtype, path, shown + ".dtype");
   const Json& offsets = object.at("data_offsets");
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||

@@ -21,6 +21,7 @@ struct SafetensorsEntry {
   std::vector<int64_t> shape;
   const std::byte* data = nullptr;
   size_t bytes = 0;
+  std::string file;  ///< its path, for errors
 
   [[nodiscard]] int64_t elements() const;
 };

@@ -52,7 +52,7 @@ bool is_integer(const Dtype& dtype) {
 }
 
 [[noreturn]] void refuse_dtype(const SafetensorsEntry& entry, const std::string& remedy) {
-  throw Error({.place = "",
+  throw Error({.place = entry.file,
                .key = brief(Json(entry.name)),
                .problem = "dtype " + entry.dtype,
                .remedy = remedy});

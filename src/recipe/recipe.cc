@@ -85,6 +85,12 @@ Recipe Recipe::load(const std::string& name_or_path, const std::string& folder) 
   return parse(read_file(path, kMaxTomlBytes), path);
 }
 
+Recipe Recipe::load_runnable(const std::string& name_or_path) {
+  Recipe recipe = load(name_or_path);
+  if (recipe.unsupported().empty()) return recipe;
+  throw Error({.place = "", .key = "", .problem = recipe.unsupported().front(), .remedy = ""});
+}
+
 Recipe Recipe::parse(std::string_view toml, const std::string& place) {
   auto data = std::make_shared<Data>();
   data->recipe = resolve_recipe(read_recipe_source(toml, place));

@@ -41,7 +41,9 @@ class Recipe {
   [[nodiscard]] std::string hash() const;
   /// What the user should know: "stochastic rounding on a forward operand ...".
   [[nodiscard]] const std::vector<std::string>& warnings() const;
-  /// What this version cannot run, one sentence each; a recipe is refused unless empty.
+  /// load(), refused with a sentence where this version cannot run it.
+  [[nodiscard]] static Recipe load_runnable(const std::string& name_or_path);
+  /// What this version cannot run, one sentence each.
   [[nodiscard]] const std::vector<std::string>& unsupported() const;
 
   /// Fractions of training at which a phase begins, ascending, the first 0.

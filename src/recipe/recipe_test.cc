@@ -162,9 +162,6 @@ TEST(NamedRecipes, Nvfp4KeepsTheLastBlocksInBf16) {
   }
   EXPECT_EQ(of_block(4, 6).wgrad.hadamard, 16);
   EXPECT_EQ(of_block(5, 6).wgrad.hadamard, 0);
-  EXPECT_TRUE(of_block(0, 12).one_weight_serves_both());
-  const LinearRecipe one_row = middle_layer(Recipe::load("nvfp4-1d"));
-  EXPECT_FALSE(one_row.one_weight_serves_both());
 }
 
 TEST(NamedRecipes, LateSwitchIsAPhase) {

@@ -2,11 +2,6 @@
 
 namespace ng {
 
-bool LinearRecipe::one_weight_serves_both() const {
-  return fprop.right == dgrad.right && fprop.hadamard == 0 && dgrad.hadamard == 0 &&
-         fprop.right.one_copy_serves_both_axes();
-}
-
 RecipeSettings::RecipeSettings() {
   const Operand fp32 = operand_of("fp32");
   for (GemmRecipe* gemm : {&linear.fprop, &linear.dgrad, &linear.wgrad})

@@ -26,9 +26,6 @@ struct GemmRecipe {
 struct LinearRecipe {
   GemmRecipe fprop, dgrad, wgrad;
   friend bool operator==(const LinearRecipe&, const LinearRecipe&) = default;
-
-  /// fprop.weight and dgrad.weight are the same codes, quantized once. [recipes.md §7 (c)]
-  [[nodiscard]] bool one_weight_serves_both() const;
 };
 
 /// In what a GEMM's output is rounded; `compute` follows the recipe's key of that name.

@@ -108,11 +108,15 @@ Diagnosis Run::finish_diagnosis() {
   return std::exchange(diagnosis_, {});
 }
 
-void Run::examine(ConstView values, std::string_view layer, std::string_view operand) {
-  if (!diagnosing_ || diagnosis_.found || recording()) return;
+uint64_t Run::count_nonfinite(ConstView values) {
   *nonfinite_ = 0;
   backend_->add_nonfinite(nonfinite_, values);
-  if (*nonfinite_ == 0) return;
+  return *nonfinite_;
+}
+
+void Run::examine(ConstView values, std::string_view layer, std::string_view operand) {
+  if (!diagnosing_ || diagnosis_.found || recording()) return;
+  if (count_nonfinite(values) == 0) return;
   diagnosis_ = {true, std::string(layer), std::string(operand)};
 }
 

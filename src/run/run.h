@@ -104,6 +104,8 @@ class Run {
   void set_evaluating(bool evaluating) { evaluating_ = evaluating; }
 
   // Finding the origin of NaN -------------------------------------------------------------------
+  /// How many values are NaN or infinite, as the host sees it: not in a step.
+  [[nodiscard]] uint64_t count_nonfinite(ConstView values);
   void start_diagnosis();
   [[nodiscard]] Diagnosis finish_diagnosis();
   /// Where a diagnosis runs, notes the first tensor with a non-finite value.
@@ -129,7 +131,7 @@ class Run {
   bool evaluating_ = false;
   bool diagnosing_ = false;
   Diagnosis diagnosis_;
-  uint64_t* nonfinite_ = nullptr;  // persistent counter of the diagnosis
+  uint64_t* nonfinite_ = nullptr;  // persistent counter of count_nonfinite
 };
 
 /// While it lives nothing is kept for a backward pass, counted or drawn.

@@ -55,8 +55,9 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
     fill_random(trainer.train_tokens(0), shape, model.config().vocab, step);
     const StepReport report = trainer.step(step, kLr);
     if (step == 0) result.first_loss = report.loss;
-    if (step >= shape.warmup)
-      result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    if (step < shape.warmup) continue;
+    result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    result.skipped += report.skipped ? 1 : 0;
   }
   result.seconds_by_kind = run.seconds();
   result.median_seconds = median(result.seconds);

@@ -24,6 +24,7 @@ struct BenchResult {
   double tokens_per_second = 0;  ///< at the median
   double first_loss = 0;         ///< before the first update
   double flops_per_token = 0;
+  int64_t skipped = 0;  ///< timed steps without an update: something was not finite
   size_t planned_bytes = 0;
   TimeByKind seconds_by_kind{};  ///< sums over the timed steps
 };

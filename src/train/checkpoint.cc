@@ -42,9 +42,8 @@ std::vector<NamedView> state_of(Model& model) {
 }
 
 void require_finite(Run& run, const std::vector<NamedView>& state, const std::string& place) {
-  uint64_t bad = 0;
   for (const NamedView& tensor : state) {
-    run.ops().add_nonfinite(&bad, tensor.view);
+    const uint64_t bad = run.count_nonfinite(tensor.view);
     if (bad == 0) continue;
     throw Error({.place = place,
                  .key = tensor.name,
@@ -60,13 +59,14 @@ Json identity_json(int64_t step, const RunIdentity& identity) {
           {"recipe", identity.recipe},
           {"data", identity.data},
           {"batch", identity.batch},
-          {"tensor_names", fmt::format("{:016x}", identity.tensor_names)}};
+          {"tensor_names", fmt::format("{:016x}", identity.tensor_names)},
+          {"settings", identity.settings}};
 }
 
 // Newer ones are damaged ones that a resume passed over: kept, they would push whole ones out.
-void remove_newer(const std::string& folder, int64_t step) {
+void set_newer_aside(const std::string& folder, int64_t step) {
   for (const io::CheckpointEntry& checkpoint : io::list_checkpoints(folder))
-    if (checkpoint.step > step) remove_all(checkpoint.path);
+    if (checkpoint.step > step) io::set_aside(checkpoint);
 }
 
 void require_same(const JsonObject& saved, const Json& mine, std::string_view key,
@@ -78,7 +78,18 @@ void require_same(const JsonObject& saved, const Json& mine, std::string_view ke
                fmt::format("the same {} to resume, or another --out to start anew", what));
 }
 
-void check_identity(const std::string& path, int64_t step, const RunIdentity& identity) {
+std::vector<std::string> differing_settings(const JsonObject& saved, const RunIdentity& identity) {
+  std::vector<std::string> sentences;
+  const JsonObject settings = saved.object("settings");
+  for (const auto& [key, value] : identity.settings)
+    if (const std::string before = settings.text(key); before != value)
+      sentences.push_back(fmt::format("{} = {}, but {} until here", key, value, before));
+  return sentences;
+}
+
+// Returns what differs and may.
+std::vector<std::string> check_identity(const std::string& path, int64_t step,
+                                        const RunIdentity& identity) {
   const Json json = read_json_file(path, kMaxIdentityBytes);
   const JsonObject saved(json, path);
   const Json mine = identity_json(step, identity);
@@ -88,6 +99,7 @@ void check_identity(const std::string& path, int64_t step, const RunIdentity& id
   require_same(saved, mine, "recipe", "recipe");
   require_same(saved, mine, "data", "text and tokenizer");
   require_same(saved, mine, "batch", "train.batch, model.context and train.accumulate");
+  return differing_settings(saved, identity);
 }
 
 void read_into(const io::Safetensors& file, const NamedView& tensor) {
@@ -114,15 +126,17 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& m
   io::write_safetensors(writer.path_of(kTensorsFile), tensors);
   writer.write_text(kIdentityFile, identity_json(step, identity).dump(2) + "\n");
   writer.publish();
-  remove_newer(folder, step);
+  set_newer_aside(folder, step);
   io::prune_checkpoints(folder, keep);
 }
 
-void restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
-                        const RunIdentity& identity) {
-  check_identity(join_path(checkpoint.path, kIdentityFile), checkpoint.step, identity);
+std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
+                                            const RunIdentity& identity) {
+  const std::vector<std::string> differences =
+      check_identity(join_path(checkpoint.path, kIdentityFile), checkpoint.step, identity);
   const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
   for (const NamedView& tensor : state_of(model)) read_into(file, tensor);
+  return differences;
 }
 
 }  // namespace ng

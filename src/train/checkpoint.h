@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "io/checkpoint_files.h"
 #include "model/model.h"
@@ -17,17 +19,20 @@ struct RunIdentity {
   std::string data;           ///< checksum of the corpus
   std::string batch;          ///< "16 x 128 x 1": sequences, their length, micro-batches
   uint64_t tensor_names = 0;  ///< hash of the model's TensorTable
+  /// RunConfig::update_settings; these may differ, and the user hears of it.
+  std::map<std::string, std::string> settings;
 };
 
 /// Writes `folder`/step-NNNNNNNN with weights, moments and delayed scales after `step` steps, then
-/// removes later ones and all but the `keep` newest. Throws Error, and writes nothing, where a
-/// weight or moment is not finite.
+/// sets later ones aside and removes all but the `keep` newest. Throws Error, and writes nothing,
+/// where a weight or moment is not finite.
 void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& model,
                      const RunIdentity& identity, int keep);
 
 /// Restores weights, moments and delayed scales. The model must be in the phase of the last step
-/// done. Throws Error where the checkpoint belongs to another run.
-void restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
-                        const RunIdentity& identity);
+/// done. Returns a sentence for each setting that differs. Throws Error where the checkpoint
+/// belongs to another run.
+std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
+                                            const RunIdentity& identity);
 
 }  // namespace ng

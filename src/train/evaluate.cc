@@ -69,22 +69,29 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer) {
   return {file, {source, 0, 0}, {source, 0, source->tokens()}};
 }
 
-Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch, int64_t length) {
+Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens, int64_t batch,
+                            const std::function<double()>& sum_of_losses) {
+  const int64_t length = static_cast<int64_t>(tokens.inputs.size()) / batch;
   const int64_t windows = corpus.validation_windows(length);
-  batch = std::min(batch, windows);
-  Evaluator evaluator(run, model, batch, length);
   Evaluation result;
   double sum = 0;
   for (int64_t first = 0; first < windows; first += batch) {
-    result.tokens += corpus.validation_batch({.first = first, .count = batch, .context = length},
-                                             evaluator.tokens());
-    sum += evaluator.sum_of_losses();
+    result.tokens +=
+        corpus.validation_batch({.first = first, .count = batch, .context = length}, tokens);
+    sum += sum_of_losses();
   }
   result.bytes = corpus.validation_bytes();
   result.loss = sum / static_cast<double>(result.tokens);
   result.perplexity = std::exp(result.loss);
   result.bits_per_byte = sum / std::log(2.0) / static_cast<double>(result.bytes);
   return result;
+}
+
+Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch, int64_t length) {
+  batch = std::min(batch, corpus.validation_windows(length));
+  Evaluator evaluator(run, model, batch, length);
+  return evaluate_windows(corpus, evaluator.tokens(), batch,
+                          [&] { return evaluator.sum_of_losses(); });
 }
 
 }  // namespace ng

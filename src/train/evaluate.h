@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "data/corpus.h"
@@ -22,6 +23,12 @@ struct Evaluation {
 /// All of a text as the validation part of a corpus. Throws Error where it has fewer than two
 /// tokens.
 [[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer);
+
+/// Over all windows of the corpus's validation part, `batch` windows at once: each batch is put
+/// into `tokens`, then `sum_of_losses` returns Σ cross-entropy of the targets whose mask is 1.
+[[nodiscard]] Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens,
+                                          int64_t batch,
+                                          const std::function<double()>& sum_of_losses);
 
 /// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.
 /// In the numbers of the model's phase, stochastic casts to nearest.

@@ -1,6 +1,7 @@
 #include "train/run_config.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "base/error.h"
@@ -176,6 +177,19 @@ RunConfig RunConfig::parse(std::string_view toml, const std::string& place,
 }
 
 std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }
+
+std::map<std::string, std::string> RunConfig::update_settings() const {
+  constexpr std::array<std::string_view, 11> kPaths = {
+      "train.steps",          "train.lr",          "train.min_lr",       "train.warmup",
+      "train.schedule",       "train.decay_shape", "train.weight_decay", "train.betas",
+      "train.decay_fraction", "train.eps",         "train.clip"};
+  std::map<std::string, std::string> settings;
+  for (const auto& key : run_keys())
+    if (std::find(kPaths.begin(), kPaths.end(), key.path) != kPaths.end())
+      settings[key.path] = key.print(*this);
+  NG_CHECK(settings.size() == kPaths.size(), settings.size());
+  return settings;
+}
 
 ModelConfig RunConfig::model_config(int64_t tokenizer_vocab) const {
   NG_CHECK(model.init.empty());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,6 +82,10 @@ struct RunConfig {
   [[nodiscard]] ModelConfig model_config(int64_t tokenizer_vocab) const;
 
   [[nodiscard]] Schedule schedule() const;
+
+  /// The keys by which a step's update is made, and their values as TOML: a resumed run may change
+  /// them, and should say so.
+  [[nodiscard]] std::map<std::string, std::string> update_settings() const;
 };
 
 /// A key of a vocabulary, for documentation.

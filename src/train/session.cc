@@ -10,23 +10,15 @@
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
-#include "train/generator.h"
+#include "train/evaluate.h"
 #include "train/operand_report.h"
+#include "train/sample.h"
 
 namespace ng {
 namespace {
 
 constexpr int kMaxConsecutiveSkips = 5;      // more than a rare overflow: the run is lost
 constexpr int64_t kOperandDetailEvery = 50;  // steps between metrics of every single operand
-constexpr int64_t kSamplePrompt = 16, kSampleTokens = 300;
-constexpr double kSampleTemperature = 0.5;  // low enough for a small model to spell words
-
-Recipe load_runnable(const std::string& name) {
-  Recipe recipe = Recipe::load(name);
-  if (!recipe.unsupported().empty())
-    throw Error({.place = "", .key = "", .problem = recipe.unsupported().front(), .remedy = ""});
-  return recipe;
-}
 
 Corpus open_data(const RunConfig& config, const Tokenizer& tokenizer) {
   DataConfig data;
@@ -106,7 +98,7 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
     : config_(config),
       options_(std::move(options)),
       observer_(observer),
-      recipe_(load_runnable(config.recipe)),
+      recipe_(Recipe::load_runnable(config.recipe)),
       threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
                                         : available_cores()},
       tokenizer_(open_tokenizer(config.data.tokenizer)),
@@ -141,7 +133,8 @@ RunIdentity Session::identity() const {
           .data = corpus_->checksum(),
           .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
                                trainer_->settings().length, trainer_->settings().micros),
-          .tensor_names = model_->tensors().hash()};
+          .tensor_names = model_->tensors().hash(),
+          .settings = config_.update_settings()};
 }
 
 void Session::take_folder() {
@@ -188,7 +181,8 @@ int64_t Session::restore() {
                                        "start anew",
                                        newest->step)});
   follow_phase(std::max<int64_t>(newest->step - 1, 0));
-  restore_checkpoint(*newest, *model_, identity_);
+  for (const std::string& difference : restore_checkpoint(*newest, *model_, identity_))
+    observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
   return newest->step;
 }
 
@@ -257,7 +251,12 @@ void Session::train_one(int64_t step) {
 void Session::validate(int64_t done) {
   if (corpus_->validation_tokens() == 0 || last_validated_ == done) return;
   last_validated_ = done;
-  result_.validation = validate_corpus(*trainer_, *corpus_, done);
+  const TokenBuffers to = trainer_->evaluation_tokens();
+  const Evaluation evaluation =
+      evaluate_windows(*corpus_, {to.inputs, to.targets, to.mask}, trainer_->settings().sequences,
+                       [&] { return trainer_->evaluate(); });
+  result_.validation = {
+      .step = done, .loss = evaluation.loss, .bits_per_byte = evaluation.bits_per_byte};
   metrics_->write(*result_.validation);
   observer_.validation(*result_.validation);
   clock_->last = Clock::Steady::now();  // time for validation is not time for a step
@@ -292,27 +291,7 @@ void Session::finish() {
   io::HfWriteOptions options;
   options.tokenizer = tokenizer_.get();
   io::write_hf_folder(model_folder(), model_->config(), values, options);
-  result_.sample = make_sample();
-}
-
-std::string Session::make_sample() {
-  const int64_t length = std::min(kSamplePrompt, model_->config().context);
-  std::vector<int32_t> tokens(static_cast<size_t>(model_->config().context)), targets(tokens);
-  std::vector<float> mask(tokens.size());
-  corpus_->train_batch(config_.seed, 0,
-                       {.first = 0, .count = 1, .context = model_->config().context},
-                       {.inputs = tokens, .targets = targets, .mask = mask});
-  tokens.resize(static_cast<size_t>(length));
-  SamplingSettings sampling;
-  sampling.temperature = kSampleTemperature;
-  sampling.vocab = tokenizer_->vocab();
-  sampling.seed = config_.seed;
-  Generator generator(*run_, *model_);
-  generator.generate(std::vector<int32_t>(tokens), kSampleTokens, sampling, [&](int32_t token) {
-    tokens.push_back(token);
-    return true;
-  });
-  return tokenizer_->decode(tokens);
+  result_.sample = sample_text(*run_, *model_, *corpus_, *tokenizer_);
 }
 
 SessionResult Session::train() {
@@ -339,25 +318,6 @@ SessionResult Session::train() {
   result_.steps = done;
   if (!result_.interrupted) finish();
   return result_;
-}
-
-ValidationMetrics validate_corpus(Trainer& trainer, const Corpus& corpus, int64_t step) {
-  const StepSettings& settings = trainer.settings();
-  const int64_t windows = corpus.validation_windows(settings.length);
-  double loss = 0;
-  int64_t targets = 0;
-  for (int64_t first = 0; first < windows; first += settings.sequences) {
-    const TokenBuffers to = trainer.evaluation_tokens();
-    targets += corpus.validation_batch(
-        {.first = first, .count = settings.sequences, .context = settings.length},
-        {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
-    loss += trainer.evaluate();
-  }
-  ValidationMetrics metrics;
-  metrics.step = step;
-  metrics.loss = loss / static_cast<double>(targets);
-  metrics.bits_per_byte = loss / std::log(2.0) / static_cast<double>(corpus.validation_bytes());
-  return metrics;
 }
 
 }  // namespace ng

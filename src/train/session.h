@@ -77,7 +77,6 @@ class Session {
   void validate(int64_t done);
   void save(int64_t done);
   void finish();
-  [[nodiscard]] std::string make_sample();
   [[nodiscard]] RunIdentity identity() const;
   [[nodiscard]] std::string last_whole_state() const;
 
@@ -103,9 +102,5 @@ class Session {
   int consecutive_skips_ = 0;
   std::string origin_of_skips_;
 };
-
-/// Mean loss and bits per byte over the whole validation part, in the trainer's batch shape.
-[[nodiscard]] ValidationMetrics validate_corpus(Trainer& trainer, const Corpus& corpus,
-                                                int64_t step);
 
 }  // namespace ng

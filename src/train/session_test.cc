@@ -140,7 +140,7 @@ TEST_F(SessionResume, ADamagedCheckpointPushesNoWholeOneOut) {
   remove_all(join_path(checkpoint(6), "run.json"));
   interrupt(run, 5, true);
   EXPECT_EQ(list_folder(in("out/checkpoints")),
-            (std::vector<std::string>{"step-00000004", "step-00000005"}));
+            (std::vector<std::string>{"step-00000004", "step-00000005", "step-00000006.damaged"}));
   Listener listener;
   train(run, listener, true);
   EXPECT_EQ(listener.first_step, 6);
@@ -184,6 +184,19 @@ TEST_F(SessionResume, RefuseToGoOnWithAnotherRun) {
   EXPECT_NE(refusal(other, true).find("the same text"), std::string::npos);
   EXPECT_NE(refusal(config(), false).find("already holds a run"), std::string::npos);
   EXPECT_EQ(contents(in("out")), before);  // a refused run changes nothing
+}
+
+TEST_F(SessionResume, SayWhichSettingsOfTheUpdateAreNew) {
+  interrupt(config(), 3);
+  Listener same;
+  train(config(), same, true);
+  EXPECT_TRUE(same.notices.empty());
+  remove_all(in("out"));
+  interrupt(config(), 3);
+  Listener listener;
+  train(config({"train.lr=0.02", "train.threads=2"}), listener, true);
+  EXPECT_TRUE(listener.heard("resuming at step 3: train.lr = 0.02, but 0.01 until here"));
+  EXPECT_FALSE(listener.heard("threads"));
 }
 
 TEST_F(SessionResume, ATornLineOfMetricsGoes) {

@@ -115,8 +115,9 @@ StepSettings step_settings(const TraceTokens& tokens, const TraceSettings& setti
 
 }  // namespace
 
-void write_trace(Run& run, Model& model, const Recipe& recipe, const std::string& tokens_file,
-                 const std::string& out_file, const TraceSettings& settings) {
+std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
+                                 const std::string& tokens_file, const std::string& out_file,
+                                 const TraceSettings& settings) {
   const TraceTokens tokens(tokens_file, model.config(), settings.steps);
   Trainer trainer(run, model, recipe, step_settings(tokens, settings));
   Traced traced;
@@ -129,6 +130,7 @@ void write_trace(Run& run, Model& model, const Recipe& recipe, const std::string
   trainer.set_gradient_observer([&] {
     for (const Parameter& p : model.parameters()) traced.add("grad.", p.spec, p.grad);
   });
+  std::vector<int64_t> skipped;
   for (int64_t step = 0; step < tokens.steps; ++step) {
     trainer.set_phase(
         recipe.phase_at(static_cast<double>(step) / static_cast<double>(tokens.steps)));
@@ -136,12 +138,14 @@ void write_trace(Run& run, Model& model, const Recipe& recipe, const std::string
     const StepReport report = trainer.step(step, static_cast<float>(settings.lr));
     losses.push_back(static_cast<float>(report.loss));
     norms.push_back(static_cast<float>(report.grad_norm));
+    if (report.skipped) skipped.push_back(step + 1);
     trainer.set_gradient_observer({});
     const std::string prefix = fmt::format("step{}.", step + 1);
     for (const Parameter& p : model.parameters()) traced.add(prefix, p.spec, p.value);
   }
   first_loss = {losses.front()};
   traced.write(out_file);
+  return skipped;
 }
 
 }  // namespace ng

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "model/model.h"
 #include "recipe/recipe.h"
@@ -24,8 +25,10 @@ struct TraceSettings {
 ///   grad.<name>                     of the first step, before clipping
 ///   step<n>.<name>                  weights after steps n = 1, 2, ...
 ///   train.loss, train.grad_norm     of every step
-/// Names and layouts are those of Hugging Face. Throws Error for tokens that do not fit the model.
-void write_trace(Run& run, Model& model, const Recipe& recipe, const std::string& tokens_file,
-                 const std::string& out_file, const TraceSettings& settings);
+/// Names and layouts are those of Hugging Face. Returns the steps, counted from 1, that were
+/// skipped as not finite. Throws Error for tokens that do not fit the model.
+std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
+                                 const std::string& tokens_file, const std::string& out_file,
+                                 const TraceSettings& settings);
 
 }  // namespace ng

@@ -115,7 +115,6 @@ TEST(Trainer, EvaluationLeavesNoTrace) {
 TEST(Trainer, EveryNarrowFormatSkipsAStepWithAnInfiniteWeight) {
   for (const std::string_view format : operand_names()) {
     for (const char* backend : {"cpu", "ref"}) {
-      if (format == "bf16" && backend == std::string_view("ref")) continue;  // saturates, uncounted
       TinyRunOptions options;
       options.recipe = fmt::format(
           "name = \"one\"\nlinear.fprop = {{ input=\"{0}\", weight=\"{0}\" }}\n", format);

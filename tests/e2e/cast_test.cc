@@ -115,6 +115,41 @@ TEST_F(Cast, AMiddleAxisIsThatOfTheTurnedTensor) {
   EXPECT_EQ(all.find("integers.codes"), nullptr);
 }
 
+TEST_F(Cast, TensorsWithoutValuesKeepTheirShape) {
+  const float none = 0;
+  io::write_safetensors(path("in"),
+                        {{"rows", "F32", {0, 32}, &none}, {"cols", "F32", {3, 0}, &none}});
+  const auto scale = [&](const std::string& format, const char* tensor) {
+    (void)run_well({"cast", "in", "out", "--format", format});
+    const io::Safetensors out(path("out"));
+    EXPECT_EQ(out.at(tensor + std::string(".values")).elements(), 0);
+    return out.at(tensor + std::string(".scale")).shape;
+  };
+  EXPECT_EQ(scale("mxfp4", "rows"), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(scale("mxfp4", "cols"), (std::vector<int64_t>{3, 0}));
+  EXPECT_EQ(scale("int8", "cols"), (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(scale("fp8_e4m3", "cols"), std::vector<int64_t>{1});
+  EXPECT_EQ(scale("nvfp4", "rows"), (std::vector<int64_t>{0, 2}));
+}
+
+TEST_F(Cast, DrawsBelongToPlacesWhateverTheAxisAndTheSelection) {
+  std::vector<float> x(40 * 50);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  io::write_safetensors(path("in"),
+                        {{"a", "F32", {2}, x.data()}, {"x", "F32", {40, 50}, x.data()}});
+  const auto values = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"cast", "in", "out", "--rounding", "stochastic"});
+    (void)run_well(flags);
+    return io::to_floats(io::Safetensors(path("out")).at("x.values"));
+  };
+  for (const char* format : {"fp8_e4m3", "e4m3"}) {  // one scale, or none, whatever the axis
+    const std::vector<float> want = values({"--format", format});
+    EXPECT_EQ(values({"--format", format, "--axis", "0", "--tensor", "x"}), want) << format;
+    EXPECT_EQ(values({"--format", format, "--tensor", "x"}), want) << format;
+    EXPECT_NE(values({"--format", format, "--seed", "2"}), want) << format;
+  }
+}
+
 TEST_F(Cast, Nvfp4InRowsAndTiles) {
   const std::string file = "nvfp4/nvfp4.safetensors";
   const io::Safetensors want(golden(file));

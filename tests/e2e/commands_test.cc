@@ -48,7 +48,9 @@ TEST_F(Commands, TrainNumbersItsFoldersAndResumesTheNewest) {
   (void)run_well({"train", "tiny.toml", "--set", "train.steps=2"});
   (void)run_well({"train", "tiny.toml", "--set", "train.steps=2"});
   EXPECT_TRUE(fs::exists(path("runs/tiny-2/model")));
-  (void)run_well({"train", "tiny.toml", "--set", "train.steps=3", "--resume"});
+  const Result longer = run({"train", "tiny.toml", "--set", "train.steps=3", "--resume"});
+  EXPECT_EQ(longer.code, 0);
+  EXPECT_NE(longer.err.find("train.steps = 3, but 2 until here"), std::string::npos) << longer.err;
   EXPECT_TRUE(fs::exists(path("runs/tiny-2/checkpoints/step-00000003")));
   EXPECT_FALSE(fs::exists(path("runs/tiny/checkpoints/step-00000003")));
   EXPECT_FALSE(fs::exists(path("runs/tiny-3")));

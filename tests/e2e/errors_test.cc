@@ -1,6 +1,7 @@
 // What is wrong is said in one line with the right exit code, and nothing is half-written.
 #include <algorithm>
 
+#include "io/safetensors.h"
 #include "program.h"
 
 namespace ng::e2e {
@@ -30,7 +31,11 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"train", "tiny.toml", "--recipe"}, 2, {"--recipe"});
   expect_refused({"generate", "m"}, 2, {"--prompt"});
   expect_refused({"generate", "m", "--prompt", "a", "--prompt-ids", "1"}, 2, {"--prompt-ids"});
-  expect_refused({"generate", "m", "--prompt-ids", "1,x"}, 2, {"--prompt-ids"});
+  for (const char* ids : {"1,x", "1,,2", "1,2,", ",1", "", "1;2", "3000000000"})
+    expect_refused({"generate", "m", "--prompt-ids", ids}, 2, {"--prompt-ids", ids});
+  expect_refused({"generate", "m", "--prompt", "a", "--seed", "-1"}, 2, {"--seed", "-1"});
+  expect_refused({"trace", "m", "t", "out", "--seed", "-1"}, 2, {"--seed", "-1"});
+  expect_refused({"cast", "in", "out", "--format", "mxfp4", "--seed", "1e3"}, 2, {"--seed"});
   expect_refused({"bench"}, 2, {"bench --help"});
   expect_refused({"bench", "step", "--setps", "3"}, 2, {"--setps", "--steps", "bench step --help"});
   expect_refused({"formats", "--codes"}, 2, {"--codes"});
@@ -134,6 +139,8 @@ TEST_F(Errors, OfTracesAndCasts) {
   refuse({"--format", "mxfp4", "--block", "0x32"}, {"--block"});
   refuse({"--format", "mxfp4", "--axis", "1"}, {"--axis", "1 dimensions"});
   refuse({"--format", "mxfp4", "--tensor", "none*"}, {"none*"});
+  io::write_safetensors(path("codes"), {{"x", "F4", {4}, "\x12\x34"}});
+  expect_refused({"cast", "codes", "out", "--format", "mxfp4"}, 1, {"codes", "\"x\"", "F4"});
   write_text(path("short"), text_of(casts).substr(0, 1000));
   expect_refused({"cast", "short", "out", "--format", "mxfp4"}, 1, {"short"});
   EXPECT_FALSE(fs::exists(path("out")));

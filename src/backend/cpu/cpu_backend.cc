@@ -12,6 +12,7 @@
 #include "backend/cpu/reduce.h"
 #include "backend/cpu/step.h"
 #include "backend/cpu/workspace.h"
+#include "backend/host_step.h"
 
 namespace ng {
 namespace {
@@ -137,7 +138,7 @@ class CpuBackend final : public Backend {
   }
   void decide_step(StepControl* control, const double* sum_of_squares, double clip,
                    const OperandStats* stats, int64_t stats_count) override {
-    cpu::decide_step(control, sum_of_squares, clip, stats, stats_count);
+    decide_step_on_host(control, sum_of_squares, clip, stats, stats_count);
   }
   void adamw(const AdamW& args) override { cpu::adamw(workspace_, args); }
 

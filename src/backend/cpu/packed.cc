@@ -34,8 +34,6 @@ PackedLayout packed_layout(const OperandSpec& spec) {
   PackedLayout layout;
   layout.block = tiled ? cast.block.cols : k;
   layout.blocks = tiled ? ceil_div(k, layout.block) : 1;
-  if (cast.scale == ScaleKind::e8m0 && layout.block == 32 && tiled)
-    layout.groups = ceil_div(k, 128);
   layout.element_bytes = cast.element->bits <= 8 || is_bf16 ? 2 : 4;
 
   const auto rows = static_cast<size_t>(spec.rows);
@@ -46,8 +44,6 @@ PackedLayout packed_layout(const OperandSpec& spec) {
       take(layout.bytes, rows * bytes_of(k, static_cast<size_t>(layout.element_bytes)));
   layout.scales_at = take(layout.bytes, rows * bytes_of(layout.blocks, sizeof(float)));
   layout.tensor_at = take(layout.bytes, 16 * sizeof(float));
-  layout.aligned_at =
-      take(layout.bytes, bytes_of(ceil_div(spec.rows, 16), 1) * static_cast<size_t>(layout.groups));
   return layout;
 }
 

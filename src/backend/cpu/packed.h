@@ -8,10 +8,6 @@
 //                               NaN), decoded E4M3 for NVFP4, 1/s for FP8 blocks, s for integers,
 //                               1 where there is no scale. blocks = 1 for "row" and "tensor".
 //   tensor    [16]              FP32; [0]: scale of the whole tensor (NVFP4's s_t, else 1).
-//   aligned   [rows/16 up][groups of 128 along K]  uint8, E8M0 blocks of 32 only: 1 where in every
-//                               one of the 16 rows the exponents of the group's non-zero blocks
-//                               differ by at most 3 (and none is NaN), so that the group's sum is
-//                               exact in FP32. [formats.md §9]
 //
 // Nearest FP32, BF16 and FP16 operands without scale, prescale and Hadamard transform have no
 // storage: the driver reads the source in place and rounds while it packs its panels.
@@ -27,12 +23,10 @@ namespace ng::cpu {
 struct PackedLayout {
   int64_t block = 0;       ///< values along K per scale; k_padded for "row" and "tensor"
   int64_t blocks = 0;      ///< scales per row
-  int64_t groups = 0;      ///< flags per 16 rows; 0 where there are none
   int element_bytes = 2;   ///< 2: BF16 patterns, 4: FP32
   size_t elements_at = 0;  ///< byte offsets into the storage
   size_t scales_at = 0;
   size_t tensor_at = 0;
-  size_t aligned_at = 0;
   size_t bytes = 0;
 };
 

@@ -146,7 +146,6 @@ void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
                  const int64_t row = panel * job.plan.panel_rows;
                  PanelEncoder(job, workspace.worker(worker), totals[static_cast<size_t>(worker)])
                      .encode(row);
-                 store_aligned(job, row, std::min(job.plan.panel_rows, spec.rows - row));
                });
   const QuantizeTotals sum = sum_of(totals);
   add_stats(job, sum.stats);
@@ -162,6 +161,8 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
   NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
   NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
   const PackedLayout layout = packed_layout(spec);
+  const OverflowRule rule =
+      spec.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
   const OperandSource source(spec, packed.source, {});
   std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, spec.k_padded())));
   for (int64_t r = 0; r < spec.rows; ++r) {
@@ -172,7 +173,7 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
       float q = 0;
       if (layout.bytes == 0) {
         q = in_place.data[k];
-        if (element.bits < 32) q = decode(element, encode(element, q));
+        if (element.bits < 32) q = decode(element, encode(element, q, {}, rule));
       } else if (layout.element_bytes == 4) {
         q = reinterpret_cast<const float*>(packed.storage + layout.elements_at)[at];
       } else {

@@ -58,7 +58,7 @@ HWY_INLINE void StoreBf16(F16 v, uint16_t* to, int64_t count) {
 
 // Constants of a grid and a tile, spread over the lanes.
 struct Rules {
-  F16 prescale, max, lowest_binade;
+  F16 prescale, max, clip, lowest_binade;
   F16 magic;       // p · magic + x rounds x to the spacing of the binade p
   F16 spacing;     // 2^-mantissa_bits
   U16 to_integer;  // to_integer - bits(p) = 2^r / spacing of binade p
@@ -71,6 +71,7 @@ HWY_INLINE Rules RulesOf(const ElementGrid& grid, const EncodeTile& tile) {
   const int r = tile.sr_bits, m = grid.mantissa_bits;
   return {.prescale = Set16(tile.prescale),
           .max = Set16(grid.max),
+          .clip = Set16(grid.clip),
           .lowest_binade = Set16(grid.lowest_binade),
           .magic = Set16(1.5f * pow2(23 - m)),
           .spacing = Set16(pow2(-m)),
@@ -112,7 +113,7 @@ HWY_INLINE F16 RoundBf16(const Rules& k, F16 magnitude, U16 draw) {
 
 template <Kind kKind, bool kStochastic>
 HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
-  const F16 magnitude = Min(Abs(y), k.max);
+  const F16 magnitude = Min(Abs(y), k.clip);
   F16 rounded;
   if constexpr (kKind == Kind::integer && kStochastic) {
     const F16 signed_y =
@@ -121,7 +122,7 @@ HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
     const I16 draws = Bits<int32_t>(ShiftRightBy(draw, k.draw_shift));
     return ToFloat(ShiftRightBy(Add(Truncate(scaled), draws), k.sr_bits));
   } else if constexpr (kKind == Kind::bf16) {
-    rounded = Min(RoundBf16<kStochastic>(k, magnitude, draw), k.max);
+    rounded = Min(RoundBf16<kStochastic>(k, magnitude, draw), k.clip);
   } else if constexpr (kKind == Kind::fp32) {
     rounded = magnitude;
   } else if constexpr (kStochastic) {

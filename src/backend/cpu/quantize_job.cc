@@ -37,17 +37,18 @@ QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool s
 
 // What the vector kernels leave to the scalar definition.
 bool needs_definition(const Operand& cast) {
-  return cast.overflow == Overflow::special ||
+  const bool is_bf16 = cast.element->short_name == "bf16";
+  return (cast.overflow == Overflow::special && !is_bf16) ||
          (cast.rounding == Rounding::stochastic && cast.sr_bits == 32);
 }
 
 }  // namespace
 
-ElementGrid element_grid(const ElementFormat& element) {
+ElementGrid element_grid(const ElementFormat& element, Overflow overflow) {
   using Kind = ElementGrid::Kind;
   const ElementRange range = range_of(element);
   ElementGrid grid;
-  grid.max = range.max;
+  grid.max = grid.clip = range.max;
   if (element.kind == ElementKind::integer) {
     // i · 2^-y is the one binade of the largest i, its spacing kept down to zero.
     grid.kind = element.mantissa_bits == 0 ? Kind::integer : Kind::small;
@@ -63,6 +64,8 @@ ElementGrid element_grid(const ElementFormat& element) {
     grid.kind = Kind::fp32;
   else if (element.bits == 16)
     grid.kind = element.exponent_bits == 8 ? Kind::bf16 : Kind::fp16;
+  if (grid.kind == Kind::bf16 && overflow == Overflow::special)
+    grid.clip = float_of_bits(kFloatInf);
   return grid;
 }
 
@@ -77,7 +80,7 @@ QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
           .layout = layout,
           .plan = plan_of(spec, layout, by_block),
           .source = OperandSource(spec, source, context),
-          .grid = element_grid(*cast.element),
+          .grid = element_grid(*cast.element, cast.overflow),
           .request = {.kind = cast.scale,
                       .rule = cast.scale_rule,
                       .integer = cast.element->kind == ElementKind::integer,

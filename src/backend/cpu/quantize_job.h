@@ -57,7 +57,7 @@ struct QuantizeJob {
 };
 
 /// Constants for the vector rounding of a signed floating or integer format.
-[[nodiscard]] ElementGrid element_grid(const ElementFormat& element);
+[[nodiscard]] ElementGrid element_grid(const ElementFormat& element, Overflow overflow);
 
 /// Everything but the scales that depend on the whole tensor.
 [[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,

@@ -79,7 +79,8 @@ struct ElementGrid {
   Kind kind = Kind::small;
   int mantissa_bits = 0;
   float lowest_binade = 0;  ///< the spacing is lowest_binade · 2^-mantissa_bits up to twice this
-  float max = 0;
+  float max = 0;            ///< of the elements: what is above counts as saturated
+  float clip = 0;  ///< magnitudes are cut to this: max, or infinity where BF16 keeps overflow
   bool has_negative_zero = true;
 };
 

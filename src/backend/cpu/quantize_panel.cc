@@ -142,43 +142,4 @@ void PanelEncoder::store_scales() const {
                 scales + (chunk_.row + r) * job_.layout.blocks + first);
 }
 
-// ---------------------------------------------------------------- flags of aligned groups
-
-namespace {
-
-/// Whether the exponents of a row's blocks [begin, end) differ by at most 3, NaN and those of
-/// blocks without any element apart.
-bool row_is_aligned(const QuantizeJob& job, int64_t row, int64_t begin, int64_t end) {
-  const auto* scales = reinterpret_cast<const float*>(job.storage + job.layout.scales_at);
-  const auto* elements = reinterpret_cast<const uint16_t*>(job.storage + job.layout.elements_at);
-  uint32_t least = 255;
-  uint32_t most = 0;
-  for (int64_t b = begin; b < end; ++b) {
-    const float scale = scales[row * job.layout.blocks + b];
-    const uint32_t exponent = float_bits(scale) >> 23;
-    if (exponent == 0) {  // 2^-127: zero, or next to it
-      const uint16_t* x = elements + row * job.spec.k_padded() + 32 * b;
-      const int64_t count = std::min<int64_t>(32, job.spec.k_padded() - 32 * b);
-      if (std::all_of(x, x + count, [](uint16_t v) { return (v & 0x7FFF) == 0; })) continue;
-    }
-    least = std::min(least, exponent);
-    most = std::max(most, exponent);
-  }
-  return most <= 254 && (most <= least || most - least <= 3);
-}
-
-}  // namespace
-
-void store_aligned(const QuantizeJob& job, int64_t row, int64_t rows) {
-  auto* flags = reinterpret_cast<uint8_t*>(job.storage + job.layout.aligned_at);
-  for (int64_t r = row; r < row + rows; r += 16) {
-    for (int64_t g = 0; g < job.layout.groups; ++g) {
-      bool aligned = true;
-      for (int64_t i = r; i < std::min(r + 16, row + rows) && aligned; ++i)
-        aligned = row_is_aligned(job, i, 4 * g, std::min(4 * g + 4, job.layout.blocks));
-      flags[r / 16 * job.layout.groups + g] = aligned ? 1 : 0;
-    }
-  }
-}
-
 }  // namespace ng::cpu

@@ -66,7 +66,4 @@ class PanelEncoder {
   PieceValues values_;  // of the chunk where it is one piece
 };
 
-/// Sets the `aligned` flags of the panel's rows from their stored scales and elements.
-void store_aligned(const QuantizeJob& job, int64_t row, int64_t rows);
-
 }  // namespace ng::cpu

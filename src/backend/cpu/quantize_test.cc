@@ -261,56 +261,6 @@ TEST(Quantize, EqualsTheDefinitionOverSeveralPanelsAndChunks) {
         expect_same(casts[i], kContracts[i % 2], i % 5 == 0 ? 16 : 0, {130, 257}, Data::normal));
 }
 
-/// Whether blocks [begin, end) of one source row have exponents at most 3 apart, blocks of zeros
-/// left out, by the values themselves.
-bool exponents_are_close(const float* row, int64_t cols, int64_t begin, int64_t end) {
-  int least = 1000;
-  int most = -1000;
-  for (int64_t b = begin; b < end; ++b) {
-    float amax = 0;
-    for (int64_t c = 32 * b; c < std::min(32 * b + 32, cols); ++c) {
-      if (!std::isfinite(row[c])) return false;
-      amax = std::max(amax, std::fabs(row[c]));
-    }
-    if (amax == 0) continue;
-    least = std::min(least, std::ilogb(amax));
-    most = std::max(most, std::ilogb(amax));
-  }
-  return most - least <= 3;
-}
-
-TEST(Quantize, FlagsTheGroupsWhoseExponentsAreClose) {
-  constexpr int64_t kRows = 40, kCols = 300;  // 3 groups, the last of two blocks
-  Source source = make_source(Data::zeros, kRows, kCols, kCols);
-  float* x = source.memory.data() + 3;
-  for (int64_t i = 0; i < kRows * kCols; ++i)
-    x[i] = std::copysign(1.0f + std::fabs(x[i]) / 100, x[i]);
-  for (int64_t c = 32; c < 64; ++c) x[c] = 0;                       // zeros: still aligned
-  for (int64_t c = 128; c < 160; ++c) x[5 * kCols + c] *= 8;        // 3 apart: aligned
-  for (int64_t c = 128; c < 160; ++c) x[20 * kCols + c] *= 16;      // 4 apart
-  for (int64_t c = 256; c < 288; ++c) x[33 * kCols + c] *= 1e-38f;  // next to 2^-127
-  x[39 * kCols + 5] = std::numeric_limits<float>::quiet_NaN();
-  const OperandSpec spec = spec_of(operand_of("mxfp4"), Contract::cols, 0, {kRows, kCols});
-  const cpu::PackedLayout layout = cpu::packed_layout(spec);
-  std::vector<std::byte> memory(layout.bytes);
-  PackedOperand packed{spec, {}, memory.data(), memory.size()};
-  cpu::Workspace workspace({2});
-  cpu::prepare(workspace, packed, source.view, {});
-  ASSERT_EQ(layout.groups, 3);
-  int flags = 0;
-  for (int64_t r = 0; r < kRows; r += 16)
-    for (int64_t g = 0; g < 3; ++g) {
-      bool close = true;
-      for (int64_t i = r; i < std::min(r + 16, kRows); ++i)
-        close &=
-            exponents_are_close(source.view.row(i), kCols, 4 * g, std::min(4 * g + 4, int64_t{10}));
-      const auto at = layout.aligned_at + static_cast<size_t>(r / 16 * 3 + g);
-      EXPECT_EQ(static_cast<int>(memory[at]), close ? 1 : 0) << "rows " << r << " group " << g;
-      flags += close ? 1 : 0;
-    }
-  EXPECT_EQ(flags, 6);  // all but the three above
-}
-
 TEST(Quantize, ThreadsDoNotChangeABitOrACount) {
   for (const int threads : {1, 2, 3})
     for (const char* name : {"mxfp4", "nvfp4", "fp8_e4m3", "mxfp8_e5m2", "int8", "bf16"})

@@ -6,8 +6,6 @@
 
 namespace ng::cpu {
 
-void decide_step(StepControl* control, const double* sum_of_squares, double clip,
-                 const OperandStats* stats, int64_t stats_count);
 void adamw(Workspace& workspace, const AdamW& args);
 
 }  // namespace ng::cpu

@@ -68,36 +68,5 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AdamWStep,
                          ::testing::Values(Shape{1, 1, 0}, Shape{3, 17, 0}, Shape{5, 31, 2},
                                            Shape{3, 20011, 0}));
 
-TEST(DecideStep, ClipsByTheNorm) {
-  StepControl control{.loss = 2, .grad_norm = 0, .grad_scale = 0, .skip = 1};
-  const double squares = 16;
-  decide_step(&control, &squares, 1.0, nullptr, 0);
-  EXPECT_EQ(control.grad_norm, 4.0);
-  EXPECT_EQ(control.grad_scale, static_cast<float>(1.0 / (4.0 + 1e-6)));
-  EXPECT_EQ(control.skip, 0u);
-  EXPECT_EQ(control.loss, 2.0);
-  decide_step(&control, &squares, 100.0, nullptr, 0);
-  EXPECT_EQ(control.grad_scale, 1.0f);
-  decide_step(&control, &squares, 0, nullptr, 0);  // no clipping
-  EXPECT_EQ(control.grad_scale, 1.0f);
-}
-
-TEST(DecideStep, SkipsWhatIsNotFinite) {
-  const auto skips = [](double loss, double squares, OperandStats stats) {
-    StepControl control{.loss = loss, .grad_norm = 0, .grad_scale = 0, .skip = 0};
-    const OperandStats all[2] = {{}, stats};
-    decide_step(&control, &squares, 1.0, all, 2);
-    EXPECT_FALSE(std::isnan(control.grad_scale));
-    return control.skip != 0;
-  };
-  EXPECT_FALSE(skips(1, 1, {.values = 9, .saturated = 1, .flushed = 1}));
-  EXPECT_TRUE(skips(kNan, 1, {}));
-  EXPECT_TRUE(skips(kInf, 1, {}));
-  EXPECT_TRUE(skips(1, kNan, {}));
-  EXPECT_TRUE(skips(1, kInf, {}));
-  EXPECT_TRUE(skips(1, 1, {.nan = 1}));
-  EXPECT_TRUE(skips(1, 1, {.inf = 1}));
-}
-
 }  // namespace
 }  // namespace ng::cpu

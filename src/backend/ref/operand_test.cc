@@ -123,8 +123,12 @@ TEST(Order, PaddedPositionsAreZeroUnlessTransformed) {
 
 TEST(Unscaled, CastsKeepSpecialValuesAsTheirPolicySays) {
   const Values x = {kInf, -kInf, kNan, 3.4e38f, 70000.0f, 1e-8f};
-  const Prepared bf16(operand_of("bf16"), view_of(x, 1, 6));
-  EXPECT_EQ(first_codes(bf16, 4), (Codes{0x7F7F, 0xFF7F, 0x7FFF, 0x7F7F}));
+  Operand bf16 = operand_of("bf16");  // special: the range is FP32's
+  EXPECT_EQ(first_codes(Prepared(bf16, view_of(x, 1, 6)), 4),
+            (Codes{0x7F80, 0xFF80, 0x7FFF, 0x7F80}));
+  bf16.overflow = Overflow::saturate;
+  EXPECT_EQ(first_codes(Prepared(bf16, view_of(x, 1, 6)), 4),
+            (Codes{0x7F7F, 0xFF7F, 0x7FFF, 0x7F7F}));
   Operand fp16 = operand_of("fp16");
   fp16.overflow = Overflow::special;
   EXPECT_EQ(Prepared(fp16, view_of(x, 1, 6)).codes(),

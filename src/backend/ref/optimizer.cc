@@ -7,19 +7,6 @@
 
 namespace ng::ref {
 
-void decide_step(StepControl* control, const double* sum_of_squares, double clip,
-                 const OperandStats* stats, int64_t stats_count) {
-  const double norm = std::sqrt(*sum_of_squares);
-  bool finite = std::isfinite(norm) && std::isfinite(control->loss);
-  for (int64_t i = 0; i < stats_count; ++i)
-    finite = finite && stats[i].nan == 0 && stats[i].inf == 0;
-  control->grad_norm = norm;
-  control->grad_scale = 1;
-  if (clip > 0 && std::isfinite(norm))
-    control->grad_scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
-  control->skip = finite ? 0 : 1;
-}
-
 void adamw(const AdamW& a) {
   NG_CHECK(same_shape(a.weight, a.grad) && same_shape(a.weight, a.m) && same_shape(a.weight, a.v),
            a.weight.rows, a.weight.cols, a.grad.rows, a.grad.cols, a.m.rows, a.m.cols, a.v.rows,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/host_step.h"
 #include "backend/ref/activation.h"
 #include "backend/ref/attention.h"
 #include "backend/ref/elementwise.h"
@@ -133,7 +134,7 @@ class RefBackend final : public Backend {
 
   void decide_step(StepControl* control, const double* sum_of_squares, double clip,
                    const OperandStats* stats, int64_t stats_count) override {
-    ref::decide_step(control, sum_of_squares, clip, stats, stats_count);
+    decide_step_on_host(control, sum_of_squares, clip, stats, stats_count);
   }
   void adamw(const AdamW& args) override { ref::adamw(args); }
 
