@@ -1,5 +1,5 @@
 // THE SEAM. Every operation that touches tensor elements, listed once. `ref` is the executable
-// specification, `cpu` the fast implementation; one conformance suite compares them.
+// specification, `cpu` the fast implementation; tests/conformance compares them.
 //
 // Rules for all operations:
 // - Views, control blocks and counters lie in backend memory; nothing here returns a scalar.

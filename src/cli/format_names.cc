@@ -26,20 +26,4 @@ const ElementFormat& known_element(const std::string& name) {
                                      nearest(name, std::span<const std::string_view>(names)))});
 }
 
-std::string block_text(const Block& block) {
-  switch (block.kind) {
-    case Block::Kind::tensor:
-      return "tensor";
-    case Block::Kind::row:
-      return "row";
-    default:
-      return fmt::format("{}x{}", block.rows, block.cols);
-  }
-}
-
-std::string_view scale_text(ScaleKind kind) {
-  constexpr std::string_view kNames[] = {"none", "fp32", "pow2", "e8m0", "e4m3"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 }  // namespace ng::cli

@@ -14,9 +14,4 @@ namespace ng::cli {
 /// An element format by full or short name; throws Error naming the nearest of all formats.
 [[nodiscard]] const ElementFormat& known_element(const std::string& name);
 
-/// "1x32", "tensor", "row"
-[[nodiscard]] std::string block_text(const Block& block);
-/// "none", "fp32", "e8m0", ...
-[[nodiscard]] std::string_view scale_text(ScaleKind kind);
-
 }  // namespace ng::cli

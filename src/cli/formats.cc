@@ -38,9 +38,9 @@ Json operand_json(std::string_view name) {
   const Operand operand = operand_of(name);
   return {{"name", name},
           {"element", operand.element->short_name},
-          {"block", block_text(operand.block)},
-          {"scale", scale_text(operand.scale)},
-          {"tensor_scale", scale_text(operand.tensor_scale)},
+          {"block", text_of(operand.block)},
+          {"scale", name_of(operand.scale)},
+          {"tensor_scale", name_of(operand.tensor_scale)},
           {"bits_per_value", bits_per_value(operand)}};
 }
 

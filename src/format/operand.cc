@@ -66,17 +66,6 @@ std::string joined(const Range& words) {
   return text;
 }
 
-std::string text_of(const Block& block) {
-  switch (block.kind) {
-    case Block::Kind::tensor:
-      return "tensor";
-    case Block::Kind::row:
-      return "row";
-    default:
-      return fmt::format("{}x{}", block.rows, block.cols);
-  }
-}
-
 Operand operand_of(const Preset& preset) {
   Operand operand;
   operand.element = &element_format(preset.element);
@@ -97,9 +86,9 @@ std::vector<std::string> differences(const Operand& operand, const Operand& pres
   note(!(*operand.element == *preset.element),
        fmt::format("element {}", operand.element->short_name));
   note(!(operand.block == preset.block), fmt::format("block {}", text_of(operand.block)));
-  note(operand.scale != preset.scale, fmt::format("scale {}", name_of(operand.scale, kScaleNames)));
+  note(operand.scale != preset.scale, fmt::format("scale {}", name_of(operand.scale)));
   note(operand.tensor_scale != preset.tensor_scale,
-       fmt::format("tensor_scale {}", name_of(operand.tensor_scale, kScaleNames)));
+       fmt::format("tensor_scale {}", name_of(operand.tensor_scale)));
   const bool delayed = operand.scaling == Scaling::delayed;
   note(delayed, "delayed");
   note(delayed && operand.amax_history != preset.amax_history,
@@ -118,6 +107,19 @@ std::vector<std::string> differences(const Operand& operand, const Operand& pres
 }
 
 }  // namespace
+
+std::string text_of(const Block& block) {
+  switch (block.kind) {
+    case Block::Kind::tensor:
+      return "tensor";
+    case Block::Kind::row:
+      return "row";
+    default:
+      return fmt::format("{}x{}", block.rows, block.cols);
+  }
+}
+
+std::string_view name_of(ScaleKind kind) { return name_of(kind, kScaleNames); }
 
 bool Operand::is_fp32() const {
   return is_unscaled() && prescale == 1.0f && element->name == "float32";

@@ -59,6 +59,11 @@ struct Operand {
 /// All names operand_of knows, in the order of recipes.md §7.
 [[nodiscard]] std::span<const std::string_view> operand_names();
 
+/// "tensor", "row" or "1x32".
+[[nodiscard]] std::string text_of(const Block& block);
+/// As recipes write it: "e8m0".
+[[nodiscard]] std::string_view name_of(ScaleKind kind);
+
 /// One line naming what differs from a preset, e.g. "mxfp4 stochastic prescale 0.75".
 [[nodiscard]] std::string describe(const Operand& operand);
 

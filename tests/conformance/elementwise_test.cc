@@ -1,7 +1,7 @@
 // Elementwise operations, reductions, embedding, draws and the optimizer: `ref` fixes their bits.
 #include <limits>
 
-#include "backend/conformance.h"
+#include "conformance.h"
 
 namespace ng::conformance {
 namespace {

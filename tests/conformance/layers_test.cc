@@ -2,7 +2,7 @@
 // values and u = 2^-24, the largest relative error of one FP32 operation.
 #include <limits>
 
-#include "backend/conformance.h"
+#include "conformance.h"
 
 namespace ng::conformance {
 namespace {

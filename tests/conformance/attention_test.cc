@@ -4,7 +4,7 @@
 //   p = e^(s - lse) (or its sums)  off by  ep = es + 4u·(1 + |s - lse|) relative, and by the worst
 //   es
 //                                  of the row once more through the normalisation
-#include "backend/conformance.h"
+#include "conformance.h"
 
 namespace ng::conformance {
 namespace {

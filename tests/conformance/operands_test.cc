@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "backend/conformance.h"
+#include "conformance.h"
 
 namespace ng::conformance {
 namespace {
