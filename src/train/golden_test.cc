@@ -1,12 +1,13 @@
-// Logits, loss, every gradient, AdamW steps and greedy text of the tiny reference models against
-// PyTorch's, within the tolerances of tests/golden/README.md, on every backend. Prints the worst
-// deviation of each kind as a share of its tolerance.
+// Logits, loss, every gradient, AdamW steps and greedy text of the reference models in
+// tests/golden/models against PyTorch's, within the tolerances of tests/golden/README.md, on every
+// backend. Prints the worst deviation of each kind as a share of its tolerance.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "io/hf_folder.h"
 #include "io/safetensors.h"
@@ -18,9 +19,9 @@ namespace ng {
 namespace {
 
 struct Case {
-  const char* model;
-  const char* backend;
+  std::string model, backend;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " on " << c.backend; }
 
 std::string folder_of(std::string_view model) {
   return fmt::format("{}/tests/golden/models/{}", NG_SOURCE_DIR, model);
@@ -61,7 +62,7 @@ class Worst {
                  e.compared);
     }
   }
-  [[nodiscard]] size_t kinds() const { return worst_.size(); }
+  [[nodiscard]] bool has(const std::string& kind) const { return worst_.contains(kind); }
 
  private:
   struct Entry {
@@ -78,10 +79,6 @@ class Golden : public ::testing::TestWithParam<Case> {
       : reference_path_(folder_of(GetParam().model) + "/reference.safetensors"),
         reference_(reference_path_),
         loaded_(GetParam()) {}
-
-  [[nodiscard]] std::vector<float> want(const std::string& name) const {
-    return io::to_floats(reference_.at(name));
-  }
 
   // Tolerance of every element of a traced tensor; 0: not compared.
   [[nodiscard]] std::vector<double> tolerances(const std::string& name, const std::string& kind,
@@ -103,15 +100,33 @@ class Golden : public ::testing::TestWithParam<Case> {
     return all;
   }
 
+  // A traced tensor against one of the file; <name>_f64 has the tolerance of <name>.
+  void compare(const io::SafetensorsEntry& traced, const std::string& kind,
+               const io::SafetensorsEntry& wanted, Worst& worst) const {
+    ASSERT_EQ(traced.shape, wanted.shape) << wanted.name;
+    const std::vector<float> have = io::to_floats(traced), want = io::to_floats(wanted);
+    const std::vector<double> tolerance = tolerances(traced.name, kind, want);
+    for (size_t i = 0; i < have.size(); ++i)
+      if (tolerance[i] > 0)
+        worst.note(kind, std::fabs(double{have[i]} - want[i]), tolerance[i],
+                   fmt::format("{}[{}]", wanted.name, i));
+  }
+
   std::string reference_path_;
   io::Safetensors reference_;
   Loaded loaded_;
 };
 
+// What a tensor of the file is compared as; empty: it is an input, or the greedy text.
 std::string kind_of(const std::string& name) {
   if (name.starts_with("grad.")) return "gradients";
-  if (name.starts_with("step")) return name.substr(0, 5);
-  return name;
+  if (name.starts_with("step1.") || name.starts_with("step3.")) return name.substr(0, 5);
+  for (const char* kind : {"logits", "loss", "train.loss", "train.grad_norm"})
+    if (name == kind || name == kind + std::string("_f64")) return kind;
+  const bool other =
+      name == "tokens" || name.starts_with("greedy.") || name.starts_with("step3_ok.");
+  EXPECT_TRUE(other) << name << " is not compared";
+  return "";
 }
 
 TEST_P(Golden, LogitsLossGradientsAndThreeStepsAreThoseOfPyTorch) {
@@ -121,30 +136,26 @@ TEST_P(Golden, LogitsLossGradientsAndThreeStepsAreThoseOfPyTorch) {
   const io::Safetensors traced(out);
   std::filesystem::remove(out);
   Worst worst;
-  for (const io::SafetensorsEntry& entry : traced.entries()) {
-    const std::string kind = kind_of(entry.name);
-    if (kind == "step2") continue;  // not in the file
-    ASSERT_EQ(entry.shape, reference_.at(entry.name).shape) << entry.name;
-    const std::vector<float> wanted = want(entry.name);
-    const std::vector<float> have = io::to_floats(entry);
-    const std::vector<double> tolerance = tolerances(entry.name, kind, wanted);
-    for (size_t i = 0; i < have.size(); ++i)
-      if (tolerance[i] > 0)
-        worst.note(kind, std::fabs(double{have[i]} - wanted[i]), tolerance[i],
-                   fmt::format("{}[{}]", entry.name, i));
+  for (const io::SafetensorsEntry& wanted : reference_.entries()) {
+    const std::string kind = kind_of(wanted.name);
+    if (kind.empty()) continue;
+    const bool exact = wanted.name.ends_with("_f64");
+    compare(traced.at(exact ? kind : wanted.name), kind, wanted, worst);
   }
   fmt::print("{} on {}\n", GetParam().model, GetParam().backend);
-  EXPECT_EQ(worst.kinds(), 7u);
+  for (const char* kind :
+       {"logits", "loss", "gradients", "step1", "step3", "train.loss", "train.grad_norm"})
+    EXPECT_TRUE(worst.has(kind)) << kind;
   worst.expect_within_tolerance();
-  for (const io::SafetensorsEntry& entry : reference_.entries()) {
-    if (!entry.name.starts_with("grad.") && !entry.name.starts_with("step3.")) continue;
-    EXPECT_NE(traced.find(entry.name), nullptr) << entry.name;
-  }
+  for (const std::string step : {"step1.", "step3."})  // every parameter
+    for (const Parameter& parameter : loaded_.model.parameters())
+      EXPECT_NE(reference_.find(step + parameter.spec.hf_name), nullptr) << parameter.spec.name;
 }
 
 TEST_P(Golden, GreedyTextIsThatOfTransformers) {
   const io::SafetensorsEntry& entry = reference_.at("greedy.tokens");
   const std::vector<int64_t> tokens = io::to_integers(entry);
+  ASSERT_FALSE(tokens.empty());
   const int64_t prompt_length = reference_.at("greedy.prompt").shape[1];
   const int64_t length = entry.shape[1];
   Generator generator(loaded_.run, loaded_.model);
@@ -183,14 +194,27 @@ TEST_P(Golden, GradientsAreShownBeforeTheUpdateAndOnlyWhenAskedFor) {
   EXPECT_EQ(calls, 1);
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
-  return fmt::format("{}_{}", info.param.model, info.param.backend);
+// Every folder of tests/golden/models on every backend.
+std::vector<Case> all_cases() {
+  std::set<std::string> models;
+  for (const auto& item : std::filesystem::directory_iterator(folder_of("")))
+    if (item.is_directory()) models.insert(item.path().filename());
+  std::vector<Case> cases;
+  for (const std::string& model : models)
+    for (const char* backend : {"ref", "cpu"}) cases.push_back({model, backend});
+  return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Golden,
-                         ::testing::Values(Case{"gpt2_tiny", "ref"}, Case{"gpt2_tiny", "cpu"},
-                                           Case{"llama_tiny", "ref"}, Case{"llama_tiny", "cpu"}),
-                         case_name);
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.model + "_" + info.param.backend;
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::ValuesIn(all_cases()), case_name);
+
+TEST(GoldenModels, AreThere) { EXPECT_FALSE(all_cases().empty()); }
 
 }  // namespace
 }  // namespace ng
