@@ -175,6 +175,58 @@ constexpr Bad kRules[] = {
     {"phase = 'late'", "a.toml:1: phase: \"late\": a list of at most 32 tables"},
 };
 
+// Each override is judged by what it changes, and a key by all that it may change.
+constexpr Bad kOverrides[] = {
+    {"linear.fprop.input.sr_bits = 8",
+     "a.toml:1: linear.fprop.input.sr_bits: has no effect here: together with rounding = "},
+    {"[[phase]]\nstart=0.5\nlinear.fprop.input.margin = 1",
+     "a.toml:3: phase.linear.fprop.input.margin: has no effect here: together with scaling = "},
+    {"[[override]]\nlinear.dgrad.grad.sr_bits=8",
+     "a.toml:2: override.linear.dgrad.grad.sr_bits: has no effect here: together with rounding = "
+     "\"stochastic\""},
+    {"inherit='bf16'\n"
+     "[[override]]\nlayers='*.mlp.*'\nlinear.dgrad.grad={format='mxfp4',rounding='stochastic'}\n"
+     "[[override]]\nlayers='*.attn.*'\nlinear.dgrad.grad.sr_bits=8",
+     "a.toml:7: override.linear.dgrad.grad.sr_bits: has no effect here: together with rounding"},
+    {"inherit='bf16'\n[[override]]\nlinear.dgrad.grad.sr_bits=8\n"
+     "[[override]]\nlinear.dgrad.grad={format='mxfp4',rounding='stochastic'}",
+     "a.toml:3: override.linear.dgrad.grad.sr_bits: has no effect here: together with rounding"},
+    {"inherit='bf16'\n[[override]]\nlayers='*.mlp.*'\nlinear='mxfp4'\n"
+     "[[override]]\nlinear.dgrad.grad.scale_rule='rceil'",
+     "a.toml:6: override.linear.dgrad.grad.scale_rule: \"rceil\" for \"none\" scales, in "
+     "blocks.0.attn.qkv (depth 1): no scale_rule: "},
+    {"inherit='mxfp4-sr'\n[[override]]\nlayers='*'\nlinear.dgrad.grad.scale_rule='rceil'",
+     "a.toml:4: override.linear.dgrad.grad.scale_rule: \"rceil\" for \"none\" scales, in head: no "
+     "scale_rule: only e8m0 and e4m3 scales are rounded by one"},
+    {"linear='mxfp4'\n[[override]]\nlinear.dgrad.grad.scale_rule='even'\n"
+     "[[phase]]\nstart=0.5\nlinear='int8'",
+     "a.toml:3: override.linear.dgrad.grad.scale_rule: \"even\" for \"fp32\" scales, in "
+     "blocks.0.attn.qkv (depth 1) from 0.5 of training on: no scale_rule: "},
+    {"[[override]]\nblocks='100:'\nlinear.dgrad.grad.scale_rule='up'",
+     "a.toml:3: override.linear.dgrad.grad.scale_rule: \"up\" for \"none\" scales, in "
+     "blocks.100.attn.qkv (depth 128): "},
+    {"[[override]]\nweights.update='kahan'",
+     "a.toml:1: weights.update: an update rule for weights stored in fp32 without master, in "
+     "blocks.0.attn.qkv (depth 1): "},
+    {"[[override]]\nweight_noise={kind='gaussws',layers='*.mlp.up'}\nlinear.fprop.weight='mxfp4'",
+     "a.toml: weight_noise.kind: noise on blocks.0.mlp.up, whose"},
+};
+
+// Values that none could be, whatever they change, are refused even where no model tried has the
+// layer, and no layer is blamed.
+constexpr Bad kOverrideValues[] = {
+    {"[[override]]\nlinear.dgrad.grad='mxfp5'",
+     "a.toml:2: override.linear.dgrad.grad: unknown \"mxfp5\": the nearest known name is "},
+    {"[[override]]\nblocks='200:'\nlinear.dgrad.grad.sr_bits=12",
+     "a.toml:3: override.linear.dgrad.grad.sr_bits: 12: 16, 8 or 32"},
+    {"[[override]]\nlayers='none'\nlinear.dgrad.grad={format='mxfp4',scale_rule='up'}",
+     "a.toml:3: override.linear.dgrad.grad.scale_rule: \"up\" for \"e8m0\" scales: \"floor\""},
+    {"[[override]]\nlayers='none'\nlinear.dgrad.grad={format='mxfp4',sr_bits=8}",
+     "a.toml:3: override.linear.dgrad.grad.sr_bits: has no effect here: together with rounding"},
+    {"[[override]]\nlayers='none'\nlinear.fprop.hadamard=24",
+     "a.toml:3: override.linear.fprop.hadamard: 24: 0, 16, 32, 64 or 128"},
+};
+
 template <size_t n>
 void expect_messages(const Bad (&bad)[n]) {
   for (const Bad& each : bad)
@@ -186,6 +238,9 @@ TEST(BadRecipe, UnknownKeysNameTheNearest) { expect_messages(kKeys); }
 TEST(BadRecipe, ValuesSayWhatWouldBeRight) { expect_messages(kValues); }
 TEST(BadRecipe, ContradictingOperandKeys) { expect_messages(kOperands); }
 TEST(BadRecipe, RulesOfTheWhole) { expect_messages(kRules); }
+
+TEST(BadRecipe, OverridesThatFitNothing) { expect_messages(kOverrides); }
+TEST(BadRecipe, OverridesWithValuesThatAreNone) { expect_messages(kOverrideValues); }
 
 TEST(BadRecipe, DepthAndLengthAreBounded) {
   std::string dots = "a";

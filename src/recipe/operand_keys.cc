@@ -168,17 +168,21 @@ const Keys<Operand>& operand_keys() {
 }
 
 void read_operand(Operand& operand, const TomlItem& item) {
-  Operand result = operand;
-  if (const toml::table* table = item.value->as_table()) {
-    const std::string prefix = item.path + ".";
-    check_known_keys(*table, rows_of(operand_keys()), prefix);
-    read_keys(result, *table, operand_keys(), prefix);
-  } else {
-    result = operand_of(read_name(item, operand_names()));
+  change_operand(operand, item);
+  check_operand(operand, item);
+}
+
+void change_operand(Operand& operand, const TomlItem& item) {
+  const toml::table* table = item.value->as_table();
+  if (table == nullptr) {
+    operand = operand_of(read_name(item, operand_names()));
+    return;
   }
-  check_operand(result, item);
-  forget_unused(result);
-  operand = result;
+  const std::string prefix = item.path + ".";
+  check_known_keys(*table, rows_of(operand_keys()), prefix);
+  read_keys(operand, *table, operand_keys(), prefix);
+  if (table->contains("format")) check_operand(operand, item);
+  forget_unused(operand);
 }
 
 std::string print_operand(const Operand& operand) {

@@ -13,6 +13,9 @@ namespace ng {
 /// without it changes only the keys it names. Throws Error where the result makes no sense.
 void read_operand(Operand& operand, const TomlItem& item);
 
+/// The same, but a table without `format`, whose sense depends on what was there, is not checked.
+void change_operand(Operand& operand, const TomlItem& item);
+
 /// The shortest TOML that reads back as this operand: the nearest format and what differs from it.
 [[nodiscard]] std::string print_operand(const Operand& operand);
 
@@ -20,14 +23,14 @@ void read_operand(Operand& operand, const TomlItem& item);
 [[nodiscard]] Block read_block(const TomlItem& item);
 [[nodiscard]] std::string print_block(const Block& block);
 
-/// A row whose value is an operand.
+/// A row whose value is an operand, read by change_operand().
 template <class T, class Get>
 Key<T> operand_key(std::string path, Get get, std::string doc) {
   return {{.path = std::move(path),
            .expected = "a format name or a table of operand keys",
            .doc = std::move(doc),
            .takes_table = true},
-          [=](T& t, const TomlItem& item) { read_operand(get(t), item); },
+          [=](T& t, const TomlItem& item) { change_operand(get(t), item); },
           [=](const T& t) { return print_operand(get(t)); }};
 }
 

@@ -76,18 +76,7 @@ std::vector<Rule> scale_rules(const Operand& o) {
   };
 }
 
-/// Keys that only mean something beside another one; setting them without it is a mistake.
-void check_used(const Operand& o, const toml::table& table, const std::string& prefix) {
-  const auto refuse = [&](std::string_view key, bool used, std::string_view needs) {
-    if (const auto item = find_item(table, key, prefix); item && !used)
-      item->refuse("has no effect here", "together with " + std::string(needs));
-  };
-  for (const std::string_view key : {"amax_history", "amax_compute", "margin"})
-    refuse(key, o.scaling == Scaling::delayed, "scaling = \"delayed\"");
-  refuse("sr_bits", o.rounding == Rounding::stochastic, "rounding = \"stochastic\"");
-}
-
-void check_rules(const std::vector<Rule>& rules, const toml::table* table, const TomlItem& item) {
+void check_each(const std::vector<Rule>& rules, const toml::table* table, const TomlItem& item) {
   const std::string prefix = item.path + ".";
   for (const Rule& rule : rules) {
     if (!rule.broken) continue;
@@ -100,11 +89,30 @@ void check_rules(const std::vector<Rule>& rules, const toml::table* table, const
 
 }  // namespace
 
-void check_operand(const Operand& operand, const TomlItem& item) {
+void check_rules(const Operand& operand, const TomlItem& item) {
   const toml::table* table = item.value->as_table();
-  check_rules(element_rules(operand), table, item);
-  check_rules(scale_rules(operand), table, item);
-  if (table != nullptr) check_used(operand, *table, item.path + ".");
+  check_each(element_rules(operand), table, item);
+  check_each(scale_rules(operand), table, item);
+}
+
+std::vector<Error> unused_keys(const Operand& operand, const TomlItem& item) {
+  std::vector<Error> errors;
+  const toml::table* table = item.value->as_table();
+  if (table == nullptr) return errors;
+  const auto check = [&](std::string_view key, bool used, std::string_view needs) {
+    if (const auto at = find_item(*table, key, item.path + "."); at && !used)
+      errors.push_back(Error(
+          {at->place, at->path, "has no effect here", "together with " + std::string(needs)}));
+  };
+  for (const std::string_view key : {"amax_history", "amax_compute", "margin"})
+    check(key, operand.scaling == Scaling::delayed, "scaling = \"delayed\"");
+  check("sr_bits", operand.rounding == Rounding::stochastic, "rounding = \"stochastic\"");
+  return errors;
+}
+
+void check_operand(const Operand& operand, const TomlItem& item) {
+  check_rules(operand, item);
+  for (const Error& error : unused_keys(operand, item)) throw Error(error);
 }
 
 }  // namespace ng

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "recipe/layer_trial.h"
 #include "recipe/resolve.h"
 #include "recipe/settings_keys.h"
 
@@ -22,17 +23,6 @@ uint64_t hash_of(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
-}
-
-/// Settings of every phase, and of every override as if it held for all layers.
-std::vector<RecipeSettings> all_settings(const ResolvedRecipe& recipe) {
-  std::vector<RecipeSettings> all = recipe.phases;
-  for (const RecipeOverride& override_ : recipe.overrides) {
-    RecipeSettings settings = recipe.phases.front();
-    read_keys(settings, *override_.patch, settings_keys());
-    all.push_back(std::move(settings));
-  }
-  return all;
 }
 
 void add_once(std::vector<std::string>& list, std::string text) {
@@ -94,11 +84,15 @@ Recipe Recipe::load_runnable(const std::string& name_or_path) {
 Recipe Recipe::parse(std::string_view toml, const std::string& place) {
   auto data = std::make_shared<Data>();
   data->recipe = resolve_recipe(read_recipe_source(toml, place));
-  for (const RecipeSettings& settings : all_settings(data->recipe)) {
-    add_warnings(data->warnings, settings);
+  const auto note_unsupported = [&](const RecipeSettings& settings) {
     for (const std::string& sentence : unsupported_settings(settings))
       add_once(data->unsupported, place + ": " + sentence);
-  }
+  };
+  for (const RecipeSettings& settings : data->recipe.phases) note_unsupported(settings);
+  try_layers(data->recipe, [&](const RecipeSettings& settings) {
+    add_warnings(data->warnings, settings);
+    note_unsupported(settings);
+  });
   return Recipe(std::move(data));
 }
 

@@ -2,7 +2,10 @@
 // resolved structs out. [recipes.md §7]
 //
 // base < phase < override: a file's keys are put over those of the recipe it inherits from; from
-// its start on, a phase's keys are put over that; an override's keys come last, for its layers.
+// its start on, a phase's keys are put over that; overrides come last, each over those before it,
+// for the layers it means: `layers` are patterns of names ("*" means the head too), `blocks` is a
+// slice of the blocks; without either it means all layers of the blocks. An override's key must
+// have an effect on some layer in some phase.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +58,7 @@ class Recipe {
   [[nodiscard]] const RecipeSettings& settings(int phase) const;
   [[nodiscard]] Compute compute(int phase) const;
   /// Numbers of a linear layer: base < phase < override. The head follows `compute` and no other
-  /// key, unless an override's `layers` match its name.
+  /// key, unless an override's `layers` match its name: one without `layers` leaves it alone.
   [[nodiscard]] LinearRecipe linear(const LayerPlace& place, int phase) const;
 
  private:

@@ -202,6 +202,26 @@ TEST(Recipe, HeadFollowsComputeUnlessAnOverrideMatchesIt) {
   EXPECT_EQ(head(blocks), all_operands("fp32", Compute::fp32));
 }
 
+TEST(Recipe, OnlyLayersOfAnOverrideReachTheHead) {
+  const auto both = [](const std::string& override_) {
+    const Recipe recipe = recipe_of("[[override]]\n" + override_ + "linear='int8'");
+    return std::pair(head(recipe).fprop.left == operand_of("int8"),
+                     middle_layer(recipe).fprop.left == operand_of("int8"));
+  };
+  EXPECT_EQ(both(""), std::pair(false, true));
+  EXPECT_EQ(both("blocks=':'\n"), std::pair(false, true));
+  EXPECT_EQ(both("layers='*'\n"), std::pair(true, true));
+  EXPECT_EQ(both("layers='head'\n"), std::pair(true, false));
+  EXPECT_EQ(both("layers='*'\nblocks=':'\n"), std::pair(false, true));
+  const std::string rceil =
+      "inherit='mxfp4-sr'\n[[override]]\nlinear.dgrad.grad.scale_rule='rceil'";
+  EXPECT_EQ(middle_layer(recipe_of(rceil)).dgrad.left.scale_rule, ScaleRule::rceil);
+  EXPECT_EQ(head(recipe_of(rceil)), all_operands("bf16", Compute::bf16));
+  const std::string resolved = recipe_of(rceil).resolved_toml();
+  EXPECT_EQ(recipe_of(resolved).resolved_toml(), resolved);
+  EXPECT_EQ(head(recipe_of(resolved)), all_operands("bf16", Compute::bf16));
+}
+
 TEST(Recipe, OutputFollowsComputeUnlessSet) {
   const LinearRecipe linear = middle_layer(recipe_of("compute='bf16'\nlinear.dgrad.output='fp32'"));
   EXPECT_EQ(linear.fprop.output, Compute::bf16);
@@ -268,6 +288,54 @@ linear.fprop.weight = "bf16"
   EXPECT_EQ(at("blocks.9.attn.q", 9, 2).right, operand_of("bf16"));
 }
 
+TEST(Recipe, OverridesRefineThoseBeforeThem) {
+  const auto grad = [](const std::string& text, std::string_view layer) {
+    return recipe_of(text).linear({.name = layer, .block = 3, .depth = 12}, 0).dgrad.left;
+  };
+  Operand stochastic = operand_of("mxfp4");
+  stochastic.rounding = Rounding::stochastic;
+  Operand refined = stochastic;
+  const std::string mlp =
+      "inherit='bf16'\n[[override]]\nlayers=['*.mlp.*']\n"
+      "linear.dgrad.grad={format='mxfp4', rounding='stochastic'}\n"
+      "[[override]]\nlayers=['*.mlp.up']\nlinear.dgrad.grad.";
+  refined.sr_bits = 8;
+  EXPECT_EQ(grad(mlp + "sr_bits=8", "blocks.3.mlp.up"), refined);
+  EXPECT_EQ(grad(mlp + "sr_bits=8", "blocks.3.mlp.down"), stochastic);
+  EXPECT_EQ(grad(mlp + "sr_bits=8", "blocks.3.attn.q"), operand_of("bf16"));
+  refined = stochastic;
+  refined.scale_rule = ScaleRule::rceil;
+  EXPECT_EQ(grad(mlp + "scale_rule='rceil'", "blocks.3.mlp.up"), refined);
+  const std::string attention =
+      "[[override]]\nlayers=['blocks.*']\nlinear='mxfp8_e4m3'\n"
+      "[[override]]\nlayers=['*.attn.*']\nlinear.dgrad.grad.rounding='stochastic'";
+  refined = operand_of("mxfp8_e4m3");
+  EXPECT_EQ(grad(attention, "blocks.3.mlp.up"), refined);
+  refined.rounding = Rounding::stochastic;
+  EXPECT_EQ(grad(attention, "blocks.3.attn.q"), refined);
+}
+
+TEST(Recipe, OverridesOfDeepModelsRefineEachOther) {
+  const Recipe recipe = recipe_of(
+      "[[override]]\nblocks='100:'\nlinear='mxfp4'\n"
+      "[[override]]\nlayers='blocks.110.*'\nlinear.dgrad.grad.scale_rule='rceil'");
+  const LayerPlace place{.name = "blocks.110.attn.q", .block = 110, .depth = 128};
+  EXPECT_EQ(recipe.linear(place, 0).dgrad.left.scale_rule, ScaleRule::rceil);
+}
+
+// sr_bits may mean something in some phase, layer or order only: elsewhere it says nothing.
+TEST(Recipe, AnOverrideNeedsAnEffectSomewhereOnly) {
+  const Recipe late = recipe_of(
+      "inherit='bf16'\n[[override]]\nlinear.dgrad.grad.sr_bits=8\n"
+      "[[phase]]\nstart=0.5\nlinear.dgrad.grad={format='mxfp4', rounding='stochastic'}");
+  EXPECT_EQ(middle_layer(late, 0).dgrad.left, operand_of("bf16"));
+  EXPECT_EQ(middle_layer(late, 1).dgrad.left.sr_bits, 8);
+  const Recipe all =
+      recipe_of("inherit='mxfp4-sr'\n[[override]]\nlayers='*'\nlinear.dgrad.grad.sr_bits=8");
+  EXPECT_EQ(middle_layer(all).dgrad.left.sr_bits, 8);
+  EXPECT_EQ(head(all), all_operands("bf16", Compute::bf16));
+}
+
 TEST(Recipe, ArraysAreReplacedAsAWhole) {
   const Recipe recipe = Recipe::load("nvfp4-all");
   EXPECT_EQ(recipe.linear({.name = "blocks.11.mlp.up", .block = 11, .depth = 12}, 0).fprop.left,
@@ -284,6 +352,19 @@ TEST(Recipe, WarnsOfStochasticForwardOperands) {
             1u);
 }
 
+// What a later override takes back is in force nowhere.
+TEST(Recipe, WarnsOfWhatLayersGet) {
+  const std::string stochastic =
+      "linear='bf16'\n[[override]]\nlinear.fprop.input.rounding='stochastic'\n";
+  EXPECT_EQ(recipe_of(stochastic).warnings().size(), 1u);
+  EXPECT_TRUE(recipe_of(stochastic + "[[override]]\nlinear='int8'").warnings().empty());
+  EXPECT_EQ(recipe_of("[[override]]\nlayers='head'\nlinear.fprop.input={format='bf16', "
+                      "rounding='stochastic'}")
+                .warnings()
+                .size(),
+            1u);
+}
+
 TEST(Recipe, SaysWhatCannotRunYet) {
   const std::string path = NG_SOURCE_DIR "/recipes/gaussws-all.toml";
   EXPECT_EQ(Recipe::load(path).unsupported(),
@@ -293,6 +374,9 @@ TEST(Recipe, SaysWhatCannotRunYet) {
             (std::vector<std::string>{
                 "test.toml: weights.storage: \"bf16\" is not implemented yet: use \"fp32\""}));
   EXPECT_EQ(recipe_of("[[phase]]\nstart=0.5\ngradient.accumulate='bf16'").unsupported().size(), 1u);
+  EXPECT_EQ(recipe_of("[[override]]\nblocks='200:'\nweights.storage='bf16'").unsupported().size(),
+            1u)
+      << "deeper than any model tried";
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "recipe/resolve.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "base/glob.h"
@@ -14,11 +13,7 @@ namespace {
 constexpr size_t kMaxPhases = 32;
 constexpr size_t kMaxOverrides = 64;
 
-/// Depths on which every combination of overrides is tried when a recipe is loaded.
-constexpr int64_t kDepths[] = {1, 2, 3, 4, 6, 12, 24};
-constexpr std::string_view kLayerNames[] = {"attn.qkv", "attn.q",   "attn.k", "attn.v",
-                                            "attn.out", "mlp.gate", "mlp.up", "mlp.down"};
-
+const std::string kOverridePrefix = "override.";
 constexpr std::string_view kSliceExpected =
     "a slice of blocks such as \"-8:\", \":2\" or \"-15%:\"";
 const KeyRow kNameRow = {"name", "a string", "what tables and files call the recipe"};
@@ -28,7 +23,8 @@ const KeyRow kOverrideRow = {"override", "a list of tables",
                              "keys for some layers; later ones win"};
 const KeyRow kPhaseRow = {"phase", "a list of tables",
                           "keys that hold from a point of training on"};
-const KeyRow kLayersRow = {"layers", "a list of layer patterns", "layers that an override means"};
+const KeyRow kLayersRow = {"layers", "a list of layer patterns",
+                           "layers that an override means; without it, all but the head"};
 const KeyRow kBlocksRow = {"blocks", std::string(kSliceExpected), "blocks that an override means"};
 const KeyRow kStartRow = {"start", "a number above 0 and below 1", "share of training before it"};
 
@@ -69,6 +65,13 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
                "\"nearest\", or weights.storage narrower than fp32"});
 }
 
+/// Reads keys that hold for all layers: each must have an effect.
+void read_settings(RecipeSettings& settings, const toml::table& patch, const std::string& prefix) {
+  read_keys(settings, patch, settings_keys(), prefix);
+  check_operands(settings, patch, prefix);
+  for (const Error& error : unused_keys(settings, patch, prefix)) throw Error(error);
+}
+
 void read_phases(ResolvedRecipe& recipe) {
   const auto item = last_item(recipe.source, kPhaseRow.path);
   if (!item) return;
@@ -83,7 +86,7 @@ void read_phases(ResolvedRecipe& recipe) {
     if (share <= recipe.phase_starts.back())
       start->refuse_value("phases in ascending order of start");
     RecipeSettings settings = recipe.phases.back();
-    read_keys(settings, *patch, settings_keys(), "phase.");
+    read_settings(settings, *patch, "phase.");
     check_weights(settings, place_of(patch->source()));
     recipe.phase_starts.push_back(share);
     recipe.phases.push_back(std::move(settings));
@@ -91,19 +94,28 @@ void read_phases(ResolvedRecipe& recipe) {
   }
 }
 
+BlockSlice read_slice(const TomlItem& item) {
+  std::optional<BlockSlice> slice;
+  if (item.value->is_string()) slice = BlockSlice::parse(item.value->as_string()->get());
+  if (!slice) item.refuse_value(std::string(kSliceExpected));
+  return *slice;
+}
+
 RecipeOverride read_override(const toml::table& patch) {
   static const std::vector<const KeyRow*> rows = rows_with({&kLayersRow, &kBlocksRow}, true);
-  check_known_keys(patch, rows, "override.");
+  check_known_keys(patch, rows, kOverridePrefix);
   RecipeOverride result;
   result.patch = &patch;
   result.place = place_of(patch.source());
-  if (const auto layers = find_item(patch, kLayersRow.path, "override."))
-    result.layers = read_texts(*layers);
-  if (const auto blocks = find_item(patch, kBlocksRow.path, "override.")) {
-    if (!blocks->value->is_string()) blocks->refuse_value(std::string(kSliceExpected));
-    result.blocks = BlockSlice::parse(blocks->value->as_string()->get());
-    if (!result.blocks) blocks->refuse_value(std::string(kSliceExpected));
-  }
+  const auto layers = find_item(patch, kLayersRow.path, kOverridePrefix);
+  const auto blocks = find_item(patch, kBlocksRow.path, kOverridePrefix);
+  if (layers) result.layers = read_texts(*layers);
+  if (blocks)
+    result.blocks = read_slice(*blocks);
+  else if (!layers)
+    result.blocks = BlockSlice::parse(":");
+  RecipeSettings any;
+  result.read_into(any);  // each value is one, whatever it is to change
   return result;
 }
 
@@ -134,6 +146,15 @@ void check_noise(const RecipeSettings& settings, const LayerPlace& layer,
        "linear.fprop.weight = \"bf16\" or \"fp32\" for these layers"});
 }
 
+/// The same error with the layer, the model's depth and the phase it arises in.
+Error in_layer(const Error& error, const LayerPlace& layer, double start) {
+  Error::Parts parts = error.parts();
+  parts.problem += fmt::format(", in {}", layer.name);
+  if (layer.block >= 0) parts.problem += fmt::format(" (depth {})", layer.depth);
+  if (start > 0) parts.problem += fmt::format(" from {} of training on", print_value(start));
+  return Error(std::move(parts));
+}
+
 /// The head reads `compute` and nothing else of the base.
 void set_head(RecipeSettings& settings) {
   const Operand numbers = operand_of(settings.compute == Compute::bf16 ? "bf16" : "fp32");
@@ -145,30 +166,14 @@ void set_head(RecipeSettings& settings) {
   settings.fprop_output = settings.dgrad_output = OutputKind::compute;
 }
 
-/// Resolves a layer in every phase unless one with the same overrides was done before.
-void try_layer(const ResolvedRecipe& recipe, const LayerPlace& layer,
-               std::set<std::vector<bool>>& tried) {
-  std::vector<bool> matches = {layer.block < 0};
-  for (const RecipeOverride& override_ : recipe.overrides)
-    matches.push_back(override_.matches(layer));
-  const bool noise = std::any_of(
-      recipe.phases.begin(), recipe.phases.end(),
-      [](const RecipeSettings& s) { return s.weight_noise.kind != WeightNoise::Kind::none; });
-  if (!tried.insert(matches).second && !noise) return;
-  for (size_t phase = 0; phase < recipe.phases.size(); ++phase)
-    (void)recipe.settings_of(layer, int(phase));
-}
-
-void try_layers(const ResolvedRecipe& recipe) {
-  std::set<std::vector<bool>> tried;
-  for (const int64_t depth : kDepths) {
-    try_layer(recipe, {.name = "head", .block = -1, .depth = depth}, tried);
-    for (int64_t block = 0; block < depth; ++block)
-      for (const std::string_view layer : kLayerNames) {
-        const std::string name = fmt::format("blocks.{}.{}", block, layer);
-        try_layer(recipe, {.name = name, .block = block, .depth = depth}, tried);
-      }
-  }
+void set_outputs(RecipeSettings& settings) {
+  const auto output = [&](OutputKind kind) {
+    if (kind == OutputKind::compute) return settings.compute;
+    return kind == OutputKind::bf16 ? Compute::bf16 : Compute::fp32;
+  };
+  settings.linear.fprop.output = output(settings.fprop_output);
+  settings.linear.dgrad.output = output(settings.dgrad_output);
+  settings.linear.wgrad.output = Compute::fp32;
 }
 
 }  // namespace
@@ -179,23 +184,32 @@ bool RecipeOverride::matches(const LayerPlace& layer) const {
   return in_blocks && any_matches(layers, layer.name);
 }
 
-RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase) const {
+void RecipeOverride::read_into(RecipeSettings& settings) const {
+  read_keys(settings, *patch, settings_keys(), kOverridePrefix);
+}
+
+std::vector<Error> RecipeOverride::unused_keys(const RecipeSettings& settings) const {
+  return ng::unused_keys(settings, *patch, kOverridePrefix);
+}
+
+RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
+                                           const AfterOverride& after) const {
   NG_CHECK(phase >= 0 && size_t(phase) < phases.size(), phase, phases.size());
   RecipeSettings settings = phases[size_t(phase)];
   if (layer.name == "head") set_head(settings);
-  for (const RecipeOverride& override_ : overrides) {
-    if (!override_.matches(layer)) continue;
-    read_keys(settings, *override_.patch, settings_keys(), "override.");
-    check_weights(settings, override_.place);
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    if (!overrides[i].matches(layer)) continue;
+    try {
+      overrides[i].read_into(settings);
+      check_operands(settings, *overrides[i].patch, kOverridePrefix);
+      check_weights(settings, overrides[i].place);
+    } catch (const Error& error) {
+      throw in_layer(error, layer, phase_starts[size_t(phase)]);
+    }
+    if (after) after(i, settings);
   }
   check_noise(settings, layer, source.place);
-  const auto output = [&](OutputKind kind) {
-    if (kind == OutputKind::compute) return settings.compute;
-    return kind == OutputKind::bf16 ? Compute::bf16 : Compute::fp32;
-  };
-  settings.linear.fprop.output = output(settings.fprop_output);
-  settings.linear.dgrad.output = output(settings.dgrad_output);
-  settings.linear.wgrad.output = Compute::fp32;
+  set_outputs(settings);
   return settings;
 }
 
@@ -207,14 +221,13 @@ ResolvedRecipe resolve_recipe(RecipeSource source) {
   RecipeSettings base;
   for (const auto& document : recipe.source.documents) {
     check_known_keys(*document, rows);
-    read_keys(base, *document, settings_keys());
+    read_settings(base, *document, "");
   }
   check_weights(base, recipe.source.place);
   recipe.phases.push_back(std::move(base));
   recipe.phase_starts.push_back(0);
   read_phases(recipe);
   read_overrides(recipe);
-  try_layers(recipe);
   return recipe;
 }
 

@@ -1,6 +1,8 @@
-// From documents to settings: base, phases, overrides, and the rules that bind them.
+// From documents to settings: base, phases, overrides, and the rules that bind them. The rules of
+// overridden settings are checked by try_layers().
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +13,8 @@
 
 namespace ng {
 
-/// Keys for some layers.
+/// Keys for some layers. One that says neither `layers` nor `blocks` gets blocks = ":", so that
+/// only `layers` can mean the head.
 struct RecipeOverride {
   std::vector<std::string> layers = {"*"};
   std::optional<BlockSlice> blocks;
@@ -19,7 +22,14 @@ struct RecipeOverride {
   std::string place;
 
   [[nodiscard]] bool matches(const LayerPlace& layer) const;
+  /// Reads the keys without checking what they say together with those there.
+  void read_into(RecipeSettings& settings) const;
+  /// Its keys without effect, where it was read into `settings` last.
+  [[nodiscard]] std::vector<Error> unused_keys(const RecipeSettings& settings) const;
 };
+
+/// Sees the number of an override and what it leaves.
+using AfterOverride = std::function<void(size_t, const RecipeSettings&)>;
 
 /// A recipe with every document read.
 struct ResolvedRecipe {
@@ -29,11 +39,13 @@ struct ResolvedRecipe {
   std::vector<const toml::table*> phase_patches;  ///< one less: what each phase changes
   std::vector<RecipeOverride> overrides;
 
-  /// All settings of a layer in a phase, overrides applied. Throws Error where they contradict.
-  [[nodiscard]] RecipeSettings settings_of(const LayerPlace& layer, int phase) const;
+  /// All settings of a layer in a phase: each override changes what those before it left. Throws
+  /// Error where they contradict, naming the layer.
+  [[nodiscard]] RecipeSettings settings_of(const LayerPlace& layer, int phase,
+                                           const AfterOverride& after = {}) const;
 };
 
-/// Reads all keys and checks every rule on models of several depths.
+/// Reads all keys; checks each value, and the rules of the base and of the phases.
 [[nodiscard]] ResolvedRecipe resolve_recipe(RecipeSource source);
 
 }  // namespace ng

@@ -1,6 +1,7 @@
 #include "recipe/settings_keys.h"
 
 #include "recipe/operand_keys.h"
+#include "recipe/operand_rules.h"
 
 namespace ng {
 namespace {
@@ -8,6 +9,13 @@ namespace {
 using Settings = RecipeSettings;
 using SettingsKey = Key<RecipeSettings>;
 using enum WeightStorage::Update;
+
+/// A key, and where its operand lies if its value is one.
+struct Row : SettingsKey {
+  Row(SettingsKey key) : SettingsKey(std::move(key)) {}
+  std::function<const Operand&(const Settings&)> operand;
+};
+using Rows = std::vector<Row>;
 
 const Choices<Compute> kComputes = {{{"fp32", Compute::fp32}, {"bf16", Compute::bf16}}};
 
@@ -17,14 +25,16 @@ SettingsKey choice(std::string path, Get get, Choices<Enum> choices, std::string
 }
 
 template <class Get>
-SettingsKey operand(std::string path, Get get, std::string doc) {
-  return operand_key<Settings>(std::move(path), get, std::move(doc));
+Row operand(std::string path, Get get, std::string doc) {
+  Row row = operand_key<Settings>(std::move(path), get, std::move(doc));
+  row.operand = [=](const Settings& s) -> const Operand& { return get(s); };
+  return row;
 }
 
 /// Read and checked, but only its default can be run.
-SettingsKey planned(SettingsKey key) {
-  key.planned = true;
-  return key;
+Row planned(Row row) {
+  row.planned = true;
+  return row;
 }
 
 /// linear = "<format>": all six operands, and no Hadamard transform.
@@ -61,8 +71,7 @@ SettingsKey hadamard_key(const std::string& gemm, Get get) {
 
 /// The rows of one GEMM but its output. `get` leads to its GemmRecipe.
 template <class Get>
-void add_gemm(Keys<Settings>& keys, const std::string& gemm, const char* left, const char* right,
-              Get get) {
+void add_gemm(Rows& keys, const std::string& gemm, const char* left, const char* right, Get get) {
   keys.push_back(operand(
       gemm + "." + left, [=](auto& s) -> auto& { return get(s).left; },
       "left operand of the GEMM"));
@@ -88,7 +97,7 @@ SettingsKey output_key(std::string path, Get get) {
                 "what the result is rounded to; compute: as the key of that name says");
 }
 
-void add_linear(Keys<Settings>& keys) {
+void add_linear(Rows& keys) {
   keys.push_back(choice(
       "compute", [](auto& s) -> auto& { return s.compute; }, kComputes,
       "numbers of everything that is not a linear GEMM, and of the head"));
@@ -117,7 +126,7 @@ SettingsKey noise_block_key() {
           [](const Settings& s) { return print_block(s.weight_noise.block); }};
 }
 
-void add_weight_noise(Keys<Settings>& keys) {
+void add_weight_noise(Rows& keys) {
   using Kind = WeightNoise::Kind;
   keys.push_back(planned(choice(
       "weight_noise.kind", [](auto& s) -> auto& { return s.weight_noise.kind; },
@@ -192,7 +201,17 @@ SettingsKey update_key() {
           }};
 }
 
-void add_weights(Keys<Settings>& keys) {
+SettingsKey residual_bits_key() {
+  return {{.path = "weights.residual_bits", .expected = "8 or 4", .doc = "residual: bits of it"},
+          [](Settings& s, const TomlItem& item) {
+            const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
+            if (bits != 4 && bits != 8) item.refuse_value("8 or 4");
+            s.weights.residual_bits = int(bits);
+          },
+          [](const Settings& s) { return print_value(int64_t{s.weights.residual_bits}); }};
+}
+
+void add_weights(Rows& keys) {
   using Master = WeightStorage::Master;
   keys.push_back(planned(operand(
       "weights.storage", [](auto& s) -> auto& { return s.weights.storage; },
@@ -208,17 +227,10 @@ void add_weights(Keys<Settings>& keys) {
   keys.push_back(integer_key<Settings>(
       "weights.max_iters", [](auto& s) -> auto& { return s.weights.max_iters; }, {1, 1000},
       "precision_aware: most bisections"));
-  keys.push_back(
-      {{.path = "weights.residual_bits", .expected = "8 or 4", .doc = "residual: bits of it"},
-       [](Settings& s, const TomlItem& item) {
-         const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
-         if (bits != 4 && bits != 8) item.refuse_value("8 or 4");
-         s.weights.residual_bits = int(bits);
-       },
-       [](const Settings& s) { return print_value(int64_t{s.weights.residual_bits}); }});
+  keys.push_back(residual_bits_key());
 }
 
-void add_optimizer(Keys<Settings>& keys) {
+void add_optimizer(Rows& keys) {
   using Kind = OptimizerRecipe::Kind;
   keys.push_back(planned(choice(
       "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; },
@@ -235,7 +247,7 @@ void add_optimizer(Keys<Settings>& keys) {
       "format of the second moment")));
 }
 
-void add_gradient(Keys<Settings>& keys) {
+void add_gradient(Rows& keys) {
   using Reduce = GradientRecipe::Reduce;
   using Shard = GradientRecipe::Shard;
   keys.push_back(planned(choice(
@@ -264,7 +276,7 @@ void add_gradient(Keys<Settings>& keys) {
       "how gradients are dealt to ranks")));
 }
 
-void add_communication(Keys<Settings>& keys) {
+void add_communication(Rows& keys) {
   keys.push_back(planned(operand(
       "communication.activations", [](auto& s) -> auto& { return s.communication.activations; },
       "format of gathered activations")));
@@ -273,11 +285,9 @@ void add_communication(Keys<Settings>& keys) {
       "format of gathered weights")));
 }
 
-}  // namespace
-
-const Keys<RecipeSettings>& settings_keys() {
-  static const Keys<RecipeSettings> keys = [] {
-    Keys<RecipeSettings> all;
+const Rows& all_rows() {
+  static const Rows rows = [] {
+    Rows all;
     add_linear(all);
     add_weight_noise(all);
     add_weights(all);
@@ -286,7 +296,37 @@ const Keys<RecipeSettings>& settings_keys() {
     add_communication(all);
     return all;
   }();
+  return rows;
+}
+
+/// use(operand, item) for each operand that `patch` names.
+template <class Use>
+void visit_operands(const Settings& settings, const toml::table& patch, const std::string& prefix,
+                    const Use& use) {
+  for (const Row& row : all_rows())
+    if (row.operand)
+      if (const auto item = find_item(patch, row.path, prefix)) use(row.operand(settings), *item);
+}
+
+}  // namespace
+
+const Keys<RecipeSettings>& settings_keys() {
+  static const Keys<RecipeSettings> keys(all_rows().begin(), all_rows().end());
   return keys;
+}
+
+void check_operands(const RecipeSettings& settings, const toml::table& patch,
+                    const std::string& prefix) {
+  visit_operands(settings, patch, prefix, check_rules);
+}
+
+std::vector<Error> unused_keys(const RecipeSettings& settings, const toml::table& patch,
+                               const std::string& prefix) {
+  std::vector<Error> errors;
+  visit_operands(settings, patch, prefix, [&](const Operand& operand, const TomlItem& item) {
+    for (Error& error : unused_keys(operand, item)) errors.push_back(std::move(error));
+  });
+  return errors;
 }
 
 bool is_override_key(std::string_view path) {
@@ -297,10 +337,13 @@ bool is_override_key(std::string_view path) {
 std::vector<std::string> unsupported_settings(const RecipeSettings& settings) {
   static const RecipeSettings defaults;
   std::vector<std::string> sentences;
-  for (const SettingsKey& key : settings_keys()) {
-    if (!key.planned || key.print(settings) == key.print(defaults)) continue;
-    sentences.push_back(fmt::format("{}: {} is not implemented yet: use {}", key.path,
-                                    key.print(settings), key.print(defaults)));
+  for (const Row& row : all_rows()) {
+    if (!row.planned) continue;
+    if (row.operand && row.operand(settings) == row.operand(defaults)) continue;  // quicker
+    const std::string value = row.print(settings), known = row.print(defaults);
+    if (value == known) continue;
+    sentences.push_back(
+        fmt::format("{}: {} is not implemented yet: use {}", row.path, value, known));
   }
   return sentences;
 }
