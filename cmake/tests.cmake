@@ -8,7 +8,8 @@ if(NOT GTest_FOUND OR NOT benchmark_FOUND)
   return()
 endif()
 
-set(NG_NOT_FAST e2e train study CACHE STRING "test folders that do not run under sanitizers")
+set(NG_NOT_FAST "^e2e_|^study_|^train_(curve|golden|memory|session_faults|trainer)_"
+    CACHE STRING "tests that do not run under sanitizers")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
 
@@ -16,7 +17,7 @@ add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
 function(ng_add_test name folder)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set(labels ${folder})
-  if(NOT folder IN_LIST NG_NOT_FAST)
+  if(NOT name MATCHES NG_NOT_FAST)
     list(APPEND labels fast)
     add_dependencies(fast_tests ${name})
   endif()

@@ -86,9 +86,14 @@ class FileWriter {
 
   std::string path_;
   std::string temporary_;
+  int slot_ = -1;       ///< where unlink_temporaries finds the temporary name
   std::string buffer_;  ///< gathers small writes
   int file_ = -1;
 };
+
+/// Removes the temporary files of all FileWriters of this process. Safe in a signal handler that
+/// ends the process.
+void unlink_temporaries() noexcept;
 
 void write_file_atomically(const std::string& path, std::string_view content);
 

@@ -1,6 +1,7 @@
 // narrowgauge bench step: how fast whole training steps are on this machine.
 #include "base/files.h"
 #include "base/isa.h"
+#include "base/version.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/machine.h"
@@ -26,7 +27,7 @@ struct Args {
 Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model& model,
                  const BenchResult& result) {
   const double peak = measured_peak_flops(threads);
-  return {{"program", "narrowgauge " NG_VERSION},
+  return {{"program", fmt::format("narrowgauge {}", version())},
           {"model", args.model},
           {"parameters", model.parameter_count()},
           {"recipe", recipe.name()},

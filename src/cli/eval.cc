@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/open_model.h"
 #include "cli/output.h"
+#include "cli/progress_line.h"
 #include "train/evaluate.h"
 
 namespace ng::cli {
@@ -14,14 +15,20 @@ struct Args {
   bool json = false;
 };
 
+Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corpus) {
+  ProgressLine line("windows");
+  return evaluate(*open.run, *open.model, corpus, args.batch, open.model->config().context,
+                  [&](int64_t done, int64_t windows) { line.show(done, windows); });
+}
+
 int eval(const Args& args) {
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(args.model.folder);
+  const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
   const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer);
   const OpenModel open = open_model(args.model);
   note_missing_histories(open);
   require_vocabulary(open.model->config(), tokenizer->vocab(), args.model.folder);
   const int64_t context = open.model->config().context;
-  const Evaluation result = evaluate(*open.run, *open.model, corpus, args.batch, context);
+  const Evaluation result = evaluated(args, open, corpus);
   if (args.json) {
     print_json({{"loss", result.loss},
                 {"perplexity", result.perplexity},

@@ -23,6 +23,7 @@ struct Args {
   std::string prompt;
   std::vector<int32_t> prompt_ids;
   bool ids = false;
+  bool json = false;
   int64_t tokens = 200;
   SamplingSettings sampling{.temperature = 0.8};
 };
@@ -71,12 +72,15 @@ void require_ids(const std::vector<int32_t>& ids, const std::string& flag, int64
     if (id < 0 || id >= vocab) refuse(std::to_string(id));
 }
 
-// Prints each token when it comes.
+// Prints each token when it comes, or as JSON all of them at the end.
 class Printer {
  public:
-  Printer(const Tokenizer* tokenizer, bool ids) : tokenizer_(tokenizer), ids_(ids) {}
+  Printer(const Tokenizer* tokenizer, const Args& args)
+      : tokenizer_(tokenizer), ids_(args.ids), json_(args.json) {}
 
   void token(int32_t id) {
+    all_.push_back(id);
+    if (json_) return;
     if (ids_)
       print("{}{}", first_ ? "" : ",", id);
     else
@@ -84,11 +88,17 @@ class Printer {
     first_ = false;
     flush_output();
   }
-  void end() { print("{}\n", filter_.finish()); }
+  void end() {
+    if (!json_) return print("{}\n", filter_.finish());
+    Json json = {{"ids", all_}};
+    if (tokenizer_ != nullptr) json["text"] = readable(tokenizer_->decode(all_));
+    print_json(json);
+  }
 
  private:
   const Tokenizer* tokenizer_;
-  bool ids_;
+  bool ids_, json_;
+  std::vector<int32_t> all_;
   bool first_ = true;
   TextFilter filter_;
 };
@@ -97,14 +107,14 @@ int generate(const Args& args) {
   validate(args.sampling);
   const bool from_ids = !args.prompt_ids.empty();
   std::unique_ptr<Tokenizer> tokenizer;
-  if (!from_ids || !args.ids) tokenizer = open_tokenizer(args.model.folder);
+  if (!from_ids || !args.ids) tokenizer = open_model_tokenizer(args.model.folder);
   std::vector<int32_t> prompt = args.prompt_ids;
   if (!from_ids) prompt = tokenizer->encode(args.prompt == "-" ? read_input() : args.prompt);
   const OpenModel open = open_model(args.model);
   note_missing_histories(open);
   require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", open.model->config().vocab);
   Generator generator(*open.run, *open.model);
-  Printer printer(tokenizer.get(), args.ids);
+  Printer printer(tokenizer.get(), args);
   SamplingSettings sampling = args.sampling;
   if (!args.ids) sampling.vocab = tokenizer->vocab();  // a model's vocabulary may be padded
   generator.generate(prompt, args.tokens, sampling, [&](int32_t id) {
@@ -128,6 +138,7 @@ std::function<int()> declare(CLI::App& app) {
           ->type_name("1,2,3");
   text->excludes(ids);
   app.add_flag("--ids", args->ids, "print token ids, separated by commas");
+  app.add_flag("--json", args->json, "print one JSON object when all is generated");
   app.add_option("--tokens", args->tokens, "how many to generate")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));

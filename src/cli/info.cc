@@ -1,5 +1,6 @@
 // narrowgauge info: what this build is and what it found.
 #include "base/isa.h"
+#include "base/version.h"
 #include "cli/command.h"
 #include "cli/machine.h"
 #include "cli/output.h"
@@ -8,12 +9,6 @@
 
 namespace ng::cli {
 namespace {
-
-#if defined(__clang__)
-constexpr const char* kCompiler = "clang " __clang_version__;
-#else
-constexpr const char* kCompiler = "g++ " __VERSION__;
-#endif
 
 Json isas_json() {
   Json names = Json::array();
@@ -24,8 +19,8 @@ Json isas_json() {
 Json info_json() {
   const MachineMemory memory = machine_memory();
   const Threads all{available_cores()};
-  Json json = {{"version", NG_VERSION},
-               {"compiler", kCompiler},
+  Json json = {{"version", version()},
+               {"compiler", compiler()},
                {"cpu", cpu_model()},
                {"cpu_features", cpu_features()},
                {"isas", isas_json()},

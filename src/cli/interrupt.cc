@@ -3,6 +3,8 @@
 #include <unistd.h>
 #include <csignal>
 
+#include "base/files.h"
+
 namespace ng::cli {
 namespace {
 
@@ -11,7 +13,10 @@ std::atomic<bool> stop_requested = false;
 std::atomic<int> signal_number = 0;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-void exit_now(int signal) { ::_exit(128 + signal); }
+void exit_now(int signal) {
+  unlink_temporaries();
+  ::_exit(128 + signal);
+}
 
 void request_stop(int signal) {
   if (stop_requested.exchange(true)) exit_now(signal);

@@ -5,7 +5,7 @@
 
 namespace ng::cli {
 
-/// From now on a signal ends the process at once, with exit code 130 or 143.
+/// From now on a signal ends the process at once, with exit code 130 or 143; half-written files go.
 void exit_at_signals();
 
 /// While it lives the first signal only asks to stop; the second ends the process at once.

@@ -8,6 +8,7 @@
 #include "base/isa.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -40,7 +41,7 @@ void declare(Program& program) {
     app.add_option("--isa", program.isa, "instruction set: scalar, avx2, avx512 or auto")
         ->type_name("NAME");
   };
-  program.app.set_version_flag("--version", "narrowgauge " NG_VERSION);
+  program.app.set_version_flag("--version", fmt::format("narrowgauge {}", version()));
   program.app.footer(kFooter);
   program.app.require_subcommand(0, 1);
   add_isa(program.app);

@@ -1,6 +1,7 @@
 #include "cli/open_model.h"
 
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/output.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
@@ -13,6 +14,14 @@ void ModelFlags::declare(CLI::App& app) {
       ->type_name("NAME")
       ->capture_default_str();
   machine.declare(app);
+}
+
+std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
+  if (is_folder(folder)) return open_tokenizer(folder);
+  throw Error({.place = folder,
+               .key = "",
+               .problem = is_file(folder) ? "is not a folder" : "no such folder",
+               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json"});
 }
 
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/flags.h"
+#include "data/tokenizer.h"
 #include "model/model.h"
 #include "recipe/recipe.h"
 #include "run/run.h"
@@ -26,6 +27,9 @@ struct OpenModel {
   std::unique_ptr<Run> run;
   std::unique_ptr<Model> model;
 };
+
+/// The tokenizer of a model folder. Throws Error where there is no such folder or none in it.
+[[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder);
 
 /// Weights of the folder under the recipe's last phase. Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const ModelFlags& flags, uint64_t seed = 1);

@@ -41,7 +41,9 @@ std::function<int()> declare(CLI::App& app) {
       ->check(zero_up);
   app.add_option("--beta1", s.adamw.beta1, "AdamW")->capture_default_str()->check(decay);
   app.add_option("--beta2", s.adamw.beta2, "AdamW")->capture_default_str()->check(decay);
-  app.add_option("--eps", s.adamw.eps, "AdamW")->capture_default_str()->check(zero_up);
+  app.add_option("--eps", s.adamw.eps, "AdamW")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-30, 1.0));
   app.add_option("--weight-decay", s.adamw.weight_decay, "on tensors of two dimensions")
       ->capture_default_str()
       ->check(zero_up);

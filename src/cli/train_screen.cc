@@ -1,6 +1,7 @@
 #include "cli/train_screen.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "base/isa.h"
@@ -121,8 +122,9 @@ std::string TrainScreen::progress(const StepMetrics& m) const {
   return fmt::format(
       "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}  {:.0f} tokens/s  "
       "{:.0f} % of peak  {} left{}",
-      m.step, std::to_string(steps_).size(), steps_, m.loss, m.lr, m.grad_norm, m.tokens_per_second,
-      share, duration_text(m.eta_seconds), m.skipped ? "  skipped" : "");
+      m.step, std::to_string(steps_).size(), steps_, std::fabs(m.loss), m.lr,
+      std::fabs(m.grad_norm),  // no "-nan"
+      m.tokens_per_second, share, duration_text(m.eta_seconds), m.skipped ? "  skipped" : "");
 }
 
 void TrainScreen::step(const StepMetrics& metrics) {

@@ -139,6 +139,7 @@ TEST_F(CorpusTest, ValidationCountsEveryTargetOnce) {
                                       ByteTokenizer());
     EXPECT_EQ(corpus.train_tokens(), 100);
     const int64_t windows = corpus.validation_windows(5);
+    EXPECT_EQ(windows, (static_cast<int64_t>(last) - 1 + 4) / 5);
     Batch batch(windows + 2, 5);  // two windows too many
     const int64_t counted = corpus.validation_batch(batch.range, batch.spans());
     EXPECT_EQ(counted, static_cast<int64_t>(last) - 1);

@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -11,11 +12,16 @@
 namespace ng {
 namespace {
 
-void add_folder(const std::string& folder, std::vector<std::string>* files) {
+// `inside`: the folders on the way here, so that a link back to one of them is not followed.
+void add_folder(const std::string& folder, std::vector<std::string> inside,
+                std::vector<std::string>* files) {
+  const std::string real = std::filesystem::canonical(folder).string();
+  if (std::find(inside.begin(), inside.end(), real) != inside.end()) return;
+  inside.push_back(real);
   for (const std::string& name : list_folder(folder)) {
     const std::string path = join_path(folder, name);
     if (is_folder(path)) {
-      add_folder(path, files);
+      add_folder(path, inside, files);
     } else if (name.ends_with(".txt")) {
       files->push_back(path);
     }
@@ -41,7 +47,7 @@ std::vector<std::string> texts_of(const std::string& name, const TextsPlace& whe
   if (is_prepared_text(name)) return {prepare_text(name)};
   std::vector<std::string> files;
   if (is_folder(name)) {
-    add_folder(name, &files);
+    add_folder(name, {}, &files);
     std::sort(files.begin(), files.end());
     if (files.empty()) fail(fmt::format("\"{}\" holds no .txt file", name), "name the files");
   } else if (is_file(name)) {

@@ -48,7 +48,7 @@ void require_finite(Run& run, const std::vector<NamedView>& state, const std::st
     throw Error({.place = place,
                  .key = tensor.name,
                  .problem = fmt::format("{} values are not finite", bad),
-                 .remedy = "nothing was written; the last checkpoint is whole"});
+                 .remedy = "nothing was written; what was saved before is whole"});
   }
 }
 
@@ -69,13 +69,25 @@ void set_newer_aside(const std::string& folder, int64_t step) {
     if (checkpoint.step > step) io::set_aside(checkpoint);
 }
 
+[[noreturn]] void refuse_other(const JsonObject& saved, std::string_view key, const Json& before,
+                               const Json& now, const std::string& what) {
+  saved.refuse(key, fmt::format("{}, but this run has {}", brief(before), brief(now)),
+               fmt::format("the same {} to resume, or another --out to start anew", what));
+}
+
 void require_same(const JsonObject& saved, const Json& mine, std::string_view key,
                   const std::string& what) {
-  if (saved.at(key) == mine.at(std::string(key))) return;
-  saved.refuse(key,
-               fmt::format("{}, but this run has {}", brief(saved.at(key)),
-                           brief(mine.at(std::string(key)))),
-               fmt::format("the same {} to resume, or another --out to start anew", what));
+  const Json& now = mine.at(std::string(key));
+  if (saved.at(key) != now) refuse_other(saved, key, saved.at(key), now, what);
+}
+
+// Names the key that differs; null is a value there.
+void require_same_model(const JsonObject& saved, const Json& mine) {
+  const JsonObject model = saved.object("model");
+  for (const auto& [key, now] : mine.items()) {
+    const Json before = model.value().value(key, Json());
+    if (before != now) refuse_other(model, key, before, now, "model");
+  }
 }
 
 std::vector<std::string> differing_settings(const JsonObject& saved, const RunIdentity& identity) {
@@ -94,7 +106,7 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   const JsonObject saved(json, path);
   const Json mine = identity_json(step, identity);
   require_same(saved, mine, "seed", "seed");
-  require_same(saved, mine, "model", "model");
+  require_same_model(saved, identity.model);
   require_same(saved, mine, "tensor_names", "model");
   require_same(saved, mine, "recipe", "recipe");
   require_same(saved, mine, "data", "text and tokenizer");

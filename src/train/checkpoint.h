@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "io/checkpoint_files.h"
 #include "model/model.h"
 
@@ -14,7 +15,7 @@ namespace ng {
 /// What must be the same for a resumed run to go on where it was; a mismatch is an Error.
 struct RunIdentity {
   uint64_t seed = 0;
-  std::string model;          ///< hash of its configuration
+  Json model;                 ///< its configuration, as in config.json
   std::string recipe;         ///< hash
   std::string data;           ///< checksum of the corpus
   std::string batch;          ///< "16 x 128 x 1": sequences, their length, micro-batches

@@ -70,7 +70,8 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer) {
 }
 
 Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens, int64_t batch,
-                            const std::function<double()>& sum_of_losses) {
+                            const std::function<double()>& sum_of_losses,
+                            const EvaluationProgress& progress) {
   const int64_t length = static_cast<int64_t>(tokens.inputs.size()) / batch;
   const int64_t windows = corpus.validation_windows(length);
   Evaluation result;
@@ -79,6 +80,7 @@ Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens, int6
     result.tokens +=
         corpus.validation_batch({.first = first, .count = batch, .context = length}, tokens);
     sum += sum_of_losses();
+    if (progress) progress(std::min(first + batch, windows), windows);
   }
   result.bytes = corpus.validation_bytes();
   result.loss = sum / static_cast<double>(result.tokens);
@@ -87,11 +89,12 @@ Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens, int6
   return result;
 }
 
-Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch, int64_t length) {
+Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch, int64_t length,
+                    const EvaluationProgress& progress) {
   batch = std::min(batch, corpus.validation_windows(length));
   Evaluator evaluator(run, model, batch, length);
-  return evaluate_windows(corpus, evaluator.tokens(), batch,
-                          [&] { return evaluator.sum_of_losses(); });
+  return evaluate_windows(
+      corpus, evaluator.tokens(), batch, [&] { return evaluator.sum_of_losses(); }, progress);
 }
 
 }  // namespace ng

@@ -24,15 +24,19 @@ struct Evaluation {
 /// tokens.
 [[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer);
 
+/// Hears how many of all windows are done.
+using EvaluationProgress = std::function<void(int64_t done, int64_t windows)>;
+
 /// Over all windows of the corpus's validation part, `batch` windows at once: each batch is put
 /// into `tokens`, then `sum_of_losses` returns Σ cross-entropy of the targets whose mask is 1.
 [[nodiscard]] Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens,
                                           int64_t batch,
-                                          const std::function<double()>& sum_of_losses);
+                                          const std::function<double()>& sum_of_losses,
+                                          const EvaluationProgress& progress = {});
 
 /// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.
 /// In the numbers of the model's phase, stochastic casts to nearest.
 [[nodiscard]] Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch,
-                                  int64_t length);
+                                  int64_t length, const EvaluationProgress& progress = {});
 
 }  // namespace ng

@@ -54,6 +54,7 @@ struct RunTrain {
   int64_t validate_every = 100;    ///< steps; 0: at the end only
   int64_t checkpoint_every = 100;  ///< steps; 0: at the end only
   int64_t keep_checkpoints = 2;
+  std::string save_dtype = "F32";  ///< of the weights in model/
   RecomputePolicy recompute = RecomputePolicy::none;
   std::string backend = "cpu";
   int64_t threads = 0;  ///< 0: all cores

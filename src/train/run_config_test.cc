@@ -80,6 +80,7 @@ clip = 0
 validate_every = 0
 checkpoint_every = 5
 keep_checkpoints = 1
+save_dtype = "BF16"
 recompute = "block"
 backend = "ref"
 threads = 2
@@ -196,10 +197,14 @@ constexpr Bad kBad[] = {
     {"train.lr=1e-5\ntrain.min_lr=1e-4",
      "run.toml:2: train.min_lr: 0.0001 is above train.lr = 1e-05: at most train.lr"},
     {"train.betas=[0.9, 1.0]",
-     "run.toml:1: train.betas: [0.9, 1]: [beta1, beta2], each at least 0 and below 1"},
+     "run.toml:1: train.betas: [0.9, 1]: [beta1, beta2], each at least 0 and, in FP32, below 1"},
+    {"train.betas=[0.9, 0.999999999]",  // 1 in FP32
+     "run.toml:1: train.betas: [0.9, 0.999999999]: [beta1, beta2], each at least 0 and, in FP32, "
+     "below 1"},
     {"train.betas=0.9",
-     "run.toml:1: train.betas: 0.9: [beta1, beta2], each at least 0 and below 1"},
-    {"train.eps=0", "run.toml:1: train.eps: 0: a number above 0 and at most 1"},
+     "run.toml:1: train.betas: 0.9: [beta1, beta2], each at least 0 and, in FP32, below 1"},
+    {"train.eps=0", "run.toml:1: train.eps: 0: a number from 1e-30 to 1"},
+    {"train.save_dtype='bf16'", "run.toml:1: train.save_dtype: unknown \"bf16\": F32, BF16 or F16"},
     {"train.schedule='cosin'",
      "run.toml:1: train.schedule: unknown \"cosin\": cosine, linear, wsd or constant"},
     {"seed=-1", "run.toml:1: seed: -1: a whole number, at least 0"},

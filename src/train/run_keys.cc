@@ -27,6 +27,13 @@ RunKey choice(std::string path, auto get, Choices<Enum> choices, std::string doc
   return choice_key<RunConfig>(std::move(path), get, std::move(choices), std::move(doc));
 }
 
+/// One of a few names.
+RunKey word(std::string path, auto get, std::vector<std::string_view> names, std::string doc) {
+  RunKey key = text(std::move(path), get, one_of(names), std::move(doc));
+  key.read = [=](RunConfig& c, const TomlItem& item) { get(c) = names[read_choice(item, names)]; };
+  return key;
+}
+
 /// A key is printed only where its text is not empty.
 RunKey optional_text(std::string path, auto get, std::string expected, std::string doc) {
   RunKey key = text(std::move(path), get, std::move(expected), std::move(doc));
@@ -137,7 +144,7 @@ void add_data(Keys<RunConfig>& keys) {
 }
 
 RunKey betas_key() {
-  const std::string expected = "[beta1, beta2], each at least 0 and below 1";
+  const std::string expected = "[beta1, beta2], each at least 0 and, in FP32, below 1";
   return {{.path = "train.betas", .expected = expected, .doc = "decay of Adam's two moments"},
           [=](RunConfig& c, const TomlItem& item) {
             const toml::array* array = item.value->as_array();
@@ -145,7 +152,8 @@ RunKey betas_key() {
             double betas[2];
             for (size_t i = 0; i < 2; ++i) {
               const std::optional<double> beta = (*array)[i].value<double>();
-              if (!(*array)[i].is_number() || !beta || !(*beta >= 0 && *beta < 1))
+              if (!(*array)[i].is_number() || !beta || !(*beta >= 0) ||
+                  static_cast<float>(*beta) >= 1)  // as the update computes with it
                 item.refuse_value(expected);
               betas[i] = *beta;
             }
@@ -195,7 +203,7 @@ void add_optimizer(Keys<RunConfig>& keys) {
       "decoupled, on tensors of two dimensions"));
   keys.push_back(betas_key());
   keys.push_back(number(
-      "train.eps", [](auto& c) -> auto& { return c.train.eps; }, {0, 1, true},
+      "train.eps", [](auto& c) -> auto& { return c.train.eps; }, {1e-30, 1},
       "added to the root of the second moment"));
   keys.push_back(number(
       "train.clip", [](auto& c) -> auto& { return c.train.clip; }, {0, 1e30},
@@ -220,14 +228,12 @@ void add_house_keeping(Keys<RunConfig>& keys) {
   keys.push_back(integer(
       "train.threads", [](auto& c) -> auto& { return c.train.threads; }, {0, 4096},
       "0: all cores"));
-  RunKey backend = text(
-      "train.backend", [](auto& c) -> auto& { return c.train.backend; }, one_of(backend_names()),
-      "who computes");
-  backend.read = [](RunConfig& c, const TomlItem& item) {
-    const std::vector<std::string_view> names = backend_names();
-    c.train.backend = names[read_choice(item, names)];
-  };
-  keys.push_back(std::move(backend));
+  keys.push_back(word(
+      "train.backend", [](auto& c) -> auto& { return c.train.backend; }, backend_names(),
+      "who computes"));
+  keys.push_back(word(
+      "train.save_dtype", [](auto& c) -> auto& { return c.train.save_dtype; },
+      {"F32", "BF16", "F16"}, "of the weights in model/"));
 }
 
 }  // namespace

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <span>
 #include <utility>
 
-#include "base/checksum.h"
+#include "base/version.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
@@ -126,9 +125,8 @@ std::string Session::checkpoints_folder() const { return join_path(options_.out,
 std::string Session::model_folder() const { return join_path(options_.out, "model"); }
 
 RunIdentity Session::identity() const {
-  const std::string model = io::hf_config_text(model_->config(), "float32");
   return {.seed = config_.seed,
-          .model = checksum_of(std::as_bytes(std::span(model))),
+          .model = Json::parse(io::hf_config_text(model_->config(), "float32")),
           .recipe = recipe_.hash(),
           .data = corpus_->checksum(),
           .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
@@ -152,7 +150,8 @@ void Session::take_folder() {
 
 void Session::write_run_file() {
   write_file_atomically(join_path(options_.out, "run.toml"),
-                        config_.resolved_toml() + "\n# The recipe, resolved (hash " +
+                        fmt::format("# narrowgauge {}, {}\n", version(), compiler()) +
+                            config_.resolved_toml() + "\n# The recipe, resolved (hash " +
                             recipe_.hash() + "):\n" + commented(recipe_.resolved_toml()));
 }
 
@@ -290,6 +289,7 @@ void Session::finish() {
   for (const View& value : values_of(*model_)) values.push_back(value);
   io::HfWriteOptions options;
   options.tokenizer = tokenizer_.get();
+  options.dtype = config_.train.save_dtype;
   io::write_hf_folder(model_folder(), model_->config(), values, options);
   result_.sample = sample_text(*run_, *model_, *corpus_, *tokenizer_);
 }

@@ -2,7 +2,7 @@
 // refuses in one line what it cannot go on from.
 #include "train/session.h"
 
-#include <cstring>
+#include <algorithm>
 #include <limits>
 
 #include "io/safetensors.h"
@@ -73,15 +73,17 @@ TEST_F(SessionResume, ThreadsDoNotChangeTheBits) {
 TEST_F(SessionResume, CheckpointsHoldTheHistoryOfDelayedScales) {
   interrupt(config({recipe_file(kDelayed)}), 2);
   const io::Safetensors state(join_path(checkpoint(2), "state.safetensors"));
-  size_t moved = 0;
+  size_t moved = 0, seen = 0;
   for (const io::SafetensorsEntry& entry : state.entries()) {
-    if (!entry.name.starts_with("scale.") || !entry.name.ends_with(".encode")) continue;
-    float scale = 0;
-    ASSERT_EQ(entry.bytes, sizeof(scale));
-    std::memcpy(&scale, entry.data, sizeof(scale));
-    moved += scale != 1.0f ? 1 : 0;
+    if (!entry.name.starts_with("scale.")) continue;
+    const std::vector<float> values = io::to_floats(entry);
+    if (entry.name.ends_with(".encode"))
+      moved += values.at(0) != 1.0f ? 1 : 0;
+    else if (entry.name.ends_with(".history"))
+      seen += *std::max_element(values.begin(), values.end()) > 0 ? 1 : 0;
   }
   EXPECT_EQ(moved, 7u * 6u);  // linears of a Llama block, operands of each
+  EXPECT_EQ(seen, 7u * 6u);
 }
 
 /// One way to spoil a checkpoint folder, and the file that must be named.

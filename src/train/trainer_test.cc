@@ -160,7 +160,8 @@ TEST(Trainer, ANonFiniteWeightSkipsTheStepAndIsNamed) {
 }
 
 // The backends' non-GEMM operations differ in the last bits, which flips single roundings of
-// narrow operands; the mean loss over 33 tokens of so small a model then moves by under 0.05.
+// narrow operands: the mean loss over 33 tokens of so small a model then moves by under 0.01 and
+// the gradient by a few percent. What each operand must be is nn/linear_test's business.
 TEST(FeatureMatrix, EveryRecipeTrainsTwoStepsAlikeOnBothBackends) {
   const std::vector<FeatureLevels> matrix = feature_matrix();
   size_t skipped = 0;
@@ -175,7 +176,9 @@ TEST(FeatureMatrix, EveryRecipeTrainsTwoStepsAlikeOnBothBackends) {
       // overflow = "special" with a delayed scale may overflow, but then on both.
       ASSERT_EQ(have.skipped, want.skipped) << options.recipe;
       skipped += have.skipped ? 1 : 0;
-      ASSERT_NEAR(have.loss, want.loss, 0.05) << options.recipe;
+      ASSERT_NEAR(have.loss, want.loss, 0.01) << options.recipe;
+      if (have.skipped) continue;
+      ASSERT_NEAR(have.grad_norm, want.grad_norm, 0.1 * want.grad_norm) << options.recipe;
     }
   }
   EXPECT_LT(skipped, matrix.size() / 10);

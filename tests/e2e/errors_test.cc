@@ -101,7 +101,7 @@ TEST_F(Errors, OfModelFolders) {
   const auto generate = [&](const std::string& model) {
     return std::vector<std::string>{"generate", model, "--prompt", "a"};
   };
-  expect_refused(generate("nowhere"), 1, {"nowhere"});
+  expect_refused(generate("nowhere"), 1, {"nowhere: no such folder", "config.json"});
   expect_refused({"generate", "run/model", "--prompt", ""}, 1, {"--prompt"});
   expect_refused({"generate", "run/model", "--prompt-ids", "1,256"}, 1, {"--prompt-ids", "256"});
   expect_refused({"generate", "run/model", "--prompt", "a", "--temperature", "-1"}, 1,

@@ -1,0 +1,40 @@
+#include "cli/progress_line.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "cli/output.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kRefresh{200};
+
+// Standard error, so that results can go into a file meanwhile.
+void put(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void ProgressLine::show(int64_t done, int64_t total) {
+  const Clock::time_point now = Clock::now();
+  if (::isatty(STDERR_FILENO) == 0 || now - last_ < kRefresh || done == 0) return;
+  last_ = now;
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double rate = static_cast<double>(done) / seconds;
+  const std::string line =
+      fmt::format("{}/{} {}  {:.1f} a second  {} left", done, total, unit_, rate,
+                  duration_text(static_cast<double>(total - done) / rate))
+          .substr(0, terminal_columns() - 1);
+  put(fmt::format("\r{:<{}}", line, std::exchange(columns_, line.size())));
+}
+
+ProgressLine::~ProgressLine() {
+  if (columns_ > 0) put(fmt::format("\r{:{}}\r", "", columns_));
+}
+
+}  // namespace ng::cli
