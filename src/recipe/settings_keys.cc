@@ -12,7 +12,8 @@ using enum WeightStorage::Update;
 
 /// A key, and where its operand lies if its value is one.
 struct Row : SettingsKey {
-  Row(SettingsKey key) : SettingsKey(std::move(key)) {}
+  Row(SettingsKey key)  // NOLINT(google-explicit-constructor): every key is a row
+      : SettingsKey(std::move(key)) {}
   std::function<const Operand&(const Settings&)> operand;
 };
 using Rows = std::vector<Row>;
