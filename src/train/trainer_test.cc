@@ -16,26 +16,45 @@
 namespace {
 std::atomic<int64_t> heap_allocations{0};
 
-void* counted(size_t bytes, size_t alignment) {
+void* counted(size_t bytes, size_t alignment) noexcept {
   ++heap_allocations;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  return std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+}
+
+void* counted_or_throw(size_t bytes, size_t alignment) {
+  void* memory = counted(bytes, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+
+constexpr size_t kAlignment = alignof(std::max_align_t);
 }  // namespace
 
-void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new[](size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+// Every form is replaced: a sanitizer supplies its own where one is left out, and memory must be
+// freed by the counterpart of what allocated it (the library's stable_sort uses the nothrow form).
+void* operator new(size_t bytes) { return counted_or_throw(bytes, kAlignment); }
+void* operator new[](size_t bytes) { return counted_or_throw(bytes, kAlignment); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, kAlignment);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, kAlignment);
+}
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<size_t>(alignment));
+  return counted_or_throw(bytes, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return counted_or_throw(bytes, static_cast<size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace ng {
 namespace {

@@ -140,8 +140,8 @@ TEST_F(Commands, GenerateGivesTheSameAsJson) {
 TEST_F(Commands, ModelsAreSavedInTheDtypeOfTheRunFile) {
   (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=1", "--set",
                   "train.save_dtype=BF16"});
-  for (const io::SafetensorsEntry& entry :
-       io::Safetensors(path("run/model/model.safetensors")).entries())
+  const io::Safetensors saved(path("run/model/model.safetensors"));
+  for (const io::SafetensorsEntry& entry : saved.entries())
     EXPECT_EQ(entry.dtype, "BF16") << entry.name;
   EXPECT_NE(text_of(path("run/model/config.json")).find("bfloat16"), std::string::npos);
   EXPECT_EQ(text_of(path("run/run.toml")).find("# narrowgauge "), 0u);
