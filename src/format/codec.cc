@@ -88,7 +88,7 @@ FloatGrid grid_of(const ElementFormat& format) {
     case Specials::ieee:
       grid.inf_code = all_ones & ~((1u << format.mantissa_bits) - 1);
       grid.max_code = grid.inf_code - 1;
-      grid.nan_code = all_ones;
+      if (format.mantissa_bits > 0) grid.nan_code = all_ones;
       break;
     case Specials::fn:
       grid.max_code = all_ones - 1;

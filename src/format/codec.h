@@ -17,7 +17,8 @@ namespace ng {
 [[nodiscard]] float max_value(const ElementFormat& format);
 /// Exponent of max_value: formats.md's emax.
 [[nodiscard]] int emax(const ElementFormat& format);
-/// Smallest normal magnitude; 2^-127 for e8m0, one step for integers.
+/// Smallest normal magnitude; 2^-127 for e8m0, one step for integers, infinity where every number
+/// is subnormal (IEEE-like formats of one exponent bit).
 [[nodiscard]] float min_normal(const ElementFormat& format);
 /// Smallest magnitude above zero; 2^-127 for e8m0, one step for integers.
 [[nodiscard]] float min_subnormal(const ElementFormat& format);

@@ -164,7 +164,7 @@ TEST(Table, RangesAreThoseOfTheSpecification) {
 
 TEST(Table, UnknownNamesAreRefusedWithTheNearest) {
   try {
-    (void)element_format("e4m4");
+    (void)element_format("e4n3");
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("e4m3"), std::string::npos) << error.what();

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "format/exmy.h"
 
 namespace ng {
 namespace {
@@ -50,13 +51,19 @@ constexpr auto kNames = [] {
 
 std::span<const ElementFormat> element_formats() { return kFormats; }
 
-const ElementFormat& element_format(std::string_view name) {
+const ElementFormat* find_element_format(std::string_view name) {
   for (const ElementFormat& format : kFormats)
-    if (name == format.name || name == format.short_name) return format;
-  throw Error({.place = {},
-               .key = {},
-               .problem = fmt::format("unknown element format \"{}\"", name),
-               .remedy = fmt::format("did you mean \"{}\"?", nearest(name, kNames))});
+    if (name == format.name || name == format.short_name) return &format;
+  return exmy_format(name);
+}
+
+const ElementFormat& element_format(std::string_view name) {
+  if (const ElementFormat* format = find_element_format(name)) return *format;
+  throw Error(
+      {.place = {},
+       .key = {},
+       .problem = fmt::format("unknown element format \"{}\"", name),
+       .remedy = fmt::format("did you mean \"{}\"? Or {}", nearest(name, kNames), kExmyNames)});
 }
 
 }  // namespace ng

@@ -37,7 +37,11 @@ struct ElementFormat {
 /// All rows, in the order of formats.md §1.2.
 [[nodiscard]] std::span<const ElementFormat> element_formats();
 
-/// By full or short name; throws Error naming the nearest known one.
+/// By full or short name, of the table or made up (format/exmy.h); null where it is neither. Throws
+/// Error where it is made up of bits that make no format.
+[[nodiscard]] const ElementFormat* find_element_format(std::string_view name);
+
+/// The same; throws Error naming the nearest known one.
 [[nodiscard]] const ElementFormat& element_format(std::string_view name);
 
 }  // namespace ng
