@@ -1,0 +1,147 @@
+#include "numbers/by_definition.h"
+
+#include <cmath>
+
+#include "format/codec.h"
+#include "format/scale.h"
+
+namespace ng {
+namespace {
+
+/// A block of the panel.
+struct Region {
+  int64_t row, row_end, col, col_end;
+};
+
+struct Encoder {
+  const Operand& cast;
+  ConstView panel;
+  int64_t first_row;
+  const RandomKey& key;
+  OverflowRule overflow = OverflowRule::saturate;
+
+  [[nodiscard]] Rounder rounder(int64_t row, int64_t col) const {
+    if (cast.rounding == Rounding::nearest) return {};
+    return {.mode = RoundMode::sr,
+            .bits = cast.sr_bits,
+            .random =
+                random_bits(key, static_cast<uint64_t>(first_row + row), static_cast<uint64_t>(col),
+                            static_cast<uint64_t>(panel.cols), cast.sr_bits)};
+  }
+};
+
+bool count_nonfinite(float x, OperandStats& counts) {
+  counts.nan += std::isnan(x) ? 1 : 0;
+  counts.inf += std::isinf(x) ? 1 : 0;
+  return std::isfinite(x);
+}
+
+/// Integers wide enough for every quotient that is not clamped anyway.
+constexpr ElementFormat kWideInteger{.name = "wide integer",
+                                     .short_name = "",
+                                     .kind = ElementKind::integer,
+                                     .is_signed = true,
+                                     .bits = 16,
+                                     .exponent_bits = 0,
+                                     .mantissa_bits = 0,
+                                     .bias = 0,
+                                     .specials = Specials::none,
+                                     .safetensors = ""};
+
+/// Code of x by value = (code - zero) · scale.
+uint16_t affine_code(float x, const AffineScale& affine, float levels, const Rounder& rounder,
+                     OperandStats& counts) {
+  const float y = x / affine.scale;
+  const auto zero = static_cast<float>(affine.zero);
+  const float i = decode(kWideInteger, encode(kWideInteger, y, rounder)) + zero;
+  const float code = i < 0 ? 0 : i > levels ? levels : i;
+  if (count_nonfinite(x, counts)) {
+    if (y + zero < 0 || y + zero > levels) ++counts.saturated;
+    if (x != 0 && code == zero) ++counts.flushed;
+  }
+  return static_cast<uint16_t>(code);
+}
+
+ValueRange range_of(ConstView panel, const Region& region) {
+  ValueRange range;
+  for (int64_t r = region.row; r < region.row_end; ++r)
+    note_values(range, {panel.row(r) + region.col, 1, region.col_end - region.col, 0}, {1});
+  return range;
+}
+
+void encode_affine(const Encoder& encoder, const Region& region, ValueRange range,
+                   NarrowMatrix& out, OperandStats& counts) {
+  const auto levels = static_cast<uint32_t>((1u << encoder.cast.element->bits) - 1);
+  if (!range.finite) range = {};  // the scale is 1, as for other integers
+  const AffineScale affine = affine_scale_of(range.low, range.high, levels);
+  const auto at = static_cast<size_t>(out.grid.at(region.row, region.col));
+  out.scales[at] = affine.scale;
+  out.zeros[at] = static_cast<uint8_t>(affine.zero);
+  for (int64_t r = region.row; r < region.row_end; ++r)
+    for (int64_t c = region.col; c < region.col_end; ++c)
+      out.codes[static_cast<size_t>(r * out.cols + c)] =
+          affine_code(encoder.panel.row(r)[c], affine, static_cast<float>(levels),
+                      encoder.rounder(r, c), counts);
+}
+
+void encode_elements(const Encoder& encoder, int64_t row, NarrowMatrix& out, OperandStats& counts) {
+  const ElementFormat& element = *encoder.cast.element;
+  const float max = max_value(element);
+  for (int64_t c = 0; c < out.cols; ++c) {
+    const float x = encoder.panel.row(row)[c];
+    const uint32_t code = encode(element, x, encoder.rounder(row, c), encoder.overflow);
+    out.codes[static_cast<size_t>(row * out.cols + c)] = static_cast<uint16_t>(code);
+    if (!count_nonfinite(x, counts)) continue;
+    if (std::fabs(x) > max) ++counts.saturated;
+    if (x != 0 && is_zero_code(element, code)) ++counts.flushed;
+  }
+}
+
+void add(OperandStats& sum, const OperandStats& part) {
+  sum.saturated += part.saturated;
+  sum.flushed += part.flushed;
+  sum.nan += part.nan;
+  sum.inf += part.inf;
+}
+
+}  // namespace
+
+bool is_affine(const Operand& cast) {
+  return cast.element->kind == ElementKind::integer && !cast.element->is_signed &&
+         !cast.is_unscaled();
+}
+
+bool is_by_definition(const Operand& cast) {
+  return cast.element->kind == ElementKind::power || !cast.element->is_signed;
+}
+
+void encode_by_definition(ConstView panel, int64_t first_row, const RandomKey& key,
+                          const std::vector<ValueRange>& ranges, NarrowMatrix& out,
+                          Threads threads) {
+  const Encoder encoder{
+      out.cast, panel, first_row, key,
+      out.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate};
+  const ScaleGrid& grid = out.grid;
+  out.codes.resize(static_cast<size_t>(out.rows * out.cols));
+  out.scales.assign(static_cast<size_t>(grid.size()), 1.0f);
+  out.zeros.assign(out.scales.size(), 0);  // none where there are no scales
+  out.scale_codes.clear();
+  out.tensor_scale = 1;
+  const bool affine = is_affine(out.cast);
+  std::vector<OperandStats> counts(static_cast<size_t>(std::max(threads.count, 1)));
+  parallel_for(threads, affine ? grid.rows : out.rows, [&](int64_t item, int worker) {
+    OperandStats& own = counts[static_cast<size_t>(worker)];
+    if (!affine) return encode_elements(encoder, item, out, own);
+    for (int64_t j = 0; j < grid.cols; ++j) {
+      const Region region{item * grid.block_rows, std::min((item + 1) * grid.block_rows, out.rows),
+                          j * grid.block_cols, std::min((j + 1) * grid.block_cols, out.cols)};
+      const auto known = static_cast<size_t>(ranges.size() == 1 ? 0 : j);
+      encode_affine(encoder, region, ranges.empty() ? range_of(panel, region) : ranges[known], out,
+                    own);
+    }
+  });
+  out.counts = {};
+  for (const OperandStats& part : counts) add(out.counts, part);
+}
+
+}  // namespace ng

@@ -1,0 +1,121 @@
+#include "numbers/narrow_matrix.h"
+
+#include <algorithm>
+
+#include "backend/cpu/workspace.h"
+#include "format/codec.h"
+#include "numbers/encoder.h"
+
+namespace ng {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Values of one row: (decode(code) [- zero]) · scale · tensor scale.
+void dequantize_row(const NarrowMatrix& matrix, const std::vector<float>& decoded, int64_t row,
+                    float* values) {
+  const uint16_t* codes = matrix.codes.data() + row * matrix.cols;
+  const ScaleGrid& grid = matrix.grid;
+  if (grid.size() == 0) {
+    for (int64_t c = 0; c < matrix.cols; ++c) values[c] = decoded[codes[c]];
+    return;
+  }
+  for (int64_t first = 0; first < matrix.cols; first += grid.block_cols) {
+    const auto at = static_cast<size_t>(grid.at(row, first));
+    const float scale = matrix.scales[at];
+    const float zero = matrix.zeros.empty() ? 0.0f : static_cast<float>(matrix.zeros[at]);
+    const int64_t end = std::min(first + grid.block_cols, matrix.cols);
+    if (zero != 0) {
+      for (int64_t c = first; c < end; ++c) values[c] = (decoded[codes[c]] - zero) * scale;
+    } else {
+      for (int64_t c = first; c < end; ++c)
+        values[c] = decoded[codes[c]] * scale * matrix.tensor_scale;
+    }
+  }
+}
+
+template <class Value>
+void append(std::vector<Value>& to, const std::vector<Value>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+/// More rows of the same matrix.
+void append(NarrowMatrix& matrix, const NarrowMatrix& panel) {
+  const bool repeats = scale_spans_rows(matrix.cast, matrix.along);
+  matrix.rows += panel.rows;
+  matrix.grid = scale_grid(matrix.cast, matrix.along, matrix.rows, matrix.cols);
+  append(matrix.codes, panel.codes);
+  matrix.counts.values += panel.counts.values;
+  matrix.counts.saturated += panel.counts.saturated;
+  matrix.counts.flushed += panel.counts.flushed;
+  matrix.counts.nan += panel.counts.nan;
+  matrix.counts.inf += panel.counts.inf;
+  if (repeats) return;
+  append(matrix.scales, panel.scales);
+  append(matrix.scale_codes, panel.scale_codes);
+  append(matrix.zeros, panel.zeros);
+}
+
+}  // namespace
+
+bool scale_spans_rows(const Operand& cast, Contract along) {
+  return cast.block.kind == Block::Kind::tensor ||
+         (cast.block.kind == Block::Kind::row && along == Contract::rows);
+}
+
+bool has_scale_codes(const Operand& cast) {
+  return cast.scale == ScaleKind::e8m0 || cast.scale == ScaleKind::e4m3;
+}
+
+ScaleGrid scale_grid(const Operand& cast, Contract along, int64_t rows, int64_t cols) {
+  if (cast.is_unscaled()) return {};
+  const bool straight = along == Contract::cols;
+  const int64_t all_rows = std::max<int64_t>(rows, 1), all_cols = std::max<int64_t>(cols, 1);
+  switch (cast.block.kind) {
+    case Block::Kind::tensor:
+      return {all_rows, all_cols, 1, 1};
+    case Block::Kind::row:
+      if (straight) return {1, all_cols, rows, 1};
+      return {all_rows, 1, 1, cols};
+    default:
+      break;
+  }
+  const int64_t block_rows = straight ? cast.block.rows : cast.block.cols;
+  const int64_t block_cols = straight ? cast.block.cols : cast.block.rows;
+  return {block_rows, block_cols, ceil_div(rows, block_rows), ceil_div(cols, block_cols)};
+}
+
+NarrowMatrix quantize(ConstView source, const Operand& cast, const QuantizeOptions& options,
+                      Threads threads) {
+  cpu::Workspace workspace(threads);
+  NarrowEncoder encoder(workspace, {cast, options, source.rows, source.cols});
+  const int64_t step = encoder.panel_rows();
+  const auto panel = [&](int64_t row) {
+    return source.slice(row, std::min(step, source.rows - row));
+  };
+  for (int64_t row = 0; encoder.needs_range() && row < source.rows; row += step)
+    encoder.note(panel(row));
+  NarrowMatrix whole;
+  encoder.encode(0, panel(0), whole);
+  NarrowMatrix part;
+  for (int64_t row = step; row < source.rows; row += step) {
+    encoder.encode(row, panel(row), part);
+    append(whole, part);
+  }
+  return whole;
+}
+
+void dequantize(const NarrowMatrix& matrix, View values, Threads threads) {
+  NG_CHECK(values.rows == matrix.rows && values.cols == matrix.cols, values.rows, values.cols);
+  const std::vector<float> decoded = decode_table(*matrix.cast.element);
+  parallel_for(threads, matrix.rows,
+               [&](int64_t row, int) { dequantize_row(matrix, decoded, row, values.row(row)); });
+}
+
+std::vector<float> dequantize(const NarrowMatrix& matrix, Threads threads) {
+  std::vector<float> values(static_cast<size_t>(matrix.rows * matrix.cols));
+  dequantize(matrix, {values.data(), matrix.rows, matrix.cols, matrix.cols}, threads);
+  return values;
+}
+
+}  // namespace ng

@@ -1,0 +1,123 @@
+#include "numbers/unpack.h"
+
+#include <algorithm>
+
+#include "backend/cpu/packed.h"
+#include "format/codec.h"
+#include "format/scale.h"
+
+namespace ng {
+namespace {
+
+constexpr int64_t kTile = 64;  // rows and columns turned together: both sides stay in the cache
+
+/// Where a matrix element lies in the operand, which has its blocks along its columns.
+struct Packed {
+  const PackedOperand& operand;
+  cpu::PackedLayout layout;
+
+  [[nodiscard]] bool straight() const { return operand.spec.contract == Contract::cols; }
+  [[nodiscard]] int64_t at(int64_t row, int64_t col) const {
+    return (straight() ? row : col) * operand.spec.k_padded() + (straight() ? col : row);
+  }
+  [[nodiscard]] const uint16_t* patterns() const {
+    return reinterpret_cast<const uint16_t*>(operand.storage + layout.elements_at);
+  }
+  [[nodiscard]] const float* floats() const {
+    return reinterpret_cast<const float*>(operand.storage + layout.elements_at);
+  }
+  [[nodiscard]] const float* scales() const {
+    return reinterpret_cast<const float*>(operand.storage + layout.scales_at);
+  }
+};
+
+/// Codes of rows [row, row_end) × columns [col, col_end).
+template <class CodeAt>
+void copy_codes(const Packed& packed, NarrowMatrix& out, int64_t row, int64_t col,
+                const CodeAt& code_at) {
+  const int64_t row_end = std::min(row + kTile, out.rows);
+  const int64_t col_end = packed.straight() ? out.cols : std::min(col + kTile, out.cols);
+  const int64_t step = packed.straight() ? 1 : packed.operand.spec.k_padded();
+  for (int64_t r = row; r < row_end; ++r) {
+    uint16_t* to = out.codes.data() + r * out.cols;
+    int64_t from = packed.at(r, col);
+    for (int64_t c = col; c < col_end; ++c, from += step) to[c] = code_at(from);
+  }
+}
+
+void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& out,
+                  Threads threads) {
+  const int64_t row_tiles = (out.rows + kTile - 1) / kTile;
+  const int64_t col_tiles = packed.straight() ? 1 : (out.cols + kTile - 1) / kTile;
+  parallel_for(threads, row_tiles * col_tiles, [&](int64_t item, int) {
+    const int64_t row = item / col_tiles * kTile, col = item % col_tiles * kTile;
+    if (packed.layout.element_bytes == 2) {
+      const uint16_t* patterns = packed.patterns();
+      copy_codes(packed, out, row, col, [&](int64_t at) { return table.of_pattern(patterns[at]); });
+    } else {
+      const float* floats = packed.floats();
+      copy_codes(packed, out, row, col, [&](int64_t at) { return table.of_value(floats[at]); });
+    }
+  });
+}
+
+/// The driver rounds such values itself: here they are rounded by the definition.
+void round_codes(const PackedOperand& packed, NarrowMatrix& out, Threads threads) {
+  const OverflowRule rule =
+      out.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
+  const FloatGrid grid = grid_of(*out.cast.element);
+  parallel_for(threads, out.rows, [&](int64_t row, int) {
+    const float* x = packed.source.row(row);
+    uint16_t* to = out.codes.data() + row * out.cols;
+    for (int64_t c = 0; c < out.cols; ++c)
+      to[c] = static_cast<uint16_t>(encode_float(grid, x[c], {}, rule));
+  });
+}
+
+}  // namespace
+
+uint8_t scale_code(ScaleKind kind, float scale) {
+  if (kind == ScaleKind::e4m3)
+    return static_cast<uint8_t>(encode_float(kE4m3Grid, scale, {}, OverflowRule::saturate));
+  const uint32_t bits = float_bits(scale);  // a power of two from 2^-127 on, or NaN
+  return static_cast<uint8_t>(bits > kFloatInf ? kE8m0NanCode : bits >> 23);
+}
+
+CodeTable::CodeTable(const ElementFormat& element) : element_(&element) {
+  NG_CHECK(element.bits <= 16, element.name);
+  of_pattern_.resize(size_t{1} << 16);
+  for (uint32_t pattern = 0; pattern < of_pattern_.size(); ++pattern)
+    of_pattern_[pattern] = of_value(float_of_bits(pattern << 16));
+}
+
+uint16_t CodeTable::of_value(float value) const {
+  return static_cast<uint16_t>(encode(*element_, value, {}, OverflowRule::special));
+}
+
+void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,
+                    Threads threads) {
+  out.codes.resize(static_cast<size_t>(out.rows * out.cols));
+  out.scales.assign(static_cast<size_t>(out.grid.size()), 1.0f);
+  out.scale_codes.clear();
+  out.zeros.clear();
+  out.tensor_scale = 1;
+  if (cpu::is_read_in_place(packed.spec)) return round_codes(packed, out, threads);
+  const Packed parts{packed, cpu::packed_layout(packed.spec)};
+  unpack_codes(parts, table, out, threads);
+  if (out.grid.size() == 0) return;
+  out.tensor_scale = *reinterpret_cast<const float*>(packed.storage + parts.layout.tensor_at);
+  if (has_scale_codes(out.cast)) out.scale_codes.resize(out.scales.size());
+  for (int64_t i = 0; i < out.grid.rows; ++i)
+    for (int64_t j = 0; j < out.grid.cols; ++j) {
+      const int64_t row = i * out.grid.block_rows, col = j * out.grid.block_cols;
+      const int64_t operand_row = parts.straight() ? row : col;
+      const int64_t block =
+          (parts.straight() ? col : row) / std::max<int64_t>(parts.layout.block, 1);
+      const auto at = static_cast<size_t>(i * out.grid.cols + j);
+      out.scales[at] = parts.scales()[operand_row * parts.layout.blocks + block];
+      if (has_scale_codes(out.cast))
+        out.scale_codes[at] = scale_code(out.cast.scale, out.scales[at]);
+    }
+}
+
+}  // namespace ng

@@ -1,0 +1,31 @@
+// What the cpu backend has packed, as codes and scales in the order of the source matrix.
+#pragma once
+
+#include <vector>
+
+#include "numbers/narrow_matrix.h"
+
+namespace ng {
+
+/// Element codes of packed values: a table over BF16 patterns where the backend stores these, else
+/// by the encoder. Decoded codes are fixed points of it.
+class CodeTable {
+ public:
+  explicit CodeTable(const ElementFormat& element);
+  [[nodiscard]] uint16_t of_pattern(uint16_t pattern) const { return of_pattern_[pattern]; }
+  [[nodiscard]] uint16_t of_value(float value) const;
+
+ private:
+  const ElementFormat* element_;
+  std::vector<uint16_t> of_pattern_;
+};
+
+/// Code of an E8M0 or E4M3 scale: its decode multiplier, NaN for E8M0's 0xFF.
+[[nodiscard]] uint8_t scale_code(ScaleKind kind, float scale);
+
+/// Fills codes, scales, scale_codes and tensor_scale of `out`, whose other fields are set: its rows
+/// and cols may be fewer than the operand's. `packed` was prepared by ng::cpu.
+void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,
+                    Threads threads);
+
+}  // namespace ng

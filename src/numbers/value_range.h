@@ -1,0 +1,28 @@
+// Least and greatest values of a matrix: what scales of whole tensors, rows and columns need.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "base/threads.h"
+#include "tensor/view.h"
+
+namespace ng {
+
+/// Zero is part of every range; NaN is skipped.
+struct ValueRange {
+  float low = 0;
+  float high = 0;
+  bool finite = true;  ///< no NaN and no infinity was met
+
+  [[nodiscard]] float amax() const { return std::max(-low, high); }
+  void add(const ValueRange& other);
+};
+
+/// Widens `range` by all values.
+void note_values(ValueRange& range, ConstView values, Threads threads);
+
+/// Widens ranges[c] by column c.
+void note_columns(std::vector<ValueRange>& ranges, ConstView values, Threads threads);
+
+}  // namespace ng
