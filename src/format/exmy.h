@@ -12,7 +12,8 @@ inline constexpr std::string_view kExmyNames =
     "eXmY, eXmYfn or eXmYfnuz with X in 1 ... 8 and 1 + X + Y <= 16";
 
 /// The format that `name` spells, of static storage; null where it does not spell one. Throws Error
-/// where it does, but there is no such format, or none whose values FP32 holds.
+/// where it does, but there is no such format, or none whose values FP32 holds. Names of the table
+/// go before: callers want find_element_format.
 ///
 /// Spellings: "e3m3", "e5m4fn", "e4m2fnuz", "e3m2_ieee", and as in ml_dtypes with the number of
 /// bits in front: "float7_e3m3". [formats.md §1.1]

@@ -83,6 +83,8 @@ constexpr Bad kValues[] = {
      "a.toml:1: linear.fprop.input.prescale: 0: a number from "},
     {"linear.fprop.input = {element='e8m0'}",
      "a.toml:1: linear.fprop.input.element: unknown \"e8m0\": the nearest known name is "},
+    {"linear.fprop.input = {element='e9m3'}",
+     "a.toml:1: linear.fprop.input.element: element format \"e9m3\" has 9 exponent bits: 1 to 8"},
     {"weight_noise.block = [16,32]",
      "a.toml:1: weight_noise.block: [16, 32]: [32, 32] or \"tensor\""},
     {"weight_noise.b_init = 'six'",
@@ -112,6 +114,8 @@ constexpr Bad kOperands[] = {
      "a.toml:1: linear.fprop.input.scale: \"fp32\" for mxint8 elements: \"e8m0\""},
     {"linear.fprop.input = {format='int8', scale='e8m0', block=[1,32]}",
      "a.toml:1: linear.fprop.input.scale: \"e8m0\" for int8 elements: \"fp32\" or \"pow2\""},
+    {"linear.fprop.input = {format='mxfp4', element='e8m3'}",
+     "a.toml:1: linear.fprop.input.scale: \"e8m0\" for e8m3 elements: \"fp32\" or \"pow2\""},
     {"linear.fprop.input = {format='mxfp8_e4m3', scale='e4m3'}",
      "a.toml:1: linear.fprop.input.scale: \"e4m3\" for e4m3 elements: element = \"e2m1\", or "
      "another scale"},

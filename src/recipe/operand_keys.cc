@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "format/exmy.h"
 #include "recipe/operand_names.h"
 #include "recipe/operand_rules.h"
 
@@ -19,10 +20,14 @@ constexpr std::string_view kBlockExpected =
 bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 /// Formats that values can be written in: signed, and not only powers of two.
+bool is_for_operands(const ElementFormat& format) {
+  return format.is_signed && format.kind != ElementKind::power;
+}
+
 std::vector<std::string_view> element_names() {
   std::vector<std::string_view> names;
   for (const ElementFormat& format : element_formats())
-    if (format.is_signed && format.kind != ElementKind::power) names.push_back(format.short_name);
+    if (is_for_operands(format)) names.push_back(format.short_name);
   return names;
 }
 
@@ -48,11 +53,23 @@ Key<Operand> format_key() {
       [](const Operand&) { return std::string(); }};
 }
 
+/// One of element_names(), a full name, or bits that the user names.
+const ElementFormat& read_element(const TomlItem& item) {
+  const ElementFormat* element = nullptr;
+  try {
+    if (item.value->is_string()) element = find_element_format(item.value->as_string()->get());
+  } catch (const Error& error) {
+    item.refuse(error.parts().problem, error.parts().remedy);
+  }
+  if (element != nullptr && is_for_operands(*element)) return *element;
+  return element_format(read_name(item, element_names()));
+}
+
 Key<Operand> element_key() {
-  return {{.path = "element", .expected = one_of(element_names()), .doc = "format of one value"},
-          [](Operand& o, const TomlItem& item) {
-            o.element = &element_format(read_name(item, element_names()));
-          },
+  return {{.path = "element",
+           .expected = fmt::format("{}, or any {}", one_of(element_names()), kExmyNames),
+           .doc = "format of one value"},
+          [](Operand& o, const TomlItem& item) { o.element = &read_element(item); },
           [](const Operand& o) { return toml_quote(o.element->short_name); }};
 }
 

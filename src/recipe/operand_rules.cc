@@ -23,6 +23,7 @@ std::vector<Rule> element_rules(const Operand& o) {
   const std::string name(o.element->short_name);
   const std::string scale = toml_quote(kScaleKinds.name_of(o.scale));
   const bool wide = o.element->bits >= 16;
+  const bool full_range = o.element->exponent_bits == 8;  // a power of two adds nothing to it
   const bool none = o.scale == ScaleKind::none, e8m0 = o.scale == ScaleKind::e8m0;
   const bool e4m3 = o.scale == ScaleKind::e4m3;
   const std::string scale_for_name = fmt::format("{} for {} elements", scale, name);
@@ -32,7 +33,7 @@ std::vector<Rule> element_rules(const Operand& o) {
       {"scale", name == "fp32" && !none, "a scale for fp32 elements",
        "\"none\": fp32 is never rounded"},
       {"scale", name == "mxint8" && !e8m0, scale_for_name, "\"e8m0\""},
-      {"scale", e8m0 && (wide || name == "int8" || name == "int4"), scale_for_name,
+      {"scale", e8m0 && (wide || full_range || name == "int8" || name == "int4"), scale_for_name,
        "\"fp32\" or \"pow2\""},
       {"scale", e4m3 && name != "e2m1", scale_for_name, "element = \"e2m1\", or another scale"},
       {"rounding", name == "fp32" && o.rounding == Rounding::stochastic,

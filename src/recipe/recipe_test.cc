@@ -134,6 +134,15 @@ TEST(NamedRecipes, HashIgnoresNameAndSpelling) {
   EXPECT_EQ(c.hash(), d.hash());
 }
 
+TEST(Operands, AnElementMayBeMadeUp) {
+  for (const std::string_view name : {"e3m3", "e2m1_ieee", "float7_e3m3", "e4m2fnuz"}) {
+    const Recipe recipe = recipe_of(
+        fmt::format("linear.fprop.input = {{format = \"mxfp4\", element = \"{}\"}}", name));
+    EXPECT_EQ(middle_layer(recipe).fprop.left.element, &element_format(name));
+    EXPECT_EQ(recipe_of(recipe.resolved_toml()).hash(), recipe.hash());
+  }
+}
+
 TEST(NamedRecipes, Mxfp4SrRhtIsThePapers) {
   const LinearRecipe linear = middle_layer(Recipe::load("mxfp4-sr-rht"));
   Operand mxfp4 = operand_of("mxfp4");
