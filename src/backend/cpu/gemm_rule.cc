@@ -8,9 +8,8 @@ namespace ng::cpu {
 namespace {
 
 bool is_mxfp4(const OperandSpec& spec) {
-  const ElementFormat& element = *spec.cast.element;
   return spec.cast.scale == ScaleKind::e8m0 && spec.cast.block.cols == 32 &&
-         element.kind == ElementKind::floating && element.bits == 4;
+         spec.cast.element->short_name == "e2m1";
 }
 
 bool is_integer(const OperandSpec& spec) {

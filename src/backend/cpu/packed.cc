@@ -19,8 +19,10 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 bool is_read_in_place(const OperandSpec& spec) {
+  const std::string_view element = spec.cast.element->short_name;
   return spec.cast.is_unscaled() && spec.cast.rounding == Rounding::nearest &&
-         spec.cast.prescale == 1.0f && spec.hadamard.size == 0 && spec.cast.element->bits >= 16;
+         spec.cast.prescale == 1.0f && spec.hadamard.size == 0 &&
+         (element == "fp32" || element == "bf16" || element == "fp16");
 }
 
 PackedLayout packed_layout(const OperandSpec& spec) {
@@ -30,7 +32,7 @@ PackedLayout packed_layout(const OperandSpec& spec) {
   const Operand& cast = spec.cast;
   const int64_t k = spec.k_padded();
   const bool tiled = cast.block.kind == Block::Kind::tile && !cast.is_unscaled();
-  const bool is_bf16 = cast.element->exponent_bits == 8 && cast.element->mantissa_bits == 7;
+  const bool is_bf16 = cast.element->short_name == "bf16";
   PackedLayout layout;
   layout.block = tiled ? cast.block.cols : k;
   layout.blocks = tiled ? ceil_div(k, layout.block) : 1;

@@ -2,7 +2,7 @@
 //
 //   elements  [rows][k_padded]  decoded element values, unscaled, 64-byte aligned: BF16 patterns
 //                               (exact for every element format of at most 8 bits and BF16) or,
-//                               where element_bytes is 4 (FP16 and FP32 elements), FP32.
+//                               where element_bytes is 4 (all others), FP32.
 //   scales    [rows][blocks]    FP32 decode multipliers of the blocks along K, expanded to every
 //                               row (tiles of r rows repeat theirs): 2^(c-127) for E8M0 (c = 255:
 //                               NaN), decoded E4M3 for NVFP4, 1/s for FP8 blocks, s for integers,

@@ -38,7 +38,11 @@ QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool s
 // What the vector kernels leave to the scalar definition.
 bool needs_definition(const Operand& cast) {
   const bool is_bf16 = cast.element->short_name == "bf16";
-  return (cast.overflow == Overflow::special && !is_bf16) ||
+  // Elements that users name: binades times spacings leave FP32's range, or a zero loses its sign.
+  const ElementFormat& element = *cast.element;
+  const bool is_rare = element.bits > 8 && element.bits <= 16 && !is_bf16 &&
+                       (element.exponent_bits == 8 || element.specials == Specials::fnuz);
+  return (cast.overflow == Overflow::special && !is_bf16) || is_rare ||
          (cast.rounding == Rounding::stochastic && cast.sr_bits == 32);
 }
 
@@ -62,8 +66,8 @@ ElementGrid element_grid(const ElementFormat& element, Overflow overflow) {
   grid.has_negative_zero = element.specials != Specials::fnuz;
   if (element.bits == 32)
     grid.kind = Kind::fp32;
-  else if (element.bits == 16)
-    grid.kind = element.exponent_bits == 8 ? Kind::bf16 : Kind::fp16;
+  else if (element.bits > 8)
+    grid.kind = element.short_name == "bf16" ? Kind::bf16 : Kind::fp16;
   if (grid.kind == Kind::bf16 && overflow == Overflow::special)
     grid.clip = float_of_bits(kFloatInf);
   return grid;

@@ -217,7 +217,9 @@ void check_spec(const OperandSpec& spec) {
            cast.block.rows, cast.block.cols);
   NG_CHECK(cast.scaling != Scaling::delayed || cast.block.kind == Block::Kind::tensor);
   NG_CHECK(cast.tensor_scale == ScaleKind::none || cast.scale == ScaleKind::e4m3);
-  NG_CHECK(cast.overflow == Overflow::saturate || cast.element->bits >= 8, cast.element->name);
+  NG_CHECK(cast.overflow == Overflow::saturate || cast.element->bits >= 8 ||
+               cast.element->specials != Specials::none,
+           cast.element->name);
 }
 
 /// Where the parts lie in the storage, as offsets from null.
