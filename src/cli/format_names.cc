@@ -13,9 +13,9 @@ bool is_operand_name(std::string_view name) {
 }
 
 const ElementFormat& known_element(const std::string& name) {
+  if (const ElementFormat* known = find_element_format(name)) return *known;
   std::vector<std::string_view> names(operand_names().begin(), operand_names().end());
   for (const ElementFormat& format : element_formats()) {
-    if (name == format.name || name == format.short_name) return format;
     names.push_back(format.short_name);
     names.push_back(format.name);
   }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/format_names.h"
+#include "cli/formats_block.h"
 #include "cli/formats_rounding.h"
 #include "cli/formats_table.h"
 #include "cli/output.h"
@@ -14,6 +15,8 @@ constexpr int kListedBits = 8;  // codes of such formats are listed without bein
 struct Args {
   std::string name;
   std::vector<std::string> values;
+  std::string amax;
+  bool element = false;
   bool codes = false;
   bool markdown = false;
   bool json = false;
@@ -57,12 +60,27 @@ int print_roundings(const Args& args, const ElementFormat& element) {
   return 0;
 }
 
+int print_block(const Args& args) {
+  const BlockSteps steps = block_steps(args.name, args.values, args.amax);
+  if (args.json)
+    print_json(json_of(steps));
+  else
+    write_output(text_of(steps));
+  return 0;
+}
+
 int formats(const Args& args) {
   if (args.name.empty()) return print_table(args);
-  const bool operand = is_operand_name(args.name);
-  const ElementFormat& element =
-      operand ? *operand_of(args.name).element : known_element(args.name);
+  const bool named = is_operand_name(args.name);
+  const bool operand = named && !args.element;
+  const ElementFormat& element = named ? *operand_of(args.name).element : known_element(args.name);
   if (args.values.empty()) return print_facts(args, element, operand);
+  if (operand && !operand_of(args.name).is_unscaled()) return print_block(args);
+  if (!args.amax.empty())
+    throw Error({.place = "--amax",
+                 .key = "",
+                 .problem = fmt::format("{} has no scale", args.name),
+                 .remedy = "leave it out, or name a format with scales"});
   return print_roundings(args, element);
 }
 
@@ -71,18 +89,25 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("NAME", args->name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
   app.add_option("--value", args->values,
                  "show how this number is rounded (needs NAME): 0.78, 0x1.8p-3, inf, nan; several "
-                 "with commas, or --value again")
+                 "with commas or --value again: one block of a format with scales")
       ->type_name("X")
       ->delimiter(',')
       ->expected(1)
       ->take_all();
+  app.add_option("--amax", args->amax,
+                 "largest magnitude of the tensor the values are taken from (nvfp4, fp8, int)")
+      ->type_name("A");
+  app.add_flag("--element", args->element,
+               "of a format with scales the element alone (needs NAME)");
   app.add_flag("--codes", args->codes, "every code (needs NAME; shown anyway up to 8 bits)");
   app.add_flag("--markdown", args->markdown, "the table as Markdown");
   app.add_flag("--json", args->json, "print one JSON object");
   app.callback([args] {
     if (!args->name.empty()) return;
+    if (args->element) throw CLI::RequiredError("NAME with --element");
     if (args->codes) throw CLI::RequiredError("NAME with --codes");
     if (!args->values.empty()) throw CLI::RequiredError("NAME with --value");
+    if (!args->amax.empty()) throw CLI::RequiredError("NAME with --amax");
   });
   return [args] { return formats(*args); };
 }

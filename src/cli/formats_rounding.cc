@@ -13,7 +13,7 @@ struct Mode {
   std::string_view name;
   std::string_view rule;
 };
-constexpr Mode kModes[] = {{RoundMode::rne, "nearest even", "f > 1/2, or f = 1/2 and n odd"},
+constexpr Mode kModes[] = {{RoundMode::rne, "nearest even", "f > 1/2; = 1/2: n odd"},
                            {RoundMode::rna, "half away", "f >= 1/2"},
                            {RoundMode::rtz, "toward zero", "never"},
                            {RoundMode::rup, "up (scales)", "f > 0"}};

@@ -9,6 +9,11 @@
 namespace ng::cli {
 namespace {
 
+/// The bits of a code where they fit a table; those of FP32 are in step 1.
+std::string bits_cell(const ElementFormat& f, uint32_t code) {
+  return f.bits <= 16 ? code_bits(f, code) : "";
+}
+
 std::string code_line(const ElementFormat& f, uint32_t code) {
   return fmt::format("{}  {}  {}", code_text(f, code), code_bits(f, code),
                      exact_text(decode(f, code)));
@@ -92,7 +97,7 @@ std::string modes_text(const RoundingSteps& s) {
                : m.up     ? "up"
                           : "down",
                code_text(f, m.saturate), code_bits(f, m.saturate), exact_text(value),
-               std::isfinite(error) ? fmt::format("{:.6g}", error) : ""});
+               std::isfinite(error) ? fmt::format("{:.4g}", error) : ""});
   }
   std::string text = two ? "4. Rounded; overflow saturates\n" : "4. Rounded\n";
   text += table.text();
@@ -110,14 +115,14 @@ std::string stochastic_text(const RoundingSteps& s) {
             "F + R >= 2^r\n"
           : "5. Stochastic, R uniform in 0 ... 2^r - 1: up where F + R >= 2^r, F = floor(f x "
             "2^r)\n";
-  Table table({"  r", "F", "up for R =", "probability of up", "expectation", "expectation - x"});
+  Table table({"  r", "F", "up for R =", "P(up) = F / 2^r", "expectation", "expectation - x"});
   for (const Stochastic& d : s.stochastic) {
     const uint64_t draws = uint64_t{1} << d.bits;
     const double p = static_cast<double>(d.ups) / static_cast<double>(draws);
     const std::string ups =
         d.ups == 0 ? "none" : fmt::format("{} ... {}", draws - d.ups, last_draw(d.bits));
-    table.row({fmt::format("  {}", d.bits), fmt::format("{}", d.ups), ups,
-               fmt::format("F/2^{} = {:.9g}", d.bits, p), fmt::format("{:.9g}", d.expectation),
+    table.row({fmt::format("  {}", d.bits), fmt::format("{}", d.ups), ups, fmt::format("{:.9g}", p),
+               fmt::format("{:.9g}", d.expectation),
                fmt::format("{:.3g}", d.expectation - static_cast<double>(s.x))});
   }
   text += table.text();

@@ -1,0 +1,306 @@
+#include "cli/formats_block.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "cli/formats_bits.h"
+#include "cli/formats_rounding.h"
+#include "format/codec.h"
+#include "format/packing.h"
+#include "format/scale.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr size_t kMostValues = 256;  // of a tensor or row
+
+/// Largest |x|, NaN skipped.
+float amax_of(const std::vector<float>& x) {
+  float amax = 0;
+  for (const float v : x) amax = std::fmax(amax, std::fabs(v));
+  return amax;
+}
+
+bool all_finite(const std::vector<float>& x) {
+  return std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
+}
+
+/// Rounds the values y to nearest; `value` of a code from the element and the scale.
+template <class Scaled, class Value>
+void encode_all(const std::vector<float>& x, const Scaled& scaled, const Value& value,
+                BlockWay& way) {
+  for (const float v : x) {
+    BlockElement e{.x = v, .y = scaled(v)};
+    e.code = encode(*way.element, e.y);
+    e.value = value(decode(*way.element, e.code));
+    way.elements.push_back(e);
+  }
+}
+
+// ---------------------------------------------------------------- E8M0 [formats.md §3]
+
+struct PowerRule {
+  ScaleRule rule;
+  const char* name;
+  const char* formula;
+};
+constexpr PowerRule kPowerRules[] = {
+    {ScaleRule::floor, "floor", "floor(log2 amax) - emax"},
+    {ScaleRule::rceil, "rceil", "least e with amax <= largest x 2^e"},
+    {ScaleRule::ceil, "ceil", "ceil(log2 amax) - emax"},
+    {ScaleRule::even, "even", "floor(log2(amax rounded to the element's mantissa)) - emax"},
+    {ScaleRule::mse, "mse", "of floor's e and e + 1 the one with less squared error"}};
+
+double squared_error(const ElementFormat& element, const std::vector<float>& x, uint32_t code) {
+  double sum = 0;
+  for (const float v : x) {
+    const float q = decode(element, encode(element, v * e8m0_multiplier(code)));
+    const double error = static_cast<double>(v) - static_cast<double>(q) * e8m0_value(code);
+    sum += error * error;
+  }
+  return sum;
+}
+
+uint32_t power_code(const ElementFormat& element, const std::vector<float>& x, ScaleRule rule,
+                    float amax) {
+  if (!all_finite(x)) return kE8m0NanCode;
+  if (amax == 0) return 0;
+  const int e = e8m0_exponent(rule, amax, range_of(element));
+  const uint32_t code = e8m0_code(e);
+  if (rule != ScaleRule::mse) return code;
+  const uint32_t next = e8m0_code(e + 1);
+  return squared_error(element, x, next) < squared_error(element, x, code) ? next : code;
+}
+
+BlockWay power_way(const ElementFormat& element, const std::vector<float>& x, uint32_t code) {
+  BlockWay way;
+  way.element = &element;
+  way.scale = {{"code", code}, {"value", json_number(e8m0_value(code))}};
+  if (code == kE8m0NanCode) {
+    way.y_formula = "-";
+    way.steps = {"a value is not finite: the scale is NaN (0xFF), all codes are 0"};
+    for (const float v : x) way.elements.push_back({.x = v, .y = 0, .code = 0, .value = NAN});
+    return way;
+  }
+  way.scale["exponent"] = static_cast<int>(code) - 127;
+  way.y_formula = fmt::format("x / 2^{}", static_cast<int>(code) - 127);
+  encode_all(
+      x, [&](float v) { return v * e8m0_multiplier(code); },
+      [&](float q) { return q * e8m0_value(code); }, way);
+  return way;
+}
+
+void add_power_ways(BlockSteps& s, const std::vector<float>& x) {
+  const ElementFormat& element = *s.operand.element;
+  const ElementRange range = range_of(element);
+  const float amax = amax_of(x);
+  const bool usable = all_finite(x) && amax > 0;
+  s.steps.push_back(fmt::format(
+      "amax = {}{}; {}: largest {} = {} x 2^{}, emax {}", amax,
+      usable ? fmt::format(" = {} x 2^{}", amax / pow2(floor_log2(amax)), floor_log2(amax)) : "",
+      element.short_name, exact_text(range.max), exact_text(range.max / pow2(range.emax)),
+      range.emax, range.emax));
+  s.steps.emplace_back("exponent e of the scale; its code is c = e + 127, within 0 ... 254:");
+  for (const PowerRule& rule : kPowerRules) {
+    const uint32_t code = power_code(element, x, rule.rule, amax);
+    const std::string e =
+        code == kE8m0NanCode ? "NaN" : fmt::format("{}", static_cast<int>(code) - 127);
+    s.steps.push_back(
+        fmt::format("  {:<5} {:<59} e = {:>4}  c = 0x{:02X}", rule.name, rule.formula, e, code));
+    const auto same = std::find_if(s.ways.begin(), s.ways.end(),
+                                   [&](const BlockWay& w) { return w.scale["code"] == code; });
+    if (same != s.ways.end()) {
+      same->rules.emplace_back(rule.name);
+      continue;
+    }
+    s.ways.push_back(power_way(element, x, code));
+    s.ways.back().rules = {rule.name};
+  }
+}
+
+// ---------------------------------------------------------------- NVFP4 [formats.md §4.1]
+
+BlockWay two_level_way(const BlockSteps& s, const std::vector<float>& x, ScaleRule rule) {
+  const ElementFormat& element = *s.operand.element;
+  const float largest = max_value(element);
+  const TwoLevelScale scale = two_level_scale(s.operand.tensor_scale, s.amax, largest);
+  const float amax = amax_of(x);
+  const float g = amax * scale.block;
+  const uint32_t code = e4m3_block_code(rule, amax, scale);
+  const float block = decode_float(kE4m3Grid, code);
+  const float inverse = e4m3_multiplier(code, scale);
+  BlockWay way;
+  way.element = &element;
+  way.scale = {{"code", code},         {"value", block},   {"tensor_scale", scale.tensor},
+               {"amax_block", amax},   {"m", scale.block}, {"g", g},
+               {"multiplier", inverse}};
+  way.steps = {fmt::format("3. g = fl32({} x m) = {}; sb = E4M3(min(g, 448)) = {} = 0x{:02X}", amax,
+                           g, exact_text(block), code),
+               fmt::format("4. inv = min(fl32(1 / fl32(sb x s_t)), FLT_MAX) = {}", inverse),
+               fmt::format("5. y = clamp(fl32(x x inv), -{0}, {0}), rounded to {1}", largest,
+                           element.short_name)};
+  if (code == 0) way.steps.emplace_back("   sb = 0: every code is a zero with its sign");
+  way.y_formula = "fl32(x x inv)";
+  encode_all(
+      x,
+      [&](float v) {
+        if (code == 0) return std::copysign(0.0f, v);
+        return v * inverse;  // the encoder's saturation is the clamp of step 5
+      },
+      [&](float q) { return q * block * scale.tensor; }, way);
+  return way;
+}
+
+void add_two_level_ways(BlockSteps& s, const std::vector<float>& x) {
+  const float largest = max_value(*s.operand.element);
+  const TwoLevelScale scale = two_level_scale(s.operand.tensor_scale, s.amax, largest);
+  const float most = 448.0f * largest;
+  const float quotient = most / s.amax;
+  const bool usable = s.amax > 0 && quotient > 0;
+  s.steps = {fmt::format(
+                 "1. s_enc = fl32({} / {}) = {}, with {} = 448 x {} and {} the tensor's amax", most,
+                 s.amax, usable ? std::min(quotient, kFloatMax) : 1.0f, most, largest, s.amax),
+             fmt::format("2. s_t = fl32(1 / s_enc) = {}, stored beside the tensor", scale.tensor),
+             fmt::format("   m = fl32(s_enc x fl32(1 / {})) = {}", largest, scale.block)};
+  BlockWay nearest = two_level_way(s, x, ScaleRule::nearest);
+  BlockWay up = two_level_way(s, x, ScaleRule::up);
+  nearest.rules = {"nearest"};
+  up.rules = {"up"};
+  const bool same = nearest.scale["code"] == up.scale["code"];
+  if (same) nearest.rules.emplace_back("up");
+  s.ways.push_back(std::move(nearest));
+  if (!same) s.ways.push_back(std::move(up));
+}
+
+// ---------------------------------------------------------------- FP32 scales [formats.md §5, §6]
+
+BlockWay encode_scale_way(const BlockSteps& s, const std::vector<float>& x, bool power) {
+  const ElementFormat& element = *s.operand.element;
+  const float largest = max_value(element);
+  const float finite = all_finite(x) ? s.amax : HUGE_VALF;
+  const float scale = encode_scale_of(finite, largest, power);
+  const float inverse = 1.0f / scale;
+  BlockWay way;
+  way.rules = {power ? "pow2" : "fp32"};
+  way.element = &element;
+  way.scale = {{"encode", scale}, {"decode", inverse}};
+  way.steps = {fmt::format("s = fl32({} / {}) = {}{}", exact_text(largest), finite, scale,
+                           power ? ", its mantissa cleared" : ""),
+               fmt::format("decode by fl32(1 / s) = {}", inverse)};
+  way.y_formula = "fl32(x x s)";
+  encode_all(
+      x, [&](float v) { return v * scale; }, [&](float q) { return q * inverse; }, way);
+  return way;
+}
+
+BlockWay symmetric_way(const BlockSteps& s, const std::vector<float>& x) {
+  const ElementFormat& element = *s.operand.element;
+  const float largest = max_value(element);
+  const float scale = integer_scale_of(all_finite(x) ? s.amax : HUGE_VALF, largest, false);
+  BlockWay way;
+  way.rules = {"symmetric"};
+  way.element = &element;
+  way.scale = {{"scale", scale}};
+  way.steps = {fmt::format("s = fl32({} / {}) = {}", s.amax, largest, scale)};
+  way.y_formula = "fl32(x / s)";
+  encode_all(
+      x, [&](float v) { return v / scale; }, [&](float q) { return q * scale; }, way);
+  return way;
+}
+
+BlockWay affine_way(const BlockSteps& s, const std::vector<float>& x) {
+  const ElementFormat& element = element_format(s.operand.element->bits == 8 ? "uint8" : "uint4");
+  const auto levels = static_cast<uint32_t>(max_value(element));
+  const float low = std::min(0.0f, *std::min_element(x.begin(), x.end()));
+  const float high = std::max(0.0f, *std::max_element(x.begin(), x.end()));
+  const AffineScale scale = affine_scale_of(low, high, levels);
+  BlockWay way;
+  way.rules = {"affine"};
+  way.element = &element;
+  way.scale = {{"scale", scale.scale}, {"zero", scale.zero}};
+  way.steps = {
+      fmt::format("lo = min(x, 0) = {}, hi = max(x, 0) = {}, so that 0 stays exact", low, high),
+      fmt::format("s = fl32((hi - lo) / {}) = {}", levels, scale.scale),
+      fmt::format("z = rne(fl32(-lo / s)) = {}", scale.zero)};
+  way.y_formula = "fl32(x / s)";
+  const FloatGrid integers{.mantissa_bits = 23, .bias = -22};
+  for (const float v : x) {
+    BlockElement e{.x = v, .y = v / scale.scale};
+    const auto magnitude = static_cast<int64_t>(
+        encode_magnitude(integers, float_bits(std::min(std::fabs(e.y), 4096.0f)), {}));
+    const int64_t q = (e.y < 0 ? -magnitude : magnitude) + static_cast<int64_t>(scale.zero);
+    e.code = static_cast<uint32_t>(std::clamp<int64_t>(q, 0, levels));
+    e.value = static_cast<float>(static_cast<int64_t>(e.code) - static_cast<int64_t>(scale.zero)) *
+              scale.scale;
+    way.elements.push_back(e);
+  }
+  return way;
+}
+
+// ---------------------------------------------------------------- the request
+
+[[noreturn]] void refuse(const char* flag, std::string problem, std::string remedy) {
+  throw Error(
+      {.place = flag, .key = "", .problem = std::move(problem), .remedy = std::move(remedy)});
+}
+
+float tensor_amax_of(const BlockSteps& s, const std::vector<float>& x, const std::string& typed) {
+  const float own = amax_of(x);
+  if (typed.empty()) return own;
+  if (s.operand.scale == ScaleKind::e8m0)
+    refuse("--amax", fmt::format("the scales of {} depend on their own block only", s.name),
+           "leave it out");
+  float rest = 0;
+  try {
+    rest = parse_value(typed);
+  } catch (const Error&) {
+    refuse("--amax", fmt::format("\"{}\" is no number", typed), "the tensor's largest magnitude");
+  }
+  if (!(rest >= own) || !std::isfinite(rest))
+    refuse("--amax", fmt::format("{} is less than the {} among the values", typed, own),
+           "the largest magnitude of the whole tensor");
+  return rest;
+}
+
+}  // namespace
+
+BlockSteps block_steps(std::string_view name, const std::vector<std::string>& typed,
+                       const std::string& tensor_amax) {
+  BlockSteps s;
+  s.name = name;
+  s.operand = operand_of(name);
+  const bool tiled = s.operand.block.kind == Block::Kind::tile;
+  const size_t most = tiled ? static_cast<size_t>(s.operand.block.cols) : kMostValues;
+  if (typed.size() > most)
+    refuse("--value", fmt::format("{} values", typed.size()),
+           fmt::format("{} at most {}", tiled ? "one block: " : "", most));
+  std::vector<float> x;
+  for (const std::string& t : typed) x.push_back(parse_value(t));
+  s.padding = tiled ? most - x.size() : 0;
+  s.amax = tensor_amax_of(s, x, tensor_amax);
+  const bool integer = s.operand.element->kind == ElementKind::integer;
+  if (s.operand.scale == ScaleKind::e8m0) {
+    add_power_ways(s, x);
+  } else if (s.operand.scale == ScaleKind::e4m3) {
+    add_two_level_ways(s, x);
+  } else if (integer) {
+    s.ways.push_back(symmetric_way(s, x));
+    if (all_finite(x)) s.ways.push_back(affine_way(s, x));
+  } else {
+    s.ways.push_back(encode_scale_way(s, x, false));
+    s.ways.push_back(encode_scale_way(s, x, true));
+  }
+  return s;
+}
+
+std::vector<uint8_t> packed_bytes_of(const BlockSteps& steps, const BlockWay& way) {
+  std::vector<uint16_t> codes;
+  for (const BlockElement& e : way.elements) codes.push_back(static_cast<uint16_t>(e.code));
+  codes.resize(codes.size() + steps.padding, 0);
+  std::vector<uint8_t> bytes(packed_bytes(static_cast<int64_t>(codes.size()), way.element->bits));
+  pack_codes(codes, way.element->bits, bytes);
+  return bytes;
+}
+
+}  // namespace ng::cli
