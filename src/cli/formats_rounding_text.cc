@@ -96,7 +96,7 @@ std::string modes_text(const RoundingSteps& s) {
                !s.on_grid ? ""
                : m.up     ? "up"
                           : "down",
-               code_text(f, m.saturate), code_bits(f, m.saturate), exact_text(value),
+               code_text(f, m.saturate), bits_cell(f, m.saturate), exact_text(value),
                std::isfinite(error) ? fmt::format("{:.4g}", error) : ""});
   }
   std::string text = two ? "4. Rounded; overflow saturates\n" : "4. Rounded\n";
