@@ -52,9 +52,9 @@ void subtract(OperandStats& counts, const OperandStats& part) {
 
 }  // namespace
 
-NarrowEncoder::NarrowEncoder(cpu::Workspace& workspace, EncodeJob job)
+NarrowEncoder::NarrowEncoder(cpu::Workspace& workspace, const EncodeJob& job)
     : workspace_(workspace),
-      job_(std::move(job)),
+      job_(job),
       unit_(unit_of(job_)),
       needs_range_(scales_span_panels(job_)),
       codes_(*job_.cast.element) {

@@ -23,7 +23,7 @@ struct EncodeJob {
 /// 1. Where needs_range(): note() every panel. 2. encode() every panel, in any order.
 class NarrowEncoder {
  public:
-  NarrowEncoder(cpu::Workspace& workspace, EncodeJob job);
+  NarrowEncoder(cpu::Workspace& workspace, const EncodeJob& job);
   NarrowEncoder(const NarrowEncoder&) = delete;
   NarrowEncoder& operator=(const NarrowEncoder&) = delete;
 
