@@ -137,10 +137,10 @@ bool shows_bf16(const RoundingSteps& s) { return s.format->bits <= 8 && s.on_gri
 std::string bf16_text(const RoundingSteps& s) {
   const ElementFormat& f = *s.format;
   const uint32_t direct = s.modes.front().saturate;
-  std::string text =
-      fmt::format("6. Through BF16 first: {} is {} there, ", s.typed, number_text(s.through_bf16));
+  std::string text = fmt::format("6. Through BF16 first: {} is {} there,\n   ", s.typed,
+                                 number_text(s.through_bf16));
   if (s.code_through_bf16 == direct) return text + "which rounds to the same code.\n";
-  return text + fmt::format("which rounds to {}, not to {}:\n   two roundings are not one.\n",
+  return text + fmt::format("which rounds to {}, not to {}: two roundings are not one.\n",
                             exact_text(decode(f, s.code_through_bf16)),
                             exact_text(decode(f, direct)));
 }
