@@ -163,6 +163,12 @@ HWY_INLINE Mask16<T> Ne(Lanes16<T> a, Lanes16<T> b) {
                                  HWY_ATTR { return hn::Not(hn::Eq(a.part[p], b.part[p])); });
 }
 
+/// !a && b
+template <class T>
+HWY_INLINE Mask16<T> AndNot(Mask16<T> a, Mask16<T> b) {
+  return ForParts<Mask16<T>>([&](size_t p) HWY_ATTR { return hn::AndNot(a.part[p], b.part[p]); });
+}
+
 /// mask ? yes : no
 template <class T>
 HWY_INLINE Lanes16<T> Select(Mask16<T> mask, Lanes16<T> yes, Lanes16<T> no) {

@@ -49,7 +49,19 @@ void add_stats(const QuantizeJob& job, const OperandStats& counted) {
   stats.inf += counted.inf;
 }
 
-QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job) {
+/// What is not transformed is read as it lies, whatever the operand's direction.
+QuantizeTotals source_amax(const Workspace& workspace, ConstView source) {
+  constexpr int64_t kRows = 16;
+  const std::span<QuantizeTotals> totals = totals_of(workspace);
+  parallel_for(workspace.threads(), ceil_div(source.rows, kRows), [&](int64_t item, int worker) {
+    const int64_t row = item * kRows;
+    note_amax({source.row(row), source.stride}, std::min(kRows, source.rows - row), source.cols,
+              totals[static_cast<size_t>(worker)]);
+  });
+  return sum_of(totals);
+}
+
+QuantizeTotals transformed_amax(const Workspace& workspace, const QuantizeJob& job) {
   const std::span<QuantizeTotals> totals = totals_of(workspace);
   const OperandSpec& spec = job.spec;
   parallel_for(workspace.threads(), ceil_div(spec.rows, job.plan.panel_rows),
@@ -65,6 +77,12 @@ QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job) {
                  });
                });
   return sum_of(totals);
+}
+
+QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job, ConstView source) {
+  if (source.size() == 0) return {};
+  return job.spec.hadamard.size == 0 ? source_amax(workspace, source)
+                                     : transformed_amax(workspace, job);
 }
 
 // ---------------------------------------------------------------- the whole operand
@@ -90,7 +108,7 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job, ConstVie
 }
 
 /// Scales that the whole tensor decides.
-void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
+void find_tensor_scale(const Workspace& workspace, QuantizeJob& job, ConstView source) {
   const Operand& cast = job.spec.cast;
   if (cast.is_unscaled()) return;
   if (cast.scaling == Scaling::delayed) {
@@ -102,11 +120,12 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   const bool needs_amax = two_levels ? cast.tensor_scale != ScaleKind::none || !job.scales_by_block
                                      : !job.scales_by_block;
   if (!needs_amax && !two_levels) return;
-  const QuantizeTotals whole = needs_amax ? tensor_amax(workspace, job) : QuantizeTotals{};
+  const QuantizeTotals whole = needs_amax ? tensor_amax(workspace, job, source) : QuantizeTotals{};
   if (two_levels)
     job.request.two_level =
         two_level_scale(cast.tensor_scale, float_of_bits(whole.amax), job.request.max);
   if (job.scales_by_block) return;
+  job.is_finite = !whole.nonfinite;
   const bool drops = whole.nonfinite && cast.scale != ScaleKind::e4m3;
   const uint32_t amax = drops ? kFloatInf : whole.amax;
   block_scales(job.request, &amax, 1, &job.decode, &job.multiplier);
@@ -135,7 +154,7 @@ void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
   if (is_read_in_place(spec)) return count_in_place(workspace, job, source);
   NG_CHECK(packed.storage != nullptr && packed.bytes >= job.layout.bytes, packed.bytes,
            job.layout.bytes);
-  find_tensor_scale(workspace, job);
+  find_tensor_scale(workspace, job, source);
   auto* tensor = reinterpret_cast<float*>(packed.storage + job.layout.tensor_at);
   std::fill_n(tensor, 16, 0.0f);
   tensor[0] = job.request.two_level.tensor;

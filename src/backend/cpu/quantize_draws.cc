@@ -36,8 +36,8 @@ HWY_INLINE void Rounds(uint64_t key, Counter* counter) {
       auto& c = counter[w].word;
       const auto p0 = Product(c[0], 0xD2511F53u);
       const auto p1 = Product(c[2], 0xCD9E8D57u);
-      c[0] = hn::Xor(hn::Xor(hn::ShiftRight<32>(p1), c[1]), hn::Set(d, uint64_t{k0}));
-      c[2] = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c[3]), hn::Set(d, uint64_t{k1}));
+      c[0] = hn::Xor3(hn::ShiftRight<32>(p1), c[1], hn::Set(d, uint64_t{k0}));
+      c[2] = hn::Xor3(hn::ShiftRight<32>(p0), c[3], hn::Set(d, uint64_t{k1}));
       c[1] = p1;
       c[3] = p0;
     }
@@ -54,13 +54,19 @@ HWY_INLINE Counter CounterOf(const RandomKey& key, hn::Vec<Groups> group) {
            hn::Set(d, uint64_t{zero[3]})}};
 }
 
-// The words of each group side by side: 16 bytes per group, groups in lane order.
+// Lanes l hold groups GroupOfLane(l), so that interleaving leaves the groups in order.
+constexpr int64_t kGroupLanes = hn::MaxLanes(Groups());
+constexpr int64_t GroupOfLane(int64_t lane) { return lane / 2 + lane % 2 * (kGroupLanes / 2); }
+
+// The words of each group side by side: 16 bytes per group.
 HWY_INLINE void StoreWords(const Counter& c, uint16_t* to) {
   const Groups d;
   const auto low = hn::Set(d, uint64_t{0xFFFFFFFFu});
   const auto first = hn::Or(hn::And(c.word[0], low), hn::ShiftLeft<32>(c.word[1]));
   const auto second = hn::Or(hn::And(c.word[2], low), hn::ShiftLeft<32>(c.word[3]));
-  hn::StoreInterleaved2(first, second, d, reinterpret_cast<uint64_t*>(to));
+  auto* const words = reinterpret_cast<uint64_t*>(to);
+  hn::StoreU(hn::InterleaveLower(d, first, second), d, words);
+  hn::StoreU(hn::InterleaveUpper(d, first, second), d, words + kGroupLanes);
 }
 #endif
 
@@ -69,55 +75,56 @@ HWY_INLINE void DrawOne(const RandomKey& key, uint64_t group, uint16_t* to) {
   std::memcpy(to, block.data(), sizeof(block));  // low half of each word first
 }
 
-// Groups group_of(0) ... group_of(count - 1); lanes(i) gives the numbers from i on as a vector.
-template <class Scalar, class Lanes>
-HWY_INLINE void DrawSequence(const RandomKey& key, int64_t count, const Scalar& group_of,
-                             const Lanes& lanes, uint16_t* draws) {
+// Group i of a sequence: runs of consecutive groups, `stride` apart.
+struct Sequence {
+  uint64_t first;
+  uint64_t stride;
+  int run_bits;  // 2^run_bits consecutive groups
+
+  HWY_INLINE uint64_t operator[](int64_t i) const {
+    const auto at = static_cast<uint64_t>(i);
+    return first + (at >> run_bits) * stride + (at & ((uint64_t{1} << run_bits) - 1));
+  }
+};
+
+// 8 draws of each of the first `count` groups.
+HWY_INLINE void DrawSequence(const RandomKey& key, const Sequence& sequence, int64_t count,
+                             uint16_t* draws) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int kWays = 4;
-  const auto step = static_cast<int64_t>(hn::Lanes(Groups()));
-  for (; i + kWays * step <= count; i += kWays * step) {
+  const Groups d;
+  alignas(64) uint64_t offset[kGroupLanes];
+  for (int64_t l = 0; l < kGroupLanes; ++l) offset[l] = sequence[GroupOfLane(l)] - sequence.first;
+  const auto offsets = hn::Load(d, offset);
+  const auto counter_at = [&](int64_t at) HWY_ATTR {
+    return CounterOf(key, hn::Add(offsets, hn::Set(d, sequence[at])));
+  };
+  for (; i + kWays * kGroupLanes <= count; i += kWays * kGroupLanes) {
     Counter counter[kWays];
-    for (int w = 0; w < kWays; ++w) counter[w] = CounterOf(key, lanes(i + w * step));
+    for (int w = 0; w < kWays; ++w) counter[w] = counter_at(i + w * kGroupLanes);
     Rounds<kWays>(key.seed, counter);
-    for (int w = 0; w < kWays; ++w) StoreWords(counter[w], draws + 8 * (i + w * step));
+    for (int w = 0; w < kWays; ++w) StoreWords(counter[w], draws + 8 * (i + w * kGroupLanes));
   }
-  for (; i + step <= count; i += step) {
-    Counter counter = CounterOf(key, lanes(i));
+  for (; i + kGroupLanes <= count; i += kGroupLanes) {
+    Counter counter = counter_at(i);
     Rounds<1>(key.seed, &counter);
     StoreWords(counter, draws + 8 * i);
   }
-#else
-  (void)lanes;
 #endif
-  for (; i < count; ++i) DrawOne(key, group_of(i), draws + 8 * i);
+  for (; i < count; ++i) DrawOne(key, sequence[i], draws + 8 * i);
 }
 
-void DrawGroups(const RandomKey& key, uint64_t group, int64_t count, uint16_t* draws) {
-  const auto lanes = [&]([[maybe_unused]] int64_t i) HWY_ATTR {
-#if HWY_TARGET != HWY_SCALAR
-    return hn::Iota(Groups(), group + static_cast<uint64_t>(i));
-#endif
-  };
-  DrawSequence(
-      key, count, [&](int64_t i) { return group + static_cast<uint64_t>(i); }, lanes, draws);
+void DrawRows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t stride) {
+  for (int64_t r = 0; r < box.rows; ++r) {
+    const uint64_t first = box.group + static_cast<uint64_t>(r) * box.group_stride;
+    DrawSequence(key, {first, 0, 63}, box.groups, draws + r * stride);
+  }
 }
 
 void DrawColumns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
                  uint16_t* draws) {
-  const auto group_of = [&](int64_t i) {
-    return group + static_cast<uint64_t>(i / 2) * group_stride + static_cast<uint64_t>(i % 2);
-  };
-  const auto lanes = [&]([[maybe_unused]] int64_t i) HWY_ATTR {
-#if HWY_TARGET != HWY_SCALAR
-    alignas(64) uint64_t group_at[8];
-    for (int64_t l = 0; l < static_cast<int64_t>(hn::Lanes(Groups())); ++l)
-      group_at[l] = group_of(i + l);
-    return hn::Load(Groups(), group_at);
-#endif
-  };
-  DrawSequence(key, 2 * rows, group_of, lanes, draws);
+  DrawSequence(key, {group, group_stride, 1}, 2 * rows, draws);
 }
 
 void SplitHalves(const uint32_t* from, int64_t words, int64_t count, int64_t stride, uint16_t* to) {
@@ -135,12 +142,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ng::cpu {
-HWY_EXPORT(DrawGroups);
+HWY_EXPORT(DrawRows);
 HWY_EXPORT(DrawColumns);
 HWY_EXPORT(SplitHalves);
 
-void draw_groups(const RandomKey& key, uint64_t group, int64_t count, uint16_t* draws) {
-  HWY_DYNAMIC_DISPATCH(DrawGroups)(key, group, count, draws);
+void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(DrawRows)(key, box, draws, stride);
 }
 void draw_columns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
                   uint16_t* draws) {

@@ -62,9 +62,9 @@ struct Rules {
   F16 magic;       // p · magic + x rounds x to the spacing of the binade p
   F16 spacing;     // 2^-mantissa_bits
   U16 to_integer;  // to_integer - bits(p) = 2^r / spacing of binade p
-  U16 zero_sign;   // sign bit that a zero keeps
   U16 draw_mask;   // bf16: the draw's bits, at the top of the discarded half
   int sr_bits, draw_shift;
+  bool divides;
 };
 
 HWY_INLINE Rules RulesOf(const ElementGrid& grid, const EncodeTile& tile) {
@@ -76,10 +76,10 @@ HWY_INLINE Rules RulesOf(const ElementGrid& grid, const EncodeTile& tile) {
           .magic = Set16(1.5f * pow2(23 - m)),
           .spacing = Set16(pow2(-m)),
           .to_integer = Set16(static_cast<uint32_t>(r + m + 254) << 23),
-          .zero_sign = Set16(grid.has_negative_zero ? 0x80000000u : 0u),
           .draw_mask = Set16(r == 8 ? 0xFF00u : 0xFFFFu),
           .sr_bits = r,
-          .draw_shift = 16 - r};
+          .draw_shift = 16 - r,
+          .divides = tile.divides};
 }
 
 // The binade of a magnitude, as the power of two it begins with.
@@ -98,7 +98,7 @@ HWY_INLINE F16 Stochastic(const Rules& k, F16 magnitude, U16 draw) {
   const F16 binade = Binade(k, magnitude);
   const F16 per_spacing = Bits<float>(Sub(k.to_integer, Bits<uint32_t>(binade)));
   const U16 scaled = Bits<uint32_t>(Truncate(Mul(magnitude, per_spacing)));
-  const U16 n = ShiftRightBy(Add(scaled, ShiftRightBy(draw, k.draw_shift)), k.sr_bits);
+  const U16 n = ShiftRightBy(Add(scaled, draw), k.sr_bits);
   return Mul(ToFloat(Bits<int32_t>(n)), Mul(binade, k.spacing));
 }
 
@@ -111,65 +111,139 @@ HWY_INLINE F16 RoundBf16(const Rules& k, F16 magnitude, U16 draw) {
   return Bits<float>(And(Add(bits, up), Set16(0xFFFF0000u)));
 }
 
-template <Kind kKind, bool kStochastic>
+// What a kernel is compiled for.
+struct Variant {
+  Kind kind = Kind::small;
+  bool stochastic = false;
+  bool signed_zero = true;  // -0 is kept; else zeros are +0
+};
+
+// floor(y + R·2^-r) within ± the largest. [formats.md §6]
+HWY_INLINE I16 FloorInteger(const Rules& k, F16 y, F16 magnitude, U16 draw) {
+  const F16 signed_y =
+      Bits<float>(Or(Bits<uint32_t>(magnitude), And(Bits<uint32_t>(y), Set16(0x80000000u))));
+  const F16 scaled = Floor(Mul(signed_y, Set16(static_cast<float>(1 << k.sr_bits))));
+  return ShiftRightBy(Add(Truncate(scaled), Bits<int32_t>(draw)), k.sr_bits);
+}
+
+template <Variant v>
 HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
   const F16 magnitude = Min(Abs(y), k.clip);
+  if constexpr (v.kind == Kind::integer && v.stochastic)
+    return ToFloat(FloorInteger(k, y, magnitude, draw));
   F16 rounded;
-  if constexpr (kKind == Kind::integer && kStochastic) {
-    const F16 signed_y =
-        Bits<float>(Or(Bits<uint32_t>(magnitude), And(Bits<uint32_t>(y), Set16(0x80000000u))));
-    const F16 scaled = Floor(Mul(signed_y, Set16(static_cast<float>(1 << k.sr_bits))));
-    const I16 draws = Bits<int32_t>(ShiftRightBy(draw, k.draw_shift));
-    return ToFloat(ShiftRightBy(Add(Truncate(scaled), draws), k.sr_bits));
-  } else if constexpr (kKind == Kind::bf16) {
-    rounded = Min(RoundBf16<kStochastic>(k, magnitude, draw), k.clip);
-  } else if constexpr (kKind == Kind::fp32) {
+  if constexpr (v.kind == Kind::bf16)
+    rounded = Min(RoundBf16<v.stochastic>(k, magnitude, draw), k.clip);
+  else if constexpr (v.kind == Kind::fp32)
     rounded = magnitude;
-  } else if constexpr (kStochastic) {
+  else if constexpr (v.stochastic)
     rounded = Stochastic(k, magnitude, draw);
-  } else {
+  else
     rounded = Nearest(k, magnitude);
+  U16 sign = And(Bits<uint32_t>(y), Set16(0x80000000u));
+  if constexpr (!v.signed_zero) {
+    const M16 is_zero = Eq(rounded, Zero16());
+    sign = Bits<uint32_t>(Select(is_zero, Zero16(), Bits<float>(sign)));
   }
-  const U16 sign =
-      Select(Eq(Bits<uint32_t>(rounded), Zero16<uint32_t>()), k.zero_sign, Set16(0x80000000u));
-  return Bits<float>(Or(Bits<uint32_t>(rounded), And(Bits<uint32_t>(y), sign)));
+  return Bits<float>(Or(Bits<uint32_t>(rounded), sign));
 }
 
 // ---------------------------------------------------------------- runs and tiles
 
-template <Kind kKind>
-constexpr int64_t kElementBytes = kKind == Kind::fp16 || kKind == Kind::fp32 ? 4 : 2;
+template <Variant v>
+constexpr int64_t kElementBytes = v.kind == Kind::fp16 || v.kind == Kind::fp32 ? 4 : 2;
 
-struct LaneCounts {
-  U16 saturated, zero_out, zero_in;
-};
+template <Variant v>
+HWY_INLINE void StoreElement(F16 element, void* out, int64_t i, int64_t left) {
+  if constexpr (kElementBytes<v> == 4)
+    Store16(element, static_cast<float*>(out) + i, left);
+  else
+    StoreBf16(element, static_cast<uint16_t*>(out) + i, left);
+}
 
-HWY_INLINE U16 AddOne(U16 count, M16 where) {
-  return Add(count, Bits<uint32_t>(Select(where, Bits<float>(Set16(1u)), Zero16())));
+template <Variant v, bool kCounted>
+HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw, void* out,
+                             int64_t i, int64_t left, EncodeCounts& counts) {
+  F16 y = Mul(value, k.prescale);
+  y = !v.signed_zero && k.divides ? Div(y, multiplier) : Mul(y, multiplier);
+  const F16 element = RoundElement<v>(k, y, draw);
+  StoreElement<v>(element, out, i, left);
+  if constexpr (kCounted) {
+    counts.saturated += static_cast<uint64_t>(CountTrue(Gt(Abs(y), k.max)));
+    const M16 was_zero = Eq(value, Zero16()), is_zero = Eq(element, Zero16());
+    counts.flushed += static_cast<uint64_t>(CountTrue(AndNot(was_zero, is_zero)));
+  }
+}
+
+template <Variant v>
+HWY_INLINE U16 DrawsAt(const Rules& k, const uint16_t* draws) {
+  if constexpr (!v.stochastic) return Zero16<uint32_t>();
+  const U16 halves = LoadDraws(draws);
+  return v.kind == Kind::bf16 ? halves : ShiftRightBy(halves, k.draw_shift);
 }
 
 // `count` values of one scale.
-template <Kind kKind, bool kStochastic, bool kDivides, bool kCounted>
+template <Variant v, bool kCounted>
 HWY_INLINE void EncodeRun(const Rules& k, const float* x, int64_t count, F16 multiplier,
-                          const uint16_t* draws, void* out, LaneCounts& counts) {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const int64_t left = count - i;
-    const F16 value = Load16(x + i, left);
-    const F16 prescaled = Mul(value, k.prescale);
-    const F16 y = kDivides ? Div(prescaled, multiplier) : Mul(prescaled, multiplier);
-    const U16 draw = kStochastic ? LoadDraws(draws + i) : Zero16<uint32_t>();
-    const F16 element = RoundElement<kKind, kStochastic>(k, y, draw);
-    if constexpr (kElementBytes<kKind> == 4)
-      Store16(element, static_cast<float*>(out) + i, left);
-    else
-      StoreBf16(element, static_cast<uint16_t*>(out) + i, left);
-    if constexpr (kCounted) {
-      counts.saturated = AddOne(counts.saturated, Gt(Abs(y), k.max));
-      counts.zero_out = AddOne(counts.zero_out, Eq(element, Zero16()));
-      counts.zero_in = AddOne(counts.zero_in, Eq(value, Zero16()));
+                          const uint16_t* draws, void* out, EncodeCounts& counts) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    EncodeVector<v, kCounted>(k, Load16(x + i), multiplier, DrawsAt<v>(k, draws + i), out, i,
+                              kLanes, counts);
+  if (i < count)
+    EncodeVector<v, kCounted>(k, Load16(x + i, count - i), multiplier, DrawsAt<v>(k, draws + i),
+                              out, i, count - i, counts);
+}
+
+template <Variant v>
+EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
+  const Rules k = RulesOf(grid, tile);
+  EncodeCounts counts;
+  const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const float* x = tile.values + r * tile.stride;
+    const float* multiplier =
+        tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride;
+    const uint16_t* draws = v.stochastic ? tile.draws + r * tile.draw_stride : nullptr;
+    auto* out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * kElementBytes<v>;
+    const auto run = [&]<bool kCounted>(int64_t from, int64_t to, F16 scale) HWY_ATTR {
+      EncodeRun<v, kCounted>(k, x + from, to - from, scale, v.stochastic ? draws + from : nullptr,
+                             out + from * kElementBytes<v>, counts);
+    };
+    for (int64_t c = 0; c < tile.cols; c += tile.block, ++multiplier) {
+      const int64_t end = std::min(c + tile.block, tile.cols);
+      const int64_t padding = std::clamp(counted, c, end);
+      const F16 scale = Set16(*multiplier);
+      run.template operator()<true>(c, padding, scale);
+      if (padding < end) run.template operator()<false>(padding, end, scale);
     }
   }
+  return counts;
 }
+
+template <Kind kKind, bool kSignedZero = true>
+EncodeCounts EncodeRounding(const ElementGrid& grid, const EncodeTile& tile) {
+  return tile.draws != nullptr ? EncodeRows<Variant{kKind, true, kSignedZero}>(grid, tile)
+                               : EncodeRows<Variant{kKind, false, kSignedZero}>(grid, tile);
+}
+
+EncodeCounts Encode(const ElementGrid& grid, const EncodeTile& tile) {
+  switch (grid.kind) {
+    case Kind::small:
+      return grid.has_negative_zero ? EncodeRounding<Kind::small>(grid, tile)
+                                    : EncodeRounding<Kind::small, false>(grid, tile);
+    case Kind::integer:
+      return EncodeRounding<Kind::integer, false>(grid, tile);
+    case Kind::bf16:
+      return EncodeRounding<Kind::bf16>(grid, tile);
+    case Kind::fp16:
+      return EncodeRounding<Kind::fp16>(grid, tile);
+    default:
+      return EncodeRows<Variant{.kind = Kind::fp32}>(grid, tile);
+  }
+}
+
+// ---------------------------------------------------------------- counting without encoding
 
 HWY_INLINE uint64_t Total(U16 counts) {
   alignas(64) uint32_t lane[kLanes];
@@ -178,63 +252,6 @@ HWY_INLINE uint64_t Total(U16 counts) {
   for (const uint32_t l : lane) total += l;
   return total;
 }
-
-template <Kind kKind, bool kStochastic, bool kDivides>
-EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
-  const Rules k = RulesOf(grid, tile);
-  const U16 none = Zero16<uint32_t>();
-  LaneCounts counts{none, none, none};
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* x = tile.values + r * tile.stride;
-    const float* multiplier =
-        tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride;
-    const uint16_t* draws = kStochastic ? tile.draws + r * tile.draw_stride : nullptr;
-    const auto draws_at = [&](int64_t c) { return kStochastic ? draws + c : nullptr; };
-    auto* out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * kElementBytes<kKind>;
-    for (int64_t c = 0; c < tile.cols; c += tile.block, ++multiplier) {
-      const int64_t end = std::min(c + tile.block, tile.cols);
-      const int64_t padding = std::clamp(tile.counted_cols, c, end);
-      const F16 scale = Set16(*multiplier);
-      EncodeRun<kKind, kStochastic, kDivides, true>(k, x + c, padding - c, scale, draws_at(c),
-                                                    out + c * kElementBytes<kKind>, counts);
-      if (padding < end)
-        EncodeRun<kKind, kStochastic, kDivides, false>(
-            k, x + padding, end - padding, scale, draws_at(padding),
-            out + padding * kElementBytes<kKind>, counts);
-    }
-  }
-  return {.saturated = Total(counts.saturated),
-          .flushed = Total(counts.zero_out) - Total(counts.zero_in)};
-}
-
-template <Kind kKind, bool kDivides>
-EncodeCounts EncodeRounding(const ElementGrid& grid, const EncodeTile& tile) {
-  return tile.draws != nullptr ? EncodeRows<kKind, true, kDivides>(grid, tile)
-                               : EncodeRows<kKind, false, kDivides>(grid, tile);
-}
-
-template <Kind kKind>
-EncodeCounts EncodeScaling(const ElementGrid& grid, const EncodeTile& tile) {
-  return tile.divides ? EncodeRounding<kKind, true>(grid, tile)
-                      : EncodeRounding<kKind, false>(grid, tile);
-}
-
-EncodeCounts Encode(const ElementGrid& grid, const EncodeTile& tile) {
-  switch (grid.kind) {
-    case Kind::small:
-      return EncodeScaling<Kind::small>(grid, tile);
-    case Kind::integer:
-      return EncodeScaling<Kind::integer>(grid, tile);
-    case Kind::bf16:
-      return EncodeRounding<Kind::bf16, false>(grid, tile);
-    case Kind::fp16:
-      return EncodeRounding<Kind::fp16, false>(grid, tile);
-    default:
-      return EncodeRows<Kind::fp32, false, false>(grid, tile);
-  }
-}
-
-// ---------------------------------------------------------------- counting without encoding
 
 MagnitudeCounts CountMagnitudes(const float* x, int64_t count, float low, float high) {
   const U16 zero = Zero16<uint32_t>();
@@ -267,8 +284,7 @@ HWY_EXPORT(Encode);
 HWY_EXPORT(CountMagnitudes);
 
 EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile) {
-  using Kind = ElementGrid::Kind;
-  NG_CHECK(!tile.divides || grid.kind == Kind::integer || grid.kind == Kind::small, tile.divides);
+  NG_CHECK(!tile.divides || !grid.has_negative_zero, tile.divides);
   NG_CHECK(tile.sr_bits == 8 || tile.sr_bits == 16, tile.sr_bits);
   return HWY_DYNAMIC_DISPATCH(Encode)(grid, tile);
 }

@@ -52,6 +52,7 @@ struct QuantizeJob {
   bool scales_by_block = false;  ///< tile and row blocks; else one scale for all
   bool divides = false;          ///< multipliers are divisors
   bool exact = false;            ///< every element by the scalar definition
+  bool is_finite = false;        ///< all values, as was seen before; else not known
   float decode = 1.0f;           ///< the one scale for all
   float multiplier = 1.0f;
 };

@@ -6,25 +6,19 @@
 
 #include "format/scale.h"
 #include "math/philox.h"
+#include "tensor/view.h"
 
 namespace ng::cpu {
-
-/// FP32 values of a tile: row r begins at data + r · stride.
-struct Tile {
-  float* data = nullptr;
-  int64_t rows = 0;
-  int64_t cols = 0;
-  int64_t stride = 0;
-};
 
 /// to[c · to_stride + r] = from[r · from_stride + c] for rows × cols 4-byte words.
 void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
                      uint32_t* to, int64_t to_stride);
 
-/// Random Hadamard transform of every `size` consecutive values of every row, in place: signs (bit
-/// j % 32 of word j / 32), butterflies with strides 1, 2, 4, ..., times `factor`. cols is a
-/// multiple of size. [formats.md §7]
-void hadamard_rows(const Tile& tile, int size, const uint32_t* signs, float factor);
+/// Random Hadamard transform of every `size` consecutive values of every row of `from`, into the
+/// same place of `to` (which may be `from`): signs (bit j % 32 of word j / 32), butterflies with
+/// strides 1, 2, 4, ..., times `factor`. Columns are a multiple of size. [formats.md §7]
+void hadamard_rows(const ConstView& from, const View& to, int size, const uint32_t* signs,
+                   float factor);
 
 /// amax[(r / rows_per_block) · amax_stride + c / block] = max(itself, bits of |value|): patterns of
 /// |x| are ordered like the values with Inf and then NaN on top.
@@ -37,9 +31,15 @@ struct AmaxTarget {
 void block_amax(const float* values, int64_t stride, int64_t rows, int64_t cols,
                 const AmaxTarget& target);
 
-/// Draws of element columns [8 · first, 8 · (first + count)) of one source row: 8 draws of 16 bits
-/// per group, groups numbered from `group`. [recipes.md §0]
-void draw_groups(const RandomKey& key, uint64_t group, int64_t count, uint16_t* draws);
+/// Draw groups group + r · group_stride + (0 ... groups - 1) for r < rows.
+struct DrawBox {
+  uint64_t group = 0;
+  uint64_t group_stride = 0;
+  int64_t rows = 1;
+  int64_t groups = 0;
+};
+/// 8 draws of 16 bits of each group; row r of the box at draws + r · stride. [recipes.md §0]
+void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t stride);
 
 /// For `rows` source rows of 16 columns: draws[r · 16 + c] of groups group + r · group_stride
 /// and the one after it.
@@ -100,7 +100,7 @@ struct EncodeTile {
   const float* multipliers = nullptr;  ///< y = x · prescale · multiplier
   int64_t multiplier_stride = 0;
   int64_t rows_per_multiplier = 1;
-  bool divides = false;  ///< y = x · prescale / multiplier
+  bool divides = false;  ///< y = x · prescale / multiplier; elements without -0 only
   float prescale = 1.0f;
   const uint16_t* draws = nullptr;  ///< null: nearest even; readable to a multiple of 16 columns
   int64_t draw_stride = 0;

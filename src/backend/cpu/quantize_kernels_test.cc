@@ -183,7 +183,8 @@ TEST(QuantizeKernels, DrawsAreThoseOfTheRule) {
     for (const uint64_t first : {uint64_t{5}, (uint64_t{3} << 32) - 20})
       for (const int64_t count : {1, 7, 8, 40, 77}) {
         std::vector<uint16_t> draws(static_cast<size_t>(8 * count));
-        draw_groups(key, first, count, draws.data());
+        draw_rows(key, {.group = first, .group_stride = 0, .rows = 1, .groups = count},
+                  draws.data(), 0);
         for (size_t i = 0; i < draws.size(); ++i)
           ASSERT_EQ(draws[i], random_bits(key, 0, 8 * first + i, 16, 16)) << first << " " << i;
         const int64_t rows = count;
@@ -218,7 +219,8 @@ TEST(QuantizeKernels, TransposeAndHadamardAndAmax) {
       for (float& v : x) v = normal(random);
       x[3] = -0.0f;
       want = x;
-      hadamard_rows({x.data(), 1, 256, 256}, size, signs.data(), hadamard_factor(size));
+      hadamard_rows({x.data(), 1, 256, 256}, {x.data(), 1, 256, 256}, size, signs.data(),
+                    hadamard_factor(size));
       for (int g = 0; g < 256; g += size)
         hadamard_transform(&want[static_cast<size_t>(g)], size, signs.data());
       for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(float_bits(x[i]), float_bits(want[i])) << i;

@@ -111,9 +111,9 @@ HWY_INLINE F16 Butterfly16(F16 x) {
 #endif
 }
 
-// One group of 16 · kVectors values.
+// One group of 16 · kVectors values, `to` may be `x`.
 template <int kVectors>
-HWY_INLINE void HadamardGroup(float* x, const uint32_t* flips, F16 factor) {
+HWY_INLINE void HadamardGroup(const float* x, const uint32_t* flips, F16 factor, float* to) {
   F16 v[kVectors];
   for (int i = 0; i < kVectors; ++i) {
     v[i] = Bits<float>(
@@ -127,39 +127,38 @@ HWY_INLINE void HadamardGroup(float* x, const uint32_t* flips, F16 factor) {
         v[i + stride] = Sub(v[i], v[i + stride]);
         v[i] = sum;
       }
-  for (int i = 0; i < kVectors; ++i) Store16(Mul(v[i], factor), x + 16 * i);
+  for (int i = 0; i < kVectors; ++i) Store16(Mul(v[i], factor), to + 16 * i);
 }
 
 template <int kVectors>
-HWY_INLINE void HadamardTile(const Tile& tile, const uint32_t* flips, float factor) {
-  for (int64_t r = 0; r < tile.rows; ++r)
-    for (int64_t c = 0; c < tile.cols; c += 16 * kVectors)
-      HadamardGroup<kVectors>(tile.data + r * tile.stride + c, flips, Set16(factor));
+HWY_INLINE void HadamardTile(const ConstView& from, const View& to, const uint32_t* flips,
+                             float factor) {
+  for (int64_t r = 0; r < from.rows; ++r)
+    for (int64_t c = 0; c < from.cols; c += 16 * kVectors)
+      HadamardGroup<kVectors>(from.row(r) + c, flips, Set16(factor), to.row(r) + c);
 }
 
-void HadamardRows(const Tile& tile, int size, const uint32_t* signs, float factor) {
+void HadamardRows(const ConstView& from, const View& to, int size, const uint32_t* signs,
+                  float factor) {
   alignas(64) uint32_t flips[128];
   for (int j = 0; j < size; ++j) flips[j] = (signs[j / 32] >> (j % 32)) << 31;
   switch (size) {
     case 16:
-      return HadamardTile<1>(tile, flips, factor);
+      return HadamardTile<1>(from, to, flips, factor);
     case 32:
-      return HadamardTile<2>(tile, flips, factor);
+      return HadamardTile<2>(from, to, flips, factor);
     case 64:
-      return HadamardTile<4>(tile, flips, factor);
+      return HadamardTile<4>(from, to, flips, factor);
     default:
-      return HadamardTile<8>(tile, flips, factor);
+      return HadamardTile<8>(from, to, flips, factor);
   }
 }
 
 // ---------------------------------------------------------------- block maxima
 
-HWY_INLINE uint32_t LargestLane(I16 v) {
-#if HWY_TARGET == HWY_SCALAR
-  int32_t largest = 0;
-  for (int l = 0; l < kLanes; ++l) largest = std::max(largest, hn::GetLane(v.part[l]));
-  return static_cast<uint32_t>(largest);
-#else
+#if HWY_TARGET != HWY_SCALAR
+// Lane l of the result: the largest of lanes l, l + 4, l + 8 and l + 12.
+HWY_INLINE hn::Vec<hn::FixedTag<int32_t, 4>> BlockMax(I16 v) {
 #if HWY_TARGET == HWY_AVX2
   const auto by8 = hn::Max(v.part[0], v.part[1]);
 #else
@@ -167,31 +166,83 @@ HWY_INLINE uint32_t LargestLane(I16 v) {
   const auto by8 = hn::Max(hn::LowerHalf(d8, v.part[0]), hn::UpperHalf(d8, v.part[0]));
 #endif
   const hn::FixedTag<int32_t, 4> d4;
-  const auto by4 = hn::Max(hn::LowerHalf(d4, by8), hn::UpperHalf(d4, by8));
+  return hn::Max(hn::LowerHalf(d4, by8), hn::UpperHalf(d4, by8));
+}
+#endif
+
+HWY_INLINE uint32_t LargestLane(I16 v) {
+#if HWY_TARGET == HWY_SCALAR
+  int32_t largest = 0;
+  for (int l = 0; l < kLanes; ++l) largest = std::max(largest, hn::GetLane(v.part[l]));
+  return static_cast<uint32_t>(largest);
+#else
+  const auto by4 = BlockMax(v);
   const auto by2 = hn::Max(by4, hn::Shuffle1032(by4));
   return static_cast<uint32_t>(hn::GetLane(hn::Max(by2, hn::Shuffle2301(by2))));
 #endif
 }
 
-HWY_INLINE uint32_t AmaxBits(const float* x, int64_t count) {
+// The largest |bits| of every lane over `count` values, a multiple of 16.
+HWY_INLINE I16 AmaxLanes(const int32_t* bits, int64_t count) {
   const I16 magnitude = Set16(0x7FFFFFFF);
-  const auto* bits = reinterpret_cast<const int32_t*>(x);
-  I16 m0 = Zero16<int32_t>(), m1 = m0;
-  int64_t i = 0;
+  I16 m0 = And(Load16(bits), magnitude), m1 = m0;
+  int64_t i = 16;
   for (; i + 32 <= count; i += 32) {
     m0 = Max(m0, And(Load16(bits + i), magnitude));
     m1 = Max(m1, And(Load16(bits + i + 16), magnitude));
   }
-  for (; i < count; i += 16) m0 = Max(m0, And(Load16(bits + i, count - i), magnitude));
-  return LargestLane(Max(m0, m1));
+  if (i < count) m0 = Max(m0, And(Load16(bits + i), magnitude));
+  return Max(m0, m1);
 }
+
+HWY_INLINE uint32_t AmaxBits(const float* x, int64_t count) {
+  const auto* bits = reinterpret_cast<const int32_t*>(x);
+  const int64_t whole = count / 16 * 16;
+  I16 amax = whole > 0 ? AmaxLanes(bits, whole) : Zero16<int32_t>();
+  if (whole < count) amax = Max(amax, And(Load16(bits + whole, count - whole), Set16(0x7FFFFFFF)));
+  return LargestLane(amax);
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Lane b of every 128 bits: the largest of block b's lanes there. Shared shuffles make four blocks
+// at once cheaper than one by one.
+template <class D>
+HWY_INLINE hn::Vec<D> LargestOfFour(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e) {
+  const hn::Repartition<uint64_t, D> d64;
+  const auto ab =
+      hn::BitCast(d64, hn::Max(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(d64, hn::Max(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  return hn::Max(hn::BitCast(d, hn::InterleaveLower(d64, ab, ce)),
+                 hn::BitCast(d, hn::InterleaveUpper(d64, ab, ce)));
+}
+
+// amax[b] = max(itself, block b's) for four blocks side by side; `block` is a multiple of 16.
+HWY_INLINE void FourBlockAmax(const float* x, int64_t block, uint32_t* amax) {
+  const auto* bits = reinterpret_cast<const int32_t*>(x);
+  const I16 a = AmaxLanes(bits, block), b = AmaxLanes(bits + block, block);
+  const I16 c = AmaxLanes(bits + 2 * block, block), e = AmaxLanes(bits + 3 * block, block);
+  const I16 four = ForParts<I16>([&](size_t p) HWY_ATTR {
+    return LargestOfFour(I16::Tag(), a.part[p], b.part[p], c.part[p], e.part[p]);
+  });
+  const hn::FixedTag<int32_t, 4> d4;
+  auto* const to = reinterpret_cast<int32_t*>(amax);
+  hn::StoreU(hn::Max(BlockMax(four), hn::LoadU(d4, to)), d4, to);
+}
+#endif
 
 void BlockAmax(const float* values, int64_t stride, int64_t rows, int64_t cols,
                const AmaxTarget& target) {
   for (int64_t r = 0; r < rows; ++r) {
     const float* x = values + r * stride;
     uint32_t* amax = target.amax + r / target.rows_per_block * target.stride;
-    for (int64_t c = 0; c < cols; c += target.block, ++amax)
+    int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+    if (target.block % 16 == 0)
+      for (; c + 4 * target.block <= cols; c += 4 * target.block, amax += 4)
+        FourBlockAmax(x + c, target.block, amax);
+#endif
+    for (; c < cols; c += target.block, ++amax)
       *amax = std::max(*amax, AmaxBits(x + c, std::min(target.block, cols - c)));
   }
 }
@@ -209,8 +260,9 @@ void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, in
                      uint32_t* to, int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(TransposeWords)(from, from_stride, rows, cols, to, to_stride);
 }
-void hadamard_rows(const Tile& tile, int size, const uint32_t* signs, float factor) {
-  HWY_DYNAMIC_DISPATCH(HadamardRows)(tile, size, signs, factor);
+void hadamard_rows(const ConstView& from, const View& to, int size, const uint32_t* signs,
+                   float factor) {
+  HWY_DYNAMIC_DISPATCH(HadamardRows)(from, to, size, signs, factor);
 }
 void block_amax(const float* values, int64_t stride, int64_t rows, int64_t cols,
                 const AmaxTarget& target) {

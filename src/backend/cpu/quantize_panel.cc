@@ -114,7 +114,7 @@ void PanelEncoder::encode_piece(const Piece& piece) {
   const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !by_error;
   const PieceValues values = loaded ? values_ : job_.source.load(piece, scratch_.values);
   bool exact = job_.exact || nonfinite_;
-  if (!job_.scales_by_block) {
+  if (!job_.scales_by_block && !job_.is_finite) {
     QuantizeTotals found;
     note_amax(values, piece.rows, piece.cols, found);
     totals_.amax = std::max(totals_.amax, found.amax);

@@ -36,9 +36,14 @@ PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
   whole.k = floor_to(piece.k, group);
   whole.cols = ceil_to(piece.k + piece.cols, group) - whole.k;
   const int64_t stride = buffer_stride(piece.cols);
-  copy(whole, buffer, stride);
+  const bool in_place = spec_.contract == Contract::cols && whole.k + whole.cols <= spec_.k;
+  ConstView from{buffer, whole.rows, whole.cols, stride};
+  if (in_place)
+    from = {source_.row(whole.row) + whole.k, whole.rows, whole.cols, source_.stride};
+  else
+    copy(whole, buffer, stride);
   if (size > 0)
-    hadamard_rows({buffer, whole.rows, whole.cols, stride}, size, spec_.hadamard.signs.data(),
+    hadamard_rows(from, {buffer, whole.rows, whole.cols, stride}, size, spec_.hadamard.signs.data(),
                   hadamard_factor(size));
   return {buffer + (piece.k - whole.k), stride};
 }
@@ -49,10 +54,13 @@ PieceDraws OperandSource::draw(const Piece& piece, uint16_t* draws, uint32_t* wo
   const int64_t groups_per_row = (source_.cols + 7) / 8;
   const int64_t first = piece.k / 8;
   const int64_t count = (piece.k + piece.cols + 7) / 8 - first;
-  for (int64_t r = 0; r < piece.rows; ++r) {
-    const int64_t group = (context_.first_row + piece.row + r) * groups_per_row + first;
-    draw_groups(context_.key, static_cast<uint64_t>(group), count, draws + r * stride);
-  }
+  const int64_t group = (context_.first_row + piece.row) * groups_per_row + first;
+  draw_rows(context_.key,
+            {.group = static_cast<uint64_t>(group),
+             .group_stride = static_cast<uint64_t>(groups_per_row),
+             .rows = piece.rows,
+             .groups = count},
+            draws, stride);
   return {draws + (piece.k - 8 * first), stride};
 }
 
