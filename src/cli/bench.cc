@@ -1,115 +1,23 @@
-// narrowgauge bench step: how fast whole training steps are on this machine.
-#include "base/files.h"
-#include "base/isa.h"
-#include "base/version.h"
+// narrowgauge bench: how fast this machine is at whole steps and at single kernels.
+#include "cli/bench.h"
+
 #include "cli/command.h"
-#include "cli/flags.h"
-#include "cli/machine.h"
-#include "cli/open_model.h"
-#include "cli/output.h"
-#include "cli/time_table.h"
-#include "io/hf_folder.h"
-#include "run/backends.h"
-#include "train/bench_step.h"
 
 namespace ng::cli {
 namespace {
 
-struct Args {
-  std::string model = "char-gpt";
-  std::string recipe = "fp32";
-  MachineFlags machine;
-  BenchShape shape{.batch = 8, .length = 0};  ///< length 0: the context, at most 256
-  bool recompute = false;
-  bool json = false;
-};
-
-Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model& model,
-                 const BenchResult& result) {
-  const double peak = measured_peak_flops(threads);
-  return {{"program", fmt::format("narrowgauge {}", version())},
-          {"model", args.model},
-          {"parameters", model.parameter_count()},
-          {"recipe", recipe.name()},
-          {"recipe_hash", recipe.hash()},
-          {"backend", args.machine.backend},
-          {"isa", name_of(current_isa())},
-          {"batch", args.shape.batch},
-          {"seq", args.shape.length},
-          {"steps", args.shape.steps},
-          {"threads", threads.count},
-          {"seconds_per_step", result.median_seconds},
-          {"tokens_per_second", result.tokens_per_second},
-          {"first_loss", result.first_loss},
-          {"skipped_steps", result.skipped},
-          {"peak_bytes", peak_resident_bytes()},
-          {"planned_bytes", result.planned_bytes},
-          {"peak_flops", peak},
-          {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
-          {"seconds_by_kind", time_json(result.seconds_by_kind)}};
-}
-
-int bench_step(Args args) {
-  const ModelConfig config =
-      is_folder(args.model) ? io::read_hf_config(args.model) : model_preset(args.model);
-  if (args.shape.length == 0) args.shape.length = std::min<int64_t>(config.context, 256);
-  const Recipe recipe = Recipe::load_runnable(args.recipe);
-  const Threads threads = args.machine.use();
-  Run run(make_backend(args.machine.backend, threads), 1);
-  Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
-  const BenchResult result = bench_steps(run, model, recipe, args.shape);
-  const Json json = result_json(args, recipe, threads, model, result);
-  if (args.json) {
-    print_json(json);
-    return 0;
-  }
-  print("model       {}, {} parameters, recipe {}\n", args.model,
-        count_text(model.parameter_count()), recipe.name());
-  print("step        {} x {} tokens on {} threads, {}\n", args.shape.batch, args.shape.length,
-        threads.count, name_of(current_isa()));
-  print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured peak\n",
-        result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
-  print("memory      {} planned, {} at the peak of the process\n",
-        size_text(static_cast<double>(result.planned_bytes)),
-        size_text(json["peak_bytes"].get<double>()));
-  if (result.skipped > 0)
-    print("skipped     {} of {} steps: something was not finite\n", result.skipped,
-          args.shape.steps);
-  print("{}", time_table(result.seconds_by_kind));
-  return 0;
-}
-
 std::function<int()> declare(CLI::App& app) {
-  auto args = std::make_shared<Args>();
-  CLI::App* step = app.add_subcommand("step", "whole training steps on random tokens");
   app.require_subcommand(1);
-  step->fallthrough();
-  std::string presets;
-  for (const std::string_view name : model_preset_names())
-    presets.append(presets.empty() ? "" : ", ").append(name);
-  step->add_option("--model", args->model, "a model folder, or one of " + presets)
-      ->type_name("NAME")
-      ->capture_default_str();
-  step->add_option("--recipe", args->recipe, "recipe, a name or a file")
-      ->type_name("NAME")
-      ->capture_default_str();
-  step->add_option("--batch", args->shape.batch, "sequences")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  step->add_option("--seq", args->shape.length, "tokens of a sequence; else the context up to 256")
-      ->check(CLI::Range(1, 1 << 24));
-  step->add_option("--steps", args->shape.steps, "timed steps, after 2 others")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  step->add_flag("--recompute", args->recompute, "recompute blocks in the backward pass");
-  args->machine.declare(*step);
-  step->add_flag("--json", args->json, "print one JSON object");
-  return [args] { return bench_step(*args); };
+  CLI::App* step = app.add_subcommand("step", "whole training steps on random tokens");
+  CLI::App* kernels = app.add_subcommand("kernels", "casts of matrices, against a copy");
+  const auto bench_step = declare_bench_step(*step);
+  const auto bench_kernels = declare_bench_kernels(*kernels);
+  return [=] { return step->parsed() ? bench_step() : bench_kernels(); };
 }
 
 }  // namespace
 
 extern const Command kBench;
-const Command kBench{"bench", "speed and memory of training steps", declare};
+const Command kBench{"bench", "speed and memory of training steps and of casts", declare};
 
 }  // namespace ng::cli

@@ -71,8 +71,10 @@ std::vector<std::string> RunFlags::words() const {
 
 void MachineFlags::declare(CLI::App& app) {
   add_backend(app, backend);
-  add_threads(app, threads);
+  declare_threads(app);
 }
+
+void MachineFlags::declare_threads(CLI::App& app) { add_threads(app, threads); }
 
 Threads MachineFlags::use() const {
   return {threads > 0 ? static_cast<int>(threads) : available_cores()};

@@ -33,6 +33,8 @@ struct MachineFlags {
   int64_t threads = 0;  ///< 0: all cores
 
   void declare(CLI::App& app);
+  /// --threads alone, of what only the cpu backend does.
+  void declare_threads(CLI::App& app);
   [[nodiscard]] Threads use() const;
 };
 

@@ -1,0 +1,94 @@
+// narrowgauge bench kernels: the casts of the cpu backend against the machine's own limits.
+#include "base/isa.h"
+#include "base/version.h"
+#include "cli/bench.h"
+#include "cli/flags.h"
+#include "cli/kernel_speed.h"
+#include "cli/machine.h"
+#include "cli/output.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  MachineFlags machine;
+  SpeedRun run;
+  bool json = false;
+};
+
+/// A matrix in the L2 cache of each thread, and one that only memory holds.
+struct Footprint {
+  const char* name;
+  int64_t rows_per_thread;
+  int64_t cols;
+};
+constexpr Footprint kFootprints[] = {{"cache", 128, 768}, {"memory", 16384, 2048}};
+
+Json speed_json(const KernelSpeed& speed, const std::vector<KernelSpeed>& all) {
+  return {{"kernel", speed.name},
+          {"elements_per_second", speed.elements_per_second},
+          {"bytes_per_second", speed.bytes_per_second},
+          {"share_of_copy", speed.bytes_per_second / all[0].bytes_per_second},
+          {"share_of_read", speed.elements_per_second / all[1].elements_per_second}};
+}
+
+std::string table_of(const std::vector<KernelSpeed>& speeds) {
+  Table table({"kernel", "G elements/s", "GB/s", "% of copy", "% of read"});
+  for (const KernelSpeed& speed : speeds) {
+    const Json json = speed_json(speed, speeds);
+    table.row({speed.name, fmt::format("{:.2f}", speed.elements_per_second * 1e-9),
+               fmt::format("{:.1f}", speed.bytes_per_second * 1e-9),
+               fmt::format("{:.0f}", 100 * json["share_of_copy"].get<double>()),
+               fmt::format("{:.0f}", 100 * json["share_of_read"].get<double>())});
+  }
+  return table.text();
+}
+
+int bench_kernels(const Args& args) {
+  const Threads threads = args.machine.use();
+  const double peak = measured_peak_flops(threads);
+  Json json = {{"program", fmt::format("narrowgauge {}", version())},
+               {"cpu", cpu_model()},
+               {"isa", name_of(current_isa())},
+               {"threads", threads.count},
+               {"fma_flops", peak}};
+  if (!args.json)
+    print("{}, {}, {} threads, FMA peak {:.0f} GFLOP/s\n", cpu_model(), name_of(current_isa()),
+          threads.count, peak * 1e-9);
+  for (const Footprint& footprint : kFootprints) {
+    SpeedRun run = args.run;
+    run.threads = threads;
+    run.rows = footprint.rows_per_thread * threads.count;
+    run.cols = footprint.cols;
+    const std::vector<KernelSpeed> speeds = kernel_speeds(run);
+    Json& rows = json[footprint.name] = Json::array();
+    for (const KernelSpeed& speed : speeds) rows.push_back(speed_json(speed, speeds));
+    if (args.json) continue;
+    print("\n{}: {} x {} values of FP32, {}\n{}", footprint.name, run.rows, run.cols,
+          size_text(static_cast<double>(run.rows * run.cols) * sizeof(float)), table_of(speeds));
+    flush_output();
+  }
+  if (args.json) print_json(json);
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_bench_kernels(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  app.add_option("--filter", args->run.filter, "only kernels whose names contain this")
+      ->type_name("TEXT");
+  app.add_option("--rounds", args->run.rounds, "of all kernels in turns; the best counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  args->machine.declare_threads(app);
+  app.add_flag("--json", args->json, "print one JSON object");
+  app.footer(
+      "Encoding turns FP32 into GEMM operands: scales, rounded elements, counters. along: blocks\n"
+      "lie along the rows as stored; turned: along the columns, so the matrix is transposed too.\n"
+      "Decoding turns codes into FP32. GB/s count what must be read and written once. \"read\"\n"
+      "takes the largest magnitude of the matrix.");
+  return [args] { return bench_kernels(*args); };
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,160 @@
+#include "cli/kernel_speed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "backend/cpu/memory.h"
+#include "backend/cpu/quantize.h"
+#include "backend/cpu/quantize_kernels.h"
+#include "math/normal.h"
+#include "numbers/narrow_matrix.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr double kLeastSeconds = 2e-3;  // of one measurement
+
+struct Kernel {
+  std::string name;
+  double bytes_per_element = 0;
+  std::function<void()> work;
+  double best_seconds = 1e30;  // of one call
+};
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  int calls = 0;
+  double seconds = 0;
+  while (seconds < kLeastSeconds) {
+    work();
+    ++calls;
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return seconds / calls;
+}
+
+class Bench {
+ public:
+  explicit Bench(const SpeedRun& run)
+      : run_(run),
+        workspace_(run.threads),
+        source_(static_cast<size_t>(run.rows * run.cols)),
+        target_(source_.size()) {
+    parallel_for(run.threads, run.rows, [&](int64_t row, int) {
+      for (int64_t c = 0; c < run_.cols; ++c) {
+        const int64_t i = row * run_.cols + c;
+        source_[static_cast<size_t>(i)] = math::normal({}, static_cast<uint64_t>(i), 1.0f);
+      }
+    });
+    add_limits();
+    for (const char* format : {"fp8_e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "int8"})
+      add_format(format);
+  }
+
+  std::vector<KernelSpeed> measure() {
+    for (int round = 0; round < run_.rounds; ++round)
+      for (Kernel& k : kernels_) k.best_seconds = std::min(k.best_seconds, seconds_of(k.work));
+    std::vector<KernelSpeed> speeds;
+    for (const Kernel& k : kernels_) {
+      const double elements = static_cast<double>(source_.size()) / k.best_seconds;
+      speeds.push_back({k.name, elements, elements * k.bytes_per_element});
+    }
+    return speeds;
+  }
+
+ private:
+  [[nodiscard]] ConstView source() const {
+    return {source_.data(), run_.rows, run_.cols, run_.cols};
+  }
+
+  // By rows, a few at a time for each thread.
+  void for_rows(const std::function<void(int64_t row, int64_t rows)>& body) const {
+    constexpr int64_t kRows = 16;
+    parallel_for(run_.threads, (run_.rows + kRows - 1) / kRows, [&](int64_t item, int) {
+      body(item * kRows, std::min(kRows, run_.rows - item * kRows));
+    });
+  }
+
+  void add_limits() {
+    kernels_.push_back({"copy", 8, [this] {
+                          for_rows([this](int64_t row, int64_t rows) {
+                            std::memcpy(&target_[static_cast<size_t>(row * run_.cols)],
+                                        source().row(row),
+                                        static_cast<size_t>(rows * run_.cols) * sizeof(float));
+                          });
+                        }});
+    kernels_.push_back({"read", 4, [this] {
+                          for_rows([this](int64_t row, int64_t rows) {
+                            uint32_t amax = 0;
+                            cpu::block_amax(source().row(row), run_.cols, rows, run_.cols,
+                                            {&amax, 0, rows, run_.cols});
+                          });
+                        }});
+  }
+
+  void add_format(const std::string& format) {
+    for (const Contract contract : {Contract::cols, Contract::rows})
+      for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+        add_encode(format, contract, rounding, 0);
+        if (format == "mxfp4" || format == "nvfp4") add_encode(format, contract, rounding, 64);
+      }
+    add_decode(format);
+  }
+
+  [[nodiscard]] bool is_wanted(const std::string& name) const {
+    return name.find(run_.filter) != std::string::npos;
+  }
+
+  void add_encode(const std::string& format, Contract contract, Rounding rounding, int hadamard) {
+    std::string name = "encode " + format;
+    name += contract == Contract::cols ? " along" : " turned";
+    if (hadamard != 0) name += " hadamard " + std::to_string(hadamard);
+    if (rounding == Rounding::stochastic) name += " stochastic";
+    if (!is_wanted(name)) return;
+    OperandSpec spec;
+    spec.cast = operand_of(format);
+    spec.cast.rounding = rounding;
+    spec.contract = contract;
+    spec.rows = contract == Contract::cols ? run_.rows : run_.cols;
+    spec.k = contract == Contract::cols ? run_.cols : run_.rows;
+    spec.hadamard.size = hadamard;
+    spec.k_multiple = std::max(hadamard, 1);
+    const size_t bytes = cpu::operand_bytes(spec);
+    const std::shared_ptr<std::byte> storage(
+        cpu::allocate(bytes), [bytes](std::byte* memory) { cpu::release(memory, bytes); });
+    kernels_.push_back({name, 4 + static_cast<double>(bytes) / static_cast<double>(source_.size()),
+                        [this, spec, storage, bytes] {
+                          PackedOperand packed{spec, {}, storage.get(), bytes};
+                          OperandStats stats;
+                          PrepareContext context;
+                          context.stats = &stats;
+                          cpu::prepare(workspace_, packed, source(), context);
+                        }});
+  }
+
+  void add_decode(const std::string& format) {
+    const std::string name = "decode " + format;
+    if (!is_wanted(name)) return;
+    auto matrix = std::make_shared<NarrowMatrix>(
+        quantize(source(), operand_of(format), QuantizeOptions{}, run_.threads));
+    const double code_bytes = sizeof(matrix->codes[0]);
+    kernels_.push_back(
+        {name, 4 + code_bytes, [this, matrix] {
+           dequantize(*matrix, {target_.data(), run_.rows, run_.cols, run_.cols}, run_.threads);
+         }});
+  }
+
+  SpeedRun run_;
+  cpu::Workspace workspace_;
+  std::vector<float> source_, target_;
+  std::vector<Kernel> kernels_;
+};
+
+}  // namespace
+
+std::vector<KernelSpeed> kernel_speeds(const SpeedRun& run) { return Bench(run).measure(); }
+
+}  // namespace ng::cli

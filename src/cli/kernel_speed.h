@@ -1,0 +1,31 @@
+// How many elements a second the cast kernels of the cpu backend take, beside a copy and a read of
+// the same matrix in the same run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+
+namespace ng::cli {
+
+/// What is measured: normally distributed FP32 matrices of rows × cols.
+struct SpeedRun {
+  Threads threads;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int rounds = 5;      ///< of all kernels in turns, so that all see the same neighbours
+  std::string filter;  ///< only kernels whose names contain it; the limits are always measured
+};
+
+struct KernelSpeed {
+  std::string name;
+  double elements_per_second = 0;  ///< in the best round
+  double bytes_per_second = 0;     ///< read once and written once
+};
+
+/// The first two are "copy" (FP32 to FP32) and "read" (the largest magnitude).
+[[nodiscard]] std::vector<KernelSpeed> kernel_speeds(const SpeedRun& run);
+
+}  // namespace ng::cli
