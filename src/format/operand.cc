@@ -121,6 +121,8 @@ std::string text_of(const Block& block) {
 
 std::string_view name_of(ScaleKind kind) { return name_of(kind, kScaleNames); }
 
+std::string_view name_of(ScaleRule rule) { return name_of(rule, kRuleNames); }
+
 bool Operand::is_fp32() const {
   return is_unscaled() && prescale == 1.0f && element->name == "float32";
 }

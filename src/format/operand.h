@@ -63,6 +63,7 @@ struct Operand {
 [[nodiscard]] std::string text_of(const Block& block);
 /// As recipes write it: "e8m0".
 [[nodiscard]] std::string_view name_of(ScaleKind kind);
+[[nodiscard]] std::string_view name_of(ScaleRule rule);
 
 /// One line naming what differs from a preset, e.g. "mxfp4 stochastic prescale 0.75".
 [[nodiscard]] std::string describe(const Operand& operand);

@@ -1,0 +1,92 @@
+#include "format/operand_conflict.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace ng {
+namespace {
+
+struct Rule {
+  std::string_view key;
+  bool broken;
+  std::string problem;
+  std::string_view remedy;
+};
+
+std::string quoted(std::string_view word) { return fmt::format("\"{}\"", word); }
+
+/// As recipes write it.
+std::string block_text(const Block& block) {
+  if (block.kind != Block::Kind::tile) return quoted(text_of(block));
+  return fmt::format("[{}, {}]", block.rows, block.cols);
+}
+
+/// Which elements a scale can stand beside.
+std::vector<Rule> element_rules(const Operand& o) {
+  const ElementFormat& element = *o.element;
+  const std::string name(element.short_name);
+  const bool none = o.scale == ScaleKind::none, e8m0 = o.scale == ScaleKind::e8m0;
+  const bool e4m3 = o.scale == ScaleKind::e4m3;
+  const bool wide = element.bits >= 16;
+  const bool full_range = element.exponent_bits == 8;  // a power of two adds nothing to it
+  const bool integer = element.kind == ElementKind::integer && element.mantissa_bits == 0;
+  const std::string scale_for_name =
+      fmt::format("{} for {} elements", quoted(name_of(o.scale)), name);
+  return {
+      {"scale", name == "fp32" && !none, "a scale for fp32 elements",
+       "\"none\": fp32 is never rounded"},
+      {"scale", name == "mxint8" && !none && !e8m0, scale_for_name, "\"e8m0\""},
+      {"scale", e8m0 && (wide || full_range || integer), scale_for_name, "\"fp32\" or \"pow2\""},
+      {"scale", e4m3 && name != "e2m1", scale_for_name, "element = \"e2m1\", or another scale"},
+      {"rounding", name == "fp32" && o.rounding == Rounding::stochastic,
+       "\"stochastic\" for fp32 elements", "\"nearest\": fp32 is never rounded"},
+      {"overflow", o.overflow == Overflow::special && element.specials == Specials::none,
+       fmt::format("\"special\" for {} elements, which have neither infinity nor NaN", name),
+       "\"saturate\""},
+  };
+}
+
+/// What a kind of scale asks of the other properties.
+std::vector<Rule> scale_rules(const Operand& o) {
+  const std::string scale = quoted(name_of(o.scale));
+  const std::string block = block_text(o.block);
+  const bool none = o.scale == ScaleKind::none, e8m0 = o.scale == ScaleKind::e8m0;
+  const bool e4m3 = o.scale == ScaleKind::e4m3;
+  const bool tile = o.block.kind == Block::Kind::tile;
+  const bool tensor = o.block.kind == Block::Kind::tensor;
+  const bool can_be_delayed =
+      tensor && !none && !e8m0 && !e4m3 && o.element->kind == ElementKind::floating;
+  const bool e4m3_rule = o.scale_rule == ScaleRule::nearest || o.scale_rule == ScaleRule::up;
+  bool rule_fits = o.scale_rule == ScaleRule::floor;
+  std::string_view rules = "no scale_rule: only e8m0 and e4m3 scales are rounded by one";
+  if (e4m3) {
+    rule_fits = e4m3_rule;
+    rules = "\"nearest\" or \"up\"";
+  } else if (e8m0) {
+    rule_fits = !e4m3_rule;
+    rules = "\"floor\", \"rceil\", \"ceil\", \"even\" or \"mse\"";
+  }
+  return {
+      {"block", none && !tensor, block + " without scale", "\"tensor\", or a scale"},
+      {"block", (e8m0 || e4m3) && !tile, fmt::format("{} with {} scales", block, scale), "[r, c]"},
+      {"tensor_scale", o.tensor_scale != ScaleKind::none && !e4m3,
+       fmt::format("a tensor scale above {} scales", scale), "\"none\", or scale = \"e4m3\""},
+      {"scaling", o.scaling == Scaling::delayed && !can_be_delayed,
+       fmt::format("\"delayed\" for {} with {} scales of {}", o.element->short_name, scale, block),
+       "floating elements, scale \"fp32\" or \"pow2\", block \"tensor\""},
+      {"scale_rule", !rule_fits, fmt::format("\"{}\" for {} scales", name_of(o.scale_rule), scale),
+       rules},
+  };
+}
+
+}  // namespace
+
+std::optional<OperandConflict> conflict_of(const Operand& operand) {
+  for (const std::vector<Rule>& rules : {element_rules(operand), scale_rules(operand)})
+    for (const Rule& rule : rules)
+      if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
+  return {};
+}
+
+}  // namespace ng
