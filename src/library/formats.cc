@@ -1,0 +1,164 @@
+#include <narrowgauge/formats.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/nearest.h"
+#include "format/codec.h"
+#include "format/exmy.h"
+#include "format/operand_conflict.h"
+#include "library/access.h"
+
+namespace narrowgauge {
+namespace {
+
+template <class To, class From>
+constexpr To same(From value) {
+  return static_cast<To>(value);
+}
+static_assert(same<ng::ScaleRule>(ScaleRule::up) == ng::ScaleRule::up);
+static_assert(same<ng::ScaleKind>(ScaleKind::e4m3) == ng::ScaleKind::e4m3);
+static_assert(same<ng::Block::Kind>(Block::Kind::tile) == ng::Block::Kind::tile);
+static_assert(same<ng::Specials>(Specials::none) == ng::Specials::none);
+static_assert(same<ng::ElementKind>(ElementKind::integer) == ng::ElementKind::integer);
+
+Format format_of(const ng::Operand& operand) {
+  Format out{.element = ElementAccess::element_of(*operand.element)};
+  out.block = {same<Block::Kind>(operand.block.kind), operand.block.rows, operand.block.cols};
+  out.scale = same<ScaleKind>(operand.scale);
+  out.tensor_scale = same<ScaleKind>(operand.tensor_scale);
+  out.scale_rule = same<ScaleRule>(operand.scale_rule);
+  out.overflow = same<Overflow>(operand.overflow);
+  return out;
+}
+
+bool is_random_bits(int bits) { return bits == 8 || bits == 16 || bits == 32; }
+
+void check_block(const Block& block) {
+  if (block.kind != Block::Kind::tile) return;
+  const auto is_power = [](int n) {
+    return n > 0 && std::has_single_bit(static_cast<unsigned>(n));
+  };
+  require(is_power(block.rows) && block.rows <= 128 && is_power(block.cols) && block.cols >= 16 &&
+              block.cols <= 128,
+          fmt::format("block of {} x {}", block.rows, block.cols),
+          "rows 1, 2, 4 ... 128 and cols 16, 32, 64 or 128");
+}
+
+/// Elements whose scaled form no GEMM takes.
+void check_rare_element(const Format& format) {
+  const ng::ElementFormat& element = ElementAccess::format_of(format.element);
+  const bool integer = element.kind == ng::ElementKind::integer;
+  if (element.is_signed && element.kind != ng::ElementKind::power) return;
+  const std::string name(element.short_name);
+  require(format.scale == ScaleKind::none || (integer && format.scale == ScaleKind::fp32),
+          "this scale for " + name + " elements", integer ? "none or fp32" : "none");
+  require(format.prescale == 1.0f, "a prescale for " + name + " elements", "1");
+}
+
+}  // namespace
+
+Element::Element(std::string_view name)
+    : format_(translated([&] { return &ng::element_format(name); })) {}
+
+std::string_view Element::name() const noexcept { return format_->name; }
+std::string_view Element::short_name() const noexcept { return format_->short_name; }
+ElementKind Element::kind() const noexcept { return same<ElementKind>(format_->kind); }
+Specials Element::specials() const noexcept { return same<Specials>(format_->specials); }
+bool Element::is_signed() const noexcept { return format_->is_signed; }
+int Element::bits() const noexcept { return format_->bits; }
+int Element::exponent_bits() const noexcept { return format_->exponent_bits; }
+int Element::mantissa_bits() const noexcept { return format_->mantissa_bits; }
+int Element::bias() const noexcept { return format_->bias; }
+float Element::max() const { return ng::max_value(*format_); }
+int Element::max_exponent() const { return ng::emax(*format_); }
+float Element::min_normal() const { return ng::min_normal(*format_); }
+float Element::min_subnormal() const { return ng::min_subnormal(*format_); }
+uint64_t Element::code_count() const { return ng::code_count(*format_); }
+
+float Element::decode(uint32_t code) const {
+  require(code < code_count(), fmt::format("code {} of {}", code, short_name()),
+          fmt::format("below {}", code_count()));
+  return ng::decode(*format_, code);
+}
+
+std::vector<float> Element::values() const {
+  require(bits() <= 16, fmt::format("a list of all values of {}", short_name()),
+          "an element of at most 16 bits");
+  return ng::decode_table(*format_);
+}
+
+uint32_t Element::encode(float x, const ValueRounding& rounding, Overflow overflow) const {
+  const bool stochastic = rounding.mode == Rounding::stochastic;
+  ng::Rounder rounder;
+  if (stochastic) {
+    require(is_random_bits(rounding.random_bits),
+            fmt::format("{} random bits", rounding.random_bits), "8, 16 or 32");
+    require((uint64_t{rounding.random} >> rounding.random_bits) == 0,
+            fmt::format("random number {}", rounding.random),
+            fmt::format("below 2^{}", rounding.random_bits));
+    rounder = {ng::RoundMode::sr, rounding.random_bits, rounding.random};
+  }
+  const bool special = overflow == Overflow::special;
+  return ng::encode(*format_, x, rounder,
+                    special ? ng::OverflowRule::special : ng::OverflowRule::saturate);
+}
+
+std::vector<std::string_view> element_names() {
+  std::vector<std::string_view> names;
+  for (const ng::ElementFormat& element : ng::element_formats())
+    names.push_back(element.short_name);
+  return names;
+}
+
+std::vector<std::string_view> format_names() {
+  return {ng::operand_names().begin(), ng::operand_names().end()};
+}
+
+Format format(std::string_view name) {
+  return translated([&] {
+    std::vector<std::string_view> names = format_names();
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      return format_of(ng::operand_of(name));
+    const ng::ElementFormat* element = ng::find_element_format(name);
+    for (const std::string_view other : element_names()) names.push_back(other);
+    if (element == nullptr)
+      throw Error(
+          fmt::format("unknown format \"{}\"", name),
+          fmt::format("did you mean \"{}\"? Or {}", ng::nearest(name, names), ng::kExmyNames));
+    return Format{.element = ElementAccess::element_of(*element)};
+  });
+}
+
+ng::Operand operand_of(const Format& format) {
+  ng::Operand out;
+  out.element = &ElementAccess::format_of(format.element);
+  out.block = {same<ng::Block::Kind>(format.block.kind), format.block.rows, format.block.cols};
+  out.scale = same<ng::ScaleKind>(format.scale);
+  out.tensor_scale = same<ng::ScaleKind>(format.tensor_scale);
+  out.scale_rule = same<ng::ScaleRule>(format.scale_rule);
+  out.rounding = same<ng::Rounding>(format.rounding);
+  out.sr_bits = format.random_bits;
+  out.overflow = same<ng::Overflow>(format.overflow);
+  out.prescale = format.prescale;
+  return out;
+}
+
+void check(const Format& format) {
+  require(format.element.bits() <= 16, "fp32 has nothing to round to", "at most 16 bits");
+  require(format.rounding == Rounding::nearest || is_random_bits(format.random_bits),
+          fmt::format("{} random bits", format.random_bits), "8, 16 or 32");
+  require(format.prescale >= 0x1p-16f && format.prescale <= 0x1p16f,
+          fmt::format("prescale {}", format.prescale), "2^-16 ... 2^16");
+  check_block(format.block);
+  check_rare_element(format);
+  const auto conflict = ng::conflict_of(operand_of(format));
+  if (conflict)
+    throw Error(fmt::format("{}: {}", conflict->key, conflict->problem), conflict->remedy);
+}
+
+double bits_per_value(const Format& format) { return ng::bits_per_value(operand_of(format)); }
+
+std::string describe(const Format& format) { return ng::describe(operand_of(format)); }
+
+}  // namespace narrowgauge

@@ -1,0 +1,235 @@
+// The public calls give what the program's own give, and refuse what makes no sense.
+#include <gtest/gtest.h>
+#include <narrowgauge/dot.h>
+#include <narrowgauge/error.h>
+#include <narrowgauge/formats.h>
+#include <narrowgauge/packing.h>
+#include <narrowgauge/quantize.h>
+#include <narrowgauge/version.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "backend/ref/gemm.h"
+#include "backend/ref/prepared.h"
+#include "base/version.h"
+#include "format/codec.h"
+#include "library/access.h"
+
+namespace narrowgauge {
+namespace {
+
+std::vector<float> values(int64_t count, uint32_t state) {
+  std::vector<float> x(static_cast<size_t>(count));
+  for (float& v : x) {
+    state = state * 1664525u + 1013904223u;
+    v = std::ldexp(static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f,
+                   static_cast<int>(state >> 8 & 7));
+  }
+  return x;
+}
+
+TEST(LibraryFormats, ElementsAreTheRowsOfTheTable) {
+  EXPECT_EQ(version(), ng::version());
+  for (const std::string_view name : element_names()) {
+    const ng::ElementFormat& row = ng::element_format(name);
+    const Element element(name);
+    EXPECT_EQ(element.name(), row.name);
+    EXPECT_EQ(element.max(), ng::max_value(row));
+    EXPECT_EQ(element.code_count(), ng::code_count(row));
+    EXPECT_EQ(element.decode(1), ng::decode(row, 1));
+    EXPECT_EQ(element.encode(0.78f), ng::encode(row, 0.78f));
+  }
+  EXPECT_EQ(Element("e4m3").decode(0x34), 0.75f);
+  EXPECT_EQ(Element("e4m3").encode(1e9f, {}, Overflow::special), 0x7Fu);
+  EXPECT_EQ(Element("e2m1").values()[7], 6.0f);
+  EXPECT_EQ(Element("e8m7"), Element("bf16"));
+  const ValueRounding up = {Rounding::stochastic, 8, 255};
+  EXPECT_EQ(Element("e2m1").encode(2.2f, up), 0x5u);
+}
+
+TEST(LibraryFormats, NamesAreThoseOfTheProgram) {
+  for (const std::string_view name : format_names()) {
+    EXPECT_EQ(operand_of(format(name)), ng::operand_of(name)) << name;
+    EXPECT_EQ(describe(format(name)), name);
+  }
+  EXPECT_EQ(bits_per_value(format("mxfp4")), 4.25);
+  EXPECT_EQ(format("e3m3").element.bits(), 7);
+  EXPECT_EQ(format("e3m3").scale, ScaleKind::none);
+}
+
+TEST(LibraryQuantize, IsTheQuantizerOfTheDefinition) {
+  const int64_t rows = 21, cols = 70;
+  const std::vector<float> x = values(rows * (cols + 3), 7);
+  for (const char* name : {"mxfp4", "nvfp4", "mxfp6_e3m2", "fp8_e4m3", "int8"})
+    for (const Along along : {Along::cols, Along::rows}) {
+      const Quantized q =
+          quantize({x.data(), rows, cols, cols + 3}, format(name), {.along = along, .threads = 2});
+      const bool straight = along == Along::cols;
+      const ng::ref::Prepared want(ng::operand_of(name), {x.data(), rows, cols, cols + 3}, 32,
+                                   straight ? ng::Contract::cols : ng::Contract::rows);
+      const std::vector<float> y = dequantize(q, 2);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < cols; ++c) {
+          const auto at = static_cast<size_t>(r * cols + c);
+          ASSERT_EQ(q.codes[at], straight ? want.code(r, c) : want.code(c, r)) << name;
+          ASSERT_EQ(y[at], straight ? want.value(r, c) : want.value(c, r)) << name;
+        }
+      std::vector<float> strided(static_cast<size_t>(rows * 100), -7.0f);
+      dequantize(q, {strided.data(), rows, cols, 100});
+      EXPECT_EQ(strided[100 + 5], y[static_cast<size_t>(cols + 5)]);
+      EXPECT_EQ(strided[100 + 70], -7.0f);
+    }
+}
+
+TEST(LibraryQuantize, AnyElementAndEmptyMatrices) {
+  const std::vector<float> x = values(64, 3);
+  for (const char* name : {"uint8", "e8m0", "ue4m3", "e3m3", "bf16"}) {
+    const Quantized q = quantize({x.data(), 2, 32, 32}, format(name));
+    EXPECT_EQ(q.codes[5], Element(name).encode(x[5], {}, format(name).overflow)) << name;
+  }
+  Format affine = format("uint4");
+  affine.scale = ScaleKind::fp32;
+  const Quantized q = quantize({x.data(), 2, 32, 32}, affine);
+  EXPECT_EQ(q.zeros.size(), 1U);
+  EXPECT_LT(error_metrics({x.data(), 2, 32, 32}, {dequantize(q).data(), 2, 32, 32}).relative_mse,
+            0.1);
+  for (const char* name : {"mxfp4", "nvfp4", "fp8_e4m3", "e3m3"})
+    for (const auto& [rows, cols] : {std::pair{0, 0}, {0, 32}, {3, 0}})
+      EXPECT_TRUE(dequantize(quantize({nullptr, rows, cols, cols}, format(name))).empty()) << name;
+}
+
+TEST(LibraryDot, ProductsAreThoseOfTheGemm) {
+  const int64_t m = 4, n = 3, k = 150;
+  const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
+  for (const char* left : {"mxfp4", "nvfp4", "mxfp8_e4m3", "fp8_e4m3", "bf16"})
+    for (const char* right : {"mxfp4", "nvfp4", "fp8_e5m2", "int8"}) {
+      const ng::ref::Prepared qa(ng::operand_of(left), {a.data(), m, k, k}, 32);
+      const ng::ref::Prepared qb(ng::operand_of(right), {b.data(), n, k, k}, 32);
+      std::vector<float> y(static_cast<size_t>(m * n));
+      ng::ref::gemm({.y = {y.data(), m, n, n}}, qa.packed(), qb.packed());
+      const Quantized pa = quantize({a.data(), m, k, k}, format(left));
+      const Quantized pb = quantize({b.data(), n, k, k}, format(right));
+      EXPECT_EQ(multiply(pa, pb, 2), y) << left << " " << right;
+      EXPECT_EQ(dot(pa, 3, pb, 2), y.back()) << left << " " << right;
+    }
+  // The transposed operand has its K along the rows.
+  std::vector<float> bt(b.size());
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < k; ++i)
+      bt[static_cast<size_t>(i * n + j)] = b[static_cast<size_t>(j * k + i)];
+  const Quantized pa = quantize({a.data(), m, k, k}, format("mxfp4"));
+  const Quantized straight = quantize({b.data(), n, k, k}, format("nvfp4"));
+  const Quantized turned = quantize({bt.data(), k, n, n}, format("nvfp4"), {.along = Along::rows});
+  EXPECT_EQ(multiply(pa, turned), multiply(pa, straight));
+}
+
+TEST(LibraryDot, Blocks) {
+  const std::vector<uint16_t> codes = {0x7, 0xC, 0x1, 0x2, 0xE, 0x0, 0x2, 0x8};
+  const CodedBlock block = {.element = Element("e2m1"), .codes = codes};
+  EXPECT_EQ(block_dot(block, block), 58.25f);
+}
+
+TEST(LibraryPacking, BytesOfTheSpecification) {
+  const std::vector<uint16_t> codes = {0x1C, 0x30, 0x00, 0x1C};
+  const std::vector<uint8_t> bytes = {0x1C, 0x0C, 0x70};
+  EXPECT_EQ(pack_codes(codes, 6), bytes);
+  EXPECT_EQ(unpack_codes(bytes, 6, 4), codes);
+  const std::vector<uint8_t> scales(130 * 5, 9);
+  EXPECT_EQ(swizzle_scales(scales, 130, 5).size(), 2048U);
+  EXPECT_EQ(unswizzle_scales(swizzle_scales(scales, 130, 5), 130, 5), scales);
+  const std::vector<uint16_t> many(128, 3);
+  const std::vector<uint8_t> four(4, 127), eight(8, 0x38);
+  EXPECT_EQ(unpack_gguf(Gguf::mxfp4, pack_gguf(Gguf::mxfp4, many, four)).codes, many);
+  EXPECT_EQ(unpack_gguf(Gguf::nvfp4, pack_gguf(Gguf::nvfp4, many, eight)).scales, eight);
+}
+
+TEST(Library, RefusesWhatMakesNoSenseInOneSentence) {
+  const std::vector<float> x(64, 1.0f);
+  const MatrixView view = {x.data(), 2, 32, 32};
+  const Quantized good = quantize(view, format("mxfp4"));
+  const auto with = [](auto object, const auto& change) {
+    change(object);
+    return object;
+  };
+  using Call = std::function<void()>;
+  const std::vector<std::pair<const char*, Call>> calls = {
+      {"mxfp4", [] { (void)format("mxpf4"); }},
+      {"e4m3", [] { (void)Element("e4m3n"); }},
+      {"at most 16: e8m7", [] { (void)Element("e8m9"); }},
+      {"below 16", [] { (void)Element("e2m1").decode(16); }},
+      {"below 2^8",
+       [] {
+         (void)Element("e2m1").encode(1, {Rounding::stochastic, 8, 256});
+       }},
+      {"at most 16 bits", [&] { (void)quantize(view, format("fp32")); }},
+      {"cols 16, 32",
+       [&] { (void)quantize(view, with(format("mxfp4"), [](Format& f) { f.block.cols = 20; })); }},
+      {"\"fp32\" or \"pow2\"",
+       [&] {
+         (void)quantize(view, with(format("int8"), [](Format& f) { f.scale = ScaleKind::e8m0; }));
+       }},
+      {"2^-16",
+       [&] {
+         const float nan = std::numeric_limits<float>::quiet_NaN();
+         (void)quantize(view, with(format("mxfp4"), [&](Format& f) { f.prescale = nan; }));
+       }},
+      {"none or fp32",
+       [&] {
+         (void)quantize(view, with(format("uint8"), [](Format& f) { f.scale = ScaleKind::pow2; }));
+       }},
+      {"a pointer",
+       [] {
+         (void)quantize({nullptr, 2, 2, 2}, format("mxfp4"));
+       }},
+      {"sizes from 0",
+       [] {
+         (void)quantize({nullptr, -1, 2, 2}, format("mxfp4"));
+       }},
+      {"sizes from 0",
+       [&] {
+         (void)quantize({x.data(), INT64_MAX, 9, 9}, format("mxfp4"));
+       }},
+      {"at least a row",
+       [&] {
+         (void)quantize({x.data(), 2, 32, 31}, format("mxfp4"));
+       }},
+      {"1 to 1024", [&] { (void)quantize(view, format("mxfp4"), {.threads = 0}); }},
+      {"64", [&] { (void)dequantize(with(good, [](Quantized& q) { q.codes.pop_back(); })); }},
+      {"below 16", [&] { (void)dequantize(with(good, [](Quantized& q) { q.codes[3] = 99; })); }},
+      {"3 x 1 of 1 x 32", [&] { (void)dequantize(with(good, [](Quantized& q) { ++q.rows; })); }},
+      {"2 x 32",
+       [&] {
+         std::vector<float> y(64);
+         dequantize(good, {y.data(), 1, 64, 64});
+       }},
+      {"one shape",
+       [&] {
+         (void)error_metrics(view, {x.data(), 1, 64, 64});
+       }},
+      {"one length",
+       [&] {
+         (void)multiply(good, quantize({x.data(), 1, 64, 64}, format("mxfp4")));
+       }},
+      {"rows count", [&] { (void)dot(good, 2, good, 0); }},
+      {"below 16", [] { (void)pack_codes(std::vector<uint16_t>{16}, 4); }},
+      {"2", [] { (void)unpack_codes(std::vector<uint8_t>(3), 4, 4); }},
+      {"a multiple of 32",
+       [] { (void)pack_gguf(Gguf::mxfp4, std::vector<uint16_t>(31), std::vector<uint8_t>(1)); }},
+  };
+  for (const auto& [remedy, call] : calls) {
+    try {
+      call();
+      ADD_FAILURE() << "not refused: " << remedy;
+    } catch (const Error& error) {
+      EXPECT_NE(error.remedy().find(remedy), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace narrowgauge

@@ -1,0 +1,153 @@
+#include <narrowgauge/quantize.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "format/codec.h"
+#include "library/access.h"
+#include "numbers/errors.h"
+
+namespace narrowgauge {
+namespace {
+
+constexpr int64_t kMostValues = int64_t{1} << 48;
+constexpr int kMostThreads = 1024;
+
+void check_shape(int64_t rows, int64_t cols) {
+  require(rows >= 0 && cols >= 0 && (rows == 0 || cols <= kMostValues / rows),
+          fmt::format("a matrix of {} x {}", rows, cols), "sizes from 0, at most 2^48 values");
+}
+
+template <class View>
+void check_view(const View& view) {
+  check_shape(view.rows, view.cols);
+  if (view.rows == 0 || view.cols == 0) return;
+  require(view.data != nullptr, "a matrix without data", "a pointer to its values");
+  require(view.rows == 1 || view.stride >= view.cols,
+          fmt::format("stride {} of rows of {} values", view.stride, view.cols),
+          "at least a row, in values");
+}
+
+ng::ConstView view_of(const MatrixView& view) {
+  check_view(view);
+  return {view.data, view.rows, view.cols, view.stride};
+}
+
+ng::Contract contract_of(Along along) {
+  return along == Along::cols ? ng::Contract::cols : ng::Contract::rows;
+}
+
+ng::NarrowMatrix narrow_matrix_of(const Quantized& matrix) {
+  ng::NarrowMatrix out;
+  out.cast = operand_of(matrix.format);
+  out.along = contract_of(matrix.along);
+  out.rows = matrix.rows;
+  out.cols = matrix.cols;
+  out.codes = matrix.codes;
+  out.grid = grid_of(matrix);
+  out.scales = matrix.scales;
+  out.zeros = matrix.zeros;
+  out.tensor_scale = matrix.tensor_scale;
+  return out;
+}
+
+}  // namespace
+
+ng::Threads threads_of(int count) {
+  require(count >= 1 && count <= kMostThreads, fmt::format("{} threads", count),
+          fmt::format("1 to {}", kMostThreads));
+  return {count};
+}
+
+ng::ScaleGrid grid_of(const Quantized& matrix) {
+  return {matrix.block_rows, matrix.block_cols, matrix.scale_rows, matrix.scale_cols};
+}
+
+void check_parts(const Quantized& matrix) {
+  check(matrix.format);
+  check_shape(matrix.rows, matrix.cols);
+  const ng::Operand cast = operand_of(matrix.format);
+  const ng::ScaleGrid grid =
+      ng::scale_grid(cast, contract_of(matrix.along), matrix.rows, matrix.cols);
+  const bool agrees = grid.block_rows == matrix.block_rows &&
+                      grid.block_cols == matrix.block_cols && grid.rows == matrix.scale_rows &&
+                      grid.cols == matrix.scale_cols;
+  require(agrees,
+          fmt::format("{} x {} scales of {} x {} values", matrix.scale_rows, matrix.scale_cols,
+                      matrix.block_rows, matrix.block_cols),
+          fmt::format("{} x {} of {} x {} in {}", grid.rows, grid.cols, grid.block_rows,
+                      grid.block_cols, ng::describe(cast)));
+  const auto check_size = [](const char* what, size_t size, int64_t expected) {
+    require(size == static_cast<size_t>(expected), fmt::format("{} {}", size, what),
+            fmt::format("{}", expected));
+  };
+  check_size("codes", matrix.codes.size(), matrix.rows * matrix.cols);
+  check_size("scales", matrix.scales.size(), grid.size());
+  check_size("zero points", matrix.zeros.size(), ng::is_affine(cast) ? grid.size() : 0);
+  if (matrix.codes.empty()) return;
+  const uint16_t largest = *std::max_element(matrix.codes.begin(), matrix.codes.end());
+  require(largest < ng::code_count(*cast.element),
+          fmt::format("code {} of {}", largest, cast.element->short_name),
+          fmt::format("below {}", ng::code_count(*cast.element)));
+}
+
+Quantized quantize(const MatrixView& source, const Format& format, const QuantizeOptions& options) {
+  check(format);
+  const ng::ConstView view = view_of(source);
+  require(options.tensor < 1u << 20, fmt::format("tensor {}", options.tensor), "below 2^20");
+  const ng::Threads threads = threads_of(options.threads);
+  ng::QuantizeOptions settings;
+  settings.along = contract_of(options.along);
+  settings.key = {.seed = options.seed, .tensor = options.tensor};
+  return translated([&] {
+    ng::NarrowMatrix made = ng::quantize(view, operand_of(format), settings, threads);
+    const ng::OperandStats& counts = made.counts;
+    return Quantized{
+        .format = format,
+        .along = options.along,
+        .rows = made.rows,
+        .cols = made.cols,
+        .codes = std::move(made.codes),
+        .block_rows = made.grid.block_rows,
+        .block_cols = made.grid.block_cols,
+        .scale_rows = made.grid.rows,
+        .scale_cols = made.grid.cols,
+        .scales = std::move(made.scales),
+        .scale_codes = std::move(made.scale_codes),
+        .zeros = std::move(made.zeros),
+        .tensor_scale = made.tensor_scale,
+        .counts = {counts.values, counts.saturated, counts.flushed, counts.nan, counts.inf}};
+  });
+}
+
+void dequantize(const Quantized& matrix, const MutableMatrixView& values, int threads) {
+  check_parts(matrix);
+  check_view(values);
+  require(values.rows == matrix.rows && values.cols == matrix.cols,
+          fmt::format("room for {} x {} values", values.rows, values.cols),
+          fmt::format("{} x {}", matrix.rows, matrix.cols));
+  ng::dequantize(narrow_matrix_of(matrix), {values.data, values.rows, values.cols, values.stride},
+                 threads_of(threads));
+}
+
+std::vector<float> dequantize(const Quantized& matrix, int threads) {
+  check_parts(matrix);
+  return ng::dequantize(narrow_matrix_of(matrix), threads_of(threads));
+}
+
+ErrorMetrics error_metrics(const MatrixView& x, const MatrixView& q, int threads) {
+  require(x.rows == q.rows && x.cols == q.cols,
+          fmt::format("matrices of {} x {} and {} x {}", x.rows, x.cols, q.rows, q.cols),
+          "one shape");
+  const ng::ErrorMetrics e = ng::error_sums(view_of(x), view_of(q), threads_of(threads)).metrics();
+  return {.values = e.values,
+          .mse = e.mse,
+          .relative_mse = e.relative_mse,
+          .sqnr_db = e.sqnr_db,
+          .max_abs = e.max_abs,
+          .max_relative = e.max_relative,
+          .underflow = e.underflow,
+          .bias = e.bias};
+}
+
+}  // namespace narrowgauge
