@@ -76,6 +76,11 @@ ssize_t write(int file, const void* data, size_t bytes) {
   return repeated([&] { return ::write(file, data, bytes); });
 }
 
+ssize_t write_at(int file, const void* data, size_t bytes, int64_t offset) {
+  if (struck(true)) return -1;
+  return repeated([&] { return ::pwrite(file, data, bytes, offset); });
+}
+
 ssize_t read(int file, void* data, size_t bytes) {
   if (struck(false)) return -1;
   return repeated([&] { return ::read(file, data, bytes); });

@@ -50,6 +50,7 @@ namespace file_calls {
 int open(const char* path, int flags);
 int close(int file);
 ssize_t write(int file, const void* data, size_t bytes);
+ssize_t write_at(int file, const void* data, size_t bytes, int64_t offset);
 ssize_t read(int file, void* data, size_t bytes);
 ssize_t read_at(int file, void* data, size_t bytes, int64_t offset);
 int sync(int file);

@@ -32,6 +32,10 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+/// Pages of a MappedFile's bytes that will not be read soon leave the memory of this process: those
+/// that lie wholly in `bytes`. They come back when they are read.
+void forget_pages(std::span<const std::byte> bytes);
+
 /// A regular file read at any place, without mapping it. Movable. Throws Error naming the path.
 class ReadFile {
  public:
@@ -78,6 +82,8 @@ class FileWriter {
 
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// At byte `offset` of the file, whatever was written before; moves no later write().
+  void write_at(uint64_t offset, const void* data, size_t bytes);
   /// Syncs the file, closes it, renames it and syncs its folder.
   void commit();
 

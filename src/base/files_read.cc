@@ -62,6 +62,14 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void forget_pages(std::span<const std::byte> bytes) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t begin = (first + page - 1) / page * page;
+  const uintptr_t end = (first + bytes.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 ReadFile::ReadFile(const std::string& path) : path_(path) {
   struct stat info {};
   file_ = open_regular(path, info);

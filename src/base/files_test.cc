@@ -62,6 +62,25 @@ TEST_F(Files, NothingAppearsWithoutCommit) {
   EXPECT_TRUE(names().empty());
 }
 
+TEST_F(Files, WritesAtAnyPlace) {
+  FileWriter writer(in("x"));
+  writer.write("head");
+  writer.write_at(8, "89", 2);
+  writer.write_at(4, "4567", 4);
+  writer.commit();
+  EXPECT_EQ(read_file(in("x"), 99), "head456789");
+}
+
+TEST_F(Files, ForgottenPagesComeBack) {
+  write_file_atomically(in("x"), std::string(100'000, 'a') + 'b');
+  const MappedFile file(in("x"));
+  forget_pages(file.bytes());
+  forget_pages(file.bytes().subspan(5000, 90'000));
+  forget_pages({});
+  EXPECT_EQ(file.bytes()[99'999], std::byte{'a'});
+  EXPECT_EQ(file.bytes()[100'000], std::byte{'b'});
+}
+
 TEST_F(Files, PublishesWholeFolders) {
   for (const char* content : {"one", "two"}) {
     FolderWriter folder(in("f/"));

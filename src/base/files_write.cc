@@ -172,6 +172,18 @@ void FileWriter::write(const void* data, size_t bytes) {
   buffer_.append(static_cast<const char*>(data), bytes);
 }
 
+void FileWriter::write_at(uint64_t offset, const void* data, size_t bytes) {
+  NG_CHECK(file_ >= 0, path_);
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = file_calls::write_at(file_, next, bytes, static_cast<int64_t>(offset));
+    if (written < 0) fail_on(path_, "write", errno);
+    next += written;
+    offset += static_cast<uint64_t>(written);
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
 void FileWriter::flush() {
   write_all(file_, path_, buffer_.data(), buffer_.size());
   buffer_.clear();

@@ -53,6 +53,8 @@ class FloatReader {
   explicit FloatReader(const SafetensorsEntry& entry);
   /// Elements [first, first + out.size()) in row-major order.
   void read(int64_t first, std::span<float> out) const;
+  /// Elements [first, first + count) will not be read again soon: their pages leave the memory.
+  void forget(int64_t first, int64_t count) const;
 
  private:
   const SafetensorsEntry* entry_;
@@ -84,10 +86,14 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::string& path, const std::vector<SafetensorsTensor>& tensors,
                     const std::map<std::string, std::string>& metadata = {});
   void write(std::span<const std::byte> bytes);
+  /// In any order instead: bytes from `offset` on of tensor `index` of the list. Every byte is
+  /// written once, by one of the two ways.
+  void write_at(size_t index, uint64_t offset, std::span<const std::byte> bytes);
   void commit();
 
  private:
   FileWriter file_;
+  std::vector<uint64_t> begins_;  ///< of each tensor in the file, and the end of the last
   uint64_t bytes_left_;
 };
 

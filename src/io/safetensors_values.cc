@@ -87,6 +87,15 @@ void FloatReader::read(int64_t first, std::span<float> out) const {
   convert_all<uint8_t>(*entry_, first, out, value_of);
 }
 
+void FloatReader::forget(int64_t first, int64_t count) const {
+  const int64_t elements = entry_->elements();
+  NG_CHECK(first >= 0 && count <= elements - first, first, count, entry_->name);
+  if (elements == 0) return;
+  const size_t each = entry_->bytes / static_cast<size_t>(elements);
+  forget_pages(
+      {entry_->data + static_cast<size_t>(first) * each, static_cast<size_t>(count) * each});
+}
+
 std::vector<float> to_floats(const SafetensorsEntry& entry) {
   std::vector<float> values(static_cast<size_t>(entry.elements()));
   FloatReader(entry).read(0, values);

@@ -56,7 +56,19 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path,
                                      const std::vector<SafetensorsTensor>& tensors,
                                      const std::map<std::string, std::string>& metadata)
     : file_(path), bytes_left_(stored_bytes(tensors)) {
-  file_.write(header_of(tensors, metadata));
+  const std::string header = header_of(tensors, metadata);
+  begins_.push_back(header.size());
+  for (const SafetensorsTensor& tensor : tensors)
+    begins_.push_back(begins_.back() + stored_bytes(tensor));
+  file_.write(header);
+}
+
+void SafetensorsWriter::write_at(size_t index, uint64_t offset, std::span<const std::byte> bytes) {
+  NG_CHECK(index + 1 < begins_.size() && bytes.size() <= bytes_left_, index, bytes.size());
+  const uint64_t begin = begins_[index] + offset;
+  NG_CHECK(begin + bytes.size() <= begins_[index + 1], index, offset, bytes.size());
+  file_.write_at(begin, bytes.data(), bytes.size());
+  bytes_left_ -= bytes.size();
 }
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
