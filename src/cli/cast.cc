@@ -1,136 +1,171 @@
-// narrowgauge cast IN OUT --format F: the tensors of a file as narrow numbers.
+// narrowgauge cast IN... OUT --format F: the tensors of files as narrow numbers.
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 
 #include "base/error.h"
-#include "base/nearest.h"
+#include "base/files.h"
 #include "cli/cast_file.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/format_names.h"
-#include "recipe/operand_keys.h"
+#include "cli/output.h"
+#include "cli/progress_line.h"
+#include "cli/tensor_files.h"
+#include "cli/tensor_format.h"
 
 namespace ng::cli {
 namespace {
 
 struct Args {
-  std::string in, out, format;
-  std::string overflow = "saturate";
-  std::string rounding, scale_rule, block, scale, tensor_scale;
-  int64_t sr_bits = 0;
+  std::vector<std::string> files;  ///< inputs, then the output
+  FormatFlags format;
   CastSettings settings;
+  int64_t threads = 0;
+  bool json = false;
 };
 
-// "RxC" as TOML; other words as strings.
-std::string block_toml(const std::string& block) {
-  const size_t x = block.find('x');
-  const auto digits = [](std::string_view s) {
-    return !s.empty() && s.size() < 10 && s.find_first_not_of("0123456789") == s.npos;
-  };
-  if (x == std::string::npos || !digits(block.substr(0, x)) || !digits(block.substr(x + 1)))
-    return toml_quote(block);
-  return fmt::format("[{}, {}]", std::stoi(block.substr(0, x)), std::stoi(block.substr(x + 1)));
+struct FilePair {
+  std::string in, out;
+};
+
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
 }
 
-// The flags as an operand of a recipe, so that they are read and checked like one.
-std::string operand_toml(const Args& args) {
-  std::string text =
-      is_operand_name(args.format)
-          ? "format = " + toml_quote(args.format)
-          : "format = \"fp32\", element = " + toml_quote(known_element(args.format).short_name);
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty()) text += fmt::format(", {} = {}", key, value);
-  };
-  const auto quoted = [](const std::string& word) { return word.empty() ? "" : toml_quote(word); };
-  add("block", args.block.empty() ? "" : block_toml(args.block));
-  add("scale", quoted(args.scale));
-  add("tensor_scale", quoted(args.tensor_scale));
-  add("scale_rule", quoted(args.scale_rule));
-  add("rounding", quoted(args.rounding));
-  add("sr_bits", args.sr_bits == 0 ? "" : std::to_string(args.sr_bits));
-  add("overflow", quoted(args.overflow));
-  return "operand = { " + text + " }";
-}
-
-// An element that no GEMM takes is rounded by the format table alone.
-Operand plain_element(const Args& args) {
-  Operand operand;
-  operand.element = &known_element(args.format);
-  if (!args.block.empty() || !args.scale.empty() || !args.tensor_scale.empty() ||
-      !args.scale_rule.empty())
-    throw Error({.place = "--format",
-                 .key = args.format,
-                 .problem = "takes no scale",
-                 .remedy = "an element of a GEMM operand, or no scale flags"});
-  if (args.rounding == "stochastic") operand.rounding = Rounding::stochastic;
-  if (args.overflow == "special") operand.overflow = Overflow::special;
-  if (args.sr_bits != 0) operand.sr_bits = static_cast<int>(args.sr_bits);
-  return operand;
-}
-
-Operand operand_of_flags(const Args& args) {
-  const bool scaled = !args.scale.empty();
-  if (!is_operand_name(args.format) && !scaled) return plain_element(args);
-  const toml::table document = parse_toml(operand_toml(args), "cast");
-  Operand operand;
-  try {
-    read_operand(operand, *find_item(document, "operand", ""));
-  } catch (const Error& error) {
-    Error::Parts parts = error.parts();
-    std::string flag = parts.key.substr(parts.key.find('.') + 1);
-    std::replace(flag.begin(), flag.end(), '_', '-');
-    parts.place = "cast";
-    parts.key = flag == "operand" ? "--format" : "--" + flag;
-    throw Error(parts);
+// One input goes into a file; several, or what may be several, into a folder under their names.
+std::vector<FilePair> pairs_of(const std::vector<std::string>& words) {
+  const std::vector<std::string> inputs(words.begin(), words.end() - 1);
+  const std::string& out = words.back();
+  const std::vector<std::string> files = tensor_files(inputs);
+  const bool into_folder = inputs.size() > 1 || names_many(inputs[0]) || is_folder(out);
+  if (!into_folder) return {{files[0], out}};
+  if (is_file(out))
+    throw Error({.place = out,
+                 .key = "",
+                 .problem = fmt::format("is a file, and there are {} inputs", files.size()),
+                 .remedy = "a folder for their casts"});
+  std::vector<FilePair> pairs;
+  for (const std::string& file : files) {
+    const std::string to = join_path(out, file_name(file));
+    for (const FilePair& other : pairs)
+      if (other.out == to)
+        throw Error({.place = file,
+                     .key = "",
+                     .problem = fmt::format("has the name of {}", other.in),
+                     .remedy = "inputs of different names, or one after another"});
+    pairs.push_back({file, to});
   }
-  return operand;
+  return pairs;
+}
+
+// NaN and infinities are no JSON numbers.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
+Json json_of(const CastResult& result) {
+  const OperandStats& counts = result.counts;
+  return {{"name", result.name},
+          {"dtype", result.dtype},
+          {"shape", result.shape},
+          {"values", counts.values},
+          {"saturated", counts.saturated},
+          {"flushed", counts.flushed},
+          {"nan", counts.nan},
+          {"inf", counts.inf},
+          {"sqnr_db", number(result.errors.sqnr_db)},
+          {"relative_mse", number(result.errors.relative_mse)},
+          {"max_abs_error", number(result.errors.max_abs)}};
+}
+
+Json json_of(const FilePair& pair, const CastReport& report) {
+  Json tensors = Json::array();
+  for (const CastResult& result : report.tensors) tensors.push_back(json_of(result));
+  return {{"in", pair.in}, {"out", pair.out}, {"tensors", tensors}, {"skipped", report.skipped}};
+}
+
+Json format_json(const Operand& cast) {
+  return {{"element", cast.element->short_name},
+          {"scale", name_of(cast.scale)},
+          {"tensor_scale", name_of(cast.tensor_scale)},
+          {"block", text_of(cast.block)},
+          {"bits_per_value", bits_per_value(cast)}};
+}
+
+// What is not finite was rounded to something else, or took its block with it.
+void note_nonfinite(const std::string& path, const CastReport& report) {
+  uint64_t nan = 0, inf = 0, tensors = 0;
+  const CastResult* first = nullptr;
+  for (const CastResult& result : report.tensors) {
+    if (result.counts.nan + result.counts.inf == 0) continue;
+    nan += result.counts.nan;
+    inf += result.counts.inf;
+    if (tensors++ == 0) first = &result;
+  }
+  if (first == nullptr) return;
+  note(fmt::format("{}: {} NaN and {} infinite values in {} ({}{})", path, nan, inf,
+                   tensors == 1 ? "1 tensor" : fmt::format("{} tensors", tensors), first->name,
+                   tensors == 1 ? "" : ", ..."));
 }
 
 int cast(const Args& args) {
   CastSettings settings = args.settings;
-  settings.cast = operand_of_flags(args);
-  if (settings.cast.element->bits > 16)
-    throw Error({.place = "--format",
-                 .key = args.format,
-                 .problem = "has nothing to round to",
-                 .remedy = "a format of at most 16 bits; narrowgauge formats lists them"});
-  cast_file(args.in, args.out, settings);
+  settings.cast = args.format.operand();
+  settings.threads = {args.threads > 0 ? static_cast<int>(args.threads) : available_cores()};
+  const std::vector<FilePair> pairs = pairs_of(args.files);
+  uint64_t total = 0, done = 0;
+  for (const FilePair& pair : pairs) total += bytes_to_cast(pair.in, settings);
+  if (pairs.size() > 1 || is_folder(args.files.back()) || names_many(args.files[0]))
+    make_folders(args.files.back());
+  Json files = Json::array();
+  for (const FilePair& pair : pairs) {
+    CastReport report;
+    {
+      ProgressLine line("MiB");
+      report = cast_file(pair.in, pair.out, settings, [&](uint64_t bytes) {
+        line.show(static_cast<int64_t>((done + bytes) >> 20), static_cast<int64_t>(total >> 20));
+      });
+    }
+    done += bytes_to_cast(pair.in, settings);
+    note_skipped(pair.in, report.skipped);
+    note_nonfinite(pair.in, report);
+    if (args.json) files.push_back(json_of(pair, report));
+  }
+  if (args.json) print_json({{"format", format_json(settings.cast)}, {"files", files}});
   return 0;
 }
 
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("IN", a.in, "safetensors file to read")->required();
-  app.add_option("OUT", a.out, "safetensors file to write")->required();
-  app.add_option("--format", a.format, "a format: narrowgauge formats lists them")
+  app.add_option("FILES", a.files,
+                 "safetensors files, folders or patterns to read, then the file to write; with "
+                 "several inputs the folder to write")
+      ->required()
+      ->expected(2, -1)
+      ->type_name("IN... OUT");
+  app.add_option("--format", a.format.format, "a format: narrowgauge formats lists them")
       ->required()
       ->type_name("NAME");
-  app.add_option("--rounding", a.rounding, "nearest or stochastic")
-      ->check(CLI::IsMember({"nearest", "stochastic"}));
-  app.add_option("--overflow", a.overflow, "saturate, or special: infinities and NaN")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"saturate", "special"}));
-  app.add_option("--scale-rule", a.scale_rule,
-                 "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up");
-  app.add_option("--block", a.block, "values that share a scale: RxC, tensor or row");
-  app.add_option("--scale", a.scale, "none, fp32, pow2, e8m0 or e4m3");
-  app.add_option("--tensor-scale", a.tensor_scale, "second level: none, fp32 or pow2");
+  a.format.declare(app);
   app.add_option("--axis", a.settings.axis, "along which blocks lie; -1: the last")
       ->capture_default_str();
   add_seed(app, a.settings.seed, "of stochastic rounding");
-  app.add_option("--sr-bits", a.sr_bits, "random bits per value")
-      ->check(CLI::IsMember({8, 16, 32}));
   app.add_option("--tensor", a.settings.tensors, "only tensors whose names match")
       ->type_name("GLOB");
+  app.add_flag("--packed", a.settings.packed, "codes of 4 and 6 bits as bit strings");
+  app.add_flag("--json", a.json, "what became of each tensor, as JSON");
   app.footer(
       "Every float tensor X becomes X.codes (U8 or U16), X.scale (codes in U8, or F32: what codes\n"
-      "are multiplied by), X.tensor_scale (F32, NVFP4) and X.values (F32).");
+      "are multiplied by), X.tensor_scale (F32, NVFP4), X.zero (U8, affine integers: subtracted\n"
+      "before) and X.values (F32). Files are worked through in pieces: memory does not grow with "
+      "them.");
   return [args] { return cast(*args); };
 }
 
 }  // namespace
 
 extern const Command kCast;
-const Command kCast{"cast", "round the tensors of a file to a format", declare};
+const Command kCast{"cast", "round the tensors of files to a format", declare};
 
 }  // namespace ng::cli

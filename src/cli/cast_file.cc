@@ -1,264 +1,289 @@
 #include "cli/cast_file.h"
 
 #include <algorithm>
-#include <numeric>
-#include <vector>
+#include <filesystem>
+#include <system_error>
 
-#include "backend/ref/operand.h"
+#include "base/error.h"
 #include "base/glob.h"
-#include "format/codec.h"
-#include "io/safetensors.h"
+#include "cli/tensor_files.h"
+#include "cli/tensor_matrix.h"
+#include "format/packing.h"
 
 namespace ng::cli {
 namespace {
 
-bool is_float(const std::string& dtype) { return dtype[0] == 'F' || dtype == "BF16"; }
-
-/// A tensor as a matrix whose columns run along the axis of the blocks: blocks of several rows and
-/// random draws see that matrix, which for a tensor of two dimensions is it or its transpose.
-struct Axes {
-  int64_t outer = 1, k = 1, inner = 1;  ///< the tensor is (outer, k, inner), row-major
-
-  [[nodiscard]] int64_t rows() const { return outer * inner; }
-  [[nodiscard]] bool is_transpose() const { return outer == 1 && inner > 1; }
-  [[nodiscard]] size_t place(int64_t row, int64_t col) const {
-    return static_cast<size_t>((row / inner * k + col) * inner + row % inner);
-  }
+/// One tensor of the input and where its parts stand in the list of outputs.
+struct Item {
+  const io::SafetensorsEntry* entry;
+  uint32_t place;  ///< in the file: the random key counts all tensors, whichever are wanted
+  TensorMatrix matrix;
+  size_t codes = 0, scale = 0, zero = 0, tensor_scale = 0, values = 0;
 };
 
-Axes axes_of(const io::SafetensorsEntry& entry, int64_t axis, const std::string& path) {
-  const auto rank = static_cast<int64_t>(entry.shape.size());
-  if (rank == 0) return {};
-  const int64_t at = axis < 0 ? axis + rank : axis;
-  if (at < 0 || at >= rank)
-    throw Error({.place = path,
-                 .key = entry.name,
-                 .problem = fmt::format("has {} dimensions, --axis {}", rank, axis),
-                 .remedy = fmt::format("--axis from {} to {}", -rank, rank - 1)});
-  const auto product = [&](int64_t first, int64_t last) {
-    return std::accumulate(entry.shape.begin() + first, entry.shape.begin() + last, int64_t{1},
-                           std::multiplies<>());
+bool is_packed(const CastSettings& settings) {
+  return settings.packed && settings.cast.element->bits % 8 != 0;
+}
+
+std::vector<int64_t> packed_shape(std::vector<int64_t> shape, int bits) {
+  if (shape.empty()) return {1};
+  shape.back() = static_cast<int64_t>(packed_bytes(shape.back(), bits));
+  return shape;
+}
+
+void refuse_packing(const Item& item) {
+  throw Error({.place = item.entry->file,
+               .key = item.entry->name,
+               .problem = fmt::format("--packed along dimension {} of {}", item.matrix.axis(),
+                                      item.entry->shape.size()),
+               .remedy = "--axis 0 or -1, or no --packed"});
+}
+
+/// What a tensor becomes, in the order in which it stands in the file.
+void add_outputs(const CastSettings& settings, Item& item,
+                 std::vector<io::SafetensorsTensor>& outputs) {
+  const Operand& cast = settings.cast;
+  const io::SafetensorsEntry& entry = *item.entry;
+  const auto add = [&](const char* part, const char* dtype, std::vector<int64_t> shape) {
+    outputs.push_back({entry.name + part, dtype, std::move(shape), nullptr});
+    return outputs.size() - 1;
   };
-  return {product(0, at), entry.shape[static_cast<size_t>(at)], product(at + 1, rank)};
+  if (is_packed(settings) && item.matrix.is_gathered()) refuse_packing(item);
+  item.codes = is_packed(settings)
+                   ? add(".codes", "U8", packed_shape(entry.shape, cast.element->bits))
+                   : add(".codes", cast.element->bits <= 8 ? "U8" : "U16", entry.shape);
+  if (!cast.is_unscaled())
+    item.scale = add(".scale", has_scale_codes(cast) ? "U8" : "F32", item.matrix.scale_shape(cast));
+  if (is_affine(cast)) item.zero = add(".zero", "U8", item.matrix.scale_shape(cast));
+  if (cast.scale == ScaleKind::e4m3) item.tensor_scale = add(".tensor_scale", "F32", {1});
+  item.values = add(".values", "F32", entry.shape);
 }
 
-OperandSpec spec_of(const CastSettings& settings, const Axes& axes) {
-  OperandSpec spec;
-  spec.cast = settings.cast;
-  spec.contract = axes.is_transpose() ? Contract::rows : Contract::cols;
-  spec.rows = axes.rows();
-  spec.k = axes.k;
-  return spec;
-}
+/// Writes the panels of one tensor.
+class TensorWriter {
+ public:
+  TensorWriter(io::SafetensorsWriter& writer, const CastSettings& settings, const Item& item)
+      : writer_(writer), settings_(settings), item_(item) {}
 
-/// Blocks of a tensor: how many along rows and along the axis.
-struct ScaleShape {
-  int64_t rows = 0, cols = 0;
-
-  [[nodiscard]] size_t size() const { return static_cast<size_t>(rows * cols); }
-};
-ScaleShape scale_shape(const CastSettings& settings, const Axes& axes) {
-  if (settings.cast.is_unscaled()) return {};
-  const Block& block = settings.cast.block;
-  switch (block.kind) {
-    case Block::Kind::tensor:
-      return {1, 1};
-    case Block::Kind::row:
-      return {axes.rows(), 1};
-    default:
-      return {(axes.rows() + block.rows - 1) / block.rows, (axes.k + block.cols - 1) / block.cols};
-  }
-}
-
-bool has_scale_codes(const Operand& cast) {
-  return cast.scale == ScaleKind::e8m0 || cast.scale == ScaleKind::e4m3;
-}
-
-// What a tensor becomes, in the order in which it is written.
-std::vector<io::SafetensorsTensor> outputs_of(const CastSettings& settings,
-                                              const io::SafetensorsEntry& entry, const Axes& axes) {
-  const Operand& cast = settings.cast;
-  std::vector<io::SafetensorsTensor> out;
-  out.push_back(
-      {entry.name + ".codes", cast.element->bits <= 8 ? "U8" : "U16", entry.shape, nullptr});
-  if (!cast.is_unscaled()) {
-    const ScaleShape scales = scale_shape(settings, axes);
-    std::vector<int64_t> shape = {scales.rows, scales.cols};
-    if (cast.block.kind == Block::Kind::tensor) shape = {1};
-    if (scales.rows == axes.rows() && cast.block.kind != Block::Kind::tensor) {
-      shape = entry.shape;  // the axis counts blocks
-      const auto rank = static_cast<int64_t>(shape.size());
-      const int64_t at = settings.axis < 0 ? settings.axis + rank : settings.axis;
-      if (rank == 0)
-        shape = {1};
-      else
-        shape[static_cast<size_t>(at)] = scales.cols;
-    }
-    out.push_back({entry.name + ".scale", has_scale_codes(cast) ? "U8" : "F32", shape, nullptr});
-  }
-  if (cast.scale == ScaleKind::e4m3)
-    out.push_back({entry.name + ".tensor_scale", "F32", {1}, nullptr});
-  out.push_back({entry.name + ".values", "F32", entry.shape, nullptr});
-  return out;
-}
-
-struct Codes {
-  std::vector<uint16_t> codes;  ///< by place in the tensor
-  std::vector<float> values;
-  std::vector<float> scales;  ///< (rows, cols) of ScaleShape
-  float tensor_scale = 1;
-};
-
-// The draws of element (row, col) are those of its place in the matrix that a GEMM would read.
-uint32_t draw_of(const RandomKey& key, const Axes& axes, int64_t row, int64_t col, int bits) {
-  const auto u = [](int64_t i) { return static_cast<uint64_t>(i); };
-  if (axes.is_transpose()) return random_bits(key, u(col), u(row), u(axes.inner), bits);
-  return random_bits(key, u(row), u(col), u(axes.k), bits);
-}
-
-Codes cast_elements(const CastSettings& settings, const std::vector<float>& x, const Axes& axes,
-                    const RandomKey& key) {
-  const Operand& cast = settings.cast;
-  const OverflowRule overflow =
-      cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
-  Codes out{std::vector<uint16_t>(x.size()), std::vector<float>(x.size()), {}};
-  Rounder rounder;
-  if (cast.rounding == Rounding::stochastic) rounder = {RoundMode::sr, cast.sr_bits, 0};
-  for (int64_t row = 0; row < axes.rows(); ++row)
-    for (int64_t col = 0; col < axes.k; ++col) {
-      const size_t at = axes.place(row, col);
-      if (rounder.mode == RoundMode::sr)
-        rounder.random = draw_of(key, axes, row, col, cast.sr_bits);
-      out.codes[at] = static_cast<uint16_t>(encode(*cast.element, x[at], rounder, overflow));
-      out.values[at] = decode(*cast.element, out.codes[at]);
-    }
-  return out;
-}
-
-// A tensor without values has scales where a block has no values: they are 1.
-Codes cast_nothing(const CastSettings& settings, const Axes& axes) {
-  Codes out;
-  out.scales.assign(scale_shape(settings, axes).size(), 1.0f);
-  return out;
-}
-
-Codes cast_blocks(const CastSettings& settings, const std::vector<float>& x, const Axes& axes,
-                  const RandomKey& key) {
-  std::vector<float> matrix = x;  // rows as the backend wants them, later the decoded values
-  if (!axes.is_transpose())
-    for (int64_t row = 0; row < axes.rows(); ++row)
-      for (int64_t col = 0; col < axes.k; ++col)
-        matrix[static_cast<size_t>(row * axes.k + col)] = x[axes.place(row, col)];
-  PackedOperand packed;
-  packed.spec = spec_of(settings, axes);
-  std::vector<float> storage(ref::operand_bytes(packed.spec) / sizeof(float));
-  packed.storage = reinterpret_cast<std::byte*>(storage.data());
-  packed.bytes = storage.size() * sizeof(float);
-  PrepareContext context;
-  context.key = key;
-  const ConstView source = axes.is_transpose()
-                               ? ConstView{matrix.data(), axes.k, axes.inner, axes.inner}
-                               : ConstView{matrix.data(), axes.rows(), axes.k, axes.k};
-  ref::prepare(packed, source, context);
-  std::vector<uint16_t> codes(x.size());
-  ref::unpack(packed, {matrix.data(), axes.rows(), axes.k, axes.k}, codes.data());
-  Codes out{std::vector<uint16_t>(x.size()), std::vector<float>(x.size()), {}};
-  for (int64_t row = 0; row < axes.rows(); ++row)
-    for (int64_t col = 0; col < axes.k; ++col) {
-      const auto from = static_cast<size_t>(row * axes.k + col);
-      out.codes[axes.place(row, col)] = codes[from];
-      out.values[axes.place(row, col)] = matrix[from];
-    }
-  const ref::OperandParts parts = ref::parts_of(packed);
-  out.scales.assign(parts.scales, parts.scales + parts.scale_rows * parts.scale_cols);
-  out.tensor_scale = *parts.tensor_scale;
-  return out;
-}
-
-Codes cast_tensor(const CastSettings& settings, const std::vector<float>& x, const Axes& axes,
-                  const RandomKey& key) {
-  if (x.empty()) return cast_nothing(settings, axes);
-  return settings.cast.is_unscaled() ? cast_elements(settings, x, axes, key)
-                                     : cast_blocks(settings, x, axes, key);
-}
-
-template <class Value>
-void write_values(io::SafetensorsWriter& writer, const std::vector<Value>& values) {
-  writer.write(std::as_bytes(std::span(values)));
-}
-
-void write_narrow(io::SafetensorsWriter& writer, const std::vector<uint16_t>& codes) {
-  write_values(writer, std::vector<uint8_t>(codes.begin(), codes.end()));
-}
-
-uint16_t scale_code(ScaleKind kind, float scale) {
-  if (kind == ScaleKind::e4m3) return static_cast<uint16_t>(encode(element_format("e4m3"), scale));
-  return static_cast<uint16_t>(encode(element_format("e8m0"), scale));
-}
-
-// Scales of (outer · inner) rows by blocks, in the order of the tensor's axes.
-std::vector<float> in_tensor_order(const std::vector<float>& scales, const Axes& axes,
-                                   const ScaleShape& shape) {
-  if (shape.rows != axes.rows()) return scales;
-  const Axes blocks{axes.outer, shape.cols, axes.inner};
-  std::vector<float> out(scales.size());
-  for (int64_t row = 0; row < shape.rows; ++row)
-    for (int64_t col = 0; col < shape.cols; ++col)
-      out[blocks.place(row, col)] = scales[static_cast<size_t>(row * shape.cols + col)];
-  return out;
-}
-
-void write_tensor(io::SafetensorsWriter& writer, const CastSettings& settings, const Axes& axes,
-                  const Codes& result) {
-  const Operand& cast = settings.cast;
-  if (cast.element->bits <= 8)
-    write_narrow(writer, result.codes);
-  else
-    write_values(writer, result.codes);
-  if (!cast.is_unscaled()) {
-    const auto scales = in_tensor_order(result.scales, axes, scale_shape(settings, axes));
-    std::vector<uint16_t> codes;
-    for (const float scale : scales)
-      if (has_scale_codes(cast)) codes.push_back(scale_code(cast.scale, scale));
-    if (has_scale_codes(cast))
-      write_narrow(writer, codes);
+  void write(int64_t row, const NarrowMatrix& panel, const std::vector<float>& values) {
+    const int64_t elements = item_.entry->elements();
+    if (is_packed(settings_))
+      write_packed(row, panel);
+    else if (settings_.cast.element->bits <= 8)
+      put(item_.codes, row, panel.rows, panel.cols, elements, narrow(panel.codes));
     else
-      write_values(writer, scales);
+      put(item_.codes, row, panel.rows, panel.cols, elements, panel.codes);
+    put(item_.values, row, panel.rows, panel.cols, elements, values);
+    if (panel.cast.scale == ScaleKind::e4m3 && row == 0)
+      writer_.write_at(item_.tensor_scale, 0, std::as_bytes(std::span(&panel.tensor_scale, 1)));
+    if (panel.grid.size() > 0) write_scales(row, panel);
   }
-  if (cast.scale == ScaleKind::e4m3) write_values(writer, std::vector<float>{result.tensor_scale});
-  write_values(writer, result.values);
+
+ private:
+  static std::vector<uint8_t> narrow(const std::vector<uint16_t>& codes) {
+    return {codes.begin(), codes.end()};
+  }
+
+  template <class Value>
+  void put(size_t tensor, int64_t row, int64_t rows, int64_t cols, int64_t total,
+           const std::vector<Value>& values) {
+    std::vector<Value> run;
+    item_.matrix.for_runs(
+        row, rows, cols, total, [&](int64_t place, int64_t first, int64_t count, int64_t step) {
+          const Value* from = values.data() + first;
+          if (step != 1) {
+            run.resize(static_cast<size_t>(count));
+            for (int64_t j = 0; j < count; ++j) run[static_cast<size_t>(j)] = from[j * step];
+            from = run.data();
+          }
+          writer_.write_at(tensor, static_cast<uint64_t>(place) * sizeof(Value),
+                           std::as_bytes(std::span(from, static_cast<size_t>(count))));
+        });
+  }
+
+  void write_packed(int64_t row, const NarrowMatrix& panel) {
+    const int bits = panel.cast.element->bits;
+    const auto& shape = item_.entry->shape;
+    const int64_t first = row * panel.cols;
+    const int64_t count =
+        std::min<int64_t>(panel.rows * panel.cols, item_.entry->elements() - first);
+    const int64_t length = shape.empty() ? 1 : std::min(shape.back(), count);
+    const size_t bytes = packed_bytes(length, bits);
+    std::vector<uint8_t> packed(static_cast<size_t>(count / length) * bytes);
+    for (int64_t i = 0; i < count / length; ++i)
+      pack_codes(std::span(panel.codes).subspan(static_cast<size_t>(i * length), size_t(length)),
+                 bits, std::span(packed).subspan(static_cast<size_t>(i) * bytes, bytes));
+    const size_t begin = static_cast<size_t>(first / length) * bytes;
+    // A folded vector has panels of whole bytes.
+    writer_.write_at(
+        item_.codes,
+        length < (shape.empty() ? 1 : shape.back()) ? packed_bytes(first, bits) : begin,
+        std::as_bytes(std::span(packed)));
+  }
+
+  void write_scales(int64_t row, const NarrowMatrix& panel) {
+    if (scale_spans_rows(panel.cast, panel.along) && row > 0) return;
+    const ScaleGrid& grid = panel.grid;
+    const ScaleGrid whole =
+        scale_grid(panel.cast, panel.along, item_.matrix.rows(), item_.matrix.cols());
+    int64_t total = whole.size();
+    if (item_.matrix.rows() * item_.matrix.cols() != item_.entry->elements()) {  // folded
+      total = 1;
+      for (const int64_t size : item_.matrix.scale_shape(settings_.cast)) total *= size;
+    }
+    const int64_t first = row / grid.block_rows;
+    if (has_scale_codes(panel.cast))
+      put(item_.scale, first, grid.rows, grid.cols, total, panel.scale_codes);
+    else
+      put(item_.scale, first, grid.rows, grid.cols, total, panel.scales);
+    if (is_affine(panel.cast)) put(item_.zero, first, grid.rows, grid.cols, total, panel.zeros);
+  }
+
+  io::SafetensorsWriter& writer_;
+  const CastSettings& settings_;
+  const Item& item_;
+};
+
+/// A tensor from its file into its place in the other, a panel at a time.
+class TensorCast {
+ public:
+  TensorCast(cpu::Workspace& workspace, const CastSettings& settings, const Item& item)
+      : threads_(settings.threads),
+        item_(item),
+        reader_(*item.entry),
+        encoder_(workspace, job_of(settings, item)) {}
+
+  CastResult run(io::SafetensorsWriter& writer, const CastSettings& settings,
+                 const std::function<void(double share)>& progress) {
+    const TensorMatrix& matrix = item_.matrix;
+    const int64_t step = encoder_.panel_rows(), rows = matrix.rows();
+    const double passes = encoder_.needs_range() ? 2 : 1;
+    for (int64_t row = 0; encoder_.needs_range() && row < rows; row += step) {
+      encoder_.note(read(row, step));
+      progress(1 / passes * share_of(row + step));
+    }
+    TensorWriter out(writer, settings, item_);
+    CastResult result{item_.entry->name, item_.entry->dtype, item_.entry->shape, {}, {}};
+    ErrorSums errors;
+    int64_t row = 0;
+    do {  // an empty tensor has scales too
+      const ConstView panel = read(row, step);
+      encoder_.encode(row, panel, narrow_);
+      decoded_.resize(narrow_.codes.size());
+      const View decoded{decoded_.data(), panel.rows, panel.cols, panel.cols};
+      dequantize(narrow_, decoded, threads_);
+      errors.add(matrix.errors(row, panel, decoded_, threads_));
+      add(result.counts, narrow_.counts);
+      out.write(row, narrow_, decoded_);
+      row += step;
+      progress((passes - 1) / passes + 1 / passes * share_of(row));
+    } while (row < rows);
+    errors.add_saturated(result.counts.saturated);
+    result.counts.values = static_cast<uint64_t>(item_.entry->elements());
+    result.errors = errors.metrics();
+    return result;
+  }
+
+ private:
+  static EncodeJob job_of(const CastSettings& settings, const Item& item) {
+    const RandomKey key{
+        .seed = settings.seed, .tensor = item.place, .step = 0, .purpose = Purpose::fprop_input};
+    return {.cast = item.matrix.cast_of(settings.cast),
+            .options = {.along = item.matrix.along(), .key = key},
+            .rows = item.matrix.rows(),
+            .cols = item.matrix.cols()};
+  }
+  static void add(OperandStats& sum, const OperandStats& part) {
+    sum.saturated += part.saturated;
+    sum.flushed += part.flushed;
+    sum.nan += part.nan;
+    sum.inf += part.inf;
+  }
+  [[nodiscard]] double share_of(int64_t rows) const {
+    return std::min(1.0, static_cast<double>(rows) /
+                             static_cast<double>(std::max<int64_t>(item_.matrix.rows(), 1)));
+  }
+  ConstView read(int64_t row, int64_t step) {
+    const int64_t rows = std::min(step, item_.matrix.rows() - row), cols = item_.matrix.cols();
+    values_.resize(static_cast<size_t>(rows * cols));
+    item_.matrix.read(reader_, row, rows, values_);
+    return {values_.data(), rows, cols, cols};
+  }
+
+  Threads threads_;
+  const Item& item_;
+  io::FloatReader reader_;
+  NarrowEncoder encoder_;
+  NarrowMatrix narrow_;
+  std::vector<float> values_, decoded_;
+};
+
+bool is_wanted(const io::SafetensorsEntry& entry, const CastSettings& settings) {
+  return is_float(entry) && glob_matches(settings.tensors, entry.name);
+}
+
+std::vector<Item> items_of(const io::Safetensors& file, const CastSettings& settings,
+                           CastReport& report) {
+  std::vector<Item> items;
+  for (size_t i = 0; i < file.entries().size(); ++i) {
+    const io::SafetensorsEntry& entry = file.entries()[i];
+    if (is_wanted(entry, settings))
+      items.push_back(
+          {.entry = &entry, .place = static_cast<uint32_t>(i), .matrix = {entry, settings.axis}});
+    else if (glob_matches(settings.tensors, entry.name))
+      report.skipped.push_back(entry.name);
+  }
+  if (items.empty())
+    throw Error({.place = file.path(),
+                 .key = "",
+                 .problem = fmt::format("no float tensor matches \"{}\"", settings.tensors),
+                 .remedy = fmt::format("one of its {} tensors", file.entries().size())});
+  return items;
+}
+
+void refuse_same_file(const std::string& in, const std::string& out) {
+  std::error_code unknown;
+  if (!std::filesystem::equivalent(in, out, unknown) || unknown) return;
+  throw Error({.place = out,
+               .key = "",
+               .problem = in == out ? "is the input" : fmt::format("is the same file as {}", in),
+               .remedy = "another name for the output"});
 }
 
 }  // namespace
 
-size_t cast_file(const std::string& in, const std::string& out, const CastSettings& settings) {
+uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
   const io::Safetensors file(in);
-  std::vector<size_t> chosen;  // the random key counts all tensors, whichever are wanted
+  uint64_t bytes = 0;
+  for (const io::SafetensorsEntry& entry : file.entries())
+    if (is_wanted(entry, settings)) bytes += entry.bytes;
+  return bytes;
+}
+
+CastReport cast_file(const std::string& in, const std::string& out, const CastSettings& settings,
+                     const CastProgress& progress) {
+  const io::Safetensors file(in);
+  refuse_same_file(in, out);
+  CastReport report;
+  std::vector<Item> items = items_of(file, settings, report);
   std::vector<io::SafetensorsTensor> outputs;
-  for (size_t i = 0; i < file.entries().size(); ++i) {
-    const io::SafetensorsEntry& entry = file.entries()[i];
-    if (!is_float(entry.dtype) || !glob_matches(settings.tensors, entry.name)) continue;
-    chosen.push_back(i);
-    const auto parts = outputs_of(settings, entry, axes_of(entry, settings.axis, in));
-    outputs.insert(outputs.end(), parts.begin(), parts.end());
+  for (Item& item : items) {
+    (void)io::FloatReader(*item.entry);  // refuses a dtype before anything is written
+    add_outputs(settings, item, outputs);
   }
-  if (chosen.empty())
-    throw Error({.place = in,
-                 .key = "",
-                 .problem = fmt::format("no float tensor matches \"{}\"", settings.tensors),
-                 .remedy = fmt::format("one of its {} tensors", file.entries().size())});
+  cpu::Workspace workspace(settings.threads);
   io::SafetensorsWriter writer(out, outputs);
-  for (const size_t i : chosen) {
-    const io::SafetensorsEntry& entry = file.entries()[i];
-    const Axes axes = axes_of(entry, settings.axis, in);
-    const RandomKey key{.seed = settings.seed,
-                        .tensor = static_cast<uint32_t>(i),
-                        .step = 0,
-                        .purpose = Purpose::fprop_input};
-    write_tensor(writer, settings, axes, cast_tensor(settings, io::to_floats(entry), axes, key));
+  uint64_t done = 0;
+  for (const Item& item : items) {
+    const auto bytes = static_cast<double>(item.entry->bytes);
+    report.tensors.push_back(
+        TensorCast(workspace, settings, item).run(writer, settings, [&](double share) {
+          progress(done + static_cast<uint64_t>(share * bytes));
+        }));
+    done += item.entry->bytes;
   }
   writer.commit();
-  return chosen.size();
+  return report;
 }
 
 }  // namespace ng::cli

@@ -86,8 +86,15 @@ uint8_t scale_code(ScaleKind kind, float scale) {
 CodeTable::CodeTable(const ElementFormat& element) : element_(&element) {
   NG_CHECK(element.bits <= 16, element.name);
   of_pattern_.resize(size_t{1} << 16);
-  for (uint32_t pattern = 0; pattern < of_pattern_.size(); ++pattern)
+  const auto fill = [&](uint32_t pattern) {
     of_pattern_[pattern] = of_value(float_of_bits(pattern << 16));
+  };
+  for (const uint32_t special : {0x0000u, 0x8000u, 0x7F80u, 0xFF80u}) fill(special);
+  const uint16_t nan = of_value(float_of_bits(0x7FC00000u));
+  for (uint32_t mantissa = 1; mantissa < 0x80; ++mantissa)
+    of_pattern_[0x7F80u | mantissa] = of_pattern_[0xFF80u | mantissa] = nan;
+  for (uint32_t code = 0; code < code_count(element); ++code)
+    fill(float_bits(decode(element, code)) >> 16);
 }
 
 uint16_t CodeTable::of_value(float value) const {

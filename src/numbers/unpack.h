@@ -7,8 +7,8 @@
 
 namespace ng {
 
-/// Element codes of packed values: a table over BF16 patterns where the backend stores these, else
-/// by the encoder. Decoded codes are fixed points of it.
+/// Codes of decoded elements: a table over BF16 patterns where the backend stores these, else by
+/// the encoder, of which decoded codes are fixed points.
 class CodeTable {
  public:
   explicit CodeTable(const ElementFormat& element);

@@ -1,0 +1,68 @@
+#include "cli/tensor_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/glob.h"
+#include "cli/output.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr size_t kShownNames = 3;
+
+bool is_pattern(const std::string& word) {
+  return word.find_first_of("*?") != std::string::npos && !is_file(word);
+}
+
+std::vector<std::string> matches(const std::string& folder, const std::string& pattern,
+                                 const std::string& word) {
+  std::vector<std::string> paths;
+  for (const std::string& name : list_folder(folder.empty() ? "." : folder)) {
+    const std::string path = join_path(folder, name);
+    if (glob_matches(pattern, name) && is_file(path)) paths.push_back(path);
+  }
+  if (paths.empty())
+    throw Error({.place = word,
+                 .key = "",
+                 .problem = fmt::format("no file matches {}", pattern),
+                 .remedy = "safetensors files, a folder or a pattern"});
+  return paths;
+}
+
+std::vector<std::string> files_of(const std::string& word) {
+  if (is_folder(word)) return matches(word, "*.safetensors", word);
+  if (!is_pattern(word)) return {word};
+  const std::filesystem::path path(word);
+  return matches(path.parent_path().string(), path.filename().string(), word);
+}
+
+}  // namespace
+
+bool names_many(const std::string& word) { return is_folder(word) || is_pattern(word); }
+
+std::vector<std::string> tensor_files(const std::vector<std::string>& words) {
+  std::vector<std::string> files;
+  for (const std::string& word : words)
+    for (const std::string& file : files_of(word))
+      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+  return files;
+}
+
+bool is_float(const io::SafetensorsEntry& entry) {
+  return entry.dtype[0] == 'F' || entry.dtype == "BF16";
+}
+
+void note_skipped(const std::string& path, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i)
+    list += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kShownNames) list += ", ...";
+  note(fmt::format("{}: {} without floating-point values skipped: {}", path,
+                   names.size() == 1 ? "1 tensor" : fmt::format("{} tensors", names.size()), list));
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,185 @@
+// `cast` as a tool: many files, summaries, packing, affine integers, and what it refuses.
+#include <sys/resource.h>
+
+#include <cmath>
+
+#include "base/json.h"
+#include "format/packing.h"
+#include "io/safetensors.h"
+#include "program.h"
+
+namespace ng::e2e {
+namespace {
+
+class CastFiles : public Program {
+ protected:
+  CastFiles() : x_(8 * 33) {
+    for (size_t i = 0; i < x_.size(); ++i) x_[i] = std::sin(static_cast<float>(i * i % 101));
+    write("in", {8, 33}, x_);
+  }
+  void write(const std::string& name, const std::vector<int64_t>& shape,
+             const std::vector<float>& x) const {
+    io::write_safetensors(path(name), {{"x", "F32", shape, x.data()}});
+  }
+  [[nodiscard]] io::Safetensors cast(std::vector<std::string> flags) const {
+    flags.insert(flags.begin(), {"cast", "in", "out"});
+    (void)run_well(flags);
+    return io::Safetensors(path("out"));
+  }
+
+  std::vector<float> x_;
+};
+
+TEST_F(CastFiles, FoldersAndPatternsGoIntoAFolder) {
+  fs::create_directory(path("d"));
+  write("d/a.safetensors", {2}, {1, 2});
+  write("d/b.safetensors", {2}, {3, 4});
+  for (const char* what : {"d", "d/*.safetensors"}) {
+    (void)run_well({"cast", what, "to", "--format", "mxfp4"});
+    EXPECT_EQ(io::to_floats(io::Safetensors(path("to/b.safetensors")).at("x.values")),
+              (std::vector<float>{3, 4}));
+    fs::remove_all(path("to"));
+  }
+  (void)run_well({"cast", "d/a.safetensors", "in", "to", "--format", "mxfp4"});
+  EXPECT_TRUE(fs::exists(path("to/in")) && fs::exists(path("to/a.safetensors")));
+  expect_refused({"cast", "d", "in", "--format", "mxfp4"}, 1, {"in", "is a file", "folder"});
+  expect_refused({"cast", "d", "d", "--format", "mxfp4"}, 1, {"d/a.safetensors", "is the input"});
+  expect_refused({"cast", "d/a.safetensors", "./d/../d/a.safetensors", "to", "--format", "mxfp4"},
+                 1, {"has the name of"});
+}
+
+TEST_F(CastFiles, TheSummarySaysWhatHappened) {
+  const float nan = std::nanf(""), inf = HUGE_VALF;
+  write("in", {1, 8}, {1000, 1e-9f, nan, inf, -inf, 0, 1, 448});
+  const Result result = run({"cast", "in", "out", "--format", "e4m3", "--json"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "narrowgauge: note: in: 1 NaN and 2 infinite values in 1 tensor (x)\n");
+  const Json x = Json::parse(result.out).at("files").at(0).at("tensors").at(0);
+  EXPECT_EQ(x.at("values"), 8);
+  EXPECT_EQ(x.at("saturated"), 1);
+  EXPECT_EQ(x.at("flushed"), 1);
+  EXPECT_EQ(x.at("nan"), 1);
+  EXPECT_EQ(x.at("inf"), 2);
+  EXPECT_EQ(x.at("max_abs_error"), 552);
+  EXPECT_NEAR(x.at("sqnr_db").get<double>(), -10 * std::log10(552. * 552 / (1e6 + 1 + 448 * 448)),
+              1e-9);
+}
+
+TEST_F(CastFiles, PackedCodesAreBitStringsOfRows) {
+  for (const char* format : {"mxfp4", "mxfp6_e2m3", "int4"})
+    for (const char* axis : {"-1", "0"}) {
+      const std::vector<std::string> flags = {"--format", format, "--axis", axis};
+      const std::vector<int64_t> plain = io::to_integers(cast(flags).at("x.codes"));
+      std::vector<std::string> more = flags;
+      more.emplace_back("--packed");
+      const io::Safetensors out = cast(more);
+      const int bits = std::string(format) == "mxfp6_e2m3" ? 6 : 4;
+      const size_t bytes = packed_bytes(33, bits);
+      ASSERT_EQ(out.at("x.codes").shape, (std::vector<int64_t>{8, int64_t(bytes)}));
+      const std::vector<int64_t> stored = io::to_integers(out.at("x.codes"));
+      const std::vector<uint8_t> packed(stored.begin(), stored.end());
+      for (size_t row = 0; row < 8; ++row) {
+        std::vector<uint16_t> codes(33);
+        unpack_codes(std::span(packed).subspan(row * bytes, bytes), bits, codes);
+        for (size_t i = 0; i < 33; ++i)
+          ASSERT_EQ(codes[i], plain[row * 33 + i]) << format << ' ' << axis << ' ' << row;
+      }
+    }
+  write("cube", {2, 3, 4}, std::vector<float>(24, 1.0f));
+  expect_refused({"cast", "cube", "out", "--format", "mxfp4", "--axis", "1", "--packed"}, 1,
+                 {"cube", "x", "--packed", "--axis"});
+}
+
+TEST_F(CastFiles, AffineIntegersHaveZeroPoints) {
+  for (const char* block : {"tensor", "row", "1x16", "16x16"}) {
+    const io::Safetensors out = cast({"--format", "uint8", "--scale", "fp32", "--block", block});
+    const auto codes = io::to_integers(out.at("x.codes")),
+               zeros = io::to_integers(out.at("x.zero"));
+    const auto scales = io::to_floats(out.at("x.scale")),
+               values = io::to_floats(out.at("x.values"));
+    ASSERT_EQ(zeros.size(), scales.size());
+    EXPECT_EQ(out.at("x.zero").shape, out.at("x.scale").shape);
+    const std::string name = block;
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const size_t row = i / 33, col = i % 33;
+      const size_t at = name == "tensor" ? 0
+                        : name == "row"  ? row
+                        : name == "1x16" ? row * 3 + col / 16
+                                         : row / 16 * 3 + col / 16;
+      ASSERT_EQ(values[i], float(codes[i] - zeros[at]) * scales[at]) << block << ' ' << i;
+      ASSERT_NEAR(values[i], x_[i], 0.51f * scales[at]);
+    }
+  }
+}
+
+// A vector longer than a panel, and one whose amax comes last, against the same values as rows.
+TEST_F(CastFiles, LongVectorsAreThoseOfRows) {
+  constexpr int64_t kCols = 1 << 16, kRows = 65;
+  std::vector<float> x(static_cast<size_t>(kRows * kCols - 7));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(int32_t(i * 2654435761u)) * 0x1p-31f;
+  x.back() = 3;
+  write("long", {int64_t(x.size())}, x);
+  x.resize(static_cast<size_t>(kRows * kCols), 0.0f);
+  write("rows", {kRows, kCols}, x);
+  for (const char* format : {"mxfp4", "nvfp4", "fp8_e4m3"}) {
+    for (const char* name : {"long", "rows"})
+      (void)run_well({"cast", name, std::string(name) + ".out", "--format", format, "--rounding",
+                      "stochastic"});
+    const io::Safetensors a(path("long.out")), b(path("rows.out"));
+    const std::string have(reinterpret_cast<const char*>(a.at("x.codes").data),
+                           a.at("x.codes").bytes);
+    const std::string want(reinterpret_cast<const char*>(b.at("x.codes").data),
+                           a.at("x.codes").bytes);
+    EXPECT_TRUE(have == want) << format;
+    EXPECT_EQ(io::to_floats(a.at("x.scale")).front(), io::to_floats(b.at("x.scale")).front());
+  }
+}
+
+TEST_F(CastFiles, RefusesInOneLineAndLosesNothing) {
+  const std::string before = text_of(path("in"));
+  write_text(path("old"), "what was there");
+  const auto refused = [&](const std::vector<std::string>& flags,
+                           const std::vector<std::string>& words, const char* out = "old") {
+    std::vector<std::string> args = {"cast", "in", out};
+    args.insert(args.end(), flags.begin(), flags.end());
+    expect_refused(args, 1, words);
+  };
+  refused({"--format", "mxfp5"}, {"\"mxfp5\"", "\"mxfp4\""});
+  refused({"--format", "mxfp4", "--block", "1x33"}, {"--block", "[1, 33]"});
+  refused({"--format", "mxfp4", "--block", "0x0"}, {"--block"});
+  refused({"--format", "uint8", "--scale", "e8m0"}, {"--scale", "e8m0", "fp32"});
+  refused({"--format", "mxfp4", "--axis", "2"}, {"x", "--axis"});
+  refused({"--format", "mxfp4", "--axis", "-3"}, {"x", "--axis"});
+  refused({"--format", "mxfp4", "--tensor", "y"}, {"\"y\""});
+  refused({"--format", "fp32"}, {"fp32"});
+  const std::vector<int64_t> ints(2);
+  io::write_safetensors(path("ints"), {{"i", "I64", {2}, ints.data()}});
+  expect_refused({"cast", "ints", "old", "--format", "mxfp4"}, 1, {"ints", "no float tensor"});
+  fs::create_symlink(path("in"), path("link"));
+  refused({"--format", "mxfp4"}, {"is the input"}, "in");
+  refused({"--format", "mxfp4"}, {"the same file"}, "./././in");
+  refused({"--format", "mxfp4"}, {"link", "the same file as in"}, "link");
+  EXPECT_EQ(text_of(path("old")), "what was there");
+  EXPECT_EQ(text_of(path("in")), before);
+}
+
+TEST_F(CastFiles, AFullDiskLeavesTheOldFile) {
+  write_text(path("old"), "what was there");
+  write("big", {1 << 16}, std::vector<float>(1 << 16, 1.0f));
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  rlimit small = limit;
+  small.rlim_cur = 100'000;  // writes beyond fail as on a full disk
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  expect_refused({"cast", "big", "old", "--format", "mxfp4"}, 1, {"old", "cannot write"});
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  EXPECT_EQ(text_of(path("old")), "what was there");
+  int64_t left = 0;
+  for (const auto& entry : fs::directory_iterator(folder_))
+    left += entry.path().string().find(".tmp-") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(left, 0);
+}
+
+}  // namespace
+}  // namespace ng::e2e
