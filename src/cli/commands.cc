@@ -10,13 +10,15 @@ extern const Command kGenerate;
 extern const Command kRecipes;
 extern const Command kFormats;
 extern const Command kCast;
+extern const Command kInspect;
+extern const Command kMatmul;
 extern const Command kTrace;
 extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain,   kCompare, kEval,  kGenerate, kRecipes,
-                                      kFormats, kCast,    kTrace, kBench,    kInfo};
+  static const Command kCommands[] = {kTrain, kCompare, kEval,   kGenerate, kRecipes, kFormats,
+                                      kCast,  kInspect, kMatmul, kTrace,    kBench,   kInfo};
   return kCommands;
 }
 

@@ -33,8 +33,10 @@ void ProgressLine::show(int64_t done, int64_t total) {
   put(fmt::format("\r{:<{}}", line, std::exchange(columns_, line.size())));
 }
 
-ProgressLine::~ProgressLine() {
-  if (columns_ > 0) put(fmt::format("\r{:{}}\r", "", columns_));
+void ProgressLine::clear() {
+  if (columns_ > 0) put(fmt::format("\r{:{}}\r", "", std::exchange(columns_, 0)));
 }
+
+ProgressLine::~ProgressLine() { clear(); }
 
 }  // namespace ng::cli

@@ -17,6 +17,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(int64_t done, int64_t total);
+  /// Makes room for other output; the next show() draws it again.
+  void clear();
 
  private:
   using Clock = std::chrono::steady_clock;

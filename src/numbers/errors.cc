@@ -18,8 +18,8 @@ struct Lanes {
   std::array<double, kLanes> max_abs{}, max_relative{};
   std::array<uint64_t, kLanes> finite{}, nonzero{}, flushed{};
 
-  template <class X>
-  void add(size_t lane, X value, float narrow) {
+  template <class X, class Q>
+  void add(size_t lane, X value, Q narrow) {
     const bool is_finite = std::fabs(value) <= std::numeric_limits<X>::max();
     const double x = is_finite ? static_cast<double>(value) : 0.0;
     const double q = is_finite ? static_cast<double>(narrow) : 0.0;
@@ -50,8 +50,8 @@ double max_of(const std::array<double, kLanes>& lanes) {
 
 }  // namespace
 
-template <class X>
-void ErrorSums::add_values(std::span<const X> x, std::span<const float> q) {
+template <class X, class Q>
+void ErrorSums::add_values(std::span<const X> x, std::span<const Q> q) {
   NG_CHECK(x.size() == q.size(), x.size(), q.size());
   Lanes lanes;
   size_t i = 0;
@@ -71,6 +71,7 @@ void ErrorSums::add_values(std::span<const X> x, std::span<const float> q) {
 
 void ErrorSums::add(std::span<const float> x, std::span<const float> q) { add_values(x, q); }
 void ErrorSums::add(std::span<const double> x, std::span<const float> q) { add_values(x, q); }
+void ErrorSums::add(std::span<const double> x, std::span<const double> q) { add_values(x, q); }
 
 void ErrorSums::add(const ErrorSums& later) {
   values_ += later.values_;

@@ -27,14 +27,15 @@ class ErrorSums {
  public:
   void add(std::span<const float> x, std::span<const float> q);
   void add(std::span<const double> x, std::span<const float> q);
+  void add(std::span<const double> x, std::span<const double> q);
   void add(const ErrorSums& later);
   /// |x| / scale lay above the largest element before rounding: OperandStats::saturated.
   void add_saturated(uint64_t count) { saturated_ += count; }
   [[nodiscard]] ErrorMetrics metrics() const;
 
  private:
-  template <class X>
-  void add_values(std::span<const X> x, std::span<const float> q);
+  template <class X, class Q>
+  void add_values(std::span<const X> x, std::span<const Q> q);
 
   uint64_t values_ = 0;
   uint64_t nonzero_ = 0;

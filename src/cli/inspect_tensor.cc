@@ -1,0 +1,200 @@
+#include "cli/inspect_tensor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/workspace.h"
+#include "cli/tensor_format.h"
+#include "cli/tensor_matrix.h"
+#include "math/round.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr int64_t kPieceValues = int64_t{1} << 22;
+constexpr int64_t kChunkValues = 1 << 16;
+
+TensorFacts facts_of_chunk(const float* x, int64_t count) {
+  TensorFacts facts;
+  facts.values = static_cast<uint64_t>(count);
+  facts.min = HUGE_VAL;  // only read where some value is finite
+  facts.max = -HUGE_VAL;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t u = float_bits(x[i]) & 0x7FFFFFFFu;
+    if (u >= kFloatInf) {
+      ++(u == kFloatInf ? facts.inf : facts.nan);
+      continue;
+    }
+    const double v = x[i];
+    facts.min = std::min(facts.min, v);
+    facts.max = std::max(facts.max, v);
+    facts.sum += v;
+    facts.squares += v * v;
+    if (u == 0)
+      ++facts.zeros;
+    else
+      ++facts.binades.count[static_cast<size_t>(floor_log2(float_of_bits(u)) - Binades::kLowest)];
+  }
+  return facts;
+}
+
+void add(TensorFacts& sum, const TensorFacts& part) {
+  const bool first = sum.finite() == 0;
+  if (part.finite() > 0) {
+    sum.min = first ? part.min : std::min(sum.min, part.min);
+    sum.max = first ? part.max : std::max(sum.max, part.max);
+  }
+  sum.values += part.values;
+  sum.zeros += part.zeros;
+  sum.nan += part.nan;
+  sum.inf += part.inf;
+  sum.sum += part.sum;
+  sum.squares += part.squares;
+  for (size_t i = 0; i < sum.binades.count.size(); ++i)
+    sum.binades.count[i] += part.binades.count[i];
+}
+
+std::vector<std::pair<std::string, ScaleRule>> rules_of(const Operand& cast) {
+  if (cast.scale == ScaleKind::e8m0)
+    return {{"floor", ScaleRule::floor},
+            {"rceil", ScaleRule::rceil},
+            {"ceil", ScaleRule::ceil},
+            {"even", ScaleRule::even},
+            {"mse", ScaleRule::mse}};
+  if (cast.scale == ScaleKind::e4m3)
+    return {{"nearest", ScaleRule::nearest}, {"up", ScaleRule::up}};
+  return {{"", cast.scale_rule}};
+}
+
+/// One rule of a format while the tensor goes by.
+struct Running {
+  FormatTrial trial;
+  NarrowEncoder encoder;
+  NarrowMatrix narrow;
+  ErrorSums sums;
+  bool has_scale = false;
+  const TensorMatrix* matrix;
+
+  Running(cpu::Workspace& workspace, const FormatTrial& one, const TensorMatrix& of)
+      : trial(one),
+        encoder(workspace, {.cast = of.cast_of(one.cast),
+                            .options = {.along = of.along(), .key = {}},
+                            .rows = of.rows(),
+                            .cols = of.cols()}),
+        matrix(&of) {}
+
+  void add(int64_t row, ConstView panel, std::vector<float>& decoded, Threads threads) {
+    encoder.encode(row, panel, narrow);
+    decoded.resize(narrow.codes.size());
+    const View values{decoded.data(), panel.rows, panel.cols, panel.cols};
+    dequantize(narrow, values, threads);
+    sums.add(matrix->errors(row, panel, decoded, threads));
+    trial.counts.saturated += narrow.counts.saturated;
+    trial.counts.flushed += narrow.counts.flushed;
+    for (const float scale : narrow.scales) note_scale(scale * narrow.tensor_scale);
+  }
+  void note_scale(float scale) {
+    // Blocks of zeros say nothing: their scale is the least of E8M0, or 1.
+    const bool is_e8m0 = trial.cast.scale == ScaleKind::e8m0;
+    if (!(scale > 0) || scale == (is_e8m0 ? 0x1p-127f : 1.0f)) return;
+    trial.low_scale = has_scale ? std::min(trial.low_scale, scale) : scale;
+    trial.high_scale = has_scale ? std::max(trial.high_scale, scale) : scale;
+    has_scale = true;
+  }
+};
+
+bool is_better(const FormatTrial& a, const FormatTrial& b) {
+  return a.errors.sqnr_db > b.errors.sqnr_db ||
+         (std::isnan(b.errors.sqnr_db) && !std::isnan(a.errors.sqnr_db));
+}
+
+}  // namespace
+
+double TensorFacts::amax() const { return std::max(-min, max); }
+double TensorFacts::mean() const { return finite() == 0 ? 0 : sum / static_cast<double>(finite()); }
+double TensorFacts::rms() const {
+  return finite() == 0 ? 0 : std::sqrt(squares / static_cast<double>(finite()));
+}
+
+TensorFacts facts_of(const io::SafetensorsEntry& entry, Threads threads,
+                     const InspectProgress& progress) {
+  const io::FloatReader reader(entry);
+  const int64_t elements = entry.elements();
+  std::vector<float> values;
+  TensorFacts facts;
+  for (int64_t first = 0; first < elements; first += kPieceValues) {
+    const int64_t count = std::min(kPieceValues, elements - first);
+    values.resize(static_cast<size_t>(count));
+    reader.read(first, values);
+    reader.forget(first, count);
+    std::vector<TensorFacts> chunks(static_cast<size_t>((count + kChunkValues - 1) / kChunkValues));
+    parallel_for(threads, static_cast<int64_t>(chunks.size()), [&](int64_t chunk, int) {
+      const int64_t begin = chunk * kChunkValues;
+      chunks[static_cast<size_t>(chunk)] =
+          facts_of_chunk(values.data() + begin, std::min(kChunkValues, count - begin));
+    });
+    for (const TensorFacts& chunk : chunks) add(facts, chunk);
+    progress(static_cast<double>(first + count) / static_cast<double>(elements));
+  }
+  return facts;
+}
+
+FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& name, Threads threads,
+                       const InspectProgress& progress) {
+  cpu::Workspace workspace(threads);
+  const io::FloatReader reader(entry);
+  const TensorMatrix matrix(entry, -1);
+  std::vector<std::unique_ptr<Running>> runs;
+  Operand cast = format_named(name);
+  for (const auto& [rule, value] : rules_of(cast)) {
+    cast.scale_rule = value;
+    FormatTrial trial;
+    trial.name = name;
+    trial.cast = cast;
+    trial.rule = rule;
+    runs.push_back(std::make_unique<Running>(workspace, trial, matrix));
+  }
+  const NarrowEncoder& first = runs.front()->encoder;
+  const int64_t step = first.panel_rows();
+  std::vector<float> values, decoded;
+  const int passes = first.needs_range() ? 2 : 1;
+  for (int pass = 0; pass < passes; ++pass) {
+    const bool notes = pass + 1 < passes;
+    for (int64_t row = 0; row < matrix.rows(); row += step) {
+      const int64_t rows = std::min(step, matrix.rows() - row);
+      values.resize(static_cast<size_t>(rows * matrix.cols()));
+      matrix.read(reader, row, rows, values);
+      const ConstView panel{values.data(), rows, matrix.cols(), matrix.cols()};
+      for (const auto& run : runs) {
+        if (notes)
+          run->encoder.note(panel);
+        else
+          run->add(row, panel, decoded, threads);
+      }
+      progress((pass + static_cast<double>(row + rows) / static_cast<double>(matrix.rows())) /
+               passes);
+    }
+  }
+  for (const auto& run : runs) {
+    run->sums.add_saturated(run->trial.counts.saturated);
+    run->trial.errors = run->sums.metrics();
+  }
+  const FormatTrial* best = &runs.front()->trial;
+  for (const auto& run : runs)
+    if (is_better(run->trial, *best)) best = &run->trial;
+  return *best;
+}
+
+const FormatTrial* cheapest(const std::vector<FormatTrial>& trials, double sqnr_db) {
+  const FormatTrial* best = nullptr;
+  for (const FormatTrial& trial : trials) {
+    if (!(trial.errors.sqnr_db >= sqnr_db)) continue;
+    const double bits = bits_per_value(trial.cast);
+    if (best == nullptr || bits < bits_per_value(best->cast) ||
+        (bits == bits_per_value(best->cast) && is_better(trial, *best)))
+      best = &trial;
+  }
+  return best;
+}
+
+}  // namespace ng::cli

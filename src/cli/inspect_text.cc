@@ -1,0 +1,192 @@
+#include "cli/inspect_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "cli/output.h"
+#include "format/codec.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr int kMostBinades = 20;
+constexpr double kBarColumns = 40;
+
+std::string percent(double share) {
+  if (share == 0) return "0 %";
+  if (share < 0.0001) return "<.01 %";
+  return fmt::format("{:.2f} %", 100 * share);
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return '(' + text + ')';
+}
+
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// Full blocks and an eighth part of one.
+std::string bar(double columns) {
+  constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  std::string text;
+  const auto eighths = static_cast<int>(std::lround(columns * 8));
+  for (int i = 0; i < eighths / 8; ++i) text += "█";
+  return text + kEighths[eighths % 8];
+}
+
+char letter(size_t i) { return static_cast<char>(i < 26 ? 'a' + i : 'A' + (i - 26) % 26); }
+
+std::string facts_text(const io::SafetensorsEntry& entry, const TensorFacts& facts) {
+  std::string text =
+      fmt::format("{}  {} {}  {} values\n", on_one_line(entry.name), entry.dtype,
+                  shape_text(entry.shape), count_text(static_cast<int64_t>(facts.values)));
+  text += fmt::format("  min {:.4g}  max {:.4g}  amax {:.4g}  mean {:.4g}  rms {:.4g}\n", facts.min,
+                      facts.max, facts.amax(), facts.mean(), facts.rms());
+  text += fmt::format(
+      "  zeros {}  NaN {}  infinite {}\n", percent(share(facts.zeros, facts.values)),
+      count_text(static_cast<int64_t>(facts.nan)), count_text(static_cast<int64_t>(facts.inf)));
+  return text;
+}
+
+// Binades from the largest value down; the lowest line gathers the rest.
+std::string histogram_text(const TensorFacts& facts, const std::vector<FormatTrial>& trials) {
+  const uint64_t nonzero = facts.finite() - facts.zeros;
+  if (nonzero == 0) return "";
+  constexpr int kLowest = Binades::kLowest;
+  int top = 127, bottom = kLowest;
+  while (facts.binades.at(top) == 0) --top;
+  while (facts.binades.at(bottom) == 0) ++bottom;
+  const int last = std::max(bottom, top - kMostBinades + 1);
+  uint64_t most = 0, below = 0;
+  for (int e = last; e <= top; ++e) most = std::max(most, facts.binades.at(e));
+  for (int e = bottom; e < last; ++e) below += facts.binades.at(e);
+  std::string letters;
+  for (size_t i = 0; i < trials.size(); ++i) letters += std::string(" ") + letter(i);
+  std::string text = fmt::format("  {:>7} {:>8}  {:<40} {}\n", "|x| from", "share", "", letters);
+  for (int e = top; e >= last; --e) {
+    const uint64_t count = facts.binades.at(e);
+    const double columns = kBarColumns * share(count, most);
+    const std::string drawn = bar(columns);
+    const auto width = static_cast<int>(std::ceil(std::lround(columns * 8) / 8.0));
+    std::string states;
+    for (const FormatTrial& trial : trials) states += std::string(" ") + binade_state(trial, e);
+    text += fmt::format("  {:>8} {:>8}  {}{} {}\n", fmt::format("2^{}", e),
+                        percent(share(count, nonzero)), drawn,
+                        std::string(static_cast<size_t>(40 - width), ' '), states);
+  }
+  if (below > 0) text += fmt::format("  {:>8} {:>8}\n", "less", percent(share(below, nonzero)));
+  return text + "  N normal in every block, n in some, s subnormal, 0 becomes zero, ^ saturates\n";
+}
+
+std::string decibels(double sqnr) {
+  if (std::isnan(sqnr)) return "NaN";
+  if (std::isinf(sqnr)) return sqnr > 0 ? "exact" : "-inf";
+  return fmt::format("{:.2f}", std::fabs(sqnr) < 0.005 ? 0.0 : sqnr);
+}
+
+std::string table_text(const std::vector<FormatTrial>& trials) {
+  Table table({"", "format", "scale", "bits/value", "SQNR dB", "to zero", "saturated", "max error",
+               "best rule"},
+              3);
+  for (size_t i = 0; i < trials.size(); ++i) {
+    const FormatTrial& trial = trials[i];
+    const Operand& cast = trial.cast;
+    const std::string scale = cast.is_unscaled()
+                                  ? "none"
+                                  : fmt::format("{} {}", name_of(cast.scale), text_of(cast.block));
+    table.row(
+        {std::string(1, letter(i)), trial.name, scale, fmt::format("{:.2f}", bits_per_value(cast)),
+         decibels(trial.errors.sqnr_db), percent(trial.errors.underflow),
+         percent(trial.errors.saturation),
+         std::isnan(trial.errors.max_abs) ? "NaN" : fmt::format("{:.3g}", trial.errors.max_abs),
+         trial.rule});
+  }
+  return table.text();
+}
+
+// A sentence, broken where a line would be too long.
+std::string recommendation(const std::vector<FormatTrial>& trials) {
+  constexpr size_t kColumns = 98;
+  std::string text, line = "  Cheapest for";
+  const FormatTrial* last = nullptr;
+  for (const double level : kSqnrLevels) {
+    const FormatTrial* best = cheapest(trials, level);
+    if (best == nullptr || best == last) continue;
+    if (last != nullptr) line += ',';
+    const std::string part =
+        fmt::format(" {:.0f} dB: {}{} ({:.2f} bits)", level, best->name,
+                    best->rule.empty() ? "" : " " + best->rule, bits_per_value(best->cast));
+    if (line.size() + part.size() > kColumns) {
+      text += line + '\n';
+      line = "   ";
+    }
+    line += part;
+    last = best;
+  }
+  if (last != nullptr) return text + line + ".\n";
+  return "  None of these formats reaches 20 dB, an error of 10 % of the rms value.\n";
+}
+
+// NaN and infinities are no JSON numbers.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
+Json trial_json(const FormatTrial& trial) {
+  const ErrorMetrics& errors = trial.errors;
+  return {{"format", trial.name},
+          {"scale_rule", trial.rule},
+          {"bits_per_value", bits_per_value(trial.cast)},
+          {"sqnr_db", number(errors.sqnr_db)},
+          {"relative_mse", number(errors.relative_mse)},
+          {"underflow", errors.underflow},
+          {"saturation", errors.saturation},
+          {"max_abs_error", number(errors.max_abs)},
+          {"max_relative_error", number(errors.max_relative)},
+          {"bias", number(errors.bias)},
+          {"lowest_scale", number(static_cast<double>(trial.low_scale))},
+          {"highest_scale", number(static_cast<double>(trial.high_scale))}};
+}
+
+}  // namespace
+
+char binade_state(const FormatTrial& trial, int e) {
+  const ElementFormat& element = *trial.cast.element;
+  const double low = std::ldexp(1.0, e);
+  const double scale = trial.low_scale, largest_scale = trial.high_scale;
+  if (low > max_value(element) * largest_scale) return '^';
+  if (low >= min_normal(element) * largest_scale) return 'N';
+  if (low >= min_normal(element) * scale) return 'n';
+  if (2 * low > min_subnormal(element) / 2.0 * scale) return 's';
+  return '0';
+}
+
+std::string inspect_text(const io::SafetensorsEntry& entry, const TensorFacts& facts,
+                         const std::vector<FormatTrial>& trials) {
+  std::string text = facts_text(entry, facts) + histogram_text(facts, trials);
+  if (facts.values > facts.zeros) text += table_text(trials) + recommendation(trials);
+  return text + '\n';
+}
+
+Json inspect_json(const io::SafetensorsEntry& entry, const TensorFacts& facts,
+                  const std::vector<FormatTrial>& trials) {
+  Json binades = Json::object(), formats = Json::array(), recommended = Json::object();
+  for (int e = Binades::kLowest; e < 128; ++e)
+    if (facts.binades.at(e) > 0) binades[std::to_string(e)] = facts.binades.at(e);
+  for (const FormatTrial& trial : trials) formats.push_back(trial_json(trial));
+  for (const double level : kSqnrLevels) {
+    const FormatTrial* best = cheapest(trials, level);
+    recommended[fmt::format("{:.0f}", level)] = best == nullptr ? Json() : Json(best->name);
+  }
+  return {{"name", entry.name},     {"dtype", entry.dtype}, {"shape", entry.shape},
+          {"values", facts.values}, {"zeros", facts.zeros}, {"nan", facts.nan},
+          {"inf", facts.inf},       {"min", facts.min},     {"max", facts.max},
+          {"amax", facts.amax()},   {"mean", facts.mean()}, {"rms", facts.rms()},
+          {"binades", binades},     {"formats", formats},   {"recommended", recommended}};
+}
+
+}  // namespace ng::cli

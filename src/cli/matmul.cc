@@ -1,0 +1,238 @@
+// narrowgauge matmul A B: a product of two tensors in narrow numbers, and how wrong it is.
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/matmul_product.h"
+#include "cli/output.h"
+#include "cli/progress_line.h"
+#include "cli/tensor_files.h"
+#include "format/hadamard.h"
+#include "io/safetensors.h"
+#include "recipe/operand_keys.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  std::string a, b, out;
+  std::string a_format = "fp32", b_format = "fp32", rounding;
+  int64_t hadamard = 0, threads = 0;
+  uint64_t seed = 1;
+  bool transpose_b = false, json = false;
+};
+
+/// A tensor as a matrix: all but the last dimension count as rows.
+struct Matrix {
+  std::string file, name;
+  std::vector<float> values;
+  int64_t rows = 0, cols = 0;
+
+  [[nodiscard]] ConstView view() const { return {values.data(), rows, cols, cols}; }
+};
+
+// "file.safetensors:tensor"; a file's name may hold colons, too.
+Matrix matrix_of(const std::string& word) {
+  size_t colon = word.find(':');
+  while (colon != std::string::npos && !is_file(word.substr(0, colon)))
+    colon = word.find(':', colon + 1);
+  if (colon == std::string::npos)
+    throw Error({.place = word,
+                 .key = "",
+                 .problem = "names no tensor of a file",
+                 .remedy = "FILE.safetensors:NAME, of a file that exists"});
+  Matrix matrix{word.substr(0, colon), word.substr(colon + 1), {}, 0, 0};
+  const io::Safetensors file(matrix.file);
+  const io::SafetensorsEntry& entry = file.at(matrix.name);
+  const auto refuse = [&](const std::string& problem, const char* remedy) {
+    throw Error({.place = matrix.file, .key = matrix.name, .problem = problem, .remedy = remedy});
+  };
+  if (!is_float(entry)) refuse("dtype " + entry.dtype, "a tensor of floating-point values");
+  if (entry.shape.empty()) refuse("has no dimensions", "a matrix");
+  if (entry.elements() == 0) refuse("has no values", "a matrix that has some");
+  matrix.cols = entry.shape.back();
+  matrix.rows = entry.elements() / matrix.cols;
+  matrix.values = io::to_floats(entry);
+  return matrix;
+}
+
+// A format's name, or a table of a recipe's operand keys.
+Operand operand_at(const std::string& flag, const std::string& text, const std::string& rounding) {
+  const bool is_table = text.starts_with('{');
+  Operand operand;
+  try {
+    const toml::table document =
+        parse_toml("operand = " + (is_table ? text : toml_quote(text)), flag);
+    read_operand(operand, *find_item(document, "operand", ""));
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    parts.place = flag;
+    parts.key =
+        parts.key.find('.') == std::string::npos ? "" : parts.key.substr(parts.key.find('.') + 1);
+    throw Error(parts);
+  }
+  if (operand.scaling == Scaling::delayed)
+    throw Error({.place = flag,
+                 .key = "scaling",
+                 .problem = "\"delayed\" without a history",
+                 .remedy = "\"current\""});
+  if (rounding == "stochastic" && operand.element->bits < 32)
+    operand.rounding = Rounding::stochastic;
+  if (rounding == "nearest") operand.rounding = Rounding::nearest;
+  return operand;
+}
+
+void check_shapes(const Args& args, const Matrix& a, const Matrix& b) {
+  const int64_t k = args.transpose_b ? b.rows : b.cols;
+  if (a.cols == k) return;
+  const char* way = args.transpose_b ? "" : " (or --transpose-b, if B is (K, N))";
+  throw Error({.place = b.file,
+               .key = b.name,
+               .problem = fmt::format("is ({}, {}){} beside ({}, {})", b.rows, b.cols,
+                                      args.transpose_b ? ", transposed," : "", a.rows, a.cols),
+               .remedy = fmt::format("K = {} in both{}", a.cols, way)});
+}
+
+void check_blocks(const Operand& a, const Operand& b) {
+  const auto length = [](const Operand& cast) {
+    return cast.block.kind == Block::Kind::tile ? cast.block.cols : 1;
+  };
+  const int small = std::min(length(a), length(b)), large = std::max(length(a), length(b));
+  if (large % small == 0) return;
+  throw Error({.place = "--b",
+               .key = "block",
+               .problem = fmt::format("blocks of {} beside blocks of {}", length(b), length(a)),
+               .remedy = "one length along K divides the other"});
+}
+
+void refuse_input(const std::string& out, const Matrix& matrix) {
+  std::error_code unknown;
+  if (!std::filesystem::equivalent(out, matrix.file, unknown) || unknown) return;
+  throw Error({.place = out,
+               .key = "--out",
+               .problem = "is the input " + matrix.file,
+               .remedy = "another name for the output"});
+}
+
+// NaN and infinities are no JSON numbers.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
+Json errors_json(const ErrorMetrics& errors) {
+  return {{"relative_error", number(std::sqrt(errors.relative_mse))},
+          {"sqnr_db", number(errors.sqnr_db)},
+          {"max_abs", number(errors.max_abs)}};
+}
+
+Json operand_json(const Matrix& matrix, const Operand& cast, const OperandStats& counts) {
+  return {{"file", matrix.file},
+          {"tensor", matrix.name},
+          {"shape", {matrix.rows, matrix.cols}},
+          {"format", describe(cast)},
+          {"bits_per_value", bits_per_value(cast)},
+          {"saturated", counts.saturated},
+          {"flushed", counts.flushed},
+          {"nan", counts.nan},
+          {"inf", counts.inf}};
+}
+
+void print_text(const ProductJob& job, const Product& product) {
+  print("C ({}, {}) = A·Bᵀ over K = {}\n  A  {}\n  B  {}\n", job.m(), job.n(), job.k(),
+        describe(job.a_cast), describe(job.b_cast));
+  if (job.hadamard.size > 0) print("  Hadamard transform of {} values\n", job.hadamard.size);
+  Table table({"error of", "relative", "SQNR dB", "max abs", "against"}, 1);
+  const auto row = [&](const char* name, const ErrorMetrics& errors, const char* against) {
+    table.row({name, fmt::format("{:.3g}", std::sqrt(errors.relative_mse)),
+               fmt::format("{:.2f}", errors.sqnr_db), fmt::format("{:.3g}", errors.max_abs),
+               against});
+  };
+  row("quantization", product.quantization, "FP64 product of A and B");
+  row("accumulation", product.accumulation, "FP64 product of the rounded A and B");
+  row("both", product.total, "FP64 product of A and B");
+  print("{}", table.text());
+}
+
+void note_counts(const char* name, const OperandStats& counts) {
+  if (counts.nan + counts.inf > 0)
+    note(fmt::format("{}: {} NaN and {} infinite values", name, counts.nan, counts.inf));
+}
+
+int matmul(const Args& args) {
+  ProductJob job;
+  job.a_cast = operand_at("--a", args.a_format, args.rounding);
+  job.b_cast = operand_at("--b", args.b_format, args.rounding);
+  check_blocks(job.a_cast, job.b_cast);
+  const Matrix a = matrix_of(args.a), b = matrix_of(args.b);
+  check_shapes(args, a, b);
+  if (!args.out.empty()) {
+    refuse_input(args.out, a);
+    refuse_input(args.out, b);
+  }
+  job.a = a.view();
+  job.b = b.view();
+  job.b_is_turned = args.transpose_b;
+  if (args.hadamard > 0)
+    job.hadamard = {.size = static_cast<int>(args.hadamard), .signs = fixed_signs()};
+  job.seed = args.seed;
+  job.threads = {args.threads > 0 ? static_cast<int>(args.threads) : available_cores()};
+  Product product;
+  {
+    ProgressLine line("rows");
+    product = multiply(job, [&](int64_t rows) { line.show(rows, job.m()); });
+  }
+  if (!args.out.empty())
+    io::write_safetensors(args.out, {{"C", "F32", {job.m(), job.n()}, product.c.data()}});
+  note_counts("A", product.a_counts);
+  note_counts("B", product.b_counts);
+  if (args.json)
+    print_json({{"m", job.m()},
+                {"n", job.n()},
+                {"k", job.k()},
+                {"hadamard", job.hadamard.size},
+                {"a", operand_json(a, job.a_cast, product.a_counts)},
+                {"b", operand_json(b, job.b_cast, product.b_counts)},
+                {"quantization", errors_json(product.quantization)},
+                {"accumulation", errors_json(product.accumulation)},
+                {"total", errors_json(product.total)}});
+  else
+    print_text(job, product);
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  Args& a = *args;
+  app.add_option("A", a.a, "FILE.safetensors:NAME of a tensor (M, K)")->required();
+  app.add_option("B", a.b, "FILE.safetensors:NAME of a tensor (N, K)")->required();
+  app.add_option("--a", a.a_format, "format of A: a name, or {key = value, ...} as in recipes")
+      ->type_name("F")
+      ->capture_default_str();
+  app.add_option("--b", a.b_format, "format of B")->type_name("F")->capture_default_str();
+  app.add_flag("--transpose-b", a.transpose_b, "B is (K, N)");
+  app.add_option("--hadamard", a.hadamard, "transform blocks of 16, 32, 64 or 128 along K")
+      ->type_name("G")
+      ->check(CLI::IsMember({0, 16, 32, 64, 128}));
+  app.add_option("--rounding", a.rounding, "of both: nearest or stochastic")
+      ->check(CLI::IsMember({"nearest", "stochastic"}));
+  add_seed(app, a.seed, "of stochastic rounding");
+  app.add_option("--out", a.out, "safetensors file for C")->type_name("FILE");
+  app.add_flag("--json", a.json, "as JSON");
+  app.footer(
+      "C = A·Bᵀ with both rounded as asked, on the cpu backend by its accumulation rules. Three "
+      "errors:\nof the rounding (the exact product of the rounded numbers against that of A and "
+      "B), of the\naccumulation (C against the exact product of the rounded numbers), of both. "
+      "Relative: the norm\nof the difference over the norm of the product.");
+  return [args] { return matmul(*args); };
+}
+
+}  // namespace
+
+extern const Command kMatmul;
+const Command kMatmul{"matmul", "a product in narrow numbers, and its errors", declare};
+
+}  // namespace ng::cli

@@ -1,0 +1,41 @@
+// One product of quantized matrices beside the exact one.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "numbers/errors.h"
+
+namespace ng::cli {
+
+/// C (M, N) = A (M, K) · B (N, K)ᵀ; B may be given as (K, N).
+struct ProductJob {
+  ConstView a, b;
+  bool b_is_turned = false;
+  Operand a_cast, b_cast;
+  Hadamard hadamard;
+  uint64_t seed = 1;  ///< of stochastic rounding: purposes fprop_input and fprop_weight
+  Threads threads;
+
+  [[nodiscard]] int64_t m() const { return a.rows; }
+  [[nodiscard]] int64_t n() const { return b_is_turned ? b.cols : b.rows; }
+  [[nodiscard]] int64_t k() const { return a.cols; }
+};
+
+/// What the products differ by: C is the cpu backend's by the accumulation rules of formats.md §9,
+/// E the FP64 product of A and B, D that of the values they were rounded to.
+struct Product {
+  std::vector<float> c;       ///< (M, N)
+  ErrorMetrics total;         ///< C against E
+  ErrorMetrics quantization;  ///< D against E
+  ErrorMetrics accumulation;  ///< C against D
+  OperandStats a_counts, b_counts;
+};
+
+using ProductProgress = std::function<void(int64_t rows)>;  ///< of M
+
+/// The sums along K of E and D have eight interleaved FP64 chains.
+[[nodiscard]] Product multiply(const ProductJob& job, const ProductProgress& progress);
+
+}  // namespace ng::cli

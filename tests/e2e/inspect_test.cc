@@ -1,0 +1,124 @@
+// `inspect`: facts, histogram, formats compared and recommended.
+#include <cmath>
+#include <limits>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "program.h"
+
+namespace ng::e2e {
+namespace {
+
+class Inspect : public Program {
+ protected:
+  // A file of one tensor "x".
+  void write(const std::string& name, const std::vector<int64_t>& shape,
+             const std::vector<float>& x) const {
+    io::write_safetensors(path(name), {{"x", "F32", shape, x.data()}});
+  }
+  [[nodiscard]] Json tensor(std::vector<std::string> args) const {
+    args.insert(args.begin(), "inspect");
+    args.emplace_back("--json");
+    const Result result = run(args);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return Json::parse(result.out).at("files").at(0).at("tensors").at(0);
+  }
+};
+
+TEST_F(Inspect, FactsAndBinades) {
+  write("in", {2, 4}, {1, -3, 0, 0.75f, 2, 0, -0.5f, 1.5f});
+  const Json x = tensor({"in", "--format", "mxfp4"});
+  EXPECT_EQ(x.at("values"), 8);
+  EXPECT_EQ(x.at("zeros"), 2);
+  EXPECT_EQ(x.at("min"), -3);
+  EXPECT_EQ(x.at("max"), 2);
+  EXPECT_EQ(x.at("amax"), 3);
+  EXPECT_DOUBLE_EQ(x.at("mean").get<double>(), 1.75 / 8);
+  EXPECT_DOUBLE_EQ(x.at("rms").get<double>(), std::sqrt((1 + 9 + .5625 + 4 + .25 + 2.25) / 8));
+  EXPECT_EQ(x.at("binades"), (Json{{"-1", 2}, {"0", 2}, {"1", 2}}));
+}
+
+// The worked block of formats.md §3.5: floor saturates 7 and -5 becomes -4, the others give 8.
+TEST_F(Inspect, ChoosesTheScaleRuleWithTheLeastError) {
+  std::vector<float> x(32, 0.0f);
+  const float first[] = {7, -2.5f, 0.3f, 0.75f, -5, 0.2f, 1.25f, -0.1f};
+  std::copy(std::begin(first), std::end(first), x.begin());
+  write("in", {1, 32}, x);
+  const Json one = tensor({"in", "--format", "mxfp4"}).at("formats").at(0);
+  double error = 0, signal = 0;
+  const float q[] = {6, -2, 0.5f, 1, -4, 0, 1, 0};
+  for (int i = 0; i < 8; ++i) {
+    error += std::pow(double(q[i]) - double(first[i]), 2);
+    signal += double(first[i]) * double(first[i]);
+  }
+  EXPECT_EQ(one.at("scale_rule"), "floor");
+  EXPECT_NEAR(one.at("sqnr_db").get<double>(), -10 * std::log10(error / signal), 1e-9);
+  EXPECT_EQ(one.at("saturation"), 1.0 / 32);
+  EXPECT_EQ(one.at("underflow"), 2.0 / 8);
+  EXPECT_EQ(one.at("max_abs_error"), 1);
+}
+
+TEST_F(Inspect, RecommendsTheFewestBitsThatAreGoodEnough) {
+  std::vector<float> x(64 * 64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.37f * static_cast<float>(i * i % 1009));
+  write("in", {64, 64}, x);
+  const Json all = tensor({"in"});
+  for (const auto& [level, name] : all.at("recommended").items()) {
+    double bits = 99;
+    for (const Json& one : all.at("formats"))
+      if (one.at("sqnr_db").get<double>() >= std::stod(level))
+        bits = std::min(bits, one.at("bits_per_value").get<double>());
+    for (const Json& one : all.at("formats"))
+      EXPECT_TRUE(one.at("format") != name || one.at("bits_per_value") == bits) << level;
+  }
+  const std::string text = run_well({"inspect", "in"});
+  for (const char* part : {"Cheapest for", "2^-1", "mxfp6_e2m3", "normal in every block"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto columns =
+        std::count_if(line.begin(), line.end(), [](char c) { return (uint8_t(c) & 0xC0) != 0x80; });
+    EXPECT_LE(columns, 100) << line;
+    for (const char c : line) EXPECT_GE(static_cast<uint8_t>(c), 0x20) << "no control characters";
+  }
+}
+
+TEST_F(Inspect, TensorsWithoutUsefulValues) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float special[] = {std::nanf(""), inf, -inf, 0};
+  io::write_safetensors(path("in"), {{"special", "F32", {4}, special},
+                                     {"empty", "F32", {0, 5}, special},
+                                     {"scalar", "F32", {}, special + 3},
+                                     {"integers", "I64", {1}, special}});
+  const Result result = run({"inspect", "in"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("NaN 1  infinite 2"), std::string::npos) << result.out;
+  EXPECT_EQ(result.err,
+            "narrowgauge: note: in: 1 tensor without floating-point values skipped: integers\n");
+  EXPECT_EQ(tensor({"in", "--tensor", "special"}).at("inf"), 2);
+}
+
+TEST_F(Inspect, ManyFiles) {
+  fs::create_directory(path("d"));
+  write("d/a.safetensors", {2}, {1, 2});
+  write("d/b.safetensors", {2}, {3, 4});
+  write_text(path("d/notes.txt"), "no tensors");
+  for (const char* what : {"d", "d/*.safetensors", "d/?.safetensors"}) {
+    const Json files = Json::parse(run_well({"inspect", what, "--json"})).at("files");
+    ASSERT_EQ(files.size(), 2U) << what;
+    EXPECT_EQ(files.at(1).at("tensors").at(0).at("max"), 4);
+  }
+}
+
+TEST_F(Inspect, RefusesInOneLine) {
+  write("in", {2}, {1, 2});
+  expect_refused({"inspect", "in", "--format", "mxfp5"}, 1, {"mxfp5", "mxfp4"});
+  expect_refused({"inspect", "in", "--format", "mxfp4,"}, 1, {"\"\""});
+  expect_refused({"inspect", "in", "--tensor", "y"}, 1, {"in", "\"y\""});
+  expect_refused({"inspect", "none"}, 1, {"none", "No such file"});
+  expect_refused({"inspect", "*.nothing"}, 1, {"*.nothing", "no file matches"});
+  expect_refused({"inspect"}, 2, {"FILES"});
+}
+
+}  // namespace
+}  // namespace ng::e2e
