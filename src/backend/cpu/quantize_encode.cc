@@ -25,12 +25,6 @@ HWY_INLINE I16 Truncate(F16 a) {
 HWY_INLINE F16 Floor(F16 a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Floor(a.part[p]); });
 }
-HWY_INLINE U16 ShiftRightBy(U16 a, int bits) {
-  return ForParts<U16>([&](size_t p) HWY_ATTR { return hn::ShiftRightSame(a.part[p], bits); });
-}
-HWY_INLINE I16 ShiftRightBy(I16 a, int bits) {
-  return ForParts<I16>([&](size_t p) HWY_ATTR { return hn::ShiftRightSame(a.part[p], bits); });
-}
 HWY_INLINE U16 LoadDraws(const uint16_t* from) {
   return ForParts<U16>([=](size_t p) HWY_ATTR {
     const hn::Rebind<uint16_t, U16::Tag> half;
@@ -61,24 +55,21 @@ struct Rules {
   F16 prescale, max, clip, lowest_binade;
   F16 magic;       // p · magic + x rounds x to the spacing of the binade p
   F16 spacing;     // 2^-mantissa_bits
-  U16 to_integer;  // to_integer - bits(p) = 2^r / spacing of binade p
-  U16 draw_mask;   // bf16: the draw's bits, at the top of the discarded half
-  int sr_bits, draw_shift;
+  U16 to_integer;  // to_integer - bits(p) = 2^16 / spacing of binade p
+  U16 draw_mask;   // of 16 bits those drawn, at the top: R · 2^(16 - r)
   bool divides;
 };
 
 HWY_INLINE Rules RulesOf(const ElementGrid& grid, const EncodeTile& tile) {
-  const int r = tile.sr_bits, m = grid.mantissa_bits;
+  const int m = grid.mantissa_bits;
   return {.prescale = Set16(tile.prescale),
           .max = Set16(grid.max),
           .clip = Set16(grid.clip),
           .lowest_binade = Set16(grid.lowest_binade),
           .magic = Set16(1.5f * pow2(23 - m)),
           .spacing = Set16(pow2(-m)),
-          .to_integer = Set16(static_cast<uint32_t>(r + m + 254) << 23),
-          .draw_mask = Set16(r == 8 ? 0xFF00u : 0xFFFFu),
-          .sr_bits = r,
-          .draw_shift = 16 - r,
+          .to_integer = Set16(static_cast<uint32_t>(16 + m + 254) << 23),
+          .draw_mask = Set16(tile.sr_bits == 8 ? 0xFF00u : 0xFFFFu),
           .divides = tile.divides};
 }
 
@@ -93,21 +84,22 @@ HWY_INLINE F16 Nearest(const Rules& k, F16 magnitude) {
   return Sub(Add(magnitude, magic), magic);
 }
 
-// floor(t·2^r) = n·2^r + F, so adding R carries into n iff F + R >= 2^r. [formats.md §2.3]
+// floor(t·2^r) = n·2^r + F, so adding R carries into n iff F + R >= 2^r. R of r = 8 bits is one of
+// 16 with eight zeros below, for F·2^8 + F' + R·2^8 >= 2^16 has the same answer. [formats.md §2.3]
 HWY_INLINE F16 Stochastic(const Rules& k, F16 magnitude, U16 draw) {
   const F16 binade = Binade(k, magnitude);
   const F16 per_spacing = Bits<float>(Sub(k.to_integer, Bits<uint32_t>(binade)));
   const U16 scaled = Bits<uint32_t>(Truncate(Mul(magnitude, per_spacing)));
-  const U16 n = ShiftRightBy(Add(scaled, draw), k.sr_bits);
+  const U16 n = ShiftRight<16>(Add(scaled, draw));
   return Mul(ToFloat(Bits<int32_t>(n)), Mul(binade, k.spacing));
 }
 
 // BF16 is FP32 without its lower half, subnormals included; what carries past the largest stays.
 template <bool kStochastic>
-HWY_INLINE F16 RoundBf16(const Rules& k, F16 magnitude, U16 draw) {
+HWY_INLINE F16 RoundBf16(F16 magnitude, U16 draw) {
   const U16 bits = Bits<uint32_t>(magnitude);
   const U16 odd = And(ShiftRight<16>(bits), Set16(1u));
-  const U16 up = kStochastic ? And(draw, k.draw_mask) : Add(Set16(0x7FFFu), odd);
+  const U16 up = kStochastic ? draw : Add(Set16(0x7FFFu), odd);
   return Bits<float>(And(Add(bits, up), Set16(0xFFFF0000u)));
 }
 
@@ -119,21 +111,21 @@ struct Variant {
 };
 
 // floor(y + R·2^-r) within ± the largest. [formats.md §6]
-HWY_INLINE I16 FloorInteger(const Rules& k, F16 y, F16 magnitude, U16 draw) {
+HWY_INLINE I16 FloorInteger(F16 y, F16 magnitude, U16 draw) {
   const F16 signed_y =
       Bits<float>(Or(Bits<uint32_t>(magnitude), And(Bits<uint32_t>(y), Set16(0x80000000u))));
-  const F16 scaled = Floor(Mul(signed_y, Set16(static_cast<float>(1 << k.sr_bits))));
-  return ShiftRightBy(Add(Truncate(scaled), Bits<int32_t>(draw)), k.sr_bits);
+  const F16 scaled = Floor(Mul(signed_y, Set16(0x1p16f)));
+  return ShiftRight<16>(Add(Truncate(scaled), Bits<int32_t>(draw)));
 }
 
 template <Variant v>
 HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
   const F16 magnitude = Min(Abs(y), k.clip);
   if constexpr (v.kind == Kind::integer && v.stochastic)
-    return ToFloat(FloorInteger(k, y, magnitude, draw));
+    return ToFloat(FloorInteger(y, magnitude, draw));
   F16 rounded;
   if constexpr (v.kind == Kind::bf16)
-    rounded = Min(RoundBf16<v.stochastic>(k, magnitude, draw), k.clip);
+    rounded = Min(RoundBf16<v.stochastic>(magnitude, draw), k.clip);
   else if constexpr (v.kind == Kind::fp32)
     rounded = magnitude;
   else if constexpr (v.stochastic)
@@ -178,8 +170,7 @@ HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw
 template <Variant v>
 HWY_INLINE U16 DrawsAt(const Rules& k, const uint16_t* draws) {
   if constexpr (!v.stochastic) return Zero16<uint32_t>();
-  const U16 halves = LoadDraws(draws);
-  return v.kind == Kind::bf16 ? halves : ShiftRightBy(halves, k.draw_shift);
+  return And(LoadDraws(draws), k.draw_mask);
 }
 
 // `count` values of one scale.

@@ -10,19 +10,23 @@ namespace ng::cpu {
 namespace {
 
 constexpr int64_t kPieceValues = 16384;  // 64 KiB of FP32: in L2 with the draws beside it
-constexpr int64_t kPieceCols = 512;
 constexpr int64_t kPieceRows = 128;
+// Rows are read in long runs, which the prefetcher sees; columns in strips of whole cache lines.
+constexpr int64_t kPieceCols = 4096;
+constexpr int64_t kTurnedPieceCols = 512;
 
 QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool scales_by_block) {
   QuantizePlan plan;
   const bool tiled = scales_by_block && spec.cast.block.kind == Block::Kind::tile;
   plan.tile_rows = tiled ? spec.cast.block.rows : 1;
+  const bool turned = spec.contract == Contract::rows;
   // A turned panel reads 256 bytes of every source row.
-  const int64_t strip = spec.contract == Contract::rows && spec.rows >= 512 ? 64 : 16;
+  const int64_t strip = !turned ? 4 : spec.rows >= 512 ? 64 : 16;
   plan.panel_rows = std::lcm(strip, plan.tile_rows);
   plan.piece_rows = plan.panel_rows;
   if (plan.panel_rows > kPieceRows) plan.piece_rows = std::min(plan.tile_rows, kPieceRows);
-  const int64_t fitting = std::min(kPieceCols, kPieceValues / plan.piece_rows);
+  const int64_t fitting =
+      std::min(turned ? kTurnedPieceCols : kPieceCols, kPieceValues / plan.piece_rows);
 
   const int64_t group = std::max(spec.hadamard.size, 1);
   plan.block_cols = scales_by_block ? std::max<int64_t>(layout.block, 1) : fitting;

@@ -15,7 +15,7 @@ namespace ng::cpu {
 /// How an operand is cut. A panel is the item of a thread; it is walked in chunks along K, whole
 /// blocks each; a chunk is loaded in pieces that fit the cache. Borders depend on the shape only.
 struct QuantizePlan {
-  int64_t panel_rows = 0;  ///< multiple of 16 and of the tile rows
+  int64_t panel_rows = 0;  ///< multiple of the tile rows; turned: of 16 too
   int64_t chunk_cols = 0;
   int64_t piece_rows = 0;  ///< either panel_rows or a part of one tile row
   int64_t piece_cols = 0;
