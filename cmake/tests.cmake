@@ -68,7 +68,7 @@ foreach(source IN LISTS benches)
   target_link_libraries(${name} PRIVATE ${NG_LIBRARIES} benchmark::benchmark_main)
 endforeach()
 
-# All 2^32 inputs of every narrow cast: minutes of work, run by scripts/exhaustive, no part of CTest.
+# All 2^32 inputs of every narrow cast: minutes of work for scripts/exhaustive, not for CTest.
 add_executable(exhaustive_casts EXCLUDE_FROM_ALL tests/exhaustive/exhaustive_casts.cc)
 target_link_libraries(exhaustive_casts PRIVATE ${NG_LIBRARIES} CLI11::CLI11)
 
