@@ -58,11 +58,6 @@ std::vector<FilePair> pairs_of(const std::vector<std::string>& words) {
   return pairs;
 }
 
-// NaN and infinities are no JSON numbers.
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
-}
-
 Json json_of(const CastResult& result) {
   const OperandStats& counts = result.counts;
   return {{"name", result.name},
@@ -73,9 +68,9 @@ Json json_of(const CastResult& result) {
           {"flushed", counts.flushed},
           {"nan", counts.nan},
           {"inf", counts.inf},
-          {"sqnr_db", number(result.errors.sqnr_db)},
-          {"relative_mse", number(result.errors.relative_mse)},
-          {"max_abs_error", number(result.errors.max_abs)}};
+          {"sqnr_db", json_number(result.errors.sqnr_db)},
+          {"relative_mse", json_number(result.errors.relative_mse)},
+          {"max_abs_error", json_number(result.errors.max_abs)}};
 }
 
 Json json_of(const FilePair& pair, const CastReport& report) {

@@ -54,12 +54,6 @@ std::string factored_text(double x) {
   return fmt::format("{} x 2^{}", odd, exponent);
 }
 
-Json json_number(double x) {
-  if (std::isnan(x)) return "nan";
-  if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
-  return x;
-}
-
 std::string binary_text(uint32_t significand, int shift) {
   if (shift <= 0) return bits_of(uint64_t{significand} << -shift, 1);
   const uint64_t whole = shift < 32 ? significand >> shift : 0;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/json.h"
+#include "cli/output.h"
 #include "format/table.h"
 
 namespace ng::cli {
@@ -21,8 +21,8 @@ namespace ng::cli {
 [[nodiscard]] std::string exact_text(double x);
 /// Always so, x != 0 and finite: "2^-6".
 [[nodiscard]] std::string factored_text(double x);
-/// The number, or "nan", "inf", "-inf", which are no JSON numbers.
-[[nodiscard]] Json json_number(double x);
+/// The value of a code: a number, or "nan" (of either sign), "inf", "-inf".
+[[nodiscard]] Json value_json(double x);
 
 /// significand · 2^-shift in binary without trailing zeros; a long run of leading zeros is counted:
 /// "1100.011", ".(40 zeros)101".

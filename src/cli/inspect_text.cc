@@ -131,25 +131,20 @@ std::string recommendation(const std::vector<FormatTrial>& trials) {
   return "  None of these formats reaches 20 dB, an error of 10 % of the rms value.\n";
 }
 
-// NaN and infinities are no JSON numbers.
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
-}
-
 Json trial_json(const FormatTrial& trial) {
   const ErrorMetrics& errors = trial.errors;
   return {{"format", trial.name},
           {"scale_rule", trial.rule},
           {"bits_per_value", bits_per_value(trial.cast)},
-          {"sqnr_db", number(errors.sqnr_db)},
-          {"relative_mse", number(errors.relative_mse)},
+          {"sqnr_db", json_number(errors.sqnr_db)},
+          {"relative_mse", json_number(errors.relative_mse)},
           {"underflow", errors.underflow},
           {"saturation", errors.saturation},
-          {"max_abs_error", number(errors.max_abs)},
-          {"max_relative_error", number(errors.max_relative)},
-          {"bias", number(errors.bias)},
-          {"lowest_scale", number(static_cast<double>(trial.low_scale))},
-          {"highest_scale", number(static_cast<double>(trial.high_scale))}};
+          {"max_abs_error", json_number(errors.max_abs)},
+          {"max_relative_error", json_number(errors.max_relative)},
+          {"bias", json_number(errors.bias)},
+          {"lowest_scale", json_number(static_cast<double>(trial.low_scale))},
+          {"highest_scale", json_number(static_cast<double>(trial.high_scale))}};
 }
 
 }  // namespace

@@ -118,15 +118,10 @@ void refuse_input(const std::string& out, const Matrix& matrix) {
                .remedy = "another name for the output"});
 }
 
-// NaN and infinities are no JSON numbers.
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
-}
-
 Json errors_json(const ErrorMetrics& errors) {
-  return {{"relative_error", number(std::sqrt(errors.relative_mse))},
-          {"sqnr_db", number(errors.sqnr_db)},
-          {"max_abs", number(errors.max_abs)}};
+  return {{"relative_error", json_number(std::sqrt(errors.relative_mse))},
+          {"sqnr_db", json_number(errors.sqnr_db)},
+          {"max_abs", json_number(errors.max_abs)}};
 }
 
 Json operand_json(const Matrix& matrix, const Operand& cast, const OperandStats& counts) {

@@ -44,6 +44,10 @@ void note(const std::string& sentence) {
   fmt::print(stderr, "narrowgauge: note: {}\n", on_one_line(sentence));
 }
 
+Json json_number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
 void print_json(const Json& json) {
   print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }

@@ -26,6 +26,9 @@ void print(fmt::format_string<Values...> format, Values&&... values) {
   write_output(fmt::format(format, std::forward<Values>(values)...));
 }
 
+/// A number, or "nan", "inf", "-inf", which JSON's numbers do not have.
+[[nodiscard]] Json json_number(double value);
+
 /// One JSON document and a newline.
 void print_json(const Json& json);
 
