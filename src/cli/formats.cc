@@ -1,4 +1,6 @@
 // narrowgauge formats [NAME]: the table of formats, the codes of one, and how numbers become them.
+#include <algorithm>
+
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/format_names.h"
@@ -69,6 +71,18 @@ int print_block(const Args& args) {
   return 0;
 }
 
+/// Commas separate values; what stands between two of them is a value, even where it is nothing.
+std::vector<std::string> split_values(const std::vector<std::string>& lists) {
+  std::vector<std::string> values;
+  for (const std::string& list : lists)
+    for (size_t begin = 0; begin <= list.size();) {
+      const size_t end = std::min(list.find(',', begin), list.size());
+      values.push_back(list.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  return values;
+}
+
 int formats(const Args& args) {
   if (args.name.empty()) return print_table(args);
   const bool named = is_operand_name(args.name);
@@ -91,7 +105,6 @@ std::function<int()> declare(CLI::App& app) {
                  "show how this number is rounded (needs NAME): 0.78, 0x1.8p-3, inf, nan; several "
                  "with commas or --value again: one block of a format with scales")
       ->type_name("X")
-      ->delimiter(',')
       ->expected(1)
       ->take_all();
   app.add_option("--amax", args->amax,
@@ -100,16 +113,21 @@ std::function<int()> declare(CLI::App& app) {
   app.add_flag("--element", args->element,
                "of a format with scales the element alone (needs NAME)");
   app.add_flag("--codes", args->codes, "every code (needs NAME; shown anyway up to 8 bits)");
-  app.add_flag("--markdown", args->markdown, "the table as Markdown");
-  app.add_flag("--json", args->json, "print one JSON object");
+  CLI::Option* markdown = app.add_flag("--markdown", args->markdown, "the table as Markdown");
+  app.add_flag("--json", args->json, "print one JSON object")->excludes(markdown);
   app.callback([args] {
+    if (!args->name.empty() && args->markdown)
+      throw CLI::ValidationError("--markdown prints the table of all formats: without NAME");
     if (!args->name.empty()) return;
     if (args->element) throw CLI::RequiredError("NAME with --element");
     if (args->codes) throw CLI::RequiredError("NAME with --codes");
     if (!args->values.empty()) throw CLI::RequiredError("NAME with --value");
     if (!args->amax.empty()) throw CLI::RequiredError("NAME with --amax");
   });
-  return [args] { return formats(*args); };
+  return [args] {
+    args->values = split_values(args->values);
+    return formats(*args);
+  };
 }
 
 }  // namespace

@@ -21,8 +21,6 @@ namespace ng::cli {
 [[nodiscard]] std::string exact_text(double x);
 /// Always so, x != 0 and finite: "2^-6".
 [[nodiscard]] std::string factored_text(double x);
-/// The value of a code: a number, or "nan" (of either sign), "inf", "-inf".
-[[nodiscard]] Json value_json(double x);
 
 /// significand · 2^-shift in binary without trailing zeros; a long run of leading zeros is counted:
 /// "1100.011", ".(40 zeros)101".

@@ -14,6 +14,7 @@ namespace ng::cli {
 namespace {
 
 constexpr size_t kMostValues = 256;  // of a tensor or row
+const std::string kNoScale = "s = 1: amax is 0 or not finite";
 
 /// Largest |x|, NaN skipped.
 float amax_of(const std::vector<float>& x) {
@@ -185,8 +186,10 @@ BlockWay encode_scale_way(const BlockSteps& s, const std::vector<float>& x, bool
   way.rules = {power ? "pow2" : "fp32"};
   way.element = &element;
   way.scale = {{"encode", scale}, {"decode", inverse}};
-  way.steps = {fmt::format("s = fl32({} / {}) = {}{}", exact_text(largest), finite, scale,
-                           power ? ", its mantissa cleared" : ""),
+  way.steps = {finite > 0 && std::isfinite(finite)
+                   ? fmt::format("s = fl32({} / {}) = {}{}", exact_text(largest), finite, scale,
+                                 power ? ", its mantissa cleared" : "")
+                   : kNoScale,
                fmt::format("decode by fl32(1 / s) = {}", inverse)};
   way.y_formula = "fl32(x x s)";
   encode_all(
@@ -202,7 +205,9 @@ BlockWay symmetric_way(const BlockSteps& s, const std::vector<float>& x) {
   way.rules = {"symmetric"};
   way.element = &element;
   way.scale = {{"scale", scale}};
-  way.steps = {fmt::format("s = fl32({} / {}) = {}", s.amax, largest, scale)};
+  way.steps = {s.amax > 0 && all_finite(x)
+                   ? fmt::format("s = fl32({} / {}) = {}", s.amax, largest, scale)
+                   : kNoScale};
   way.y_formula = "fl32(x / s)";
   encode_all(
       x, [&](float v) { return v / scale; }, [&](float q) { return q * scale; }, way);

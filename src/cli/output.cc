@@ -45,6 +45,7 @@ void note(const std::string& sentence) {
 }
 
 Json json_number(double value) {
+  if (std::isnan(value)) return "nan";  // of either sign
   return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
 }
 

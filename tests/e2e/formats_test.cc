@@ -364,6 +364,8 @@ TEST_F(Formats, BlocksAgreeWithTheReferenceUnderEveryRule) {
 TEST_F(Formats, RefuseWhatTheyCannotShow) {
   expect_refused({"formats", "e4m3", "--value", "0.5x"}, 1, {"--value", "0.5x", "0x1.8p-3"});
   expect_refused({"formats", "e4m3", "--value", "1e99"}, 1, {"--value", "1e99", "FP32"});
+  expect_refused({"formats", "e4m3", "--value", "1,,2"}, 1, {"--value", "\"\""});
+  expect_refused({"formats", "e4m3", "--markdown"}, 2, {"--markdown", "NAME"});
   expect_refused({"formats", "--value", "1"}, 2, {"NAME", "--value"});
   expect_refused({"formats", "e4m33", "--value", "1"}, 1, {"e4m3"});
   expect_refused({"formats", "mxfp5"}, 1, {"mxfp5", "mxfp4"});
