@@ -106,7 +106,7 @@ void note_nonfinite(const std::string& path, const CastReport& report) {
 int cast(const Args& args) {
   CastSettings settings = args.settings;
   settings.cast = args.format.operand();
-  settings.threads = {args.threads > 0 ? static_cast<int>(args.threads) : available_cores()};
+  settings.threads = threads_of(args.threads);
   const std::vector<FilePair> pairs = pairs_of(args.files);
   uint64_t total = 0, done = 0;
   for (const FilePair& pair : pairs) total += bytes_to_cast(pair.in, settings);
@@ -149,6 +149,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--tensor", a.settings.tensors, "only tensors whose names match")
       ->type_name("GLOB");
   app.add_flag("--packed", a.settings.packed, "codes of 4 and 6 bits as bit strings");
+  add_threads(app, a.threads);
   app.add_flag("--json", a.json, "what became of each tensor, as JSON");
   app.footer(
       "Every float tensor X becomes X.codes (U8 or U16), X.scale (codes in U8, or F32: what codes\n"

@@ -18,13 +18,17 @@ void add_backend(CLI::App& app, std::string& backend) {
   app.add_option("--backend", backend, "what computes: " + backends_text())->type_name("NAME");
 }
 
+}  // namespace
+
 void add_threads(CLI::App& app, int64_t& threads) {
   app.add_option("--threads", threads, "threads; 0: one per core (the bits are the same)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, kMaxThreads));
 }
 
-}  // namespace
+Threads threads_of(int64_t threads) {
+  return {threads > 0 ? static_cast<int>(threads) : available_cores()};
+}
 
 void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
   app.add_option("--seed", seed, of_what)
@@ -76,8 +80,6 @@ void MachineFlags::declare(CLI::App& app) {
 
 void MachineFlags::declare_threads(CLI::App& app) { add_threads(app, threads); }
 
-Threads MachineFlags::use() const {
-  return {threads > 0 ? static_cast<int>(threads) : available_cores()};
-}
+Threads MachineFlags::use() const { return threads_of(threads); }
 
 }  // namespace ng::cli

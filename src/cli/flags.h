@@ -27,6 +27,10 @@ struct RunFlags {
 /// --seed N, from 0 to 2^64 - 1.
 void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what);
 
+/// --threads N; 0: all cores.
+void add_threads(CLI::App& app, int64_t& threads);
+[[nodiscard]] Threads threads_of(int64_t threads);
+
 /// --backend and --threads of commands without a run file.
 struct MachineFlags {
   std::string backend = "cpu";

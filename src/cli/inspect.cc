@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/inspect_tensor.h"
 #include "cli/inspect_text.h"
 #include "cli/output.h"
@@ -79,7 +80,7 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
 int inspect(const Args& args) {
   const std::vector<std::string> formats = names_in(args.formats);
   for (const std::string& name : formats) (void)format_named(name);  // before the work
-  const Threads threads{args.threads > 0 ? static_cast<int>(args.threads) : available_cores()};
+  const Threads threads = threads_of(args.threads);
   const std::vector<std::string> paths = tensor_files(args.files);
   Progress progress(wanted_bytes(args, paths), formats.size());
   Json files = Json::array();
@@ -115,6 +116,7 @@ std::function<int()> declare(CLI::App& app) {
       ->type_name("F,G,...")
       ->capture_default_str();
   app.add_option("--tensor", a.tensors, "only tensors whose names match")->type_name("GLOB");
+  add_threads(app, a.threads);
   app.add_flag("--json", a.json, "as JSON");
   app.footer(
       "For each float tensor: its range, a histogram of log2|x| beside what each format does to\n"

@@ -174,7 +174,7 @@ int matmul(const Args& args) {
   if (args.hadamard > 0)
     job.hadamard = {.size = static_cast<int>(args.hadamard), .signs = fixed_signs()};
   job.seed = args.seed;
-  job.threads = {args.threads > 0 ? static_cast<int>(args.threads) : available_cores()};
+  job.threads = threads_of(args.threads);
   Product product;
   {
     ProgressLine line("rows");
@@ -216,6 +216,7 @@ std::function<int()> declare(CLI::App& app) {
       ->check(CLI::IsMember({"nearest", "stochastic"}));
   add_seed(app, a.seed, "of stochastic rounding");
   app.add_option("--out", a.out, "safetensors file for C")->type_name("FILE");
+  add_threads(app, a.threads);
   app.add_flag("--json", a.json, "as JSON");
   app.footer(
       "C = A·Bᵀ with both rounded as asked, on the cpu backend by its accumulation rules. Three "
