@@ -13,12 +13,14 @@ extern const Command kCast;
 extern const Command kInspect;
 extern const Command kMatmul;
 extern const Command kTrace;
+extern const Command kStudy;
 extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain, kCompare, kEval,   kGenerate, kRecipes, kFormats,
-                                      kCast,  kInspect, kMatmul, kTrace,    kBench,   kInfo};
+  static const Command kCommands[] = {kTrain,   kCompare, kEval,    kGenerate, kRecipes,
+                                      kFormats, kCast,    kInspect, kMatmul,   kTrace,
+                                      kStudy,   kBench,   kInfo};
   return kCommands;
 }
 

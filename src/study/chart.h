@@ -1,0 +1,45 @@
+// Pictures as SVG text: grouped bars and lines with axes, ticks and a legend. Colours can be told
+// apart by colour-blind readers; marks and dashes tell the series apart in black and white.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ng::study {
+
+struct Series {
+  std::string name;
+  std::vector<double> y = {};         ///< by category or x; NaN leaves a gap
+  std::vector<double> error = {};     ///< half lengths of error bars, or empty
+  std::vector<double> expected = {};  ///< drawn as a small mark at the same place, or empty
+  bool reference = false;             ///< something to compare with: a thin grey line
+};
+
+struct Chart {
+  enum class Kind : uint8_t { bars, lines };
+  Kind kind = Kind::lines;
+  std::string caption = {};
+  std::string x_label = {};
+  std::string y_label = {};
+  std::vector<std::string> categories = {};  ///< bars: the groups
+  std::vector<double> x = {};                ///< lines: ascending, the same for all series
+  std::vector<double> x_ticks = {};          ///< lines: where; empty: round numbers
+  bool log_x = false;                        ///< lines: logarithmic x, all x > 0
+  bool from_zero = true;                     ///< y begins at 0 where no value is negative
+  std::string expected_name = {};            ///< legend of the `expected` marks
+  std::vector<Series> series = {};           ///< at most eight that are no reference
+};
+
+/// A complete <svg> element. Uses nothing from outside.
+[[nodiscard]] std::string svg_of(const Chart& chart);
+
+/// Text as HTML and SVG content.
+[[nodiscard]] std::string escaped(std::string_view text);
+
+/// Round numbers within [low, high], 1, 2 or 5 · 10^n apart: `most` of them at most, two or more.
+[[nodiscard]] std::vector<double> round_ticks(double low, double high, int most);
+
+}  // namespace ng::study

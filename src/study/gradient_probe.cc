@@ -1,0 +1,132 @@
+#include "study/gradient_probe.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "run/backends.h"
+#include "study/generated_text.h"
+#include "study/samples.h"
+
+namespace ng::study {
+namespace {
+
+constexpr int64_t kSequences = 8;
+constexpr int64_t kContext = 64;
+constexpr int64_t kBatches = 80;
+constexpr uint32_t kTextStream = 64;
+
+ModelConfig small_llama() {
+  ModelConfig c;
+  c.vocab = kTextVocabulary;
+  c.layers = 2;
+  c.heads = 2;
+  c.kv_heads = 2;
+  c.head_dim = 32;
+  c.width = 64;
+  c.ffn = 192;
+  c.context = kContext;
+  return c;
+}
+
+StepSettings step_settings() {
+  StepSettings s;
+  s.sequences = kSequences;
+  s.length = kContext;
+  return s;
+}
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  NG_CHECK(a.size() == b.size(), a.size(), b.size());
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
+  return sum;
+}
+
+}  // namespace
+
+GradientProbe::GradientProbe(const std::string& recipe, uint64_t seed, Threads threads)
+    : recipe_(Recipe::load_runnable(recipe)),
+      run_(std::make_unique<Run>(make_backend("cpu", threads), seed)),
+      model_(std::make_unique<Model>(*run_, small_llama(), recipe_, RecomputePolicy::none)),
+      trainer_(std::make_unique<Trainer>(*run_, *model_, recipe_, step_settings())),
+      text_(generated_text(stream(seed, kTextStream), kBatches * kSequences * (kContext + 1))) {
+  model_->initialize(*run_);
+}
+
+void GradientProbe::fill(int64_t batch) {
+  const TokenBuffers to = trainer_->train_tokens(0);
+  size_t i = 0;
+  for (int64_t s = 0; s < kSequences; ++s)
+    for (int64_t t = 0; t < kContext; ++t, ++i) {
+      const auto at = static_cast<size_t>((batch % kBatches * kSequences + s) * (kContext + 1) + t);
+      to.inputs[i] = text_[at];
+      to.targets[i] = text_[at + 1];
+    }
+}
+
+double GradientProbe::train(int64_t step, float lr) {
+  fill(step);
+  return trainer_->step(step, lr).loss;
+}
+
+void GradientProbe::copy_weights(const GradientProbe& from) {
+  const std::span<Parameter> to = model_->parameters();
+  const std::span<Parameter> source = from.model_->parameters();
+  NG_CHECK(to.size() == source.size(), to.size(), source.size());
+  for (size_t i = 0; i < to.size(); ++i) run_->ops().copy(to[i].value, source[i].value);
+}
+
+std::vector<const Parameter*> GradientProbe::block_matrices() const {
+  std::vector<const Parameter*> matrices;
+  for (const Parameter& p : model_->parameters())
+    if (p.spec.name.starts_with("blocks.") && !p.spec.is_vector) matrices.push_back(&p);
+  return matrices;
+}
+
+std::vector<GradientProbe::Matrix> GradientProbe::matrices() const {
+  std::vector<Matrix> all;
+  for (const Parameter* p : block_matrices()) all.push_back({p->spec.name, p->value.size()});
+  return all;
+}
+
+std::vector<float> GradientProbe::gradient(int64_t batch, int64_t draw) {
+  std::vector<float> all;
+  trainer_->set_gradient_observer([&] {
+    for (const Parameter* p : block_matrices()) {
+      const ConstView g = p->grad.view();
+      for (int64_t r = 0; r < g.rows; ++r) all.insert(all.end(), g.row(r), g.row(r) + g.cols);
+    }
+  });
+  fill(batch);
+  trainer_->step(draw, 0.0f);  // a rate of 0 leaves every weight as it is
+  trainer_->set_gradient_observer({});
+  return all;
+}
+
+double GradientProbe::flushed(OperandRole role) const {
+  uint64_t values = 0;
+  uint64_t flushed = 0;
+  const std::span<OperandStats> stats = model_->stats();
+  for (size_t i = 0; i + 1 < model_->linears().size(); ++i) {  // the head is last
+    const OperandStats& s = stats[i * kOperandRoles + static_cast<size_t>(role)];
+    values += s.values;
+    flushed += s.flushed;
+  }
+  return values == 0 ? 0 : static_cast<double>(flushed) / static_cast<double>(values);
+}
+
+double projection(std::span<const float> g, std::span<const float> reference) {
+  return dot(g, reference) / dot(reference, reference);
+}
+
+double relative_error(std::span<const float> g, std::span<const float> reference) {
+  NG_CHECK(g.size() == reference.size(), g.size(), reference.size());
+  double sum = 0;
+  for (size_t i = 0; i < g.size(); ++i) {
+    const double off = static_cast<double>(g[i]) - reference[i];
+    sum += off * off;
+  }
+  return std::sqrt(sum / dot(reference, reference));
+}
+
+}  // namespace ng::study

@@ -1,0 +1,30 @@
+// The registry of studies: a declaration and a row per study.
+#include "base/error.h"
+#include "base/nearest.h"
+#include "study/study.h"
+
+namespace ng::study {
+
+extern const Study kHadamard;
+extern const Study kRounding;
+extern const Study kScales;
+
+std::span<const Study> studies() {
+  static const Study kStudies[] = {kScales, kHadamard, kRounding};
+  return kStudies;
+}
+
+const Study& study_of(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Study& study : studies()) {
+    if (study.name == name) return study;
+    names.push_back(study.name);
+  }
+  throw Error({.place = "study",
+               .key = std::string(name),
+               .problem = "unknown study",
+               .remedy = fmt::format("{}; the nearest is {}", fmt::join(names, ", "),
+                                     nearest(name, std::span<const std::string_view>(names)))});
+}
+
+}  // namespace ng::study

@@ -1,0 +1,44 @@
+// What a study found, as sentences, tables and pictures, and the files they are written to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "study/chart.h"
+#include "study/grid.h"
+
+namespace ng::study {
+
+/// Part of a page: a heading, what is seen, then tables and pictures.
+struct Section {
+  std::string heading;
+  std::vector<std::string> paragraphs;
+  std::vector<Grid> grids;
+  std::vector<Chart> charts;
+};
+
+struct Report {
+  std::string name;   ///< of the study
+  std::string title;  ///< one sentence
+  std::vector<Section> sections;
+};
+
+/// Which program made a report, and how.
+struct Origin {
+  std::string command;  ///< as typed
+  uint64_t seed = 0;
+};
+
+/// One record per number: table,row,column,value,standard_error,expected,difference_percent.
+[[nodiscard]] std::string csv_of(const Report& report);
+/// The same, with captions and paragraphs.
+[[nodiscard]] std::string json_of(const Report& report, const Origin& origin);
+/// One page with everything in it.
+[[nodiscard]] std::string page_of(const Report& report, const Origin& origin);
+
+/// Writes NAME.csv, NAME.json and index.html into a folder, which is made where it is missing. Each
+/// file appears whole.
+void write_report(const std::string& folder, const Report& report, const Origin& origin);
+
+}  // namespace ng::study

@@ -1,0 +1,53 @@
+// Studies: each reproduces a figure or a table of the specification or of a paper.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "base/threads.h"
+#include "study/report.h"
+
+namespace ng::study {
+
+struct Settings {
+  uint64_t seed = 1;
+  double share = 1;  ///< of the values and draws that the figures are quoted for
+  Threads threads = {};
+  std::function<void(int64_t done, int64_t total)> progress = {};  ///< empty: nobody looks
+
+  /// `share` of all values or draws, but so many at least.
+  [[nodiscard]] int64_t part_of(int64_t all, int64_t least) const {
+    return std::max(least, static_cast<int64_t>(share * static_cast<double>(all)));
+  }
+};
+
+struct Study {
+  std::string_view name;
+  std::string_view summary;  ///< one line
+  Report (*run)(const Settings& settings);
+};
+
+/// All studies, in the order in which they are listed.
+[[nodiscard]] std::span<const Study> studies();
+
+/// Throws Error naming the nearest known one.
+[[nodiscard]] const Study& study_of(std::string_view name);
+
+/// Counts the steps of a study for whoever watches.
+class Progress {
+ public:
+  Progress(const Settings& settings, int64_t total) : settings_(settings), total_(total) {}
+  void step() {
+    if (settings_.progress) settings_.progress(++done_, total_);
+  }
+
+ private:
+  const Settings& settings_;
+  int64_t total_;
+  int64_t done_ = 0;
+};
+
+}  // namespace ng::study
