@@ -61,7 +61,7 @@ int study(const Args& args) {
   make_folders(args.folder());  // a folder that cannot be is known before the work
   study::Report report;
   {
-    ProgressLine line("casts");
+    ProgressLine line("steps");
     report = chosen.run({.seed = args.seed,
                          .threads = {available_cores()},
                          .progress = [&](int64_t done, int64_t total) { line.show(done, total); }});

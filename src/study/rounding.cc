@@ -159,7 +159,7 @@ Section number_section(const Settings& settings, Progress& progress) {
                "at "
                "the price of a variance of f(1 - f), at most {:.2f} ulp². Dither, nearest of x "
                "plus "
-               "noise of one ulp, is the same thing on an even grid, but above 1, 2 and 4 it "
+               "noise of one ulp, is the same thing on an even grid, but above 2 and 4 it "
                "reaches "
                "across the change of step: E[Q(2.2)] is {:.3f} and E[Q(4.3)] {:.3f}.",
                largest(curves.bias, 0), largest(curves.bias, 3), largest(curves.variance, 3),
