@@ -260,5 +260,19 @@ TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {
   EXPECT_NEAR(bench["first_loss"].get<double>(), std::log(256.0), 0.5);
 }
 
+TEST_F(Commands, BenchKernelsMeasuresBesideACopyAndARead) {
+  const Json bench = Json::parse(run_well({"bench", "kernels", "--filter", "mxfp4 along",
+                                           "--rounds", "1", "--threads", "1", "--json"}));
+  EXPECT_GT(bench["fma_flops"].get<double>(), 0);
+  for (const char* footprint : {"cache", "memory"}) {
+    const Json& rows = bench[footprint];
+    ASSERT_EQ(rows.size(), 6u) << footprint;  // nearest and stochastic, with and without transform
+    EXPECT_EQ(rows[0]["kernel"], "copy");
+    EXPECT_EQ(rows[1]["kernel"], "read");
+    EXPECT_EQ(rows[2]["kernel"], "encode mxfp4 along");
+    for (const Json& row : rows) EXPECT_GT(row["elements_per_second"].get<double>(), 0) << row;
+  }
+}
+
 }  // namespace
 }  // namespace ng::e2e
