@@ -1,6 +1,7 @@
 #include "backend/cpu/quantize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <vector>
@@ -129,6 +130,7 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job, ConstView s
   const bool drops = whole.nonfinite && cast.scale != ScaleKind::e4m3;
   const uint32_t amax = drops ? kFloatInf : whole.amax;
   block_scales(job.request, &amax, 1, &job.decode, &job.multiplier);
+  job.exact |= std::isnan(job.decode);  // all codes are 0, also where the values are finite
   if (cast.scale != ScaleKind::e8m0 || cast.scale_rule != ScaleRule::mse) return;
   if (whole.nonfinite || amax == 0) return;
   const Piece all{.row = 0, .rows = job.spec.rows, .k = 0, .cols = job.spec.k_padded()};
