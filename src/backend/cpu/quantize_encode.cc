@@ -168,9 +168,9 @@ HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw
 }
 
 template <Variant v>
-HWY_INLINE U16 DrawsAt(const Rules& k, const uint16_t* draws) {
+HWY_INLINE U16 DrawsAt(const Rules& k, const uint16_t* draws, int64_t i) {
   if constexpr (!v.stochastic) return Zero16<uint32_t>();
-  return And(LoadDraws(draws), k.draw_mask);
+  return And(LoadDraws(draws + i), k.draw_mask);
 }
 
 // `count` values of one scale.
@@ -179,11 +179,11 @@ HWY_INLINE void EncodeRun(const Rules& k, const float* x, int64_t count, F16 mul
                           const uint16_t* draws, void* out, EncodeCounts& counts) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    EncodeVector<v, kCounted>(k, Load16(x + i), multiplier, DrawsAt<v>(k, draws + i), out, i,
-                              kLanes, counts);
+    EncodeVector<v, kCounted>(k, Load16(x + i), multiplier, DrawsAt<v>(k, draws, i), out, i, kLanes,
+                              counts);
   if (i < count)
-    EncodeVector<v, kCounted>(k, Load16(x + i, count - i), multiplier, DrawsAt<v>(k, draws + i),
-                              out, i, count - i, counts);
+    EncodeVector<v, kCounted>(k, Load16(x + i, count - i), multiplier, DrawsAt<v>(k, draws, i), out,
+                              i, count - i, counts);
 }
 
 template <Variant v>
