@@ -125,6 +125,7 @@ void NarrowEncoder::prepare(ConstView source, int64_t first_row, OperandStats& c
   packed_.spec.k = straight ? source.cols : source.rows;
   packed_.spec.k_multiple = std::max(job_.options.hadamard.size, 1);
   packed_.spec.hadamard = job_.options.hadamard;
+  packed_.spec.signed_zeros = true;
   packed_.bytes = cpu::operand_bytes(packed_.spec);
   if (storage_.size() < packed_.bytes + kAlignment) storage_.resize(packed_.bytes + kAlignment);
   const auto address = reinterpret_cast<uintptr_t>(storage_.data());

@@ -20,6 +20,9 @@ struct Packed {
   [[nodiscard]] int64_t at(int64_t row, int64_t col) const {
     return (straight() ? row : col) * operand.spec.k_padded() + (straight() ? col : row);
   }
+  [[nodiscard]] const int8_t* integers() const {
+    return reinterpret_cast<const int8_t*>(operand.storage + layout.elements_at);
+  }
   [[nodiscard]] const uint16_t* patterns() const {
     return reinterpret_cast<const uint16_t*>(operand.storage + layout.elements_at);
   }
@@ -51,12 +54,17 @@ void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& ou
   const int64_t col_tiles = packed.straight() ? 1 : (out.cols + kTile - 1) / kTile;
   parallel_for(threads, row_tiles * col_tiles, [&](int64_t item, int) {
     const int64_t row = item / col_tiles * kTile, col = item % col_tiles * kTile;
-    if (packed.layout.element_bytes == 2) {
-      const uint16_t* patterns = packed.patterns();
-      copy_codes(packed, out, row, col, [&](int64_t at) { return table.of_pattern(patterns[at]); });
-    } else {
-      const float* floats = packed.floats();
-      copy_codes(packed, out, row, col, [&](int64_t at) { return table.of_value(floats[at]); });
+    switch (packed.layout.form) {
+      case cpu::ElementForm::int8:
+        return copy_codes(packed, out, row, col, [&](int64_t at) {
+          return table.of_value(static_cast<float>(packed.integers()[at]) * packed.layout.unit);
+        });
+      case cpu::ElementForm::bf16:
+        return copy_codes(packed, out, row, col,
+                          [&](int64_t at) { return table.of_pattern(packed.patterns()[at]); });
+      case cpu::ElementForm::fp32:
+        return copy_codes(packed, out, row, col,
+                          [&](int64_t at) { return table.of_value(packed.floats()[at]); });
     }
   });
 }

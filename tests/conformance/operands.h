@@ -51,8 +51,9 @@ inline Prepared prepare(Backend& b, const OperandSpec& spec, const Matrix& sourc
   return p;
 }
 
-inline Results unpacked(Backend& b, const OperandSpec& spec, const Matrix& source,
+inline Results unpacked(Backend& b, OperandSpec spec, const Matrix& source,
                         PrepareContext context) {
+  spec.signed_zeros = true;
   OperandStats stats;
   context.stats = &stats;
   const Prepared p = prepare(b, spec, source, context);

@@ -67,7 +67,9 @@ Stored prepared(Backend& backend, const OperandSpec& spec, ConstView source) {
 }
 
 /// Values, codes, counters and the product with itself, as words.
-std::vector<uint32_t> outcome(Backend& backend, const OperandSpec& spec, ConstView source) {
+std::vector<uint32_t> outcome(Backend& backend, OperandSpec spec, ConstView source) {
+  const Stored factor = prepared(backend, spec, source);
+  spec.signed_zeros = true;
   const Stored operand = prepared(backend, spec, source);
   const auto count = static_cast<size_t>(spec.rows * spec.k_padded());
   std::vector<float> values(count);
@@ -75,8 +77,8 @@ std::vector<uint32_t> outcome(Backend& backend, const OperandSpec& spec, ConstVi
   backend.unpack(operand.packed, {values.data(), spec.rows, spec.k_padded(), spec.k_padded()},
                  codes.data());
   std::vector<float> product(static_cast<size_t>(spec.rows * spec.rows));
-  backend.gemm({.y = {product.data(), spec.rows, spec.rows, spec.rows}}, operand.packed,
-               operand.packed);
+  backend.gemm({.y = {product.data(), spec.rows, spec.rows, spec.rows}}, factor.packed,
+               factor.packed);
   std::vector<uint32_t> words(codes.begin(), codes.end());
   for (const std::vector<float>* floats : {&values, &product})
     for (const float x : *floats) words.push_back(std::isnan(x) ? 0x7FC00000u : float_bits(x));

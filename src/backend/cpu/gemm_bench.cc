@@ -64,7 +64,7 @@ class BenchOperand {
     constexpr uint16_t kOneInBf16 = 0x3F80;
     auto* values = reinterpret_cast<float*>(memory_);
     std::fill(values, values + bytes_ / sizeof(float), 1.0f);
-    if (layout.bytes == 0 || layout.element_bytes != 2) return;
+    if (layout.bytes == 0 || layout.form != ElementForm::bf16) return;
     std::fill(reinterpret_cast<uint16_t*>(memory_ + layout.elements_at),
               reinterpret_cast<uint16_t*>(memory_ + layout.scales_at), kOneInBf16);
   }

@@ -71,11 +71,13 @@ struct Both {
     const ref::OperandParts parts = ref::parts_of(ref);
     const int64_t k_padded = ref.spec.k_padded();
     for (int64_t i = 0; i < ref.spec.rows * k_padded; ++i) {
-      const uint32_t bits = float_bits(parts.elements[i]);
-      if (layout.element_bytes == 2)
-        put(layout.elements_at, i, static_cast<uint16_t>(bits >> 16));
+      const float value = parts.elements[i];
+      if (layout.form == ElementForm::int8)
+        put(layout.elements_at, i, static_cast<int8_t>(value / layout.unit));
+      else if (layout.form == ElementForm::bf16)
+        put(layout.elements_at, i, static_cast<uint16_t>(float_bits(value) >> 16));
       else
-        put(layout.elements_at, i, bits);
+        put(layout.elements_at, i, value);
     }
     for (int64_t r = 0; r < ref.spec.rows; ++r)
       for (int64_t b = 0; b < layout.blocks; ++b)

@@ -32,6 +32,17 @@ struct LoadBf16Bits {
   }
 };
 
+struct LoadInt8 {
+  using Memory = int8_t;
+  float unit;
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const int8_t* from) const {
+    const hn::RebindToSigned<D> di;
+    const auto integers = hn::PromoteTo(di, hn::LoadU(hn::Rebind<int8_t, D>(), from));
+    return hn::Mul(hn::ConvertTo(d, integers), hn::Set(d, unit));
+  }
+};
+
 // Magnitudes are rounded as integers: the carry out of the mantissa is the next binade.
 struct LoadToBf16 {
   using Memory = float;
@@ -292,6 +303,8 @@ void PackElements(const PanelSource& source, const PanelPlace& place, const floa
       return PackWith(source, place, LoadFp32(), factors, run);
     case Values::bf16_bits:
       return PackWith(source, place, LoadBf16Bits(), factors, run);
+    case Values::int8:
+      return PackWith(source, place, LoadInt8{source.unit}, factors, run);
     case Values::to_bf16:
       return PackWith(source, place, LoadToBf16{source.saturate ? 0x7F7F0000u : 0x7F800000u},
                       factors, run);

@@ -19,10 +19,15 @@ bool is_plain(float scale) { return scale >= kSmallestPlain && scale <= kLargest
 // A block of zeros has E8M0 code 0, 2^-127; any scale gives the same sums, so it may use 1.
 bool is_zero_block(const PanelSource& source, int64_t row, int64_t block) {
   if (!source.power_of_two || source.scales[row * source.blocks + block] != 0x1p-127f) return false;
-  const auto* codes =
-      static_cast<const uint16_t*>(source.data) + row * source.stride + block * source.block;
+  const int64_t at = row * source.stride + block * source.block;
   const int64_t count = std::min(source.block, source.k - block * source.block);
-  return std::all_of(codes, codes + count, [](uint16_t bits) { return (bits & 0x7FFF) == 0; });
+  const auto all_zero = [=](const auto* elements, auto magnitude) {
+    return std::all_of(elements + at, elements + at + count,
+                       [=](auto bits) { return (bits & magnitude) == 0; });
+  };
+  if (source.values == PanelSource::Values::int8)
+    return all_zero(static_cast<const uint8_t*>(source.data), 0xFF);
+  return all_zero(static_cast<const uint16_t*>(source.data), 0x7FFF);
 }
 
 // Scales of one row, one per segment; zero blocks get 1.
@@ -128,7 +133,10 @@ PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segm
   }
   const PackedLayout layout = packed_layout(spec);
   const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
-  source.values = layout.element_bytes == 2 ? Values::bf16_bits : Values::fp32;
+  source.values = layout.form == ElementForm::int8   ? Values::int8
+                  : layout.form == ElementForm::bf16 ? Values::bf16_bits
+                                                     : Values::fp32;
+  source.unit = layout.unit;
   source.data = packed.storage + layout.elements_at;
   source.stride = spec.k_padded();
   source.power_of_two = spec.cast.scale == ScaleKind::e8m0;

@@ -7,9 +7,10 @@ namespace ng::cpu {
 
 /// Where and in which form the values of an operand lie.
 struct PanelSource {
-  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits };
+  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8 };
   Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way
   bool saturate = true;          ///< to_*: overflow and infinities become the largest value
+  float unit = 1;                ///< int8: value of the integer 1
   bool transposed = false;       ///< memory is [k][row] instead of [row][k]
   const void* data = nullptr;
   int64_t stride = 0;  ///< in values

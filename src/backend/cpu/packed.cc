@@ -1,6 +1,7 @@
 #include "backend/cpu/packed.h"
 
 #include "base/error.h"
+#include "format/codec.h"
 
 namespace ng::cpu {
 namespace {
@@ -16,7 +17,22 @@ size_t take(size_t& end, size_t bytes) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+ElementForm form_of(const OperandSpec& spec) {
+  const ElementFormat& element = *spec.cast.element;
+  const bool loses_zeros = spec.signed_zeros && element.kind == ElementKind::floating;
+  if (int8_unit(element) != 0 && !loses_zeros) return ElementForm::int8;
+  return element.bits <= 8 || element.short_name == "bf16" ? ElementForm::bf16 : ElementForm::fp32;
+}
+
 }  // namespace
+
+float int8_unit(const ElementFormat& element) {
+  const bool all_numbers =
+      element.specials == Specials::none && element.is_signed && element.bits <= 8;
+  if (!all_numbers || element.kind == ElementKind::power) return 0;
+  const float unit = min_subnormal(element);
+  return max_value(element) <= 127 * unit ? unit : 0;
+}
 
 bool is_read_in_place(const OperandSpec& spec) {
   const std::string_view element = spec.cast.element->short_name;
@@ -32,19 +48,16 @@ PackedLayout packed_layout(const OperandSpec& spec) {
   const Operand& cast = spec.cast;
   const int64_t k = spec.k_padded();
   const bool tiled = cast.block.kind == Block::Kind::tile && !cast.is_unscaled();
-  const bool is_bf16 = cast.element->short_name == "bf16";
   PackedLayout layout;
   layout.block = tiled ? cast.block.cols : k;
   layout.blocks = tiled ? ceil_div(k, layout.block) : 1;
-  layout.element_bytes = cast.element->bits <= 8 || is_bf16 ? 2 : 4;
+  layout.form = form_of(spec);
+  if (layout.form == ElementForm::int8) layout.unit = int8_unit(*cast.element);
 
   const auto rows = static_cast<size_t>(spec.rows);
-  const auto bytes_of = [](int64_t count, size_t each) {
-    return static_cast<size_t>(count) * each;
-  };
-  layout.elements_at =
-      take(layout.bytes, rows * bytes_of(k, static_cast<size_t>(layout.element_bytes)));
-  layout.scales_at = take(layout.bytes, rows * bytes_of(layout.blocks, sizeof(float)));
+  const auto element_bytes = static_cast<size_t>(bytes_of(layout.form));
+  layout.elements_at = take(layout.bytes, rows * static_cast<size_t>(k) * element_bytes);
+  layout.scales_at = take(layout.bytes, rows * static_cast<size_t>(layout.blocks) * sizeof(float));
   layout.tensor_at = take(layout.bytes, 16 * sizeof(float));
   return layout;
 }

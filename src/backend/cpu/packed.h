@@ -1,8 +1,9 @@
 // Layout of a prepared operand of the cpu backend. `quantize` writes it, the GEMM driver reads it.
 //
-//   elements  [rows][k_padded]  decoded element values, unscaled, 64-byte aligned: BF16 patterns
-//                               (exact for every element format of at most 8 bits and BF16) or,
-//                               where element_bytes is 4 (all others), FP32.
+//   elements  [rows][k_padded]  decoded element values, unscaled, 64-byte aligned, in the first of
+//                               these forms that holds all values of the format: int8 multiples of
+//                               its smallest magnitude (E2M1, E2M3, INT8, ...; -0 becomes 0), BF16
+//                               patterns (all other formats of at most 8 bits, BF16), FP32.
 //   scales    [rows][blocks]    FP32 decode multipliers of the blocks along K, expanded to every
 //                               row (tiles of r rows repeat theirs): 2^(c-127) for E8M0 (c = 255:
 //                               NaN), decoded E4M3 for NVFP4, 1/s for FP8 blocks, s for integers,
@@ -20,15 +21,27 @@
 
 namespace ng::cpu {
 
+/// How elements lie in memory.
+enum class ElementForm : uint8_t { int8, bf16, fp32 };
+
+[[nodiscard]] constexpr int bytes_of(ElementForm form) {
+  return form == ElementForm::int8 ? 1 : form == ElementForm::bf16 ? 2 : 4;
+}
+
 struct PackedLayout {
-  int64_t block = 0;       ///< values along K per scale; k_padded for "row" and "tensor"
-  int64_t blocks = 0;      ///< scales per row
-  int element_bytes = 2;   ///< 2: BF16 patterns, 4: FP32
+  int64_t block = 0;   ///< values along K per scale; k_padded for "row" and "tensor"
+  int64_t blocks = 0;  ///< scales per row
+  ElementForm form = ElementForm::bf16;
+  float unit = 1;          ///< int8: value of the integer 1, a power of two
   size_t elements_at = 0;  ///< byte offsets into the storage
   size_t scales_at = 0;
   size_t tensor_at = 0;
   size_t bytes = 0;
 };
+
+/// Value of the integer 1 where int8 multiples of the format's smallest magnitude are all its
+/// values ("int form" of formats.md §9); 0 where they are not.
+[[nodiscard]] float int8_unit(const ElementFormat& element);
 
 /// The driver reads the values of such an operand from its source.
 [[nodiscard]] bool is_read_in_place(const OperandSpec& spec);

@@ -86,6 +86,19 @@ QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job, C
                                      : transformed_amax(workspace, job);
 }
 
+float element_at(const PackedOperand& packed, const PackedLayout& layout, int64_t at) {
+  const std::byte* elements = packed.storage + layout.elements_at;
+  switch (layout.form) {
+    case ElementForm::int8:
+      return static_cast<float>(reinterpret_cast<const int8_t*>(elements)[at]) * layout.unit;
+    case ElementForm::bf16:
+      return float_of_bits(uint32_t{reinterpret_cast<const uint16_t*>(elements)[at]} << 16);
+    case ElementForm::fp32:
+      break;
+  }
+  return reinterpret_cast<const float*>(elements)[at];
+}
+
 // ---------------------------------------------------------------- the whole operand
 
 /// What no value is stored for: only counted.
@@ -195,12 +208,8 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
       if (layout.bytes == 0) {
         q = in_place.data[k];
         if (element.bits < 32) q = decode(element, encode(element, q, {}, rule));
-      } else if (layout.element_bytes == 4) {
-        q = reinterpret_cast<const float*>(packed.storage + layout.elements_at)[at];
       } else {
-        const auto* patterns =
-            reinterpret_cast<const uint16_t*>(packed.storage + layout.elements_at);
-        q = float_of_bits(static_cast<uint32_t>(patterns[at]) << 16);
+        q = element_at(packed, layout, at);
       }
       values.row(r)[k] = q;
       if (layout.bytes != 0) {

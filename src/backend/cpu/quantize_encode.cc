@@ -2,6 +2,7 @@
 // line is exact except the one that rounds; the bits equal encode + decode of format/codec.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize_encode.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // once per instruction set
 #include <hwy/highway.h>
 
@@ -19,8 +20,17 @@ using Kind = ElementGrid::Kind;
 
 // ---------------------------------------------------------------- operations lanes-inl.h lacks
 
+// Toward zero, for values within int32: Highway's own conversion also repairs what is outside.
 HWY_INLINE I16 Truncate(F16 a) {
-  return ForParts<I16>([&](size_t p) HWY_ATTR { return hn::ConvertTo(I16::Tag(), a.part[p]); });
+  return ForParts<I16>([&](size_t p) HWY_ATTR {
+#if HWY_TARGET == HWY_AVX3
+    return hn::Vec<I16::Tag>{_mm512_cvttps_epi32(a.part[p].raw)};
+#elif HWY_TARGET == HWY_AVX2
+    return hn::Vec<I16::Tag>{_mm256_cvttps_epi32(a.part[p].raw)};
+#else
+    return hn::ConvertTo(I16::Tag(), a.part[p]);
+#endif
+  });
 }
 HWY_INLINE F16 Floor(F16 a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Floor(a.part[p]); });
@@ -31,51 +41,79 @@ HWY_INLINE U16 LoadDraws(const uint16_t* from) {
     return hn::PromoteTo(U16::Tag(), hn::LoadU(half, from + p * U16::kWidth));
   });
 }
-// Stores the upper halves: BF16 patterns of values that are exact in BF16.
-HWY_INLINE void StoreBf16(F16 v, uint16_t* to, int64_t count) {
-  const U16 high = ShiftRight<16>(Bits<uint32_t>(v));
-  alignas(32) uint16_t tail[kLanes];
-  uint16_t* target = count >= kLanes ? to : tail;
+// Stores the low bits of every lane.
+template <class Narrow>
+HWY_INLINE void StoreLow(U16 v, Narrow* to, int64_t count) {
+  alignas(32) Narrow tail[kLanes];
+  Narrow* target = count >= kLanes ? to : tail;
   for (int p = 0; p < U16::kParts; ++p) {
-    const hn::Rebind<uint16_t, U16::Tag> half;
+    const hn::Rebind<Narrow, U16::Tag> narrow;
 #if HWY_TARGET == HWY_SCALAR
-    target[p] = static_cast<uint16_t>(hn::GetLane(high.part[p]));
-    (void)half;
+    target[p] = static_cast<Narrow>(hn::GetLane(v.part[p]));
+    (void)narrow;
 #else
-    hn::StoreU(hn::TruncateTo(half, high.part[p]), half, target + p * U16::kWidth);
+    hn::StoreU(hn::TruncateTo(narrow, v.part[p]), narrow, target + p * U16::kWidth);
 #endif
   }
   if (count < kLanes) std::copy(tail, tail + count, to);
 }
 
+// counts + 1 in the lanes of `mask`: cheaper than counting the bits of a mask for every vector.
+HWY_INLINE U16 CountWhere(U16 counts, Mask16<int32_t> mask) {
+  return ForParts<U16>([&](size_t p) HWY_ATTR {
+    const U16::Tag d;
+#if HWY_TARGET == HWY_AVX3
+    const auto one = hn::Set(d, 1u);
+    return hn::Vec<U16::Tag>{
+        _mm512_mask_add_epi32(counts.part[p].raw, mask.part[p].raw, counts.part[p].raw, one.raw)};
+#else
+    const auto minus_one = hn::BitCast(d, hn::VecFromMask(I16::Tag(), mask.part[p]));
+    return hn::Sub(counts.part[p], minus_one);
+#endif
+  });
+}
+
+HWY_INLINE uint64_t Total(U16 counts) {
+  alignas(64) uint32_t lane[kLanes];
+  Store16(counts, lane);
+  uint64_t total = 0;
+  for (const uint32_t l : lane) total += l;
+  return total;
+}
+
 // ---------------------------------------------------------------- one vector of elements
 
-// Constants of a grid and a tile, spread over the lanes.
+// Constants of a grid and a tile, spread over the lanes. Magnitudes are compared as integers, which
+// order them alike: CPUs have more units for those than for adding and comparing FP32.
 struct Rules {
-  F16 prescale, max, clip, lowest_binade;
+  F16 prescale;
+  I16 max, clip, lowest_binade;
   F16 magic;       // p · magic + x rounds x to the spacing of the binade p
   F16 spacing;     // 2^-mantissa_bits
   U16 to_integer;  // to_integer - bits(p) = 2^16 / spacing of binade p
-  U16 draw_mask;   // of 16 bits those drawn, at the top: R · 2^(16 - r)
+  F16 per_unit;    // int8: 1 / value of the integer 1
   bool divides;
 };
+
+HWY_INLINE I16 SetBits(float value) { return Set16(static_cast<int32_t>(float_bits(value))); }
 
 HWY_INLINE Rules RulesOf(const ElementGrid& grid, const EncodeTile& tile) {
   const int m = grid.mantissa_bits;
   return {.prescale = Set16(tile.prescale),
-          .max = Set16(grid.max),
-          .clip = Set16(grid.clip),
-          .lowest_binade = Set16(grid.lowest_binade),
+          .max = SetBits(grid.max),
+          .clip = SetBits(grid.clip),
+          .lowest_binade = SetBits(grid.lowest_binade),
           .magic = Set16(1.5f * pow2(23 - m)),
           .spacing = Set16(pow2(-m)),
           .to_integer = Set16(static_cast<uint32_t>(16 + m + 254) << 23),
-          .draw_mask = Set16(tile.sr_bits == 8 ? 0xFF00u : 0xFFFFu),
+          .per_unit = Set16(1.0f / tile.unit),
           .divides = tile.divides};
 }
 
 // The binade of a magnitude, as the power of two it begins with.
 HWY_INLINE F16 Binade(const Rules& k, F16 magnitude) {
-  return Max(Bits<float>(And(Bits<uint32_t>(magnitude), Set16(kFloatInf))), k.lowest_binade);
+  const I16 exponent = And(Bits<int32_t>(magnitude), SetBits(float_of_bits(kFloatInf)));
+  return Bits<float>(Max(exponent, k.lowest_binade));
 }
 
 // Nearest even: adding 1.5 · 2^23 spacings leaves no bits below the spacing. [formats.md §2.1]
@@ -108,6 +146,7 @@ struct Variant {
   Kind kind = Kind::small;
   bool stochastic = false;
   bool signed_zero = true;  // -0 is kept; else zeros are +0
+  ElementForm form = ElementForm::bf16;
 };
 
 // floor(y + R·2^-r) within ± the largest. [formats.md §6]
@@ -120,12 +159,12 @@ HWY_INLINE I16 FloorInteger(F16 y, F16 magnitude, U16 draw) {
 
 template <Variant v>
 HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
-  const F16 magnitude = Min(Abs(y), k.clip);
+  const F16 magnitude = Bits<float>(Min(Bits<int32_t>(Abs(y)), k.clip));
   if constexpr (v.kind == Kind::integer && v.stochastic)
     return ToFloat(FloorInteger(y, magnitude, draw));
   F16 rounded;
   if constexpr (v.kind == Kind::bf16)
-    rounded = Min(RoundBf16<v.stochastic>(magnitude, draw), k.clip);
+    rounded = Min(RoundBf16<v.stochastic>(magnitude, draw), Bits<float>(k.clip));
   else if constexpr (v.kind == Kind::fp32)
     rounded = magnitude;
   else if constexpr (v.stochastic)
@@ -133,7 +172,7 @@ HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
   else
     rounded = Nearest(k, magnitude);
   U16 sign = And(Bits<uint32_t>(y), Set16(0x80000000u));
-  if constexpr (!v.signed_zero) {
+  if constexpr (!v.signed_zero && v.form != ElementForm::int8) {
     const M16 is_zero = Eq(rounded, Zero16());
     sign = Bits<uint32_t>(Select(is_zero, Zero16(), Bits<float>(sign)));
   }
@@ -143,114 +182,165 @@ HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
 // ---------------------------------------------------------------- runs and tiles
 
 template <Variant v>
-constexpr int64_t kElementBytes = v.kind == Kind::fp16 || v.kind == Kind::fp32 ? 4 : 2;
-
-template <Variant v>
-HWY_INLINE void StoreElement(F16 element, void* out, int64_t i, int64_t left) {
-  if constexpr (kElementBytes<v> == 4)
+HWY_INLINE void StoreElement(const Rules& k, F16 element, void* out, int64_t i, int64_t left) {
+  if constexpr (v.form == ElementForm::fp32) {
     Store16(element, static_cast<float*>(out) + i, left);
-  else
-    StoreBf16(element, static_cast<uint16_t*>(out) + i, left);
+  } else if constexpr (v.form == ElementForm::bf16) {
+    StoreLow(ShiftRight<16>(Bits<uint32_t>(element)), static_cast<uint16_t*>(out) + i, left);
+  } else {
+    // 1.5 · 2^23 + n ends in the bits of the integer n.
+    const F16 integer = Fma(element, k.per_unit, Set16(0x1.8p23f));
+    StoreLow(Bits<uint32_t>(integer), static_cast<uint8_t*>(out) + i, left);
+  }
 }
+
+HWY_INLINE Mask16<int32_t> IsZero(F16 x) {
+  return Eq(And(Bits<int32_t>(x), Set16(0x7FFFFFFF)), Zero16<int32_t>());
+}
+
+// EncodeCounts, one per lane.
+struct LaneCounts {
+  U16 saturated, flushed;
+};
 
 template <Variant v, bool kCounted>
 HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw, void* out,
-                             int64_t i, int64_t left, EncodeCounts& counts) {
+                             int64_t i, int64_t left, LaneCounts& counts) {
   F16 y = Mul(value, k.prescale);
   y = !v.signed_zero && k.divides ? Div(y, multiplier) : Mul(y, multiplier);
   const F16 element = RoundElement<v>(k, y, draw);
-  StoreElement<v>(element, out, i, left);
+  StoreElement<v>(k, element, out, i, left);
   if constexpr (kCounted) {
-    counts.saturated += static_cast<uint64_t>(CountTrue(Gt(Abs(y), k.max)));
-    const M16 was_zero = Eq(value, Zero16()), is_zero = Eq(element, Zero16());
-    counts.flushed += static_cast<uint64_t>(CountTrue(AndNot(was_zero, is_zero)));
+    counts.saturated = CountWhere(counts.saturated, Gt(Bits<int32_t>(Abs(y)), k.max));
+    counts.flushed = CountWhere(counts.flushed, AndNot(IsZero(value), IsZero(element)));
   }
 }
 
 template <Variant v>
-HWY_INLINE U16 DrawsAt(const Rules& k, const uint16_t* draws, int64_t i) {
+HWY_INLINE U16 DrawsAt(const uint16_t* draws, int64_t i) {
   if constexpr (!v.stochastic) return Zero16<uint32_t>();
-  return And(LoadDraws(draws + i), k.draw_mask);
+  return LoadDraws(draws + i);
 }
 
 // `count` values of one scale.
 template <Variant v, bool kCounted>
 HWY_INLINE void EncodeRun(const Rules& k, const float* x, int64_t count, F16 multiplier,
-                          const uint16_t* draws, void* out, EncodeCounts& counts) {
+                          const uint16_t* draws, void* out, LaneCounts& counts) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    EncodeVector<v, kCounted>(k, Load16(x + i), multiplier, DrawsAt<v>(k, draws, i), out, i, kLanes,
+    EncodeVector<v, kCounted>(k, Load16(x + i), multiplier, DrawsAt<v>(draws, i), out, i, kLanes,
                               counts);
   if (i < count)
-    EncodeVector<v, kCounted>(k, Load16(x + i, count - i), multiplier, DrawsAt<v>(k, draws, i), out,
-                              i, count - i, counts);
+    EncodeVector<v, kCounted>(k, Load16(x + i, count - i), multiplier, DrawsAt<v>(draws, i), out, i,
+                              count - i, counts);
+}
+
+// One row of a tile: what EncodeRun needs of it.
+template <Variant v>
+struct Row {
+  const float* x;
+  const float* multiplier;
+  const uint16_t* draws;
+  std::byte* out;
+
+  HWY_INLINE Row(const EncodeTile& tile, int64_t r)
+      : x(tile.values + r * tile.stride),
+        multiplier(tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride),
+        draws(v.stochastic ? tile.draws + r * tile.draw_stride : nullptr),
+        out(static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)) {}
+
+  template <bool kCounted>
+  HWY_INLINE void Encode(const Rules& k, int64_t from, int64_t to, F16 scale,
+                         LaneCounts& counts) const {
+    EncodeRun<v, kCounted>(k, x + from, to - from, scale, v.stochastic ? draws + from : nullptr,
+                           out + from * bytes_of(v.form), counts);
+  }
+};
+
+// The first `blocks` blocks of a row, `vectors` vectors each and all of them counted: the bulk of
+// the work, free of the bookkeeping for what is ragged.
+template <Variant v>
+HWY_INLINE void EncodeWholeBlocks(const Rules& rules, const Row<v>& row, int64_t blocks,
+                                  int64_t vectors, int64_t ahead, LaneCounts& counts) {
+  const Rules k = rules;
+  LaneCounts sum = counts;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const F16 scale = Set16(row.multiplier[b]);
+    const int64_t end = (b + 1) * vectors * kLanes;
+    for (int64_t i = b * vectors * kLanes; i < end; i += kLanes) {
+      hwy::Prefetch(row.x + i + ahead);
+      EncodeVector<v, true>(k, Load16(row.x + i), scale, DrawsAt<v>(row.draws, i), row.out, i,
+                            kLanes, sum);
+    }
+  }
+  counts = sum;
 }
 
 template <Variant v>
 EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
   const Rules k = RulesOf(grid, tile);
-  EncodeCounts counts;
+  LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
   const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
+  const int64_t whole = tile.block % kLanes == 0 ? counted / tile.block : 0;
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* x = tile.values + r * tile.stride;
-    const float* multiplier =
-        tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride;
-    const uint16_t* draws = v.stochastic ? tile.draws + r * tile.draw_stride : nullptr;
-    auto* out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * kElementBytes<v>;
-    const auto run = [&]<bool kCounted>(int64_t from, int64_t to, F16 scale) HWY_ATTR {
-      EncodeRun<v, kCounted>(k, x + from, to - from, scale, v.stochastic ? draws + from : nullptr,
-                             out + from * kElementBytes<v>, counts);
-    };
-    for (int64_t c = 0; c < tile.cols; c += tile.block, ++multiplier) {
+    const Row<v> row(tile, r);
+    if (tile.block == 32)
+      EncodeWholeBlocks<v>(k, row, whole, 2, tile.ahead, counts);
+    else if (tile.block == 16)
+      EncodeWholeBlocks<v>(k, row, whole, 1, tile.ahead, counts);
+    else
+      EncodeWholeBlocks<v>(k, row, whole, tile.block / kLanes, tile.ahead, counts);
+    const float* multiplier = row.multiplier + whole;
+    for (int64_t c = whole * tile.block; c < tile.cols; c += tile.block, ++multiplier) {
       const int64_t end = std::min(c + tile.block, tile.cols);
       const int64_t padding = std::clamp(counted, c, end);
       const F16 scale = Set16(*multiplier);
-      run.template operator()<true>(c, padding, scale);
-      if (padding < end) run.template operator()<false>(padding, end, scale);
+      row.template Encode<true>(k, c, padding, scale, counts);
+      if (padding < end) row.template Encode<false>(k, padding, end, scale, counts);
     }
   }
-  return counts;
+  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
 }
 
-template <Kind kKind, bool kSignedZero = true>
+template <Kind kKind, bool kSignedZero, ElementForm kForm>
 EncodeCounts EncodeRounding(const ElementGrid& grid, const EncodeTile& tile) {
-  return tile.draws != nullptr ? EncodeRows<Variant{kKind, true, kSignedZero}>(grid, tile)
-                               : EncodeRows<Variant{kKind, false, kSignedZero}>(grid, tile);
+  return tile.draws != nullptr ? EncodeRows<Variant{kKind, true, kSignedZero, kForm}>(grid, tile)
+                               : EncodeRows<Variant{kKind, false, kSignedZero, kForm}>(grid, tile);
+}
+
+EncodeCounts EncodeInt8(const ElementGrid& grid, const EncodeTile& tile) {
+  constexpr ElementForm kForm = ElementForm::int8;
+  return grid.kind == Kind::integer && tile.draws != nullptr
+             ? EncodeRows<Variant{Kind::integer, true, false, kForm}>(grid, tile)
+             : EncodeRounding<Kind::small, false, kForm>(grid, tile);
 }
 
 EncodeCounts Encode(const ElementGrid& grid, const EncodeTile& tile) {
+  using Form = ElementForm;
+  if (tile.form == Form::int8) return EncodeInt8(grid, tile);
   switch (grid.kind) {
     case Kind::small:
-      return grid.has_negative_zero ? EncodeRounding<Kind::small>(grid, tile)
-                                    : EncodeRounding<Kind::small, false>(grid, tile);
+      return grid.has_negative_zero ? EncodeRounding<Kind::small, true, Form::bf16>(grid, tile)
+                                    : EncodeRounding<Kind::small, false, Form::bf16>(grid, tile);
     case Kind::integer:
-      return EncodeRounding<Kind::integer, false>(grid, tile);
+      return EncodeRounding<Kind::integer, false, Form::bf16>(grid, tile);
     case Kind::bf16:
-      return EncodeRounding<Kind::bf16>(grid, tile);
+      return EncodeRounding<Kind::bf16, true, Form::bf16>(grid, tile);
     case Kind::fp16:
-      return EncodeRounding<Kind::fp16>(grid, tile);
+      return EncodeRounding<Kind::fp16, true, Form::fp32>(grid, tile);
     default:
-      return EncodeRows<Variant{.kind = Kind::fp32}>(grid, tile);
+      return EncodeRows<Variant{.kind = Kind::fp32, .form = Form::fp32}>(grid, tile);
   }
 }
 
 // ---------------------------------------------------------------- counting without encoding
-
-HWY_INLINE uint64_t Total(U16 counts) {
-  alignas(64) uint32_t lane[kLanes];
-  Store16(counts, lane);
-  uint64_t total = 0;
-  for (const uint32_t l : lane) total += l;
-  return total;
-}
 
 MagnitudeCounts CountMagnitudes(const float* x, int64_t count, float low, float high) {
   const U16 zero = Zero16<uint32_t>();
   U16 nonzero = zero, above_low = zero, above_high = zero, nonfinite = zero, nan = zero;
   // As integers, which also order NaN above Inf.
   const auto add_above = [](U16& counts, I16 bits, uint32_t limit) HWY_ATTR {
-    const Mask16<int32_t> above = Gt(bits, Set16(static_cast<int32_t>(limit)));
-    counts = Add(counts, Bits<uint32_t>(Select(above, Set16(1), Zero16<int32_t>())));
+    counts = CountWhere(counts, Gt(bits, Set16(static_cast<int32_t>(limit))));
   };
   for (int64_t i = 0; i < count; i += kLanes) {
     const I16 bits = Bits<int32_t>(Abs(Load16(x + i, count - i)));
@@ -276,7 +366,6 @@ HWY_EXPORT(CountMagnitudes);
 
 EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile) {
   NG_CHECK(!tile.divides || !grid.has_negative_zero, tile.divides);
-  NG_CHECK(tile.sr_bits == 8 || tile.sr_bits == 16, tile.sr_bits);
   return HWY_DYNAMIC_DISPATCH(Encode)(grid, tile);
 }
 MagnitudeCounts count_magnitudes(const float* x, int64_t count, float low, float high) {

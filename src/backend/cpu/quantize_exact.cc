@@ -16,12 +16,18 @@ Rounder rounder_of(const QuantizeJob& job, int64_t row, int64_t k) {
           .random = job.source.random_bits(row, k, cast.sr_bits)};
 }
 
-void store(const EncodeTile& tile, int64_t row, int64_t col, int element_bytes, float value) {
+void store(const EncodeTile& tile, int64_t row, int64_t col, float value) {
   const int64_t at = row * tile.out_stride + col;
-  if (element_bytes == 4)
-    static_cast<float*>(tile.out)[at] = value;
-  else
-    static_cast<uint16_t*>(tile.out)[at] = static_cast<uint16_t>(float_bits(value) >> 16);
+  switch (tile.form) {
+    case ElementForm::int8:
+      static_cast<int8_t*>(tile.out)[at] = static_cast<int8_t>(value / tile.unit);
+      return;
+    case ElementForm::bf16:
+      static_cast<uint16_t*>(tile.out)[at] = static_cast<uint16_t>(float_bits(value) >> 16);
+      return;
+    case ElementForm::fp32:
+      static_cast<float*>(tile.out)[at] = value;
+  }
 }
 
 // What the encoder sees of `value`: NaN stays NaN, also under a scale of zero unless that is E4M3.
@@ -60,7 +66,7 @@ void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& 
         result = ng::decode(element, encode(element, y, rounder, overflow));
         stats.flushed += counts && value != 0 && result == 0 ? 1 : 0;
       }
-      store(tile, r, c, job.layout.element_bytes, result);
+      store(tile, r, c, result);
     }
   }
 }

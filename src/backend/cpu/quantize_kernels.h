@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backend/cpu/packed.h"
 #include "format/scale.h"
 #include "math/philox.h"
 #include "tensor/view.h"
@@ -70,11 +71,11 @@ void block_scales(const ScaleRequest& request, const uint32_t* amax, int64_t cou
 /// binade is that of its largest value.
 struct ElementGrid {
   enum class Kind : uint8_t {
-    small,    ///< at most 8 bits: BF16 patterns out
+    small,    ///< at most 8 bits
     integer,  ///< as small; stochastic rounding is floor(y + R·2^-r) [formats.md §6]
-    bf16,     ///< BF16 patterns out
-    fp16,     ///< FP32 out
-    fp32,     ///< only saturates; FP32 out
+    bf16,
+    fp16,
+    fp32,  ///< only saturates
   };
   Kind kind = Kind::small;
   int mantissa_bits = 0;
@@ -93,6 +94,8 @@ struct EncodeCounts {
 struct EncodeTile {
   const float* values = nullptr;
   int64_t stride = 0;
+  int64_t ahead =
+      0;  ///< values from here on that are fetched meanwhile, for the next tile; 0: none
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t counted_cols = 0;            ///< columns from here on are padding: not counted
@@ -102,10 +105,12 @@ struct EncodeTile {
   int64_t rows_per_multiplier = 1;
   bool divides = false;  ///< y = x · prescale / multiplier; elements without -0 only
   float prescale = 1.0f;
-  const uint16_t* draws = nullptr;  ///< null: nearest even; readable to a multiple of 16 columns
+  const uint16_t* draws = nullptr;  ///< null: nearest even; readable to a multiple of 16 columns.
+                                    ///< Draws of 8 bits stand above eight zeros
   int64_t draw_stride = 0;
-  int sr_bits = 16;     ///< 8 or 16
-  void* out = nullptr;  ///< uint16_t or float
+  ElementForm form = ElementForm::bf16;  ///< int8 and bf16 for small and integer grids
+  float unit = 1;                        ///< int8: value of the integer 1
+  void* out = nullptr;
   int64_t out_stride = 0;
 };
 EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile);

@@ -42,6 +42,7 @@ std::vector<float> values_with_every_upper_half() {
 }
 
 struct Mode {
+  ElementForm form;
   bool stochastic;
   int bits;
 };
@@ -49,29 +50,36 @@ struct Mode {
 void expect_rounding(const ElementFormat& format, const Mode& mode,
                      const std::vector<float>& values) {
   const ElementGrid grid = element_grid(format, Overflow::saturate);
-  const bool wide = format.bits == 16 && format.exponent_bits == 5;
   const auto count = static_cast<int64_t>(values.size());
   std::mt19937 random(5);
   std::vector<uint16_t> draws(values.size() + 16);
-  for (uint16_t& r : draws) r = static_cast<uint16_t>(random());
-  std::vector<uint16_t> halves(values.size());
-  std::vector<float> words(values.size());
+  for (uint16_t& r : draws)
+    r = static_cast<uint16_t>(random() & (mode.bits == 8 ? 0xFF00 : 0xFFFF));
+  std::vector<float> words(values.size());  // room for every form
+  const auto* halves = reinterpret_cast<const uint16_t*>(words.data());
+  const auto* integers = reinterpret_cast<const int8_t*>(words.data());
   const float one = 1.0f;
   EncodeTile tile{.values = values.data(), .stride = 0, .rows = 1, .cols = count};
   tile.counted_cols = count;
   tile.block = count;
   tile.multipliers = &one;
   tile.draws = mode.stochastic ? draws.data() : nullptr;
-  tile.sr_bits = mode.bits;
-  tile.out = wide ? static_cast<void*>(words.data()) : halves.data();
+  tile.form = mode.form;
+  if (mode.form == ElementForm::int8) tile.unit = int8_unit(format);
+  tile.out = words.data();
   const EncodeCounts counts = encode_tile(grid, tile);
   EncodeCounts expected;
   for (size_t i = 0; i < values.size(); ++i) {
     Rounder rounder;
     if (mode.stochastic)
       rounder = {RoundMode::sr, mode.bits, draws[i] >> (16 - mode.bits) & 0xFFFFu};
-    const float want = decode(format, encode(format, values[i], rounder));
-    const float got = wide ? words[i] : float_of_bits(static_cast<uint32_t>(halves[i]) << 16);
+    float want = decode(format, encode(format, values[i], rounder));
+    float got = words[i];
+    if (mode.form == ElementForm::bf16) got = float_of_bits(uint32_t{halves[i]} << 16);
+    if (mode.form == ElementForm::int8) {
+      got = static_cast<float>(integers[i]) * tile.unit;
+      want += 0.0f;  // integers have one zero
+    }
     ASSERT_EQ(float_bits(got), float_bits(want))
         << format.name << " of " << values[i] << " draw " << draws[i] << " bits " << mode.bits;
     expected.saturated += std::fabs(values[i]) > max_value(format) ? 1 : 0;
@@ -86,8 +94,12 @@ TEST(QuantizeKernels, RoundEveryUpperHalfInEveryFormat) {
   on_every_isa([&] {
     for (const ElementFormat& format : element_formats()) {
       if (!format.is_signed || format.kind == ElementKind::power || format.bits == 32) continue;
-      for (const Mode mode : {Mode{false, 16}, Mode{true, 8}, Mode{true, 16}})
-        ASSERT_NO_FATAL_FAILURE(expect_rounding(format, mode, values));
+      std::vector<ElementForm> forms = {format.short_name == "fp16" ? ElementForm::fp32
+                                                                    : ElementForm::bf16};
+      if (int8_unit(format) != 0) forms.push_back(ElementForm::int8);
+      for (const ElementForm form : forms)
+        for (const Mode mode : {Mode{form, false, 16}, Mode{form, true, 8}, Mode{form, true, 16}})
+          ASSERT_NO_FATAL_FAILURE(expect_rounding(format, mode, values));
     }
   });
 }
@@ -106,7 +118,6 @@ TEST(QuantizeKernels, EveryDrawOfEightBitsRoundsByItsFraction) {
       const std::vector<float> ones(8, one);
       tile.multipliers = ones.data();
       tile.draws = draws.data();
-      tile.sr_bits = 8;
       tile.out = out.data();
       encode_tile(element_grid(element_format("e2m1"), Overflow::saturate), tile);
       const float low = decode(element_format("e2m1"),

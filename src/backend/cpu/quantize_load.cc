@@ -1,6 +1,7 @@
 // Bringing values into a tile: transposition, random Hadamard transform, block maxima.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize_load.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // once per instruction set
 #include <hwy/highway.h>
 
@@ -16,6 +17,7 @@ namespace ng::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 using Words = hn::CappedTag<uint32_t, 16>;
+constexpr int64_t kRowsAhead = 32;
 
 // Rows r, r + 4, r + 8, ... of four columns, one per 128-bit block.
 HWY_INLINE hn::Vec<Words> LoadFours(const uint32_t* from, int64_t stride) {
@@ -59,11 +61,15 @@ void TransposeWords(const uint32_t* from, int64_t from_stride, int64_t rows, int
   const auto step = static_cast<int64_t>(hn::Lanes(Words()));
   whole_rows = rows / step * step;
   whole_cols = cols / 4 * 4;
-  // Whole cache lines of the source before the next rows.
+  // Whole cache lines of the source before the next rows, and lines of later rows meanwhile: no
+  // hardware prefetcher follows a column.
   for (int64_t c0 = 0; c0 < whole_cols; c0 += 16)
-    for (int64_t r = 0; r < whole_rows; r += step)
+    for (int64_t r = 0; r < whole_rows; r += step) {
+      for (int64_t i = r + kRowsAhead; i < r + kRowsAhead + step; ++i)
+        hwy::Prefetch(from + i * from_stride + c0);
       for (int64_t c = c0; c < std::min(c0 + 16, whole_cols); c += 4)
         TransposeFours(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
+    }
 #endif
   for (int64_t c = 0; c < cols; ++c)
     for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r)
@@ -133,9 +139,13 @@ HWY_INLINE void HadamardGroup(const float* x, const uint32_t* flips, F16 factor,
 template <int kVectors>
 HWY_INLINE void HadamardTile(const ConstView& from, const View& to, const uint32_t* flips,
                              float factor) {
+  const int64_t ahead = from.rows * from.stride;  // the rows of the next piece
   for (int64_t r = 0; r < from.rows; ++r)
-    for (int64_t c = 0; c < from.cols; c += 16 * kVectors)
-      HadamardGroup<kVectors>(from.row(r) + c, flips, Set16(factor), to.row(r) + c);
+    for (int64_t c = 0; c < from.cols; c += 16 * kVectors) {
+      const float* x = from.row(r) + c;
+      for (int i = 0; i < kVectors; ++i) hwy::Prefetch(x + ahead + 16 * i);
+      HadamardGroup<kVectors>(x, flips, Set16(factor), to.row(r) + c);
+    }
 }
 
 void HadamardRows(const ConstView& from, const View& to, int size, const uint32_t* signs,

@@ -7,6 +7,12 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Draws of 8 bits are the upper halves of those of 16.
+void keep_high_bytes(const PieceDraws& draws, const Piece& piece) {
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t c = 0; c < piece.cols; ++c) draws.data[r * draws.stride + c] &= 0xFF00;
+}
+
 }  // namespace
 
 void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {
@@ -95,6 +101,8 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
   const int64_t k_padded = job_.spec.k_padded();
   const int64_t at = piece.row * k_padded + piece.k;
   EncodeTile tile{.values = values.data, .stride = values.stride, .rows = piece.rows};
+  const bool is_last = chunk_.k + chunk_.cols >= k_padded;
+  if (values.in_place) tile.ahead = is_last ? chunk_.rows * values.stride : chunk_.cols;
   tile.cols = piece.cols;
   tile.counted_cols = job_.spec.k - piece.k;
   tile.block = job_.plan.block_cols;
@@ -103,8 +111,9 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
   tile.rows_per_multiplier = job_.plan.tile_rows;
   tile.divides = job_.divides;
   tile.prescale = job_.spec.cast.prescale;
-  tile.sr_bits = job_.spec.cast.sr_bits;
-  tile.out = job_.storage + job_.layout.elements_at + at * job_.layout.element_bytes;
+  tile.form = job_.layout.form;
+  tile.unit = job_.layout.unit;
+  tile.out = job_.storage + job_.layout.elements_at + at * bytes_of(job_.layout.form);
   tile.out_stride = k_padded;
   return tile;
 }
@@ -125,6 +134,7 @@ void PanelEncoder::encode_piece(const Piece& piece) {
     return exact_encode(job_, piece, tile, scratch_.decode + first_block(piece), totals_.stats);
   if (job_.spec.cast.rounding == Rounding::stochastic) {
     const PieceDraws draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
+    if (job_.spec.cast.sr_bits == 8) keep_high_bytes(draws, piece);
     tile.draws = draws.data;
     tile.draw_stride = draws.stride;
   }

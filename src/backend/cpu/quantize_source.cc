@@ -30,7 +30,7 @@ void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) cons
 PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
   const int size = spec_.hadamard.size;
   if (spec_.contract == Contract::cols && size == 0 && piece.k + piece.cols <= spec_.k)
-    return {source_.row(piece.row) + piece.k, source_.stride};
+    return {source_.row(piece.row) + piece.k, source_.stride, true};
   const int64_t group = std::max(size, 1);
   Piece whole = piece;  // whole Hadamard groups
   whole.k = floor_to(piece.k, group);

@@ -20,10 +20,11 @@ struct Piece {
 struct PieceValues {
   const float* data = nullptr;
   int64_t stride = 0;
+  bool in_place = false;  ///< the source itself
 };
 
 struct PieceDraws {
-  const uint16_t* data = nullptr;
+  uint16_t* data = nullptr;
   int64_t stride = 0;
 };
 

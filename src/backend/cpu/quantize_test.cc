@@ -133,6 +133,16 @@ testing::AssertionResult equal(const Result& got, const Result& want, int64_t co
   return testing::AssertionSuccess();
 }
 
+/// As an operand tells it that does not keep the signs of zeros.
+Result without_zero_signs(Result result) {
+  for (size_t i = 0; i < result.values.size(); ++i) {
+    if (result.values[i] != 0) continue;
+    result.values[i] = 0.0f;
+    result.codes[i] = 0;
+  }
+  return result;
+}
+
 struct Shape {
   int64_t rows, cols;
 };
@@ -155,17 +165,22 @@ OperandSpec spec_of(const Operand& cast, Contract contract, int hadamard, Shape 
 void expect_same(const Operand& cast, Contract contract, int hadamard, Shape shape, Data data,
                  int threads = 1) {
   const Source source = make_source(data, shape.rows, shape.cols, shape.cols + shape.cols % 5);
-  const OperandSpec spec = spec_of(cast, contract, hadamard, shape);
+  OperandSpec spec = spec_of(cast, contract, hadamard, shape);
   const Result want = by_definition(spec, source.view);
   const bool any_zero = (data == Data::nonfinite || data == Data::huge) && hadamard != 0;
   cpu::Workspace workspace({threads});
-  for (const Isa isa : supported_isas()) {
-    force_isa(isa);
-    const Result got = by_kernels(workspace, spec, source.view);
-    ASSERT_TRUE(equal(got, want, spec.k_padded(), any_zero))
-        << describe(cast) << (contract == Contract::cols ? " cols" : " rows") << " hadamard "
-        << hadamard << " source " << shape.rows << "x" << shape.cols << " data "
-        << static_cast<int>(data) << " " << name_of(isa);
+  for (const bool signed_zeros : {true, false}) {
+    spec.signed_zeros = signed_zeros;
+    if (!signed_zeros && cpu::packed_layout(spec).form != cpu::ElementForm::int8) continue;
+    for (const Isa isa : supported_isas()) {
+      force_isa(isa);
+      const Result got = by_kernels(workspace, spec, source.view);
+      ASSERT_TRUE(
+          equal(got, signed_zeros ? want : without_zero_signs(want), spec.k_padded(), any_zero))
+          << describe(cast) << (contract == Contract::cols ? " cols" : " rows") << " hadamard "
+          << hadamard << " source " << shape.rows << "x" << shape.cols << " data "
+          << static_cast<int>(data) << " " << name_of(isa) << " signed zeros " << signed_zeros;
+    }
   }
   force_isa("auto");
 }
