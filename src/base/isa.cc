@@ -1,5 +1,6 @@
 #include "base/isa.h"
 
+#include <cpuid.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -14,72 +15,82 @@ namespace {
 struct Row {
   Isa isa;
   std::string_view name;
-  int64_t target;  // Highway's bit for the kernels of this instruction set
+  int64_t target;      // Highway's bit for the kernels of this instruction set
+  bool (*has_more)();  // what the CPU needs besides
 };
 
-constexpr std::array<Row, 3> kIsas = {{{Isa::scalar, "scalar", HWY_SCALAR},
-                                       {Isa::avx2, "avx2", HWY_AVX2},
-                                       {Isa::avx512, "avx512", HWY_AVX3}}};
+bool nothing_more() { return true; }
+// CPUID 7.1: EAX bit 4. Clang 14 has no name for it.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
+}
+bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni"); }
 
-const Row& row_of(Isa isa) {
-  return *std::find_if(kIsas.begin(), kIsas.end(), [&](const Row& row) { return row.isa == isa; });
+constexpr std::array<Row, 5> kIsas = {{{Isa::scalar, "scalar", HWY_SCALAR, nothing_more},
+                                       {Isa::avx2, "avx2", HWY_AVX2, nothing_more},
+                                       {Isa::avxvnni, "avxvnni", HWY_AVX2, has_avx_vnni},
+                                       {Isa::avx512, "avx512", HWY_AVX3, nothing_more},
+                                       {Isa::avx512vnni, "avx512vnni", HWY_AVX3, has_avx512_vnni}}};
+
+const Row& row_of(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
+
+// Asked once, before any force_isa: Highway then names only what was forced, and asking the CPU
+// costs tens of microseconds in a virtual machine.
+const std::vector<Isa>& isas_of_this_cpu() {
+  static const std::vector<Isa> isas = [] {
+    __builtin_cpu_init();
+    const int64_t targets = hwy::SupportedTargets();
+    std::vector<Isa> found;
+    for (const Row& row : kIsas)
+      if (row.isa == Isa::scalar || ((targets & row.target) != 0 && row.has_more()))
+        found.push_back(row.isa);
+    return found;
+  }();
+  return isas;
 }
 
-// Highway's bit chosen by force_isa, 0 before. hwy::SupportedTargets() would say the same, but asks
-// the CPU anew at each call, which costs tens of microseconds in a virtual machine.
-std::atomic<int64_t> forced_target = 0;
-
-// What the CPU has, asked once before any force_isa.
-int64_t targets_of_this_cpu() {
-  static const int64_t targets = hwy::SupportedTargets();
-  return targets;
-}
-
-bool is_supported(const Row& row) {
-  const int64_t targets = targets_of_this_cpu();  // asked even where the answer is known
-  return row.isa == Isa::scalar || (targets & row.target) != 0;
-}
+constexpr int kNotForced = -1;
+std::atomic<int> forced_isa = kNotForced;
 
 }  // namespace
 
 std::string_view name_of(Isa isa) { return row_of(isa).name; }
 
-std::vector<Isa> supported_isas() {
-  std::vector<Isa> isas;
-  for (const Row& row : kIsas)
-    if (is_supported(row)) isas.push_back(row.isa);
-  return isas;
-}
+std::vector<Isa> supported_isas() { return isas_of_this_cpu(); }
 
 Isa current_isa() {
-  const int64_t forced = forced_target.load(std::memory_order_relaxed);
-  const int64_t targets = forced != 0 ? forced : targets_of_this_cpu();
-  Isa best = Isa::scalar;
-  for (const Row& row : kIsas)
-    if ((targets & row.target) != 0) best = row.isa;
-  return best;
+  const int forced = forced_isa.load(std::memory_order_relaxed);
+  return forced == kNotForced ? isas_of_this_cpu().back() : static_cast<Isa>(forced);
 }
 
 void force_isa(Isa isa) {
   const Row& row = row_of(isa);
-  if (!is_supported(row))
+  const std::vector<Isa>& isas = isas_of_this_cpu();
+  if (std::find(isas.begin(), isas.end(), isa) == isas.end())
     throw Error({.place = "--isa",
                  .key = "",
                  .problem = fmt::format("this CPU has no \"{}\"", row.name),
                  .remedy = "scalar always works, auto takes the strongest"});
   hwy::SetSupportedTargetsForTest(row.target);
   hwy::GetChosenTarget().Update(row.target);
-  forced_target = row.target;
+  forced_isa = static_cast<int>(isa);
 }
 
 void force_isa(std::string_view name) {
-  if (name == "auto") return force_isa(supported_isas().back());
+  if (name == "auto") return force_isa(isas_of_this_cpu().back());
   for (const Row& row : kIsas)
     if (row.name == name) return force_isa(row.isa);
   throw Error({.place = "--isa",
                .key = "",
                .problem = fmt::format("unknown \"{}\"", name),
-               .remedy = "scalar avx2 avx512 auto"});
+               .remedy = isa_names() + ", auto"});
+}
+
+std::string isa_names() {
+  std::string names;
+  for (const Row& row : kIsas) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
 }
 
 std::string cpu_features() {
@@ -95,7 +106,8 @@ std::string cpu_features() {
   add(__builtin_cpu_supports("avx512f"), "avx512f");
   add(__builtin_cpu_supports("avx512bw"), "avx512bw");
   add(__builtin_cpu_supports("avx512vbmi"), "avx512vbmi");
-  add(__builtin_cpu_supports("avx512vnni"), "avx512vnni");
+  add(has_avx_vnni(), "avxvnni");
+  add(has_avx512_vnni(), "avx512vnni");
   return text;
 }
 

@@ -7,8 +7,9 @@
 
 namespace ng {
 
-/// Instruction sets the binary contains kernels for, weakest first.
-enum class Isa { scalar, avx2, avx512 };
+/// Instruction sets the binary contains kernels for, weakest first. "vnni": with dot products of
+/// four int8 values; their other kernels are those of the set without.
+enum class Isa { scalar, avx2, avxvnni, avx512, avx512vnni };
 
 [[nodiscard]] std::string_view name_of(Isa isa);
 
@@ -21,8 +22,11 @@ enum class Isa { scalar, avx2, avx512 };
 /// Makes all kernels of this process use `isa`. Throws Error where the CPU lacks it.
 void force_isa(Isa isa);
 
-/// Reads "scalar", "avx2", "avx512" or "auto" (the strongest) and forces it.
+/// Reads a name, or "auto" (the strongest), and forces it.
 void force_isa(std::string_view name);
+
+/// Every name, weakest first: "scalar, avx2, ...".
+[[nodiscard]] std::string isa_names();
 
 /// CPU feature flags that matter here and are present: "avx2 fma avx512f avx512_vnni ...".
 [[nodiscard]] std::string cpu_features();

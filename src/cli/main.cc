@@ -38,7 +38,7 @@ struct Program {
 
 void declare(Program& program) {
   const auto add_isa = [&](CLI::App& app) {
-    app.add_option("--isa", program.isa, "instruction set: scalar, avx2, avx512 or auto")
+    app.add_option("--isa", program.isa, "instruction set: " + isa_names() + " or auto")
         ->type_name("NAME");
   };
   program.app.set_version_flag("--version", fmt::format("narrowgauge {}", version()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "format/codec.h"
 
 namespace ng::cpu {
 namespace {
@@ -22,11 +23,11 @@ int64_t even_piece(int64_t total, int64_t largest, int64_t unit) {
 void plan(Job& job) {
   const int rows = job.kernel.rows;
   const int cols = job.kernel.cols;
-  job.block_k = even_piece(job.k, kBlockK, job.rule.unit);
-  job.super_k = std::min(std::max(kSuperblockK / job.block_k, int64_t{1}) * job.block_k,
+  job.block_k = even_piece(job.k, kBlockK * job.lanes, job.rule.unit);
+  job.super_k = std::min(std::max(kSuperblockK * job.lanes / job.block_k, int64_t{1}) * job.block_k,
                          round_up(std::max<int64_t>(job.k, 1), job.block_k));
   const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
-  const int64_t floats_per_row = job.super_k + 2 * segments;
+  const int64_t floats_per_row = job.super_k / job.lanes + 4 * segments;
   job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
   job.chunk_n = round_up(job.n, cols);
   const bool waits = job.k > job.block_k;
@@ -35,6 +36,41 @@ void plan(Job& job) {
   const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
   job.chunk_m = std::min(job.chunk_m, kPartialFloats / (planes * cols) / rows * rows);
   job.chunk_n = even_piece(job.n, kPartialFloats / (planes * job.chunk_m), cols);
+}
+
+// The largest sum of one segment, in integers; groups are shifted by up to 3 bits on both sides.
+double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
+  const auto largest = [](const OperandSpec& spec) {
+    return double{max_value(*spec.cast.element)} / int8_unit(*spec.cast.element);
+  };
+  const double products =
+      rule.sum == Sum::groups ? kGroup * 64.0 : static_cast<double>(rule.segment);
+  return products * largest(a) * largest(b);
+}
+
+// The integer kernels give the bits of the FP32 ones: sums that FP32 holds, scales that multiply
+// them exactly where the rule rounds twice.
+bool multiplies_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                         const OperandSpec& b) {
+  const auto is_int8 = [](const OperandSpec& spec) {
+    return !is_read_in_place(spec) && packed_layout(spec).form == ElementForm::int8;
+  };
+  if (kernel.dot == nullptr || rule.sum == Sum::chain || !is_int8(a) || !is_int8(b)) return false;
+  if (rule.segment % 4 != 0 || a.k_padded() % 4 != 0) return false;
+  const bool has_e4m3 = a.cast.scale == ScaleKind::e4m3 || b.cast.scale == ScaleKind::e4m3;
+  const bool is_exact = rule.sum != Sum::scaled_add || !has_e4m3;
+  if (largest_sum(rule, a, b) >= (is_exact ? 0x1p24 : 0x1p16)) return false;
+  // Exact in every scale it is multiplied into: a large one would overflow, one of FP32 underflow.
+  const float unit = int8_unit(*a.cast.element) * int8_unit(*b.cast.element);
+  return rule.sum == Sum::scaled_fma ? unit == 1 : unit <= 1;
+}
+
+void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
+  job.lanes = 4;
+  job.a.values = job.b.values = PanelSource::Values::words;
+  job.b.biased = true;
+  if (job.rule.sum != Sum::integer)
+    job.a.scale_unit = int8_unit(*a.cast.element) * int8_unit(*b.cast.element);
 }
 
 }  // namespace
@@ -47,6 +83,8 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   Job job{.out = out, .kernel = current_microkernel(), .rule = rule_of(a.spec, b.spec)};
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
+  if (multiplies_integers(job.kernel, job.rule, a.spec, b.spec))
+    multiply_integers(job, a.spec, b.spec);
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();

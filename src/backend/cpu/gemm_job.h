@@ -23,6 +23,7 @@ struct Job {
   int64_t super_k = 0;  // multiple of block_k
   int64_t chunk_m = 0;  // multiple of kernel.rows
   int64_t chunk_n = 0;  // multiple of kernel.cols
+  int64_t lanes = 1;    // values along K of one element of a panel: 4 where integers are multiplied
   bool scaled = false;
   bool partial_in_y = true;
 

@@ -8,86 +8,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/gemm_load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Loaders: lanes of FP32 from lanes of what memory holds. ----------------------------------------
-
-struct LoadFp32 {
-  using Memory = float;
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
-    return hn::LoadU(d, from);
-  }
-};
-
-struct LoadBf16Bits {
-  using Memory = uint16_t;
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const uint16_t* from) const {
-    const hn::RebindToUnsigned<D> du;
-    const auto bits = hn::PromoteTo(du, hn::LoadU(hn::Rebind<uint16_t, D>(), from));
-    return hn::BitCast(d, hn::ShiftLeft<16>(bits));
-  }
-};
-
-struct LoadInt8 {
-  using Memory = int8_t;
-  float unit;
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const int8_t* from) const {
-    const hn::RebindToSigned<D> di;
-    const auto integers = hn::PromoteTo(di, hn::LoadU(hn::Rebind<int8_t, D>(), from));
-    return hn::Mul(hn::ConvertTo(d, integers), hn::Set(d, unit));
-  }
-};
-
-// Magnitudes are rounded as integers: the carry out of the mantissa is the next binade.
-struct LoadToBf16 {
-  using Memory = float;
-  uint32_t largest;  // saturate: of the finite values; else infinity
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
-    const hn::RebindToUnsigned<D> du;
-    const auto u = hn::BitCast(du, hn::LoadU(d, from));
-    const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
-    const auto magnitude = hn::Xor(u, sign);
-    const auto odd = hn::And(hn::ShiftRight<16>(magnitude), hn::Set(du, 1u));
-    auto r = hn::Add(hn::Add(magnitude, hn::Set(du, 0x7FFFu)), odd);
-    r = hn::And(r, hn::Set(du, 0xFFFF0000u));
-    r = hn::Min(r, hn::Set(du, largest));
-    const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
-    r = hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), r);
-    return hn::BitCast(d, hn::Or(r, sign));
-  }
-};
-
-struct LoadToFp16 {
-  using Memory = float;
-  uint32_t largest;
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
-    const hn::RebindToUnsigned<D> du;
-    const auto u = hn::BitCast(du, hn::LoadU(d, from));
-    const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
-    const auto magnitude = hn::Xor(u, sign);
-    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
-    auto r = hn::Add(hn::Add(magnitude, hn::Set(du, 0xFFFu)), odd);
-    r = hn::And(r, hn::Set(du, 0xFFFFE000u));
-    // Above 65504 comes infinity in FP16.
-    r = hn::IfThenElse(hn::Gt(r, hn::Set(du, 0x477FE000u)), hn::Set(du, largest), r);
-    // Below 2^-14 the spacing is 2^-24: that of FP32 in [1/2, 1).
-    const auto half = hn::Set(d, 0.5f);
-    const auto small = hn::Sub(hn::Add(hn::BitCast(d, magnitude), half), half);
-    r = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000u)), hn::BitCast(du, small), r);
-    const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
-    r = hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), r);
-    return hn::BitCast(d, hn::Or(r, sign));
-  }
-};
-
-// ------------------------------------------------------------------------------------------------
 
 struct Extent {
   int64_t rows;  // of the panel that exist
@@ -106,12 +30,6 @@ const float* FactorsAt(const PanelSource& source, const PanelPlace& place, const
   return factors + ((place.k + k) / source.block - place.k / source.block) * place.width;
 }
 
-template <class Load>
-HWY_INLINE float LoadOne(const Load& load, const typename Load::Memory* from) {
-  const hn::CappedTag<float, 1> d1;
-  return hn::GetLane(load(d1, from));
-}
-
 // One value at a time: edges, and blocks that the vector width does not divide.
 template <class Load>
 void PackOneByOne(const PanelSource& source, const PanelPlace& place, const Load& load,
@@ -120,13 +38,16 @@ void PackOneByOne(const PanelSource& source, const PanelPlace& place, const Load
   const auto* data = static_cast<const typename Load::Memory*>(source.data);
   const int64_t row_step = source.transposed ? 1 : source.stride;
   const int64_t k_step = source.transposed ? source.stride : 1;
+  const hn::CappedTag<float, 1> d;
   for (int64_t k = 0; k < place.count; ++k) {
     const float* factor = FactorsAt(source, place, factors, k);
     for (int64_t i = 0; i < place.width; ++i) {
-      float value = 0.0f;
+      auto value = hn::Zero(d);
       if (i < extent.rows && k < extent.k)
-        value = LoadOne(load, data + (place.row + i) * row_step + (place.k + k) * k_step);
-      out[k * place.width + i] = factor != nullptr ? value * factor[i] : value;
+        value = load(d, data + (place.row + i) * row_step + (place.k + k) * k_step);
+      value = factor != nullptr ? load.Scaled(d, value, hn::Set(d, factor[i]))
+                                : load.Unscaled(d, value);
+      hn::StoreU(value, d, out + k * place.width + i);
     }
   }
 }
@@ -150,6 +71,14 @@ void CopyRows(D d, const PanelSource& source, const PanelPlace& place, const Loa
 }
 
 #if HWY_TARGET != HWY_SCALAR
+// Values of rows `first` and on, with the factors of their rows or, where that is null, without.
+template <class D, class Load>
+HWY_INLINE hn::Vec<D> Finished(D d, const Load& load, hn::Vec<D> values, const float* factor,
+                               int64_t first) {
+  return factor != nullptr ? load.Scaled(d, values, hn::LoadU(d, factor + first))
+                           : load.Unscaled(d, values);
+}
+
 using D8 = hn::CappedTag<float, 8>;
 using V8 = hn::Vec<D8>;
 
@@ -200,19 +129,18 @@ void TransposeRows(const PanelSource& source, const PanelPlace& place, const Loa
     V8 lanes[8];
     for (int64_t r = 0; r < 8; ++r) lanes[r] = load(d, row[r] + k * step[r]);
     if (k % kLine == 0)
-      for (int64_t r = 0; r < 8; ++r) hwy::Prefetch(row[r] + (k + kAhead) * step[r]);
+      for (int64_t r = 0; r < 8; ++r) {
+        hwy::Prefetch(row[r] + (k + kAhead) * step[r]);
+        hwy::Prefetch(row[r] + (k + 8 * source.stride) * step[r]);  // of the rows that come next
+      }
     Transpose8x8(lanes);
     float* to = out + k * place.width + first;
     const float* factor = FactorsAt(source, place, factors, k);
     for (int64_t c = 0; c < 8; ++c, to += place.width) {
-      if (place.width % 8 == 0) {
-        if (factor != nullptr) lanes[c] = hn::Mul(lanes[c], hn::LoadU(d, factor + first));
-        hn::StoreU(lanes[c], d, to);
-      } else {
-        auto half = hn::LowerHalf(d4, lanes[c]);
-        if (factor != nullptr) half = hn::Mul(half, hn::LoadU(d4, factor + first));
-        hn::StoreU(half, d4, to);
-      }
+      if (place.width % 8 == 0)
+        hn::StoreU(Finished(d, load, lanes[c], factor, first), d, to);
+      else
+        hn::StoreU(Finished(d4, load, hn::LowerHalf(d4, lanes[c]), factor, first), d4, to);
     }
   }
 }
@@ -295,6 +223,18 @@ void PackWith(const PanelSource& source, const PanelPlace& place, const Load& lo
     PackRowMajor(source, place, load, factors, run.elements);
 }
 
+// Words of four values: the same shapes with a fourth of everything along K.
+void PackWords(PanelSource source, PanelPlace place, const float* factors, const PanelRun& run) {
+  source.stride /= 4;
+  source.k /= 4;
+  source.block /= 4;
+  place.k /= 4;
+  place.count /= 4;
+  LoadWords load;
+  load.bias = source.biased ? 0x80808080u : 0;
+  PackRowMajor(source, place, load, factors, run.elements);
+}
+
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
                   const PanelRun& run) {
   using Values = PanelSource::Values;
@@ -304,14 +244,43 @@ void PackElements(const PanelSource& source, const PanelPlace& place, const floa
     case Values::bf16_bits:
       return PackWith(source, place, LoadBf16Bits(), factors, run);
     case Values::int8:
-      return PackWith(source, place, LoadInt8{source.unit}, factors, run);
+      return PackWith(source, place, LoadInt8{{}, source.unit}, factors, run);
+    case Values::words:
+      return PackWords(source, place, factors, run);
     case Values::to_bf16:
-      return PackWith(source, place, LoadToBf16{source.saturate ? 0x7F7F0000u : 0x7F800000u},
+      return PackWith(source, place, LoadToBf16{{}, source.saturate ? 0x7F7F0000u : 0x7F800000u},
                       factors, run);
     case Values::to_fp16:
-      return PackWith(source, place, LoadToFp16{source.saturate ? 0x477FE000u : 0x7F800000u},
+      return PackWith(source, place, LoadToFp16{{}, source.saturate ? 0x477FE000u : 0x7F800000u},
                       factors, run);
   }
+}
+
+// The four bytes of every lane, each extended by its sign.
+template <class D>
+HWY_INLINE hn::Vec<D> SumOfBytes(D d, const uint32_t* words) {
+  const hn::RebindToUnsigned<D> du;
+  const auto w = hn::BitCast(d, hn::LoadU(du, words));
+  const auto low =
+      hn::Add(hn::ShiftRight<24>(hn::ShiftLeft<24>(w)), hn::ShiftRight<24>(hn::ShiftLeft<16>(w)));
+  const auto high = hn::Add(hn::ShiftRight<24>(hn::ShiftLeft<8>(w)), hn::ShiftRight<24>(w));
+  return hn::Add(low, high);
+}
+
+template <class D>
+void SumColumns(D d, const uint32_t* panel, int64_t words, int width, int32_t* sums) {
+  for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) {
+    auto sum = hn::Zero(d);
+    for (int64_t w = 0; w < words; ++w) sum = hn::Add(sum, SumOfBytes(d, panel + w * width + i));
+    hn::StoreU(sum, d, sums + i);
+  }
+}
+
+void SumWords(const uint32_t* panel, int64_t words, int width, int32_t* sums) {
+  if (width % 8 == 0)
+    SumColumns(hn::CappedTag<int32_t, 8>(), panel, words, width, sums);
+  else
+    SumColumns(hn::CappedTag<int32_t, 4>(), panel, words, width, sums);
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE
@@ -321,6 +290,11 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 
 HWY_EXPORT(PackElements);
+HWY_EXPORT(SumWords);
+
+void sum_words(const uint32_t* panel, int64_t words, int width, int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(SumWords)(panel, words, width, sums);
+}
 
 void pack_elements(const PanelSource& source, const PanelPlace& place, const float* factors,
                    const PanelRun& run) {

@@ -7,10 +7,12 @@ namespace ng::cpu {
 
 /// Where and in which form the values of an operand lie.
 struct PanelSource {
-  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8 };
-  Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way
+  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8, words };
+  Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way. int8: decoded.
+                                 ///< words: int8 that stays, four along K to a panel's element
   bool saturate = true;          ///< to_*: overflow and infinities become the largest value
   float unit = 1;                ///< int8: value of the integer 1
+  bool biased = false;           ///< words: 128 is added to every value
   bool transposed = false;       ///< memory is [k][row] instead of [row][k]
   const void* data = nullptr;
   int64_t stride = 0;  ///< in values
@@ -22,6 +24,7 @@ struct PanelSource {
   int64_t blocks = 0;
   int64_t block = 1;                    ///< values along K per scale
   int64_t segment = 32;                 ///< of the rule
+  float scale_unit = 1;                 ///< multiplied into the scales of panels; a power of two
   const float* row_scale = nullptr;     ///< [rows], factor at the end; null: 1
   const float* tensor_scale = nullptr;  ///< [1], factor at the end; null: 1
 
@@ -43,11 +46,13 @@ struct PanelPlace {
 
 /// One packed panel of `width` rows, k-major. Rows outside the operand are zeros with scale 1.
 struct Panel {
-  float* elements = nullptr;  ///< [count][width]
+  float* elements = nullptr;  ///< [count][width]; words: [count / 4][width], bits of uint32_t
   float* scales = nullptr;    ///< [segments][width], where the rule keeps scales
   uint8_t* plain = nullptr;   ///< [segments]: FP32 arithmetic on its scales is exact. Sum::groups:
                               ///< also every row's four blocks share the scale of the first
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
+  int32_t* starts = nullptr;  ///< [segments][width] or null: -128 · sum of the segment's integers
+  int32_t* group_starts = nullptr;  ///< Sum::groups: the same of a group, at its first segment
 };
 
 /// Elements of `count` panels side by side, `stride` values apart.

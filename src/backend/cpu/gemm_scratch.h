@@ -31,13 +31,17 @@ struct Shared {
   float* elements = nullptr;
   float* scales = nullptr;
   uint8_t* plain = nullptr;
+  int32_t* starts = nullptr;
+  int32_t* group_starts = nullptr;
   float* partial = nullptr;
 
   Shared(const Workspace& workspace, const Job& job) {
     Carver carver(workspace.shared());
     const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
-    elements = carver.take<float>(job.chunk_m * job.super_k);
+    elements = carver.take<float>(job.chunk_m * job.super_k / job.lanes);
     scales = carver.take<float>(job.chunk_m * segments);
+    if (job.lanes > 1) starts = carver.take<int32_t>(job.chunk_m * segments);
+    if (job.lanes > 1) group_starts = carver.take<int32_t>(job.chunk_m * segments);
     plain = carver.take<uint8_t>(job.chunk_m / job.kernel.rows * segments);
     const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
     if (!job.partial_in_y) partial = carver.take<float>(planes * job.chunk_m * job.chunk_n);
@@ -52,7 +56,10 @@ struct Shared {
     const int64_t at = (block * job.chunk_m + p * rows) * job.block_k + inside * rows;
     const int64_t segments = job.segments(job.block_k);
     const int64_t s = (block * (job.chunk_m / rows) + p) * segments + job.segments(inside);
-    return {elements + at, scales + s * rows, plain + s, nullptr};
+    Panel panel{elements + at / job.lanes, scales + s * rows, plain + s};
+    if (starts != nullptr) panel.starts = starts + s * rows;
+    if (starts != nullptr) panel.group_starts = group_starts + s * rows;
+    return panel;
   }
 };
 
@@ -68,7 +75,7 @@ struct Local {
     Carver carver(workspace.worker(worker));
     const int cols = job.kernel.cols;
     const int64_t tile = int64_t{job.kernel.rows} * cols;
-    right.elements = carver.take<float>(job.block_k * cols);
+    right.elements = carver.take<float>(job.block_k * cols / job.lanes);
     right.scales = carver.take<float>(job.segments(job.block_k) * cols);
     right.plain = carver.take<uint8_t>(job.segments(job.block_k));
     right.shifts = carver.take<float>(shift_values(job.b, cols, job.block_k));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/gemm_dot.h"
+
 namespace ng::cpu {
 namespace {
 
@@ -135,7 +137,9 @@ void run_segment_tile(const Job& job, const Place& place, const Panel& a, const 
     copy_tile(held, {waiting.data, waiting.stride}, buffer);
     if (is_integer) std::memcpy(local.totals, place.partial_totals, tile * sizeof(int32_t));
   }
-  if (is_integer)
+  if (job.lanes > 1)
+    sum_dots(job, place.k, place.count, a, local);
+  else if (is_integer)
     sum_integers(job, place, a, local);
   else if (job.rule.sum == Sum::groups)
     sum_groups(job, place.count, a, local);

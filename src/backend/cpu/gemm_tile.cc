@@ -102,6 +102,13 @@ void AddIntegers(const TileShape& shape, int32_t* totals, const float* sums) {
   }
 }
 
+void ConvertSums(const TileShape& shape, const int32_t* from, float* to) {
+  const DF d;
+  const DI di;
+  for (int at = 0; at < shape.rows * shape.cols; at += static_cast<int>(hn::Lanes(d)))
+    hn::StoreU(hn::ConvertTo(d, hn::LoadU(di, from + at)), d, to + at);
+}
+
 void AddTotals(const TileShape& shape, float* acc, int32_t* totals) {
   const DF d;
   const DI di;
@@ -163,6 +170,7 @@ HWY_EXPORT(AddFma);
 HWY_EXPORT(AddToGroup);
 HWY_EXPORT(AddGroup);
 HWY_EXPORT(AddIntegers);
+HWY_EXPORT(ConvertSums);
 HWY_EXPORT(AddTotals);
 HWY_EXPORT(FinishTile);
 
@@ -186,6 +194,10 @@ void add_group(const TileShape& shape, float* acc, double* group) {
 
 void add_integers(const TileShape& shape, int32_t* totals, const float* sums) {
   HWY_DYNAMIC_DISPATCH(AddIntegers)(shape, totals, sums);
+}
+
+void convert_sums(const TileShape& shape, const int32_t* from, float* to) {
+  HWY_DYNAMIC_DISPATCH(ConvertSums)(shape, from, to);
 }
 
 void add_totals(const TileShape& shape, float* acc, int32_t* totals) {

@@ -28,6 +28,9 @@ void add_group(const TileShape& shape, float* acc, double* group);
 /// Integer sums below 2^24 in FP32 to int32 totals.
 void add_integers(const TileShape& shape, int32_t* totals, const float* sums);
 
+/// to = from as FP32
+void convert_sums(const TileShape& shape, const int32_t* from, float* to);
+
 /// acc = fl32(acc + fl32(totals)); totals = 0
 void add_totals(const TileShape& shape, float* acc, int32_t* totals);
 

@@ -34,12 +34,33 @@ struct SegmentScales {
 using ScaledKernel = void(int64_t k, const float* a, const float* b, const SegmentScales& scales,
                           float* tile);
 
+/// Segments of two integer panels: words of four int8 values along K, a [words][rows] as they are,
+/// b [words][cols] with 128 added to every value, for instructions that multiply uint8 by int8.
+struct DotRun {
+  int64_t segments = 1;
+  int64_t words = 0;  ///< of one segment
+  const uint32_t* a = nullptr;
+  const uint32_t* b = nullptr;
+  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment
+  SegmentScales scales;             ///< [segments · stride][rows or cols]
+  int64_t stride = 1;
+};
+
+/// tile[i][j] = fma(S, fl32(left[i] · right[j]), tile[i][j]) for one segment after another, S the
+/// integer sum of its products, |S| < 2^24.
+using DotScaledKernel = void(const DotRun& run, float* tile);
+
+/// sums[i][j] += S of all segments, modulo 2^32. Reads no scales.
+using DotKernel = void(const DotRun& run, int32_t* sums);
+
 struct Microkernel {
   Isa isa;
   int rows;  ///< of the left panels, the broadcast side
   int cols;  ///< of the right panels, the vector side
   ChainKernel* chain;
   ScaledKernel* scaled;
+  DotScaledKernel* dot_scaled;  ///< null: no instruction set for it, integers run as FP32
+  DotKernel* dot;
 };
 
 constexpr int kMaxTileRows = 8;
@@ -51,10 +72,16 @@ ChainKernel chain_avx512;
 ScaledKernel scaled_scalar;
 ScaledKernel scaled_avx2;
 ScaledKernel scaled_avx512;
+DotScaledKernel dot_scaled_scalar;
+DotScaledKernel dot_scaled_avxvnni;
+DotScaledKernel dot_scaled_avx512vnni;
+DotKernel dot_scalar;
+DotKernel dot_avxvnni;
+DotKernel dot_avx512vnni;
 
-/// Floats of the left panel to fetch ahead: panels follow one another in memory and come from the
-/// L3 cache or beyond, faster than hardware prefetchers follow. Zen 5: 60 % of peak without, 94 %
-/// with 1024 to 2048.
+/// Values (FP32, or words of int8) of the left panel to fetch ahead: panels follow one another in
+/// memory and come from the L3 cache or beyond, faster than hardware prefetchers follow. Zen 5: 60
+/// % of peak without, 94 % with 1024 to 2048.
 constexpr int64_t kPanelAhead = 1536;
 
 /// The row of current_isa().

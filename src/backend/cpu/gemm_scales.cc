@@ -1,0 +1,225 @@
+// Scales are gathered block by block with the rows of the panel side by side; everything else then
+// works on rows as lanes.
+#include "backend/cpu/gemm_scales.h"
+
+#include <algorithm>
+
+#include "backend/cpu/isa/microkernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/gemm_scales.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D4 = hn::CappedTag<float, 4>;  // panels are multiples of four rows wide
+using V4 = hn::Vec<D4>;
+
+// Products of two scales in this range, times any block sum, stay inside FP32's normal range.
+constexpr float kSmallestPlain = 0x1p-60f;
+constexpr float kLargestPlain = 0x1p60f;
+// Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
+constexpr float kWidestGroup = 8.0f;
+constexpr int64_t kGroupBlocks = kGroup / 32;
+// The E8M0 code 0, which blocks of zeros have.
+constexpr float kZeroBlockScale = 0x1p-127f;
+
+// Blocks [first, first + blocks) of a panel's rows.
+struct Blocks {
+  const PanelSource& source;
+  const PanelPlace& place;
+  int64_t first;
+  int64_t count;
+
+  [[nodiscard]] int64_t rows() const {
+    return std::clamp<int64_t>(source.rows - place.row, 0, place.width);
+  }
+  [[nodiscard]] const float* scales(int64_t row) const {
+    return source.scales + (place.row + row) * source.blocks + first;
+  }
+};
+
+#if HWY_TARGET != HWY_SCALAR
+// Four rows of four blocks.
+HWY_INLINE void TransposeFour(const Blocks& from, int64_t row, int64_t block, float* to) {
+  const D4 d;
+  const hn::Repartition<uint64_t, D4> d64;
+  const auto load = [&](int64_t r) HWY_ATTR { return hn::LoadU(d, from.scales(row + r) + block); };
+  const V4 a = load(0), b = load(1), c = load(2), e = load(3);
+  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
+  const int width = from.place.width;
+  float* out = to + block * width + row;
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ce_low)), d, out);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ce_low)), d, out + width);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ce_high)), d, out + 2 * width);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ce_high)), d, out + 3 * width);
+}
+#endif
+
+// to[block][row]; 1 for rows outside the operand.
+void Gather(const Blocks& from, float* to) {
+  int64_t whole_rows = 0, whole_blocks = 0;
+#if HWY_TARGET != HWY_SCALAR
+  whole_rows = from.rows() / 4 * 4;
+  whole_blocks = from.count / 4 * 4;
+  for (int64_t row = 0; row < whole_rows; row += 4)
+    for (int64_t block = 0; block < whole_blocks; block += 4) TransposeFour(from, row, block, to);
+#endif
+  for (int64_t row = 0; row < from.place.width; ++row)
+    for (int64_t block = row < whole_rows ? whole_blocks : 0; block < from.count; ++block)
+      to[block * from.place.width + row] = row < from.rows() ? from.scales(row)[block] : 1.0f;
+}
+
+bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
+  const int64_t at = row * source.stride + block * source.block;
+  const int64_t count = std::min(source.block, source.k - block * source.block);
+  const auto all_zero = [=](const auto* elements, auto magnitude) {
+    return std::all_of(elements + at, elements + at + count,
+                       [=](auto bits) { return (bits & magnitude) == 0; });
+  };
+  if (source.values == PanelSource::Values::int8 || source.values == PanelSource::Values::words)
+    return all_zero(static_cast<const uint8_t*>(source.data), 0xFF);
+  return all_zero(static_cast<const uint16_t*>(source.data), 0x7FFF);
+}
+
+// Any scale gives a block of zeros the same sums: 0 marks those whose own says that they may be.
+void MarkZeroBlocks(const Blocks& from, float* scales) {
+  const D4 d;
+  const int width = from.place.width;
+  auto found = hn::FirstN(d, 0);
+  for (int64_t i = 0; i < from.count * width; i += static_cast<int64_t>(hn::Lanes(d)))
+    found = hn::Or(found, hn::Eq(hn::LoadU(d, scales + i), hn::Set(d, kZeroBlockScale)));
+  if (hn::AllFalse(d, found)) return;
+  for (int64_t block = 0; block < from.count; ++block)
+    for (int64_t row = 0; row < from.rows(); ++row) {
+      float& scale = scales[block * width + row];
+      if (scale == kZeroBlockScale &&
+          IsZeroBlock(from.source, from.place.row + row, from.first + block))
+        scale = 0.0f;
+    }
+}
+
+HWY_INLINE hn::Mask<D4> IsPlain(V4 scale) {
+  const D4 d;
+  return hn::And(hn::Ge(scale, hn::Set(d, kSmallestPlain)),
+                 hn::Le(scale, hn::Set(d, kLargestPlain)));
+}
+
+// The scales of one segment, ready for the kernels; whether all of them are plain.
+bool FinishScales(const PanelSource& source, int width, float* scales) {
+  const D4 d;
+  bool plain = true;
+  for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) {
+    const V4 read = hn::LoadU(d, scales + i);
+    const V4 one = hn::Set(d, 1.0f);
+    const V4 scale =
+        source.power_of_two ? hn::IfThenElse(hn::Eq(read, hn::Zero(d)), one, read) : read;
+    plain = plain && (!source.power_of_two || hn::AllTrue(d, IsPlain(scale)));
+    hn::StoreU(hn::Mul(scale, hn::Set(d, source.scale_unit)), d, scales + i);
+  }
+  return plain;
+}
+
+// Whether four lanes of a group's blocks can share their smallest scale, which goes to `shared`.
+HWY_INLINE bool Align(const float* scales, int64_t blocks, int width, V4& shared) {
+  const D4 d;
+  const V4 zero = hn::Zero(d);
+  const V4 none = hn::Set(d, 2 * kLargestPlain);
+  V4 smallest = none, largest = zero;
+  auto is_number = hn::Eq(zero, zero);
+  for (int64_t b = 0; b < blocks; ++b) {
+    const V4 scale = hn::LoadU(d, scales + b * width);
+    is_number = hn::And(is_number, hn::Eq(scale, scale));
+    smallest = hn::Min(hn::IfThenElse(hn::Eq(scale, zero), none, scale), smallest);
+    largest = hn::Max(scale, largest);
+  }
+  const auto is_zero = hn::Eq(largest, zero);
+  const V4 one = hn::Set(d, 1.0f);
+  shared = hn::IfThenElse(is_zero, one, smallest);
+  largest = hn::IfThenElse(is_zero, one, largest);
+  const auto fits = hn::Le(largest, hn::Mul(shared, hn::Set(d, kWidestGroup)));
+  const auto plain = hn::And(IsPlain(shared), IsPlain(largest));
+  return hn::AllTrue(d, hn::And(is_number, hn::And(fits, plain)));
+}
+
+// One group of four blocks: aligned, every row gets one scale and its blocks a shift.
+void PackGroup(const PanelSource& source, int width, int64_t blocks, float* scales, float* shifts,
+               uint8_t* plain) {
+  const D4 d;
+  const V4 one = hn::Set(d, 1.0f);
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  V4 shared[kMaxTileCols];  // as many as a scalar target needs
+  bool aligned = true;
+  for (int i = 0; i < width && aligned; i += lanes)
+    aligned = Align(scales + i, blocks, width, shared[i / lanes]);
+  for (int64_t b = 0; b < blocks; ++b) {
+    plain[b] = aligned ? 1 : 0;
+    for (int i = 0; i < width; i += lanes) {
+      const V4 scale = hn::LoadU(d, scales + b * width + i);
+      const auto is_zero = hn::Eq(scale, hn::Zero(d));
+      const V4 own = hn::IfThenElse(is_zero, one, scale);
+      V4 shift = one;
+      if (aligned) shift = hn::IfThenElse(is_zero, one, hn::Div(scale, shared[i / lanes]));
+      hn::StoreU(shift, d, shifts + b * width + i);
+      hn::StoreU(hn::Mul(aligned ? shared[i / lanes] : own, hn::Set(d, source.scale_unit)), d,
+                 scales + b * width + i);
+    }
+  }
+}
+
+void PackGroups(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  const Blocks from{source, place, place.k / 32, (place.count + 31) / 32};
+  Gather(from, panel.scales);
+  MarkZeroBlocks(from, panel.scales);
+  for (int64_t s = 0; s < from.count; s += kGroupBlocks)
+    PackGroup(source, place.width, std::min(kGroupBlocks, from.count - s),
+              panel.scales + s * place.width, panel.shifts + s * place.width, panel.plain + s);
+}
+
+// One scale per row and segment, which is a whole block or a part of one.
+void PackSegments(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  const int64_t segments = (place.count + source.segment - 1) / source.segment;
+  if (source.segment == source.block) {
+    const Blocks from{source, place, place.k / source.block, segments};
+    Gather(from, panel.scales);
+    if (source.power_of_two) MarkZeroBlocks(from, panel.scales);
+  } else {
+    for (int64_t s = 0; s < segments; ++s) {
+      const Blocks from{source, place, (place.k + s * source.segment) / source.block, 1};
+      Gather(from, panel.scales + s * place.width);
+      if (source.power_of_two) MarkZeroBlocks(from, panel.scales + s * place.width);
+    }
+  }
+  for (int64_t s = 0; s < segments; ++s)
+    panel.plain[s] =
+        FinishScales(source, place.width, panel.scales + s * place.width) ? uint8_t{1} : uint8_t{0};
+}
+
+void PackScales(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  if (source.use == ScaleUse::groups) return PackGroups(source, place, panel);
+  if (source.use == ScaleUse::segments) return PackSegments(source, place, panel);
+  if (source.use == ScaleUse::none) return;
+  const int64_t first = place.k / source.block;
+  const int64_t last = (place.k + place.count - 1) / source.block;
+  Gather({source, place, first, last - first + 1}, panel.shifts);
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(PackScales);
+
+void pack_scales(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  HWY_DYNAMIC_DISPATCH(PackScales)(source, place, panel);
+}
+
+}  // namespace ng::cpu
+#endif
