@@ -115,6 +115,17 @@ struct EncodeTile {
 };
 EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile);
 
+/// One row of sixteen blocks side by side, and two scales to try for each.
+struct BlockTrial {
+  const float* values = nullptr;  ///< [16][block], finite
+  int64_t block = 0;
+  const float* multipliers[2] = {};  ///< [16] each: y = x · multiplier
+  const float* scales[2] = {};       ///< [16] each: x is near element · scale
+};
+/// errors[i][b] = sum of (x - element · scale)² over block b with scale i, nearest even, in FP64 by
+/// ascending columns. For grids of at most 8 bits.
+void block_errors(const ElementGrid& grid, const BlockTrial& trial, double (&errors)[2][16]);
+
 /// Counts of |x| by its bits: zero < |x| <= low, high < |x| < Inf, Inf, NaN.
 struct MagnitudeCounts {
   uint64_t low = 0;

@@ -5,6 +5,8 @@
 namespace ng::cpu {
 namespace {
 
+constexpr int64_t kTrialBlocks = 16;  // of one call of block_errors
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Draws of 8 bits are the upper halves of those of 16.
@@ -65,20 +67,66 @@ void PanelEncoder::find_amax(bool skip_nan) {
 }
 
 void PanelEncoder::choose_by_error() {
-  const QuantizePlan& plan = job_.plan;
-  for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) {
-    if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) continue;
-    const int64_t row = i / blocks_ * plan.tile_rows;
-    const int64_t col = i % blocks_ * plan.block_cols;
-    const Piece block{.row = chunk_.row + row,
-                      .rows = std::min(plan.tile_rows, chunk_.rows - row),
-                      .k = chunk_.k + col,
-                      .cols = std::min(plan.block_cols, chunk_.cols - col)};
-    const ScaleChoice choice =
-        choose_scale(job_, block, float_of_bits(scratch_.amax[i]), scratch_.values);
-    scratch_.decode[i] = choice.decode;
-    scratch_.multiplier[i] = choice.multiplier;
+  if (job_.plan.tile_rows == 1 && job_.grid.kind == ElementGrid::Kind::small)
+    for_pieces(job_.plan, chunk_, [&](const Piece& piece) { try_blocks(piece); });
+  else
+    for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) try_block(i);
+}
+
+void PanelEncoder::try_blocks(const Piece& piece) {
+  const int64_t block = job_.plan.block_cols;
+  const int64_t whole = piece.cols / block / kTrialBlocks * kTrialBlocks;
+  const PieceValues values = job_.source.load(piece, scratch_.values);
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t b = 0; b < whole; b += kTrialBlocks)
+      try_sixteen(values.data + r * values.stride + b * block,
+                  first_block(piece) + r * blocks_ + b);
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t b = whole; b * block < piece.cols; ++b)
+      try_block(first_block(piece) + r * blocks_ + b);
+}
+
+void PanelEncoder::try_sixteen(const float* values, int64_t first) {
+  const ElementRange range = range_of(*job_.spec.cast.element);
+  float multipliers[2][kTrialBlocks], scales[2][kTrialBlocks];
+  for (int64_t b = 0; b < kTrialBlocks; ++b) {
+    const uint32_t amax = scratch_.amax[first + b];
+    const bool counts = amax != 0 && amax < kFloatInf;
+    const int exponent = counts ? e8m0_exponent(ScaleRule::mse, float_of_bits(amax), range) : 0;
+    for (int i = 0; i < 2; ++i) {
+      multipliers[i][b] = e8m0_multiplier(e8m0_code(exponent + i));
+      scales[i][b] = e8m0_value(e8m0_code(exponent + i));
+    }
   }
+  double errors[2][kTrialBlocks];
+  block_errors(job_.grid,
+               {.values = values,
+                .block = job_.plan.block_cols,
+                .multipliers = {multipliers[0], multipliers[1]},
+                .scales = {scales[0], scales[1]}},
+               errors);
+  for (int64_t b = 0; b < kTrialBlocks; ++b) {
+    const uint32_t amax = scratch_.amax[first + b];
+    if (amax == 0 || amax >= kFloatInf) continue;
+    const int chosen = errors[1][b] < errors[0][b] ? 1 : 0;
+    scratch_.decode[first + b] = scales[chosen][b];
+    scratch_.multiplier[first + b] = multipliers[chosen][b];
+  }
+}
+
+void PanelEncoder::try_block(int64_t i) {
+  const QuantizePlan& plan = job_.plan;
+  if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) return;
+  const int64_t row = i / blocks_ * plan.tile_rows;
+  const int64_t col = i % blocks_ * plan.block_cols;
+  const Piece block{.row = chunk_.row + row,
+                    .rows = std::min(plan.tile_rows, chunk_.rows - row),
+                    .k = chunk_.k + col,
+                    .cols = std::min(plan.block_cols, chunk_.cols - col)};
+  const ScaleChoice choice =
+      choose_scale(job_, block, float_of_bits(scratch_.amax[i]), scratch_.values);
+  scratch_.decode[i] = choice.decode;
+  scratch_.multiplier[i] = choice.multiplier;
 }
 
 void PanelEncoder::find_scales() {

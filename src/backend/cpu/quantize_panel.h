@@ -52,7 +52,11 @@ class PanelEncoder {
 
   void find_scales();
   void find_amax(bool skip_nan);
+  /// The rule `mse`: for all blocks of the chunk, whose amax is known.
   void choose_by_error();
+  void try_blocks(const Piece& piece);
+  void try_sixteen(const float* values, int64_t first);
+  void try_block(int64_t index);
   [[nodiscard]] EncodeTile tile_of(const Piece& piece, const PieceValues& values) const;
   void encode_piece(const Piece& piece);
   void store_scales() const;
