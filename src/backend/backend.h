@@ -75,6 +75,16 @@ struct OperandStats {
   uint64_t flushed = 0;    ///< x != 0 that became 0
   uint64_t nan = 0;
   uint64_t inf = 0;
+
+  /// Counters of another part of the operand.
+  OperandStats& operator+=(const OperandStats& part) {
+    values += part.values;
+    saturated += part.saturated;
+    flushed += part.flushed;
+    nan += part.nan;
+    inf += part.inf;
+    return *this;
+  }
 };
 
 /// State of a delayed-scaling operand, in backend memory: encode_scale, then the amax history,

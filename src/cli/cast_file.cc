@@ -173,7 +173,7 @@ class TensorCast {
       const View decoded{decoded_.data(), panel.rows, panel.cols, panel.cols};
       dequantize(narrow_, decoded, threads_);
       errors.add(matrix.errors(row, panel, decoded_, threads_));
-      add(result.counts, narrow_.counts);
+      result.counts += narrow_.counts;
       out.write(row, narrow_, decoded_);
       row += step;
       progress((passes - 1) / passes + 1 / passes * share_of(row));
@@ -192,12 +192,6 @@ class TensorCast {
             .options = {.along = item.matrix.along(), .key = key},
             .rows = item.matrix.rows(),
             .cols = item.matrix.cols()};
-  }
-  static void add(OperandStats& sum, const OperandStats& part) {
-    sum.saturated += part.saturated;
-    sum.flushed += part.flushed;
-    sum.nan += part.nan;
-    sum.inf += part.inf;
   }
   [[nodiscard]] double share_of(int64_t rows) const {
     return std::min(1.0, static_cast<double>(rows) /

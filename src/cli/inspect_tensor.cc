@@ -89,8 +89,7 @@ struct Running {
     const View values{decoded.data(), panel.rows, panel.cols, panel.cols};
     dequantize(narrow, values, threads);
     sums.add(matrix->errors(row, panel, decoded, threads));
-    trial.counts.saturated += narrow.counts.saturated;
-    trial.counts.flushed += narrow.counts.flushed;
+    trial.counts += narrow.counts;
     for (const float scale : narrow.scales) note_scale(scale * narrow.tensor_scale);
   }
   void note_scale(float scale) {

@@ -97,13 +97,6 @@ void encode_elements(const Encoder& encoder, int64_t row, NarrowMatrix& out, Ope
   }
 }
 
-void add(OperandStats& sum, const OperandStats& part) {
-  sum.saturated += part.saturated;
-  sum.flushed += part.flushed;
-  sum.nan += part.nan;
-  sum.inf += part.inf;
-}
-
 }  // namespace
 
 bool is_affine(const Operand& cast) {
@@ -141,7 +134,7 @@ void encode_by_definition(ConstView panel, int64_t first_row, const RandomKey& k
     }
   });
   out.counts = {};
-  for (const OperandStats& part : counts) add(out.counts, part);
+  for (const OperandStats& part : counts) out.counts += part;
 }
 
 }  // namespace ng

@@ -45,11 +45,7 @@ void append(NarrowMatrix& matrix, const NarrowMatrix& panel) {
   matrix.rows += panel.rows;
   matrix.grid = scale_grid(matrix.cast, matrix.along, matrix.rows, matrix.cols);
   append(matrix.codes, panel.codes);
-  matrix.counts.values += panel.counts.values;
-  matrix.counts.saturated += panel.counts.saturated;
-  matrix.counts.flushed += panel.counts.flushed;
-  matrix.counts.nan += panel.counts.nan;
-  matrix.counts.inf += panel.counts.inf;
+  matrix.counts += panel.counts;
   if (repeats) return;
   append(matrix.scales, panel.scales);
   append(matrix.scale_codes, panel.scale_codes);

@@ -104,15 +104,12 @@ std::vector<float> GradientProbe::gradient(int64_t batch, int64_t draw) {
 }
 
 double GradientProbe::flushed(OperandRole role) const {
-  uint64_t values = 0;
-  uint64_t flushed = 0;
+  OperandStats sum;
   const std::span<OperandStats> stats = model_->stats();
-  for (size_t i = 0; i + 1 < model_->linears().size(); ++i) {  // the head is last
-    const OperandStats& s = stats[i * kOperandRoles + static_cast<size_t>(role)];
-    values += s.values;
-    flushed += s.flushed;
-  }
-  return values == 0 ? 0 : static_cast<double>(flushed) / static_cast<double>(values);
+  for (size_t i = 0; i + 1 < model_->linears().size(); ++i)  // the head is last
+    sum += stats[i * kOperandRoles + static_cast<size_t>(role)];
+  if (sum.values == 0) return 0;
+  return static_cast<double>(sum.flushed) / static_cast<double>(sum.values);
 }
 
 double projection(std::span<const float> g, std::span<const float> reference) {

@@ -5,14 +5,6 @@
 namespace ng {
 namespace {
 
-void add(OperandStats& sum, const OperandStats& stats) {
-  sum.values += stats.values;
-  sum.saturated += stats.saturated;
-  sum.flushed += stats.flushed;
-  sum.nan += stats.nan;
-  sum.inf += stats.inf;
-}
-
 Json shares(const OperandStats& stats) {
   const auto share = [&](uint64_t count) {
     return static_cast<double>(count) / static_cast<double>(stats.values);
@@ -28,7 +20,7 @@ std::string role_name(size_t role) { return std::string(name_of(static_cast<Oper
 
 Json operand_shares(Model& model) {
   std::array<OperandStats, kOperandRoles> sums{};
-  for (size_t i = 0; i < model.stats().size(); ++i) add(sums[i % kOperandRoles], model.stats()[i]);
+  for (size_t i = 0; i < model.stats().size(); ++i) sums[i % kOperandRoles] += model.stats()[i];
   Json json = Json::object();
   for (size_t role = 0; role < kOperandRoles; ++role)
     if (sums[role].values > 0) json[role_name(role)] = shares(sums[role]);
