@@ -85,6 +85,15 @@ struct OperandStats {
     inf += part.inf;
     return *this;
   }
+  /// Takes off those of a part.
+  OperandStats& operator-=(const OperandStats& part) {
+    values -= part.values;
+    saturated -= part.saturated;
+    flushed -= part.flushed;
+    nan -= part.nan;
+    inf -= part.inf;
+    return *this;
+  }
 };
 
 /// State of a delayed-scaling operand, in backend memory: encode_scale, then the amax history,

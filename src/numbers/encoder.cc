@@ -43,13 +43,6 @@ void encode_nothing(NarrowMatrix& out) {
   out.tensor_scale = 1;
 }
 
-void subtract(OperandStats& counts, const OperandStats& part) {
-  counts.saturated -= part.saturated;
-  counts.flushed -= part.flushed;
-  counts.nan -= part.nan;
-  counts.inf -= part.inf;
-}
-
 }  // namespace
 
 NarrowEncoder::NarrowEncoder(cpu::Workspace& workspace, const EncodeJob& job)
@@ -79,6 +72,7 @@ bool NarrowEncoder::has_column_ranges() const {
 
 void NarrowEncoder::note(ConstView panel) {
   if (!needs_range_) return;
+  witness_.clear();
   if (has_column_ranges()) return note_columns(ranges_, panel, workspace_.threads());
   note_values(ranges_[0], panel, workspace_.threads());
 }
@@ -107,11 +101,9 @@ void NarrowEncoder::encode_operand(int64_t first_row, ConstView panel, NarrowMat
   if (!needs_range_) {
     prepare(panel, first_row, out.counts);
   } else {
-    const std::vector<float> row = witness();
-    OperandStats of_witness;
-    prepare({row.data(), 1, job_.cols, job_.cols}, 0, of_witness);
-    prepare(with_witness(panel, row), first_row, out.counts);
-    subtract(out.counts, of_witness);
+    if (witness_.empty()) make_witness();
+    prepare(with_witness(panel), first_row, out.counts);
+    out.counts -= witness_counts_;
   }
   unpack_operand(packed_, codes_, out, workspace_.threads());
 }
@@ -139,22 +131,23 @@ void NarrowEncoder::prepare(ConstView source, int64_t first_row, OperandStats& c
 
 // A panel is prepared together with one more row whose amax is that of the whole matrix (or of each
 // column), so that it gets the matrix's scales. That row begins a block of its own.
-std::vector<float> NarrowEncoder::witness() const {
-  std::vector<float> row(static_cast<size_t>(job_.cols), 0.0f);
+void NarrowEncoder::make_witness() {
+  witness_.assign(static_cast<size_t>(job_.cols), 0.0f);
   for (size_t i = 0; i < ranges_.size(); ++i) {
     const bool skips_nan = job_.cast.scale == ScaleKind::e4m3;
-    row[i] =
+    witness_[i] =
         ranges_[i].finite || skips_nan ? ranges_[i].amax() : std::numeric_limits<float>::infinity();
   }
-  return row;
+  witness_counts_ = {};
+  prepare({witness_.data(), 1, job_.cols, job_.cols}, 0, witness_counts_);
 }
 
-ConstView NarrowEncoder::with_witness(ConstView panel, const std::vector<float>& witness) {
+ConstView NarrowEncoder::with_witness(ConstView panel) {
   const int64_t rows = ceil_to(panel.rows, unit_) + 1;
   extended_.assign(static_cast<size_t>(rows * job_.cols), 0.0f);
   const View whole{extended_.data(), rows, job_.cols, job_.cols};
   for (int64_t r = 0; r < panel.rows; ++r) std::copy_n(panel.row(r), panel.cols, whole.row(r));
-  std::copy(witness.begin(), witness.end(), whole.row(rows - 1));
+  std::copy(witness_.begin(), witness_.end(), whole.row(rows - 1));
   return whole;
 }
 

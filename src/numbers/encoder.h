@@ -41,8 +41,8 @@ class NarrowEncoder {
   [[nodiscard]] bool has_column_ranges() const;
   void encode_operand(int64_t first_row, ConstView panel, NarrowMatrix& out);
   void prepare(ConstView source, int64_t first_row, OperandStats& counts);
-  [[nodiscard]] std::vector<float> witness() const;
-  [[nodiscard]] ConstView with_witness(ConstView panel, const std::vector<float>& witness);
+  void make_witness();
+  [[nodiscard]] ConstView with_witness(ConstView panel);
 
   cpu::Workspace& workspace_;
   EncodeJob job_;
@@ -53,6 +53,8 @@ class NarrowEncoder {
   CodeTable codes_;
   PackedOperand packed_;
   std::vector<std::byte> storage_;
+  std::vector<float> witness_;  // a row; empty: not made since the last note()
+  OperandStats witness_counts_;
   std::vector<float> extended_;  // a panel, zeros up to whole blocks, and the witness
 };
 
