@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "format/table.h"
+#include "math/round.h"
 
 namespace ng {
 
@@ -17,6 +18,11 @@ enum class AmaxCompute : uint8_t { max, most_recent };
 enum class ScaleRule : uint8_t { floor, rceil, ceil, even, mse, nearest, up };
 enum class Rounding : uint8_t { nearest, stochastic };
 enum class Overflow : uint8_t { saturate, special };
+
+/// The encoder's word for it.
+[[nodiscard]] constexpr OverflowRule overflow_rule(Overflow overflow) {
+  return overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
+}
 
 /// Extent of the values that share one scale: the tensor, a row of the operand, or `rows` × `cols`
 /// of it with cols along the reduction dimension.

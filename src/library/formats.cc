@@ -18,6 +18,7 @@ constexpr To same(From value) {
 }
 static_assert(same<ng::ScaleRule>(ScaleRule::up) == ng::ScaleRule::up);
 static_assert(same<ng::ScaleKind>(ScaleKind::e4m3) == ng::ScaleKind::e4m3);
+static_assert(same<ng::Overflow>(Overflow::special) == ng::Overflow::special);
 static_assert(same<ng::Block::Kind>(Block::Kind::tile) == ng::Block::Kind::tile);
 static_assert(same<ng::Specials>(Specials::none) == ng::Specials::none);
 static_assert(same<ng::ElementKind>(ElementKind::integer) == ng::ElementKind::integer);
@@ -99,9 +100,7 @@ uint32_t Element::encode(float x, const ValueRounding& rounding, Overflow overfl
             fmt::format("below 2^{}", rounding.random_bits));
     rounder = {ng::RoundMode::sr, rounding.random_bits, rounding.random};
   }
-  const bool special = overflow == Overflow::special;
-  return ng::encode(*format_, x, rounder,
-                    special ? ng::OverflowRule::special : ng::OverflowRule::saturate);
+  return ng::encode(*format_, x, rounder, ng::overflow_rule(same<ng::Overflow>(overflow)));
 }
 
 std::vector<std::string_view> element_names() {

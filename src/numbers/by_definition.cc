@@ -111,9 +111,7 @@ bool is_by_definition(const Operand& cast) {
 void encode_by_definition(ConstView panel, int64_t first_row, const RandomKey& key,
                           const std::vector<ValueRange>& ranges, NarrowMatrix& out,
                           Threads threads) {
-  const Encoder encoder{
-      out.cast, panel, first_row, key,
-      out.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate};
+  const Encoder encoder{out.cast, panel, first_row, key, overflow_rule(out.cast.overflow)};
   const ScaleGrid& grid = out.grid;
   out.codes.resize(static_cast<size_t>(out.rows * out.cols));
   out.scales.assign(static_cast<size_t>(grid.size()), 1.0f);

@@ -71,8 +71,7 @@ void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& ou
 
 /// The driver rounds such values itself: here they are rounded by the definition.
 void round_codes(const PackedOperand& packed, NarrowMatrix& out, Threads threads) {
-  const OverflowRule rule =
-      out.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
+  const OverflowRule rule = overflow_rule(out.cast.overflow);
   const FloatGrid grid = grid_of(*out.cast.element);
   parallel_for(threads, out.rows, [&](int64_t row, int) {
     const float* x = packed.source.row(row);

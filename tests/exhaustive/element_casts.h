@@ -44,8 +44,7 @@ inline std::vector<const ElementFormat*> narrow_formats() {
 /// The codes of format/codec.h, nearest even.
 inline void codes_by_definition(const ElementCast& cast, std::span<const float> x,
                                 std::span<uint8_t> codes) {
-  const OverflowRule rule =
-      cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
+  const OverflowRule rule = overflow_rule(cast.overflow);
   const ElementFormat& f = *cast.format;
   if (f.kind == ElementKind::floating && f.is_signed) {
     const FloatGrid grid = grid_of(f);  // encode() derives it anew for every number

@@ -21,9 +21,7 @@ struct Job {
 
   [[nodiscard]] bool floating() const { return spec.cast.element->kind == ElementKind::floating; }
   [[nodiscard]] float* row(int64_t r) const { return parts.elements + r * spec.k_padded(); }
-  [[nodiscard]] OverflowRule overflow() const {
-    return spec.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
-  }
+  [[nodiscard]] OverflowRule overflow() const { return overflow_rule(spec.cast.overflow); }
 };
 
 /// Values that share a scale: operand rows [row, row_end) × [k, k_end) along the reduction.
