@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ng {
@@ -105,6 +106,16 @@ std::string readable(std::string_view bytes) {
   TextFilter filter;
   std::string text = filter.push(bytes);
   return text + filter.finish();
+}
+
+std::vector<std::string> split_at_commas(std::string_view list) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    parts.emplace_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 std::string shell_quoted(std::string_view argument) {

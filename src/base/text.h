@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ng {
 
@@ -25,6 +26,10 @@ class TextFilter {
 
 /// A whole text through TextFilter.
 [[nodiscard]] std::string readable(std::string_view bytes);
+
+/// "a,,b" as "a", "", "b": what stands between two commas, even where it is nothing; one more than
+/// there are commas.
+[[nodiscard]] std::vector<std::string> split_at_commas(std::string_view list);
 
 /// An argument as a shell reads it back.
 [[nodiscard]] std::string shell_quoted(std::string_view argument);

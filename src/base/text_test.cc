@@ -66,6 +66,15 @@ TEST(OnOneLine, EscapesControlCharactersAndIllFormedBytes) {
   EXPECT_EQ(on_one_line("\xFFz\xE2\x82"), "\\xffz\\xe2\\x82");
 }
 
+TEST(SplitAtCommas, KeepsWhatIsEmpty) {
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(split_at_commas(""), (Parts{""}));
+  EXPECT_EQ(split_at_commas("a"), (Parts{"a"}));
+  EXPECT_EQ(split_at_commas("a,bc"), (Parts{"a", "bc"}));
+  EXPECT_EQ(split_at_commas(",a,, "), (Parts{"", "a", "", " "}));
+  EXPECT_EQ(split_at_commas("a,"), (Parts{"a", ""}));
+}
+
 TEST(ShellQuoted, QuotesWhatAShellWouldTakeApart) {
   EXPECT_EQ(shell_quoted("train.steps=3"), "train.steps=3");
   EXPECT_EQ(shell_quoted("my run"), "'my run'");

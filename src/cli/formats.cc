@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/format_names.h"
 #include "cli/formats_block.h"
@@ -71,15 +72,10 @@ int print_block(const Args& args) {
   return 0;
 }
 
-/// Commas separate values; what stands between two of them is a value, even where it is nothing.
-std::vector<std::string> split_values(const std::vector<std::string>& lists) {
+std::vector<std::string> values_in(const std::vector<std::string>& lists) {
   std::vector<std::string> values;
   for (const std::string& list : lists)
-    for (size_t begin = 0; begin <= list.size();) {
-      const size_t end = std::min(list.find(',', begin), list.size());
-      values.push_back(list.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    for (std::string& value : split_at_commas(list)) values.push_back(std::move(value));
   return values;
 }
 
@@ -125,7 +121,7 @@ std::function<int()> declare(CLI::App& app) {
     if (!args->amax.empty()) throw CLI::RequiredError("NAME with --amax");
   });
   return [args] {
-    args->values = split_values(args->values);
+    args->values = values_in(args->values);
     return formats(*args);
   };
 }

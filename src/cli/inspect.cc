@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/inspect_tensor.h"
@@ -78,7 +79,7 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
 }
 
 int inspect(const Args& args) {
-  const std::vector<std::string> formats = names_in(args.formats);
+  const std::vector<std::string> formats = split_at_commas(args.formats);
   for (const std::string& name : formats) (void)format_named(name);  // before the work
   const Threads threads = threads_of(args.threads);
   const std::vector<std::string> paths = tensor_files(args.files);

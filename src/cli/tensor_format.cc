@@ -145,15 +145,4 @@ Operand format_named(const std::string& name) {
   return flags.operand();
 }
 
-std::vector<std::string> names_in(const std::string& list) {
-  std::vector<std::string> names = {""};
-  for (const char c : list) {
-    if (c == ',')
-      names.emplace_back();
-    else
-      names.back() += c;
-  }
-  return names;
-}
-
 }  // namespace ng::cli

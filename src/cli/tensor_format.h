@@ -26,7 +26,4 @@ struct FormatFlags {
 /// One format by its name alone; throws Error naming the nearest.
 [[nodiscard]] Operand format_named(const std::string& name);
 
-/// "a,b,c"
-[[nodiscard]] std::vector<std::string> names_in(const std::string& list);
-
 }  // namespace ng::cli
