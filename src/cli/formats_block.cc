@@ -43,15 +43,14 @@ void encode_all(const std::vector<float>& x, const Scaled& scaled, const Value& 
 
 struct PowerRule {
   ScaleRule rule;
-  const char* name;
   const char* formula;
 };
 constexpr PowerRule kPowerRules[] = {
-    {ScaleRule::floor, "floor", "floor(log2 amax) - emax"},
-    {ScaleRule::rceil, "rceil", "least e with amax <= largest x 2^e"},
-    {ScaleRule::ceil, "ceil", "ceil(log2 amax) - emax"},
-    {ScaleRule::even, "even", "floor(log2(amax rounded to the element's mantissa)) - emax"},
-    {ScaleRule::mse, "mse", "of floor's e and e + 1 the one with less squared error"}};
+    {ScaleRule::floor, "floor(log2 amax) - emax"},
+    {ScaleRule::rceil, "least e with amax <= largest x 2^e"},
+    {ScaleRule::ceil, "ceil(log2 amax) - emax"},
+    {ScaleRule::even, "floor(log2(amax rounded to the element's mantissa)) - emax"},
+    {ScaleRule::mse, "of floor's e and e + 1 the one with less squared error"}};
 
 double squared_error(const ElementFormat& element, const std::vector<float>& x, uint32_t code) {
   double sum = 0;
@@ -103,20 +102,20 @@ void add_power_ways(BlockSteps& s, const std::vector<float>& x) {
       element.short_name, exact_text(range.max), exact_text(range.max / pow2(range.emax)),
       range.emax, range.emax));
   s.steps.emplace_back("exponent e of the scale; its code is c = e + 127, within 0 ... 254:");
-  for (const PowerRule& rule : kPowerRules) {
-    const uint32_t code = power_code(element, x, rule.rule, amax);
+  for (const auto& [rule, formula] : kPowerRules) {
+    const uint32_t code = power_code(element, x, rule, amax);
     const std::string e =
         code == kE8m0NanCode ? "NaN" : fmt::format("{}", static_cast<int>(code) - 127);
     s.steps.push_back(
-        fmt::format("  {:<5} {:<59} e = {:>4}  c = 0x{:02X}", rule.name, rule.formula, e, code));
+        fmt::format("  {:<5} {:<59} e = {:>4}  c = 0x{:02X}", name_of(rule), formula, e, code));
     const auto same = std::find_if(s.ways.begin(), s.ways.end(),
                                    [&](const BlockWay& w) { return w.scale["code"] == code; });
     if (same != s.ways.end()) {
-      same->rules.emplace_back(rule.name);
+      same->rules.emplace_back(name_of(rule));
       continue;
     }
     s.ways.push_back(power_way(element, x, code));
-    s.ways.back().rules = {rule.name};
+    s.ways.back().rules.emplace_back(name_of(rule));
   }
 }
 
@@ -166,10 +165,11 @@ void add_two_level_ways(BlockSteps& s, const std::vector<float>& x) {
              fmt::format("   m = fl32(s_enc x fl32(1 / {})) = {}", largest, scale.block)};
   BlockWay nearest = two_level_way(s, x, ScaleRule::nearest);
   BlockWay up = two_level_way(s, x, ScaleRule::up);
-  nearest.rules = {"nearest"};
-  up.rules = {"up"};
+  const std::string up_name(name_of(ScaleRule::up));
+  nearest.rules.emplace_back(name_of(ScaleRule::nearest));
+  up.rules = {up_name};
   const bool same = nearest.scale["code"] == up.scale["code"];
-  if (same) nearest.rules.emplace_back("up");
+  if (same) nearest.rules.push_back(up_name);
   s.ways.push_back(std::move(nearest));
   if (!same) s.ways.push_back(std::move(up));
 }

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::string_view kKinds[] = {"floating", "power", "integer"};
 constexpr std::string_view kSpecials[] = {"ieee", "fn", "fnuz", "none"};
-constexpr std::string_view kScaleRules[] = {"floor", "rceil",   "ceil", "even",
-                                            "mse",   "nearest", "up"};
 
 uint32_t max_code(const ElementFormat& f) {
   return encode(f, max_value(f), {}, OverflowRule::saturate);
@@ -159,15 +157,14 @@ Json element_json(const ElementFormat& f) {
 
 Json operand_json(std::string_view name) {
   const Operand operand = operand_of(name);
-  const bool ruled = operand.scale == ScaleKind::e8m0 || operand.scale == ScaleKind::e4m3;
-  return {
-      {"name", name},
-      {"element", operand.element->short_name},
-      {"block", text_of(operand.block)},
-      {"scale", name_of(operand.scale)},
-      {"scale_rule", ruled ? Json(kScaleRules[static_cast<size_t>(operand.scale_rule)]) : Json()},
-      {"tensor_scale", name_of(operand.tensor_scale)},
-      {"bits_per_value", bits_per_value(operand)}};
+  const bool ruled = !scale_rules(operand.scale).empty();
+  return {{"name", name},
+          {"element", operand.element->short_name},
+          {"block", text_of(operand.block)},
+          {"scale", name_of(operand.scale)},
+          {"scale_rule", ruled ? Json(name_of(operand.scale_rule)) : Json()},
+          {"tensor_scale", name_of(operand.tensor_scale)},
+          {"bits_per_value", bits_per_value(operand)}};
 }
 
 Json all_formats_json() {

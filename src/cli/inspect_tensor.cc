@@ -54,16 +54,10 @@ void add(TensorFacts& sum, const TensorFacts& part) {
     sum.binades.count[i] += part.binades.count[i];
 }
 
-std::vector<std::pair<std::string, ScaleRule>> rules_of(const Operand& cast) {
-  if (cast.scale == ScaleKind::e8m0)
-    return {{"floor", ScaleRule::floor},
-            {"rceil", ScaleRule::rceil},
-            {"ceil", ScaleRule::ceil},
-            {"even", ScaleRule::even},
-            {"mse", ScaleRule::mse}};
-  if (cast.scale == ScaleKind::e4m3)
-    return {{"nearest", ScaleRule::nearest}, {"up", ScaleRule::up}};
-  return {{"", cast.scale_rule}};
+/// The rules that a format is tried with; its own, whatever it says, where none has a meaning.
+std::span<const ScaleRule> rules_of(const Operand& cast) {
+  const std::span<const ScaleRule> rules = scale_rules(cast.scale);
+  return rules.empty() ? std::span(&cast.scale_rule, 1) : rules;
 }
 
 /// One rule of a format while the tensor goes by.
@@ -144,13 +138,13 @@ FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& nam
   const io::FloatReader reader(entry);
   const TensorMatrix matrix(entry, -1);
   std::vector<std::unique_ptr<Running>> runs;
-  Operand cast = format_named(name);
-  for (const auto& [rule, value] : rules_of(cast)) {
-    cast.scale_rule = value;
+  const Operand cast = format_named(name);
+  for (const ScaleRule rule : rules_of(cast)) {
     FormatTrial trial;
     trial.name = name;
     trial.cast = cast;
-    trial.rule = rule;
+    trial.cast.scale_rule = rule;
+    if (!scale_rules(cast.scale).empty()) trial.rule = name_of(rule);
     runs.push_back(std::make_unique<Running>(workspace, trial, matrix));
   }
   const NarrowEncoder& first = runs.front()->encoder;

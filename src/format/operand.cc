@@ -51,8 +51,16 @@ constexpr auto kPresetNames = [] {
 }();
 
 constexpr std::array<std::string_view, 5> kScaleNames = {"none", "fp32", "pow2", "e8m0", "e4m3"};
+
+/// In the order of the enumeration; E8M0's rules, then E4M3's.
 constexpr std::array<std::string_view, 7> kRuleNames = {"floor", "rceil",   "ceil", "even",
                                                         "mse",   "nearest", "up"};
+constexpr auto kRules = [] {
+  std::array<ScaleRule, kRuleNames.size()> rules{};
+  for (size_t i = 0; i < rules.size(); ++i) rules[i] = static_cast<ScaleRule>(i);
+  return rules;
+}();
+constexpr auto kPowerRules = static_cast<size_t>(ScaleRule::nearest);  // how many are E8M0's
 
 template <class Enum, size_t n>
 std::string_view name_of(Enum value, const std::array<std::string_view, n>& names) {
@@ -122,6 +130,14 @@ std::string text_of(const Block& block) {
 std::string_view name_of(ScaleKind kind) { return name_of(kind, kScaleNames); }
 
 std::string_view name_of(ScaleRule rule) { return name_of(rule, kRuleNames); }
+
+std::span<const ScaleRule> scale_rules() { return kRules; }
+
+std::span<const ScaleRule> scale_rules(ScaleKind kind) {
+  if (kind == ScaleKind::e8m0) return scale_rules().first(kPowerRules);
+  if (kind == ScaleKind::e4m3) return scale_rules().subspan(kPowerRules);
+  return {};
+}
 
 bool Operand::is_fp32() const {
   return is_unscaled() && prescale == 1.0f && element->name == "float32";

@@ -70,6 +70,10 @@ struct Operand {
 /// As recipes write it: "e8m0".
 [[nodiscard]] std::string_view name_of(ScaleKind kind);
 [[nodiscard]] std::string_view name_of(ScaleRule rule);
+/// All scale rules, in their order: floor ... up.
+[[nodiscard]] std::span<const ScaleRule> scale_rules();
+/// Those that fit a kind of scale: floor ... mse for e8m0, nearest and up for e4m3, else none.
+[[nodiscard]] std::span<const ScaleRule> scale_rules(ScaleKind kind);
 
 /// One line naming what differs from a preset, e.g. "mxfp4 stochastic prescale 0.75".
 [[nodiscard]] std::string describe(const Operand& operand);

@@ -13,12 +13,10 @@ inline const Choices<ScaleKind> kScaleKinds = {{{"none", ScaleKind::none},
                                                 {"e4m3", ScaleKind::e4m3}}};
 inline const Choices<ScaleKind> kTensorScales = {
     {{"none", ScaleKind::none}, {"fp32", ScaleKind::fp32}, {"pow2", ScaleKind::pow2}}};
-inline const Choices<ScaleRule> kScaleRules = {{{"floor", ScaleRule::floor},
-                                                {"rceil", ScaleRule::rceil},
-                                                {"ceil", ScaleRule::ceil},
-                                                {"even", ScaleRule::even},
-                                                {"mse", ScaleRule::mse},
-                                                {"nearest", ScaleRule::nearest},
-                                                {"up", ScaleRule::up}}};
+inline const Choices<ScaleRule> kScaleRules = [] {
+  Choices<ScaleRule> rules;
+  for (const ScaleRule rule : scale_rules()) rules.items.emplace_back(name_of(rule), rule);
+  return rules;
+}();
 
 }  // namespace ng
