@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "run/backends.h"
+#include "study/dot.h"
 #include "study/generated_text.h"
 #include "study/samples.h"
 
@@ -33,13 +34,6 @@ StepSettings step_settings() {
   s.sequences = kSequences;
   s.length = kContext;
   return s;
-}
-
-double dot(std::span<const float> a, std::span<const float> b) {
-  NG_CHECK(a.size() == b.size(), a.size(), b.size());
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
 }
 
 }  // namespace

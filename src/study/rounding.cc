@@ -6,6 +6,7 @@
 
 #include "format/codec.h"
 #include "numbers/narrow_matrix.h"
+#include "study/dot.h"
 #include "study/mean.h"
 #include "study/rounding_gradient.h"
 #include "study/rounding_laws.h"
@@ -181,12 +182,6 @@ struct BlockPair {
 };
 
 constexpr double kProduct = 16.063;
-
-double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
 
 BlockPair block_pair(const Settings& settings) {
   const auto block = [&](uint32_t number) {
