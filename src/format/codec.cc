@@ -134,40 +134,54 @@ uint64_t code_count(const ElementFormat& format) {
 }
 
 float decode(const ElementFormat& format, uint32_t code) {
-  NG_CHECK(code < code_count(format), format.name, code);
-  switch (format.kind) {
-    case ElementKind::power:
-      return code == kE8m0NaN ? std::numeric_limits<float>::quiet_NaN()
-                              : pow2(static_cast<int>(code) - format.bias);
-    case ElementKind::integer:
-      return decode_integer(format, code);
-    default:
-      return decode_float(grid_of(format), code);
-  }
+  return ElementCodec(format).decode(code);
 }
 
 std::vector<float> decode_table(const ElementFormat& format) {
   NG_CHECK(format.bits <= 16, format.name);
+  const ElementCodec codec(format);
   std::vector<float> values(code_count(format));
-  for (uint32_t code = 0; code < values.size(); ++code) values[code] = decode(format, code);
+  for (uint32_t code = 0; code < values.size(); ++code) values[code] = codec.decode(code);
   return values;
 }
 
 uint32_t encode(const ElementFormat& format, float x, const Rounder& rounder,
                 OverflowRule overflow) {
-  switch (format.kind) {
-    case ElementKind::power:
-      return encode_power(format, x, rounder, overflow);
-    case ElementKind::integer:
-      return encode_integer(format, x, rounder);
-    default:
-      if (!format.is_signed && x < 0) return 0;
-      return encode_float(grid_of(format), x, rounder, overflow);
-  }
+  return ElementCodec(format).encode(x, rounder, overflow);
 }
 
 bool is_zero_code(const ElementFormat& format, uint32_t code) {
-  return decode(format, code) == 0.0f;
+  return ElementCodec(format).is_zero_code(code);
+}
+
+ElementCodec::ElementCodec(const ElementFormat& format)
+    : format_(&format), code_count_(ng::code_count(format)) {
+  if (format.kind == ElementKind::floating) grid_ = grid_of(format);
+}
+
+uint32_t ElementCodec::encode(float x, const Rounder& rounder, OverflowRule overflow) const {
+  switch (format_->kind) {
+    case ElementKind::power:
+      return encode_power(*format_, x, rounder, overflow);
+    case ElementKind::integer:
+      return encode_integer(*format_, x, rounder);
+    default:
+      if (!format_->is_signed && x < 0) return 0;
+      return encode_float(grid_, x, rounder, overflow);
+  }
+}
+
+float ElementCodec::decode(uint32_t code) const {
+  NG_CHECK(code < code_count_, format_->name, code);
+  switch (format_->kind) {
+    case ElementKind::power:
+      return code == kE8m0NaN ? std::numeric_limits<float>::quiet_NaN()
+                              : pow2(static_cast<int>(code) - format_->bias);
+    case ElementKind::integer:
+      return decode_integer(*format_, code);
+    default:
+      return decode_float(grid_, code);
+  }
 }
 
 }  // namespace ng

@@ -41,7 +41,26 @@ namespace ng {
 [[nodiscard]] uint32_t encode(const ElementFormat& format, float x, const Rounder& rounder = {},
                               OverflowRule overflow = OverflowRule::saturate);
 
-/// Whether `code` is a NaN, an infinity, or a zero of the format.
+/// Whether `code` is a zero of the format.
 [[nodiscard]] bool is_zero_code(const ElementFormat& format, uint32_t code);
+
+/// encode() and decode() for many values of one format, which must outlive this: what they derive
+/// from its row is derived once.
+class ElementCodec {
+ public:
+  explicit ElementCodec(const ElementFormat& format);
+
+  [[nodiscard]] const ElementFormat& format() const { return *format_; }
+  /// As the functions of the same names.
+  [[nodiscard]] uint32_t encode(float x, const Rounder& rounder = {},
+                                OverflowRule overflow = OverflowRule::saturate) const;
+  [[nodiscard]] float decode(uint32_t code) const;
+  [[nodiscard]] bool is_zero_code(uint32_t code) const { return decode(code) == 0.0f; }
+
+ private:
+  const ElementFormat* format_;
+  FloatGrid grid_;  // floating formats only
+  uint64_t code_count_;
+};
 
 }  // namespace ng

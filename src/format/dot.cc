@@ -38,9 +38,21 @@ bool has_fp32_scales(const NarrowRow& row) {
   return row.kind == ScaleKind::fp32 || row.kind == ScaleKind::pow2;
 }
 
-/// Element k, +0 in the padding.
-float element(const NarrowRow& row, int64_t k) {
-  return k < std::ssize(row.codes) ? decode(*row.element, row.codes[static_cast<size_t>(k)]) : 0.0f;
+/// Elements without scale, +0 from the last code to `count`.
+std::vector<float> elements_of(const ElementFormat& element, std::span<const uint16_t> codes,
+                               size_t count) {
+  const ElementCodec codec(element);
+  std::vector<float> values(count, 0.0f);
+  for (size_t i = 0; i < codes.size(); ++i) values[i] = codec.decode(codes[i]);
+  return values;
+}
+
+/// Σ x_i · y_i over [first, last), fused, ascending from 0.
+float chain(const std::vector<float>& x, const std::vector<float>& y, int64_t first, int64_t last) {
+  float acc = 0;
+  for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i)
+    acc = std::fma(x[i], y[i], acc);
+  return acc;
 }
 
 /// What is left to the end.
@@ -55,21 +67,21 @@ struct Pair {
   const NarrowRow& b;
   int64_t k = 0;  ///< padded
   int64_t block = 0;
+  std::vector<float> a_elements, b_elements;  ///< [k]
 };
 
 float element_chain(const Pair& p, int64_t first, int64_t last) {
-  float acc = 0;
-  for (int64_t k = first; k < std::min(last, p.k); ++k)
-    acc = std::fma(element(p.a, k), element(p.b, k), acc);
-  return acc;
+  return chain(p.a_elements, p.b_elements, first, std::min(last, p.k));
 }
 
 float one_blocked_chain(const Pair& p) {
-  const auto value = [](const NarrowRow& row, int64_t k) {
-    return is_blocked(row) ? element(row, k) * row.scale(k) : element(row, k);
+  const auto value = [](const NarrowRow& row, const std::vector<float>& elements, int64_t k) {
+    const float element = elements[static_cast<size_t>(k)];
+    return is_blocked(row) ? element * row.scale(k) : element;
   };
   float acc = 0;
-  for (int64_t k = 0; k < p.k; ++k) acc = std::fma(value(p.a, k), value(p.b, k), acc);
+  for (int64_t k = 0; k < p.k; ++k)
+    acc = std::fma(value(p.a, p.a_elements, k), value(p.b, p.b_elements, k), acc);
   return acc;
 }
 
@@ -77,8 +89,10 @@ float integer_sum(const Pair& p) {
   float acc = 0;
   for (int64_t first = 0; first < p.k; first += kIntegerChunk) {
     int64_t sum = 0;
-    for (int64_t k = first; k < std::min(first + kIntegerChunk, p.k); ++k)
-      sum += static_cast<int64_t>(element(p.a, k)) * static_cast<int64_t>(element(p.b, k));
+    for (int64_t k = first; k < std::min(first + kIntegerChunk, p.k); ++k) {
+      const auto i = static_cast<size_t>(k);
+      sum += static_cast<int64_t>(p.a_elements[i]) * static_cast<int64_t>(p.b_elements[i]);
+    }
     acc += static_cast<float>(sum);
   }
   return acc;
@@ -145,9 +159,9 @@ float NarrowRow::scale(int64_t k) const {
 float block_dot(const NarrowBlock& a, const NarrowBlock& b) {
   NG_CHECK(a.element != nullptr && b.element != nullptr);
   NG_CHECK(a.codes.size() == b.codes.size(), a.codes.size(), b.codes.size());
-  float sum = 0;
-  for (size_t i = 0; i < a.codes.size(); ++i)
-    sum = std::fma(decode(*a.element, a.codes[i]), decode(*b.element, b.codes[i]), sum);
+  const size_t count = a.codes.size();
+  const float sum = chain(elements_of(*a.element, a.codes, count),
+                          elements_of(*b.element, b.codes, count), 0, std::ssize(a.codes));
   const SplitScale sa = split_scale(a.kind, a.scale);
   const SplitScale sb = split_scale(b.kind, b.scale);
   return std::scalbn(sum * (sa.m * sb.m), sa.e + sb.e);
@@ -161,7 +175,13 @@ float general_dot(const NarrowRow& a, const NarrowRow& b) {
   const int64_t smaller = is_blocked(a) && is_blocked(b) ? std::min(a.block, b.block) : larger;
   NG_CHECK(larger % smaller == 0, smaller, larger);
   const int64_t k = (std::ssize(a.codes) + larger - 1) / larger * larger;
-  const float acc = accumulate({a, b, k, smaller});
+  const auto count = static_cast<size_t>(k);
+  const float acc = accumulate({.a = a,
+                                .b = b,
+                                .k = k,
+                                .block = smaller,
+                                .a_elements = elements_of(*a.element, a.codes, count),
+                                .b_elements = elements_of(*b.element, b.codes, count)});
   const auto alpha = static_cast<float>(1.0 / (static_cast<double>(a.prescale) * b.prescale));
   return acc * (late_scale(a) * late_scale(b) * alpha);
 }

@@ -15,6 +15,7 @@ struct Region {
 
 struct Encoder {
   const Operand& cast;
+  ElementCodec codec;  ///< of the elements; affine: of integers before they are cut to the code's
   ConstView panel;
   int64_t first_row;
   const RandomKey& key;
@@ -49,11 +50,11 @@ constexpr ElementFormat kWideInteger{.name = "wide integer",
                                      .safetensors = ""};
 
 /// Code of x by value = (code - zero) · scale.
-uint16_t affine_code(float x, const AffineScale& affine, float levels, const Rounder& rounder,
-                     OperandStats& counts) {
+uint16_t affine_code(const ElementCodec& integers, float x, const AffineScale& affine, float levels,
+                     const Rounder& rounder, OperandStats& counts) {
   const float y = x / affine.scale;
   const auto zero = static_cast<float>(affine.zero);
-  const float i = decode(kWideInteger, encode(kWideInteger, y, rounder)) + zero;
+  const float i = integers.decode(integers.encode(y, rounder)) + zero;
   const float code = i < 0 ? 0 : i > levels ? levels : i;
   if (count_nonfinite(x, counts)) {
     if (y + zero < 0 || y + zero > levels) ++counts.saturated;
@@ -80,20 +81,20 @@ void encode_affine(const Encoder& encoder, const Region& region, ValueRange rang
   for (int64_t r = region.row; r < region.row_end; ++r)
     for (int64_t c = region.col; c < region.col_end; ++c)
       out.codes[static_cast<size_t>(r * out.cols + c)] =
-          affine_code(encoder.panel.row(r)[c], affine, static_cast<float>(levels),
+          affine_code(encoder.codec, encoder.panel.row(r)[c], affine, static_cast<float>(levels),
                       encoder.rounder(r, c), counts);
 }
 
 void encode_elements(const Encoder& encoder, int64_t row, NarrowMatrix& out, OperandStats& counts) {
-  const ElementFormat& element = *encoder.cast.element;
-  const float max = max_value(element);
+  const ElementCodec& codec = encoder.codec;
+  const float max = max_value(codec.format());
   for (int64_t c = 0; c < out.cols; ++c) {
     const float x = encoder.panel.row(row)[c];
-    const uint32_t code = encode(element, x, encoder.rounder(row, c), encoder.overflow);
+    const uint32_t code = codec.encode(x, encoder.rounder(row, c), encoder.overflow);
     out.codes[static_cast<size_t>(row * out.cols + c)] = static_cast<uint16_t>(code);
     if (!count_nonfinite(x, counts)) continue;
     if (std::fabs(x) > max) ++counts.saturated;
-    if (x != 0 && is_zero_code(element, code)) ++counts.flushed;
+    if (x != 0 && codec.is_zero_code(code)) ++counts.flushed;
   }
 }
 
@@ -111,14 +112,19 @@ bool is_by_definition(const Operand& cast) {
 void encode_by_definition(ConstView panel, int64_t first_row, const RandomKey& key,
                           const std::vector<ValueRange>& ranges, NarrowMatrix& out,
                           Threads threads) {
-  const Encoder encoder{out.cast, panel, first_row, key, overflow_rule(out.cast.overflow)};
+  const bool affine = is_affine(out.cast);
+  const Encoder encoder{.cast = out.cast,
+                        .codec = ElementCodec(affine ? kWideInteger : *out.cast.element),
+                        .panel = panel,
+                        .first_row = first_row,
+                        .key = key,
+                        .overflow = overflow_rule(out.cast.overflow)};
   const ScaleGrid& grid = out.grid;
   out.codes.resize(static_cast<size_t>(out.rows * out.cols));
   out.scales.assign(static_cast<size_t>(grid.size()), 1.0f);
   out.zeros.assign(out.scales.size(), 0);  // none where there are no scales
   out.scale_codes.clear();
   out.tensor_scale = 1;
-  const bool affine = is_affine(out.cast);
   std::vector<OperandStats> counts(static_cast<size_t>(std::max(threads.count, 1)));
   parallel_for(threads, affine ? grid.rows : out.rows, [&](int64_t item, int worker) {
     OperandStats& own = counts[static_cast<size_t>(worker)];

@@ -72,12 +72,12 @@ void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& ou
 /// The driver rounds such values itself: here they are rounded by the definition.
 void round_codes(const PackedOperand& packed, NarrowMatrix& out, Threads threads) {
   const OverflowRule rule = overflow_rule(out.cast.overflow);
-  const FloatGrid grid = grid_of(*out.cast.element);
+  const ElementCodec codec(*out.cast.element);
   parallel_for(threads, out.rows, [&](int64_t row, int) {
     const float* x = packed.source.row(row);
     uint16_t* to = out.codes.data() + row * out.cols;
     for (int64_t c = 0; c < out.cols; ++c)
-      to[c] = static_cast<uint16_t>(encode_float(grid, x[c], {}, rule));
+      to[c] = static_cast<uint16_t>(codec.encode(x[c], {}, rule));
   });
 }
 
@@ -90,7 +90,7 @@ uint8_t scale_code(ScaleKind kind, float scale) {
   return static_cast<uint8_t>(bits > kFloatInf ? kE8m0NanCode : bits >> 23);
 }
 
-CodeTable::CodeTable(const ElementFormat& element) : element_(&element) {
+CodeTable::CodeTable(const ElementFormat& element) : codec_(element) {
   NG_CHECK(element.bits <= 16, element.name);
   of_pattern_.resize(size_t{1} << 16);
   const auto fill = [&](uint32_t pattern) {
@@ -101,11 +101,11 @@ CodeTable::CodeTable(const ElementFormat& element) : element_(&element) {
   for (uint32_t mantissa = 1; mantissa < 0x80; ++mantissa)
     of_pattern_[0x7F80u | mantissa] = of_pattern_[0xFF80u | mantissa] = nan;
   for (uint32_t code = 0; code < code_count(element); ++code)
-    fill(float_bits(decode(element, code)) >> 16);
+    fill(float_bits(codec_.decode(code)) >> 16);
 }
 
 uint16_t CodeTable::of_value(float value) const {
-  return static_cast<uint16_t>(encode(*element_, value, {}, OverflowRule::special));
+  return static_cast<uint16_t>(codec_.encode(value, {}, OverflowRule::special));
 }
 
 void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,

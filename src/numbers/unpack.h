@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "format/codec.h"
 #include "numbers/narrow_matrix.h"
 
 namespace ng {
@@ -16,7 +17,7 @@ class CodeTable {
   [[nodiscard]] uint16_t of_value(float value) const;
 
  private:
-  const ElementFormat* element_;
+  ElementCodec codec_;
   std::vector<uint16_t> of_pattern_;
 };
 

@@ -45,14 +45,9 @@ inline std::vector<const ElementFormat*> narrow_formats() {
 inline void codes_by_definition(const ElementCast& cast, std::span<const float> x,
                                 std::span<uint8_t> codes) {
   const OverflowRule rule = overflow_rule(cast.overflow);
-  const ElementFormat& f = *cast.format;
-  if (f.kind == ElementKind::floating && f.is_signed) {
-    const FloatGrid grid = grid_of(f);  // encode() derives it anew for every number
-    for (size_t i = 0; i < x.size(); ++i)
-      codes[i] = static_cast<uint8_t>(encode_float(grid, x[i], {}, rule));
-    return;
-  }
-  for (size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<uint8_t>(encode(f, x[i], {}, rule));
+  const ElementCodec codec(*cast.format);
+  for (size_t i = 0; i < x.size(); ++i)
+    codes[i] = static_cast<uint8_t>(codec.encode(x[i], {}, rule));
 }
 
 /// The cpu backend on one thread, on the instruction set in use. Numbers are a matrix of `cols`

@@ -17,7 +17,7 @@ struct Job {
   const PrepareContext& context;
   OperandParts parts;
   ElementRange range;
-  FloatGrid grid;  ///< floating elements only
+  ElementCodec codec;
 
   [[nodiscard]] bool floating() const { return spec.cast.element->kind == ElementKind::floating; }
   [[nodiscard]] float* row(int64_t r) const { return parts.elements + r * spec.k_padded(); }
@@ -82,12 +82,11 @@ Amax amax_of(const Job& job, const Region& region) {
 
 /// Σ (x - Q(x))² of an E8M0 block under one scale code, FP64, ascending, rounding to nearest.
 double squared_error(const Job& job, const Region& region, uint32_t code) {
-  const ElementFormat& element = *job.spec.cast.element;
   double sum = 0;
   for (int64_t r = region.row; r < region.row_end; ++r) {
     for (int64_t k = region.k; k < region.k_end; ++k) {
       const float x = job.row(r)[k];
-      const float q = decode(element, encode(element, x * e8m0_multiplier(code)));
+      const float q = job.codec.decode(job.codec.encode(x * e8m0_multiplier(code)));
       const double error = static_cast<double>(x) - static_cast<double>(q) * e8m0_value(code);
       sum += error * error;
     }
@@ -167,13 +166,7 @@ void round_element(const Job& job, const RegionCast& cast, int64_t row, int64_t 
   const bool counted = stats != nullptr && std::isfinite(z);
   if (counted && std::fabs(y) > job.range.max) ++stats->saturated;
   if (cast.clamp && !std::isnan(y)) y = std::clamp(y, -job.range.max, job.range.max);
-  const ElementFormat& element = *job.spec.cast.element;
-  const Rounder rounder = rounder_of(job, row, k);
-  if (job.floating()) {
-    value = decode_float(job.grid, encode_float(job.grid, y, rounder, job.overflow()));
-  } else {
-    value = decode(element, encode(element, y, rounder, job.overflow()));
-  }
+  value = job.codec.decode(job.codec.encode(y, rounder_of(job, row, k), job.overflow()));
   if (counted && z != 0 && value == 0) ++stats->flushed;
 }
 
@@ -274,8 +267,7 @@ void prepare(PackedOperand& packed, ConstView source, const PrepareContext& cont
              .context = context,
              .parts = parts_of(packed),
              .range = range_of(*spec.cast.element),
-             .grid = {}};
-  if (job.floating()) job.grid = grid_of(*spec.cast.element);
+             .codec = ElementCodec(*spec.cast.element)};
   load_values(job);
   if (context.stats != nullptr) count_nonfinite(job);
   *job.parts.tensor_scale = 1.0f;
@@ -293,6 +285,7 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
   const ElementFormat& element = *spec.cast.element;
   NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
   NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
+  const ElementCodec codec(element);
   for (int64_t r = 0; r < spec.rows; ++r) {
     for (int64_t k = 0; k < spec.k_padded(); ++k) {
       const int64_t at = r * spec.k_padded() + k;
@@ -301,7 +294,7 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
       values.row(r)[k] = q * scale * *parts.tensor_scale;
       // Decoded codes are fixed points of the encoder; `special` keeps infinities.
       if (codes != nullptr)
-        codes[at] = static_cast<uint16_t>(encode(element, q, {}, OverflowRule::special));
+        codes[at] = static_cast<uint16_t>(codec.encode(q, {}, OverflowRule::special));
     }
   }
 }
