@@ -2,37 +2,14 @@
 
 #include <algorithm>
 
+#include "backend/cpu/dequantize.h"
 #include "backend/cpu/workspace.h"
-#include "format/codec.h"
 #include "numbers/encoder.h"
 
 namespace ng {
 namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/// Values of one row: (decode(code) [- zero]) · scale · tensor scale.
-void dequantize_row(const NarrowMatrix& matrix, const std::vector<float>& decoded, int64_t row,
-                    float* values) {
-  const uint16_t* codes = matrix.codes.data() + row * matrix.cols;
-  const ScaleGrid& grid = matrix.grid;
-  if (grid.size() == 0) {
-    for (int64_t c = 0; c < matrix.cols; ++c) values[c] = decoded[codes[c]];
-    return;
-  }
-  for (int64_t first = 0; first < matrix.cols; first += grid.block_cols) {
-    const auto at = static_cast<size_t>(grid.at(row, first));
-    const float scale = matrix.scales[at];
-    const float zero = matrix.zeros.empty() ? 0.0f : static_cast<float>(matrix.zeros[at]);
-    const int64_t end = std::min(first + grid.block_cols, matrix.cols);
-    if (zero != 0) {
-      for (int64_t c = first; c < end; ++c) values[c] = (decoded[codes[c]] - zero) * scale;
-    } else {
-      for (int64_t c = first; c < end; ++c)
-        values[c] = decoded[codes[c]] * scale * matrix.tensor_scale;
-    }
-  }
-}
 
 template <class Value>
 void append(std::vector<Value>& to, const std::vector<Value>& from) {
@@ -103,9 +80,19 @@ NarrowMatrix quantize(ConstView source, const Operand& cast, const QuantizeOptio
 
 void dequantize(const NarrowMatrix& matrix, View values, Threads threads) {
   NG_CHECK(values.rows == matrix.rows && values.cols == matrix.cols, values.rows, values.cols);
-  const std::vector<float> decoded = decode_table(*matrix.cast.element);
-  parallel_for(threads, matrix.rows,
-               [&](int64_t row, int) { dequantize_row(matrix, decoded, row, values.row(row)); });
+  const cpu::CodeDecoder decoder = cpu::code_decoder(*matrix.cast.element);
+  const ScaleGrid& grid = matrix.grid;
+  parallel_for(threads, matrix.rows, [&](int64_t row, int) {
+    cpu::CodedRow coded{.codes = matrix.codes.data() + row * matrix.cols, .cols = matrix.cols};
+    if (grid.size() != 0) {
+      const int64_t first = grid.at(row, 0);
+      coded.block = grid.block_cols;
+      coded.scales = matrix.scales.data() + first;
+      coded.zeros = matrix.zeros.empty() ? nullptr : matrix.zeros.data() + first;
+      coded.tensor_scale = matrix.tensor_scale;
+    }
+    cpu::dequantize_row(decoder, coded, values.row(row));
+  });
 }
 
 std::vector<float> dequantize(const NarrowMatrix& matrix, Threads threads) {
