@@ -1,6 +1,6 @@
-// Products of narrow numbers, to the bit: the dot of two blocks, of two rows, and all rows with
-// all. The scalar definition, for checking others; not a fast matrix product. Source: OCP
-// Microscaling Formats (MX) v1.0, 6.1 "Dot", 6.2 "DotGeneral".
+// Products of narrow numbers, to the bit: the dot of two blocks and of two rows by the scalar
+// definition, for checking others, and the fast product of matrices, which has the same bits.
+// Source: OCP Microscaling Formats (MX) v1.0, 6.1 "Dot", 6.2 "DotGeneral".
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,17 @@ struct CodedBlock {
 
 /// General dot of row i of operand a with row j of operand b (columns, where along is rows), of one
 /// length K: contributions of blocks added in FP32 in ascending order; of two mxfp4 operands in
-/// FP64 within groups of 128 values, FP32 across. Scales of rows and tensors and prescales are
-/// applied or undone once, at the end. Throws Error where K differs, for rows that are none, for
-/// blocks of which the larger is no multiple of the smaller, and for affine integers.
+/// FP64 within groups of 128 values, FP32 across. Scales of rows and tensors, prescales and the
+/// transform are applied or undone once, at the end. Throws Error where K or the transform differs,
+/// for rows that are none, for blocks of which the larger is no multiple of the smaller, and for
+/// affine integers.
 [[nodiscard]] NARROWGAUGE_API float dot(const Quantized& a, int64_t i, const Quantized& b,
                                         int64_t j);
 
-/// y (M, N), row by row: y[i][j] = dot(a, i, b, j).
+/// y (M, N), row by row: y[i][j] = dot(a, i, b, j), on the GEMM of the program's fast backend. What
+/// that has no form for goes by the definition, hundreds of times as slow: unsigned elements,
+/// powers of two, integers at their most negative code, block scales that are none of their kind.
+/// Throws Error as dot.
 [[nodiscard]] NARROWGAUGE_API std::vector<float> multiply(const Quantized& a, const Quantized& b,
                                                           int threads = 1);
 

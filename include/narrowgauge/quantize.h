@@ -2,6 +2,7 @@
 // defined to the bit: results depend neither on threads nor on the CPU.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -27,8 +28,19 @@ struct MutableMatrixView {
 /// The dimension that a product will sum over, along which blocks lie.
 enum class Along : uint8_t { cols, rows };
 
+/// Random Hadamard transform: blocks of `size` values x along the dimension of a product become
+/// c · H · (σ∘x) before their scales are chosen, c = 1/4 for 16 and 32, 1/8 for 64 and 128. A
+/// product of two matrices with the same transform undoes it.
+struct Hadamard {
+  int size = 0;  ///< 0 (none), 16, 32, 64 or 128
+  /// σ_j is -1 where bit j % 32 of word j / 32 is set. These are TransformerEngine's.
+  std::array<uint32_t, 4> signs = {0xD7E8D7E8, 0xD7E8D7E8, 0xD7E8D7E8, 0xD7E8D7E8};
+  friend bool operator==(const Hadamard&, const Hadamard&) = default;
+};
+
 struct QuantizeOptions {
   Along along = Along::cols;
+  Hadamard hadamard = {};  ///< not for unsigned elements and powers of two
   /// Stochastic draws are a pure function of (seed, tensor, place in the matrix): the two operands
   /// of a product must differ in one of the first two. [Philox4x32-10, Salmon et al., SC'11]
   uint64_t seed = 0;
@@ -52,8 +64,9 @@ struct Counts {
 struct Quantized {
   Format format;
   Along along = Along::cols;
-  int64_t rows = 0;
-  int64_t cols = 0;
+  Hadamard hadamard = {};  ///< the codes are those of transformed values
+  int64_t rows = 0;        ///< those of the source; with a transform a multiple of its size
+  int64_t cols = 0;        ///< along the dimension of a product, the rest transformed zeros
   std::vector<uint16_t> codes;
   int64_t block_rows = 1;  ///< along the matrix as stored
   int64_t block_cols = 1;
@@ -73,8 +86,8 @@ struct Quantized {
 [[nodiscard]] NARROWGAUGE_API Quantized quantize(const MatrixView& source, const Format& format,
                                                  const QuantizeOptions& options = {});
 
-/// Its values; the prescale is not undone. Throws Error where the parts of `matrix` disagree or
-/// `values` has another shape.
+/// Its values; neither prescale nor transform is undone. Throws Error where the parts of `matrix`
+/// disagree or `values` has another shape.
 NARROWGAUGE_API void dequantize(const Quantized& matrix, const MutableMatrixView& values,
                                 int threads = 1);
 /// The same, rows · cols values row by row.

@@ -4,8 +4,10 @@
 #include <array>
 #include <numeric>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/quantize.h"
 #include "format/hadamard.h"
+#include "numbers/product.h"
 
 namespace ng::cli {
 namespace {
@@ -14,43 +16,20 @@ constexpr size_t kLanes = 8;
 constexpr int64_t kPanelRows = 64;
 constexpr int64_t kPanelCols = 64;
 
-int64_t block_along_k(const Operand& cast) {
-  return cast.block.kind == Block::Kind::tile && !cast.is_unscaled() ? cast.block.cols : 1;
-}
-
-/// An operand, its memory, and the values it stands for.
-class Factor {
+/// The values that an operand stands for, (rows, k_padded).
+class Decoded {
  public:
-  Factor(Backend& backend, const OperandSpec& spec, ConstView source, const RandomKey& key)
-      : backend_(backend), values_(static_cast<size_t>(spec.rows * spec.k_padded())) {
-    packed_.spec = spec;
-    packed_.source = source;
-    packed_.bytes = backend.operand_bytes(spec);
-    if (packed_.bytes > 0) packed_.storage = backend.allocate(packed_.bytes);
-    PrepareContext context;
-    context.key = key;
-    context.stats = &counts_;
-    backend.prepare(packed_, source, context);
-    backend.unpack(packed_, {values_.data(), spec.rows, spec.k_padded(), spec.k_padded()}, nullptr);
+  explicit Decoded(const PackedOperand& packed)
+      : rows_(packed.spec.rows),
+        k_(packed.spec.k_padded()),
+        values_(static_cast<size_t>(rows_ * k_)) {
+    cpu::unpack(packed, {values_.data(), rows_, k_, k_}, nullptr);
   }
-  ~Factor() {
-    if (packed_.bytes > 0) backend_.release(packed_.storage, packed_.bytes);
-  }
-  Factor(const Factor&) = delete;
-  Factor& operator=(const Factor&) = delete;
-
-  [[nodiscard]] const PackedOperand& packed() const { return packed_; }
-  [[nodiscard]] const OperandStats& counts() const { return counts_; }
-  [[nodiscard]] ConstView values() const {
-    const int64_t k = packed_.spec.k_padded();
-    return {values_.data(), packed_.spec.rows, k, k};
-  }
+  [[nodiscard]] ConstView view() const { return {values_.data(), rows_, k_, k_}; }
 
  private:
-  Backend& backend_;
-  PackedOperand packed_;
+  int64_t rows_, k_;
   std::vector<float> values_;
-  OperandStats counts_;
 };
 
 OperandSpec spec_of(const ProductJob& job, Side side) {
@@ -61,8 +40,7 @@ OperandSpec spec_of(const ProductJob& job, Side side) {
   spec.side = side;
   spec.rows = is_a ? job.m() : job.n();
   spec.k = job.k();
-  spec.k_multiple = std::lcm(std::lcm(block_along_k(job.a_cast), block_along_k(job.b_cast)),
-                             int64_t{std::max(job.hadamard.size, 1)});
+  spec.k_multiple = k_multiple(job.a_cast, job.b_cast, job.hadamard);
   spec.hadamard = job.hadamard;
   return spec;
 }
@@ -99,15 +77,16 @@ struct Sums {
 }  // namespace
 
 Product multiply(const ProductJob& job, const ProductProgress& progress) {
-  const auto backend = make_cpu_backend(job.threads);
+  cpu::Workspace workspace(job.threads);
   const RandomKey key{.seed = job.seed, .tensor = 0, .step = 0, .purpose = Purpose::fprop_input};
   const RandomKey other{.seed = job.seed, .tensor = 1, .step = 0, .purpose = Purpose::fprop_weight};
-  const Factor a(*backend, spec_of(job, Side::left), job.a, key);
-  const Factor b(*backend, spec_of(job, Side::right), job.b, other);
+  const Factor a(workspace, spec_of(job, Side::left), job.a, key);
+  const Factor b(workspace, spec_of(job, Side::right), job.b, other);
+  const Decoded a_values(a.packed()), b_values(b.packed());
   const int64_t m = job.m(), n = job.n();
   Product product;
   product.c.resize(static_cast<size_t>(m * n));
-  backend->gemm({.y = {product.c.data(), m, n, n}}, a.packed(), b.packed());
+  cpu::gemm(workspace, {.y = {product.c.data(), m, n, n}}, a.packed(), b.packed());
 
   const std::vector<float> b_rows = job.b_is_turned ? turned(job.b) : std::vector<float>();
   const ConstView exact_b = job.b_is_turned ? ConstView{b_rows.data(), n, job.k(), job.k()} : job.b;
@@ -123,7 +102,7 @@ Product multiply(const ProductJob& job, const ProductProgress& progress) {
       const auto count = static_cast<size_t>(rows * n);
       std::vector<double> exact(count), decoded(count);
       multiply_rows(job.a, exact_b, row, 1, exact.data());
-      multiply_rows(a.values(), b.values(), row, factor, decoded.data());
+      multiply_rows(a_values.view(), b_values.view(), row, factor, decoded.data());
       const std::span<const float> c(product.c.data() + row * n, count);
       Sums& own = sums[static_cast<size_t>(begin + item)];
       own.total.add(std::span<const double>(exact), c);

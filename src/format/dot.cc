@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "format/codec.h"
+#include "format/hadamard.h"
 
 namespace ng {
 namespace {
@@ -171,6 +172,7 @@ float general_dot(const NarrowRow& a, const NarrowRow& b) {
   check(a);
   check(b);
   NG_CHECK(a.codes.size() == b.codes.size(), a.codes.size(), b.codes.size());
+  NG_CHECK(a.hadamard == b.hadamard, a.hadamard, b.hadamard);
   const int64_t larger = std::max({a.block, b.block, int64_t{1}});
   const int64_t smaller = is_blocked(a) && is_blocked(b) ? std::min(a.block, b.block) : larger;
   NG_CHECK(larger % smaller == 0, smaller, larger);
@@ -182,7 +184,8 @@ float general_dot(const NarrowRow& a, const NarrowRow& b) {
                                 .block = smaller,
                                 .a_elements = elements_of(*a.element, a.codes, count),
                                 .b_elements = elements_of(*b.element, b.codes, count)});
-  const auto alpha = static_cast<float>(1.0 / (static_cast<double>(a.prescale) * b.prescale));
+  const auto alpha = static_cast<float>(static_cast<double>(hadamard_alpha(a.hadamard)) /
+                                        (static_cast<double>(a.prescale) * b.prescale));
   return acc * (late_scale(a) * late_scale(b) * alpha);
 }
 

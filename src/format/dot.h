@@ -34,6 +34,7 @@ struct NarrowRow {
   std::span<const float> scales;  ///< decode multipliers: [⌈K / block⌉], [1], or none
   float tensor_scale = 1;         ///< second level: NVFP4's s_t
   float prescale = 1;             ///< what values were multiplied by after scaling; undone
+  int hadamard = 0;               ///< size of the transform along K, 0: none; undone, both alike
 
   /// The scale of value k.
   [[nodiscard]] float scale(int64_t k) const;
@@ -41,8 +42,8 @@ struct NarrowRow {
 
 /// General dot of two rows of one length K: the sum over their blocks, in the order and with the
 /// roundings that backend/ref/gemm.h lists for every pair of operands, then times
-/// fl32(fl32(ta · tb) · fl32(1 / (pa · pb))). K = 0 gives 0. Blocks of different lengths are taken
-/// by the smaller, which must divide the larger.
+/// fl32(fl32(ta · tb) · fl32(h / (pa · pb))), h = 1 / (g · c_g²) of the transform. K = 0 gives 0.
+/// Blocks of different lengths are taken by the smaller, which must divide the larger.
 [[nodiscard]] float general_dot(const NarrowRow& a, const NarrowRow& b);
 
 }  // namespace ng

@@ -33,6 +33,9 @@ void require(bool condition, const std::string& problem, const std::string& reme
 [[nodiscard]] ng::Threads threads_of(int count);
 [[nodiscard]] ng::Operand operand_of(const Format& format);
 [[nodiscard]] ng::ScaleGrid grid_of(const Quantized& matrix);
+[[nodiscard]] ng::Hadamard hadamard_of(const Hadamard& hadamard);
+/// A copy of its numbers, without scale codes and counts.
+[[nodiscard]] ng::NarrowMatrix narrow_matrix_of(const Quantized& matrix);
 /// Throws Error where sizes disagree or a code is none of the element.
 void check_parts(const Quantized& matrix);
 

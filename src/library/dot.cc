@@ -7,6 +7,7 @@
 
 #include "format/codec.h"
 #include "library/access.h"
+#include "numbers/product.h"
 
 namespace narrowgauge {
 namespace {
@@ -27,6 +28,7 @@ class Operand {
   [[nodiscard]] int64_t rows() const { return straight_ ? matrix_.rows : matrix_.cols; }
   [[nodiscard]] int64_t k() const { return straight_ ? matrix_.cols : matrix_.rows; }
   [[nodiscard]] int64_t block() const { return block_; }
+  [[nodiscard]] const Hadamard& hadamard() const { return matrix_.hadamard; }
 
   /// Where the codes and scales of a row were gathered.
   struct Memory {
@@ -52,7 +54,8 @@ class Operand {
             .block = block_,
             .scales = memory.scales,
             .tensor_scale = matrix_.tensor_scale,
-            .prescale = matrix_.format.prescale};
+            .prescale = matrix_.format.prescale,
+            .hadamard = matrix_.hadamard.size};
   }
 
  private:
@@ -64,6 +67,9 @@ class Operand {
 
 void check_pair(const Operand& a, const Operand& b) {
   require(a.k() == b.k(), fmt::format("operands of lengths {} and {}", a.k(), b.k()), "one length");
+  require(a.hadamard() == b.hadamard(),
+          fmt::format("transforms of {} and {} values", a.hadamard().size, b.hadamard().size),
+          "one size with the same signs");
   const int64_t larger = std::max(a.block(), b.block());
   const int64_t smaller = std::min(a.block(), b.block());
   require(smaller == 0 || larger % smaller == 0,
@@ -85,6 +91,22 @@ ng::NarrowBlock block_of(const CodedBlock& block) {
           .codes = block.codes,
           .kind = static_cast<ng::ScaleKind>(block.kind),
           .scale = block.scale};
+}
+
+std::vector<float> multiply_by_definition(const Operand& left, const Operand& right,
+                                          ng::Threads threads) {
+  const auto rows = static_cast<size_t>(left.rows()), cols = static_cast<size_t>(right.rows());
+  std::vector<Operand::Memory> memory(cols);
+  std::vector<ng::NarrowRow> right_rows(cols);
+  for (size_t j = 0; j < cols; ++j) right_rows[j] = right.row(static_cast<int64_t>(j), memory[j]);
+  std::vector<float> y(rows * cols);
+  ng::parallel_for(threads, left.rows(), [&](int64_t i, int) {
+    Operand::Memory of_left;
+    const ng::NarrowRow row = left.row(i, of_left);
+    for (size_t j = 0; j < cols; ++j)
+      y[static_cast<size_t>(i) * cols + j] = ng::general_dot(row, right_rows[j]);
+  });
+  return y;
 }
 
 }  // namespace
@@ -110,18 +132,11 @@ float dot(const Quantized& a, int64_t i, const Quantized& b, int64_t j) {
 std::vector<float> multiply(const Quantized& a, const Quantized& b, int threads) {
   const Operand left(a), right(b);
   check_pair(left, right);
-  const auto rows = static_cast<size_t>(left.rows()), cols = static_cast<size_t>(right.rows());
-  std::vector<Operand::Memory> memory(cols);
-  std::vector<ng::NarrowRow> right_rows(cols);
-  for (size_t j = 0; j < cols; ++j) right_rows[j] = right.row(static_cast<int64_t>(j), memory[j]);
-  std::vector<float> y(rows * cols);
-  ng::parallel_for(threads_of(threads), left.rows(), [&](int64_t i, int) {
-    Operand::Memory of_left;
-    const ng::NarrowRow row = left.row(i, of_left);
-    for (size_t j = 0; j < cols; ++j)
-      y[static_cast<size_t>(i) * cols + j] = ng::general_dot(row, right_rows[j]);
-  });
-  return y;
+  const ng::Threads workers = threads_of(threads);
+  const ng::NarrowMatrix x = narrow_matrix_of(a), y = narrow_matrix_of(b);
+  if (!ng::are_operand(x) || !ng::are_operand(y))
+    return multiply_by_definition(left, right, workers);
+  return translated([&] { return ng::multiply(x, y, hadamard_of(a.hadamard), workers); });
 }
 
 }  // namespace narrowgauge

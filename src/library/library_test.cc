@@ -127,6 +127,100 @@ TEST(LibraryDot, ProductsAreThoseOfTheGemm) {
   EXPECT_EQ(multiply(pa, turned), multiply(pa, straight));
 }
 
+/// multiply() against the dots of the scalar definition, by bits.
+void expect_definition(const Quantized& a, const Quantized& b) {
+  const int64_t m = a.along == Along::cols ? a.rows : a.cols;
+  const int64_t n = b.along == Along::cols ? b.rows : b.cols;
+  const std::vector<float> y = multiply(a, b, 2);
+  ASSERT_EQ(std::ssize(y), m * n);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      const float got = y[static_cast<size_t>(i * n + j)], want = dot(a, i, b, j);
+      if (std::isnan(got) && std::isnan(want)) continue;
+      ASSERT_EQ(ng::float_bits(got), ng::float_bits(want))
+          << describe(a.format) << " " << describe(b.format) << " at " << i << " " << j;
+    }
+}
+
+std::vector<Format> formats_of_products() {
+  std::vector<Format> all;
+  for (const char* name : {"mxfp4", "nvfp4", "mxfp8_e5m2", "mxint8", "fp8_e4m3", "bf16", "fp16",
+                           "int8", "int4", "e3m3", "e5m2fnuz"})
+    all.push_back(format(name));
+  all[0].rounding = Rounding::stochastic;
+  all[0].prescale = 0.75f;
+  all.push_back(format("fp8_e4m3"));
+  all.back().block = {Block::Kind::tile, 4, 32};
+  all.push_back(format("int8"));
+  all.back().block = {Block::Kind::tile, 1, 64};
+  all.back().scale = ScaleKind::pow2;
+  return all;
+}
+
+TEST(LibraryDot, MultiplyHasTheBitsOfTheDefinition) {
+  const int64_t m = 7, n = 18, k = 170;
+  std::vector<float> a = values(m * k, 1);
+  const std::vector<float> b = values(n * k, 2);
+  a[200] = std::numeric_limits<float>::infinity();
+  for (const Format& left : formats_of_products())
+    for (const Format& right : formats_of_products()) {
+      const Quantized straight = quantize({a.data(), m, k, k}, left, {.seed = 1});
+      expect_definition(straight, quantize({b.data(), n, k, k}, right, {.seed = 2}));
+      const QuantizeOptions turned = {.along = Along::rows, .seed = 2};
+      expect_definition(straight, quantize({b.data(), k, n, n}, right, turned));
+    }
+  for (const auto& [rows, length] : {std::pair{int64_t{0}, k}, {m, int64_t{0}}}) {
+    const Quantized empty = quantize({a.data(), rows, length, length}, format("mxfp4"));
+    expect_definition(empty, quantize({b.data(), n, length, length}, format("nvfp4")));
+  }
+}
+
+TEST(LibraryDot, MultiplyTakesWhatNoGemmTakes) {
+  const int64_t m = 3, k = 64;
+  const std::vector<float> a = values(m * k, 3);
+  const MatrixView view = {a.data(), m, k, k};
+  const Quantized good = quantize(view, format("mxfp8_e4m3"));
+  for (const char* name : {"ue4m3", "e8m0"}) expect_definition(good, quantize(view, format(name)));
+  Quantized least = quantize(view, format("int8"));
+  least.codes[5] = 0x80;
+  expect_definition(least, least);
+  Quantized odd = good;
+  odd.scales[2] = 3.0f;
+  expect_definition(odd, good);
+  Quantized between = quantize(view, format("nvfp4"));
+  between.scales[2] = 3.1f;
+  expect_definition(between, good);
+}
+
+TEST(LibraryHadamard, IsThatOfTheDefinition) {
+  const int64_t m = 5, n = 6, k = 150;
+  const std::vector<float> a = values(m * k, 1), b = values(n * k, 2);
+  for (const int size : {16, 32, 64, 128})
+    for (const char* name : {"mxfp4", "nvfp4", "fp8_e4m3", "bf16", "int8"}) {
+      const Hadamard transform = {.size = size, .signs = {0x1234567, 0x89ABCDEF, 3, 0xF0F0F0F0}};
+      const ng::Hadamard of_program = {.size = size, .signs = transform.signs};
+      const Quantized qa = quantize({a.data(), m, k, k}, format(name), {.hadamard = transform});
+      const Quantized qb = quantize({b.data(), k, n, n}, format(name),
+                                    {.along = Along::rows, .hadamard = transform});
+      EXPECT_EQ(qa.cols, (k + size - 1) / size * size);
+      EXPECT_EQ(qb.rows, qa.cols);
+      ng::OperandSpec left =
+          ng::ref::spec_of(ng::operand_of(name), {a.data(), m, k, k}, ng::Contract::cols, 128);
+      ng::OperandSpec right =
+          ng::ref::spec_of(ng::operand_of(name), {b.data(), k, n, n}, ng::Contract::rows, 128);
+      left.hadamard = right.hadamard = of_program;
+      const ng::ref::Prepared want_a(left, {a.data(), m, k, k});
+      const ng::ref::Prepared want_b(right, {b.data(), k, n, n});
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t c = 0; c < qa.cols; ++c)
+          ASSERT_EQ(qa.codes[static_cast<size_t>(r * qa.cols + c)], want_a.code(r, c)) << name;
+      std::vector<float> y(static_cast<size_t>(m * n));
+      ng::ref::gemm({.y = {y.data(), m, n, n}}, want_a.packed(), want_b.packed());
+      EXPECT_EQ(multiply(qa, qb, 2), y) << name << " " << size;
+      expect_definition(qa, qb);
+    }
+}
+
 TEST(LibraryDot, Blocks) {
   const std::vector<uint16_t> codes = {0x7, 0xC, 0x1, 0x2, 0xE, 0x0, 0x2, 0x8};
   const CodedBlock block = {.element = Element("e2m1"), .codes = codes};
@@ -214,6 +308,14 @@ TEST(Library, RefusesWhatMakesNoSenseInOneSentence) {
        [&] {
          (void)multiply(good, quantize({x.data(), 1, 64, 64}, format("mxfp4")));
        }},
+      {"one size with the same signs",
+       [&] { (void)multiply(good, quantize(view, format("mxfp4"), {.hadamard = {.size = 32}})); }},
+      {"16, 32, 64 or 128",
+       [&] { (void)quantize(view, format("mxfp4"), {.hadamard = {.size = 8}}); }},
+      {"signed elements",
+       [&] { (void)quantize(view, format("uint8"), {.hadamard = {.size = 32}}); }},
+      {"a multiple",
+       [&] { (void)dequantize(with(good, [](Quantized& q) { q.hadamard.size = 64; })); }},
       {"rows count", [&] { (void)dot(good, 2, good, 0); }},
       {"below 16", [] { (void)pack_codes(std::vector<uint16_t>{16}, 4); }},
       {"2", [] { (void)unpack_codes(std::vector<uint8_t>(3), 4, 4); }},

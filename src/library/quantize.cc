@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "format/codec.h"
+#include "format/hadamard.h"
 #include "library/access.h"
+#include "numbers/by_definition.h"
 #include "numbers/errors.h"
 
 namespace narrowgauge {
@@ -37,18 +39,17 @@ ng::Contract contract_of(Along along) {
   return along == Along::cols ? ng::Contract::cols : ng::Contract::rows;
 }
 
-ng::NarrowMatrix narrow_matrix_of(const Quantized& matrix) {
-  ng::NarrowMatrix out;
-  out.cast = operand_of(matrix.format);
-  out.along = contract_of(matrix.along);
-  out.rows = matrix.rows;
-  out.cols = matrix.cols;
-  out.codes = matrix.codes;
-  out.grid = grid_of(matrix);
-  out.scales = matrix.scales;
-  out.zeros = matrix.zeros;
-  out.tensor_scale = matrix.tensor_scale;
-  return out;
+/// `k`: values along the dimension that is transformed.
+void check_hadamard(const Hadamard& hadamard, const Format& format, int64_t k) {
+  if (hadamard.size == 0) return;
+  require(ng::is_hadamard_size(hadamard.size),
+          fmt::format("a Hadamard transform of {} values", hadamard.size),
+          "0 (none), 16, 32, 64 or 128");
+  require(!ng::is_by_definition(operand_of(format)),
+          fmt::format("a Hadamard transform of {} elements", format.element.short_name()),
+          "signed elements that are no powers of two");
+  require(k % hadamard.size == 0, fmt::format("{} values in transforms of {}", k, hadamard.size),
+          "a multiple");
 }
 
 }  // namespace
@@ -63,9 +64,29 @@ ng::ScaleGrid grid_of(const Quantized& matrix) {
   return {matrix.block_rows, matrix.block_cols, matrix.scale_rows, matrix.scale_cols};
 }
 
+ng::Hadamard hadamard_of(const Hadamard& hadamard) {
+  return {.size = hadamard.size, .signs = hadamard.signs};
+}
+
+ng::NarrowMatrix narrow_matrix_of(const Quantized& matrix) {
+  ng::NarrowMatrix out;
+  out.cast = operand_of(matrix.format);
+  out.along = contract_of(matrix.along);
+  out.rows = matrix.rows;
+  out.cols = matrix.cols;
+  out.codes = matrix.codes;
+  out.grid = grid_of(matrix);
+  out.scales = matrix.scales;
+  out.zeros = matrix.zeros;
+  out.tensor_scale = matrix.tensor_scale;
+  return out;
+}
+
 void check_parts(const Quantized& matrix) {
   check(matrix.format);
   check_shape(matrix.rows, matrix.cols);
+  check_hadamard(matrix.hadamard, matrix.format,
+                 matrix.along == Along::cols ? matrix.cols : matrix.rows);
   const ng::Operand cast = operand_of(matrix.format);
   const ng::ScaleGrid grid =
       ng::scale_grid(cast, contract_of(matrix.along), matrix.rows, matrix.cols);
@@ -95,9 +116,11 @@ Quantized quantize(const MatrixView& source, const Format& format, const Quantiz
   check(format);
   const ng::ConstView view = view_of(source);
   require(options.tensor < 1u << 20, fmt::format("tensor {}", options.tensor), "below 2^20");
+  check_hadamard(options.hadamard, format, 0);  // the matrix is padded
   const ng::Threads threads = threads_of(options.threads);
   ng::QuantizeOptions settings;
   settings.along = contract_of(options.along);
+  settings.hadamard = hadamard_of(options.hadamard);
   settings.key = {.seed = options.seed, .tensor = options.tensor};
   return translated([&] {
     ng::NarrowMatrix made = ng::quantize(view, operand_of(format), settings, threads);
@@ -105,6 +128,7 @@ Quantized quantize(const MatrixView& source, const Format& format, const Quantiz
     return Quantized{
         .format = format,
         .along = options.along,
+        .hadamard = options.hadamard.size == 0 ? Hadamard{} : options.hadamard,
         .rows = made.rows,
         .cols = made.cols,
         .codes = std::move(made.codes),
