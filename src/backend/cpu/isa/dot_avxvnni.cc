@@ -1,86 +1,50 @@
-// 4 x 24 tile: 12 integer accumulators, 3 vectors of b and one broadcast of four values of a.
+// 4 x 24 tile.
+#include <hwy/base.h>
 #include <immintrin.h>
 
 #include "backend/cpu/isa/microkernel.h"
 
+HWY_PUSH_ATTRIBUTES("avx2,fma,avxvnni")
 namespace ng::cpu {
 namespace {
 
-constexpr int kRows = 4;
-constexpr int kVectors = 3;
-constexpr int kWidth = 8;
-constexpr int kCols = kVectors * kWidth;
+struct AvxVnni {
+  using Int = __m256i;
+  using Float = __m256;
+  static constexpr int kRows = 4;
+  static constexpr int kWidth = 8;
 
-// In assembly because GCC 12 copies accumulators around the intrinsic and then spills them, which
-// halves the speed.
-[[gnu::always_inline, gnu::target("avx2,fma")]] inline void add_dots(__m256i& acc, __m256i right,
-                                                                     __m256i left) {
-  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(right), "x"(left));
-}
-
-// The sums of segment `s` of a run.
-[[gnu::always_inline, gnu::target("avx2,fma")]] inline void sum_segment(
-    const DotRun& run, int64_t s, __m256i (&acc)[kRows][kVectors]) {
-  const int32_t* starts = run.starts + s * run.stride * kRows;
-#pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 3
-    for (int j = 0; j < kVectors; ++j) acc[i][j] = _mm256_set1_epi32(starts[i]);
-  const uint32_t* a = run.a + s * run.words * kRows;
-  const uint32_t* b = run.b + s * run.words * kCols;
-  for (int64_t w = 0; w < run.words; ++w, a += kRows, b += kCols) {
-    _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
-    __m256i right[kVectors];
-#pragma GCC unroll 3
-    for (int j = 0; j < kVectors; ++j)
-      right[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + j * kWidth));
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) {
-      __m256i left;
-      __asm__("vpbroadcastd %1, %0" : "=x"(left) : "m"(a[i]));
-#pragma GCC unroll 3
-      for (int j = 0; j < kVectors; ++j) add_dots(acc[i][j], right[j], left);
-    }
+  static HWY_INLINE Int load(const uint32_t* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   }
-}
+  static HWY_INLINE Float load(const float* from) { return _mm256_loadu_ps(from); }
+  static HWY_INLINE void store(Int v, uint32_t* to) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+  }
+  static HWY_INLINE void store(Float v, float* to) { _mm256_storeu_ps(to, v); }
+  static HWY_INLINE Float broadcast(const float* from) { return _mm256_set1_ps(*from); }
+  static HWY_INLINE Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
+  static HWY_INLINE Float multiply(Float a, Float b) { return _mm256_mul_ps(a, b); }
+  static HWY_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
+  static HWY_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
+
+  // In assembly for the reasons of dot_avx512vnni.cc.
+  static HWY_INLINE Int broadcast(const int32_t* from) {
+    Int v;
+    __asm__("vpbroadcastd %1, %0" : "=x"(v) : "m"(*from));
+    return v;
+  }
+  static HWY_INLINE void add_dots(Int& acc, Int right, Int left) {
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(right), "x"(left));
+  }
+};
+
+#include "backend/cpu/isa/dot-inl.h"
 
 }  // namespace
 
-[[gnu::target("avx2,fma")]] void dot_scaled_avxvnni(const DotRun& run, float* tile) {
-  for (int64_t s = 0; s < run.segments; ++s) {
-    __m256i acc[kRows][kVectors];
-    sum_segment(run, s, acc);
-    const float* left = run.scales.left + s * run.stride * kRows;
-    const float* right = run.scales.right + s * run.stride * kCols;
-    __m256 scales[kVectors];
-#pragma GCC unroll 3
-    for (int j = 0; j < kVectors; ++j) scales[j] = _mm256_loadu_ps(right + j * kWidth);
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) {
-      const __m256 row_scale = _mm256_set1_ps(left[i]);
-#pragma GCC unroll 3
-      for (int j = 0; j < kVectors; ++j) {
-        float* to = tile + i * kCols + j * kWidth;
-        const __m256 product = _mm256_mul_ps(row_scale, scales[j]);
-        const __m256 sum = _mm256_cvtepi32_ps(acc[i][j]);
-        _mm256_storeu_ps(to, _mm256_fmadd_ps(sum, product, _mm256_loadu_ps(to)));
-      }
-    }
-  }
-}
-
-[[gnu::target("avx2,fma")]] void dot_avxvnni(const DotRun& run, int32_t* sums) {
-  for (int64_t s = 0; s < run.segments; ++s) {
-    __m256i acc[kRows][kVectors];
-    sum_segment(run, s, acc);
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 3
-      for (int j = 0; j < kVectors; ++j) {
-        auto* to = reinterpret_cast<__m256i*>(sums + i * kCols + j * kWidth);
-        _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), acc[i][j]));
-      }
-  }
-}
+void dot_scaled_avxvnni(const DotRun& run, float* tile) { Dots<AvxVnni>::add_scaled(run, tile); }
+void dot_avxvnni(const DotRun& run, int32_t* sums) { Dots<AvxVnni>::add(run, sums); }
 
 }  // namespace ng::cpu
+HWY_POP_ATTRIBUTES
