@@ -1,4 +1,4 @@
-// narrowgauge bench: how fast this machine is at whole steps and at single kernels.
+// narrowgauge bench: how fast this machine is at whole steps, GEMMs and casts.
 #include "cli/bench.h"
 
 #include "cli/command.h"
@@ -9,16 +9,21 @@ namespace {
 std::function<int()> declare(CLI::App& app) {
   app.require_subcommand(1);
   CLI::App* step = app.add_subcommand("step", "whole training steps on random tokens");
+  CLI::App* gemm = app.add_subcommand("gemm", "the GEMM in each format, against FP32");
   CLI::App* kernels = app.add_subcommand("kernels", "casts of matrices, against a copy");
-  for (CLI::App* command : {step, kernels}) command->fallthrough();  // --isa is the program's
+  for (CLI::App* command : {step, gemm, kernels}) command->fallthrough();  // --isa is the program's
   const auto bench_step = declare_bench_step(*step);
+  const auto bench_gemm = declare_bench_gemm(*gemm);
   const auto bench_kernels = declare_bench_kernels(*kernels);
-  return [=] { return step->parsed() ? bench_step() : bench_kernels(); };
+  return [=] {
+    if (step->parsed()) return bench_step();
+    return gemm->parsed() ? bench_gemm() : bench_kernels();
+  };
 }
 
 }  // namespace
 
 extern const Command kBench;
-const Command kBench{"bench", "speed and memory of training steps and of casts", declare};
+const Command kBench{"bench", "speed of training steps, of GEMMs and of casts", declare};
 
 }  // namespace ng::cli

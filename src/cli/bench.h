@@ -7,6 +7,7 @@
 namespace ng::cli {
 
 [[nodiscard]] std::function<int()> declare_bench_step(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_bench_gemm(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_bench_kernels(CLI::App& app);
 
 }  // namespace ng::cli

@@ -21,24 +21,52 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds that `calls` calls of the microkernel take on every thread at once.
-double seconds_of(Threads threads, int64_t calls) {
+// A microkernel `calls` times on panels of kDepth in the L1 cache.
+using Work = void(int64_t calls);
+
+void multiply_floats(int64_t calls) {
   const cpu::Microkernel& kernel = cpu::current_microkernel();
+  alignas(64) float a[kDepth * cpu::kMaxTileRows] = {};
+  alignas(64) float b[kDepth * cpu::kMaxTileCols] = {};
+  alignas(64) float y[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
+  for (int64_t i = 0; i < calls; ++i)
+    kernel.chain(kDepth, a, b, {y, kernel.cols}, {y, kernel.cols});
+}
+
+void multiply_integers(int64_t calls) {
+  const cpu::Microkernel& kernel = cpu::current_microkernel();
+  alignas(64) uint32_t a[kDepth * cpu::kMaxTileRows] = {};
+  alignas(64) uint32_t b[kDepth * cpu::kMaxTileCols] = {};
+  alignas(64) int32_t sums[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
+  const int32_t starts[cpu::kMaxTileRows] = {};
+  const cpu::DotRun run{.words = kDepth, .a = a, .b = b, .starts = starts, .scales = {}};
+  for (int64_t i = 0; i < calls; ++i) kernel.dot(run, sums);
+}
+
+// Seconds that the calls take on every thread at once.
+double seconds_of(Threads threads, Work* work, int64_t calls) {
   const double start = now();
-  parallel_for(threads, threads.count, [&](int64_t, int) {
-    alignas(64) float a[kDepth * cpu::kMaxTileRows] = {};
-    alignas(64) float b[kDepth * cpu::kMaxTileCols] = {};
-    alignas(64) float y[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
-    for (int64_t i = 0; i < calls; ++i)
-      kernel.chain(kDepth, a, b, {y, kernel.cols}, {y, kernel.cols});
-  });
+  parallel_for(threads, threads.count, [&](int64_t, int) { work(calls); });
   return now() - start;
 }
 
-double least_seconds(Threads threads, int64_t calls, int attempts) {
-  double least = seconds_of(threads, calls);
-  for (int i = 1; i < attempts; ++i) least = std::min(least, seconds_of(threads, calls));
+double least_seconds(Threads threads, Work* work, int64_t calls, int attempts) {
+  double least = seconds_of(threads, work, calls);
+  for (int i = 1; i < attempts; ++i) least = std::min(least, seconds_of(threads, work, calls));
   return least;
+}
+
+// Calls per second of all threads together.
+double peak_calls(Threads threads, Work* work) {
+  constexpr int64_t kFewCalls = 16;
+  const double start = now();
+  const double few = least_seconds({1}, work, kFewCalls, 3);
+  const auto calls = std::max(
+      kFewCalls, static_cast<int64_t>(static_cast<double>(kFewCalls) * kAttemptSeconds / few));
+  double seconds = least_seconds(threads, work, calls, 2);
+  while (now() - start < kBudgetSeconds)
+    seconds = std::min(seconds, seconds_of(threads, work, calls));
+  return static_cast<double>(calls * threads.count) / seconds;
 }
 
 // The value of "key : value" in one of the system's files; empty: absent.
@@ -58,15 +86,15 @@ std::string field(const char* path, const std::string& key) {
 
 double measured_peak_flops(Threads threads) {
   const cpu::Microkernel& kernel = cpu::current_microkernel();
-  constexpr int64_t kFewCalls = 16;
-  const double start = now();
-  const double few = least_seconds({1}, kFewCalls, 3);
-  const auto calls = std::max(
-      kFewCalls, static_cast<int64_t>(static_cast<double>(kFewCalls) * kAttemptSeconds / few));
-  double seconds = least_seconds(threads, calls, 2);
-  while (now() - start < kBudgetSeconds) seconds = std::min(seconds, seconds_of(threads, calls));
-  return 2.0 * static_cast<double>(calls * kDepth * kernel.rows * kernel.cols * threads.count) /
-         seconds;
+  const double flops_per_call = 2.0 * static_cast<double>(kDepth * kernel.rows * kernel.cols);
+  return flops_per_call * peak_calls(threads, multiply_floats);
+}
+
+double measured_peak_dot_ops(Threads threads) {
+  const cpu::Microkernel& kernel = cpu::current_microkernel();
+  if (kernel.dot == nullptr) return 0;
+  const double ops_per_call = 2.0 * static_cast<double>(4 * kDepth * kernel.rows * kernel.cols);
+  return ops_per_call * peak_calls(threads, multiply_integers);
 }
 
 std::string cpu_model() { return field("/proc/cpuinfo", "model name"); }

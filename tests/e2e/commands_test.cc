@@ -260,6 +260,18 @@ TEST_F(Commands, BenchStepGivesTheKeysThatTheBenchmarksRead) {
   EXPECT_NEAR(bench["first_loss"].get<double>(), std::log(256.0), 0.5);
 }
 
+TEST_F(Commands, BenchGemmComparesWithFp32) {
+  const Json bench =
+      Json::parse(run_well({"bench", "gemm", "--shape", "64,48,96", "--formats", "mxfp4,nvfp4",
+                            "--rounds", "1", "--threads", "1", "--json"}));
+  EXPECT_GT(bench["fma_flops"].get<double>(), 0);
+  ASSERT_EQ(bench["shapes"].size(), 1u);
+  EXPECT_EQ(bench["shapes"][0]["k"], 96);
+  for (const char* format : {"fp32", "mxfp4", "nvfp4"})
+    EXPECT_GT(bench["shapes"][0]["formats"][format]["flops"].get<double>(), 0) << format;
+  EXPECT_GT(bench["median_ratio_to_fp32"]["nvfp4"].get<double>(), 0);
+}
+
 TEST_F(Commands, BenchKernelsMeasuresBesideACopyAndARead) {
   const Json bench = Json::parse(run_well({"bench", "kernels", "--filter", "mxfp4 along",
                                            "--rounds", "1", "--threads", "1", "--json"}));

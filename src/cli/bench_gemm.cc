@@ -1,0 +1,140 @@
+// narrowgauge bench gemm: the GEMM in each format against FP32 and the machine's peak.
+#include <algorithm>
+
+#include "base/isa.h"
+#include "base/version.h"
+#include "cli/bench.h"
+#include "cli/flags.h"
+#include "cli/gemm_speed.h"
+#include "cli/machine.h"
+#include "cli/output.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  MachineFlags machine;
+  std::vector<int64_t> shape;  ///< m, n, k; empty: those of training
+  GemmRun run = {.threads = {},
+                 .formats = {"mxfp4", "nvfp4", "mxfp6_e2m3", "mxint8", "int8", "mxfp8_e4m3"}};
+  bool json = false;
+};
+
+double flops_of(const GemmShape& shape) {
+  return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+         static_cast<double>(shape.k);
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// What one shape took, FP32 first.
+struct Row {
+  GemmShape shape;
+  std::vector<double> seconds;
+  [[nodiscard]] double ratio(size_t format) const { return seconds[0] / seconds[format]; }
+};
+
+std::vector<double> median_ratios(const std::vector<Row>& rows, size_t formats) {
+  std::vector<double> medians;
+  for (size_t f = 0; f < formats; ++f) {
+    std::vector<double> ratios;
+    for (const Row& row : rows) ratios.push_back(row.ratio(f));
+    medians.push_back(median(ratios));
+  }
+  return medians;
+}
+
+Json row_json(const GemmRun& run, const Row& row) {
+  Json json = {{"m", row.shape.m}, {"n", row.shape.n}, {"k", row.shape.k}};
+  for (size_t f = 0; f < run.formats.size(); ++f)
+    json["formats"][run.formats[f]] = {{"flops", flops_of(row.shape) / row.seconds[f]},
+                                       {"ratio_to_fp32", row.ratio(f)}};
+  return json;
+}
+
+std::string table_of(const GemmRun& run, const std::vector<Row>& rows) {
+  std::vector<std::string> heading = {"m x n x k"};
+  for (const std::string& format : run.formats) heading.push_back(format);
+  Table table(heading);
+  for (const Row& row : rows) {
+    std::vector<std::string> cells = {
+        fmt::format("{} x {} x {}", row.shape.m, row.shape.n, row.shape.k)};
+    for (size_t f = 0; f < run.formats.size(); ++f) {
+      const double gflops = flops_of(row.shape) / row.seconds[f] * 1e-9;
+      cells.push_back(f == 0 ? fmt::format("{:.0f}", gflops)
+                             : fmt::format("{:.0f} {:.2f}x", gflops, row.ratio(f)));
+    }
+    table.row(cells);
+  }
+  std::vector<std::string> cells = {"median"};
+  const std::vector<double> medians = median_ratios(rows, run.formats.size());
+  for (size_t f = 0; f < medians.size(); ++f)
+    cells.push_back(f == 0 ? "" : fmt::format("{:.2f}x", medians[f]));
+  table.row(cells);
+  return table.text();
+}
+
+std::vector<GemmShape> shapes_of(const Args& args) {
+  if (args.shape.empty()) return training_shapes();
+  return {{args.shape[0], args.shape[1], args.shape[2]}};
+}
+
+int bench_gemm(const Args& args) {
+  GemmRun run = args.run;
+  run.threads = args.machine.use();
+  run.formats.insert(run.formats.begin(), "fp32");
+  const double fma = measured_peak_flops(run.threads);
+  const double dot = measured_peak_dot_ops(run.threads);
+  std::vector<Row> rows;
+  for (const GemmShape& shape : shapes_of(args)) rows.push_back({shape, gemm_seconds(run, shape)});
+  if (args.json) {
+    Json json = {{"program", fmt::format("narrowgauge {}", version())},
+                 {"cpu", cpu_model()},
+                 {"isa", name_of(current_isa())},
+                 {"threads", run.threads.count},
+                 {"fma_flops", fma},
+                 {"int8_ops", dot},
+                 {"shapes", Json::array()}};
+    for (const Row& row : rows) json["shapes"].push_back(row_json(run, row));
+    const std::vector<double> medians = median_ratios(rows, run.formats.size());
+    for (size_t f = 1; f < medians.size(); ++f)
+      json["median_ratio_to_fp32"][run.formats[f]] = medians[f];
+    print_json(json);
+    return 0;
+  }
+  print("{}, {}, {} threads: FMA peak {:.0f} GFLOP/s, int8 dot product peak {}\n\n", cpu_model(),
+        name_of(current_isa()), run.threads.count, fma * 1e-9,
+        dot == 0 ? "none" : fmt::format("{:.0f} GOP/s", dot * 1e-9));
+  print("{}", table_of(run, rows));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_bench_gemm(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  app.add_option("--formats", args->run.formats, "formats of both operands, beside fp32")
+      ->type_name("A,B,C")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--shape", args->shape, "one shape instead of those of training")
+      ->type_name("M,N,K")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--rounds", args->run.rounds, "of all formats in turns; the best counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  args->machine.declare_threads(app);
+  app.add_flag("--json", args->json, "print one JSON object");
+  app.footer(
+      "G operations/s (2 m n k a GEMM) and the ratio to FP32 at the shapes of training, operands\n"
+      "already quantized; the last row is the median of the ratios.");
+  return [args] { return bench_gemm(*args); };
+}
+
+}  // namespace ng::cli

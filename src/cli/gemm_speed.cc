@@ -1,0 +1,85 @@
+#include "cli/gemm_speed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "backend/cpu/gemm.h"
+#include "math/normal.h"
+#include "numbers/product.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr double kLeastSeconds = 4e-3;  // of one measurement
+
+double seconds_of(cpu::Workspace& workspace, const GemmOutput& out, const Factor& a,
+                  const Factor& b) {
+  const auto start = std::chrono::steady_clock::now();
+  int calls = 0;
+  double seconds = 0;
+  while (seconds < kLeastSeconds) {
+    cpu::gemm(workspace, out, a.packed(), b.packed());
+    ++calls;
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return seconds / calls;
+}
+
+std::vector<float> normal_values(Threads threads, int64_t rows, int64_t cols, uint64_t seed) {
+  std::vector<float> values(static_cast<size_t>(rows * cols));
+  parallel_for(threads, rows, [&](int64_t row, int) {
+    for (int64_t i = row * cols; i < (row + 1) * cols; ++i)
+      values[static_cast<size_t>(i)] = math::normal({.seed = seed}, static_cast<uint64_t>(i), 1.0f);
+  });
+  return values;
+}
+
+}  // namespace
+
+std::vector<GemmShape> training_shapes() {
+  std::vector<GemmShape> shapes;
+  for (const int64_t tokens : {512, 1024, 2048})
+    for (const auto& [n, k] : {std::pair{384, 384},
+                               {1152, 384},
+                               {1536, 384},
+                               {384, 1536},
+                               {768, 768},
+                               {2304, 768},
+                               {3072, 768},
+                               {768, 3072}})
+      shapes.push_back({tokens, n, k});
+  for (const GemmShape& wgrad : {GemmShape{768, 768, 1024},
+                                 {3072, 768, 1024},
+                                 {768, 3072, 1024},
+                                 {1536, 384, 2048},
+                                 {384, 1536, 2048}})
+    shapes.push_back(wgrad);
+  return shapes;
+}
+
+std::vector<double> gemm_seconds(const GemmRun& run, const GemmShape& shape) {
+  cpu::Workspace workspace(run.threads);
+  const std::vector<float> left = normal_values(run.threads, shape.m, shape.k, 1);
+  const std::vector<float> right = normal_values(run.threads, shape.n, shape.k, 2);
+  std::vector<std::unique_ptr<Factor>> a, b;
+  for (const std::string& format : run.formats) {
+    OperandSpec spec{.cast = operand_of(format), .rows = shape.m, .k = shape.k, .hadamard = {}};
+    spec.k_multiple = k_multiple(spec.cast, spec.cast, {});
+    a.push_back(std::make_unique<Factor>(
+        workspace, spec, ConstView{left.data(), shape.m, shape.k, shape.k}, RandomKey{}));
+    spec.side = Side::right;
+    spec.rows = shape.n;
+    b.push_back(std::make_unique<Factor>(
+        workspace, spec, ConstView{right.data(), shape.n, shape.k, shape.k}, RandomKey{}));
+  }
+  std::vector<float> y(static_cast<size_t>(shape.m * shape.n));
+  const GemmOutput out{.y = {y.data(), shape.m, shape.n, shape.n}};
+  std::vector<double> best(run.formats.size(), 1e30);
+  for (int round = 0; round < run.rounds; ++round)
+    for (size_t i = 0; i < best.size(); ++i)
+      best[i] = std::min(best[i], seconds_of(workspace, out, *a[i], *b[i]));
+  return best;
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,29 @@
+// How fast the cpu backend's GEMM is in each format, at the shapes of training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+
+namespace ng::cli {
+
+/// y (m, n) = A (m, k) · B (n, k)ᵀ
+struct GemmShape {
+  int64_t m = 0, n = 0, k = 0;
+};
+
+/// The three GEMMs of linear layers 384 and 768 wide, for 512 to 2,048 tokens.
+[[nodiscard]] std::vector<GemmShape> training_shapes();
+
+struct GemmRun {
+  Threads threads;
+  std::vector<std::string> formats;  ///< operands of both sides, by name
+  int rounds = 5;                    ///< of all formats in turns; the best counts
+};
+
+/// Seconds of one GEMM, operands already made, for each format.
+[[nodiscard]] std::vector<double> gemm_seconds(const GemmRun& run, const GemmShape& shape);
+
+}  // namespace ng::cli
