@@ -103,6 +103,7 @@ Factor::Factor(const OperandSpec& spec, const NarrowMatrix& matrix, Threads thre
     : Factor([&] {
         OperandSpec stored = spec;
         stored.cast.rounding = Rounding::stochastic;
+        stored.contract = Contract::cols;  // row by row, as pack_elements writes
         return stored;
       }()) {
   const bool straight = matrix.along == Contract::cols;

@@ -30,6 +30,14 @@ const float* FactorsAt(const PanelSource& source, const PanelPlace& place, const
   return factors + ((place.k + k) / source.block - place.k / source.block) * place.width;
 }
 
+// Values of rows `first` and on, with the factors of their rows or, where that is null, without.
+template <class D, class Load>
+HWY_INLINE hn::Vec<D> Finished(D d, const Load& load, hn::Vec<D> values, const float* factor,
+                               int64_t first) {
+  return factor != nullptr ? load.Scaled(d, values, hn::LoadU(d, factor + first))
+                           : load.Unscaled(d, values);
+}
+
 // One value at a time: edges, and blocks that the vector width does not divide.
 template <class Load>
 void PackOneByOne(const PanelSource& source, const PanelPlace& place, const Load& load,
@@ -71,14 +79,6 @@ void CopyRows(D d, const PanelSource& source, const PanelPlace& place, const Loa
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Values of rows `first` and on, with the factors of their rows or, where that is null, without.
-template <class D, class Load>
-HWY_INLINE hn::Vec<D> Finished(D d, const Load& load, hn::Vec<D> values, const float* factor,
-                               int64_t first) {
-  return factor != nullptr ? load.Scaled(d, values, hn::LoadU(d, factor + first))
-                           : load.Unscaled(d, values);
-}
-
 using D8 = hn::CappedTag<float, 8>;
 using V8 = hn::Vec<D8>;
 
@@ -223,6 +223,55 @@ void PackWith(const PanelSource& source, const PanelPlace& place, const Load& lo
     PackRowMajor(source, place, load, factors, run.elements);
 }
 
+// Lanes of a panel's rows from `first` on at word `w` of an interleaved source; zeros where the
+// rows end. Rows come in runs of lanes that divide sixteen.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadInterleaved(D d, const PanelSource& source, const PanelPlace& place,
+                                      int64_t first, int64_t w) {
+  const int64_t row = place.row + first;
+  if (row >= source.rows) return hn::Zero(d);
+  const auto* words = static_cast<const float*>(source.data);
+  return hn::LoadU(d, words + (row / 16 * (source.k / 4) + place.k / 4 + w) * 16 + row % 16);
+}
+
+// Byte `b` of every lane as FP32.
+template <class D>
+HWY_INLINE hn::Vec<D> DecodeByte(D d, hn::Vec<D> words, int b, float unit) {
+  const hn::RebindToSigned<D> di;
+  const auto raised = hn::ShiftLeftSame(hn::BitCast(di, words), 24 - 8 * b);
+  return hn::Mul(hn::ConvertTo(d, hn::ShiftRight<24>(raised)), hn::Set(d, unit));
+}
+
+// A panel of words, or of FP32 values, from an interleaved source: rows lie side by side already.
+template <class D>
+void PackInterleaved(D d, const PanelSource& source, const PanelPlace& place, const float* factors,
+                     float* out) {
+  LoadWords words;
+  words.bias = source.biased ? 0x80808080u : 0;
+  const LoadInt8 decoded{{}, source.unit};
+  const bool keeps_words = source.values == PanelSource::Values::words;
+  for (int64_t w = 0; w < place.count / 4; ++w)
+    for (int64_t i = 0; i < place.width; i += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto four = LoadInterleaved(d, source, place, i, w);
+      const float* factor = FactorsAt(source, place, factors, 4 * w);
+      if (keeps_words) {
+        hn::StoreU(Finished(d, words, four, factor, i), d, out + w * place.width + i);
+        continue;
+      }
+      for (int b = 0; b < 4; ++b)
+        hn::StoreU(Finished(d, decoded, DecodeByte(d, four, b, source.unit), factor, i), d,
+                   out + (4 * w + b) * place.width + i);
+    }
+}
+
+void PackInterleaved(const PanelSource& source, const PanelPlace& place, const float* factors,
+                     float* out) {
+  if (place.width % 8 == 0)
+    PackInterleaved(hn::CappedTag<float, 8>(), source, place, factors, out);
+  else
+    PackInterleaved(hn::CappedTag<float, 4>(), source, place, factors, out);
+}
+
 // Words of four values: the same shapes with a fourth of everything along K.
 void PackWords(PanelSource source, PanelPlace place, const float* factors, const PanelRun& run) {
   source.stride /= 4;
@@ -238,6 +287,7 @@ void PackWords(PanelSource source, PanelPlace place, const float* factors, const
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
                   const PanelRun& run) {
   using Values = PanelSource::Values;
+  if (source.interleaved) return PackInterleaved(source, place, factors, run.elements);
   switch (source.values) {
     case Values::fp32:
       return PackWith(source, place, LoadFp32(), factors, run);

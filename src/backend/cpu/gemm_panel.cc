@@ -48,6 +48,7 @@ PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segm
                   : layout.form == ElementForm::bf16 ? Values::bf16_bits
                                                      : Values::fp32;
   source.unit = layout.unit;
+  source.interleaved = layout.interleaved;
   source.data = packed.storage + layout.elements_at;
   source.stride = spec.k_padded();
   source.power_of_two = spec.cast.scale == ScaleKind::e8m0;

@@ -13,6 +13,7 @@ struct PanelSource {
   bool saturate = true;          ///< to_*: overflow and infinities become the largest value
   float unit = 1;                ///< int8: value of the integer 1
   bool biased = false;           ///< words: 128 is added to every value
+  bool interleaved = false;      ///< int8 and words: sixteen rows side by side (packed.h)
   bool transposed = false;       ///< memory is [k][row] instead of [row][k]
   const void* data = nullptr;
   int64_t stride = 0;  ///< in values

@@ -76,7 +76,17 @@ void Gather(const Blocks& from, float* to) {
       to[block * from.place.width + row] = row < from.rows() ? from.scales(row)[block] : 1.0f;
 }
 
+// The words of sixteen interleaved rows and one block.
+bool IsZeroColumn(const PanelSource& source, int64_t row, int64_t block) {
+  const auto* words = static_cast<const uint32_t*>(source.data) +
+                      (row / 16 * (source.k / 4) + block * source.block / 4) * 16 + row % 16;
+  for (int64_t w = 0; w < source.block / 4; ++w)
+    if (words[w * 16] != 0) return false;
+  return true;
+}
+
 bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
+  if (source.interleaved) return IsZeroColumn(source, row, block);
   const int64_t at = row * source.stride + block * source.block;
   const int64_t count = std::min(source.block, source.k - block * source.block);
   const auto all_zero = [=](const auto* elements, auto magnitude) {

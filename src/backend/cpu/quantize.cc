@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/quantize_columns.h"
 #include "backend/cpu/quantize_exact.h"
 #include "backend/cpu/quantize_job.h"
 #include "backend/cpu/quantize_panel.h"
@@ -175,11 +176,15 @@ void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
   tensor[0] = job.request.two_level.tensor;
 
   const std::span<QuantizeTotals> totals = totals_of(workspace);
-  parallel_for(workspace.threads(), ceil_div(spec.rows, job.plan.panel_rows),
+  const int64_t panel_rows = job.layout.interleaved ? kColumnPanel : job.plan.panel_rows;
+  parallel_for(workspace.threads(), ceil_div(spec.rows, panel_rows),
                [&](int64_t panel, int worker) {
-                 const int64_t row = panel * job.plan.panel_rows;
-                 PanelEncoder(job, workspace.worker(worker), totals[static_cast<size_t>(worker)])
-                     .encode(row);
+                 QuantizeTotals& own = totals[static_cast<size_t>(worker)];
+                 const std::span<std::byte> memory = workspace.worker(worker);
+                 if (job.layout.interleaved)
+                   ColumnEncoder(job, memory, own).encode(panel * panel_rows);
+                 else
+                   PanelEncoder(job, memory, own).encode(panel * panel_rows);
                });
   const QuantizeTotals sum = sum_of(totals);
   add_stats(job, sum.stats);
@@ -209,7 +214,7 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
         q = in_place.data[k];
         if (element.bits < 32) q = decode(element, encode(element, q, {}, rule));
       } else {
-        q = element_at(packed, layout, at);
+        q = element_at(packed, layout, layout.index(r, k));
       }
       values.row(r)[k] = q;
       if (layout.bytes != 0) {

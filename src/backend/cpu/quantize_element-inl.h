@@ -160,6 +160,46 @@ HWY_INLINE F16 RoundElement(const Rules& k, F16 y, U16 draw) {
   return Bits<float>(Or(Bits<uint32_t>(rounded), sign));
 }
 
+// ---------------------------------------------------------------- counting
+
+// counts + 1 in the lanes of `mask`: cheaper than counting the bits of a mask for every vector.
+HWY_INLINE U16 CountWhere(U16 counts, Mask16<int32_t> mask) {
+  return ForParts<U16>([&](size_t p) HWY_ATTR {
+    const U16::Tag d;
+#if HWY_TARGET == HWY_AVX3
+    const auto one = hn::Set(d, 1u);
+    return hn::Vec<U16::Tag>{
+        _mm512_mask_add_epi32(counts.part[p].raw, mask.part[p].raw, counts.part[p].raw, one.raw)};
+#else
+    const auto minus_one = hn::BitCast(d, hn::VecFromMask(I16::Tag(), mask.part[p]));
+    return hn::Sub(counts.part[p], minus_one);
+#endif
+  });
+}
+
+HWY_INLINE uint64_t Total(U16 counts) {
+  alignas(64) uint32_t lane[kLanes];
+  Store16(counts, lane);
+  uint64_t total = 0;
+  for (const uint32_t l : lane) total += l;
+  return total;
+}
+
+HWY_INLINE Mask16<int32_t> IsZero(F16 x) {
+  return Eq(And(Bits<int32_t>(x), Set16(0x7FFFFFFF)), Zero16<int32_t>());
+}
+
+// EncodeCounts, one per lane.
+struct LaneCounts {
+  U16 saturated, flushed;
+};
+
+// `value` times its scale is y, which was rounded to `element`.
+HWY_INLINE void CountElement(const Rules& k, F16 value, F16 y, F16 element, LaneCounts& counts) {
+  counts.saturated = CountWhere(counts.saturated, Gt(Bits<int32_t>(Abs(y)), k.max));
+  counts.flushed = CountWhere(counts.flushed, AndNot(IsZero(value), IsZero(element)));
+}
+
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -11,31 +11,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-// ---------------------------------------------------------------- counting
-
-// counts + 1 in the lanes of `mask`: cheaper than counting the bits of a mask for every vector.
-HWY_INLINE U16 CountWhere(U16 counts, Mask16<int32_t> mask) {
-  return ForParts<U16>([&](size_t p) HWY_ATTR {
-    const U16::Tag d;
-#if HWY_TARGET == HWY_AVX3
-    const auto one = hn::Set(d, 1u);
-    return hn::Vec<U16::Tag>{
-        _mm512_mask_add_epi32(counts.part[p].raw, mask.part[p].raw, counts.part[p].raw, one.raw)};
-#else
-    const auto minus_one = hn::BitCast(d, hn::VecFromMask(I16::Tag(), mask.part[p]));
-    return hn::Sub(counts.part[p], minus_one);
-#endif
-  });
-}
-
-HWY_INLINE uint64_t Total(U16 counts) {
-  alignas(64) uint32_t lane[kLanes];
-  Store16(counts, lane);
-  uint64_t total = 0;
-  for (const uint32_t l : lane) total += l;
-  return total;
-}
-
 // ---------------------------------------------------------------- runs and tiles
 
 template <Variant v>
@@ -51,15 +26,6 @@ HWY_INLINE void StoreElement(const Rules& k, F16 element, void* out, int64_t i, 
   }
 }
 
-HWY_INLINE Mask16<int32_t> IsZero(F16 x) {
-  return Eq(And(Bits<int32_t>(x), Set16(0x7FFFFFFF)), Zero16<int32_t>());
-}
-
-// EncodeCounts, one per lane.
-struct LaneCounts {
-  U16 saturated, flushed;
-};
-
 template <Variant v, bool kCounted>
 HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw, void* out,
                              int64_t i, int64_t left, LaneCounts& counts) {
@@ -67,10 +33,7 @@ HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw
   y = !v.signed_zero && k.divides ? Div(y, multiplier) : Mul(y, multiplier);
   const F16 element = RoundElement<v>(k, y, draw);
   StoreElement<v>(k, element, out, i, left);
-  if constexpr (kCounted) {
-    counts.saturated = CountWhere(counts.saturated, Gt(Bits<int32_t>(Abs(y)), k.max));
-    counts.flushed = CountWhere(counts.flushed, AndNot(IsZero(value), IsZero(element)));
-  }
+  if constexpr (kCounted) CountElement(k, value, y, element, counts);
 }
 
 template <Variant v>

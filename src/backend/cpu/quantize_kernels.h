@@ -126,6 +126,29 @@ struct BlockTrial {
 /// ascending columns. For grids of at most 8 bits.
 void block_errors(const ElementGrid& grid, const BlockTrial& trial, double (&errors)[2][16]);
 
+/// Sixteen source columns side by side, [k][16] with `stride` floats from one k to the next.
+struct ColumnTile {
+  const float* values = nullptr;
+  int64_t stride = 0;
+  int64_t ahead = 0;                   ///< floats from here on that are fetched meanwhile; 0: none
+  int64_t k = 0;                       ///< multiple of the block
+  int64_t counted_k = 0;               ///< from here on is padding: not counted
+  int64_t block = 0;                   ///< values along K per scale, a multiple of 4
+  const float* multipliers = nullptr;  ///< [k / block][16]
+  float prescale = 1.0f;
+  const uint16_t* draws = nullptr;  ///< [k][16]; null: nearest even
+  int64_t draw_stride = 0;
+  float unit = 1;         ///< value of the integer 1
+  int8_t* out = nullptr;  ///< [k / 4][16][4]
+};
+EncodeCounts encode_columns(const ElementGrid& grid, const ColumnTile& tile);
+/// amax[k / block][16] = bits of the largest |value| of every column's block. Reads values to
+/// block.
+void column_amax(const ColumnTile& tile, uint32_t* amax);
+/// As hadamard_rows along k of [k][16], to without gaps.
+void hadamard_columns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
+                      float* to);
+
 /// Counts of |x| by its bits: zero < |x| <= low, high < |x| < Inf, Inf, NaN.
 struct MagnitudeCounts {
   uint64_t low = 0;

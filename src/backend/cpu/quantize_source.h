@@ -33,6 +33,8 @@ class OperandSource {
   OperandSource(const OperandSpec& spec, ConstView source, const PrepareContext& context)
       : spec_(spec), source_(source), context_(context) {}
 
+  [[nodiscard]] const ConstView& view() const { return source_; }
+
   /// Floats that `load` may write for a piece of this size.
   static int64_t buffer_floats(int64_t rows, int64_t cols) { return rows * buffer_stride(cols); }
   /// Reads the source in place where it can, else fills `buffer`.

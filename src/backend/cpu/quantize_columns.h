@@ -1,0 +1,41 @@
+// The walk over source columns for interleaved operands: sixteen operand rows are sixteen source
+// columns, read, transformed and encoded where they lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/cpu/quantize_job.h"
+
+namespace ng::cpu {
+
+/// Operand rows that a worker takes at once: 256 bytes of every source row.
+constexpr int64_t kColumnPanel = 64;
+
+/// One worker's walk over one panel of an operand whose layout is interleaved.
+class ColumnEncoder {
+ public:
+  ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals);
+
+  /// Rows [row, row + kColumnPanel), or to the end of the operand.
+  void encode(int64_t row);
+
+ private:
+  struct Scratch;
+
+  void draw(int64_t k, int64_t count);
+  void encode_sixteen(int64_t row, int64_t k, int64_t count);
+  ColumnTile load(int64_t row, int64_t k, int64_t count);
+  void find_scales(const ColumnTile& tile);
+  void store_scales(int64_t row, int64_t first_block, int64_t blocks);
+  void encode_by_definition(const ColumnTile& tile, int64_t row, int64_t k, int64_t block);
+
+  const QuantizeJob& job_;
+  QuantizeTotals& totals_;
+  Scratch& scratch_;
+  int64_t panel_ = 0;       ///< first row
+  bool nonfinite_ = false;  ///< of the tile whose scales were found last
+};
+
+}  // namespace ng::cpu

@@ -1,0 +1,151 @@
+// Kernels for sixteen source columns side by side: a lane is a column, so that block maxima and the
+// Hadamard transform need no shuffles and four values along K become one word.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/quantize_vertical.cc"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // once per instruction set
+#include <hwy/highway.h>
+
+#include "backend/cpu/quantize_element-inl.h"
+#include "base/error.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
+  const I16 magnitude = Set16(0x7FFFFFFF);
+  const auto* bits = reinterpret_cast<const int32_t*>(tile.values);
+  for (int64_t k = 0; k < tile.k; k += tile.block, amax += kLanes) {
+    I16 m0 = Zero16<int32_t>(), m1 = m0;
+    for (int64_t i = k; i < k + tile.block; i += 2) {
+      m0 = Max(m0, And(Load16(bits + i * tile.stride), magnitude));
+      m1 = Max(m1, And(Load16(bits + (i + 1) * tile.stride), magnitude));
+    }
+    Store16(Bits<uint32_t>(Max(m0, m1)), amax);
+  }
+}
+
+// Integers of one k in the low byte of each lane.
+template <Variant v>
+HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F16 multiplier,
+                          LaneCounts& counts) {
+  const float* x = tile.values + at * tile.stride;
+  hwy::Prefetch(x + tile.ahead);
+  const F16 value = Load16(x);
+  const F16 y = Mul(Mul(value, k.prescale), multiplier);
+  U16 draw = Zero16<uint32_t>();
+  if constexpr (v.stochastic) draw = LoadDraws(tile.draws + at * tile.draw_stride);
+  const F16 element = RoundElement<v>(k, y, draw);
+  if (at < tile.counted_k) CountElement(k, value, y, element, counts);
+  return Bits<uint32_t>(Fma(element, k.per_unit, Set16(0x1.8p23f)));
+}
+
+template <Variant v>
+EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& tile) {
+  const Rules k = RulesOf(grid, {.prescale = tile.prescale, .unit = tile.unit});
+  LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
+  const U16 low = Set16(0xFFu);
+  for (int64_t first = 0; first < tile.k; first += tile.block) {
+    const F16 multiplier = Load16(tile.multipliers + first / tile.block * kLanes);
+    for (int64_t i = first; i < first + tile.block; i += 4) {
+      const U16 n0 = And(EncodeLine<v>(k, tile, i, multiplier, counts), low);
+      const U16 n1 = And(EncodeLine<v>(k, tile, i + 1, multiplier, counts), low);
+      const U16 n2 = And(EncodeLine<v>(k, tile, i + 2, multiplier, counts), low);
+      const U16 n3 = EncodeLine<v>(k, tile, i + 3, multiplier, counts);
+      const U16 word = Or(Or(n0, ShiftLeft<8>(n1)), Or(ShiftLeft<16>(n2), ShiftLeft<24>(n3)));
+      Store16(word, reinterpret_cast<uint32_t*>(tile.out) + i / 4 * kLanes);
+    }
+  }
+  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+}
+
+EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
+  constexpr ElementForm kForm = ElementForm::int8;
+  if (tile.draws == nullptr)
+    return EncodeColumnsAs<Variant{Kind::small, false, false, kForm}>(grid, tile);
+  return grid.kind == Kind::integer
+             ? EncodeColumnsAs<Variant{Kind::integer, true, false, kForm}>(grid, tile)
+             : EncodeColumnsAs<Variant{Kind::small, true, false, kForm}>(grid, tile);
+}
+
+// Butterflies of `stride` between kCount vectors.
+template <int kCount>
+HWY_INLINE void Butterflies(F16 (&v)[kCount]) {
+  for (int stride = 1; stride < kCount; stride *= 2)
+    for (int i = 0; i < kCount; ++i)
+      if ((i & stride) == 0) {
+        const F16 sum = Add(v[i], v[i + stride]);
+        v[i + stride] = Sub(v[i], v[i + stride]);
+        v[i] = sum;
+      }
+}
+
+// One group of 16 · kParts values along K: strides 1 ... 8, then the rest.
+template <int kParts>
+HWY_INLINE void HadamardGroup(const ColumnTile& tile, int64_t first, const uint32_t* flips,
+                              F16 factor, float* to) {
+  for (int p = 0; p < kParts; ++p) {
+    F16 v[16];
+    for (int i = 0; i < 16; ++i) {
+      const float* x = tile.values + (first + 16 * p + i) * tile.stride;
+      hwy::Prefetch(x + tile.ahead);
+      v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x)), Set16(flips[16 * p + i])));
+    }
+    Butterflies(v);
+    for (int i = 0; i < 16; ++i)
+      Store16(kParts == 1 ? Mul(v[i], factor) : v[i], to + (16 * p + i) * kLanes);
+  }
+  if constexpr (kParts > 1)
+    for (int i = 0; i < 16; ++i) {
+      F16 v[kParts];
+      for (int p = 0; p < kParts; ++p) v[p] = Load16(to + (16 * p + i) * kLanes);
+      Butterflies(v);
+      for (int p = 0; p < kParts; ++p) Store16(Mul(v[p], factor), to + (16 * p + i) * kLanes);
+    }
+}
+
+template <int kParts>
+void HadamardAs(const ColumnTile& tile, const uint32_t* flips, float factor, float* to) {
+  for (int64_t k = 0; k < tile.k; k += 16 * kParts)
+    HadamardGroup<kParts>(tile, k, flips, Set16(factor), to + k * kLanes);
+}
+
+void HadamardColumns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
+                     float* to) {
+  alignas(64) uint32_t flips[128];
+  for (int j = 0; j < size; ++j) flips[j] = (signs[j / 32] >> (j % 32)) << 31;
+  switch (size) {
+    case 16:
+      return HadamardAs<1>(tile, flips, factor, to);
+    case 32:
+      return HadamardAs<2>(tile, flips, factor, to);
+    case 64:
+      return HadamardAs<4>(tile, flips, factor, to);
+    default:
+      return HadamardAs<8>(tile, flips, factor, to);
+  }
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(ColumnAmax);
+HWY_EXPORT(EncodeColumns);
+HWY_EXPORT(HadamardColumns);
+
+void column_amax(const ColumnTile& tile, uint32_t* amax) {
+  HWY_DYNAMIC_DISPATCH(ColumnAmax)(tile, amax);
+}
+EncodeCounts encode_columns(const ElementGrid& grid, const ColumnTile& tile) {
+  NG_CHECK(tile.block % 4 == 0 && tile.k % tile.block == 0, tile.block, tile.k);
+  return HWY_DYNAMIC_DISPATCH(EncodeColumns)(grid, tile);
+}
+void hadamard_columns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
+                      float* to) {
+  HWY_DYNAMIC_DISPATCH(HadamardColumns)(tile, size, signs, factor, to);
+}
+
+}  // namespace ng::cpu
+#endif
