@@ -66,6 +66,14 @@ QuantizeTotals source_amax(const Workspace& workspace, ConstView source) {
 QuantizeTotals transformed_amax(const Workspace& workspace, const QuantizeJob& job) {
   const std::span<QuantizeTotals> totals = totals_of(workspace);
   const OperandSpec& spec = job.spec;
+  if (job.layout.interleaved) {
+    parallel_for(workspace.threads(), ceil_div(spec.rows, kColumnPanel),
+                 [&](int64_t panel, int worker) {
+                   ColumnEncoder(job, workspace.worker(worker), totals[static_cast<size_t>(worker)])
+                       .note_amax(panel * kColumnPanel);
+                 });
+    return sum_of(totals);
+  }
   parallel_for(workspace.threads(), ceil_div(spec.rows, job.plan.panel_rows),
                [&](int64_t panel, int worker) {
                  const int64_t row = panel * job.plan.panel_rows;

@@ -18,7 +18,7 @@ constexpr int64_t kMostBlocks = kChunk / 16;
 struct ColumnEncoder::Scratch {
   alignas(64) float values[kChunk * kLanes];
   alignas(64) float transformed[kChunk * kLanes];
-  alignas(64) uint16_t draws[kChunk * (kColumnPanel + kLanes)];
+  alignas(64) uint16_t draws[kChunk * kColumnPanel];
   alignas(64) uint32_t amax[kMostBlocks * kLanes];
   alignas(64) float decode[kMostBlocks * kLanes];
   alignas(64) float multiplier[kMostBlocks * kLanes];
@@ -41,21 +41,33 @@ void ColumnEncoder::encode(int64_t row) {
   }
 }
 
+void ColumnEncoder::note_amax(int64_t row) {
+  const int64_t end = std::min(row + kColumnPanel, job_.spec.rows);
+  const int64_t k_padded = job_.spec.k_padded();
+  for (int64_t k = 0; k < k_padded; k += kChunk)
+    for (int64_t r = row; r < end; r += kLanes) {
+      ColumnTile tile = load(r, k, std::min(kChunk, k_padded - k));
+      tile.block = tile.k;
+      column_amax(tile, scratch_.amax);
+      uint32_t amax = *std::max_element(scratch_.amax, scratch_.amax + kLanes);
+      totals_.nonfinite |= amax >= kFloatInf;
+      if (amax > kFloatInf) amax = amax_without_nan({tile.values, tile.stride}, tile.k, kLanes);
+      totals_.amax = std::max(totals_.amax, amax);
+    }
+}
+
 // Draws of the panel's columns, source row by source row. [recipes.md §0]
 void ColumnEncoder::draw(int64_t k, int64_t count) {
-  constexpr int64_t kStride = kColumnPanel + kLanes;
-  const int64_t cols = job_.source.view().cols;
-  const int64_t groups_per_row = (cols + 7) / 8;
-  const int64_t groups = std::min((cols - panel_ + 7) / 8, kColumnPanel / 8);
+  const int64_t groups_per_row = (job_.source.view().cols + 7) / 8;
   const int64_t first = (job_.context.first_row + k) * groups_per_row + panel_ / 8;
-  draw_rows(job_.context.key,
-            {.group = static_cast<uint64_t>(first),
-             .group_stride = static_cast<uint64_t>(groups_per_row),
-             .rows = count,
-             .groups = groups},
-            scratch_.draws, kStride);
+  draw_strip(job_.context.key,
+             {.group = static_cast<uint64_t>(first),
+              .group_stride = static_cast<uint64_t>(groups_per_row),
+              .rows = count,
+              .groups = kColumnPanel / 8},
+             scratch_.draws);
   if (job_.spec.cast.sr_bits == 8)
-    std::for_each(scratch_.draws, scratch_.draws + count * kStride,
+    std::for_each(scratch_.draws, scratch_.draws + count * kColumnPanel,
                   [](uint16_t& draw) { draw &= 0xFF00; });
 }
 
@@ -111,7 +123,7 @@ void ColumnEncoder::encode_sixteen(int64_t row, int64_t k, int64_t count) {
   tile.unit = job_.layout.unit;
   if (job_.spec.cast.rounding == Rounding::stochastic) {
     tile.draws = scratch_.draws + (row - panel_);
-    tile.draw_stride = kColumnPanel + kLanes;
+    tile.draw_stride = kColumnPanel;
   }
   tile.out =
       reinterpret_cast<int8_t*>(job_.storage + job_.layout.elements_at) + job_.layout.index(row, k);

@@ -20,6 +20,8 @@ class ColumnEncoder {
 
   /// Rows [row, row + kColumnPanel), or to the end of the operand.
   void encode(int64_t row);
+  /// Adds the largest |value| of those rows after the transform to the worker's totals.
+  void note_amax(int64_t row);
 
  private:
   struct Scratch;

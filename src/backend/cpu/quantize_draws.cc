@@ -5,9 +5,11 @@
 #include <hwy/foreach_target.h>  // once per instruction set
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstring>
 
 #include "backend/cpu/quantize_kernels.h"
+#include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -122,9 +124,9 @@ void DrawRows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t
   }
 }
 
-void DrawColumns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
-                 uint16_t* draws) {
-  DrawSequence(key, {group, group_stride, 1}, 2 * rows, draws);
+void DrawStrip(const RandomKey& key, const DrawBox& box, uint16_t* draws) {
+  const int run_bits = std::countr_zero(static_cast<uint64_t>(box.groups));
+  DrawSequence(key, {box.group, box.group_stride, run_bits}, box.groups * box.rows, draws);
 }
 
 void SplitHalves(const uint32_t* from, int64_t words, int64_t count, int64_t stride, uint16_t* to) {
@@ -143,15 +145,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(DrawRows);
-HWY_EXPORT(DrawColumns);
+HWY_EXPORT(DrawStrip);
 HWY_EXPORT(SplitHalves);
 
 void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t stride) {
   HWY_DYNAMIC_DISPATCH(DrawRows)(key, box, draws, stride);
 }
-void draw_columns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
-                  uint16_t* draws) {
-  HWY_DYNAMIC_DISPATCH(DrawColumns)(key, group, group_stride, rows, draws);
+void draw_strip(const RandomKey& key, const DrawBox& box, uint16_t* draws) {
+  NG_CHECK(std::has_single_bit(static_cast<uint64_t>(box.groups)), box.groups);
+  HWY_DYNAMIC_DISPATCH(DrawStrip)(key, box, draws);
 }
 void split_halves(const uint32_t* from, int64_t words, int64_t count, int64_t stride,
                   uint16_t* to) {

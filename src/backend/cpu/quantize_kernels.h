@@ -42,10 +42,9 @@ struct DrawBox {
 /// 8 draws of 16 bits of each group; row r of the box at draws + r · stride. [recipes.md §0]
 void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t stride);
 
-/// For `rows` source rows of 16 columns: draws[r · 16 + c] of groups group + r · group_stride
-/// and the one after it.
-void draw_columns(const RandomKey& key, uint64_t group, uint64_t group_stride, int64_t rows,
-                  uint16_t* draws);
+/// The same without gaps between rows: row r of the box at draws + r · 8 · groups. Faster for few
+/// groups, which are a power of two.
+void draw_strip(const RandomKey& key, const DrawBox& box, uint16_t* draws);
 
 /// to[(2w) · stride + i] and to[(2w + 1) · stride + i] = low and high half of from[w · stride + i].
 void split_halves(const uint32_t* from, int64_t words, int64_t count, int64_t stride, uint16_t* to);

@@ -200,7 +200,8 @@ TEST(QuantizeKernels, DrawsAreThoseOfTheRule) {
           ASSERT_EQ(draws[i], random_bits(key, 0, 8 * first + i, 16, 16)) << first << " " << i;
         const int64_t rows = count;
         std::vector<uint16_t> turned(static_cast<size_t>(16 * rows));
-        draw_columns(key, first, 6, rows, turned.data());
+        draw_strip(key, {.group = first, .group_stride = 6, .rows = rows, .groups = 2},
+                   turned.data());
         for (size_t i = 0; i < turned.size(); ++i) {
           const uint64_t col = 8 * (first + i / 16 * 6) + i % 16;
           ASSERT_EQ(turned[i], random_bits(key, 0, col, 16, 16)) << first << " " << i;

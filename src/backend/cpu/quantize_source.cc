@@ -72,8 +72,12 @@ PieceDraws OperandSource::draw_turned(const Piece& piece, uint16_t* draws, uint3
   uint32_t* turned = words + kStrip / 2 * stride;
   for (int64_t col = first; col < piece.row + piece.rows; col += kStrip) {
     const int64_t group = (context_.first_row + piece.k) * groups_per_row + col / 8;
-    draw_columns(context_.key, static_cast<uint64_t>(group), static_cast<uint64_t>(groups_per_row),
-                 piece.cols, reinterpret_cast<uint16_t*>(words));
+    draw_strip(context_.key,
+               {.group = static_cast<uint64_t>(group),
+                .group_stride = static_cast<uint64_t>(groups_per_row),
+                .rows = piece.cols,
+                .groups = kStrip / 8},
+               reinterpret_cast<uint16_t*>(words));
     transpose_words(words, kStrip / 2, piece.cols, kStrip / 2, turned, stride);
     split_halves(turned, kStrip / 2, piece.cols, stride, draws + (col - first) * stride);
   }

@@ -26,7 +26,7 @@ void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
 }
 
 // Integers of one k in the low byte of each lane.
-template <Variant v>
+template <Variant v, bool kAllCounted>
 HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F16 multiplier,
                           LaneCounts& counts) {
   const float* x = tile.values + at * tile.stride;
@@ -36,27 +36,34 @@ HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F1
   U16 draw = Zero16<uint32_t>();
   if constexpr (v.stochastic) draw = LoadDraws(tile.draws + at * tile.draw_stride);
   const F16 element = RoundElement<v>(k, y, draw);
-  if (at < tile.counted_k) CountElement(k, value, y, element, counts);
+  if (kAllCounted || at < tile.counted_k) CountElement(k, value, y, element, counts);
   return Bits<uint32_t>(Fma(element, k.per_unit, Set16(0x1.8p23f)));
 }
 
-template <Variant v>
-EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& tile) {
+template <Variant v, bool kAllCounted>
+EncodeCounts EncodeBlocks(const ElementGrid& grid, const ColumnTile& all) {
+  const ColumnTile tile = all;  // which no store can change
   const Rules k = RulesOf(grid, {.prescale = tile.prescale, .unit = tile.unit});
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
   const U16 low = Set16(0xFFu);
   for (int64_t first = 0; first < tile.k; first += tile.block) {
     const F16 multiplier = Load16(tile.multipliers + first / tile.block * kLanes);
     for (int64_t i = first; i < first + tile.block; i += 4) {
-      const U16 n0 = And(EncodeLine<v>(k, tile, i, multiplier, counts), low);
-      const U16 n1 = And(EncodeLine<v>(k, tile, i + 1, multiplier, counts), low);
-      const U16 n2 = And(EncodeLine<v>(k, tile, i + 2, multiplier, counts), low);
-      const U16 n3 = EncodeLine<v>(k, tile, i + 3, multiplier, counts);
+      const U16 n0 = And(EncodeLine<v, kAllCounted>(k, tile, i, multiplier, counts), low);
+      const U16 n1 = And(EncodeLine<v, kAllCounted>(k, tile, i + 1, multiplier, counts), low);
+      const U16 n2 = And(EncodeLine<v, kAllCounted>(k, tile, i + 2, multiplier, counts), low);
+      const U16 n3 = EncodeLine<v, kAllCounted>(k, tile, i + 3, multiplier, counts);
       const U16 word = Or(Or(n0, ShiftLeft<8>(n1)), Or(ShiftLeft<16>(n2), ShiftLeft<24>(n3)));
       Store16(word, reinterpret_cast<uint32_t*>(tile.out) + i / 4 * kLanes);
     }
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+}
+
+template <Variant v>
+EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& tile) {
+  return tile.counted_k >= tile.k ? EncodeBlocks<v, true>(grid, tile)
+                                  : EncodeBlocks<v, false>(grid, tile);
 }
 
 EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
@@ -68,16 +75,20 @@ EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
              : EncodeColumnsAs<Variant{Kind::small, true, false, kForm}>(grid, tile);
 }
 
-// Butterflies of `stride` between kCount vectors.
-template <int kCount>
+// Butterflies between kCount vectors, strides kStride, 2 · kStride, ... Recursion and unrolling
+// keep the vectors in registers.
+template <int kStride = 1, int kCount>
 HWY_INLINE void Butterflies(F16 (&v)[kCount]) {
-  for (int stride = 1; stride < kCount; stride *= 2)
+  if constexpr (kStride < kCount) {
+#pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i)
-      if ((i & stride) == 0) {
-        const F16 sum = Add(v[i], v[i + stride]);
-        v[i + stride] = Sub(v[i], v[i + stride]);
+      if ((i & kStride) == 0) {
+        const F16 sum = Add(v[i], v[i + kStride]);
+        v[i + kStride] = Sub(v[i], v[i + kStride]);
         v[i] = sum;
       }
+    Butterflies<2 * kStride>(v);
+  }
 }
 
 // One group of 16 · kParts values along K: strides 1 ... 8, then the rest.
@@ -86,12 +97,14 @@ HWY_INLINE void HadamardGroup(const ColumnTile& tile, int64_t first, const uint3
                               F16 factor, float* to) {
   for (int p = 0; p < kParts; ++p) {
     F16 v[16];
+#pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) {
       const float* x = tile.values + (first + 16 * p + i) * tile.stride;
       hwy::Prefetch(x + tile.ahead);
       v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x)), Set16(flips[16 * p + i])));
     }
     Butterflies(v);
+#pragma GCC unroll 16
     for (int i = 0; i < 16; ++i)
       Store16(kParts == 1 ? Mul(v[i], factor) : v[i], to + (16 * p + i) * kLanes);
   }
