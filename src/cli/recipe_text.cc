@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "backend/cpu/gemm_job.h"
+#include "numbers/product.h"
+
 namespace ng::cli {
 namespace {
 
@@ -16,7 +19,12 @@ std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
 
 std::string how_it_runs(const Operand& left, const Operand& right, std::string_view backend) {
   if (backend == "ref") return "reference loops";
-  return left.is_fp32() && right.is_fp32() ? "native" : "exact on FP32 units";
+  if (left.is_fp32() && right.is_fp32()) return "native";
+  OperandSpec a{.cast = left, .rows = 16, .k = 128, .hadamard = {}};
+  a.k_multiple = k_multiple(left, right, {});
+  OperandSpec b = a;
+  b.cast = right;
+  return cpu::multiplies_integers(a, b) ? "exact on integer dot products" : "exact on FP32 units";
 }
 
 std::string gemm_lines(const std::vector<LayerGroup>& groups, std::string_view backend) {

@@ -9,8 +9,9 @@
 
 namespace ng::cli {
 
-/// How `backend` multiplies two operands: "native", or "exact on FP32 units" where every product of
-/// two elements is exact in FP32 and the hardware has no units for the format itself.
+/// How `backend` multiplies two operands: "native", "exact on integer dot products", or "exact on
+/// FP32 units" where every product of two elements is exact in FP32 and the instruction set in use
+/// has no units for the format itself.
 [[nodiscard]] std::string how_it_runs(const Operand& left, const Operand& right,
                                       std::string_view backend);
 

@@ -90,6 +90,17 @@ std::string_view name_of(OperandRole role) {
   return kNames[static_cast<size_t>(role)];
 }
 
+OperandSpec operand_form(const LinearRecipe& recipe, OperandRole role) {
+  const GemmRecipe& gemm = gemm_of(recipe, role);
+  return {.cast = cast_of(recipe, role),
+          .contract = contract_of(role),
+          .side = is_left(role) ? Side::left : Side::right,
+          .rows = 0,
+          .k = 0,
+          .k_multiple = padding_of(gemm),
+          .hadamard = {.size = gemm.hadamard}};
+}
+
 Linear::Linear(Run& run, Parts parts)
     : name_(std::move(parts.name)),
       output_(parts.output),
@@ -122,13 +133,7 @@ void Linear::set_phase(Run& run, size_t phase) {
 
 OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const {
   const GemmRecipe& gemm = gemm_of(recipe(), role);
-  OperandSpec spec{.cast = cast(role),
-                   .contract = contract_of(role),
-                   .side = is_left(role) ? Side::left : Side::right,
-                   .rows = 0,
-                   .k = 0,
-                   .k_multiple = padding_of(gemm),
-                   .hadamard = {}};
+  OperandSpec spec = operand_form(recipe(), role);
   const int64_t rows = is_weight(role) ? outputs() : tokens;
   const bool grad = role == OperandRole::dgrad_grad || role == OperandRole::wgrad_grad;
   const int64_t cols = grad ? outputs() : inputs();

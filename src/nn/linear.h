@@ -27,6 +27,9 @@ enum class OperandRole : uint8_t {
 constexpr size_t kOperandRoles = 6;
 [[nodiscard]] std::string_view name_of(OperandRole role);
 
+/// What a recipe fixes of an operand: all but its sizes and the signs of its Hadamard transform.
+[[nodiscard]] OperandSpec operand_form(const LinearRecipe& recipe, OperandRole role);
+
 class Linear {
  public:
   /// What a layer is made of. `output` is the tensor id of y and dy; `bias` may be null; one
@@ -42,6 +45,7 @@ class Linear {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const LinearRecipe& recipe() const { return phases_[phase_]; }
+  [[nodiscard]] const std::vector<LinearRecipe>& phases() const { return phases_; }
   [[nodiscard]] uint32_t output() const { return output_; }
   [[nodiscard]] Parameter& weight() { return *weight_; }
   [[nodiscard]] int64_t inputs() const { return weight_->value.cols; }

@@ -12,6 +12,7 @@
 #include "train/evaluate.h"
 #include "train/operand_report.h"
 #include "train/sample.h"
+#include "train/self_check.h"
 
 namespace ng {
 namespace {
@@ -66,6 +67,15 @@ std::string commented(const std::string& text) {
   return out;
 }
 
+// Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
+void check_gemms(const Model& model, const std::string& backend) {
+  if (backend == "ref") return;
+  std::vector<LinearRecipe> recipes;
+  for (const Linear* linear : model.linears())
+    recipes.insert(recipes.end(), linear->phases().begin(), linear->phases().end());
+  self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes);
+}
+
 std::vector<View> values_of(Model& model) {
   std::vector<View> values;
   for (const Parameter& parameter : model.parameters()) values.push_back(parameter.value);
@@ -111,6 +121,7 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   require_length(*corpus_, config_, model.context);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
+  check_gemms(*model_, config_.train.backend);
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
                                        step_settings(config_.train, model.context));
   if (from_folder)

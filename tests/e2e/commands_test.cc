@@ -235,6 +235,10 @@ TEST_F(Commands, RecipesListsAndResolves) {
   const Json mine = Json::parse(run_well({"recipes", "./mine.toml", "--json"}));
   EXPECT_EQ(mine["hash"], original["hash"]) << "what is printed is the same recipe";
   EXPECT_EQ(original["gemms"]["dgrad"]["hadamard"], 64);
+  const Json scalar =
+      Json::parse(run_well({"recipes", "mxfp4-sr-rht", "--json", "--isa", "scalar"}));
+  EXPECT_EQ(scalar["gemms"]["dgrad"]["runs"], "exact on integer dot products");
+  EXPECT_EQ(scalar["gemms"]["fprop"]["runs"], "exact on FP32 units");
 }
 
 TEST_F(Commands, InfoTellsOfTheMachine) {

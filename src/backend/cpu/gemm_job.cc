@@ -50,8 +50,8 @@ double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec
 
 // The integer kernels give the bits of the FP32 ones: sums that FP32 holds, scales that multiply
 // them exactly where the rule rounds twice.
-bool multiplies_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
-                         const OperandSpec& b) {
+bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                    const OperandSpec& b) {
   const auto is_int8 = [](const OperandSpec& spec) {
     return !is_read_in_place(spec) && packed_layout(spec).form == ElementForm::int8;
   };
@@ -75,6 +75,10 @@ void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
 
 }  // namespace
 
+bool multiplies_integers(const OperandSpec& a, const OperandSpec& b) {
+  return takes_integers(current_microkernel(), rule_of(a, b), a, b);
+}
+
 Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
   NG_CHECK(a.spec.rows == out.y.rows && b.spec.rows == out.y.cols, a.spec.rows, out.y.rows,
            b.spec.rows, out.y.cols);
@@ -83,8 +87,7 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   Job job{.out = out, .kernel = current_microkernel(), .rule = rule_of(a.spec, b.spec)};
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
-  if (multiplies_integers(job.kernel, job.rule, a.spec, b.spec))
-    multiply_integers(job, a.spec, b.spec);
+  if (takes_integers(job.kernel, job.rule, a.spec, b.spec)) multiply_integers(job, a.spec, b.spec);
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();

@@ -36,6 +36,9 @@ struct Job {
   }
 };
 
+/// Whether the instruction set in use multiplies such operands as integers; else as FP32.
+[[nodiscard]] bool multiplies_integers(const OperandSpec& a, const OperandSpec& b);
+
 /// Checks that the operands fit each other and `out`.
 [[nodiscard]] Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b);
 

@@ -1,0 +1,16 @@
+// Before a run: does this machine multiply as the definition does?
+#pragma once
+
+#include <span>
+
+#include "backend/backend.h"
+#include "recipe/recipe.h"
+
+namespace ng {
+
+/// Runs the GEMMs of `recipes`, each distinct one once, on small known matrices in `backend` and in
+/// `reference`, whose memory this process can read, and compares the products to the bit. Returns
+/// how many GEMMs there are. Throws Error naming the first that differs.
+int self_check(Backend& backend, Backend& reference, std::span<const LinearRecipe> recipes);
+
+}  // namespace ng
