@@ -102,8 +102,12 @@ void NarrowEncoder::encode_operand(int64_t first_row, ConstView panel, NarrowMat
     prepare(panel, first_row, out.counts);
   } else {
     if (witness_.empty()) make_witness();
-    prepare(with_witness(panel), first_row, out.counts);
-    out.counts -= witness_counts_;
+    const ConstView extended = with_witness(panel);
+    const int64_t last = extended.rows - 1;
+    OperandStats witness;  // alone it draws and counts as in its place
+    prepare(extended.slice(last, 1), first_row + last, witness);
+    prepare(extended, first_row, out.counts);
+    out.counts -= witness;
   }
   unpack_operand(packed_, codes_, out, workspace_.threads());
 }
@@ -138,8 +142,6 @@ void NarrowEncoder::make_witness() {
     witness_[i] =
         ranges_[i].finite || skips_nan ? ranges_[i].amax() : std::numeric_limits<float>::infinity();
   }
-  witness_counts_ = {};
-  prepare({witness_.data(), 1, job_.cols, job_.cols}, 0, witness_counts_);
 }
 
 ConstView NarrowEncoder::with_witness(ConstView panel) {

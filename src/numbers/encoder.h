@@ -53,8 +53,7 @@ class NarrowEncoder {
   CodeTable codes_;
   PackedOperand packed_;
   std::vector<std::byte> storage_;
-  std::vector<float> witness_;  // a row; empty: not made since the last note()
-  OperandStats witness_counts_;
+  std::vector<float> witness_;   // a row; empty: not made since the last note()
   std::vector<float> extended_;  // a panel, zeros up to whole blocks, and the witness
 };
 

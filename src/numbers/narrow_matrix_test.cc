@@ -167,6 +167,23 @@ TEST(Quantize, PanelsHaveTheScalesOfTheWhole) {
   }
 }
 
+// Where the scale cannot grow further even the amax may be rounded to zero, by a draw of its own.
+TEST(Quantize, PanelsCountOnlyTheirOwnValues) {
+  std::vector<float> x(size_t{9} * 64, 0.0f);
+  const ConstView source{x.data(), 9, 64, 64};
+  for (const char* name : {"fp8_e4m3", "nvfp4"}) {
+    x[0] = name[0] == 'f' ? 2e-42f : 6e-41f;
+    for (uint64_t seed = 0; seed < 16; ++seed) {
+      QuantizeOptions options = options_of(Contract::cols);
+      options.key.seed = seed;
+      options.panel_values = 1;
+      const NarrowMatrix q = quantize(source, stochastic(operand_of(name), 16), options, {1});
+      const bool is_flushed = dequantize(q, {1})[0] == 0;
+      EXPECT_EQ(q.counts.flushed, is_flushed ? 1U : 0U) << name << ' ' << seed;
+    }
+  }
+}
+
 TEST(Quantize, EmptyMatricesKeepTheirScales) {
   const float none = 0;
   const NarrowMatrix rows = quantize({&none, 0, 32, 32}, operand_of("mxfp4"), {}, {1});
