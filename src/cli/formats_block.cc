@@ -226,7 +226,7 @@ BlockWay affine_way(const BlockSteps& s, const std::vector<float>& x) {
   way.scale = {{"scale", scale.scale}, {"zero", scale.zero}};
   way.steps = {
       fmt::format("lo = min(x, 0) = {}, hi = max(x, 0) = {}, so that 0 stays exact", low, high),
-      fmt::format("s = fl32((hi - lo) / {}) = {}", levels, scale.scale),
+      fmt::format("s = fl32((hi - lo) / {}) = {}, rounded once", levels, scale.scale),
       fmt::format("z = rne(fl32(-lo / s)) = {}", scale.zero)};
   way.y_formula = "fl32(x / s)";
   const FloatGrid integers{.mantissa_bits = 23, .bias = -22};

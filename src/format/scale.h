@@ -156,11 +156,12 @@ struct AffineScale {
   uint32_t zero = 0;
 };
 
-/// lo, hi: least and greatest value; zero stays exact. `levels` = 2^bits - 1.
+/// lo, hi: least and greatest value; zero stays exact. `levels` = 2^bits - 1. s = fl32((hi - lo) /
+/// levels) from FP64: hi - lo may lie beyond FP32's range, s does not.
 NG_HD constexpr AffineScale affine_scale_of(float lo, float hi, uint32_t levels) {
   const float low = lo < 0 ? lo : 0.0f;
   const float high = hi > 0 ? hi : 0.0f;
-  const float scale = (high - low) / static_cast<float>(levels);
+  const auto scale = static_cast<float>((static_cast<double>(high) - low) / levels);
   if (!(scale > 0) || !(scale <= kFloatMax)) return {};
   const float zero = -low / scale;
   const FloatGrid integers{.mantissa_bits = 23, .bias = -22, .max_code = levels};

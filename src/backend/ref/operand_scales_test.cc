@@ -328,6 +328,9 @@ TEST(Integers, WorkedExampleAndEdges) {
   EXPECT_EQ(affine_scale_of(0, 0, 255).scale, 1.0f);
   EXPECT_EQ(affine_scale_of(1, 4, 15).zero, 0u);
   EXPECT_EQ(affine_scale_of(-4, -1, 15).zero, 15u);
+  const AffineScale wide = affine_scale_of(-3e38f, 3e38f, 255);  // hi - lo is no FP32 number
+  EXPECT_EQ(wide.scale, static_cast<float>((double{3e38f} + double{3e38f}) / 255));
+  EXPECT_EQ(wide.zero, 128u);
 }
 
 }  // namespace
