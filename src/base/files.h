@@ -32,10 +32,6 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// Pages of a MappedFile's bytes that will not be read soon leave the memory of this process: those
-/// that lie wholly in `bytes`. They come back when they are read.
-void forget_pages(std::span<const std::byte> bytes);
-
 /// A regular file read at any place, without mapping it. Movable. Throws Error naming the path.
 class ReadFile {
  public:
@@ -72,7 +68,8 @@ class ReadFile {
 [[nodiscard]] std::string join_path(std::string_view folder, std::string_view name);
 
 /// Writes one file under a temporary name; commit() makes it appear whole under its own, replacing
-/// what was there. Without commit() the temporary file goes away. Every failure throws Error.
+/// what was there. Without commit() the temporary file goes away; one that a killed process left
+/// beside the file goes when the next is begun. Every failure throws Error.
 class FileWriter {
  public:
   explicit FileWriter(std::string path);

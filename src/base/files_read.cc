@@ -62,14 +62,6 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void forget_pages(std::span<const std::byte> bytes) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t begin = (first + page - 1) / page * page;
-  const uintptr_t end = (first + bytes.size()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
-
 ReadFile::ReadFile(const std::string& path) : path_(path) {
   struct stat info {};
   file_ = open_regular(path, info);
@@ -98,9 +90,12 @@ void ReadFile::read(uint64_t offset, std::span<std::byte> out) const {
         file_calls::read_at(file_, out.data(), out.size(), static_cast<int64_t>(offset));
     if (got < 0) fail_on(path_, "read", errno);
     if (got == 0) {
+      struct stat info {};
+      const uint64_t end =
+          ::fstat(file_, &info) == 0 ? static_cast<uint64_t>(info.st_size) : offset;
       throw Error({.place = path_,
                    .key = "",
-                   .problem = fmt::format("ends at byte {} instead of {}", offset, size_),
+                   .problem = fmt::format("ends at byte {} instead of {}", end, size_),
                    .remedy = "it must not change while it is in use"});
     }
     offset += static_cast<uint64_t>(got);

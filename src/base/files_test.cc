@@ -71,14 +71,23 @@ TEST_F(Files, WritesAtAnyPlace) {
   EXPECT_EQ(read_file(in("x"), 99), "head456789");
 }
 
-TEST_F(Files, ForgottenPagesComeBack) {
-  write_file_atomically(in("x"), std::string(100'000, 'a') + 'b');
-  const MappedFile file(in("x"));
-  forget_pages(file.bytes());
-  forget_pages(file.bytes().subspan(5000, 90'000));
-  forget_pages({});
-  EXPECT_EQ(file.bytes()[99'999], std::byte{'a'});
-  EXPECT_EQ(file.bytes()[100'000], std::byte{'b'});
+/// An id that no process has.
+int dead_process() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST_F(Files, AFileAbandonedByAKilledProcessGoesWithTheNextWrite) {
+  const std::string dead = fmt::format(".tmp-{}-0", dead_process());
+  const std::string alive = fmt::format(".tmp-{}-9", ::getpid());
+  const std::vector<std::string> others = {"x" + alive, "y" + dead, "x.tmp-0-0", "x.tmp-old"};
+  for (const std::string& name : others) write_file_atomically(in(name), "");
+  write_file_atomically(in("x" + dead), "half");
+  write_file_atomically(in("x"), "whole");
+  EXPECT_FALSE(is_file(in("x" + dead)));
+  for (const std::string& name : others) EXPECT_TRUE(is_file(in(name))) << name;
 }
 
 TEST_F(Files, PublishesWholeFolders) {

@@ -1,5 +1,6 @@
 // Writing, replacing and removing.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -139,15 +141,49 @@ void refuse_irregular_target(const std::string& path) {
                .remedy = "give the name of a file to write"});
 }
 
+/// The process that made a temporary name of `path`, or 0.
+pid_t maker_of(std::string_view name, std::string_view path) {
+  if (!name.starts_with(path)) return 0;
+  name.remove_prefix(path.size());
+  if (!name.starts_with(kTemporaryMark)) return 0;
+  name.remove_prefix(kTemporaryMark.size());
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), process);
+  const bool is_one = error == std::errc() && end != name.data() + name.size() && *end == '-';
+  return is_one ? process : 0;
+}
+
+/// Removes what killed processes left of `path`. A writer's file is locked: one of another machine
+/// is known by that. Nothing depends on its success.
+void remove_abandoned(const std::string& path) {
+  std::error_code ignored;
+  const std::string name = fs::path(path).filename().string();
+  for (fs::directory_iterator entry(folder_of(path), ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const pid_t maker = maker_of(entry->path().filename().string(), name);
+    if (maker <= 0 || ::kill(maker, 0) == 0 || errno != ESRCH) continue;
+    const int file = ::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) continue;
+    struct stat info {};
+    if (::fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ::flock(file, LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry->path().c_str());
+    ::close(file);
+  }
+}
+
 }  // namespace
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   refuse_irregular_target(path_);
+  remove_abandoned(path_);
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(path_, n);
     slot_ = note_temporary(temporary_);
     file_ = file_calls::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL);
-    if (file_ >= 0) return;
+    if (file_ >= 0) {
+      (void)::flock(file_, LOCK_EX | LOCK_NB);  // tells remove_abandoned() that it is in use
+      return;
+    }
     forget_temporary(std::exchange(slot_, -1));
     if (errno != EEXIST) fail_on(path_, "create", errno);
   }

@@ -119,7 +119,6 @@ TensorFacts facts_of(const io::SafetensorsEntry& entry, Threads threads,
     const int64_t count = std::min(kPieceValues, elements - first);
     values.resize(static_cast<size_t>(count));
     reader.read(first, values);
-    reader.forget(first, count);
     std::vector<TensorFacts> chunks(static_cast<size_t>((count + kChunkValues - 1) / kChunkValues));
     parallel_for(threads, static_cast<int64_t>(chunks.size()), [&](int64_t chunk, int) {
       const int64_t begin = chunk * kChunkValues;

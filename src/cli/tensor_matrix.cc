@@ -98,12 +98,9 @@ void TensorMatrix::read(const io::FloatReader& reader, int64_t row, int64_t rows
                         std::span<float> values) const {
   NG_CHECK(static_cast<int64_t>(values.size()) == rows * cols_, values.size(), rows, cols_);
   std::vector<float> run;
-  int64_t begin = elements_, end = 0;
   if (is_folded_) std::fill(values.begin(), values.end(), 0.0f);
   for_runs(row, rows, cols_, elements_,
            [&](int64_t place, int64_t first, int64_t count, int64_t step) {
-             begin = std::min(begin, place);
-             end = std::max(end, place + count);
              const auto n = static_cast<size_t>(count);
              if (step == 1) return reader.read(place, values.subspan(0, n));
              run.resize(n);
@@ -111,7 +108,6 @@ void TensorMatrix::read(const io::FloatReader& reader, int64_t row, int64_t rows
              for (int64_t j = 0; j < count; ++j)
                values[static_cast<size_t>(first + j * step)] = run[static_cast<size_t>(j)];
            });
-  if (begin < end) reader.forget(begin, end - begin);
 }
 
 }  // namespace ng::cli

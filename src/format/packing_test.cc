@@ -93,8 +93,9 @@ io::Safetensors golden() {
 }
 
 Bytes bytes_of(const io::SafetensorsEntry& entry) {
-  const auto* first = reinterpret_cast<const uint8_t*>(entry.data);
-  return {first, first + entry.bytes};
+  Bytes bytes(entry.bytes);
+  entry.read(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
 }
 
 TEST(SwizzleScales, EveryGoldenArrayBothWays) {

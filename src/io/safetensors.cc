@@ -1,7 +1,6 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <tuple>
 
@@ -46,9 +45,9 @@ HeaderEntry parse_entry(const std::string& name, const Json& json, const std::st
   parsed.entry = {.name = name,
                   .dtype = object.text("dtype"),
                   .shape = parse_shape(object),
-                  .data = nullptr,
                   .bytes = 0,
-                  .file = path};
+                  .file = path,
+                  .source = nullptr};
   const Dtype& dtype = find_dtype(parsed.entry.dtype, path, shown + ".dtype");
   const Json& offsets = object.at("data_offsets");
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
@@ -101,15 +100,15 @@ void check_layout(const std::vector<HeaderEntry>& tensors, int64_t data_bytes,
                .remedy = "the tensors must fill the file"});
 }
 
-std::string_view header_text(std::span<const std::byte> file, const std::string& path) {
+std::string header_text(const ReadFile& file) {
   const auto fail = [&](const std::string& problem, const std::string& remedy) {
-    throw Error({.place = path, .key = "header", .problem = problem, .remedy = remedy});
+    throw Error({.place = file.path(), .key = "header", .problem = problem, .remedy = remedy});
   };
   if (file.size() < kPrefixBytes + 2) {
     fail(fmt::format("a file of {} bytes", file.size()), "is it a safetensors file?");
   }
   uint64_t size = 0;
-  std::memcpy(&size, file.data(), sizeof size);
+  file.read(0, std::as_writable_bytes(std::span(&size, 1)));
   if (size > kMaxHeaderBytes) {
     fail(fmt::format("a length of {} bytes", size),
          fmt::format("at most {}: is it a safetensors file?", kMaxHeaderBytes));
@@ -118,7 +117,8 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
     fail(fmt::format("a length of {} bytes in a file of {}", size, file.size()),
          "is it truncated?");
   }
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kPrefixBytes, size);
+  std::string text(size, '\0');
+  file.read(kPrefixBytes, std::as_writable_bytes(std::span(text)));
   if (text.empty() || text.front() != '{') {
     fail("does not begin with \"{\"", "is it a safetensors file?");
   }
@@ -146,22 +146,27 @@ int64_t SafetensorsEntry::elements() const {
   return count;
 }
 
-struct Safetensors::Mapping {
-  MappedFile file;
+void SafetensorsEntry::read(size_t offset, std::span<std::byte> out) const {
+  NG_CHECK(source != nullptr && offset + out.size() <= bytes, name, offset, out.size());
+  source->read(begin + offset, out);
+}
+
+struct Safetensors::Contents {
+  std::string path;
   std::vector<SafetensorsEntry> entries;
   std::map<std::string, size_t, std::less<>> by_name;
   std::map<std::string, std::string> metadata;
 };
 
-Safetensors::Safetensors(const std::string& path) : mapping_(std::make_unique<Mapping>()) {
-  mapping_->file = MappedFile(path);
-  const std::span<const std::byte> file = mapping_->file.bytes();
-  const std::string_view text = header_text(file, path);
+Safetensors::Safetensors(const std::string& path) : contents_(std::make_unique<Contents>()) {
+  const auto file = std::make_shared<const ReadFile>(path);
+  contents_->path = path;
+  const std::string text = header_text(*file);
   const Json header = parse_json(text, path, 4);
   std::vector<HeaderEntry> tensors;
   for (const auto& [name, json] : header.items()) {
     if (name == "__metadata__") {
-      mapping_->metadata = parse_metadata(json, path);
+      contents_->metadata = parse_metadata(json, path);
     } else {
       tensors.push_back(parse_entry(name, json, path));
     }
@@ -170,11 +175,12 @@ Safetensors::Safetensors(const std::string& path) : mapping_(std::make_unique<Ma
     return std::tie(a.begin, a.end, a.entry.name) < std::tie(b.begin, b.end, b.entry.name);
   });
   const size_t data_start = kPrefixBytes + text.size();
-  check_layout(tensors, static_cast<int64_t>(file.size() - data_start), path);
+  check_layout(tensors, static_cast<int64_t>(file->size() - data_start), path);
   for (HeaderEntry& tensor : tensors) {
-    tensor.entry.data = file.data() + data_start + tensor.begin;
-    mapping_->by_name.emplace(tensor.entry.name, mapping_->entries.size());
-    mapping_->entries.push_back(std::move(tensor.entry));
+    tensor.entry.source = file;
+    tensor.entry.begin = data_start + static_cast<uint64_t>(tensor.begin);
+    contents_->by_name.emplace(tensor.entry.name, contents_->entries.size());
+    contents_->entries.push_back(std::move(tensor.entry));
   }
 }
 
@@ -182,15 +188,15 @@ Safetensors::Safetensors(Safetensors&&) noexcept = default;
 Safetensors& Safetensors::operator=(Safetensors&&) noexcept = default;
 Safetensors::~Safetensors() = default;
 
-const std::string& Safetensors::path() const { return mapping_->file.path(); }
-const std::vector<SafetensorsEntry>& Safetensors::entries() const { return mapping_->entries; }
+const std::string& Safetensors::path() const { return contents_->path; }
+const std::vector<SafetensorsEntry>& Safetensors::entries() const { return contents_->entries; }
 const std::map<std::string, std::string>& Safetensors::metadata() const {
-  return mapping_->metadata;
+  return contents_->metadata;
 }
 
 const SafetensorsEntry* Safetensors::find(std::string_view name) const {
-  const auto found = mapping_->by_name.find(name);
-  return found == mapping_->by_name.end() ? nullptr : &mapping_->entries[found->second];
+  const auto found = contents_->by_name.find(name);
+  return found == contents_->by_name.end() ? nullptr : &contents_->entries[found->second];
 }
 
 const SafetensorsEntry& Safetensors::at(std::string_view name) const {

@@ -1,4 +1,4 @@
-// safetensors: read (memory-mapped, validated) and write (streamed, atomic).
+// safetensors: read (part by part, validated) and write (streamed, atomic).
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,18 @@
 
 namespace ng::io {
 
-/// One tensor of a file; `data` points into the file's mapping.
+/// One tensor of a file, which it keeps open.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< "F32", "BF16", "U8", ...
   std::vector<int64_t> shape;
-  const std::byte* data = nullptr;
   size_t bytes = 0;
   std::string file;  ///< its path, for errors
+  std::shared_ptr<const ReadFile> source;
+  uint64_t begin = 0;  ///< of its data in the file
 
+  /// Its bytes from `offset` on. Throws Error where the file has become shorter.
+  void read(size_t offset, std::span<std::byte> out) const;
   [[nodiscard]] int64_t elements() const;
 };
 
@@ -42,8 +45,8 @@ class Safetensors {
   [[nodiscard]] const SafetensorsEntry& at(std::string_view name) const;    ///< throws Error
 
  private:
-  struct Mapping;
-  std::unique_ptr<Mapping> mapping_;
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
 };
 
 /// Values of a tensor as FP32, part by part: F64 (rounds), F32, all floats of 8 or 16 bits that
@@ -53,8 +56,6 @@ class FloatReader {
   explicit FloatReader(const SafetensorsEntry& entry);
   /// Elements [first, first + out.size()) in row-major order.
   void read(int64_t first, std::span<float> out) const;
-  /// Elements [first, first + count) will not be read again soon: their pages leave the memory.
-  void forget(int64_t first, int64_t count) const;
 
  private:
   const SafetensorsEntry* entry_;

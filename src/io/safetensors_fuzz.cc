@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "io/safetensors.h"
@@ -14,7 +15,9 @@ void read_all(const std::string& path) {
   const ng::io::Safetensors file(path);
   unsigned sum = 0;
   for (const ng::io::SafetensorsEntry& entry : file.entries()) {
-    for (size_t i = 0; i < entry.bytes; ++i) sum += std::to_integer<unsigned>(entry.data[i]);
+    std::vector<std::byte> bytes(entry.bytes);
+    entry.read(0, bytes);
+    for (const std::byte byte : bytes) sum += std::to_integer<unsigned>(byte);
     try {
       sum += static_cast<unsigned>(ng::io::to_floats(entry).size());
       sum += static_cast<unsigned>(ng::io::to_integers(entry).size());

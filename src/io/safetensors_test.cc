@@ -53,13 +53,15 @@ TEST(Safetensors, ReadsWhatItWrote) {
   ASSERT_EQ(file.entries().size(), 4u);
   EXPECT_EQ(file.entries()[0].name, "b");
   EXPECT_EQ(file.at("a \"quoted\"").shape, (std::vector<int64_t>{2, 2}));
-  EXPECT_EQ(std::memcmp(file.at("a \"quoted\"").data, a.data(), 16), 0);
+  std::vector<float> stored(4);
+  file.at("a \"quoted\"").read(0, std::as_writable_bytes(std::span(stored)));
+  EXPECT_EQ(std::memcmp(stored.data(), a.data(), 16), 0);
   EXPECT_EQ(to_integers(file.at("b")), (std::vector<int64_t>{0, 127, 128, 255, 3}));
   EXPECT_EQ(file.at("none").elements(), 0);
   EXPECT_EQ(to_floats(file.at("scalar")), std::vector<float>{1.5f});
   EXPECT_EQ(file.find("c"), nullptr);
   EXPECT_THROW((void)file.at("c"), Error);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(file.entries()[0].data) % 8, 0u);
+  EXPECT_EQ(file.entries()[0].begin % 8, 0u);
 }
 
 TEST(Safetensors, ValuesOfEveryNumericDtype) {
@@ -180,6 +182,24 @@ TEST(Safetensors, RefusesTruncatedFiles) {
   std::string huge = whole;
   huge[7] = '\x7F';
   EXPECT_NE(error_of(huge).find("header: a length of"), std::string::npos);
+}
+
+TEST(Safetensors, SaysThatAFileWasCutShortWhileItWasRead) {
+  const std::vector<float> values(1000, 1.0f);
+  const std::string path = scratch("cut");
+  write_safetensors(path,
+                    {{"x", "F32", {1000}, values.data()}, {"y", "F16", {2000}, values.data()}});
+  const Safetensors file(path);
+  std::filesystem::resize_file(path, 2000);
+  for (const char* name : {"x", "y"}) {
+    try {
+      (void)to_floats(file.at(name));
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("ends at byte 2000 instead of"), std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 TEST(Safetensors, NamesAMissingFile) {

@@ -1,5 +1,5 @@
 // The values of a tensor as numbers.
-#include <cstring>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -10,16 +10,20 @@
 namespace ng::io {
 namespace {
 
-/// Elements [first, first + out.size()), each through `convert`; the data need not be aligned.
+constexpr size_t kPieceValues = size_t{1} << 16;
+
+/// Elements [first, first + out.size()), each through `convert`.
 template <class Stored, class Value, class Convert>
 void convert_all(const SafetensorsEntry& entry, int64_t first, std::span<Value> out,
                  const Convert& convert) {
-  const std::byte* next = entry.data + static_cast<size_t>(first) * sizeof(Stored);
-  for (Value& value : out) {
-    Stored stored;
-    std::memcpy(&stored, next, sizeof stored);
-    value = convert(stored);
-    next += sizeof stored;
+  std::vector<Stored> stored(std::min(out.size(), kPieceValues));
+  size_t offset = static_cast<size_t>(first) * sizeof(Stored);
+  while (!out.empty()) {
+    const std::span<Stored> piece = std::span(stored).first(std::min(out.size(), stored.size()));
+    entry.read(offset, std::as_writable_bytes(piece));
+    std::transform(piece.begin(), piece.end(), out.begin(), convert);
+    offset += piece.size_bytes();
+    out = out.subspan(piece.size());
   }
 }
 
@@ -79,21 +83,13 @@ FloatReader::FloatReader(const SafetensorsEntry& entry) : entry_(&entry) {
 void FloatReader::read(int64_t first, std::span<float> out) const {
   const int64_t count = static_cast<int64_t>(out.size());
   NG_CHECK(first >= 0 && count <= entry_->elements() - first, first, count, entry_->name);
-  if (entry_->dtype == "F32") return cast_all<float>(*entry_, first, out);
+  if (entry_->dtype == "F32")
+    return entry_->read(static_cast<size_t>(first) * sizeof(float), std::as_writable_bytes(out));
   if (entry_->dtype == "F64") return cast_all<double>(*entry_, first, out);
   if (table_.empty()) return read_integers(*entry_, first, out);
   const auto value_of = [&](auto code) { return table_[code]; };
   if (table_.size() > 256) return convert_all<uint16_t>(*entry_, first, out, value_of);
   convert_all<uint8_t>(*entry_, first, out, value_of);
-}
-
-void FloatReader::forget(int64_t first, int64_t count) const {
-  const int64_t elements = entry_->elements();
-  NG_CHECK(first >= 0 && count <= elements - first, first, count, entry_->name);
-  if (elements == 0) return;
-  const size_t each = entry_->bytes / static_cast<size_t>(elements);
-  forget_pages(
-      {entry_->data + static_cast<size_t>(first) * each, static_cast<size_t>(count) * each});
 }
 
 std::vector<float> to_floats(const SafetensorsEntry& entry) {

@@ -1,6 +1,6 @@
 #include "train/checkpoint.h"
 
-#include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/json.h"
@@ -122,7 +122,7 @@ void read_into(const io::Safetensors& file, const NamedView& tensor) {
                  .key = tensor.name,
                  .problem = fmt::format("{} with {} bytes", entry.dtype, entry.bytes),
                  .remedy = fmt::format("F32 with {} bytes", bytes)});
-  std::memcpy(tensor.view.data, entry.data, bytes);
+  entry.read(0, std::as_writable_bytes(std::span(tensor.view.data, bytes / sizeof(float))));
 }
 
 }  // namespace
