@@ -25,6 +25,11 @@ bool is_packed(const CastSettings& settings) {
   return settings.packed && settings.cast.element->bits % 8 != 0;
 }
 
+/// Codes of a bit string.
+int64_t string_length(const io::SafetensorsEntry& entry) {
+  return entry.shape.empty() ? 1 : entry.shape.back();
+}
+
 std::vector<int64_t> packed_shape(std::vector<int64_t> shape, int bits) {
   if (shape.empty()) return {1};
   shape.back() = static_cast<int64_t>(packed_bytes(shape.back(), bits));
@@ -65,31 +70,32 @@ class TensorWriter {
   TensorWriter(io::SafetensorsWriter& writer, const CastSettings& settings, const Item& item)
       : writer_(writer), settings_(settings), item_(item) {}
 
-  void write(int64_t row, const NarrowMatrix& panel, const std::vector<float>& values) {
-    const int64_t elements = item_.entry->elements();
+  void write(const Panel& panel, const NarrowMatrix& narrow, const std::vector<float>& values) {
+    const int64_t rows = item_.matrix.rows(), cols = item_.matrix.cols();
     if (is_packed(settings_))
-      write_packed(row, panel);
+      write_packed(panel, narrow);
     else if (settings_.cast.element->bits <= 8)
-      put(item_.codes, row, panel.rows, panel.cols, elements, narrow(panel.codes));
+      put(item_.codes, panel, rows, cols, bytes_of(narrow.codes));
     else
-      put(item_.codes, row, panel.rows, panel.cols, elements, panel.codes);
-    put(item_.values, row, panel.rows, panel.cols, elements, values);
-    if (panel.cast.scale == ScaleKind::e4m3 && row == 0)
-      writer_.write_at(item_.tensor_scale, 0, std::as_bytes(std::span(&panel.tensor_scale, 1)));
-    if (panel.grid.size() > 0) write_scales(row, panel);
+      put(item_.codes, panel, rows, cols, narrow.codes);
+    put(item_.values, panel, rows, cols, values);
+    if (narrow.cast.scale == ScaleKind::e4m3 && panel.is_first())
+      writer_.write_at(item_.tensor_scale, 0, std::as_bytes(std::span(&narrow.tensor_scale, 1)));
+    if (narrow.grid.size() > 0) write_scales(panel, narrow);
   }
 
  private:
-  static std::vector<uint8_t> narrow(const std::vector<uint16_t>& codes) {
+  static std::vector<uint8_t> bytes_of(const std::vector<uint16_t>& codes) {
     return {codes.begin(), codes.end()};
   }
 
+  /// `values`: of `part` of what has `rows` × `cols` of them.
   template <class Value>
-  void put(size_t tensor, int64_t row, int64_t rows, int64_t cols, int64_t total,
+  void put(size_t tensor, const Panel& part, int64_t rows, int64_t cols,
            const std::vector<Value>& values) {
     std::vector<Value> run;
     item_.matrix.for_runs(
-        row, rows, cols, total, [&](int64_t place, int64_t first, int64_t count, int64_t step) {
+        part, rows, cols, [&](int64_t place, int64_t first, int64_t count, int64_t step) {
           const Value* from = values.data() + first;
           if (step != 1) {
             run.resize(static_cast<size_t>(count));
@@ -101,42 +107,42 @@ class TensorWriter {
         });
   }
 
-  void write_packed(int64_t row, const NarrowMatrix& panel) {
-    const int bits = panel.cast.element->bits;
-    const auto& shape = item_.entry->shape;
-    const int64_t first = row * panel.cols;
-    const int64_t count =
-        std::min<int64_t>(panel.rows * panel.cols, item_.entry->elements() - first);
-    const int64_t length = shape.empty() ? 1 : std::min(shape.back(), count);
+  /// Bit strings of the last dimension; parts of rows are parts of them, of whole bytes.
+  void write_packed(const Panel& panel, const NarrowMatrix& narrow) {
+    const int bits = narrow.cast.element->bits;
+    const bool whole = panel.cols == item_.matrix.cols();
+    const int64_t length = !whole ? panel.cols : string_length(*item_.entry);
+    const int64_t strings = length == 0 ? 0 : panel.rows * panel.cols / length;
     const size_t bytes = packed_bytes(length, bits);
-    std::vector<uint8_t> packed(static_cast<size_t>(count / length) * bytes);
-    for (int64_t i = 0; i < count / length; ++i)
-      pack_codes(std::span(panel.codes).subspan(static_cast<size_t>(i * length), size_t(length)),
+    std::vector<uint8_t> packed(static_cast<size_t>(strings) * bytes);
+    for (int64_t i = 0; i < strings; ++i)
+      pack_codes(std::span(narrow.codes).subspan(static_cast<size_t>(i * length), size_t(length)),
                  bits, std::span(packed).subspan(static_cast<size_t>(i) * bytes, bytes));
-    const size_t begin = static_cast<size_t>(first / length) * bytes;
-    // A folded vector has panels of whole bytes.
-    writer_.write_at(
-        item_.codes,
-        length < (shape.empty() ? 1 : shape.back()) ? packed_bytes(first, bits) : begin,
-        std::as_bytes(std::span(packed)));
+    const auto out = std::as_bytes(std::span(packed));
+    if (whole) {
+      const int64_t before = length == 0 ? 0 : panel.row * panel.cols / length;
+      return writer_.write_at(item_.codes, static_cast<size_t>(before) * bytes, out);
+    }
+    const size_t row_bytes = packed_bytes(item_.matrix.cols(), bits);
+    for (int64_t r = 0; r < panel.rows; ++r)
+      writer_.write_at(
+          item_.codes,
+          static_cast<size_t>(panel.row + r) * row_bytes + packed_bytes(panel.col, bits),
+          out.subspan(static_cast<size_t>(r) * bytes, bytes));
   }
 
-  void write_scales(int64_t row, const NarrowMatrix& panel) {
-    if (scale_spans_rows(panel.cast, panel.along) && row > 0) return;
-    const ScaleGrid& grid = panel.grid;
+  void write_scales(const Panel& panel, const NarrowMatrix& narrow) {
     const ScaleGrid whole =
-        scale_grid(panel.cast, panel.along, item_.matrix.rows(), item_.matrix.cols());
-    int64_t total = whole.size();
-    if (item_.matrix.rows() * item_.matrix.cols() != item_.entry->elements()) {  // folded
-      total = 1;
-      for (const int64_t size : item_.matrix.scale_shape(settings_.cast)) total *= size;
-    }
-    const int64_t first = row / grid.block_rows;
-    if (has_scale_codes(panel.cast))
-      put(item_.scale, first, grid.rows, grid.cols, total, panel.scale_codes);
+        scale_grid(narrow.cast, narrow.along, item_.matrix.rows(), item_.matrix.cols());
+    // Scales that span panels are in each of them.
+    if (panel.row % whole.block_rows != 0 || panel.col % whole.block_cols != 0) return;
+    const Panel part = {panel.row / whole.block_rows, narrow.grid.rows,
+                        panel.col / whole.block_cols, narrow.grid.cols};
+    if (has_scale_codes(narrow.cast))
+      put(item_.scale, part, whole.rows, whole.cols, narrow.scale_codes);
     else
-      put(item_.scale, first, grid.rows, grid.cols, total, panel.scales);
-    if (is_affine(panel.cast)) put(item_.zero, first, grid.rows, grid.cols, total, panel.zeros);
+      put(item_.scale, part, whole.rows, whole.cols, narrow.scales);
+    if (is_affine(narrow.cast)) put(item_.zero, part, whole.rows, whole.cols, narrow.zeros);
   }
 
   io::SafetensorsWriter& writer_;
@@ -156,28 +162,33 @@ class TensorCast {
   CastResult run(io::SafetensorsWriter& writer, const CastSettings& settings,
                  const std::function<void(double share)>& progress) {
     const TensorMatrix& matrix = item_.matrix;
-    const int64_t step = encoder_.panel_rows(), rows = matrix.rows();
+    const std::vector<Panel> panels = encoder_.panels();
     const double passes = encoder_.needs_range() ? 2 : 1;
-    for (int64_t row = 0; encoder_.needs_range() && row < rows; row += step) {
-      encoder_.note(read(row, step));
-      progress(1 / passes * share_of(row + step));
-    }
+    double done = 0;
+    const auto advance = [&](const Panel& panel) {
+      done += static_cast<double>(panel.rows) * static_cast<double>(panel.cols);
+      const int64_t values = matrix.rows() * matrix.cols();
+      progress(values == 0 ? 1 : done / passes / static_cast<double>(values));
+    };
+    if (encoder_.needs_range())
+      for (const Panel& panel : panels) {
+        encoder_.note(panel, read(panel));
+        advance(panel);
+      }
     TensorWriter out(writer, settings, item_);
     CastResult result{item_.entry->name, item_.entry->dtype, item_.entry->shape, {}, {}};
     ErrorSums errors;
-    int64_t row = 0;
-    do {  // an empty tensor has scales too
-      const ConstView panel = read(row, step);
-      encoder_.encode(row, panel, narrow_);
+    for (const Panel& panel : panels) {
+      const ConstView values = read(panel);
+      encoder_.encode(panel, values, narrow_);
       decoded_.resize(narrow_.codes.size());
       const View decoded{decoded_.data(), panel.rows, panel.cols, panel.cols};
       dequantize(narrow_, decoded, threads_);
-      errors.add(matrix.errors(row, panel, decoded_, threads_));
+      errors.add(error_sums(values, decoded, threads_));
       result.counts += narrow_.counts;
-      out.write(row, narrow_, decoded_);
-      row += step;
-      progress((passes - 1) / passes + 1 / passes * share_of(row));
-    } while (row < rows);
+      out.write(panel, narrow_, decoded_);
+      advance(panel);
+    }
     errors.add_saturated(result.counts.saturated);
     result.counts.values = static_cast<uint64_t>(item_.entry->elements());
     result.errors = errors.metrics();
@@ -186,22 +197,26 @@ class TensorCast {
 
  private:
   static EncodeJob job_of(const CastSettings& settings, const Item& item) {
-    const RandomKey key{
+    const TensorMatrix& matrix = item.matrix;
+    EncodeJob job{.cast = settings.cast,
+                  .options = {.along = matrix.along(), .key = {}},
+                  .rows = matrix.rows(),
+                  .cols = matrix.cols()};
+    job.options.key = {
         .seed = settings.seed, .tensor = item.place, .step = 0, .purpose = Purpose::fprop_input};
-    return {.cast = item.matrix.cast_of(settings.cast),
-            .options = {.along = item.matrix.along(), .key = key},
-            .rows = item.matrix.rows(),
-            .cols = item.matrix.cols()};
+    // Bit strings that parts of rows would cut within a byte: whole rows of blocks.
+    if (is_packed(settings) && string_length(*item.entry) != matrix.cols()) {
+      const Block& block = settings.cast.block;
+      const int rows = matrix.along() == Contract::cols ? block.rows : block.cols;
+      job.options.panel_values =
+          std::max(job.options.panel_values, matrix.cols() * std::max(rows, 1));
+    }
+    return job;
   }
-  [[nodiscard]] double share_of(int64_t rows) const {
-    return std::min(1.0, static_cast<double>(rows) /
-                             static_cast<double>(std::max<int64_t>(item_.matrix.rows(), 1)));
-  }
-  ConstView read(int64_t row, int64_t step) {
-    const int64_t rows = std::min(step, item_.matrix.rows() - row), cols = item_.matrix.cols();
-    values_.resize(static_cast<size_t>(rows * cols));
-    item_.matrix.read(reader_, row, rows, values_);
-    return {values_.data(), rows, cols, cols};
+  ConstView read(const Panel& panel) {
+    values_.resize(static_cast<size_t>(panel.rows * panel.cols));
+    item_.matrix.read(reader_, panel, values_);
+    return {values_.data(), panel.rows, panel.cols, panel.cols};
   }
 
   Threads threads_;

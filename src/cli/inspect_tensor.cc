@@ -60,31 +60,34 @@ std::span<const ScaleRule> rules_of(const Operand& cast) {
   return rules.empty() ? std::span(&cast.scale_rule, 1) : rules;
 }
 
+/// A panel in one format, its memory used for all of them.
+struct Rounded {
+  NarrowMatrix narrow;
+  std::vector<float> values;
+};
+
 /// One rule of a format while the tensor goes by.
 struct Running {
   FormatTrial trial;
   NarrowEncoder encoder;
-  NarrowMatrix narrow;
   ErrorSums sums;
   bool has_scale = false;
-  const TensorMatrix* matrix;
 
   Running(cpu::Workspace& workspace, const FormatTrial& one, const TensorMatrix& of)
       : trial(one),
-        encoder(workspace, {.cast = of.cast_of(one.cast),
+        encoder(workspace, {.cast = one.cast,
                             .options = {.along = of.along(), .key = {}},
                             .rows = of.rows(),
-                            .cols = of.cols()}),
-        matrix(&of) {}
+                            .cols = of.cols()}) {}
 
-  void add(int64_t row, ConstView panel, std::vector<float>& decoded, Threads threads) {
-    encoder.encode(row, panel, narrow);
-    decoded.resize(narrow.codes.size());
-    const View values{decoded.data(), panel.rows, panel.cols, panel.cols};
-    dequantize(narrow, values, threads);
-    sums.add(matrix->errors(row, panel, decoded, threads));
-    trial.counts += narrow.counts;
-    for (const float scale : narrow.scales) note_scale(scale * narrow.tensor_scale);
+  void add(const Panel& panel, ConstView values, Rounded& rounded, Threads threads) {
+    encoder.encode(panel, values, rounded.narrow);
+    rounded.values.resize(rounded.narrow.codes.size());
+    const View decoded{rounded.values.data(), panel.rows, panel.cols, panel.cols};
+    dequantize(rounded.narrow, decoded, threads);
+    sums.add(error_sums(values, decoded, threads));
+    trial.counts += rounded.narrow.counts;
+    for (const float scale : rounded.narrow.scales) note_scale(scale * rounded.narrow.tensor_scale);
   }
   void note_scale(float scale) {
     // Blocks of zeros say nothing: their scale is the least of E8M0, or 1.
@@ -147,24 +150,25 @@ FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& nam
     runs.push_back(std::make_unique<Running>(workspace, trial, matrix));
   }
   const NarrowEncoder& first = runs.front()->encoder;
-  const int64_t step = first.panel_rows();
-  std::vector<float> values, decoded;
+  const std::vector<Panel> panels = first.panels();
+  std::vector<float> values;
+  Rounded rounded;
   const int passes = first.needs_range() ? 2 : 1;
+  double done = 0;
   for (int pass = 0; pass < passes; ++pass) {
     const bool notes = pass + 1 < passes;
-    for (int64_t row = 0; row < matrix.rows(); row += step) {
-      const int64_t rows = std::min(step, matrix.rows() - row);
-      values.resize(static_cast<size_t>(rows * matrix.cols()));
-      matrix.read(reader, row, rows, values);
-      const ConstView panel{values.data(), rows, matrix.cols(), matrix.cols()};
+    for (const Panel& panel : panels) {
+      values.resize(static_cast<size_t>(panel.rows * panel.cols));
+      matrix.read(reader, panel, values);
+      const ConstView source{values.data(), panel.rows, panel.cols, panel.cols};
       for (const auto& run : runs) {
         if (notes)
-          run->encoder.note(panel);
+          run->encoder.note(panel, source);
         else
-          run->add(row, panel, decoded, threads);
+          run->add(panel, source, rounded, threads);
       }
-      progress((pass + static_cast<double>(row + rows) / static_cast<double>(matrix.rows())) /
-               passes);
+      done += static_cast<double>(source.size());
+      progress(done / passes / static_cast<double>(std::max<int64_t>(entry.elements(), 1)));
     }
   }
   for (const auto& run : runs) {

@@ -8,13 +8,11 @@
 namespace ng::cli {
 namespace {
 
-constexpr int64_t kLongVector = int64_t{1} << 22;
-constexpr int64_t kFold = int64_t{1} << 16;  // a multiple of every block and of a draw's 8 values
+constexpr int64_t kPieceValues = int64_t{1} << 16;
 
 }  // namespace
 
-TensorMatrix::TensorMatrix(const io::SafetensorsEntry& entry, int64_t axis)
-    : elements_(entry.elements()), shape_(entry.shape) {
+TensorMatrix::TensorMatrix(const io::SafetensorsEntry& entry, int64_t axis) : shape_(entry.shape) {
   const auto rank = static_cast<int64_t>(entry.shape.size());
   if (rank > 0) {
     axis_ = axis < 0 ? axis + rank : axis;
@@ -36,18 +34,7 @@ TensorMatrix::TensorMatrix(const io::SafetensorsEntry& entry, int64_t axis)
   if (outer_ == 1 && inner_ > 1) {
     along_ = Contract::rows;
     std::swap(rows_, cols_);
-  } else if (rows_ == 1 && cols_ > kLongVector) {
-    is_folded_ = true;
-    rows_ = (cols_ + kFold - 1) / kFold;
-    cols_ = kFold;
   }
-}
-
-Operand TensorMatrix::cast_of(Operand cast) const {
-  if (!is_folded_ || cast.is_unscaled()) return cast;
-  if (cast.block.kind == Block::Kind::row) cast.block = {};
-  if (cast.block.kind == Block::Kind::tile) cast.block.rows = 1;
-  return cast;
 }
 
 std::vector<int64_t> TensorMatrix::scale_shape(const Operand& cast) const {
@@ -55,59 +42,61 @@ std::vector<int64_t> TensorMatrix::scale_shape(const Operand& cast) const {
   if (block.kind == Block::Kind::tensor || shape_.empty()) return {1};
   const ScaleGrid grid = scale_grid(cast, along_, rows_, cols_);
   const bool has_rows_of_blocks = block.kind == Block::Kind::tile && block.rows > 1;
-  if (has_rows_of_blocks && !is_folded_) return {grid.rows, grid.cols};
+  if (has_rows_of_blocks) return {grid.rows, grid.cols};
   std::vector<int64_t> shape = shape_;  // the axis counts blocks
   int64_t& blocks = shape[static_cast<size_t>(axis_)];
   blocks = block.kind == Block::Kind::row ? 1 : (blocks + block.cols - 1) / block.cols;
   return shape;
 }
 
-ErrorSums TensorMatrix::errors(int64_t row, ConstView panel, const std::vector<float>& narrow,
-                               Threads threads) const {
-  if (!is_folded_)
-    return error_sums(panel, {narrow.data(), panel.rows, panel.cols, panel.cols}, threads);
-  const int64_t count = std::min(panel.size(), elements_ - row * cols_);
-  const int64_t whole = count / cols_ * cols_, rest = count - whole;
-  const auto part = [&](int64_t first, int64_t rows, int64_t cols) {
-    return error_sums({panel.data + first, rows, cols, cols},
-                      {narrow.data() + first, rows, cols, cols}, threads);
-  };
-  ErrorSums sums = part(0, whole / cols_, cols_);
-  sums.add(part(whole, rest > 0 ? 1 : 0, rest));
-  return sums;
-}
-
-void TensorMatrix::for_runs(int64_t row, int64_t rows, int64_t cols, int64_t total,
-                            const Put& put) const {
-  const int64_t first = row * cols;
-  if (!is_gathered() || total != rows_ * cols) {
-    const int64_t count = std::min(rows * cols, total - first);
-    if (count > 0) put(first, 0, count, 1);
+void TensorMatrix::for_runs(const Panel& part, int64_t rows, int64_t cols, const Put& put) const {
+  if (part.rows == 0 || part.cols == 0) return;
+  if (is_gathered() && rows == rows_) {
+    for (int64_t r = 0; r < part.rows;) {  // a part of one slab (cols, inner) at a time
+      const int64_t slab = (part.row + r) / inner_, i = (part.row + r) % inner_;
+      const int64_t count = std::min(inner_ - i, part.rows - r);
+      for (int64_t c = 0; c < part.cols; ++c)
+        put((slab * cols + part.col + c) * inner_ + i, r * part.cols + c, count, part.cols);
+      r += count;
+    }
     return;
   }
-  for (int64_t r = row; r < row + rows;) {  // a part of one slab (cols, inner) at a time
-    const int64_t slab = r / inner_, i = r % inner_;
-    const int64_t count = std::min(inner_ - i, row + rows - r);
-    for (int64_t c = 0; c < cols; ++c)
-      put((slab * cols + c) * inner_ + i, (r - row) * cols + c, count, cols);
-    r += count;
+  const int64_t first = part.row * cols + part.col;
+  if (part.cols == cols) return put(first, 0, part.rows * cols, 1);
+  for (int64_t r = 0; r < part.rows; ++r) put(first + r * cols, r * part.cols, part.cols, 1);
+}
+
+void TensorMatrix::read(const io::FloatReader& reader, const Panel& panel,
+                        std::span<float> values) const {
+  NG_CHECK(static_cast<int64_t>(values.size()) == panel.rows * panel.cols, values.size());
+  if (!is_gathered())
+    return for_runs(panel, rows_, cols_, [&](int64_t place, int64_t first, int64_t count, int64_t) {
+      reader.read(place, values.subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
+    });
+  for (int64_t r = 0; r < panel.rows;) {
+    Panel slab = panel;
+    slab.row += r;
+    slab.rows = std::min(inner_ - slab.row % inner_, panel.rows - r);
+    read_lines(reader, slab, values.data() + r * panel.cols);
+    r += slab.rows;
   }
 }
 
-void TensorMatrix::read(const io::FloatReader& reader, int64_t row, int64_t rows,
-                        std::span<float> values) const {
-  NG_CHECK(static_cast<int64_t>(values.size()) == rows * cols_, values.size(), rows, cols_);
-  std::vector<float> run;
-  if (is_folded_) std::fill(values.begin(), values.end(), 0.0f);
-  for_runs(row, rows, cols_, elements_,
-           [&](int64_t place, int64_t first, int64_t count, int64_t step) {
-             const auto n = static_cast<size_t>(count);
-             if (step == 1) return reader.read(place, values.subspan(0, n));
-             run.resize(n);
-             reader.read(place, run);
-             for (int64_t j = 0; j < count; ++j)
-               values[static_cast<size_t>(first + j * step)] = run[static_cast<size_t>(j)];
-           });
+// Rows of one slab (k, inner) are columns in the file: several of its lines at a time, turned.
+void TensorMatrix::read_lines(const io::FloatReader& reader, const Panel& slab,
+                              float* values) const {
+  const int64_t i = slab.row % inner_, line = slab.row / inner_ * k_ + slab.col;
+  const bool whole = slab.rows * 8 >= inner_ || inner_ <= 64;  // else only what is needed
+  const int64_t lines = whole ? std::max<int64_t>(kPieceValues / inner_, 1) : 1;
+  std::vector<float> piece;
+  for (int64_t c = 0; c < slab.cols; c += lines) {
+    const int64_t count = std::min(lines, slab.cols - c);
+    piece.resize(static_cast<size_t>(whole ? count * inner_ : slab.rows));
+    reader.read((line + c) * inner_ + (whole ? 0 : i), piece);
+    for (int64_t l = 0; l < count; ++l)
+      for (int64_t r = 0; r < slab.rows; ++r)
+        values[r * slab.cols + c + l] = piece[static_cast<size_t>(whole ? l * inner_ + i + r : r)];
+  }
 }
 
 }  // namespace ng::cli

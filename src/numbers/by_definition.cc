@@ -17,17 +17,14 @@ struct Encoder {
   const Operand& cast;
   ElementCodec codec;  ///< of the elements; affine: of integers before they are cut to the code's
   ConstView panel;
-  int64_t first_row;
-  const RandomKey& key;
+  const Draws& draws;
   OverflowRule overflow = OverflowRule::saturate;
 
   [[nodiscard]] Rounder rounder(int64_t row, int64_t col) const {
     if (cast.rounding == Rounding::nearest) return {};
     return {.mode = RoundMode::sr,
             .bits = cast.sr_bits,
-            .random =
-                random_bits(key, static_cast<uint64_t>(first_row + row), static_cast<uint64_t>(col),
-                            static_cast<uint64_t>(panel.cols), cast.sr_bits)};
+            .random = cpu::random_bits(draws.key, draws.groups, row, col, cast.sr_bits)};
   }
 };
 
@@ -109,15 +106,13 @@ bool is_by_definition(const Operand& cast) {
   return cast.element->kind == ElementKind::power || !cast.element->is_signed;
 }
 
-void encode_by_definition(ConstView panel, int64_t first_row, const RandomKey& key,
-                          const std::vector<ValueRange>& ranges, NarrowMatrix& out,
-                          Threads threads) {
+void encode_by_definition(ConstView panel, const Draws& draws, std::span<const ValueRange> ranges,
+                          NarrowMatrix& out, Threads threads) {
   const bool affine = is_affine(out.cast);
   const Encoder encoder{.cast = out.cast,
                         .codec = ElementCodec(affine ? kWideInteger : *out.cast.element),
                         .panel = panel,
-                        .first_row = first_row,
-                        .key = key,
+                        .draws = draws,
                         .overflow = overflow_rule(out.cast.overflow)};
   const ScaleGrid& grid = out.grid;
   out.codes.resize(static_cast<size_t>(out.rows * out.cols));

@@ -2,8 +2,9 @@
 // powers of two, affine integers. [formats.md §2, §6]
 #pragma once
 
-#include <vector>
+#include <span>
 
+#include "backend/cpu/quantize_source.h"
 #include "numbers/narrow_matrix.h"
 #include "numbers/value_range.h"
 
@@ -12,10 +13,15 @@ namespace ng {
 /// Whether a cast is none of a GEMM operand.
 [[nodiscard]] bool is_by_definition(const Operand& cast);
 
-/// `panel` begins at `first_row` of its matrix. `out` has all but codes, scales, zeros and counts;
-/// `ranges`: of the whole matrix (1) or of each column, empty where every block lies in the panel.
-void encode_by_definition(ConstView panel, int64_t first_row, const RandomKey& key,
-                          const std::vector<ValueRange>& ranges, NarrowMatrix& out,
-                          Threads threads);
+/// Where stochastic rounding finds its random numbers.
+struct Draws {
+  RandomKey key;
+  cpu::DrawGroups groups;
+};
+
+/// `out` has all but codes, scales, zeros and counts; `ranges`: of what all of `panel` is a part of
+/// (1) or of each column, empty where every block lies in the panel.
+void encode_by_definition(ConstView panel, const Draws& draws, std::span<const ValueRange> ranges,
+                          NarrowMatrix& out, Threads threads);
 
 }  // namespace ng

@@ -6,31 +6,19 @@
 #include <numeric>
 
 #include "backend/cpu/packed.h"
-#include "backend/cpu/quantize.h"
 #include "numbers/by_definition.h"
 
 namespace ng {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr int64_t kDrawGroup = 8;  // values of a row that share 128 random bits [recipes.md §0]
+constexpr int64_t kFold = int64_t{1} << 16;  // one row is worked on as rows of so many values
 
 int64_t ceil_to(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
-/// Scales that look at the whole matrix, or at whole columns while panels are ranges of rows.
-bool scales_span_panels(const EncodeJob& job) {
-  const Operand& cast = job.cast;
-  if (cast.is_unscaled()) return false;
-  if (cast.scale == ScaleKind::e4m3 && cast.tensor_scale != ScaleKind::none) return true;
-  return scale_spans_rows(cast, job.options.along);
-}
-
-/// Rows of the matrix that share a scale where that is a fixed number, and whole transforms.
-int64_t unit_of(const EncodeJob& job) {
-  const Operand& cast = job.cast;
-  const bool tiled = cast.block.kind == Block::Kind::tile && !cast.is_unscaled();
-  if (job.options.along == Contract::cols) return tiled ? cast.block.rows : 1;
-  return std::lcm(int64_t{tiled ? cast.block.cols : 1},
-                  int64_t{std::max(job.options.hadamard.size, 1)});
+bool is_tiled(const Operand& cast) {
+  return cast.block.kind == Block::Kind::tile && !cast.is_unscaled();
 }
 
 /// A block without values has scale 1.
@@ -43,79 +31,175 @@ void encode_nothing(NarrowMatrix& out) {
   out.tensor_scale = 1;
 }
 
+/// For a matrix of one row: that row is the tensor, and no tile has a second.
+Operand of_one_row(Operand cast) {
+  if (cast.is_unscaled()) return cast;
+  if (cast.block.kind == Block::Kind::row) cast.block = {};
+  if (cast.block.kind == Block::Kind::tile) cast.block.rows = 1;
+  return cast;
+}
+
+void set_shape(NarrowMatrix& out, int64_t rows, int64_t cols) {
+  out.rows = rows;
+  out.cols = cols;
+  out.grid = scale_grid(out.cast, out.along, rows, cols);
+}
+
 }  // namespace
 
 NarrowEncoder::NarrowEncoder(cpu::Workspace& workspace, const EncodeJob& job)
-    : workspace_(workspace),
-      job_(job),
-      unit_(unit_of(job_)),
-      needs_range_(scales_span_panels(job_)),
-      codes_(*job_.cast.element) {
+    : workspace_(workspace), job_(job), codes_(*job_.cast.element) {
   NG_CHECK(job_.cast.scaling == Scaling::current && job_.cast.element->bits <= 16,
            job_.cast.element->name);
   const bool transformed = job_.options.hadamard.size != 0;
   NG_CHECK(!transformed || !is_by_definition(job_.cast), job_.cast.element->name);
-  const int64_t fitting =
-      job_.options.panel_values / std::max<int64_t>(job_.cols, 1) / unit_ * unit_;
-  panel_rows_ = std::max(unit_, fitting);
+  cut();
+  range_ = range_of_scales();
   // The range of a transformed matrix is not that of its source: it is one panel.
-  if (panel_rows_ >= job_.rows || (transformed && needs_range_)) {
+  if (transformed && range_ != Range::none) {
     panel_rows_ = std::max<int64_t>(job_.rows, 1);
-    needs_range_ = false;
+    panel_cols_ = std::max<int64_t>(job_.cols, 1);
+    range_ = Range::none;
   }
-  if (needs_range_) ranges_.resize(has_column_ranges() ? static_cast<size_t>(job_.cols) : 1);
+  if (range_ == Range::none) return;
+  ranges_.resize(range_ == Range::whole  ? 1
+                 : range_ == Range::rows ? static_cast<size_t>(job_.rows)
+                                         : static_cast<size_t>(job_.cols));
 }
 
-bool NarrowEncoder::has_column_ranges() const {
-  return job_.cast.block.kind == Block::Kind::row && job_.options.along == Contract::rows;
+void NarrowEncoder::cut() {
+  const Operand& cast = job_.cast;
+  const bool straight = job_.options.along == Contract::cols;
+  const int64_t across = is_tiled(cast) ? cast.block.rows : 1;
+  const int64_t along = std::lcm(int64_t{is_tiled(cast) ? cast.block.cols : 1},
+                                 int64_t{std::max(job_.options.hadamard.size, 1)});
+  row_unit_ = straight ? across : along;
+  col_unit_ = std::lcm(straight ? along : across, kDrawGroup);
+  const int64_t rows = std::max<int64_t>(job_.rows, 1), cols = std::max<int64_t>(job_.cols, 1);
+  const int64_t wanted = job_.options.panel_values;
+  panel_cols_ = cols;
+  panel_rows_ = std::min(wanted / cols / row_unit_ * row_unit_, rows);
+  if (panel_rows_ > 0) return;
+  panel_rows_ = std::min(row_unit_, rows);
+  const bool has_column_scales = !cast.is_unscaled() && cast.block.kind == Block::Kind::row;
+  // All of some columns: their scales are known at once.
+  if (!straight && has_column_scales && rows * col_unit_ <= wanted) panel_rows_ = rows;
+  const int64_t fitting = wanted / panel_rows_ / col_unit_ * col_unit_;
+  panel_cols_ = std::min(std::max(fitting, col_unit_), cols);
 }
 
-void NarrowEncoder::note(ConstView panel) {
-  if (!needs_range_) return;
-  witness_.clear();
-  if (has_column_ranges()) return note_columns(ranges_, panel, workspace_.threads());
-  note_values(ranges_[0], panel, workspace_.threads());
+/// Whose scales look beyond a panel.
+NarrowEncoder::Range NarrowEncoder::range_of_scales() const {
+  const Operand& cast = job_.cast;
+  const bool rows_are_cut = panel_rows_ < job_.rows, cols_are_cut = panel_cols_ < job_.cols;
+  if (cast.is_unscaled() || !(rows_are_cut || cols_are_cut)) return Range::none;
+  const bool two_levels = cast.scale == ScaleKind::e4m3 && cast.tensor_scale != ScaleKind::none;
+  if (two_levels || cast.block.kind == Block::Kind::tensor) return Range::whole;
+  if (cast.block.kind != Block::Kind::row) return Range::none;
+  if (job_.options.along == Contract::cols) return cols_are_cut ? Range::rows : Range::none;
+  return rows_are_cut ? Range::cols : Range::none;
 }
 
-void NarrowEncoder::encode(int64_t first_row, ConstView panel, NarrowMatrix& out) {
-  NG_CHECK(panel.cols == job_.cols && first_row + panel.rows <= job_.rows, panel.cols, first_row,
-           panel.rows);
-  NG_CHECK(panel.rows == panel_rows_ || first_row + panel.rows == job_.rows, panel.rows);
+std::vector<Panel> NarrowEncoder::panels() const {
+  if (job_.rows == 0 || job_.cols == 0) return {{0, job_.rows, 0, job_.cols}};
+  std::vector<Panel> panels;
+  for (int64_t row = 0; row < job_.rows; row += panel_rows_)
+    for (int64_t col = 0; col < job_.cols; col += panel_cols_)
+      panels.push_back({row, std::min(panel_rows_, job_.rows - row), col,
+                        std::min(panel_cols_, job_.cols - col)});
+  return panels;
+}
+
+void NarrowEncoder::note(const Panel& panel, ConstView values) {
+  const Threads threads = workspace_.threads();
+  if (range_ == Range::whole) note_values(ranges_[0], values, threads);
+  if (range_ == Range::rows) note_values(ranges_[static_cast<size_t>(panel.row)], values, threads);
+  if (range_ != Range::cols) return;
+  note_columns(std::span(ranges_).subspan(static_cast<size_t>(panel.col)), values, threads);
+}
+
+/// One for the panel, one for each of its columns, or none.
+std::span<const ValueRange> NarrowEncoder::ranges_of(const Panel& panel) const {
+  const std::span<const ValueRange> all(ranges_);
+  if (range_ == Range::rows) return all.subspan(static_cast<size_t>(panel.row), 1);
+  if (range_ != Range::cols) return all;
+  return all.subspan(static_cast<size_t>(panel.col), static_cast<size_t>(panel.cols));
+}
+
+void NarrowEncoder::encode(const Panel& panel, ConstView values, NarrowMatrix& out) {
+  NG_CHECK(values.rows == panel.rows && values.cols == panel.cols, values.rows, values.cols);
+  NG_CHECK(panel.rows <= panel_rows_ && panel.cols <= panel_cols_, panel.rows, panel.cols);
   const int64_t g = std::max(job_.options.hadamard.size, 1);
   const bool straight = job_.options.along == Contract::cols;
   out.cast = job_.cast;
   out.along = job_.options.along;
-  out.rows = straight ? panel.rows : ceil_to(panel.rows, g);
-  out.cols = straight ? ceil_to(panel.cols, g) : panel.cols;
-  out.grid = scale_grid(out.cast, out.along, out.rows, out.cols);
+  set_shape(out, straight ? panel.rows : ceil_to(panel.rows, g),
+            straight ? ceil_to(panel.cols, g) : panel.cols);
   out.counts = {};
-  if (panel.size() == 0) return encode_nothing(out);
-  if (is_by_definition(job_.cast))
-    encode_by_definition(panel, first_row, job_.options.key, ranges_, out, workspace_.threads());
-  else
-    encode_operand(first_row, panel, out);
-  out.counts.values = static_cast<uint64_t>(panel.size());
+  if (values.size() == 0) return encode_nothing(out);
+  if (is_folded(panel)) {
+    encode_folded(panel, values, out);
+  } else {
+    const int64_t per_row = (job_.cols + kDrawGroup - 1) / kDrawGroup;
+    encode_values(panel, values, {panel.row * per_row + panel.col / kDrawGroup, per_row}, out);
+  }
+  out.counts.values = static_cast<uint64_t>(values.size());
 }
 
-void NarrowEncoder::encode_operand(int64_t first_row, ConstView panel, NarrowMatrix& out) {
-  if (!needs_range_) {
-    prepare(panel, first_row, out.counts);
+bool NarrowEncoder::is_folded(const Panel& panel) const {
+  return panel.rows == 1 && panel.cols > kFold && kFold % col_unit_ == 0 &&
+         job_.options.along == Contract::cols && job_.options.hadamard.size == 0;
+}
+
+// A row as rows of kFold values, which all threads work on; blocks and draws lie as before.
+void NarrowEncoder::encode_folded(const Panel& panel, ConstView values, NarrowMatrix& out) {
+  const int64_t rows = (panel.cols + kFold - 1) / kFold;
+  if (rows * kFold > panel.cols) {
+    folded_.assign(static_cast<size_t>(rows * kFold), 0.0f);
+    std::copy_n(values.data, panel.cols, folded_.begin());
+    values.data = folded_.data();
+  }
+  const int64_t per_row = (job_.cols + kDrawGroup - 1) / kDrawGroup;
+  out.cast = of_one_row(job_.cast);
+  set_shape(out, rows, kFold);
+  encode_values(panel, {values.data, rows, kFold, kFold},
+                {panel.row * per_row + panel.col / kDrawGroup, kFold / kDrawGroup}, out);
+  out.cast = job_.cast;
+  set_shape(out, 1, panel.cols);
+  out.codes.resize(static_cast<size_t>(panel.cols));
+  const auto scales = static_cast<size_t>(out.grid.size());
+  out.scales.resize(scales);
+  if (!out.scale_codes.empty()) out.scale_codes.resize(scales);
+  if (!out.zeros.empty()) out.zeros.resize(scales);
+}
+
+void NarrowEncoder::encode_values(const Panel& panel, ConstView values,
+                                  const cpu::DrawGroups& groups, NarrowMatrix& out) {
+  const std::span<const ValueRange> ranges = ranges_of(panel);
+  if (is_by_definition(out.cast))
+    return encode_by_definition(values, {job_.options.key, groups}, ranges, out,
+                                workspace_.threads());
+  // A part of a row has its scale from the witness, as a part of a tensor has.
+  const Operand cast = range_ == Range::rows ? of_one_row(out.cast) : out.cast;
+  if (ranges.empty()) {
+    prepare(cast, values, groups, out.counts);
   } else {
-    if (witness_.empty()) make_witness();
-    const ConstView extended = with_witness(panel);
+    const ConstView extended = with_witness(ranges, values);
     const int64_t last = extended.rows - 1;
     OperandStats witness;  // alone it draws and counts as in its place
-    prepare(extended.slice(last, 1), first_row + last, witness);
-    prepare(extended, first_row, out.counts);
+    prepare(cast, extended.slice(last, 1), {groups.first + last * groups.per_row, groups.per_row},
+            witness);
+    prepare(cast, extended, groups, out.counts);
     out.counts -= witness;
   }
   unpack_operand(packed_, codes_, out, workspace_.threads());
 }
 
-void NarrowEncoder::prepare(ConstView source, int64_t first_row, OperandStats& counts) {
+void NarrowEncoder::prepare(const Operand& cast, ConstView source, const cpu::DrawGroups& groups,
+                            OperandStats& counts) {
   const bool straight = job_.options.along == Contract::cols;
   packed_ = {};
-  packed_.spec.cast = job_.cast;
+  packed_.spec.cast = cast;
   packed_.spec.contract = job_.options.along;
   packed_.spec.rows = straight ? source.rows : source.cols;
   packed_.spec.k = straight ? source.cols : source.rows;
@@ -128,28 +212,21 @@ void NarrowEncoder::prepare(ConstView source, int64_t first_row, OperandStats& c
   packed_.storage = storage_.data() + (kAlignment - address % kAlignment) % kAlignment;
   PrepareContext context;
   context.key = job_.options.key;
-  context.first_row = first_row;
   context.stats = &counts;
-  cpu::prepare(workspace_, packed_, source, context);
+  cpu::prepare(workspace_, packed_, source, context, groups);
 }
 
-// A panel is prepared together with one more row whose amax is that of the whole matrix (or of each
-// column), so that it gets the matrix's scales. That row begins a block of its own.
-void NarrowEncoder::make_witness() {
-  witness_.assign(static_cast<size_t>(job_.cols), 0.0f);
-  for (size_t i = 0; i < ranges_.size(); ++i) {
-    const bool skips_nan = job_.cast.scale == ScaleKind::e4m3;
-    witness_[i] =
-        ranges_[i].finite || skips_nan ? ranges_[i].amax() : std::numeric_limits<float>::infinity();
-  }
-}
-
-ConstView NarrowEncoder::with_witness(ConstView panel) {
-  const int64_t rows = ceil_to(panel.rows, unit_) + 1;
-  extended_.assign(static_cast<size_t>(rows * job_.cols), 0.0f);
-  const View whole{extended_.data(), rows, job_.cols, job_.cols};
-  for (int64_t r = 0; r < panel.rows; ++r) std::copy_n(panel.row(r), panel.cols, whole.row(r));
-  std::copy(witness_.begin(), witness_.end(), whole.row(rows - 1));
+// A panel is prepared together with one more row whose amax is that of the whole matrix (row,
+// column), so that it gets its scales. That row begins a block of its own.
+ConstView NarrowEncoder::with_witness(std::span<const ValueRange> ranges, ConstView values) {
+  const int64_t rows = ceil_to(values.rows, row_unit_) + 1;
+  extended_.assign(static_cast<size_t>(rows * values.cols), 0.0f);
+  const View whole{extended_.data(), rows, values.cols, values.cols};
+  for (int64_t r = 0; r < values.rows; ++r) std::copy_n(values.row(r), values.cols, whole.row(r));
+  const bool skips_nan = job_.cast.scale == ScaleKind::e4m3;
+  for (size_t i = 0; i < ranges.size(); ++i)
+    whole.row(rows - 1)[i] =
+        ranges[i].finite || skips_nan ? ranges[i].amax() : std::numeric_limits<float>::infinity();
   return whole;
 }
 

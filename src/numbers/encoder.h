@@ -1,10 +1,12 @@
-// Quantizes a matrix panel by panel (ranges of its rows), so that a matrix larger than the memory
+// Quantizes a matrix panel by panel, so that a matrix larger than the memory, and a row of one,
 // gets the same bits as one that lies in it.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
+#include "backend/cpu/quantize.h"
 #include "backend/cpu/workspace.h"
 #include "numbers/narrow_matrix.h"
 #include "numbers/unpack.h"
@@ -20,6 +22,16 @@ struct EncodeJob {
   int64_t cols = 0;
 };
 
+/// Rows [row, row + rows) × columns [col, col + cols) of a matrix.
+struct Panel {
+  int64_t row = 0;
+  int64_t rows = 0;
+  int64_t col = 0;
+  int64_t cols = 0;
+
+  [[nodiscard]] bool is_first() const { return row == 0 && col == 0; }
+};
+
 /// 1. Where needs_range(): note() every panel. 2. encode() every panel, in any order.
 class NarrowEncoder {
  public:
@@ -27,34 +39,44 @@ class NarrowEncoder {
   NarrowEncoder(const NarrowEncoder&) = delete;
   NarrowEncoder& operator=(const NarrowEncoder&) = delete;
 
-  /// Panels begin at multiples of this: a few million values, whole blocks.
-  [[nodiscard]] int64_t panel_rows() const { return panel_rows_; }
+  /// Of whole blocks, a few million values each: whole rows, or parts of rows too long for that.
+  /// They tile the matrix, row by row; an empty matrix is one panel.
+  [[nodiscard]] std::vector<Panel> panels() const;
   /// The scales depend on values of several panels.
-  [[nodiscard]] bool needs_range() const { return needs_range_; }
+  [[nodiscard]] bool needs_range() const { return range_ != Range::none; }
 
-  void note(ConstView panel);
-  /// Rows [first_row, first_row + panel.rows) of the matrix: panel_rows() of them, or the last.
-  /// Overwrites `out`, whose memory is used again; its grid is that of the panel alone.
-  void encode(int64_t first_row, ConstView panel, NarrowMatrix& out);
+  void note(const Panel& panel, ConstView values);
+  /// `panel` is one of panels(). Overwrites `out`, whose memory is used again; its grid is that of
+  /// the panel alone.
+  void encode(const Panel& panel, ConstView values, NarrowMatrix& out);
 
  private:
-  [[nodiscard]] bool has_column_ranges() const;
-  void encode_operand(int64_t first_row, ConstView panel, NarrowMatrix& out);
-  void prepare(ConstView source, int64_t first_row, OperandStats& counts);
-  void make_witness();
-  [[nodiscard]] ConstView with_witness(ConstView panel);
+  /// Whose values are noted: nobody's, those of the matrix, of each row, of each column.
+  enum class Range : uint8_t { none, whole, rows, cols };
+
+  void cut();
+  [[nodiscard]] Range range_of_scales() const;
+  [[nodiscard]] std::span<const ValueRange> ranges_of(const Panel& panel) const;
+  [[nodiscard]] bool is_folded(const Panel& panel) const;
+  void encode_folded(const Panel& panel, ConstView values, NarrowMatrix& out);
+  void encode_values(const Panel& panel, ConstView values, const cpu::DrawGroups& groups,
+                     NarrowMatrix& out);
+  void prepare(const Operand& cast, ConstView source, const cpu::DrawGroups& groups,
+               OperandStats& counts);
+  [[nodiscard]] ConstView with_witness(std::span<const ValueRange> ranges, ConstView values);
 
   cpu::Workspace& workspace_;
   EncodeJob job_;
-  int64_t unit_ = 1;  // rows of a block of the matrix
-  int64_t panel_rows_ = 1;
-  bool needs_range_ = false;
-  std::vector<ValueRange> ranges_;  // of the whole matrix (1), or of each column
+  int64_t row_unit_ = 1;  // of a block or transform
+  int64_t col_unit_ = 1;  // of a block or transform, whole groups of draws
+  int64_t panel_rows_ = 1, panel_cols_ = 1;
+  Range range_ = Range::none;
+  std::vector<ValueRange> ranges_;
   CodeTable codes_;
   PackedOperand packed_;
   std::vector<std::byte> storage_;
-  std::vector<float> witness_;   // a row; empty: not made since the last note()
-  std::vector<float> extended_;  // a panel, zeros up to whole blocks, and the witness
+  std::vector<float> folded_;    // a row, zeros up to whole rows of kFold
+  std::vector<float> extended_;  // a panel, zeros up to whole blocks, and its witness
 };
 
 }  // namespace ng

@@ -104,9 +104,25 @@ ErrorMetrics ErrorSums::metrics() const {
   return m;
 }
 
+namespace {
+
+/// A row as rows of a chunk each, and the rest.
+ErrorSums error_sums_of_row(const float* x, const float* q, int64_t count, Threads threads) {
+  const int64_t rows = count / kChunkValues, whole = rows * kChunkValues;
+  ErrorSums sums = error_sums({x, rows, kChunkValues, kChunkValues},
+                              {q, rows, kChunkValues, kChunkValues}, threads);
+  const auto rest = static_cast<size_t>(count - whole);
+  sums.add(std::span(x + whole, rest), std::span(q + whole, rest));
+  return sums;
+}
+
+}  // namespace
+
 ErrorSums error_sums(ConstView x, ConstView q, Threads threads) {
   NG_CHECK(x.rows == q.rows && x.cols == q.cols, x.rows, q.rows, x.cols, q.cols);
   if (x.size() == 0) return {};
+  if (x.rows == 1 && x.cols > kChunkValues)
+    return error_sums_of_row(x.data, q.data, x.cols, threads);
   const int64_t rows = std::max<int64_t>(kChunkValues / x.cols, 1);
   std::vector<ErrorSums> chunks(static_cast<size_t>((x.rows + rows - 1) / rows));
   parallel_for(threads, static_cast<int64_t>(chunks.size()), [&](int64_t chunk, int) {

@@ -11,22 +11,45 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+constexpr int64_t kPieceCols = 1 << 16;  // of a row, for one thread
+
+/// `part`, (rows, cols), into its place in a matrix of `stride` columns.
 template <class Value>
-void append(std::vector<Value>& to, const std::vector<Value>& from) {
-  to.insert(to.end(), from.begin(), from.end());
+void place(std::vector<Value>& whole, int64_t stride, int64_t row, int64_t col,
+           const std::vector<Value>& part, int64_t cols) {
+  for (auto from = part.begin(); from != part.end(); from += cols, ++row)
+    std::copy_n(from, cols, whole.begin() + row * stride + col);
 }
 
-/// More rows of the same matrix.
-void append(NarrowMatrix& matrix, const NarrowMatrix& panel) {
-  const bool repeats = scale_spans_rows(matrix.cast, matrix.along);
-  matrix.rows += panel.rows;
-  matrix.grid = scale_grid(matrix.cast, matrix.along, matrix.rows, matrix.cols);
-  append(matrix.codes, panel.codes);
-  matrix.counts += panel.counts;
-  if (repeats) return;
-  append(matrix.scales, panel.scales);
-  append(matrix.scale_codes, panel.scale_codes);
-  append(matrix.zeros, panel.zeros);
+void place(NarrowMatrix& whole, const Panel& panel, const NarrowMatrix& part) {
+  place(whole.codes, whole.cols, panel.row, panel.col, part.codes, part.cols);
+  whole.counts += part.counts;
+  whole.tensor_scale = part.tensor_scale;
+  const ScaleGrid& grid = whole.grid;
+  if (grid.size() == 0) return;
+  const int64_t row = panel.row / grid.block_rows, col = panel.col / grid.block_cols;
+  place(whole.scales, grid.cols, row, col, part.scales, part.grid.cols);
+  place(whole.scale_codes, grid.cols, row, col, part.scale_codes, part.grid.cols);
+  place(whole.zeros, grid.cols, row, col, part.zeros, part.grid.cols);
+}
+
+/// With room for codes and scales.
+NarrowMatrix empty_matrix(const Operand& cast, const QuantizeOptions& options, int64_t rows,
+                          int64_t cols) {
+  const int64_t g = std::max(options.hadamard.size, 1);
+  const bool straight = options.along == Contract::cols;
+  NarrowMatrix out;
+  out.cast = cast;
+  out.along = options.along;
+  out.rows = straight ? rows : ceil_div(rows, g) * g;
+  out.cols = straight ? ceil_div(cols, g) * g : cols;
+  out.grid = scale_grid(cast, out.along, out.rows, out.cols);
+  out.codes.resize(static_cast<size_t>(out.rows * out.cols));
+  const auto scales = static_cast<size_t>(out.grid.size());
+  out.scales.resize(scales);
+  out.scale_codes.resize(has_scale_codes(cast) ? scales : 0);
+  out.zeros.resize(is_affine(cast) ? scales : 0);
+  return out;
 }
 
 }  // namespace
@@ -62,18 +85,21 @@ NarrowMatrix quantize(ConstView source, const Operand& cast, const QuantizeOptio
                       Threads threads) {
   cpu::Workspace workspace(threads);
   NarrowEncoder encoder(workspace, {cast, options, source.rows, source.cols});
-  const int64_t step = encoder.panel_rows();
-  const auto panel = [&](int64_t row) {
-    return source.slice(row, std::min(step, source.rows - row));
+  const std::vector<Panel> panels = encoder.panels();
+  const auto values = [&](const Panel& panel) {
+    return source.slice(panel.row, panel.rows).columns(panel.col, panel.cols);
   };
-  for (int64_t row = 0; encoder.needs_range() && row < source.rows; row += step)
-    encoder.note(panel(row));
-  NarrowMatrix whole;
-  encoder.encode(0, panel(0), whole);
   NarrowMatrix part;
-  for (int64_t row = step; row < source.rows; row += step) {
-    encoder.encode(row, panel(row), part);
-    append(whole, part);
+  if (panels.size() == 1) {
+    encoder.encode(panels[0], values(panels[0]), part);
+    return part;
+  }
+  if (encoder.needs_range())
+    for (const Panel& panel : panels) encoder.note(panel, values(panel));
+  NarrowMatrix whole = empty_matrix(cast, options, source.rows, source.cols);
+  for (const Panel& panel : panels) {
+    encoder.encode(panel, values(panel), part);
+    place(whole, panel, part);
   }
   return whole;
 }
@@ -82,16 +108,23 @@ void dequantize(const NarrowMatrix& matrix, View values, Threads threads) {
   NG_CHECK(values.rows == matrix.rows && values.cols == matrix.cols, values.rows, values.cols);
   const cpu::CodeDecoder decoder = cpu::code_decoder(*matrix.cast.element);
   const ScaleGrid& grid = matrix.grid;
-  parallel_for(threads, matrix.rows, [&](int64_t row, int) {
-    cpu::CodedRow coded{.codes = matrix.codes.data() + row * matrix.cols, .cols = matrix.cols};
+  // Pieces of whole blocks, or within one.
+  const int64_t block = std::max<int64_t>(grid.block_cols, 1);
+  const int64_t step = block < kPieceCols ? ceil_div(kPieceCols, block) * block : kPieceCols;
+  NG_CHECK(block < kPieceCols || block >= matrix.cols, block);
+  const int64_t pieces = ceil_div(matrix.cols, step);
+  parallel_for(threads, matrix.rows * pieces, [&](int64_t item, int) {
+    const int64_t row = item / pieces, col = item % pieces * step;
+    cpu::CodedRow coded{.codes = matrix.codes.data() + row * matrix.cols + col,
+                        .cols = std::min(step, matrix.cols - col)};
     if (grid.size() != 0) {
-      const int64_t first = grid.at(row, 0);
+      const int64_t first = grid.at(row, col);
       coded.block = grid.block_cols;
       coded.scales = matrix.scales.data() + first;
       coded.zeros = matrix.zeros.empty() ? nullptr : matrix.zeros.data() + first;
       coded.tensor_scale = matrix.tensor_scale;
     }
-    cpu::dequantize_row(decoder, coded, values.row(row));
+    cpu::dequantize_row(decoder, coded, values.row(row) + col);
   });
 }
 

@@ -62,7 +62,7 @@ struct QuantizeOptions {
 };
 
 /// `source` in the numbers of `cast` (current scaling, an element of at most 16 bits). Works
-/// through the matrix in panels of rows; takes no more memory than the result and a few MiB,
+/// through the matrix in panels; takes no more memory than the result and a few MiB,
 /// except with a Hadamard transform.
 [[nodiscard]] NarrowMatrix quantize(ConstView source, const Operand& cast,
                                     const QuantizeOptions& options, Threads threads);

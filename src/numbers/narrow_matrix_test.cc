@@ -161,10 +161,40 @@ TEST(Quantize, PanelsHaveTheScalesOfTheWhole) {
       for (const Contract along : {Contract::cols, Contract::rows}) {
         QuantizeOptions options = options_of(along);
         options.panel_values = 1;
-        ASSERT_LT(NarrowEncoder(workspace, {cast, options, 131, 70}).panel_rows(), 131);
+        ASSERT_GT(NarrowEncoder(workspace, {cast, options, 131, 70}).panels().size(), 8U);
         expect_as_ref(quantize(source, cast, options, {2}), source, options);
       }
   }
+}
+
+// Rows that are worked on in parts, each part as rows of its own.
+TEST(Quantize, LongRowsHaveTheBitsOfWholeOnes) {
+  constexpr int64_t kCols = 70'003;
+  const std::vector<float> x = values(2, kCols);
+  for (const int64_t rows : {1, 2}) {
+    const ConstView source{x.data(), rows, kCols, kCols};
+    for (const Operand& cast : casts()) {
+      QuantizeOptions options = options_of(Contract::cols);
+      options.panel_values = 66'000;
+      expect_as_ref(quantize(source, cast, options, {2}), source, options);
+    }
+  }
+}
+
+TEST(Quantize, PanelsAreSmallWhateverTheShape) {
+  cpu::Workspace workspace({1});
+  const int64_t wide = 60'000'000;
+  for (const Operand& cast : casts())
+    for (const Contract along : {Contract::cols, Contract::rows})
+      for (const auto& [rows, cols] : {std::pair{int64_t{3}, wide}, {wide, int64_t{3}}}) {
+        const QuantizeOptions options = options_of(along);
+        int64_t values = 0;
+        for (const Panel& panel : NarrowEncoder(workspace, {cast, options, rows, cols}).panels()) {
+          ASSERT_LE(panel.rows * panel.cols, options.panel_values) << describe(cast);
+          values += panel.rows * panel.cols;
+        }
+        EXPECT_EQ(values, rows * cols);
+      }
 }
 
 // Where the scale cannot grow further even the amax may be rounded to zero, by a draw of its own.
@@ -242,6 +272,23 @@ TEST(Affine, EveryBlockHasItsOwnRange) {
                       std::clamp(code, 0.0f, static_cast<float>(levels)));
           }
       }
+}
+
+TEST(Affine, LongRowsHaveTheBitsOfWholeOnes) {
+  constexpr int64_t kCols = 70'003;
+  const std::vector<float> x = values(2, kCols);
+  const ConstView source{x.data(), 2, kCols, kCols};
+  for (const Block& block : {Block{}, Block{Block::Kind::row, 0, 0}, tile(1, 32), tile(16, 16)}) {
+    const Operand cast = stochastic(affine("uint8", block), 16);
+    QuantizeOptions options = options_of(Contract::cols);
+    const NarrowMatrix whole = quantize(source, cast, options, {2});
+    options.panel_values = 66'000;
+    const NarrowMatrix parts = quantize(source, cast, options, {2});
+    EXPECT_EQ(parts.codes, whole.codes);
+    EXPECT_EQ(parts.scales, whole.scales);
+    EXPECT_EQ(parts.zeros, whole.zeros);
+    EXPECT_EQ(parts.counts.flushed, whole.counts.flushed);
+  }
 }
 
 TEST(Affine, StochasticRoundingIsUnbiasedOverAllDraws) {

@@ -1,6 +1,7 @@
 #include "numbers/value_range.h"
 
 #include <array>
+#include <vector>
 
 #include "math/round.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 constexpr int64_t kStripCols = 1024;
+constexpr int64_t kPieceCols = 1 << 16;
 
 /// Ranges of sixteen interleaved sequences: what a compiler makes vectors of.
 struct Lanes {
@@ -50,13 +52,16 @@ void ValueRange::add(const ValueRange& other) {
 
 void note_values(ValueRange& range, ConstView values, Threads threads) {
   std::vector<ValueRange> ranges(static_cast<size_t>(std::max(threads.count, 1)));
-  parallel_for(threads, values.rows, [&](int64_t row, int worker) {
-    ranges[static_cast<size_t>(worker)].add(range_of(values.row(row), values.cols));
+  const int64_t pieces = (values.cols + kPieceCols - 1) / kPieceCols;
+  parallel_for(threads, values.rows * pieces, [&](int64_t item, int worker) {
+    const int64_t col = item % pieces * kPieceCols;
+    ranges[static_cast<size_t>(worker)].add(
+        range_of(values.row(item / pieces) + col, std::min(kPieceCols, values.cols - col)));
   });
   for (const ValueRange& part : ranges) range.add(part);
 }
 
-void note_columns(std::vector<ValueRange>& ranges, ConstView values, Threads threads) {
+void note_columns(std::span<ValueRange> ranges, ConstView values, Threads threads) {
   const int64_t strips = (values.cols + kStripCols - 1) / kStripCols;
   parallel_for(threads, strips, [&](int64_t strip, int) {
     const int64_t end = std::min((strip + 1) * kStripCols, values.cols);

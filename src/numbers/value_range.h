@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
+#include <span>
 
 #include "base/threads.h"
 #include "tensor/view.h"
@@ -23,6 +23,6 @@ struct ValueRange {
 void note_values(ValueRange& range, ConstView values, Threads threads);
 
 /// Widens ranges[c] by column c.
-void note_columns(std::vector<ValueRange>& ranges, ConstView values, Threads threads);
+void note_columns(std::span<ValueRange> ranges, ConstView values, Threads threads);
 
 }  // namespace ng

@@ -61,7 +61,7 @@ class CpuCaster {
         encoder_(workspace_, job(cast, rows, cols)) {}
 
   [[nodiscard]] const std::vector<uint16_t>& codes(std::span<const float> x) {
-    encoder_.encode(0, {x.data(), rows_, cols_, cols_}, out_);
+    encoder_.encode({0, rows_, 0, cols_}, {x.data(), rows_, cols_, cols_}, out_);
     return out_.codes;
   }
 

@@ -168,13 +168,19 @@ size_t operand_bytes(const OperandSpec& spec) { return packed_layout(spec).bytes
 
 void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
              const PrepareContext& context) {
+  const int64_t groups = (source.cols + 7) / 8;
+  prepare(workspace, packed, source, context, {context.first_row * groups, groups});
+}
+
+void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
+             const PrepareContext& context, const DrawGroups& groups) {
   const OperandSpec& spec = packed.spec;
   const bool straight = spec.contract == Contract::cols;
   NG_CHECK((straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
            spec.rows);
   NG_CHECK((straight ? source.cols : source.rows) == spec.k, source.rows, source.cols, spec.k);
   packed.source = source;
-  QuantizeJob job = quantize_job(packed, source, context);
+  QuantizeJob job = quantize_job(packed, source, context, groups);
   if (is_read_in_place(spec)) return count_in_place(workspace, job, source);
   NG_CHECK(packed.storage != nullptr && packed.bytes >= job.layout.bytes, packed.bytes,
            job.layout.bytes);
@@ -210,7 +216,7 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
   const PackedLayout layout = packed_layout(spec);
   const OverflowRule rule =
       spec.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
-  const OperandSource source(spec, packed.source, {});
+  const OperandSource source(spec, packed.source, {}, {});
   std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, spec.k_padded())));
   for (int64_t r = 0; r < spec.rows; ++r) {
     const PieceValues in_place =

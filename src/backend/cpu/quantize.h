@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/packed.h"
+#include "backend/cpu/quantize_source.h"
 #include "backend/cpu/workspace.h"
 
 namespace ng::cpu {
@@ -18,6 +19,10 @@ namespace ng::cpu {
 /// operand is read in place. Shapes: source (rows, k), for Contract::rows (k, rows).
 void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
              const PrepareContext& context);
+/// The same where the draws of `source` are not those of rows of a whole tensor;
+/// context.first_row says nothing then.
+void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
+             const PrepareContext& context, const DrawGroups& groups);
 
 /// Values (rows, k_padded) = element · block scale · tensor scale, one rounding each; codes may be
 /// null, and must be for FP32 elements.

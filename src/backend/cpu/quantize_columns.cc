@@ -58,11 +58,11 @@ void ColumnEncoder::note_amax(int64_t row) {
 
 // Draws of the panel's columns, source row by source row. [recipes.md §0]
 void ColumnEncoder::draw(int64_t k, int64_t count) {
-  const int64_t groups_per_row = (job_.source.view().cols + 7) / 8;
-  const int64_t first = (job_.context.first_row + k) * groups_per_row + panel_ / 8;
+  const DrawGroups& groups = job_.source.groups();
+  const int64_t first = groups.first + k * groups.per_row + panel_ / 8;
   draw_strip(job_.context.key,
              {.group = static_cast<uint64_t>(first),
-              .group_stride = static_cast<uint64_t>(groups_per_row),
+              .group_stride = static_cast<uint64_t>(groups.per_row),
               .rows = count,
               .groups = kColumnPanel / 8},
              scratch_.draws);

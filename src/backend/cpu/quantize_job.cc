@@ -78,7 +78,7 @@ ElementGrid element_grid(const ElementFormat& element, Overflow overflow) {
 }
 
 QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
-                         const PrepareContext& context) {
+                         const PrepareContext& context, const DrawGroups& groups) {
   const OperandSpec& spec = packed.spec;
   const Operand& cast = spec.cast;
   const ElementRange range = range_of(*cast.element);
@@ -87,7 +87,7 @@ QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
   return {.spec = spec,
           .layout = layout,
           .plan = plan_of(spec, layout, by_block),
-          .source = OperandSource(spec, source, context),
+          .source = OperandSource(spec, source, context.key, groups),
           .grid = element_grid(*cast.element, cast.overflow),
           .request = {.kind = cast.scale,
                       .rule = cast.scale_rule,

@@ -62,7 +62,7 @@ struct QuantizeJob {
 
 /// Everything but the scales that depend on the whole tensor.
 [[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
-                                       const PrepareContext& context);
+                                       const PrepareContext& context, const DrawGroups& groups);
 
 /// Scratch of a worker; checks that it is large enough.
 [[nodiscard]] QuantizeScratch quantize_scratch(const QuantizePlan& plan,

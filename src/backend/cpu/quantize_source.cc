@@ -51,13 +51,12 @@ PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
 PieceDraws OperandSource::draw(const Piece& piece, uint16_t* draws, uint32_t* words) const {
   if (spec_.contract == Contract::rows) return draw_turned(piece, draws, words);
   const int64_t stride = draw_stride(piece.cols);
-  const int64_t groups_per_row = (source_.cols + 7) / 8;
   const int64_t first = piece.k / 8;
   const int64_t count = (piece.k + piece.cols + 7) / 8 - first;
-  const int64_t group = (context_.first_row + piece.row) * groups_per_row + first;
-  draw_rows(context_.key,
+  const int64_t group = groups_.first + piece.row * groups_.per_row + first;
+  draw_rows(key_,
             {.group = static_cast<uint64_t>(group),
-             .group_stride = static_cast<uint64_t>(groups_per_row),
+             .group_stride = static_cast<uint64_t>(groups_.per_row),
              .rows = piece.rows,
              .groups = count},
             draws, stride);
@@ -67,14 +66,13 @@ PieceDraws OperandSource::draw(const Piece& piece, uint16_t* draws, uint32_t* wo
 // A strip of 16 source columns at a time: drawn row by row, then turned as pairs of columns.
 PieceDraws OperandSource::draw_turned(const Piece& piece, uint16_t* draws, uint32_t* words) const {
   const int64_t stride = draw_stride(piece.cols);
-  const int64_t groups_per_row = (source_.cols + 7) / 8;
   const int64_t first = floor_to(piece.row, kStrip);
   uint32_t* turned = words + kStrip / 2 * stride;
   for (int64_t col = first; col < piece.row + piece.rows; col += kStrip) {
-    const int64_t group = (context_.first_row + piece.k) * groups_per_row + col / 8;
-    draw_strip(context_.key,
+    const int64_t group = groups_.first + piece.k * groups_.per_row + col / 8;
+    draw_strip(key_,
                {.group = static_cast<uint64_t>(group),
-                .group_stride = static_cast<uint64_t>(groups_per_row),
+                .group_stride = static_cast<uint64_t>(groups_.per_row),
                 .rows = piece.cols,
                 .groups = kStrip / 8},
                reinterpret_cast<uint16_t*>(words));
@@ -86,10 +84,7 @@ PieceDraws OperandSource::draw_turned(const Piece& piece, uint16_t* draws, uint3
 
 uint32_t OperandSource::random_bits(int64_t row, int64_t k, int bits) const {
   const bool straight = spec_.contract == Contract::cols;
-  const int64_t source_row = (straight ? row : k) + context_.first_row;
-  return ng::random_bits(context_.key, static_cast<uint64_t>(source_row),
-                         static_cast<uint64_t>(straight ? k : row),
-                         static_cast<uint64_t>(source_.cols), bits);
+  return cpu::random_bits(key_, groups_, straight ? row : k, straight ? k : row, bits);
 }
 
 }  // namespace ng::cpu

@@ -8,6 +8,20 @@
 
 namespace ng::cpu {
 
+/// Where a source's draws lie in their stream: the group of its first value, and the groups from
+/// one row to the next. A group is eight values of a row. [recipes.md §0]
+struct DrawGroups {
+  int64_t first = 0;
+  int64_t per_row = 0;
+};
+
+/// The draw of a source's element.
+[[nodiscard]] inline uint32_t random_bits(const RandomKey& key, const DrawGroups& groups,
+                                          int64_t row, int64_t col, int bits) {
+  const int64_t place = 8 * (groups.first + row * groups.per_row) + col;  // in a tensor of one row
+  return ng::random_bits(key, 0, static_cast<uint64_t>(place), 0, bits);
+}
+
 /// Rows [row, row + rows) × values [k, k + cols) of an operand.
 struct Piece {
   int64_t row = 0;
@@ -30,10 +44,12 @@ struct PieceDraws {
 
 class OperandSource {
  public:
-  OperandSource(const OperandSpec& spec, ConstView source, const PrepareContext& context)
-      : spec_(spec), source_(source), context_(context) {}
+  OperandSource(const OperandSpec& spec, ConstView source, const RandomKey& key,
+                const DrawGroups& groups)
+      : spec_(spec), source_(source), key_(key), groups_(groups) {}
 
   [[nodiscard]] const ConstView& view() const { return source_; }
+  [[nodiscard]] const DrawGroups& groups() const { return groups_; }
 
   /// Floats that `load` may write for a piece of this size.
   static int64_t buffer_floats(int64_t rows, int64_t cols) { return rows * buffer_stride(cols); }
@@ -62,7 +78,8 @@ class OperandSource {
 
   OperandSpec spec_;
   ConstView source_;
-  PrepareContext context_;
+  RandomKey key_;
+  DrawGroups groups_;
 };
 
 }  // namespace ng::cpu
