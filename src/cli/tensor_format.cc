@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/format_names.h"
+#include "format/cast_names.h"
 #include "recipe/operand_keys.h"
 
 namespace ng::cli {
@@ -22,10 +23,10 @@ std::string block_toml(const std::string& block) {
 
 // The flags as an operand of a recipe, so that they are read and checked like one.
 std::string operand_toml(const FormatFlags& flags) {
-  std::string text =
-      is_operand_name(flags.format)
-          ? "format = " + toml_quote(flags.format)
-          : "format = \"fp32\", element = " + toml_quote(known_element(flags.format).short_name);
+  const std::string_view preset = preset_name(flags.format);
+  std::string text = preset.empty() ? "format = \"fp32\", element = " +
+                                          toml_quote(known_element(flags.format).short_name)
+                                    : "format = " + toml_quote(preset);
   const auto add = [&](const char* key, const std::string& value) {
     if (!value.empty()) text += fmt::format(", {} = {}", key, value);
   };
@@ -102,7 +103,7 @@ Operand affine(const FormatFlags& flags, const ElementFormat& element) {
 }
 
 Operand scaled_or_plain(const FormatFlags& flags) {
-  if (!is_operand_name(flags.format)) {
+  if (preset_name(flags.format).empty()) {
     const ElementFormat& element = known_element(flags.format);
     const bool scaled = !flags.scale.empty() || !flags.block.empty();
     if (element.kind == ElementKind::integer && !element.is_signed && scaled)
@@ -128,8 +129,8 @@ Operand FormatFlags::operand() const {
 void FormatFlags::declare(CLI::App& app) {
   app.add_option("--rounding", rounding, "nearest or stochastic")
       ->check(CLI::IsMember({"nearest", "stochastic"}));
-  app.add_option("--overflow", overflow, "saturate, or special: infinities and NaN")
-      ->capture_default_str()
+  app.add_option("--overflow", overflow,
+                 "saturate, or special: infinities and NaN (special only for bf16, else saturate)")
       ->check(CLI::IsMember({"saturate", "special"}));
   app.add_option("--scale-rule", scale_rule,
                  "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up");

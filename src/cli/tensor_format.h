@@ -12,8 +12,7 @@ namespace ng::cli {
 /// Flags as they were given; empty ones say nothing.
 struct FormatFlags {
   std::string format;
-  std::string overflow = "saturate";
-  std::string rounding, scale_rule, block, scale, tensor_scale;
+  std::string overflow, rounding, scale_rule, block, scale, tensor_scale;
   int64_t sr_bits = 0;
 
   /// All but --format.

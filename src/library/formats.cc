@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/nearest.h"
+#include "format/cast_names.h"
 #include "format/codec.h"
 #include "format/exmy.h"
 #include "format/operand_conflict.h"
@@ -116,9 +117,8 @@ std::vector<std::string_view> format_names() {
 
 Format format(std::string_view name) {
   return translated([&] {
+    if (const auto cast = ng::find_cast(name)) return format_of(*cast);
     std::vector<std::string_view> names = format_names();
-    if (std::find(names.begin(), names.end(), name) != names.end())
-      return format_of(ng::operand_of(name));
     const ng::ElementFormat* element = ng::find_element_format(name);
     for (const std::string_view other : element_names()) names.push_back(other);
     if (element == nullptr)

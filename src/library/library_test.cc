@@ -47,6 +47,8 @@ TEST(LibraryFormats, ElementsAreTheRowsOfTheTable) {
   EXPECT_EQ(Element("e4m3").encode(1e9f, {}, Overflow::special), 0x7Fu);
   EXPECT_EQ(Element("e2m1").values()[7], 6.0f);
   EXPECT_EQ(Element("e8m7"), Element("bf16"));
+  EXPECT_EQ(format("bfloat16"), format("bf16"));
+  EXPECT_EQ(format("bfloat16").overflow, Overflow::special);
   const ValueRounding up = {Rounding::stochastic, 8, 255};
   EXPECT_EQ(Element("e2m1").encode(2.2f, up), 0x5u);
 }

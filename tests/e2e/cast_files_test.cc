@@ -134,6 +134,19 @@ TEST_F(CastFiles, LongVectorsAreThoseOfRows) {
   }
 }
 
+// bf16 has FP32's range: what overflows stays visible, by either name, unless it shall saturate.
+TEST_F(CastFiles, Bf16KeepsInfinities) {
+  const float inf = HUGE_VALF, most = 0x1.FFFFFEp127f;
+  write("in", {3}, {1, most, -most});
+  for (const char* format : {"bf16", "bfloat16"}) {
+    EXPECT_EQ(io::to_floats(cast({"--format", format}).at("x.values")),
+              (std::vector<float>{1, inf, -inf}));
+    const io::Safetensors out = cast({"--format", format, "--overflow", "saturate"});
+    EXPECT_EQ(io::to_floats(out.at("x.values")),
+              (std::vector<float>{1, 0x1.FEp127f, -0x1.FEp127f}));
+  }
+}
+
 TEST_F(CastFiles, RefusesInOneLineAndLosesNothing) {
   const std::string before = text_of(path("in"));
   write_text(path("old"), "what was there");
