@@ -121,8 +121,9 @@ struct Format {
   friend bool operator==(const Format&, const Format&) = default;
 };
 
-/// By name: "mxfp4", "mxfp8_e4m3", "nvfp4", "fp8_e4m3", "int8" ... or else an element's, without
-/// scale. Fields may be changed afterwards. Throws Error naming the nearest known name.
+/// By name: "mxfp4", "mxfp8_e4m3", "nvfp4", "fp8_e4m3", "int8" ..., "uint8" and "uint4", affine
+/// with a zero point for each row; or else an element's, without scale. Fields may be changed
+/// afterwards. Throws Error naming the nearest known name.
 [[nodiscard]] NARROWGAUGE_API Format format(std::string_view name);
 
 /// Names of the formats with scales, and of the plain ones beside them.

@@ -12,6 +12,7 @@
 #include "cli/progress_line.h"
 #include "cli/tensor_files.h"
 #include "cli/tensor_format.h"
+#include "format/cast_names.h"
 
 namespace ng::cli {
 namespace {
@@ -130,6 +131,12 @@ int cast(const Args& args) {
   return 0;
 }
 
+std::string cast_format_help() {
+  std::string text = "a format, ";
+  for (const std::string_view name : cast_names()) text += std::string(name) + ' ';
+  return text + "(uint8 and uint4: affine), or an element; narrowgauge formats lists them";
+}
+
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
@@ -139,9 +146,7 @@ std::function<int()> declare(CLI::App& app) {
       ->required()
       ->expected(2, -1)
       ->type_name("IN... OUT");
-  app.add_option("--format", a.format.format, "a format: narrowgauge formats lists them")
-      ->required()
-      ->type_name("NAME");
+  app.add_option("--format", a.format.format, cast_format_help())->required()->type_name("NAME");
   a.format.declare(app);
   app.add_option("--axis", a.settings.axis, "along which blocks lie; -1: the last")
       ->capture_default_str();

@@ -5,6 +5,7 @@
 
 #include "cli/formats_bits.h"
 #include "cli/output.h"
+#include "format/cast_names.h"
 #include "format/codec.h"
 
 namespace ng::cli {
@@ -59,7 +60,7 @@ const std::vector<std::string> kElementHeading = {
 
 Rows operand_rows() {
   Rows rows;
-  for (const std::string_view name : operand_names()) {
+  for (const std::string_view name : cast_names()) {
     const Json o = operand_json(name);
     rows.push_back({cell(o["name"]), cell(o["element"]), cell(o["block"]), cell(o["scale"]),
                     cell(o["tensor_scale"]), number_text(o["bits_per_value"].get<double>())});
@@ -156,7 +157,7 @@ Json element_json(const ElementFormat& f) {
 }
 
 Json operand_json(std::string_view name) {
-  const Operand operand = operand_of(name);
+  const Operand operand = find_cast(name).value();
   const bool ruled = !scale_rules(operand.scale).empty();
   return {{"name", name},
           {"element", operand.element->short_name},
@@ -169,13 +170,15 @@ Json operand_json(std::string_view name) {
 
 Json all_formats_json() {
   Json json = {{"formats", Json::array()}, {"elements", Json::array()}};
-  for (const std::string_view name : operand_names()) json["formats"].push_back(operand_json(name));
+  for (const std::string_view name : cast_names()) json["formats"].push_back(operand_json(name));
   for (const ElementFormat& f : element_formats()) json["elements"].push_back(element_json(f));
   return json;
 }
 
 std::string all_formats_text() {
-  return "Formats of recipes and casts: an element and its scales\n" +
+  return "Formats of recipes and casts (uint8 and uint4: of casts alone, affine): an element and "
+         "its "
+         "scales\n" +
          table_text(kOperandHeading, operand_rows(), 5) +
          "\nElements: E exponent bits, M mantissa bits (integers: values are i x 2^-M)\n" +
          table_text(kElementHeading, element_rows(), 3) +

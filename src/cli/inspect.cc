@@ -18,7 +18,7 @@ namespace ng::cli {
 namespace {
 
 constexpr const char* kDefaultFormats =
-    "fp8_e4m3,fp8_e5m2,mxfp8_e4m3,mxfp6_e3m2,mxfp6_e2m3,mxfp4,nvfp4,mxint8,int8,int4";
+    "fp8_e4m3,fp8_e5m2,mxfp8_e4m3,mxfp6_e3m2,mxfp6_e2m3,mxfp4,nvfp4,mxint8,int8,int4,uint8,uint4";
 
 struct Args {
   std::vector<std::string> files;
@@ -113,7 +113,7 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   app.add_option("FILES", a.files, "safetensors files, folders or patterns")->required();
-  app.add_option("--format", a.formats, "formats to try")
+  app.add_option("--format", a.formats, "formats to try: as for cast")
       ->type_name("F,G,...")
       ->capture_default_str();
   app.add_option("--tensor", a.tensors, "only tensors whose names match")->type_name("GLOB");

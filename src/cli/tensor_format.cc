@@ -65,8 +65,7 @@ void set_rounding(Operand& operand, const FormatFlags& flags) {
 
 // An element that no GEMM takes is rounded by the format table alone.
 Operand plain_element(const FormatFlags& flags, const ElementFormat& element) {
-  if (!flags.block.empty() || !flags.scale.empty() || !flags.tensor_scale.empty() ||
-      !flags.scale_rule.empty())
+  if (!flags.block.empty() || !flags.tensor_scale.empty() || !flags.scale_rule.empty())
     throw Error({.place = "--format",
                  .key = flags.format,
                  .problem = "takes no scale",
@@ -90,10 +89,7 @@ Operand affine(const FormatFlags& flags, const ElementFormat& element) {
   refuse("--tensor-scale", flags.tensor_scale, "no second scale");
   refuse("--scale-rule", flags.scale_rule, "no rule: the scale is not rounded");
   refuse("--overflow", flags.overflow == "special" ? flags.overflow : "", "\"saturate\"");
-  Operand operand;
-  operand.element = &element;
-  operand.scale = ScaleKind::fp32;
-  operand.block = {.kind = Block::Kind::row, .rows = 0, .cols = 0};
+  Operand operand = *find_cast(element.name);
   set_rounding(operand, flags);
   if (flags.block.empty()) return operand;
   read_as_flags("operand.block = " + block_toml(flags.block), [&](const TomlItem& item) {
@@ -105,10 +101,8 @@ Operand affine(const FormatFlags& flags, const ElementFormat& element) {
 Operand scaled_or_plain(const FormatFlags& flags) {
   if (preset_name(flags.format).empty()) {
     const ElementFormat& element = known_element(flags.format);
-    const bool scaled = !flags.scale.empty() || !flags.block.empty();
-    if (element.kind == ElementKind::integer && !element.is_signed && scaled)
-      return affine(flags, element);
-    if (flags.scale.empty()) return plain_element(flags, element);
+    if (is_affine_element(element) && flags.scale != "none") return affine(flags, element);
+    if (flags.scale.empty() || flags.scale == "none") return plain_element(flags, element);
   }
   Operand operand;
   read_as_flags(operand_toml(flags), [&](const TomlItem& item) { read_operand(operand, item); });

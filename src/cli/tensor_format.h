@@ -18,7 +18,7 @@ struct FormatFlags {
   /// All but --format.
   void declare(CLI::App& app);
   /// Throws Error naming the flag. A format of recipes goes by their rules; an element without
-  /// scale is rounded by the format table; unsigned integers with a scale are affine.
+  /// scale is rounded by the format table; unsigned integers are affine unless --scale is none.
   [[nodiscard]] Operand operand() const;
 };
 

@@ -14,9 +14,27 @@ std::string_view preset_name(std::string_view name) {
 }
 
 std::optional<Operand> find_cast(std::string_view name) {
-  const std::string_view preset = preset_name(name);
-  if (preset.empty()) return {};
-  return operand_of(preset);
+  if (const std::string_view preset = preset_name(name); !preset.empty()) return operand_of(preset);
+  for (const ElementFormat& element : element_formats()) {
+    if (!is_affine_element(element) || name != element.name) continue;
+    Operand operand;
+    operand.element = &element;
+    operand.scale = ScaleKind::fp32;
+    operand.block = {.kind = Block::Kind::row};
+    return operand;
+  }
+  return {};
+}
+
+std::vector<std::string_view> cast_names() {
+  std::vector<std::string_view> names(operand_names().begin(), operand_names().end());
+  for (const ElementFormat& element : element_formats())
+    if (is_affine_element(element)) names.push_back(element.name);
+  return names;
+}
+
+bool is_affine_element(const ElementFormat& element) {
+  return element.kind == ElementKind::integer && !element.is_signed;
 }
 
 }  // namespace ng

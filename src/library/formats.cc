@@ -111,9 +111,7 @@ std::vector<std::string_view> element_names() {
   return names;
 }
 
-std::vector<std::string_view> format_names() {
-  return {ng::operand_names().begin(), ng::operand_names().end()};
-}
+std::vector<std::string_view> format_names() { return ng::cast_names(); }
 
 Format format(std::string_view name) {
   return translated([&] {

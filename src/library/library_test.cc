@@ -54,9 +54,16 @@ TEST(LibraryFormats, ElementsAreTheRowsOfTheTable) {
 }
 
 TEST(LibraryFormats, NamesAreThoseOfTheProgram) {
-  for (const std::string_view name : format_names()) {
+  for (const std::string_view name : ng::operand_names()) {
     EXPECT_EQ(operand_of(format(name)), ng::operand_of(name)) << name;
     EXPECT_EQ(describe(format(name)), name);
+  }
+  const std::vector<std::string_view> names = format_names();
+  EXPECT_EQ(names.size(), ng::operand_names().size() + 2);
+  for (const char* name : {"uint8", "uint4"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end());
+    EXPECT_EQ(format(name).scale, ScaleKind::fp32);
+    EXPECT_EQ(format(name).block, Block{.kind = Block::Kind::row});
   }
   EXPECT_EQ(bits_per_value(format("mxfp4")), 4.25);
   EXPECT_EQ(format("e3m3").element.bits(), 7);
@@ -89,12 +96,12 @@ TEST(LibraryQuantize, IsTheQuantizerOfTheDefinition) {
 
 TEST(LibraryQuantize, AnyElementAndEmptyMatrices) {
   const std::vector<float> x = values(64, 3);
-  for (const char* name : {"uint8", "e8m0", "ue4m3", "e3m3", "bf16"}) {
+  for (const char* name : {"e8m0", "ue4m3", "e3m3", "bf16"}) {
     const Quantized q = quantize({x.data(), 2, 32, 32}, format(name));
     EXPECT_EQ(q.codes[5], Element(name).encode(x[5], {}, format(name).overflow)) << name;
   }
   Format affine = format("uint4");
-  affine.scale = ScaleKind::fp32;
+  affine.block = {};
   const Quantized q = quantize({x.data(), 2, 32, 32}, affine);
   EXPECT_EQ(q.zeros.size(), 1U);
   EXPECT_LT(error_metrics({x.data(), 2, 32, 32}, {dequantize(q).data(), 2, 32, 32}).relative_mse,

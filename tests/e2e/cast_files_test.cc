@@ -112,6 +112,18 @@ TEST_F(CastFiles, AffineIntegersHaveZeroPoints) {
   }
 }
 
+TEST_F(CastFiles, UnsignedIntegersAreAffinePerRow) {
+  for (const char* format : {"uint8", "uint4"}) {
+    const io::Safetensors out = cast({"--format", format});
+    EXPECT_EQ(out.at("x.zero").shape, (std::vector<int64_t>{8, 1}));
+    EXPECT_EQ(io::to_floats(out.at("x.values")),
+              io::to_floats(cast({"--format", format, "--block", "row"}).at("x.values")));
+  }
+  EXPECT_EQ(cast({"--format", "uint8", "--scale", "none"}).find("x.zero"), nullptr);
+  EXPECT_NE(run_well({"cast", "--help"}).find("uint4"), std::string::npos);
+  EXPECT_NE(run_well({"inspect", "in"}).find("uint4"), std::string::npos);
+}
+
 // A vector longer than a panel, and one whose amax comes last, against the same values as rows.
 TEST_F(CastFiles, LongVectorsAreThoseOfRows) {
   constexpr int64_t kCols = 1 << 16, kRows = 65;
