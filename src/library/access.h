@@ -36,7 +36,10 @@ void require(bool condition, const std::string& problem, const std::string& reme
 [[nodiscard]] ng::Hadamard hadamard_of(const Hadamard& hadamard);
 /// A copy of its numbers, without scale codes and counts.
 [[nodiscard]] ng::NarrowMatrix narrow_matrix_of(const Quantized& matrix);
-/// Throws Error where sizes disagree or a code is none of the element.
+/// Throws Error where `scale` is none of its kind.
+void check_scale(ScaleKind kind, float scale);
+/// Throws Error where sizes or scale codes disagree, a code is none of the element or a scale none
+/// of its kind.
 void check_parts(const Quantized& matrix);
 
 }  // namespace narrowgauge

@@ -114,9 +114,7 @@ std::vector<float> multiply_by_definition(const Operand& left, const Operand& ri
 float block_dot(const CodedBlock& a, const CodedBlock& b) {
   require(a.codes.size() == b.codes.size(),
           fmt::format("blocks of {} and {} codes", a.codes.size(), b.codes.size()), "one length");
-  for (const CodedBlock* block : {&a, &b})
-    require(block->kind != ScaleKind::e8m0 || std::isnan(block->scale) || block->scale > 0,
-            fmt::format("scale {}", block->scale), "a power of two or NaN");
+  for (const CodedBlock* block : {&a, &b}) check_scale(block->kind, block->scale);
   return ng::block_dot(block_of(a), block_of(b));
 }
 

@@ -8,6 +8,7 @@
 #include "library/access.h"
 #include "numbers/by_definition.h"
 #include "numbers/errors.h"
+#include "numbers/unpack.h"
 
 namespace narrowgauge {
 namespace {
@@ -82,6 +83,29 @@ ng::NarrowMatrix narrow_matrix_of(const Quantized& matrix) {
   return out;
 }
 
+void check_scale(ScaleKind kind, float scale) {
+  const bool is_power = kind == ScaleKind::e8m0;
+  require(ng::is_scale(static_cast<ng::ScaleKind>(kind), scale), fmt::format("scale {}", scale),
+          is_power ? "a power of two from 2^-127 to 2^127, or NaN"
+                   : "a value of e4m3 from 0 on, or NaN");
+}
+
+namespace {
+
+void check_scales(const Quantized& matrix) {
+  const auto kind = static_cast<ng::ScaleKind>(matrix.format.scale);
+  for (size_t i = 0; i < matrix.scales.size(); ++i) {
+    check_scale(matrix.format.scale, matrix.scales[i]);
+    if (matrix.scale_codes.empty()) continue;
+    const uint8_t code = ng::scale_code(kind, matrix.scales[i]);
+    require(matrix.scale_codes[i] == code,
+            fmt::format("scale code {} beside scale {}", matrix.scale_codes[i], matrix.scales[i]),
+            fmt::format("{}", code));
+  }
+}
+
+}  // namespace
+
 void check_parts(const Quantized& matrix) {
   check(matrix.format);
   check_shape(matrix.rows, matrix.cols);
@@ -104,6 +128,8 @@ void check_parts(const Quantized& matrix) {
   };
   check_size("codes", matrix.codes.size(), matrix.rows * matrix.cols);
   check_size("scales", matrix.scales.size(), grid.size());
+  check_size("scale codes", matrix.scale_codes.size(), ng::has_scale_codes(cast) ? grid.size() : 0);
+  check_scales(matrix);
   check_size("zero points", matrix.zeros.size(), ng::is_affine(cast) ? grid.size() : 0);
   if (matrix.codes.empty()) return;
   const uint16_t largest = *std::max_element(matrix.codes.begin(), matrix.codes.end());

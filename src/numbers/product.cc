@@ -20,13 +20,6 @@ int64_t block_along_k(const Operand& cast) {
   return cast.block.kind == Block::Kind::tile && !cast.is_unscaled() ? cast.block.cols : 1;
 }
 
-bool is_scale(ScaleKind kind, float scale) {
-  if (std::isnan(scale)) return true;
-  if (kind == ScaleKind::e8m0) return scale > 0 && scale == pow2(floor_log2(scale));
-  return kind != ScaleKind::e4m3 ||
-         (scale >= 0 && scale == decode_float(kE4m3Grid, scale_code(kind, scale)));
-}
-
 /// Elements of `matrix` as operand rows along K, zeros to the end of the padding, in the form that
 /// `stored` gives a value.
 template <class Stored>

@@ -24,6 +24,10 @@ class CodeTable {
 /// Code of an E8M0 or E4M3 scale: its decode multiplier, NaN for E8M0's 0xFF.
 [[nodiscard]] uint8_t scale_code(ScaleKind kind, float scale);
 
+/// Whether a scale of this kind can be: a power of two from 2^-127 to 2^127, a value of E4M3 from 0
+/// on, NaN, or of the other kinds anything.
+[[nodiscard]] bool is_scale(ScaleKind kind, float scale);
+
 /// Fills codes, scales, scale_codes and tensor_scale of `out`, whose other fields are set: its rows
 /// and cols may be fewer than the operand's. `packed` was prepared by ng::cpu.
 void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,
