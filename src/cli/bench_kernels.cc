@@ -19,10 +19,12 @@ struct Args {
 /// A matrix in the L2 cache of each thread, and one that only memory holds.
 struct Footprint {
   const char* name;
+  const char* holds;
   int64_t rows_per_thread;
   int64_t cols;
 };
-constexpr Footprint kFootprints[] = {{"cache", 128, 768}, {"memory", 16384, 2048}};
+constexpr Footprint kFootprints[] = {{"cache", "the L2 cache", 128, 768},
+                                     {"memory", "memory", 16384, 2048}};
 
 Json speed_json(const KernelSpeed& speed, const std::vector<KernelSpeed>& all) {
   return {{"kernel", speed.name},
@@ -42,6 +44,13 @@ std::string table_of(const std::vector<KernelSpeed>& speeds) {
                fmt::format("{:.0f}", 100 * json["share_of_read"].get<double>())});
   }
   return table.text();
+}
+
+// What the percentages are of.
+std::string limits_of(const Footprint& footprint, const std::vector<KernelSpeed>& speeds) {
+  return fmt::format(
+      "limits in {}: copy (FP32 to FP32) {:.1f} GB/s, read (the largest magnitude) {:.1f} GB/s\n",
+      footprint.holds, speeds[0].bytes_per_second * 1e-9, speeds[1].bytes_per_second * 1e-9);
 }
 
 int bench_kernels(const Args& args) {
@@ -64,8 +73,9 @@ int bench_kernels(const Args& args) {
     Json& rows = json[footprint.name] = Json::array();
     for (const KernelSpeed& speed : speeds) rows.push_back(speed_json(speed, speeds));
     if (args.json) continue;
-    print("\n{}: {} x {} values of FP32, {}\n{}", footprint.name, run.rows, run.cols,
-          size_text(static_cast<double>(run.rows * run.cols) * sizeof(float)), table_of(speeds));
+    print("\n{}: {} x {} values of FP32, {}\n{}{}", footprint.name, run.rows, run.cols,
+          size_text(static_cast<double>(run.rows * run.cols) * sizeof(float)),
+          limits_of(footprint, speeds), table_of(speeds));
     flush_output();
   }
   if (args.json) print_json(json);
@@ -86,8 +96,10 @@ std::function<int()> declare_bench_kernels(CLI::App& app) {
   app.footer(
       "Encoding turns FP32 into GEMM operands: scales, rounded elements, counters. along: blocks\n"
       "lie along the rows as stored; turned: along the columns, so the matrix is transposed too.\n"
-      "Decoding turns codes into FP32. GB/s count what must be read and written once. \"read\"\n"
-      "takes the largest magnitude of the matrix.");
+      "Decoding turns codes into FP32, unpacking turns operands into codes. GB/s count what must\n"
+      "be read and written once. % of copy compares GB/s, % of read elements/s, each with what "
+      "the\n"
+      "cache, or the memory, gives a copy or the reading of a matrix.");
   return [args] { return bench_kernels(*args); };
 }
 

@@ -11,6 +11,8 @@
 #include "backend/cpu/quantize_kernels.h"
 #include "math/normal.h"
 #include "numbers/narrow_matrix.h"
+#include "numbers/product.h"
+#include "numbers/unpack.h"
 
 namespace ng::cli {
 namespace {
@@ -50,8 +52,15 @@ class Bench {
       }
     });
     add_limits();
-    for (const char* format : {"fp8_e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp4", "nvfp4", "int8"})
+    add_amax("amax tensor", run.cols, 0);
+    for (const int64_t block : {32, 16}) add_amax(fmt::format("amax 1x{}", block), block, 1);
+    for (const char* format : {"fp8_e4m3", "fp8_e5m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2",
+                               "mxfp4", "nvfp4", "int8"})
       add_format(format);
+    Operand cast = operand_of("mxfp4");
+    cast.scale_rule = ScaleRule::mse;
+    add_encode("encode mxfp4 along mse", spec_of(cast, Contract::cols));
+    for (const char* format : {"fp8_e4m3", "mxfp4", "nvfp4"}) add_unpack(format);
   }
 
   std::vector<KernelSpeed> measure() {
@@ -95,33 +104,54 @@ class Bench {
                         }});
   }
 
+  /// The largest magnitudes of blocks of a row, or of everything (rows_per_block 0).
+  void add_amax(const std::string& name, int64_t block, int64_t rows_per_block) {
+    if (!is_wanted(name)) return;
+    const int64_t stride = rows_per_block == 0 ? 0 : run_.cols / block;
+    auto amax = std::make_shared<std::vector<uint32_t>>(
+        static_cast<size_t>(std::max<int64_t>(run_.rows * stride, 1)));
+    kernels_.push_back({name, 4 + 4.0 * static_cast<double>(stride) / double(run_.cols),
+                        [this, amax, block, stride] {
+                          for_rows([&](int64_t row, int64_t rows) {
+                            uint32_t of_all = 0;
+                            uint32_t* to = stride == 0 ? &of_all : amax->data() + row * stride;
+                            cpu::block_amax(source().row(row), run_.cols, rows, run_.cols,
+                                            {to, stride, stride == 0 ? rows : 1, block});
+                          });
+                        }});
+  }
+
   void add_format(const std::string& format) {
     for (const Contract contract : {Contract::cols, Contract::rows})
       for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
-        add_encode(format, contract, rounding, 0);
-        if (format == "mxfp4" || format == "nvfp4") add_encode(format, contract, rounding, 64);
+        std::string name = "encode " + format;
+        name += contract == Contract::cols ? " along" : " turned";
+        OperandSpec spec = spec_of(operand_of(format), contract);
+        spec.cast.rounding = rounding;
+        const char* rounded = rounding == Rounding::stochastic ? " stochastic" : "";
+        add_encode(name + rounded, spec);
+        if (format != "mxfp4" && format != "nvfp4") continue;
+        spec.hadamard.size = spec.k_multiple = 64;
+        add_encode(name + " hadamard 64" + rounded, spec);
       }
     add_decode(format);
+  }
+
+  [[nodiscard]] OperandSpec spec_of(const Operand& cast, Contract contract) const {
+    OperandSpec spec;
+    spec.cast = cast;
+    spec.contract = contract;
+    spec.rows = contract == Contract::cols ? run_.rows : run_.cols;
+    spec.k = contract == Contract::cols ? run_.cols : run_.rows;
+    return spec;
   }
 
   [[nodiscard]] bool is_wanted(const std::string& name) const {
     return name.find(run_.filter) != std::string::npos;
   }
 
-  void add_encode(const std::string& format, Contract contract, Rounding rounding, int hadamard) {
-    std::string name = "encode " + format;
-    name += contract == Contract::cols ? " along" : " turned";
-    if (hadamard != 0) name += " hadamard " + std::to_string(hadamard);
-    if (rounding == Rounding::stochastic) name += " stochastic";
+  void add_encode(const std::string& name, const OperandSpec& spec) {
     if (!is_wanted(name)) return;
-    OperandSpec spec;
-    spec.cast = operand_of(format);
-    spec.cast.rounding = rounding;
-    spec.contract = contract;
-    spec.rows = contract == Contract::cols ? run_.rows : run_.cols;
-    spec.k = contract == Contract::cols ? run_.cols : run_.rows;
-    spec.hadamard.size = hadamard;
-    spec.k_multiple = std::max(hadamard, 1);
     const size_t bytes = cpu::operand_bytes(spec);
     const std::shared_ptr<std::byte> storage(
         cpu::allocate(bytes), [bytes](std::byte* memory) { cpu::release(memory, bytes); });
@@ -145,6 +175,26 @@ class Bench {
         {name, 4 + code_bytes, [this, matrix] {
            dequantize(*matrix, {target_.data(), run_.rows, run_.cols, run_.cols}, run_.threads);
          }});
+  }
+
+  /// A prepared operand as codes and scales in the order of the matrix.
+  void add_unpack(const std::string& format) {
+    const std::string name = "unpack " + format;
+    if (!is_wanted(name)) return;
+    OperandSpec spec = spec_of(operand_of(format), Contract::cols);
+    spec.signed_zeros = true;
+    auto factor = std::make_shared<Factor>(workspace_, spec, source(), RandomKey{});
+    auto table = std::make_shared<CodeTable>(*spec.cast.element);
+    auto matrix = std::make_shared<NarrowMatrix>();
+    matrix->cast = spec.cast;
+    matrix->rows = run_.rows;
+    matrix->cols = run_.cols;
+    matrix->grid = scale_grid(spec.cast, Contract::cols, run_.rows, run_.cols);
+    const double bytes =
+        static_cast<double>(factor->packed().bytes) / static_cast<double>(source_.size());
+    kernels_.push_back({name, bytes + sizeof(matrix->codes[0]), [this, factor, table, matrix] {
+                          unpack_operand(factor->packed(), *table, *matrix, run_.threads);
+                        }});
   }
 
   SpeedRun run_;

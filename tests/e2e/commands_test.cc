@@ -282,12 +282,16 @@ TEST_F(Commands, BenchKernelsMeasuresBesideACopyAndARead) {
   EXPECT_GT(bench["fma_flops"].get<double>(), 0);
   for (const char* footprint : {"cache", "memory"}) {
     const Json& rows = bench[footprint];
-    ASSERT_EQ(rows.size(), 6u) << footprint;  // nearest and stochastic, with and without transform
+    ASSERT_EQ(rows.size(), 7u) << footprint;  // nearest, stochastic, with transform; the rule mse
     EXPECT_EQ(rows[0]["kernel"], "copy");
     EXPECT_EQ(rows[1]["kernel"], "read");
     EXPECT_EQ(rows[2]["kernel"], "encode mxfp4 along");
     for (const Json& row : rows) EXPECT_GT(row["elements_per_second"].get<double>(), 0) << row;
   }
+  const std::string text =
+      run_well({"bench", "kernels", "--filter", "amax", "--rounds", "1", "--threads", "1"});
+  for (const char* part : {"amax tensor", "amax 1x32", "limits in the L2 cache: copy"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 
 }  // namespace
