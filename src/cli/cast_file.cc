@@ -156,7 +156,7 @@ class TensorCast {
   TensorCast(cpu::Workspace& workspace, const CastSettings& settings, const Item& item)
       : threads_(settings.threads),
         item_(item),
-        reader_(*item.entry),
+        reader_(*item.entry, io::FromF64::odd),
         encoder_(workspace, job_of(settings, item)) {}
 
   CastResult run(io::SafetensorsWriter& writer, const CastSettings& settings,

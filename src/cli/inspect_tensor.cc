@@ -137,7 +137,7 @@ TensorFacts facts_of(const io::SafetensorsEntry& entry, Threads threads,
 FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& name, Threads threads,
                        const InspectProgress& progress) {
   cpu::Workspace workspace(threads);
-  const io::FloatReader reader(entry);
+  const io::FloatReader reader(entry, io::FromF64::odd);
   const TensorMatrix matrix(entry, -1);
   std::vector<std::unique_ptr<Running>> runs;
   const Operand cast = format_named(name);

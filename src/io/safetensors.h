@@ -49,16 +49,24 @@ class Safetensors {
   std::unique_ptr<Contents> contents_;
 };
 
-/// Values of a tensor as FP32, part by part: F64 (rounds), F32, all floats of 8 or 16 bits that
-/// the format table knows, integers. Throws Error for another dtype.
+/// How F64 becomes FP32. odd: what is inexact gets an odd mantissa, so that rounding the result
+/// once more, to at most 22 bits, is rounding once. [Boldo and Melquiond, 2008]
+enum class FromF64 : uint8_t { nearest, odd };
+
+/// Values of a tensor as FP32, part by part: F64, F32, all floats of at most 16 bits that the
+/// format table knows, integers. Throws Error for another dtype.
 class FloatReader {
  public:
-  explicit FloatReader(const SafetensorsEntry& entry);
+  explicit FloatReader(const SafetensorsEntry& entry, FromF64 rounding = FromF64::nearest);
   /// Elements [first, first + out.size()) in row-major order.
   void read(int64_t first, std::span<float> out) const;
 
  private:
+  void read_packed(int64_t first, std::span<float> out) const;
+
   const SafetensorsEntry* entry_;
+  FromF64 rounding_;
+  int code_bits_ = 0;
   std::vector<float> table_;  ///< value of each code; empty for dtypes without codes
 };
 

@@ -1,9 +1,11 @@
 // The values of a tensor as numbers.
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "format/codec.h"
+#include "format/packing.h"
 #include "io/safetensors.h"
 #include "io/safetensors_dtype.h"
 
@@ -62,9 +64,16 @@ bool is_integer(const Dtype& dtype) {
                .remedy = remedy});
 }
 
-/// Values of the codes of a stored float of 8 or 16 bits; empty where the dtype is none.
+float odd_float(double x) {
+  const auto nearest = static_cast<float>(x);
+  if (static_cast<double>(nearest) == x || std::isnan(x)) return nearest;
+  const uint32_t bits = float_bits(nearest);  // the next one toward zero, its last bit set
+  return float_of_bits((std::fabs(nearest) > std::fabs(x) ? bits - 1 : bits) | 1u);
+}
+
+/// Values of the codes of a stored float of at most 16 bits; empty where the dtype is none.
 std::vector<float> codes_of(const Dtype& dtype) {
-  if (dtype.bits != 8 && dtype.bits != 16) return {};  // packed codes, or complex numbers
+  if (dtype.kind != DtypeKind::floating || dtype.bits > 16) return {};
   for (const ElementFormat& format : element_formats()) {
     if (format.safetensors == dtype.name) return decode_table(format);
   }
@@ -73,11 +82,13 @@ std::vector<float> codes_of(const Dtype& dtype) {
 
 }  // namespace
 
-FloatReader::FloatReader(const SafetensorsEntry& entry) : entry_(&entry) {
+FloatReader::FloatReader(const SafetensorsEntry& entry, FromF64 rounding)
+    : entry_(&entry), rounding_(rounding) {
   const Dtype& dtype = find_dtype(entry.dtype, "", entry.name);
   if (is_integer(dtype) || dtype.name == "F32" || dtype.name == "F64") return;
   table_ = codes_of(dtype);
-  if (table_.empty()) refuse_dtype(entry, "an integer or a float of 8 to 64 bits");
+  code_bits_ = static_cast<int>(dtype.bits);
+  if (table_.empty()) refuse_dtype(entry, "an integer or a float of 4 to 64 bits");
 }
 
 void FloatReader::read(int64_t first, std::span<float> out) const {
@@ -85,11 +96,34 @@ void FloatReader::read(int64_t first, std::span<float> out) const {
   NG_CHECK(first >= 0 && count <= entry_->elements() - first, first, count, entry_->name);
   if (entry_->dtype == "F32")
     return entry_->read(static_cast<size_t>(first) * sizeof(float), std::as_writable_bytes(out));
+  if (entry_->dtype == "F64" && rounding_ == FromF64::odd)
+    return convert_all<double>(*entry_, first, out, odd_float);
   if (entry_->dtype == "F64") return cast_all<double>(*entry_, first, out);
   if (table_.empty()) return read_integers(*entry_, first, out);
+  if (code_bits_ < 8) return read_packed(first, out);
   const auto value_of = [&](auto code) { return table_[code]; };
   if (table_.size() > 256) return convert_all<uint16_t>(*entry_, first, out, value_of);
   convert_all<uint8_t>(*entry_, first, out, value_of);
+}
+
+/// Codes of less than a byte are one bit string.
+void FloatReader::read_packed(int64_t first, std::span<float> out) const {
+  constexpr int64_t kGroup = 8;  // codes of whole bytes
+  std::vector<uint8_t> bytes;
+  std::vector<uint16_t> codes;
+  while (!out.empty()) {
+    const int64_t begin = first / kGroup * kGroup;
+    const auto skipped = static_cast<size_t>(first - begin);
+    const size_t count = std::min(out.size(), kPieceValues);
+    codes.resize(skipped + count);
+    bytes.resize(packed_bytes(static_cast<int64_t>(codes.size()), code_bits_));
+    entry_->read(static_cast<size_t>(begin / kGroup * code_bits_),
+                 std::as_writable_bytes(std::span(bytes)));
+    unpack_codes(bytes, code_bits_, codes);
+    for (size_t i = 0; i < count; ++i) out[i] = table_[codes[skipped + i]];
+    first += static_cast<int64_t>(count);
+    out = out.subspan(count);
+  }
 }
 
 std::vector<float> to_floats(const SafetensorsEntry& entry) {
