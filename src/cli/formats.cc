@@ -19,6 +19,7 @@ struct Args {
   std::string name;
   std::vector<std::string> values;
   std::string amax;
+  bool is_named = false;
   bool element = false;
   bool codes = false;
   bool markdown = false;
@@ -37,7 +38,7 @@ int print_facts(const Args& args, const ElementFormat& element, bool operand) {
   if (args.json) {
     Json facts = operand ? operand_json(args.name) : element_json(element);
     if (operand) facts["element_format"] = element_json(element);
-    if (args.codes) add_codes(element, facts);
+    if (args.codes || element.bits <= kListedBits) add_codes(element, facts);
     print_json(facts);
     return 0;
   }
@@ -80,7 +81,7 @@ std::vector<std::string> values_in(const std::vector<std::string>& lists) {
 }
 
 int formats(const Args& args) {
-  if (args.name.empty()) return print_table(args);
+  if (!args.is_named) return print_table(args);
   const bool named = is_operand_name(args.name);
   const bool operand = named && !args.element;
   const ElementFormat& element = named ? *operand_of(args.name).element : known_element(args.name);
@@ -96,7 +97,8 @@ int formats(const Args& args) {
 
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
-  app.add_option("NAME", args->name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
+  const CLI::Option* name =
+      app.add_option("NAME", args->name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
   app.add_option("--value", args->values,
                  "show how this number is rounded (needs NAME): 0.78, 0x1.8p-3, inf, nan; several "
                  "with commas or --value again: one block of a format with scales")
@@ -111,10 +113,11 @@ std::function<int()> declare(CLI::App& app) {
   app.add_flag("--codes", args->codes, "every code (needs NAME; shown anyway up to 8 bits)");
   CLI::Option* markdown = app.add_flag("--markdown", args->markdown, "the table as Markdown");
   app.add_flag("--json", args->json, "print one JSON object")->excludes(markdown);
-  app.callback([args] {
-    if (!args->name.empty() && args->markdown)
+  app.callback([args, name] {
+    args->is_named = name->count() > 0;
+    if (args->is_named && args->markdown)
       throw CLI::ValidationError("--markdown prints the table of all formats: without NAME");
-    if (!args->name.empty()) return;
+    if (args->is_named) return;
     if (args->element) throw CLI::RequiredError("NAME with --element");
     if (args->codes) throw CLI::RequiredError("NAME with --codes");
     if (!args->values.empty()) throw CLI::RequiredError("NAME with --value");

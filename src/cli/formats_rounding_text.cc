@@ -34,20 +34,26 @@ std::string input_text(const RoundingSteps& s) {
                             number_text(s.x));
 }
 
+/// "2^-4 = 0.0625"
+std::string spacing_text(int q) {
+  const std::string power = fmt::format("2^{}", q), exact = exact_text(std::ldexp(1.0, q));
+  return power == exact ? power : power + " = " + exact;
+}
+
 std::string grid_text(const RoundingSteps& s) {
   const ElementFormat& f = *s.format;
   std::string text;
   if (f.kind == ElementKind::integer) {
-    text = fmt::format("2. The grid of {}: values are 2^{} = {} apart everywhere\n   q = {}\n",
-                       f.short_name, s.q, exact_text(std::ldexp(1.0, s.q)), s.q);
+    text = fmt::format("2. The grid of {}: values are {} apart everywhere\n   q = {}\n",
+                       f.short_name, spacing_text(s.q), s.q);
   } else {
     text = fmt::format("2. The grid of {} around it: bias {}, {} mantissa bits\n", f.short_name,
                        f.bias, f.mantissa_bits);
     text += fmt::format("   e = max(floor(log2 |x|), 1 - {}) = max({}, {}) = {}{}\n", f.bias,
                         floor_log2(std::fabs(s.x)), 1 - f.bias, s.e,
                         floor_log2(std::fabs(s.x)) < 1 - f.bias ? ": subnormal" : "");
-    text += fmt::format("   q = e - {} = {}: values here are 2^{} = {} apart\n", f.mantissa_bits,
-                        s.q, s.q, exact_text(std::ldexp(1.0, s.q)));
+    text += fmt::format("   q = e - {} = {}: values here are {} apart\n", f.mantissa_bits, s.q,
+                        spacing_text(s.q));
   }
   const char* half = s.f == 0    ? "nothing to round"
                      : s.f < 0.5 ? "below one half"

@@ -51,6 +51,9 @@ std::string cell(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+/// Whether any code of the least normal exponent is a number.
+bool has_normals(const ElementFormat& f) { return min_normal(f) <= max_value(f); }
+
 using Rows = std::vector<std::vector<std::string>>;
 
 const std::vector<std::string> kOperandHeading = {"name",  "element",      "block",
@@ -79,11 +82,11 @@ Rows element_rows() {
   for (const ElementFormat& f : element_formats()) {
     const bool integer = f.kind == ElementKind::integer;
     const bool wide = f.bits > 8;
-    rows.push_back({std::string(f.name), std::string(f.short_name),
-                    wide ? "IEEE" : specials_text(f), std::to_string(f.bits),
-                    integer ? "" : std::to_string(f.exponent_bits), std::to_string(f.mantissa_bits),
-                    integer ? "" : std::to_string(f.bias), largest_text(f),
-                    factored_text(min_normal(f)), factored_text(min_subnormal(f))});
+    rows.push_back(
+        {std::string(f.name), std::string(f.short_name), wide ? "IEEE" : specials_text(f),
+         std::to_string(f.bits), integer ? "" : std::to_string(f.exponent_bits),
+         std::to_string(f.mantissa_bits), integer ? "" : std::to_string(f.bias), largest_text(f),
+         has_normals(f) ? factored_text(min_normal(f)) : "none", factored_text(min_subnormal(f))});
   }
   return rows;
 }
@@ -149,7 +152,7 @@ Json element_json(const ElementFormat& f) {
           {"max", max_value(f)},
           {"max_code", max_code(f)},
           {"emax", emax(f)},
-          {"min_normal", min_normal(f)},
+          {"min_normal", has_normals(f) ? Json(min_normal(f)) : Json()},
           {"min_subnormal", min_subnormal(f)},
           {"finite_codes", count.finite},
           {"distinct_values", count.distinct},
@@ -203,7 +206,8 @@ std::string element_text(const ElementFormat& f) {
   }
   text += fact("largest", fmt::format("{} = {} ({})", exact_text(max_value(f)),
                                       code_text(f, max_code(f)), code_bits(f, max_code(f))));
-  if (f.kind == ElementKind::floating) text += fact("least normal", both(min_normal(f)));
+  if (f.kind == ElementKind::floating)
+    text += fact("least normal", has_normals(f) ? both(min_normal(f)) : "none");
   text += fact("least", both(min_subnormal(f)));
   text += fact("finite codes", fmt::format("{}, distinct values {}", count.finite, count.distinct));
   text += fact("special codes", specials_text(f));

@@ -71,7 +71,6 @@ struct Running {
   FormatTrial trial;
   NarrowEncoder encoder;
   ErrorSums sums;
-  bool has_scale = false;
 
   Running(cpu::Workspace& workspace, const FormatTrial& one, const TensorMatrix& of)
       : trial(one),
@@ -92,10 +91,11 @@ struct Running {
   void note_scale(float scale) {
     // Blocks of zeros say nothing: their scale is the least of E8M0, or 1.
     const bool is_e8m0 = trial.cast.scale == ScaleKind::e8m0;
+    if (std::isnan(scale)) trial.has_nan_scale = true;
     if (!(scale > 0) || scale == (is_e8m0 ? 0x1p-127f : 1.0f)) return;
-    trial.low_scale = has_scale ? std::min(trial.low_scale, scale) : scale;
-    trial.high_scale = has_scale ? std::max(trial.high_scale, scale) : scale;
-    has_scale = true;
+    trial.low_scale = trial.has_scale ? std::min(trial.low_scale, scale) : scale;
+    trial.high_scale = trial.has_scale ? std::max(trial.high_scale, scale) : scale;
+    trial.has_scale = true;
   }
 };
 
@@ -106,7 +106,7 @@ bool is_better(const FormatTrial& a, const FormatTrial& b) {
 
 }  // namespace
 
-double TensorFacts::amax() const { return std::max(-min, max); }
+double TensorFacts::amax() const { return std::max(std::fabs(min), std::fabs(max)); }
 double TensorFacts::mean() const { return finite() == 0 ? 0 : sum / static_cast<double>(finite()); }
 double TensorFacts::rms() const {
   return finite() == 0 ? 0 : std::sqrt(squares / static_cast<double>(finite()));

@@ -43,6 +43,8 @@ struct FormatTrial {
   OperandStats counts;
   ErrorMetrics errors;
   float low_scale = 1, high_scale = 1;  ///< least and greatest decode multiplier, tensor's included
+  bool has_scale = false;               ///< of a block with values that say something
+  bool has_nan_scale = false;           ///< of a block that is NaN as a whole
 };
 
 /// How far it has come, from 0 to 1.

@@ -79,7 +79,9 @@ std::string histogram_text(const TensorFacts& facts, const std::vector<FormatTri
                         std::string(static_cast<size_t>(40 - width), ' '), states);
   }
   if (below > 0) text += fmt::format("  {:>8} {:>8}\n", "less", percent(share(below, nonzero)));
-  return text + "  N normal in every block, n in some, s subnormal, 0 becomes zero, ^ saturates\n";
+  return text +
+         "  N normal in every block, n in some, s subnormal, 0 becomes zero, ^ saturates,\n"
+         "  ? every block is NaN\n";
 }
 
 std::string decibels(double sqnr) {
@@ -152,6 +154,7 @@ Json trial_json(const FormatTrial& trial) {
 char binade_state(const FormatTrial& trial, int e) {
   const ElementFormat& element = *trial.cast.element;
   const double low = std::ldexp(1.0, e);
+  if (trial.has_nan_scale && !trial.has_scale) return '?';
   const double scale = trial.low_scale, largest_scale = trial.high_scale;
   if (low > max_value(element) * largest_scale) return '^';
   if (low >= min_normal(element) * largest_scale) return 'N';

@@ -104,7 +104,7 @@ std::vector<std::string> differences(const Operand& operand, const Operand& pres
   note(delayed && operand.amax_compute == AmaxCompute::most_recent, "amax_compute most_recent");
   note(delayed && operand.margin != preset.margin, fmt::format("margin {}", operand.margin));
   note(operand.scale_rule != preset.scale_rule,
-       fmt::format("scale_rule {}", name_of(operand.scale_rule, kRuleNames)));
+       fmt::format("scale_rule {}", name_of(operand.scale_rule)));
   const bool stochastic = operand.rounding == Rounding::stochastic;
   note(stochastic, "stochastic");
   note(stochastic && operand.sr_bits != preset.sr_bits, fmt::format("sr_bits {}", operand.sr_bits));

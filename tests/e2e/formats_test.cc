@@ -378,5 +378,15 @@ TEST_F(Formats, RefuseWhatTheyCannotShow) {
   expect_refused({"formats", "nvfp4", "--value", many}, 1, {"--value", "17", "16"});
 }
 
+TEST_F(Formats, SaysWhatIsNotThere) {
+  EXPECT_NE(run_well({"formats", "e1m1"}).find("least normal   none"), std::string::npos);
+  EXPECT_TRUE(Json::parse(run_well({"formats", "e1m1", "--json"})).at("min_normal").is_null());
+  EXPECT_EQ(Json::parse(run_well({"formats", "e2m1", "--json"})).at("codes").size(), 16U);
+  EXPECT_FALSE(Json::parse(run_well({"formats", "bf16", "--json"})).contains("codes"));
+  expect_refused({"formats", ""}, 1, {"\"\""});
+  EXPECT_EQ(run_well({"formats", "e5m10", "--value", "1"}).find("2^-10 = 2^-10"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace ng::e2e
