@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/cast_file.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -12,6 +13,7 @@
 #include "cli/progress_line.h"
 #include "cli/tensor_files.h"
 #include "cli/tensor_format.h"
+#include "cli/tensor_text.h"
 #include "format/cast_names.h"
 
 namespace ng::cli {
@@ -37,6 +39,11 @@ std::string file_name(const std::string& path) {
 std::vector<FilePair> pairs_of(const std::vector<std::string>& words) {
   const std::vector<std::string> inputs(words.begin(), words.end() - 1);
   const std::string& out = words.back();
+  if (out.empty())
+    throw Error({.place = "FILES",
+                 .key = "",
+                 .problem = "an empty path for the output",
+                 .remedy = "the file or folder to write"});
   const std::vector<std::string> files = tensor_files(inputs);
   const bool into_folder = inputs.size() > 1 || names_many(inputs[0]) || is_folder(out);
   if (!into_folder) return {{files[0], out}};
@@ -80,6 +87,15 @@ Json json_of(const FilePair& pair, const CastReport& report) {
   return {{"in", pair.in}, {"out", pair.out}, {"tensors", tensors}, {"skipped", report.skipped}};
 }
 
+std::string line_of(const CastResult& result) {
+  const double values = static_cast<double>(std::max<uint64_t>(result.counts.values, 1));
+  return fmt::format("{} {}  saturated {}  flushed {}  SQNR {} dB", on_one_line(result.name),
+                     shape_text(result.shape),
+                     percent_text(static_cast<double>(result.counts.saturated) / values),
+                     percent_text(static_cast<double>(result.counts.flushed) / values),
+                     decibel_text(result.errors.sqnr_db));
+}
+
 Json format_json(const Operand& cast) {
   return {{"element", cast.element->short_name},
           {"scale", name_of(cast.scale)},
@@ -107,6 +123,7 @@ void note_nonfinite(const std::string& path, const CastReport& report) {
 int cast(const Args& args) {
   CastSettings settings = args.settings;
   settings.cast = args.format.operand();
+  settings.format = args.format.format;
   settings.threads = threads_of(args.threads);
   const std::vector<FilePair> pairs = pairs_of(args.files);
   uint64_t total = 0, done = 0;
@@ -126,6 +143,9 @@ int cast(const Args& args) {
     note_skipped(pair.in, report.skipped);
     note_nonfinite(pair.in, report);
     if (args.json) files.push_back(json_of(pair, report));
+    if (args.json) continue;
+    for (const CastResult& result : report.tensors) print("{}\n", line_of(result));
+    flush_output();
   }
   if (args.json) print_json({{"format", format_json(settings.cast)}, {"files", files}});
   return 0;

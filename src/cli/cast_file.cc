@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/glob.h"
+#include "base/json.h"
 #include "cli/tensor_files.h"
 #include "cli/tensor_matrix.h"
 #include "format/packing.h"
@@ -227,27 +227,41 @@ class TensorCast {
   std::vector<float> values_, decoded_;
 };
 
-bool is_wanted(const io::SafetensorsEntry& entry, const CastSettings& settings) {
-  return is_float(entry) && glob_matches(settings.tensors, entry.name);
-}
-
 std::vector<Item> items_of(const io::Safetensors& file, const CastSettings& settings,
                            CastReport& report) {
   std::vector<Item> items;
   for (size_t i = 0; i < file.entries().size(); ++i) {
     const io::SafetensorsEntry& entry = file.entries()[i];
-    if (is_wanted(entry, settings))
+    if (is_wanted(entry, settings.tensors))
       items.push_back(
           {.entry = &entry, .place = static_cast<uint32_t>(i), .matrix = {entry, settings.axis}});
-    else if (glob_matches(settings.tensors, entry.name))
-      report.skipped.push_back(entry.name);
   }
-  if (items.empty())
-    throw Error({.place = file.path(),
-                 .key = "",
-                 .problem = fmt::format("no float tensor matches \"{}\"", settings.tensors),
-                 .remedy = fmt::format("one of its {} tensors", file.entries().size())});
+  if (items.empty()) refuse_without_floats(file, settings.tensors);
+  report.skipped = skipped_tensors(file, settings.tensors);
   return items;
+}
+
+/// How the output was made; bit strings do not say how many codes they hold.
+std::map<std::string, std::string> metadata_of(const CastSettings& settings,
+                                               const std::vector<Item>& items) {
+  const Operand& cast = settings.cast;
+  const bool stochastic = cast.rounding == Rounding::stochastic;
+  std::map<std::string, std::string> metadata = {
+      {"format", settings.format},
+      {"element", std::string(cast.element->name)},
+      {"scale", std::string(name_of(cast.scale))},
+      {"tensor_scale", std::string(name_of(cast.tensor_scale))},
+      {"block", text_of(cast.block)},
+      {"axis", std::to_string(settings.axis)},
+      {"rounding", stochastic ? fmt::format("stochastic {}", cast.sr_bits) : "nearest"},
+      {"overflow", cast.overflow == Overflow::special ? "special" : "saturate"},
+      {"seed", std::to_string(settings.seed)},
+      {"packed", is_packed(settings) ? "true" : "false"}};
+  if (!scale_rules(cast.scale).empty()) metadata["scale_rule"] = name_of(cast.scale_rule);
+  if (!is_packed(settings)) return metadata;
+  for (const Item& item : items)
+    metadata[item.entry->name + ".shape"] = Json(item.entry->shape).dump();
+  return metadata;
 }
 
 void refuse_same_file(const std::string& in, const std::string& out) {
@@ -265,7 +279,7 @@ uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
   const io::Safetensors file(in);
   uint64_t bytes = 0;
   for (const io::SafetensorsEntry& entry : file.entries())
-    if (is_wanted(entry, settings)) bytes += entry.bytes;
+    if (is_wanted(entry, settings.tensors)) bytes += entry.bytes;
   return bytes;
 }
 
@@ -281,7 +295,7 @@ CastReport cast_file(const std::string& in, const std::string& out, const CastSe
     add_outputs(settings, item, outputs);
   }
   cpu::Workspace workspace(settings.threads);
-  io::SafetensorsWriter writer(out, outputs);
+  io::SafetensorsWriter writer(out, outputs, metadata_of(settings, items));
   uint64_t done = 0;
   for (const Item& item : items) {
     const auto bytes = static_cast<double>(item.entry->bytes);

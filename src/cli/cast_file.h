@@ -14,6 +14,7 @@
 namespace ng::cli {
 
 struct CastSettings {
+  std::string format;  ///< the name that it was asked for by
   /// Any cast of numbers/narrow_matrix.h.
   Operand cast;
   int64_t axis = -1;  ///< along which blocks lie; negative: counted from the last
@@ -50,6 +51,8 @@ using CastProgress = std::function<void(uint64_t bytes)>;
 ///   X.zero          U8 beside each scale, affine integers: value = (code - zero) · scale
 ///   X.tensor_scale  F32 (1), second level of NVFP4
 ///   X.values        F32, shape of X
+/// and how it was made in the file's metadata: format, element, scale, tensor_scale, scale_rule,
+/// block, axis, rounding, overflow, seed, packed, and where packed "X.shape".
 /// Draws of stochastic rounding: tensor = X's place in the file, purpose 2, step 0. Throws Error
 /// where none matches, where X has no such axis, where `out` is `in`, and on failures of files;
 /// `out` then stays as it was.

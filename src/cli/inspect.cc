@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/glob.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -48,15 +47,11 @@ class Progress {
   double parts_;
 };
 
-bool is_wanted(const Args& args, const io::SafetensorsEntry& entry) {
-  return is_float(entry) && glob_matches(args.tensors, entry.name);
-}
-
-std::vector<std::string> skipped(const Args& args, const io::Safetensors& file) {
-  std::vector<std::string> names;
-  for (const io::SafetensorsEntry& entry : file.entries())
-    if (!is_float(entry) && glob_matches(args.tensors, entry.name)) names.push_back(entry.name);
-  return names;
+std::vector<std::string> without_repeats(const std::vector<std::string>& words) {
+  std::vector<std::string> once;
+  for (const std::string& word : words)
+    if (std::find(once.begin(), once.end(), word) == once.end()) once.push_back(word);
+  return once;
 }
 
 uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
@@ -65,21 +60,18 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const io::Safetensors file(path);
     for (const io::SafetensorsEntry& entry : file.entries()) {
-      if (!is_wanted(args, entry)) continue;
+      if (!is_wanted(entry, args.tensors)) continue;
       (void)io::FloatReader(entry);  // refuses a dtype at once
       bytes += entry.bytes;
       ++tensors;
     }
   }
   if (tensors > 0) return bytes;
-  throw Error({.place = paths.front(),
-               .key = "",
-               .problem = fmt::format("no float tensor matches \"{}\"", args.tensors),
-               .remedy = "--tensor with a pattern that one matches"});
+  refuse_without_floats(io::Safetensors(paths.front()), args.tensors);
 }
 
 int inspect(const Args& args) {
-  const std::vector<std::string> formats = split_at_commas(args.formats);
+  const std::vector<std::string> formats = without_repeats(split_at_commas(args.formats));
   for (const std::string& name : formats) (void)format_named(name);  // before the work
   const Threads threads = threads_of(args.threads);
   const std::vector<std::string> paths = tensor_files(args.files);
@@ -89,7 +81,7 @@ int inspect(const Args& args) {
     const io::Safetensors file(path);
     Json tensors = Json::array();
     for (const io::SafetensorsEntry& entry : file.entries()) {
-      if (!is_wanted(args, entry)) continue;
+      if (!is_wanted(entry, args.tensors)) continue;
       const TensorFacts facts = facts_of(entry, threads, progress.of(0, entry.bytes));
       std::vector<FormatTrial> trials;
       for (size_t i = 0; i < formats.size(); ++i)
@@ -102,7 +94,7 @@ int inspect(const Args& args) {
         print("{}", inspect_text(entry, facts, trials));
       flush_output();
     }
-    note_skipped(path, skipped(args, file));
+    note_skipped(path, skipped_tensors(file, args.tensors));
     files.push_back({{"file", path}, {"tensors", tensors}});
   }
   if (args.json) print_json({{"files", files}});

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "cli/output.h"
+#include "cli/tensor_text.h"
 #include "format/codec.h"
 
 namespace ng::cli {
@@ -12,18 +13,6 @@ namespace {
 
 constexpr int kMostBinades = 20;
 constexpr double kBarColumns = 40;
-
-std::string percent(double share) {
-  if (share == 0) return "0 %";
-  if (share < 0.0001) return "<.01 %";
-  return fmt::format("{:.2f} %", 100 * share);
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return '(' + text + ')';
-}
 
 double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -47,7 +36,7 @@ std::string facts_text(const io::SafetensorsEntry& entry, const TensorFacts& fac
   text += fmt::format("  min {:.4g}  max {:.4g}  amax {:.4g}  mean {:.4g}  rms {:.4g}\n", facts.min,
                       facts.max, facts.amax(), facts.mean(), facts.rms());
   text += fmt::format(
-      "  zeros {}  NaN {}  infinite {}\n", percent(share(facts.zeros, facts.values)),
+      "  zeros {}  NaN {}  infinite {}\n", percent_text(share(facts.zeros, facts.values)),
       count_text(static_cast<int64_t>(facts.nan)), count_text(static_cast<int64_t>(facts.inf)));
   return text;
 }
@@ -75,19 +64,14 @@ std::string histogram_text(const TensorFacts& facts, const std::vector<FormatTri
     std::string states;
     for (const FormatTrial& trial : trials) states += std::string(" ") + binade_state(trial, e);
     text += fmt::format("  {:>8} {:>8}  {}{} {}\n", fmt::format("2^{}", e),
-                        percent(share(count, nonzero)), drawn,
+                        percent_text(share(count, nonzero)), drawn,
                         std::string(static_cast<size_t>(40 - width), ' '), states);
   }
-  if (below > 0) text += fmt::format("  {:>8} {:>8}\n", "less", percent(share(below, nonzero)));
+  if (below > 0)
+    text += fmt::format("  {:>8} {:>8}\n", "less", percent_text(share(below, nonzero)));
   return text +
          "  N normal in every block, n in some, s subnormal, 0 becomes zero, ^ saturates,\n"
          "  ? every block is NaN\n";
-}
-
-std::string decibels(double sqnr) {
-  if (std::isnan(sqnr)) return "NaN";
-  if (std::isinf(sqnr)) return sqnr > 0 ? "exact" : "-inf";
-  return fmt::format("{:.2f}", std::fabs(sqnr) < 0.005 ? 0.0 : sqnr);
 }
 
 std::string table_text(const std::vector<FormatTrial>& trials) {
@@ -102,8 +86,8 @@ std::string table_text(const std::vector<FormatTrial>& trials) {
                                   : fmt::format("{} {}", name_of(cast.scale), text_of(cast.block));
     table.row(
         {std::string(1, letter(i)), trial.name, scale, fmt::format("{:.2f}", bits_per_value(cast)),
-         decibels(trial.errors.sqnr_db), percent(trial.errors.underflow),
-         percent(trial.errors.saturation),
+         decibel_text(trial.errors.sqnr_db), percent_text(trial.errors.underflow),
+         percent_text(trial.errors.saturation),
          std::isnan(trial.errors.max_abs) ? "NaN" : fmt::format("{:.3g}", trial.errors.max_abs),
          trial.rule});
   }

@@ -33,6 +33,11 @@ std::vector<std::string> matches(const std::string& folder, const std::string& p
 }
 
 std::vector<std::string> files_of(const std::string& word) {
+  if (word.empty())
+    throw Error({.place = "FILES",
+                 .key = "",
+                 .problem = "an empty path",
+                 .remedy = "safetensors files, a folder or a pattern"});
   if (is_folder(word)) return matches(word, "*.safetensors", word);
   if (!is_pattern(word)) return {word};
   const std::filesystem::path path(word);
@@ -53,6 +58,28 @@ std::vector<std::string> tensor_files(const std::vector<std::string>& words) {
 
 bool is_float(const io::SafetensorsEntry& entry) {
   return entry.dtype[0] == 'F' || entry.dtype == "BF16";
+}
+
+bool is_wanted(const io::SafetensorsEntry& entry, const std::string& names) {
+  return is_float(entry) && glob_matches(names, entry.name);
+}
+
+std::vector<std::string> skipped_tensors(const io::Safetensors& file, const std::string& names) {
+  std::vector<std::string> skipped;
+  for (const io::SafetensorsEntry& entry : file.entries())
+    if (!is_float(entry) && glob_matches(names, entry.name)) skipped.push_back(entry.name);
+  return skipped;
+}
+
+void refuse_without_floats(const io::Safetensors& file, const std::string& names) {
+  const size_t count = file.entries().size();
+  const bool has_floats = std::any_of(file.entries().begin(), file.entries().end(), is_float);
+  throw Error({.place = file.path(),
+               .key = "",
+               .problem = has_floats ? fmt::format("no float tensor matches \"{}\"", names)
+                                     : fmt::format("no float tensor among its {}", count),
+               .remedy = has_floats ? "--tensor with a pattern that one matches"
+                                    : "a file with tensors of floating-point values"});
 }
 
 void note_skipped(const std::string& path, const std::vector<std::string>& names) {

@@ -19,6 +19,16 @@ namespace ng::cli {
 /// A dtype of floating-point values.
 [[nodiscard]] bool is_float(const io::SafetensorsEntry& entry);
 
+/// Whether a tensor holds floats and its name matches the glob.
+[[nodiscard]] bool is_wanted(const io::SafetensorsEntry& entry, const std::string& names);
+
+/// Names of those that match and hold none.
+[[nodiscard]] std::vector<std::string> skipped_tensors(const io::Safetensors& file,
+                                                       const std::string& names);
+
+/// Throws Error: no tensor of the file is wanted.
+[[noreturn]] void refuse_without_floats(const io::Safetensors& file, const std::string& names);
+
 /// Notices about tensors, one sentence each: those that are no floats and were skipped.
 void note_skipped(const std::string& path, const std::vector<std::string>& names);
 

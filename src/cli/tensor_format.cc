@@ -63,9 +63,19 @@ void set_rounding(Operand& operand, const FormatFlags& flags) {
   if (flags.sr_bits != 0) operand.sr_bits = static_cast<int>(flags.sr_bits);
 }
 
+bool is_for_gemms(const ElementFormat& element) {
+  return element.is_signed && element.kind != ElementKind::power;
+}
+
 // An element that no GEMM takes is rounded by the format table alone.
 Operand plain_element(const FormatFlags& flags, const ElementFormat& element) {
-  if (!flags.block.empty() || !flags.tensor_scale.empty() || !flags.scale_rule.empty())
+  const bool scaled = !flags.scale.empty() && flags.scale != "none";
+  if (is_for_gemms(element) && !flags.block.empty())
+    throw Error({.place = "cast",
+                 .key = "--block",
+                 .problem = fmt::format("\"{}\" without a scale for {}", flags.block, flags.format),
+                 .remedy = "--scale fp32, pow2, e8m0 or e4m3, or no --block"});
+  if (scaled || !flags.block.empty() || !flags.tensor_scale.empty() || !flags.scale_rule.empty())
     throw Error({.place = "--format",
                  .key = flags.format,
                  .problem = "takes no scale",
@@ -102,7 +112,15 @@ Operand scaled_or_plain(const FormatFlags& flags) {
   if (preset_name(flags.format).empty()) {
     const ElementFormat& element = known_element(flags.format);
     if (is_affine_element(element) && flags.scale != "none") return affine(flags, element);
-    if (flags.scale.empty() || flags.scale == "none") return plain_element(flags, element);
+    if (flags.scale.empty() || flags.scale == "none" || !is_for_gemms(element))
+      return plain_element(flags, element);
+    const bool in_blocks = flags.scale == "e8m0" || flags.scale == "e4m3";
+    if (in_blocks && flags.block.empty())
+      throw Error(
+          {.place = "cast",
+           .key = "--scale",
+           .problem = fmt::format("\"{}\" without a block for {}", flags.scale, flags.format),
+           .remedy = "--block 1x32 or another"});
   }
   Operand operand;
   read_as_flags(operand_toml(flags), [&](const TomlItem& item) { read_operand(operand, item); });
@@ -112,6 +130,11 @@ Operand scaled_or_plain(const FormatFlags& flags) {
 }  // namespace
 
 Operand FormatFlags::operand() const {
+  if (sr_bits != 0 && rounding != "stochastic")
+    throw Error({.place = "cast",
+                 .key = "--sr-bits",
+                 .problem = fmt::format("{} without stochastic rounding", sr_bits),
+                 .remedy = "--rounding stochastic"});
   Operand operand = scaled_or_plain(*this);
   if (operand.element->bits <= 16) return operand;
   throw Error({.place = "--format",

@@ -112,6 +112,24 @@ TEST_F(CastFiles, AffineIntegersHaveZeroPoints) {
   }
 }
 
+TEST_F(CastFiles, TheFileSaysHowItWasMade) {
+  const std::string out = run_well({"cast", "in", "out", "--format", "mxfp6_e2m3", "--packed"});
+  EXPECT_TRUE(out.starts_with("x (8, 33)  saturated ")) << out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1) << out;
+  const io::Safetensors file(path("out"));
+  const std::map<std::string, std::string>& made = file.metadata();
+  const std::map<std::string, std::string> wanted = {
+      {"format", "mxfp6_e2m3"}, {"block", "1x32"},     {"axis", "-1"}, {"scale_rule", "floor"},
+      {"rounding", "nearest"},  {"x.shape", "[8,33]"}, {"seed", "1"},  {"packed", "true"}};
+  for (const auto& [key, value] : wanted) EXPECT_EQ(made.at(key), value) << key;
+}
+
+TEST_F(CastFiles, NarrowTensorsAreRead) {
+  io::write_safetensors(path("in"), {{"x", "F4", {4}, "\x21\x43"}});
+  EXPECT_EQ(io::to_floats(cast({"--format", "e4m3"}).at("x.values")),
+            (std::vector<float>{0.5f, 1, 1.5f, 2}));
+}
+
 TEST_F(CastFiles, UnsignedIntegersAreAffinePerRow) {
   for (const char* format : {"uint8", "uint4"}) {
     const io::Safetensors out = cast({"--format", format});

@@ -139,6 +139,16 @@ TEST_F(Errors, OfTracesAndCasts) {
   refuse({"--format", "mxfp4", "--block", "0x32"}, {"--block"});
   refuse({"--format", "mxfp4", "--axis", "1"}, {"--axis", "1 dimensions"});
   refuse({"--format", "mxfp4", "--tensor", "none*"}, {"none*"});
+  refuse({"--format", "e2m1", "--block", "1x32"},
+         {"--block", "1x32", "without a scale", "--scale"});
+  refuse({"--format", "ue4m3", "--scale", "fp32"}, {"--format", "ue4m3", "takes no scale"});
+  refuse({"--format", "e2m1", "--scale", "e8m0"}, {"--scale", "e8m0", "without a block"});
+  refuse({"--format", "mxfp4", "--sr-bits", "8"}, {"--sr-bits", "--rounding stochastic"});
+  expect_refused({"cast", "", "out", "--format", "mxfp4"}, 1, {"empty path"});
+  expect_refused({"cast", casts, "", "--format", "mxfp4"}, 1, {"empty path"});
+  const int32_t integers[] = {1, 2};
+  io::write_safetensors(path("ints"), {{"x", "I32", {2}, integers}});
+  expect_refused({"cast", "ints", "out", "--format", "mxfp4"}, 1, {"ints", "among its 1"});
   write_text(path("short"), text_of(casts).substr(0, 1000));
   expect_refused({"cast", "short", "out", "--format", "mxfp4"}, 1, {"short"});
   EXPECT_FALSE(fs::exists(path("out")));

@@ -98,6 +98,17 @@ TEST_F(Inspect, TensorsWithoutUsefulValues) {
   EXPECT_EQ(tensor({"in", "--tensor", "special"}).at("inf"), 2);
 }
 
+TEST_F(Inspect, SaysWhatIsNotThere) {
+  std::vector<float> x(32, 1.0f);
+  x[3] = std::nanf("");
+  write("in", {1, 32}, x);
+  const Result nan = run({"inspect", "in", "--format", "mxfp4,mxfp4"});
+  EXPECT_NE(nan.out.find(" ?\n"), std::string::npos) << nan.out;
+  EXPECT_EQ(nan.out.find("\n  b"), std::string::npos) << "mxfp4 twice: " << nan.out;
+  write("in", {2}, {0, 0});
+  EXPECT_NE(run_well({"inspect", "in"}).find("amax 0 "), std::string::npos);
+}
+
 TEST_F(Inspect, ManyFiles) {
   fs::create_directory(path("d"));
   write("d/a.safetensors", {2}, {1, 2});

@@ -1,0 +1,17 @@
+// Words for tensors and for what formats made of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ng::cli {
+
+/// "(8, 33)"
+[[nodiscard]] std::string shape_text(const std::vector<int64_t>& shape);
+/// "1.25 %", "<.01 %"; share from 0 to 1.
+[[nodiscard]] std::string percent_text(double share);
+/// "23.85", "exact" without error, "NaN".
+[[nodiscard]] std::string decibel_text(double sqnr_db);
+
+}  // namespace ng::cli
