@@ -7,10 +7,12 @@
 #include "base/files.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/format_names.h"
 #include "cli/matmul_product.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/tensor_files.h"
+#include "cli/tensor_format.h"
 #include "format/hadamard.h"
 #include "io/safetensors.h"
 #include "recipe/operand_keys.h"
@@ -60,8 +62,26 @@ Matrix matrix_of(const std::string& word) {
   return matrix;
 }
 
-// A format's name, or a table of a recipe's operand keys.
-Operand operand_at(const std::string& flag, const std::string& text, const std::string& rounding) {
+// A name that recipes do not have: as cast reads it.
+Operand element_at(const std::string& flag, const std::string& text) {
+  Operand operand;
+  try {
+    operand = format_named(text);
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    parts.place = flag;
+    parts.key = "";
+    throw Error(parts);
+  }
+  if (operand.element->is_signed && operand.element->kind != ElementKind::power) return operand;
+  throw Error({.place = flag,
+               .key = text,
+               .problem = "no product takes its elements",
+               .remedy = "a format of signed elements; narrowgauge formats lists all"});
+}
+
+// A format of recipes, or a table of a recipe's operand keys.
+Operand recipe_operand_at(const std::string& flag, const std::string& text) {
   const bool is_table = text.starts_with('{');
   Operand operand;
   try {
@@ -75,6 +95,13 @@ Operand operand_at(const std::string& flag, const std::string& text, const std::
         parts.key.find('.') == std::string::npos ? "" : parts.key.substr(parts.key.find('.') + 1);
     throw Error(parts);
   }
+  return operand;
+}
+
+Operand operand_at(const std::string& flag, const std::string& text, const std::string& rounding) {
+  const bool is_of_recipes = text.starts_with('{') || is_operand_name(text) || text == "float32";
+  Operand operand = is_of_recipes ? recipe_operand_at(flag, text == "float32" ? "fp32" : text)
+                                  : element_at(flag, text);
   if (operand.scaling == Scaling::delayed)
     throw Error({.place = flag,
                  .key = "scaling",
@@ -118,10 +145,15 @@ void refuse_input(const std::string& out, const Matrix& matrix) {
                .remedy = "another name for the output"});
 }
 
+// Of a product without a finite value nothing is known.
+double max_abs_of(const ErrorMetrics& errors) {
+  return errors.values == 0 ? std::nan("") : errors.max_abs;
+}
+
 Json errors_json(const ErrorMetrics& errors) {
   return {{"relative_error", json_number(std::sqrt(errors.relative_mse))},
           {"sqnr_db", json_number(errors.sqnr_db)},
-          {"max_abs", json_number(errors.max_abs)}};
+          {"max_abs", json_number(max_abs_of(errors))}};
 }
 
 Json operand_json(const Matrix& matrix, const Operand& cast, const OperandStats& counts) {
@@ -143,7 +175,7 @@ void print_text(const ProductJob& job, const Product& product) {
   Table table({"error of", "relative", "SQNR dB", "max abs", "against"}, 1);
   const auto row = [&](const char* name, const ErrorMetrics& errors, const char* against) {
     table.row({name, fmt::format("{:.3g}", std::sqrt(errors.relative_mse)),
-               fmt::format("{:.2f}", errors.sqnr_db), fmt::format("{:.3g}", errors.max_abs),
+               fmt::format("{:.2f}", errors.sqnr_db), fmt::format("{:.3g}", max_abs_of(errors)),
                against});
   };
   row("quantization", product.quantization, "FP64 product of A and B");
@@ -204,7 +236,8 @@ std::function<int()> declare(CLI::App& app) {
   Args& a = *args;
   app.add_option("A", a.a, "FILE.safetensors:NAME of a tensor (M, K)")->required();
   app.add_option("B", a.b, "FILE.safetensors:NAME of a tensor (N, K)")->required();
-  app.add_option("--a", a.a_format, "format of A: a name, or {key = value, ...} as in recipes")
+  app.add_option("--a", a.a_format,
+                 "format of A: a name as for cast, or {key = value, ...} as in recipes")
       ->type_name("F")
       ->capture_default_str();
   app.add_option("--b", a.b_format, "format of B")->type_name("F")->capture_default_str();

@@ -106,6 +106,19 @@ TEST_F(Matmul, SeedsChooseDraws) {
   EXPECT_NE(values("2"), one);
 }
 
+TEST_F(Matmul, TakesTheFormatsOfCast) {
+  for (const char* format : {"e3m4", "e4m3fnuz", "bfloat16", "e5m4"})
+    EXPECT_LT(error_of(product({"--a", format, "--b", format}), "total"), 0.2) << format;
+  expect_refused({"matmul", "f:a", "f:b", "--a", "uint8"}, 1, {"--a", "uint8", "signed"});
+}
+
+TEST_F(Matmul, KnowsNothingOfAProductOfNaN) {
+  const std::vector<float> nan(4, std::nanf(""));
+  io::write_safetensors(path("n"), {{"x", "F32", {2, 2}, nan.data()}});
+  const Result result = run({"matmul", "n:x", "n:x", "--json"});
+  EXPECT_EQ(Json::parse(result.out).at("total").at("max_abs"), "nan") << result.out;
+}
+
 TEST_F(Matmul, PrintsATable) {
   const std::string text = run_well({"matmul", "f:a", "f:b", "--a", "mxfp4"});
   for (const char* part : {"quantization", "accumulation", "both", "K = 96", "mxfp4"})
