@@ -141,7 +141,28 @@ ng::Operand operand_of(const Format& format) {
   return out;
 }
 
+namespace {
+
+/// An enumeration's value may be any integer of its type.
+template <class Enum>
+void check_enum(const char* what, Enum value, Enum last) {
+  require(value <= last, fmt::format("{} {}", what, static_cast<int>(value)),
+          fmt::format("0 to {}", static_cast<int>(last)));
+}
+
+void check_enums(const Format& format) {
+  check_enum("block kind", format.block.kind, Block::Kind::tile);
+  check_enum("scale", format.scale, ScaleKind::e4m3);
+  check_enum("tensor scale", format.tensor_scale, ScaleKind::e4m3);
+  check_enum("scale rule", format.scale_rule, ScaleRule::up);
+  check_enum("rounding", format.rounding, Rounding::stochastic);
+  check_enum("overflow", format.overflow, Overflow::special);
+}
+
+}  // namespace
+
 void check(const Format& format) {
+  check_enums(format);
   require(format.element.bits() <= 16, "fp32 has nothing to round to", "at most 16 bits");
   require(format.rounding == Rounding::nearest || is_random_bits(format.random_bits),
           fmt::format("{} random bits", format.random_bits), "8, 16 or 32");

@@ -274,6 +274,10 @@ TEST(Library, RefusesWhatMakesNoSenseInOneSentence) {
          const float nan = std::numeric_limits<float>::quiet_NaN();
          (void)quantize(view, with(format("mxfp4"), [&](Format& f) { f.prescale = nan; }));
        }},
+      {"0 to 4",
+       [&] {
+         (void)quantize(view, with(format("int8"), [](Format& f) { f.scale = ScaleKind(77); }));
+       }},
       {"none or fp32",
        [&] {
          (void)quantize(view, with(format("uint8"), [](Format& f) { f.scale = ScaleKind::pow2; }));
