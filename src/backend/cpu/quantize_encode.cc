@@ -26,14 +26,14 @@ HWY_INLINE void StoreElement(const Rules& k, F16 element, void* out, int64_t i, 
   }
 }
 
-template <Variant v, bool kCounted>
+template <Variant v>
 HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw, void* out,
-                             int64_t i, int64_t left, LaneCounts& counts) {
+                             int64_t i, int64_t left, bool counted, LaneCounts& counts) {
   F16 y = Mul(value, k.prescale);
   y = !v.signed_zero && k.divides ? Div(y, multiplier) : Mul(y, multiplier);
   const F16 element = RoundElement<v>(k, y, draw);
   StoreElement<v>(k, element, out, i, left);
-  if constexpr (kCounted) CountElement(k, value, y, element, counts);
+  if (counted) CountElement(k, value, y, element, counts);
 }
 
 template <Variant v>
@@ -42,45 +42,26 @@ HWY_INLINE U16 DrawsAt(const uint16_t* draws, int64_t i) {
   return LoadDraws(draws + i);
 }
 
-// `count` values of one scale.
-template <Variant v, bool kCounted>
-HWY_INLINE void EncodeRun(const Rules& k, const float* x, int64_t count, F16 multiplier,
-                          const uint16_t* draws, void* out, LaneCounts& counts) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    EncodeVector<v, kCounted>(k, Load16(x + i), multiplier, DrawsAt<v>(draws, i), out, i, kLanes,
-                              counts);
-  if (i < count)
-    EncodeVector<v, kCounted>(k, Load16(x + i, count - i), multiplier, DrawsAt<v>(draws, i), out, i,
-                              count - i, counts);
-}
-
-// One row of a tile: what EncodeRun needs of it.
-template <Variant v>
+// One row of a tile.
 struct Row {
   const float* x;
   const float* multiplier;
   const uint16_t* draws;
   std::byte* out;
-
-  HWY_INLINE Row(const EncodeTile& tile, int64_t r)
-      : x(tile.values + r * tile.stride),
-        multiplier(tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride),
-        draws(v.stochastic ? tile.draws + r * tile.draw_stride : nullptr),
-        out(static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)) {}
-
-  template <bool kCounted>
-  HWY_INLINE void Encode(const Rules& k, int64_t from, int64_t to, F16 scale,
-                         LaneCounts& counts) const {
-    EncodeRun<v, kCounted>(k, x + from, to - from, scale, v.stochastic ? draws + from : nullptr,
-                           out + from * bytes_of(v.form), counts);
-  }
 };
+
+template <Variant v>
+HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
+  return {.x = tile.values + r * tile.stride,
+          .multiplier = tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride,
+          .draws = v.stochastic ? tile.draws + r * tile.draw_stride : nullptr,
+          .out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)};
+}
 
 // The first `blocks` blocks of a row, `vectors` vectors each and all of them counted: the bulk of
 // the work, free of the bookkeeping for what is ragged.
 template <Variant v>
-HWY_INLINE void EncodeWholeBlocks(const Rules& rules, const Row<v>& row, int64_t blocks,
+HWY_INLINE void EncodeWholeBlocks(const Rules& rules, const Row& row, int64_t blocks,
                                   int64_t vectors, int64_t ahead, LaneCounts& counts) {
   const Rules k = rules;
   LaneCounts sum = counts;
@@ -89,11 +70,20 @@ HWY_INLINE void EncodeWholeBlocks(const Rules& rules, const Row<v>& row, int64_t
     const int64_t end = (b + 1) * vectors * kLanes;
     for (int64_t i = b * vectors * kLanes; i < end; i += kLanes) {
       hwy::Prefetch(row.x + i + ahead);
-      EncodeVector<v, true>(k, Load16(row.x + i), scale, DrawsAt<v>(row.draws, i), row.out, i,
-                            kLanes, sum);
+      EncodeVector<v>(k, Load16(row.x + i), scale, DrawsAt<v>(row.draws, i), row.out, i, kLanes,
+                      true, sum);
     }
   }
   counts = sum;
+}
+
+// Values [from, to) of a row, which have one scale.
+template <Variant v>
+HWY_INLINE void EncodeRun(const Rules& k, const Row& row, int64_t from, int64_t to, float scale,
+                          bool counted, LaneCounts& counts) {
+  for (int64_t i = from; i < to; i += kLanes)
+    EncodeVector<v>(k, Load16(row.x + i, to - i), Set16(scale), DrawsAt<v>(row.draws, i), row.out,
+                    i, to - i, counted, counts);
 }
 
 template <Variant v>
@@ -103,20 +93,18 @@ EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
   const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
   const int64_t whole = tile.block % kLanes == 0 ? counted / tile.block : 0;
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const Row<v> row(tile, r);
+    const Row row = RowOf<v>(tile, r);
     if (tile.block == 32)
       EncodeWholeBlocks<v>(k, row, whole, 2, tile.ahead, counts);
-    else if (tile.block == 16)
-      EncodeWholeBlocks<v>(k, row, whole, 1, tile.ahead, counts);
     else
       EncodeWholeBlocks<v>(k, row, whole, tile.block / kLanes, tile.ahead, counts);
     const float* multiplier = row.multiplier + whole;
     for (int64_t c = whole * tile.block; c < tile.cols; c += tile.block, ++multiplier) {
       const int64_t end = std::min(c + tile.block, tile.cols);
       const int64_t padding = std::clamp(counted, c, end);
-      const F16 scale = Set16(*multiplier);
-      row.template Encode<true>(k, c, padding, scale, counts);
-      if (padding < end) row.template Encode<false>(k, padding, end, scale, counts);
+      for (const bool is_counted : {true, false})
+        EncodeRun<v>(k, row, is_counted ? c : padding, is_counted ? padding : end, *multiplier,
+                     is_counted, counts);
     }
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};

@@ -26,7 +26,7 @@ void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
 }
 
 // Integers of one k in the low byte of each lane.
-template <Variant v, bool kAllCounted>
+template <Variant v>
 HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F16 multiplier,
                           LaneCounts& counts) {
   const float* x = tile.values + at * tile.stride;
@@ -36,12 +36,12 @@ HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F1
   U16 draw = Zero16<uint32_t>();
   if constexpr (v.stochastic) draw = LoadDraws(tile.draws + at * tile.draw_stride);
   const F16 element = RoundElement<v>(k, y, draw);
-  if (kAllCounted || at < tile.counted_k) CountElement(k, value, y, element, counts);
+  if (at < tile.counted_k) CountElement(k, value, y, element, counts);
   return Bits<uint32_t>(Fma(element, k.per_unit, Set16(0x1.8p23f)));
 }
 
-template <Variant v, bool kAllCounted>
-EncodeCounts EncodeBlocks(const ElementGrid& grid, const ColumnTile& all) {
+template <Variant v>
+EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& all) {
   const ColumnTile tile = all;  // which no store can change
   const Rules k = RulesOf(grid, {.prescale = tile.prescale, .unit = tile.unit});
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
@@ -49,21 +49,15 @@ EncodeCounts EncodeBlocks(const ElementGrid& grid, const ColumnTile& all) {
   for (int64_t first = 0; first < tile.k; first += tile.block) {
     const F16 multiplier = Load16(tile.multipliers + first / tile.block * kLanes);
     for (int64_t i = first; i < first + tile.block; i += 4) {
-      const U16 n0 = And(EncodeLine<v, kAllCounted>(k, tile, i, multiplier, counts), low);
-      const U16 n1 = And(EncodeLine<v, kAllCounted>(k, tile, i + 1, multiplier, counts), low);
-      const U16 n2 = And(EncodeLine<v, kAllCounted>(k, tile, i + 2, multiplier, counts), low);
-      const U16 n3 = EncodeLine<v, kAllCounted>(k, tile, i + 3, multiplier, counts);
+      const U16 n0 = And(EncodeLine<v>(k, tile, i, multiplier, counts), low);
+      const U16 n1 = And(EncodeLine<v>(k, tile, i + 1, multiplier, counts), low);
+      const U16 n2 = And(EncodeLine<v>(k, tile, i + 2, multiplier, counts), low);
+      const U16 n3 = EncodeLine<v>(k, tile, i + 3, multiplier, counts);
       const U16 word = Or(Or(n0, ShiftLeft<8>(n1)), Or(ShiftLeft<16>(n2), ShiftLeft<24>(n3)));
       Store16(word, reinterpret_cast<uint32_t*>(tile.out) + i / 4 * kLanes);
     }
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
-}
-
-template <Variant v>
-EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& tile) {
-  return tile.counted_k >= tile.k ? EncodeBlocks<v, true>(grid, tile)
-                                  : EncodeBlocks<v, false>(grid, tile);
 }
 
 EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
@@ -91,36 +85,35 @@ HWY_INLINE void Butterflies(F16 (&v)[kCount]) {
   }
 }
 
-// One group of 16 · kParts values along K: strides 1 ... 8, then the rest.
-template <int kParts>
-HWY_INLINE void HadamardGroup(const ColumnTile& tile, int64_t first, const uint32_t* flips,
-                              F16 factor, float* to) {
-  for (int p = 0; p < kParts; ++p) {
-    F16 v[16];
+// Sixteen rows with their signs: strides 1 ... 8.
+HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, int64_t first, const uint32_t* flips,
+                                   float* to) {
+  F16 v[16];
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) {
-      const float* x = tile.values + (first + 16 * p + i) * tile.stride;
-      hwy::Prefetch(x + tile.ahead);
-      v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x)), Set16(flips[16 * p + i])));
-    }
-    Butterflies(v);
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i)
-      Store16(kParts == 1 ? Mul(v[i], factor) : v[i], to + (16 * p + i) * kLanes);
+  for (int i = 0; i < 16; ++i) {
+    const float* x = tile.values + (first + i) * tile.stride;
+    hwy::Prefetch(x + tile.ahead);
+    v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x)), Set16(flips[i])));
   }
-  if constexpr (kParts > 1)
+  Butterflies(v);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) Store16(v[i], to + i * kLanes);
+}
+
+// Groups of 16 · kParts values along K: the other strides, and the factor.
+template <int kParts>
+void HadamardAs(const ColumnTile& tile, const uint32_t* flips, float factor, float* to) {
+  for (int64_t k = 0; k < tile.k; k += 16 * kParts, to += 16 * kParts * kLanes) {
+    for (int p = 0; p < kParts; ++p)
+      TransformSixteen(tile, k + 16 * p, flips + 16 * p, to + 16 * p * kLanes);
     for (int i = 0; i < 16; ++i) {
       F16 v[kParts];
       for (int p = 0; p < kParts; ++p) v[p] = Load16(to + (16 * p + i) * kLanes);
       Butterflies(v);
-      for (int p = 0; p < kParts; ++p) Store16(Mul(v[p], factor), to + (16 * p + i) * kLanes);
+      for (int p = 0; p < kParts; ++p)
+        Store16(Mul(v[p], Set16(factor)), to + (16 * p + i) * kLanes);
     }
-}
-
-template <int kParts>
-void HadamardAs(const ColumnTile& tile, const uint32_t* flips, float factor, float* to) {
-  for (int64_t k = 0; k < tile.k; k += 16 * kParts)
-    HadamardGroup<kParts>(tile, k, flips, Set16(factor), to + k * kLanes);
+  }
 }
 
 void HadamardColumns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
