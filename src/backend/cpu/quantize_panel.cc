@@ -75,12 +75,15 @@ void PanelEncoder::choose_by_error() {
 
 void PanelEncoder::try_blocks(const Piece& piece) {
   const int64_t block = job_.plan.block_cols;
-  const int64_t whole = piece.cols / block / kTrialBlocks * kTrialBlocks;
+  int64_t whole = piece.cols / block;
+  if (whole < kTrialBlocks) whole = 0;
   const PieceValues values = job_.source.load(piece, scratch_.values);
   for (int64_t r = 0; r < piece.rows; ++r)
-    for (int64_t b = 0; b < whole; b += kTrialBlocks)
+    for (int64_t at = 0; at < whole; at += kTrialBlocks) {
+      const int64_t b = std::min(at, whole - kTrialBlocks);  // the last ones again, to the same end
       try_sixteen(values.data + r * values.stride + b * block,
                   first_block(piece) + r * blocks_ + b);
+    }
   for (int64_t r = 0; r < piece.rows; ++r)
     for (int64_t b = whole; b * block < piece.cols; ++b)
       try_block(first_block(piece) + r * blocks_ + b);
