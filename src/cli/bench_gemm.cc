@@ -1,7 +1,6 @@
 // narrowgauge bench gemm: the GEMM in each format against FP32 and the machine's peak.
-#include <algorithm>
-
 #include "base/isa.h"
+#include "base/median.h"
 #include "base/version.h"
 #include "cli/bench.h"
 #include "cli/flags.h"
@@ -23,12 +22,6 @@ struct Args {
 double flops_of(const GemmShape& shape) {
   return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
          static_cast<double>(shape.k);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 /// What one shape took, FP32 first.

@@ -1,10 +1,10 @@
 #include "cli/gemm_speed.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "backend/cpu/gemm.h"
+#include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/product.h"
 
@@ -12,19 +12,6 @@ namespace ng::cli {
 namespace {
 
 constexpr double kLeastSeconds = 4e-3;  // of one measurement
-
-double seconds_of(cpu::Workspace& workspace, const GemmOutput& out, const Factor& a,
-                  const Factor& b) {
-  const auto start = std::chrono::steady_clock::now();
-  int calls = 0;
-  double seconds = 0;
-  while (seconds < kLeastSeconds) {
-    cpu::gemm(workspace, out, a.packed(), b.packed());
-    ++calls;
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  return seconds / calls;
-}
 
 std::vector<float> normal_values(Threads threads, int64_t rows, int64_t cols, uint64_t seed) {
   std::vector<float> values(static_cast<size_t>(rows * cols));
@@ -78,7 +65,10 @@ std::vector<double> gemm_seconds(const GemmRun& run, const GemmShape& shape) {
   std::vector<double> best(run.formats.size(), 1e30);
   for (int round = 0; round < run.rounds; ++round)
     for (size_t i = 0; i < best.size(); ++i)
-      best[i] = std::min(best[i], seconds_of(workspace, out, *a[i], *b[i]));
+      best[i] = std::min(
+          best[i],
+          seconds_per_call([&] { cpu::gemm(workspace, out, a[i]->packed(), b[i]->packed()); },
+                           kLeastSeconds));
   return best;
 }
 

@@ -1,7 +1,6 @@
 #include "cli/kernel_speed.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -9,6 +8,7 @@
 #include "backend/cpu/memory.h"
 #include "backend/cpu/quantize.h"
 #include "backend/cpu/quantize_kernels.h"
+#include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/narrow_matrix.h"
 #include "numbers/product.h"
@@ -25,18 +25,6 @@ struct Kernel {
   std::function<void()> work;
   double best_seconds = 1e30;  // of one call
 };
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  int calls = 0;
-  double seconds = 0;
-  while (seconds < kLeastSeconds) {
-    work();
-    ++calls;
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  return seconds / calls;
-}
 
 class Bench {
  public:
@@ -65,7 +53,8 @@ class Bench {
 
   std::vector<KernelSpeed> measure() {
     for (int round = 0; round < run_.rounds; ++round)
-      for (Kernel& k : kernels_) k.best_seconds = std::min(k.best_seconds, seconds_of(k.work));
+      for (Kernel& k : kernels_)
+        k.best_seconds = std::min(k.best_seconds, seconds_per_call(k.work, kLeastSeconds));
     std::vector<KernelSpeed> speeds;
     for (const Kernel& k : kernels_) {
       const double elements = static_cast<double>(source_.size()) / k.best_seconds;

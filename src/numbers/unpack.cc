@@ -58,7 +58,8 @@ void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& ou
     switch (packed.layout.form) {
       case cpu::ElementForm::int8:
         return copy_codes(packed, out, row, col, [&](int64_t at) {
-          return table.of_value(static_cast<float>(packed.integers()[at]) * packed.layout.unit);
+          const float value = static_cast<float>(packed.integers()[at]) * packed.layout.unit;
+          return table.of_pattern(static_cast<uint16_t>(float_bits(value) >> 16));  // exact in BF16
         });
       case cpu::ElementForm::bf16:
         return copy_codes(packed, out, row, col,

@@ -1,8 +1,8 @@
 #include "train/bench_step.h"
 
-#include <algorithm>
 #include <chrono>
 
+#include "base/median.h"
 #include "train/flops.h"
 
 namespace ng {
@@ -26,12 +26,6 @@ void fill_random(const TokenBuffers& to, const BenchShape& shape, int64_t vocab,
       to.inputs[i] = id(s, t);
       to.targets[i] = id(s, t + 1);
     }
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 }  // namespace

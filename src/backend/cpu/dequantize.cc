@@ -18,13 +18,6 @@ HWY_INLINE I16 ShiftLeftBy(I16 a, int bits) {
   return ForParts<I16>([&](size_t p) HWY_ATTR { return hn::ShiftLeftSame(a.part[p], bits); });
 }
 
-HWY_INLINE I16 LoadCodes(const uint16_t* codes) {
-  return ForParts<I16>([=](size_t p) HWY_ATTR {
-    const hn::Rebind<uint16_t, I16::Tag> half;
-    return hn::PromoteTo(I16::Tag(), hn::LoadU(half, codes + p * I16::kWidth));
-  });
-}
-
 // Decoders of sixteen codes. ----------------------------------------------------------------------
 
 // A field of 0 has no hidden bit: with the field 1 instead, the hidden bit is there to be taken
@@ -45,7 +38,7 @@ struct FloatingCodes {
   }
 
   HWY_INLINE F16 operator()(const uint16_t* codes) const {
-    const I16 code = LoadCodes(codes);
+    const I16 code = LoadHalves16<int32_t>(codes);
     const I16 magnitude = And(code, magnitude_mask);
     const I16 normal = Add(ShiftLeftBy(magnitude, shift), rebias);
     const I16 one_up = Add(normal, Set16(1 << 23));
@@ -73,7 +66,7 @@ struct IntegerCodes {
         step(Set16(1.0f / static_cast<float>(1 << d.mantissa_bits))) {}
 
   HWY_INLINE F16 operator()(const uint16_t* codes) const {
-    return Mul(ToFloat(Sub(Xor(LoadCodes(codes), sign), sign)), step);
+    return Mul(ToFloat(Sub(Xor(LoadHalves16<int32_t>(codes), sign), sign)), step);
   }
 
   I16 sign;

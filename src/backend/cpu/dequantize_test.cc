@@ -5,10 +5,9 @@
 
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
-#include "base/isa.h"
+#include "backend/cpu/kernel_testing.h"
 #include "format/codec.h"
 #include "format/exmy.h"
 
@@ -16,16 +15,6 @@ namespace ng::cpu {
 namespace {
 
 constexpr float kUntouched = 12345.0f;
-
-template <class Body>
-void on_every_isa(const Body& body) {
-  for (const Isa isa : supported_isas()) {
-    SCOPED_TRACE(std::string(name_of(isa)));
-    force_isa(isa);
-    ASSERT_NO_FATAL_FAILURE(body());
-  }
-  force_isa("auto");
-}
 
 /// Every row of the table of at most 16 bits, and eXmY formats at the limits.
 std::vector<const ElementFormat*> formats() {

@@ -8,9 +8,6 @@
 namespace ng::cpu {
 namespace {
 
-constexpr int64_t kWord = 4;  // values
-constexpr int64_t kGroupBlocks = kGroup / 32;
-
 // The tile's two panels and what is summed into.
 struct Dots {
   const Job& job;

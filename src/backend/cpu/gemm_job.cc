@@ -56,7 +56,7 @@ bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const Opera
     return !is_read_in_place(spec) && packed_layout(spec).form == ElementForm::int8;
   };
   if (kernel.dot == nullptr || rule.sum == Sum::chain || !is_int8(a) || !is_int8(b)) return false;
-  if (rule.segment % 4 != 0 || a.k_padded() % 4 != 0) return false;
+  if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
   const bool has_e4m3 = a.cast.scale == ScaleKind::e4m3 || b.cast.scale == ScaleKind::e4m3;
   const bool is_exact = rule.sum != Sum::scaled_add || !has_e4m3;
   if (largest_sum(rule, a, b) >= (is_exact ? 0x1p24 : 0x1p16)) return false;
@@ -65,12 +65,11 @@ bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const Opera
   return rule.sum == Sum::scaled_fma ? unit == 1 : unit <= 1;
 }
 
-void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
-  job.lanes = 4;
+void multiply_integers(Job& job) {
+  job.lanes = kWord;
   job.a.values = job.b.values = PanelSource::Values::words;
   job.b.biased = true;
-  if (job.rule.sum != Sum::integer)
-    job.a.scale_unit = int8_unit(*a.cast.element) * int8_unit(*b.cast.element);
+  if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
 }
 
 }  // namespace
@@ -87,7 +86,7 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   Job job{.out = out, .kernel = current_microkernel(), .rule = rule_of(a.spec, b.spec)};
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
-  if (takes_integers(job.kernel, job.rule, a.spec, b.spec)) multiply_integers(job, a.spec, b.spec);
+  if (takes_integers(job.kernel, job.rule, a.spec, b.spec)) multiply_integers(job);
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();

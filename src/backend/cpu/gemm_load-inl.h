@@ -19,6 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// What becomes of values that were decoded: they are multiplied by their factor.
 struct Decoded {
   template <class D, class V>
   HWY_INLINE V Scaled(D /*d*/, V value, V factor) const {
@@ -79,23 +80,36 @@ struct LoadWords : LoadFp32 {
   }
 };
 
-// Magnitudes are rounded as integers: the carry out of the mantissa is the next binade.
+// Values as round(magnitude's bits) makes them, with their signs; NaN stays NaN.
+template <class D, class Round>
+HWY_INLINE hn::Vec<D> LoadRounded(D d, const float* from, const Round& round) {
+  const hn::RebindToUnsigned<D> du;
+  const auto u = hn::BitCast(du, hn::LoadU(d, from));
+  const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
+  const auto magnitude = hn::Xor(u, sign);
+  const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
+  const auto r = hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), round(magnitude));
+  return hn::BitCast(d, hn::Or(r, sign));
+}
+
+// Magnitudes without their last kBits, to nearest even: the carry out of the mantissa is the next
+// binade.
+template <int kBits, class DU, class V>
+HWY_INLINE V RoundOff(DU du, V magnitude) {
+  const auto odd = hn::And(hn::ShiftRight<kBits>(magnitude), hn::Set(du, 1u));
+  const auto up = hn::Add(hn::Add(magnitude, hn::Set(du, (1u << (kBits - 1)) - 1)), odd);
+  return hn::And(up, hn::Set(du, ~((1u << kBits) - 1)));
+}
+
 struct LoadToBf16 : Decoded {
   using Memory = float;
   uint32_t largest = 0;  // saturate: of the finite values; else infinity
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
     const hn::RebindToUnsigned<D> du;
-    const auto u = hn::BitCast(du, hn::LoadU(d, from));
-    const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
-    const auto magnitude = hn::Xor(u, sign);
-    const auto odd = hn::And(hn::ShiftRight<16>(magnitude), hn::Set(du, 1u));
-    auto r = hn::Add(hn::Add(magnitude, hn::Set(du, 0x7FFFu)), odd);
-    r = hn::And(r, hn::Set(du, 0xFFFF0000u));
-    r = hn::Min(r, hn::Set(du, largest));
-    const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
-    r = hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), r);
-    return hn::BitCast(d, hn::Or(r, sign));
+    return LoadRounded(d, from, [&](auto magnitude) HWY_ATTR {
+      return hn::Min(RoundOff<16>(du, magnitude), hn::Set(du, largest));
+    });
   }
 };
 
@@ -105,21 +119,15 @@ struct LoadToFp16 : Decoded {
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
     const hn::RebindToUnsigned<D> du;
-    const auto u = hn::BitCast(du, hn::LoadU(d, from));
-    const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
-    const auto magnitude = hn::Xor(u, sign);
-    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
-    auto r = hn::Add(hn::Add(magnitude, hn::Set(du, 0xFFFu)), odd);
-    r = hn::And(r, hn::Set(du, 0xFFFFE000u));
-    // Above 65504 comes infinity in FP16.
-    r = hn::IfThenElse(hn::Gt(r, hn::Set(du, 0x477FE000u)), hn::Set(du, largest), r);
-    // Below 2^-14 the spacing is 2^-24: that of FP32 in [1/2, 1).
-    const auto half = hn::Set(d, 0.5f);
-    const auto small = hn::Sub(hn::Add(hn::BitCast(d, magnitude), half), half);
-    r = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000u)), hn::BitCast(du, small), r);
-    const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
-    r = hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), r);
-    return hn::BitCast(d, hn::Or(r, sign));
+    return LoadRounded(d, from, [&](auto magnitude) HWY_ATTR {
+      auto r = RoundOff<13>(du, magnitude);
+      // Above 65504 comes infinity in FP16.
+      r = hn::IfThenElse(hn::Gt(r, hn::Set(du, 0x477FE000u)), hn::Set(du, largest), r);
+      // Below 2^-14 the spacing is 2^-24: that of FP32 in [1/2, 1).
+      const auto half = hn::Set(d, 0.5f);
+      const auto small = hn::Sub(hn::Add(hn::BitCast(d, magnitude), half), half);
+      return hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000u)), hn::BitCast(du, small), r);
+    });
   }
 };
 

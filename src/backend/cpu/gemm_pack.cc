@@ -231,7 +231,7 @@ HWY_INLINE hn::Vec<D> LoadInterleaved(D d, const PanelSource& source, const Pane
   const int64_t row = place.row + first;
   if (row >= source.rows) return hn::Zero(d);
   const auto* words = static_cast<const float*>(source.data);
-  return hn::LoadU(d, words + (row / 16 * (source.k / 4) + place.k / 4 + w) * 16 + row % 16);
+  return hn::LoadU(d, words + interleaved_word(row, place.k / kWord + w, source.k / kWord));
 }
 
 // Byte `b` of every lane as FP32.
@@ -242,25 +242,30 @@ HWY_INLINE hn::Vec<D> DecodeByte(D d, hn::Vec<D> words, int b, float unit) {
   return hn::Mul(hn::ConvertTo(d, hn::ShiftRight<24>(raised)), hn::Set(d, unit));
 }
 
+LoadWords WordsOf(const PanelSource& source) {
+  LoadWords words;
+  words.bias = source.biased ? 0x80808080u : 0;
+  return words;
+}
+
 // A panel of words, or of FP32 values, from an interleaved source: rows lie side by side already.
 template <class D>
 void PackInterleaved(D d, const PanelSource& source, const PanelPlace& place, const float* factors,
                      float* out) {
-  LoadWords words;
-  words.bias = source.biased ? 0x80808080u : 0;
+  const LoadWords words = WordsOf(source);
   const LoadInt8 decoded{{}, source.unit};
   const bool keeps_words = source.values == PanelSource::Values::words;
-  for (int64_t w = 0; w < place.count / 4; ++w)
+  for (int64_t w = 0; w < place.count / kWord; ++w)
     for (int64_t i = 0; i < place.width; i += static_cast<int64_t>(hn::Lanes(d))) {
       const auto four = LoadInterleaved(d, source, place, i, w);
-      const float* factor = FactorsAt(source, place, factors, 4 * w);
+      const float* factor = FactorsAt(source, place, factors, kWord * w);
       if (keeps_words) {
         hn::StoreU(Finished(d, words, four, factor, i), d, out + w * place.width + i);
         continue;
       }
-      for (int b = 0; b < 4; ++b)
+      for (int b = 0; b < kWord; ++b)
         hn::StoreU(Finished(d, decoded, DecodeByte(d, four, b, source.unit), factor, i), d,
-                   out + (4 * w + b) * place.width + i);
+                   out + (kWord * w + b) * place.width + i);
     }
 }
 
@@ -274,14 +279,12 @@ void PackInterleaved(const PanelSource& source, const PanelPlace& place, const f
 
 // Words of four values: the same shapes with a fourth of everything along K.
 void PackWords(PanelSource source, PanelPlace place, const float* factors, const PanelRun& run) {
-  source.stride /= 4;
-  source.k /= 4;
-  source.block /= 4;
-  place.k /= 4;
-  place.count /= 4;
-  LoadWords load;
-  load.bias = source.biased ? 0x80808080u : 0;
-  PackRowMajor(source, place, load, factors, run.elements);
+  source.stride /= kWord;
+  source.k /= kWord;
+  source.block /= kWord;
+  place.k /= kWord;
+  place.count /= kWord;
+  PackRowMajor(source, place, WordsOf(source), factors, run.elements);
 }
 
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,

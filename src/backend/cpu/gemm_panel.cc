@@ -11,17 +11,18 @@ namespace {
 
 void find_starts(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   const int64_t width = place.width;
-  const int64_t words = source.segment / 4;
-  for (int64_t w = 0, s = 0; w < place.count / 4; w += words, ++s)
+  const int64_t words = source.segment / kWord, all = place.count / kWord;
+  for (int64_t w = 0, s = 0; w < all; w += words, ++s)
     sum_words(reinterpret_cast<const uint32_t*>(panel.elements) + w * width,
-              std::min(words, place.count / 4 - w), place.width, panel.starts + s * width);
+              std::min(words, all - w), place.width, panel.starts + s * width);
   const int64_t segments = (place.count + source.segment - 1) / source.segment;
   for (int64_t i = 0; i < segments * width; ++i) panel.starts[i] *= -128;
   if (source.use != ScaleUse::groups) return;
-  for (int64_t s = 0; s < segments; s += 4)
+  for (int64_t s = 0; s < segments; s += kGroupBlocks)
     for (int64_t i = 0; i < width; ++i) {
       int32_t& sum = panel.group_starts[s * width + i] = 0;
-      for (int64_t t = s; t < std::min(s + 4, segments); ++t) sum += panel.starts[t * width + i];
+      for (int64_t t = s; t < std::min(s + kGroupBlocks, segments); ++t)
+        sum += panel.starts[t * width + i];
     }
 }
 

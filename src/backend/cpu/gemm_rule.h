@@ -22,7 +22,9 @@ enum class ScaleUse : uint8_t {
   groups,    ///< as segments; aligned groups of four share one scale, elements shifted
 };
 
+constexpr int64_t kWord = 4;               ///< int8 values of one dot product
 constexpr int64_t kGroup = 128;            ///< values of an mxfp4 group
+constexpr int64_t kGroupBlocks = 4;        ///< blocks of 32 in it
 constexpr int64_t kIntegerChunk = 131072;  ///< products that int32 holds exactly
 constexpr int64_t kIntegerSegment = 512;   ///< 512 · 127² < 2^24: exact in an FP32 chain
 

@@ -11,10 +11,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/shuffle-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
 using D4 = hn::CappedTag<float, 4>;  // panels are multiples of four rows wide
 using V4 = hn::Vec<D4>;
 
@@ -23,7 +23,6 @@ constexpr float kSmallestPlain = 0x1p-60f;
 constexpr float kLargestPlain = 0x1p60f;
 // Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
 constexpr float kWidestGroup = 8.0f;
-constexpr int64_t kGroupBlocks = kGroup / 32;
 // The E8M0 code 0, which blocks of zeros have.
 constexpr float kZeroBlockScale = 0x1p-127f;
 
@@ -46,19 +45,9 @@ struct Blocks {
 // Four rows of four blocks.
 HWY_INLINE void TransposeFour(const Blocks& from, int64_t row, int64_t block, float* to) {
   const D4 d;
-  const hn::Repartition<uint64_t, D4> d64;
   const auto load = [&](int64_t r) HWY_ATTR { return hn::LoadU(d, from.scales(row + r) + block); };
-  const V4 a = load(0), b = load(1), c = load(2), e = load(3);
-  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
-  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
-  const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
-  const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
   const int width = from.place.width;
-  float* out = to + block * width + row;
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ce_low)), d, out);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ce_low)), d, out + width);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ce_high)), d, out + 2 * width);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ce_high)), d, out + 3 * width);
+  StoreTransposed(d, load(0), load(1), load(2), load(3), to + block * width + row, width);
 }
 #endif
 
@@ -76,17 +65,16 @@ void Gather(const Blocks& from, float* to) {
       to[block * from.place.width + row] = row < from.rows() ? from.scales(row)[block] : 1.0f;
 }
 
-// The words of sixteen interleaved rows and one block.
-bool IsZeroColumn(const PanelSource& source, int64_t row, int64_t block) {
-  const auto* words = static_cast<const uint32_t*>(source.data) +
-                      (row / 16 * (source.k / 4) + block * source.block / 4) * 16 + row % 16;
-  for (int64_t w = 0; w < source.block / 4; ++w)
-    if (words[w * 16] != 0) return false;
+bool IsZeroBlockInterleaved(const PanelSource& source, int64_t row, int64_t block) {
+  const auto* words = static_cast<const uint32_t*>(source.data);
+  const int64_t first = block * source.block / kWord;
+  for (int64_t w = first; w < first + source.block / kWord; ++w)
+    if (words[interleaved_word(row, w, source.k / kWord)] != 0) return false;
   return true;
 }
 
 bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
-  if (source.interleaved) return IsZeroColumn(source, row, block);
+  if (source.interleaved) return IsZeroBlockInterleaved(source, row, block);
   const int64_t at = row * source.stride + block * source.block;
   const int64_t count = std::min(source.block, source.k - block * source.block);
   const auto all_zero = [=](const auto* elements, auto magnitude) {

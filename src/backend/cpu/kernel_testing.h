@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "backend/cpu/workspace.h"
@@ -102,6 +103,17 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
            (std::isnan(x) && std::isnan(y));
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+/// Runs the checks of `body` on every instruction set.
+template <class Body>
+void on_every_isa(const Body& body) {
+  for (const Isa isa : supported_isas()) {
+    SCOPED_TRACE(std::string(name_of(isa)));
+    force_isa(isa);
+    ASSERT_NO_FATAL_FAILURE(body());
+  }
+  force_isa("auto");
 }
 
 /// Runs `kernel(workspace)`, which returns its results, on every instruction set with 1, 2 and 3

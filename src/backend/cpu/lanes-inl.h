@@ -81,6 +81,16 @@ HWY_INLINE Lanes16<T> Load16(const T* from) {
                          HWY_ATTR { return hn::LoadU(typename L::Tag(), from + p * L::kWidth); });
 }
 
+/// Sixteen values of 16 bits, zeros before them.
+template <class T>
+HWY_INLINE Lanes16<T> LoadHalves16(const uint16_t* from) {
+  using L = Lanes16<T>;
+  return ForParts<L>([=](size_t p) HWY_ATTR {
+    const hn::Rebind<uint16_t, typename L::Tag> half;
+    return hn::PromoteTo(typename L::Tag(), hn::LoadU(half, from + p * L::kWidth));
+  });
+}
+
 /// The first `count` (0 ... 16) values; the other lanes are zero and their memory is not touched.
 template <class T>
 HWY_INLINE Lanes16<T> Load16(const T* from, int64_t count) {

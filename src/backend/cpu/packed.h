@@ -31,6 +31,12 @@ enum class ElementForm : uint8_t { int8, bf16, fp32 };
   return form == ElementForm::int8 ? 1 : form == ElementForm::bf16 ? 2 : 4;
 }
 
+/// Where word w (four values along K) of a row lies among the words of an interleaved operand whose
+/// rows have `words`; sixteen rows lie side by side.
+[[nodiscard]] constexpr int64_t interleaved_word(int64_t row, int64_t w, int64_t words) {
+  return (row / 16 * words + w) * 16 + row % 16;
+}
+
 struct PackedLayout {
   int64_t block = 0;   ///< values along K per scale; k_padded for "row" and "tensor"
   int64_t blocks = 0;  ///< scales per row
@@ -46,7 +52,7 @@ struct PackedLayout {
   /// Where the element of an operand row and k lies, in elements.
   [[nodiscard]] int64_t index(int64_t row, int64_t k) const {
     if (!interleaved) return row * k_padded + k;
-    return ((row / 16 * (k_padded / 4) + k / 4) * 16 + row % 16) * 4 + k % 4;
+    return interleaved_word(row, k / 4, k_padded / 4) * 4 + k % 4;
   }
 };
 

@@ -31,24 +31,34 @@ std::span<QuantizeTotals> totals_of(const Workspace& workspace) {
 QuantizeTotals sum_of(std::span<const QuantizeTotals> totals) {
   QuantizeTotals sum;
   for (const QuantizeTotals& t : totals) {
-    sum.stats.saturated += t.stats.saturated;
-    sum.stats.flushed += t.stats.flushed;
-    sum.stats.nan += t.stats.nan;
-    sum.stats.inf += t.stats.inf;
+    sum.stats += t.stats;
     sum.amax = std::max(sum.amax, t.amax);
     sum.nonfinite |= t.nonfinite;
   }
   return sum;
 }
 
-void add_stats(const QuantizeJob& job, const OperandStats& counted) {
+void add_stats(const QuantizeJob& job, OperandStats counted) {
   if (job.context.stats == nullptr) return;
-  OperandStats& stats = *job.context.stats;
-  stats.values += static_cast<uint64_t>(job.spec.rows * job.spec.k);
-  stats.saturated += counted.saturated;
-  stats.flushed += counted.flushed;
-  stats.nan += counted.nan;
-  stats.inf += counted.inf;
+  counted.values = static_cast<uint64_t>(job.spec.rows * job.spec.k);
+  *job.context.stats += counted;
+}
+
+/// body(encoder, first row) for every panel of the operand, by what encodes its layout; the sum of
+/// what the workers counted.
+template <class Body>
+QuantizeTotals over_panels(const Workspace& workspace, const QuantizeJob& job, const Body& body) {
+  const std::span<QuantizeTotals> totals = totals_of(workspace);
+  const int64_t rows = job.layout.interleaved ? kColumnPanel : job.plan.panel_rows;
+  parallel_for(workspace.threads(), ceil_div(job.spec.rows, rows), [&](int64_t panel, int worker) {
+    QuantizeTotals& own = totals[static_cast<size_t>(worker)];
+    const std::span<std::byte> memory = workspace.worker(worker);
+    if (job.layout.interleaved)
+      body(ColumnEncoder(job, memory, own), panel * rows);
+    else
+      body(PanelEncoder(job, memory, own), panel * rows);
+  });
+  return sum_of(totals);
 }
 
 /// What is not transformed is read as it lies, whatever the operand's direction.
@@ -63,36 +73,12 @@ QuantizeTotals source_amax(const Workspace& workspace, ConstView source) {
   return sum_of(totals);
 }
 
-QuantizeTotals transformed_amax(const Workspace& workspace, const QuantizeJob& job) {
-  const std::span<QuantizeTotals> totals = totals_of(workspace);
-  const OperandSpec& spec = job.spec;
-  if (job.layout.interleaved) {
-    parallel_for(workspace.threads(), ceil_div(spec.rows, kColumnPanel),
-                 [&](int64_t panel, int worker) {
-                   ColumnEncoder(job, workspace.worker(worker), totals[static_cast<size_t>(worker)])
-                       .note_amax(panel * kColumnPanel);
-                 });
-    return sum_of(totals);
-  }
-  parallel_for(workspace.threads(), ceil_div(spec.rows, job.plan.panel_rows),
-               [&](int64_t panel, int worker) {
-                 const int64_t row = panel * job.plan.panel_rows;
-                 const int64_t rows = std::min(job.plan.panel_rows, spec.rows - row);
-                 const QuantizeScratch scratch =
-                     quantize_scratch(job.plan, workspace.worker(worker));
-                 const Piece area{.row = row, .rows = rows, .k = 0, .cols = spec.k_padded()};
-                 for_pieces(job.plan, area, [&](const Piece& piece) {
-                   note_amax(job.source.load(piece, scratch.values), piece.rows, piece.cols,
-                             totals[static_cast<size_t>(worker)]);
-                 });
-               });
-  return sum_of(totals);
-}
-
 QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job, ConstView source) {
   if (source.size() == 0) return {};
   return job.spec.hadamard.size == 0 ? source_amax(workspace, source)
-                                     : transformed_amax(workspace, job);
+                                     : over_panels(workspace, job, [](auto encoder, int64_t row) {
+                                         encoder.note_amax(row);
+                                       });
 }
 
 float element_at(const PackedOperand& packed, const PackedLayout& layout, int64_t at) {
@@ -189,18 +175,8 @@ void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
   std::fill_n(tensor, 16, 0.0f);
   tensor[0] = job.request.two_level.tensor;
 
-  const std::span<QuantizeTotals> totals = totals_of(workspace);
-  const int64_t panel_rows = job.layout.interleaved ? kColumnPanel : job.plan.panel_rows;
-  parallel_for(workspace.threads(), ceil_div(spec.rows, panel_rows),
-               [&](int64_t panel, int worker) {
-                 QuantizeTotals& own = totals[static_cast<size_t>(worker)];
-                 const std::span<std::byte> memory = workspace.worker(worker);
-                 if (job.layout.interleaved)
-                   ColumnEncoder(job, memory, own).encode(panel * panel_rows);
-                 else
-                   PanelEncoder(job, memory, own).encode(panel * panel_rows);
-               });
-  const QuantizeTotals sum = sum_of(totals);
+  const QuantizeTotals sum =
+      over_panels(workspace, job, [](auto encoder, int64_t row) { encoder.encode(row); });
   add_stats(job, sum.stats);
   if (spec.cast.scaling == Scaling::delayed && !spec.cast.is_unscaled() && context.update_history) {
     float& newest = context.delayed.history[0];
@@ -214,8 +190,7 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
   NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
   NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
   const PackedLayout layout = packed_layout(spec);
-  const OverflowRule rule =
-      spec.cast.overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
+  const OverflowRule rule = overflow_rule(spec.cast.overflow);
   const OperandSource source(spec, packed.source, {}, {});
   std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, spec.k_padded())));
   for (int64_t r = 0; r < spec.rows; ++r) {

@@ -66,9 +66,7 @@ void ColumnEncoder::draw(int64_t k, int64_t count) {
               .rows = count,
               .groups = kColumnPanel / 8},
              scratch_.draws);
-  if (job_.spec.cast.sr_bits == 8)
-    std::for_each(scratch_.draws, scratch_.draws + count * kColumnPanel,
-                  [](uint16_t& draw) { draw &= 0xFF00; });
+  if (job_.spec.cast.sr_bits == 8) keep_high_bytes(scratch_.draws, count * kColumnPanel);
 }
 
 // Values of sixteen columns: in place where all of them exist, and transformed.
@@ -135,8 +133,7 @@ void ColumnEncoder::encode_sixteen(int64_t row, int64_t k, int64_t count) {
     return;
   }
   const EncodeCounts counts = encode_columns(job_.grid, tile);
-  totals_.stats.saturated += counts.saturated;
-  totals_.stats.flushed += counts.flushed;
+  totals_.add(counts);
 }
 
 void ColumnEncoder::store_scales(int64_t row, int64_t first_block, int64_t blocks) {
@@ -168,9 +165,10 @@ void ColumnEncoder::encode_by_definition(const ColumnTile& tile, int64_t row, in
   turned.out = out;
   exact_encode(job_, {.row = row, .rows = rows, .k = k + b * block, .cols = block}, turned,
                scratch_.decode + b * kLanes, totals_.stats);
+  auto* elements = reinterpret_cast<int8_t*>(job_.storage + job_.layout.elements_at);
   for (int64_t lane = 0; lane < kLanes; ++lane)
     for (int64_t i = 0; i < block; ++i)
-      tile.out[((b * block + i) / 4 * kLanes + lane) * 4 + i % 4] =
+      elements[job_.layout.index(row + lane, k + b * block + i)] =
           lane < rows ? out[lane * block + i] : int8_t{0};
 }
 

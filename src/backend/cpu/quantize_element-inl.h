@@ -39,12 +39,6 @@ HWY_INLINE I16 Truncate(F16 a) {
 HWY_INLINE F16 Floor(F16 a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Floor(a.part[p]); });
 }
-HWY_INLINE U16 LoadDraws(const uint16_t* from) {
-  return ForParts<U16>([=](size_t p) HWY_ATTR {
-    const hn::Rebind<uint16_t, U16::Tag> half;
-    return hn::PromoteTo(U16::Tag(), hn::LoadU(half, from + p * U16::kWidth));
-  });
-}
 // Stores the low bits of every lane.
 template <class Narrow>
 HWY_INLINE void StoreLow(U16 v, Narrow* to, int64_t count) {

@@ -39,7 +39,7 @@ HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw
 template <Variant v>
 HWY_INLINE U16 DrawsAt(const uint16_t* draws, int64_t i) {
   if constexpr (!v.stochastic) return Zero16<uint32_t>();
-  return LoadDraws(draws + i);
+  return LoadHalves16<uint32_t>(draws + i);
 }
 
 // One row of a tile.

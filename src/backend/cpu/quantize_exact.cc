@@ -43,9 +43,8 @@ float scaled(const QuantizeJob& job, float value, float multiplier) {
 void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& tile,
                   const float* decode, OperandStats& stats) {
   const Operand& cast = job.spec.cast;
-  const ElementFormat& element = *cast.element;
-  const bool special = cast.overflow == Overflow::special;
-  const OverflowRule overflow = special ? OverflowRule::special : OverflowRule::saturate;
+  const ElementCodec codec(*cast.element);
+  const OverflowRule overflow = overflow_rule(cast.overflow);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const int64_t scale_row = r / tile.rows_per_multiplier * tile.multiplier_stride;
     for (int64_t c = 0; c < tile.cols; ++c) {
@@ -63,7 +62,7 @@ void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& 
         if (cast.scale == ScaleKind::e4m3 && !std::isnan(y))
           y = std::clamp(y, -job.request.max, job.request.max);
         const Rounder rounder = rounder_of(job, piece.row + r, piece.k + c);
-        result = ng::decode(element, encode(element, y, rounder, overflow));
+        result = codec.decode(codec.encode(y, rounder, overflow));
         stats.flushed += counts && value != 0 && result == 0 ? 1 : 0;
       }
       store(tile, r, c, result);
@@ -80,8 +79,8 @@ uint32_t amax_without_nan(const PieceValues& values, int64_t rows, int64_t cols)
 }
 
 ScaleChoice choose_scale(const QuantizeJob& job, const Piece& block, float amax, float* buffer) {
-  const ElementFormat& element = *job.spec.cast.element;
-  const int e = e8m0_exponent(ScaleRule::mse, amax, range_of(element));
+  const ElementCodec codec(*job.spec.cast.element);
+  const int e = e8m0_exponent(ScaleRule::mse, amax, range_of(codec.format()));
   const uint32_t code[2] = {e8m0_code(e), e8m0_code(e + 1)};
   double error[2] = {};
   for (int64_t r = 0; r < block.rows; ++r) {
@@ -92,7 +91,7 @@ ScaleChoice choose_scale(const QuantizeJob& job, const Piece& block, float amax,
       for (int64_t c = 0; c < cols; ++c) {
         const float x = values.data[c];
         for (int i = 0; i < 2; ++i) {
-          const float q = ng::decode(element, encode(element, x * e8m0_multiplier(code[i])));
+          const float q = codec.decode(codec.encode(x * e8m0_multiplier(code[i])));
           const double off = static_cast<double>(x) - static_cast<double>(q) * e8m0_value(code[i]);
           error[i] += off * off;
         }

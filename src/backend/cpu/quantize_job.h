@@ -38,6 +38,11 @@ struct alignas(64) QuantizeTotals {
   OperandStats stats;
   uint32_t amax = 0;       ///< bits of the largest |value| after the transform, NaN skipped
   bool nonfinite = false;  ///< some value was NaN or Inf
+
+  void add(const EncodeCounts& counts) {
+    stats.saturated += counts.saturated;
+    stats.flushed += counts.flushed;
+  }
 };
 
 struct QuantizeJob {

@@ -93,8 +93,7 @@ struct EncodeCounts {
 struct EncodeTile {
   const float* values = nullptr;
   int64_t stride = 0;
-  int64_t ahead =
-      0;  ///< values from here on that are fetched meanwhile, for the next tile; 0: none
+  int64_t ahead = 0;  ///< values from here on are fetched meanwhile, for the next tile; 0: none
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t counted_cols = 0;            ///< columns from here on are padding: not counted

@@ -6,27 +6,16 @@
 #include <array>
 #include <cmath>
 #include <random>
-#include <string>
 #include <vector>
 
+#include "backend/cpu/kernel_testing.h"
 #include "backend/cpu/quantize_job.h"
-#include "base/isa.h"
 #include "format/codec.h"
 #include "format/hadamard.h"
 #include "format/scale.h"
 
 namespace ng::cpu {
 namespace {
-
-template <class Body>
-void on_every_isa(const Body& body) {
-  for (const Isa isa : supported_isas()) {
-    SCOPED_TRACE(std::string(name_of(isa)));
-    force_isa(isa);
-    ASSERT_NO_FATAL_FAILURE(body());
-  }
-  force_isa("auto");
-}
 
 /// Finite values with every upper half of 16 bits; the lower halves are 0, all ones, one half, its
 /// neighbours, or random.

@@ -10,6 +10,7 @@
 
 #include "backend/cpu/lanes-inl.h"
 #include "backend/cpu/quantize_kernels.h"
+#include "backend/cpu/shuffle-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -38,19 +39,9 @@ HWY_INLINE hn::Vec<Words> LoadFours(const uint32_t* from, int64_t stride) {
 HWY_INLINE void TransposeFours(const uint32_t* from, int64_t from_stride, uint32_t* to,
                                int64_t to_stride) {
   const Words d;
-  const hn::Repartition<uint64_t, Words> d64;
-  const auto a = LoadFours(from, from_stride);
-  const auto b = LoadFours(from + from_stride, from_stride);
-  const auto c = LoadFours(from + 2 * from_stride, from_stride);
-  const auto e = LoadFours(from + 3 * from_stride, from_stride);
-  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
-  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
-  const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
-  const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ce_low)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ce_low)), d, to + to_stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ce_high)), d, to + 2 * to_stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ce_high)), d, to + 3 * to_stride);
+  StoreTransposed(d, LoadFours(from, from_stride), LoadFours(from + from_stride, from_stride),
+                  LoadFours(from + 2 * from_stride, from_stride),
+                  LoadFours(from + 3 * from_stride, from_stride), to, to_stride);
 }
 #endif
 
@@ -126,13 +117,7 @@ HWY_INLINE void HadamardGroup(const float* x, const uint32_t* flips, F16 factor,
         Xor(Load16(reinterpret_cast<const uint32_t*>(x + 16 * i)), Load16(flips + 16 * i)));
     v[i] = Butterfly16<8>(Butterfly16<4>(Butterfly16<2>(Butterfly16<1>(v[i]))));
   }
-  for (int stride = 1; stride < kVectors; stride *= 2)
-    for (int i = 0; i < kVectors; ++i)
-      if ((i & stride) == 0) {
-        const F16 sum = Add(v[i], v[i + stride]);
-        v[i + stride] = Sub(v[i], v[i + stride]);
-        v[i] = sum;
-      }
+  Butterflies(v);
   for (int i = 0; i < kVectors; ++i) Store16(Mul(v[i], factor), to + 16 * i);
 }
 
@@ -150,18 +135,9 @@ HWY_INLINE void HadamardTile(const ConstView& from, const View& to, const uint32
 
 void HadamardRows(const ConstView& from, const View& to, int size, const uint32_t* signs,
                   float factor) {
-  alignas(64) uint32_t flips[128];
-  for (int j = 0; j < size; ++j) flips[j] = (signs[j / 32] >> (j % 32)) << 31;
-  switch (size) {
-    case 16:
-      return HadamardTile<1>(from, to, flips, factor);
-    case 32:
-      return HadamardTile<2>(from, to, flips, factor);
-    case 64:
-      return HadamardTile<4>(from, to, flips, factor);
-    default:
-      return HadamardTile<8>(from, to, flips, factor);
-  }
+  WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
+    HadamardTile<parts>(from, to, flips, factor);
+  });
 }
 
 // ---------------------------------------------------------------- block maxima

@@ -9,12 +9,6 @@ constexpr int64_t kTrialBlocks = 16;  // of one call of block_errors
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Draws of 8 bits are the upper halves of those of 16.
-void keep_high_bytes(const PieceDraws& draws, const Piece& piece) {
-  for (int64_t r = 0; r < piece.rows; ++r)
-    for (int64_t c = 0; c < piece.cols; ++c) draws.data[r * draws.stride + c] &= 0xFF00;
-}
-
 }  // namespace
 
 void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {
@@ -37,6 +31,14 @@ void PanelEncoder::encode(int64_t row) {
     for_pieces(job_.plan, chunk_, [&](const Piece& piece) { encode_piece(piece); });
     store_scales();
   }
+}
+
+void PanelEncoder::note_amax(int64_t row) {
+  const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
+  const Piece area{.row = row, .rows = rows, .k = 0, .cols = job_.spec.k_padded()};
+  for_pieces(job_.plan, area, [&](const Piece& piece) {
+    cpu::note_amax(job_.source.load(piece, scratch_.values), piece.rows, piece.cols, totals_);
+  });
 }
 
 int64_t PanelEncoder::tile_rows_of_chunk() const {
@@ -176,7 +178,7 @@ void PanelEncoder::encode_piece(const Piece& piece) {
   bool exact = job_.exact || nonfinite_;
   if (!job_.scales_by_block && !job_.is_finite) {
     QuantizeTotals found;
-    note_amax(values, piece.rows, piece.cols, found);
+    cpu::note_amax(values, piece.rows, piece.cols, found);
     totals_.amax = std::max(totals_.amax, found.amax);
     exact |= found.nonfinite;
   }
@@ -185,13 +187,11 @@ void PanelEncoder::encode_piece(const Piece& piece) {
     return exact_encode(job_, piece, tile, scratch_.decode + first_block(piece), totals_.stats);
   if (job_.spec.cast.rounding == Rounding::stochastic) {
     const PieceDraws draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
-    if (job_.spec.cast.sr_bits == 8) keep_high_bytes(draws, piece);
     tile.draws = draws.data;
     tile.draw_stride = draws.stride;
   }
   const EncodeCounts counts = encode_tile(job_.grid, tile);
-  totals_.stats.saturated += counts.saturated;
-  totals_.stats.flushed += counts.flushed;
+  totals_.add(counts);
 }
 
 void PanelEncoder::store_scales() const {

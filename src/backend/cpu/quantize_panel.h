@@ -38,6 +38,8 @@ class PanelEncoder {
 
   /// Rows [row, row + panel_rows), or to the end of the operand.
   void encode(int64_t row);
+  /// Adds the largest |value| of those rows after the transform to the worker's totals.
+  void note_amax(int64_t row);
 
  private:
   [[nodiscard]] bool chunk_is_one_piece() const {

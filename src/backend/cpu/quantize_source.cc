@@ -12,6 +12,10 @@ int64_t ceil_to(int64_t x, int64_t multiple) { return floor_to(x + multiple - 1,
 
 }  // namespace
 
+void keep_high_bytes(uint16_t* draws, int64_t count) {
+  std::for_each(draws, draws + count, [](uint16_t& draw) { draw &= 0xFF00; });
+}
+
 // Values of the piece before any transform, +0 from spec.k on.
 void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) const {
   const int64_t present = std::clamp<int64_t>(spec_.k - piece.k, 0, piece.cols);
@@ -49,7 +53,15 @@ PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
 }
 
 PieceDraws OperandSource::draw(const Piece& piece, uint16_t* draws, uint32_t* words) const {
-  if (spec_.contract == Contract::rows) return draw_turned(piece, draws, words);
+  const PieceDraws drawn = spec_.contract == Contract::rows ? draw_turned(piece, draws, words)
+                                                            : draw_straight(piece, draws);
+  if (spec_.cast.sr_bits == 8)
+    for (int64_t r = 0; r < piece.rows; ++r)
+      keep_high_bytes(drawn.data + r * drawn.stride, piece.cols);
+  return drawn;
+}
+
+PieceDraws OperandSource::draw_straight(const Piece& piece, uint16_t* draws) const {
   const int64_t stride = draw_stride(piece.cols);
   const int64_t first = piece.k / 8;
   const int64_t count = (piece.k + piece.cols + 7) / 8 - first;

@@ -42,6 +42,9 @@ struct PieceDraws {
   int64_t stride = 0;
 };
 
+/// Draws of 8 bits: the upper halves of those of 16, above eight zeros.
+void keep_high_bytes(uint16_t* draws, int64_t count);
+
 class OperandSource {
  public:
   OperandSource(const OperandSpec& spec, ConstView source, const RandomKey& key,
@@ -61,7 +64,8 @@ class OperandSource {
     return (rows + 2 * kStrip) * draw_stride(cols);
   }
   static int64_t draw_words(int64_t cols) { return 2 * kStrip / 2 * draw_stride(cols); }
-  /// 16 bits of draw for every element of the piece. [recipes.md §0]
+  /// A draw for every element of the piece, of 16 bits or, by the cast, 8 at their top.
+  /// [recipes.md §0]
   [[nodiscard]] PieceDraws draw(const Piece& piece, uint16_t* draws, uint32_t* words) const;
 
   /// The draw of one element of the operand, `bits` wide: 8, 16 or 32.
@@ -74,6 +78,7 @@ class OperandSource {
   static int64_t draw_stride(int64_t cols) { return (cols + 31) / 16 * 16 + 32; }
 
   void copy(const Piece& piece, float* buffer, int64_t stride) const;
+  PieceDraws draw_straight(const Piece& piece, uint16_t* draws) const;
   PieceDraws draw_turned(const Piece& piece, uint16_t* draws, uint32_t* words) const;
 
   OperandSpec spec_;

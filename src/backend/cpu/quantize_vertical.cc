@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/quantize_element-inl.h"
+#include "backend/cpu/shuffle-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -34,7 +35,7 @@ HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F1
   const F16 value = Load16(x);
   const F16 y = Mul(Mul(value, k.prescale), multiplier);
   U16 draw = Zero16<uint32_t>();
-  if constexpr (v.stochastic) draw = LoadDraws(tile.draws + at * tile.draw_stride);
+  if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + at * tile.draw_stride);
   const F16 element = RoundElement<v>(k, y, draw);
   if (at < tile.counted_k) CountElement(k, value, y, element, counts);
   return Bits<uint32_t>(Fma(element, k.per_unit, Set16(0x1.8p23f)));
@@ -67,22 +68,6 @@ EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
   return grid.kind == Kind::integer
              ? EncodeColumnsAs<Variant{Kind::integer, true, false, kForm}>(grid, tile)
              : EncodeColumnsAs<Variant{Kind::small, true, false, kForm}>(grid, tile);
-}
-
-// Butterflies between kCount vectors, strides kStride, 2 · kStride, ... Recursion and unrolling
-// keep the vectors in registers.
-template <int kStride = 1, int kCount>
-HWY_INLINE void Butterflies(F16 (&v)[kCount]) {
-  if constexpr (kStride < kCount) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i)
-      if ((i & kStride) == 0) {
-        const F16 sum = Add(v[i], v[i + kStride]);
-        v[i + kStride] = Sub(v[i], v[i + kStride]);
-        v[i] = sum;
-      }
-    Butterflies<2 * kStride>(v);
-  }
 }
 
 // Sixteen rows with their signs: strides 1 ... 8.
@@ -118,18 +103,9 @@ void HadamardAs(const ColumnTile& tile, const uint32_t* flips, float factor, flo
 
 void HadamardColumns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
                      float* to) {
-  alignas(64) uint32_t flips[128];
-  for (int j = 0; j < size; ++j) flips[j] = (signs[j / 32] >> (j % 32)) << 31;
-  switch (size) {
-    case 16:
-      return HadamardAs<1>(tile, flips, factor, to);
-    case 32:
-      return HadamardAs<2>(tile, flips, factor, to);
-    case 64:
-      return HadamardAs<4>(tile, flips, factor, to);
-    default:
-      return HadamardAs<8>(tile, flips, factor, to);
-  }
+  WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
+    HadamardAs<parts>(tile, flips, factor, to);
+  });
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE

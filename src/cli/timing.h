@@ -1,0 +1,22 @@
+// How long short work takes.
+#pragma once
+
+#include <chrono>
+
+namespace ng::cli {
+
+/// Seconds of one call of `work`, which is repeated for at least `least_seconds`.
+template <class Work>
+[[nodiscard]] double seconds_per_call(const Work& work, double least_seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  int calls = 0;
+  double seconds = 0;
+  while (seconds < least_seconds) {
+    work();
+    ++calls;
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return seconds / calls;
+}
+
+}  // namespace ng::cli
