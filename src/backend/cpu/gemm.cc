@@ -31,7 +31,8 @@ struct Chunk {
   int64_t k = 0, k_end = 0;
 };
 
-// Fetches the outputs, or waiting sums, of the tile below `place` while that one is computed.
+// Fetches the outputs, or waiting sums, of the tile below `place` while that one is computed: for
+// those who read them or write them late.
 // Inlined because GCC 12 drops calls of a function that only prefetches.
 HWY_INLINE void prefetch_next(const Job& job, const Place& place) {
   constexpr int64_t kLine = 16;
@@ -66,7 +67,7 @@ void run_strip(const Job& job, const Chunk& chunk, const Shared& shared, const L
         place.partial = shared.partial + (strip * job.chunk_m + p * rows) * cols;
         place.partial_totals = reinterpret_cast<int32_t*>(place.partial + plane);
       }
-      prefetch_next(job, place);
+      if (!job.has_scaled_dots() || !job.finishes_plainly()) prefetch_next(job, place);
       const Panel a = shared.panel(job, p, place.k - chunk.k);
       run_tile(job, place, a, local);
     }

@@ -73,7 +73,8 @@ struct Both {
     for (int64_t i = 0; i < ref.spec.rows * k_padded; ++i) {
       const float value = parts.elements[i];
       if (layout.form == ElementForm::int8)
-        put(layout.elements_at, i, static_cast<int8_t>(value / layout.unit));
+        put(layout.elements_at, layout.index(i / k_padded, i % k_padded),
+            static_cast<int8_t>(value / layout.unit));
       else if (layout.form == ElementForm::bf16)
         put(layout.elements_at, i, static_cast<uint16_t>(float_bits(value) >> 16));
       else

@@ -8,12 +8,16 @@
 namespace ng::cpu {
 namespace {
 
-// The tile's two panels and what is summed into.
+// One tile: its two panels, and its sums on their way from one place to another.
 struct Dots {
   const Job& job;
   int64_t count;
   const Panel& a;
   const Local& local;
+  TileIn now{};  // the sums so far; null: +0
+  TileOut end{};
+  float factor = 1.0f;  // of the sums at the end
+  bool settled = false;
 
   [[nodiscard]] bool is_plain(int64_t s) const {
     return a.plain[s] != 0 && local.right.plain[s] != 0;
@@ -41,19 +45,46 @@ struct Dots {
     job.kernel.dot(segment, local.totals);
     convert_sums(tile(), local.totals, local.sums);
   }
+
+  // Adds segments that end before `k`; the last ones leave the sums where they shall be.
+  void add(DotRun run, int64_t k) {
+    settled = k == count;
+    const TileOut to = settled ? end : TileOut{local.acc, tile().cols};
+    if (settled) run.factor = factor;
+    job.kernel.dot_scaled(run, now, to);
+    now = {to.data, to.stride};
+  }
+
+  // The sums so far, in the local tile.
+  float* take() {
+    if (now.data == nullptr)
+      std::fill_n(local.acc, int64_t{tile().rows} * tile().cols, 0.0f);
+    else if (now.data != local.acc)
+      finish_tile(tile(), now, {local.acc, tile().cols}, {});
+    now = {local.acc, tile().cols};
+    return local.acc;
+  }
+
+  // For sums that did not end with a kernel.
+  void settle() {
+    const float* sums = take();
+    for (int64_t i = 0; i < tile().rows; ++i)
+      for (int64_t j = 0; j < tile().cols; ++j)
+        end.data[i * end.stride + j] = sums[i * tile().cols + j] * factor;
+  }
 };
 
 // Four blocks of scales of their own: in FP64, rounded once. [formats.md §9]
-void sum_unaligned_group(const Dots& dots, int64_t k, int64_t end) {
+void sum_unaligned_group(Dots& dots, int64_t k, int64_t end) {
   for (; k < end; k += 32) {
     const DotRun block = dots.run(k, std::min<int64_t>(32, end - k), 1, k / 32);
     dots.sum_alone(block);
     add_to_group(dots.tile(), dots.local.group, dots.local.sums, block.scales);
   }
-  add_group(dots.tile(), dots.local.acc, dots.local.group);
+  add_group(dots.tile(), dots.take(), dots.local.group);
 }
 
-void sum_groups(const Dots& dots) {
+void sum_groups(Dots& dots) {
   for (int64_t k = 0; k < dots.count;) {
     const int64_t s = k / 32;
     const int64_t length = std::min(kGroup, dots.count - k);
@@ -68,12 +99,12 @@ void sum_groups(const Dots& dots) {
     DotRun run = dots.run(k, length, groups, s);
     run.starts = dots.a.group_starts + s * dots.job.kernel.rows;
     run.stride = kGroupBlocks;
-    dots.job.kernel.dot_scaled(run, dots.local.acc);
     k += groups * length;
+    dots.add(run, k);
   }
 }
 
-void sum_segments(const Dots& dots) {
+void sum_segments(Dots& dots) {
   const int64_t segment = dots.job.rule.segment;
   const bool any_scale = dots.job.rule.sum == Sum::scaled_fma;
   for (int64_t k = 0; k < dots.count;) {
@@ -82,38 +113,40 @@ void sum_segments(const Dots& dots) {
     if (!any_scale && !dots.is_plain(s)) {
       const DotRun run = dots.run(k, length, 1, s);
       dots.sum_alone(run);
-      add_scalbn(dots.tile(), dots.local.acc, dots.local.sums, run.scales);
+      add_scalbn(dots.tile(), dots.take(), dots.local.sums, run.scales);
       k += length;
       continue;
     }
-    int64_t segments = 1;
-    while (k + (segments + 1) * segment <= dots.count && (any_scale || dots.is_plain(s + segments)))
-      ++segments;
-    dots.job.kernel.dot_scaled(dots.run(k, length, segments, s), dots.local.acc);
+    const int64_t whole = std::max<int64_t>((dots.count - k) / segment, 1);
+    int64_t segments = any_scale ? whole : 1;
+    while (segments < whole && dots.is_plain(s + segments)) ++segments;
+    const DotRun run = dots.run(k, length, segments, s);
     k += segments * length;
-  }
-}
-
-void sum_integers(const Dots& dots, int64_t first) {
-  for (int64_t k = 0; k < dots.count; k += kIntegerSegment) {
-    const int64_t length = std::min(kIntegerSegment, dots.count - k);
-    dots.job.kernel.dot(dots.run(k, length, 1, k / kIntegerSegment), dots.local.totals);
-    const int64_t end = first + k + length;
-    if (end % kIntegerChunk == 0 || end == dots.job.k)
-      add_totals(dots.tile(), dots.local.acc, dots.local.totals);
+    dots.add(run, k);
   }
 }
 
 }  // namespace
 
-void sum_dots(const Job& job, int64_t k, int64_t count, const Panel& a, const Local& local) {
-  const Dots dots{job, count, a, local};
-  if (job.rule.sum == Sum::integer)
-    sum_integers(dots, k);
-  else if (job.rule.sum == Sum::groups)
+void sum_scaled_dots(const Job& job, int64_t count, const Panel& a, const Local& local, TileIn from,
+                     TileOut to, float factor) {
+  Dots dots{job, count, a, local, from, to, factor};
+  if (job.rule.sum == Sum::groups)
     sum_groups(dots);
   else
     sum_segments(dots);
+  if (!dots.settled) dots.settle();
+}
+
+void sum_integer_dots(const Job& job, int64_t k, int64_t count, const Panel& a,
+                      const Local& local) {
+  const Dots dots{job, count, a, local};
+  for (int64_t at = 0; at < count; at += kIntegerSegment) {
+    const int64_t length = std::min(kIntegerSegment, count - at);
+    job.kernel.dot(dots.run(at, length, 1, at / kIntegerSegment), local.totals);
+    const int64_t end = k + at + length;
+    if (end % kIntegerChunk == 0 || end == job.k) add_totals(dots.tile(), local.acc, local.totals);
+  }
 }
 
 }  // namespace ng::cpu

@@ -6,8 +6,14 @@
 
 namespace ng::cpu {
 
-/// As the FP32 kernels would, to the bit: adds the products of k [k, k + count) to local.acc, for
-/// Sum::integer to local.totals first. Panels begin at k.
-void sum_dots(const Job& job, int64_t k, int64_t count, const Panel& a, const Local& local);
+// Panels begin at the first of the `count` values along K. The bits are those of the FP32 kernels.
+
+/// to = factor · (from + the products, scaled segment by segment).
+void sum_scaled_dots(const Job& job, int64_t count, const Panel& a, const Local& local, TileIn from,
+                     TileOut to, float factor);
+
+/// Sum::integer: adds the products of k [k, k + count) to local.totals, and those to local.acc
+/// where a chunk is complete.
+void sum_integer_dots(const Job& job, int64_t k, int64_t count, const Panel& a, const Local& local);
 
 }  // namespace ng::cpu

@@ -52,10 +52,11 @@ double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec
 // them exactly where the rule rounds twice.
 bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
                     const OperandSpec& b) {
-  const auto is_int8 = [](const OperandSpec& spec) {
-    return !is_read_in_place(spec) && packed_layout(spec).form == ElementForm::int8;
+  const auto has_words = [](const OperandSpec& spec) {
+    return !is_read_in_place(spec) && packed_layout(spec).interleaved;
   };
-  if (kernel.dot == nullptr || rule.sum == Sum::chain || !is_int8(a) || !is_int8(b)) return false;
+  if (kernel.dot == nullptr || rule.sum == Sum::chain || !has_words(a) || !has_words(b))
+    return false;
   if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
   const bool has_e4m3 = a.cast.scale == ScaleKind::e4m3 || b.cast.scale == ScaleKind::e4m3;
   const bool is_exact = rule.sum != Sum::scaled_add || !has_e4m3;
@@ -67,7 +68,7 @@ bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const Opera
 
 void multiply_integers(Job& job) {
   job.lanes = kWord;
-  job.a.values = job.b.values = PanelSource::Values::words;
+  job.a.as_words = job.b.as_words = true;
   job.b.biased = true;
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
 }
@@ -90,8 +91,11 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();
-  job.scaled =
-      job.a.tensor_scale != nullptr || job.b.tensor_scale != nullptr || job.rule.alpha != 1.0f;
+  job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
+  if (job.has_scaled_dots() && job.a.row_scale == nullptr && job.b.row_scale == nullptr) {
+    job.by_factor = true;
+    job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;
+  }
   NG_CHECK(out.into != Into::carry || (job.rule.sum == Sum::chain && !job.scaled));
   plan(job);
   return job;

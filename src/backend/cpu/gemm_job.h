@@ -24,15 +24,20 @@ struct Job {
   int64_t chunk_m = 0;  // multiple of kernel.rows
   int64_t chunk_n = 0;  // multiple of kernel.cols
   int64_t lanes = 1;    // values along K of one element of a panel: 4 where integers are multiplied
-  bool scaled = false;
+  bool scaled = false;  // outputs are multiplied at the end
+  bool by_factor = false;  // by the one `factor`, which the integer kernels can do
+  float factor = 1.0f;
   bool partial_in_y = true;
 
   [[nodiscard]] int64_t segments(int64_t count) const {
     return rule.segment == 0 ? 0 : ceil_div(count, rule.segment);
   }
   [[nodiscard]] TileShape tile() const { return {kernel.rows, kernel.cols}; }
+  /// Integers are multiplied whose sums FP32 adds up, segment by segment.
+  [[nodiscard]] bool has_scaled_dots() const { return lanes > 1 && rule.sum != Sum::integer; }
   [[nodiscard]] bool finishes_plainly() const {
-    return !scaled && out.bias == nullptr && out.into != Into::add && out.round == Compute::fp32;
+    return (!scaled || by_factor) && out.bias == nullptr && out.into != Into::add &&
+           out.round == Compute::fp32;
   }
 };
 

@@ -1,5 +1,4 @@
-// Loaders of panels: lanes of FP32 (or words of int8) from lanes of what memory holds, and what
-// becomes of them with the factor of their row and block or without.
+// Loaders of panels: lanes of FP32 from lanes of what memory holds.
 //
 // Include after foreach_target.h and inside no namespace.
 
@@ -19,19 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What becomes of values that were decoded: they are multiplied by their factor.
-struct Decoded {
-  template <class D, class V>
-  HWY_INLINE V Scaled(D /*d*/, V value, V factor) const {
-    return hn::Mul(value, factor);
-  }
-  template <class D, class V>
-  HWY_INLINE V Unscaled(D /*d*/, V value) const {
-    return value;
-  }
-};
-
-struct LoadFp32 : Decoded {
+struct LoadFp32 {
   using Memory = float;
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
@@ -39,7 +26,7 @@ struct LoadFp32 : Decoded {
   }
 };
 
-struct LoadBf16Bits : Decoded {
+struct LoadBf16Bits {
   using Memory = uint16_t;
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, const uint16_t* from) const {
@@ -49,7 +36,7 @@ struct LoadBf16Bits : Decoded {
   }
 };
 
-struct LoadInt8 : Decoded {
+struct LoadInt8 {
   using Memory = int8_t;
   float unit = 1;
   template <class D>
@@ -57,26 +44,6 @@ struct LoadInt8 : Decoded {
     const hn::RebindToSigned<D> di;
     const auto integers = hn::PromoteTo(di, hn::LoadU(hn::Rebind<int8_t, D>(), from));
     return hn::Mul(hn::ConvertTo(d, integers), hn::Set(d, unit));
-  }
-};
-
-// Lanes are four int8 values each; factors are 1, 2, 4 or 8 and keep them within int8.
-struct LoadWords : LoadFp32 {
-  uint32_t bias = 0;  // 128 in each byte, or 0
-
-  template <class D, class V>
-  HWY_INLINE V Scaled(D d, V words, V factor) const {
-    const hn::RebindToUnsigned<D> du;
-    const auto f = hn::BitCast(du, hn::ConvertTo(hn::RebindToSigned<D>(), factor));
-    // Bits that the multiplication moves from one byte into the lowest bits of the next.
-    const auto strayed = hn::Mul(hn::Sub(f, hn::Set(du, 1u)), hn::Set(du, 0x01010101u));
-    const auto shifted = hn::AndNot(strayed, hn::Mul(hn::BitCast(du, words), f));
-    return Unscaled(d, hn::BitCast(d, shifted));
-  }
-  template <class D, class V>
-  HWY_INLINE V Unscaled(D d, V words) const {
-    const hn::RebindToUnsigned<D> du;
-    return hn::BitCast(d, hn::Xor(hn::BitCast(du, words), hn::Set(du, bias)));
   }
 };
 
@@ -101,7 +68,7 @@ HWY_INLINE V RoundOff(DU du, V magnitude) {
   return hn::And(up, hn::Set(du, ~((1u << kBits) - 1)));
 }
 
-struct LoadToBf16 : Decoded {
+struct LoadToBf16 {
   using Memory = float;
   uint32_t largest = 0;  // saturate: of the finite values; else infinity
   template <class D>
@@ -113,7 +80,7 @@ struct LoadToBf16 : Decoded {
   }
 };
 
-struct LoadToFp16 : Decoded {
+struct LoadToFp16 {
   using Memory = float;
   uint32_t largest = 0;
   template <class D>

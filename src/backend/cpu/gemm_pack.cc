@@ -31,11 +31,9 @@ const float* FactorsAt(const PanelSource& source, const PanelPlace& place, const
 }
 
 // Values of rows `first` and on, with the factors of their rows or, where that is null, without.
-template <class D, class Load>
-HWY_INLINE hn::Vec<D> Finished(D d, const Load& load, hn::Vec<D> values, const float* factor,
-                               int64_t first) {
-  return factor != nullptr ? load.Scaled(d, values, hn::LoadU(d, factor + first))
-                           : load.Unscaled(d, values);
+template <class D>
+HWY_INLINE hn::Vec<D> Scaled(D d, hn::Vec<D> values, const float* factor, int64_t first) {
+  return factor != nullptr ? hn::Mul(values, hn::LoadU(d, factor + first)) : values;
 }
 
 // One value at a time: edges, and blocks that the vector width does not divide.
@@ -53,8 +51,7 @@ void PackOneByOne(const PanelSource& source, const PanelPlace& place, const Load
       auto value = hn::Zero(d);
       if (i < extent.rows && k < extent.k)
         value = load(d, data + (place.row + i) * row_step + (place.k + k) * k_step);
-      value = factor != nullptr ? load.Scaled(d, value, hn::Set(d, factor[i]))
-                                : load.Unscaled(d, value);
+      value = Scaled(d, value, factor, i);
       hn::StoreU(value, d, out + k * place.width + i);
     }
   }
@@ -138,9 +135,9 @@ void TransposeRows(const PanelSource& source, const PanelPlace& place, const Loa
     const float* factor = FactorsAt(source, place, factors, k);
     for (int64_t c = 0; c < 8; ++c, to += place.width) {
       if (place.width % 8 == 0)
-        hn::StoreU(Finished(d, load, lanes[c], factor, first), d, to);
+        hn::StoreU(Scaled(d, lanes[c], factor, first), d, to);
       else
-        hn::StoreU(Finished(d4, load, hn::LowerHalf(d4, lanes[c]), factor, first), d4, to);
+        hn::StoreU(Scaled(d4, hn::LowerHalf(d4, lanes[c]), factor, first), d4, to);
     }
   }
 }
@@ -223,117 +220,23 @@ void PackWith(const PanelSource& source, const PanelPlace& place, const Load& lo
     PackRowMajor(source, place, load, factors, run.elements);
 }
 
-// Lanes of a panel's rows from `first` on at word `w` of an interleaved source; zeros where the
-// rows end. Rows come in runs of lanes that divide sixteen.
-template <class D>
-HWY_INLINE hn::Vec<D> LoadInterleaved(D d, const PanelSource& source, const PanelPlace& place,
-                                      int64_t first, int64_t w) {
-  const int64_t row = place.row + first;
-  if (row >= source.rows) return hn::Zero(d);
-  const auto* words = static_cast<const float*>(source.data);
-  return hn::LoadU(d, words + interleaved_word(row, place.k / kWord + w, source.k / kWord));
-}
-
-// Byte `b` of every lane as FP32.
-template <class D>
-HWY_INLINE hn::Vec<D> DecodeByte(D d, hn::Vec<D> words, int b, float unit) {
-  const hn::RebindToSigned<D> di;
-  const auto raised = hn::ShiftLeftSame(hn::BitCast(di, words), 24 - 8 * b);
-  return hn::Mul(hn::ConvertTo(d, hn::ShiftRight<24>(raised)), hn::Set(d, unit));
-}
-
-LoadWords WordsOf(const PanelSource& source) {
-  LoadWords words;
-  words.bias = source.biased ? 0x80808080u : 0;
-  return words;
-}
-
-// A panel of words, or of FP32 values, from an interleaved source: rows lie side by side already.
-template <class D>
-void PackInterleaved(D d, const PanelSource& source, const PanelPlace& place, const float* factors,
-                     float* out) {
-  const LoadWords words = WordsOf(source);
-  const LoadInt8 decoded{{}, source.unit};
-  const bool keeps_words = source.values == PanelSource::Values::words;
-  for (int64_t w = 0; w < place.count / kWord; ++w)
-    for (int64_t i = 0; i < place.width; i += static_cast<int64_t>(hn::Lanes(d))) {
-      const auto four = LoadInterleaved(d, source, place, i, w);
-      const float* factor = FactorsAt(source, place, factors, kWord * w);
-      if (keeps_words) {
-        hn::StoreU(Finished(d, words, four, factor, i), d, out + w * place.width + i);
-        continue;
-      }
-      for (int b = 0; b < kWord; ++b)
-        hn::StoreU(Finished(d, decoded, DecodeByte(d, four, b, source.unit), factor, i), d,
-                   out + (kWord * w + b) * place.width + i);
-    }
-}
-
-void PackInterleaved(const PanelSource& source, const PanelPlace& place, const float* factors,
-                     float* out) {
-  if (place.width % 8 == 0)
-    PackInterleaved(hn::CappedTag<float, 8>(), source, place, factors, out);
-  else
-    PackInterleaved(hn::CappedTag<float, 4>(), source, place, factors, out);
-}
-
-// Words of four values: the same shapes with a fourth of everything along K.
-void PackWords(PanelSource source, PanelPlace place, const float* factors, const PanelRun& run) {
-  source.stride /= kWord;
-  source.k /= kWord;
-  source.block /= kWord;
-  place.k /= kWord;
-  place.count /= kWord;
-  PackRowMajor(source, place, WordsOf(source), factors, run.elements);
-}
-
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
                   const PanelRun& run) {
   using Values = PanelSource::Values;
-  if (source.interleaved) return PackInterleaved(source, place, factors, run.elements);
   switch (source.values) {
     case Values::fp32:
       return PackWith(source, place, LoadFp32(), factors, run);
     case Values::bf16_bits:
       return PackWith(source, place, LoadBf16Bits(), factors, run);
     case Values::int8:
-      return PackWith(source, place, LoadInt8{{}, source.unit}, factors, run);
-    case Values::words:
-      return PackWords(source, place, factors, run);
+      return PackWith(source, place, LoadInt8{source.unit}, factors, run);
     case Values::to_bf16:
-      return PackWith(source, place, LoadToBf16{{}, source.saturate ? 0x7F7F0000u : 0x7F800000u},
+      return PackWith(source, place, LoadToBf16{source.saturate ? 0x7F7F0000u : 0x7F800000u},
                       factors, run);
     case Values::to_fp16:
-      return PackWith(source, place, LoadToFp16{{}, source.saturate ? 0x477FE000u : 0x7F800000u},
+      return PackWith(source, place, LoadToFp16{source.saturate ? 0x477FE000u : 0x7F800000u},
                       factors, run);
   }
-}
-
-// The four bytes of every lane, each extended by its sign.
-template <class D>
-HWY_INLINE hn::Vec<D> SumOfBytes(D d, const uint32_t* words) {
-  const hn::RebindToUnsigned<D> du;
-  const auto w = hn::BitCast(d, hn::LoadU(du, words));
-  const auto low =
-      hn::Add(hn::ShiftRight<24>(hn::ShiftLeft<24>(w)), hn::ShiftRight<24>(hn::ShiftLeft<16>(w)));
-  const auto high = hn::Add(hn::ShiftRight<24>(hn::ShiftLeft<8>(w)), hn::ShiftRight<24>(w));
-  return hn::Add(low, high);
-}
-
-template <class D>
-void SumColumns(D d, const uint32_t* panel, int64_t words, int width, int32_t* sums) {
-  for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) {
-    auto sum = hn::Zero(d);
-    for (int64_t w = 0; w < words; ++w) sum = hn::Add(sum, SumOfBytes(d, panel + w * width + i));
-    hn::StoreU(sum, d, sums + i);
-  }
-}
-
-void SumWords(const uint32_t* panel, int64_t words, int width, int32_t* sums) {
-  if (width % 8 == 0)
-    SumColumns(hn::CappedTag<int32_t, 8>(), panel, words, width, sums);
-  else
-    SumColumns(hn::CappedTag<int32_t, 4>(), panel, words, width, sums);
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE
@@ -343,11 +246,6 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 
 HWY_EXPORT(PackElements);
-HWY_EXPORT(SumWords);
-
-void sum_words(const uint32_t* panel, int64_t words, int width, int32_t* sums) {
-  HWY_DYNAMIC_DISPATCH(SumWords)(panel, words, width, sums);
-}
 
 void pack_elements(const PanelSource& source, const PanelPlace& place, const float* factors,
                    const PanelRun& run) {

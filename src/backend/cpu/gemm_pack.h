@@ -10,7 +10,4 @@ namespace ng::cpu {
 void pack_elements(const PanelSource& source, const PanelPlace& place, const float* factors,
                    const PanelRun& run);
 
-/// sums[i] = sum of the int8 values of column i of a panel of words, [words][width].
-void sum_words(const uint32_t* panel, int64_t words, int width, int32_t* sums);
-
 }  // namespace ng::cpu

@@ -4,29 +4,10 @@
 
 #include "backend/cpu/gemm_pack.h"
 #include "backend/cpu/gemm_scales.h"
+#include "backend/cpu/gemm_words.h"
 #include "base/error.h"
 
 namespace ng::cpu {
-namespace {
-
-void find_starts(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
-  const int64_t width = place.width;
-  const int64_t words = source.segment / kWord, all = place.count / kWord;
-  for (int64_t w = 0, s = 0; w < all; w += words, ++s)
-    sum_words(reinterpret_cast<const uint32_t*>(panel.elements) + w * width,
-              std::min(words, all - w), place.width, panel.starts + s * width);
-  const int64_t segments = (place.count + source.segment - 1) / source.segment;
-  for (int64_t i = 0; i < segments * width; ++i) panel.starts[i] *= -128;
-  if (source.use != ScaleUse::groups) return;
-  for (int64_t s = 0; s < segments; s += kGroupBlocks)
-    for (int64_t i = 0; i < width; ++i) {
-      int32_t& sum = panel.group_starts[s * width + i] = 0;
-      for (int64_t t = s; t < std::min(s + kGroupBlocks, segments); ++t)
-        sum += panel.starts[t * width + i];
-    }
-}
-
-}  // namespace
 
 PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segment) {
   const OperandSpec& spec = packed.spec;
@@ -44,7 +25,6 @@ PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segm
     return source;
   }
   const PackedLayout layout = packed_layout(spec);
-  const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
   source.values = layout.form == ElementForm::int8   ? Values::int8
                   : layout.form == ElementForm::bf16 ? Values::bf16_bits
                                                      : Values::fp32;
@@ -57,7 +37,8 @@ PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segm
   source.blocks = layout.blocks;
   source.block = std::max<int64_t>(layout.block, 1);
   source.row_scale = is_blocked(spec) ? nullptr : source.scales;
-  source.tensor_scale = tensor;
+  if (spec.cast.scale == ScaleKind::e4m3)  // else 1
+    source.tensor_scale = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
   return source;
 }
 
@@ -68,9 +49,13 @@ int64_t shift_values(const PanelSource& source, int width, int64_t count) {
 void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   if (place.count == 0) return;
   pack_scales(source, place, panel);
+  if (source.as_words) return pack_words(source, place, panel);
   const bool shifted = source.use == ScaleUse::decoded || source.use == ScaleUse::groups;
-  pack_elements(source, place, shifted ? panel.shifts : nullptr, {panel.elements, 1, 0});
-  if (panel.starts != nullptr) find_starts(source, place, panel);
+  const float* factors = shifted ? panel.shifts : nullptr;
+  if (source.interleaved)
+    pack_interleaved(source, place, factors, panel.elements);
+  else
+    pack_elements(source, place, factors, {panel.elements, 1, 0});
 }
 
 void pack_transposed(const PanelSource& source, const PanelPlace& place, const PanelRun& run) {

@@ -7,13 +7,13 @@ namespace ng::cpu {
 
 /// Where and in which form the values of an operand lie.
 struct PanelSource {
-  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8, words };
-  Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way. int8: decoded.
-                                 ///< words: int8 that stays, four along K to a panel's element
+  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8 };
+  Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way
   bool saturate = true;          ///< to_*: overflow and infinities become the largest value
   float unit = 1;                ///< int8: value of the integer 1
+  bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)
+  bool as_words = false;         ///< interleaved: stays int8, four along K to a panel's element
   bool biased = false;           ///< words: 128 is added to every value
-  bool interleaved = false;      ///< int8 and words: sixteen rows side by side (packed.h)
   bool transposed = false;       ///< memory is [k][row] instead of [row][k]
   const void* data = nullptr;
   int64_t stride = 0;  ///< in values
@@ -29,6 +29,9 @@ struct PanelSource {
   const float* row_scale = nullptr;     ///< [rows], factor at the end; null: 1
   const float* tensor_scale = nullptr;  ///< [1], factor at the end; null: 1
 
+  [[nodiscard]] bool has_end_scale() const {
+    return row_scale != nullptr || tensor_scale != nullptr;
+  }
   [[nodiscard]] float end_scale(int64_t row) const {
     const float of_row = row_scale != nullptr ? row_scale[row] : 1.0f;
     return tensor_scale != nullptr ? of_row * *tensor_scale : of_row;

@@ -81,7 +81,7 @@ bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
     return std::all_of(elements + at, elements + at + count,
                        [=](auto bits) { return (bits & magnitude) == 0; });
   };
-  if (source.values == PanelSource::Values::int8 || source.values == PanelSource::Values::words)
+  if (source.values == PanelSource::Values::int8)
     return all_zero(static_cast<const uint8_t*>(source.data), 0xFF);
   return all_zero(static_cast<const uint16_t*>(source.data), 0x7FFF);
 }

@@ -89,8 +89,17 @@ void finish_into_y(const Job& job, const Place& place, const Local& local) {
               {job.out.y.row(place.row) + place.col, job.out.y.stride}, finish);
 }
 
-// FP32 family: the microkernel works on y (or the partial sums) directly where the tile is whole.
-void run_chain_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
+// Where the sums of a tile come from, and where they are left.
+struct Route {
+  TileIn from;  // null: +0
+  TileOut to;
+  bool direct = false;  // `to` is their last place in this block of K; else the local tile
+  float factor = 1.0f;  // multiplied into them where that finishes them
+};
+
+// Kernels that read and write tiles anywhere work on y (or the partial sums) where the tile is
+// whole.
+Route route_of(const Job& job, const Place& place, const Local& local, bool anywhere) {
   const TileShape shape = job.tile();
   const TileShape clipped{static_cast<int>(place.rows), static_cast<int>(place.cols)};
   const bool whole = place.rows == shape.rows && place.cols == shape.cols;
@@ -104,59 +113,55 @@ void run_chain_tile(const Job& job, const Place& place, const Panel& a, const Lo
   TileIn from;
   if (!first) from = {waiting.data, waiting.stride};
   if (first && job.out.into == Into::carry) from = {in_y.data, in_y.stride};
-  if (from.data != nullptr && from.data == in_y.data && !whole) {
-    copy_tile(clipped, from, buffer);
+  if (from.data != nullptr && (!anywhere || (from.data == in_y.data && !whole))) {
+    copy_tile(from.data == in_y.data ? clipped : shape, from, buffer);
     from = {buffer.data, buffer.stride};
   }
   const TileOut target = last ? in_y : waiting;
-  const bool direct = (!last || job.finishes_plainly()) && (whole || target.data != in_y.data);
-  const TileOut to = direct ? target : buffer;
-  job.kernel.chain(place.count, a.elements, local.right.elements, from, to);
-  if (direct) return;
-  if (last)
-    finish_into_y(job, place, local);
-  else
-    copy_tile(clipped, {buffer.data, buffer.stride}, in_y);
+  const bool direct =
+      anywhere && (!last || job.finishes_plainly()) && (whole || target.data != in_y.data);
+  return {from, direct ? target : buffer, direct, direct && last ? job.factor : 1.0f};
 }
 
-// Everything else: sums of segments go into a tile of their own.
-void run_segment_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
-  const TileShape shape = job.tile();
-  const auto tile = static_cast<size_t>(shape.rows) * static_cast<size_t>(shape.cols);
-  const TileShape clipped{static_cast<int>(place.rows), static_cast<int>(place.cols)};
-  const TileShape held = job.partial_in_y ? clipped : shape;
-  const TileOut buffer{local.acc, shape.cols};
-  const View& y = job.out.y;
-  const TileOut waiting = job.partial_in_y ? TileOut{y.row(place.row) + place.col, y.stride}
-                                           : TileOut{place.partial, shape.cols};
-  const bool is_integer = job.rule.sum == Sum::integer;
-  if (place.k == 0) {
-    std::memset(local.acc, 0, tile * sizeof(float));
+// Sums of segments that the FP32 kernels, or integer totals, add up in the local tile.
+void sum_locally(const Job& job, const Place& place, const Panel& a, const Local& local,
+                 TileIn from) {
+  const auto tile = static_cast<size_t>(job.kernel.rows) * static_cast<size_t>(job.kernel.cols);
+  if (from.data == nullptr) std::memset(local.acc, 0, tile * sizeof(float));
+  if (job.rule.sum == Sum::groups) return sum_groups(job, place.count, a, local);
+  if (job.rule.sum != Sum::integer) return sum_segments(job, place.count, a, local);
+  if (place.k == 0)
     std::memset(local.totals, 0, tile * sizeof(int32_t));
-  } else {
-    copy_tile(held, {waiting.data, waiting.stride}, buffer);
-    if (is_integer) std::memcpy(local.totals, place.partial_totals, tile * sizeof(int32_t));
-  }
-  if (job.lanes > 1)
-    sum_dots(job, place.k, place.count, a, local);
-  else if (is_integer)
-    sum_integers(job, place, a, local);
-  else if (job.rule.sum == Sum::groups)
-    sum_groups(job, place.count, a, local);
   else
-    sum_segments(job, place.count, a, local);
-  if (place.k + place.count == job.k) return finish_into_y(job, place, local);
-  copy_tile(held, {buffer.data, buffer.stride}, waiting);
-  if (is_integer) std::memcpy(place.partial_totals, local.totals, tile * sizeof(int32_t));
+    std::memcpy(local.totals, place.partial_totals, tile * sizeof(int32_t));
+  if (job.lanes > 1)
+    sum_integer_dots(job, place.k, place.count, a, local);
+  else
+    sum_integers(job, place, a, local);
+  if (place.k + place.count < job.k)
+    std::memcpy(place.partial_totals, local.totals, tile * sizeof(int32_t));
 }
 
 }  // namespace
 
 void run_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
-  if (job.rule.sum == Sum::chain)
-    run_chain_tile(job, place, a, local);
+  const bool is_chain = job.rule.sum == Sum::chain;
+  const bool has_dots = job.lanes > 1 && job.rule.sum != Sum::integer;
+  const Route route = route_of(job, place, local, is_chain || has_dots);
+  if (is_chain)
+    job.kernel.chain(place.count, a.elements, local.right.elements, route.from, route.to);
+  else if (has_dots)
+    sum_scaled_dots(job, place.count, a, local, route.from, route.to, route.factor);
   else
-    run_segment_tile(job, place, a, local);
+    sum_locally(job, place, a, local, route.from);
+  if (route.direct) return;
+  if (place.k + place.count == job.k) return finish_into_y(job, place, local);
+  const TileIn sums{local.acc, job.kernel.cols};
+  if (job.partial_in_y)
+    copy_tile({static_cast<int>(place.rows), static_cast<int>(place.cols)}, sums,
+              {job.out.y.row(place.row) + place.col, job.out.y.stride});
+  else
+    copy_tile(job.tile(), sums, {place.partial, job.kernel.cols});
 }
 
 }  // namespace ng::cpu

@@ -24,24 +24,6 @@ ElementForm form_of(const OperandSpec& spec) {
   return element.bits <= 8 || element.short_name == "bf16" ? ElementForm::bf16 : ElementForm::fp32;
 }
 
-// What the kernels for sixteen columns side by side take: vertical blocks whose scales need no
-// other columns. Who asks for the signs of zeros wants to look at the operand, row by row.
-bool is_interleaved(const OperandSpec& spec, ElementForm form) {
-  const Operand& cast = spec.cast;
-  const bool tiled = cast.block.kind == Block::Kind::tile && !cast.is_unscaled();
-  if (form != ElementForm::int8 || spec.signed_zeros || spec.contract != Contract::rows || !tiled)
-    return false;
-  const int cols = cast.block.cols;
-  if ((cols != 16 && cols != 32 && cols != 64 && cols != 128) || spec.k_padded() % cols != 0)
-    return false;
-  if (cast.block.rows != 1 && cast.block.rows != 16) return false;
-  const bool has_table_scale =
-      (cast.scale == ScaleKind::e8m0 && cast.scale_rule != ScaleRule::mse) ||
-      cast.scale == ScaleKind::e4m3;
-  return has_table_scale && cast.overflow == Overflow::saturate &&
-         (cast.rounding == Rounding::nearest || cast.sr_bits != 32);
-}
-
 }  // namespace
 
 float int8_unit(const ElementFormat& element) {
@@ -71,7 +53,9 @@ PackedLayout packed_layout(const OperandSpec& spec) {
   layout.blocks = tiled ? ceil_div(k, layout.block) : 1;
   layout.form = form_of(spec);
   if (layout.form == ElementForm::int8) layout.unit = int8_unit(*cast.element);
-  layout.interleaved = is_interleaved(spec, layout.form);
+  // Who asks for the signs of zeros wants to look at the operand, row by row.
+  layout.interleaved =
+      layout.form == ElementForm::int8 && !spec.signed_zeros && k % 4 == 0 && layout.block % 4 == 0;
   layout.k_padded = k;
 
   const auto rows = static_cast<size_t>(spec.rows);

@@ -5,8 +5,7 @@
 //                               its smallest magnitude (E2M1, E2M3, INT8, ...; -0 becomes 0), BF16
 //                               patterns (all other formats of at most 8 bits, BF16), FP32.
 //                               Interleaved, int8 lies as [rows / 16][k / 4][16][4], rows padded to
-//                               16 with zeros: sixteen source columns side by side, as a source
-//                               that is turned has them and as integer kernels read them.
+//                               16 with zeros: as integer kernels read them.
 //   scales    [rows][blocks]    FP32 decode multipliers of the blocks along K, expanded to every
 //                               row (tiles of r rows repeat theirs): 2^(c-127) for E8M0 (c = 255:
 //                               NaN), decoded E4M3 for NVFP4, 1/s for FP8 blocks, s for integers,
@@ -42,7 +41,7 @@ struct PackedLayout {
   int64_t blocks = 0;  ///< scales per row
   ElementForm form = ElementForm::bf16;
   float unit = 1;            ///< int8: value of the integer 1, a power of two
-  bool interleaved = false;  ///< int8 only
+  bool interleaved = false;  ///< int8 whose rows, and blocks, are multiples of four values
   size_t elements_at = 0;    ///< byte offsets into the storage
   size_t scales_at = 0;
   size_t tensor_at = 0;

@@ -49,11 +49,12 @@ void add_stats(const QuantizeJob& job, OperandStats counted) {
 template <class Body>
 QuantizeTotals over_panels(const Workspace& workspace, const QuantizeJob& job, const Body& body) {
   const std::span<QuantizeTotals> totals = totals_of(workspace);
-  const int64_t rows = job.layout.interleaved ? kColumnPanel : job.plan.panel_rows;
+  const bool by_columns = encodes_columns(job.spec, job.layout);
+  const int64_t rows = by_columns ? kColumnPanel : job.plan.panel_rows;
   parallel_for(workspace.threads(), ceil_div(job.spec.rows, rows), [&](int64_t panel, int worker) {
     QuantizeTotals& own = totals[static_cast<size_t>(worker)];
     const std::span<std::byte> memory = workspace.worker(worker);
-    if (job.layout.interleaved)
+    if (by_columns)
       body(ColumnEncoder(job, memory, own), panel * rows);
     else
       body(PanelEncoder(job, memory, own), panel * rows);

@@ -15,6 +15,21 @@ constexpr int64_t kMostBlocks = kChunk / 16;
 
 }  // namespace
 
+bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout) {
+  const Operand& cast = spec.cast;
+  const bool tiled = cast.block.kind == Block::Kind::tile && !cast.is_unscaled();
+  if (!layout.interleaved || spec.contract != Contract::rows || !tiled) return false;
+  const int cols = cast.block.cols;
+  if ((cols != 16 && cols != 32 && cols != 64 && cols != 128) || spec.k_padded() % cols != 0)
+    return false;
+  if (cast.block.rows != 1 && cast.block.rows != 16) return false;
+  const bool has_table_scale =
+      (cast.scale == ScaleKind::e8m0 && cast.scale_rule != ScaleRule::mse) ||
+      cast.scale == ScaleKind::e4m3;
+  return has_table_scale && cast.overflow == Overflow::saturate &&
+         (cast.rounding == Rounding::nearest || cast.sr_bits != 32);
+}
+
 struct ColumnEncoder::Scratch {
   alignas(64) float values[kChunk * kLanes];
   alignas(64) float transformed[kChunk * kLanes];

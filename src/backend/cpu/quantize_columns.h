@@ -1,5 +1,5 @@
-// The walk over source columns for interleaved operands: sixteen operand rows are sixteen source
-// columns, read, transformed and encoded where they lie.
+// The walk over source columns for turned operands that are stored interleaved: sixteen operand
+// rows are sixteen source columns, read, transformed and encoded where they lie.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,10 @@ namespace ng::cpu {
 /// Operand rows that a worker takes at once: 256 bytes of every source row.
 constexpr int64_t kColumnPanel = 64;
 
-/// One worker's walk over one panel of an operand whose layout is interleaved.
+/// Whether ColumnEncoder knows the operand: vertical blocks whose scales need no other columns.
+[[nodiscard]] bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout);
+
+/// One worker's walk over one panel of such an operand.
 class ColumnEncoder {
  public:
   ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals);

@@ -21,14 +21,15 @@ QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool s
   plan.tile_rows = tiled ? spec.cast.block.rows : 1;
   const bool turned = spec.contract == Contract::rows;
   // A turned panel reads 256 bytes of every source row.
-  const int64_t strip = !turned ? 4 : spec.rows >= 512 ? 64 : 16;
+  const int64_t straight_strip = layout.interleaved ? 16 : 4;
+  const int64_t strip = !turned ? straight_strip : spec.rows >= 512 ? 64 : 16;
   plan.panel_rows = std::lcm(strip, plan.tile_rows);
   plan.piece_rows = plan.panel_rows;
   if (plan.panel_rows > kPieceRows) plan.piece_rows = std::min(plan.tile_rows, kPieceRows);
   const int64_t fitting =
-      std::min(turned ? kTurnedPieceCols : kPieceCols, kPieceValues / plan.piece_rows);
+      std::min(turned ? kTurnedPieceCols : kPieceCols, kPieceValues / plan.piece_rows / 16 * 16);
 
-  const int64_t group = std::max(spec.hadamard.size, 1);
+  const int64_t group = std::lcm(std::max(spec.hadamard.size, 1), 4);
   plan.block_cols = scales_by_block ? std::max<int64_t>(layout.block, 1) : fitting;
   const int64_t both = std::lcm(plan.block_cols, group);
   if (both <= fitting)
@@ -118,6 +119,8 @@ QuantizeScratch quantize_scratch(const QuantizePlan& plan, std::span<std::byte> 
   QuantizeScratch scratch;
   scratch.values =
       take(scratch.values, OperandSource::buffer_floats(plan.piece_rows, plan.piece_cols));
+  scratch.code_stride = (plan.piece_cols + 15) / 16 * 16;
+  scratch.codes = take(scratch.codes, plan.piece_rows * scratch.code_stride);
   scratch.draws = take(scratch.draws, OperandSource::draw_halves(plan.piece_rows, plan.piece_cols));
   scratch.words = take(scratch.words, OperandSource::draw_words(plan.piece_cols));
   scratch.amax = take(scratch.amax, scales);

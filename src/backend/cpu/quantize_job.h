@@ -15,7 +15,7 @@ namespace ng::cpu {
 /// How an operand is cut. A panel is the item of a thread; it is walked in chunks along K, whole
 /// blocks each; a chunk is loaded in pieces that fit the cache. Borders depend on the shape only.
 struct QuantizePlan {
-  int64_t panel_rows = 0;  ///< multiple of the tile rows; turned: of 16 too
+  int64_t panel_rows = 0;  ///< multiple of the tile rows; turned or interleaved: of 16 too
   int64_t chunk_cols = 0;
   int64_t piece_rows = 0;  ///< either panel_rows or a part of one tile row
   int64_t piece_cols = 0;
@@ -26,6 +26,8 @@ struct QuantizePlan {
 /// Where a panel's work lies in a worker's scratch.
 struct QuantizeScratch {
   float* values = nullptr;
+  int8_t* codes = nullptr;  ///< of a piece, [rows][code_stride], before they are interleaved
+  int64_t code_stride = 0;
   uint16_t* draws = nullptr;
   uint32_t* words = nullptr;
   uint32_t* amax = nullptr;  ///< [tile rows of a panel][blocks of a chunk]

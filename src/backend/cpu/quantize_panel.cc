@@ -23,6 +23,7 @@ void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTo
 void PanelEncoder::encode(int64_t row) {
   const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
   const int64_t k_padded = job_.spec.k_padded();
+  if (job_.layout.interleaved && row + rows == job_.spec.rows) pad_rows();
   for (int64_t k = 0; k < k_padded; k += job_.plan.chunk_cols) {
     chunk_ = {
         .row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, k_padded - k)};
@@ -168,6 +169,10 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
   tile.unit = job_.layout.unit;
   tile.out = job_.storage + job_.layout.elements_at + at * bytes_of(job_.layout.form);
   tile.out_stride = k_padded;
+  if (job_.layout.interleaved) {
+    tile.out = scratch_.codes;
+    tile.out_stride = scratch_.code_stride;
+  }
   return tile;
 }
 
@@ -183,15 +188,38 @@ void PanelEncoder::encode_piece(const Piece& piece) {
     exact |= found.nonfinite;
   }
   EncodeTile tile = tile_of(piece, values);
-  if (exact)
+  encode_values(piece, tile, exact);
+  if (job_.layout.interleaved) interleave(piece);
+}
+
+void PanelEncoder::encode_values(const Piece& piece, EncodeTile& tile, bool by_definition) {
+  if (by_definition)
     return exact_encode(job_, piece, tile, scratch_.decode + first_block(piece), totals_.stats);
   if (job_.spec.cast.rounding == Rounding::stochastic) {
     const PieceDraws draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
     tile.draws = draws.data;
     tile.draw_stride = draws.stride;
   }
-  const EncodeCounts counts = encode_tile(job_.grid, tile);
-  totals_.add(counts);
+  totals_.add(encode_tile(job_.grid, tile));
+}
+
+void PanelEncoder::interleave(const Piece& piece) const {
+  const int64_t words = job_.layout.k_padded / 4;
+  auto* to = reinterpret_cast<uint32_t*>(job_.storage + job_.layout.elements_at);
+  for (int64_t r = 0; r < piece.rows;) {
+    const int64_t row = piece.row + r;
+    const int64_t rows = std::min(16 - row % 16, piece.rows - r);
+    const auto* from = reinterpret_cast<const uint32_t*>(scratch_.codes + r * scratch_.code_stride);
+    transpose_words(from, scratch_.code_stride / 4, rows, piece.cols / 4,
+                    to + interleaved_word(row, piece.k / 4, words), 16);
+    r += rows;
+  }
+}
+
+void PanelEncoder::pad_rows() const {
+  const int64_t rows = job_.spec.rows, bytes = 16 * job_.layout.k_padded;
+  if (rows % 16 != 0)
+    std::fill_n(job_.storage + job_.layout.elements_at + rows / 16 * bytes, bytes, std::byte{0});
 }
 
 void PanelEncoder::store_scales() const {

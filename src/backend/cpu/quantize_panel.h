@@ -61,6 +61,12 @@ class PanelEncoder {
   void try_block(int64_t index);
   [[nodiscard]] EncodeTile tile_of(const Piece& piece, const PieceValues& values) const;
   void encode_piece(const Piece& piece);
+  /// Encodes into `tile`, whose scales and places are known.
+  void encode_values(const Piece& piece, EncodeTile& tile, bool by_definition);
+  /// A piece's codes from scratch to where they stay.
+  void interleave(const Piece& piece) const;
+  /// Zeros after the last row.
+  void pad_rows() const;
   void store_scales() const;
 
   const QuantizeJob& job_;

@@ -2,6 +2,9 @@
 #include <hwy/base.h>
 #include <immintrin.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "backend/cpu/isa/microkernel.h"
 
 HWY_PUSH_ATTRIBUTES("avx512f,avx512vnni")
@@ -12,6 +15,7 @@ struct Avx512Vnni {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kRows = 8;
+  static constexpr int kPart = 4;
   static constexpr int kWidth = 16;
 
   static HWY_INLINE Int load(const uint32_t* from) { return _mm512_loadu_si512(from); }
@@ -41,8 +45,8 @@ struct Avx512Vnni {
 
 }  // namespace
 
-void dot_scaled_avx512vnni(const DotRun& run, float* tile) {
-  Dots<Avx512Vnni>::add_scaled(run, tile);
+void dot_scaled_avx512vnni(const DotRun& run, TileIn from, TileOut to) {
+  Dots<Avx512Vnni>::add_scaled(run, from, to);
 }
 void dot_avx512vnni(const DotRun& run, int32_t* sums) { Dots<Avx512Vnni>::add(run, sums); }
 

@@ -2,6 +2,9 @@
 #include <hwy/base.h>
 #include <immintrin.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "backend/cpu/isa/microkernel.h"
 
 HWY_PUSH_ATTRIBUTES("avx2,fma,avxvnni")
@@ -12,6 +15,7 @@ struct AvxVnni {
   using Int = __m256i;
   using Float = __m256;
   static constexpr int kRows = 4;
+  static constexpr int kPart = 4;
   static constexpr int kWidth = 8;
 
   static HWY_INLINE Int load(const uint32_t* from) {
@@ -43,7 +47,9 @@ struct AvxVnni {
 
 }  // namespace
 
-void dot_scaled_avxvnni(const DotRun& run, float* tile) { Dots<AvxVnni>::add_scaled(run, tile); }
+void dot_scaled_avxvnni(const DotRun& run, TileIn from, TileOut to) {
+  Dots<AvxVnni>::add_scaled(run, from, to);
+}
 void dot_avxvnni(const DotRun& run, int32_t* sums) { Dots<AvxVnni>::add(run, sums); }
 
 }  // namespace ng::cpu

@@ -33,7 +33,10 @@ void sum_segment(const DotRun& run, int64_t s, Sums& acc) {
 
 }  // namespace
 
-void dot_scaled_scalar(const DotRun& run, float* tile) {
+void dot_scaled_scalar(const DotRun& run, TileIn from, TileOut to) {
+  for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < kCols; ++j)
+      to.data[i * to.stride + j] = from.data != nullptr ? from.data[i * from.stride + j] : 0.0f;
   for (int64_t s = 0; s < run.segments; ++s) {
     Sums acc;
     sum_segment(run, s, acc);
@@ -41,10 +44,13 @@ void dot_scaled_scalar(const DotRun& run, float* tile) {
     const float* right = run.scales.right + s * run.stride * kCols;
     for (int i = 0; i < kRows; ++i)
       for (int j = 0; j < kCols; ++j) {
-        float& to = tile[i * kCols + j];
-        to = std::fma(static_cast<float>(static_cast<int32_t>(acc[i][j])), left[i] * right[j], to);
+        float& sum = to.data[i * to.stride + j];
+        const auto products = static_cast<float>(static_cast<int32_t>(acc[i][j]));
+        sum = std::fma(products, left[i] * right[j], sum);
       }
   }
+  for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < kCols; ++j) to.data[i * to.stride + j] *= run.factor;
 }
 
 void dot_scalar(const DotRun& run, int32_t* sums) {

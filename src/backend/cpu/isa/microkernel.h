@@ -44,11 +44,13 @@ struct DotRun {
   const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment
   SegmentScales scales;             ///< [segments · stride][rows or cols]
   int64_t stride = 1;
+  float factor = 1.0f;  ///< of the results
 };
 
-/// tile[i][j] = fma(S, fl32(left[i] · right[j]), tile[i][j]) for one segment after another, S the
-/// integer sum of its products, |S| < 2^24.
-using DotScaledKernel = void(const DotRun& run, float* tile);
+/// to[i][j] = run.factor · chain of acc = fma(S, fl32(left[i] · right[j]), acc) from from[i][j]
+/// over the segments, S the integer sum of one's products, |S| < 2^24. `from` and `to` may be the
+/// same.
+using DotScaledKernel = void(const DotRun& run, TileIn from, TileOut to);
 
 /// sums[i][j] += S of all segments, modulo 2^32. Reads no scales.
 using DotKernel = void(const DotRun& run, int32_t* sums);

@@ -1,0 +1,202 @@
+#include "backend/cpu/gemm_words.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/gemm_words.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Where the words of some rows of a panel begin: a run of lanes that divides sixteen.
+struct Rows {
+  const uint32_t* from = nullptr;
+  int64_t stride = 0;  // from the words of one k to the next
+
+  Rows(const PanelSource& source, const PanelPlace& place, int64_t first) {
+    static constexpr uint32_t kZeros[16] = {};
+    from = kZeros;
+    if (place.row + first >= source.rows) return;
+    from = static_cast<const uint32_t*>(source.data) +
+           interleaved_word(place.row + first, place.k / kWord, source.k / kWord);
+    stride = 16;
+  }
+};
+
+// A segment of such rows.
+struct Run {
+  const uint32_t* from = nullptr;
+  int64_t stride = 0;  // from the words of one k to the next
+  int64_t words = 0;
+  uint32_t* to = nullptr;
+  int64_t width = 0;
+};
+
+// Words multiplied by the factors 1, 2, 4 or 8 of their rows.
+template <class D>
+struct Shift {
+  hn::Vec<D> bits, kept;
+
+  Shift(D d, const float* factors) {
+    const hn::RebindToFloat<D> df;
+    const hn::RebindToSigned<D> di;
+    const auto f = hn::BitCast(d, hn::ConvertTo(di, hn::LoadU(df, factors)));
+    bits = hn::Sub(hn::ShiftRight<23>(hn::BitCast(d, hn::LoadU(df, factors))), hn::Set(d, 127u));
+    // Bits that leave one byte stray into the lowest of the next.
+    kept = hn::Not(hn::Mul(hn::Sub(f, hn::Set(d, 1u)), hn::Set(d, 0x01010101u)));
+  }
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> words) const {
+    return hn::And(hn::Shl(words, bits), kept);
+  }
+};
+
+struct Same {
+  template <class V>
+  HWY_INLINE V operator()(V words) const {
+    return words;
+  }
+};
+
+template <class D, class Change>
+HWY_INLINE void Copy(D d, const Run& run, const Change& change, uint32_t bias) {
+  const auto flip = hn::Set(d, bias);
+  for (int64_t w = 0; w < run.words; ++w)
+    hn::StoreU(hn::Xor(change(hn::LoadU(d, run.from + w * run.stride)), flip), d,
+               run.to + w * run.width);
+}
+
+// Also -128 · the sum of every row. Bytes are added in pairs of 16 bits, with 128 in each, which
+// 128 words do not overflow.
+template <class D, class Change>
+HWY_INLINE hn::Vec<D> CopyAndSum(D d, const Run& run, const Change& change) {
+  constexpr int64_t kMostWords = 128;
+  const auto bias = hn::Set(d, 0x80808080u);
+  const auto low_bytes = hn::Set(d, 0x00FF00FFu);
+  auto sum = hn::Zero(d);
+  for (int64_t first = 0; first < run.words; first += kMostWords) {
+    const int64_t end = std::min(first + kMostWords, run.words);
+    auto halves = hn::Zero(d);
+    for (int64_t w = first; w < end; ++w) {
+      const auto words = change(hn::LoadU(d, run.from + w * run.stride));
+      hn::StoreU(words, d, run.to + w * run.width);
+      const auto biased = hn::Xor(words, bias);
+      const auto low = hn::And(biased, low_bytes);
+      const auto high = hn::And(hn::ShiftRight<8>(biased), low_bytes);
+      halves = hn::Add(halves, hn::Add(low, high));
+    }
+    const auto low = hn::And(halves, hn::Set(d, 0xFFFFu));
+    sum = hn::Add(sum, hn::Add(low, hn::ShiftRight<16>(halves)));
+  }
+  const auto of_bias = hn::Set(d, static_cast<uint32_t>(4 * 128 * run.words));
+  return hn::ShiftLeft<7>(hn::Sub(of_bias, sum));
+}
+
+// The starts of some rows: of their segments, and of groups of them.
+template <class D>
+struct Starts {
+  D d;
+  const PanelSource& source;
+  const Panel& panel;
+  int64_t width, first;
+  hn::Vec<D> of_group = hn::Zero(d);
+
+  HWY_INLINE void Add(int64_t s, hn::Vec<D> start) {
+    Store(panel.starts, s, start);
+    if (source.use != ScaleUse::groups) return;
+    of_group = s % kGroupBlocks == 0 ? start : hn::Add(of_group, start);
+    Store(panel.group_starts, s / kGroupBlocks * kGroupBlocks, of_group);
+  }
+  HWY_INLINE void Store(int32_t* to, int64_t s, hn::Vec<D> start) {
+    const hn::RebindToSigned<D> di;
+    hn::StoreU(hn::BitCast(di, start), di, to + s * width + first);
+  }
+};
+
+// Rows first ... of a panel, as many as there are lanes.
+template <class D, class ChangeOf>
+HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& place,
+                          const Panel& panel, int64_t first, const ChangeOf& change_of) {
+  const int64_t words = source.segment / kWord, all = place.count / kWord, width = place.width;
+  const Rows rows(source, place, first);
+  Starts<D> starts{d, source, panel, width, first};
+  auto* to = reinterpret_cast<uint32_t*>(panel.elements) + first;
+  for (int64_t w = 0, s = 0; w < all; w += words, ++s) {
+    const Run run{rows.from + w * rows.stride, rows.stride, std::min(words, all - w),
+                  to + w * width, width};
+    const auto change = change_of(s * width + first);
+    if (panel.starts == nullptr)
+      Copy(d, run, change, source.biased ? 0x80808080u : 0);
+    else
+      starts.Add(s, CopyAndSum(d, run, change));
+  }
+}
+
+// body(d, first) for the rows of a panel, as many at a time as lanes of d divide sixteen.
+template <class Body>
+HWY_INLINE void ForLanes(int width, const Body& body) {
+  const auto run = [&](auto d) HWY_ATTR {
+    for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) body(d, i);
+  };
+  if (width % 16 == 0) return run(hn::CappedTag<uint32_t, 16>());
+  if (width % 8 == 0) return run(hn::CappedTag<uint32_t, 8>());
+  run(hn::CappedTag<uint32_t, 4>());
+}
+
+void PackWords(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  ForLanes(place.width, [&](auto d, int first) HWY_ATTR {
+    if (source.use == ScaleUse::groups)
+      PackLanes(d, source, place, panel, first,
+                [&](int64_t at) HWY_ATTR { return Shift(d, panel.shifts + at); });
+    else
+      PackLanes(d, source, place, panel, first, [](int64_t) HWY_ATTR { return Same(); });
+  });
+}
+
+// The int8 values of some rows as FP32, times their factors or 1.
+template <class D>
+HWY_INLINE void Decode(D d, const PanelSource& source, const PanelPlace& place,
+                       const float* factors, int first, float* to) {
+  const hn::RebindToFloat<D> df;
+  const hn::RebindToSigned<D> di;
+  const Rows rows(source, place, first);
+  const auto unit = hn::Set(df, source.unit);
+  for (int64_t k = 0; k < place.count; ++k, to += place.width) {
+    const auto words = hn::BitCast(di, hn::LoadU(d, rows.from + k / kWord * rows.stride));
+    const auto raised = hn::ShiftLeftSame(words, static_cast<int>(24 - 8 * (k % kWord)));
+    auto value = hn::Mul(hn::ConvertTo(df, hn::ShiftRight<24>(raised)), unit);
+    if (factors != nullptr) {
+      const int64_t block = (place.k + k) / source.block - place.k / source.block;
+      value = hn::Mul(value, hn::LoadU(df, factors + block * place.width + first));
+    }
+    hn::StoreU(value, df, to + first);
+  }
+}
+
+void PackInterleaved(const PanelSource& source, const PanelPlace& place, const float* factors,
+                     float* elements) {
+  ForLanes(place.width,
+           [&](auto d, int first) HWY_ATTR { Decode(d, source, place, factors, first, elements); });
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(PackWords);
+HWY_EXPORT(PackInterleaved);
+
+void pack_words(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  HWY_DYNAMIC_DISPATCH(PackWords)(source, place, panel);
+}
+
+void pack_interleaved(const PanelSource& source, const PanelPlace& place, const float* factors,
+                      float* elements) {
+  HWY_DYNAMIC_DISPATCH(PackInterleaved)(source, place, factors, elements);
+}
+
+}  // namespace ng::cpu
+#endif
