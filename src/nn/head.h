@@ -1,5 +1,6 @@
 // The output head: logits = x·Wᵀ and their cross-entropy. Works through the tokens in pieces, so
-// that the logits of a large vocabulary never exist all at once; the bits are those of one piece.
+// that the logits of a large vocabulary never exist all at once. The bits are those of one piece,
+// but for a wgrad of scaled operands, whose pieces are added in FP32 one after another.
 #pragma once
 
 #include "nn/batch.h"
@@ -21,7 +22,7 @@ class Head {
   void loss(Run& run, Source& x, const Batch& batch, double* loss);
 
  private:
-  /// Tokens per piece. Casts with scales see all tokens at once, since a scale may span them.
+  /// Tokens per piece: all of them where a scale may span more.
   [[nodiscard]] int64_t piece(int64_t tokens, const Run& run) const;
 
   Linear linear_;

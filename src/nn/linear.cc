@@ -171,19 +171,25 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
 
 const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
   run.examine(source.values(), name_, name_of(role));
-  return source.operand(run, spec(role, source.values().rows, run),
-                        context(role, source.tensor(), run));
+  PrepareContext draws = context(role, source.tensor(), run);
+  draws.first_row = source.first_row();
+  return source.operand(run, spec(role, source.values().rows, run), draws);
 }
 
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
   run.examine(weight_->value, name_, name_of(role));
-  const bool again_this_step = run.moment().micros > 1 && !run.evaluating();
+  const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
   Prepared& kept = weight_->operands[role == OperandRole::fprop_weight ? 0 : 1];
   if (kept && again_this_step) return kept;
   Prepared made =
       prepare_operand(run, {}, weight_->value, spec(role, 0, run), context(role, weight_->id, run));
   if (again_this_step) kept = made;
   return made;
+}
+
+void Linear::keep_weights(const Run& run, bool keeps) {
+  keeps_weights_ = keeps;
+  if (!keeps && (run.moment().micros == 1 || run.evaluating())) weight_->operands = {};
 }
 
 void Linear::fprop(Run& run, View y, Source& x) {

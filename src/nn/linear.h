@@ -64,6 +64,9 @@ class Linear {
   void dgrad(Run& run, View dx, Into into, Source& dy);
   void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
 
+  /// From now on, and until `false`, the operands of the weight serve all GEMMs.
+  void keep_weights(const Run& run, bool keeps);
+
   /// After a step: next step's scales of delayed operands. A skipped step's amax is forgotten.
   void roll_scales(Run& run, bool skipped);
 
@@ -89,6 +92,7 @@ class Linear {
   Parameter* bias_;
   std::vector<LinearRecipe> phases_;
   size_t phase_ = 0;
+  bool keeps_weights_ = false;
   std::array<DelayedScale, kOperandRoles> delayed_{};
   OperandStats* stats_ = nullptr;
 };

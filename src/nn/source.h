@@ -27,12 +27,19 @@ class Source {
  public:
   /// `tensor` is the id under which the values draw: their producer's.
   Source(Tensor owner, uint32_t tensor) : Source(owner, owner.view(), tensor) {}
-  Source(Tensor owner, ConstView values, uint32_t tensor)
-      : owner_(std::move(owner)), values_(values), tensor_(tensor) {}
+  /// `first_row`: where the values begin in a whole that is made in pieces, for the draws.
+  Source(Tensor owner, ConstView values, uint32_t tensor, int64_t first_row = 0)
+      : owner_(std::move(owner)), values_(values), tensor_(tensor), first_row_(first_row) {}
+
+  /// Rows [first, first + count) on their own, with the draws that they have in the whole.
+  [[nodiscard]] Source part(int64_t first, int64_t count) const {
+    return {owner_, values_.slice(first, count), tensor_, first_row_ + first};
+  }
 
   [[nodiscard]] ConstView values() const { return values_; }
   [[nodiscard]] uint32_t tensor() const { return tensor_; }
   [[nodiscard]] const Tensor& owner() const { return owner_; }
+  [[nodiscard]] int64_t first_row() const { return first_row_; }
 
   /// The operand, made at the first request. The reference is valid until the next request.
   [[nodiscard]] const Prepared& operand(Run& run, const OperandSpec& spec,
@@ -42,6 +49,7 @@ class Source {
   Tensor owner_;
   ConstView values_;
   uint32_t tensor_;
+  int64_t first_row_;
   std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again
   size_t next_ = 0;
 };

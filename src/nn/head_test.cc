@@ -1,0 +1,94 @@
+// The head in pieces against the head in one: the same operands, the same loss.
+#include "nn/head.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "run/backends.h"
+
+namespace ng {
+namespace {
+
+// 64 MiB hold 128 tokens' logits of this vocabulary, so that there are two pieces.
+constexpr int64_t kTokens = 160, kWidth = 16, kVocab = 70000;
+constexpr uint32_t kInputId = 3, kWeightId = 5, kOutputId = 8;
+
+void fill(View view, uint32_t seed, float size) {
+  const RandomKey key{.seed = seed, .tensor = 0, .step = 0, .purpose = Purpose::init};
+  for (int64_t i = 0; i < view.size(); ++i)
+    view.data[i] =
+        size * (static_cast<float>(draw(key, static_cast<uint64_t>(i))[0]) * 0x1p-31f - 1.0f);
+}
+
+struct Heads {
+  Run run{make_backend("cpu", Threads{2}), 11};
+  View x = run.persistent(kTokens, kWidth, MemoryKind::state);
+  View dx[2] = {run.persistent(kTokens, kWidth, MemoryKind::state),
+                run.persistent(kTokens, kWidth, MemoryKind::state)};
+  View dw[2] = {run.persistent(kVocab, kWidth, MemoryKind::state),
+                run.persistent(kVocab, kWidth, MemoryKind::state)};
+  View losses = run.persistent(1, kTokens, MemoryKind::state);
+  double loss = 0;
+  Parameter weight;
+  std::vector<int32_t> targets;
+  size_t logits_bytes = 0;
+
+  explicit Heads(const LinearRecipe& recipe) {
+    weight.id = kWeightId;
+    weight.value = run.persistent(kVocab, kWidth, MemoryKind::weights);
+    fill(x, 1, 1.0f), fill(weight.value, 2, 0.3f);
+    for (int64_t t = 0; t < kTokens; ++t) targets.push_back(static_cast<int32_t>(t * 431 % kVocab));
+    Head head(Linear(run, {.name = "head",
+                           .output = kOutputId,
+                           .weight = &weight,
+                           .bias = nullptr,
+                           .phases = {recipe}}),
+              Compute::fp32);
+    const auto body = [&] {
+      in_pieces(head);
+      whole(head.linear());
+      forget_step(weight);
+    };
+    const Program program = run.record(body);
+    run.reserve({&program});
+    run.replay(program, body);
+  }
+
+  void in_pieces(Head& head) {
+    Source source(Tensor(), x, kInputId);
+    const Tensor result = head.loss_and_gradient(
+        run, source, {.inputs = {}, .targets = targets, .at = {}, .target_count = kTokens}, &loss);
+    run.ops().copy(dx[0], result);
+    run.ops().copy(dw[0], weight.grad);
+  }
+
+  void whole(Linear& linear) {
+    Source source(Tensor(), x, kInputId);
+    const Tensor logits = linear.forward(run, source);
+    run.ops().cross_entropy(logits, losses.data, targets, nullptr, 1.0f / kTokens, Compute::fp32);
+    Source dlogits(logits, kOutputId);
+    linear.dgrad(run, dx[1], Into::overwrite, dlogits);
+    linear.wgrad(run, {dw[1], Into::overwrite}, source, dlogits);
+  }
+};
+
+TEST(Head, InPiecesDrawsAndScalesAsTheWhole) {
+  const Recipe recipe = Recipe::load("mxfp4-all-mxint8-head");
+  const Heads heads(recipe.linear({.name = "head"}, 0));
+  double sum = 0;
+  for (int64_t t = 0; t < kTokens; ++t) sum += double{heads.losses.data[t]};
+  EXPECT_NEAR(heads.loss, sum, 1e-9 * sum);  // FP64 sums in another order
+  for (int64_t i = 0; i < kTokens * kWidth; ++i)
+    ASSERT_EQ(heads.dx[0].data[i], heads.dx[1].data[i]) << i;
+  // Two sums of at most 128 products each, added in FP32, against five of 32.
+  float largest = 0;
+  for (int64_t i = 0; i < kVocab * kWidth; ++i)
+    largest = std::max(largest, std::fabs(heads.dw[1].data[i]));
+  for (int64_t i = 0; i < kVocab * kWidth; ++i)
+    ASSERT_NEAR(heads.dw[0].data[i], heads.dw[1].data[i], 8 * 0x1p-24f * largest) << i;
+}
+
+}  // namespace
+}  // namespace ng
