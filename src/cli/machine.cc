@@ -40,7 +40,7 @@ void multiply_integers(int64_t calls) {
   alignas(64) int32_t sums[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
   const int32_t starts[cpu::kMaxTileRows] = {};
   const cpu::DotRun run{.words = kDepth, .a = a, .b = b, .starts = starts, .scales = {}};
-  for (int64_t i = 0; i < calls; ++i) kernel.dot(run, sums);
+  for (int64_t i = 0; i < calls; ++i) kernel.dots.plain(run, sums);
 }
 
 // Seconds that the calls take on every thread at once.
@@ -92,7 +92,7 @@ double measured_peak_flops(Threads threads) {
 
 double measured_peak_dot_ops(Threads threads) {
   const cpu::Microkernel& kernel = cpu::current_microkernel();
-  if (kernel.dot == nullptr) return 0;
+  if (kernel.dots.plain == nullptr) return 0;
   const double ops_per_call = 2.0 * static_cast<double>(4 * kDepth * kernel.rows * kernel.cols);
   return ops_per_call * peak_calls(threads, multiply_integers);
 }

@@ -42,7 +42,7 @@ struct Dots {
   void sum_alone(const DotRun& segment) const {
     const auto tile_values = static_cast<size_t>(tile().rows) * static_cast<size_t>(tile().cols);
     std::memset(local.totals, 0, tile_values * sizeof(int32_t));
-    job.kernel.dot(segment, local.totals);
+    job.kernel.dots.plain(segment, local.totals);
     convert_sums(tile(), local.totals, local.sums);
   }
 
@@ -51,7 +51,7 @@ struct Dots {
     settled = k == count;
     const TileOut to = settled ? end : TileOut{local.acc, tile().cols};
     if (settled) run.factor = factor;
-    job.kernel.dot_scaled(run, now, to);
+    job.kernel.dots.scaled(run, now, to);
     now = {to.data, to.stride};
   }
 
@@ -143,7 +143,7 @@ void sum_integer_dots(const Job& job, int64_t k, int64_t count, const Panel& a,
   const Dots dots{job, count, a, local};
   for (int64_t at = 0; at < count; at += kIntegerSegment) {
     const int64_t length = std::min(kIntegerSegment, count - at);
-    job.kernel.dot(dots.run(at, length, 1, at / kIntegerSegment), local.totals);
+    job.kernel.dots.plain(dots.run(at, length, 1, at / kIntegerSegment), local.totals);
     const int64_t end = k + at + length;
     if (end % kIntegerChunk == 0 || end == job.k) add_totals(dots.tile(), local.acc, local.totals);
   }

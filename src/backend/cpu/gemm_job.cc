@@ -55,7 +55,7 @@ bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const Opera
   const auto has_words = [](const OperandSpec& spec) {
     return !is_read_in_place(spec) && packed_layout(spec).interleaved;
   };
-  if (kernel.dot == nullptr || rule.sum == Sum::chain || !has_words(a) || !has_words(b))
+  if (kernel.dots.plain == nullptr || rule.sum == Sum::chain || !has_words(a) || !has_words(b))
     return false;
   if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
   const bool has_e4m3 = a.cast.scale == ScaleKind::e4m3 || b.cast.scale == ScaleKind::e4m3;
@@ -69,7 +69,7 @@ bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const Opera
 void multiply_integers(Job& job) {
   job.lanes = kWord;
   job.a.as_words = job.b.as_words = true;
-  job.b.biased = true;
+  job.b.biased = job.kernel.dots.biased;
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
 }
 

@@ -32,14 +32,18 @@ struct Dots {
   // The sums of segment `s`, rows from `first` on.
   HWY_INLINE void sum(const DotRun& run, int64_t words, int64_t s, int first) {
     const int32_t* starts = run.starts + s * run.stride * kRows + first;
-    for_each_index<kPart * kVectors>(
-        [&](auto i) NG_INLINE_LAMBDA { sums[i] = Simd::broadcast(starts + i / kVectors); });
+    for_each_index<kPart * kVectors>([&](auto i) NG_INLINE_LAMBDA {
+      if constexpr (Simd::kBiased)
+        sums[i] = Simd::broadcast(starts + i / kVectors);
+      else
+        sums[i] = Int{};
+    });
     const uint32_t* a = run.a + s * words * kRows + first;
     const uint32_t* b = run.b + s * words * kCols;
     for (int64_t w = 0; w < words; ++w, a += kRows, b += kCols) {
       if (first == 0) _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
-      const Int right[kVectors] = {Simd::load(b), Simd::load(b + kWidth),
-                                   Simd::load(b + 2 * kWidth)};
+      const typename Simd::Right right[kVectors] = {
+          {Simd::load(b)}, {Simd::load(b + kWidth)}, {Simd::load(b + 2 * kWidth)}};
       for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
         const Int left = Simd::broadcast(reinterpret_cast<const int32_t*>(a) + i);
         for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {

@@ -13,9 +13,11 @@ namespace {
 
 struct Avx512Vnni {
   using Int = __m512i;
+  using Right = Int;
   using Float = __m512;
   static constexpr int kRows = 8;
   static constexpr int kPart = 4;
+  static constexpr bool kBiased = true;
   static constexpr int kWidth = 16;
 
   static HWY_INLINE Int load(const uint32_t* from) { return _mm512_loadu_si512(from); }

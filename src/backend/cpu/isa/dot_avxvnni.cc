@@ -13,9 +13,11 @@ namespace {
 
 struct AvxVnni {
   using Int = __m256i;
+  using Right = Int;
   using Float = __m256;
   static constexpr int kRows = 4;
   static constexpr int kPart = 4;
+  static constexpr bool kBiased = true;
   static constexpr int kWidth = 8;
 
   static HWY_INLINE Int load(const uint32_t* from) {

@@ -35,13 +35,14 @@ using ScaledKernel = void(int64_t k, const float* a, const float* b, const Segme
                           float* tile);
 
 /// Segments of two integer panels: words of four int8 values along K, a [words][rows] as they are,
-/// b [words][cols] with 128 added to every value, for instructions that multiply uint8 by int8.
+/// b [words][cols], with 128 added to every value for instructions that multiply uint8 by int8.
 struct DotRun {
   int64_t segments = 1;
   int64_t words = 0;  ///< of one segment
   const uint32_t* a = nullptr;
   const uint32_t* b = nullptr;
-  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment
+  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment;
+                                    ///< not read where b is not biased
   SegmentScales scales;             ///< [segments · stride][rows or cols]
   int64_t stride = 1;
   float factor = 1.0f;  ///< of the results
@@ -55,14 +56,20 @@ using DotScaledKernel = void(const DotRun& run, TileIn from, TileOut to);
 /// sums[i][j] += S of all segments, modulo 2^32. Reads no scales.
 using DotKernel = void(const DotRun& run, int32_t* sums);
 
+/// Null where an instruction set has none: integers run as FP32.
+struct DotKernels {
+  DotScaledKernel* scaled = nullptr;
+  DotKernel* plain = nullptr;
+  bool biased = true;  ///< b has 128 added to every value
+};
+
 struct Microkernel {
   Isa isa;
   int rows;  ///< of the left panels, the broadcast side
   int cols;  ///< of the right panels, the vector side
   ChainKernel* chain;
   ScaledKernel* scaled;
-  DotScaledKernel* dot_scaled;  ///< null: no instruction set for it, integers run as FP32
-  DotKernel* dot;
+  DotKernels dots;
 };
 
 constexpr int kMaxTileRows = 8;
@@ -75,9 +82,11 @@ ScaledKernel scaled_scalar;
 ScaledKernel scaled_avx2;
 ScaledKernel scaled_avx512;
 DotScaledKernel dot_scaled_scalar;
+DotScaledKernel dot_scaled_avx2;
 DotScaledKernel dot_scaled_avxvnni;
 DotScaledKernel dot_scaled_avx512vnni;
 DotKernel dot_scalar;
+DotKernel dot_avx2;
 DotKernel dot_avxvnni;
 DotKernel dot_avx512vnni;
 

@@ -1,0 +1,60 @@
+// 4 x 24 tile without an instruction for it: magnitudes of b times a with the signs of b, pairs of
+// products in int16. Values of -128, which no format has, would overflow.
+#include <hwy/base.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cpu/isa/microkernel.h"
+
+HWY_PUSH_ATTRIBUTES("avx2,fma")
+namespace ng::cpu {
+namespace {
+
+struct Avx2 {
+  using Int = __m256i;
+  using Float = __m256;
+  static constexpr int kRows = 4;
+  static constexpr int kPart = 2;
+  static constexpr bool kBiased = false;
+  static constexpr int kWidth = 8;
+
+  struct Right {
+    HWY_INLINE Right(Int v) : value(v), magnitude(_mm256_abs_epi8(v)) {}
+    Int value, magnitude;
+  };
+
+  static HWY_INLINE Int load(const uint32_t* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  }
+  static HWY_INLINE Float load(const float* from) { return _mm256_loadu_ps(from); }
+  static HWY_INLINE void store(Int v, uint32_t* to) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+  }
+  static HWY_INLINE void store(Float v, float* to) { _mm256_storeu_ps(to, v); }
+  static HWY_INLINE Float broadcast(const float* from) { return _mm256_set1_ps(*from); }
+  static HWY_INLINE Int broadcast(const int32_t* from) { return _mm256_set1_epi32(*from); }
+  static HWY_INLINE Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
+  static HWY_INLINE Float multiply(Float a, Float b) { return _mm256_mul_ps(a, b); }
+  static HWY_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
+  static HWY_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
+
+  // |2 · 127 · 127| < 2^15
+  static HWY_INLINE void add_dots(Int& acc, const Right& right, Int left) {
+    const Int pairs = _mm256_maddubs_epi16(right.magnitude, _mm256_sign_epi8(left, right.value));
+    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+};
+
+#include "backend/cpu/isa/dot-inl.h"
+
+}  // namespace
+
+void dot_scaled_avx2(const DotRun& run, TileIn from, TileOut to) {
+  Dots<Avx2>::add_scaled(run, from, to);
+}
+void dot_avx2(const DotRun& run, int32_t* sums) { Dots<Avx2>::add(run, sums); }
+
+}  // namespace ng::cpu
+HWY_POP_ATTRIBUTES
