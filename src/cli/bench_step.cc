@@ -1,6 +1,5 @@
 // narrowgauge bench step: how fast whole training steps are on this machine.
 #include "train/bench_step.h"
-#include "base/files.h"
 #include "base/isa.h"
 #include "base/version.h"
 #include "cli/bench.h"
@@ -10,17 +9,16 @@
 #include "cli/open_model.h"
 #include "cli/output.h"
 #include "cli/time_table.h"
-#include "io/hf_folder.h"
 #include "run/backends.h"
 
 namespace ng::cli {
 namespace {
 
 struct Args {
-  std::string model = "char-gpt";
+  StepFlags step{.model = "char-gpt"};
   std::string recipe = "fp32";
   MachineFlags machine;
-  BenchShape shape{.batch = 8, .length = 0};  ///< length 0: the context, at most 256
+  int64_t steps = BenchShape{}.steps;
   bool recompute = false;
   bool json = false;
 };
@@ -29,15 +27,15 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
                  const BenchResult& result) {
   const double peak = measured_peak_flops(threads);
   return {{"program", fmt::format("narrowgauge {}", version())},
-          {"model", args.model},
+          {"model", args.step.model},
           {"parameters", model.parameter_count()},
           {"recipe", recipe.name()},
           {"recipe_hash", recipe.hash()},
           {"backend", args.machine.backend},
           {"isa", name_of(current_isa())},
-          {"batch", args.shape.batch},
-          {"seq", args.shape.length},
-          {"steps", args.shape.steps},
+          {"batch", args.step.batch},
+          {"seq", args.step.length},
+          {"steps", args.steps},
           {"threads", threads.count},
           {"seconds_per_step", result.median_seconds},
           {"tokens_per_second", result.tokens_per_second},
@@ -51,22 +49,22 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
 }
 
 int bench_step(Args args) {
-  const ModelConfig config =
-      is_folder(args.model) ? io::read_hf_config(args.model) : model_preset(args.model);
-  if (args.shape.length == 0) args.shape.length = std::min<int64_t>(config.context, 256);
+  const ModelConfig config = args.step.config();
   const Recipe recipe = Recipe::load_runnable(args.recipe);
   const Threads threads = args.machine.use();
   Run run(make_backend(args.machine.backend, threads), 1);
   Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
-  const BenchResult result = bench_steps(run, model, recipe, args.shape);
+  const BenchResult result =
+      bench_steps(run, model, recipe,
+                  {.batch = args.step.batch, .length = args.step.length, .steps = args.steps});
   const Json json = result_json(args, recipe, threads, model, result);
   if (args.json) {
     print_json(json);
     return 0;
   }
-  print("model       {}, {} parameters, recipe {}\n", args.model,
+  print("model       {}, {} parameters, recipe {}\n", args.step.model,
         count_text(model.parameter_count()), recipe.name());
-  print("step        {} x {} tokens on {} threads, {}\n", args.shape.batch, args.shape.length,
+  print("step        {} x {} tokens on {} threads, {}\n", args.step.batch, args.step.length,
         threads.count, name_of(current_isa()));
   print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured peak\n",
         result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
@@ -74,8 +72,7 @@ int bench_step(Args args) {
         size_text(static_cast<double>(result.planned_bytes)),
         size_text(json["peak_bytes"].get<double>()));
   if (result.skipped > 0)
-    print("skipped     {} of {} steps: something was not finite\n", result.skipped,
-          args.shape.steps);
+    print("skipped     {} of {} steps: something was not finite\n", result.skipped, args.steps);
   print("{}", time_table(result.seconds_by_kind));
   return 0;
 }
@@ -84,21 +81,11 @@ int bench_step(Args args) {
 
 std::function<int()> declare_bench_step(CLI::App& step) {
   auto args = std::make_shared<Args>();
-  std::string presets;
-  for (const std::string_view name : model_preset_names())
-    presets.append(presets.empty() ? "" : ", ").append(name);
-  step.add_option("--model", args->model, "a model folder, or one of " + presets)
-      ->type_name("NAME")
-      ->capture_default_str();
+  args->step.declare(step);
   step.add_option("--recipe", args->recipe, "recipe, a name or a file")
       ->type_name("NAME")
       ->capture_default_str();
-  step.add_option("--batch", args->shape.batch, "sequences")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  step.add_option("--seq", args->shape.length, "tokens of a sequence; else the context up to 256")
-      ->check(CLI::Range(1, 1 << 24));
-  step.add_option("--steps", args->shape.steps, "timed steps, after 2 others")
+  step.add_option("--steps", args->steps, "timed steps, after 2 others")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   step.add_flag("--recompute", args->recompute, "recompute blocks in the backward pass");

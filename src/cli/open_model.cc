@@ -1,5 +1,7 @@
 #include "cli/open_model.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/output.h"
@@ -14,6 +16,26 @@ void ModelFlags::declare(CLI::App& app) {
       ->type_name("NAME")
       ->capture_default_str();
   machine.declare(app);
+}
+
+void StepFlags::declare(CLI::App& app) {
+  std::string presets;
+  for (const std::string_view name : model_preset_names())
+    presets.append(presets.empty() ? "" : ", ").append(name);
+  CLI::Option* option = app.add_option("--model", model, "a model folder, or one of " + presets);
+  option->type_name("NAME");
+  if (!model.empty()) option->capture_default_str();
+  app.add_option("--batch", batch, "sequences")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--seq", length, "tokens of a sequence; else the context up to 256")
+      ->check(CLI::Range(1, 1 << 24));
+}
+
+ModelConfig StepFlags::config() {
+  const ModelConfig config = is_folder(model) ? io::read_hf_config(model) : model_preset(model);
+  if (length == 0) length = std::min<int64_t>(config.context, 256);
+  return config;
 }
 
 std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {

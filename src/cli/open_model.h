@@ -21,6 +21,17 @@ struct ModelFlags {
   void declare(CLI::App& app);
 };
 
+/// A model without weights and the tokens of a step, for measurements.
+struct StepFlags {
+  std::string model;  ///< a folder or a preset
+  int64_t batch = 8;  ///< sequences
+  int64_t length = 0;
+
+  void declare(CLI::App& app);
+  /// Also gives `length` its default, the context up to 256. Throws Error for an unknown model.
+  [[nodiscard]] ModelConfig config();
+};
+
 struct OpenModel {
   Recipe recipe;
   Threads threads;

@@ -52,15 +52,15 @@ void LayerGroups::add(const std::string& name, const LinearRecipe& recipe) {
     same->names.push_back(name);
 }
 
+std::string layers_text(const std::vector<std::string>& names) {
+  if (names.size() > 2)
+    return fmt::format("{} layers, {} ... {}", names.size(), names.front(), names.back());
+  return names.size() == 2 ? names.front() + ", " + names.back() : names.front();
+}
+
 std::vector<LayerGroup> LayerGroups::groups() const {
   std::vector<LayerGroup> groups;
-  for (const Members& m : members_) {
-    std::string layers = m.names.front();
-    if (m.names.size() == 2) layers += ", " + m.names.back();
-    if (m.names.size() > 2)
-      layers = fmt::format("{} layers, {} ... {}", m.names.size(), m.names.front(), m.names.back());
-    groups.push_back({layers, m.recipe});
-  }
+  for (const Members& m : members_) groups.push_back({layers_text(m.names), m.recipe});
   return groups;
 }
 

@@ -25,6 +25,9 @@ struct LayerGroup {
 [[nodiscard]] std::string gemm_lines(const std::vector<LayerGroup>& groups,
                                      std::string_view backend);
 
+/// "blocks.0.attn.q", "28 layers, blocks.0.attn.q ... blocks.6.attn.out"
+[[nodiscard]] std::string layers_text(const std::vector<std::string>& names);
+
 /// Layer names grouped by equal recipes in the order of their first member: "28 layers", "head".
 class LayerGroups {
  public:

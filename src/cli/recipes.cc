@@ -1,8 +1,10 @@
-// narrowgauge recipes [NAME]: the recipes; one of them with all it inherits.
+// narrowgauge recipes [NAME [--model M]]: the recipes; one of them with all it inherits, or what it
+// does to a model on this machine.
 #include "base/files.h"
 #include "base/toml.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/recipe_on_model.h"
 #include "cli/recipe_text.h"
 #include "recipe/recipe.h"
 
@@ -11,6 +13,8 @@ namespace {
 
 struct Args {
   std::string name;
+  StepFlags step;
+  MachineFlags machine;
   bool json = false;
 };
 
@@ -128,8 +132,23 @@ int list(bool json) {
   return 0;
 }
 
+int on_model(const Args& args) {
+  const Json measured = recipe_on_model(Recipe::load_runnable(args.name), args.step, args.machine);
+  if (args.json)
+    print_json(measured);
+  else
+    print("{}", text_of_recipe_on_model(measured));
+  return 0;
+}
+
 int recipes(const Args& args) {
+  if (args.name.empty() && !args.step.model.empty())
+    throw Error({.place = "recipes",
+                 .key = "--model",
+                 .problem = "of which recipe?",
+                 .remedy = "narrowgauge recipes NAME --model " + args.step.model});
   if (args.name.empty()) return list(args.json);
+  if (!args.step.model.empty()) return on_model(args);
   const Recipe recipe = Recipe::load(args.name);
   if (args.json) {
     Json json = recipe_json(recipe);
@@ -144,7 +163,12 @@ int recipes(const Args& args) {
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("NAME", args->name, "one recipe, a name or a file: all keys, and how it runs");
+  args->step.declare(app);
+  args->machine.declare(app);
   app.add_flag("--json", args->json, "print JSON");
+  app.get_option("--model")->description(
+      "how each GEMM of this model runs here and how fast, measured now; " +
+      app.get_option("--model")->get_description());
   app.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
   return [args] { return recipes(*args); };
 }

@@ -241,6 +241,23 @@ TEST_F(Commands, RecipesListsAndResolves) {
   EXPECT_EQ(scalar["gemms"]["fprop"]["runs"], "exact on FP32 units");
 }
 
+TEST_F(Commands, RecipesMeasuresTheLayersOfAModel) {
+  const Json measured = Json::parse(run_well({"recipes", "nvfp4-late-bf16", "--model", "char-gpt",
+                                              "--batch", "1", "--seq", "16", "--json"}));
+  ASSERT_EQ(measured["phases"].size(), 2u);
+  size_t layers = 0;
+  for (const Json& kind : measured["phases"][0]["layers"]) {
+    layers += kind["layers"].size();
+    EXPECT_GT(kind["seconds"], 0.0);
+    EXPECT_GT(kind["fp32_seconds"], 0.0);
+  }
+  EXPECT_EQ(layers, 6u * 4 + 1);
+  const std::string text = run_well({"recipes", "mxfp4-all", "--model", "char-gpt", "--batch", "1",
+                                     "--seq", "16", "--isa", "scalar"});
+  EXPECT_NE(text.find("exact on integer dot products"), std::string::npos);
+  EXPECT_NE(text.find("all linear layers"), std::string::npos);
+}
+
 TEST_F(Commands, InfoTellsOfTheMachine) {
   const Json info = Json::parse(run_well({"info", "--json", "--isa", "scalar"}));
   EXPECT_EQ(info["isa"], "scalar");

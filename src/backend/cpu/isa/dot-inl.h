@@ -43,7 +43,7 @@ struct Dots {
     for (int64_t w = 0; w < words; ++w, a += kRows, b += kCols) {
       if (first == 0) _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
       const typename Simd::Right right[kVectors] = {
-          {Simd::load(b)}, {Simd::load(b + kWidth)}, {Simd::load(b + 2 * kWidth)}};
+          Simd::load_right(b), Simd::load_right(b + kWidth), Simd::load_right(b + 2 * kWidth)};
       for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
         const Int left = Simd::broadcast(reinterpret_cast<const int32_t*>(a) + i);
         for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {

@@ -21,7 +21,6 @@ struct Avx2 {
   static constexpr int kWidth = 8;
 
   struct Right {
-    HWY_INLINE Right(Int v) : value(v), magnitude(_mm256_abs_epi8(v)) {}
     Int value, magnitude;
   };
 
@@ -40,6 +39,9 @@ struct Avx2 {
   static HWY_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
   static HWY_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
 
+  static HWY_INLINE Right load_right(const uint32_t* from) {
+    return {load(from), _mm256_abs_epi8(load(from))};
+  }
   // |2 · 127 · 127| < 2^15
   static HWY_INLINE void add_dots(Int& acc, const Right& right, Int left) {
     const Int pairs = _mm256_maddubs_epi16(right.magnitude, _mm256_sign_epi8(left, right.value));

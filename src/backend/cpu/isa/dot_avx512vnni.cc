@@ -21,6 +21,7 @@ struct Avx512Vnni {
   static constexpr int kWidth = 16;
 
   static HWY_INLINE Int load(const uint32_t* from) { return _mm512_loadu_si512(from); }
+  static HWY_INLINE Right load_right(const uint32_t* from) { return load(from); }
   static HWY_INLINE Float load(const float* from) { return _mm512_loadu_ps(from); }
   static HWY_INLINE void store(Int v, uint32_t* to) { _mm512_storeu_si512(to, v); }
   static HWY_INLINE void store(Float v, float* to) { _mm512_storeu_ps(to, v); }

@@ -23,6 +23,7 @@ struct AvxVnni {
   static HWY_INLINE Int load(const uint32_t* from) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
   }
+  static HWY_INLINE Right load_right(const uint32_t* from) { return load(from); }
   static HWY_INLINE Float load(const float* from) { return _mm256_loadu_ps(from); }
   static HWY_INLINE void store(Int v, uint32_t* to) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);

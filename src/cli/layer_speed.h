@@ -1,0 +1,29 @@
+// How fast the linear layers of a model are in a recipe, measured on this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "recipe/recipe.h"
+#include "run/timed_backend.h"
+
+namespace ng::cli {
+
+/// Layers of one shape that have the same numbers.
+struct LayerKind {
+  std::vector<std::string> names;
+  int64_t outputs = 0, inputs = 0;
+  LinearRecipe recipe;
+};
+
+/// The linear layers of a model in a phase of a recipe, in the model's order.
+[[nodiscard]] std::vector<LayerKind> layer_kinds(const ModelConfig& config, const Recipe& recipe,
+                                                 int phase);
+
+/// Seconds of forward and backward of one such layer, the best of several.
+[[nodiscard]] TimeByKind layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
+                                       const std::string& backend);
+
+}  // namespace ng::cli

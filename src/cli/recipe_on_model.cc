@@ -1,0 +1,139 @@
+#include "cli/recipe_on_model.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/isa.h"
+#include "cli/layer_speed.h"
+#include "cli/output.h"
+#include "cli/recipe_text.h"
+#include "cli/time_table.h"
+
+namespace ng::cli {
+namespace {
+
+double total(const TimeByKind& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+// Seconds in FP32, which depend on the shape alone.
+class Fp32Seconds {
+ public:
+  Fp32Seconds(int64_t tokens, Threads threads, std::string backend)
+      : tokens_(tokens), threads_(threads), backend_(std::move(backend)) {}
+
+  double of(LayerKind kind) {
+    const std::pair shape(kind.outputs, kind.inputs);
+    const auto known = std::find_if(known_.begin(), known_.end(),
+                                    [&](const auto& entry) { return entry.first == shape; });
+    if (known != known_.end()) return known->second;
+    kind.recipe = Recipe::load("fp32").linear({.name = kind.names.front()}, 0);
+    known_.emplace_back(shape, total(layer_seconds(kind, tokens_, threads_, backend_)));
+    return known_.back().second;
+  }
+
+ private:
+  int64_t tokens_;
+  Threads threads_;
+  std::string backend_;
+  std::vector<std::pair<std::pair<int64_t, int64_t>, double>> known_;
+};
+
+Json gemm_json(const GemmRecipe& gemm, const std::string& backend) {
+  return {{"left", describe(gemm.left)},
+          {"right", describe(gemm.right)},
+          {"hadamard", gemm.hadamard},
+          {"runs", how_it_runs(gemm.left, gemm.right, backend)}};
+}
+
+// "fprop  mxfp4 x mxfp4: exact on integer dot products", ... for layers that do the same.
+std::string runs_text(const Json& layers) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  for (const Json& layer : layers) {
+    std::string lines;
+    for (const char* gemm : {"fprop", "dgrad", "wgrad"}) {
+      const Json& facts = layer[gemm];
+      const std::string left = facts["left"], right = facts["right"], runs = facts["runs"];
+      const int hadamard = facts["hadamard"];
+      lines += fmt::format("  {}  {}{}: {}\n", gemm, left == right ? left : left + " x " + right,
+                           hadamard > 0 ? fmt::format(", Hadamard {}", hadamard) : "", runs);
+    }
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& entry) { return entry.first == lines; });
+    if (group == groups.end()) group = groups.insert(group, {lines, {}});
+    for (const std::string name : layer["layers"]) group->second.push_back(name);
+  }
+  std::string text;
+  for (const auto& [lines, names] : groups) text += layers_text(names) + "\n" + lines;
+  return text;
+}
+
+}  // namespace
+
+Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& machine) {
+  const ModelConfig config = step.config();
+  const Threads threads = machine.use();
+  const int64_t tokens = step.batch * step.length;
+  Fp32Seconds fp32(tokens, threads, machine.backend);
+  Json phases = Json::array();
+  for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase) {
+    Json layers = Json::array();
+    double seconds = 0, fp32_seconds = 0;
+    for (const LayerKind& kind : layer_kinds(config, recipe, static_cast<int>(phase))) {
+      const TimeByKind measured = layer_seconds(kind, tokens, threads, machine.backend);
+      const auto count = static_cast<double>(kind.names.size());
+      layers.push_back({{"layers", kind.names},
+                        {"outputs", kind.outputs},
+                        {"inputs", kind.inputs},
+                        {"fprop", gemm_json(kind.recipe.fprop, machine.backend)},
+                        {"dgrad", gemm_json(kind.recipe.dgrad, machine.backend)},
+                        {"wgrad", gemm_json(kind.recipe.wgrad, machine.backend)},
+                        {"seconds", total(measured)},
+                        {"seconds_by_kind", time_json(measured)},
+                        {"fp32_seconds", fp32.of(kind)}});
+      seconds += count * total(measured);
+      fp32_seconds += count * fp32.of(kind);
+    }
+    phases.push_back({{"from", recipe.phase_starts()[phase]},
+                      {"layers", layers},
+                      {"seconds", seconds},
+                      {"fp32_seconds", fp32_seconds}});
+  }
+  return {{"recipe", recipe.name()},       {"model", step.model},
+          {"batch", step.batch},           {"seq", step.length},
+          {"threads", threads.count},      {"backend", machine.backend},
+          {"isa", name_of(current_isa())}, {"phases", phases}};
+}
+
+std::string text_of_recipe_on_model(const Json& measured) {
+  const auto tokens = measured["batch"].get<int64_t>() * measured["seq"].get<int64_t>();
+  std::string text =
+      fmt::format("{} on {}, {} x {} tokens, {} threads, {}\n",
+                  measured["recipe"].get<std::string>(), measured["model"].get<std::string>(),
+                  measured["batch"].get<int64_t>(), measured["seq"].get<int64_t>(),
+                  measured["threads"].get<int>(), measured["isa"].get<std::string>());
+  for (const Json& phase : measured["phases"]) {
+    text += fmt::format("\nfrom {:g} % of training on\n", 100 * phase["from"].get<double>());
+    Table table({"layers", "outputs x inputs", "ms", "in FP32", "times"});
+    for (const Json& layer : phase["layers"]) {
+      const auto names = layer["layers"].get<std::vector<std::string>>();
+      const double seconds = layer["seconds"], fp32 = layer["fp32_seconds"];
+      table.row(
+          {layers_text(names),
+           fmt::format("{} x {}", layer["outputs"].get<int64_t>(), layer["inputs"].get<int64_t>()),
+           fmt::format("{:.2f}", seconds * 1e3), fmt::format("{:.2f}", fp32 * 1e3),
+           fmt::format("{:.2f}", fp32 / seconds)});
+    }
+    text += table.text() + runs_text(phase["layers"]);
+    const double seconds = phase["seconds"], fp32 = phase["fp32_seconds"];
+    text += fmt::format(
+        "all linear layers: {:.3f} s for {} tokens, forward and backward, quantization included;\n"
+        "FP32 {:.3f} s: {:.2f} times. Attention, norms, loss and update come on top\n"
+        "(narrowgauge bench step --model {} --recipe {}).\n",
+        seconds, count_text(tokens), fp32, fp32 / seconds, measured["model"].get<std::string>(),
+        measured["recipe"].get<std::string>());
+  }
+  return text;
+}
+
+}  // namespace ng::cli
