@@ -18,6 +18,8 @@ struct NamedView {
   View view;
 };
 
+std::string weight_name(const Parameter& parameter) { return "weight." + parameter.spec.name; }
+
 void add_delayed(std::vector<NamedView>& state, Linear& linear, OperandRole role) {
   const DelayedScale& scale = linear.delayed(role);
   if (scale.history == nullptr) return;
@@ -31,7 +33,7 @@ void add_delayed(std::vector<NamedView>& state, Linear& linear, OperandRole role
 std::vector<NamedView> state_of(Model& model) {
   std::vector<NamedView> state;
   for (const Parameter& p : model.parameters()) {
-    state.push_back({"weight." + p.spec.name, p.value});
+    state.push_back({weight_name(p), p.value});
     state.push_back({"moment1." + p.spec.name, p.moment1});
     state.push_back({"moment2." + p.spec.name, p.moment2});
   }
@@ -149,6 +151,12 @@ std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoin
   const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
   for (const NamedView& tensor : state_of(model)) read_into(file, tensor);
   return differences;
+}
+
+void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Model& model) {
+  io::verify_checkpoint(checkpoint);
+  const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
+  for (const Parameter& p : model.parameters()) read_into(file, {weight_name(p), p.value});
 }
 
 }  // namespace ng

@@ -36,4 +36,8 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& m
 std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
                                             const RunIdentity& identity);
 
+/// The weights alone, for a look at a run in the numbers of any recipe. Throws Error where the
+/// checkpoint is damaged or holds another model.
+void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Model& model);
+
 }  // namespace ng

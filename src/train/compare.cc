@@ -127,10 +127,7 @@ CompareRow row_of(const std::vector<CompareResult>& results,
 
 }  // namespace
 
-std::vector<CompareRun> compare_runs(const RunConfig& config,
-                                     const std::vector<std::string>& recipes, int64_t seeds,
-                                     const std::string& out) {
-  std::vector<CompareRun> runs;
+std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes) {
   std::vector<std::string> labels;
   for (const std::string& name : recipes) {
     const Recipe recipe = Recipe::load(name);
@@ -143,13 +140,22 @@ std::vector<CompareRun> compare_runs(const RunConfig& config,
     if (std::find(labels.begin(), labels.end(), label) != labels.end())
       refuse("named twice", "each recipe once");
     labels.push_back(label);
+  }
+  return labels;
+}
+
+std::vector<CompareRun> compare_runs(const RunConfig& config,
+                                     const std::vector<std::string>& recipes, int64_t seeds,
+                                     const std::string& out) {
+  const std::vector<std::string> labels = recipe_labels(recipes);
+  std::vector<CompareRun> runs;
+  for (size_t i = 0; i < recipes.size(); ++i)
     for (int64_t k = 1; k <= seeds; ++k) {
-      CompareRun run{config, label, k, join_path(out, fmt::format("{}-seed{}", label, k))};
-      run.config.recipe = name;
+      CompareRun run{config, labels[i], k, join_path(out, fmt::format("{}-seed{}", labels[i], k))};
+      run.config.recipe = recipes[i];
       run.config.seed += static_cast<uint64_t>(k - 1);
       runs.push_back(std::move(run));
     }
-  }
   return runs;
 }
 

@@ -14,16 +14,19 @@
 
 namespace ng {
 
+/// What tables call recipes: the name, or a file's without folder and ending. Throws Error for a
+/// recipe that is missing, cannot run or is named twice.
+[[nodiscard]] std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes);
+
 /// One training run of a comparison.
 struct CompareRun {
   RunConfig config;    ///< with the recipe and the seed
-  std::string label;   ///< the recipe's name, or its file's without folder and ending
+  std::string label;   ///< of the recipe
   int64_t number = 0;  ///< seed k = 1, 2, ... of this recipe: config.seed is the run file's + k - 1
   std::string folder;  ///< OUT/<label>-seed<k>
 };
 
-/// All recipes × seeds, seeds of the first recipe first. Throws Error for a recipe that is missing,
-/// cannot run or is named twice, and for a run without validation.
+/// All recipes × seeds, seeds of the first recipe first. Throws Error where recipe_labels() does.
 [[nodiscard]] std::vector<CompareRun> compare_runs(const RunConfig& config,
                                                    const std::vector<std::string>& recipes,
                                                    int64_t seeds, const std::string& out);

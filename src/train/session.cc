@@ -11,6 +11,7 @@
 #include "run/backends.h"
 #include "train/evaluate.h"
 #include "train/operand_report.h"
+#include "train/run_inputs.h"
 #include "train/sample.h"
 #include "train/self_check.h"
 
@@ -19,29 +20,6 @@ namespace {
 
 constexpr int kMaxConsecutiveSkips = 5;      // more than a rare overflow: the run is lost
 constexpr int64_t kOperandDetailEvery = 50;  // steps between metrics of every single operand
-
-Corpus open_data(const RunConfig& config, const Tokenizer& tokenizer) {
-  DataConfig data;
-  data.place = config.place;
-  data.train = config.data.train;
-  data.validation_share = config.data.validation_share;
-  data.validation = config.data.validation_files;
-  return open_corpus(data, tokenizer);
-}
-
-// The corpus knows how long it is, the run file what it is made of.
-void require_length(const Corpus& corpus, const RunConfig& config, int64_t context) {
-  try {
-    corpus.require_length(context);
-  } catch (const Error& error) {
-    Error::Parts parts = error.parts();
-    const RunData& data = config.data;
-    const bool training = parts.key == "data.train" || data.validation_files.empty();
-    parts.key +=
-        fmt::format(" = {}", fmt::join(training ? data.train : data.validation_files, ", "));
-    throw Error(parts);
-  }
-}
 
 StepSettings step_settings(const RunTrain& train, int64_t context) {
   StepSettings settings;
@@ -111,20 +89,17 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
       threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
                                         : available_cores()},
       tokenizer_(open_tokenizer(config.data.tokenizer)),
-      corpus_(std::make_unique<Corpus>(open_data(config, *tokenizer_))),
+      corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))),
       clock_(std::make_unique<Clock>()) {
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
-  const bool from_folder = !config_.model.init.empty();
-  const ModelConfig model = from_folder ? io::read_hf_config(config_.model.init)
-                                        : config_.model_config(tokenizer_->vocab());
-  require_vocabulary(model, tokenizer_->vocab(), from_folder ? config_.model.init : config_.place);
-  require_length(*corpus_, config_, model.context);
+  const ModelConfig model = run_model_config(config_, *tokenizer_);
+  require_run_length(*corpus_, config_, model.context);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
   check_gemms(*model_, config_.train.backend);
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
                                        step_settings(config_.train, model.context));
-  if (from_folder)
+  if (!config_.model.init.empty())
     io::read_hf_weights(config_.model.init, model, values_of(*model_));
   else
     model_->initialize(*run_);
