@@ -1,10 +1,7 @@
 #include "study/gradient_probe.h"
 
-#include <cmath>
-
 #include "base/error.h"
 #include "run/backends.h"
-#include "study/dot.h"
 #include "study/generated_text.h"
 #include "study/samples.h"
 
@@ -29,38 +26,50 @@ ModelConfig small_llama() {
   return c;
 }
 
-StepSettings step_settings() {
+StepSettings step_settings(const ProbeTask& task) {
   StepSettings s;
-  s.sequences = kSequences;
-  s.length = kContext;
+  s.sequences = task.sequences;
+  s.length = task.model.context;
   return s;
 }
 
 }  // namespace
 
-GradientProbe::GradientProbe(const std::string& recipe, uint64_t seed, Threads threads)
+ProbeTask generated_task(uint64_t seed) {
+  const auto text = std::make_shared<const std::vector<int32_t>>(
+      generated_text(stream(seed, kTextStream), kBatches * kSequences * (kContext + 1)));
+  const auto fill = [text](int64_t batch, const TokenBuffers& to) {
+    size_t i = 0;
+    for (int64_t s = 0; s < kSequences; ++s)
+      for (int64_t t = 0; t < kContext; ++t, ++i) {
+        const int64_t sequence = batch % kBatches * kSequences + s;
+        const auto at = static_cast<size_t>(sequence * (kContext + 1) + t);
+        to.inputs[i] = (*text)[at];
+        to.targets[i] = (*text)[at + 1];
+      }
+  };
+  return {.model = small_llama(), .sequences = kSequences, .seed = seed, .fill = fill};
+}
+
+GradientProbe::GradientProbe(const std::string& recipe, const ProbeTask& task, Threads threads)
     : recipe_(Recipe::load_runnable(recipe)),
-      run_(std::make_unique<Run>(make_backend("cpu", threads), seed)),
-      model_(std::make_unique<Model>(*run_, small_llama(), recipe_, RecomputePolicy::none)),
-      trainer_(std::make_unique<Trainer>(*run_, *model_, recipe_, step_settings())),
-      text_(generated_text(stream(seed, kTextStream), kBatches * kSequences * (kContext + 1))) {
+      fill_(task.fill),
+      run_(std::make_unique<Run>(make_backend("cpu", threads), task.seed)),
+      model_(std::make_unique<Model>(*run_, task.model, recipe_, RecomputePolicy::none)),
+      trainer_(std::make_unique<Trainer>(*run_, *model_, recipe_, step_settings(task))) {
   model_->initialize(*run_);
 }
 
-void GradientProbe::fill(int64_t batch) {
-  const TokenBuffers to = trainer_->train_tokens(0);
-  size_t i = 0;
-  for (int64_t s = 0; s < kSequences; ++s)
-    for (int64_t t = 0; t < kContext; ++t, ++i) {
-      const auto at = static_cast<size_t>((batch % kBatches * kSequences + s) * (kContext + 1) + t);
-      to.inputs[i] = text_[at];
-      to.targets[i] = text_[at + 1];
-    }
+double GradientProbe::train(int64_t step, float lr) {
+  fill_(step, trainer_->train_tokens(0));
+  return trainer_->step(step, lr).loss;
 }
 
-double GradientProbe::train(int64_t step, float lr) {
-  fill(step);
-  return trainer_->step(step, lr).loss;
+bool GradientProbe::scales_by_history() const {
+  for (const Linear* linear : model_->linears())
+    for (size_t role = 0; role < kOperandRoles; ++role)
+      if (linear->delayed(static_cast<OperandRole>(role)).history != nullptr) return true;
+  return false;
 }
 
 void GradientProbe::copy_weights(const GradientProbe& from) {
@@ -91,8 +100,8 @@ std::vector<float> GradientProbe::gradient(int64_t batch, int64_t draw) {
       for (int64_t r = 0; r < g.rows; ++r) all.insert(all.end(), g.row(r), g.row(r) + g.cols);
     }
   });
-  fill(batch);
-  trainer_->step(draw, 0.0f);  // a rate of 0 leaves every weight as it is
+  fill_(batch, trainer_->train_tokens(0));
+  loss_ = trainer_->step(draw, 0.0f).loss;  // a rate of 0 leaves every weight as it is
   trainer_->set_gradient_observer({});
   return all;
 }
@@ -104,20 +113,6 @@ double GradientProbe::flushed(OperandRole role) const {
     sum += stats[i * kOperandRoles + static_cast<size_t>(role)];
   if (sum.values == 0) return 0;
   return static_cast<double>(sum.flushed) / static_cast<double>(sum.values);
-}
-
-double projection(std::span<const float> g, std::span<const float> reference) {
-  return dot(g, reference) / dot(reference, reference);
-}
-
-double relative_error(std::span<const float> g, std::span<const float> reference) {
-  NG_CHECK(g.size() == reference.size(), g.size(), reference.size());
-  double sum = 0;
-  for (size_t i = 0; i < g.size(); ++i) {
-    const double off = static_cast<double>(g[i]) - reference[i];
-    sum += off * off;
-  }
-  return std::sqrt(sum / dot(reference, reference));
 }
 
 }  // namespace ng::study

@@ -1,31 +1,51 @@
-// The gradient of a small language model in the numbers of a recipe, against the one in FP32.
+// The gradient of a language model in the numbers of a recipe.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "run/run.h"
-#include "study/study.h"
 #include "train/trainer.h"
 
 namespace ng::study {
 
-/// A Llama of 2 layers, width 64, context 64, 8 sequences of generated text a step.
+/// A model and what it learns from.
+struct ProbeTask {
+  ModelConfig model;
+  int64_t sequences = 1;  ///< of a batch, each as long as the model's context
+  uint64_t seed = 1;      ///< of weights and draws
+  std::function<void(int64_t batch, const TokenBuffers& to)> fill;
+};
+
+/// A Llama of 2 layers, width 64, context 64, 8 sequences of generated text a batch.
+[[nodiscard]] ProbeTask generated_task(uint64_t seed);
+
+/// A model in the numbers of a recipe whose gradients can be looked at.
 class GradientProbe {
  public:
   /// Weights as initialized. Throws Error where the recipe cannot run.
-  GradientProbe(const std::string& recipe, uint64_t seed, Threads threads);
+  GradientProbe(const std::string& recipe, const ProbeTask& task, Threads threads);
   GradientProbe(const GradientProbe&) = delete;
   GradientProbe& operator=(const GradientProbe&) = delete;
 
   /// One step of AdamW on batch `step`; returns the loss before it.
   double train(int64_t step, float lr);
   void copy_weights(const GradientProbe& from);
+  /// For weights from elsewhere.
+  [[nodiscard]] Model& model() { return *model_; }
+  /// The recipe's phase at `progress` = step / steps.
+  void set_progress(double progress) { trainer_->set_phase(recipe_.phase_at(progress)); }
+  /// Some operand is scaled by what earlier gradients have seen: the first has seen nothing.
+  [[nodiscard]] bool scales_by_history() const;
   /// Gradients of the blocks' matrices on batch `batch`, one after the other, with the random
   /// draws of step `draw`. The weights stay.
   [[nodiscard]] std::vector<float> gradient(int64_t batch, int64_t draw);
+
+  /// Of the batch of the last gradient.
+  [[nodiscard]] double loss() const { return loss_; }
 
   /// The matrices that gradient() goes through, "blocks.0.attn.q.weight", and their sizes.
   struct Matrix {
@@ -38,19 +58,14 @@ class GradientProbe {
   [[nodiscard]] double flushed(OperandRole role) const;
 
  private:
-  void fill(int64_t batch);
   [[nodiscard]] std::vector<const Parameter*> block_matrices() const;
 
   Recipe recipe_;
+  std::function<void(int64_t batch, const TokenBuffers& to)> fill_;
   std::unique_ptr<Run> run_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;
-  std::vector<int32_t> text_;
+  double loss_ = 0;
 };
-
-/// <g, reference> / <reference, reference>: 1 where g is unbiased.
-[[nodiscard]] double projection(std::span<const float> g, std::span<const float> reference);
-/// ‖g - reference‖ / ‖reference‖
-[[nodiscard]] double relative_error(std::span<const float> g, std::span<const float> reference);
 
 }  // namespace ng::study

@@ -2,10 +2,9 @@
 #include "study/rounding_gradient.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "study/gradient_draws.h"
 #include "study/gradient_probe.h"
-#include "study/mean.h"
 
 namespace ng::study {
 namespace {
@@ -33,29 +32,18 @@ constexpr size_t kBf16 = 0, kNearest = 2, kStochastic = 4;
 
 /// Gradients of many draws against the FP32 gradient.
 struct Draws {
-  Mean projection, error;
-  double bias = 0;                ///< of the mean of all draws, its own noise taken off
-  std::vector<float> mean;        ///< gradient
-  double flushed[kOperandRoles];  ///< shares in the last draw
+  GradientDraws drawn;
+  DrawnErrors errors = {};             ///< of all matrices
+  double flushed[kOperandRoles] = {};  ///< shares in the last draw
 };
 
-Draws draws_of(GradientProbe& probe, std::span<const float> reference, int64_t draws,
-               Progress& progress) {
-  Draws all{};
-  std::vector<double> sum(reference.size());
+Draws draws_of(GradientProbe& probe, const GradientDraws& none, int64_t draws, Progress& progress) {
+  Draws all{.drawn = none};
   for (int64_t draw = 0; draw < draws; ++draw) {
-    const std::vector<float> g = probe.gradient(kTrainSteps, draw);
-    all.projection.add(projection(g, reference));
-    all.error.add(relative_error(g, reference));
-    for (size_t i = 0; i < g.size(); ++i) sum[i] += g[i];
+    all.drawn.add(probe.gradient(kTrainSteps, draw));
     progress.step();
   }
-  for (const double s : sum) all.mean.push_back(static_cast<float>(s / static_cast<double>(draws)));
-  // E‖mean - g‖² = bias² + variance/n, and the mean of ‖draw - g‖² is bias² + variance.
-  const double squares = std::pow(relative_error(all.mean, reference), 2);
-  const double each = all.error.mean_square();
-  const auto n = static_cast<double>(draws);
-  all.bias = std::sqrt(std::max(0.0, (n * squares - each) / (n - 1)));
+  all.errors = all.drawn.errors();
   for (size_t role = 0; role < kOperandRoles; ++role)
     all.flushed[role] = probe.flushed(static_cast<OperandRole>(role));
   return all;
@@ -84,26 +72,27 @@ Range range_of_block(const Grid& matrices, std::string_view prefix) {
 /// Everything the section says.
 struct Results {
   double first_loss = 0, last_loss = 0;
-  std::vector<float> reference;  ///< the FP32 gradient
-  std::vector<Draws> draws;      ///< by recipe
+  std::vector<Draws> draws;  ///< by recipe
   std::vector<GradientProbe::Matrix> matrices;
 };
 
 Results results_of(const Settings& settings, Progress& progress) {
   Results results;
-  GradientProbe exact("fp32", settings.seed, settings.threads);
+  const ProbeTask task = generated_task(settings.seed);
+  GradientProbe exact("fp32", task, settings.threads);
   for (int64_t step = 0; step < kTrainSteps; ++step) {
     results.last_loss = exact.train(step, kRate);
     if (step == 0) results.first_loss = results.last_loss;
   }
   progress.step();
-  results.reference = exact.gradient(kTrainSteps, 0);
   results.matrices = exact.matrices();
+  std::vector<int64_t> sizes;
+  for (const auto& matrix : results.matrices) sizes.push_back(matrix.size);
+  const GradientDraws none(exact.gradient(kTrainSteps, 0), sizes);
   for (const RecipeCase& recipe : kRecipeCases) {
-    GradientProbe probe(recipe.name, settings.seed, settings.threads);
+    GradientProbe probe(recipe.name, task, settings.threads);
     probe.copy_weights(exact);
-    results.draws.push_back(
-        draws_of(probe, results.reference, settings.part_of(kDraws, kLeastDraws), progress));
+    results.draws.push_back(draws_of(probe, none, settings.part_of(kDraws, kLeastDraws), progress));
   }
   return results;
 }
@@ -115,7 +104,7 @@ Grid by_recipe(const Results& results) {
             std::move(rows), {"projection", "relative error of one draw", "relative bias"});
   grid.expected_is = "specification's model";
   for (size_t r = 0; r < results.draws.size(); ++r) {
-    const Draws& d = results.draws[r];
+    const DrawnErrors& d = results.draws[r].errors;
     const RecipeCase& recipe = kRecipeCases[r];
     grid.at(r, 0) = {d.projection.mean(), d.projection.error(), recipe.projection};
     grid.at(r, 1) = {d.error.mean(), d.error.error(), recipe.error};
@@ -130,24 +119,20 @@ Grid by_matrix(const Results& results) {
   for (const auto& matrix : results.matrices) rows.push_back(short_name(matrix.name));
   Grid grid("projection_by_matrix", "Projection of the mean gradient, by matrix", "matrix",
             std::move(rows), {kRecipeCases[kNearest].name, kRecipeCases[kStochastic].name});
-  size_t at = 0;
   for (size_t r = 0; r < results.matrices.size(); ++r) {
-    const auto size = static_cast<size_t>(results.matrices[r].size);
     const auto projected = [&](const Draws& draws) {
-      return projection(std::span(draws.mean).subspan(at, size),
-                        std::span(results.reference).subspan(at, size));
+      return draws.drawn.errors({&r, 1}).projection.mean();
     };
     grid.at(r, 0).found = projected(results.draws[kNearest]);
     grid.at(r, 1).found = projected(results.draws[kStochastic]);
-    at += size;
   }
   return grid;
 }
 
 std::vector<std::string> what_is_seen(const Results& results, const Grid& matrices, int64_t count) {
   const Draws& nearest = results.draws[kNearest];
-  const Draws& stochastic = results.draws[kStochastic];
-  const Draws& transformed = results.draws[kStochastic + 1];
+  const DrawnErrors& stochastic = results.draws[kStochastic].errors;
+  const DrawnErrors& transformed = results.draws[kStochastic + 1].errors;
   const Range low = range_of_block(matrices, "0.");
   const Range high = range_of_block(matrices, "1.");
   const auto flushed = [&](OperandRole role) {
@@ -168,11 +153,11 @@ std::vector<std::string> what_is_seen(const Results& results, const Grid& matric
               "One "
               "draw is off by as much as nearest, {:.2f} against {:.2f}, but the mean of many is "
               "not: {:.3f}.",
-              nearest.projection.mean(), 100 * (1 - nearest.projection.mean()),
+              nearest.errors.projection.mean(), 100 * (1 - nearest.errors.projection.mean()),
               stochastic.projection.mean(), stochastic.projection.error(),
               transformed.projection.mean(), transformed.projection.error(),
-              results.draws[kBf16].projection.mean(), stochastic.error.mean(), nearest.error.mean(),
-              stochastic.bias),
+              results.draws[kBf16].errors.projection.mean(), stochastic.error.mean(),
+              nearest.errors.error.mean(), stochastic.bias),
           fmt::format(
               "The loss comes from small values beside large ones: below a quarter of the scale "
               "nearest makes them 0, {:.0f} % of the values of dy and {:.0f} % of x in the weight "

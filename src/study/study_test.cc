@@ -115,17 +115,16 @@ TEST(Rounding, DrawsAgreeWithExactExpectations) {
 }
 
 TEST(GradientProbe, LearnsAndLeavesWeightsAlone) {
-  GradientProbe probe("fp32", 1, {1});
+  const ProbeTask task = generated_task(1);
+  GradientProbe probe("fp32", task, {1});
   const double first = probe.train(0, 2e-3f);
   for (int step = 1; step < 20; ++step) probe.train(step, 2e-3f);
   EXPECT_LT(probe.train(20, 2e-3f), first - 0.1);
   const std::vector<float> g = probe.gradient(30, 0);
   EXPECT_EQ(probe.gradient(30, 1), g);  // FP32 draws nothing
   EXPECT_NE(probe.gradient(31, 0), g);
-  EXPECT_EQ(projection(g, g), 1);
-  EXPECT_EQ(relative_error(g, g), 0);
 
-  GradientProbe stochastic("mxfp4-sr", 1, {1});
+  GradientProbe stochastic("mxfp4-sr", task, {1});
   stochastic.copy_weights(probe);
   const std::vector<float> s = stochastic.gradient(30, 0);
   EXPECT_NE(stochastic.gradient(30, 1), s);
