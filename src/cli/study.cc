@@ -1,4 +1,4 @@
-// narrowgauge study [NAME]: a figure or table of the specification, made again.
+// narrowgauge study [NAME]: a figure or table of the specification, made again, or one of a run.
 #include "study/study.h"
 
 #include "base/files.h"
@@ -15,13 +15,24 @@ struct Args {
   std::string name;
   std::string out;
   uint64_t seed = 1;
+  int64_t threads = 0;
+  study::RunSubject run{
+      .recipes = {"bf16", "fp8-current", "mxfp4-nr", "mxfp4-sr", "mxfp4-sr-rht", "nvfp4"}};
+  bool of_run = false;  ///< something of `run` was given
   bool json = false;
 
   [[nodiscard]] std::string folder() const { return out.empty() ? "studies/" + name : out; }
   [[nodiscard]] std::string command() const {
     std::string words = fmt::format("narrowgauge study {}", shell_quoted(name));
+    if (!run.folder.empty()) words += run_words();
     if (!out.empty()) words += " --out " + shell_quoted(out);
     return words + fmt::format(" --seed {}", seed);
+  }
+  [[nodiscard]] std::string run_words() const {
+    std::string words = " " + shell_quoted(run.folder);
+    if (!run.steps.empty()) words += fmt::format(" --steps {}", fmt::join(run.steps, ","));
+    words += " --recipes " + shell_quoted(fmt::format("{}", fmt::join(run.recipes, ",")));
+    return words + fmt::format(" --draws {}", run.draws);
   }
 };
 
@@ -58,13 +69,19 @@ void print_report(const study::Report& report) {
 int study(const Args& args) {
   if (args.name.empty()) return list(args.json);
   const study::Study& chosen = study::study_of(args.name);
+  if (!chosen.of_run && args.of_run)
+    throw Error({.place = "study " + args.name,
+                 .key = "",
+                 .problem = "looks at no run",
+                 .remedy = "no RUN, --steps, --recipes or --draws: those are for study gradients"});
   make_folders(args.folder());  // a folder that cannot be is known before the work
   study::Report report;
   {
     ProgressLine line("steps");
     report = chosen.run({.seed = args.seed,
-                         .threads = {available_cores()},
-                         .progress = [&](int64_t done, int64_t total) { line.show(done, total); }});
+                         .threads = threads_of(args.threads),
+                         .progress = [&](int64_t done, int64_t total) { line.show(done, total); },
+                         .run = args.run});
   }
   const study::Origin origin{.command = args.command(), .seed = args.seed};
   write_report(args.folder(), report, origin);
@@ -76,14 +93,39 @@ int study(const Args& args) {
   return 0;
 }
 
+void declare_run(CLI::App& app, Args& args) {
+  app.add_option("RUN", args.run.folder, "gradients: the folder of a run, with its checkpoints");
+  app.add_option("--steps", args.run.steps, "gradients: of which checkpoints; all, eight at most")
+      ->delimiter(',')
+      ->type_name("N,N,N");
+  app.add_option("--recipes", args.run.recipes, "gradients: the recipes to look at")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->type_name("A,B,C");
+  app.add_option("--draws", args.run.draws, "gradients: how many of each recipe")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100000))
+      ->type_name("N");
+}
+
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("NAME", args->name, "the study; without it they are listed");
+  declare_run(app, *args);
   app.add_option("--out", args->out, "folder for the results; studies/NAME")->type_name("DIR");
   add_seed(app, args->seed, "of the data and of stochastic rounding");
+  add_threads(app, args->threads);
   app.add_flag("--json", args->json, "print JSON");
-  app.footer("DIR gets NAME.csv, NAME.json and index.html, a page with pictures and what is seen.");
-  return [args] { return study(*args); };
+  app.footer(
+      "DIR gets NAME.csv, NAME.json and index.html, a page with pictures and what is seen.\n"
+      "Study gradients takes one batch of the run's text at each checkpoint and compares the\n"
+      "gradient in every recipe with the one in FP32:\n"
+      "  narrowgauge study gradients runs/nano --steps 50,800 --recipes mxfp4-nr,mxfp4-sr");
+  return [args, &app] {
+    for (const char* name : {"RUN", "--steps", "--recipes", "--draws"})
+      args->of_run = args->of_run || app.count(name) > 0;
+    return study(*args);
+  };
 }
 
 }  // namespace

@@ -5,12 +5,13 @@
 
 namespace ng::study {
 
+extern const Study kGradients;
 extern const Study kHadamard;
 extern const Study kRounding;
 extern const Study kScales;
 
 std::span<const Study> studies() {
-  static const Study kStudies[] = {kScales, kHadamard, kRounding};
+  static const Study kStudies[] = {kScales, kHadamard, kRounding, kGradients};
   return kStudies;
 }
 

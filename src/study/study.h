@@ -5,18 +5,29 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/threads.h"
 #include "study/report.h"
 
 namespace ng::study {
 
+/// What a study of a training run looks at.
+struct RunSubject {
+  std::string folder = {};                ///< of the run: run.toml, checkpoints/
+  std::vector<int64_t> steps = {};        ///< of its checkpoints; empty: all
+  std::vector<std::string> recipes = {};  ///< names or files
+  int64_t draws = 16;                     ///< gradients of each recipe, 2 or more
+};
+
 struct Settings {
   uint64_t seed = 1;
   double share = 1;  ///< of the values and draws that the figures are quoted for
   Threads threads = {};
   std::function<void(int64_t done, int64_t total)> progress = {};  ///< empty: nobody looks
+  RunSubject run = {};                                             ///< for studies of a run
 
   /// `share` of all values or draws, but so many at least.
   [[nodiscard]] int64_t part_of(int64_t all, int64_t least) const {
@@ -28,6 +39,7 @@ struct Study {
   std::string_view name;
   std::string_view summary;  ///< one line
   Report (*run)(const Settings& settings);
+  bool of_run = false;  ///< looks at Settings::run, and needs it
 };
 
 /// All studies, in the order in which they are listed.

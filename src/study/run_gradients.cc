@@ -1,0 +1,166 @@
+#include "study/run_gradients.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "study/gradient_probe.h"
+#include "train/checkpoint.h"
+#include "train/compare.h"
+#include "train/run_inputs.h"
+
+namespace ng::study {
+namespace {
+
+constexpr size_t kMostCheckpoints = 8;  // a chart has no more series
+
+RunConfig load_run(const std::string& folder) {
+  if (folder.empty())
+    throw Error({.place = "study gradients",
+                 .key = "RUN",
+                 .problem = "no run is named",
+                 .remedy = "the folder of a run: run.toml, checkpoints/"});
+  const std::string file = join_path(folder, "run.toml");
+  if (is_file(file)) return RunConfig::load(file);
+  throw Error({.place = folder,
+               .key = "",
+               .problem = is_folder(folder) ? "holds no run.toml" : "no such folder",
+               .remedy = "the folder of a run: run.toml, checkpoints/"});
+}
+
+std::string steps_text(const std::vector<io::CheckpointEntry>& checkpoints) {
+  std::vector<int64_t> steps;
+  for (const io::CheckpointEntry& checkpoint : checkpoints) steps.push_back(checkpoint.step);
+  return fmt::format("{}", fmt::join(steps, ", "));
+}
+
+// Those asked for, ascending; all where none is named.
+std::vector<io::CheckpointEntry> chosen_checkpoints(const RunSubject& run) {
+  const std::string folder = join_path(run.folder, "checkpoints");
+  std::vector<io::CheckpointEntry> there = io::list_checkpoints(folder);
+  std::reverse(there.begin(), there.end());
+  if (there.empty())
+    throw Error(
+        {.place = folder,
+         .key = "",
+         .problem = "holds no checkpoint",
+         .remedy = "a run that saved some: train.checkpoint_every, train.keep_checkpoints"});
+  for (const int64_t step : run.steps)
+    if (std::none_of(there.begin(), there.end(), [&](const auto& c) { return c.step == step; }))
+      throw Error({.place = folder,
+                   .key = "--steps",
+                   .problem = fmt::format("no checkpoint of step {}", step),
+                   .remedy = "some of " + steps_text(there)});
+  if (!run.steps.empty())
+    std::erase_if(there, [&](const io::CheckpointEntry& c) {
+      return std::find(run.steps.begin(), run.steps.end(), c.step) == run.steps.end();
+    });
+  if (there.size() > kMostCheckpoints)
+    throw Error({.place = folder,
+                 .key = "--steps",
+                 .problem = fmt::format("{} checkpoints", there.size()),
+                 .remedy = fmt::format("at most {} of {}", kMostCheckpoints, steps_text(there))});
+  return there;
+}
+
+// One batch of the run's text, whatever number is asked for.
+ProbeTask task_of(const RunConfig& config, uint64_t seed) {
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(config.data.tokenizer);
+  const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
+  const ModelConfig model = run_model_config(config, *tokenizer);
+  require_run_length(*corpus, config, model.context);
+  const SequenceRange range{.first = 0, .count = config.train.batch, .context = model.context};
+  const auto step = static_cast<uint32_t>(config.train.steps);
+  const auto fill = [=, data_seed = config.seed](int64_t, const TokenBuffers& to) {
+    corpus->train_batch(data_seed, step, range,
+                        {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+  };
+  return {.model = model, .sequences = config.train.batch, .seed = seed, .fill = fill};
+}
+
+/// "blocks.0.attn.q.weight" is of kind "attn.q".
+std::string kind_of(const std::string& matrix) {
+  const size_t begin = matrix.find('.', matrix.find('.') + 1) + 1;
+  return matrix.substr(begin, matrix.rfind('.') - begin);
+}
+
+/// Which matrices are of which kind, the kinds in the order in which they first appear.
+struct Kinds {
+  std::vector<std::string> names;
+  std::vector<std::vector<size_t>> matrices;
+};
+
+Kinds kinds_of(const std::vector<GradientProbe::Matrix>& matrices) {
+  Kinds kinds;
+  for (size_t m = 0; m < matrices.size(); ++m) {
+    const std::string name = kind_of(matrices[m].name);
+    const auto at = std::find(kinds.names.begin(), kinds.names.end(), name);
+    const auto k = static_cast<size_t>(at - kinds.names.begin());
+    if (at == kinds.names.end()) {
+      kinds.names.push_back(name);
+      kinds.matrices.emplace_back();
+    }
+    kinds.matrices[k].push_back(m);
+  }
+  return kinds;
+}
+
+GradientDraws undrawn(GradientProbe& exact) {
+  std::vector<int64_t> sizes;
+  for (const GradientProbe::Matrix& matrix : exact.matrices()) sizes.push_back(matrix.size);
+  return {exact.gradient(0, 0), std::move(sizes)};
+}
+
+GradientErrors errors_of(const GradientDraws& drawn, const Kinds& kinds) {
+  GradientErrors errors{.all = drawn.errors(), .kinds = {}};
+  for (const std::vector<size_t>& matrices : kinds.matrices)
+    errors.kinds.push_back(drawn.errors(matrices));
+  return errors;
+}
+
+/// What a recipe makes of the weights of `exact`.
+GradientDraws draws_of(const std::string& recipe, const GradientProbe& exact, double run_progress,
+                       const ProbeTask& task, const Settings& settings, GradientDraws drawn) {
+  GradientProbe probe(recipe, task, settings.threads);
+  probe.copy_weights(exact);
+  probe.set_progress(run_progress);
+  if (probe.scales_by_history()) (void)probe.gradient(0, settings.run.draws);
+  for (int64_t draw = 0; draw < settings.run.draws; ++draw) drawn.add(probe.gradient(0, draw));
+  return drawn;
+}
+
+}  // namespace
+
+RunGradients run_gradients(const Settings& settings) {
+  const RunSubject& subject = settings.run;
+  const RunConfig config = load_run(subject.folder);
+  const std::vector<io::CheckpointEntry> checkpoints = chosen_checkpoints(subject);
+  RunGradients result;
+  result.recipes = recipe_labels(subject.recipes);
+  const ProbeTask task = task_of(config, settings.seed);
+  result.trained_in = config.recipe;
+  result.model = task.model;
+  result.sequences = task.sequences;
+  result.found.resize(subject.recipes.size());
+  Progress progress(settings, std::ssize(checkpoints) * std::ssize(subject.recipes));
+  for (const io::CheckpointEntry& checkpoint : checkpoints) {
+    GradientProbe exact("fp32", task, settings.threads);
+    read_checkpoint_weights(checkpoint, exact.model());
+    const GradientDraws none = undrawn(exact);
+    const Kinds kinds = kinds_of(exact.matrices());
+    result.kinds = kinds.names;
+    result.steps.push_back(checkpoint.step);
+    result.losses.push_back(exact.loss());
+    const double done =
+        static_cast<double>(checkpoint.step) / static_cast<double>(config.train.steps);
+    for (size_t r = 0; r < subject.recipes.size(); ++r) {
+      const GradientDraws drawn = draws_of(subject.recipes[r], exact, done, task, settings, none);
+      result.found[r].push_back(errors_of(drawn, kinds));
+      progress.step();
+    }
+  }
+  return result;
+}
+
+}  // namespace ng::study
