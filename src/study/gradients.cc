@@ -8,7 +8,8 @@
 namespace ng::study {
 namespace {
 
-constexpr double kClose = 0.01;  // of a projection to 1: "within 1 %"
+constexpr double kClose = 0.01;      // of a projection to 1: "within 1 %"
+constexpr double kMovedLoss = 0.01;  // nats
 
 double root_mean_square(const Mean& mean) { return std::sqrt(mean.mean_square()); }
 
@@ -72,6 +73,19 @@ Grid kinds_grid_of(const RunGradients& run, const Measure& measure) {
   return grid;
 }
 
+/// What the forward pass loses.
+Grid loss_grid_of(const RunGradients& run) {
+  Grid grid("loss", "Loss of the batch in the recipe's numbers, less that in FP32, nats", "recipe",
+            run.recipes, step_names(run));
+  grid.digits = 3;
+  for (size_t r = 0; r < run.recipes.size(); ++r)
+    for (size_t s = 0; s < run.steps.size(); ++s) {
+      const Mean& loss = run.found[r][s].loss;
+      grid.at(r, s) = {loss.mean(), loss.error(), kNone};
+    }
+  return grid;
+}
+
 // ---------------------------------------------------------------- sentences
 
 using Names = std::vector<std::string>;
@@ -90,7 +104,7 @@ Standing standing_of(const Mean& projection) {
 }
 
 std::string projections_text(const RunGradients& run) {
-  Names groups[4];
+  Names groups[4];  // by Standing
   for (size_t r = 0; r < run.recipes.size(); ++r) {
     const Mean& projection = run.found[r].back().all.projection;
     groups[static_cast<size_t>(standing_of(projection))].push_back(
@@ -144,6 +158,25 @@ std::string change_text(const RunGradients& run) {
                      ends(most).second);
 }
 
+/// Which recipes are worse before any gradient is taken.
+std::string loss_text(const RunGradients& run) {
+  Names moved;
+  for (size_t r = 0; r < run.recipes.size(); ++r) {
+    const double loss = run.found[r].back().loss.mean();
+    if (std::abs(loss) > kMovedLoss)
+      moved.push_back(fmt::format("{} ({:+.3f})", run.recipes[r], loss));
+  }
+  if (moved.empty())
+    return fmt::format("No recipe moves the loss of the batch by more than {} nats at step {}.",
+                       kMovedLoss, run.steps.back());
+  return fmt::format(
+      "The forward pass alone moves the loss of the batch at step {} by more than "
+      "{} nats in {}. The gradient is then that of another function, and its "
+      "projection need not be 1 even where no rounding of it is biased: the run "
+      "was not trained in these numbers, and its weights are not fitted to them.",
+      run.steps.back(), kMovedLoss, list_of(moved));
+}
+
 std::vector<std::string> paragraphs_of(const RunGradients& run, int64_t draws) {
   Names losses;
   for (size_t s = 0; s < run.steps.size(); ++s)
@@ -158,7 +191,7 @@ std::vector<std::string> paragraphs_of(const RunGradients& run, int64_t draws) {
                   "blocks in BF16 keeps them here.",
                   run.trained_in, run.model.layers, run.model.width, run.sequences,
                   run.model.context, list_of(losses), draws),
-      projections_text(run) + change_text(run), noise_text(run, draws)};
+      projections_text(run) + change_text(run), noise_text(run, draws), loss_text(run)};
 }
 
 // ---------------------------------------------------------------- pictures
@@ -197,6 +230,7 @@ Report gradients(const Settings& settings) {
                   .grids = {},
                   .charts = {}};
   for (const Measure& measure : kMeasures) section.grids.push_back(grid_of(run, measure));
+  section.grids.push_back(loss_grid_of(run));
   const Chart charts[] = {projection_chart(section.grids[0]),
                           sqnr_chart(run, section.grids[2], section.grids[3])};
   for (const Chart& chart : charts)

@@ -52,6 +52,8 @@ TEST_F(Gradients, NearestIsBiasedAndStochasticRoundingIsNot) {
   EXPECT_EQ(projection.at(0, 0).found, 1);
   EXPECT_EQ(grid_of(found, "cosine").at(0, 0).found, 1);
   EXPECT_TRUE(std::isnan(one.at(0, 0).found));  // nothing is lost
+  EXPECT_EQ(grid_of(found, "loss").at(0, 0).found, 0);
+  EXPECT_NE(grid_of(found, "loss").at(1, 0).found, 0);
 
   EXPECT_LT(projection.at(1, 0).found, 0.97);
   EXPECT_TRUE(std::isnan(projection.at(1, 0).error));  // nothing is drawn

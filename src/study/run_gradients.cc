@@ -112,22 +112,21 @@ GradientDraws undrawn(GradientProbe& exact) {
   return {exact.gradient(0, 0), std::move(sizes)};
 }
 
-GradientErrors errors_of(const GradientDraws& drawn, const Kinds& kinds) {
-  GradientErrors errors{.all = drawn.errors(), .kinds = {}};
+/// What a recipe makes of the weights of `exact`, whose own gradient is in `none`.
+GradientErrors errors_of(GradientProbe& probe, const GradientProbe& exact,
+                         const GradientDraws& none, const Kinds& kinds, int64_t draws) {
+  probe.copy_weights(exact);
+  if (probe.scales_by_history()) (void)probe.gradient(0, draws);
+  GradientDraws drawn = none;
+  GradientErrors errors;
+  for (int64_t draw = 0; draw < draws; ++draw) {
+    drawn.add(probe.gradient(0, draw));
+    errors.loss.add(probe.loss() - exact.loss());
+  }
+  errors.all = drawn.errors();
   for (const std::vector<size_t>& matrices : kinds.matrices)
     errors.kinds.push_back(drawn.errors(matrices));
   return errors;
-}
-
-/// What a recipe makes of the weights of `exact`.
-GradientDraws draws_of(const std::string& recipe, const GradientProbe& exact, double run_progress,
-                       const ProbeTask& task, const Settings& settings, GradientDraws drawn) {
-  GradientProbe probe(recipe, task, settings.threads);
-  probe.copy_weights(exact);
-  probe.set_progress(run_progress);
-  if (probe.scales_by_history()) (void)probe.gradient(0, settings.run.draws);
-  for (int64_t draw = 0; draw < settings.run.draws; ++draw) drawn.add(probe.gradient(0, draw));
-  return drawn;
 }
 
 }  // namespace
@@ -155,8 +154,9 @@ RunGradients run_gradients(const Settings& settings) {
     const double done =
         static_cast<double>(checkpoint.step) / static_cast<double>(config.train.steps);
     for (size_t r = 0; r < subject.recipes.size(); ++r) {
-      const GradientDraws drawn = draws_of(subject.recipes[r], exact, done, task, settings, none);
-      result.found[r].push_back(errors_of(drawn, kinds));
+      GradientProbe probe(subject.recipes[r], task, settings.threads);
+      probe.set_progress(done);
+      result.found[r].push_back(errors_of(probe, exact, none, kinds, subject.draws));
       progress.step();
     }
   }

@@ -15,6 +15,7 @@ namespace ng::study {
 struct GradientErrors {
   DrawnErrors all;                 ///< the blocks' linear layers together
   std::vector<DrawnErrors> kinds;  ///< by RunGradients::kinds
+  Mean loss;                       ///< of the batch, less that in FP32
 };
 
 struct RunGradients {
