@@ -61,6 +61,13 @@ if(TARGET layout_layout_test)
   target_compile_definitions(layout_layout_test PRIVATE NG_FOLDERS="${folders},cli")
 endif()
 
+find_program(NG_PYTHON python3)
+if(NG_PYTHON)
+  add_test(NAME science_paired COMMAND ${NG_PYTHON} -B -m doctest benchmarks/science/paired.py
+           WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(science_paired PROPERTIES LABELS "benchmarks;fast")
+endif()
+
 file(GLOB_RECURSE benches CONFIGURE_DEPENDS src/*_bench.cc)
 foreach(source IN LISTS benches)
   cmake_path(GET source STEM name)

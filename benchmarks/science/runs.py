@@ -1,0 +1,111 @@
+"""What `narrowgauge compare` leaves in a folder, read even where runs are missing or unfinished."""
+
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+import re
+import struct
+import tomllib
+
+# Keys of run.toml that runs of one comparison may differ in.
+OWN_KEYS = {"recipe", "seed", "threads"}
+
+
+@dataclasses.dataclass
+class Run:
+    recipe: str
+    seed: int
+    folder: pathlib.Path
+    result: dict  # as result.json has it
+
+    @functools.cached_property
+    def settings(self):
+        """run.toml, flat: {"train.steps": 800, ...}."""
+        return flat(tomllib.loads((self.folder / "run.toml").read_text()))
+
+    @functools.cached_property
+    def losses(self):
+        """Training loss of each step; a step that was done again after a resume counts once."""
+        by_step = {}
+        for line in (self.folder / "metrics.jsonl").read_text().splitlines():
+            record = json.loads(line)
+            if "loss" in record:
+                by_step[record["step"]] = record["loss"]
+        return [by_step[step] for step in sorted(by_step)]
+
+    @property
+    def tokens(self):
+        s = self.settings
+        return (s["train.steps"] * s["train.batch"] * s["train.accumulate"]
+                * s["model.context"])
+
+    @property
+    def parameters(self):
+        """From the header of the weights: a length of eight bytes, then JSON."""
+        with open(self.folder / "model" / "model.safetensors", "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        return sum(math.prod(tensor["shape"]) for name, tensor in header.items()
+                   if name != "__metadata__")
+
+
+def flat(table, prefix=""):
+    out = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            out |= flat(value, f"{prefix}{key}.")
+        else:
+            out[prefix + key] = value
+    return out
+
+
+@dataclasses.dataclass
+class Comparison:
+    runs: dict  # recipe: {seed: Run}
+    left_out: list  # sentences: what is not there yet, or does not fit
+
+    def seeds(self, *recipes):
+        """Those that all of these recipes have finished."""
+        return sorted(set.intersection(*(set(self.runs[recipe]) for recipe in recipes)))
+
+    def values(self, recipe, key, seeds=None):
+        chosen = self.seeds(recipe) if seeds is None else seeds
+        return [self.runs[recipe][seed].result[key] for seed in chosen]
+
+    def first(self, recipe):
+        return next(iter(self.runs[recipe].values()))
+
+
+def shared_settings(run):
+    return {key: value for key, value in run.settings.items()
+            if key.rsplit(".", 1)[-1] not in OWN_KEYS}
+
+
+def read_comparison(folder):
+    """Finished runs below `folder`, recipes in the order of their names."""
+    found = Comparison({}, [])
+    expected = None
+    names = sorted(pathlib.Path(folder).glob("*-seed*")) if folder.is_dir() else []
+    for path in names:
+        match = re.fullmatch(r"(.+)-seed(\d+)", path.name)
+        file = path / "result.json"
+        if match is None:
+            continue
+        result = json.loads(file.read_text())["result"] if file.is_file() else None
+        if result is None:
+            found.left_out.append(f"{path.name} is not finished")
+            continue
+        run = Run(match[1], int(match[2]), path, result)
+        expected = expected or shared_settings(run)
+        if shared_settings(run) != expected:
+            found.left_out.append(f"{path.name} has other settings than the runs before it")
+            continue
+        found.runs.setdefault(run.recipe, {})[run.seed] = run
+    return found
+
+
+def read_speeds(folder):
+    """{recipe: tokens/s} as `narrowgauge bench step --json` left them."""
+    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    return {file.stem: json.loads(file.read_text())["tokens_per_second"] for file in files}
