@@ -24,7 +24,8 @@ def cell(record, text):
         return ""
     error = record.get("standard_error")
     spread = "" if error is None or error < 5e-5 else f" ± {error:.4f}"
-    return text.format(record["value"]) + spread
+    shown = text.format(record["value"])
+    return (shown if float(shown) != 0 else shown.lstrip("-+")) + spread
 
 
 def markdown(heading, rows):
@@ -69,7 +70,8 @@ def write_gradients(study, results):
         page.append(f"![{name[:-4]}]({name})\n")
     page.append("Projection is <g, g₀>/<g₀, g₀>, g₀ the FP32 gradient, ± standard error; SQNR is "
                 "-20 log10 of ‖g - g₀‖/‖g₀‖; bias is that error of the expected gradient, "
-                "estimated from the mean of all draws with its own noise taken off.\n")
+                "estimated from the mean of all draws with its own noise taken off. One batch of "
+                "one run: ± is over draws, not over batches, runs or models.\n")
     for step in steps:
         page += [f"## {step.capitalize()}\n", step_table(tables, step)]
     page += [f"## Projection by kind of layer, {steps[-1]}\n", kind_table(tables, steps[-1]),
