@@ -20,22 +20,21 @@ int64_t block_along_k(const Operand& cast) {
   return cast.block.kind == Block::Kind::tile && !cast.is_unscaled() ? cast.block.cols : 1;
 }
 
-/// Elements of `matrix` as operand rows along K, zeros to the end of the padding, in the form that
-/// `stored` gives a value.
+/// Elements of `matrix` as operand rows along K, in the form that `stored` gives a value. The
+/// padding is left as it is.
 template <class Stored>
-void pack_elements(const OperandSpec& spec, const NarrowMatrix& matrix, const Stored& stored,
-                   std::byte* elements, Threads threads) {
+void pack_elements(const OperandSpec& spec, const NarrowMatrix& matrix,
+                   const cpu::PackedLayout& layout, const Stored& stored, std::byte* elements,
+                   Threads threads) {
   using Value = decltype(stored(0.0f));
   std::vector<Value> of_code;
   for (const float value : decode_table(*matrix.cast.element)) of_code.push_back(stored(value));
-  const int64_t k = spec.k_padded();
   const bool straight = matrix.along == Contract::cols;
   const int64_t step = straight ? 1 : matrix.cols;
   parallel_for(threads, spec.rows, [&](int64_t row, int) {
     const uint16_t* code = matrix.codes.data() + (straight ? row * matrix.cols : row);
-    Value* to = reinterpret_cast<Value*>(elements) + row * k;
-    for (int64_t i = 0; i < spec.k; ++i, code += step) to[i] = of_code[*code];
-    std::fill(to + spec.k, to + k, Value{0});
+    auto* to = reinterpret_cast<Value*>(elements);
+    for (int64_t i = 0; i < spec.k; ++i, code += step) to[layout.index(row, i)] = of_code[*code];
   });
 }
 
@@ -103,21 +102,21 @@ Factor::Factor(const OperandSpec& spec, const NarrowMatrix& matrix, Threads thre
   NG_CHECK(spec.rows == (straight ? matrix.rows : matrix.cols), spec.rows);
   NG_CHECK(spec.k == (straight ? matrix.cols : matrix.rows), spec.k);
   const cpu::PackedLayout layout = cpu::packed_layout(packed_.spec);
-  std::byte* elements = packed_.storage + layout.elements_at;
+  std::byte* elements = packed_.storage + layout.elements_at;  // zeros as yet
   switch (layout.form) {
     case cpu::ElementForm::int8:
       pack_elements(
-          spec, matrix, [&](float v) { return static_cast<int8_t>(v / layout.unit); }, elements,
-          threads);
+          spec, matrix, layout, [&](float v) { return static_cast<int8_t>(v / layout.unit); },
+          elements, threads);
       break;
     case cpu::ElementForm::bf16:
       pack_elements(
-          spec, matrix, [](float v) { return static_cast<uint16_t>(float_bits(v) >> 16); },
+          spec, matrix, layout, [](float v) { return static_cast<uint16_t>(float_bits(v) >> 16); },
           elements, threads);
       break;
     case cpu::ElementForm::fp32:
       pack_elements(
-          spec, matrix, [](float v) { return v; }, elements, threads);
+          spec, matrix, layout, [](float v) { return v; }, elements, threads);
       break;
   }
   pack_scales(spec, matrix, layout, reinterpret_cast<float*>(packed_.storage + layout.scales_at));
