@@ -202,6 +202,9 @@ class Backend {
   /// For tests and export: values (rows, k_padded) as the GEMM sees them, transform included and
   /// prescale not undone; codes (one per uint16, row-major over (rows, k_padded)) where non-null.
   virtual void unpack(const PackedOperand& packed, View values, uint16_t* codes) const = 0;
+  /// A part of these values: operand rows first ... first + values.rows - 1 and the first
+  /// values.cols along k.
+  virtual void unpack_rows(const PackedOperand& packed, int64_t first, View values) const = 0;
   /// y = A·Bᵀ by the accumulation rules of formats.md §9; undoes scales and prescales. Both
   /// operands have the same k_padded and the same Hadamard transform.
   virtual void gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) = 0;

@@ -18,6 +18,7 @@ class PlanBackend final : public Backend {
 
   void prepare(PackedOperand&, ConstView, const PrepareContext&) override {}
   void unpack(const PackedOperand&, View, uint16_t*) const override {}
+  void unpack_rows(const PackedOperand&, int64_t, View) const override {}
   void gemm(const GemmOutput&, const PackedOperand&, const PackedOperand&) override {}
   void roll_delayed_scale(const Operand&, DelayedScale) override {}
   void embed(View, TokenView, ConstView, ConstView, const Positions&, Compute) override {}

@@ -47,6 +47,9 @@ class TimedBackend final : public Backend {
   void unpack(const PackedOperand& packed, View values, uint16_t* codes) const override {
     inner_->unpack(packed, values, codes);
   }
+  void unpack_rows(const PackedOperand& packed, int64_t first, View values) const override {
+    inner_->unpack_rows(packed, first, values);
+  }
 
   void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context) override;
   void gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) override;

@@ -36,6 +36,9 @@ class CpuBackend final : public Backend {
   void unpack(const PackedOperand& packed, View values, uint16_t* codes) const override {
     cpu::unpack(packed, values, codes);
   }
+  void unpack_rows(const PackedOperand& packed, int64_t first, View values) const override {
+    cpu::unpack_rows(packed, first, values);
+  }
   void gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) override {
     cpu::gemm(workspace_, out, a, b);
   }

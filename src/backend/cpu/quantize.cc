@@ -95,6 +95,40 @@ float element_at(const PackedOperand& packed, const PackedLayout& layout, int64_
   return reinterpret_cast<const float*>(elements)[at];
 }
 
+// The first elements of a row, unscaled.
+void read_elements(const PackedOperand& packed, int64_t row, std::span<float> out) {
+  const PackedLayout layout = packed_layout(packed.spec);
+  if (layout.bytes > 0) {
+    for (size_t k = 0; k < out.size(); ++k)
+      out[k] = element_at(packed, layout, layout.index(row, static_cast<int64_t>(k)));
+    return;
+  }
+  const ElementFormat& element = *packed.spec.cast.element;
+  const OverflowRule rule = overflow_rule(packed.spec.cast.overflow);
+  const auto cols = static_cast<int64_t>(out.size());
+  std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, cols)));
+  const PieceValues in_place =
+      OperandSource(packed.spec, packed.source, {}, {}).load({row, 1, 0, cols}, buffer.data());
+  for (size_t k = 0; k < out.size(); ++k) {
+    const float x = in_place.data[k];
+    out[k] = element.bits < 32 ? decode(element, encode(element, x, {}, rule)) : x;
+  }
+}
+
+// The first elements of a row times their scales.
+void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> out) {
+  const PackedLayout layout = packed_layout(packed.spec);
+  if (layout.bytes == 0) return;
+  const auto* scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
+  const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
+  const auto block = static_cast<size_t>(layout.block);
+  for (size_t begin = 0; begin < out.size(); begin += block) {
+    const float scale = scales[row * layout.blocks + static_cast<int64_t>(begin / block)];
+    for (size_t k = begin; k < std::min(begin + block, out.size()); ++k)
+      out[k] = out[k] * scale * tensor[0];
+  }
+}
+
 // ---------------------------------------------------------------- the whole operand
 
 /// What no value is stored for: only counted.
@@ -190,31 +224,26 @@ void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
   const ElementFormat& element = *spec.cast.element;
   NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
   NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
-  const PackedLayout layout = packed_layout(spec);
-  const OverflowRule rule = overflow_rule(spec.cast.overflow);
-  const OperandSource source(spec, packed.source, {}, {});
-  std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, spec.k_padded())));
+  const auto cols = static_cast<size_t>(values.cols);
   for (int64_t r = 0; r < spec.rows; ++r) {
-    const PieceValues in_place =
-        layout.bytes == 0 ? source.load({r, 1, 0, spec.k_padded()}, buffer.data()) : PieceValues{};
-    for (int64_t k = 0; k < spec.k_padded(); ++k) {
-      const int64_t at = r * spec.k_padded() + k;
-      float q = 0;
-      if (layout.bytes == 0) {
-        q = in_place.data[k];
-        if (element.bits < 32) q = decode(element, encode(element, q, {}, rule));
-      } else {
-        q = element_at(packed, layout, layout.index(r, k));
-      }
-      values.row(r)[k] = q;
-      if (layout.bytes != 0) {
-        const auto* scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
-        const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
-        values.row(r)[k] = q * scales[r * layout.blocks + k / layout.block] * tensor[0];
-      }
-      if (codes != nullptr)
-        codes[at] = static_cast<uint16_t>(encode(element, q, {}, OverflowRule::special));
-    }
+    const std::span<float> row(values.row(r), cols);
+    read_elements(packed, r, row);
+    if (codes != nullptr)
+      for (size_t k = 0; k < cols; ++k)
+        codes[static_cast<size_t>(r) * cols + k] =
+            static_cast<uint16_t>(encode(element, row[k], {}, OverflowRule::special));
+    scale_elements(packed, r, row);
+  }
+}
+
+void unpack_rows(const PackedOperand& packed, int64_t first, View values) {
+  const OperandSpec& spec = packed.spec;
+  NG_CHECK(first >= 0 && first + values.rows <= spec.rows && values.cols <= spec.k_padded(), first,
+           values.rows, values.cols);
+  for (int64_t r = 0; r < values.rows; ++r) {
+    const std::span<float> row(values.row(r), static_cast<size_t>(values.cols));
+    read_elements(packed, first + r, row);
+    scale_elements(packed, first + r, row);
   }
 }
 

@@ -27,6 +27,8 @@ void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
 /// Values (rows, k_padded) = element · block scale · tensor scale, one rounding each; codes may be
 /// null, and must be for FP32 elements.
 void unpack(const PackedOperand& packed, View values, uint16_t* codes);
+/// A part of these values: Backend::unpack_rows.
+void unpack_rows(const PackedOperand& packed, int64_t first, View values);
 
 /// End of step for one delayed scale. [formats.md §5]
 void roll_delayed_scale(const Operand& cast, DelayedScale state);

@@ -280,21 +280,29 @@ void prepare(PackedOperand& packed, ConstView source, const PrepareContext& cont
 }
 
 void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
-  const OperandParts parts = parts_of(packed);
   const OperandSpec& spec = packed.spec;
   const ElementFormat& element = *spec.cast.element;
   NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
   NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
+  unpack_rows(packed, 0, values);
+  if (codes == nullptr) return;
+  const OperandParts parts = parts_of(packed);
   const ElementCodec codec(element);
-  for (int64_t r = 0; r < spec.rows; ++r) {
-    for (int64_t k = 0; k < spec.k_padded(); ++k) {
-      const int64_t at = r * spec.k_padded() + k;
-      const float q = parts.elements[at];
-      const float scale = parts.scale_rows != 0 ? parts.scale(r, k) : 1.0f;
+  // Decoded codes are fixed points of the encoder; `special` keeps infinities.
+  for (int64_t at = 0; at < values.size(); ++at)
+    codes[at] = static_cast<uint16_t>(codec.encode(parts.elements[at], {}, OverflowRule::special));
+}
+
+void unpack_rows(const PackedOperand& packed, int64_t first, View values) {
+  const OperandParts parts = parts_of(packed);
+  const int64_t k_padded = packed.spec.k_padded();
+  NG_CHECK(first >= 0 && first + values.rows <= packed.spec.rows && values.cols <= k_padded, first,
+           values.rows, values.cols);
+  for (int64_t r = 0; r < values.rows; ++r) {
+    for (int64_t k = 0; k < values.cols; ++k) {
+      const float q = parts.elements[(first + r) * k_padded + k];
+      const float scale = parts.scale_rows != 0 ? parts.scale(first + r, k) : 1.0f;
       values.row(r)[k] = q * scale * *parts.tensor_scale;
-      // Decoded codes are fixed points of the encoder; `special` keeps infinities.
-      if (codes != nullptr)
-        codes[at] = static_cast<uint16_t>(codec.encode(q, {}, OverflowRule::special));
     }
   }
 }

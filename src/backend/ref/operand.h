@@ -46,6 +46,8 @@ void prepare(PackedOperand& packed, ConstView source, const PrepareContext& cont
 /// values (rows, k_padded): fl32(element · scale), then fl32(· tensor scale); the prescale is not
 /// undone. codes (same shape) may be null, and must be for FP32 elements.
 void unpack(const PackedOperand& packed, View values, uint16_t* codes);
+/// A part of these values: Backend::unpack_rows.
+void unpack_rows(const PackedOperand& packed, int64_t first, View values);
 
 /// End of step for one delayed scale. [formats.md §5]
 void roll_delayed_scale(const Operand& cast, DelayedScale state);

@@ -49,6 +49,9 @@ class RefBackend final : public Backend {
   void unpack(const PackedOperand& packed, View values, uint16_t* codes) const override {
     ref::unpack(packed, values, codes);
   }
+  void unpack_rows(const PackedOperand& packed, int64_t first, View values) const override {
+    ref::unpack_rows(packed, first, values);
+  }
   void gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) override {
     ref::gemm(out, a, b);
   }
