@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/time_table.h"
 #include "run/backends.h"
+#include "train/metrics.h"
 
 namespace ng::cli {
 namespace {

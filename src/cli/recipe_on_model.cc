@@ -7,7 +7,7 @@
 #include "cli/layer_speed.h"
 #include "cli/output.h"
 #include "cli/recipe_text.h"
-#include "cli/time_table.h"
+#include "train/metrics.h"
 
 namespace ng::cli {
 namespace {

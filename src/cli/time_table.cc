@@ -24,11 +24,4 @@ std::string time_table(const TimeByKind& seconds) {
   return table.text();
 }
 
-Json time_json(const TimeByKind& seconds) {
-  Json json = Json::object();
-  for (size_t kind = 0; kind < kTimeKinds; ++kind)
-    json[std::string(name_of(static_cast<TimeKind>(kind)))] = seconds[kind];
-  return json;
-}
-
 }  // namespace ng::cli

@@ -3,15 +3,11 @@
 
 #include <string>
 
-#include "base/json.h"
 #include "run/timed_backend.h"
 
 namespace ng::cli {
 
 /// Seconds and percent by kind of operation, the longest first; kinds that took nothing left out.
 [[nodiscard]] std::string time_table(const TimeByKind& seconds);
-
-/// {"gemm fprop": seconds, ...}
-[[nodiscard]] Json time_json(const TimeByKind& seconds);
 
 }  // namespace ng::cli

@@ -169,11 +169,17 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
   return context;
 }
 
+void Linear::show(Run& run, OperandRole role, const Prepared& made, ConstView source) const {
+  if (can_lose_values(cast(role))) run.show_operand(made.packed, source, name_, name_of(role));
+}
+
 const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
   run.examine(source.values(), name_, name_of(role));
   PrepareContext draws = context(role, source.tensor(), run);
   draws.first_row = source.first_row();
-  return source.operand(run, spec(role, source.values().rows, run), draws);
+  const Prepared& made = source.operand(run, spec(role, source.values().rows, run), draws);
+  show(run, role, made, source.values());
+  return made;
 }
 
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
@@ -183,6 +189,7 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
   if (kept && again_this_step) return kept;
   Prepared made =
       prepare_operand(run, {}, weight_->value, spec(role, 0, run), context(role, weight_->id, run));
+  show(run, role, made, weight_->value);
   if (again_this_step) kept = made;
   return made;
 }

@@ -83,6 +83,7 @@ class Linear {
  private:
   [[nodiscard]] OperandSpec spec(OperandRole role, int64_t tokens, const Run& run) const;
   [[nodiscard]] PrepareContext context(OperandRole role, uint32_t tensor, const Run& run) const;
+  void show(Run& run, OperandRole role, const Prepared& made, ConstView source) const;
   [[nodiscard]] const Prepared& activation(Run& run, OperandRole role, Source& source);
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
 

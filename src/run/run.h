@@ -30,6 +30,15 @@ struct Diagnosis {
   std::string operand;  ///< "fprop.input", "dgrad.grad", "output", ...
 };
 
+/// Hears of every operand that a linear layer takes into a GEMM and that its cast may have changed
+/// beyond rounding to BF16; `source` as it was before the cast.
+class OperandObserver {
+ public:
+  virtual ~OperandObserver() = default;
+  virtual void operand(const PackedOperand& packed, ConstView source, std::string_view layer,
+                       std::string_view role) = 0;
+};
+
 /// Memory that lives as long as the run, e.g. weights and moments.
 struct Persistent {
   std::byte* memory = nullptr;
@@ -103,6 +112,15 @@ class Run {
   [[nodiscard]] bool evaluating() const { return evaluating_; }
   void set_evaluating(bool evaluating) { evaluating_ = evaluating; }
 
+  // Measuring what casts lose ---------------------------------------------------------------------
+  /// Who hears of operands while statistics are written; null: nobody.
+  void set_operand_observer(OperandObserver* observer) { operand_observer_ = observer; }
+  void show_operand(const PackedOperand& packed, ConstView source, std::string_view layer,
+                    std::string_view role) {
+    if (operand_observer_ != nullptr && statistics_ && !recording())
+      operand_observer_->operand(packed, source, layer, role);
+  }
+
   // Finding the origin of NaN -------------------------------------------------------------------
   /// How many values are NaN or infinite, as the host sees it: not in a step.
   [[nodiscard]] uint64_t count_nonfinite(ConstView values);
@@ -130,6 +148,7 @@ class Run {
   bool statistics_ = true;
   bool evaluating_ = false;
   bool diagnosing_ = false;
+  OperandObserver* operand_observer_ = nullptr;
   Diagnosis diagnosis_;
   uint64_t* nonfinite_ = nullptr;  // persistent counter of count_nonfinite
 };

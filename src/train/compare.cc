@@ -65,6 +65,8 @@ class Recorder final : public SessionObserver {
     speeds_.push_back(metrics.tokens_per_second);
     next_.step(metrics);
   }
+  void started(Session& session, int64_t step) override { next_.started(session, step); }
+  void finished(const SessionResult& result) override { next_.finished(result); }
   void validation(const ValidationMetrics& metrics) override { next_.validation(metrics); }
   void checkpoint(int64_t step) override { next_.checkpoint(step); }
 

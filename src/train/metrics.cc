@@ -42,6 +42,13 @@ KeptLines lines_to_keep(const std::string& path, int64_t last_step) {
 
 }  // namespace
 
+Json time_json(const TimeByKind& seconds) {
+  Json json = Json::object();
+  for (size_t kind = 0; kind < kTimeKinds; ++kind)
+    json[std::string(name_of(static_cast<TimeKind>(kind)))] = seconds[kind];
+  return json;
+}
+
 MetricsFile::MetricsFile(const std::string& path, int64_t last_step) {
   const KeptLines kept = lines_to_keep(path, last_step);
   file_ = std::make_unique<AppendFile>(path, kept.bytes);

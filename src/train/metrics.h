@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "run/timed_backend.h"
 
 namespace ng {
 
@@ -28,6 +29,9 @@ struct ValidationMetrics {
   double loss = 0;           ///< mean cross-entropy per token, nats
   double bits_per_byte = 0;  ///< of the text behind the targets
 };
+
+/// {"gemm fprop": seconds, ...}, every kind.
+[[nodiscard]] Json time_json(const TimeByKind& seconds);
 
 class MetricsFile {
  public:

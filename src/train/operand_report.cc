@@ -1,6 +1,7 @@
 #include "train/operand_report.h"
 
 #include <array>
+#include <cmath>
 
 namespace ng {
 namespace {
@@ -27,12 +28,15 @@ Json operand_shares(Model& model) {
   return json;
 }
 
-Json operand_shares_by_layer(Model& model) {
+Json operand_shares_by_layer(Model& model, const OperandErrors& errors) {
   Json json = Json::object();
   for (size_t i = 0; i < model.stats().size(); ++i) {
     const OperandStats& stats = model.stats()[i];
-    if (stats.values == 0) continue;
-    json[model.linears()[i / kOperandRoles]->name()][role_name(i % kOperandRoles)] = shares(stats);
+    const std::string& layer = model.linears()[i / kOperandRoles]->name();
+    const std::string role = role_name(i % kOperandRoles);
+    if (stats.values > 0) json[layer][role] = shares(stats);
+    if (const double sqnr_db = errors.sqnr_db(layer, role); std::isfinite(sqnr_db))
+      json[layer][role]["sqnr_db"] = std::round(sqnr_db * 1000) / 1000;  // of a sample
   }
   return json;
 }

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "model/model.h"
+#include "train/operand_error.h"
 
 namespace ng {
 
@@ -10,7 +11,9 @@ namespace ng {
 /// nothing are left out.
 [[nodiscard]] Json operand_shares(Model& model);
 
-/// The same per layer: {"blocks.0.attn.q": {"fprop.input": {...}}, ...}.
-[[nodiscard]] Json operand_shares_by_layer(Model& model);
+/// The same per layer: {"blocks.0.attn.q": {"fprop.input": {...}}, ...}, each with its "sqnr_db"
+/// where that is finite. A layer that shares an operand with the one before has its own SQNR, but
+/// no shares: they are counted once.
+[[nodiscard]] Json operand_shares_by_layer(Model& model, const OperandErrors& errors);
 
 }  // namespace ng

@@ -10,6 +10,7 @@
 #include "io/hf_folder.h"
 #include "run/backends.h"
 #include "train/evaluate.h"
+#include "train/operand_error.h"
 #include "train/operand_report.h"
 #include "train/run_inputs.h"
 #include "train/sample.h"
@@ -95,6 +96,7 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   const ModelConfig model = run_model_config(config_, *tokenizer_);
   require_run_length(*corpus_, config_, model.context);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
+  operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
   check_gemms(*model_, config_.train.backend);
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
@@ -206,11 +208,20 @@ std::string Session::last_whole_state() const {
   return fmt::format("the checkpoint of step {} is whole", last_saved_);
 }
 
+// Steps whose metrics name every operand of every layer. `step` counts from 1.
+bool Session::shows_every_operand(int64_t step) const {
+  return step == 1 || step == config_.train.steps || step % kOperandDetailEvery == 0;
+}
+
 void Session::train_one(int64_t step) {
   follow_phase(step);
   const double lr = learning_rate(config_.schedule(), step);
   fill_batches(step);
+  const bool detail = shows_every_operand(step + 1);
+  run_->set_operand_observer(detail ? operand_errors_.get() : nullptr);
+  operand_errors_->forget();
   const StepReport report = trainer_->step(step, static_cast<float>(lr));
+  run_->set_operand_observer(nullptr);
   if (report.skipped)
     note_skip(step);
   else
@@ -228,8 +239,8 @@ void Session::train_one(int64_t step) {
   metrics.eta_seconds =
       static_cast<double>(config_.train.steps - step - 1) * clock_->seconds_per_step;
   metrics.skipped = report.skipped;
-  const bool detail = metrics.step % kOperandDetailEvery == 0;
-  metrics_->write(metrics, detail ? operand_shares_by_layer(*model_) : operand_shares(*model_));
+  metrics_->write(metrics, detail ? operand_shares_by_layer(*model_, *operand_errors_)
+                                  : operand_shares(*model_));
   observer_.step(metrics);
 }
 
@@ -249,6 +260,7 @@ void Session::validate(int64_t done) {
 
 void Session::save(int64_t done) {
   if (last_saved_ == done) return;
+  metrics_->event("time", done, {{"seconds", time_json(run_->seconds())}});
   metrics_->sync();  // a checkpoint promises the lines of all its steps
   save_checkpoint(checkpoints_folder(), done, *run_, *model_, identity_,
                   static_cast<int>(config_.train.keep_checkpoints));
@@ -287,6 +299,7 @@ SessionResult Session::train() {
   write_run_file();
   metrics_ = std::make_unique<MetricsFile>(join_path(options_.out, "metrics.jsonl"), start);
   if (options_.resume) metrics_->event("resume", start);
+  observer_.started(*this, start);
   clock_ = std::make_unique<Clock>();
   last_saved_ = start;
   int64_t done = start;
@@ -303,6 +316,7 @@ SessionResult Session::train() {
   }
   result_.steps = done;
   if (!result_.interrupted) finish();
+  observer_.finished(result_);
   return result_;
 }
 

@@ -18,15 +18,23 @@
 
 namespace ng {
 
+class OperandErrors;
+class Session;
+struct SessionResult;
+
 /// Hears what a run does while it does it; the program prints, the library does not.
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
   /// A sentence the user should read: a damaged checkpoint, a recipe's warning.
   virtual void notice(const std::string&) {}
+  /// Before the first step: `step` are done, metrics.jsonl holds their lines and no others.
+  virtual void started(Session&, int64_t /*step*/) {}
   virtual void step(const StepMetrics&) {}
   virtual void validation(const ValidationMetrics&) {}
   virtual void checkpoint(int64_t /*step*/) {}
+  /// The last step of this process is done and everything is written.
+  virtual void finished(const SessionResult&) {}
 };
 
 struct SessionOptions {
@@ -57,6 +65,7 @@ class Session {
   [[nodiscard]] Trainer& trainer() { return *trainer_; }
   [[nodiscard]] const Corpus& corpus() const { return *corpus_; }
   [[nodiscard]] int threads() const { return threads_.count; }
+  [[nodiscard]] const std::string& folder() const { return options_.out; }
   [[nodiscard]] std::string checkpoints_folder() const;
   [[nodiscard]] std::string model_folder() const;
 
@@ -71,6 +80,7 @@ class Session {
   int64_t restore();
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);
+  [[nodiscard]] bool shows_every_operand(int64_t step) const;
   void train_one(int64_t step);
   void note_skip(int64_t step);
   void every_so_often(int64_t done);
@@ -88,6 +98,7 @@ class Session {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Corpus> corpus_;
   std::unique_ptr<Run> run_;
+  std::unique_ptr<OperandErrors> operand_errors_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<FolderLock> lock_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/json.h"
 #include "program.h"
 
 namespace ng::e2e {
@@ -11,9 +12,10 @@ namespace {
 
 /// The last value of `key` in metrics.jsonl.
 double last_metric(const fs::path& metrics, const std::string& key) {
-  const std::string text = text_of(metrics), quoted = '"' + key + "\":";
-  const size_t at = text.rfind(quoted);
-  return at == std::string::npos ? -1 : std::stod(text.substr(at + quoted.size()));
+  double last = -1;
+  std::istringstream lines(text_of(metrics));
+  for (std::string line; std::getline(lines, line);) last = Json::parse(line).value(key, last);
+  return last;
 }
 
 class EdgeTexts : public Program {
@@ -130,9 +132,9 @@ TEST_F(EdgeTexts, AFolderWithoutWritePermissionIsNamed) {
 
 TEST_F(EdgeTexts, AFullDiskLeavesWholeCheckpointsToResumeFrom) {
   (void)run_well({"train", "tiny.toml", "--out", "whole"});
-  // Two checkpoints of 1.2 MB fit, the last of three does not.
+  // Two checkpoints of 1.2 MB and a report of 0.2 MB fit, the last of three does not.
   write_text(path("full.sh"),
-             "mkdir small && mount -t tmpfs -o size=2500k none small 2> no_mount || exit 99\n"
+             "mkdir small && mount -t tmpfs -o size=3100k none small 2> no_mount || exit 99\n"
              "\"$NG_PROGRAM\" train tiny.toml --out small/run > out.txt 2> errors.txt\n"
              "code=$?\n"
              "cp -r small/run run\n"

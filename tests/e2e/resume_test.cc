@@ -39,7 +39,8 @@ std::vector<std::string> losses_of(const fs::path& metrics) {
   std::vector<std::string> lines;
   std::istringstream text(text_of(metrics));
   for (std::string line; std::getline(text, line);)
-    if (const size_t at = line.find("\"loss\":"); at != std::string::npos)
+    if (const size_t at = line.find("\"loss\":");
+        at != line.npos && line.find("\"event\"") == line.npos)
       lines.push_back(line.substr(at, line.find(',', at) - at));
   return lines;
 }
