@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/units.h"
 
 namespace ng::cli {
 
@@ -47,12 +48,5 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
   size_t left_columns_;
 };
-
-/// "12.3 MiB"
-[[nodiscard]] std::string size_text(double bytes);
-/// "1m52s", "3h05m"
-[[nodiscard]] std::string duration_text(double seconds);
-/// "4,712,960"
-[[nodiscard]] std::string count_text(int64_t count);
 
 }  // namespace ng::cli
