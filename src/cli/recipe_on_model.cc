@@ -6,7 +6,7 @@
 #include "base/isa.h"
 #include "cli/layer_speed.h"
 #include "cli/output.h"
-#include "cli/recipe_text.h"
+#include "report/recipe_text.h"
 #include "train/metrics.h"
 
 namespace ng::cli {
@@ -43,7 +43,7 @@ Json gemm_json(const GemmRecipe& gemm, const std::string& backend) {
   return {{"left", describe(gemm.left)},
           {"right", describe(gemm.right)},
           {"hadamard", gemm.hadamard},
-          {"runs", how_it_runs(gemm.left, gemm.right, backend)}};
+          {"runs", report::how_it_runs(gemm.left, gemm.right, backend)}};
 }
 
 // "fprop  mxfp4 x mxfp4: exact on integer dot products", ... for layers that do the same.
@@ -64,7 +64,7 @@ std::string runs_text(const Json& layers) {
     for (const std::string name : layer["layers"]) group->second.push_back(name);
   }
   std::string text;
-  for (const auto& [lines, names] : groups) text += layers_text(names) + "\n" + lines;
+  for (const auto& [lines, names] : groups) text += report::layers_text(names) + "\n" + lines;
   return text;
 }
 
@@ -119,7 +119,7 @@ std::string text_of_recipe_on_model(const Json& measured) {
       const auto names = layer["layers"].get<std::vector<std::string>>();
       const double seconds = layer["seconds"], fp32 = layer["fp32_seconds"];
       table.row(
-          {layers_text(names),
+          {report::layers_text(names),
            fmt::format("{} x {}", layer["outputs"].get<int64_t>(), layer["inputs"].get<int64_t>()),
            fmt::format("{:.2f}", seconds * 1e3), fmt::format("{:.2f}", fp32 * 1e3),
            fmt::format("{:.2f}", fp32 / seconds)});

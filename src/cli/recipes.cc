@@ -5,8 +5,8 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/recipe_on_model.h"
-#include "cli/recipe_text.h"
 #include "recipe/recipe.h"
+#include "report/recipe_text.h"
 
 namespace ng::cli {
 namespace {
@@ -50,9 +50,9 @@ Json bytes_per_parameter(const RecipeSettings& s) {
 }
 
 // Layers by what they get in a model of 12 blocks: overrides may tell blocks apart.
-std::vector<LayerGroup> groups_of(const Recipe& recipe, int phase) {
+std::vector<report::LayerGroup> groups_of(const Recipe& recipe, int phase) {
   constexpr int64_t kDepth = 12;
-  LayerGroups groups;
+  report::LayerGroups groups;
   for (int64_t block = 0; block < kDepth; ++block)
     for (const char* layer :
          {"attn.q", "attn.k", "attn.v", "attn.out", "mlp.gate", "mlp.up", "mlp.down"}) {
@@ -67,7 +67,7 @@ Json gemm_json(const GemmRecipe& gemm) {
   return {{"left", describe(gemm.left)},
           {"right", describe(gemm.right)},
           {"hadamard", gemm.hadamard},
-          {"runs", how_it_runs(gemm.left, gemm.right, "cpu")}};
+          {"runs", report::how_it_runs(gemm.left, gemm.right, "cpu")}};
 }
 
 Json recipe_json(const Recipe& recipe) {
@@ -107,7 +107,7 @@ void print_recipe(const Recipe& recipe) {
   for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase) {
     print("# GEMMs in a model of 12 blocks, from {:g} % of training on:\n",
           100 * recipe.phase_starts()[phase]);
-    print("{}", commented(gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
+    print("{}", commented(report::gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
   }
   for (const std::string& warning : recipe.warnings()) print("# warning: {}\n", warning);
   for (const std::string& sentence : recipe.unsupported()) print("# cannot run: {}\n", sentence);

@@ -8,9 +8,8 @@
 #include "base/text.h"
 #include "cli/machine.h"
 #include "cli/output.h"
-#include "cli/recipe_text.h"
 #include "cli/time_table.h"
-#include "model/architecture.h"
+#include "report/run_text.h"
 #include "train/flops.h"
 
 namespace ng::cli {
@@ -19,15 +18,6 @@ namespace {
 constexpr int64_t kPlainLines = 20;  // of a run whose steps are quick, in a pipe
 constexpr std::chrono::seconds kPlainPause{10};
 constexpr std::chrono::milliseconds kRefresh{100};
-
-std::string model_text(Model& model) {
-  const ModelConfig& c = model.config();
-  std::string heads = fmt::format("{} heads of {}", c.heads, c.head_dim);
-  if (c.kv_heads != c.heads) heads += fmt::format(", {} of keys and values", c.kv_heads);
-  return fmt::format("{}: {} layers, width {}, {}, ffn {}, context {}, vocabulary {}, {} head",
-                     parts_of(c.architecture).name, c.layers, c.width, heads, c.ffn, c.context,
-                     c.vocab, c.tie_embeddings ? "tied" : "untied");
-}
 
 std::string memory_table(Session& session) {
   const MemoryPlan plan = session.trainer().memory();
@@ -43,32 +33,6 @@ std::string memory_table(Session& session) {
   row("gaps", plan.gaps);
   row("total", plan.total);
   return table.text();
-}
-
-std::string schedule_text(const RunConfig& config, const StepSettings& step) {
-  constexpr const char* kKinds[] = {"cosine", "linear", "wsd", "constant"};
-  const Schedule schedule = config.schedule();
-  const int64_t tokens = step.sequences * step.length * step.micros;
-  std::string batch = fmt::format("{} x {}", step.sequences, step.length);
-  if (step.micros > 1) batch = fmt::format("{} x {}", step.micros, batch);
-  std::string lr = fmt::format("lr {:g}", schedule.lr);
-  if (schedule.kind != ScheduleKind::constant) lr += fmt::format(" to {:g}", schedule.min_lr);
-  return fmt::format("{} steps of {} = {} tokens; {}, {}, {} steps of warm-up",
-                     count_text(schedule.steps), batch, count_text(tokens), lr,
-                     kKinds[static_cast<size_t>(schedule.kind)], schedule.warmup);
-}
-
-std::string recipe_text(Session& session) {
-  const Recipe& recipe = session.recipe();
-  LayerGroups groups;
-  for (const Linear* linear : session.model().linears())
-    groups.add(linear->name(), linear->recipe());
-  std::string text = fmt::format("recipe      {} (hash {})\n", recipe.name(), recipe.hash());
-  text += gemm_lines(groups.groups(), session.config().train.backend);
-  const std::vector<double>& phases = recipe.phase_starts();
-  for (size_t i = 1; i < phases.size(); ++i)
-    text += fmt::format("  other numbers from {:g} % of the steps on\n", 100 * phases[i]);
-  return text;
 }
 
 }  // namespace
@@ -99,16 +63,17 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   peak_flops_ = measured_peak_flops({session.threads()});
   flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
   put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
-  put(fmt::format("model       {}\n", model_text(session.model())));
+  put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
   put(fmt::format("text        {} tokens to train on, {} to validate on\n",
                   count_text(corpus.train_tokens()), count_text(corpus.validation_tokens())));
-  put(recipe_text(session));
+  put(fmt::format("recipe      {}", report::recipe_text(session)));
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
                   config.train.backend, name_of(current_isa()), session.threads(),
                   peak_flops_ / 1e9));
   put(memory_table(session));
-  put(fmt::format("schedule    {}\n\n", schedule_text(config, session.trainer().settings())));
+  put(fmt::format("schedule    {}\n\n",
+                  report::schedule_text(config, session.trainer().settings())));
 }
 
 void TrainScreen::notice(const std::string& sentence) {

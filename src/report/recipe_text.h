@@ -7,7 +7,7 @@
 
 #include "recipe/recipe.h"
 
-namespace ng::cli {
+namespace ng::report {
 
 /// How `backend` multiplies two operands: "native", "exact on integer dot products", or "exact on
 /// FP32 units" where every product of two elements is exact in FP32 and the instruction set in use
@@ -42,4 +42,4 @@ class LayerGroups {
   std::vector<Members> members_;
 };
 
-}  // namespace ng::cli
+}  // namespace ng::report

@@ -1,11 +1,11 @@
-#include "cli/recipe_text.h"
+#include "report/recipe_text.h"
 
 #include <algorithm>
 
 #include "backend/cpu/gemm_job.h"
 #include "numbers/product.h"
 
-namespace ng::cli {
+namespace ng::report {
 namespace {
 
 std::string gemm_text(const GemmRecipe& gemm, std::string_view backend) {
@@ -64,4 +64,4 @@ std::vector<LayerGroup> LayerGroups::groups() const {
   return groups;
 }
 
-}  // namespace ng::cli
+}  // namespace ng::report

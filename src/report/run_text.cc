@@ -1,0 +1,45 @@
+#include "report/run_text.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "model/architecture.h"
+#include "report/recipe_text.h"
+
+namespace ng::report {
+
+std::string model_text(const ModelConfig& c) {
+  std::string heads = fmt::format("{} heads of {}", c.heads, c.head_dim);
+  if (c.kv_heads != c.heads) heads += fmt::format(", {} of keys and values", c.kv_heads);
+  return fmt::format("{}: {} layers, width {}, {}, ffn {}, context {}, vocabulary {}, {} head",
+                     parts_of(c.architecture).name, c.layers, c.width, heads, c.ffn, c.context,
+                     c.vocab, c.tie_embeddings ? "tied" : "untied");
+}
+
+std::string schedule_text(const RunConfig& config, const StepSettings& step) {
+  constexpr const char* kKinds[] = {"cosine", "linear", "wsd", "constant"};
+  const Schedule schedule = config.schedule();
+  const int64_t tokens = step.sequences * step.length * step.micros;
+  std::string batch = fmt::format("{} x {}", step.sequences, step.length);
+  if (step.micros > 1) batch = fmt::format("{} x {}", step.micros, batch);
+  std::string lr = fmt::format("lr {:g}", schedule.lr);
+  if (schedule.kind != ScheduleKind::constant) lr += fmt::format(" to {:g}", schedule.min_lr);
+  return fmt::format("{} steps of {} = {} tokens; {}, {}, {} steps of warm-up",
+                     count_text(schedule.steps), batch, count_text(tokens), lr,
+                     kKinds[static_cast<size_t>(schedule.kind)], schedule.warmup);
+}
+
+std::string recipe_text(Session& session) {
+  const Recipe& recipe = session.recipe();
+  LayerGroups groups;
+  for (const Linear* linear : session.model().linears())
+    groups.add(linear->name(), linear->recipe());
+  std::string text = fmt::format("{} (hash {})\n", recipe.name(), recipe.hash());
+  text += gemm_lines(groups.groups(), session.config().train.backend);
+  const std::vector<double>& phases = recipe.phase_starts();
+  for (size_t i = 1; i < phases.size(); ++i)
+    text += fmt::format("  other numbers from {:g} % of the steps on\n", 100 * phases[i]);
+  return text;
+}
+
+}  // namespace ng::report

@@ -1,0 +1,19 @@
+// What a run trains, as lines of text: for the screen and for the report.
+#pragma once
+
+#include <string>
+
+#include "train/session.h"
+
+namespace ng::report {
+
+/// "llama: 4 layers, width 256, 4 heads of 64, ..."
+[[nodiscard]] std::string model_text(const ModelConfig& config);
+
+/// "600 steps of 16 x 128 = 2,048 tokens; lr 0.001 to 0.0001, cosine, 20 steps of warm-up"
+[[nodiscard]] std::string schedule_text(const RunConfig& config, const StepSettings& step);
+
+/// Name and hash of the recipe, then a line for each GEMM of each group of layers.
+[[nodiscard]] std::string recipe_text(Session& session);
+
+}  // namespace ng::report
