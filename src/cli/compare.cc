@@ -10,6 +10,8 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/run_folder.h"
+#include "report/compare_page.h"
+#include "report/reporter.h"
 
 namespace ng::cli {
 namespace {
@@ -70,6 +72,17 @@ void print_rows(const std::vector<CompareRow>& rows) {
   print("\n{}bytes per parameter by kind in the columns on the right\n", table.text());
 }
 
+// Trains one run with a report of its own, or takes what an earlier call left.
+std::optional<CompareResult> result_of(const CompareRun& run, const std::atomic<bool>& stop,
+                                       CompareScreen& screen) {
+  if (std::optional<CompareResult> result = finished_result(run)) {
+    screen.line("  is already finished");
+    return result;
+  }
+  report::RunReporter reporter(screen);
+  return train_to_compare(run, &stop, reporter);
+}
+
 int compare(const Args& args) {
   const RunConfig config = args.run.load();
   const std::string out =
@@ -78,19 +91,19 @@ int compare(const Args& args) {
   const StopAtSignals signals;
   CompareScreen screen(args.json);
   std::vector<CompareResult> results;
+  std::vector<report::ComparedRun> finished;
   for (const CompareRun& run : runs) {
     screen.line(
         fmt::format("{} of {}: {}", results.size() + 1, runs.size(), on_one_line(run.folder)));
-    std::optional<CompareResult> result = finished_result(run);
-    if (result)
-      screen.line("  is already finished");
-    else
-      result = train_to_compare(run, &signals.flag(), screen);
+    const std::optional<CompareResult> result = result_of(run, signals.flag(), screen);
     if (!result) {
       screen.line("stopped; the same command goes on");
       return signals.exit_code();
     }
     results.push_back(*result);
+    finished.push_back(report::compared_run(run, *result));
+    write_file_atomically(join_path(out, "report.html"),
+                          report::html_of(report::compare_page(finished, runs.size(), out)));
   }
   const std::vector<CompareRow> rows = compare_rows(results);
   const Json json = compare_json(rows, results);
@@ -101,7 +114,7 @@ int compare(const Args& args) {
     return 0;
   }
   print_rows(rows);
-  print("{0}/compare.csv\n{0}/compare.json\n", on_one_line(out));
+  print("{0}/report.html\n{0}/compare.csv\n{0}/compare.json\n", on_one_line(out));
   return 0;
 }
 
@@ -120,8 +133,8 @@ std::function<int()> declare(CLI::App& app) {
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Every recipe sees the same batches in the same order. Runs that are finished in the folder\n"
-      "are not repeated, others go on from their newest checkpoint. Writes compare.csv and\n"
-      "compare.json.");
+      "are not repeated, others go on from their newest checkpoint. Writes compare.csv,\n"
+      "compare.json and report.html (a page with pictures); each run's folder has one too.");
   return [args] { return compare(*args); };
 }
 

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/run_folder.h"
 #include "cli/train_screen.h"
+#include "report/reporter.h"
 
 namespace ng::cli {
 namespace {
@@ -35,7 +36,8 @@ int train(const Args& args) {
   TrainScreen screen;
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
   const StopAtSignals signals;
-  Session session(config, {.out = out, .resume = args.resume, .stop = &signals.flag()}, screen);
+  report::RunReporter reporter(screen);
+  Session session(config, {.out = out, .resume = args.resume, .stop = &signals.flag()}, reporter);
   session.take_folder();
   screen.begin(session, out);
   const SessionResult result = session.train();
@@ -50,7 +52,8 @@ int train(const Args& args) {
 
 std::string help() {
   std::string text =
-      "Writes run.toml, metrics.jsonl, checkpoints/ and model/ (Hugging Face layout).\n"
+      "Writes run.toml, metrics.jsonl, report.html (a page with pictures, rewritten while the run\n"
+      "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
       "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n\n"
       "Keys of a run file, with their defaults:\n";
   for (const KeyHelp& key : run_config_help())

@@ -123,8 +123,9 @@ void TrainScreen::end(Session& session, const SessionResult& result, const std::
     put(fmt::format("validation  loss {:.4f}, {:.4f} bits per byte\n", result.validation->loss,
                     result.validation->bits_per_byte));
   put(fmt::format("sample\n{}\n\n", readable(result.sample)));
-  put(fmt::format("model       {}\nmetrics     {}\ncheckpoints {}\n",
-                  on_one_line(session.model_folder()), on_one_line(join_path(out, "metrics.jsonl")),
+  put(fmt::format("model       {}\nreport      {}\nmetrics     {}\ncheckpoints {}\n",
+                  on_one_line(session.model_folder()), on_one_line(join_path(out, "report.html")),
+                  on_one_line(join_path(out, "metrics.jsonl")),
                   on_one_line(session.checkpoints_folder())));
 }
 

@@ -164,7 +164,8 @@ TEST(Shape, EveryFileKeepsTheRules) {
        {"src", "include", "tests", "cmake", "scripts", "benchmarks", "examples"}) {
     for (const fs::path& file : files_under(kRoot / folder)) {
       const std::string path = fs::relative(file, kRoot).generic_string();
-      const bool is_source = ends_with_any(path, {".h", ".cc", ".cmake", ".py", ".toml"});
+      const bool is_source =
+          ends_with_any(path, {".h", ".cc", ".cmake", ".py", ".toml", ".html", ".css", ".js"});
       if (!is_source && file.has_extension()) continue;
       if (path.find("/corpus/") != std::string::npos || path.starts_with("tests/golden")) continue;
       expect_none(shape_violations(path, text_of(file)));

@@ -1,0 +1,54 @@
+// The charts that pages of one run and of several have in common.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/history.h"
+#include "report/page.h"
+
+namespace ng::report {
+
+/// The mean over about a fiftieth of the points, as many before as after each; the line itself
+/// where there are few.
+[[nodiscard]] Line smoothed(Line line);
+
+/// The mean of lines at each x where one of them has a value, with a band from their lowest to
+/// their highest where there are several.
+[[nodiscard]] Line mean_of(const std::string& name, int color, std::span<const Line> lines);
+
+/// Charts without lines: of training and validation loss, and of what runs beside them.
+[[nodiscard]] Chart loss_chart(const std::string& title);
+[[nodiscard]] Chart lr_chart();
+[[nodiscard]] Chart grad_norm_chart();
+[[nodiscard]] Chart speed_chart();
+/// Of one operand.
+[[nodiscard]] Chart operand_chart(const std::string& role, Loss loss);
+
+/// "blocks.3.mlp.up" as block 3, "mlp.up"; "head" as block -1, "head".
+struct LayerName {
+  int64_t block = -1;
+  std::string kind;
+};
+[[nodiscard]] LayerName layer_name(const std::string& layer);
+
+/// What the casts of a run lose: the six roles with a chart of each loss, over all blocks and for
+/// each block; a line for each kind of layer.
+[[nodiscard]] std::vector<ChartChoice> operand_charts(const History& history);
+
+/// The same of one role over all layers and blocks; no values where nothing was counted.
+[[nodiscard]] Line operand_line(const History& history, const std::string& role, Loss loss);
+
+/// Roles in the order of the recipe.
+[[nodiscard]] std::vector<std::string> role_names();
+
+/// What the numbers of these charts are.
+inline constexpr const char* kOperandNote =
+    "What is lost when the operands of the linear layers' products are cast: the signal-to-noise "
+    "ratio (SQNR, of a sample of each operand), the share of values above the largest the format "
+    "has (saturated), and of those that became 0 (underflow). Operands in FP32 and BF16 are not "
+    "counted; shares of an operand that several layers have in common are counted under the first "
+    "of them.";
+
+}  // namespace ng::report

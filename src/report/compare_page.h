@@ -1,0 +1,31 @@
+// report.html of a comparison: recipes as lines, their seeds as bands.
+#pragma once
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+
+#include "report/history.h"
+#include "report/page.h"
+#include "train/compare.h"
+
+namespace ng::report {
+
+/// A finished run of a comparison. Curves are smoothed, so that bands over seeds are no noise.
+struct ComparedRun {
+  CompareRun run;
+  CompareResult result;
+  Line loss, val_loss, lr, grad_norm, tokens_per_second;
+  std::map<std::string, std::array<Line, kLosses>> operands;  ///< by role, means over layers
+  std::map<std::string, double> seconds;                      ///< by kind of operation
+};
+
+/// Reads the run's metrics.jsonl.
+[[nodiscard]] ComparedRun compared_run(const CompareRun& run, const CompareResult& result);
+
+/// `runs` in the order of compare_runs, `planned` of them in all. `out`: the comparison's folder.
+[[nodiscard]] Page compare_page(std::span<const ComparedRun> runs, size_t planned,
+                                const std::string& out);
+
+}  // namespace ng::report

@@ -1,0 +1,123 @@
+#include "report/history.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "base/files.h"
+
+namespace ng::report {
+namespace {
+
+constexpr uint64_t kPiece = 1 << 20;  // bytes read at a time: files of long runs are large
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// null stands for what is not finite.
+double number(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : kNaN;
+}
+
+int64_t integer(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+// Lines of every operand have roles within layers, others roles only: numbers are one deeper.
+bool are_by_layer(const Json& operands) {
+  return !operands.empty() && !operands.front().empty() && operands.front().front().is_object();
+}
+
+}  // namespace
+
+std::string_view name_of(Loss loss) {
+  constexpr std::array<std::string_view, kLosses> kNames = {"sqnr_db", "saturated", "flushed"};
+  return kNames[static_cast<size_t>(loss)];
+}
+
+History::History(std::string path, size_t points)
+    : path_(std::move(path)),
+      loss_(points),
+      val_loss_(points),
+      lr_(points),
+      grad_norm_(points),
+      tokens_per_second_(points),
+      last_val_loss_(kNaN),
+      last_bits_per_byte_(kNaN) {}
+
+void History::read() {
+  if (!is_file(path_)) return;
+  const ReadFile file(path_);
+  std::string text;  // read, but not taken yet
+  for (uint64_t next = bytes_; next < file.size();) {
+    const size_t before = text.size(), count = std::min<uint64_t>(kPiece, file.size() - next);
+    text.resize(before + count);
+    file.read(next, std::as_writable_bytes(std::span(text).subspan(before)));
+    next += count;
+    const size_t taken = take_lines(text);
+    text.erase(0, taken);
+    bytes_ += taken;
+  }
+}
+
+// The complete lines of a text; returns how many bytes they are.
+size_t History::take_lines(std::string_view text) {
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n', begin)) {
+    const Json line = Json::parse(text.substr(begin, end - begin), nullptr, false);
+    if (line.is_object()) take(line);
+    begin = end + 1;
+  }
+  return begin;
+}
+
+void History::take(const Json& line) {
+  if (line.contains("event")) return take_event(line);
+  if (line.contains("loss")) return take_step(line);
+  if (!line.contains("val_loss")) return;
+  last_val_loss_ = number(line, "val_loss");
+  last_bits_per_byte_ = number(line, "val_bits_per_byte");
+  val_loss_.add(integer(line, "step"), last_val_loss_);
+}
+
+void History::take_step(const Json& line) {
+  steps_ = integer(line, "step");
+  tokens_ = integer(line, "tokens");
+  seconds_ = number(line, "seconds");
+  if (line.contains("skipped")) ++skipped_;
+  loss_.add(steps_, number(line, "loss"));
+  lr_.add(steps_, number(line, "lr"));
+  grad_norm_.add(steps_, number(line, "grad_norm"));
+  tokens_per_second_.add(steps_, number(line, "tokens_per_second"));
+  const auto operands = line.find("operands");
+  if (operands != line.end() && are_by_layer(*operands)) take_operands(steps_, *operands);
+}
+
+void History::take_operands(int64_t step, const Json& layers) {
+  for (const auto& [layer, roles] : layers.items())
+    for (const auto& [role, losses] : roles.items()) {
+      OperandHistory& operand = operands_[layer][role];
+      for (size_t i = 0; i < kLosses; ++i)
+        operand.series[i].add(step, number(losses, name_of(static_cast<Loss>(i))));
+    }
+}
+
+void History::take_event(const Json& line) {
+  const Json& event = line["event"];
+  if (event == "resume") {
+    earlier_seconds_ += std::exchange(seconds_, 0);
+    for (const auto& [kind, seconds] : std::exchange(kinds_, {})) earlier_kinds_[kind] += seconds;
+  } else if (event == "time" && line.contains("seconds")) {
+    for (const auto& [kind, seconds] : line["seconds"].items())
+      if (seconds.is_number()) kinds_[kind] = seconds.get<double>();
+  }
+}
+
+std::map<std::string, double> History::seconds_by_kind() const {
+  std::map<std::string, double> all = earlier_kinds_;
+  for (const auto& [kind, seconds] : kinds_) all[kind] += seconds;
+  return all;
+}
+
+}  // namespace ng::report

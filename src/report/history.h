@@ -1,0 +1,80 @@
+// A run as metrics.jsonl tells it: what the report shows, and what a resumed run begins with.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "report/series.h"
+
+namespace ng::report {
+
+/// What is known of an operand's cast.
+enum class Loss : uint8_t { sqnr_db, saturated, flushed };
+inline constexpr size_t kLosses = 3;
+/// As in metrics.jsonl.
+[[nodiscard]] std::string_view name_of(Loss loss);
+
+/// Points of the curves of a whole run and of those of one operand.
+inline constexpr size_t kPoints = 2000;
+inline constexpr size_t kOperandPoints = 100;
+
+/// One operand over time.
+struct OperandHistory {
+  std::array<Series, kLosses> series{Series(kOperandPoints), Series(kOperandPoints),
+                                     Series(kOperandPoints)};
+};
+
+/// Reads a file that grows.
+class History {
+ public:
+  /// `points` of each curve at most.
+  explicit History(std::string path, size_t points = kPoints);
+
+  /// Takes the complete lines that have come since the last call; none where there is no file yet.
+  void read();
+
+  [[nodiscard]] const Series& loss() const { return loss_; }
+  [[nodiscard]] const Series& val_loss() const { return val_loss_; }
+  [[nodiscard]] const Series& lr() const { return lr_; }
+  [[nodiscard]] const Series& grad_norm() const { return grad_norm_; }
+  [[nodiscard]] const Series& tokens_per_second() const { return tokens_per_second_; }
+  /// By layer, in the order of the model, and role.
+  [[nodiscard]] const std::map<std::string, std::map<std::string, OperandHistory>>& operands()
+      const {
+    return operands_;
+  }
+
+  [[nodiscard]] int64_t steps() const { return steps_; }
+  [[nodiscard]] int64_t tokens() const { return tokens_; }
+  [[nodiscard]] int64_t skipped() const { return skipped_; }
+  /// Of the last validation; NaN before the first.
+  [[nodiscard]] double last_val_loss() const { return last_val_loss_; }
+  [[nodiscard]] double last_bits_per_byte() const { return last_bits_per_byte_; }
+  /// In training steps, by the processes that worked on the run, what was lost left out.
+  [[nodiscard]] double seconds() const { return earlier_seconds_ + seconds_; }
+  /// By kind of operation, of all processes, up to the last checkpoint.
+  [[nodiscard]] std::map<std::string, double> seconds_by_kind() const;
+
+ private:
+  size_t take_lines(std::string_view text);
+  void take(const Json& line);
+  void take_step(const Json& line);
+  void take_operands(int64_t step, const Json& layers);
+  void take_event(const Json& line);
+
+  std::string path_;
+  uint64_t bytes_ = 0;  // of complete lines, taken so far
+  Series loss_, val_loss_, lr_, grad_norm_, tokens_per_second_;
+  std::map<std::string, std::map<std::string, OperandHistory>> operands_;
+  int64_t steps_ = 0, tokens_ = 0, skipped_ = 0;
+  double last_val_loss_, last_bits_per_byte_;
+  double earlier_seconds_ = 0, seconds_ = 0;
+  std::map<std::string, double> earlier_kinds_, kinds_;
+};
+
+}  // namespace ng::report

@@ -1,0 +1,112 @@
+#include "report/history.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/files.h"
+
+namespace ng::report {
+namespace {
+
+class HistoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = join_path(testing::TempDir(), "history_test.jsonl");
+    remove_all(path_);
+  }
+  void TearDown() override { remove_all(path_); }
+  void write(const std::string& text) { AppendFile(path_).append(text); }
+
+  std::string path_;
+};
+
+TEST_F(HistoryTest, IsEmptyWhereThereIsNoFileYet) {
+  History history(path_);
+  history.read();
+  EXPECT_EQ(history.steps(), 0);
+  EXPECT_TRUE(std::isnan(history.last_val_loss()));
+}
+
+TEST_F(HistoryTest, ReadsCompleteLinesAsTheyCome) {
+  History history(path_);
+  write(
+      "{\"step\":1,\"tokens\":64,\"loss\":5.5,\"lr\":0.1,\"grad_norm\":2,\"seconds\":1}\n"
+      "{\"step\":1,\"val_loss\":5.25,\"val_bits_per_byte\":7.5}\n"
+      "{\"step\":2,\"tokens\":128,\"lo");
+  history.read();
+  EXPECT_EQ(history.steps(), 1);
+  EXPECT_EQ(history.last_val_loss(), 5.25);
+  EXPECT_EQ(history.last_bits_per_byte(), 7.5);
+  write("ss\":null,\"lr\":0.1,\"grad_norm\":null,\"seconds\":3,\"skipped\":true}\n");
+  history.read();
+  EXPECT_EQ(history.steps(), 2);
+  EXPECT_EQ(history.tokens(), 128);
+  EXPECT_EQ(history.skipped(), 1);
+  EXPECT_EQ(history.seconds(), 3.0);
+  ASSERT_EQ(history.loss().buckets().size(), 2u);
+  EXPECT_EQ(history.loss().buckets()[0].mean(), 5.5);
+  EXPECT_TRUE(std::isnan(history.loss().buckets()[1].mean()));
+}
+
+TEST_F(HistoryTest, AddsUpTheTimesOfItsProcesses) {
+  write(
+      "{\"step\":1,\"loss\":1,\"seconds\":10}\n"
+      "{\"event\":\"time\",\"step\":1,\"seconds\":{\"loss\":1.0,\"gemm fprop\":4.0}}\n"
+      "{\"step\":2,\"loss\":1,\"seconds\":20}\n"
+      "{\"event\":\"time\",\"step\":2,\"seconds\":{\"loss\":2.0,\"gemm fprop\":8.0}}\n"
+      "{\"event\":\"resume\",\"step\":2}\n"
+      "{\"step\":3,\"loss\":1,\"seconds\":5}\n"
+      "{\"event\":\"time\",\"step\":3,\"seconds\":{\"loss\":0.5,\"gemm dgrad\":3.0}}\n");
+  History history(path_);
+  history.read();
+  EXPECT_EQ(history.seconds(), 25.0);
+  EXPECT_EQ(
+      history.seconds_by_kind(),
+      (std::map<std::string, double>{{"gemm dgrad", 3.0}, {"gemm fprop", 8.0}, {"loss", 2.5}}));
+}
+
+TEST_F(HistoryTest, TakesOperandsWhereTheyAreByLayer) {
+  write(
+      "{\"step\":1,\"loss\":1,\"operands\":{\"dgrad.grad\":{\"flushed\":0.5,\"saturated\":0}}}\n"
+      "{\"step\":2,\"loss\":1,\"operands\":{\"blocks.0.mlp.up\":{\"dgrad.grad\":"
+      "{\"flushed\":0.25,\"saturated\":0,\"sqnr_db\":18.5}},\"head\":{\"fprop.input\":"
+      "{\"sqnr_db\":30}}}}\n");
+  History history(path_);
+  history.read();
+  ASSERT_EQ(history.operands().size(), 2u);
+  const OperandHistory& grad = history.operands().at("blocks.0.mlp.up").at("dgrad.grad");
+  const auto last = [](const OperandHistory& operand, Loss loss) {
+    return operand.series[static_cast<size_t>(loss)].buckets().back().mean();
+  };
+  EXPECT_EQ(last(grad, Loss::sqnr_db), 18.5);
+  EXPECT_EQ(last(grad, Loss::flushed), 0.25);
+  const OperandHistory& head = history.operands().at("head").at("fprop.input");
+  EXPECT_EQ(last(head, Loss::sqnr_db), 30.0);
+  EXPECT_TRUE(std::isnan(last(head, Loss::saturated)));
+}
+
+TEST_F(HistoryTest, ReadsFilesLargerThanWhatItReadsAtATime) {
+  std::string lines;
+  for (int step = 1; step <= 3000; ++step)
+    lines += "{\"step\":" + std::to_string(step) + ",\"loss\":1,\"more\":\"" +
+             std::string(static_cast<size_t>(step % 7 * 200), 'x') + "\"}\n";
+  lines += "{\"step\":3001,\"loss\":1,\"more\":\"" + std::string(3 << 20, 'x') + "\"}\n";
+  write(lines);
+  History history(path_, 4000);
+  history.read();
+  EXPECT_EQ(history.steps(), 3001);
+  ASSERT_EQ(history.loss().buckets().size(), 3001u);
+  EXPECT_EQ(history.loss().buckets()[1234].first, 1235);
+}
+
+TEST_F(HistoryTest, PassesOverWhatIsNoMetric) {
+  write("[1]\nnonsense\n{\"other\":1}\n{\"step\":7,\"loss\":2}\n");
+  History history(path_);
+  history.read();
+  EXPECT_EQ(history.steps(), 7);
+  EXPECT_EQ(history.loss().buckets().size(), 1u);
+}
+
+}  // namespace
+}  // namespace ng::report

@@ -1,0 +1,96 @@
+#include "report/reporter.h"
+
+#include <array>
+#include <exception>
+#include <utility>
+
+#include "base/files.h"
+
+namespace ng::report {
+namespace {
+
+constexpr int kPagesCostAtMost = 100;  // a page is written anew after so many times what it took
+
+}  // namespace
+
+RunReporter::~RunReporter() {
+  if (history_ && !is_finished_) write_page();
+}
+
+template <class Work>
+void RunReporter::attempt(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (!has_failed_) next_.notice(std::string(error.what()) + "; training goes on");
+    has_failed_ = true;
+  }
+}
+
+void RunReporter::add_events(int64_t step, std::span<const Scalar> scalars) {
+  // A finished run that is resumed validates again what the last process already told.
+  if (!events_ || step < first_step_) return;
+  std::unique_ptr<EventFile> events = std::move(events_);  // half a record ends the file
+  attempt([&] {
+    events->add(step, scalars);
+    events_ = std::move(events);
+  });
+}
+
+void RunReporter::write_page() {
+  const Clock::time_point start = Clock::now();
+  attempt([&] {
+    history_->read();
+    write_file_atomically(join_path(folder_, "report.html"), html_of(run_page(facts_, *history_)));
+  });
+  last_page_ = Clock::now();
+  cost_of_page_ = last_page_ - start;
+}
+
+void RunReporter::write_page_if_cheap() {
+  if (Clock::now() - last_page_ >= kPagesCostAtMost * cost_of_page_) write_page();
+}
+
+void RunReporter::started(Session& session, int64_t step) {
+  folder_ = session.folder();
+  first_step_ = step + 1;
+  facts_ = facts_of(session);
+  history_.emplace(join_path(folder_, "metrics.jsonl"));
+  attempt([&] { events_ = std::make_unique<EventFile>(folder_, first_step_); });
+  next_.started(session, step);
+  last_page_ = Clock::now();
+}
+
+void RunReporter::step(const StepMetrics& metrics) {
+  const std::array<Scalar, 4> scalars = {{{"loss", metrics.loss},
+                                          {"lr", metrics.lr},
+                                          {"grad_norm", metrics.grad_norm},
+                                          {"tokens_per_second", metrics.tokens_per_second}}};
+  add_events(metrics.step, scalars);
+  next_.step(metrics);
+}
+
+void RunReporter::validation(const ValidationMetrics& metrics) {
+  const std::array<Scalar, 2> scalars = {
+      {{"val_loss", metrics.loss}, {"val_bits_per_byte", metrics.bits_per_byte}}};
+  add_events(metrics.step, scalars);
+  next_.validation(metrics);
+  write_page_if_cheap();
+}
+
+void RunReporter::checkpoint(int64_t step) {
+  next_.checkpoint(step);
+  write_page_if_cheap();
+}
+
+void RunReporter::finished(const SessionResult& result) {
+  is_finished_ = true;
+  facts_.sample = result.sample;
+  attempt([&] {
+    if (events_) events_->sync();
+  });
+  write_page();
+  next_.finished(result);
+}
+
+}  // namespace ng::report

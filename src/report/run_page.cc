@@ -1,0 +1,147 @@
+#include "report/run_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/isa.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "report/charts.h"
+#include "report/run_text.h"
+
+namespace ng::report {
+namespace {
+
+std::string last_values(const RunFacts& facts, const History& history) {
+  std::string text = fmt::format("{} of {} steps, {} tokens", count_text(history.steps()),
+                                 count_text(facts.steps), count_text(history.tokens()));
+  if (history.seconds() > 0) text += " in " + duration_text(history.seconds());
+  if (std::isfinite(history.last_val_loss()))
+    text += fmt::format("; validation loss {:.4f}, {:.4f} bits per byte", history.last_val_loss(),
+                        history.last_bits_per_byte());
+  if (history.skipped() > 0)
+    text += fmt::format("; {} steps skipped: something was not finite", history.skipped());
+  return text;
+}
+
+Section loss_section(const History& history) {
+  Section section{.heading = "Loss"};
+  Chart chart = loss_chart("");
+  Line training = line_of("training", 0, history.loss());
+  const Line average = smoothed(training);
+  const bool is_smooth = average.y == training.y;
+  if (!is_smooth) training.style = Line::Style::faint;
+  chart.lines.push_back(training);
+  if (!is_smooth) {
+    chart.lines.push_back(average);
+    chart.lines.back().name = "training, moving average";
+  }
+  if (!history.val_loss().buckets().empty()) {
+    chart.lines.push_back(line_of("validation", 1, history.val_loss()));
+    chart.lines.back().style = Line::Style::marked;
+  }
+  section.charts = {chart};
+  return section;
+}
+
+Section course_section(const History& history) {
+  Section section{.heading = "Learning rate, gradient norm, speed"};
+  const auto add = [&](Chart chart, const Series& series) {
+    chart.lines = {line_of(chart.title, 0, series)};
+    section.charts.push_back(std::move(chart));
+  };
+  add(lr_chart(), history.lr());
+  add(grad_norm_chart(), history.grad_norm());
+  add(speed_chart(), history.tokens_per_second());
+  return section;
+}
+
+Section recipe_section(const RunFacts& facts) {
+  return {.heading = "Recipe",
+          .listings = {{"In short", facts.recipe},
+                       {"Resolved, every key written out", facts.recipe_toml},
+                       {"Run file, resolved", facts.run_toml}}};
+}
+
+}  // namespace
+
+RunFacts facts_of(Session& session) {
+  const RunConfig& config = session.config();
+  const Corpus& corpus = session.corpus();
+  RunFacts facts;
+  facts.name = std::filesystem::path(config.place).stem().string();
+  facts.steps = config.train.steps;
+  facts.parameters = session.model().parameter_count();
+  facts.memory = session.trainer().memory();
+  facts.lines = {
+      {"run", on_one_line(config.place) + " in " + on_one_line(session.folder())},
+      {"model", model_text(session.model().config())},
+      {"parameters", count_text(facts.parameters)},
+      {"text",
+       fmt::format("{} tokens to train on, {} to validate on", count_text(corpus.train_tokens()),
+                   count_text(corpus.validation_tokens()))},
+      {"schedule", schedule_text(config, session.trainer().settings())},
+      {"recipe", fmt::format("{} (hash {})", session.recipe().name(), session.recipe().hash())},
+      {"seed", std::to_string(config.seed)},
+      {"backend", fmt::format("{} ({}, {} threads)", config.train.backend, name_of(current_isa()),
+                              session.threads())}};
+  facts.recipe = recipe_text(session);
+  facts.recipe_toml = session.recipe().resolved_toml();
+  facts.run_toml = config.resolved_toml();
+  return facts;
+}
+
+Page run_page(const RunFacts& facts, const History& history) {
+  Page page;
+  page.title = fmt::format("Training run {}", on_one_line(facts.name));
+  page.subtitle = last_values(facts, history);
+  page.facts = facts.lines;
+  page.sections = {loss_section(history), course_section(history)};
+  Section casts{.heading = "What casts lose, by layer and operand",
+                .note = kOperandNote,
+                .choice_label = "layers",
+                .choices = operand_charts(history)};
+  if (!casts.choices.empty()) page.sections.push_back(std::move(casts));
+  page.sections.push_back(
+      {.heading = "Time and memory",
+       .bars = {time_bars("Time of steps and validation", history.seconds_by_kind()),
+                memory_bars(facts.memory, facts.parameters)}});
+  page.sections.push_back(recipe_section(facts));
+  if (!facts.sample.empty())
+    page.sections.push_back({.heading = "Sample", .listings = {{"", readable(facts.sample)}}});
+  return page;
+}
+
+Bars time_bars(const std::string& title, const std::map<std::string, double>& seconds) {
+  double total = 0;
+  for (const auto& [kind, value] : seconds) total += value;
+  Bars bars{.title = title, .bars = {}};
+  for (const auto& [kind, value] : seconds)
+    if (value > 0)
+      bars.bars.push_back(
+          {kind, value, fmt::format("{:.2f} s, {:.1f} %", value, 100 * value / total)});
+  std::sort(bars.bars.begin(), bars.bars.end(),
+            [](const Bar& a, const Bar& b) { return a.value > b.value; });
+  return bars;
+}
+
+Bars memory_bars(const MemoryPlan& plan, int64_t parameters) {
+  Bars bars{.title = fmt::format("Memory: {} in all", size_text(static_cast<double>(plan.total))),
+            .bars = {}};
+  const auto add = [&](std::string_view name, size_t bytes) {
+    const auto size = static_cast<double>(bytes);
+    if (bytes > 0)
+      bars.bars.push_back({std::string(name), size,
+                           fmt::format("{}, {:.2f} bytes per parameter", size_text(size),
+                                       size / static_cast<double>(parameters))});
+  };
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    add(name_of(static_cast<MemoryKind>(kind)), plan.bytes[kind]);
+  add("gaps", plan.gaps);
+  return bars;
+}
+
+}  // namespace ng::report

@@ -1,0 +1,64 @@
+// A reader opens the reports in a real browser, offline: everything is drawn, the mouse works, the
+// page prints. The pictures stay in browser-test/ of the build folder for people to look at.
+#include "../e2e/program.h"
+#include "base/json.h"
+#include "base/program.h"
+
+namespace ng::e2e {
+namespace {
+
+class Browser : public Program {
+ protected:
+  /// What open_page.py saw; null where there is no browser or no Python.
+  [[nodiscard]] static Json visit(const fs::path& page, const std::string& name) {
+    const fs::path pictures = fs::current_path() / "browser-test";
+    fs::create_directories(pictures);
+    const ProgramResult seen =
+        run_program({"python3", std::string(NG_SOURCE_DIR) + "/tests/browser/open_page.py",
+                     page.string(), (pictures / name).string()},
+                    1 << 20);
+    if (!seen.found || seen.exit_code == 77) return nullptr;
+    EXPECT_EQ(seen.exit_code, 0) << seen.output;
+    return Json::parse(seen.output, nullptr, false);
+  }
+
+  /// The same of any page with charts.
+  static void expect_works(const Json& seen, int charts) {
+    ASSERT_TRUE(seen.is_object());
+    EXPECT_EQ(seen["errors"], Json::array());
+    EXPECT_EQ(seen["charts"], Json({{"all", charts}, {"drawn", charts}}));
+    EXPECT_EQ(seen["overflow"], 0) << "nothing sticks out to the right";
+    ASSERT_EQ(seen["requests"].size(), 1u) << seen["requests"];
+    EXPECT_TRUE(seen["requests"][0].get<std::string>().starts_with("file://"));
+    ASSERT_EQ(seen["tooltip"].size(), 1u);
+    EXPECT_NE(seen["tooltip"][0].get<std::string>().find("step "), std::string::npos);
+    const Json &labels = seen["labels"], &zoomed = seen["zoomed labels"];
+    ASSERT_EQ(labels.size(), size_t(charts));
+    for (size_t i = 0; i < labels.size(); ++i) EXPECT_NE(labels[i], zoomed[i]) << "zooms with all";
+    EXPECT_EQ(seen["reset labels"], labels);
+  }
+};
+
+TEST_F(Browser, ShowsTheReportOfARun) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=150"});
+  const Json seen = visit(path("run/report.html"), "train");
+  if (seen.is_null()) GTEST_SKIP() << "needs chromium and python3";
+  expect_works(seen, 4 + 12);
+  EXPECT_EQ(seen["title"], "Training run tiny");
+  for (const char* word : {"validation", "SQNR, dB", "gemm fprop", "moments", "Learning rate",
+                           "hadamard", "150 of 150 steps"})
+    EXPECT_NE(seen["text"].get<std::string>().find(word), std::string::npos) << word;
+}
+
+TEST_F(Browser, ShowsTheReportOfAComparison) {
+  (void)run_well({"compare", "tiny.toml", "--recipes", "bf16,fp8-current,mxfp4-all", "--seeds", "2",
+                  "--out", "out", "--set", "train.steps=60"});
+  const Json seen = visit(path("out/report.html"), "compare");
+  if (seen.is_null()) GTEST_SKIP() << "needs chromium and python3";
+  expect_works(seen, 6 + 18);
+  for (const char* word : {"bf16", "fp8-current", "mxfp4-all", "±", "6 of 6 runs"})
+    EXPECT_NE(seen["text"].get<std::string>().find(word), std::string::npos) << word;
+}
+
+}  // namespace
+}  // namespace ng::e2e
