@@ -39,13 +39,6 @@ class Fp32Seconds {
   std::vector<std::pair<std::pair<int64_t, int64_t>, double>> known_;
 };
 
-Json gemm_json(const GemmRecipe& gemm, const std::string& backend) {
-  return {{"left", describe(gemm.left)},
-          {"right", describe(gemm.right)},
-          {"hadamard", gemm.hadamard},
-          {"runs", report::how_it_runs(gemm.left, gemm.right, backend)}};
-}
-
 // "fprop  mxfp4 x mxfp4: exact on integer dot products", ... for layers that do the same.
 std::string runs_text(const Json& layers) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
@@ -85,9 +78,9 @@ Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& m
       layers.push_back({{"layers", kind.names},
                         {"outputs", kind.outputs},
                         {"inputs", kind.inputs},
-                        {"fprop", gemm_json(kind.recipe.fprop, machine.backend)},
-                        {"dgrad", gemm_json(kind.recipe.dgrad, machine.backend)},
-                        {"wgrad", gemm_json(kind.recipe.wgrad, machine.backend)},
+                        {"fprop", report::gemm_json(kind.recipe.fprop, machine.backend)},
+                        {"dgrad", report::gemm_json(kind.recipe.dgrad, machine.backend)},
+                        {"wgrad", report::gemm_json(kind.recipe.wgrad, machine.backend)},
                         {"seconds", total(measured)},
                         {"seconds_by_kind", time_json(measured)},
                         {"fp32_seconds", fp32.of(kind)}});

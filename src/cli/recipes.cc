@@ -63,13 +63,6 @@ std::vector<report::LayerGroup> groups_of(const Recipe& recipe, int phase) {
   return groups.groups();
 }
 
-Json gemm_json(const GemmRecipe& gemm) {
-  return {{"left", describe(gemm.left)},
-          {"right", describe(gemm.right)},
-          {"hadamard", gemm.hadamard},
-          {"runs", report::how_it_runs(gemm.left, gemm.right, "cpu")}};
-}
-
 Json recipe_json(const Recipe& recipe) {
   const LinearRecipe& linear = recipe.settings(0).linear;
   return {{"name", recipe.name()},
@@ -78,9 +71,9 @@ Json recipe_json(const Recipe& recipe) {
           {"place", recipe.place()},
           {"bytes_per_parameter", bytes_per_parameter(recipe.settings(0))},
           {"gemms",
-           {{"fprop", gemm_json(linear.fprop)},
-            {"dgrad", gemm_json(linear.dgrad)},
-            {"wgrad", gemm_json(linear.wgrad)}}},
+           {{"fprop", report::gemm_json(linear.fprop, "cpu")},
+            {"dgrad", report::gemm_json(linear.dgrad, "cpu")},
+            {"wgrad", report::gemm_json(linear.wgrad, "cpu")}}},
           {"phases", recipe.phase_starts()},
           {"warnings", recipe.warnings()},
           {"unsupported", recipe.unsupported()}};

@@ -27,6 +27,13 @@ std::string how_it_runs(const Operand& left, const Operand& right, std::string_v
   return cpu::multiplies_integers(a, b) ? "exact on integer dot products" : "exact on FP32 units";
 }
 
+Json gemm_json(const GemmRecipe& gemm, std::string_view backend) {
+  return {{"left", describe(gemm.left)},
+          {"right", describe(gemm.right)},
+          {"hadamard", gemm.hadamard},
+          {"runs", how_it_runs(gemm.left, gemm.right, backend)}};
+}
+
 std::string gemm_lines(const std::vector<LayerGroup>& groups, std::string_view backend) {
   std::string text;
   for (const LayerGroup& group : groups) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "recipe/recipe.h"
 
 namespace ng::report {
@@ -14,6 +15,9 @@ namespace ng::report {
 /// has no units for the format itself.
 [[nodiscard]] std::string how_it_runs(const Operand& left, const Operand& right,
                                       std::string_view backend);
+
+/// {"left": ..., "right": ..., "hadamard": size or 0, "runs": as above}
+[[nodiscard]] Json gemm_json(const GemmRecipe& gemm, std::string_view backend);
 
 /// Layers that have the same numbers.
 struct LayerGroup {

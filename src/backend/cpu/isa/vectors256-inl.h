@@ -1,0 +1,29 @@
+// Vectors of 256 bits as dot-inl.h wants them, for the sets that have them. Include in the places
+// that it is included in, before it.
+#pragma once
+
+struct Vectors256 {
+  using Int = __m256i;
+  using Float = __m256;
+  static constexpr int kWidth = 8;
+
+  static HWY_INLINE Int load(const uint32_t* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  }
+  static HWY_INLINE Float load(const float* from) { return _mm256_loadu_ps(from); }
+  static HWY_INLINE void store(Int v, uint32_t* to) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+  }
+  static HWY_INLINE void store(Float v, float* to) { _mm256_storeu_ps(to, v); }
+  static HWY_INLINE Float broadcast(const float* from) { return _mm256_set1_ps(*from); }
+  // In assembly for the reasons of dot_avx512vnni.cc.
+  static HWY_INLINE Int broadcast(const int32_t* from) {
+    Int v;
+    __asm__("vpbroadcastd %1, %0" : "=x"(v) : "m"(*from));
+    return v;
+  }
+  static HWY_INLINE Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
+  static HWY_INLINE Float multiply(Float a, Float b) { return _mm256_mul_ps(a, b); }
+  static HWY_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
+  static HWY_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
+};
