@@ -17,10 +17,10 @@ bool is_divisible(const Operand& cast) {
          kPieceMultiple % cast.block.cols == 0 && !two_levels;
 }
 
-// One FP32 chain along all tokens, which is carried from piece to piece.
+// One FP32 chain of plain numbers along all tokens, which is carried from piece to piece.
 bool is_chain(const GemmRecipe& gemm) {
   const auto is_plain = [](const Operand& cast) {
-    return cast.is_unscaled() && cast.prescale == 1.0f;
+    return cast.is_unscaled() && cast.rounding == Rounding::nearest && cast.prescale == 1.0f;
   };
   return is_plain(gemm.left) && is_plain(gemm.right) && gemm.hadamard == 0;
 }

@@ -1,6 +1,6 @@
 // The output head: logits = x·Wᵀ and their cross-entropy. Works through the tokens in pieces, so
 // that the logits of a large vocabulary never exist all at once. The bits are those of one piece,
-// but for a wgrad of scaled operands, whose pieces are added in FP32 one after another.
+// but for a wgrad of other than plain numbers, whose pieces are added in FP32 one after another.
 #pragma once
 
 #include "nn/batch.h"

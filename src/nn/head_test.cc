@@ -90,5 +90,20 @@ TEST(Head, InPiecesDrawsAndScalesAsTheWhole) {
     ASSERT_NEAR(heads.dw[0].data[i], heads.dw[1].data[i], 8 * 0x1p-24f * largest) << i;
 }
 
+TEST(Head, InPiecesAddsWgradsOfOperandsThatAreStored) {
+  const Recipe recipe = Recipe::parse(
+      "inherit='bf16'\n[[override]]\nlayers=['head']\n"
+      "linear.wgrad={grad={format='bf16', rounding='stochastic'}, input='bf16'}",
+      "test.toml");
+  const Heads heads(recipe.linear({.name = "head"}, 0));
+  // Each sum rounds once a product.
+  float largest = 0;
+  for (int64_t i = 0; i < kVocab * kWidth; ++i)
+    largest = std::max(largest, std::fabs(heads.dw[1].data[i]));
+  ASSERT_GT(largest, 0.0f);
+  for (int64_t i = 0; i < kVocab * kWidth; ++i)
+    ASSERT_NEAR(heads.dw[0].data[i], heads.dw[1].data[i], kTokens * 0x1p-24f * largest) << i;
+}
+
 }  // namespace
 }  // namespace ng
