@@ -2,12 +2,16 @@
 
 The strong baseline: scaled_dot_product_attention, fused AdamW, gradients clipped to 1.0, no
 dropout, no bookkeeping between steps. The shapes are those of `narrowgauge bench step`.
+
+With --microxcaling the blocks' linear layers are its emulated MXFP4 ones, all three GEMMs.
 """
 
 import argparse
+import functools
 import json
 import resource
 import statistics
+import sys
 import time
 
 import torch
@@ -21,16 +25,28 @@ MODELS = {
 }
 
 
+def mxfp4_linear(folder):
+    """The linear layer of the checkout of microsoft/microxcaling at `folder`, in MXFP4."""
+    sys.path.insert(0, folder)
+    import mx
+
+    specs = mx.finalize_mx_specs({
+        "w_elem_format": "fp4_e2m1", "a_elem_format": "fp4_e2m1", "scale_bits": 8, "block_size": 32,
+        "custom_cuda": False, "quantize_backprop": True,
+    })
+    return functools.partial(mx.Linear, mx_specs=specs)
+
+
 class Block(nn.Module):
-    def __init__(self, width, heads, bias):
+    def __init__(self, width, heads, bias, linear):
         super().__init__()
         self.heads = heads
         self.norm1 = nn.LayerNorm(width, bias=bias)
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
-        self.proj = nn.Linear(width, width, bias=bias)
+        self.qkv = linear(width, 3 * width, bias=bias)
+        self.proj = linear(width, width, bias=bias)
         self.norm2 = nn.LayerNorm(width, bias=bias)
-        self.up = nn.Linear(width, 4 * width, bias=bias)
-        self.down = nn.Linear(4 * width, width, bias=bias)
+        self.up = linear(width, 4 * width, bias=bias)
+        self.down = linear(4 * width, width, bias=bias)
 
     def forward(self, x):
         batch, length, width = x.shape
@@ -42,11 +58,11 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, layers, heads, width, context, vocab, bias):
+    def __init__(self, layers, heads, width, context, vocab, bias, linear=nn.Linear):
         super().__init__()
         self.tokens = nn.Embedding(vocab, width)
         self.positions = nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(Block(width, heads, bias) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, heads, bias, linear) for _ in range(layers))
         self.norm = nn.LayerNorm(width, bias=bias)
         self.head = nn.Linear(width, vocab, bias=False)
         self.head.weight = self.tokens.weight
@@ -80,12 +96,14 @@ def main():
     parser.add_argument("--warmup", type=int, default=2, help="steps before the timed ones")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--microxcaling", metavar="FOLDER", help="its MXFP4 from this checkout")
     args = parser.parse_args()
 
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
     base_bytes = peak_bytes()
-    model = Gpt(*MODELS[args.model])
+    linear = mxfp4_linear(args.microxcaling) if args.microxcaling else nn.Linear
+    model = Gpt(*MODELS[args.model], linear)
     vocab = MODELS[args.model][4]
     parameters = sum(p.numel() for p in model.parameters())
     optimizer = adamw(model)
@@ -105,7 +123,8 @@ def main():
 
     median = statistics.median(seconds[args.warmup :])
     print(json.dumps({
-        "program": f"pytorch {torch.__version__}" + (" compiled" if args.compile else " eager"),
+        "program": f"pytorch {torch.__version__} {'compiled' if args.compile else 'eager'}"
+                   + (" microxcaling mxfp4" if args.microxcaling else ""),
         "model": args.model, "parameters": parameters,
         "batch": args.batch, "seq": args.seq, "threads": args.threads, "steps": args.steps,
         "seconds_per_step": median,

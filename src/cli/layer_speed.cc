@@ -40,8 +40,8 @@ std::vector<LayerKind> layer_kinds(const ModelConfig& config, const Recipe& reci
   return kinds;
 }
 
-TimeByKind layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
-                         const std::string& backend) {
+LayerSeconds layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
+                           const std::string& backend) {
   constexpr int kRounds = 4;  // the first one meets cold caches and pages
   Run run(make_backend(backend, threads), 1);
   Parameter weight;
@@ -58,20 +58,23 @@ TimeByKind layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
                      .weight = &weight,
                      .bias = nullptr,
                      .phases = {kind.recipe}});
+  LayerSeconds best, now;
   const auto body = [&] {
     Source input(Tensor(), x, kInput), gradient(Tensor(), y, kOutput);
     layer.fprop(run, y, input);
+    now.forward = total(run.seconds());
     layer.dgrad(run, dx, Into::overwrite, gradient);
     layer.wgrad(run, {dw, Into::overwrite}, input, gradient);
     forget_step(weight);
   };
   const Program program = run.record(body);
   run.reserve({&program});
-  TimeByKind best{};
   for (int round = 0; round < kRounds; ++round) {
     run.reset_seconds();
     run.replay(program, body);
-    if (round == 0 || total(run.seconds()) < total(best)) best = run.seconds();
+    now.by_kind = run.seconds();
+    now.backward = total(now.by_kind) - now.forward;
+    if (round == 0 || now.total() < best.total()) best = now;
   }
   return best;
 }

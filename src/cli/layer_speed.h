@@ -22,8 +22,15 @@ struct LayerKind {
 [[nodiscard]] std::vector<LayerKind> layer_kinds(const ModelConfig& config, const Recipe& recipe,
                                                  int phase);
 
-/// Seconds of forward and backward of one such layer, the best of several.
-[[nodiscard]] TimeByKind layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
-                                       const std::string& backend);
+/// Of one layer: fprop; dgrad and wgrad; both by kind. Quantization is included.
+struct LayerSeconds {
+  double forward = 0, backward = 0;
+  TimeByKind by_kind{};
+  [[nodiscard]] double total() const { return forward + backward; }
+};
+
+/// One such layer's time, the best of several.
+[[nodiscard]] LayerSeconds layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
+                                         const std::string& backend);
 
 }  // namespace ng::cli

@@ -1,7 +1,6 @@
 #include "cli/recipe_on_model.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/isa.h"
 #include "cli/layer_speed.h"
@@ -12,23 +11,19 @@
 namespace ng::cli {
 namespace {
 
-double total(const TimeByKind& seconds) {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
-}
-
 // Seconds in FP32, which depend on the shape alone.
 class Fp32Seconds {
  public:
   Fp32Seconds(int64_t tokens, Threads threads, std::string backend)
       : tokens_(tokens), threads_(threads), backend_(std::move(backend)) {}
 
-  double of(LayerKind kind) {
+  LayerSeconds of(LayerKind kind) {
     const std::pair shape(kind.outputs, kind.inputs);
     const auto known = std::find_if(known_.begin(), known_.end(),
                                     [&](const auto& entry) { return entry.first == shape; });
     if (known != known_.end()) return known->second;
     kind.recipe = Recipe::load("fp32").linear({.name = kind.names.front()}, 0);
-    known_.emplace_back(shape, total(layer_seconds(kind, tokens_, threads_, backend_)));
+    known_.emplace_back(shape, layer_seconds(kind, tokens_, threads_, backend_));
     return known_.back().second;
   }
 
@@ -36,7 +31,7 @@ class Fp32Seconds {
   int64_t tokens_;
   Threads threads_;
   std::string backend_;
-  std::vector<std::pair<std::pair<int64_t, int64_t>, double>> known_;
+  std::vector<std::pair<std::pair<int64_t, int64_t>, LayerSeconds>> known_;
 };
 
 // "fprop  mxfp4 x mxfp4: exact on integer dot products", ... for layers that do the same.
@@ -73,7 +68,8 @@ Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& m
     Json layers = Json::array();
     double seconds = 0, fp32_seconds = 0;
     for (const LayerKind& kind : layer_kinds(config, recipe, static_cast<int>(phase))) {
-      const TimeByKind measured = layer_seconds(kind, tokens, threads, machine.backend);
+      const LayerSeconds measured = layer_seconds(kind, tokens, threads, machine.backend);
+      const LayerSeconds in_fp32 = fp32.of(kind);
       const auto count = static_cast<double>(kind.names.size());
       layers.push_back({{"layers", kind.names},
                         {"outputs", kind.outputs},
@@ -81,11 +77,15 @@ Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& m
                         {"fprop", report::gemm_json(kind.recipe.fprop, machine.backend)},
                         {"dgrad", report::gemm_json(kind.recipe.dgrad, machine.backend)},
                         {"wgrad", report::gemm_json(kind.recipe.wgrad, machine.backend)},
-                        {"seconds", total(measured)},
-                        {"seconds_by_kind", time_json(measured)},
-                        {"fp32_seconds", fp32.of(kind)}});
-      seconds += count * total(measured);
-      fp32_seconds += count * fp32.of(kind);
+                        {"seconds", measured.total()},
+                        {"seconds_forward", measured.forward},
+                        {"seconds_backward", measured.backward},
+                        {"seconds_by_kind", time_json(measured.by_kind)},
+                        {"fp32_seconds", in_fp32.total()},
+                        {"fp32_seconds_forward", in_fp32.forward},
+                        {"fp32_seconds_backward", in_fp32.backward}});
+      seconds += count * measured.total();
+      fp32_seconds += count * in_fp32.total();
     }
     phases.push_back({{"from", recipe.phase_starts()[phase]},
                       {"layers", layers},
@@ -107,21 +107,24 @@ std::string text_of_recipe_on_model(const Json& measured) {
                   measured["threads"].get<int>(), measured["isa"].get<std::string>());
   for (const Json& phase : measured["phases"]) {
     text += fmt::format("\nfrom {:g} % of training on\n", 100 * phase["from"].get<double>());
-    Table table({"layers", "outputs x inputs", "ms", "in FP32", "times"});
+    Table table({"layers", "outputs x inputs", "forward ms", "times", "backward ms", "times"});
     for (const Json& layer : phase["layers"]) {
       const auto names = layer["layers"].get<std::vector<std::string>>();
-      const double seconds = layer["seconds"], fp32 = layer["fp32_seconds"];
-      table.row(
-          {report::layers_text(names),
-           fmt::format("{} x {}", layer["outputs"].get<int64_t>(), layer["inputs"].get<int64_t>()),
-           fmt::format("{:.2f}", seconds * 1e3), fmt::format("{:.2f}", fp32 * 1e3),
-           fmt::format("{:.2f}", fp32 / seconds)});
+      std::vector<std::string> cells = {
+          report::layers_text(names),
+          fmt::format("{} x {}", layer["outputs"].get<int64_t>(), layer["inputs"].get<int64_t>())};
+      for (const std::string part : {"seconds_forward", "seconds_backward"}) {
+        const double seconds = layer[part], fp32 = layer["fp32_" + part];
+        cells.push_back(fmt::format("{:.2f}", seconds * 1e3));
+        cells.push_back(fmt::format("{:.2f}", fp32 / seconds));
+      }
+      table.row(std::move(cells));
     }
     text += table.text() + runs_text(phase["layers"]);
     const double seconds = phase["seconds"], fp32 = phase["fp32_seconds"];
     text += fmt::format(
-        "all linear layers: {:.3f} s for {} tokens, forward and backward, quantization included;\n"
-        "FP32 {:.3f} s: {:.2f} times. Attention, norms, loss and update come on top\n"
+        "times: faster than in FP32, quantization included. All linear layers: {:.3f} s for {} "
+        "tokens,\nFP32 {:.3f} s: {:.2f} times. Attention, norms, loss and update come on top\n"
         "(narrowgauge bench step --model {} --recipe {}).\n",
         seconds, count_text(tokens), fp32, fp32 / seconds, measured["model"].get<std::string>(),
         measured["recipe"].get<std::string>());
