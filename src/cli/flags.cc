@@ -1,5 +1,7 @@
 #include "cli/flags.h"
 
+#include <charconv>
+
 #include "run/backends.h"
 
 namespace ng::cli {
@@ -34,9 +36,13 @@ void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
   app.add_option("--seed", seed, of_what)
       ->type_name("N")
       ->capture_default_str()
-      ->check([](const std::string& text) -> std::string {  // a minus sign would wrap around
-        const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-        return digits ? "" : fmt::format("{}: a whole number from 0", text);
+      ->check([](const std::string& text) -> std::string {  // CLI11 wraps and clamps
+        uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        return error == std::errc() && stop == end
+                   ? ""
+                   : fmt::format("{}: a whole number from 0 to {}", text, ~uint64_t{0});
       });
 }
 

@@ -9,6 +9,7 @@
 #include "cli/formats_rounding.h"
 #include "cli/formats_table.h"
 #include "cli/output.h"
+#include "format/cast_names.h"
 
 namespace ng::cli {
 namespace {
@@ -86,7 +87,8 @@ int formats(const Args& args) {
   const bool operand = named && !args.element;
   const ElementFormat& element = named ? *operand_of(args.name).element : known_element(args.name);
   if (args.values.empty()) return print_facts(args, element, operand);
-  if (operand && !operand_of(args.name).is_unscaled()) return print_block(args);
+  const bool affine = is_affine_element(element) && !args.element;
+  if (affine || (operand && !operand_of(args.name).is_unscaled())) return print_block(args);
   if (!args.amax.empty())
     throw Error({.place = "--amax",
                  .key = "",

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/formats_bits.h"
 #include "cli/formats_rounding.h"
+#include "format/cast_names.h"
 #include "format/codec.h"
 #include "format/packing.h"
 #include "format/scale.h"
@@ -253,8 +254,11 @@ BlockWay affine_way(const BlockSteps& s, const std::vector<float>& x) {
 float tensor_amax_of(const BlockSteps& s, const std::vector<float>& x, const std::string& typed) {
   const float own = amax_of(x);
   if (typed.empty()) return own;
-  if (s.operand.scale == ScaleKind::e8m0)
-    refuse("--amax", fmt::format("the scales of {} depend on their own block only", s.name),
+  const bool affine = is_affine_element(*s.operand.element);
+  if (affine || s.operand.scale == ScaleKind::e8m0)
+    refuse("--amax",
+           fmt::format("the scales of {} depend on their own {} only", s.name,
+                       affine ? "row" : "block"),
            "leave it out");
   float rest = 0;
   try {
@@ -262,7 +266,9 @@ float tensor_amax_of(const BlockSteps& s, const std::vector<float>& x, const std
   } catch (const Error&) {
     refuse("--amax", fmt::format("\"{}\" is no number", typed), "the tensor's largest magnitude");
   }
-  if (!(rest >= own) || !std::isfinite(rest))
+  if (!std::isfinite(rest))
+    refuse("--amax", fmt::format("\"{}\" is not finite", typed), "the tensor's largest magnitude");
+  if (!(rest >= own))
     refuse("--amax", fmt::format("{} is less than the {} among the values", typed, own),
            "the largest magnitude of the whole tensor");
   return rest;
@@ -274,23 +280,27 @@ BlockSteps block_steps(std::string_view name, const std::vector<std::string>& ty
                        const std::string& tensor_amax) {
   BlockSteps s;
   s.name = name;
-  s.operand = operand_of(name);
+  s.operand = *find_cast(name);
   const bool tiled = s.operand.block.kind == Block::Kind::tile;
   const size_t most = tiled ? static_cast<size_t>(s.operand.block.cols) : kMostValues;
   if (typed.size() > most)
     refuse("--value", fmt::format("{} values", typed.size()),
-           fmt::format("{} at most {}", tiled ? "one block: " : "", most));
+           fmt::format("{}at most {}", tiled ? "one block: " : "", most));
   std::vector<float> x;
   for (const std::string& t : typed) x.push_back(parse_value(t));
   s.padding = tiled ? most - x.size() : 0;
   s.amax = tensor_amax_of(s, x, tensor_amax);
   const bool integer = s.operand.element->kind == ElementKind::integer;
+  const bool affine = is_affine_element(*s.operand.element);
+  if (affine && !all_finite(x))
+    refuse("--value", fmt::format("a value that is not finite for the scale of {}", name),
+           "finite values, or --element for the integers alone");
   if (s.operand.scale == ScaleKind::e8m0) {
     add_power_ways(s, x);
   } else if (s.operand.scale == ScaleKind::e4m3) {
     add_two_level_ways(s, x);
   } else if (integer) {
-    s.ways.push_back(symmetric_way(s, x));
+    if (!affine) s.ways.push_back(symmetric_way(s, x));
     if (all_finite(x)) s.ways.push_back(affine_way(s, x));
   } else {
     s.ways.push_back(encode_scale_way(s, x, false));

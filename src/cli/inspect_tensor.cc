@@ -146,6 +146,7 @@ FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& nam
     trial.name = name;
     trial.cast = cast;
     trial.cast.scale_rule = rule;
+    trial.bits = stored_bits_per_value(cast, matrix.along(), matrix.rows(), matrix.cols());
     if (!scale_rules(cast.scale).empty()) trial.rule = name_of(rule);
     runs.push_back(std::make_unique<Running>(workspace, trial, matrix));
   }
@@ -181,13 +182,16 @@ FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& nam
   return *best;
 }
 
-const FormatTrial* cheapest(const std::vector<FormatTrial>& trials, double sqnr_db) {
+bool keeps_values(const FormatTrial& trial) {
+  return trial.errors.underflow <= kMostUnderflow && trial.errors.saturation <= kMostSaturation;
+}
+
+const FormatTrial* cheapest(const std::vector<FormatTrial>& trials, double sqnr_db, bool keeping) {
   const FormatTrial* best = nullptr;
   for (const FormatTrial& trial : trials) {
-    if (!(trial.errors.sqnr_db >= sqnr_db)) continue;
-    const double bits = bits_per_value(trial.cast);
-    if (best == nullptr || bits < bits_per_value(best->cast) ||
-        (bits == bits_per_value(best->cast) && is_better(trial, *best)))
+    if (!(trial.errors.sqnr_db >= sqnr_db) || keeps_values(trial) != keeping) continue;
+    if (best == nullptr || trial.bits < best->bits ||
+        (trial.bits == best->bits && is_better(trial, *best)))
       best = &trial;
   }
   return best;

@@ -42,6 +42,7 @@ struct FormatTrial {
   std::string rule;  ///< "floor"; empty where the format has no choice
   OperandStats counts;
   ErrorMetrics errors;
+  double bits = 0;  ///< per value of this tensor, with everything that decodes it
   float low_scale = 1, high_scale = 1;  ///< least and greatest decode multiplier, tensor's included
   bool has_scale = false;               ///< of a block with values that say something
   bool has_nan_scale = false;           ///< of a block that is NaN as a whole
@@ -60,7 +61,17 @@ using InspectProgress = std::function<void(double share)>;
 /// Quality that a recommendation promises: rounding error of 1 %, 3.2 % and 10 % rms.
 inline constexpr std::array<double, 3> kSqnrLevels = {40, 30, 20};
 
-/// The trial of fewest bits per value with at least `sqnr_db` (the better of equals); null: none.
-[[nodiscard]] const FormatTrial* cheapest(const std::vector<FormatTrial>& trials, double sqnr_db);
+/// A high SQNR may come from a few large values alone. MXFP4 flushes some 10 % of a normal
+/// distribution and saturates 2 %.
+inline constexpr double kMostUnderflow = 0.25;
+inline constexpr double kMostSaturation = 0.05;
+
+/// Whether it keeps so many of the values that its SQNR tells of most of them.
+[[nodiscard]] bool keeps_values(const FormatTrial& trial);
+
+/// The trial of fewest bits per value with at least `sqnr_db` (the better of equals) among those
+/// that keep the values, or, `keeping` false, among the others; null: none.
+[[nodiscard]] const FormatTrial* cheapest(const std::vector<FormatTrial>& trials, double sqnr_db,
+                                          bool keeping = true);
 
 }  // namespace ng::cli

@@ -85,13 +85,26 @@ std::string table_text(const std::vector<FormatTrial>& trials) {
                                   ? "none"
                                   : fmt::format("{} {}", name_of(cast.scale), text_of(cast.block));
     table.row(
-        {std::string(1, letter(i)), trial.name, scale, fmt::format("{:.2f}", bits_per_value(cast)),
+        {std::string(1, letter(i)), trial.name, scale, fmt::format("{:.2f}", trial.bits),
          decibel_text(trial.errors.sqnr_db), percent_text(trial.errors.underflow),
          percent_text(trial.errors.saturation),
          std::isnan(trial.errors.max_abs) ? "NaN" : fmt::format("{:.3g}", trial.errors.max_abs),
          trial.rule});
   }
   return table.text();
+}
+
+// What has the SQNR only because a few values hold nearly all of the tensor's power.
+std::string passed_over(const std::vector<FormatTrial>& trials) {
+  const FormatTrial* other = cheapest(trials, kSqnrLevels.back(), false);
+  if (other == nullptr) return "";
+  const FormatTrial* best = cheapest(trials, kSqnrLevels.back());
+  if (best != nullptr && best->bits <= other->bits) return "";
+  const auto& errors = other->errors;
+  return fmt::format(
+      "  Passed over: {}, {:.2f} bits, which turns {} of the values into 0 and "
+      "saturates {}.\n",
+      other->name, other->bits, percent_text(errors.underflow), percent_text(errors.saturation));
 }
 
 // A sentence, broken where a line would be too long.
@@ -103,9 +116,8 @@ std::string recommendation(const std::vector<FormatTrial>& trials) {
     const FormatTrial* best = cheapest(trials, level);
     if (best == nullptr || best == last) continue;
     if (last != nullptr) line += ',';
-    const std::string part =
-        fmt::format(" {:.0f} dB: {}{} ({:.2f} bits)", level, best->name,
-                    best->rule.empty() ? "" : " " + best->rule, bits_per_value(best->cast));
+    const std::string part = fmt::format(" {:.0f} dB: {}{} ({:.2f} bits)", level, best->name,
+                                         best->rule.empty() ? "" : " " + best->rule, best->bits);
     if (line.size() + part.size() > kColumns) {
       text += line + '\n';
       line = "   ";
@@ -113,15 +125,16 @@ std::string recommendation(const std::vector<FormatTrial>& trials) {
     line += part;
     last = best;
   }
-  if (last != nullptr) return text + line + ".\n";
-  return "  None of these formats reaches 20 dB, an error of 10 % of the rms value.\n";
+  if (last != nullptr) return text + line + ".\n" + passed_over(trials);
+  return "  None of these formats reaches 20 dB, an error of 10 % of the rms value.\n" +
+         passed_over(trials);
 }
 
 Json trial_json(const FormatTrial& trial) {
   const ErrorMetrics& errors = trial.errors;
   return {{"format", trial.name},
           {"scale_rule", trial.rule},
-          {"bits_per_value", bits_per_value(trial.cast)},
+          {"bits_per_value", trial.bits},
           {"sqnr_db", json_number(errors.sqnr_db)},
           {"relative_mse", json_number(errors.relative_mse)},
           {"underflow", errors.underflow},

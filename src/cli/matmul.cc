@@ -182,6 +182,10 @@ void print_text(const ProductJob& job, const Product& product) {
   row("accumulation", product.accumulation, "FP64 product of the rounded A and B");
   row("both", product.total, "FP64 product of A and B");
   print("{}", table.text());
+  const auto outputs = static_cast<uint64_t>(job.m() * job.n());
+  if (product.total.values < outputs)
+    note(fmt::format("{} of {} outputs are not finite in FP64: errors are those of the others",
+                     outputs - product.total.values, outputs));
 }
 
 void note_counts(const char* name, const OperandStats& counts) {
@@ -221,6 +225,7 @@ int matmul(const Args& args) {
                 {"n", job.n()},
                 {"k", job.k()},
                 {"hadamard", job.hadamard.size},
+                {"finite_outputs", product.total.values},
                 {"a", operand_json(a, job.a_cast, product.a_counts)},
                 {"b", operand_json(b, job.b_cast, product.b_counts)},
                 {"quantization", errors_json(product.quantization)},

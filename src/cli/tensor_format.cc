@@ -136,6 +136,12 @@ Operand FormatFlags::operand() const {
                  .problem = fmt::format("{} without stochastic rounding", sr_bits),
                  .remedy = "--rounding stochastic"});
   Operand operand = scaled_or_plain(*this);
+  if (!scale_rule.empty() && scale_rules(operand.scale).empty())
+    throw Error(
+        {.place = "cast",
+         .key = "--scale-rule",
+         .problem = fmt::format("\"{}\" for \"{}\" scales", scale_rule, name_of(operand.scale)),
+         .remedy = "no rule: only e8m0 and e4m3 scales are rounded by one"});
   if (operand.element->bits <= 16) return operand;
   throw Error({.place = "--format",
                .key = format,

@@ -81,6 +81,15 @@ ScaleGrid scale_grid(const Operand& cast, Contract along, int64_t rows, int64_t 
   return {block_rows, block_cols, ceil_div(rows, block_rows), ceil_div(cols, block_cols)};
 }
 
+double stored_bits_per_value(const Operand& cast, Contract along, int64_t rows, int64_t cols) {
+  if (rows == 0 || cols == 0) return 0;
+  const int per_scale = (has_scale_codes(cast) ? 8 : 32) + (is_affine(cast) ? 8 : 0);
+  const int64_t scales = scale_grid(cast, along, rows, cols).size();
+  const double beside =
+      static_cast<double>(scales) * per_scale + (cast.tensor_scale == ScaleKind::none ? 0 : 32);
+  return cast.element->bits + beside / (static_cast<double>(rows) * static_cast<double>(cols));
+}
+
 NarrowMatrix quantize(ConstView source, const Operand& cast, const QuantizeOptions& options,
                       Threads threads) {
   cpu::Workspace workspace(threads);

@@ -50,6 +50,11 @@ struct NarrowMatrix {
 /// The blocks of a matrix of rows × cols.
 [[nodiscard]] ScaleGrid scale_grid(const Operand& cast, Contract along, int64_t rows, int64_t cols);
 
+/// Bits that a matrix takes per value: elements and all that decodes them (scales, zero points, the
+/// scale of the tensor). 0 for an empty one.
+[[nodiscard]] double stored_bits_per_value(const Operand& cast, Contract along, int64_t rows,
+                                           int64_t cols);
+
 /// Everything that fixes the bits but the values.
 struct QuantizeOptions {
   /// cols: blocks along the columns. rows: along the rows, as a GEMM contracting rows reads it;

@@ -190,6 +190,7 @@ TEST_F(CastFiles, RefusesInOneLineAndLosesNothing) {
   refused({"--format", "mxfp4", "--block", "1x33"}, {"--block", "[1, 33]"});
   refused({"--format", "mxfp4", "--block", "0x0"}, {"--block"});
   refused({"--format", "uint8", "--scale", "e8m0"}, {"--scale", "e8m0", "fp32"});
+  refused({"--format", "fp8_e4m3", "--scale-rule", "floor"}, {"--scale-rule", "floor", "fp32"});
   refused({"--format", "mxfp4", "--axis", "2"}, {"x", "--axis"});
   refused({"--format", "mxfp4", "--axis", "-3"}, {"x", "--axis"});
   refused({"--format", "mxfp4", "--tensor", "y"}, {"\"y\""});

@@ -255,7 +255,7 @@ TEST_F(Commands, RecipesMeasuresTheLayersOfAModel) {
   const std::string text = run_well({"recipes", "mxfp4-all", "--model", "char-gpt", "--batch", "1",
                                      "--seq", "16", "--isa", "scalar"});
   EXPECT_NE(text.find("exact on integer dot products"), std::string::npos);
-  EXPECT_NE(text.find("all linear layers"), std::string::npos);
+  EXPECT_NE(text.find("All linear layers"), std::string::npos);
 }
 
 TEST_F(Commands, InfoTellsOfTheMachine) {

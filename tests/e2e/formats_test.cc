@@ -286,6 +286,7 @@ TEST_F(Formats, WorkedExamplesOfNvfp4Fp8AndIntegers) {
   EXPECT_NEAR(number(w["values"][0]), -1.00787, 5e-6);
   EXPECT_NEAR(number(w["values"][1]), .20472, 5e-6);
   EXPECT_EQ(number(w["values"][2]), 2.0f);
+  EXPECT_EQ(way("uint8", "-1,.2,2", "affine"), way("int8", "-1,.2,2", "affine"));
   w = way("int8", "-1,.2,2", "affine");
   EXPECT_EQ(w["scale"]["zero"], 85);
   EXPECT_NEAR(number(w["scale"]["scale"]), .0117647, 5e-8);
@@ -372,6 +373,9 @@ TEST_F(Formats, RefuseWhatTheyCannotShow) {
   expect_refused({"formats", "fp32", "--codes"}, 1, {"--codes", "16 bits"});
   expect_refused({"formats", "mxfp4", "--value", "1", "--amax", "3"}, 1, {"--amax", "block"});
   expect_refused({"formats", "nvfp4", "--value", "5", "--amax", "3"}, 1, {"--amax", "3", "5"});
+  expect_refused({"formats", "int8", "--value", "5", "--amax", "nan"}, 1, {"--amax", "finite"});
+  expect_refused({"formats", "uint8", "--value", "5", "--amax", "9"}, 1, {"--amax", "row"});
+  expect_refused({"formats", "uint8", "--value", "nan"}, 1, {"--value", "finite", "--element"});
   expect_refused({"formats", "e4m3", "--value", "5", "--amax", "9"}, 1, {"--amax", "scale"});
   std::string many = "1";
   for (int i = 0; i < 16; ++i) many += ",1";

@@ -66,7 +66,8 @@ TEST_F(Inspect, RecommendsTheFewestBitsThatAreGoodEnough) {
   for (const auto& [level, name] : all.at("recommended").items()) {
     double bits = 99;
     for (const Json& one : all.at("formats"))
-      if (one.at("sqnr_db").get<double>() >= std::stod(level))
+      if (one.at("sqnr_db").get<double>() >= std::stod(level) &&
+          one.at("underflow").get<double>() <= 0.25 && one.at("saturation").get<double>() <= 0.05)
         bits = std::min(bits, one.at("bits_per_value").get<double>());
     for (const Json& one : all.at("formats"))
       EXPECT_TRUE(one.at("format") != name || one.at("bits_per_value") == bits) << level;
@@ -81,6 +82,28 @@ TEST_F(Inspect, RecommendsTheFewestBitsThatAreGoodEnough) {
     EXPECT_LE(columns, 100) << line;
     for (const char c : line) EXPECT_GE(static_cast<uint8_t>(c), 0x20) << "no control characters";
   }
+}
+
+// One column holds all the power: what turns the other values into zeros has 30 dB too.
+TEST_F(Inspect, RecommendsNothingThatLosesTheValues) {
+  std::vector<float> x(64 * 64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  for (size_t i = 0; i < x.size(); i += 64) x[i] = 3000;
+  write("in", {64, 64}, x);
+  const Json all = tensor({"in", "--format", "int4,fp8_e4m3"});
+  EXPECT_GT(all.at("formats").at(0).at("sqnr_db"), 30);
+  EXPECT_EQ(all.at("recommended").at("30"), "fp8_e4m3");
+  const std::string text = run_well({"inspect", "in", "--format", "int4,fp8_e4m3"});
+  EXPECT_NE(text.find("Passed over: int4"), std::string::npos) << text;
+}
+
+TEST_F(Inspect, CountsTheBitsOfAllScales) {
+  write("in", {8, 4}, std::vector<float>(32, 1.5f));
+  const Json formats = tensor({"in", "--format", "uint4,mxfp4,nvfp4,int4"}).at("formats");
+  EXPECT_EQ(formats.at(0).at("bits_per_value"), 4 + (32 + 8) / 4.0) << "scale and zero point a row";
+  EXPECT_EQ(formats.at(1).at("bits_per_value"), 4 + 8 / 4.0) << "blocks end with their row";
+  EXPECT_EQ(formats.at(2).at("bits_per_value"), 4 + 8 / 4.0 + 32 / 32.0) << "two levels";
+  EXPECT_EQ(formats.at(3).at("bits_per_value"), 4 + 32 / 4.0) << "a scale a row";
 }
 
 TEST_F(Inspect, TensorsWithoutUsefulValues) {

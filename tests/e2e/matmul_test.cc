@@ -117,6 +117,11 @@ TEST_F(Matmul, KnowsNothingOfAProductOfNaN) {
   io::write_safetensors(path("n"), {{"x", "F32", {2, 2}, nan.data()}});
   const Result result = run({"matmul", "n:x", "n:x", "--json"});
   EXPECT_EQ(Json::parse(result.out).at("total").at("max_abs"), "nan") << result.out;
+  const float one_nan[] = {1, 2, std::nanf(""), 4};
+  io::write_safetensors(path("n"), {{"x", "F32", {2, 2}, one_nan}});
+  EXPECT_EQ(Json::parse(run({"matmul", "n:x", "n:x", "--json"}).out).at("finite_outputs"), 1);
+  const Result text = run({"matmul", "n:x", "n:x"});
+  EXPECT_NE(text.err.find("3 of 4 outputs are not finite"), std::string::npos) << text.err;
 }
 
 TEST_F(Matmul, PrintsATable) {
