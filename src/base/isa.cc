@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 
+#include "base/bf16_dot.h"
 #include "base/error.h"
 
 namespace ng {
@@ -20,18 +21,25 @@ struct Row {
 };
 
 bool nothing_more() { return true; }
-// CPUID 7.1: EAX bit 4. Clang 14 has no name for it.
-bool has_avx_vnni() {
+// CPUID 7.1, a bit of EAX. Clang 14 has no names for all of them.
+bool has_feature(int bit) {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> bit & 1) != 0;
 }
+bool has_avx_vnni() { return has_feature(4); }
 bool has_avx512_vnni() { return __builtin_cpu_supports("avx512vnni"); }
+bool has_avx512_bf16() { return has_feature(5); }
+bool has_exact_bf16_dots() {
+  return has_avx512_vnni() && has_avx512_bf16() && bf16_dots_are_fmas();
+}
 
-constexpr std::array<Row, 5> kIsas = {{{Isa::scalar, "scalar", HWY_SCALAR, nothing_more},
-                                       {Isa::avx2, "avx2", HWY_AVX2, nothing_more},
-                                       {Isa::avxvnni, "avxvnni", HWY_AVX2, has_avx_vnni},
-                                       {Isa::avx512, "avx512", HWY_AVX3, nothing_more},
-                                       {Isa::avx512vnni, "avx512vnni", HWY_AVX3, has_avx512_vnni}}};
+constexpr std::array<Row, 6> kIsas = {
+    {{Isa::scalar, "scalar", HWY_SCALAR, nothing_more},
+     {Isa::avx2, "avx2", HWY_AVX2, nothing_more},
+     {Isa::avxvnni, "avxvnni", HWY_AVX2, has_avx_vnni},
+     {Isa::avx512, "avx512", HWY_AVX3, nothing_more},
+     {Isa::avx512vnni, "avx512vnni", HWY_AVX3, has_avx512_vnni},
+     {Isa::avx512bf16, "avx512bf16", HWY_AVX3, has_exact_bf16_dots}}};
 
 const Row& row_of(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
 
@@ -108,6 +116,7 @@ std::string cpu_features() {
   add(__builtin_cpu_supports("avx512vbmi"), "avx512vbmi");
   add(has_avx_vnni(), "avxvnni");
   add(has_avx512_vnni(), "avx512vnni");
+  add(has_avx512_bf16(), "avx512bf16");
   return text;
 }
 

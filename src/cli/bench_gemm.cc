@@ -76,11 +76,16 @@ std::vector<GemmShape> shapes_of(const Args& args) {
   return {{args.shape[0], args.shape[1], args.shape[2]}};
 }
 
+std::string peak_text(double per_second, std::string_view unit) {
+  return per_second == 0 ? "none" : fmt::format("{:.0f} {}", per_second * 1e-9, unit);
+}
+
 int bench_gemm(const Args& args) {
   GemmRun run = args.run;
   run.threads = args.machine.use();
   run.formats.insert(run.formats.begin(), "fp32");
   const double fma = measured_peak_flops(run.threads);
+  const double bf16 = measured_peak_bf16_flops(run.threads);
   const double dot = measured_peak_dot_ops(run.threads);
   std::vector<Row> rows;
   for (const GemmShape& shape : shapes_of(args)) rows.push_back({shape, gemm_seconds(run, shape)});
@@ -90,6 +95,7 @@ int bench_gemm(const Args& args) {
                  {"isa", name_of(current_isa())},
                  {"threads", run.threads.count},
                  {"fma_flops", fma},
+                 {"bf16_flops", bf16},
                  {"int8_ops", dot},
                  {"shapes", Json::array()}};
     for (const Row& row : rows) json["shapes"].push_back(row_json(run, row));
@@ -99,9 +105,9 @@ int bench_gemm(const Args& args) {
     print_json(json);
     return 0;
   }
-  print("{}, {}, {} threads: FMA peak {:.0f} GFLOP/s, int8 dot product peak {}\n\n", cpu_model(),
-        name_of(current_isa()), run.threads.count, fma * 1e-9,
-        dot == 0 ? "none" : fmt::format("{:.0f} GOP/s", dot * 1e-9));
+  print("{}, {}, {} threads: FMA peak {}, dot product peaks: BF16 {}, int8 {}\n\n", cpu_model(),
+        name_of(current_isa()), run.threads.count, peak_text(fma, "GFLOP/s"),
+        peak_text(bf16, "GFLOP/s"), peak_text(dot, "GOP/s"));
   print("{}", table_of(run, rows));
   return 0;
 }

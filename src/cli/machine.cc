@@ -24,14 +24,16 @@ double now() {
 // A microkernel `calls` times on panels of kDepth in the L1 cache.
 using Work = void(int64_t calls);
 
-void multiply_floats(int64_t calls) {
-  const cpu::Microkernel& kernel = cpu::current_microkernel();
+void run_chains(cpu::ChainKernel* chain, int64_t calls) {
+  const int cols = cpu::current_microkernel().cols;
   alignas(64) float a[kDepth * cpu::kMaxTileRows] = {};
   alignas(64) float b[kDepth * cpu::kMaxTileCols] = {};
   alignas(64) float y[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
-  for (int64_t i = 0; i < calls; ++i)
-    kernel.chain(kDepth, a, b, {y, kernel.cols}, {y, kernel.cols});
+  for (int64_t i = 0; i < calls; ++i) chain(kDepth, a, b, {y, cols}, {y, cols});
 }
+
+void multiply_floats(int64_t calls) { run_chains(cpu::current_microkernel().fp32.chain, calls); }
+void multiply_pairs(int64_t calls) { run_chains(cpu::current_microkernel().pairs.chain, calls); }
 
 void multiply_integers(int64_t calls) {
   const cpu::Microkernel& kernel = cpu::current_microkernel();
@@ -69,6 +71,12 @@ double peak_calls(Threads threads, Work* work) {
   return static_cast<double>(calls * threads.count) / seconds;
 }
 
+// Operations of one call whose elements hold `lanes` values.
+double ops_per_call(int lanes) {
+  const cpu::Microkernel& kernel = cpu::current_microkernel();
+  return 2.0 * static_cast<double>(lanes * kDepth * kernel.rows * kernel.cols);
+}
+
 // The value of "key : value" in one of the system's files; empty: absent.
 std::string field(const char* path, const std::string& key) {
   std::ifstream file(path);
@@ -85,16 +93,17 @@ std::string field(const char* path, const std::string& key) {
 }  // namespace
 
 double measured_peak_flops(Threads threads) {
-  const cpu::Microkernel& kernel = cpu::current_microkernel();
-  const double flops_per_call = 2.0 * static_cast<double>(kDepth * kernel.rows * kernel.cols);
-  return flops_per_call * peak_calls(threads, multiply_floats);
+  return ops_per_call(1) * peak_calls(threads, multiply_floats);
+}
+
+double measured_peak_bf16_flops(Threads threads) {
+  if (cpu::current_microkernel().pairs.chain == nullptr) return 0;
+  return ops_per_call(2) * peak_calls(threads, multiply_pairs);
 }
 
 double measured_peak_dot_ops(Threads threads) {
-  const cpu::Microkernel& kernel = cpu::current_microkernel();
-  if (kernel.dots.plain == nullptr) return 0;
-  const double ops_per_call = 2.0 * static_cast<double>(4 * kDepth * kernel.rows * kernel.cols);
-  return ops_per_call * peak_calls(threads, multiply_integers);
+  if (cpu::current_microkernel().dots.plain == nullptr) return 0;
+  return ops_per_call(4) * peak_calls(threads, multiply_integers);
 }
 
 std::string cpu_model() { return field("/proc/cpuinfo", "model name"); }

@@ -12,6 +12,9 @@ namespace ng::cli {
 /// (an FMA counts 2): the GEMM's microkernel on panels in the L1 cache. Takes about 0.1 s.
 [[nodiscard]] double measured_peak_flops(Threads threads);
 
+/// The same of BF16 dot products; 0 where the instruction set in use has none.
+[[nodiscard]] double measured_peak_bf16_flops(Threads threads);
+
 /// The same of int8 dot products, in operations (a product and its sum count 2); 0 where the
 /// instruction set in use has none.
 [[nodiscard]] double measured_peak_dot_ops(Threads threads);

@@ -24,7 +24,15 @@ std::string how_it_runs(const Operand& left, const Operand& right, std::string_v
   a.k_multiple = k_multiple(left, right, {});
   OperandSpec b = a;
   b.cast = right;
-  return cpu::multiplies_integers(a, b) ? "exact on integer dot products" : "exact on FP32 units";
+  switch (cpu::units_of(a, b)) {
+    case cpu::Units::int8:
+      return "exact on integer dot products";
+    case cpu::Units::bf16:
+      return "exact on BF16 dot products";
+    case cpu::Units::fp32:
+      break;
+  }
+  return "exact on FP32 units";
 }
 
 Json gemm_json(const GemmRecipe& gemm, std::string_view backend) {

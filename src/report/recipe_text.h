@@ -10,9 +10,9 @@
 
 namespace ng::report {
 
-/// How `backend` multiplies two operands: "native", "exact on integer dot products", or "exact on
-/// FP32 units" where every product of two elements is exact in FP32 and the instruction set in use
-/// has no units for the format itself.
+/// How `backend` multiplies two operands: "native", "exact on integer dot products", "exact on BF16
+/// dot products", or "exact on FP32 units" where every product of two elements is exact in FP32 and
+/// the instruction set in use has no units for the format itself.
 [[nodiscard]] std::string how_it_runs(const Operand& left, const Operand& right,
                                       std::string_view backend);
 

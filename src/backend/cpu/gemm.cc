@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm_job.h"
+#include "backend/cpu/gemm_pairs.h"
 #include "backend/cpu/gemm_scratch.h"
 #include "backend/cpu/gemm_sum.h"
 
@@ -60,6 +61,7 @@ void run_strip(const Job& job, const Chunk& chunk, const Shared& shared, const L
   do {
     place.count = std::min(job.block_k, chunk.k_end - place.k);
     pack_panel(job.b, {place.col, cols, place.k, place.count}, local.right);
+    if (job.may_flush) note_smallest(local.right, cols, place.count);
     for (int64_t p = 0; p < panels; ++p) {
       place.row = chunk.row + p * rows;
       place.rows = std::min<int64_t>(rows, chunk.row + chunk.rows - place.row);
@@ -85,13 +87,14 @@ void pack_left(const Job& job, const Chunk& chunk, const Shared& shared, float* 
     PanelPlace place{chunk.row + first * rows, rows, k, std::min(job.block_k, chunk.k_end - k)};
     Panel panel = shared.panel(job, first, k - chunk.k);
     if (job.a.transposed) {
-      pack_transposed(job.a, place, {panel.elements, end - first, job.block_k * rows});
-      continue;
+      const int64_t stride = job.block_k * rows / job.lanes;
+      pack_transposed(job.a, place, {panel.elements, end - first, stride});
     }
     for (int64_t p = first; p < end; ++p, place.row += rows) {
       panel = shared.panel(job, p, k - chunk.k);
       panel.shifts = shifts;
-      pack_panel(job.a, place, panel);
+      if (!job.a.transposed) pack_panel(job.a, place, panel);
+      if (job.may_flush) note_smallest(panel, rows, place.count);
     }
   }
 }

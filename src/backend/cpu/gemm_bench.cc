@@ -28,7 +28,7 @@ double peak_gflops(Threads threads) {
       alignas(64) float a[kDepth * kMaxTileRows] = {};
       alignas(64) float b[kDepth * kMaxTileCols] = {};
       alignas(64) float y[kMaxTileRows * kMaxTileCols];
-      for (int i = 0; i < 2000; ++i) kernel.chain(kDepth, a, b, {}, {y, kernel.cols});
+      for (int i = 0; i < 2000; ++i) kernel.fp32.chain(kDepth, a, b, {}, {y, kernel.cols});
       benchmark::DoNotOptimize(y);
     });
     best = std::min(best, seconds() - start);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_job.h"
 #include "backend/cpu/packed.h"
 #include "backend/ref/gemm.h"
 #include "backend/ref/operand.h"
@@ -192,6 +193,54 @@ TEST(GemmBlocks, ExtremeScalesAndValuesThatAreNotNumbers) {
   for (const Pair& pair : other_pairs()) pairs.push_back(pair);
   for (const Pair& pair : pairs)
     for (const Data data : {Data::extreme, Data::broken}) check(pair, {19, 61, 200}, data);
+}
+
+Operand unscaled(std::string_view name) {
+  Operand cast = operand_of(name);
+  cast.scale = ScaleKind::none;
+  return cast;
+}
+
+// Formats whose values are BF16 patterns: products in pairs along K.
+TEST(GemmBlocks, PairsAtOddSizes) {
+  const auto of = operand_of;
+  const Pair pairs[] = {{"e4m3", of("fp8_e4m3"), of("fp8_e4m3")},
+                        {"e5m2", of("fp8_e5m2"), of("fp8_e5m2")},
+                        {"e4m3 x e5m2", of("fp8_e4m3"), of("fp8_e5m2")},
+                        {"e4m3 x bf16", of("fp8_e4m3"), of("bf16")},
+                        {"unscaled", unscaled("fp8_e5m2"), unscaled("fp8_e4m3")},
+                        {"mxfp8_e4m3", of("mxfp8_e4m3"), of("mxfp8_e4m3")},
+                        {"mxfp8_e5m2 x mxfp8_e4m3", of("mxfp8_e5m2"), of("mxfp8_e4m3")},
+                        {"mxfp6_e3m2", of("mxfp6_e3m2"), of("mxfp6_e3m2")},
+                        {"fp8 rows of 128", tile("fp8_e4m3", 1, 128), tile("fp8_e5m2", 128, 128)}};
+  const int64_t sizes[] = {1, 2, 3, 31, 33, 47, 49, 129};
+  for (const Pair& pair : pairs)
+    for (size_t i = 0; i < std::size(sizes); ++i)
+      for (const Data data : {Data::normal, Data::uneven, Data::extreme, Data::broken})
+        for (const Into into : {Into::overwrite, Into::add})
+          check(pair, {sizes[i], sizes[(i + 3) % 8], sizes[(i + 6) % 8]}, data,
+                {.y = {}, .into = into});
+  check(pairs[4], {9, 50, 4201}, Data::uneven, {.y = {}, .into = Into::add});
+}
+
+TEST(GemmBlocks, UnitsByFormat) {
+  const auto of = [](std::string_view a, std::string_view b) {
+    OperandSpec left = spec_of(operand_of(a), Side::left, 16, 128, 32);
+    return units_of(left, spec_of(operand_of(b), Side::right, 16, 128, 32));
+  };
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    const Units pairs = isa == Isa::avx512bf16 ? Units::bf16 : Units::fp32;
+    EXPECT_EQ(of("fp8_e4m3", "fp8_e5m2"), pairs);
+    EXPECT_EQ(of("mxfp8_e4m3", "mxfp8_e4m3"), pairs);
+    EXPECT_EQ(of("mxfp6_e3m2", "mxfp6_e3m2"), pairs);
+    EXPECT_EQ(of("bf16", "fp8_e4m3"), pairs);
+    EXPECT_EQ(of("bf16", "mxfp8_e4m3"), Units::fp32);  // scales rounded into the elements
+    EXPECT_EQ(of("fp16", "bf16"), Units::fp32);
+    EXPECT_EQ(of("fp32", "fp32"), Units::fp32);
+    EXPECT_EQ(of("int8", "int8"), isa == Isa::avx512 ? Units::fp32 : Units::int8);
+  }
+  force_isa("auto");
 }
 
 // Sums wait between blocks of K.

@@ -66,6 +66,42 @@ bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const Opera
   return rule.sum == Sum::scaled_fma ? unit == 1 : unit <= 1;
 }
 
+// Multiples of 2^-126 keep all that the pair kernels see from being subnormal: their sums are such
+// multiples too, and rounding makes no others of them.
+bool are_never_subnormal(const OperandSpec& a, const OperandSpec& b) {
+  const double left = min_subnormal(*a.cast.element), right = min_subnormal(*b.cast.element);
+  return left >= 0x1p-126 && right >= 0x1p-126 && left * right >= 0x1p-126;
+}
+
+// The pair kernels give the bits of the FP32 ones, tiles of a chain that may_flush aside.
+bool takes_pairs(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                 const OperandSpec& b) {
+  const auto has_bf16 = [](const OperandSpec& spec) {
+    if (!is_read_in_place(spec)) return packed_layout(spec).form == ElementForm::bf16;
+    return spec.cast.element->short_name == "bf16";
+  };
+  if (kernel.pairs.chain == nullptr || !has_bf16(a) || !has_bf16(b)) return false;
+  if (rule.sum == Sum::chain)
+    return rule.a_scales == ScaleUse::none && rule.b_scales == ScaleUse::none;
+  const bool is_scaled = rule.sum == Sum::scaled_add || rule.sum == Sum::scaled_fma;
+  const bool is_even = rule.segment % kPair == 0 && a.k_padded() % kPair == 0;
+  return is_scaled && is_even && are_never_subnormal(a, b);
+}
+
+Units units_of(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+               const OperandSpec& b) {
+  if (takes_integers(kernel, rule, a, b)) return Units::int8;
+  return takes_pairs(kernel, rule, a, b) ? Units::bf16 : Units::fp32;
+}
+
+void multiply_pairs(Job& job, bool may_flush) {
+  job.lanes = kPair;
+  job.chains = job.kernel.pairs;
+  job.may_flush = may_flush;
+  job.a.as_pairs = job.b.as_pairs = true;
+  job.a.ends_negative = true;
+}
+
 void multiply_integers(Job& job) {
   job.lanes = kWord;
   job.a.as_words = job.b.as_words = true;
@@ -75,8 +111,8 @@ void multiply_integers(Job& job) {
 
 }  // namespace
 
-bool multiplies_integers(const OperandSpec& a, const OperandSpec& b) {
-  return takes_integers(current_microkernel(), rule_of(a, b), a, b);
+Units units_of(const OperandSpec& a, const OperandSpec& b) {
+  return units_of(current_microkernel(), rule_of(a, b), a, b);
 }
 
 Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
@@ -87,7 +123,10 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   Job job{.out = out, .kernel = current_microkernel(), .rule = rule_of(a.spec, b.spec)};
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
-  if (takes_integers(job.kernel, job.rule, a.spec, b.spec)) multiply_integers(job);
+  job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
+  job.chains = job.kernel.fp32;
+  if (job.units == Units::int8) multiply_integers(job);
+  if (job.units == Units::bf16) multiply_pairs(job, !are_never_subnormal(a.spec, b.spec));
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();

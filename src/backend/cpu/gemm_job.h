@@ -11,6 +11,12 @@ namespace ng::cpu {
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
+/// What multiplies the elements of panels: FP32 units, dot products of pairs of BF16, or of words
+/// of int8 values.
+enum class Units : uint8_t { fp32, bf16, int8 };
+
+constexpr int64_t kWidenedK = 128;  ///< values along K that pairs are widened at a time
+
 /// Everything about one GEMM that its loops read.
 struct Job {
   const GemmOutput& out;
@@ -23,8 +29,11 @@ struct Job {
   int64_t super_k = 0;  // multiple of block_k
   int64_t chunk_m = 0;  // multiple of kernel.rows
   int64_t chunk_n = 0;  // multiple of kernel.cols
-  int64_t lanes = 1;    // values along K of one element of a panel: 4 where integers are multiplied
-  bool scaled = false;  // outputs are multiplied at the end
+  Units units = Units::fp32;
+  int64_t lanes = 1;       // values along K of one element of a panel: 1, kPair or kWord
+  ChainKernels chains{};   // for such elements; of FP32 where they are int8
+  bool may_flush = false;  // pairs: whether a tile may meet subnormals depends on its values
+  bool scaled = false;     // outputs are multiplied at the end
   bool by_factor = false;  // by the one `factor`, which the integer kernels can do
   float factor = 1.0f;
   bool partial_in_y = true;
@@ -34,15 +43,17 @@ struct Job {
   }
   [[nodiscard]] TileShape tile() const { return {kernel.rows, kernel.cols}; }
   /// Integers are multiplied whose sums FP32 adds up, segment by segment.
-  [[nodiscard]] bool has_scaled_dots() const { return lanes > 1 && rule.sum != Sum::integer; }
+  [[nodiscard]] bool has_scaled_dots() const {
+    return units == Units::int8 && rule.sum != Sum::integer;
+  }
   [[nodiscard]] bool finishes_plainly() const {
     return (!scaled || by_factor) && out.bias == nullptr && out.into != Into::add &&
            out.round == Compute::fp32;
   }
 };
 
-/// Whether the instruction set in use multiplies such operands as integers; else as FP32.
-[[nodiscard]] bool multiplies_integers(const OperandSpec& a, const OperandSpec& b);
+/// What multiplies such operands with the instruction set in use.
+[[nodiscard]] Units units_of(const OperandSpec& a, const OperandSpec& b);
 
 /// Checks that the operands fit each other and `out`.
 [[nodiscard]] Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b);

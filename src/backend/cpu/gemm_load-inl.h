@@ -1,4 +1,4 @@
-// Loaders of panels: lanes of FP32 from lanes of what memory holds.
+// Loaders of panels: lanes of FP32, or of pairs of BF16 patterns, from lanes of what memory holds.
 //
 // Include after foreach_target.h and inside no namespace.
 
@@ -97,6 +97,47 @@ struct LoadToFp16 {
     });
   }
 };
+
+// The bits of two BF16 values along K, the first in the high half. `Load` gives values of BF16.
+template <class Load>
+struct LoadPairs {
+  using Memory = typename Load::Memory;
+  Load load;
+
+  // (first[i], second[i])
+  template <class D>
+  HWY_INLINE hn::Vec<D> Join(D d, const Memory* first, const Memory* second) const {
+    return Joined(d, load(d, first), load(d, second));
+  }
+#if HWY_TARGET != HWY_SCALAR
+  // (from[2i], from[2i + 1])
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const uint16_t* from) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto words = hn::LoadU(du, reinterpret_cast<const uint32_t*>(from));
+    return hn::BitCast(d, hn::RotateRight<16>(words));
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
+    const auto low = load(d, from), high = load(d, from + hn::Lanes(d));
+    return Joined(d, hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
+  }
+#endif
+
+ private:
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Joined(D d, hn::Vec<D> first, hn::Vec<D> second) {
+    const hn::RebindToUnsigned<D> du;
+    const auto low = hn::ShiftRight<16>(hn::BitCast(du, second));
+    return hn::BitCast(d, hn::Or(hn::BitCast(du, first), low));
+  }
+};
+
+// Values along K of one element.
+template <class Load>
+constexpr int64_t kValuesOf = 1;
+template <class Load>
+constexpr int64_t kValuesOf<LoadPairs<Load>> = 2;
 
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -36,25 +36,43 @@ HWY_INLINE hn::Vec<D> Scaled(D d, hn::Vec<D> values, const float* factor, int64_
   return factor != nullptr ? hn::Mul(values, hn::LoadU(d, factor + first)) : values;
 }
 
-// One value at a time: edges, and blocks that the vector width does not divide.
+// The element at one row and k, +0 where the source has none.
+template <class D, class Load>
+HWY_INLINE hn::Vec<D> LoadOne(D d, const PanelSource& source, const Load& load, int64_t row,
+                              int64_t k) {
+  using Memory = typename Load::Memory;
+  static constexpr Memory kZero{};
+  const auto at = [&](int64_t j) {
+    if (row >= source.rows || j >= source.k) return &kZero;
+    return static_cast<const Memory*>(source.data) +
+           (source.transposed ? j * source.stride + row : row * source.stride + j);
+  };
+  if constexpr (kValuesOf<Load> == 2)
+    return load.Join(d, at(k), at(k + 1));
+  else
+    return load(d, at(k));
+}
+
+// One element at a time: edges, and blocks that the vector width does not divide.
 template <class Load>
 void PackOneByOne(const PanelSource& source, const PanelPlace& place, const Load& load,
                   const float* factors, float* out) {
-  const Extent extent = ExtentOf(source, place);
-  const auto* data = static_cast<const typename Load::Memory*>(source.data);
-  const int64_t row_step = source.transposed ? 1 : source.stride;
-  const int64_t k_step = source.transposed ? source.stride : 1;
   const hn::CappedTag<float, 1> d;
-  for (int64_t k = 0; k < place.count; ++k) {
+  for (int64_t k = 0; k < place.count; k += kValuesOf<Load>, out += place.width) {
     const float* factor = FactorsAt(source, place, factors, k);
     for (int64_t i = 0; i < place.width; ++i) {
-      auto value = hn::Zero(d);
-      if (i < extent.rows && k < extent.k)
-        value = load(d, data + (place.row + i) * row_step + (place.k + k) * k_step);
-      value = Scaled(d, value, factor, i);
-      hn::StoreU(value, d, out + k * place.width + i);
+      const auto value = LoadOne(d, source, load, place.row + i, place.k + k);
+      hn::StoreU(Scaled(d, value, factor, i), d, out + i);
     }
   }
+}
+
+// Ends an odd number of values along K with -0 · +0, which changes no sum: -0 + -0 is -0, any other
+// x + -0 is x. The panels of b end in +0 by themselves.
+void EndPairs(const PanelSource& source, const PanelPlace& place, float* out) {
+  if (place.count % 2 == 0 || !source.ends_negative) return;
+  auto* words = reinterpret_cast<uint32_t*>(out) + place.count / 2 * place.width;
+  for (int64_t i = 0; i < place.width; ++i) words[i] |= 0x8000u;
 }
 
 // memory[k][row]: rows lie side by side already. Panels side by side are filled together, so that
@@ -66,13 +84,19 @@ void CopyRows(D d, const PanelSource& source, const PanelPlace& place, const Loa
   const auto* from =
       static_cast<const typename Load::Memory*>(source.data) + place.k * source.stride + place.row;
   float* out = to.elements;
-  for (int64_t k = 0; k < place.count; ++k, from += source.stride, out += place.width)
+  constexpr int64_t kValues = kValuesOf<Load>;
+  for (int64_t k = 0; k < place.count; k += kValues, out += place.width) {
     for (int64_t p = 0; p < to.count; ++p)
       for (int64_t i = 0; i < place.width; i += static_cast<int64_t>(hn::Lanes(d))) {
         const auto* at = from + p * place.width + i;
-        hwy::Prefetch(at + kAhead * source.stride);
-        hn::StoreU(load(d, at), d, out + p * to.stride + i);
+        for (int64_t v = 0; v < kValues; ++v) hwy::Prefetch(at + (kAhead + v) * source.stride);
+        if constexpr (kValues == 2)
+          hn::StoreU(load.Join(d, at, at + source.stride), d, out + p * to.stride + i);
+        else
+          hn::StoreU(load(d, at), d, out + p * to.stride + i);
       }
+    from += kValues * source.stride;
+  }
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -102,15 +126,16 @@ HWY_INLINE void Transpose8x8(V8 (&rows)[8]) {
   }
 }
 
-// memory[row][k]: rows first .. first + 7 of the panel, eight k at a time. place.count is a
-// multiple of 8; rows outside the operand read zeros.
+// memory[row][k]: rows first .. first + 7 of the panel, eight elements at a time. place.count is a
+// multiple of those; rows outside the operand read zeros.
 template <class Load>
 void TransposeRows(const PanelSource& source, const PanelPlace& place, const Load& load,
                    int64_t first, const float* factors, float* out) {
   using Memory = typename Load::Memory;
   constexpr int64_t kAhead = 128;
   constexpr int64_t kLine = 64 / sizeof(Memory);
-  static const Memory kZeros[8] = {};
+  constexpr int64_t kStep = 8 * kValuesOf<Load>;
+  static const Memory kZeros[kStep] = {};
   const D8 d;
   const hn::CappedTag<float, 4> d4;
   const Memory* row[8];
@@ -122,7 +147,7 @@ void TransposeRows(const PanelSource& source, const PanelPlace& place, const Loa
     if (step[r] != 0)
       row[r] = static_cast<const Memory*>(source.data) + at * source.stride + place.k;
   }
-  for (int64_t k = 0; k < place.count; k += 8) {
+  for (int64_t k = 0; k < place.count; k += kStep) {
     V8 lanes[8];
     for (int64_t r = 0; r < 8; ++r) lanes[r] = load(d, row[r] + k * step[r]);
     if (k % kLine == 0)
@@ -131,7 +156,7 @@ void TransposeRows(const PanelSource& source, const PanelPlace& place, const Loa
         hwy::Prefetch(row[r] + (k + 8 * source.stride) * step[r]);  // of the rows that come next
       }
     Transpose8x8(lanes);
-    float* to = out + k * place.width + first;
+    float* to = out + k / kValuesOf<Load> * place.width + first;
     const float* factor = FactorsAt(source, place, factors, k);
     for (int64_t c = 0; c < 8; ++c, to += place.width) {
       if (place.width % 8 == 0)
@@ -146,14 +171,15 @@ void TransposeRows(const PanelSource& source, const PanelPlace& place, const Loa
 template <class Load>
 void TransposePanel(const PanelSource& source, const PanelPlace& place, const Load& load,
                     const float* factors, float* out) {
-  constexpr int64_t kPiece = 64;
+  constexpr int64_t kPiece = 64 * kValuesOf<Load>;
   for (int64_t k = 0; k < place.count; k += kPiece) {
     PanelPlace piece = place;
     piece.k += k;
     piece.count = std::min(kPiece, place.count - k);
     const float* piece_factors = FactorsAt(source, place, factors, k);
     for (int64_t first = 0; first < place.width; first += 8)
-      TransposeRows(source, piece, load, first, piece_factors, out + k * place.width);
+      TransposeRows(source, piece, load, first, piece_factors,
+                    out + k / kValuesOf<Load> * place.width);
   }
 }
 #endif
@@ -167,7 +193,8 @@ void PackRest(const PanelSource& source, const PanelPlace& place, const Load& lo
   rest.count -= done;
   if (rest.count == 0) return;
   const float* rest_factors = FactorsAt(source, place, factors, done);
-  PackOneByOne(source, rest, load, rest_factors, out + done * place.width);
+  PackOneByOne(source, rest, load, rest_factors, out + done / kValuesOf<Load> * place.width);
+  if constexpr (kValuesOf<Load> == 2) EndPairs(source, place, out);
 }
 
 // Panels whose rows all exist are copied by whole vectors.
@@ -176,7 +203,7 @@ void PackTransposed(const PanelSource& source, const PanelPlace& place, const Lo
                     const PanelRun& run) {
   PanelPlace whole = place;
   PanelRun inside = run;
-  whole.count = ExtentOf(source, place).k;
+  whole.count = ExtentOf(source, place).k / kValuesOf<Load> * kValuesOf<Load>;
   inside.count = std::clamp<int64_t>((source.rows - place.row) / place.width, 0, run.count);
 #if HWY_TARGET == HWY_SCALAR
   whole.count = 0;
@@ -196,7 +223,7 @@ void PackTransposed(const PanelSource& source, const PanelPlace& place, const Lo
   }
 }
 
-// Whole blocks of 8 × 8 by transposing them in registers.
+// Whole blocks of 8 × 8 elements by transposing them in registers.
 template <class Load>
 void PackRowMajor(const PanelSource& source, const PanelPlace& place, const Load& load,
                   const float* factors, float* out) {
@@ -205,7 +232,8 @@ void PackRowMajor(const PanelSource& source, const PanelPlace& place, const Load
 #if HWY_TARGET != HWY_SCALAR
   const bool divides = factors == nullptr || (source.block % 8 == 0 && place.k % 8 == 0);
   const bool has_width = place.width % 8 == 0 || place.width == 4;
-  if (divides && has_width) whole.count = ExtentOf(source, place).k / 8 * 8;
+  constexpr int64_t kStep = 8 * kValuesOf<Load>;
+  if (divides && has_width) whole.count = ExtentOf(source, place).k / kStep * kStep;
   TransposePanel(source, whole, load, factors, out);
 #endif
   PackRest(source, place, load, factors, whole.count, out);
@@ -220,9 +248,17 @@ void PackWith(const PanelSource& source, const PanelPlace& place, const Load& lo
     PackRowMajor(source, place, load, factors, run.elements);
 }
 
+void PackPairs(const PanelSource& source, const PanelPlace& place, const PanelRun& run) {
+  if (source.values == PanelSource::Values::bf16_bits)
+    return PackWith(source, place, LoadPairs<LoadBf16Bits>(), nullptr, run);
+  const LoadToBf16 load{source.saturate ? 0x7F7F0000u : 0x7F800000u};
+  PackWith(source, place, LoadPairs<LoadToBf16>{load}, nullptr, run);
+}
+
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
                   const PanelRun& run) {
   using Values = PanelSource::Values;
+  if (source.as_pairs) return PackPairs(source, place, run);
   switch (source.values) {
     case Values::fp32:
       return PackWith(source, place, LoadFp32(), factors, run);

@@ -1,4 +1,4 @@
-// Panels: operands rearranged and decoded to FP32 for the microkernels.
+// Panels: operands rearranged for the microkernels, as FP32, pairs of BF16 or words of int8.
 #pragma once
 
 #include "backend/cpu/gemm_rule.h"
@@ -14,7 +14,9 @@ struct PanelSource {
   bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)
   bool as_words = false;         ///< interleaved: stays int8, four along K to a panel's element
   bool biased = false;           ///< words: 128 is added to every value
-  bool transposed = false;       ///< memory is [k][row] instead of [row][k]
+  bool as_pairs = false;  ///< BF16: stays so, two along K to a panel's element, the first one high
+  bool ends_negative = false;  ///< pairs: beyond an odd count stands -0 instead of +0
+  bool transposed = false;     ///< memory is [k][row] instead of [row][k]
   const void* data = nullptr;
   int64_t stride = 0;  ///< in values
   int64_t rows = 0;
@@ -50,11 +52,14 @@ struct PanelPlace {
 
 /// One packed panel of `width` rows, k-major. Rows outside the operand are zeros with scale 1.
 struct Panel {
-  float* elements = nullptr;  ///< [count][width]; words: [count / 4][width], bits of uint32_t
+  float* elements = nullptr;  ///< [count][width]; pairs, words: [count / 2 or 4][width], bits of
+                              ///< uint32_t
   float* scales = nullptr;    ///< [segments][width], where the rule keeps scales
   uint8_t* plain = nullptr;   ///< [segments]: FP32 arithmetic on its scales is exact. Sum::groups:
                               ///< also every row's four blocks share the scale of the first
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
+  uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of
+                                 ///< the panel's BF16 values
   int32_t* starts = nullptr;  ///< [segments][width] or null: -128 · sum of the segment's integers
   int32_t* group_starts = nullptr;  ///< Sum::groups: the same of a group, at its first segment
 };

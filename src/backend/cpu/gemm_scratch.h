@@ -33,6 +33,7 @@ struct Shared {
   uint8_t* plain = nullptr;
   int32_t* starts = nullptr;
   int32_t* group_starts = nullptr;
+  uint32_t* smallest = nullptr;
   float* partial = nullptr;
 
   Shared(const Workspace& workspace, const Job& job) {
@@ -40,8 +41,9 @@ struct Shared {
     const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
     elements = carver.take<float>(job.chunk_m * job.super_k / job.lanes);
     scales = carver.take<float>(job.chunk_m * segments);
-    if (job.lanes > 1) starts = carver.take<int32_t>(job.chunk_m * segments);
-    if (job.lanes > 1) group_starts = carver.take<int32_t>(job.chunk_m * segments);
+    if (job.units == Units::int8) starts = carver.take<int32_t>(job.chunk_m * segments);
+    if (job.units == Units::int8) group_starts = carver.take<int32_t>(job.chunk_m * segments);
+    smallest = carver.take<uint32_t>(job.chunk_m / job.kernel.rows * (job.super_k / job.block_k));
     plain = carver.take<uint8_t>(job.chunk_m / job.kernel.rows * segments);
     const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
     if (!job.partial_in_y) partial = carver.take<float>(planes * job.chunk_m * job.chunk_n);
@@ -55,8 +57,10 @@ struct Shared {
     const int64_t inside = k % job.block_k;
     const int64_t at = (block * job.chunk_m + p * rows) * job.block_k + inside * rows;
     const int64_t segments = job.segments(job.block_k);
-    const int64_t s = (block * (job.chunk_m / rows) + p) * segments + job.segments(inside);
+    const int64_t index = block * (job.chunk_m / rows) + p;
+    const int64_t s = index * segments + job.segments(inside);
     Panel panel{elements + at / job.lanes, scales + s * rows, plain + s};
+    panel.smallest = smallest + index;
     if (starts != nullptr) panel.starts = starts + s * rows;
     if (starts != nullptr) panel.group_starts = group_starts + s * rows;
     return panel;
@@ -70,6 +74,7 @@ struct Local {
   float* sums = nullptr;
   double* group = nullptr;
   int32_t* totals = nullptr;
+  float* widened = nullptr;  ///< Job::may_flush: a piece of both panels as FP32
 
   Local(const Workspace& workspace, const Job& job, int worker) {
     Carver carver(workspace.worker(worker));
@@ -83,6 +88,8 @@ struct Local {
     sums = carver.take<float>(tile);
     group = carver.take<double>(tile);
     totals = carver.take<int32_t>(tile);
+    right.smallest = carver.take<uint32_t>(1);
+    if (job.may_flush) widened = carver.take<float>(kWidenedK * (job.kernel.rows + cols));
     std::memset(group, 0, static_cast<size_t>(tile) * sizeof(double));
   }
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cpu/gemm_dot.h"
+#include "backend/cpu/gemm_pairs.h"
 
 namespace ng::cpu {
 namespace {
@@ -20,11 +21,11 @@ void sum_groups(const Job& job, int64_t count, const Panel& a, const Local& loca
                            true};
     };
     if (a.plain[k / 32] != 0 && local.right.plain[k / 32] != 0) {
-      job.kernel.scaled(end - k, left, right, scales_at(k / 32), local.acc);
+      job.chains.scaled(end - k, left, right, scales_at(k / 32), local.acc);
       continue;
     }
     for (int64_t j = k; j < end; j += 32) {
-      job.kernel.chain(std::min<int64_t>(32, end - j), a.elements + j * shape.rows,
+      job.chains.chain(std::min<int64_t>(32, end - j), a.elements + j * shape.rows,
                        local.right.elements + j * shape.cols, {}, sums);
       add_to_group(shape, local.group, local.sums, scales_at(j / 32));
     }
@@ -35,17 +36,17 @@ void sum_groups(const Job& job, int64_t count, const Panel& a, const Local& loca
 void sum_segments(const Job& job, int64_t count, const Panel& a, const Local& local) {
   const TileShape shape = job.tile();
   for (int64_t k = 0, s = 0; k < count; k += job.rule.segment, ++s) {
-    const int64_t length = std::min(job.rule.segment, count - k);
-    const float* left = a.elements + k * shape.rows;
-    const float* right = local.right.elements + k * shape.cols;
+    const int64_t length = std::min(job.rule.segment, count - k) / job.lanes;
+    const float* left = a.elements + k / job.lanes * shape.rows;
+    const float* right = local.right.elements + k / job.lanes * shape.cols;
     const SegmentScales scales{a.scales + s * shape.rows, local.right.scales + s * shape.cols,
                                job.a.power_of_two, job.b.power_of_two};
     const bool fused = job.rule.sum == Sum::scaled_fma;
     if (!fused && a.plain[s] != 0 && local.right.plain[s] != 0) {
-      job.kernel.scaled(length, left, right, scales, local.acc);
+      job.chains.scaled(length, left, right, scales, local.acc);
       continue;
     }
-    job.kernel.chain(length, left, right, {}, {local.sums, shape.cols});
+    job.chains.chain(length, left, right, {}, {local.sums, shape.cols});
     if (fused)
       add_fma(shape, local.acc, local.sums, scales);
     else
@@ -56,7 +57,7 @@ void sum_segments(const Job& job, int64_t count, const Panel& a, const Local& lo
 void sum_integers(const Job& job, const Place& place, const Panel& a, const Local& local) {
   const TileShape shape = job.tile();
   for (int64_t k = 0; k < place.count; k += kIntegerSegment) {
-    job.kernel.chain(std::min(kIntegerSegment, place.count - k), a.elements + k * shape.rows,
+    job.chains.chain(std::min(kIntegerSegment, place.count - k), a.elements + k * shape.rows,
                      local.right.elements + k * shape.cols, {}, {local.sums, shape.cols});
     add_integers(shape, local.totals, local.sums);
     const int64_t end = place.k + std::min(k + kIntegerSegment, place.count);
@@ -134,7 +135,7 @@ void sum_locally(const Job& job, const Place& place, const Panel& a, const Local
     std::memset(local.totals, 0, tile * sizeof(int32_t));
   else
     std::memcpy(local.totals, place.partial_totals, tile * sizeof(int32_t));
-  if (job.lanes > 1)
+  if (job.units == Units::int8)
     sum_integer_dots(job, place.k, place.count, a, local);
   else
     sum_integers(job, place, a, local);
@@ -146,10 +147,12 @@ void sum_locally(const Job& job, const Place& place, const Panel& a, const Local
 
 void run_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
   const bool is_chain = job.rule.sum == Sum::chain;
-  const bool has_dots = job.lanes > 1 && job.rule.sum != Sum::integer;
+  const bool has_dots = job.has_scaled_dots();
   const Route route = route_of(job, place, local, is_chain || has_dots);
-  if (is_chain)
-    job.kernel.chain(place.count, a.elements, local.right.elements, route.from, route.to);
+  if (is_chain && job.units == Units::bf16)
+    sum_pairs(job, place.count, a, local, route.from, route.to);
+  else if (is_chain)
+    job.chains.chain(place.count, a.elements, local.right.elements, route.from, route.to);
   else if (has_dots)
     sum_scaled_dots(job, place.count, a, local, route.from, route.to, route.factor);
   else

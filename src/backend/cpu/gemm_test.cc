@@ -12,19 +12,30 @@
 namespace ng::cpu {
 namespace {
 
+// How values are spread: normal · 2^e, e in [low, low + range); one in `zero_of` is +0 or -0.
+struct Spread {
+  int low = 0, range = 1;
+  uint32_t zero_of = ~0u;
+};
+
 // Values of a matrix with unused space around the rows, at an address no vector divides.
 struct Matrix {
   std::vector<float> memory;
   ConstView view;
   View out;
 
-  Matrix(int64_t rows, int64_t cols, int64_t gap, uint32_t seed) {
+  Matrix(int64_t rows, int64_t cols, int64_t gap, uint32_t seed, const Spread& spread) {
     memory.resize(static_cast<size_t>(rows * (cols + gap) + 1), 12345.0f);
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     out = {memory.data() + 1, rows, cols, cols + gap};
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < cols; ++c) out.row(r)[c] = normal(random);
+      for (int64_t c = 0; c < cols; ++c) {
+        const float value = normal(random);
+        const int exponent = spread.low + static_cast<int>(random() % uint32_t(spread.range));
+        const bool is_zero = random() % spread.zero_of == 0;
+        out.row(r)[c] = is_zero ? std::copysign(0.0f, value) : std::ldexp(value, exponent);
+      }
     view = out;
   }
 };
@@ -57,11 +68,13 @@ struct Case {
   Into into = Into::overwrite;
   bool bias = false;
   Compute round = Compute::fp32;
+  Spread a_values{}, b_values{}, y_values{};
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("{}x{}x{} a {} {} b {} {} into {} bias {} round {}", c.m, c.n, c.k, c.a_format,
-                     int(c.a), c.b_format, int(c.b), int(c.into), c.bias, int(c.round));
+  return fmt::format("{}x{}x{} a {} {} 2^{} b {} {} 2^{} into {} 2^{} bias {} round {}", c.m, c.n,
+                     c.k, c.a_format, int(c.a), c.a_values.low, c.b_format, int(c.b),
+                     c.b_values.low, int(c.into), c.y_values.low, c.bias, int(c.round));
 }
 
 // The definition, one output at a time. [backend/ref/gemm.h]
@@ -76,20 +89,22 @@ float expected(const Case& c, const PackedOperand& a, const PackedOperand& b, in
 
 // Every output of one case on one workspace, and that nothing outside y changes.
 void check(const Case& c, Workspace& workspace) {
-  const auto matrix = [](Contract contract, int64_t rows, int64_t k, uint32_t seed) {
-    return contract == Contract::cols ? Matrix(rows, k, 3, seed) : Matrix(k, rows, 5, seed);
+  const auto matrix = [](Contract contract, int64_t rows, int64_t k, uint32_t seed,
+                         const Spread& spread) {
+    return contract == Contract::cols ? Matrix(rows, k, 3, seed, spread)
+                                      : Matrix(k, rows, 5, seed, spread);
   };
-  const Matrix a_values = matrix(c.a, c.m, c.k, 1);
-  const Matrix b_values = matrix(c.b, c.n, c.k, 2);
+  const Matrix a_values = matrix(c.a, c.m, c.k, 1, c.a_values);
+  const Matrix b_values = matrix(c.b, c.n, c.k, 2, c.b_values);
   const PackedOperand a = in_place(a_values, c.a_format, c.a);
   const PackedOperand b = in_place(b_values, c.b_format, c.b);
-  const Matrix before(c.m, c.n, 7, 3);
-  Matrix y(c.m, c.n, 7, 3);
-  const Matrix bias(1, c.n, 0, 4);
+  const Matrix before(c.m, c.n, 7, 3, c.y_values);
+  Matrix y(c.m, c.n, 7, 3, c.y_values);
+  const Matrix bias(1, c.n, 0, 4, {});
   gemm(workspace,
        {.y = y.out, .into = c.into, .bias = c.bias ? bias.view.data : nullptr, .round = c.round}, a,
        b);
-  Matrix wanted(c.m, c.n, 7, 3);
+  Matrix wanted(c.m, c.n, 7, 3, c.y_values);
   for (int64_t i = 0; i < c.m; ++i)
     for (int64_t j = 0; j < c.n; ++j)
       wanted.out.row(i)[j] = expected(c, a, b, i, j, before.view.row(i)[j], bias.view.data[j]);
@@ -175,10 +190,86 @@ TEST(Gemm, UnscaledOperandsAreRoundedWhilePacking) {
   check_everywhere(cases);
 }
 
+// Every way into panels of pairs, and the last value of an odd number.
+TEST(Gemm, Bf16AtOddSizes) {
+  std::vector<Case> cases;
+  const int64_t sizes[] = {1, 2, 3, 31, 33, 47, 49, 129};
+  std::mt19937 random(6);
+  for (const int64_t k : sizes)
+    for (const Contract a : {Contract::cols, Contract::rows})
+      for (const Contract b : {Contract::cols, Contract::rows})
+        for (const Into into : {Into::overwrite, Into::add, Into::carry})
+          cases.push_back({.m = sizes[random() % std::size(sizes)],
+                           .n = sizes[random() % std::size(sizes)],
+                           .k = k,
+                           .a = a,
+                           .b = b,
+                           .a_format = "bf16",
+                           .b_format = "bf16",
+                           .into = into});
+  for (const Into into : {Into::overwrite, Into::add, Into::carry})
+    cases.push_back(
+        {.m = 17, .n = 61, .k = 5001, .a_format = "bf16", .b_format = "bf16", .into = into});
+  check_everywhere(cases);
+}
+
+// Subnormal values, products and sums in some tiles or in all, which dot products of BF16 lose.
+TEST(Gemm, Bf16WhereSubnormalsAre) {
+  std::vector<Case> cases;
+  const Spread one{}, some{.low = -140, .range = 140}, tiny{.low = -132, .range = 8};
+  const Spread half{.low = -66, .range = 6}, large{.low = 90, .range = 30};
+  const Spread least{.low = -56, .range = 2};  // their products are multiples of 2^-126, or not
+  const std::pair<Spread, Spread> pairs[] = {{one, tiny},    {tiny, large},  {half, half},
+                                             {least, least}, {some, one},    {large, large},
+                                             {one, some},    {least, large}, {one, one}};
+  const auto add = [&](const Spread& a, const Spread& b, const Spread& y, int64_t k) {
+    for (const Into into : {Into::overwrite, Into::add, Into::carry})
+      cases.push_back({.m = 17,
+                       .n = 61,
+                       .k = k,
+                       .a_format = "bf16",
+                       .b_format = "bf16",
+                       .into = into,
+                       .a_values = a,
+                       .b_values = b,
+                       .y_values = y});
+  };
+  for (const auto& [a, b] : pairs)
+    for (const Spread& y : {one, tiny, Spread{.low = -110, .range = 12}}) add(a, b, y, 131);
+  for (const auto& [a, b] : {pairs[0], pairs[3], pairs[4]}) add(a, b, tiny, 2100);
+  check_everywhere(cases);
+}
+
+// A sum that starts at -0 stays there while all products are -0.
+TEST(Gemm, Bf16ZerosKeepTheirSigns) {
+  std::vector<Case> cases;
+  const Spread zeros{.zero_of = 1}, half{.zero_of = 2};
+  for (const int64_t k : {1, 2, 3, 4, 5})
+    for (const Into into : {Into::overwrite, Into::add, Into::carry})
+      for (const Spread& a : {zeros, half})
+        cases.push_back({.m = 9,
+                         .n = 50,
+                         .k = k,
+                         .a_format = "bf16",
+                         .b_format = "bf16",
+                         .into = into,
+                         .a_values = a,
+                         .b_values = half,
+                         .y_values = zeros});
+  check_everywhere(cases);
+}
+
 // More rows and columns than one chunk holds, so that left panels are packed in pieces.
 TEST(Gemm, ManyChunks) {
   const Case cases[] = {{.m = 1100, .n = 49, .k = 2050, .into = Into::add},
-                        {.m = 2100, .n = 13, .k = 1030, .a = Contract::rows}};
+                        {.m = 2100, .n = 13, .k = 1030, .a = Contract::rows},
+                        {.m = 2100,
+                         .n = 13,
+                         .k = 4101,
+                         .a = Contract::rows,
+                         .a_format = "bf16",
+                         .b_format = "bf16",
+                         .into = Into::add}};
   force_isa("auto");
   Workspace workspace(Threads{2});
   for (const Case& c : cases) check(c, workspace);

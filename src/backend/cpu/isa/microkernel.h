@@ -19,6 +19,8 @@ struct TileOut {
 
 /// to[i][j] = chain of acc = fma(a[k][i], b[k][j], acc) from from[i][j], k ascending.
 /// Panels are k-major: a [k][rows], b [k][cols], 32-byte aligned. `from` and `to` may be the same.
+/// Elements of panels of pairs are two BF16 patterns, the one of the lower k in the high half, and
+/// are two steps of the chain; `k` counts elements.
 using ChainKernel = void(int64_t k, const float* a, const float* b, TileIn from, TileOut to);
 
 /// Scales of one segment: left [rows] and right [cols] of a tile.
@@ -63,12 +65,18 @@ struct DotKernels {
   bool biased = true;  ///< b has 128 added to every value
 };
 
+/// Null where an instruction set has none: pairs of BF16 run as FP32.
+struct ChainKernels {
+  ChainKernel* chain = nullptr;
+  ScaledKernel* scaled = nullptr;
+};
+
 struct Microkernel {
   Isa isa;
   int rows;  ///< of the left panels, the broadcast side
   int cols;  ///< of the right panels, the vector side
-  ChainKernel* chain;
-  ScaledKernel* scaled;
+  ChainKernels fp32;
+  ChainKernels pairs;  ///< exact only where nothing is subnormal
   DotKernels dots;
 };
 
@@ -78,9 +86,11 @@ constexpr int kMaxTileCols = 48;
 ChainKernel chain_scalar;
 ChainKernel chain_avx2;
 ChainKernel chain_avx512;
+ChainKernel chain_avx512bf16;
 ScaledKernel scaled_scalar;
 ScaledKernel scaled_avx2;
 ScaledKernel scaled_avx512;
+ScaledKernel scaled_avx512bf16;
 DotScaledKernel dot_scaled_scalar;
 DotScaledKernel dot_scaled_avx2;
 DotScaledKernel dot_scaled_avxvnni;
@@ -90,9 +100,9 @@ DotKernel dot_avx2;
 DotKernel dot_avxvnni;
 DotKernel dot_avx512vnni;
 
-/// Values (FP32, or words of int8) of the left panel to fetch ahead: panels follow one another in
-/// memory and come from the L3 cache or beyond, faster than hardware prefetchers follow. Zen 5: 60
-/// % of peak without, 94 % with 1024 to 2048.
+/// Elements (FP32, pairs of BF16, words of int8) of the left panel to fetch ahead: panels follow
+/// one another in memory and come from the L3 cache or beyond, faster than hardware prefetchers
+/// follow. Zen 5: 60 % of peak without, 94 % with 1024 to 2048.
 constexpr int64_t kPanelAhead = 1536;
 
 /// The row of current_isa().
