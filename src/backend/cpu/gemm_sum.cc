@@ -115,6 +115,8 @@ Route route_of(const Job& job, const Place& place, const Local& local, bool anyw
   if (!first) from = {waiting.data, waiting.stride};
   if (first && job.out.into == Into::carry) from = {in_y.data, in_y.stride};
   if (from.data != nullptr && (!anywhere || (from.data == in_y.data && !whole))) {
+    // What lies beside a part of a tile shall not be the subnormals that sum_pairs looks for.
+    if (!whole) std::fill_n(buffer.data, int64_t{shape.rows} * shape.cols, 0.0f);
     copy_tile(from.data == in_y.data ? clipped : shape, from, buffer);
     from = {buffer.data, buffer.stride};
   }
