@@ -1,7 +1,6 @@
 #include "cli/tensor_files.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -17,31 +16,27 @@ bool is_pattern(const std::string& word) {
   return word.find_first_of("*?") != std::string::npos && !is_file(word);
 }
 
-std::vector<std::string> matches(const std::string& folder, const std::string& pattern,
-                                 const std::string& word) {
-  std::vector<std::string> paths;
-  for (const std::string& name : list_folder(folder.empty() ? "." : folder)) {
-    const std::string path = join_path(folder, name);
-    if (glob_matches(pattern, name) && is_file(path)) paths.push_back(path);
-  }
-  if (paths.empty())
-    throw Error({.place = word,
-                 .key = "",
-                 .problem = fmt::format("no file matches {}", pattern),
-                 .remedy = "safetensors files, a folder or a pattern"});
-  return paths;
+[[noreturn]] void refuse(const std::string& word, const std::string& problem) {
+  throw Error({.place = word,
+               .key = "",
+               .problem = problem,
+               .remedy = "safetensors files, a folder or a pattern"});
 }
 
 std::vector<std::string> files_of(const std::string& word) {
-  if (word.empty())
-    throw Error({.place = "FILES",
-                 .key = "",
-                 .problem = "an empty path",
-                 .remedy = "safetensors files, a folder or a pattern"});
-  if (is_folder(word)) return matches(word, "*.safetensors", word);
-  if (!is_pattern(word)) return {word};
-  const std::filesystem::path path(word);
-  return matches(path.parent_path().string(), path.filename().string(), word);
+  if (word.empty()) refuse("FILES", "an empty path");
+  const bool folder = is_folder(word);
+  if (!folder && !is_pattern(word)) return {word};
+  std::vector<std::string> files;
+  if (folder) {  // its own name is no pattern, whatever is in it
+    for (const std::string& name : list_folder(word))
+      if (glob_matches("*.safetensors", name) && is_file(join_path(word, name)))
+        files.push_back(join_path(word, name));
+  } else {
+    files = matching_files(word);
+  }
+  if (files.empty()) refuse(word, folder ? "no file matches *.safetensors" : "no file matches it");
+  return files;
 }
 
 }  // namespace

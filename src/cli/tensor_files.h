@@ -9,7 +9,7 @@
 namespace ng::cli {
 
 /// What the words stand for, each file once: a file for itself, a folder for its *.safetensors, a
-/// last part with * or ? for the names of its folder that match. Throws Error where a word stands
+/// path with * or ? in any of its parts for the files that match. Throws Error where a word stands
 /// for no file.
 [[nodiscard]] std::vector<std::string> tensor_files(const std::vector<std::string>& words);
 

@@ -40,6 +40,12 @@ TEST_F(CastFiles, FoldersAndPatternsGoIntoAFolder) {
               (std::vector<float>{3, 4}));
     fs::remove_all(path("to"));
   }
+  for (const char* what : {"?/a*", "./*/a.safetensors"}) {
+    (void)run_well({"cast", what, "to", "--format", "mxfp4"});
+    EXPECT_TRUE(fs::exists(path("to/a.safetensors")));
+    fs::remove_all(path("to"));
+  }
+  expect_refused({"cast", "*/c*", "to", "--format", "mxfp4"}, 1, {"*/c*", "no file matches"});
   (void)run_well({"cast", "d/a.safetensors", "in", "to", "--format", "mxfp4"});
   EXPECT_TRUE(fs::exists(path("to/in")) && fs::exists(path("to/a.safetensors")));
   expect_refused({"cast", "d", "in", "--format", "mxfp4"}, 1, {"in", "is a file", "folder"});
