@@ -19,8 +19,10 @@ void exit_now(int signal) {
 }
 
 void request_stop(int signal) {
-  if (stop_requested.exchange(true)) exit_now(signal);
-  signal_number = signal;
+  const bool is_first = !stop_requested.exchange(true);
+  if (is_first) signal_number = signal;
+  // A closed terminal sends SIGHUP twice, itself and by the shell: no second wish to stop.
+  if (!is_first && signal != SIGHUP) exit_now(signal);
 }
 
 void handle(void (*handler)(int)) {
@@ -29,17 +31,23 @@ void handle(void (*handler)(int)) {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
 }  // namespace
 
-void exit_at_signals() { handle(exit_now); }
+void exit_at_signals() {
+  handle(exit_now);
+  ::signal(SIGXFSZ, SIG_IGN);  // write() then fails with EFBIG
+}
 
 StopAtSignals::StopAtSignals() {
   stop_requested = false;
   handle(request_stop);
 }
-StopAtSignals::~StopAtSignals() { exit_at_signals(); }
+StopAtSignals::~StopAtSignals() { handle(exit_now); }
 
 const std::atomic<bool>& StopAtSignals::flag() const { return stop_requested; }
 int StopAtSignals::exit_code() const { return 128 + signal_number; }

@@ -1,14 +1,17 @@
-// SIGINT and SIGTERM: a command ends at once with 128 + signal, or finishes what it must not lose.
+// SIGINT, SIGTERM and SIGHUP: a command ends at once with 128 + signal, or finishes what it must
+// not lose. SIGHUP stays ignored where it is at the start (nohup).
 #pragma once
 
 #include <atomic>
 
 namespace ng::cli {
 
-/// From now on a signal ends the process at once, with exit code 130 or 143; half-written files go.
+/// From now on a signal ends the process at once, with exit code 129, 130 or 143; half-written
+/// files go. A file that grows beyond the limit of its size is a failed write, no signal.
 void exit_at_signals();
 
-/// While it lives the first signal only asks to stop; the second ends the process at once.
+/// While it lives the first signal only asks to stop; the second ends the process at once, unless
+/// it is SIGHUP.
 class StopAtSignals {
  public:
   StopAtSignals();
@@ -18,7 +21,7 @@ class StopAtSignals {
 
   /// Set by the first signal.
   [[nodiscard]] const std::atomic<bool>& flag() const;
-  /// 130 or 143 after a signal.
+  /// 129, 130 or 143 after a signal.
   [[nodiscard]] int exit_code() const;
 };
 

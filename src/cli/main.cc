@@ -1,5 +1,5 @@
 // The program: reads the command line, runs a command, turns failures into one line and an exit
-// code. 0 done, 1 failed, 2 wrong command line, 128 + signal after SIGINT and SIGTERM.
+// code. 0 done, 1 failed, 2 wrong command line, 128 + signal after SIGINT, SIGTERM, SIGHUP.
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -20,7 +20,7 @@ constexpr int kFailed = 1, kWrongCommandLine = 2;
 
 constexpr const char* kFooter =
     "Start with: narrowgauge train examples/quickstart.toml\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong command line, 130 and 143 stopped by a signal.";
+    "Exit codes: 0 done, 1 failed, 2 wrong command line, 128 + n stopped by signal n.";
 
 void complain(std::string_view what) {
   const std::string line = "narrowgauge: " + on_one_line(what) + "\n";

@@ -219,7 +219,7 @@ TEST_F(CastFiles, AFullDiskLeavesTheOldFile) {
   ::getrlimit(RLIMIT_FSIZE, &limit);
   rlimit small = limit;
   small.rlim_cur = 100'000;  // writes beyond fail as on a full disk
-  ::signal(SIGXFSZ, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_DFL);
   ::setrlimit(RLIMIT_FSIZE, &small);
   expect_refused({"cast", "big", "old", "--format", "mxfp4"}, 1, {"old", "cannot write"});
   ::setrlimit(RLIMIT_FSIZE, &limit);

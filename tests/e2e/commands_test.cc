@@ -152,11 +152,20 @@ TEST_F(Commands, ASignalLeavesNoHalfWrittenFile) {
   const std::vector<float> x(size_t{1} << 22, 1.0f);
   io::write_safetensors(path("in"), {{"x", "F32", {1 << 11, 1 << 11}, x.data()}});
   fs::create_directory(path("out"));
-  Process process({"cast", "in", "out/o", "--format", "mxfp4"}, folder_);
-  while (fs::is_empty(path("out"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  process.send(SIGTERM);
-  EXPECT_EQ(process.wait().code, 143);
-  EXPECT_TRUE(fs::is_empty(path("out")));
+  const auto code_after = [&](const std::vector<int>& signals) {
+    Process process({"cast", "in", "out/o", "--format", "mxfp4"}, folder_);
+    while (fs::is_empty(path("out"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (const int signal : signals) process.send(signal);
+    const int code = process.wait().code;
+    EXPECT_TRUE(fs::is_empty(path("out"))) << signals.front();
+    return code;
+  };
+  EXPECT_EQ(code_after({SIGTERM}), 143);
+  ::signal(SIGHUP, SIG_DFL);
+  EXPECT_EQ(code_after({SIGHUP}), 129);
+  ::signal(SIGHUP, SIG_IGN);  // as nohup starts it
+  EXPECT_EQ(code_after({SIGHUP, SIGTERM}), 143);
+  ::signal(SIGHUP, SIG_DFL);
 }
 
 TEST_F(Commands, GenerateReadsAPromptFromStandardInput) {

@@ -47,11 +47,17 @@ std::vector<std::string> losses_of(const fs::path& metrics) {
 
 TEST_F(Resume, ASignalFinishesTheStepAndSaysHowToGoOn) {
   (void)run_well(train("whole", kLong));
-  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+  ::signal(SIGHUP, SIG_DFL);
+  for (const auto& [signal, code] :
+       {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGHUP, 129}}) {
     const std::string out = "run" + std::to_string(signal);
     Process process(train(out, kLong), folder_);
     process.read_until(has_stepped);
     process.send(signal);
+    if (signal == SIGHUP) {
+      ::usleep(1000);        // else the two are one
+      process.send(signal);  // as a closed terminal does
+    }
     const Result stopped = process.wait();
     ASSERT_EQ(stopped.code, code) << stopped.out << stopped.err;
     EXPECT_EQ(stopped.err, "");
