@@ -13,6 +13,8 @@
 namespace ng::cli {
 namespace {
 
+constexpr size_t kCodesOfBytes = 8;  // of any width they fill whole bytes
+
 /// One tensor of the input and where its parts stand in the list of outputs.
 struct Item {
   const io::SafetensorsEntry* entry;
@@ -107,28 +109,47 @@ class TensorWriter {
         });
   }
 
-  /// Bit strings of the last dimension; parts of rows are parts of them, of whole bytes.
+  /// Bit strings of the last dimension, of which a row of the matrix has several. The codes of a
+  /// byte that ends beyond a part of a row wait for the next part.
   void write_packed(const Panel& panel, const NarrowMatrix& narrow) {
+    if (narrow.codes.empty()) return;
+    const int64_t length = string_length(*item_.entry), cols = item_.matrix.cols();
     const int bits = narrow.cast.element->bits;
-    const bool whole = panel.cols == item_.matrix.cols();
-    const int64_t length = !whole ? panel.cols : string_length(*item_.entry);
-    const int64_t strings = length == 0 ? 0 : panel.rows * panel.cols / length;
-    const size_t bytes = packed_bytes(length, bits);
-    std::vector<uint8_t> packed(static_cast<size_t>(strings) * bytes);
-    for (int64_t i = 0; i < strings; ++i)
-      pack_codes(std::span(narrow.codes).subspan(static_cast<size_t>(i * length), size_t(length)),
-                 bits, std::span(packed).subspan(static_cast<size_t>(i) * bytes, bytes));
-    const auto out = std::as_bytes(std::span(packed));
-    if (whole) {
-      const int64_t before = length == 0 ? 0 : panel.row * panel.cols / length;
-      return writer_.write_at(item_.codes, static_cast<size_t>(before) * bytes, out);
+    const bool whole = panel.cols == cols;
+    const auto runs = static_cast<size_t>(whole ? 1 : panel.rows);
+    const size_t count = narrow.codes.size() / runs;
+    if (panel.col == 0) waiting_.assign(runs, {});
+    for (size_t r = 0; r < runs; ++r) {
+      std::vector<uint16_t>& codes = waiting_[r];
+      const int64_t first = panel.col - static_cast<int64_t>(codes.size());
+      const int64_t row = panel.row + static_cast<int64_t>(r), string = first / length;
+      const auto bytes =
+          static_cast<size_t>(row * (cols / length) + string) * packed_bytes(length, bits) +
+          packed_bytes(first % length, bits);
+      const auto from = narrow.codes.begin() + static_cast<std::ptrdiff_t>(r * count);
+      codes.insert(codes.end(), from, from + static_cast<std::ptrdiff_t>(count));
+      const size_t taken = pack(codes, first % length, bits);
+      writer_.write_at(item_.codes, bytes, std::as_bytes(std::span(packed_)));
+      codes.erase(codes.begin(), codes.begin() + static_cast<std::ptrdiff_t>(taken));
     }
-    const size_t row_bytes = packed_bytes(item_.matrix.cols(), bits);
-    for (int64_t r = 0; r < panel.rows; ++r)
-      writer_.write_at(
-          item_.codes,
-          static_cast<size_t>(panel.row + r) * row_bytes + packed_bytes(panel.col, bits),
-          out.subspan(static_cast<size_t>(r) * bytes, bytes));
+  }
+
+  /// The codes, from `first` of a bit string on, as whole bytes; how many they hold.
+  size_t pack(std::span<const uint16_t> codes, int64_t first, int bits) {
+    packed_.clear();
+    size_t taken = 0;
+    while (taken < codes.size()) {
+      const auto left = static_cast<size_t>(string_length(*item_.entry) - first);
+      const bool ends = left <= codes.size() - taken;
+      const size_t count = ends ? left : (codes.size() - taken) / kCodesOfBytes * kCodesOfBytes;
+      const size_t at = packed_.size();
+      packed_.resize(at + packed_bytes(static_cast<int64_t>(count), bits));
+      pack_codes(codes.subspan(taken, count), bits, std::span(packed_).subspan(at));
+      taken += count;
+      if (!ends) break;
+      first = 0;
+    }
+    return taken;
   }
 
   void write_scales(const Panel& panel, const NarrowMatrix& narrow) {
@@ -148,6 +169,8 @@ class TensorWriter {
   io::SafetensorsWriter& writer_;
   const CastSettings& settings_;
   const Item& item_;
+  std::vector<std::vector<uint16_t>> waiting_;  ///< of each row of the panel
+  std::vector<uint8_t> packed_;
 };
 
 /// A tensor from its file into its place in the other, a panel at a time.
@@ -204,13 +227,6 @@ class TensorCast {
                   .cols = matrix.cols()};
     job.options.key = {
         .seed = settings.seed, .tensor = item.place, .step = 0, .purpose = Purpose::fprop_input};
-    // Bit strings that parts of rows would cut within a byte: whole rows of blocks.
-    if (is_packed(settings) && string_length(*item.entry) != matrix.cols()) {
-      const Block& block = settings.cast.block;
-      const int rows = matrix.along() == Contract::cols ? block.rows : block.cols;
-      job.options.panel_values =
-          std::max(job.options.panel_values, matrix.cols() * std::max(rows, 1));
-    }
     return job;
   }
   ConstView read(const Panel& panel) {

@@ -96,6 +96,30 @@ TEST_F(CastFiles, PackedCodesAreBitStringsOfRows) {
                  {"cube", "x", "--packed", "--axis"});
 }
 
+// Rows of several bit strings, cut within them: their parts end within a byte.
+TEST_F(CastFiles, PackedCodesOfLongRows) {
+  constexpr int64_t kLength = 33'335, kStrings = 9;
+  std::vector<float> x(static_cast<size_t>(kLength * kStrings));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(int32_t(i * 2654435761u)) * 0x1p-31f;
+  write("in", {3, 3, kLength}, x);
+  for (const auto& [format, bits] : {std::pair{"mxfp4", 4}, std::pair{"mxfp6_e2m3", 6}}) {
+    const std::vector<std::string> flags = {"--format", format, "--axis", "0"};
+    const std::vector<int64_t> plain = io::to_integers(cast(flags).at("x.codes"));
+    const io::Safetensors out = cast({"--format", format, "--axis", "0", "--packed"});
+    const size_t bytes = packed_bytes(kLength, bits);
+    const std::vector<int64_t> stored = io::to_integers(out.at("x.codes"));
+    ASSERT_EQ(stored.size(), kStrings * bytes);
+    for (size_t s = 0; s < kStrings; ++s) {
+      const std::vector<uint16_t> codes(plain.begin() + int64_t(s) * kLength,
+                                        plain.begin() + int64_t(s + 1) * kLength);
+      std::vector<uint8_t> want(bytes);
+      pack_codes(codes, bits, want);
+      for (size_t i = 0; i < bytes; ++i)
+        ASSERT_EQ(stored[s * bytes + i], want[i]) << format << ' ' << s << ' ' << i;
+    }
+  }
+}
+
 TEST_F(CastFiles, AffineIntegersHaveZeroPoints) {
   for (const char* block : {"tensor", "row", "1x16", "16x16"}) {
     const io::Safetensors out = cast({"--format", "uint8", "--scale", "fp32", "--block", block});
