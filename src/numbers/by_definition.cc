@@ -120,6 +120,12 @@ void encode_by_definition(ConstView panel, const Draws& draws, std::span<const V
   out.zeros.assign(out.scales.size(), 0);  // none where there are no scales
   out.scale_codes.clear();
   out.tensor_scale = 1;
+  std::vector<ValueRange> columns;  // all at once: one by one they are walked across the rows
+  if (affine && ranges.empty() && grid.rows == 1 && grid.block_cols == 1) {
+    columns.resize(static_cast<size_t>(out.cols));
+    note_columns(columns, panel, threads);
+    ranges = columns;
+  }
   std::vector<OperandStats> counts(static_cast<size_t>(std::max(threads.count, 1)));
   parallel_for(threads, affine ? grid.rows : out.rows, [&](int64_t item, int worker) {
     OperandStats& own = counts[static_cast<size_t>(worker)];

@@ -12,7 +12,8 @@ namespace ng {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr int64_t kDrawGroup = 8;  // values of a row that share 128 random bits [recipes.md §0]
+constexpr int64_t kDrawGroup = 8;     // values of a row that share 128 random bits [recipes.md §0]
+constexpr int64_t kLeastCols = 1024;  // of a part of rows that need not be one
 constexpr int64_t kFold = int64_t{1} << 16;  // one row is worked on as rows of so many values
 
 int64_t ceil_to(int64_t x, int64_t multiple) { return (x + multiple - 1) / multiple * multiple; }
@@ -70,22 +71,38 @@ NarrowEncoder::NarrowEncoder(cpu::Workspace& workspace, const EncodeJob& job)
 void NarrowEncoder::cut() {
   const Operand& cast = job_.cast;
   const bool straight = job_.options.along == Contract::cols;
-  const int64_t across = is_tiled(cast) ? cast.block.rows : 1;
+  const int64_t across = is_tiled(cast) && !is_one_row() ? cast.block.rows : 1;
   const int64_t along = std::lcm(int64_t{is_tiled(cast) ? cast.block.cols : 1},
                                  int64_t{std::max(job_.options.hadamard.size, 1)});
   row_unit_ = straight ? across : along;
-  col_unit_ = std::lcm(straight ? along : across, kDrawGroup);
+  const int64_t block_cols = straight ? along : across;
+  col_unit_ = std::lcm(block_cols, kDrawGroup);
   const int64_t rows = std::max<int64_t>(job_.rows, 1), cols = std::max<int64_t>(job_.cols, 1);
   const int64_t wanted = job_.options.panel_values;
+  const int64_t unit = row_unit_;
   panel_cols_ = cols;
-  panel_rows_ = std::min(wanted / cols / row_unit_ * row_unit_, rows);
-  if (panel_rows_ > 0) return;
-  panel_rows_ = std::min(row_unit_, rows);
-  const bool has_column_scales = !cast.is_unscaled() && cast.block.kind == Block::Kind::row;
-  // All of some columns: their scales are known at once.
-  if (!straight && has_column_scales && rows * col_unit_ <= wanted) panel_rows_ = rows;
-  const int64_t fitting = wanted / panel_rows_ / col_unit_ * col_unit_;
+  const int64_t fitting_rows = wanted / ceil_to(cols, block_cols) - (held_rows(unit) - unit);
+  panel_rows_ = std::min(std::max<int64_t>(fitting_rows, 0) / unit * unit, rows);
+  const bool has_column_scales =
+      !straight && !cast.is_unscaled() && cast.block.kind == Block::Kind::row;
+  if (has_column_scales && panel_rows_ < rows && rows * kLeastCols <= wanted)
+    panel_rows_ = rows;  // all of some columns: their scales are known at once
+  else if (panel_rows_ > 0)
+    return;
+  else
+    panel_rows_ = std::min(unit, rows);
+  const int64_t fitting = wanted / held_rows(panel_rows_) / col_unit_ * col_unit_;
   panel_cols_ = std::min(std::max(fitting, col_unit_), cols);
+}
+
+bool NarrowEncoder::is_one_row() const {
+  return job_.options.along == Contract::cols && job_.rows == 1;
+}
+
+/// Rows that a panel takes while it is encoded: those that fill up its blocks count, and the block
+/// of its witness.
+int64_t NarrowEncoder::held_rows(int64_t rows) const {
+  return row_unit_ == 1 ? rows : ceil_to(rows, row_unit_) + row_unit_;
 }
 
 /// Whose scales look beyond a panel.
@@ -180,7 +197,8 @@ void NarrowEncoder::encode_values(const Panel& panel, ConstView values,
     return encode_by_definition(values, {job_.options.key, groups}, ranges, out,
                                 workspace_.threads());
   // A part of a row has its scale from the witness, as a part of a tensor has.
-  const Operand cast = range_ == Range::rows ? of_one_row(out.cast) : out.cast;
+  const bool alone = range_ == Range::rows || is_one_row();
+  const Operand cast = alone ? of_one_row(out.cast) : out.cast;
   if (ranges.empty()) {
     prepare(cast, values, groups, out.counts);
   } else {

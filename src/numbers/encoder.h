@@ -39,8 +39,8 @@ class NarrowEncoder {
   NarrowEncoder(const NarrowEncoder&) = delete;
   NarrowEncoder& operator=(const NarrowEncoder&) = delete;
 
-  /// Of whole blocks, a few million values each: whole rows, or parts of rows too long for that.
-  /// They tile the matrix, row by row; an empty matrix is one panel.
+  /// Of whole blocks, at most a few million values each with what fills blocks up: whole rows, or
+  /// parts of rows too long for that. They tile the matrix, row by row; an empty matrix is one.
   [[nodiscard]] std::vector<Panel> panels() const;
   /// The scales depend on values of several panels.
   [[nodiscard]] bool needs_range() const { return range_ != Range::none; }
@@ -55,6 +55,8 @@ class NarrowEncoder {
   enum class Range : uint8_t { none, whole, rows, cols };
 
   void cut();
+  [[nodiscard]] bool is_one_row() const;
+  [[nodiscard]] int64_t held_rows(int64_t rows) const;
   [[nodiscard]] Range range_of_scales() const;
   [[nodiscard]] std::span<const ValueRange> ranges_of(const Panel& panel) const;
   [[nodiscard]] bool is_folded(const Panel& panel) const;
