@@ -95,18 +95,17 @@ class TensorWriter {
   template <class Value>
   void put(size_t tensor, const Panel& part, int64_t rows, int64_t cols,
            const std::vector<Value>& values) {
-    std::vector<Value> run;
-    item_.matrix.for_runs(
-        part, rows, cols, [&](int64_t place, int64_t first, int64_t count, int64_t step) {
-          const Value* from = values.data() + first;
-          if (step != 1) {
-            run.resize(static_cast<size_t>(count));
-            for (int64_t j = 0; j < count; ++j) run[static_cast<size_t>(j)] = from[j * step];
-            from = run.data();
-          }
-          writer_.write_at(tensor, static_cast<uint64_t>(place) * sizeof(Value),
-                           std::as_bytes(std::span(from, static_cast<size_t>(count))));
-        });
+    std::vector<Value> together;
+    item_.matrix.for_pieces(part, rows, cols, [&](const TensorMatrix::Piece& piece) {
+      const Value* from = values.data() + piece.first;
+      if (piece.width > 1) {
+        together.resize(static_cast<size_t>(piece.size()));
+        gather(piece, values.data(), together.data());
+        from = together.data();
+      }
+      writer_.write_at(tensor, static_cast<uint64_t>(piece.place) * sizeof(Value),
+                       std::as_bytes(std::span(from, static_cast<size_t>(piece.size()))));
+    });
   }
 
   /// Bit strings of the last dimension, of which a row of the matrix has several. The codes of a
@@ -221,10 +220,11 @@ class TensorCast {
  private:
   static EncodeJob job_of(const CastSettings& settings, const Item& item) {
     const TensorMatrix& matrix = item.matrix;
-    EncodeJob job{.cast = settings.cast,
-                  .options = {.along = matrix.along(), .key = {}},
-                  .rows = matrix.rows(),
-                  .cols = matrix.cols()};
+    EncodeJob job{
+        .cast = settings.cast,
+        .options = {.along = matrix.along(), .key = {}, .rows_together = matrix.rows_together()},
+        .rows = matrix.rows(),
+        .cols = matrix.cols()};
     job.options.key = {
         .seed = settings.seed, .tensor = item.place, .step = 0, .purpose = Purpose::fprop_input};
     return job;

@@ -49,54 +49,61 @@ std::vector<int64_t> TensorMatrix::scale_shape(const Operand& cast) const {
   return shape;
 }
 
-void TensorMatrix::for_runs(const Panel& part, int64_t rows, int64_t cols, const Put& put) const {
+void TensorMatrix::for_pieces(const Panel& part, int64_t rows, int64_t cols,
+                              const std::function<void(const Piece&)>& use) const {
   if (part.rows == 0 || part.cols == 0) return;
-  if (is_gathered() && rows == rows_) {
-    for (int64_t r = 0; r < part.rows;) {  // a part of one slab (cols, inner) at a time
-      const int64_t slab = (part.row + r) / inner_, i = (part.row + r) % inner_;
-      const int64_t count = std::min(inner_ - i, part.rows - r);
-      for (int64_t c = 0; c < part.cols; ++c)
-        put((slab * cols + part.col + c) * inner_ + i, r * part.cols + c, count, part.cols);
-      r += count;
-    }
+  if (!is_gathered() || rows != rows_) {  // row by row
+    const bool whole = part.cols == cols;
+    const int64_t runs = whole ? 1 : part.rows, lines = whole ? part.rows * cols : part.cols;
+    for (int64_t r = 0; r < runs; ++r)
+      use({.place = (part.row + r) * cols + part.col,
+           .first = r * part.cols,
+           .lines = lines,
+           .row = part.cols});
     return;
   }
-  const int64_t first = part.row * cols + part.col;
-  if (part.cols == cols) return put(first, 0, part.rows * cols, 1);
-  for (int64_t r = 0; r < part.rows; ++r) put(first + r * cols, r * part.cols, part.cols, 1);
+  for (int64_t r = 0; r < part.rows;) {
+    const Piece slabs = slabs_at(part, cols, r);
+    const int64_t lines = slabs.slabs > 1        ? part.cols
+                          : slabs.width < inner_ ? 1  // the next one lies further on
+                                                 : std::max<int64_t>(kPieceValues / inner_, 1);
+    for (int64_t c = 0; c < part.cols; c += lines) {
+      Piece piece = slabs;
+      piece.place += c * inner_;
+      piece.first += c;
+      piece.lines = std::min(lines, part.cols - c);
+      use(piece);
+    }
+    r += slabs.slabs * slabs.width;
+  }
+}
+
+// From row r of the part on: several whole slabs (cols, inner), or what it has of one.
+TensorMatrix::Piece TensorMatrix::slabs_at(const Panel& part, int64_t cols, int64_t r) const {
+  const int64_t slab = (part.row + r) / inner_, i = (part.row + r) % inner_;
+  const int64_t left = part.rows - r;
+  Piece piece = {.place = (slab * cols + part.col) * inner_ + i,
+                 .first = r * part.cols,
+                 .lines = part.cols,
+                 .width = std::min(inner_ - i, left),
+                 .row = part.cols};
+  if (piece.width == inner_ && part.cols == cols)
+    piece.slabs = std::clamp<int64_t>(kPieceValues / inner_ / cols, 1, left / inner_);
+  return piece;
 }
 
 void TensorMatrix::read(const io::FloatReader& reader, const Panel& panel,
                         std::span<float> values) const {
   NG_CHECK(static_cast<int64_t>(values.size()) == panel.rows * panel.cols, values.size());
-  if (!is_gathered())
-    return for_runs(panel, rows_, cols_, [&](int64_t place, int64_t first, int64_t count, int64_t) {
-      reader.read(place, values.subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
-    });
-  for (int64_t r = 0; r < panel.rows;) {
-    Panel slab = panel;
-    slab.row += r;
-    slab.rows = std::min(inner_ - slab.row % inner_, panel.rows - r);
-    read_lines(reader, slab, values.data() + r * panel.cols);
-    r += slab.rows;
-  }
-}
-
-// Rows of one slab (k, inner) are columns in the file: several of its lines at a time, turned.
-void TensorMatrix::read_lines(const io::FloatReader& reader, const Panel& slab,
-                              float* values) const {
-  const int64_t i = slab.row % inner_, line = slab.row / inner_ * k_ + slab.col;
-  const bool whole = slab.rows * 8 >= inner_ || inner_ <= 64;  // else only what is needed
-  const int64_t lines = whole ? std::max<int64_t>(kPieceValues / inner_, 1) : 1;
-  std::vector<float> piece;
-  for (int64_t c = 0; c < slab.cols; c += lines) {
-    const int64_t count = std::min(lines, slab.cols - c);
-    piece.resize(static_cast<size_t>(whole ? count * inner_ : slab.rows));
-    reader.read((line + c) * inner_ + (whole ? 0 : i), piece);
-    for (int64_t l = 0; l < count; ++l)
-      for (int64_t r = 0; r < slab.rows; ++r)
-        values[r * slab.cols + c + l] = piece[static_cast<size_t>(whole ? l * inner_ + i + r : r)];
-  }
+  std::vector<float> together;
+  for_pieces(panel, rows_, cols_, [&](const Piece& piece) {
+    const auto size = static_cast<size_t>(piece.size());
+    if (piece.width == 1)
+      return reader.read(piece.place, values.subspan(static_cast<size_t>(piece.first), size));
+    together.resize(size);
+    reader.read(piece.place, together);
+    scatter(piece, together.data(), values.data());
+  });
 }
 
 }  // namespace ng::cli

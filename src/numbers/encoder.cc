@@ -79,7 +79,7 @@ void NarrowEncoder::cut() {
   col_unit_ = std::lcm(block_cols, kDrawGroup);
   const int64_t rows = std::max<int64_t>(job_.rows, 1), cols = std::max<int64_t>(job_.cols, 1);
   const int64_t wanted = job_.options.panel_values;
-  const int64_t unit = row_unit_;
+  const int64_t unit = rows_of_panels();
   panel_cols_ = cols;
   const int64_t fitting_rows = wanted / ceil_to(cols, block_cols) - (held_rows(unit) - unit);
   panel_rows_ = std::min(std::max<int64_t>(fitting_rows, 0) / unit * unit, rows);
@@ -97,6 +97,15 @@ void NarrowEncoder::cut() {
 
 bool NarrowEncoder::is_one_row() const {
   return job_.options.along == Contract::cols && job_.rows == 1;
+}
+
+/// Rows of which a panel holds a multiple.
+int64_t NarrowEncoder::rows_of_panels() const {
+  const int64_t together = job_.options.rows_together;
+  const int64_t wanted = job_.options.panel_values;
+  if (together > wanted) return row_unit_;
+  const int64_t unit = std::lcm(row_unit_, together);
+  return held_rows(unit) * std::max(col_unit_, kLeastCols) <= wanted ? unit : row_unit_;
 }
 
 /// Rows that a panel takes while it is encoded: those that fill up its blocks count, and the block
@@ -130,7 +139,9 @@ std::vector<Panel> NarrowEncoder::panels() const {
 void NarrowEncoder::note(const Panel& panel, ConstView values) {
   const Threads threads = workspace_.threads();
   if (range_ == Range::whole) note_values(ranges_[0], values, threads);
-  if (range_ == Range::rows) note_values(ranges_[static_cast<size_t>(panel.row)], values, threads);
+  if (range_ == Range::rows)
+    for (int64_t r = 0; r < panel.rows; ++r)
+      note_values(ranges_[static_cast<size_t>(panel.row + r)], values.slice(r, 1), threads);
   if (range_ != Range::cols) return;
   note_columns(std::span(ranges_).subspan(static_cast<size_t>(panel.col)), values, threads);
 }
@@ -154,6 +165,7 @@ void NarrowEncoder::encode(const Panel& panel, ConstView values, NarrowMatrix& o
             straight ? ceil_to(panel.cols, g) : panel.cols);
   out.counts = {};
   if (values.size() == 0) return encode_nothing(out);
+  if (range_ == Range::rows && panel.rows > 1) return encode_rows(panel, values, out);
   if (is_folded(panel)) {
     encode_folded(panel, values, out);
   } else {
@@ -166,6 +178,26 @@ void NarrowEncoder::encode(const Panel& panel, ConstView values, NarrowMatrix& o
 bool NarrowEncoder::is_folded(const Panel& panel) const {
   return panel.rows == 1 && panel.cols > kFold && kFold % col_unit_ == 0 &&
          job_.options.along == Contract::cols && job_.options.hadamard.size == 0;
+}
+
+// Parts of rows whose scales look beyond them, one by one.
+void NarrowEncoder::encode_rows(const Panel& panel, ConstView values, NarrowMatrix& out) {
+  const auto append = [](auto& whole, const auto& part) {
+    whole.insert(whole.end(), part.begin(), part.end());
+  };
+  out.codes.clear();
+  out.scales.clear();
+  out.scale_codes.clear();
+  out.zeros.clear();
+  for (int64_t r = 0; r < panel.rows; ++r) {
+    encode({panel.row + r, 1, panel.col, panel.cols}, values.slice(r, 1), row_);
+    append(out.codes, row_.codes);
+    append(out.scales, row_.scales);
+    append(out.scale_codes, row_.scale_codes);
+    append(out.zeros, row_.zeros);
+    out.counts += row_.counts;
+    out.tensor_scale = row_.tensor_scale;
+  }
 }
 
 // A row as rows of kFold values, which all threads work on; blocks and draws lie as before.

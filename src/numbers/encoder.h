@@ -56,10 +56,12 @@ class NarrowEncoder {
 
   void cut();
   [[nodiscard]] bool is_one_row() const;
+  [[nodiscard]] int64_t rows_of_panels() const;
   [[nodiscard]] int64_t held_rows(int64_t rows) const;
   [[nodiscard]] Range range_of_scales() const;
   [[nodiscard]] std::span<const ValueRange> ranges_of(const Panel& panel) const;
   [[nodiscard]] bool is_folded(const Panel& panel) const;
+  void encode_rows(const Panel& panel, ConstView values, NarrowMatrix& out);
   void encode_folded(const Panel& panel, ConstView values, NarrowMatrix& out);
   void encode_values(const Panel& panel, ConstView values, const cpu::DrawGroups& groups,
                      NarrowMatrix& out);
@@ -77,6 +79,7 @@ class NarrowEncoder {
   CodeTable codes_;
   PackedOperand packed_;
   std::vector<std::byte> storage_;
+  NarrowMatrix row_;             // one of a panel's parts of rows
   std::vector<float> folded_;    // a row, zeros up to whole rows of kFold
   std::vector<float> extended_;  // a panel, zeros up to whole blocks, and its witness
 };

@@ -64,6 +64,9 @@ struct QuantizeOptions {
   Hadamard hadamard = {};  ///< transform along the blocks before rounding
   /// About as many are worked on at a time; the bits do not depend on it.
   int64_t panel_values = int64_t{1} << 22;
+  /// So many rows, from multiples of it on, are in the same panels where they fit: for a reader
+  /// that has them side by side. The bits do not depend on it either.
+  int64_t rows_together = 1;
 };
 
 /// `source` in the numbers of `cast` (current scaling, an element of at most 16 bits). Works

@@ -210,6 +210,26 @@ TEST(Quantize, PanelsAreSmallWhateverTheShape) {
         }
 }
 
+// Groups of rows stay together, also where their scales look beyond a panel.
+TEST(Quantize, RowsTogetherHaveTheBitsOfOthers) {
+  constexpr int64_t kRows = 12, kCols = 2'600;
+  const std::vector<float> x = values(kRows, kCols);
+  const ConstView source{x.data(), kRows, kCols, kCols};
+  cpu::Workspace workspace({1});
+  for (const Operand& cast : casts()) {
+    QuantizeOptions options = options_of(Contract::cols);
+    options.panel_values = 20'000;
+    options.rows_together = 6;
+    expect_as_ref(quantize(source, cast, options, {2}), source, options);
+    options.panel_values = 8'000;
+    expect_as_ref(quantize(source, cast, options, {2}), source, options);
+    const bool tiled = cast.block.kind == Block::Kind::tile && cast.block.rows > 1;
+    if (tiled && !cast.is_unscaled()) continue;  // a tile's rows come first
+    for (const Panel& panel : NarrowEncoder(workspace, {cast, options, kRows, kCols}).panels())
+      ASSERT_TRUE(panel.rows % 6 == 0 && panel.cols < kCols) << describe(cast);
+  }
+}
+
 // Where the scale cannot grow further even the amax may be rounded to zero, by a draw of its own.
 TEST(Quantize, PanelsCountOnlyTheirOwnValues) {
   std::vector<float> x(size_t{9} * 64, 0.0f);

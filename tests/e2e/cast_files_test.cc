@@ -1,6 +1,7 @@
 // `cast` as a tool: many files, summaries, packing, affine integers, and what it refuses.
 #include <sys/resource.h>
 
+#include <array>
 #include <cmath>
 
 #include "base/json.h"
@@ -118,6 +119,49 @@ TEST_F(CastFiles, PackedCodesOfLongRows) {
         ASSERT_EQ(stored[s * bytes + i], want[i]) << format << ' ' << s << ' ' << i;
     }
   }
+}
+
+// Blocks along a dimension between others: what they are where it is the last one.
+TEST_F(CastFiles, MiddleAxesAreThoseOfTheTurnedTensor) {
+  for (const auto& [outer, k, inner] :
+       {std::array<int64_t, 3>{3000, 2, 4}, {2, 3, 200'000}, {3, 700, 61}}) {
+    const auto count = static_cast<size_t>(outer * k * inner);
+    std::vector<float> x(count), turned(count);
+    std::vector<size_t> place(count);  // of each value of x in `turned`
+    for (size_t i = 0; i < count; ++i) {
+      const auto n = static_cast<size_t>(inner), m = static_cast<size_t>(k);
+      x[i] = float(int32_t(i * 2654435761u)) * 0x1p-31f;
+      place[i] = i / (m * n) * (m * n) + i % n * m + i / n % m;
+      turned[place[i]] = x[i];
+    }
+    for (const char* format : {"mxfp4", "nvfp4", "int8"}) {
+      write("in", {outer, k, inner}, x);
+      const std::vector<std::string> flags = {"--format", format, "--rounding", "stochastic"};
+      const std::vector<float> have = io::to_floats(
+          cast({"--format", format, "--rounding", "stochastic", "--axis", "1"}).at("x.values"));
+      write("in", {outer, inner, k}, turned);
+      const std::vector<float> want = io::to_floats(cast(flags).at("x.values"));
+      for (size_t i = 0; i < count; ++i)
+        ASSERT_EQ(have[i], want[place[i]]) << format << ' ' << outer << ' ' << i;
+    }
+  }
+}
+
+// Time of the processor, which a busy machine takes no more of.
+TEST_F(CastFiles, SmallInnerDimensionsTakeNoLonger) {
+  write("in", {1 << 18, 2, 4}, std::vector<float>(size_t{1} << 21, 1.0f));
+  const auto seconds_of = [&](const char* axis) {
+    const auto spent = [] {
+      rusage usage{};
+      ::getrusage(RUSAGE_CHILDREN, &usage);
+      return double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+             1e-6 * double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    };
+    const double before = spent();
+    (void)run_well({"cast", "in", "out", "--format", "mxfp4", "--axis", axis});
+    return spent() - before;
+  };
+  EXPECT_LT(seconds_of("1"), 4 * seconds_of("2") + 0.1);
 }
 
 TEST_F(CastFiles, AffineIntegersHaveZeroPoints) {
