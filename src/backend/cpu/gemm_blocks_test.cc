@@ -27,9 +27,22 @@ enum class Data {
   close,    ///< block amplitudes 2^0 ... 2^12: in few rows, groups of either kind
   extreme,  ///< amplitudes over all of FP32's exponents
   broken,   ///< as normal, with a few NaN and infinities
+  huge,     ///< scales of 2^60: a block of four products of ±36, later one of eight
 };
 
+// Seed 1 has the negative factors of the first block.
+std::vector<float> huge_values(int64_t rows, int64_t k, uint32_t seed) {
+  std::vector<float> values(static_cast<size_t>(rows * k));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < k; ++i) {
+      if (i < 4) values[static_cast<size_t>(r * k + i)] = seed == 1 ? -0x6p60f : 0x6p60f;
+      if (i >= 128 && i < 136) values[static_cast<size_t>(r * k + i)] = 0x6p60f;
+    }
+  return values;
+}
+
 std::vector<float> values_of(Data data, int64_t rows, int64_t k, uint32_t seed) {
+  if (data == Data::huge) return huge_values(rows, k, seed);
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> values(static_cast<size_t>(rows * k));
@@ -193,6 +206,12 @@ TEST(GemmBlocks, ExtremeScalesAndValuesThatAreNotNumbers) {
   for (const Pair& pair : other_pairs()) pairs.push_back(pair);
   for (const Pair& pair : pairs)
     for (const Data data : {Data::extreme, Data::broken}) check(pair, {19, 61, 200}, data);
+}
+
+// A contribution of 288 · 2^120 is infinite, whatever was summed before.
+TEST(GemmBlocks, ContributionsBeyondFp32) {
+  for (const char* format : {"mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2"})
+    check({format, operand_of(format), operand_of(format)}, {9, 50, 256}, Data::huge);
 }
 
 Operand unscaled(std::string_view name) {

@@ -18,9 +18,9 @@ namespace ng::cpu::HWY_NAMESPACE {
 using D4 = hn::CappedTag<float, 4>;  // panels are multiples of four rows wide
 using V4 = hn::Vec<D4>;
 
-// Products of two scales in this range, times any block sum, stay inside FP32's normal range.
+// Products of two scales in this range, times any sum below 2^24, stay inside FP32's range.
 constexpr float kSmallestPlain = 0x1p-60f;
-constexpr float kLargestPlain = 0x1p60f;
+constexpr float kLargestPlain = 0x1p52f;
 // Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
 constexpr float kWidestGroup = 8.0f;
 // The E8M0 code 0, which blocks of zeros have.
