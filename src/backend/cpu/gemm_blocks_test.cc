@@ -28,6 +28,7 @@ enum class Data {
   extreme,  ///< amplitudes over all of FP32's exponents
   broken,   ///< as normal, with a few NaN and infinities
   huge,     ///< scales of 2^60: a block of four products of ±36, later one of eight
+  small,    ///< scales from 2^-40 down, the same in all rows: products that become subnormal
 };
 
 // Seed 1 has the negative factors of the first block.
@@ -52,6 +53,7 @@ std::vector<float> values_of(Data data, int64_t rows, int64_t k, uint32_t seed) 
     if (i % 16 == 0) exponent = static_cast<int>(random() % (2 * range + 1)) - range;
     if (i % 16 == 0 && random() % 5 == 0 && data != Data::close) exponent = -1000;
     values[i] = normal(random);
+    if (data == Data::small) exponent = -40 - static_cast<int>(i % static_cast<size_t>(k) / 32);
     if (data != Data::normal && data != Data::broken) values[i] = std::ldexp(values[i], exponent);
     if (data == Data::broken && random() % 97 == 0) values[i] = random() % 2 == 0 ? NAN : INFINITY;
   }
@@ -212,6 +214,11 @@ TEST(GemmBlocks, ExtremeScalesAndValuesThatAreNotNumbers) {
 TEST(GemmBlocks, ContributionsBeyondFp32) {
   for (const char* format : {"mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2"})
     check({format, operand_of(format), operand_of(format)}, {9, 50, 256}, Data::huge);
+}
+
+TEST(GemmBlocks, ProductsOfScalesThatAreSubnormal) {
+  for (const std::string_view name : operand_names())
+    check({std::string(name), operand_of(name), operand_of(name)}, {9, 50, 1024}, Data::small);
 }
 
 Operand unscaled(std::string_view name) {

@@ -19,8 +19,9 @@ struct Dots {
   float factor = 1.0f;  // of the sums at the end
   bool settled = false;
 
-  [[nodiscard]] bool is_plain(int64_t s) const {
-    return a.plain[s] != 0 && local.right.plain[s] != 0;
+  // How many segments from `s` on are plain in both panels.
+  [[nodiscard]] int64_t plain_from(int64_t s) const {
+    return std::min(a.plain[s], local.right.plain[s]);
   }
   [[nodiscard]] TileShape tile() const { return job.tile(); }
 
@@ -88,14 +89,14 @@ void sum_groups(Dots& dots) {
   for (int64_t k = 0; k < dots.count;) {
     const int64_t s = k / 32;
     const int64_t length = std::min(kGroup, dots.count - k);
-    if (!dots.is_plain(s)) {
+    const int64_t plain = dots.plain_from(s);
+    if (plain == 0) {
       sum_unaligned_group(dots, k, k + length);
       k += length;
       continue;
     }
-    int64_t groups = 1;
-    while (k + (groups + 1) * kGroup <= dots.count && dots.is_plain(s + groups * kGroupBlocks))
-      ++groups;
+    const int64_t whole = (dots.count - k) / kGroup;  // 0: the last group, a part of one
+    const int64_t groups = std::max<int64_t>(std::min(whole, plain / kGroupBlocks), 1);
     DotRun run = dots.run(k, length, groups, s);
     run.starts = dots.a.group_starts + s * dots.job.kernel.rows;
     run.stride = kGroupBlocks;
@@ -110,7 +111,8 @@ void sum_segments(Dots& dots) {
   for (int64_t k = 0; k < dots.count;) {
     const int64_t s = k / segment;
     const int64_t length = std::min(segment, dots.count - k);
-    if (!any_scale && !dots.is_plain(s)) {
+    const int64_t plain = dots.plain_from(s);
+    if (!any_scale && plain == 0) {
       const DotRun run = dots.run(k, length, 1, s);
       dots.sum_alone(run);
       add_scalbn(dots.tile(), dots.take(), dots.local.sums, run.scales);
@@ -118,8 +120,7 @@ void sum_segments(Dots& dots) {
       continue;
     }
     const int64_t whole = std::max<int64_t>((dots.count - k) / segment, 1);
-    int64_t segments = any_scale ? whole : 1;
-    while (segments < whole && dots.is_plain(s + segments)) ++segments;
+    const int64_t segments = any_scale ? whole : std::min(whole, plain);
     const DotRun run = dots.run(k, length, segments, s);
     k += segments * length;
     dots.add(run, k);

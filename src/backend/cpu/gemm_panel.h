@@ -55,8 +55,9 @@ struct Panel {
   float* elements = nullptr;  ///< [count][width]; pairs, words: [count / 2 or 4][width], bits of
                               ///< uint32_t
   float* scales = nullptr;    ///< [segments][width], where the rule keeps scales
-  uint8_t* plain = nullptr;   ///< [segments]: FP32 arithmetic on its scales is exact. Sum::groups:
-                              ///< also every row's four blocks share the scale of the first
+  int32_t* plain = nullptr;   ///< [segments]: how many from this one on are plain: FP32 arithmetic
+                              ///< on their scales is exact. Sum::groups: also every row's four
+                              ///< blocks share the scale of the first
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
   uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of
                                  ///< the panel's BF16 values

@@ -18,8 +18,9 @@ namespace ng::cpu::HWY_NAMESPACE {
 using D4 = hn::CappedTag<float, 4>;  // panels are multiples of four rows wide
 using V4 = hn::Vec<D4>;
 
-// Products of two scales in this range, times any sum below 2^24, stay inside FP32's range.
-constexpr float kSmallestPlain = 0x1p-60f;
+// Products of two scales in this range are no subnormals, not even times a scale_unit (2^-12 for
+// int8 pairs), and products with any sum below 2^24 stay inside FP32's range.
+constexpr float kSmallestPlain = 0x1p-56f;
 constexpr float kLargestPlain = 0x1p52f;
 // Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
 constexpr float kWidestGroup = 8.0f;
@@ -148,7 +149,7 @@ HWY_INLINE bool Align(const float* scales, int64_t blocks, int width, V4& shared
 
 // One group of four blocks: aligned, every row gets one scale and its blocks a shift.
 void PackGroup(const PanelSource& source, int width, int64_t blocks, float* scales, float* shifts,
-               uint8_t* plain) {
+               int32_t* plain) {
   const D4 d;
   const V4 one = hn::Set(d, 1.0f);
   const auto lanes = static_cast<int>(hn::Lanes(d));
@@ -171,6 +172,12 @@ void PackGroup(const PanelSource& source, int width, int64_t blocks, float* scal
   }
 }
 
+// From whether each segment is plain to how many are from there on.
+void CountRuns(int32_t* plain, int64_t segments) {
+  for (int64_t s = segments - 2; s >= 0; --s)
+    if (plain[s] != 0) plain[s] += plain[s + 1];
+}
+
 void PackGroups(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   const Blocks from{source, place, place.k / 32, (place.count + 31) / 32};
   Gather(from, panel.scales);
@@ -178,6 +185,7 @@ void PackGroups(const PanelSource& source, const PanelPlace& place, const Panel&
   for (int64_t s = 0; s < from.count; s += kGroupBlocks)
     PackGroup(source, place.width, std::min(kGroupBlocks, from.count - s),
               panel.scales + s * place.width, panel.shifts + s * place.width, panel.plain + s);
+  CountRuns(panel.plain, from.count);
 }
 
 // One scale per row and segment, which is a whole block or a part of one.
@@ -195,8 +203,8 @@ void PackSegments(const PanelSource& source, const PanelPlace& place, const Pane
     }
   }
   for (int64_t s = 0; s < segments; ++s)
-    panel.plain[s] =
-        FinishScales(source, place.width, panel.scales + s * place.width) ? uint8_t{1} : uint8_t{0};
+    panel.plain[s] = FinishScales(source, place.width, panel.scales + s * place.width) ? 1 : 0;
+  CountRuns(panel.plain, segments);
 }
 
 void PackScales(const PanelSource& source, const PanelPlace& place, const Panel& panel) {

@@ -30,7 +30,7 @@ class Carver {
 struct Shared {
   float* elements = nullptr;
   float* scales = nullptr;
-  uint8_t* plain = nullptr;
+  int32_t* plain = nullptr;
   int32_t* starts = nullptr;
   int32_t* group_starts = nullptr;
   uint32_t* smallest = nullptr;
@@ -44,7 +44,7 @@ struct Shared {
     if (job.units == Units::int8) starts = carver.take<int32_t>(job.chunk_m * segments);
     if (job.units == Units::int8) group_starts = carver.take<int32_t>(job.chunk_m * segments);
     smallest = carver.take<uint32_t>(job.chunk_m / job.kernel.rows * (job.super_k / job.block_k));
-    plain = carver.take<uint8_t>(job.chunk_m / job.kernel.rows * segments);
+    plain = carver.take<int32_t>(job.chunk_m / job.kernel.rows * segments);
     const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
     if (!job.partial_in_y) partial = carver.take<float>(planes * job.chunk_m * job.chunk_n);
   }
@@ -82,7 +82,7 @@ struct Local {
     const int64_t tile = int64_t{job.kernel.rows} * cols;
     right.elements = carver.take<float>(job.block_k * cols / job.lanes);
     right.scales = carver.take<float>(job.segments(job.block_k) * cols);
-    right.plain = carver.take<uint8_t>(job.segments(job.block_k));
+    right.plain = carver.take<int32_t>(job.segments(job.block_k));
     right.shifts = carver.take<float>(shift_values(job.b, cols, job.block_k));
     acc = carver.take<float>(tile);
     sums = carver.take<float>(tile);

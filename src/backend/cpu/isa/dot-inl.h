@@ -27,6 +27,8 @@ struct Dots {
   // Words along K that all parts take before the next ones: b's stay in the L1 cache meanwhile.
   static constexpr int64_t kStay = 24576 / (kCols * sizeof(uint32_t));
 
+  static constexpr int32_t kBitsOfOne = 0x3F800000;
+
   Int sums[kPart * kVectors];
 
   // The sums of segment `s`, rows from `first` on.
@@ -53,8 +55,21 @@ struct Dots {
     }
   }
 
+  // Scales of columns as product_of_scales() wants them.
+  template <bool kPowers>
+  static HWY_INLINE Float load_scales(const float* from) {
+    return kPowers ? Simd::subtract_bits(Simd::load(from), kBitsOfOne) : Simd::load(from);
+  }
+  // Powers of two add their exponents: products and sums keep the units that multiply busy,
+  // integers have others.
+  template <bool kPowers>
+  static HWY_INLINE Float product_of_scales(Float row, Float column) {
+    return kPowers ? Simd::add_bits(row, column) : Simd::multiply(row, column);
+  }
+
   // Segments [s, end), rows from `first` on. `words` is run.words: a constant where the compiler
   // shall unroll.
+  template <bool kPowers>
   static HWY_INLINE void add_scaled(const DotRun& run, int64_t words, int64_t s, int64_t end,
                                     int first, TileIn from, TileOut to, float factor) {
     Float acc[kPart * kVectors];
@@ -70,14 +85,15 @@ struct Dots {
       dots.sum(run, words, s, first);
       const float* left = run.scales.left + s * run.stride * kRows + first;
       const float* right = run.scales.right + s * run.stride * kCols;
-      const Float scales[kVectors] = {Simd::load(right), Simd::load(right + kWidth),
-                                      Simd::load(right + 2 * kWidth)};
+      const Float scales[kVectors] = {load_scales<kPowers>(right),
+                                      load_scales<kPowers>(right + kWidth),
+                                      load_scales<kPowers>(right + 2 * kWidth)};
       for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
         const Float row_scale = Simd::broadcast(left + i);
         for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
           constexpr int at = i * kVectors + j;
-          acc[at] = Simd::fma(Simd::to_float(dots.sums[at]), Simd::multiply(row_scale, scales[j]),
-                              acc[at]);
+          acc[at] = Simd::fma(Simd::to_float(dots.sums[at]),
+                              product_of_scales<kPowers>(row_scale, scales[j]), acc[at]);
         });
       });
     }
@@ -87,21 +103,24 @@ struct Dots {
     });
   }
 
+  template <bool kPowers>
   static HWY_INLINE void add_scaled(const DotRun& run, int64_t words, TileIn from, TileOut to) {
     const int64_t step = kPart == kRows ? run.segments : std::max<int64_t>(kStay / words, 1);
     for (int64_t s = 0; s < run.segments; s += step) {
       const int64_t end = std::min(s + step, run.segments);
       const float factor = end == run.segments ? run.factor : 1.0f;
       for (int first = 0; first < kRows; first += kPart)
-        add_scaled(run, words, s, end, first, from, to, factor);
+        add_scaled<kPowers>(run, words, s, end, first, from, to, factor);
       from = {to.data, to.stride};
     }
   }
 
   static HWY_INLINE void add_scaled(const DotRun& run, TileIn from, TileOut to) {
-    if (run.words == 4) return add_scaled(run, 4, from, to);  // blocks of 16
-    if (run.words == 8) return add_scaled(run, 8, from, to);  // blocks of 32
-    add_scaled(run, run.words, from, to);
+    const bool powers = run.scales.left_power_of_two && run.scales.right_power_of_two;
+    if (powers && run.words == 8) return add_scaled<true>(run, 8, from, to);  // blocks of 32
+    if (powers) return add_scaled<true>(run, run.words, from, to);
+    if (run.words == 4) return add_scaled<false>(run, 4, from, to);  // blocks of 16
+    add_scaled<false>(run, run.words, from, to);
   }
 
   static HWY_INLINE void add(const DotRun& run, int32_t* to) {

@@ -27,6 +27,12 @@ struct Avx512Vnni {
   static HWY_INLINE void store(Float v, float* to) { _mm512_storeu_ps(to, v); }
   static HWY_INLINE Float broadcast(const float* from) { return _mm512_set1_ps(*from); }
   static HWY_INLINE Int add(Int a, Int b) { return _mm512_add_epi32(a, b); }
+  static HWY_INLINE Float add_bits(Float a, Float b) {
+    return _mm512_castsi512_ps(add(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  static HWY_INLINE Float subtract_bits(Float a, int32_t b) {
+    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(b)));
+  }
   static HWY_INLINE Float multiply(Float a, Float b) { return _mm512_mul_ps(a, b); }
   static HWY_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
   // The form without mask reads an undefined vector, which GCC 12 warns of.

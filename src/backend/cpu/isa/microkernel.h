@@ -51,8 +51,8 @@ struct DotRun {
 };
 
 /// to[i][j] = run.factor · chain of acc = fma(S, fl32(left[i] · right[j]), acc) from from[i][j]
-/// over the segments, S the integer sum of one's products, |S| < 2^24. `from` and `to` may be the
-/// same.
+/// over the segments, S the integer sum of one's products, |S| < 2^24. Where both scales are powers
+/// of two, they and their products are no subnormals. `from` and `to` may be the same.
 using DotScaledKernel = void(const DotRun& run, TileIn from, TileOut to);
 
 /// sums[i][j] += S of all segments, modulo 2^32. Reads no scales.

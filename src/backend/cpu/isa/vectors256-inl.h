@@ -23,6 +23,12 @@ struct Vectors256 {
     return v;
   }
   static HWY_INLINE Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
+  static HWY_INLINE Float add_bits(Float a, Float b) {
+    return _mm256_castsi256_ps(add(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static HWY_INLINE Float subtract_bits(Float a, int32_t b) {
+    return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_set1_epi32(b)));
+  }
   static HWY_INLINE Float multiply(Float a, Float b) { return _mm256_mul_ps(a, b); }
   static HWY_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
   static HWY_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
