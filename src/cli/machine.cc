@@ -37,11 +37,11 @@ void multiply_pairs(int64_t calls) { run_chains(cpu::current_microkernel().pairs
 
 void multiply_integers(int64_t calls) {
   const cpu::Microkernel& kernel = cpu::current_microkernel();
-  alignas(64) uint32_t a[kDepth * cpu::kMaxTileRows] = {};
-  alignas(64) uint32_t b[kDepth * cpu::kMaxTileCols] = {};
+  alignas(64) float a[kDepth * cpu::kMaxTileRows] = {};
+  alignas(64) float b[kDepth * cpu::kMaxTileCols] = {};
   alignas(64) int32_t sums[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
   const int32_t starts[cpu::kMaxTileRows] = {};
-  const cpu::DotRun run{.words = kDepth, .a = a, .b = b, .starts = starts, .scales = {}};
+  const cpu::SegmentRun run{.count = kDepth, .a = a, .b = b, .starts = starts, .scales = {}};
   for (int64_t i = 0; i < calls; ++i) kernel.dots.plain(run, sums);
 }
 

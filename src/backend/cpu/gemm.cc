@@ -69,7 +69,7 @@ void run_strip(const Job& job, const Chunk& chunk, const Shared& shared, const L
         place.partial = shared.partial + (strip * job.chunk_m + p * rows) * cols;
         place.partial_totals = reinterpret_cast<int32_t*>(place.partial + plane);
       }
-      if (!job.has_scaled_dots() || !job.finishes_plainly()) prefetch_next(job, place);
+      if (job.units != Units::int8 || !job.finishes_plainly()) prefetch_next(job, place);
       const Panel a = shared.panel(job, p, place.k - chunk.k);
       run_tile(job, place, a, local);
     }
@@ -87,7 +87,7 @@ void pack_left(const Job& job, const Chunk& chunk, const Shared& shared, float* 
     PanelPlace place{chunk.row + first * rows, rows, k, std::min(job.block_k, chunk.k_end - k)};
     Panel panel = shared.panel(job, first, k - chunk.k);
     if (job.a.transposed) {
-      const int64_t stride = job.block_k * rows / job.lanes;
+      const int64_t stride = job.block_k * rows / job.lanes();
       pack_transposed(job.a, place, {panel.elements, end - first, stride});
     }
     for (int64_t p = first; p < end; ++p, place.row += rows) {

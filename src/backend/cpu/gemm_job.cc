@@ -23,11 +23,12 @@ int64_t even_piece(int64_t total, int64_t largest, int64_t unit) {
 void plan(Job& job) {
   const int rows = job.kernel.rows;
   const int cols = job.kernel.cols;
-  job.block_k = even_piece(job.k, kBlockK * job.lanes, job.rule.unit);
-  job.super_k = std::min(std::max(kSuperblockK * job.lanes / job.block_k, int64_t{1}) * job.block_k,
-                         round_up(std::max<int64_t>(job.k, 1), job.block_k));
+  job.block_k = even_piece(job.k, kBlockK * job.lanes(), job.rule.unit);
+  job.super_k =
+      std::min(std::max(kSuperblockK * job.lanes() / job.block_k, int64_t{1}) * job.block_k,
+               round_up(std::max<int64_t>(job.k, 1), job.block_k));
   const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
-  const int64_t floats_per_row = job.super_k / job.lanes + 4 * segments;
+  const int64_t floats_per_row = job.super_k / job.lanes() + 4 * segments;
   job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
   job.chunk_n = round_up(job.n, cols);
   const bool waits = job.k > job.block_k;
@@ -48,19 +49,31 @@ double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec
   return products * largest(a) * largest(b);
 }
 
+bool has_words(const OperandSpec& spec) {
+  return !is_read_in_place(spec) && packed_layout(spec).interleaved;
+}
+
+// Sum::scaled_add rounds products of sums and scales before it adds them. Plain powers of two leave
+// nothing to round where sums are neither huge nor tiny [gemm_scales.cc], nor do E4M3 scales, of 4
+// bits each, in short sums of small integers.
+bool rounds_products(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
+  if (rule.sum != Sum::scaled_add) return false;
+  if (a.cast.scale == ScaleKind::e4m3 || b.cast.scale == ScaleKind::e4m3)
+    return !has_words(a) || !has_words(b) || largest_sum(rule, a, b) >= 0x1p16;
+  const ElementFormat &left = *a.cast.element, &right = *b.cast.element;
+  const double segment = static_cast<double>(rule.segment);
+  return segment * max_value(left) * max_value(right) >= 0x1p40 ||
+         double{min_subnormal(left)} * min_subnormal(right) < 0x1p-37;
+}
+
 // The integer kernels give the bits of the FP32 ones: sums that FP32 holds, scales that multiply
 // them exactly where the rule rounds twice.
 bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
                     const OperandSpec& b) {
-  const auto has_words = [](const OperandSpec& spec) {
-    return !is_read_in_place(spec) && packed_layout(spec).interleaved;
-  };
   if (kernel.dots.plain == nullptr || rule.sum == Sum::chain || !has_words(a) || !has_words(b))
     return false;
   if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
-  const bool has_e4m3 = a.cast.scale == ScaleKind::e4m3 || b.cast.scale == ScaleKind::e4m3;
-  const bool is_exact = rule.sum != Sum::scaled_add || !has_e4m3;
-  if (largest_sum(rule, a, b) >= (is_exact ? 0x1p24 : 0x1p16)) return false;
+  if (rounds_products(rule, a, b) || largest_sum(rule, a, b) >= 0x1p24) return false;
   // Exact in every scale it is multiplied into: a large one would overflow, one of FP32 underflow.
   const float unit = int8_unit(*a.cast.element) * int8_unit(*b.cast.element);
   return rule.sum == Sum::scaled_fma ? unit == 1 : unit <= 1;
@@ -95,15 +108,12 @@ Units units_of(const Microkernel& kernel, const GemmRule& rule, const OperandSpe
 }
 
 void multiply_pairs(Job& job, bool may_flush) {
-  job.lanes = kPair;
-  job.chains = job.kernel.pairs;
   job.may_flush = may_flush;
   job.a.as_pairs = job.b.as_pairs = true;
   job.a.ends_negative = true;
 }
 
 void multiply_integers(Job& job) {
-  job.lanes = kWord;
   job.a.as_words = job.b.as_words = true;
   job.b.biased = job.kernel.dots.biased;
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
@@ -124,14 +134,14 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
   job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
-  job.chains = job.kernel.fp32;
+  job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
   if (job.units == Units::int8) multiply_integers(job);
   if (job.units == Units::bf16) multiply_pairs(job, !are_never_subnormal(a.spec, b.spec));
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();
   job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
-  if (job.has_scaled_dots() && job.a.row_scale == nullptr && job.b.row_scale == nullptr) {
+  if (job.has_scaled_sums() && job.a.row_scale == nullptr && job.b.row_scale == nullptr) {
     job.by_factor = true;
     job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;
   }

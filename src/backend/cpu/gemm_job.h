@@ -30,11 +30,10 @@ struct Job {
   int64_t chunk_m = 0;  // multiple of kernel.rows
   int64_t chunk_n = 0;  // multiple of kernel.cols
   Units units = Units::fp32;
-  int64_t lanes = 1;       // values along K of one element of a panel: 1, kPair or kWord
-  ChainKernels chains{};   // for such elements; of FP32 where they are int8
-  bool may_flush = false;  // pairs: whether a tile may meet subnormals depends on its values
-  bool scaled = false;     // outputs are multiplied at the end
-  bool by_factor = false;  // by the one `factor`, which the integer kernels can do
+  bool may_flush = false;        // pairs: whether a tile may meet subnormals depends on its values
+  bool rounds_products = false;  // Sum::scaled_add: sums times scales may have more than 24 bits
+  bool scaled = false;           // outputs are multiplied at the end
+  bool by_factor = false;        // by the one `factor`, which the scaled kernels can do
   float factor = 1.0f;
   bool partial_in_y = true;
 
@@ -42,9 +41,23 @@ struct Job {
     return rule.segment == 0 ? 0 : ceil_div(count, rule.segment);
   }
   [[nodiscard]] TileShape tile() const { return {kernel.rows, kernel.cols}; }
-  /// Integers are multiplied whose sums FP32 adds up, segment by segment.
-  [[nodiscard]] bool has_scaled_dots() const {
-    return units == Units::int8 && rule.sum != Sum::integer;
+  /// Elements of a panel that hold `values` along K. A shift: tiles are short, divisions long.
+  [[nodiscard]] int64_t elements(int64_t values) const {
+    return values >> (units == Units::int8 ? 2 : units == Units::bf16 ? 1 : 0);
+  }
+  [[nodiscard]] int64_t lanes() const {
+    return units == Units::int8 ? kWord : units == Units::bf16 ? kPair : 1;
+  }
+  /// For such elements; of FP32 where they are int8.
+  [[nodiscard]] const ChainKernels& chains() const {
+    return units == Units::bf16 ? kernel.pairs : kernel.fp32;
+  }
+  [[nodiscard]] ScaledKernel* scaled_kernel() const {
+    return units == Units::int8 ? kernel.dots.scaled : chains().scaled;
+  }
+  /// Sums of segments are scaled.
+  [[nodiscard]] bool has_scaled_sums() const {
+    return rule.sum != Sum::chain && rule.sum != Sum::integer;
   }
   [[nodiscard]] bool finishes_plainly() const {
     return (!scaled || by_factor) && out.bias == nullptr && out.into != Into::add &&

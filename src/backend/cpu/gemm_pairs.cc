@@ -111,7 +111,7 @@ void sum_pairs(const Job& job, int64_t count, const Panel& a, const Local& local
       !job.may_flush || (are_never_subnormal(*a.smallest, *local.right.smallest) &&
                          are_never_subnormal(job.tile(), from));
   if (is_exact || count == 0)
-    job.chains.chain(pairs_of(count), a.elements, local.right.elements, from, to);
+    job.chains().chain(pairs_of(count), a.elements, local.right.elements, from, to);
   else
     sum_widened(job, count, a, local, from, to);
 }

@@ -19,9 +19,9 @@ using D4 = hn::CappedTag<float, 4>;  // panels are multiples of four rows wide
 using V4 = hn::Vec<D4>;
 
 // Products of two scales in this range are no subnormals, not even times a scale_unit (2^-12 for
-// int8 pairs), and products with any sum below 2^24 stay inside FP32's range.
+// int8 pairs). Those with sums below 2^40 of multiples of 2^-37 stay inside FP32's range.
 constexpr float kSmallestPlain = 0x1p-56f;
-constexpr float kLargestPlain = 0x1p52f;
+constexpr float kLargestPlain = 0x1p43f;
 // Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
 constexpr float kWidestGroup = 8.0f;
 // The E8M0 code 0, which blocks of zeros have.

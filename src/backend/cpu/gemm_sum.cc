@@ -3,64 +3,30 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/gemm_dot.h"
 #include "backend/cpu/gemm_pairs.h"
+#include "backend/cpu/gemm_segments.h"
 
 namespace ng::cpu {
 namespace {
 
-void sum_groups(const Job& job, int64_t count, const Panel& a, const Local& local) {
-  const TileShape shape = job.tile();
-  for (int64_t k = 0; k < count; k += kGroup) {
-    const int64_t end = std::min(count, k + kGroup);
-    const float* left = a.elements + k * shape.rows;
-    const float* right = local.right.elements + k * shape.cols;
-    const TileOut sums{local.sums, shape.cols};
-    const auto scales_at = [&](int64_t s) {
-      return SegmentScales{a.scales + s * shape.rows, local.right.scales + s * shape.cols, true,
-                           true};
-    };
-    if (a.plain[k / 32] != 0 && local.right.plain[k / 32] != 0) {
-      job.chains.scaled(end - k, left, right, scales_at(k / 32), local.acc);
-      continue;
-    }
-    for (int64_t j = k; j < end; j += 32) {
-      job.chains.chain(std::min<int64_t>(32, end - j), a.elements + j * shape.rows,
-                       local.right.elements + j * shape.cols, {}, sums);
-      add_to_group(shape, local.group, local.sums, scales_at(j / 32));
-    }
-    add_group(shape, local.acc, local.group);
-  }
-}
-
-void sum_segments(const Job& job, int64_t count, const Panel& a, const Local& local) {
-  const TileShape shape = job.tile();
-  for (int64_t k = 0, s = 0; k < count; k += job.rule.segment, ++s) {
-    const int64_t length = std::min(job.rule.segment, count - k) / job.lanes;
-    const float* left = a.elements + k / job.lanes * shape.rows;
-    const float* right = local.right.elements + k / job.lanes * shape.cols;
-    const SegmentScales scales{a.scales + s * shape.rows, local.right.scales + s * shape.cols,
-                               job.a.power_of_two, job.b.power_of_two};
-    const bool fused = job.rule.sum == Sum::scaled_fma;
-    if (!fused && a.plain[s] != 0 && local.right.plain[s] != 0) {
-      job.chains.scaled(length, left, right, scales, local.acc);
-      continue;
-    }
-    job.chains.chain(length, left, right, {}, {local.sums, shape.cols});
-    if (fused)
-      add_fma(shape, local.acc, local.sums, scales);
-    else
-      add_scalbn(shape, local.acc, local.sums, scales);
-  }
-}
-
+// Sum::integer: adds the products of a block of K to local.totals, and those to local.acc where a
+// chunk is complete.
 void sum_integers(const Job& job, const Place& place, const Panel& a, const Local& local) {
   const TileShape shape = job.tile();
   for (int64_t k = 0; k < place.count; k += kIntegerSegment) {
-    job.chains.chain(std::min(kIntegerSegment, place.count - k), a.elements + k * shape.rows,
-                     local.right.elements + k * shape.cols, {}, {local.sums, shape.cols});
-    add_integers(shape, local.totals, local.sums);
-    const int64_t end = place.k + std::min(k + kIntegerSegment, place.count);
+    const int64_t length = std::min(kIntegerSegment, place.count - k);
+    const int64_t count = job.elements(length), at = job.elements(k);
+    const float* left = a.elements + at * shape.rows;
+    const float* right = local.right.elements + at * shape.cols;
+    if (job.units == Units::int8) {
+      const int32_t* starts = a.starts + k / kIntegerSegment * shape.rows;
+      job.kernel.dots.plain({.count = count, .a = left, .b = right, .starts = starts, .scales = {}},
+                            local.totals);
+    } else {
+      job.chains().chain(count, left, right, {}, {local.sums, shape.cols});
+      add_integers(shape, local.totals, local.sums);
+    }
+    const int64_t end = place.k + k + length;
     if (end % kIntegerChunk == 0 || end == job.k) add_totals(shape, local.acc, local.totals);
   }
 }
@@ -126,21 +92,16 @@ Route route_of(const Job& job, const Place& place, const Local& local, bool anyw
   return {from, direct ? target : buffer, direct, direct && last ? job.factor : 1.0f};
 }
 
-// Sums of segments that the FP32 kernels, or integer totals, add up in the local tile.
-void sum_locally(const Job& job, const Place& place, const Panel& a, const Local& local,
-                 TileIn from) {
+// Integer totals go with the sums in the local tile.
+void sum_with_totals(const Job& job, const Place& place, const Panel& a, const Local& local,
+                     TileIn from) {
   const auto tile = static_cast<size_t>(job.kernel.rows) * static_cast<size_t>(job.kernel.cols);
   if (from.data == nullptr) std::memset(local.acc, 0, tile * sizeof(float));
-  if (job.rule.sum == Sum::groups) return sum_groups(job, place.count, a, local);
-  if (job.rule.sum != Sum::integer) return sum_segments(job, place.count, a, local);
   if (place.k == 0)
     std::memset(local.totals, 0, tile * sizeof(int32_t));
   else
     std::memcpy(local.totals, place.partial_totals, tile * sizeof(int32_t));
-  if (job.units == Units::int8)
-    sum_integer_dots(job, place.k, place.count, a, local);
-  else
-    sum_integers(job, place, a, local);
+  sum_integers(job, place, a, local);
   if (place.k + place.count < job.k)
     std::memcpy(place.partial_totals, local.totals, tile * sizeof(int32_t));
 }
@@ -148,17 +109,16 @@ void sum_locally(const Job& job, const Place& place, const Panel& a, const Local
 }  // namespace
 
 void run_tile(const Job& job, const Place& place, const Panel& a, const Local& local) {
-  const bool is_chain = job.rule.sum == Sum::chain;
-  const bool has_dots = job.has_scaled_dots();
-  const Route route = route_of(job, place, local, is_chain || has_dots);
-  if (is_chain && job.units == Units::bf16)
+  const Sum sum = job.rule.sum;
+  const Route route = route_of(job, place, local, sum != Sum::integer);
+  if (sum == Sum::integer)
+    sum_with_totals(job, place, a, local, route.from);
+  else if (sum != Sum::chain)
+    sum_segments(job, place.count, a, local, route.from, route.to, route.factor);
+  else if (job.units == Units::bf16)
     sum_pairs(job, place.count, a, local, route.from, route.to);
-  else if (is_chain)
-    job.chains.chain(place.count, a.elements, local.right.elements, route.from, route.to);
-  else if (has_dots)
-    sum_scaled_dots(job, place.count, a, local, route.from, route.to, route.factor);
   else
-    sum_locally(job, place, a, local, route.from);
+    job.chains().chain(place.count, a.elements, local.right.elements, route.from, route.to);
   if (route.direct) return;
   if (place.k + place.count == job.k) return finish_into_y(job, place, local);
   const TileIn sums{local.acc, job.kernel.cols};

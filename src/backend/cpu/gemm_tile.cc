@@ -1,7 +1,5 @@
 #include "backend/cpu/gemm_tile.h"
 
-#include <cmath>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/gemm_tile.cc"
 #include <hwy/foreach_target.h>
@@ -39,15 +37,6 @@ HWY_INLINE VN RoundToFp32(hn::Vec<DD> x) {
 #endif
 }
 
-// Highway's scalar MulAdd rounds twice.
-HWY_INLINE VF Fma(VF a, VF b, VF c) {
-#if HWY_TARGET == HWY_SCALAR
-  return VF(std::fma(a.raw, b.raw, c.raw));
-#else
-  return hn::MulAdd(a, b, c);
-#endif
-}
-
 void AddScalbn(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales) {
   const DN d;
   const DD dd;
@@ -61,14 +50,6 @@ void AddScalbn(const TileShape& shape, float* acc, const float* sums, const Segm
     const auto power = hn::Mul(hn::PromoteTo(dd, power_left), hn::PromoteTo(dd, power_right));
     const VN product = RoundToFp32(hn::Mul(hn::PromoteTo(dd, scaled), power));
     hn::StoreU(hn::Add(hn::LoadU(d, acc + at), product), d, acc + at);
-  });
-}
-
-void AddFma(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales) {
-  const DF d;
-  ForVectors(d, shape, scales, [=](int at, VF left, VF right) HWY_ATTR {
-    const VF product = hn::Mul(left, right);
-    hn::StoreU(Fma(hn::LoadU(d, sums + at), product, hn::LoadU(d, acc + at)), d, acc + at);
   });
 }
 
@@ -166,7 +147,6 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 
 HWY_EXPORT(AddScalbn);
-HWY_EXPORT(AddFma);
 HWY_EXPORT(AddToGroup);
 HWY_EXPORT(AddGroup);
 HWY_EXPORT(AddIntegers);
@@ -177,10 +157,6 @@ HWY_EXPORT(FinishTile);
 void add_scalbn(const TileShape& shape, float* acc, const float* sums,
                 const SegmentScales& scales) {
   HWY_DYNAMIC_DISPATCH(AddScalbn)(shape, acc, sums, scales);
-}
-
-void add_fma(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales) {
-  HWY_DYNAMIC_DISPATCH(AddFma)(shape, acc, sums, scales);
 }
 
 void add_to_group(const TileShape& shape, double* group, const float* sums,

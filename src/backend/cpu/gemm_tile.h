@@ -15,9 +15,6 @@ struct TileShape {
 /// acc = fl32(acc + scalbn(fl32(sums · m), e)): any scales, NaN included.
 void add_scalbn(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales);
 
-/// acc = fma(sums, fl32(left · right), acc)
-void add_fma(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales);
-
 /// group += sums · left · right in FP64
 void add_to_group(const TileShape& shape, double* group, const float* sums,
                   const SegmentScales& scales);

@@ -1,5 +1,9 @@
+// FP32 on AVX-512: an 8 x 48 tile.
 #include <hwy/base.h>
 #include <immintrin.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "backend/cpu/isa/microkernel.h"
 
@@ -7,22 +11,28 @@ HWY_PUSH_ATTRIBUTES("avx512f")
 namespace ng::cpu {
 namespace {
 
-#include "backend/cpu/isa/chain512-inl.h"
+#include "backend/cpu/isa/vectors512-inl.h"
 
-struct Fma {
-  static HWY_INLINE void add(__m512 left, __m512 right, __m512& acc) {
-    acc = _mm512_fmadd_ps(left, right, acc);
+struct Fma512 : Vectors512 {
+  using Sums = Floats;
+  static constexpr bool kBiased = false;
+
+  static HWY_INLINE Float load_right(const float* from) { return load(from); }
+  static HWY_INLINE Float broadcast_left(const float* from) { return broadcast(from); }
+  static HWY_INLINE void add_products(Float& sum, Float right, Float left) {
+    sum = fma(left, right, sum);
   }
 };
 
+#include "backend/cpu/isa/tile-inl.h"
+
 }  // namespace
 
-void chain_avx512(int64_t k, const float* a, const float* b, TileIn from, TileOut to) {
-  chain<Fma>(k, a, b, from, to);
+void chain_avx512(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
+  chain<Fma512>(count, a, b, from, to);
 }
-void scaled_avx512(int64_t k, const float* a, const float* b, const SegmentScales& scales,
-                   float* tile) {
-  add_scaled<Fma>(k, a, b, scales, tile);
+void scaled_avx512(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Fma512>::add_scaled(run, from, to);
 }
 
 }  // namespace ng::cpu

@@ -1,7 +1,10 @@
-// Elements are pairs of BF16 patterns along K, the first one in the high half: acc + odd · odd +
-// even · even then is two steps of the chain in their order. [base/bf16_dot.h]
+// Pairs of BF16 on AVX-512 BF16: an 8 x 48 tile. The value of the lower k is in the high half: acc
+// + odd · odd + even · even then is two steps of the chain in their order. [base/bf16_dot.h]
 #include <hwy/base.h>
 #include <immintrin.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "backend/cpu/isa/microkernel.h"
 
@@ -9,23 +12,30 @@ HWY_PUSH_ATTRIBUTES("avx512f,avx512bf16")
 namespace ng::cpu {
 namespace {
 
-#include "backend/cpu/isa/chain512-inl.h"
+#include "backend/cpu/isa/vectors512-inl.h"
 
-struct Dot {
+struct Bf16Dot512 : Vectors512 {
+  using Sums = Floats;
+  static constexpr int kPart = 8;  // 12 sums would wait for one another
+  static constexpr bool kBiased = false;
+
+  static HWY_INLINE Float load_right(const float* from) { return load(from); }
+  static HWY_INLINE Float broadcast_left(const float* from) { return broadcast(from); }
   // In assembly: the intrinsic wants a vector type that clang 14 and GCC 12 convert differently.
-  static HWY_INLINE void add(__m512 left, __m512 right, __m512& acc) {
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(right), "v"(left));
+  static HWY_INLINE void add_products(Float& sum, Float right, Float left) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left));
   }
 };
 
+#include "backend/cpu/isa/tile-inl.h"
+
 }  // namespace
 
-void chain_avx512bf16(int64_t k, const float* a, const float* b, TileIn from, TileOut to) {
-  chain<Dot>(k, a, b, from, to);
+void chain_avx512bf16(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
+  chain<Bf16Dot512>(count, a, b, from, to);
 }
-void scaled_avx512bf16(int64_t k, const float* a, const float* b, const SegmentScales& scales,
-                       float* tile) {
-  add_scaled<Dot>(k, a, b, scales, tile);
+void scaled_avx512bf16(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Bf16Dot512>::add_scaled(run, from, to);
 }
 
 }  // namespace ng::cpu

@@ -1,5 +1,6 @@
-// 4 x 24 tile without an instruction for it: magnitudes of b times a with the signs of b, pairs of
-// products in int16. Values of -128, which no format has, would overflow.
+// Words of int8 on AVX2, which has no instruction for them: a 4 x 24 tile. Magnitudes of b times a
+// with the signs of b, pairs of products in int16. Values of -128, which no format has, would
+// overflow.
 #include <hwy/base.h>
 #include <immintrin.h>
 
@@ -14,8 +15,8 @@ namespace {
 
 #include "backend/cpu/isa/vectors256-inl.h"
 
-struct Avx2 : Vectors256 {
-  static constexpr int kRows = 4;
+struct Int8Avx2 : Vectors256 {
+  using Sums = Ints;
   static constexpr int kPart = 2;
   static constexpr bool kBiased = false;
 
@@ -23,24 +24,25 @@ struct Avx2 : Vectors256 {
     Int value, magnitude;
   };
 
-  static HWY_INLINE Right load_right(const uint32_t* from) {
-    return {load(from), _mm256_abs_epi8(load(from))};
+  static HWY_INLINE Right load_right(const float* from) {
+    return {load_words(from), _mm256_abs_epi8(load_words(from))};
   }
+  static HWY_INLINE Int broadcast_left(const float* from) { return broadcast_words(from); }
   // |2 · 127 · 127| < 2^15
-  static HWY_INLINE void add_dots(Int& acc, const Right& right, Int left) {
+  static HWY_INLINE void add_products(Int& sum, const Right& right, Int left) {
     const Int pairs = _mm256_maddubs_epi16(right.magnitude, _mm256_sign_epi8(left, right.value));
-    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    sum = add(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
 };
 
-#include "backend/cpu/isa/dot-inl.h"
+#include "backend/cpu/isa/tile-inl.h"
 
 }  // namespace
 
-void dot_scaled_avx2(const DotRun& run, TileIn from, TileOut to) {
-  Dots<Avx2>::add_scaled(run, from, to);
+void dot_scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Int8Avx2>::add_scaled(run, from, to);
 }
-void dot_avx2(const DotRun& run, int32_t* sums) { Dots<Avx2>::add(run, sums); }
+void dot_avx2(const SegmentRun& run, int32_t* sums) { Segments<Int8Avx2>::add(run, sums); }
 
 }  // namespace ng::cpu
 HWY_POP_ATTRIBUTES

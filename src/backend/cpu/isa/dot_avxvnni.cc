@@ -1,4 +1,4 @@
-// 4 x 24 tile.
+// Words of int8 on AVX-VNNI: a 4 x 24 tile.
 #include <hwy/base.h>
 #include <immintrin.h>
 
@@ -13,27 +13,27 @@ namespace {
 
 #include "backend/cpu/isa/vectors256-inl.h"
 
-struct AvxVnni : Vectors256 {
-  using Right = Int;
-  static constexpr int kRows = 4;
+struct Vnni256 : Vectors256 {
+  using Sums = Ints;
   static constexpr int kPart = 4;
   static constexpr bool kBiased = true;
 
-  static HWY_INLINE Right load_right(const uint32_t* from) { return load(from); }
+  static HWY_INLINE Int load_right(const float* from) { return load_words(from); }
+  static HWY_INLINE Int broadcast_left(const float* from) { return broadcast_words(from); }
   // In assembly for the reasons of dot_avx512vnni.cc.
-  static HWY_INLINE void add_dots(Int& acc, Int right, Int left) {
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(right), "x"(left));
+  static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(right), "x"(left));
   }
 };
 
-#include "backend/cpu/isa/dot-inl.h"
+#include "backend/cpu/isa/tile-inl.h"
 
 }  // namespace
 
-void dot_scaled_avxvnni(const DotRun& run, TileIn from, TileOut to) {
-  Dots<AvxVnni>::add_scaled(run, from, to);
+void dot_scaled_avxvnni(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Vnni256>::add_scaled(run, from, to);
 }
-void dot_avxvnni(const DotRun& run, int32_t* sums) { Dots<AvxVnni>::add(run, sums); }
+void dot_avxvnni(const SegmentRun& run, int32_t* sums) { Segments<Vnni256>::add(run, sums); }
 
 }  // namespace ng::cpu
 HWY_POP_ATTRIBUTES

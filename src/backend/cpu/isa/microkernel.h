@@ -17,11 +17,13 @@ struct TileOut {
   int64_t stride = 0;
 };
 
-/// to[i][j] = chain of acc = fma(a[k][i], b[k][j], acc) from from[i][j], k ascending.
-/// Panels are k-major: a [k][rows], b [k][cols], 32-byte aligned. `from` and `to` may be the same.
-/// Elements of panels of pairs are two BF16 patterns, the one of the lower k in the high half, and
-/// are two steps of the chain; `k` counts elements.
-using ChainKernel = void(int64_t k, const float* a, const float* b, TileIn from, TileOut to);
+/// Elements of panels are FP32 values, pairs of BF16 patterns or words of int8 values: 1, 2 or 4
+/// values along K. Panels are k-major: a [elements][rows], b [elements][cols], 32-byte aligned.
+
+/// to[i][j] = chain of acc = fma(a[k][i], b[k][j], acc) from from[i][j], k ascending. Of a pair the
+/// value of the lower k is in the high half, and a pair is two steps of the chain. `from` and `to`
+/// may be the same.
+using ChainKernel = void(int64_t count, const float* a, const float* b, TileIn from, TileOut to);
 
 /// Scales of one segment: left [rows] and right [cols] of a tile.
 struct SegmentScales {
@@ -31,37 +33,34 @@ struct SegmentScales {
   bool right_power_of_two = false;
 };
 
-/// tile[i][j] = fl32(tile[i][j] + fl32(chain from 0 · fl32(left[i] · right[j]))); the tile has no
-/// gaps between its rows. For scales whose products are exact in FP32.
-using ScaledKernel = void(int64_t k, const float* a, const float* b, const SegmentScales& scales,
-                          float* tile);
-
-/// Segments of two integer panels: words of four int8 values along K, a [words][rows] as they are,
-/// b [words][cols], with 128 added to every value for instructions that multiply uint8 by int8.
-struct DotRun {
+/// Segments of two panels. Words have 128 added to every value of b for instructions that multiply
+/// uint8 by int8.
+struct SegmentRun {
   int64_t segments = 1;
-  int64_t words = 0;  ///< of one segment
-  const uint32_t* a = nullptr;
-  const uint32_t* b = nullptr;
-  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment;
-                                    ///< not read where b is not biased
+  int64_t count = 0;  ///< elements of one segment
+  const float* a = nullptr;
+  const float* b = nullptr;
+  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment; not
+                                    ///< read where b is not biased
   SegmentScales scales;             ///< [segments · stride][rows or cols]
   int64_t stride = 1;
   float factor = 1.0f;  ///< of the results
 };
 
 /// to[i][j] = run.factor · chain of acc = fma(S, fl32(left[i] · right[j]), acc) from from[i][j]
-/// over the segments, S the integer sum of one's products, |S| < 2^24. Where both scales are powers
-/// of two, they and their products are no subnormals. `from` and `to` may be the same.
-using DotScaledKernel = void(const DotRun& run, TileIn from, TileOut to);
+/// over the segments. S is the chain of a segment from 0, of words the integer sum, |S| < 2^24.
+/// Where both scales are powers of two, they and their products are no subnormals. `from` and `to`
+/// may be the same.
+using ScaledKernel = void(const SegmentRun& run, TileIn from, TileOut to);
 
-/// sums[i][j] += S of all segments, modulo 2^32. Reads no scales.
-using DotKernel = void(const DotRun& run, int32_t* sums);
+/// sums[i][j] += S of all segments, modulo 2^32; the tile has no gaps between its rows. Reads no
+/// scales.
+using DotKernel = void(const SegmentRun& run, int32_t* sums);
 
 /// Null where an instruction set has none: integers run as FP32.
 struct DotKernels {
-  DotScaledKernel* scaled = nullptr;
   DotKernel* plain = nullptr;
+  ScaledKernel* scaled = nullptr;
   bool biased = true;  ///< b has 128 added to every value
 };
 
@@ -91,10 +90,10 @@ ScaledKernel scaled_scalar;
 ScaledKernel scaled_avx2;
 ScaledKernel scaled_avx512;
 ScaledKernel scaled_avx512bf16;
-DotScaledKernel dot_scaled_scalar;
-DotScaledKernel dot_scaled_avx2;
-DotScaledKernel dot_scaled_avxvnni;
-DotScaledKernel dot_scaled_avx512vnni;
+ScaledKernel dot_scaled_scalar;
+ScaledKernel dot_scaled_avx2;
+ScaledKernel dot_scaled_avxvnni;
+ScaledKernel dot_scaled_avx512vnni;
 DotKernel dot_scalar;
 DotKernel dot_avx2;
 DotKernel dot_avxvnni;

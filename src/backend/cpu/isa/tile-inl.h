@@ -1,0 +1,178 @@
+// The kernels of one instruction set. Include in one source file per set, inside namespace ng::cpu,
+// an unnamed one and HWY_PUSH_ATTRIBUTES. `Simd` has the set's vectors (vectors*-inl.h), how it
+// multiplies elements of panels and adds them to sums, and the size of a tile: kRows x 3 vectors.
+// Scaled sums are computed kPart rows at a time: kPart · 3 sums, 3 vectors of b and a broadcast of
+// an element of a fit the registers, on AVX-512 with kPart · 3 results beside them.
+#pragma once
+
+#define NG_INLINE_LAMBDA __attribute__((always_inline))
+
+// body(0), body(1), ... of constants: GCC 12 leaves arrays in memory whose index is a variable.
+template <int kCount, class Body>
+HWY_INLINE void for_each_index(const Body& body) {
+  [&]<int... i>(std::integer_sequence<int, i...>) NG_INLINE_LAMBDA {
+    (body(std::integral_constant<int, i>()), ...);
+  }
+  (std::make_integer_sequence<int, kCount>());
+}
+
+constexpr int kVectors = 3;
+
+// kPart rows of a tile in registers.
+template <class Of, int kPart>
+struct Part {
+  using Vector = typename Of::Vector;
+  static constexpr int kCount = kPart * kVectors;
+
+  Vector at[kCount];
+
+  // set(vector, row, column of vectors) for all of them.
+  template <class Set>
+  HWY_INLINE void for_each(const Set& set) {
+    for_each_index<kCount>([&](auto i) NG_INLINE_LAMBDA {
+      set(at[i], std::integral_constant<int, i / kVectors>(),
+          std::integral_constant<int, i % kVectors>());
+    });
+  }
+};
+
+// Adds the products of `count` elements along K. Of the parts of a tile the first one fetches a.
+template <class Simd, int kPart>
+HWY_INLINE void accumulate(int64_t count, const float* a, const float* b, bool is_first,
+                           Part<typename Simd::Sums, kPart>& sums) {
+  constexpr int kWidth = Simd::kWidth;
+  for (; count > 0; --count, a += Simd::kRows, b += kVectors * kWidth) {
+    if (is_first) _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
+    const decltype(Simd::load_right(b)) right[kVectors] = {
+        Simd::load_right(b), Simd::load_right(b + kWidth), Simd::load_right(b + 2 * kWidth)};
+    for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
+      const auto left = Simd::broadcast_left(a + i);
+      for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+        Simd::add_products(sums.at[i * kVectors + j], right[j], left);
+      });
+    });
+  }
+}
+
+// to = the chain from `from`. [ChainKernel]
+template <class Simd>
+HWY_INLINE void chain(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
+  using Float = typename Simd::Float;
+  Part<typename Simd::Floats, Simd::kRows> sums;
+  sums.for_each([&](Float& sum, auto i, auto j) NG_INLINE_LAMBDA {
+    sum =
+        from.data != nullptr ? Simd::load(from.data + i * from.stride + j * Simd::kWidth) : Float{};
+  });
+  accumulate<Simd>(count, a, b, true, sums);
+  sums.for_each([&](Float sum, auto i, auto j) NG_INLINE_LAMBDA {
+    Simd::store(sum, to.data + i * to.stride + j * Simd::kWidth);
+  });
+}
+
+// Sums of segments. [ScaledKernel, DotKernel]
+template <class Simd>
+struct Segments {
+  using Sum = typename Simd::Sums::Vector;
+  using Float = typename Simd::Float;
+  static constexpr int kRows = Simd::kRows;
+  static constexpr int kPart = Simd::kPart;
+  using Sums = Part<typename Simd::Sums, kPart>;
+  static constexpr int kWidth = Simd::kWidth;
+  static constexpr int kCols = kVectors * kWidth;
+  // Elements along K that all parts take before the next ones: b's stay in the L1 cache meanwhile.
+  static constexpr int64_t kStay = 24576 / (kCols * sizeof(float));
+  static constexpr int32_t kBitsOfOne = 0x3F800000;
+
+  // The sums of segment `s`, rows from `first` on.
+  static HWY_INLINE void sum(const SegmentRun& run, int64_t count, int64_t s, int first,
+                             Sums& sums) {
+    sums.for_each([&](Sum& to, auto i, auto) NG_INLINE_LAMBDA {
+      if constexpr (Simd::kBiased)
+        to = Simd::broadcast(run.starts + s * run.stride * kRows + first + i);
+      else
+        to = Sum{};
+    });
+    accumulate<Simd>(count, run.a + s * count * kRows + first, run.b + s * count * kCols,
+                     first == 0, sums);
+  }
+
+  // Scales of columns as product_of_scales() wants them.
+  template <bool kPowers>
+  static HWY_INLINE Float load_scales(const float* from) {
+    return kPowers ? Simd::subtract_bits(Simd::load(from), kBitsOfOne) : Simd::load(from);
+  }
+  // Powers of two add their exponents: products and sums keep the units that multiply busy,
+  // integers have others.
+  template <bool kPowers>
+  static HWY_INLINE Float product_of_scales(Float row, Float column) {
+    return kPowers ? Simd::add_bits(row, column) : Simd::multiply(row, column);
+  }
+
+  // Segments [s, end), rows from `first` on. `count` is run.count: a constant where the compiler
+  // shall unroll.
+  template <bool kPowers>
+  static HWY_INLINE void add_scaled(const SegmentRun& run, int64_t count, int64_t s, int64_t end,
+                                    int first, TileIn from, TileOut to, float factor) {
+    Part<typename Simd::Floats, kPart> acc;
+    acc.for_each([&](Float& at, auto i, auto j) NG_INLINE_LAMBDA {
+      at = from.data != nullptr ? Simd::load(from.data + (first + i) * from.stride + j * kWidth)
+                                : Float{};
+    });
+    for (; s < end; ++s) {
+      Sums sums;
+      sum(run, count, s, first, sums);
+      const float* left = run.scales.left + s * run.stride * kRows + first;
+      const float* right = run.scales.right + s * run.stride * kCols;
+      const Float scales[kVectors] = {load_scales<kPowers>(right),
+                                      load_scales<kPowers>(right + kWidth),
+                                      load_scales<kPowers>(right + 2 * kWidth)};
+      for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
+        const Float row_scale = Simd::broadcast(left + i);
+        for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+          constexpr int at = i * kVectors + j;
+          acc.at[at] = Simd::fma(Simd::to_float(sums.at[at]),
+                                 product_of_scales<kPowers>(row_scale, scales[j]), acc.at[at]);
+        });
+      });
+    }
+    acc.for_each([&](Float at, auto i, auto j) NG_INLINE_LAMBDA {
+      Simd::store(Simd::multiply(at, Simd::broadcast(&factor)),
+                  to.data + (first + i) * to.stride + j * kWidth);
+    });
+  }
+
+  template <bool kPowers>
+  static HWY_INLINE void add_scaled(const SegmentRun& run, int64_t count, TileIn from, TileOut to) {
+    const int64_t step = kPart == kRows ? run.segments : std::max<int64_t>(kStay / count, 1);
+    for (int64_t s = 0; s < run.segments; s += step) {
+      const int64_t end = std::min(s + step, run.segments);
+      const float factor = end == run.segments ? run.factor : 1.0f;
+      for (int first = 0; first < kRows; first += kPart)
+        add_scaled<kPowers>(run, count, s, end, first, from, to, factor);
+      from = {to.data, to.stride};
+    }
+  }
+
+  static HWY_INLINE void add_scaled(const SegmentRun& run, TileIn from, TileOut to) {
+    const bool powers = run.scales.left_power_of_two && run.scales.right_power_of_two;
+    if (powers && run.count == 8) return add_scaled<true>(run, 8, from, to);  // 32 of int8
+    if (powers) return add_scaled<true>(run, run.count, from, to);
+    if (run.count == 4) return add_scaled<false>(run, 4, from, to);  // 16 of int8
+    add_scaled<false>(run, run.count, from, to);
+  }
+
+  static HWY_INLINE void add(const SegmentRun& run, int32_t* to) {
+    for (int64_t s = 0; s < run.segments; ++s)
+      for (int first = 0; first < kRows; first += kPart) {
+        Sums sums;
+        sum(run, run.count, s, first, sums);
+        auto* part = reinterpret_cast<uint32_t*>(to) + first * kCols;
+        sums.for_each([&](Sum at, auto i, auto j) NG_INLINE_LAMBDA {
+          uint32_t* total = part + i * kCols + j * kWidth;
+          Simd::store(Simd::add(Simd::load(total), at), total);
+        });
+      }
+  }
+};
+
+#undef NG_INLINE_LAMBDA
