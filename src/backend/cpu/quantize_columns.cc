@@ -91,7 +91,10 @@ ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
   if (row + kLanes <= source.cols && k + count <= source.rows) {
     tile.values = source.row(k) + row;
     tile.stride = source.stride;
-    tile.ahead = kChunk * source.stride;
+    // Of the next rows, every sixteen columns fetch a quarter.
+    const int64_t part = (row - panel_) / kLanes;
+    tile.next = source.row(k) + (kChunk + part * count / 4) * source.stride + panel_;
+    tile.next_stride = source.stride;
   } else {
     std::fill_n(scratch_.values, kChunk * kLanes, 0.0f);
     const int64_t cols = std::min(kLanes, source.cols - row);
@@ -106,7 +109,7 @@ ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
                    scratch_.transformed);
   tile.values = scratch_.transformed;
   tile.stride = kLanes;
-  tile.ahead = 0;
+  tile.next = nullptr;
   return tile;
 }
 

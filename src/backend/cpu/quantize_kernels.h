@@ -128,7 +128,8 @@ void block_errors(const ElementGrid& grid, const BlockTrial& trial, double (&err
 struct ColumnTile {
   const float* values = nullptr;
   int64_t stride = 0;
-  int64_t ahead = 0;                   ///< floats from here on that are fetched meanwhile; 0: none
+  const float* next = nullptr;  ///< [k / 4][64] that are fetched meanwhile; null: none
+  int64_t next_stride = 0;
   int64_t k = 0;                       ///< multiple of the block
   int64_t counted_k = 0;               ///< from here on is padding: not counted
   int64_t block = 0;                   ///< values along K per scale, a multiple of 4
