@@ -1,6 +1,8 @@
 #include "cli/layer_speed.h"
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 #include <numeric>
 
 #include "model/model.h"
@@ -9,6 +11,7 @@
 namespace ng::cli {
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr uint32_t kInput = 1, kWeight = 2, kOutput = 3;
 
 void fill(Run& run, View view, uint32_t tensor, float size) {
@@ -16,9 +19,66 @@ void fill(Run& run, View view, uint32_t tensor, float size) {
                         {.seed = 1, .tensor = tensor, .step = 0, .purpose = Purpose::init});
 }
 
-double total(const TimeByKind& seconds) {
+double sum_of(const TimeByKind& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
+
+// A layer alone, with its own memory.
+class TimedLayer {
+ public:
+  TimedLayer(const LayerKind& kind, int64_t tokens, Threads threads, const std::string& backend)
+      : run_(make_backend(backend, threads), 1) {
+    weight_.id = kWeight;
+    weight_.value = run_.persistent(kind.outputs, kind.inputs, MemoryKind::weights);
+    x_ = run_.persistent(tokens, kind.inputs, MemoryKind::state);
+    dx_ = run_.persistent(tokens, kind.inputs, MemoryKind::state);
+    y_ = run_.persistent(tokens, kind.outputs, MemoryKind::state);
+    dw_ = run_.persistent(kind.outputs, kind.inputs, MemoryKind::gradients);
+    fill(run_, x_, kInput, 1.0f);
+    fill(run_, weight_.value, kWeight, 0.02f);
+    layer_ = std::make_unique<Linear>(run_, Linear::Parts{.name = kind.names.front(),
+                                                          .output = kOutput,
+                                                          .weight = &weight_,
+                                                          .bias = nullptr,
+                                                          .phases = {kind.recipe}});
+    program_ = run_.record([this] { step(); });
+    run_.reserve({&program_});
+  }
+
+  /// Forward and backward; their seconds.
+  double run_once() {
+    run_.reset_seconds();
+    run_.replay(program_, [this] { step(); });
+    const double seconds = sum_of(run_.seconds());
+    const double backward = seconds - forward_;
+    if (seconds < least_) best_.by_kind = run_.seconds();
+    least_ = std::min(least_, seconds);
+    best_.forward = std::min(best_.forward, forward_);
+    best_.backward = std::min(best_.backward, backward);
+    return seconds;
+  }
+  [[nodiscard]] const LayerSeconds& best() const { return best_; }
+
+ private:
+  void step() {
+    Source input(Tensor(), x_, kInput), gradient(Tensor(), y_, kOutput);
+    layer_->fprop(run_, y_, input);
+    forward_ = sum_of(run_.seconds());
+    layer_->dgrad(run_, dx_, Into::overwrite, gradient);
+    layer_->wgrad(run_, {dw_, Into::overwrite}, input, gradient);
+    forget_step(weight_);
+  }
+
+  Run run_;
+  Parameter weight_;
+  View x_, dx_, dw_;
+  View y_;  // and its gradient
+  std::unique_ptr<Linear> layer_;
+  Program program_;
+  LayerSeconds best_{.forward = kNever, .backward = kNever};
+  double least_ = kNever;
+  double forward_ = 0;
+};
 
 }  // namespace
 
@@ -40,43 +100,19 @@ std::vector<LayerKind> layer_kinds(const ModelConfig& config, const Recipe& reci
   return kinds;
 }
 
-LayerSeconds layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
-                           const std::string& backend) {
-  constexpr int kRounds = 4;  // the first one meets cold caches and pages
-  Run run(make_backend(backend, threads), 1);
-  Parameter weight;
-  weight.id = kWeight;
-  weight.value = run.persistent(kind.outputs, kind.inputs, MemoryKind::weights);
-  const View x = run.persistent(tokens, kind.inputs, MemoryKind::state);
-  const View dx = run.persistent(tokens, kind.inputs, MemoryKind::state);
-  const View y = run.persistent(tokens, kind.outputs, MemoryKind::state);  // and its gradient
-  const View dw = run.persistent(kind.outputs, kind.inputs, MemoryKind::gradients);
-  fill(run, x, kInput, 1.0f);
-  fill(run, weight.value, kWeight, 0.02f);
-  Linear layer(run, {.name = kind.names.front(),
-                     .output = kOutput,
-                     .weight = &weight,
-                     .bias = nullptr,
-                     .phases = {kind.recipe}});
-  LayerSeconds best, now;
-  const auto body = [&] {
-    Source input(Tensor(), x, kInput), gradient(Tensor(), y, kOutput);
-    layer.fprop(run, y, input);
-    now.forward = total(run.seconds());
-    layer.dgrad(run, dx, Into::overwrite, gradient);
-    layer.wgrad(run, {dw, Into::overwrite}, input, gradient);
-    forget_step(weight);
-  };
-  const Program program = run.record(body);
-  run.reserve({&program});
-  for (int round = 0; round < kRounds; ++round) {
-    run.reset_seconds();
-    run.replay(program, body);
-    now.by_kind = run.seconds();
-    now.backward = total(now.by_kind) - now.forward;
-    if (round == 0 || now.total() < best.total()) best = now;
-  }
-  return best;
+LayerComparison compare_layer(const LayerKind& kind, int64_t tokens, Threads threads,
+                              const std::string& backend) {
+  constexpr int kLeastRounds = 4;  // the first one meets cold caches and pages
+  constexpr int kMostRounds = 24;
+  constexpr double kSeconds = 1;
+  LayerKind fp32 = kind;
+  fp32.recipe = Recipe::load("fp32").linear({.name = kind.names.front()}, 0);
+  TimedLayer narrow(kind, tokens, threads, backend);
+  TimedLayer wide(fp32, tokens, threads, backend);
+  double spent = 0;
+  for (int round = 0; round < kLeastRounds || (round < kMostRounds && spent < kSeconds); ++round)
+    spent += narrow.run_once() + wide.run_once();
+  return {narrow.best(), wide.best()};
 }
 
 }  // namespace ng::cli

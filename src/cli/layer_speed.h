@@ -29,8 +29,14 @@ struct LayerSeconds {
   [[nodiscard]] double total() const { return forward + backward; }
 };
 
-/// One such layer's time, the best of several.
-[[nodiscard]] LayerSeconds layer_seconds(const LayerKind& kind, int64_t tokens, Threads threads,
-                                         const std::string& backend);
+struct LayerComparison {
+  LayerSeconds measured;
+  LayerSeconds in_fp32;  ///< the same layer
+};
+
+/// One such layer's time, forward and backward each the best of several rounds. The recipe and FP32
+/// take turns, so that a machine that is slow for a while is slow for both.
+[[nodiscard]] LayerComparison compare_layer(const LayerKind& kind, int64_t tokens, Threads threads,
+                                            const std::string& backend);
 
 }  // namespace ng::cli

@@ -11,29 +11,6 @@
 namespace ng::cli {
 namespace {
 
-// Seconds in FP32, which depend on the shape alone.
-class Fp32Seconds {
- public:
-  Fp32Seconds(int64_t tokens, Threads threads, std::string backend)
-      : tokens_(tokens), threads_(threads), backend_(std::move(backend)) {}
-
-  LayerSeconds of(LayerKind kind) {
-    const std::pair shape(kind.outputs, kind.inputs);
-    const auto known = std::find_if(known_.begin(), known_.end(),
-                                    [&](const auto& entry) { return entry.first == shape; });
-    if (known != known_.end()) return known->second;
-    kind.recipe = Recipe::load("fp32").linear({.name = kind.names.front()}, 0);
-    known_.emplace_back(shape, layer_seconds(kind, tokens_, threads_, backend_));
-    return known_.back().second;
-  }
-
- private:
-  int64_t tokens_;
-  Threads threads_;
-  std::string backend_;
-  std::vector<std::pair<std::pair<int64_t, int64_t>, LayerSeconds>> known_;
-};
-
 // "fprop  mxfp4 x mxfp4: exact on integer dot products", ... for layers that do the same.
 std::string runs_text(const Json& layers) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
@@ -62,14 +39,12 @@ Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& m
   const ModelConfig config = step.config();
   const Threads threads = machine.use();
   const int64_t tokens = step.batch * step.length;
-  Fp32Seconds fp32(tokens, threads, machine.backend);
   Json phases = Json::array();
   for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase) {
     Json layers = Json::array();
     double seconds = 0, fp32_seconds = 0;
     for (const LayerKind& kind : layer_kinds(config, recipe, static_cast<int>(phase))) {
-      const LayerSeconds measured = layer_seconds(kind, tokens, threads, machine.backend);
-      const LayerSeconds in_fp32 = fp32.of(kind);
+      const auto [measured, in_fp32] = compare_layer(kind, tokens, threads, machine.backend);
       const auto count = static_cast<double>(kind.names.size());
       layers.push_back({{"layers", kind.names},
                         {"outputs", kind.outputs},
