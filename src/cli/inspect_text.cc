@@ -126,8 +126,9 @@ std::string recommendation(const std::vector<FormatTrial>& trials) {
     last = best;
   }
   if (last != nullptr) return text + line + ".\n" + passed_over(trials);
-  return "  None of these formats reaches 20 dB, an error of 10 % of the rms value.\n" +
-         passed_over(trials);
+  const std::string other = passed_over(trials);
+  return fmt::format("{}  None of {} reaches 20 dB, an error of 10 % of the rms value.\n", other,
+                     other.empty() ? "these formats" : "the others");
 }
 
 Json trial_json(const FormatTrial& trial) {

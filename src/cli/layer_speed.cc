@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <numeric>
 
 #include "model/model.h"
 #include "run/backends.h"
@@ -17,10 +16,6 @@ constexpr uint32_t kInput = 1, kWeight = 2, kOutput = 3;
 void fill(Run& run, View view, uint32_t tensor, float size) {
   run.ops().fill_normal(view, size,
                         {.seed = 1, .tensor = tensor, .step = 0, .purpose = Purpose::init});
-}
-
-double sum_of(const TimeByKind& seconds) {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
 // A layer alone, with its own memory.
@@ -49,7 +44,7 @@ class TimedLayer {
   double run_once() {
     run_.reset_seconds();
     run_.replay(program_, [this] { step(); });
-    const double seconds = sum_of(run_.seconds());
+    const double seconds = total_seconds(run_.seconds());
     const double backward = seconds - forward_;
     if (seconds < least_) best_.by_kind = run_.seconds();
     least_ = std::min(least_, seconds);
@@ -63,7 +58,7 @@ class TimedLayer {
   void step() {
     Source input(Tensor(), x_, kInput), gradient(Tensor(), y_, kOutput);
     layer_->fprop(run_, y_, input);
-    forward_ = sum_of(run_.seconds());
+    forward_ = total_seconds(run_.seconds());
     layer_->dgrad(run_, dx_, Into::overwrite, gradient);
     layer_->wgrad(run_, {dw_, Into::overwrite}, input, gradient);
     forget_step(weight_);

@@ -9,7 +9,7 @@
 namespace ng::cli {
 
 std::string time_table(const TimeByKind& seconds) {
-  const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const double total = total_seconds(seconds);
   std::vector<size_t> order(kTimeKinds);
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {

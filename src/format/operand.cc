@@ -168,13 +168,18 @@ std::string describe(const Operand& operand) {
   return fewest.empty() ? std::string(name) : fmt::format("{} {}", name, joined(fewest));
 }
 
+bool has_scale_codes(const Operand& operand) {
+  return operand.scale == ScaleKind::e8m0 || operand.scale == ScaleKind::e4m3;
+}
+
+int scale_bits(const Operand& operand) { return has_scale_codes(operand) ? 8 : 32; }
+
 double bits_per_value(const Operand& operand) {
   NG_CHECK(operand.element != nullptr);
   if (operand.is_unscaled() || operand.block.kind != Block::Kind::tile)
     return operand.element->bits;
-  const bool byte = operand.scale == ScaleKind::e8m0 || operand.scale == ScaleKind::e4m3;
   return operand.element->bits +
-         (byte ? 8.0 : 32.0) / (static_cast<double>(operand.block.rows) * operand.block.cols);
+         scale_bits(operand) / (static_cast<double>(operand.block.rows) * operand.block.cols);
 }
 
 }  // namespace ng

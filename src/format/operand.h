@@ -78,6 +78,11 @@ struct Operand {
 /// One line naming what differs from a preset, e.g. "mxfp4 stochastic prescale 0.75".
 [[nodiscard]] std::string describe(const Operand& operand);
 
+/// Whether scales are stored as codes of one byte: E8M0 and E4M3.
+[[nodiscard]] bool has_scale_codes(const Operand& operand);
+/// Of one stored scale: 8, or 32 in FP32.
+[[nodiscard]] int scale_bits(const Operand& operand);
+
 /// Bits per value including block scales (tensor scales count as 0), e.g. 4.25 for mxfp4.
 [[nodiscard]] double bits_per_value(const Operand& operand);
 

@@ -59,10 +59,6 @@ bool scale_spans_rows(const Operand& cast, Contract along) {
          (cast.block.kind == Block::Kind::row && along == Contract::rows);
 }
 
-bool has_scale_codes(const Operand& cast) {
-  return cast.scale == ScaleKind::e8m0 || cast.scale == ScaleKind::e4m3;
-}
-
 ScaleGrid scale_grid(const Operand& cast, Contract along, int64_t rows, int64_t cols) {
   if (cast.is_unscaled()) return {};
   const bool straight = along == Contract::cols;
@@ -83,7 +79,7 @@ ScaleGrid scale_grid(const Operand& cast, Contract along, int64_t rows, int64_t 
 
 double stored_bits_per_value(const Operand& cast, Contract along, int64_t rows, int64_t cols) {
   if (rows == 0 || cols == 0) return 0;
-  const int per_scale = (has_scale_codes(cast) ? 8 : 32) + (is_affine(cast) ? 8 : 0);
+  const int per_scale = scale_bits(cast) + (is_affine(cast) ? 8 : 0);
   const int64_t scales = scale_grid(cast, along, rows, cols).size();
   const double beside =
       static_cast<double>(scales) * per_scale + (cast.tensor_scale == ScaleKind::none ? 0 : 32);

@@ -41,8 +41,6 @@ struct NarrowMatrix {
 
 /// Unsigned integers with a scale: value = (code - zero) · scale. [formats.md §6]
 [[nodiscard]] bool is_affine(const Operand& cast);
-/// Whether scales are stored as codes of one byte: E8M0 and E4M3.
-[[nodiscard]] bool has_scale_codes(const Operand& cast);
 
 /// Whether a block has all rows of the matrix.
 [[nodiscard]] bool scale_spans_rows(const Operand& cast, Contract along);

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <string_view>
 
 #include "backend/backend.h"
@@ -28,6 +29,9 @@ constexpr size_t kTimeKinds = 10;
 
 /// Seconds per kind.
 using TimeByKind = std::array<double, kTimeKinds>;
+[[nodiscard]] inline double total_seconds(const TimeByKind& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
 
 class TimedBackend final : public Backend {
  public:
