@@ -277,6 +277,12 @@ TEST(GemmBlocks, LongReductions) {
             {.y = {}, .into = into});
 }
 
+// Pieces of K begin with whole words, however small the blocks are.
+TEST(GemmBlocks, LongReductionsOfSmallBlocks) {
+  for (const int block : {1, 2})
+    check({"blocks", operand_of("nvfp4"), tile("mxfp4", 1, block)}, {9, 50, 6958}, Data::normal);
+}
+
 TEST(GemmBlocks, GroupsAreSharedOnlyWhereThatIsExact) {
   for (const int rows : {1, 2, 3})
     check({"mxfp4", operand_of("mxfp4"), operand_of("mxfp4")}, {rows, 3, 4096}, Data::close);

@@ -1,6 +1,7 @@
 #include "backend/cpu/gemm_rule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -39,7 +40,8 @@ GemmRule rule_of_blocks(const OperandSpec& a, const OperandSpec& b) {
   const int64_t large = std::max(a.cast.block.cols, b.cast.block.cols);
   NG_CHECK(large % small == 0, small, large);
   rule.sum = has_table_scale(a) && has_table_scale(b) ? Sum::scaled_add : Sum::scaled_fma;
-  rule.segment = rule.unit = small;
+  rule.segment = small;
+  rule.unit = std::lcm(small, kWord);  // interleaved elements are read by words
   rule.a_scales = rule.b_scales = ScaleUse::segments;
   return rule;
 }
