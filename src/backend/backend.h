@@ -63,7 +63,7 @@ struct OperandSpec {
   int64_t k = 0;           ///< logical reduction length
   int64_t k_multiple = 1;  ///< zero-padded to a multiple of this: lcm of both blocks and Hadamard
   Hadamard hadamard;
-  bool signed_zeros = false;  ///< unpack tells -0 from +0, which no GEMM can; may cost storage
+  bool signed_zeros = false;  ///< unpack tells -0 from +0; may cost storage
 
   [[nodiscard]] int64_t k_padded() const { return (k + k_multiple - 1) / k_multiple * k_multiple; }
 };

@@ -22,7 +22,8 @@ struct LayerKind {
 [[nodiscard]] std::vector<LayerKind> layer_kinds(const ModelConfig& config, const Recipe& recipe,
                                                  int phase);
 
-/// Of one layer: fprop; dgrad and wgrad; both by kind. Quantization is included.
+/// Of one layer: fprop; dgrad and wgrad; both by kind in one round, the fastest. Quantization is
+/// included.
 struct LayerSeconds {
   double forward = 0, backward = 0;
   TimeByKind by_kind{};

@@ -1,4 +1,5 @@
 // Block, tensor and row scaled operands against the definition, bit for bit.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -15,6 +16,7 @@
 #include "backend/ref/gemm.h"
 #include "backend/ref/operand.h"
 #include "base/isa.h"
+#include "format/codec.h"
 #include "math/round.h"
 
 namespace ng::cpu {
@@ -66,8 +68,8 @@ struct Both {
   std::vector<std::byte> ref_storage, cpu_storage;
   PackedOperand ref, cpu;
 
-  Both(const OperandSpec& spec, Data data, uint32_t seed)
-      : values(values_of(data, spec.rows, spec.k, seed)) {
+  Both(const OperandSpec& spec, std::vector<float> source_values)
+      : values(std::move(source_values)) {
     const ConstView source{values.data(), spec.rows, spec.k, spec.k};
     ref_storage.resize(ref::operand_bytes(spec));
     ref = {
@@ -164,10 +166,11 @@ OperandSpec spec_of(const Operand& cast, Side side, int64_t rows, int64_t k, int
   return {.cast = cast, .side = side, .rows = rows, .k = k, .k_multiple = multiple, .hadamard = {}};
 }
 
-void check(Pair pair, const Shape& shape, Data data, GemmOutput out = {}) {
+void check_values(const Pair& pair, const Shape& shape, std::vector<float> left,
+                  std::vector<float> right, GemmOutput out = {}) {
   const int64_t multiple = std::lcm(multiple_of(pair.a), multiple_of(pair.b));
-  const Both a(spec_of(pair.a, Side::left, shape.m, shape.k, multiple), data, 1);
-  const Both b(spec_of(pair.b, Side::right, shape.n, shape.k, multiple), data, 2);
+  const Both a(spec_of(pair.a, Side::left, shape.m, shape.k, multiple), std::move(left));
+  const Both b(spec_of(pair.b, Side::right, shape.n, shape.k, multiple), std::move(right));
   const std::vector<float> before = values_of(Data::normal, shape.m, shape.n, 3);
   std::vector<float> wanted = before;
   out.y = {wanted.data(), shape.m, shape.n, shape.n};
@@ -181,12 +184,17 @@ void check(Pair pair, const Shape& shape, Data data, GemmOutput out = {}) {
       gemm(workspace, out, a.cpu, b.cpu);
       for (size_t i = 0; i < y.size(); ++i)
         ASSERT_TRUE(same(y[i], wanted[i]))
-            << pair.name << " on " << name_of(isa) << ", data " << int(data) << ", " << shape.m
-            << "x" << shape.n << "x" << shape.k << " at " << i << ": " << y[i] << " is not "
-            << wanted[i];
+            << pair.name << " on " << name_of(isa) << ", " << shape.m << "x" << shape.n << "x"
+            << shape.k << " at " << i << ": " << y[i] << " is not " << wanted[i];
     }
   }
   force_isa("auto");
+}
+
+void check(const Pair& pair, const Shape& shape, Data data, const GemmOutput& out = {}) {
+  SCOPED_TRACE(fmt::format("data {}", static_cast<int>(data)));
+  check_values(pair, shape, values_of(data, shape.m, shape.k, 1),
+               values_of(data, shape.n, shape.k, 2), out);
 }
 
 constexpr Shape kShapes[] = {{1, 1, 1}, {7, 13, 31}, {13, 97, 257}, {33, 50, 160}};
@@ -219,6 +227,68 @@ TEST(GemmBlocks, ContributionsBeyondFp32) {
 TEST(GemmBlocks, ProductsOfScalesThatAreSubnormal) {
   for (const std::string_view name : operand_names())
     check({std::string(name), operand_of(name), operand_of(name)}, {9, 50, 1024}, Data::small);
+}
+
+// Operands whose blocks have the scale 2^exponent, made to meet where FP32 has no more bits.
+struct Edges {
+  const ElementFormat& element;
+  int exponent;
+  int64_t rows, block;
+
+  // Blocks of the largest sums, each twice the one before where `grows`, with changing signs.
+  [[nodiscard]] std::vector<float> largest(bool grows) const {
+    return values([&](int64_t b, int64_t) {
+      return grows ? std::ldexp(b % 2 == 0 ? 1.0f : -1.0f, static_cast<int>(b)) : 1.0f;
+    });
+  }
+  // The largest element at `place`, none at `empty`, else the smallest; one less in odd blocks.
+  [[nodiscard]] std::vector<float> smallest(int64_t place, int64_t empty, bool one_less) const {
+    const float least = min_subnormal(element) / max_value(element);
+    return values([&](int64_t b, int64_t i) {
+      if (i == empty || (one_less && b % 2 == 1 && i == 2)) return 0.0f;
+      return i == place ? 1.0f : least;
+    });
+  }
+
+ private:
+  // Four blocks of share(block, index in it) of the largest element.
+  template <class Share>
+  [[nodiscard]] std::vector<float> values(const Share& share) const {
+    std::vector<float> values;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < 4 * block; ++i)
+        values.push_back(std::ldexp(share(i / block, i % block) * max_value(element), exponent));
+    return values;
+  }
+};
+
+// Where FP32 stops multiplying sums and scales exactly.
+TEST(GemmBlocks, LimitsOfPlainScales) {
+  for (const char* name : {"mxint8", "e2m3", "e2m1", "e3m2", "e4m3", "e5m2", "e5m6"})
+    for (const int block : {16, 32, 256})
+      for (const int left : {-60, -58, -57, -56, -55, 40, 42, 43, 44, 45, 46, 48})
+        for (const int right : {left - 1, left, left + 1}) {
+          Operand cast = operand_of("mxfp8_e4m3");
+          cast.element = &element_format(name);
+          cast.block.cols = block;
+          const Pair pair{fmt::format("{} at 2^{} x 2^{}", name, left, right), cast, cast};
+          const Edges a{*cast.element, left, 3, block}, b{*cast.element, right, 5, block};
+          const Shape shape{3, 5, 4 * block};
+          check_values(pair, shape, a.largest(true), b.largest(false));
+          check_values(pair, shape, a.smallest(0, 1, true), b.smallest(1, 0, false));
+        }
+}
+
+// The scale of these is the code that blocks of zeros have too, in every form that elements take.
+TEST(GemmBlocks, BlocksBelowTheSmallestScale) {
+  for (const char* name : {"mxint8", "e2m1", "e4m3", "e3m5", "e5m6", "e7m1"}) {
+    Operand cast = operand_of("mxfp8_e4m3");
+    cast.element = &element_format(name);
+    std::vector<float> tiny(2 * 64), ones(3 * 64, 1.0f);
+    tiny[20] = 0x1.8p-127f;
+    check_values({name, cast, cast}, {2, 3, 64}, tiny, ones);
+    check_values({name, cast, cast}, {3, 2, 64}, ones, tiny);
+  }
 }
 
 Operand unscaled(std::string_view name) {

@@ -141,10 +141,8 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.n = out.y.cols;
   job.k = a.spec.k_padded();
   job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
-  if (job.has_scaled_sums() && job.a.row_scale == nullptr && job.b.row_scale == nullptr) {
-    job.by_factor = true;
+  if (job.has_scaled_sums())  // their operands have blocks, so no scales of rows
     job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;
-  }
   NG_CHECK(out.into != Into::carry || (job.rule.sum == Sum::chain && !job.scaled));
   plan(job);
   return job;

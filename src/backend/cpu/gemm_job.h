@@ -31,10 +31,9 @@ struct Job {
   int64_t chunk_n = 0;  // multiple of kernel.cols
   Units units = Units::fp32;
   bool may_flush = false;        // pairs: whether a tile may meet subnormals depends on its values
-  bool rounds_products = false;  // Sum::scaled_add: sums times scales may have more than 24 bits
+  bool rounds_products = false;  // Sum::scaled_add: even sums times plain scales need rounding
   bool scaled = false;           // outputs are multiplied at the end
-  bool by_factor = false;        // by the one `factor`, which the scaled kernels can do
-  float factor = 1.0f;
+  float factor = 1.0f;           // scaled sums: by this one, which their kernels can do
   bool partial_in_y = true;
 
   [[nodiscard]] int64_t segments(int64_t count) const {
@@ -60,7 +59,7 @@ struct Job {
     return rule.sum != Sum::chain && rule.sum != Sum::integer;
   }
   [[nodiscard]] bool finishes_plainly() const {
-    return (!scaled || by_factor) && out.bias == nullptr && out.into != Into::add &&
+    return (!scaled || has_scaled_sums()) && out.bias == nullptr && out.into != Into::add &&
            out.round == Compute::fp32;
   }
 };

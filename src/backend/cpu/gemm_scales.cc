@@ -84,6 +84,8 @@ bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
   };
   if (source.values == PanelSource::Values::int8)
     return all_zero(static_cast<const uint8_t*>(source.data), 0xFF);
+  if (source.values == PanelSource::Values::fp32)
+    return all_zero(static_cast<const uint32_t*>(source.data), 0x7FFFFFFFu);
   return all_zero(static_cast<const uint16_t*>(source.data), 0x7FFF);
 }
 

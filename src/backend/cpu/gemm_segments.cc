@@ -78,8 +78,9 @@ struct Tile {
 
 // Four blocks of scales of their own: in FP64, rounded once. [formats.md §9]
 void sum_unaligned_group(Tile& tile, int64_t k, int64_t end) {
-  for (; k < end; k += 32) {
-    const SegmentRun block = tile.run(k, std::min<int64_t>(32, end - k), 1, k / 32);
+  const int64_t segment = tile.job.rule.segment;
+  for (; k < end; k += segment) {
+    const SegmentRun block = tile.run(k, std::min(segment, end - k), 1, k / segment);
     tile.sum_alone(block);
     add_to_group(tile.shape(), tile.local.group, tile.local.sums, block.scales);
   }
@@ -88,7 +89,7 @@ void sum_unaligned_group(Tile& tile, int64_t k, int64_t end) {
 
 void sum_in_groups(Tile& tile) {
   for (int64_t k = 0; k < tile.count;) {
-    const int64_t s = k / 32;
+    const int64_t s = k / tile.job.rule.segment;
     const int64_t length = std::min(kGroup, tile.count - k);
     const int64_t plain = tile.plain_from(s);
     if (plain == 0) {

@@ -132,7 +132,7 @@ struct ColumnTile {
   int64_t next_stride = 0;
   int64_t k = 0;                       ///< multiple of the block
   int64_t counted_k = 0;               ///< from here on is padding: not counted
-  int64_t block = 0;                   ///< values along K per scale, a multiple of 4
+  int64_t block = 0;                   ///< values along K per scale, a multiple of 16
   const float* multipliers = nullptr;  ///< [k / block][16]
   float prescale = 1.0f;
   const uint16_t* draws = nullptr;  ///< [k][16]; null: nearest even

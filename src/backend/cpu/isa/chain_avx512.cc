@@ -15,6 +15,7 @@ namespace {
 
 struct Fma512 : Vectors512 {
   using Sums = Floats;
+  static constexpr int kPart = 4;
   static constexpr bool kBiased = false;
 
   static HWY_INLINE Float load_right(const float* from) { return load(from); }

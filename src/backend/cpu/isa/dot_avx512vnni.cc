@@ -15,6 +15,7 @@ namespace {
 
 struct Vnni512 : Vectors512 {
   using Sums = Ints;
+  static constexpr int kPart = 4;
   static constexpr bool kBiased = true;
 
   static HWY_INLINE Int load_right(const float* from) { return load_words(from); }

@@ -40,9 +40,9 @@ struct SegmentRun {
   int64_t count = 0;  ///< elements of one segment
   const float* a = nullptr;
   const float* b = nullptr;
-  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment; not
-                                    ///< read where b is not biased
-  SegmentScales scales;             ///< [segments · stride][rows or cols]
+  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment; null
+                                    ///< where elements are no words, not read where b is not biased
+  SegmentScales scales;  ///< [segments · stride][rows or cols]
   int64_t stride = 1;
   float factor = 1.0f;  ///< of the results
 };

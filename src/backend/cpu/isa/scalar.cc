@@ -37,23 +37,23 @@ float to_float(float sum) { return sum; }
 float to_float(uint32_t sum) { return static_cast<float>(static_cast<int32_t>(sum)); }
 
 // The sums of one segment.
-template <class Sum>
+template <class T>
 struct Sums {
-  Sum at[kRows][kCols] = {};
+  T at[kRows][kCols] = {};
 
   Sums(const SegmentRun& run, int64_t s) {
     if (run.starts != nullptr)
       for (int i = 0; i < kRows; ++i)
-        std::fill_n(at[i], kCols, static_cast<Sum>(run.starts[s * run.stride * kRows + i]));
+        std::fill_n(at[i], kCols, static_cast<T>(run.starts[s * run.stride * kRows + i]));
     accumulate(run.count, run.a + s * run.count * kRows, run.b + s * run.count * kCols, at);
   }
 };
 
-template <class Sum>
+template <class T>
 void add_scaled(const SegmentRun& run, TileIn from, TileOut to) {
   chain_scalar(0, nullptr, nullptr, from, to);
   for (int64_t s = 0; s < run.segments; ++s) {
-    const Sums<Sum> sums(run, s);
+    const Sums<T> sums(run, s);
     const float* left = run.scales.left + s * run.stride * kRows;
     const float* right = run.scales.right + s * run.stride * kCols;
     for (int i = 0; i < kRows; ++i)

@@ -2,7 +2,8 @@
 // an unnamed one and HWY_PUSH_ATTRIBUTES. `Simd` has the set's vectors (vectors*-inl.h), how it
 // multiplies elements of panels and adds them to sums, and the size of a tile: kRows x 3 vectors.
 // Scaled sums are computed kPart rows at a time: kPart · 3 sums, 3 vectors of b and a broadcast of
-// an element of a fit the registers, on AVX-512 with kPart · 3 results beside them.
+// an element of a fit the registers; where half of the rows suffice to keep the units busy, kPart ·
+// 3 results beside them.
 #pragma once
 
 #define NG_INLINE_LAMBDA __attribute__((always_inline))
@@ -72,7 +73,7 @@ HWY_INLINE void chain(int64_t count, const float* a, const float* b, TileIn from
 // Sums of segments. [ScaledKernel, DotKernel]
 template <class Simd>
 struct Segments {
-  using Sum = typename Simd::Sums::Vector;
+  using SumVector = typename Simd::Sums::Vector;
   using Float = typename Simd::Float;
   static constexpr int kRows = Simd::kRows;
   static constexpr int kPart = Simd::kPart;
@@ -86,11 +87,11 @@ struct Segments {
   // The sums of segment `s`, rows from `first` on.
   static HWY_INLINE void sum(const SegmentRun& run, int64_t count, int64_t s, int first,
                              Sums& sums) {
-    sums.for_each([&](Sum& to, auto i, auto) NG_INLINE_LAMBDA {
+    sums.for_each([&](SumVector& to, auto i, auto) NG_INLINE_LAMBDA {
       if constexpr (Simd::kBiased)
         to = Simd::broadcast(run.starts + s * run.stride * kRows + first + i);
       else
-        to = Sum{};
+        to = SumVector{};
     });
     accumulate<Simd>(count, run.a + s * count * kRows + first, run.b + s * count * kCols,
                      first == 0, sums);
@@ -167,7 +168,7 @@ struct Segments {
         Sums sums;
         sum(run, run.count, s, first, sums);
         auto* part = reinterpret_cast<uint32_t*>(to) + first * kCols;
-        sums.for_each([&](Sum at, auto i, auto j) NG_INLINE_LAMBDA {
+        sums.for_each([&](SumVector at, auto i, auto j) NG_INLINE_LAMBDA {
           uint32_t* total = part + i * kCols + j * kWidth;
           Simd::store(Simd::add(Simd::load(total), at), total);
         });

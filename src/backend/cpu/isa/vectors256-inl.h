@@ -3,6 +3,7 @@
 #pragma once
 
 struct Vectors256 {
+  // As template arguments, which bare vectors lose their attributes as.
   struct Ints {
     using Vector = __m256i;
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 struct Vectors512 {
+  // As template arguments, which bare vectors lose their attributes as.
   struct Ints {
     using Vector = __m512i;
   };
@@ -13,7 +14,6 @@ struct Vectors512 {
   using Float = Floats::Vector;
   static constexpr int kWidth = 16;
   static constexpr int kRows = 8;
-  static constexpr int kPart = 4;
 
   static HWY_INLINE Int load(const uint32_t* from) { return _mm512_loadu_si512(from); }
   static HWY_INLINE Float load(const float* from) { return _mm512_loadu_ps(from); }
