@@ -87,7 +87,7 @@ void pack_left(const Job& job, const Chunk& chunk, const Shared& shared, float* 
     PanelPlace place{chunk.row + first * rows, rows, k, std::min(job.block_k, chunk.k_end - k)};
     Panel panel = shared.panel(job, first, k - chunk.k);
     if (job.a.transposed) {
-      const int64_t stride = job.block_k * rows / job.lanes();
+      const int64_t stride = job.elements(job.block_k * rows);
       pack_transposed(job.a, place, {panel.elements, end - first, stride});
     }
     for (int64_t p = first; p < end; ++p, place.row += rows) {

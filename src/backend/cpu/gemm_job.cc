@@ -28,7 +28,7 @@ void plan(Job& job) {
       std::min(std::max(kSuperblockK * job.lanes() / job.block_k, int64_t{1}) * job.block_k,
                round_up(std::max<int64_t>(job.k, 1), job.block_k));
   const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
-  const int64_t floats_per_row = job.super_k / job.lanes() + 4 * segments;
+  const int64_t floats_per_row = job.elements(job.super_k) + 4 * segments;
   job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
   job.chunk_n = round_up(job.n, cols);
   const bool waits = job.k > job.block_k;

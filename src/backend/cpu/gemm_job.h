@@ -1,6 +1,8 @@
 // One GEMM as its loops see it: operands, rule, microkernel, and how the work is cut.
 #pragma once
 
+#include <bit>
+
 #include "backend/cpu/gemm_panel.h"
 #include "backend/cpu/gemm_rule.h"
 #include "backend/cpu/gemm_tile.h"
@@ -40,12 +42,13 @@ struct Job {
     return rule.segment == 0 ? 0 : ceil_div(count, rule.segment);
   }
   [[nodiscard]] TileShape tile() const { return {kernel.rows, kernel.cols}; }
-  /// Elements of a panel that hold `values` along K. A shift: tiles are short, divisions long.
-  [[nodiscard]] int64_t elements(int64_t values) const {
-    return values >> (units == Units::int8 ? 2 : units == Units::bf16 ? 1 : 0);
-  }
+  /// Values along K of one element of a panel.
   [[nodiscard]] int64_t lanes() const {
     return units == Units::int8 ? kWord : units == Units::bf16 ? kPair : 1;
+  }
+  /// Elements of a panel that hold `values` along K. A shift: tiles are short, divisions long.
+  [[nodiscard]] int64_t elements(int64_t values) const {
+    return values >> std::countr_zero(static_cast<uint64_t>(lanes()));
   }
   /// For such elements; of FP32 where they are int8.
   [[nodiscard]] const ChainKernels& chains() const {

@@ -18,10 +18,6 @@ bool is_integer(const OperandSpec& spec) {
   return element.kind == ElementKind::integer && element.mantissa_bits == 0;
 }
 
-bool has_table_scale(const OperandSpec& spec) {
-  return spec.cast.scale == ScaleKind::e8m0 || spec.cast.scale == ScaleKind::e4m3;
-}
-
 // fl32(h / (pa · pb)), h = 1/(g·c_g²). [formats.md §7]
 float alpha_of(const OperandSpec& a, const OperandSpec& b) {
   const bool halved = a.hadamard.size == 32 || a.hadamard.size == 128;
@@ -39,7 +35,7 @@ GemmRule rule_of_blocks(const OperandSpec& a, const OperandSpec& b) {
   const int64_t small = std::min(a.cast.block.cols, b.cast.block.cols);
   const int64_t large = std::max(a.cast.block.cols, b.cast.block.cols);
   NG_CHECK(large % small == 0, small, large);
-  rule.sum = has_table_scale(a) && has_table_scale(b) ? Sum::scaled_add : Sum::scaled_fma;
+  rule.sum = has_scale_codes(a.cast) && has_scale_codes(b.cast) ? Sum::scaled_add : Sum::scaled_fma;
   rule.segment = small;
   rule.unit = std::lcm(small, kWord);  // interleaved elements are read by words
   rule.a_scales = rule.b_scales = ScaleUse::segments;

@@ -39,7 +39,7 @@ struct Shared {
   Shared(const Workspace& workspace, const Job& job) {
     Carver carver(workspace.shared());
     const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
-    elements = carver.take<float>(job.chunk_m * job.super_k / job.lanes());
+    elements = carver.take<float>(job.elements(job.chunk_m * job.super_k));
     scales = carver.take<float>(job.chunk_m * segments);
     if (job.units == Units::int8) starts = carver.take<int32_t>(job.chunk_m * segments);
     if (job.units == Units::int8) group_starts = carver.take<int32_t>(job.chunk_m * segments);
@@ -59,7 +59,7 @@ struct Shared {
     const int64_t segments = job.segments(job.block_k);
     const int64_t index = block * (job.chunk_m / rows) + p;
     const int64_t s = index * segments + job.segments(inside);
-    Panel panel{elements + at / job.lanes(), scales + s * rows, plain + s};
+    Panel panel{elements + job.elements(at), scales + s * rows, plain + s};
     panel.smallest = smallest + index;
     if (starts != nullptr) panel.starts = starts + s * rows;
     if (starts != nullptr) panel.group_starts = group_starts + s * rows;
@@ -80,7 +80,7 @@ struct Local {
     Carver carver(workspace.worker(worker));
     const int cols = job.kernel.cols;
     const int64_t tile = int64_t{job.kernel.rows} * cols;
-    right.elements = carver.take<float>(job.block_k * cols / job.lanes());
+    right.elements = carver.take<float>(job.elements(job.block_k * cols));
     right.scales = carver.take<float>(job.segments(job.block_k) * cols);
     right.plain = carver.take<int32_t>(job.segments(job.block_k));
     right.shifts = carver.take<float>(shift_values(job.b, cols, job.block_k));

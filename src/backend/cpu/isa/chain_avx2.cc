@@ -13,27 +13,15 @@ namespace {
 
 #include "backend/cpu/isa/vectors256-inl.h"
 
-struct Fma256 : Vectors256 {
-  using Sums = Floats;
-  static constexpr int kPart = 4;
-  static constexpr bool kBiased = false;
-
-  static HWY_INLINE Float load_right(const float* from) { return load(from); }
-  static HWY_INLINE Float broadcast_left(const float* from) { return broadcast(from); }
-  static HWY_INLINE void add_products(Float& sum, Float right, Float left) {
-    sum = fma(left, right, sum);
-  }
-};
-
 #include "backend/cpu/isa/tile-inl.h"
 
 }  // namespace
 
 void chain_avx2(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
-  chain<Fma256>(count, a, b, from, to);
+  chain<Fma<Vectors256>>(count, a, b, from, to);
 }
 void scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
-  Segments<Fma256>::add_scaled(run, from, to);
+  Segments<Fma<Vectors256>>::add_scaled(run, from, to);
 }
 
 }  // namespace ng::cpu

@@ -14,20 +14,16 @@ namespace {
 
 #include "backend/cpu/isa/vectors512-inl.h"
 
-struct Bf16Dot512 : Vectors512 {
-  using Sums = Floats;
-  static constexpr int kPart = 8;  // 12 sums would wait for one another
-  static constexpr bool kBiased = false;
+#include "backend/cpu/isa/tile-inl.h"
 
-  static HWY_INLINE Float load_right(const float* from) { return load(from); }
-  static HWY_INLINE Float broadcast_left(const float* from) { return broadcast(from); }
+struct Bf16Dot512 : FloatElements<Vectors512> {
+  static constexpr int kPart = 8;  // 12 sums would wait for one another
+
   // In assembly: the intrinsic wants a vector type that clang 14 and GCC 12 convert differently.
   static HWY_INLINE void add_products(Float& sum, Float right, Float left) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left));
   }
 };
-
-#include "backend/cpu/isa/tile-inl.h"
 
 }  // namespace
 

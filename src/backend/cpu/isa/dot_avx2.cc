@@ -15,8 +15,9 @@ namespace {
 
 #include "backend/cpu/isa/vectors256-inl.h"
 
-struct Int8Avx2 : Vectors256 {
-  using Sums = Ints;
+#include "backend/cpu/isa/tile-inl.h"
+
+struct Int8Avx2 : WordElements<Vectors256> {
   static constexpr int kPart = 2;
   static constexpr bool kBiased = false;
 
@@ -25,17 +26,15 @@ struct Int8Avx2 : Vectors256 {
   };
 
   static HWY_INLINE Right load_right(const float* from) {
-    return {load_words(from), _mm256_abs_epi8(load_words(from))};
+    const Int value = WordElements::load_right(from);
+    return {value, _mm256_abs_epi8(value)};
   }
-  static HWY_INLINE Int broadcast_left(const float* from) { return broadcast_words(from); }
   // |2 · 127 · 127| < 2^15
   static HWY_INLINE void add_products(Int& sum, const Right& right, Int left) {
     const Int pairs = _mm256_maddubs_epi16(right.magnitude, _mm256_sign_epi8(left, right.value));
     sum = add(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
 };
-
-#include "backend/cpu/isa/tile-inl.h"
 
 }  // namespace
 

@@ -13,20 +13,17 @@ namespace {
 
 #include "backend/cpu/isa/vectors512-inl.h"
 
-struct Vnni512 : Vectors512 {
-  using Sums = Ints;
+#include "backend/cpu/isa/tile-inl.h"
+
+struct Vnni512 : WordElements<Vectors512> {
   static constexpr int kPart = 4;
   static constexpr bool kBiased = true;
 
-  static HWY_INLINE Int load_right(const float* from) { return load_words(from); }
-  static HWY_INLINE Int broadcast_left(const float* from) { return broadcast_words(from); }
   // In assembly: GCC 12 copies sums around the intrinsic, then spills them, which halves the speed.
   static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left));
   }
 };
-
-#include "backend/cpu/isa/tile-inl.h"
 
 }  // namespace
 

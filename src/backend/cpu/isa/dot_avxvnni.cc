@@ -13,20 +13,17 @@ namespace {
 
 #include "backend/cpu/isa/vectors256-inl.h"
 
-struct Vnni256 : Vectors256 {
-  using Sums = Ints;
+#include "backend/cpu/isa/tile-inl.h"
+
+struct Vnni256 : WordElements<Vectors256> {
   static constexpr int kPart = 4;
   static constexpr bool kBiased = true;
 
-  static HWY_INLINE Int load_right(const float* from) { return load_words(from); }
-  static HWY_INLINE Int broadcast_left(const float* from) { return broadcast_words(from); }
   // In assembly for the reasons of dot_avx512vnni.cc.
   static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(right), "x"(left));
   }
 };
-
-#include "backend/cpu/isa/tile-inl.h"
 
 }  // namespace
 

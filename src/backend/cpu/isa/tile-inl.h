@@ -1,6 +1,7 @@
 // The kernels of one instruction set. Include in one source file per set, inside namespace ng::cpu,
-// an unnamed one and HWY_PUSH_ATTRIBUTES. `Simd` has the set's vectors (vectors*-inl.h), how it
-// multiplies elements of panels and adds them to sums, and the size of a tile: kRows x 3 vectors.
+// an unnamed one and HWY_PUSH_ATTRIBUTES, after the set's vectors (vectors*-inl.h). `Simd` is those
+// with how they multiply elements of panels and add them to sums, and the size of a tile: kRows x 3
+// vectors.
 // Scaled sums are computed kPart rows at a time: kPart · 3 sums, 3 vectors of b and a broadcast of
 // an element of a fit the registers; where half of the rows suffice to keep the units busy, kPart ·
 // 3 results beside them.
@@ -19,6 +20,42 @@ HWY_INLINE void for_each_index(const Body& body) {
 
 constexpr int kVectors = 3;
 
+// Elements that FP32 sums are made of.
+template <class Vectors>
+struct FloatElements : Vectors {
+  using Sums = typename Vectors::Floats;
+  using Float = typename Vectors::Float;
+  static constexpr bool kBiased = false;
+
+  static HWY_INLINE Float load_right(const float* from) { return Vectors::load(from); }
+  static HWY_INLINE Float broadcast_left(const float* from) { return Vectors::broadcast(from); }
+};
+
+// FP32.
+template <class Vectors>
+struct Fma : FloatElements<Vectors> {
+  using Float = typename Vectors::Float;
+  static constexpr int kPart = 4;
+
+  static HWY_INLINE void add_products(Float& sum, Float right, Float left) {
+    sum = Vectors::fma(left, right, sum);
+  }
+};
+
+// Words of int8. Zen 5 loses a tenth where they are loaded as FP32.
+template <class Vectors>
+struct WordElements : Vectors {
+  using Sums = typename Vectors::Ints;
+  using Int = typename Vectors::Int;
+
+  static HWY_INLINE Int load_right(const float* from) {
+    return Vectors::load(reinterpret_cast<const uint32_t*>(from));
+  }
+  static HWY_INLINE Int broadcast_left(const float* from) {
+    return Vectors::broadcast(reinterpret_cast<const int32_t*>(from));
+  }
+};
+
 // kPart rows of a tile in registers.
 template <class Of, int kPart>
 struct Part {
@@ -36,6 +73,16 @@ struct Part {
     });
   }
 };
+
+// Rows from `first` on of a tile; null: +0.
+template <class Simd, int kPart>
+HWY_INLINE void load_part(TileIn from, int first, Part<typename Simd::Floats, kPart>& part) {
+  using Float = typename Simd::Float;
+  part.for_each([&](Float& at, auto i, auto j) NG_INLINE_LAMBDA {
+    at = from.data != nullptr ? Simd::load(from.data + (first + i) * from.stride + j * Simd::kWidth)
+                              : Float{};
+  });
+}
 
 // Adds the products of `count` elements along K. Of the parts of a tile the first one fetches a.
 template <class Simd, int kPart>
@@ -58,14 +105,10 @@ HWY_INLINE void accumulate(int64_t count, const float* a, const float* b, bool i
 // to = the chain from `from`. [ChainKernel]
 template <class Simd>
 HWY_INLINE void chain(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
-  using Float = typename Simd::Float;
   Part<typename Simd::Floats, Simd::kRows> sums;
-  sums.for_each([&](Float& sum, auto i, auto j) NG_INLINE_LAMBDA {
-    sum =
-        from.data != nullptr ? Simd::load(from.data + i * from.stride + j * Simd::kWidth) : Float{};
-  });
+  load_part<Simd>(from, 0, sums);
   accumulate<Simd>(count, a, b, true, sums);
-  sums.for_each([&](Float sum, auto i, auto j) NG_INLINE_LAMBDA {
+  sums.for_each([&](typename Simd::Float sum, auto i, auto j) NG_INLINE_LAMBDA {
     Simd::store(sum, to.data + i * to.stride + j * Simd::kWidth);
   });
 }
@@ -115,10 +158,7 @@ struct Segments {
   static HWY_INLINE void add_scaled(const SegmentRun& run, int64_t count, int64_t s, int64_t end,
                                     int first, TileIn from, TileOut to, float factor) {
     Part<typename Simd::Floats, kPart> acc;
-    acc.for_each([&](Float& at, auto i, auto j) NG_INLINE_LAMBDA {
-      at = from.data != nullptr ? Simd::load(from.data + (first + i) * from.stride + j * kWidth)
-                                : Float{};
-    });
+    load_part<Simd>(from, first, acc);
     for (; s < end; ++s) {
       Sums sums;
       sum(run, count, s, first, sums);

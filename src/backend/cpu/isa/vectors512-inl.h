@@ -30,13 +30,6 @@ struct Vectors512 {
     __asm__("vpbroadcastd %1, %0" : "=v"(v) : "m"(*from));
     return v;
   }
-  // Words of a panel. Zen 5 loses a tenth where integers are loaded as FP32.
-  static HWY_INLINE Int load_words(const float* from) {
-    return load(reinterpret_cast<const uint32_t*>(from));
-  }
-  static HWY_INLINE Int broadcast_words(const float* from) {
-    return broadcast(reinterpret_cast<const int32_t*>(from));
-  }
   static HWY_INLINE Int bits(Float v) { return _mm512_castps_si512(v); }
   static HWY_INLINE Int add(Int a, Int b) { return _mm512_add_epi32(a, b); }
   static HWY_INLINE Float add_bits(Float a, Float b) {
