@@ -14,6 +14,7 @@ namespace ng::cli {
 namespace {
 
 constexpr int64_t kDepth = 128;            // panels of at most 28 KB
+constexpr int64_t kShortWords = 8;         // of kDepth, that int16 sums hold
 constexpr double kAttemptSeconds = 0.004;  // long enough to start all threads
 constexpr double kBudgetSeconds = 0.1;     // for attempts: the best is one that nobody disturbed
 
@@ -40,9 +41,12 @@ void multiply_integers(int64_t calls) {
   alignas(64) float a[kDepth * cpu::kMaxTileRows] = {};
   alignas(64) float b[kDepth * cpu::kMaxTileCols] = {};
   alignas(64) int32_t sums[cpu::kMaxTileRows * cpu::kMaxTileCols] = {};
-  const int32_t starts[cpu::kMaxTileRows] = {};
-  const cpu::SegmentRun run{.count = kDepth, .a = a, .b = b, .starts = starts, .scales = {}};
-  for (int64_t i = 0; i < calls; ++i) kernel.dots.plain(run, sums);
+  const int32_t starts[kDepth / kShortWords * cpu::kMaxTileRows] = {};
+  const cpu::SegmentRun run{
+      .count = kDepth, .a = a, .b = b, .starts = starts, .scales = {}, .words = kShortWords};
+  const bool has_short = kernel.short_dots.plain != nullptr;  // the faster ones
+  cpu::DotKernel* dots = has_short ? kernel.short_dots.plain : kernel.dots.plain;
+  for (int64_t i = 0; i < calls; ++i) dots(run, sums);
 }
 
 // Seconds that the calls take on every thread at once.

@@ -30,6 +30,7 @@ enum class Data {
   extreme,  ///< amplitudes over all of FP32's exponents
   broken,   ///< as normal, with a few NaN and infinities
   huge,     ///< scales of 2^60: a block of four products of ±36, later one of eight
+  largest,  ///< the largest elements, in one block of each group of four times 8; seed 2: and minus
   small,    ///< scales from 2^-40 down, the same in all rows: products that become subnormal
 };
 
@@ -44,8 +45,19 @@ std::vector<float> huge_values(int64_t rows, int64_t k, uint32_t seed) {
   return values;
 }
 
+std::vector<float> largest_values(int64_t rows, int64_t k, uint32_t seed) {
+  std::vector<float> values(static_cast<size_t>(rows * k));
+  for (int64_t i = 0; i < rows * k; ++i) {
+    const int64_t block = i % k / 32;
+    const float sign = seed == 2 && i / k % 2 == 1 ? -1 : 1;
+    values[static_cast<size_t>(i)] = sign * 0x1.FCp2f * (block % 4 == block / 4 % 4 ? 8 : 1);
+  }
+  return values;
+}
+
 std::vector<float> values_of(Data data, int64_t rows, int64_t k, uint32_t seed) {
   if (data == Data::huge) return huge_values(rows, k, seed);
+  if (data == Data::largest) return largest_values(rows, k, seed);
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> values(static_cast<size_t>(rows * k));
@@ -136,6 +148,7 @@ std::vector<Pair> other_pairs() {
           {"mxfp8_e5m2 x mxfp4", of("mxfp8_e5m2"), of("mxfp4")},
           {"nvfp4 x nvfp4 squares", of("nvfp4"), tile("nvfp4", 16, 16)},
           {"nvfp4 x mxfp4", of("nvfp4"), of("mxfp4")},
+          {"mxfp6_e2m3 x mxfp4", of("mxfp6_e2m3"), of("mxfp4")},
           {"mxfp8_e5m2 x nvfp4", of("mxfp8_e5m2"), of("nvfp4")},
           {"mxfp4 x bf16", of("mxfp4"), of("bf16")},
           {"fp32 x nvfp4", of("fp32"), of("nvfp4")},
@@ -351,6 +364,14 @@ TEST(GemmBlocks, LongReductions) {
 TEST(GemmBlocks, LongReductionsOfSmallBlocks) {
   for (const int block : {1, 2})
     check({"blocks", operand_of("nvfp4"), tile("mxfp4", 1, block)}, {9, 50, 6958}, Data::normal);
+}
+
+// Sums of the largest elements, where int16 holds those of a few words: shifted by three bits in
+// one block of each group, with equal and with opposite signs.
+TEST(GemmBlocks, LargestElementsEverywhere) {
+  for (const std::vector<Pair>& pairs : {same_format_pairs(), other_pairs()})
+    for (const Pair& pair : pairs)
+      for (const int64_t k : {512, 544}) check(pair, {6, 50, k}, Data::largest);
 }
 
 TEST(GemmBlocks, GroupsAreSharedOnlyWhereThatIsExact) {

@@ -39,14 +39,17 @@ void plan(Job& job) {
   job.chunk_n = even_piece(job.n, kPartialFloats / (planes * job.chunk_m), cols);
 }
 
-// The largest sum of one segment, in integers; groups are shifted by up to 3 bits on both sides.
+constexpr double kWidestShift = 8;  // of the elements of groups, on both sides
+
+double largest_integer(const OperandSpec& spec) {
+  return double{max_value(*spec.cast.element)} / int8_unit(*spec.cast.element);
+}
+
+// The largest sum of one segment, in integers.
 double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
-  const auto largest = [](const OperandSpec& spec) {
-    return double{max_value(*spec.cast.element)} / int8_unit(*spec.cast.element);
-  };
-  const double products =
-      rule.sum == Sum::groups ? kGroup * 64.0 : static_cast<double>(rule.segment);
-  return products * largest(a) * largest(b);
+  const double products = rule.sum == Sum::groups ? kGroup * kWidestShift * kWidestShift
+                                                  : static_cast<double>(rule.segment);
+  return products * largest_integer(a) * largest_integer(b);
 }
 
 bool has_words(const OperandSpec& spec) {
@@ -113,9 +116,26 @@ void multiply_pairs(Job& job, bool may_flush) {
   job.a.ends_negative = true;
 }
 
-void multiply_integers(Job& job) {
+// Words along K whose products int16 can sum; 0: none.
+int64_t short_words(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                    const OperandSpec& b) {
+  if (kernel.short_dots.scaled == nullptr || rule.sum == Sum::integer) return 0;
+  const double left = largest_integer(a) * (rule.sum == Sum::groups ? kWidestShift : 1);
+  const double right = largest_integer(b);
+  if (2 * left * (128 + right) >= 0x1p15) return 0;
+  for (int64_t words : {8, 4})
+    if (rule.segment % (words * kWord) == 0 &&
+        2 * static_cast<double>(words) * left * right < 0x1p15)
+      return words;
+  return 0;
+}
+
+void multiply_integers(Job& job, int64_t words) {
+  job.words = words;
   job.a.as_words = job.b.as_words = true;
-  job.b.biased = job.kernel.dots.biased;
+  job.a.short_sums = job.b.short_sums = words != 0;
+  job.a.summed = job.b.summed = words != 0 ? words * kWord : job.rule.segment;
+  job.b.biased = job.dots().biased;
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
 }
 
@@ -135,7 +155,8 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
   job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
   job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
-  if (job.units == Units::int8) multiply_integers(job);
+  if (job.units == Units::int8)
+    multiply_integers(job, short_words(job.kernel, job.rule, a.spec, b.spec));
   if (job.units == Units::bf16) multiply_pairs(job, !are_never_subnormal(a.spec, b.spec));
   job.m = out.y.rows;
   job.n = out.y.cols;

@@ -36,6 +36,7 @@ struct Job {
   bool rounds_products = false;  // Sum::scaled_add: even sums times plain scales need rounding
   bool scaled = false;           // outputs are multiplied at the end
   float factor = 1.0f;           // scaled sums: by this one, which their kernels can do
+  int64_t words = 0;             // that int16 sums hold; 0: sums are int32
   bool partial_in_y = true;
 
   [[nodiscard]] int64_t segments(int64_t count) const {
@@ -54,8 +55,15 @@ struct Job {
   [[nodiscard]] const ChainKernels& chains() const {
     return units == Units::bf16 ? kernel.pairs : kernel.fp32;
   }
+  [[nodiscard]] const DotKernels& dots() const {
+    return words != 0 ? kernel.short_dots : kernel.dots;
+  }
   [[nodiscard]] ScaledKernel* scaled_kernel() const {
-    return units == Units::int8 ? kernel.dots.scaled : chains().scaled;
+    return units == Units::int8 ? dots().scaled : chains().scaled;
+  }
+  /// Sums that begin with what undoes b's bias, of `count` values along K.
+  [[nodiscard]] int64_t starts(int64_t count) const {
+    return words != 0 ? count / (words * kWord) : segments(count);
   }
   /// Sums of segments are scaled.
   [[nodiscard]] bool has_scaled_sums() const {

@@ -14,6 +14,8 @@ struct PanelSource {
   bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)
   bool as_words = false;         ///< interleaved: stays int8, four along K to a panel's element
   bool biased = false;           ///< words: 128 is added to every value
+  bool short_sums = false;       ///< words: for short dots (isa/microkernel.h)
+  int64_t summed = 32;           ///< words: values along K of a sum that has a start
   bool as_pairs = false;  ///< BF16: stays so, two along K to a panel's element, the first one high
   bool ends_negative = false;  ///< pairs: beyond an odd count stands -0 instead of +0
   bool transposed = false;     ///< memory is [k][row] instead of [row][k]
@@ -61,7 +63,10 @@ struct Panel {
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
   uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of
                                  ///< the panel's BF16 values
-  int32_t* starts = nullptr;  ///< [segments][width] or null: -128 · sum of the segment's integers
+  int32_t* starts = nullptr;    ///< [sums][width] or null: -128 · sum of the integers; short dots:
+                                ///< of those at 0, 1 and those at 2, 3 of words, pairs of int16
+  uint32_t* factors = nullptr;  ///< Sum::groups by short dots, b's: the shifts of segments as pairs
+                                ///< of int16, [segments][width]; elements are not shifted
   int32_t* group_starts = nullptr;  ///< Sum::groups: the same of a group, at its first segment
 };
 

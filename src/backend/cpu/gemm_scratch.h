@@ -41,8 +41,10 @@ struct Shared {
     const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
     elements = carver.take<float>(job.elements(job.chunk_m * job.super_k));
     scales = carver.take<float>(job.chunk_m * segments);
-    if (job.units == Units::int8) starts = carver.take<int32_t>(job.chunk_m * segments);
-    if (job.units == Units::int8) group_starts = carver.take<int32_t>(job.chunk_m * segments);
+    if (job.units == Units::int8) {
+      starts = carver.take<int32_t>(job.chunk_m * job.starts(job.super_k));
+      group_starts = carver.take<int32_t>(job.chunk_m * segments);
+    }
     smallest = carver.take<uint32_t>(job.chunk_m / job.kernel.rows * (job.super_k / job.block_k));
     plain = carver.take<int32_t>(job.chunk_m / job.kernel.rows * segments);
     const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
@@ -61,7 +63,8 @@ struct Shared {
     const int64_t s = index * segments + job.segments(inside);
     Panel panel{elements + job.elements(at), scales + s * rows, plain + s};
     panel.smallest = smallest + index;
-    if (starts != nullptr) panel.starts = starts + s * rows;
+    if (starts != nullptr)
+      panel.starts = starts + (index * job.starts(job.block_k) + job.starts(inside)) * rows;
     if (starts != nullptr) panel.group_starts = group_starts + s * rows;
     return panel;
   }
@@ -84,6 +87,8 @@ struct Local {
     right.scales = carver.take<float>(job.segments(job.block_k) * cols);
     right.plain = carver.take<int32_t>(job.segments(job.block_k));
     right.shifts = carver.take<float>(shift_values(job.b, cols, job.block_k));
+    if (job.words != 0 && job.rule.sum == Sum::groups)
+      right.factors = carver.take<uint32_t>(job.segments(job.block_k) * cols);
     acc = carver.take<float>(tile);
     sums = carver.take<float>(tile);
     group = carver.take<double>(tile);

@@ -32,9 +32,11 @@ struct Tile {
             .count = job.elements(length),
             .a = a.elements + job.elements(k) * rows,
             .b = local.right.elements + job.elements(k) * cols,
-            .starts = a.starts != nullptr ? a.starts + s * rows : nullptr,
+            .starts = a.starts != nullptr ? a.starts + job.starts(k) * rows : nullptr,
             .scales = {a.scales + s * rows, local.right.scales + s * cols, job.a.power_of_two,
-                       job.b.power_of_two}};
+                       job.b.power_of_two},
+            .words = job.words,
+            .factors = local.right.factors != nullptr ? local.right.factors + s * cols : nullptr};
   }
 
   // The sums of one segment alone, as FP32.
@@ -44,7 +46,7 @@ struct Tile {
                                 {local.sums, shape().cols});
     const auto tile_values = static_cast<size_t>(shape().rows) * static_cast<size_t>(shape().cols);
     std::memset(local.totals, 0, tile_values * sizeof(int32_t));
-    job.kernel.dots.plain(segment, local.totals);
+    job.dots().plain(segment, local.totals);
     convert_sums(shape(), local.totals, local.sums);
   }
 
@@ -100,7 +102,8 @@ void sum_in_groups(Tile& tile) {
     const int64_t whole = (tile.count - k) / kGroup;  // 0: the last group, a part of one
     const int64_t groups = std::max<int64_t>(std::min(whole, plain / kGroupBlocks), 1);
     SegmentRun run = tile.run(k, length, groups, s);
-    if (run.starts != nullptr) run.starts = tile.a.group_starts + s * tile.shape().rows;
+    if (run.starts != nullptr && tile.job.words == 0)
+      run.starts = tile.a.group_starts + s * tile.shape().rows;
     run.stride = kGroupBlocks;
     k += groups * length;
     tile.add(run, k);

@@ -68,33 +68,52 @@ HWY_INLINE void Copy(D d, const Run& run, const Change& change, uint32_t bias) {
                run.to + w * run.width);
 }
 
-// Also -128 · the sum of every row. Bytes are added in pairs of 16 bits, with 128 in each, which
-// 128 words do not overflow.
+constexpr int64_t kMostWords = 128;
+
+// Copies at most kMostWords; the sums of values 0 and 1 and of 2 and 3 of them in pairs of uint16,
+// with 128 added to every value.
 template <class D, class Change>
 HWY_INLINE hn::Vec<D> CopyAndSum(D d, const Run& run, const Change& change) {
-  constexpr int64_t kMostWords = 128;
   const auto bias = hn::Set(d, 0x80808080u);
   const auto low_bytes = hn::Set(d, 0x00FF00FFu);
+  auto pairs = hn::Zero(d);
+  for (int64_t w = 0; w < run.words; ++w) {
+    const auto words = change(hn::LoadU(d, run.from + w * run.stride));
+    hn::StoreU(words, d, run.to + w * run.width);
+    const auto biased = hn::Xor(words, bias);
+    const auto low = hn::And(biased, low_bytes);
+    const auto high = hn::And(hn::ShiftRight<8>(biased), low_bytes);
+    pairs = hn::Add(pairs, hn::Add(low, high));
+  }
+  return pairs;
+}
+
+// -128 · the sum of every row, which is copied.
+template <class D, class Change>
+HWY_INLINE hn::Vec<D> CopyAndStart(D d, const Run& run, const Change& change) {
   auto sum = hn::Zero(d);
   for (int64_t first = 0; first < run.words; first += kMostWords) {
-    const int64_t end = std::min(first + kMostWords, run.words);
-    auto halves = hn::Zero(d);
-    for (int64_t w = first; w < end; ++w) {
-      const auto words = change(hn::LoadU(d, run.from + w * run.stride));
-      hn::StoreU(words, d, run.to + w * run.width);
-      const auto biased = hn::Xor(words, bias);
-      const auto low = hn::And(biased, low_bytes);
-      const auto high = hn::And(hn::ShiftRight<8>(biased), low_bytes);
-      halves = hn::Add(halves, hn::Add(low, high));
-    }
-    const auto low = hn::And(halves, hn::Set(d, 0xFFFFu));
-    sum = hn::Add(sum, hn::Add(low, hn::ShiftRight<16>(halves)));
+    const Run piece{run.from + first * run.stride, run.stride,
+                    std::min(kMostWords, run.words - first), run.to + first * run.width, run.width};
+    const auto pairs = CopyAndSum(d, piece, change);
+    sum = hn::Add(sum, hn::Add(hn::And(pairs, hn::Set(d, 0xFFFFu)), hn::ShiftRight<16>(pairs)));
   }
   const auto of_bias = hn::Set(d, static_cast<uint32_t>(4 * 128 * run.words));
   return hn::ShiftLeft<7>(hn::Sub(of_bias, sum));
 }
 
-// The starts of some rows: of their segments, and of groups of them.
+// The same of the two halves of at most kMostWords, in pairs of int16.
+template <class D, class Change>
+HWY_INLINE hn::Vec<D> CopyAndStartPairs(D d, const Run& run, const Change& change) {
+  const auto pairs = CopyAndSum(d, run, change);
+  const auto low_half = hn::Set(d, 0xFFFFu);
+  const auto of_bias = hn::Set(d, static_cast<uint32_t>(2 * 128 * run.words));
+  const auto low = hn::ShiftLeft<7>(hn::Sub(of_bias, hn::And(pairs, low_half)));
+  const auto high = hn::ShiftLeft<23>(hn::Sub(of_bias, hn::ShiftRight<16>(pairs)));
+  return hn::Or(hn::And(low, low_half), high);
+}
+
+// The starts of some rows: of their sums, and of groups of segments.
 template <class D>
 struct Starts {
   D d;
@@ -105,7 +124,7 @@ struct Starts {
 
   HWY_INLINE void Add(int64_t s, hn::Vec<D> start) {
     Store(panel.starts, s, start);
-    if (source.use != ScaleUse::groups) return;
+    if (source.use != ScaleUse::groups || source.short_sums) return;
     of_group = s % kGroupBlocks == 0 ? start : hn::Add(of_group, start);
     Store(panel.group_starts, s / kGroupBlocks * kGroupBlocks, of_group);
   }
@@ -119,7 +138,7 @@ struct Starts {
 template <class D, class ChangeOf>
 HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& place,
                           const Panel& panel, int64_t first, const ChangeOf& change_of) {
-  const int64_t words = source.segment / kWord, all = place.count / kWord, width = place.width;
+  const int64_t words = source.summed / kWord, all = place.count / kWord, width = place.width;
   const Rows rows(source, place, first);
   Starts<D> starts{d, source, panel, width, first};
   auto* to = reinterpret_cast<uint32_t*>(panel.elements) + first;
@@ -129,8 +148,10 @@ HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& plac
     const auto change = change_of(s * width + first);
     if (panel.starts == nullptr)
       Copy(d, run, change, source.biased ? 0x80808080u : 0);
+    else if (source.short_sums)
+      starts.Add(s, CopyAndStartPairs(d, run, change));
     else
-      starts.Add(s, CopyAndSum(d, run, change));
+      starts.Add(s, CopyAndStart(d, run, change));
   }
 }
 
@@ -145,9 +166,23 @@ HWY_INLINE void ForLanes(int width, const Body& body) {
   run(hn::CappedTag<uint32_t, 4>());
 }
 
+// The shifts of all segments as pairs of int16.
+void PackFactors(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  const hn::CappedTag<float, 4> df;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const int64_t count = (place.count + source.segment - 1) / source.segment * place.width;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(df))) {
+    const auto factor = hn::BitCast(du, hn::ConvertTo(di, hn::LoadU(df, panel.shifts + i)));
+    hn::StoreU(hn::Or(factor, hn::ShiftLeft<16>(factor)), du, panel.factors + i);
+  }
+}
+
 void PackWords(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  if (panel.factors != nullptr) PackFactors(source, place, panel);
+  const bool shifts = source.use == ScaleUse::groups && panel.factors == nullptr;
   ForLanes(place.width, [&](auto d, int first) HWY_ATTR {
-    if (source.use == ScaleUse::groups)
+    if (shifts)
       PackLanes(d, source, place, panel, first,
                 [&](int64_t at) HWY_ATTR { return Shift(d, panel.shifts + at); });
     else

@@ -45,6 +45,9 @@ struct SegmentRun {
   SegmentScales scales;  ///< [segments · stride][rows or cols]
   int64_t stride = 1;
   float factor = 1.0f;  ///< of the results
+  int64_t words = 0;    ///< short dots: how many int16 sums hold, 4 or 8; divides `count`
+  const uint32_t* factors = nullptr;  ///< short dots: of such sums, [count / words ·
+                                      ///< segments][cols] pairs of equal int16; null: 1
 };
 
 /// to[i][j] = run.factor · chain of acc = fma(S, fl32(left[i] · right[j]), acc) from from[i][j]
@@ -57,7 +60,10 @@ using ScaledKernel = void(const SegmentRun& run, TileIn from, TileOut to);
 /// scales.
 using DotKernel = void(const SegmentRun& run, int32_t* sums);
 
-/// Null where an instruction set has none: integers run as FP32.
+/// Null where an instruction set has none: integers run as FP32. Short ones have the same results
+/// where |sums| of two products at a time, a biased one too, and of SegmentRun::words are below
+/// 2^15; their `starts` are of every such sum, [count / words · segments][rows] pairs of int16:
+/// -128 times the sum of a's values 0 and 1, and 2 and 3 of words.
 struct DotKernels {
   DotKernel* plain = nullptr;
   ScaledKernel* scaled = nullptr;
@@ -77,6 +83,7 @@ struct Microkernel {
   ChainKernels fp32;
   ChainKernels pairs;  ///< exact only where nothing is subnormal
   DotKernels dots;
+  DotKernels short_dots;
 };
 
 constexpr int kMaxTileRows = 8;
@@ -94,10 +101,12 @@ ScaledKernel dot_scaled_scalar;
 ScaledKernel dot_scaled_avx2;
 ScaledKernel dot_scaled_avxvnni;
 ScaledKernel dot_scaled_avx512vnni;
+ScaledKernel short_dot_scaled_avx2;
 DotKernel dot_scalar;
 DotKernel dot_avx2;
 DotKernel dot_avxvnni;
 DotKernel dot_avx512vnni;
+DotKernel short_dot_avx2;
 
 /// Elements (FP32, pairs of BF16, words of int8) of the left panel to fetch ahead: panels follow
 /// one another in memory and come from the L3 cache or beyond, faster than hardware prefetchers

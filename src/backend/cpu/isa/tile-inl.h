@@ -26,6 +26,7 @@ struct FloatElements : Vectors {
   using Sums = typename Vectors::Floats;
   using Float = typename Vectors::Float;
   static constexpr bool kBiased = false;
+  static constexpr int64_t kShort = 0;
 
   static HWY_INLINE Float load_right(const float* from) { return Vectors::load(from); }
   static HWY_INLINE Float broadcast_left(const float* from) { return Vectors::broadcast(from); }
@@ -47,6 +48,7 @@ template <class Vectors>
 struct WordElements : Vectors {
   using Sums = typename Vectors::Ints;
   using Int = typename Vectors::Int;
+  static constexpr int64_t kShort = 0;  // words whose products are summed in int16 first; 0: none
 
   static HWY_INLINE Int load_right(const float* from) {
     return Vectors::load(reinterpret_cast<const uint32_t*>(from));
@@ -127,17 +129,44 @@ struct Segments {
   static constexpr int64_t kStay = 24576 / (kCols * sizeof(float));
   static constexpr int32_t kBitsOfOne = 0x3F800000;
 
-  // The sums of segment `s`, rows from `first` on.
-  static HWY_INLINE void sum(const SegmentRun& run, int64_t count, int64_t s, int first,
-                             Sums& sums) {
+  // Where sums begin: at `starts` [rows].
+  static HWY_INLINE void begin(const int32_t* starts, Sums& sums) {
     sums.for_each([&](SumVector& to, auto i, auto) NG_INLINE_LAMBDA {
       if constexpr (Simd::kBiased)
-        to = Simd::broadcast(run.starts + s * run.stride * kRows + first + i);
+        to = Simd::broadcast(starts + i);
       else
         to = SumVector{};
     });
+  }
+
+  // The sums of segment `s`, rows from `first` on.
+  static HWY_INLINE void sum(const SegmentRun& run, int64_t count, int64_t s, int first,
+                             Sums& sums) {
+    if constexpr (Simd::kShort != 0) return sum_short(run, count, s, first, sums);
+    begin(run.starts + s * run.stride * kRows + first, sums);
     accumulate<Simd>(count, run.a + s * count * kRows + first, run.b + s * count * kCols,
                      first == 0, sums);
+  }
+
+  // The same from sums of kShort words in int16.
+  static HWY_INLINE void sum_short(const SegmentRun& run, int64_t count, int64_t s, int first,
+                                   Sums& sums) {
+    constexpr int64_t kShort = Simd::kShort;
+    sums = {};
+    for (int64_t at = s * (count / kShort); at < (s + 1) * (count / kShort); ++at) {
+      Sums pairs;
+      begin(run.starts + at * kRows + first, pairs);
+      accumulate<Simd>(kShort, run.a + at * kShort * kRows + first, run.b + at * kShort * kCols,
+                       first == 0, pairs);
+      SumVector factors[kVectors];
+      for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+        factors[j] = run.factors == nullptr ? Simd::ones()
+                                            : Simd::load(run.factors + at * kCols + j * kWidth);
+      });
+      sums.for_each([&](SumVector& to, auto i, auto j) NG_INLINE_LAMBDA {
+        to = Simd::add(to, Simd::widen(pairs.at[i * kVectors + j], factors[j]));
+      });
+    }
   }
 
   // Scales of columns as product_of_scales() wants them.
