@@ -55,8 +55,11 @@ using M16 = Mask16<float>;
 // part[p] = f(p) for every register.
 template <class Result, class F>
 HWY_INLINE Result ForParts(const F& f) {
+  constexpr size_t kParts = sizeof(Result::part) / sizeof(Result::part[0]);
+  if constexpr (kParts == 1) return {{f(size_t{0})}};
+  if constexpr (kParts == 2) return {{f(size_t{0}), f(size_t{1})}};
   Result r;
-  for (size_t p = 0; p < sizeof(r.part) / sizeof(r.part[0]); ++p) r.part[p] = f(p);
+  for (size_t p = 0; p < kParts; ++p) r.part[p] = f(p);
   return r;
 }
 
@@ -106,14 +109,14 @@ HWY_INLINE Lanes16<T> Load16(const T* from, int64_t count) {
 }
 
 template <class T>
-HWY_INLINE void Store16(Lanes16<T> v, T* to) {
+HWY_INLINE void Store16(const Lanes16<T>& v, T* to) {
   using L = Lanes16<T>;
   for (int p = 0; p < L::kParts; ++p) hn::StoreU(v.part[p], typename L::Tag(), to + p * L::kWidth);
 }
 
 /// Stores the first `count` (0 ... 16) lanes; the memory of the others is not touched.
 template <class T>
-HWY_INLINE void Store16(Lanes16<T> v, T* to, int64_t count) {
+HWY_INLINE void Store16(const Lanes16<T>& v, T* to, int64_t count) {
   using L = Lanes16<T>;
   const typename L::Tag d;
   if (count >= kLanes) return Store16(v, to);
@@ -140,7 +143,7 @@ HWY_INLINE D16 LoadAsDouble16(const float* from) {
 
 #define NG_LANES_BINARY(Name)                                                             \
   template <class T>                                                                      \
-  HWY_INLINE Lanes16<T> Name(Lanes16<T> a, Lanes16<T> b) {                                \
+  HWY_INLINE Lanes16<T> Name(const Lanes16<T>& a, const Lanes16<T>& b) {                  \
     return ForParts<Lanes16<T>>([&](size_t p)                                             \
                                     HWY_ATTR { return hn::Name(a.part[p], b.part[p]); }); \
   }
@@ -156,7 +159,7 @@ NG_LANES_BINARY(AndNot)  // ~a & b
 
 #define NG_LANES_COMPARE(Name)                                                                     \
   template <class T>                                                                               \
-  HWY_INLINE Mask16<T> Name(Lanes16<T> a, Lanes16<T> b) {                                          \
+  HWY_INLINE Mask16<T> Name(const Lanes16<T>& a, const Lanes16<T>& b) {                            \
     return ForParts<Mask16<T>>([&](size_t p) HWY_ATTR { return hn::Name(a.part[p], b.part[p]); }); \
   }
 NG_LANES_COMPARE(Eq)
@@ -168,26 +171,26 @@ NG_LANES_COMPARE(Ge)
 
 /// True where either is NaN (Highway 1.0.3's own Ne is not).
 template <class T>
-HWY_INLINE Mask16<T> Ne(Lanes16<T> a, Lanes16<T> b) {
+HWY_INLINE Mask16<T> Ne(const Lanes16<T>& a, const Lanes16<T>& b) {
   return ForParts<Mask16<T>>([&](size_t p)
                                  HWY_ATTR { return hn::Not(hn::Eq(a.part[p], b.part[p])); });
 }
 
 /// !a && b
 template <class T>
-HWY_INLINE Mask16<T> AndNot(Mask16<T> a, Mask16<T> b) {
+HWY_INLINE Mask16<T> AndNot(const Mask16<T>& a, const Mask16<T>& b) {
   return ForParts<Mask16<T>>([&](size_t p) HWY_ATTR { return hn::AndNot(a.part[p], b.part[p]); });
 }
 
 /// mask ? yes : no
 template <class T>
-HWY_INLINE Lanes16<T> Select(Mask16<T> mask, Lanes16<T> yes, Lanes16<T> no) {
+HWY_INLINE Lanes16<T> Select(const Mask16<T>& mask, const Lanes16<T>& yes, const Lanes16<T>& no) {
   return ForParts<Lanes16<T>>(
       [&](size_t p) HWY_ATTR { return hn::IfThenElse(mask.part[p], yes.part[p], no.part[p]); });
 }
 
 template <class T>
-HWY_INLINE Lanes16<T> Min(Lanes16<T> a, Lanes16<T> b) {
+HWY_INLINE Lanes16<T> Min(const Lanes16<T>& a, const Lanes16<T>& b) {
 #if HWY_TARGET == HWY_SCALAR
   return Select(Lt(a, b), a, b);
 #else
@@ -196,7 +199,7 @@ HWY_INLINE Lanes16<T> Min(Lanes16<T> a, Lanes16<T> b) {
 }
 
 template <class T>
-HWY_INLINE Lanes16<T> Max(Lanes16<T> a, Lanes16<T> b) {
+HWY_INLINE Lanes16<T> Max(const Lanes16<T>& a, const Lanes16<T>& b) {
 #if HWY_TARGET == HWY_SCALAR
   return Select(Gt(a, b), a, b);
 #else
@@ -206,7 +209,7 @@ HWY_INLINE Lanes16<T> Max(Lanes16<T> a, Lanes16<T> b) {
 
 /// a · b + c, rounded once.
 template <class T>
-HWY_INLINE Lanes16<T> Fma(Lanes16<T> a, Lanes16<T> b, Lanes16<T> c) {
+HWY_INLINE Lanes16<T> Fma(const Lanes16<T>& a, const Lanes16<T>& b, const Lanes16<T>& c) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR {
 #if HWY_TARGET == HWY_SCALAR
     return hn::Set(
@@ -219,20 +222,20 @@ HWY_INLINE Lanes16<T> Fma(Lanes16<T> a, Lanes16<T> b, Lanes16<T> c) {
 }
 
 template <class T>
-HWY_INLINE Lanes16<T> Sqrt(Lanes16<T> a) {
+HWY_INLINE Lanes16<T> Sqrt(const Lanes16<T>& a) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::Sqrt(a.part[p]); });
 }
 
 /// Clears the sign bit (of NaN too).
-HWY_INLINE F16 Abs(F16 a) {
+HWY_INLINE F16 Abs(const F16& a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Abs(a.part[p]); });
 }
 
 /// Flips the sign bit (of NaN too).
-HWY_INLINE F16 Neg(F16 a) { return Xor(a, Set16(-0.0f)); }
+HWY_INLINE F16 Neg(const F16& a) { return Xor(a, Set16(-0.0f)); }
 
 template <class T>
-HWY_INLINE bool AnyTrue(Mask16<T> mask) {
+HWY_INLINE bool AnyTrue(const Mask16<T>& mask) {
   bool any = false;
   for (int p = 0; p < Lanes16<T>::kParts; ++p)
     any |= !hn::AllFalse(typename Lanes16<T>::Tag(), mask.part[p]);
@@ -240,7 +243,7 @@ HWY_INLINE bool AnyTrue(Mask16<T> mask) {
 }
 
 template <class T>
-HWY_INLINE int CountTrue(Mask16<T> mask) {
+HWY_INLINE int CountTrue(const Mask16<T>& mask) {
   size_t count = 0;
   for (int p = 0; p < Lanes16<T>::kParts; ++p)
     count += hn::CountTrue(typename Lanes16<T>::Tag(), mask.part[p]);
@@ -251,31 +254,31 @@ HWY_INLINE int CountTrue(Mask16<T> mask) {
 
 /// The same bits as lanes of another 4-byte type: Bits<uint32_t>(f).
 template <class To, class From>
-HWY_INLINE Lanes16<To> Bits(Lanes16<From> a) {
+HWY_INLINE Lanes16<To> Bits(const Lanes16<From>& a) {
   static_assert(sizeof(To) == sizeof(From));
   return ForParts<Lanes16<To>>(
       [&](size_t p) HWY_ATTR { return hn::BitCast(typename Lanes16<To>::Tag(), a.part[p]); });
 }
 
 template <int kBits, class T>
-HWY_INLINE Lanes16<T> ShiftLeft(Lanes16<T> a) {
+HWY_INLINE Lanes16<T> ShiftLeft(const Lanes16<T>& a) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::ShiftLeft<kBits>(a.part[p]); });
 }
 
 /// Logical for U16, arithmetic for I16.
 template <int kBits, class T>
-HWY_INLINE Lanes16<T> ShiftRight(Lanes16<T> a) {
+HWY_INLINE Lanes16<T> ShiftRight(const Lanes16<T>& a) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::ShiftRight<kBits>(a.part[p]); });
 }
 
 /// int32 -> FP32, nearest even.
-HWY_INLINE F16 ToFloat(I16 a) {
+HWY_INLINE F16 ToFloat(const I16& a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::ConvertTo(F16::Tag(), a.part[p]); });
 }
 
 /// FP32 -> the BF16 value nearest to it (ties to even), kept as FP32. NaN stays NaN and keeps sign
 /// and upper payload, made quiet.
-HWY_INLINE F16 RoundToBf16(F16 x) {
+HWY_INLINE F16 RoundToBf16(const F16& x) {
   const U16 bits = Bits<uint32_t>(x);
   const U16 odd = And(ShiftRight<16>(bits), Set16(1u));
   const U16 nearest = Add(Add(bits, Set16(0x7FFFu)), odd);
@@ -288,7 +291,7 @@ HWY_INLINE F16 RoundToBf16(F16 x) {
 
 /// Lane l += lane l + 8, then + 4, + 2, + 1; lane 0. [recipes.md §0]
 template <class T>
-HWY_INLINE T FoldLanes(Lanes16<T> sum) {
+HWY_INLINE T FoldLanes(const Lanes16<T>& sum) {
   alignas(64) T lane[kLanes];
   Store16(sum, lane);
   for (int width = kLanes / 2; width >= 1; width /= 2)
@@ -297,7 +300,7 @@ HWY_INLINE T FoldLanes(Lanes16<T> sum) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-HWY_INLINE float FoldLanes(F16 sum) {
+HWY_INLINE float FoldLanes(const F16& sum) {
   const hn::FixedTag<float, 8> d8;
   const hn::FixedTag<float, 4> d4;
 #if HWY_TARGET == HWY_AVX2
@@ -312,7 +315,7 @@ HWY_INLINE float FoldLanes(F16 sum) {
 #endif
 
 /// The largest lane; NaN if any lane is NaN.
-HWY_INLINE float MaxLane(F16 v) {
+HWY_INLINE float MaxLane(const F16& v) {
   if (AnyTrue(Ne(v, v))) return std::numeric_limits<float>::quiet_NaN();
   alignas(64) float lane[kLanes];
   Store16(v, lane);
