@@ -28,10 +28,13 @@ endfunction()
 # A test links its folder and those below it, so that it builds while a higher one is in pieces;
 # io's reader of golden files is added to all.
 function(ng_link_test name source)
-  cmake_path(GET source PARENT_PATH folder)
-  cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/src)
-  string(REPLACE "/" "_" library ng_${folder})
-  list(FIND NG_LIBRARIES ${library} first)
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/src OUTPUT_VARIABLE folder)
+  set(first -1)
+  while(first EQUAL -1 AND folder MATCHES "/")  # also from folders inside that of a library
+    cmake_path(GET folder PARENT_PATH folder)
+    string(REPLACE "/" "_" library ng_${folder})
+    list(FIND NG_LIBRARIES "${library}" first)
+  endwhile()
   if(first EQUAL -1)
     target_link_libraries(${name} PRIVATE ${NG_LIBRARIES})
     return()

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm/gemm.h"
 #include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/product.h"

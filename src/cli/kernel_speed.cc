@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "backend/cpu/memory.h"
-#include "backend/cpu/quantize.h"
-#include "backend/cpu/quantize_kernels.h"
+#include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/quantize/quantize.h"
 #include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/narrow_matrix.h"

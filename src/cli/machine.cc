@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "backend/cpu/isa/microkernel.h"
+#include "backend/cpu/gemm/isa/microkernel.h"
 
 namespace ng::cli {
 namespace {

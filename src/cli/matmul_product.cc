@@ -4,8 +4,8 @@
 #include <array>
 #include <numeric>
 
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/quantize.h"
+#include "backend/cpu/gemm/gemm.h"
+#include "backend/cpu/quantize/quantize.h"
 #include "format/hadamard.h"
 #include "numbers/product.h"
 

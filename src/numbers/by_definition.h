@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "backend/cpu/quantize_source.h"
+#include "backend/cpu/quantize/source.h"
 #include "numbers/narrow_matrix.h"
 #include "numbers/value_range.h"
 

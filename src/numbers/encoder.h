@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/quantize.h"
+#include "backend/cpu/quantize/quantize.h"
 #include "backend/cpu/workspace.h"
 #include "numbers/narrow_matrix.h"
 #include "numbers/unpack.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/dequantize.h"
+#include "backend/cpu/quantize/dequantize.h"
 #include "backend/cpu/workspace.h"
 #include "numbers/encoder.h"
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm/gemm.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/packed.h"
-#include "backend/cpu/quantize.h"
+#include "backend/cpu/quantize/quantize.h"
 #include "format/codec.h"
 #include "format/scale.h"
 #include "numbers/by_definition.h"

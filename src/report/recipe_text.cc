@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/gemm_job.h"
+#include "backend/cpu/gemm/job.h"
 #include "numbers/product.h"
 
 namespace ng::report {

@@ -51,7 +51,7 @@ Strings folder_order() {
 }
 
 // Place in `order` of the folder that `path` (relative to src/) lies in: the longest listed one, so
-// backend/cpu/isa/x.h belongs to backend/cpu. -1 where none is listed.
+// backend/cpu/gemm/x.h belongs to backend/cpu. -1 where none is listed.
 int rank_of(const Strings& order, std::string_view path) {
   int rank = -1;
   size_t longest = 0;
@@ -151,7 +151,7 @@ TEST(DependencyOrder, FindsWhatIsForbidden) {
     return order_violations(order, path, text).size();
   };
   EXPECT_EQ(found("run/x.cc", "#include \"run/x.h\"\n#include \"base/error.h\"\n"), 0U);
-  EXPECT_EQ(found("backend/cpu/isa/x.cc", "#include \"backend/cpu/x.h\"\n"), 0U);
+  EXPECT_EQ(found("backend/cpu/gemm/x.cc", "#include \"backend/cpu/x.h\"\n"), 0U);
   EXPECT_EQ(found("base/x.cc", "#include <vector>\n#include \"run/x.h\"\n"), 1U);
   EXPECT_EQ(found("backend/x.cc", "#include \"backend/cpu/x.h\"\n"), 1U);
   EXPECT_EQ(found("run/x.cc", "#include \"x.h\"\n"), 1U);

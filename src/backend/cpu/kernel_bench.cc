@@ -4,13 +4,13 @@
 
 #include <chrono>
 
-#include "backend/cpu/activation.h"
-#include "backend/cpu/cross_entropy.h"
-#include "backend/cpu/elementwise.h"
 #include "backend/cpu/memory.h"
-#include "backend/cpu/norm.h"
-#include "backend/cpu/reduce.h"
-#include "backend/cpu/step.h"
+#include "backend/cpu/ops/activation.h"
+#include "backend/cpu/ops/cross_entropy.h"
+#include "backend/cpu/ops/elementwise.h"
+#include "backend/cpu/ops/norm.h"
+#include "backend/cpu/ops/reduce.h"
+#include "backend/cpu/ops/step.h"
 
 namespace ng::cpu {
 namespace {

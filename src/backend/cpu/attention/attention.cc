@@ -1,0 +1,206 @@
+// Tiles of queries walk over tiles of keys with a running maximum and sum per query:
+//   S = Kᵀile · Qᵀ   scores, keys × queries, so that softmax works on whole vectors of queries
+//   m' = max(m, max S · scale),  P = exp(S · scale - m'),  l = l · exp(m - m') + ΣP
+//   O = O · exp(m - m') + Pᵀ · V
+// and at the end out = O / l, lse = m + log l. [Dao et al. 2022, algorithm 1]
+#include "backend/cpu/attention/attention.h"
+
+#include <cmath>
+
+#include "math/log.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/attention/attention.cc"
+#include <hwy/foreach_target.h>
+
+#include "backend/cpu/attention/attention-inl.h"
+
+#ifndef NG_BACKEND_CPU_ATTENTION_ONCE_
+#define NG_BACKEND_CPU_ATTENTION_ONCE_
+namespace ng::cpu {
+/// One head's tile of queries.
+struct ForwardItem {
+  View out;    // (length, head_dim) of this head, as q; k and v (kv_length, head_dim)
+  float* lse;  // of the head's first query; queries are lse_stride apart
+  int64_t lse_stride;
+  ConstView q, k, v;
+  int64_t first_query;  // of the tile within the sequence
+  int64_t position;     // of the sequence's first query
+  AttentionTiles tiles;
+  Compute compute;
+};
+}  // namespace ng::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+struct Softmax {
+  float* max;
+  float* sum;
+  float* rescale;  // of what was summed before this tile
+};
+
+// scores -> P for 16 queries from n; P of keys a query does not see is 0.
+HWY_INLINE void SoftmaxOf16(float* scores, const Softmax& state, int64_t n, float scale,
+                            const AttentionTiles& tiles, const Visible& visible) {
+  const F16 minus_infinity = Set16(-std::numeric_limits<float>::infinity());
+  const F16 scale16 = Set16(scale);
+  const int64_t common = visible.keys_of(n);
+  const int64_t keys = visible.keys_of(n + kLanes - 1);
+  alignas(64) static constexpr float kIndex[] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                 8, 9, 10, 11, 12, 13, 14, 15};
+  const F16 index = Load16(kIndex);
+  F16 largest = minus_infinity;
+  for (int64_t i = 0; i < keys; ++i) {
+    float* at = scores + i * tiles.edge + n;
+    F16 s = Load16(at);
+    if (i >= common) {
+      const F16 first_seeing = Set16(static_cast<float>(i - visible.diagonal - n));
+      s = Select(Ge(index, first_seeing), s, minus_infinity);
+      Store16(s, at);
+    }
+    largest = Max(s, largest);
+  }
+  const F16 old_max = Load16(state.max + n);
+  const F16 max = Max(Mul(largest, scale16), old_max);
+  // A query whose scores are all -inf so far: exp(-inf - 0) = 0 instead of NaN.
+  const F16 shift = Select(Eq(max, minus_infinity), Zero16(), max);
+  const F16 minus_shift = Neg(shift);
+  F16 sum = Zero16();
+  for (int64_t i = 0; i < keys; ++i) {
+    float* at = scores + i * tiles.edge + n;
+    const F16 p = Exp(Fma(Load16(at), scale16, minus_shift));
+    Store16(p, at);
+    sum = Add(sum, p);
+  }
+  const F16 rescale = Exp(Sub(old_max, shift));
+  Store16(rescale, state.rescale + n);
+  Store16(max, state.max + n);
+  Store16(Fma(Load16(state.sum + n), rescale, sum), state.sum + n);
+}
+
+HWY_INLINE void ScaleRows(float* x, const float* factor, int64_t rows, int64_t width) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const F16 f = Set16(factor[r]);
+    for (int64_t c = 0; c < width; c += kLanes)
+      Store16(Mul(Load16(x + r * width + c), f), x + r * width + c);
+  }
+}
+
+HWY_INLINE void StoreOutput(const ForwardItem& item, int64_t queries, const float* sums,
+                            const Softmax& state) {
+  for (int64_t n = 0; n < queries; ++n) {
+    const int64_t row = item.first_query + n;
+    const F16 sum = Set16(state.sum[n]);
+    for (int64_t c = 0; c < item.out.cols; c += kLanes) {
+      const F16 value = Div(Load16(sums + n * item.tiles.width + c), sum);
+      Store16(item.compute == Compute::bf16 ? RoundToBf16(value) : value, item.out.row(row) + c,
+              item.out.cols - c);
+    }
+    item.lse[row * item.lse_stride] =
+        static_cast<float>(state.max[n] + math::log(static_cast<double>(state.sum[n])));
+  }
+}
+
+void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
+  const auto [edge, width] = item.tiles;
+  const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(item.q.cols)));
+  TileScratch scratch(memory);
+  float* q = scratch.take(edge * width);
+  float* q_columns = scratch.take(edge * width);
+  float* k = scratch.take(edge * width);
+  float* v = scratch.take(edge * width);
+  float* sums = scratch.take(edge * width);
+  float* scores = scratch.take(edge * edge);
+  const Softmax state{scratch.take(edge), scratch.take(edge), scratch.take(edge)};
+
+  const int64_t queries = std::min(edge, item.q.rows - item.first_query);
+  std::fill_n(q, edge * width, 0.0f);
+  std::fill_n(sums, edge * width, 0.0f);
+  std::fill_n(state.max, edge, -std::numeric_limits<float>::infinity());
+  std::fill_n(state.sum, edge, 0.0f);
+  PackRows(item.q.slice(item.first_query, queries), q, width, item.compute);
+  TransposeTile(q, q_columns, item.tiles);
+
+  const int64_t last_position = item.position + item.first_query + queries - 1;
+  for (int64_t first_key = 0; first_key <= last_position; first_key += edge) {
+    const Visible visible{.queries = queries,
+                          .keys = std::min(edge, last_position + 1 - first_key),
+                          .diagonal = item.position + item.first_query - first_key};
+    PackRows(item.k.slice(first_key, visible.keys), k, width, item.compute);
+    PackRows(item.v.slice(first_key, visible.keys), v, width, item.compute);
+    Scores(k, q_columns, scores, item.tiles, visible);
+    for (int64_t n = 0; n < queries; n += kLanes)
+      SoftmaxOf16(scores, state, n, scale, item.tiles, visible);
+    if (first_key > 0) ScaleRows(sums, state.rescale, queries, width);
+    AddOverKeys(scores, v, sums, item.tiles, visible);
+  }
+  StoreOutput(item, queries, sums, state);
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+
+HWY_EXPORT(AttentionForward);
+
+// q twice, k, v and the sums.
+constexpr int64_t kForwardMatrices = 5;
+
+// Tiles of one head done in a row find its keys and values in the L2 cache; with few heads every
+// tile is an item of its own, so that many threads find work.
+constexpr int64_t kTilesInARow = 4;
+constexpr int64_t kManyHeads = 32;
+
+void check_attention(const AttentionShape& s, ConstView q, ConstView k, ConstView v) {
+  NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.head_dim > 0, s.heads,
+           s.kv_heads, s.head_dim);
+  NG_CHECK(q.rows == s.sequences * s.length && q.cols == int64_t{s.heads} * s.head_dim, q.rows,
+           q.cols, s.sequences, s.length, s.heads, s.head_dim);
+  NG_CHECK(k.rows == v.rows && k.cols == v.cols && k.cols == int64_t{s.kv_heads} * s.head_dim,
+           k.rows, k.cols, v.rows, v.cols, s.kv_heads, s.head_dim);
+  NG_CHECK(s.kv_length <= s.kv_stride && k.rows >= s.sequences * s.kv_stride, s.kv_length,
+           s.kv_stride, k.rows, s.sequences);
+  NG_CHECK(s.first >= 0 && s.first + s.length <= s.kv_length, s.first, s.length, s.kv_length);
+}
+
+void attention(Workspace& workspace, View out, View lse, ConstView q, ConstView k, ConstView v,
+               const AttentionShape& shape, Compute compute) {
+  check_attention(shape, q, k, v);
+  NG_CHECK(
+      out.rows == q.rows && out.cols == q.cols && lse.rows == q.rows && lse.cols == shape.heads,
+      out.rows, out.cols, lse.rows, lse.cols);
+  const AttentionTiles tiles = attention_tiles(shape.head_dim, kForwardMatrices);
+  const int64_t heads = shape.sequences * shape.heads;
+  const int64_t query_tiles = (shape.length + tiles.edge - 1) / tiles.edge;
+  const int64_t run = heads >= kManyHeads ? kTilesInARow : 1;
+  const int64_t runs = (query_tiles + run - 1) / run;
+  const auto body = [&](int64_t index, int worker) {
+    const int64_t head = index / runs % shape.heads;
+    const HeadPlace place{.sequence = index / runs / shape.heads,
+                          .head = head,
+                          .kv_head = head / (shape.heads / shape.kv_heads)};
+    ForwardItem item{.out = place.queries(out, shape),
+                     .lse = lse.row(place.sequence * shape.length) + head,
+                     .lse_stride = lse.stride,
+                     .q = place.queries(q, shape),
+                     .k = place.keys(k, shape),
+                     .v = place.keys(v, shape),
+                     .first_query = 0,
+                     .position = shape.first,
+                     .tiles = tiles,
+                     .compute = compute};
+    const int64_t first_tile = index % runs * run;
+    for (int64_t tile = first_tile; tile < std::min(first_tile + run, query_tiles); ++tile) {
+      item.first_query = tile * tiles.edge;
+      HWY_DYNAMIC_DISPATCH(AttentionForward)(item, workspace.worker(worker));
+    }
+  };
+  parallel_for(workspace.threads(), heads * runs, body);
+}
+
+}  // namespace ng::cpu
+#endif

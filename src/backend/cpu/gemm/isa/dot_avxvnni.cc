@@ -1,0 +1,36 @@
+// Words of int8 on AVX-VNNI: a 4 x 24 tile.
+#include <hwy/base.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cpu/gemm/isa/microkernel.h"
+
+HWY_PUSH_ATTRIBUTES("avx2,fma,avxvnni")
+namespace ng::cpu {
+namespace {
+
+#include "backend/cpu/gemm/isa/vectors256-inl.h"
+
+#include "backend/cpu/gemm/isa/tile-inl.h"
+
+struct Vnni256 : WordElements<Vectors256> {
+  static constexpr int kPart = 4;
+  static constexpr bool kBiased = true;
+
+  // In assembly for the reasons of dot_avx512vnni.cc.
+  static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(right), "x"(left));
+  }
+};
+
+}  // namespace
+
+void dot_scaled_avxvnni(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Vnni256>::add_scaled(run, from, to);
+}
+void dot_avxvnni(const SegmentRun& run, int32_t* sums) { Segments<Vnni256>::add(run, sums); }
+
+}  // namespace ng::cpu
+HWY_POP_ATTRIBUTES

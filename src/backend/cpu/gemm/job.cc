@@ -1,0 +1,172 @@
+#include "backend/cpu/gemm/job.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "format/codec.h"
+
+namespace ng::cpu {
+namespace {
+
+constexpr int64_t kBlockK = 1024;       // a right panel of 48 columns takes 192 KiB of L2
+constexpr int64_t kSuperblockK = 2048;  // left panels of 1024 rows take the 8 MiB below
+constexpr int64_t kLeftFloats = int64_t{2} << 20;
+constexpr int64_t kPartialFloats = int64_t{1} << 20;
+
+// Even pieces of at most `largest`, each a multiple of `unit`.
+int64_t even_piece(int64_t total, int64_t largest, int64_t unit) {
+  largest = std::max(largest / unit * unit, unit);
+  const int64_t pieces = std::max<int64_t>(ceil_div(total, largest), 1);
+  return std::max(round_up(ceil_div(total, pieces), unit), unit);
+}
+
+void plan(Job& job) {
+  const int rows = job.kernel.rows;
+  const int cols = job.kernel.cols;
+  job.block_k = even_piece(job.k, kBlockK * job.lanes(), job.rule.unit);
+  job.super_k =
+      std::min(std::max(kSuperblockK * job.lanes() / job.block_k, int64_t{1}) * job.block_k,
+               round_up(std::max<int64_t>(job.k, 1), job.block_k));
+  const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
+  const int64_t floats_per_row = job.elements(job.super_k) + 4 * segments;
+  job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
+  job.chunk_n = round_up(job.n, cols);
+  const bool waits = job.k > job.block_k;
+  job.partial_in_y = !waits || (job.out.into != Into::add && job.rule.sum != Sum::integer);
+  if (job.partial_in_y) return;
+  const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
+  job.chunk_m = std::min(job.chunk_m, kPartialFloats / (planes * cols) / rows * rows);
+  job.chunk_n = even_piece(job.n, kPartialFloats / (planes * job.chunk_m), cols);
+}
+
+constexpr double kWidestShift = 8;  // of the elements of groups, on both sides
+
+double largest_integer(const OperandSpec& spec) {
+  return double{max_value(*spec.cast.element)} / int8_unit(*spec.cast.element);
+}
+
+// The largest sum of one segment, in integers.
+double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
+  const double products = rule.sum == Sum::groups ? kGroup * kWidestShift * kWidestShift
+                                                  : static_cast<double>(rule.segment);
+  return products * largest_integer(a) * largest_integer(b);
+}
+
+bool has_words(const OperandSpec& spec) {
+  return !is_read_in_place(spec) && packed_layout(spec).interleaved;
+}
+
+// Sum::scaled_add rounds products of sums and scales before it adds them. Plain powers of two leave
+// nothing to round where sums are neither huge nor tiny [scales.cc], nor do E4M3 scales, of 4
+// bits each, in short sums of small integers.
+bool rounds_products(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
+  if (rule.sum != Sum::scaled_add) return false;
+  if (a.cast.scale == ScaleKind::e4m3 || b.cast.scale == ScaleKind::e4m3)
+    return !has_words(a) || !has_words(b) || largest_sum(rule, a, b) >= 0x1p16;
+  const ElementFormat &left = *a.cast.element, &right = *b.cast.element;
+  const double segment = static_cast<double>(rule.segment);
+  return segment * max_value(left) * max_value(right) >= 0x1p40 ||
+         double{min_subnormal(left)} * min_subnormal(right) < 0x1p-37;
+}
+
+// The integer kernels give the bits of the FP32 ones: sums that FP32 holds, scales that multiply
+// them exactly where the rule rounds twice.
+bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                    const OperandSpec& b) {
+  if (kernel.dots.plain == nullptr || rule.sum == Sum::chain || !has_words(a) || !has_words(b))
+    return false;
+  if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
+  if (rounds_products(rule, a, b) || largest_sum(rule, a, b) >= 0x1p24) return false;
+  // Exact in every scale it is multiplied into: a large one would overflow, one of FP32 underflow.
+  const float unit = int8_unit(*a.cast.element) * int8_unit(*b.cast.element);
+  return rule.sum == Sum::scaled_fma ? unit == 1 : unit <= 1;
+}
+
+// Multiples of 2^-126 keep all that the pair kernels see from being subnormal: their sums are such
+// multiples too, and rounding makes no others of them.
+bool are_never_subnormal(const OperandSpec& a, const OperandSpec& b) {
+  const double left = min_subnormal(*a.cast.element), right = min_subnormal(*b.cast.element);
+  return left >= 0x1p-126 && right >= 0x1p-126 && left * right >= 0x1p-126;
+}
+
+// The pair kernels give the bits of the FP32 ones, tiles of a chain that may_flush aside.
+bool takes_pairs(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                 const OperandSpec& b) {
+  const auto has_bf16 = [](const OperandSpec& spec) {
+    if (!is_read_in_place(spec)) return packed_layout(spec).form == ElementForm::bf16;
+    return spec.cast.element->short_name == "bf16";
+  };
+  if (kernel.pairs.chain == nullptr || !has_bf16(a) || !has_bf16(b)) return false;
+  if (rule.sum == Sum::chain)
+    return rule.a_scales == ScaleUse::none && rule.b_scales == ScaleUse::none;
+  const bool is_scaled = rule.sum == Sum::scaled_add || rule.sum == Sum::scaled_fma;
+  const bool is_even = rule.segment % kPair == 0 && a.k_padded() % kPair == 0;
+  return is_scaled && is_even && are_never_subnormal(a, b);
+}
+
+Units units_of(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+               const OperandSpec& b) {
+  if (takes_integers(kernel, rule, a, b)) return Units::int8;
+  return takes_pairs(kernel, rule, a, b) ? Units::bf16 : Units::fp32;
+}
+
+void multiply_pairs(Job& job, bool may_flush) {
+  job.may_flush = may_flush;
+  job.a.as_pairs = job.b.as_pairs = true;
+  job.a.ends_negative = true;
+}
+
+// Words along K whose products int16 can sum; 0: none.
+int64_t short_words(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                    const OperandSpec& b) {
+  if (kernel.short_dots.scaled == nullptr || rule.sum == Sum::integer) return 0;
+  const double left = largest_integer(a) * (rule.sum == Sum::groups ? kWidestShift : 1);
+  const double right = largest_integer(b);
+  if (2 * left * (128 + right) >= 0x1p15) return 0;
+  for (int64_t words : {8, 4})
+    if (rule.segment % (words * kWord) == 0 &&
+        2 * static_cast<double>(words) * left * right < 0x1p15)
+      return words;
+  return 0;
+}
+
+void multiply_integers(Job& job, int64_t words) {
+  job.words = words;
+  job.a.as_words = job.b.as_words = true;
+  job.a.short_sums = job.b.short_sums = words != 0;
+  job.a.summed = job.b.summed = words != 0 ? words * kWord : job.rule.segment;
+  job.b.biased = job.dots().biased;
+  if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
+}
+
+}  // namespace
+
+Units units_of(const OperandSpec& a, const OperandSpec& b) {
+  return units_of(current_microkernel(), rule_of(a, b), a, b);
+}
+
+Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
+  NG_CHECK(a.spec.rows == out.y.rows && b.spec.rows == out.y.cols, a.spec.rows, out.y.rows,
+           b.spec.rows, out.y.cols);
+  NG_CHECK(a.spec.k_padded() == b.spec.k_padded() && a.spec.hadamard == b.spec.hadamard,
+           a.spec.k_padded(), b.spec.k_padded());
+  Job job{.out = out, .kernel = current_microkernel(), .rule = rule_of(a.spec, b.spec)};
+  job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
+  job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
+  job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
+  job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
+  if (job.units == Units::int8)
+    multiply_integers(job, short_words(job.kernel, job.rule, a.spec, b.spec));
+  if (job.units == Units::bf16) multiply_pairs(job, !are_never_subnormal(a.spec, b.spec));
+  job.m = out.y.rows;
+  job.n = out.y.cols;
+  job.k = a.spec.k_padded();
+  job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
+  if (job.has_scaled_sums())  // their operands have blocks, so no scales of rows
+    job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;
+  NG_CHECK(out.into != Into::carry || (job.rule.sum == Sum::chain && !job.scaled));
+  plan(job);
+  return job;
+}
+
+}  // namespace ng::cpu

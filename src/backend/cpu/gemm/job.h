@@ -1,0 +1,84 @@
+// One GEMM as its loops see it: operands, rule, microkernel, and how the work is cut.
+#pragma once
+
+#include <bit>
+
+#include "backend/cpu/gemm/isa/microkernel.h"
+#include "backend/cpu/gemm/panel.h"
+#include "backend/cpu/gemm/rule.h"
+#include "backend/cpu/gemm/tile.h"
+
+namespace ng::cpu {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+/// What multiplies the elements of panels: FP32 units, dot products of pairs of BF16, or of words
+/// of int8 values.
+enum class Units : uint8_t { fp32, bf16, int8 };
+
+constexpr int64_t kWidenedK = 128;  ///< values along K that pairs are widened at a time
+
+/// Everything about one GEMM that its loops read.
+struct Job {
+  const GemmOutput& out;
+  const Microkernel& kernel;
+  GemmRule rule;
+  PanelSource a{};
+  PanelSource b{};
+  int64_t m = 0, n = 0, k = 0;
+  int64_t block_k = 0;  // multiple of rule.unit
+  int64_t super_k = 0;  // multiple of block_k
+  int64_t chunk_m = 0;  // multiple of kernel.rows
+  int64_t chunk_n = 0;  // multiple of kernel.cols
+  Units units = Units::fp32;
+  bool may_flush = false;        // pairs: whether a tile may meet subnormals depends on its values
+  bool rounds_products = false;  // Sum::scaled_add: even sums times plain scales need rounding
+  bool scaled = false;           // outputs are multiplied at the end
+  float factor = 1.0f;           // scaled sums: by this one, which their kernels can do
+  int64_t words = 0;             // that int16 sums hold; 0: sums are int32
+  bool partial_in_y = true;
+
+  [[nodiscard]] int64_t segments(int64_t count) const {
+    return rule.segment == 0 ? 0 : ceil_div(count, rule.segment);
+  }
+  [[nodiscard]] TileShape tile() const { return {kernel.rows, kernel.cols}; }
+  /// Values along K of one element of a panel.
+  [[nodiscard]] int64_t lanes() const {
+    return units == Units::int8 ? kWord : units == Units::bf16 ? kPair : 1;
+  }
+  /// Elements of a panel that hold `values` along K. A shift: tiles are short, divisions long.
+  [[nodiscard]] int64_t elements(int64_t values) const {
+    return values >> std::countr_zero(static_cast<uint64_t>(lanes()));
+  }
+  /// For such elements; of FP32 where they are int8.
+  [[nodiscard]] const ChainKernels& chains() const {
+    return units == Units::bf16 ? kernel.pairs : kernel.fp32;
+  }
+  [[nodiscard]] const DotKernels& dots() const {
+    return words != 0 ? kernel.short_dots : kernel.dots;
+  }
+  [[nodiscard]] ScaledKernel* scaled_kernel() const {
+    return units == Units::int8 ? dots().scaled : chains().scaled;
+  }
+  /// Sums that begin with what undoes b's bias, of `count` values along K.
+  [[nodiscard]] int64_t starts(int64_t count) const {
+    return words != 0 ? count / (words * kWord) : segments(count);
+  }
+  /// Sums of segments are scaled.
+  [[nodiscard]] bool has_scaled_sums() const {
+    return rule.sum != Sum::chain && rule.sum != Sum::integer;
+  }
+  [[nodiscard]] bool finishes_plainly() const {
+    return (!scaled || has_scaled_sums()) && out.bias == nullptr && out.into != Into::add &&
+           out.round == Compute::fp32;
+  }
+};
+
+/// What multiplies such operands with the instruction set in use.
+[[nodiscard]] Units units_of(const OperandSpec& a, const OperandSpec& b);
+
+/// Checks that the operands fit each other and `out`.
+[[nodiscard]] Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b);
+
+}  // namespace ng::cpu

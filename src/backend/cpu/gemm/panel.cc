@@ -1,0 +1,66 @@
+#include "backend/cpu/gemm/panel.h"
+
+#include <algorithm>
+
+#include "backend/cpu/gemm/pack.h"
+#include "backend/cpu/gemm/scales.h"
+#include "backend/cpu/gemm/words.h"
+#include "base/error.h"
+
+namespace ng::cpu {
+
+PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segment) {
+  const OperandSpec& spec = packed.spec;
+  PanelSource source{.rows = spec.rows, .k = spec.k_padded(), .use = use, .segment = segment};
+  using Values = PanelSource::Values;
+  if (is_read_in_place(spec)) {
+    source.values = spec.cast.is_fp32()                     ? Values::fp32
+                    : spec.cast.element->exponent_bits == 8 ? Values::to_bf16
+                                                            : Values::to_fp16;
+    source.saturate = spec.cast.overflow == Overflow::saturate;
+    source.transposed = spec.contract == Contract::rows;
+    source.data = packed.source.data;
+    source.stride = packed.source.stride;
+    source.k = spec.k;
+    return source;
+  }
+  const PackedLayout layout = packed_layout(spec);
+  source.values = layout.form == ElementForm::int8   ? Values::int8
+                  : layout.form == ElementForm::bf16 ? Values::bf16_bits
+                                                     : Values::fp32;
+  source.unit = layout.unit;
+  source.interleaved = layout.interleaved;
+  source.data = packed.storage + layout.elements_at;
+  source.stride = spec.k_padded();
+  source.power_of_two = spec.cast.scale == ScaleKind::e8m0;
+  source.scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
+  source.blocks = layout.blocks;
+  source.block = std::max<int64_t>(layout.block, 1);
+  source.row_scale = is_blocked(spec) ? nullptr : source.scales;
+  if (spec.cast.scale == ScaleKind::e4m3)  // else 1
+    source.tensor_scale = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
+  return source;
+}
+
+int64_t shift_values(const PanelSource& source, int width, int64_t count) {
+  return (count / source.block + 2) * width;
+}
+
+void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  if (place.count == 0) return;
+  pack_scales(source, place, panel);
+  if (source.as_words) return pack_words(source, place, panel);
+  const bool shifted = source.use == ScaleUse::decoded || source.use == ScaleUse::groups;
+  const float* factors = shifted ? panel.shifts : nullptr;
+  if (source.interleaved)
+    pack_interleaved(source, place, factors, panel.elements);
+  else
+    pack_elements(source, place, factors, {panel.elements, 1, 0});
+}
+
+void pack_transposed(const PanelSource& source, const PanelPlace& place, const PanelRun& run) {
+  NG_CHECK(source.transposed);
+  if (place.count > 0) pack_elements(source, place, nullptr, run);
+}
+
+}  // namespace ng::cpu

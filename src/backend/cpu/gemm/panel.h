@@ -1,0 +1,88 @@
+// Panels: operands rearranged for the microkernels, as FP32, pairs of BF16 or words of int8.
+#pragma once
+
+#include "backend/cpu/gemm/rule.h"
+
+namespace ng::cpu {
+
+/// Where and in which form the values of an operand lie.
+struct PanelSource {
+  enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8 };
+  Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way
+  bool saturate = true;          ///< to_*: overflow and infinities become the largest value
+  float unit = 1;                ///< int8: value of the integer 1
+  bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)
+  bool as_words = false;         ///< interleaved: stays int8, four along K to a panel's element
+  bool biased = false;           ///< words: 128 is added to every value
+  bool short_sums = false;       ///< words: for short dots (isa/microkernel.h)
+  int64_t summed = 32;           ///< words: values along K of a sum that has a start
+  bool as_pairs = false;  ///< BF16: stays so, two along K to a panel's element, the first one high
+  bool ends_negative = false;  ///< pairs: beyond an odd count stands -0 instead of +0
+  bool transposed = false;     ///< memory is [k][row] instead of [row][k]
+  const void* data = nullptr;
+  int64_t stride = 0;  ///< in values
+  int64_t rows = 0;
+  int64_t k = 0;  ///< values along K in memory; above: +0
+  ScaleUse use = ScaleUse::none;
+  bool power_of_two = false;      ///< scales are E8M0
+  const float* scales = nullptr;  ///< [rows][blocks]
+  int64_t blocks = 0;
+  int64_t block = 1;                    ///< values along K per scale
+  int64_t segment = 32;                 ///< of the rule
+  float scale_unit = 1;                 ///< multiplied into the scales of panels; a power of two
+  const float* row_scale = nullptr;     ///< [rows], factor at the end; null: 1
+  const float* tensor_scale = nullptr;  ///< [1], factor at the end; null: 1
+
+  [[nodiscard]] bool has_end_scale() const {
+    return row_scale != nullptr || tensor_scale != nullptr;
+  }
+  [[nodiscard]] float end_scale(int64_t row) const {
+    const float of_row = row_scale != nullptr ? row_scale[row] : 1.0f;
+    return tensor_scale != nullptr ? of_row * *tensor_scale : of_row;
+  }
+};
+
+[[nodiscard]] PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segment);
+
+/// Operand rows [row, row + width) and k [k, k + count).
+struct PanelPlace {
+  int64_t row = 0;
+  int width = 0;
+  int64_t k = 0;
+  int64_t count = 0;
+};
+
+/// One packed panel of `width` rows, k-major. Rows outside the operand are zeros with scale 1.
+struct Panel {
+  float* elements = nullptr;  ///< [count][width]; pairs, words: [count / 2 or 4][width], bits of
+                              ///< uint32_t
+  float* scales = nullptr;    ///< [segments][width], where the rule keeps scales
+  int32_t* plain = nullptr;   ///< [segments]: how many from this one on are plain: FP32 arithmetic
+                              ///< on their scales is exact. Sum::groups: also every row's four
+                              ///< blocks share the scale of the first. Sum::scaled_fma: not read
+  float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
+  uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of
+                                 ///< the panel's BF16 values
+  int32_t* starts = nullptr;    ///< [sums][width] or null: -128 · sum of the integers; short dots:
+                                ///< of those at 0, 1 and those at 2, 3 of words, pairs of int16
+  uint32_t* factors = nullptr;  ///< Sum::groups by short dots, b's: the shifts of segments as pairs
+                                ///< of int16, [segments][width]; elements are not shifted
+  int32_t* group_starts = nullptr;  ///< Sum::groups: the same of a group, at its first segment
+};
+
+/// Elements of `count` panels side by side, `stride` values apart.
+struct PanelRun {
+  float* elements = nullptr;
+  int64_t count = 1;
+  int64_t stride = 0;
+};
+
+/// Values of the scratch `shifts` for panels of `count` along K.
+[[nodiscard]] int64_t shift_values(const PanelSource& source, int width, int64_t count);
+
+void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel);
+
+/// The panels of rows place.row + i · place.width of a transposed source (it has no scales).
+void pack_transposed(const PanelSource& source, const PanelPlace& place, const PanelRun& run);
+
+}  // namespace ng::cpu

@@ -1,0 +1,233 @@
+// Scales are gathered block by block with the rows of the panel side by side; everything else then
+// works on rows as lanes.
+#include "backend/cpu/gemm/scales.h"
+
+#include <algorithm>
+
+#include "backend/cpu/gemm/isa/microkernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/gemm/scales.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backend/cpu/simd/shuffle-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+using D4 = hn::CappedTag<float, 4>;  // panels are multiples of four rows wide
+using V4 = hn::Vec<D4>;
+
+// Products of two scales in this range are no subnormals, not even times a scale_unit (2^-12 for
+// int8 pairs). Those with sums below 2^40 of multiples of 2^-37 stay inside FP32's range.
+constexpr float kSmallestPlain = 0x1p-56f;
+constexpr float kLargestPlain = 0x1p43f;
+// Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
+constexpr float kWidestGroup = 8.0f;
+// The E8M0 code 0, which blocks of zeros have.
+constexpr float kZeroBlockScale = 0x1p-127f;
+
+// Blocks [first, first + blocks) of a panel's rows.
+struct Blocks {
+  const PanelSource& source;
+  const PanelPlace& place;
+  int64_t first;
+  int64_t count;
+
+  [[nodiscard]] int64_t rows() const {
+    return std::clamp<int64_t>(source.rows - place.row, 0, place.width);
+  }
+  [[nodiscard]] const float* scales(int64_t row) const {
+    return source.scales + (place.row + row) * source.blocks + first;
+  }
+};
+
+#if HWY_TARGET != HWY_SCALAR
+// Four rows of four blocks.
+HWY_INLINE void TransposeFour(const Blocks& from, int64_t row, int64_t block, float* to) {
+  const D4 d;
+  const auto load = [&](int64_t r) HWY_ATTR { return hn::LoadU(d, from.scales(row + r) + block); };
+  const int width = from.place.width;
+  StoreTransposed(d, load(0), load(1), load(2), load(3), to + block * width + row, width);
+}
+#endif
+
+// to[block][row]; 1 for rows outside the operand.
+void Gather(const Blocks& from, float* to) {
+  int64_t whole_rows = 0, whole_blocks = 0;
+#if HWY_TARGET != HWY_SCALAR
+  whole_rows = from.rows() / 4 * 4;
+  whole_blocks = from.count / 4 * 4;
+  for (int64_t row = 0; row < whole_rows; row += 4)
+    for (int64_t block = 0; block < whole_blocks; block += 4) TransposeFour(from, row, block, to);
+#endif
+  for (int64_t row = 0; row < from.place.width; ++row)
+    for (int64_t block = row < whole_rows ? whole_blocks : 0; block < from.count; ++block)
+      to[block * from.place.width + row] = row < from.rows() ? from.scales(row)[block] : 1.0f;
+}
+
+bool IsZeroBlockInterleaved(const PanelSource& source, int64_t row, int64_t block) {
+  const auto* words = static_cast<const uint32_t*>(source.data);
+  const int64_t first = block * source.block / kWord;
+  for (int64_t w = first; w < first + source.block / kWord; ++w)
+    if (words[interleaved_word(row, w, source.k / kWord)] != 0) return false;
+  return true;
+}
+
+bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
+  if (source.interleaved) return IsZeroBlockInterleaved(source, row, block);
+  const int64_t at = row * source.stride + block * source.block;
+  const int64_t count = std::min(source.block, source.k - block * source.block);
+  const auto all_zero = [=](const auto* elements, auto magnitude) {
+    return std::all_of(elements + at, elements + at + count,
+                       [=](auto bits) { return (bits & magnitude) == 0; });
+  };
+  if (source.values == PanelSource::Values::int8)
+    return all_zero(static_cast<const uint8_t*>(source.data), 0xFF);
+  if (source.values == PanelSource::Values::fp32)
+    return all_zero(static_cast<const uint32_t*>(source.data), 0x7FFFFFFFu);
+  return all_zero(static_cast<const uint16_t*>(source.data), 0x7FFF);
+}
+
+// Any scale gives a block of zeros the same sums: 0 marks those whose own says that they may be.
+void MarkZeroBlocks(const Blocks& from, float* scales) {
+  const D4 d;
+  const int width = from.place.width;
+  auto found = hn::FirstN(d, 0);
+  for (int64_t i = 0; i < from.count * width; i += static_cast<int64_t>(hn::Lanes(d)))
+    found = hn::Or(found, hn::Eq(hn::LoadU(d, scales + i), hn::Set(d, kZeroBlockScale)));
+  if (hn::AllFalse(d, found)) return;
+  for (int64_t block = 0; block < from.count; ++block)
+    for (int64_t row = 0; row < from.rows(); ++row) {
+      float& scale = scales[block * width + row];
+      if (scale == kZeroBlockScale &&
+          IsZeroBlock(from.source, from.place.row + row, from.first + block))
+        scale = 0.0f;
+    }
+}
+
+HWY_INLINE hn::Mask<D4> IsPlain(V4 scale) {
+  const D4 d;
+  return hn::And(hn::Ge(scale, hn::Set(d, kSmallestPlain)),
+                 hn::Le(scale, hn::Set(d, kLargestPlain)));
+}
+
+// The scales of one segment, ready for the kernels; whether all of them are plain.
+bool FinishScales(const PanelSource& source, int width, float* scales) {
+  const D4 d;
+  bool plain = true;
+  for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) {
+    const V4 read = hn::LoadU(d, scales + i);
+    const V4 one = hn::Set(d, 1.0f);
+    const V4 scale =
+        source.power_of_two ? hn::IfThenElse(hn::Eq(read, hn::Zero(d)), one, read) : read;
+    plain = plain && (!source.power_of_two || hn::AllTrue(d, IsPlain(scale)));
+    hn::StoreU(hn::Mul(scale, hn::Set(d, source.scale_unit)), d, scales + i);
+  }
+  return plain;
+}
+
+// Whether four lanes of a group's blocks can share their smallest scale, which goes to `shared`.
+HWY_INLINE bool Align(const float* scales, int64_t blocks, int width, V4& shared) {
+  const D4 d;
+  const V4 zero = hn::Zero(d);
+  const V4 none = hn::Set(d, 2 * kLargestPlain);
+  V4 smallest = none, largest = zero;
+  auto is_number = hn::Eq(zero, zero);
+  for (int64_t b = 0; b < blocks; ++b) {
+    const V4 scale = hn::LoadU(d, scales + b * width);
+    is_number = hn::And(is_number, hn::Eq(scale, scale));
+    smallest = hn::Min(hn::IfThenElse(hn::Eq(scale, zero), none, scale), smallest);
+    largest = hn::Max(scale, largest);
+  }
+  const auto is_zero = hn::Eq(largest, zero);
+  const V4 one = hn::Set(d, 1.0f);
+  shared = hn::IfThenElse(is_zero, one, smallest);
+  largest = hn::IfThenElse(is_zero, one, largest);
+  const auto fits = hn::Le(largest, hn::Mul(shared, hn::Set(d, kWidestGroup)));
+  const auto plain = hn::And(IsPlain(shared), IsPlain(largest));
+  return hn::AllTrue(d, hn::And(is_number, hn::And(fits, plain)));
+}
+
+// One group of four blocks: aligned, every row gets one scale and its blocks a shift.
+void PackGroup(const PanelSource& source, int width, int64_t blocks, float* scales, float* shifts,
+               int32_t* plain) {
+  const D4 d;
+  const V4 one = hn::Set(d, 1.0f);
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  V4 shared[kMaxTileCols];  // as many as a scalar target needs
+  bool aligned = true;
+  for (int i = 0; i < width && aligned; i += lanes)
+    aligned = Align(scales + i, blocks, width, shared[i / lanes]);
+  for (int64_t b = 0; b < blocks; ++b) {
+    plain[b] = aligned ? 1 : 0;
+    for (int i = 0; i < width; i += lanes) {
+      const V4 scale = hn::LoadU(d, scales + b * width + i);
+      const auto is_zero = hn::Eq(scale, hn::Zero(d));
+      const V4 own = hn::IfThenElse(is_zero, one, scale);
+      V4 shift = one;
+      if (aligned) shift = hn::IfThenElse(is_zero, one, hn::Div(scale, shared[i / lanes]));
+      hn::StoreU(shift, d, shifts + b * width + i);
+      hn::StoreU(hn::Mul(aligned ? shared[i / lanes] : own, hn::Set(d, source.scale_unit)), d,
+                 scales + b * width + i);
+    }
+  }
+}
+
+// From whether each segment is plain to how many are from there on.
+void CountRuns(int32_t* plain, int64_t segments) {
+  for (int64_t s = segments - 2; s >= 0; --s)
+    if (plain[s] != 0) plain[s] += plain[s + 1];
+}
+
+void PackGroups(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  const Blocks from{source, place, place.k / 32, (place.count + 31) / 32};
+  Gather(from, panel.scales);
+  MarkZeroBlocks(from, panel.scales);
+  for (int64_t s = 0; s < from.count; s += kGroupBlocks)
+    PackGroup(source, place.width, std::min(kGroupBlocks, from.count - s),
+              panel.scales + s * place.width, panel.shifts + s * place.width, panel.plain + s);
+  CountRuns(panel.plain, from.count);
+}
+
+// One scale per row and segment, which is a whole block or a part of one.
+void PackSegments(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  const int64_t segments = (place.count + source.segment - 1) / source.segment;
+  if (source.segment == source.block) {
+    const Blocks from{source, place, place.k / source.block, segments};
+    Gather(from, panel.scales);
+    if (source.power_of_two) MarkZeroBlocks(from, panel.scales);
+  } else {
+    for (int64_t s = 0; s < segments; ++s) {
+      const Blocks from{source, place, (place.k + s * source.segment) / source.block, 1};
+      Gather(from, panel.scales + s * place.width);
+      if (source.power_of_two) MarkZeroBlocks(from, panel.scales + s * place.width);
+    }
+  }
+  for (int64_t s = 0; s < segments; ++s)
+    panel.plain[s] = FinishScales(source, place.width, panel.scales + s * place.width) ? 1 : 0;
+  CountRuns(panel.plain, segments);
+}
+
+void PackScales(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  if (source.use == ScaleUse::groups) return PackGroups(source, place, panel);
+  if (source.use == ScaleUse::segments) return PackSegments(source, place, panel);
+  if (source.use == ScaleUse::none) return;
+  const int64_t first = place.k / source.block;
+  const int64_t last = (place.k + place.count - 1) / source.block;
+  Gather({source, place, first, last - first + 1}, panel.shifts);
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(PackScales);
+
+void pack_scales(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
+  HWY_DYNAMIC_DISPATCH(PackScales)(source, place, panel);
+}
+
+}  // namespace ng::cpu
+#endif

@@ -1,0 +1,48 @@
+// What happens to tiles of sums between and after the microkernels.
+#pragma once
+
+#include "backend/cpu/gemm/isa/microkernel.h"
+#include "backend/cpu/gemm/rule.h"
+
+namespace ng::cpu {
+
+/// A whole microkernel tile, rows · cols values without gaps; cols is a multiple of 8.
+struct TileShape {
+  int rows = 0;
+  int cols = 0;
+};
+
+/// acc = fl32(acc + scalbn(fl32(sums · m), e)): any scales, NaN included.
+void add_scalbn(const TileShape& shape, float* acc, const float* sums, const SegmentScales& scales);
+
+/// group += sums · left · right in FP64
+void add_to_group(const TileShape& shape, double* group, const float* sums,
+                  const SegmentScales& scales);
+
+/// acc = fl32(acc + fl32(group)); group = 0
+void add_group(const TileShape& shape, float* acc, double* group);
+
+/// Integer sums below 2^24 in FP32 to int32 totals.
+void add_integers(const TileShape& shape, int32_t* totals, const float* sums);
+
+/// to = from as FP32
+void convert_sums(const TileShape& shape, const int32_t* from, float* to);
+
+/// acc = fl32(acc + fl32(totals)); totals = 0
+void add_totals(const TileShape& shape, float* acc, int32_t* totals);
+
+/// The last steps from a sum to an output. [backend/ref/gemm.h, 2 and 3]
+struct Finish {
+  bool scaled = false;                 ///< acc is multiplied by fl32(fl32(left · right) · alpha)
+  const float* left_scale = nullptr;   ///< [rows of the tile]
+  const float* right_scale = nullptr;  ///< [cols of the tile]
+  float alpha = 1.0f;
+  const float* bias = nullptr;  ///< [cols of the tile] or null
+  bool add = false;
+  bool to_bf16 = false;
+};
+
+/// Writes rows × cols outputs, which may be less than a whole tile.
+void finish_tile(const TileShape& shape, TileIn acc, TileOut y, const Finish& finish);
+
+}  // namespace ng::cpu

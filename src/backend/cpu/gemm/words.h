@@ -1,0 +1,18 @@
+// Panels of int8 operands whose rows lie sixteen side by side (packed.h).
+#pragma once
+
+#include "backend/cpu/gemm/panel.h"
+
+namespace ng::cpu {
+
+/// The elements of one panel of a source of words, and their starts: words (four values along K)
+/// stay as they are but for their biases and shifts. Sum::groups: panel.shifts are the factors 1,
+/// 2, 4 or 8 of every segment and row, which keep the values within int8.
+void pack_words(const PanelSource& source, const PanelPlace& place, const Panel& panel);
+
+/// The elements of one panel of an interleaved source as FP32.
+/// factors: as of pack_elements.
+void pack_interleaved(const PanelSource& source, const PanelPlace& place, const float* factors,
+                      float* elements);
+
+}  // namespace ng::cpu

@@ -1,0 +1,176 @@
+#include "backend/cpu/ops/reduce.h"
+
+#include <cstring>
+
+#include "backend/cpu/ops/blocks.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/ops/reduce.cc"
+#include <hwy/foreach_target.h>  // once per instruction set
+
+#include "backend/cpu/simd/kernel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+// sum[c] = Σ x[r][c], r ascending.
+void ColumnSumsBlock(float* sum, ConstView x) {
+  std::fill_n(sum, x.cols, 0.0f);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    ForLanes(x.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+      Store16(Add(Load16(sum + i, left), Load16(x.row(r) + i, left)), sum + i, left);
+    });
+  }
+}
+
+// Columns [first, first + cols) of the fold.
+void FoldColumns(float* sum, float* partial, ColumnSumBlocks cut, int64_t first, int64_t cols) {
+  for (int64_t apart = 1; apart < cut.blocks; apart *= 2) {
+    for (int64_t b = 0; b + apart < cut.blocks; b += 2 * apart) {
+      float* to = partial + b * cut.pitch + first;
+      const float* from = to + apart * cut.pitch;
+      ForLanes(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+        Store16(Add(Load16(to + i, left), Load16(from + i, left)), to + i, left);
+      });
+    }
+  }
+  ForLanes(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+    const F16 total = Load16(partial + first + i, left);
+    Store16(Add(Load16(sum + first + i, left), total), sum + first + i, left);
+  });
+}
+
+// 16 values as doubles, zero from lane `left` on.
+HWY_INLINE D16 Doubles(const float* x, int64_t left) {
+  if (left >= kLanes) return LoadAsDouble16(x);
+  alignas(64) float padded[kLanes] = {};
+  std::copy_n(x, left, padded);
+  return LoadAsDouble16(padded);
+}
+
+double SumChunk(const float* x, int64_t count) {
+  return TreeSum<double>(count,
+                         [=](int64_t i, int64_t left) HWY_ATTR { return Doubles(x + i, left); });
+}
+
+// The squares are exact in double.
+double SumOfSquaresChunk(const float* x, int64_t count) {
+  return TreeSum<double>(count, [=](int64_t i, int64_t left) HWY_ATTR {
+    const D16 v = Doubles(x + i, left);
+    return Mul(v, v);
+  });
+}
+
+// A whole number.
+double NonfiniteChunk(const float* x, int64_t count) {
+  int64_t found = 0;
+  const U16 exponent = Set16(0x7F800000u);
+  ForLanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+    const U16 bits = Bits<uint32_t>(Load16(x + i, left));
+    found += CountTrue(Eq(And(bits, exponent), exponent));
+  });
+  return static_cast<double>(found);
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(ColumnSumsBlock);
+HWY_EXPORT(FoldColumns);
+HWY_EXPORT(SumChunk);
+HWY_EXPORT(SumOfSquaresChunk);
+HWY_EXPORT(NonfiniteChunk);
+
+namespace {
+
+constexpr int64_t kMaxBlocks = 64;               // enough for the threads of one socket
+constexpr int64_t kMinBlockRows = 8;             // fewer would spend the time in the fold
+constexpr int64_t kFoldColumns = 256;            // columns one worker folds at a time
+constexpr int64_t kSliceColumns = 65536;         // columns summed at once; bounds the scratch
+constexpr int64_t kTreeItem = int64_t{1} << 18;  // 64 chunks of the tree: one subtree
+
+// `count` values from the element with contiguous index `first`; gathered into `buffer` where the
+// rows do not lie one after another.
+const float* contiguous_values(ConstView x, int64_t first, int64_t count, float* buffer) {
+  if (x.contiguous()) return x.data + first;
+  for (int64_t done = 0; done < count;) {
+    const int64_t row = (first + done) / x.cols, col = (first + done) % x.cols;
+    const int64_t run = std::min(count - done, x.cols - col);
+    std::memcpy(buffer + done, x.row(row) + col, static_cast<size_t>(run) * sizeof(float));
+    done += run;
+  }
+  return buffer;
+}
+
+// Σ of value(subtree) over the view's subtrees of kTreeItem elements, folded in pairs by index: the
+// tree over all chunks, because a subtree is a power of two of chunks.
+template <class Chunk>
+double tree_over(Workspace& workspace, ConstView x, const Chunk& chunk) {
+  const int64_t size = x.size();
+  const int64_t items = (size + kTreeItem - 1) / kTreeItem;
+  if (items == 0) return 0;
+  double* partial = reinterpret_cast<double*>(workspace.shared().data());
+  NG_CHECK(static_cast<size_t>(items) * sizeof(double) <= kSharedScratchBytes, items);
+  static_assert(kTreeItem * sizeof(float) <= kWorkerScratchBytes);
+  parallel_for(workspace.threads(), items, [&](int64_t item, int worker) {
+    const int64_t first = item * kTreeItem, count = std::min(kTreeItem, size - first);
+    float* buffer = reinterpret_cast<float*>(workspace.worker(worker).data());
+    partial[item] = chunk(contiguous_values(x, first, count, buffer), count);
+  });
+  for (int64_t apart = 1; apart < items; apart *= 2)
+    for (int64_t i = 0; i + apart < items; i += 2 * apart) partial[i] += partial[i + apart];
+  return partial[0];
+}
+
+}  // namespace
+
+ColumnSumBlocks column_sum_blocks(int64_t rows, int64_t cols, int sums, size_t bytes) {
+  const int64_t pitch = (cols + 15) / 16 * 16;
+  const int64_t room = static_cast<int64_t>(bytes / sizeof(float)) / (pitch * sums);
+  NG_CHECK(room >= 1, cols, bytes);
+  const int64_t most = std::min(kMaxBlocks, room);
+  const int64_t rows_per_block = std::max(kMinBlockRows, (rows + most - 1) / most);
+  return {rows_per_block, (rows + rows_per_block - 1) / rows_per_block, pitch};
+}
+
+void fold_column_sums(Threads threads, float* sum, float* partial, const ColumnSumBlocks& cut,
+                      int64_t cols) {
+  parallel_for(threads, (cols + kFoldColumns - 1) / kFoldColumns, [&](int64_t item, int) {
+    const int64_t first = item * kFoldColumns;
+    HWY_DYNAMIC_DISPATCH(FoldColumns)
+    (sum, partial, cut, first, std::min(kFoldColumns, cols - first));
+  });
+}
+
+void add_column_sums(Workspace& workspace, float* sum, ConstView x) {
+  if (x.rows == 0) return;
+  for (int64_t first = 0; first < x.cols; first += kSliceColumns) {
+    const ConstView slice = x.columns(first, std::min(kSliceColumns, x.cols - first));
+    const ColumnSumBlocks cut = column_sum_blocks(x.rows, slice.cols, 1, kSharedScratchBytes);
+    float* partial = reinterpret_cast<float*>(workspace.shared().data());
+    parallel_for(workspace.threads(), cut.blocks, [&](int64_t b, int) {
+      const int64_t row = b * cut.rows_per_block;
+      const ConstView rows = slice.slice(row, std::min(cut.rows_per_block, x.rows - row));
+      HWY_DYNAMIC_DISPATCH(ColumnSumsBlock)(partial + b * cut.pitch, rows);
+    });
+    fold_column_sums(workspace.threads(), sum + first, partial, cut, slice.cols);
+  }
+}
+
+void add_sum(Workspace& workspace, double* sum, ConstView x) {
+  *sum += tree_over(workspace, x, HWY_DYNAMIC_DISPATCH(SumChunk));
+}
+
+void add_sum_of_squares(Workspace& workspace, double* sum, ConstView x) {
+  *sum += tree_over(workspace, x, HWY_DYNAMIC_DISPATCH(SumOfSquaresChunk));
+}
+
+void add_nonfinite(Workspace& workspace, uint64_t* count, ConstView x) {
+  const double found = tree_over(workspace, x, HWY_DYNAMIC_DISPATCH(NonfiniteChunk));
+  *count += static_cast<uint64_t>(found);
+}
+
+}  // namespace ng::cpu
+#endif

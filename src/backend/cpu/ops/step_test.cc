@@ -1,0 +1,72 @@
+// The optimizer step is the formula of recipes.md §6 with every operation rounded: equal bits.
+#include "backend/cpu/ops/step.h"
+
+#include "backend/cpu/kernel_testing.h"
+
+namespace ng::cpu {
+namespace {
+
+struct Shape {
+  int64_t rows, cols, gap;
+};
+class AdamWStep : public ::testing::TestWithParam<Shape> {
+ protected:
+  Shape s = GetParam();
+  Matrix w = Matrix(s.rows, s.cols, s.gap).randomize(1);
+  Matrix m = Matrix(s.rows, s.cols, s.gap).randomize(2, 0.1f);
+  Matrix v = Matrix(s.rows, s.cols, s.gap).randomize(3, 0.1f);
+  Matrix g = Matrix(s.rows, s.cols, s.gap).randomize(4);
+  StepControl control{.loss = 1, .grad_norm = 1, .grad_scale = 0.7f, .skip = 0};
+
+  void SetUp() override {
+    for (float& x : v) x *= x;
+  }
+  std::vector<float> step() {
+    return on_every_machine([&](Workspace& workspace) {
+      Matrix w1 = w, m1 = m, v1 = v;
+      adamw(workspace, {.weight = w1.view(),
+                        .m = m1.view(),
+                        .v = v1.view(),
+                        .grad = g.view(),
+                        .lr = 3e-3f,
+                        .beta1 = 0.9f,
+                        .beta2 = 0.95f,
+                        .eps = 1e-8f,
+                        .weight_decay = 0.1f,
+                        .correction1 = 0.271f,
+                        .correction2 = 0.142625f,
+                        .control = &control});
+      EXPECT_TRUE(w1.gaps_untouched() && m1.gaps_untouched() && v1.gaps_untouched());
+      return joined({w1.values(), m1.values(), v1.values()});
+    });
+  }
+};
+
+TEST_P(AdamWStep, IsTheFormula) {
+  const std::vector<float> got = step();
+  const std::vector<float> ws = w.values(), ms = m.values(), vs = v.values(), gs = g.values();
+  const size_t n = ws.size();
+  for (size_t i = 0; i < n; ++i) {
+    const float grad = gs[i] * 0.7f;
+    const float m1 = 0.9f * ms[i] + (1 - 0.9f) * grad;
+    const float v1 = 0.95f * vs[i] + (1 - 0.95f) * (grad * grad);
+    const float w1 =
+        ws[i] * (1 - 3e-3f * 0.1f) - (3e-3f * (m1 / 0.271f)) / (std::sqrt(v1 / 0.142625f) + 1e-8f);
+    ASSERT_EQ(got[i], w1);
+    ASSERT_EQ(got[n + i], m1);
+    ASSERT_EQ(got[2 * n + i], v1);
+  }
+}
+
+TEST_P(AdamWStep, ASkippedStepChangesNothing) {
+  control.skip = 1;
+  control.grad_scale = kNan;
+  EXPECT_TRUE(same_bits(step(), joined({w.values(), m.values(), v.values()})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AdamWStep,
+                         ::testing::Values(Shape{1, 1, 0}, Shape{3, 17, 0}, Shape{5, 31, 2},
+                                           Shape{3, 20011, 0}));
+
+}  // namespace
+}  // namespace ng::cpu

@@ -1,0 +1,193 @@
+#include "backend/cpu/quantize/columns.h"
+
+#include <algorithm>
+
+#include "backend/cpu/quantize/exact.h"
+#include "base/error.h"
+#include "format/hadamard.h"
+
+namespace ng::cpu {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kChunk = 128;  // along K: whole blocks and transforms, 32 KiB of a panel
+constexpr int64_t kMostBlocks = kChunk / 16;
+
+}  // namespace
+
+bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout) {
+  const Operand& cast = spec.cast;
+  const bool tiled = cast.block.kind == Block::Kind::tile && !cast.is_unscaled();
+  if (!layout.interleaved || spec.contract != Contract::rows || !tiled) return false;
+  const int cols = cast.block.cols;
+  if ((cols != 16 && cols != 32 && cols != 64 && cols != 128) || spec.k_padded() % cols != 0)
+    return false;
+  if (cast.block.rows != 1 && cast.block.rows != 16) return false;
+  const bool has_table_scale =
+      (cast.scale == ScaleKind::e8m0 && cast.scale_rule != ScaleRule::mse) ||
+      cast.scale == ScaleKind::e4m3;
+  return has_table_scale && cast.overflow == Overflow::saturate &&
+         (cast.rounding == Rounding::nearest || cast.sr_bits != 32);
+}
+
+struct ColumnEncoder::Scratch {
+  alignas(64) float values[kChunk * kLanes];
+  alignas(64) float transformed[kChunk * kLanes];
+  alignas(64) uint16_t draws[kChunk * kColumnPanel];
+  alignas(64) uint32_t amax[kMostBlocks * kLanes];
+  alignas(64) float decode[kMostBlocks * kLanes];
+  alignas(64) float multiplier[kMostBlocks * kLanes];
+};
+
+ColumnEncoder::ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory,
+                             QuantizeTotals& totals)
+    : job_(job), totals_(totals), scratch_(*reinterpret_cast<Scratch*>(memory.data())) {
+  NG_CHECK(memory.size() >= sizeof(Scratch), memory.size());
+}
+
+void ColumnEncoder::encode(int64_t row) {
+  panel_ = row;
+  const int64_t end = std::min(row + kColumnPanel, job_.spec.rows);
+  const int64_t k_padded = job_.spec.k_padded();
+  for (int64_t k = 0; k < k_padded; k += kChunk) {
+    const int64_t count = std::min(kChunk, k_padded - k);
+    if (job_.spec.cast.rounding == Rounding::stochastic) draw(k, count);
+    for (int64_t r = row; r < end; r += kLanes) encode_sixteen(r, k, count);
+  }
+}
+
+void ColumnEncoder::note_amax(int64_t row) {
+  const int64_t end = std::min(row + kColumnPanel, job_.spec.rows);
+  const int64_t k_padded = job_.spec.k_padded();
+  for (int64_t k = 0; k < k_padded; k += kChunk)
+    for (int64_t r = row; r < end; r += kLanes) {
+      ColumnTile tile = load(r, k, std::min(kChunk, k_padded - k));
+      tile.block = tile.k;
+      column_amax(tile, scratch_.amax);
+      uint32_t amax = *std::max_element(scratch_.amax, scratch_.amax + kLanes);
+      totals_.nonfinite |= amax >= kFloatInf;
+      if (amax > kFloatInf) amax = amax_without_nan({tile.values, tile.stride}, tile.k, kLanes);
+      totals_.amax = std::max(totals_.amax, amax);
+    }
+}
+
+// Draws of the panel's columns, source row by source row. [recipes.md §0]
+void ColumnEncoder::draw(int64_t k, int64_t count) {
+  const DrawGroups& groups = job_.source.groups();
+  const int64_t first = groups.first + k * groups.per_row + panel_ / 8;
+  draw_strip(job_.context.key,
+             {.group = static_cast<uint64_t>(first),
+              .group_stride = static_cast<uint64_t>(groups.per_row),
+              .rows = count,
+              .groups = kColumnPanel / 8},
+             scratch_.draws);
+  if (job_.spec.cast.sr_bits == 8) keep_high_bytes(scratch_.draws, count * kColumnPanel);
+}
+
+// Values of sixteen columns: in place where all of them exist, and transformed.
+ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
+  const ConstView& source = job_.source.view();
+  ColumnTile tile{.k = count, .counted_k = job_.spec.k - k};
+  if (row + kLanes <= source.cols && k + count <= source.rows) {
+    tile.values = source.row(k) + row;
+    tile.stride = source.stride;
+    // Of the next rows, every sixteen columns fetch a quarter.
+    const int64_t part = (row - panel_) / kLanes;
+    tile.next = source.row(k) + (kChunk + part * count / 4) * source.stride + panel_;
+    tile.next_stride = source.stride;
+  } else {
+    std::fill_n(scratch_.values, kChunk * kLanes, 0.0f);
+    const int64_t cols = std::min(kLanes, source.cols - row);
+    for (int64_t i = 0; i < std::min(count, source.rows - k); ++i)
+      std::copy_n(source.row(k + i) + row, cols, scratch_.values + i * kLanes);
+    tile.values = scratch_.values;
+    tile.stride = kLanes;
+  }
+  const Hadamard& hadamard = job_.spec.hadamard;
+  if (hadamard.size == 0) return tile;
+  hadamard_columns(tile, hadamard.size, hadamard.signs.data(), hadamard_factor(hadamard.size),
+                   scratch_.transformed);
+  tile.values = scratch_.transformed;
+  tile.stride = kLanes;
+  tile.next = nullptr;
+  return tile;
+}
+
+void ColumnEncoder::find_scales(const ColumnTile& tile) {
+  const int64_t blocks = tile.k / tile.block;
+  column_amax(tile, scratch_.amax);
+  nonfinite_ = false;
+  for (int64_t b = 0; b < blocks; ++b) {
+    uint32_t* amax = scratch_.amax + b * kLanes;
+    const bool nonfinite = *std::max_element(amax, amax + kLanes) >= kFloatInf;
+    nonfinite_ |= nonfinite;
+    if (nonfinite && job_.request.kind == ScaleKind::e4m3)
+      for (int64_t lane = 0; lane < kLanes; ++lane)
+        amax[lane] = amax_without_nan(
+            {tile.values + b * tile.block * tile.stride + lane, tile.stride}, tile.block, 1);
+    if (job_.plan.tile_rows == kLanes)
+      std::fill_n(amax, kLanes, *std::max_element(amax, amax + kLanes));
+  }
+  block_scales(job_.request, scratch_.amax, blocks * kLanes, scratch_.decode, scratch_.multiplier);
+}
+
+void ColumnEncoder::encode_sixteen(int64_t row, int64_t k, int64_t count) {
+  ColumnTile tile = load(row, k, count);
+  tile.block = job_.plan.block_cols;
+  tile.multipliers = scratch_.multiplier;
+  tile.prescale = job_.spec.cast.prescale;
+  tile.unit = job_.layout.unit;
+  if (job_.spec.cast.rounding == Rounding::stochastic) {
+    tile.draws = scratch_.draws + (row - panel_);
+    tile.draw_stride = kColumnPanel;
+  }
+  tile.out =
+      reinterpret_cast<int8_t*>(job_.storage + job_.layout.elements_at) + job_.layout.index(row, k);
+  find_scales(tile);
+  const int64_t blocks = count / tile.block;
+  store_scales(row, k / tile.block, blocks);
+  if (nonfinite_) {
+    for (int64_t b = 0; b < blocks; ++b) encode_by_definition(tile, row, k, b);
+    return;
+  }
+  const EncodeCounts counts = encode_columns(job_.grid, tile);
+  totals_.add(counts);
+}
+
+void ColumnEncoder::store_scales(int64_t row, int64_t first_block, int64_t blocks) {
+  auto* scales = reinterpret_cast<float*>(job_.storage + job_.layout.scales_at);
+  const int64_t rows = std::min(kLanes, job_.spec.rows - row);
+  for (int64_t lane = 0; lane < rows; ++lane)
+    for (int64_t b = 0; b < blocks; ++b)
+      scales[(row + lane) * job_.layout.blocks + first_block + b] =
+          scratch_.decode[b * kLanes + lane];
+}
+
+// Block `b` of a tile that begins at (row, k), turned so that rows are operand rows.
+void ColumnEncoder::encode_by_definition(const ColumnTile& tile, int64_t row, int64_t k,
+                                         int64_t b) {
+  float values[kLanes * kChunk];
+  int8_t out[kLanes * kChunk];
+  const int64_t block = tile.block;
+  const int64_t rows = std::min(kLanes, job_.spec.rows - row);
+  for (int64_t lane = 0; lane < rows; ++lane)
+    for (int64_t i = 0; i < block; ++i)
+      values[lane * block + i] = tile.values[(b * block + i) * tile.stride + lane];
+  EncodeTile turned{.values = values, .stride = block, .rows = rows};
+  turned.cols = turned.block = turned.out_stride = block;
+  turned.counted_cols = tile.counted_k - b * block;
+  turned.multipliers = scratch_.multiplier + b * kLanes;
+  turned.multiplier_stride = 1;
+  turned.form = ElementForm::int8;
+  turned.unit = tile.unit;
+  turned.out = out;
+  exact_encode(job_, {.row = row, .rows = rows, .k = k + b * block, .cols = block}, turned,
+               scratch_.decode + b * kLanes, totals_.stats);
+  auto* elements = reinterpret_cast<int8_t*>(job_.storage + job_.layout.elements_at);
+  for (int64_t lane = 0; lane < kLanes; ++lane)
+    for (int64_t i = 0; i < block; ++i)
+      elements[job_.layout.index(row + lane, k + b * block + i)] =
+          lane < rows ? out[lane * block + i] : int8_t{0};
+}
+
+}  // namespace ng::cpu

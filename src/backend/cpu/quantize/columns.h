@@ -1,0 +1,46 @@
+// The walk over source columns for turned operands that are stored interleaved: sixteen operand
+// rows are sixteen source columns, read, transformed and encoded where they lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/cpu/quantize/job.h"
+
+namespace ng::cpu {
+
+/// Operand rows that a worker takes at once: 256 bytes of every source row.
+constexpr int64_t kColumnPanel = 64;
+
+/// Whether ColumnEncoder knows the operand: vertical blocks whose scales need no other columns.
+[[nodiscard]] bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout);
+
+/// One worker's walk over one panel of such an operand.
+class ColumnEncoder {
+ public:
+  ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals);
+
+  /// Rows [row, row + kColumnPanel), or to the end of the operand.
+  void encode(int64_t row);
+  /// Adds the largest |value| of those rows after the transform to the worker's totals.
+  void note_amax(int64_t row);
+
+ private:
+  struct Scratch;
+
+  void draw(int64_t k, int64_t count);
+  void encode_sixteen(int64_t row, int64_t k, int64_t count);
+  ColumnTile load(int64_t row, int64_t k, int64_t count);
+  void find_scales(const ColumnTile& tile);
+  void store_scales(int64_t row, int64_t first_block, int64_t blocks);
+  void encode_by_definition(const ColumnTile& tile, int64_t row, int64_t k, int64_t block);
+
+  const QuantizeJob& job_;
+  QuantizeTotals& totals_;
+  Scratch& scratch_;
+  int64_t panel_ = 0;       ///< first row
+  bool nonfinite_ = false;  ///< of the tile whose scales were found last
+};
+
+}  // namespace ng::cpu

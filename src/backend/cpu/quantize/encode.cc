@@ -1,0 +1,184 @@
+// Encoding a tile of scaled values, row by row.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/quantize/encode.cc"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // once per instruction set
+#include <hwy/highway.h>
+
+#include "backend/cpu/quantize/element-inl.h"
+#include "base/error.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+// ---------------------------------------------------------------- runs and tiles
+
+template <Variant v>
+HWY_INLINE void StoreElement(const Rules& k, F16 element, void* out, int64_t i, int64_t left) {
+  if constexpr (v.form == ElementForm::fp32) {
+    Store16(element, static_cast<float*>(out) + i, left);
+  } else if constexpr (v.form == ElementForm::bf16) {
+    StoreLow(ShiftRight<16>(Bits<uint32_t>(element)), static_cast<uint16_t*>(out) + i, left);
+  } else {
+    // 1.5 · 2^23 + n ends in the bits of the integer n.
+    const F16 integer = Fma(element, k.per_unit, Set16(0x1.8p23f));
+    StoreLow(Bits<uint32_t>(integer), static_cast<uint8_t*>(out) + i, left);
+  }
+}
+
+template <Variant v>
+HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw, void* out,
+                             int64_t i, int64_t left, bool counted, LaneCounts& counts) {
+  F16 y = Mul(value, k.prescale);
+  y = !v.signed_zero && k.divides ? Div(y, multiplier) : Mul(y, multiplier);
+  const F16 element = RoundElement<v>(k, y, draw);
+  StoreElement<v>(k, element, out, i, left);
+  if (counted) CountElement(k, value, y, element, counts);
+}
+
+template <Variant v>
+HWY_INLINE U16 DrawsAt(const uint16_t* draws, int64_t i) {
+  if constexpr (!v.stochastic) return Zero16<uint32_t>();
+  return LoadHalves16<uint32_t>(draws + i);
+}
+
+// One row of a tile.
+struct Row {
+  const float* x;
+  const float* multiplier;
+  const uint16_t* draws;
+  std::byte* out;
+};
+
+template <Variant v>
+HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
+  return {.x = tile.values + r * tile.stride,
+          .multiplier = tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride,
+          .draws = v.stochastic ? tile.draws + r * tile.draw_stride : nullptr,
+          .out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)};
+}
+
+// The first `blocks` blocks of a row, `vectors` vectors each and all of them counted: the bulk of
+// the work, free of the bookkeeping for what is ragged.
+template <Variant v>
+HWY_INLINE void EncodeWholeBlocks(const Rules& rules, const Row& row, int64_t blocks,
+                                  int64_t vectors, int64_t ahead, LaneCounts& counts) {
+  const Rules k = rules;
+  LaneCounts sum = counts;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const F16 scale = Set16(row.multiplier[b]);
+    const int64_t end = (b + 1) * vectors * kLanes;
+    for (int64_t i = b * vectors * kLanes; i < end; i += kLanes) {
+      hwy::Prefetch(row.x + i + ahead);
+      EncodeVector<v>(k, Load16(row.x + i), scale, DrawsAt<v>(row.draws, i), row.out, i, kLanes,
+                      true, sum);
+    }
+  }
+  counts = sum;
+}
+
+// Values [from, to) of a row, which have one scale.
+template <Variant v>
+HWY_INLINE void EncodeRun(const Rules& k, const Row& row, int64_t from, int64_t to, float scale,
+                          bool counted, LaneCounts& counts) {
+  for (int64_t i = from; i < to; i += kLanes)
+    EncodeVector<v>(k, Load16(row.x + i, to - i), Set16(scale), DrawsAt<v>(row.draws, i), row.out,
+                    i, to - i, counted, counts);
+}
+
+template <Variant v>
+EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
+  const Rules k = RulesOf(grid, tile);
+  LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
+  const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
+  const int64_t whole = tile.block % kLanes == 0 ? counted / tile.block : 0;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const Row row = RowOf<v>(tile, r);
+    if (tile.block == 32)
+      EncodeWholeBlocks<v>(k, row, whole, 2, tile.ahead, counts);
+    else
+      EncodeWholeBlocks<v>(k, row, whole, tile.block / kLanes, tile.ahead, counts);
+    const float* multiplier = row.multiplier + whole;
+    for (int64_t c = whole * tile.block; c < tile.cols; c += tile.block, ++multiplier) {
+      const int64_t end = std::min(c + tile.block, tile.cols);
+      const int64_t padding = std::clamp(counted, c, end);
+      for (const bool is_counted : {true, false})
+        EncodeRun<v>(k, row, is_counted ? c : padding, is_counted ? padding : end, *multiplier,
+                     is_counted, counts);
+    }
+  }
+  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+}
+
+template <Kind kKind, bool kSignedZero, ElementForm kForm>
+EncodeCounts EncodeRounding(const ElementGrid& grid, const EncodeTile& tile) {
+  return tile.draws != nullptr ? EncodeRows<Variant{kKind, true, kSignedZero, kForm}>(grid, tile)
+                               : EncodeRows<Variant{kKind, false, kSignedZero, kForm}>(grid, tile);
+}
+
+EncodeCounts EncodeInt8(const ElementGrid& grid, const EncodeTile& tile) {
+  constexpr ElementForm kForm = ElementForm::int8;
+  return grid.kind == Kind::integer && tile.draws != nullptr
+             ? EncodeRows<Variant{Kind::integer, true, false, kForm}>(grid, tile)
+             : EncodeRounding<Kind::small, false, kForm>(grid, tile);
+}
+
+EncodeCounts Encode(const ElementGrid& grid, const EncodeTile& tile) {
+  using Form = ElementForm;
+  if (tile.form == Form::int8) return EncodeInt8(grid, tile);
+  switch (grid.kind) {
+    case Kind::small:
+      return grid.has_negative_zero ? EncodeRounding<Kind::small, true, Form::bf16>(grid, tile)
+                                    : EncodeRounding<Kind::small, false, Form::bf16>(grid, tile);
+    case Kind::integer:
+      return EncodeRounding<Kind::integer, false, Form::bf16>(grid, tile);
+    case Kind::bf16:
+      return EncodeRounding<Kind::bf16, true, Form::bf16>(grid, tile);
+    case Kind::fp16:
+      return EncodeRounding<Kind::fp16, true, Form::fp32>(grid, tile);
+    default:
+      return EncodeRows<Variant{.kind = Kind::fp32, .form = Form::fp32}>(grid, tile);
+  }
+}
+
+// ---------------------------------------------------------------- counting without encoding
+
+MagnitudeCounts CountMagnitudes(const float* x, int64_t count, float low, float high) {
+  const U16 zero = Zero16<uint32_t>();
+  U16 nonzero = zero, above_low = zero, above_high = zero, nonfinite = zero, nan = zero;
+  // As integers, which also order NaN above Inf.
+  const auto add_above = [](U16& counts, I16 bits, uint32_t limit) HWY_ATTR {
+    counts = CountWhere(counts, Gt(bits, Set16(static_cast<int32_t>(limit))));
+  };
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const I16 bits = Bits<int32_t>(Abs(Load16(x + i, count - i)));
+    add_above(nonzero, bits, 0);
+    add_above(above_low, bits, float_bits(low));
+    add_above(above_high, bits, float_bits(high));
+    add_above(nonfinite, bits, float_bits(kFloatMax));
+    add_above(nan, bits, kFloatInf);
+  }
+  return {.low = Total(nonzero) - Total(above_low),
+          .high = Total(above_high) - Total(nonfinite),
+          .inf = Total(nonfinite) - Total(nan),
+          .nan = Total(nan)};
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(Encode);
+HWY_EXPORT(CountMagnitudes);
+
+EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile) {
+  NG_CHECK(!tile.divides || !grid.has_negative_zero, tile.divides);
+  return HWY_DYNAMIC_DISPATCH(Encode)(grid, tile);
+}
+MagnitudeCounts count_magnitudes(const float* x, int64_t count, float low, float high) {
+  return HWY_DYNAMIC_DISPATCH(CountMagnitudes)(x, count, low, high);
+}
+
+}  // namespace ng::cpu
+#endif

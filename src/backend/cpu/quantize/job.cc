@@ -1,0 +1,133 @@
+#include "backend/cpu/quantize/job.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "format/codec.h"
+
+namespace ng::cpu {
+namespace {
+
+constexpr int64_t kPieceValues = 16384;  // 64 KiB of FP32: in L2 with the draws beside it
+constexpr int64_t kPieceRows = 128;
+// Rows are read in long runs, which the prefetcher sees; columns in strips of whole cache lines.
+constexpr int64_t kPieceCols = 4096;
+constexpr int64_t kTurnedPieceCols = 512;
+
+QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool scales_by_block) {
+  QuantizePlan plan;
+  const bool tiled = scales_by_block && spec.cast.block.kind == Block::Kind::tile;
+  plan.tile_rows = tiled ? spec.cast.block.rows : 1;
+  const bool turned = spec.contract == Contract::rows;
+  // A turned panel reads 256 bytes of every source row.
+  const int64_t straight_strip = layout.interleaved ? 16 : 4;
+  const int64_t strip = !turned ? straight_strip : spec.rows >= 512 ? 64 : 16;
+  plan.panel_rows = std::lcm(strip, plan.tile_rows);
+  plan.piece_rows = plan.panel_rows;
+  if (plan.panel_rows > kPieceRows) plan.piece_rows = std::min(plan.tile_rows, kPieceRows);
+  const int64_t fitting =
+      std::min(turned ? kTurnedPieceCols : kPieceCols, kPieceValues / plan.piece_rows / 16 * 16);
+
+  const int64_t group = std::lcm(std::max(spec.hadamard.size, 1), 4);
+  plan.block_cols = scales_by_block ? std::max<int64_t>(layout.block, 1) : fitting;
+  const int64_t both = std::lcm(plan.block_cols, group);
+  if (both <= fitting)
+    plan.chunk_cols = fitting / both * both;
+  else
+    plan.chunk_cols = std::max(plan.block_cols, fitting / plan.block_cols * plan.block_cols);
+  plan.piece_cols = std::min(plan.chunk_cols, fitting);
+  return plan;
+}
+
+// What the vector kernels leave to the scalar definition.
+bool needs_definition(const Operand& cast) {
+  const bool is_bf16 = cast.element->short_name == "bf16";
+  // Elements that users name: binades times spacings leave FP32's range, or a zero loses its sign.
+  const ElementFormat& element = *cast.element;
+  const bool is_rare = element.bits > 8 && element.bits <= 16 && !is_bf16 &&
+                       (element.exponent_bits == 8 || element.specials == Specials::fnuz);
+  return (cast.overflow == Overflow::special && !is_bf16) || is_rare ||
+         (cast.rounding == Rounding::stochastic && cast.sr_bits == 32);
+}
+
+}  // namespace
+
+ElementGrid element_grid(const ElementFormat& element, Overflow overflow) {
+  using Kind = ElementGrid::Kind;
+  const ElementRange range = range_of(element);
+  ElementGrid grid;
+  grid.max = grid.clip = range.max;
+  if (element.kind == ElementKind::integer) {
+    // i · 2^-y is the one binade of the largest i, its spacing kept down to zero.
+    grid.kind = element.mantissa_bits == 0 ? Kind::integer : Kind::small;
+    grid.mantissa_bits = element.bits - 2;
+    grid.lowest_binade = pow2(range.emax);
+    grid.has_negative_zero = false;
+    return grid;
+  }
+  grid.mantissa_bits = element.mantissa_bits;
+  grid.lowest_binade = pow2(1 - element.bias);
+  grid.has_negative_zero = element.specials != Specials::fnuz;
+  if (element.bits == 32)
+    grid.kind = Kind::fp32;
+  else if (element.bits > 8)
+    grid.kind = element.short_name == "bf16" ? Kind::bf16 : Kind::fp16;
+  if (grid.kind == Kind::bf16 && overflow == Overflow::special)
+    grid.clip = float_of_bits(kFloatInf);
+  return grid;
+}
+
+QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
+                         const PrepareContext& context, const DrawGroups& groups) {
+  const OperandSpec& spec = packed.spec;
+  const Operand& cast = spec.cast;
+  const ElementRange range = range_of(*cast.element);
+  const PackedLayout layout = packed_layout(spec);
+  const bool by_block = !cast.is_unscaled() && cast.block.kind != Block::Kind::tensor;
+  return {.spec = spec,
+          .layout = layout,
+          .plan = plan_of(spec, layout, by_block),
+          .source = OperandSource(spec, source, context.key, groups),
+          .grid = element_grid(*cast.element, cast.overflow),
+          .request = {.kind = cast.scale,
+                      .rule = cast.scale_rule,
+                      .integer = cast.element->kind == ElementKind::integer,
+                      .max = range.max,
+                      .emax = range.emax,
+                      .mantissa_bits = range.mantissa_bits,
+                      .two_level = {}},
+          .context = context,
+          .storage = packed.storage,
+          .scales_by_block = by_block,
+          .divides = cast.element->kind == ElementKind::integer &&
+                     cast.scaling == Scaling::current &&
+                     (cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2),
+          .exact = needs_definition(cast)};
+}
+
+QuantizeScratch quantize_scratch(const QuantizePlan& plan, std::span<std::byte> memory) {
+  size_t end = 0;
+  const auto take = [&](auto* pointer, int64_t count) {
+    using Value = std::remove_reference_t<decltype(*pointer)>;
+    auto* const at = reinterpret_cast<Value*>(memory.data() + end);
+    end += (static_cast<size_t>(count) * sizeof(Value) + 63) / 64 * 64;
+    return at;
+  };
+  const int64_t scales = ((plan.panel_rows + plan.tile_rows - 1) / plan.tile_rows) *
+                         ((plan.chunk_cols + plan.block_cols - 1) / plan.block_cols);
+  QuantizeScratch scratch;
+  scratch.values =
+      take(scratch.values, OperandSource::buffer_floats(plan.piece_rows, plan.piece_cols));
+  scratch.code_stride = (plan.piece_cols + 15) / 16 * 16;
+  scratch.codes = take(scratch.codes, plan.piece_rows * scratch.code_stride);
+  scratch.draws = take(scratch.draws, OperandSource::draw_halves(plan.piece_rows, plan.piece_cols));
+  scratch.words = take(scratch.words, OperandSource::draw_words(plan.piece_cols));
+  scratch.amax = take(scratch.amax, scales);
+  scratch.decode = take(scratch.decode, scales);
+  scratch.multiplier = take(scratch.multiplier, scales);
+  NG_CHECK(end <= memory.size(), end, memory.size());
+  return scratch;
+}
+
+}  // namespace ng::cpu

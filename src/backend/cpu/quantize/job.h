@@ -1,0 +1,78 @@
+// One call of `prepare`: its constants and how its work is cut.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/backend.h"
+#include "backend/cpu/packed.h"
+#include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/quantize/source.h"
+
+namespace ng::cpu {
+
+/// How an operand is cut. A panel is the item of a thread; it is walked in chunks along K, whole
+/// blocks each; a chunk is loaded in pieces that fit the cache. Borders depend on the shape only.
+struct QuantizePlan {
+  int64_t panel_rows = 0;  ///< multiple of the tile rows; turned or interleaved: of 16 too
+  int64_t chunk_cols = 0;
+  int64_t piece_rows = 0;  ///< either panel_rows or a part of one tile row
+  int64_t piece_cols = 0;
+  int64_t tile_rows = 1;   ///< operand rows that share a scale
+  int64_t block_cols = 0;  ///< values along K that share a scale, within a chunk
+};
+
+/// Where a panel's work lies in a worker's scratch.
+struct QuantizeScratch {
+  float* values = nullptr;
+  int8_t* codes = nullptr;  ///< of a piece, [rows][code_stride], before they are interleaved
+  int64_t code_stride = 0;
+  uint16_t* draws = nullptr;
+  uint32_t* words = nullptr;
+  uint32_t* amax = nullptr;  ///< [tile rows of a panel][blocks of a chunk]
+  float* decode = nullptr;
+  float* multiplier = nullptr;
+};
+
+/// What one worker counted; summed over workers at the end, integers only.
+struct alignas(64) QuantizeTotals {
+  OperandStats stats;
+  uint32_t amax = 0;       ///< bits of the largest |value| after the transform, NaN skipped
+  bool nonfinite = false;  ///< some value was NaN or Inf
+
+  void add(const EncodeCounts& counts) {
+    stats.saturated += counts.saturated;
+    stats.flushed += counts.flushed;
+  }
+};
+
+struct QuantizeJob {
+  OperandSpec spec;
+  PackedLayout layout;
+  QuantizePlan plan;
+  OperandSource source;
+  ElementGrid grid;
+  ScaleRequest request;
+  PrepareContext context;
+  std::byte* storage = nullptr;
+  bool scales_by_block = false;  ///< tile and row blocks; else one scale for all
+  bool divides = false;          ///< multipliers are divisors
+  bool exact = false;            ///< every element by the scalar definition
+  bool is_finite = false;        ///< all values, as was seen before; else not known
+  float decode = 1.0f;           ///< the one scale for all
+  float multiplier = 1.0f;
+};
+
+/// Constants for the vector rounding of a signed floating or integer format.
+[[nodiscard]] ElementGrid element_grid(const ElementFormat& element, Overflow overflow);
+
+/// Everything but the scales that depend on the whole tensor.
+[[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
+                                       const PrepareContext& context, const DrawGroups& groups);
+
+/// Scratch of a worker; checks that it is large enough.
+[[nodiscard]] QuantizeScratch quantize_scratch(const QuantizePlan& plan,
+                                               std::span<std::byte> memory);
+
+}  // namespace ng::cpu

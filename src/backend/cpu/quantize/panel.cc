@@ -1,0 +1,234 @@
+#include "backend/cpu/quantize/panel.h"
+
+#include "backend/cpu/quantize/exact.h"
+
+namespace ng::cpu {
+namespace {
+
+constexpr int64_t kTrialBlocks = 16;  // of one call of block_errors
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {
+  uint32_t amax = 0;
+  block_amax(values.data, values.stride, rows, cols,
+             {.amax = &amax, .stride = 0, .rows_per_block = rows, .block = cols});
+  totals.nonfinite |= amax >= kFloatInf;
+  if (amax > kFloatInf) amax = amax_without_nan(values, rows, cols);
+  totals.amax = std::max(totals.amax, amax);
+}
+
+void PanelEncoder::encode(int64_t row) {
+  const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
+  const int64_t k_padded = job_.spec.k_padded();
+  if (job_.layout.interleaved && row + rows == job_.spec.rows) pad_rows();
+  for (int64_t k = 0; k < k_padded; k += job_.plan.chunk_cols) {
+    chunk_ = {
+        .row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, k_padded - k)};
+    blocks_ = ceil_div(chunk_.cols, job_.plan.block_cols);
+    find_scales();
+    for_pieces(job_.plan, chunk_, [&](const Piece& piece) { encode_piece(piece); });
+    store_scales();
+  }
+}
+
+void PanelEncoder::note_amax(int64_t row) {
+  const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
+  const Piece area{.row = row, .rows = rows, .k = 0, .cols = job_.spec.k_padded()};
+  for_pieces(job_.plan, area, [&](const Piece& piece) {
+    cpu::note_amax(job_.source.load(piece, scratch_.values), piece.rows, piece.cols, totals_);
+  });
+}
+
+int64_t PanelEncoder::tile_rows_of_chunk() const {
+  return ceil_div(chunk_.rows, job_.plan.tile_rows);
+}
+
+void PanelEncoder::find_amax(bool skip_nan) {
+  const QuantizePlan& plan = job_.plan;
+  std::fill_n(scratch_.amax, tile_rows_of_chunk() * blocks_, 0u);
+  for_pieces(plan, chunk_, [&](const Piece& piece) {
+    values_ = job_.source.load(piece, scratch_.values);
+    uint32_t* amax = scratch_.amax + first_block(piece);
+    if (!skip_nan) {
+      block_amax(values_.data, values_.stride, piece.rows, piece.cols,
+                 {.amax = amax,
+                  .stride = blocks_,
+                  .rows_per_block = plan.tile_rows,
+                  .block = plan.block_cols});
+      return;
+    }
+    for (int64_t r = 0; r < piece.rows; ++r)
+      for (int64_t c = 0; c < piece.cols; ++c) {
+        uint32_t& block = amax[r / plan.tile_rows * blocks_ + c / plan.block_cols];
+        const PieceValues one{values_.data + r * values_.stride + c, 0};
+        block = std::max(block, amax_without_nan(one, 1, 1));
+      }
+  });
+}
+
+void PanelEncoder::choose_by_error() {
+  if (job_.plan.tile_rows == 1 && job_.grid.kind == ElementGrid::Kind::small)
+    for_pieces(job_.plan, chunk_, [&](const Piece& piece) { try_blocks(piece); });
+  else
+    for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) try_block(i);
+}
+
+void PanelEncoder::try_blocks(const Piece& piece) {
+  const int64_t block = job_.plan.block_cols;
+  int64_t whole = piece.cols / block;
+  if (whole < kTrialBlocks) whole = 0;
+  const PieceValues values = job_.source.load(piece, scratch_.values);
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t at = 0; at < whole; at += kTrialBlocks) {
+      const int64_t b = std::min(at, whole - kTrialBlocks);  // the last ones again, to the same end
+      try_sixteen(values.data + r * values.stride + b * block,
+                  first_block(piece) + r * blocks_ + b);
+    }
+  for (int64_t r = 0; r < piece.rows; ++r)
+    for (int64_t b = whole; b * block < piece.cols; ++b)
+      try_block(first_block(piece) + r * blocks_ + b);
+}
+
+void PanelEncoder::try_sixteen(const float* values, int64_t first) {
+  const ElementRange range = range_of(*job_.spec.cast.element);
+  float multipliers[2][kTrialBlocks], scales[2][kTrialBlocks];
+  for (int64_t b = 0; b < kTrialBlocks; ++b) {
+    const uint32_t amax = scratch_.amax[first + b];
+    const bool counts = amax != 0 && amax < kFloatInf;
+    const int exponent = counts ? e8m0_exponent(ScaleRule::mse, float_of_bits(amax), range) : 0;
+    for (int i = 0; i < 2; ++i) {
+      multipliers[i][b] = e8m0_multiplier(e8m0_code(exponent + i));
+      scales[i][b] = e8m0_value(e8m0_code(exponent + i));
+    }
+  }
+  double errors[2][kTrialBlocks];
+  block_errors(job_.grid,
+               {.values = values,
+                .block = job_.plan.block_cols,
+                .multipliers = {multipliers[0], multipliers[1]},
+                .scales = {scales[0], scales[1]}},
+               errors);
+  for (int64_t b = 0; b < kTrialBlocks; ++b) {
+    const uint32_t amax = scratch_.amax[first + b];
+    if (amax == 0 || amax >= kFloatInf) continue;
+    const int chosen = errors[1][b] < errors[0][b] ? 1 : 0;
+    scratch_.decode[first + b] = scales[chosen][b];
+    scratch_.multiplier[first + b] = multipliers[chosen][b];
+  }
+}
+
+void PanelEncoder::try_block(int64_t i) {
+  const QuantizePlan& plan = job_.plan;
+  if (scratch_.amax[i] == 0 || scratch_.amax[i] >= kFloatInf) return;
+  const int64_t row = i / blocks_ * plan.tile_rows;
+  const int64_t col = i % blocks_ * plan.block_cols;
+  const Piece block{.row = chunk_.row + row,
+                    .rows = std::min(plan.tile_rows, chunk_.rows - row),
+                    .k = chunk_.k + col,
+                    .cols = std::min(plan.block_cols, chunk_.cols - col)};
+  const ScaleChoice choice =
+      choose_scale(job_, block, float_of_bits(scratch_.amax[i]), scratch_.values);
+  scratch_.decode[i] = choice.decode;
+  scratch_.multiplier[i] = choice.multiplier;
+}
+
+void PanelEncoder::find_scales() {
+  const int64_t count = tile_rows_of_chunk() * blocks_;
+  nonfinite_ = false;
+  if (!job_.scales_by_block) {
+    std::fill_n(scratch_.decode, count, job_.decode);
+    std::fill_n(scratch_.multiplier, count, job_.multiplier);
+    return;
+  }
+  find_amax(false);
+  nonfinite_ = *std::max_element(scratch_.amax, scratch_.amax + count) >= kFloatInf;
+  if (nonfinite_ && job_.request.kind == ScaleKind::e4m3) find_amax(true);
+  block_scales(job_.request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
+  if (job_.request.kind == ScaleKind::e8m0 && job_.request.rule == ScaleRule::mse)
+    choose_by_error();
+}
+
+EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) const {
+  const int64_t k_padded = job_.spec.k_padded();
+  const int64_t at = piece.row * k_padded + piece.k;
+  EncodeTile tile{.values = values.data, .stride = values.stride, .rows = piece.rows};
+  const bool is_last = chunk_.k + chunk_.cols >= k_padded;
+  if (values.in_place) tile.ahead = is_last ? chunk_.rows * values.stride : chunk_.cols;
+  tile.cols = piece.cols;
+  tile.counted_cols = job_.spec.k - piece.k;
+  tile.block = job_.plan.block_cols;
+  tile.multipliers = scratch_.multiplier + first_block(piece);
+  tile.multiplier_stride = blocks_;
+  tile.rows_per_multiplier = job_.plan.tile_rows;
+  tile.divides = job_.divides;
+  tile.prescale = job_.spec.cast.prescale;
+  tile.form = job_.layout.form;
+  tile.unit = job_.layout.unit;
+  tile.out = job_.storage + job_.layout.elements_at + at * bytes_of(job_.layout.form);
+  tile.out_stride = k_padded;
+  if (job_.layout.interleaved) {
+    tile.out = scratch_.codes;
+    tile.out_stride = scratch_.code_stride;
+  }
+  return tile;
+}
+
+void PanelEncoder::encode_piece(const Piece& piece) {
+  const bool by_error = job_.request.rule == ScaleRule::mse;  // which used the buffer
+  const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !by_error;
+  const PieceValues values = loaded ? values_ : job_.source.load(piece, scratch_.values);
+  bool exact = job_.exact || nonfinite_;
+  if (!job_.scales_by_block && !job_.is_finite) {
+    QuantizeTotals found;
+    cpu::note_amax(values, piece.rows, piece.cols, found);
+    totals_.amax = std::max(totals_.amax, found.amax);
+    exact |= found.nonfinite;
+  }
+  EncodeTile tile = tile_of(piece, values);
+  encode_values(piece, tile, exact);
+  if (job_.layout.interleaved) interleave(piece);
+}
+
+void PanelEncoder::encode_values(const Piece& piece, EncodeTile& tile, bool by_definition) {
+  if (by_definition)
+    return exact_encode(job_, piece, tile, scratch_.decode + first_block(piece), totals_.stats);
+  if (job_.spec.cast.rounding == Rounding::stochastic) {
+    const PieceDraws draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
+    tile.draws = draws.data;
+    tile.draw_stride = draws.stride;
+  }
+  totals_.add(encode_tile(job_.grid, tile));
+}
+
+void PanelEncoder::interleave(const Piece& piece) const {
+  const int64_t words = job_.layout.k_padded / 4;
+  auto* to = reinterpret_cast<uint32_t*>(job_.storage + job_.layout.elements_at);
+  for (int64_t r = 0; r < piece.rows;) {
+    const int64_t row = piece.row + r;
+    const int64_t rows = std::min(16 - row % 16, piece.rows - r);
+    const auto* from = reinterpret_cast<const uint32_t*>(scratch_.codes + r * scratch_.code_stride);
+    transpose_words(from, scratch_.code_stride / 4, rows, piece.cols / 4,
+                    to + interleaved_word(row, piece.k / 4, words), 16);
+    r += rows;
+  }
+}
+
+void PanelEncoder::pad_rows() const {
+  const int64_t rows = job_.spec.rows, bytes = 16 * job_.layout.k_padded;
+  if (rows % 16 != 0)
+    std::fill_n(job_.storage + job_.layout.elements_at + rows / 16 * bytes, bytes, std::byte{0});
+}
+
+void PanelEncoder::store_scales() const {
+  auto* scales = reinterpret_cast<float*>(job_.storage + job_.layout.scales_at);
+  const int64_t first = job_.scales_by_block ? chunk_.k / job_.plan.block_cols : 0;
+  const int64_t count = job_.scales_by_block ? blocks_ : 1;
+  for (int64_t r = 0; r < chunk_.rows; ++r)
+    std::copy_n(scratch_.decode + r / job_.plan.tile_rows * blocks_, count,
+                scales + (chunk_.row + r) * job_.layout.blocks + first);
+}
+
+}  // namespace ng::cpu

@@ -1,0 +1,81 @@
+// One panel of an operand: its amax, or its scales, elements and flags.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/cpu/quantize/job.h"
+
+namespace ng::cpu {
+
+/// Calls body(piece) for the pieces of rows [row, row + rows) × [k, k + cols), tile rows whole or
+/// cut, never mixed with a part of the next.
+template <class Body>
+void for_pieces(const QuantizePlan& plan, const Piece& area, const Body& body) {
+  for (int64_t r = 0; r < area.rows;) {
+    int64_t end = std::min(r + plan.piece_rows, area.rows);
+    if (plan.piece_rows < plan.tile_rows)
+      end = std::min(end, (r / plan.tile_rows + 1) * plan.tile_rows);
+    for (int64_t c = 0; c < area.cols; c += plan.piece_cols)
+      body(Piece{.row = area.row + r,
+                 .rows = end - r,
+                 .k = area.k + c,
+                 .cols = std::min(plan.piece_cols, area.cols - c)});
+    r = end;
+  }
+}
+
+/// Adds the largest |value| of a piece to the worker's totals.
+void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals);
+
+/// The walk of one worker over one panel.
+class PanelEncoder {
+ public:
+  PanelEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals)
+      : job_(job), scratch_(quantize_scratch(job.plan, memory)), totals_(totals) {}
+
+  /// Rows [row, row + panel_rows), or to the end of the operand.
+  void encode(int64_t row);
+  /// Adds the largest |value| of those rows after the transform to the worker's totals.
+  void note_amax(int64_t row);
+
+ private:
+  [[nodiscard]] bool chunk_is_one_piece() const {
+    return chunk_.rows <= job_.plan.piece_rows && chunk_.cols <= job_.plan.piece_cols;
+  }
+  [[nodiscard]] int64_t tile_rows_of_chunk() const;
+  /// Offset of a piece's first block in amax, decode and multiplier.
+  [[nodiscard]] int64_t first_block(const Piece& piece) const {
+    return (piece.row - chunk_.row) / job_.plan.tile_rows * blocks_ +
+           (piece.k - chunk_.k) / job_.plan.block_cols;
+  }
+
+  void find_scales();
+  void find_amax(bool skip_nan);
+  /// The rule `mse`: for all blocks of the chunk, whose amax is known.
+  void choose_by_error();
+  void try_blocks(const Piece& piece);
+  void try_sixteen(const float* values, int64_t first);
+  void try_block(int64_t index);
+  [[nodiscard]] EncodeTile tile_of(const Piece& piece, const PieceValues& values) const;
+  void encode_piece(const Piece& piece);
+  /// Encodes into `tile`, whose scales and places are known.
+  void encode_values(const Piece& piece, EncodeTile& tile, bool by_definition);
+  /// A piece's codes from scratch to where they stay.
+  void interleave(const Piece& piece) const;
+  /// Zeros after the last row.
+  void pad_rows() const;
+  void store_scales() const;
+
+  const QuantizeJob& job_;
+  QuantizeScratch scratch_;
+  QuantizeTotals& totals_;
+  Piece chunk_;
+  int64_t blocks_ = 0;  // of the chunk along K
+  bool nonfinite_ = false;
+  PieceValues values_;  // of the chunk where it is one piece
+};
+
+}  // namespace ng::cpu

@@ -1,0 +1,255 @@
+#include "backend/cpu/quantize/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/quantize/columns.h"
+#include "backend/cpu/quantize/exact.h"
+#include "backend/cpu/quantize/job.h"
+#include "backend/cpu/quantize/panel.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "format/codec.h"
+
+namespace ng::cpu {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// One slot per worker; maxima and integer sums do not depend on who found them.
+std::span<QuantizeTotals> totals_of(const Workspace& workspace) {
+  const auto workers = static_cast<size_t>(workspace.threads().count);
+  NG_CHECK(workers * sizeof(QuantizeTotals) <= workspace.shared().size(), workers);
+  auto* totals = reinterpret_cast<QuantizeTotals*>(workspace.shared().data());
+  std::uninitialized_fill_n(totals, workers, QuantizeTotals{});
+  return {totals, workers};
+}
+
+QuantizeTotals sum_of(std::span<const QuantizeTotals> totals) {
+  QuantizeTotals sum;
+  for (const QuantizeTotals& t : totals) {
+    sum.stats += t.stats;
+    sum.amax = std::max(sum.amax, t.amax);
+    sum.nonfinite |= t.nonfinite;
+  }
+  return sum;
+}
+
+void add_stats(const QuantizeJob& job, OperandStats counted) {
+  if (job.context.stats == nullptr) return;
+  counted.values = static_cast<uint64_t>(job.spec.rows * job.spec.k);
+  *job.context.stats += counted;
+}
+
+/// body(encoder, first row) for every panel of the operand, by what encodes its layout; the sum of
+/// what the workers counted.
+template <class Body>
+QuantizeTotals over_panels(const Workspace& workspace, const QuantizeJob& job, const Body& body) {
+  const std::span<QuantizeTotals> totals = totals_of(workspace);
+  const bool by_columns = encodes_columns(job.spec, job.layout);
+  const int64_t rows = by_columns ? kColumnPanel : job.plan.panel_rows;
+  parallel_for(workspace.threads(), ceil_div(job.spec.rows, rows), [&](int64_t panel, int worker) {
+    QuantizeTotals& own = totals[static_cast<size_t>(worker)];
+    const std::span<std::byte> memory = workspace.worker(worker);
+    if (by_columns)
+      body(ColumnEncoder(job, memory, own), panel * rows);
+    else
+      body(PanelEncoder(job, memory, own), panel * rows);
+  });
+  return sum_of(totals);
+}
+
+/// What is not transformed is read as it lies, whatever the operand's direction.
+QuantizeTotals source_amax(const Workspace& workspace, ConstView source) {
+  constexpr int64_t kRows = 16;
+  const std::span<QuantizeTotals> totals = totals_of(workspace);
+  parallel_for(workspace.threads(), ceil_div(source.rows, kRows), [&](int64_t item, int worker) {
+    const int64_t row = item * kRows;
+    note_amax({source.row(row), source.stride}, std::min(kRows, source.rows - row), source.cols,
+              totals[static_cast<size_t>(worker)]);
+  });
+  return sum_of(totals);
+}
+
+QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job, ConstView source) {
+  if (source.size() == 0) return {};
+  return job.spec.hadamard.size == 0 ? source_amax(workspace, source)
+                                     : over_panels(workspace, job, [](auto encoder, int64_t row) {
+                                         encoder.note_amax(row);
+                                       });
+}
+
+float element_at(const PackedOperand& packed, const PackedLayout& layout, int64_t at) {
+  const std::byte* elements = packed.storage + layout.elements_at;
+  switch (layout.form) {
+    case ElementForm::int8:
+      return static_cast<float>(reinterpret_cast<const int8_t*>(elements)[at]) * layout.unit;
+    case ElementForm::bf16:
+      return float_of_bits(uint32_t{reinterpret_cast<const uint16_t*>(elements)[at]} << 16);
+    case ElementForm::fp32:
+      break;
+  }
+  return reinterpret_cast<const float*>(elements)[at];
+}
+
+// The first elements of a row, unscaled.
+void read_elements(const PackedOperand& packed, int64_t row, std::span<float> out) {
+  const PackedLayout layout = packed_layout(packed.spec);
+  if (layout.bytes > 0) {
+    for (size_t k = 0; k < out.size(); ++k)
+      out[k] = element_at(packed, layout, layout.index(row, static_cast<int64_t>(k)));
+    return;
+  }
+  const ElementFormat& element = *packed.spec.cast.element;
+  const OverflowRule rule = overflow_rule(packed.spec.cast.overflow);
+  const auto cols = static_cast<int64_t>(out.size());
+  std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, cols)));
+  const PieceValues in_place =
+      OperandSource(packed.spec, packed.source, {}, {}).load({row, 1, 0, cols}, buffer.data());
+  for (size_t k = 0; k < out.size(); ++k) {
+    const float x = in_place.data[k];
+    out[k] = element.bits < 32 ? decode(element, encode(element, x, {}, rule)) : x;
+  }
+}
+
+// The first elements of a row times their scales.
+void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> out) {
+  const PackedLayout layout = packed_layout(packed.spec);
+  if (layout.bytes == 0) return;
+  const auto* scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
+  const auto* tensor = reinterpret_cast<const float*>(packed.storage + layout.tensor_at);
+  const auto block = static_cast<size_t>(layout.block);
+  for (size_t begin = 0; begin < out.size(); begin += block) {
+    const float scale = scales[row * layout.blocks + static_cast<int64_t>(begin / block)];
+    for (size_t k = begin; k < std::min(begin + block, out.size()); ++k)
+      out[k] = out[k] * scale * tensor[0];
+  }
+}
+
+// ---------------------------------------------------------------- the whole operand
+
+/// What no value is stored for: only counted.
+void count_in_place(const Workspace& workspace, const QuantizeJob& job, ConstView source) {
+  if (job.context.stats == nullptr) return;
+  const std::span<QuantizeTotals> totals = totals_of(workspace);
+  const ElementFormat& element = *job.spec.cast.element;
+  const bool rounds = element.bits < 32;
+  // Half the smallest magnitude is a tie with zero, which is even.
+  const float low = rounds ? min_subnormal(element) / 2 : 0.0f;
+  parallel_for(workspace.threads(), source.rows, [&](int64_t row, int worker) {
+    const MagnitudeCounts counts =
+        count_magnitudes(source.row(row), source.cols, low, job.request.max);
+    OperandStats& stats = totals[static_cast<size_t>(worker)].stats;
+    stats.flushed += counts.low;
+    stats.saturated += counts.high;
+    stats.inf += counts.inf;
+    stats.nan += counts.nan;
+  });
+  add_stats(job, sum_of(totals).stats);
+}
+
+/// Scales that the whole tensor decides.
+void find_tensor_scale(const Workspace& workspace, QuantizeJob& job, ConstView source) {
+  const Operand& cast = job.spec.cast;
+  if (cast.is_unscaled()) return;
+  if (cast.scaling == Scaling::delayed) {
+    job.multiplier = *job.context.delayed.encode_scale;
+    job.decode = 1.0f / job.multiplier;
+    return;
+  }
+  const bool two_levels = cast.scale == ScaleKind::e4m3;
+  const bool needs_amax = two_levels ? cast.tensor_scale != ScaleKind::none || !job.scales_by_block
+                                     : !job.scales_by_block;
+  if (!needs_amax && !two_levels) return;
+  const QuantizeTotals whole = needs_amax ? tensor_amax(workspace, job, source) : QuantizeTotals{};
+  if (two_levels)
+    job.request.two_level =
+        two_level_scale(cast.tensor_scale, float_of_bits(whole.amax), job.request.max);
+  if (job.scales_by_block) return;
+  job.is_finite = !whole.nonfinite;
+  const bool drops = whole.nonfinite && cast.scale != ScaleKind::e4m3;
+  const uint32_t amax = drops ? kFloatInf : whole.amax;
+  block_scales(job.request, &amax, 1, &job.decode, &job.multiplier);
+  job.exact |= std::isnan(job.decode);  // all codes are 0, also where the values are finite
+  if (cast.scale != ScaleKind::e8m0 || cast.scale_rule != ScaleRule::mse) return;
+  if (whole.nonfinite || amax == 0) return;
+  const Piece all{.row = 0, .rows = job.spec.rows, .k = 0, .cols = job.spec.k_padded()};
+  const QuantizeScratch scratch = quantize_scratch(job.plan, workspace.worker(0));
+  const ScaleChoice choice = choose_scale(job, all, float_of_bits(amax), scratch.values);
+  job.decode = choice.decode;
+  job.multiplier = choice.multiplier;
+}
+
+}  // namespace
+
+size_t operand_bytes(const OperandSpec& spec) { return packed_layout(spec).bytes; }
+
+void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
+             const PrepareContext& context) {
+  const int64_t groups = (source.cols + 7) / 8;
+  prepare(workspace, packed, source, context, {context.first_row * groups, groups});
+}
+
+void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
+             const PrepareContext& context, const DrawGroups& groups) {
+  const OperandSpec& spec = packed.spec;
+  const bool straight = spec.contract == Contract::cols;
+  NG_CHECK((straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
+           spec.rows);
+  NG_CHECK((straight ? source.cols : source.rows) == spec.k, source.rows, source.cols, spec.k);
+  packed.source = source;
+  QuantizeJob job = quantize_job(packed, source, context, groups);
+  if (is_read_in_place(spec)) return count_in_place(workspace, job, source);
+  NG_CHECK(packed.storage != nullptr && packed.bytes >= job.layout.bytes, packed.bytes,
+           job.layout.bytes);
+  find_tensor_scale(workspace, job, source);
+  auto* tensor = reinterpret_cast<float*>(packed.storage + job.layout.tensor_at);
+  std::fill_n(tensor, 16, 0.0f);
+  tensor[0] = job.request.two_level.tensor;
+
+  const QuantizeTotals sum =
+      over_panels(workspace, job, [](auto encoder, int64_t row) { encoder.encode(row); });
+  add_stats(job, sum.stats);
+  if (spec.cast.scaling == Scaling::delayed && !spec.cast.is_unscaled() && context.update_history) {
+    float& newest = context.delayed.history[0];
+    newest = std::max(newest, float_of_bits(sum.amax));
+  }
+}
+
+void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
+  const OperandSpec& spec = packed.spec;
+  const ElementFormat& element = *spec.cast.element;
+  NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
+  NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
+  const auto cols = static_cast<size_t>(values.cols);
+  for (int64_t r = 0; r < spec.rows; ++r) {
+    const std::span<float> row(values.row(r), cols);
+    read_elements(packed, r, row);
+    if (codes != nullptr)
+      for (size_t k = 0; k < cols; ++k)
+        codes[static_cast<size_t>(r) * cols + k] =
+            static_cast<uint16_t>(encode(element, row[k], {}, OverflowRule::special));
+    scale_elements(packed, r, row);
+  }
+}
+
+void unpack_rows(const PackedOperand& packed, int64_t first, View values) {
+  const OperandSpec& spec = packed.spec;
+  NG_CHECK(first >= 0 && first + values.rows <= spec.rows && values.cols <= spec.k_padded(), first,
+           values.rows, values.cols);
+  for (int64_t r = 0; r < values.rows; ++r) {
+    const std::span<float> row(values.row(r), static_cast<size_t>(values.cols));
+    read_elements(packed, first + r, row);
+    scale_elements(packed, first + r, row);
+  }
+}
+
+void roll_delayed_scale(const Operand& cast, DelayedScale state) {
+  NG_CHECK(cast.scaling == Scaling::delayed && cast.amax_history >= 1, cast.amax_history);
+  roll_history(cast, range_of(*cast.element).max, state.encode_scale, state.history);
+}
+
+}  // namespace ng::cpu

@@ -1,0 +1,325 @@
+// The quantizer against the definition, bit for bit: codes, values, counters and histories.
+#include "backend/cpu/quantize/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/ref/operand.h"
+#include "base/isa.h"
+#include "math/round.h"
+
+namespace ng {
+namespace {
+
+/// A source with room around it, so that reads and writes outside show.
+struct Source {
+  std::vector<float> memory;
+  ConstView view;
+};
+
+enum class Data { normal, zeros, tiny, huge, nonfinite };
+
+float sample(Data data, std::mt19937& random, int64_t row, int64_t col) {
+  std::normal_distribution<float> normal;
+  const float x = normal(random) * std::exp2(static_cast<float>((row * 7 + col / 16 * 3) % 9 - 4));
+  switch (data) {
+    case Data::zeros:
+      return (row / 3 + col / 24) % 3 == 0 ? std::copysign(0.0f, x) : x;
+    case Data::tiny:
+      return x * std::exp2(-120.0f - static_cast<float>((row + col / 8) % 26));
+    case Data::huge:
+      return std::clamp(x, -3.9f, 3.9f) * 0x1p126f * (col % 3 == 0 ? 1e-8f : 1.0f);
+    case Data::nonfinite: {
+      const uint32_t dice = random() % 97;
+      if (dice == 0) return std::numeric_limits<float>::quiet_NaN();
+      if (dice == 1) return -std::numeric_limits<float>::infinity();
+      return x;
+    }
+    default:
+      return random() % 16 == 0 ? std::ldexp(static_cast<float>(random() % 33), -4) : x;
+  }
+}
+
+Source make_source(Data data, int64_t rows, int64_t cols, int64_t stride) {
+  Source source;
+  source.memory.assign(static_cast<size_t>(rows * stride + 5), 1e30f);
+  std::mt19937 random(static_cast<uint32_t>(rows * 131 + cols));
+  float* first = source.memory.data() + 3;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) first[r * stride + c] = sample(data, random, r, c);
+  source.view = {first, rows, cols, stride};
+  return source;
+}
+
+/// Everything a prepared operand tells.
+struct Result {
+  std::vector<float> values;
+  std::vector<uint16_t> codes;
+  OperandStats stats;
+  std::vector<float> history;
+};
+
+template <class Prepare, class Unpack>
+Result result_of(const OperandSpec& spec, size_t bytes, ConstView source, const Prepare& prepare,
+                 const Unpack& unpack) {
+  Result result;
+  result.history.assign(4, 0.0f);
+  result.history[0] = 0.25f;
+  float encode_scale = 3.0f;
+  std::vector<std::byte> memory(bytes + 64, std::byte{0x5A});
+  auto address = reinterpret_cast<uintptr_t>(memory.data());
+  address = (address + 63) / 64 * 64;
+  PackedOperand packed{.spec = spec, .source = {}, .storage = nullptr, .bytes = bytes};
+  packed.storage = reinterpret_cast<std::byte*>(address);
+  PrepareContext context;
+  context.key = {.seed = 99, .tensor = 5, .step = 7, .purpose = Purpose::wgrad_grad, .micro = 2};
+  context.first_row = 40;
+  context.delayed = {&encode_scale, result.history.data()};
+  context.stats = &result.stats;
+  prepare(packed, source, context);
+  result.values.resize(static_cast<size_t>(spec.rows * spec.k_padded()));
+  result.codes.resize(result.values.size());
+  const bool has_codes = spec.cast.element->bits <= 16;
+  unpack(packed, View{result.values.data(), spec.rows, spec.k_padded(), spec.k_padded()},
+         has_codes ? result.codes.data() : nullptr);
+  return result;
+}
+
+Result by_definition(const OperandSpec& spec, ConstView source) {
+  return result_of(spec, ref::operand_bytes(spec), source, ref::prepare, ref::unpack);
+}
+
+Result by_kernels(cpu::Workspace& workspace, const OperandSpec& spec, ConstView source) {
+  return result_of(
+      spec, cpu::operand_bytes(spec), source,
+      [&](PackedOperand& packed, ConstView from, const PrepareContext& context) {
+        cpu::prepare(workspace, packed, from, context);
+      },
+      cpu::unpack);
+}
+
+bool same_bits(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || float_bits(a) == float_bits(b);
+}
+
+/// `any_zero`: a NaN that went through a transform has no meaningful sign, nor has the zero that
+/// NVFP4 makes of it under a zero scale.
+testing::AssertionResult equal(const Result& got, const Result& want, int64_t cols, bool any_zero) {
+  for (size_t i = 0; i < want.values.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    if (any_zero && got.values[i] == 0 && want.values[i] == 0) continue;
+    if (got.codes[i] != want.codes[i] || !same_bits(got.values[i], want.values[i]))
+      return testing::AssertionFailure() << "row " << at / cols << " col " << at % cols << ": code "
+                                         << got.codes[i] << " value " << got.values[i]
+                                         << ", expected " << want.codes[i] << " " << want.values[i];
+  }
+  const OperandStats& g = got.stats;
+  const OperandStats& w = want.stats;
+  if (g.values != w.values || g.saturated != w.saturated || g.flushed != w.flushed ||
+      g.nan != w.nan || g.inf != w.inf)
+    return testing::AssertionFailure()
+           << "values " << g.values << "/" << w.values << " saturated " << g.saturated << "/"
+           << w.saturated << " flushed " << g.flushed << "/" << w.flushed << " nan " << g.nan << "/"
+           << w.nan << " inf " << g.inf << "/" << w.inf;
+  if (!std::equal(got.history.begin(), got.history.end(), want.history.begin(), same_bits))
+    return testing::AssertionFailure() << "history " << got.history[0] << "/" << want.history[0];
+  return testing::AssertionSuccess();
+}
+
+/// As an operand tells it that does not keep the signs of zeros.
+Result without_zero_signs(Result result) {
+  for (size_t i = 0; i < result.values.size(); ++i) {
+    if (result.values[i] != 0) continue;
+    result.values[i] = 0.0f;
+    result.codes[i] = 0;
+  }
+  return result;
+}
+
+struct Shape {
+  int64_t rows, cols;
+};
+
+OperandSpec spec_of(const Operand& cast, Contract contract, int hadamard, Shape source) {
+  OperandSpec spec;
+  spec.cast = cast;
+  spec.contract = contract;
+  spec.rows = contract == Contract::cols ? source.rows : source.cols;
+  spec.k = contract == Contract::cols ? source.cols : source.rows;
+  if (cast.block.kind == Block::Kind::tile && !cast.is_unscaled())
+    spec.k_multiple = cast.block.cols;
+  spec.k_multiple = std::lcm(spec.k_multiple, static_cast<int64_t>(std::max(hadamard, 1)));
+  spec.hadamard.size = hadamard;
+  spec.hadamard.signs = {0xD7E8A5C3u, 0x12345678u, 0x9ABCDEF0u, 0x0F1E2D3Cu};
+  return spec;
+}
+
+/// Prepares by the definition once, then on every instruction set.
+void expect_same(const Operand& cast, Contract contract, int hadamard, Shape shape, Data data,
+                 int threads = 1) {
+  const Source source = make_source(data, shape.rows, shape.cols, shape.cols + shape.cols % 5);
+  OperandSpec spec = spec_of(cast, contract, hadamard, shape);
+  const Result want = by_definition(spec, source.view);
+  const bool any_zero = (data == Data::nonfinite || data == Data::huge) && hadamard != 0;
+  cpu::Workspace workspace({threads});
+  for (const bool signed_zeros : {true, false}) {
+    spec.signed_zeros = signed_zeros;
+    if (!signed_zeros && cpu::packed_layout(spec).form != cpu::ElementForm::int8) continue;
+    for (const Isa isa : supported_isas()) {
+      force_isa(isa);
+      const Result got = by_kernels(workspace, spec, source.view);
+      ASSERT_TRUE(
+          equal(got, signed_zeros ? want : without_zero_signs(want), spec.k_padded(), any_zero))
+          << describe(cast) << (contract == Contract::cols ? " cols" : " rows") << " hadamard "
+          << hadamard << " source " << shape.rows << "x" << shape.cols << " data "
+          << static_cast<int>(data) << " " << name_of(isa) << " signed zeros " << signed_zeros;
+    }
+  }
+  force_isa("auto");
+}
+
+Operand with_block(Operand cast, int rows, int cols, ScaleKind scale) {
+  cast.block = {.kind = Block::Kind::tile, .rows = rows, .cols = cols};
+  cast.scale = scale;
+  return cast;
+}
+
+std::vector<Operand> nearest_casts() {
+  std::vector<Operand> casts;
+  for (const std::string_view name : operand_names()) casts.push_back(operand_of(name));
+  for (const char* name : {"fp8_e4m3", "fp8_e5m2"}) {
+    const Operand fp8 = operand_of(name);
+    for (const ScaleKind scale : {ScaleKind::fp32, ScaleKind::pow2}) {
+      casts.push_back(with_block(fp8, 1, 128, scale));
+      casts.push_back(with_block(fp8, 32, 32, scale));
+      casts.push_back(with_block(fp8, 128, 128, scale));
+      casts.push_back(fp8);
+      casts.back().scale = scale;
+      casts.back().block.kind = Block::Kind::row;
+    }
+    casts.push_back(fp8);
+    casts.back().scaling = Scaling::delayed;
+    casts.push_back(fp8);
+    casts.back().overflow = Overflow::special;
+  }
+  for (const char* name :
+       {"mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "mxint8"})
+    for (const ScaleRule rule :
+         {ScaleRule::rceil, ScaleRule::ceil, ScaleRule::even, ScaleRule::mse}) {
+      casts.push_back(operand_of(name));
+      casts.back().scale_rule = rule;
+    }
+  casts.push_back(with_block(operand_of("mxfp4"), 32, 32, ScaleKind::e8m0));
+  for (const ScaleRule rule : {ScaleRule::nearest, ScaleRule::up})
+    for (const ScaleKind tensor : {ScaleKind::none, ScaleKind::fp32, ScaleKind::pow2})
+      for (const int rows : {1, 16}) {
+        casts.push_back(with_block(operand_of("nvfp4"), rows, 16, ScaleKind::e4m3));
+        casts.back().scale_rule = rule;
+        casts.back().tensor_scale = tensor;
+      }
+  for (const char* name : {"bf16", "fp16", "fp32"}) {
+    casts.push_back(operand_of(name));
+    casts.back().scale = ScaleKind::fp32;
+  }
+  // Odd ones: blocks that no vector divides, rows that no panel divides, other elements.
+  casts.push_back(with_block(operand_of("fp8_e4m3"), 1, 20, ScaleKind::fp32));
+  casts.push_back(with_block(operand_of("mxfp4"), 24, 40, ScaleKind::e8m0));
+  casts.push_back(with_block(operand_of("int8"), 17, 600, ScaleKind::pow2));
+  casts.push_back(with_block(operand_of("int4"), 200, 48, ScaleKind::fp32));
+  for (const char* name : {"e4m3fnuz", "e5m2fnuz", "e3m4", "e4m3_ieee", "e4m3b11fnuz"}) {
+    casts.push_back(operand_of("mxfp8_e4m3"));
+    casts.back().element = &element_format(name);
+  }
+  casts.push_back(operand_of("mxfp4"));
+  casts.back().block = {};
+  casts.push_back(operand_of("mxint8"));
+  casts.back().block = {};
+  casts.back().scale_rule = ScaleRule::mse;
+  return casts;
+}
+
+std::vector<Operand> all_casts() {
+  std::vector<Operand> casts = nearest_casts();
+  const size_t nearest = casts.size();
+  for (size_t i = 0; i < nearest; ++i) {
+    Operand cast = casts[i];
+    cast.rounding = Rounding::stochastic;
+    cast.sr_bits = i % 4 == 0 ? 8 : i % 7 == 3 ? 32 : 16;
+    cast.prescale = i % 3 == 0 ? 0.75f : 1.0f;
+    casts.push_back(cast);
+  }
+  return casts;
+}
+
+constexpr Contract kContracts[] = {Contract::cols, Contract::rows};
+
+TEST(Quantize, EqualsTheDefinitionForEveryCast) {
+  for (const Operand& cast : all_casts())
+    for (const Contract contract : kContracts) {
+      ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 0, {7, 33}, Data::normal));
+      ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 64, {7, 33}, Data::normal));
+      ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 0, {31, 97}, Data::zeros));
+    }
+}
+
+TEST(Quantize, EqualsTheDefinitionOverSeveralPanelsAndChunks) {
+  const std::vector<Operand> casts = all_casts();
+  for (size_t i = 0; i < casts.size(); ++i)
+    ASSERT_NO_FATAL_FAILURE(
+        expect_same(casts[i], kContracts[i % 2], i % 5 == 0 ? 16 : 0, {130, 257}, Data::normal));
+}
+
+TEST(Quantize, ThreadsDoNotChangeABitOrACount) {
+  for (const int threads : {1, 2, 3})
+    for (const char* name : {"mxfp4", "nvfp4", "fp8_e4m3", "mxfp8_e5m2", "int8", "bf16"})
+      for (const Contract contract : kContracts) {
+        Operand cast = operand_of(name);
+        cast.rounding = name[0] == 'm' ? Rounding::stochastic : Rounding::nearest;
+        const int hadamard = name[0] == 'n' ? 128 : 0;
+        ASSERT_NO_FATAL_FAILURE(
+            expect_same(cast, contract, hadamard, {130, 257}, Data::zeros, threads));
+        ASSERT_NO_FATAL_FAILURE(
+            expect_same(cast, contract, hadamard, {33, 580}, Data::nonfinite, threads));
+      }
+}
+
+TEST(Quantize, EqualsTheDefinitionOnUnusualValues) {
+  for (const Operand& cast : all_casts())
+    for (const Contract contract : kContracts)
+      for (const Data data : {Data::tiny, Data::huge, Data::nonfinite})
+        ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 0, {19, 38}, data));
+}
+
+TEST(Quantize, EqualsTheDefinitionUnderEveryHadamardSize) {
+  for (const char* name : {"mxfp4", "nvfp4", "fp8_e4m3", "fp32"})
+    for (const Contract contract : kContracts)
+      for (const int hadamard : {16, 32, 64, 128})
+        for (const Data data : {Data::normal, Data::huge, Data::nonfinite}) {
+          Operand cast = operand_of(name);
+          cast.rounding = hadamard == 32 ? Rounding::stochastic : Rounding::nearest;
+          ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, hadamard, {67, 150}, data));
+        }
+}
+
+TEST(Quantize, EqualsTheDefinitionAtTheSmallestAndAtWideShapes) {
+  for (const char* name : {"mxfp4", "nvfp4", "fp8_e4m3", "int8", "bf16", "fp16"})
+    for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic})
+      for (const Contract contract : kContracts)
+        for (const Shape shape : {Shape{0, 0}, Shape{0, 5}, Shape{5, 0}, Shape{1, 1}, Shape{1, 700},
+                                  Shape{700, 1}, Shape{17, 1300}, Shape{1300, 17}}) {
+          Operand cast = operand_of(name);
+          cast.rounding = rounding;
+          ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 0, shape, Data::normal));
+          ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 32, shape, Data::normal));
+        }
+}
+
+}  // namespace
+}  // namespace ng

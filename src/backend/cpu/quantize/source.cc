@@ -1,0 +1,102 @@
+#include "backend/cpu/quantize/source.h"
+
+#include <algorithm>
+
+#include "format/hadamard.h"
+
+namespace ng::cpu {
+namespace {
+
+int64_t floor_to(int64_t x, int64_t multiple) { return x / multiple * multiple; }
+int64_t ceil_to(int64_t x, int64_t multiple) { return floor_to(x + multiple - 1, multiple); }
+
+}  // namespace
+
+void keep_high_bytes(uint16_t* draws, int64_t count) {
+  std::for_each(draws, draws + count, [](uint16_t& draw) { draw &= 0xFF00; });
+}
+
+// Values of the piece before any transform, +0 from spec.k on.
+void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) const {
+  const int64_t present = std::clamp<int64_t>(spec_.k - piece.k, 0, piece.cols);
+  if (spec_.contract == Contract::rows && present > 0)
+    transpose_words(reinterpret_cast<const uint32_t*>(source_.row(piece.k) + piece.row),
+                    source_.stride, present, piece.rows, reinterpret_cast<uint32_t*>(buffer),
+                    stride);
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    float* to = buffer + r * stride;
+    if (spec_.contract == Contract::cols && present > 0)
+      std::copy_n(source_.row(piece.row + r) + piece.k, present, to);
+    std::fill(to + present, to + piece.cols, 0.0f);
+  }
+}
+
+PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
+  const int size = spec_.hadamard.size;
+  if (spec_.contract == Contract::cols && size == 0 && piece.k + piece.cols <= spec_.k)
+    return {source_.row(piece.row) + piece.k, source_.stride, true};
+  const int64_t group = std::max(size, 1);
+  Piece whole = piece;  // whole Hadamard groups
+  whole.k = floor_to(piece.k, group);
+  whole.cols = ceil_to(piece.k + piece.cols, group) - whole.k;
+  const int64_t stride = buffer_stride(piece.cols);
+  const bool in_place = spec_.contract == Contract::cols && whole.k + whole.cols <= spec_.k;
+  ConstView from{buffer, whole.rows, whole.cols, stride};
+  if (in_place)
+    from = {source_.row(whole.row) + whole.k, whole.rows, whole.cols, source_.stride};
+  else
+    copy(whole, buffer, stride);
+  if (size > 0)
+    hadamard_rows(from, {buffer, whole.rows, whole.cols, stride}, size, spec_.hadamard.signs.data(),
+                  hadamard_factor(size));
+  return {buffer + (piece.k - whole.k), stride};
+}
+
+PieceDraws OperandSource::draw(const Piece& piece, uint16_t* draws, uint32_t* words) const {
+  const PieceDraws drawn = spec_.contract == Contract::rows ? draw_turned(piece, draws, words)
+                                                            : draw_straight(piece, draws);
+  if (spec_.cast.sr_bits == 8)
+    for (int64_t r = 0; r < piece.rows; ++r)
+      keep_high_bytes(drawn.data + r * drawn.stride, piece.cols);
+  return drawn;
+}
+
+PieceDraws OperandSource::draw_straight(const Piece& piece, uint16_t* draws) const {
+  const int64_t stride = draw_stride(piece.cols);
+  const int64_t first = piece.k / 8;
+  const int64_t count = (piece.k + piece.cols + 7) / 8 - first;
+  const int64_t group = groups_.first + piece.row * groups_.per_row + first;
+  draw_rows(key_,
+            {.group = static_cast<uint64_t>(group),
+             .group_stride = static_cast<uint64_t>(groups_.per_row),
+             .rows = piece.rows,
+             .groups = count},
+            draws, stride);
+  return {draws + (piece.k - 8 * first), stride};
+}
+
+// A strip of 16 source columns at a time: drawn row by row, then turned as pairs of columns.
+PieceDraws OperandSource::draw_turned(const Piece& piece, uint16_t* draws, uint32_t* words) const {
+  const int64_t stride = draw_stride(piece.cols);
+  const int64_t first = floor_to(piece.row, kStrip);
+  uint32_t* turned = words + kStrip / 2 * stride;
+  for (int64_t col = first; col < piece.row + piece.rows; col += kStrip) {
+    const int64_t group = groups_.first + piece.k * groups_.per_row + col / 8;
+    draw_strip(key_,
+               {.group = static_cast<uint64_t>(group),
+                .group_stride = static_cast<uint64_t>(groups_.per_row),
+                .rows = piece.cols,
+                .groups = kStrip / 8},
+               reinterpret_cast<uint16_t*>(words));
+    transpose_words(words, kStrip / 2, piece.cols, kStrip / 2, turned, stride);
+    split_halves(turned, kStrip / 2, piece.cols, stride, draws + (col - first) * stride);
+  }
+  return {draws + (piece.row - first) * stride, stride};
+}
+
+uint32_t OperandSource::random_bits(int64_t row, int64_t k, int bits) const {
+  const bool straight = spec_.contract == Contract::cols;
+  return cpu::random_bits(key_, groups_, straight ? row : k, straight ? k : row, bits);
+}
+
+}  // namespace ng::cpu

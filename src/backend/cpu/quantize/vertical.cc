@@ -1,0 +1,142 @@
+// Kernels for sixteen source columns side by side: a lane is a column, so that block maxima and the
+// Hadamard transform need no shuffles and four values along K become one word.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/quantize/vertical.cc"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // once per instruction set
+#include <hwy/highway.h>
+
+#include "backend/cpu/quantize/element-inl.h"
+#include "backend/cpu/simd/shuffle-inl.h"
+#include "base/error.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
+  const I16 magnitude = Set16(0x7FFFFFFF);
+  const auto* bits = reinterpret_cast<const int32_t*>(tile.values);
+  for (int64_t k = 0; k < tile.k; k += tile.block, amax += kLanes) {
+    I16 m0 = Zero16<int32_t>(), m1 = m0;
+    for (int64_t i = k; i < k + tile.block; i += 2) {
+      m0 = Max(m0, And(Load16(bits + i * tile.stride), magnitude));
+      m1 = Max(m1, And(Load16(bits + (i + 1) * tile.stride), magnitude));
+    }
+    Store16(Bits<uint32_t>(Max(m0, m1)), amax);
+  }
+}
+
+// Four of the rows that are read next, the lines of a row together: lines of many rows, which often
+// share few sets of the L1 cache, would push one another out.
+HWY_INLINE void FetchNext(const ColumnTile& tile, int64_t first) {
+  if (tile.next == nullptr) return;
+  const float* row = tile.next + first / 4 * tile.next_stride;
+  for (int r = 0; r < 4; ++r, row += tile.next_stride)
+    for (int line = 0; line < 4; ++line) hwy::Prefetch(row + 16 * line);
+}
+
+// Integers of one k in the low byte of each lane.
+template <Variant v>
+HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F16 multiplier,
+                          LaneCounts& counts) {
+  const float* x = tile.values + at * tile.stride;
+  const F16 value = Load16(x);
+  const F16 y = Mul(Mul(value, k.prescale), multiplier);
+  U16 draw = Zero16<uint32_t>();
+  if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + at * tile.draw_stride);
+  const F16 element = RoundElement<v>(k, y, draw);
+  if (at < tile.counted_k) CountElement(k, value, y, element, counts);
+  return Bits<uint32_t>(Fma(element, k.per_unit, Set16(0x1.8p23f)));
+}
+
+template <Variant v>
+EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& all) {
+  const ColumnTile tile = all;  // which no store can change
+  const Rules k = RulesOf(grid, {.prescale = tile.prescale, .unit = tile.unit});
+  LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
+  const U16 low = Set16(0xFFu);
+  for (int64_t first = 0; first < tile.k; first += tile.block) {
+    const F16 multiplier = Load16(tile.multipliers + first / tile.block * kLanes);
+    for (int64_t i = first; i < first + tile.block; i += 16) FetchNext(tile, i);
+    for (int64_t i = first; i < first + tile.block; i += 4) {
+      const U16 n0 = And(EncodeLine<v>(k, tile, i, multiplier, counts), low);
+      const U16 n1 = And(EncodeLine<v>(k, tile, i + 1, multiplier, counts), low);
+      const U16 n2 = And(EncodeLine<v>(k, tile, i + 2, multiplier, counts), low);
+      const U16 n3 = EncodeLine<v>(k, tile, i + 3, multiplier, counts);
+      const U16 word = Or(Or(n0, ShiftLeft<8>(n1)), Or(ShiftLeft<16>(n2), ShiftLeft<24>(n3)));
+      Store16(word, reinterpret_cast<uint32_t*>(tile.out) + i / 4 * kLanes);
+    }
+  }
+  return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+}
+
+EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
+  constexpr ElementForm kForm = ElementForm::int8;
+  if (tile.draws == nullptr)
+    return EncodeColumnsAs<Variant{Kind::small, false, false, kForm}>(grid, tile);
+  return grid.kind == Kind::integer
+             ? EncodeColumnsAs<Variant{Kind::integer, true, false, kForm}>(grid, tile)
+             : EncodeColumnsAs<Variant{Kind::small, true, false, kForm}>(grid, tile);
+}
+
+// Sixteen rows with their signs: strides 1 ... 8.
+HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, int64_t first, const uint32_t* flips,
+                                   float* to) {
+  F16 v[16];
+  FetchNext(tile, first);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    const float* x = tile.values + (first + i) * tile.stride;
+    v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x)), Set16(flips[i])));
+  }
+  Butterflies(v);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) Store16(v[i], to + i * kLanes);
+}
+
+// Groups of 16 · kParts values along K: the other strides, and the factor.
+template <int kParts>
+void HadamardAs(const ColumnTile& tile, const uint32_t* flips, float factor, float* to) {
+  for (int64_t k = 0; k < tile.k; k += 16 * kParts, to += 16 * kParts * kLanes) {
+    for (int p = 0; p < kParts; ++p)
+      TransformSixteen(tile, k + 16 * p, flips + 16 * p, to + 16 * p * kLanes);
+    for (int i = 0; i < 16; ++i) {
+      F16 v[kParts];
+      for (int p = 0; p < kParts; ++p) v[p] = Load16(to + (16 * p + i) * kLanes);
+      Butterflies(v);
+      for (int p = 0; p < kParts; ++p)
+        Store16(Mul(v[p], Set16(factor)), to + (16 * p + i) * kLanes);
+    }
+  }
+}
+
+void HadamardColumns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
+                     float* to) {
+  WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
+    HadamardAs<parts>(tile, flips, factor, to);
+  });
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+HWY_EXPORT(ColumnAmax);
+HWY_EXPORT(EncodeColumns);
+HWY_EXPORT(HadamardColumns);
+
+void column_amax(const ColumnTile& tile, uint32_t* amax) {
+  HWY_DYNAMIC_DISPATCH(ColumnAmax)(tile, amax);
+}
+EncodeCounts encode_columns(const ElementGrid& grid, const ColumnTile& tile) {
+  NG_CHECK(tile.block % 4 == 0 && tile.k % tile.block == 0, tile.block, tile.k);
+  return HWY_DYNAMIC_DISPATCH(EncodeColumns)(grid, tile);
+}
+void hadamard_columns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
+                      float* to) {
+  HWY_DYNAMIC_DISPATCH(HadamardColumns)(tile, size, signs, factor, to);
+}
+
+}  // namespace ng::cpu
+#endif

@@ -1,0 +1,68 @@
+// Elementary functions on sixteen lanes: the same bits as the scalar ones of math/exp.h and
+// math/erf.h, which state the errors. Include like lanes-inl.h.
+
+// Per-target include guard
+#if defined(NG_BACKEND_CPU_SIMD_ELEMENTARY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NG_BACKEND_CPU_SIMD_ELEMENTARY_INL_H_
+#undef NG_BACKEND_CPU_SIMD_ELEMENTARY_INL_H_
+#else
+#define NG_BACKEND_CPU_SIMD_ELEMENTARY_INL_H_
+#endif
+
+#include "backend/cpu/simd/lanes-inl.h"
+#include "math/erf.h"
+#include "math/exp.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+/// Horner's rule with one rounding per step.
+template <size_t kCount>
+HWY_INLINE F16 Polynomial(const float (&coefficients)[kCount], F16 x) {
+  F16 p = Set16(coefficients[kCount - 1]);
+  for (int i = static_cast<int>(kCount) - 2; i >= 0; --i) p = Fma(p, x, Set16(coefficients[i]));
+  return p;
+}
+
+/// e^x; equals math::exp(float).
+HWY_INLINE F16 Exp(F16 x) {
+  using namespace math::exp32;
+  const F16 c = Min(Set16(kHighest), Max(Set16(kLowest), x));
+  const F16 shifted = Fma(c, Set16(kLog2e), Set16(kRounder));
+  const F16 n = Sub(shifted, Set16(kRounder));
+  const F16 r = Fma(n, Set16(-kLn2Low), Fma(n, Set16(-kLn2High), c));
+  const F16 q = Polynomial(kPolynomial, r);
+  const F16 y = Add(Fma(Mul(r, r), q, r), Set16(1.0f));
+  const I16 whole = Sub(Bits<int32_t>(shifted), Bits<int32_t>(Set16(kRounder)));
+  const I16 half = ShiftRight<1>(whole);
+  const F16 first = Bits<float>(ShiftLeft<23>(Add(half, Set16(127))));
+  const F16 second = Bits<float>(ShiftLeft<23>(Add(Sub(whole, half), Set16(127))));
+  return Mul(Mul(y, first), second);
+}
+
+struct Cdf16 {
+  F16 cdf;
+  F16 density;
+};
+
+/// Φ(x) and φ(x); equals math::normal_cdf.
+HWY_INLINE Cdf16 NormalCdf(F16 x) {
+  using namespace math::cdf32;
+  const F16 one = Set16(1.0f);
+  const F16 a = Min(Set16(kFarthest), Abs(x));
+  const F16 square = Mul(a, a);
+  const F16 lost = Fma(a, a, Neg(square));
+  F16 e = Exp(Mul(Set16(-0.5f), square));
+  e = Fma(e, Mul(Set16(-0.5f), lost), e);
+  const F16 near = Add(a, one);
+  const F16 far = Add(a, Set16(4.0f));
+  const F16 reciprocal = Div(one, Mul(near, far));
+  const F16 t = Mul(Mul(Sub(a, Set16(4.0f)), near), reciprocal);
+  const F16 tail = Mul(Mul(Polynomial(kPolynomial, t), Mul(far, reciprocal)), e);
+  return {Select(Lt(x, Zero16()), tail, Sub(one, tail)), Mul(e, Set16(kDensity0))};
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,61 @@
+// The lanes' elementary functions are the scalar ones, bit for bit, on every instruction set.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/isa.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/simd/elementary_test.cc"
+#include <hwy/foreach_target.h>  // once per instruction set
+#include "backend/cpu/simd/elementary-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+void All(const float* x, float* exp, float* cdf, float* density) {
+  const F16 v = Load16(x);
+  Store16(Exp(v), exp);
+  const Cdf16 normal = NormalCdf(v);
+  Store16(normal.cdf, cdf);
+  Store16(normal.density, density);
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ng::cpu {
+namespace {
+HWY_EXPORT(All);
+
+bool same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+TEST(Elementary, IsTheScalarFunctionOnEveryIsa) {
+  constexpr uint32_t kStep = 4099;  // of all 2^32 patterns: every binade, NaN and infinity too
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 16 * kStep) {
+      alignas(64) float x[16], exp[16], cdf[16], density[16];
+      for (uint64_t l = 0; l < 16; ++l)
+        x[l] = std::bit_cast<float>(static_cast<uint32_t>(bits + l * kStep));
+      HWY_DYNAMIC_DISPATCH(All)(x, exp, cdf, density);
+      for (int l = 0; l < 16; ++l) {
+        const math::NormalCdf want = math::normal_cdf(x[l]);
+        ASSERT_TRUE(same(exp[l], math::exp(x[l]))) << name_of(isa) << " " << x[l];
+        ASSERT_TRUE(same(cdf[l], want.cdf)) << name_of(isa) << " " << x[l];
+        ASSERT_TRUE(same(density[l], want.density)) << name_of(isa) << " " << x[l];
+      }
+    }
+  }
+  force_isa("auto");
+}
+
+}  // namespace
+}  // namespace ng::cpu
+#endif
