@@ -112,12 +112,14 @@ HWY_INLINE F16 Butterfly16(F16 x) {
 template <int kVectors>
 HWY_INLINE void HadamardGroup(const float* x, const uint32_t* flips, F16 factor, float* to) {
   F16 v[kVectors];
+#pragma GCC unroll 8
   for (int i = 0; i < kVectors; ++i) {
     v[i] = Bits<float>(
         Xor(Load16(reinterpret_cast<const uint32_t*>(x + 16 * i)), Load16(flips + 16 * i)));
     v[i] = Butterfly16<8>(Butterfly16<4>(Butterfly16<2>(Butterfly16<1>(v[i]))));
   }
   Butterflies(v);
+#pragma GCC unroll 8
   for (int i = 0; i < kVectors; ++i) Store16(Mul(v[i], factor), to + 16 * i);
 }
 

@@ -79,19 +79,25 @@ EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
              : EncodeColumnsAs<Variant{Kind::small, true, false, kForm}>(grid, tile);
 }
 
-// Sixteen rows with their signs: strides 1 ... 8.
+// Sixteen rows with their signs: strides 1 ... 8. One register of each row at a time: those of all
+// sixteen lanes are twice as many as AVX2 has.
 HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, int64_t first, const uint32_t* flips,
                                    float* to) {
-  F16 v[16];
+  const F16::Tag d;
+  const U16::Tag du;
   FetchNext(tile, first);
+  for (int at = 0; at < kLanes; at += F16::kWidth) {
+    const float* from = tile.values + first * tile.stride + at;
+    hn::Vec<F16::Tag> v[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    const float* x = tile.values + (first + i) * tile.stride;
-    v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x)), Set16(flips[i])));
+    for (int i = 0; i < 16; ++i) {
+      const auto flip = hn::BitCast(d, hn::Set(du, flips[i]));
+      v[i] = hn::Xor(hn::LoadU(d, from + i * tile.stride), flip);
+    }
+    Butterflies(v);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) hn::StoreU(v[i], d, to + i * kLanes + at);
   }
-  Butterflies(v);
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) Store16(v[i], to + i * kLanes);
 }
 
 // Groups of 16 · kParts values along K: the other strides, and the factor.

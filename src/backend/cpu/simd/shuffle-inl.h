@@ -39,13 +39,13 @@ HWY_INLINE void StoreTransposed(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, h
 
 // Butterflies between kCount vectors, strides kStride, 2 · kStride, ... Recursion and unrolling
 // keep the vectors in registers.
-template <int kStride = 1, int kCount>
-HWY_INLINE void Butterflies(F16 (&v)[kCount]) {
+template <int kStride = 1, class V, int kCount>
+HWY_INLINE void Butterflies(V (&v)[kCount]) {
   if constexpr (kStride < kCount) {
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i)
       if ((i & kStride) == 0) {
-        const F16 sum = Add(v[i], v[i + kStride]);
+        const V sum = Add(v[i], v[i + kStride]);
         v[i + kStride] = Sub(v[i], v[i + kStride]);
         v[i] = sum;
       }
