@@ -28,7 +28,8 @@ void plan(Job& job) {
       std::min(std::max(kSuperblockK * job.lanes() / job.block_k, int64_t{1}) * job.block_k,
                round_up(std::max<int64_t>(job.k, 1), job.block_k));
   const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
-  const int64_t floats_per_row = job.elements(job.super_k) + 4 * segments;
+  const int64_t floats_per_row =
+      job.elements(job.super_k) + 3 * segments + std::max(segments, job.starts(job.super_k));
   job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
   job.chunk_n = round_up(job.n, cols);
   const bool waits = job.k > job.block_k;
@@ -39,17 +40,15 @@ void plan(Job& job) {
   job.chunk_n = even_piece(job.n, kPartialFloats / (planes * job.chunk_m), cols);
 }
 
-constexpr double kWidestShift = 8;  // of the elements of groups, on both sides
-
 double largest_integer(const OperandSpec& spec) {
   return double{max_value(*spec.cast.element)} / int8_unit(*spec.cast.element);
 }
 
 // The largest sum of one segment, in integers.
 double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
-  const double products = rule.sum == Sum::groups ? kGroup * kWidestShift * kWidestShift
-                                                  : static_cast<double>(rule.segment);
-  return products * largest_integer(a) * largest_integer(b);
+  const int64_t products =
+      rule.sum == Sum::groups ? kGroup * kGroupFactor * kGroupFactor : rule.segment;
+  return static_cast<double>(products) * largest_integer(a) * largest_integer(b);
 }
 
 bool has_words(const OperandSpec& spec) {
@@ -116,21 +115,23 @@ void multiply_pairs(Job& job, bool may_flush) {
   job.a.ends_negative = true;
 }
 
-// Words along K whose products int16 can sum; 0: none.
+// Words along K whose products int16 can sum; 0: none. Of groups a's elements are shifted, b's
+// sums.
 int64_t short_words(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
                     const OperandSpec& b) {
   if (kernel.short_dots.scaled == nullptr || rule.sum == Sum::integer) return 0;
-  const double left = largest_integer(a) * (rule.sum == Sum::groups ? kWidestShift : 1);
+  const double left = largest_integer(a) * (rule.sum == Sum::groups ? kGroupFactor : 1);
   const double right = largest_integer(b);
   if (2 * left * (128 + right) >= 0x1p15) return 0;
   for (int64_t words : {8, 4})
-    if (rule.segment % (words * kWord) == 0 &&
+    if (rule.segment % (words * kWord) == 0 && a.k_padded() % (words * kWord) == 0 &&
         2 * static_cast<double>(words) * left * right < 0x1p15)
       return words;
   return 0;
 }
 
 void multiply_integers(Job& job, int64_t words) {
+  NG_CHECK(words == 0 || job.rule.sum != Sum::groups || words * kWord == job.rule.segment, words);
   job.words = words;
   job.a.as_words = job.b.as_words = true;
   job.a.short_sums = job.b.short_sums = words != 0;

@@ -63,7 +63,8 @@ struct Job {
   }
   /// Sums that begin with what undoes b's bias, of `count` values along K.
   [[nodiscard]] int64_t starts(int64_t count) const {
-    return words != 0 ? count / (words * kWord) : segments(count);
+    return words != 0 ? count >> std::countr_zero(static_cast<uint64_t>(words * kWord))
+                      : segments(count);
   }
   /// Sums of segments are scaled.
   [[nodiscard]] bool has_scaled_sums() const {

@@ -63,11 +63,13 @@ struct Panel {
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
   uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of
                                  ///< the panel's BF16 values
-  int32_t* starts = nullptr;    ///< [sums][width] or null: -128 · sum of the integers; short dots:
-                                ///< of those at 0, 1 and those at 2, 3 of words, pairs of int16
-  uint32_t* factors = nullptr;  ///< Sum::groups by short dots, b's: the shifts of segments as pairs
-                                ///< of int16, [segments][width]; elements are not shifted
-  int32_t* group_starts = nullptr;  ///< Sum::groups: the same of a group, at its first segment
+  int32_t* starts = nullptr;  ///< [sums][width] or null: -128 · sum of the integers; short dots:
+                              ///< of those at 0, 1 and those at 2, 3 of words, pairs of int16
+  int32_t* group_starts = nullptr;  ///< Sum::groups: the same of a group, at its first segment; not
+                                    ///< by short dots
+  uint32_t* factors = nullptr;      ///< Sum::groups by short dots, b's: the shifts 1, 2, 4 or 8 of
+                                    ///< segments as pairs of int16, [segments][width]; elements are
+                                    ///< not shifted
 };
 
 /// Elements of `count` panels side by side, `stride` values apart.

@@ -19,13 +19,14 @@ enum class ScaleUse : uint8_t {
   none,      ///< it has none along K
   decoded,   ///< multiplied into the elements, one FP32 rounding
   segments,  ///< kept, one per row and segment
-  groups,    ///< as segments; aligned groups of four share one scale, elements shifted
+  groups,    ///< as segments; aligned groups of four share one scale, elements or sums shifted
 };
 
 constexpr int64_t kPair = 2;               ///< BF16 values of one dot product
 constexpr int64_t kWord = 4;               ///< int8 values of one dot product
 constexpr int64_t kGroup = 128;            ///< values of an mxfp4 group
 constexpr int64_t kGroupBlocks = 4;        ///< blocks of 32 in it
+constexpr int64_t kGroupFactor = 8;        ///< most that aligns a block: 128 · (12 · 8)² < 2^24
 constexpr int64_t kIntegerChunk = 131072;  ///< products that int32 holds exactly
 constexpr int64_t kIntegerSegment = 512;   ///< 512 · 127² < 2^24: exact in an FP32 chain
 

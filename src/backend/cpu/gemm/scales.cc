@@ -22,8 +22,6 @@ using V4 = hn::Vec<D4>;
 // int8 pairs). Those with sums below 2^40 of multiples of 2^-37 stay inside FP32's range.
 constexpr float kSmallestPlain = 0x1p-56f;
 constexpr float kLargestPlain = 0x1p43f;
-// Values shifted left by up to 3 bits on both sides: 128 · (12 · 8)² < 2^24, exact in FP32.
-constexpr float kWidestGroup = 8.0f;
 // The E8M0 code 0, which blocks of zeros have.
 constexpr float kZeroBlockScale = 0x1p-127f;
 
@@ -144,7 +142,7 @@ HWY_INLINE bool Align(const float* scales, int64_t blocks, int width, V4& shared
   const V4 one = hn::Set(d, 1.0f);
   shared = hn::IfThenElse(is_zero, one, smallest);
   largest = hn::IfThenElse(is_zero, one, largest);
-  const auto fits = hn::Le(largest, hn::Mul(shared, hn::Set(d, kWidestGroup)));
+  const auto fits = hn::Le(largest, hn::Mul(shared, hn::Set(d, float{kGroupFactor})));
   const auto plain = hn::And(IsPlain(shared), IsPlain(largest));
   return hn::AllTrue(d, hn::And(is_number, hn::And(fits, plain)));
 }

@@ -43,7 +43,7 @@ struct Shared {
     scales = carver.take<float>(job.chunk_m * segments);
     if (job.units == Units::int8) {
       starts = carver.take<int32_t>(job.chunk_m * job.starts(job.super_k));
-      group_starts = carver.take<int32_t>(job.chunk_m * segments);
+      if (job.words == 0) group_starts = carver.take<int32_t>(job.chunk_m * segments);
     }
     smallest = carver.take<uint32_t>(job.chunk_m / job.kernel.rows * (job.super_k / job.block_k));
     plain = carver.take<int32_t>(job.chunk_m / job.kernel.rows * segments);
@@ -65,7 +65,7 @@ struct Shared {
     panel.smallest = smallest + index;
     if (starts != nullptr)
       panel.starts = starts + (index * job.starts(job.block_k) + job.starts(inside)) * rows;
-    if (starts != nullptr) panel.group_starts = group_starts + s * rows;
+    if (group_starts != nullptr) panel.group_starts = group_starts + s * rows;
     return panel;
   }
 };

@@ -28,11 +28,12 @@ struct Tile {
   // `segments` segments of `length` values from k on; `s` is the first one's index.
   [[nodiscard]] SegmentRun run(int64_t k, int64_t length, int64_t segments, int64_t s) const {
     const int64_t rows = job.kernel.rows, cols = job.kernel.cols;
+    const int64_t start = job.words == 0 ? s : job.starts(k);
     return {.segments = segments,
             .count = job.elements(length),
             .a = a.elements + job.elements(k) * rows,
             .b = local.right.elements + job.elements(k) * cols,
-            .starts = a.starts != nullptr ? a.starts + job.starts(k) * rows : nullptr,
+            .starts = a.starts != nullptr ? a.starts + start * rows : nullptr,
             .scales = {a.scales + s * rows, local.right.scales + s * cols, job.a.power_of_two,
                        job.b.power_of_two},
             .words = job.words,
@@ -102,8 +103,7 @@ void sum_in_groups(Tile& tile) {
     const int64_t whole = (tile.count - k) / kGroup;  // 0: the last group, a part of one
     const int64_t groups = std::max<int64_t>(std::min(whole, plain / kGroupBlocks), 1);
     SegmentRun run = tile.run(k, length, groups, s);
-    if (run.starts != nullptr && tile.job.words == 0)
-      run.starts = tile.a.group_starts + s * tile.shape().rows;
+    if (tile.a.group_starts != nullptr) run.starts = tile.a.group_starts + s * tile.shape().rows;
     run.stride = kGroupBlocks;
     k += groups * length;
     tile.add(run, k);

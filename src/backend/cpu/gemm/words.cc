@@ -26,7 +26,7 @@ struct Rows {
   }
 };
 
-// A segment of such rows.
+// The words of one sum of such rows: of a segment, or of a part of one.
 struct Run {
   const uint32_t* from = nullptr;
   int64_t stride = 0;  // from the words of one k to the next

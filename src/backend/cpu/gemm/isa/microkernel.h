@@ -41,13 +41,14 @@ struct SegmentRun {
   const float* a = nullptr;
   const float* b = nullptr;
   const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment; null
-                                    ///< where elements are no words, not read where b is not biased
+                                    ///< where elements are no words, not read where b is not
+                                    ///< biased; of short dots see DotKernels
   SegmentScales scales;  ///< [segments · stride][rows or cols]
   int64_t stride = 1;
   float factor = 1.0f;  ///< of the results
-  int64_t words = 0;    ///< short dots: how many int16 sums hold, 4 or 8; divides `count`
-  const uint32_t* factors = nullptr;  ///< short dots: of such sums, [count / words ·
-                                      ///< segments][cols] pairs of equal int16; null: 1
+  int64_t words = 0;    ///< short dots: how many one int16 sum takes, 4 or 8; divides `count`
+  const uint32_t* factors = nullptr;  ///< short dots: multiply each int16 sum, pairs of equal int16
+                                      ///< [segments · count / words][cols]; null: 1
 };
 
 /// to[i][j] = run.factor · chain of acc = fma(S, fl32(left[i] · right[j]), acc) from from[i][j]
@@ -60,10 +61,11 @@ using ScaledKernel = void(const SegmentRun& run, TileIn from, TileOut to);
 /// scales.
 using DotKernel = void(const SegmentRun& run, int32_t* sums);
 
-/// Null where an instruction set has none: integers run as FP32. Short ones have the same results
-/// where |sums| of two products at a time, a biased one too, and of SegmentRun::words are below
-/// 2^15; their `starts` are of every such sum, [count / words · segments][rows] pairs of int16:
-/// -128 times the sum of a's values 0 and 1, and 2 and 3 of words.
+/// Sums of words are made in int32, or by short dots in two halves in int16, values 0 and 1 and
+/// values 2 and 3 of SegmentRun::words words, which are then widened. The results are the same
+/// where int16 holds two products with b biased and all products of such a half with b unbiased.
+/// Short dots read `starts` of every int16 sum, [segments · count / words][rows] pairs of int16:
+/// -128 · sum of a's values in that half.
 struct DotKernels {
   DotKernel* plain = nullptr;
   ScaledKernel* scaled = nullptr;
@@ -81,9 +83,9 @@ struct Microkernel {
   int rows;  ///< of the left panels, the broadcast side
   int cols;  ///< of the right panels, the vector side
   ChainKernels fp32;
-  ChainKernels pairs;  ///< exact only where nothing is subnormal
-  DotKernels dots;
-  DotKernels short_dots;
+  ChainKernels pairs;     ///< exact only where nothing is subnormal
+  DotKernels dots;        ///< null where the set has none: integers run as FP32
+  DotKernels short_dots;  ///< null where the set has none or no use for them: `dots` are taken
 };
 
 constexpr int kMaxTileRows = 8;

@@ -129,11 +129,11 @@ struct Segments {
   static constexpr int64_t kStay = 24576 / (kCols * sizeof(float));
   static constexpr int32_t kBitsOfOne = 0x3F800000;
 
-  // Where sums begin: at `starts` [rows].
-  static HWY_INLINE void begin(const int32_t* starts, Sums& sums) {
+  // Where sums begin: at run.starts[at + row] if b is biased, else at 0.
+  static HWY_INLINE void begin(const SegmentRun& run, int64_t at, Sums& sums) {
     sums.for_each([&](SumVector& to, auto i, auto) NG_INLINE_LAMBDA {
       if constexpr (Simd::kBiased)
-        to = Simd::broadcast(starts + i);
+        to = Simd::broadcast(run.starts + at + i);
       else
         to = SumVector{};
     });
@@ -143,7 +143,7 @@ struct Segments {
   static HWY_INLINE void sum(const SegmentRun& run, int64_t count, int64_t s, int first,
                              Sums& sums) {
     if constexpr (Simd::kShort != 0) return sum_short(run, count, s, first, sums);
-    begin(run.starts + s * run.stride * kRows + first, sums);
+    begin(run, s * run.stride * kRows + first, sums);
     accumulate<Simd>(count, run.a + s * count * kRows + first, run.b + s * count * kCols,
                      first == 0, sums);
   }
@@ -155,7 +155,7 @@ struct Segments {
     sums = {};
     for (int64_t at = s * (count / kShort); at < (s + 1) * (count / kShort); ++at) {
       Sums pairs;
-      begin(run.starts + at * kRows + first, pairs);
+      begin(run, at * kRows + first, pairs);
       accumulate<Simd>(kShort, run.a + at * kShort * kRows + first, run.b + at * kShort * kCols,
                        first == 0, pairs);
       SumVector factors[kVectors];
