@@ -28,8 +28,7 @@ void plan(Job& job) {
       std::min(std::max(kSuperblockK * job.lanes() / job.block_k, int64_t{1}) * job.block_k,
                round_up(std::max<int64_t>(job.k, 1), job.block_k));
   const int64_t segments = job.segments(job.block_k) * (job.super_k / job.block_k);
-  const int64_t floats_per_row =
-      job.elements(job.super_k) + 3 * segments + std::max(segments, job.starts(job.super_k));
+  const int64_t floats_per_row = job.elements(job.super_k) + (3 + job.sums()) * segments;
   job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
   job.chunk_n = round_up(job.n, cols);
   const bool waits = job.k > job.block_k;
@@ -134,8 +133,7 @@ void multiply_integers(Job& job, int64_t words) {
   NG_CHECK(words == 0 || job.rule.sum != Sum::groups || words * kWord == job.rule.segment, words);
   job.words = words;
   job.a.as_words = job.b.as_words = true;
-  job.a.short_sums = job.b.short_sums = words != 0;
-  job.a.summed = job.b.summed = words != 0 ? words * kWord : job.rule.segment;
+  job.a.short_words = job.b.short_words = words;
   job.b.biased = job.dots().biased;
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
 }

@@ -61,10 +61,9 @@ struct Job {
   [[nodiscard]] ScaledKernel* scaled_kernel() const {
     return units == Units::int8 ? dots().scaled : chains().scaled;
   }
-  /// Sums that begin with what undoes b's bias, of `count` values along K.
-  [[nodiscard]] int64_t starts(int64_t count) const {
-    return words != 0 ? count >> std::countr_zero(static_cast<uint64_t>(words * kWord))
-                      : segments(count);
+  /// Sums of words that make one of a segment. Each begins with what undoes b's bias.
+  [[nodiscard]] int64_t sums() const {
+    return words == 0 ? 1 : rule.segment >> std::countr_zero(static_cast<uint64_t>(words * kWord));
   }
   /// Sums of segments are scaled.
   [[nodiscard]] bool has_scaled_sums() const {

@@ -14,8 +14,7 @@ struct PanelSource {
   bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)
   bool as_words = false;         ///< interleaved: stays int8, four along K to a panel's element
   bool biased = false;           ///< words: 128 is added to every value
-  bool short_sums = false;       ///< words: for short dots (isa/microkernel.h)
-  int64_t summed = 32;           ///< words: values along K of a sum that has a start
+  int64_t short_words = 0;       ///< words: SegmentRun::words of short dots (isa/microkernel.h)
   bool as_pairs = false;  ///< BF16: stays so, two along K to a panel's element, the first one high
   bool ends_negative = false;  ///< pairs: beyond an odd count stands -0 instead of +0
   bool transposed = false;     ///< memory is [k][row] instead of [row][k]

@@ -42,7 +42,7 @@ struct Shared {
     elements = carver.take<float>(job.elements(job.chunk_m * job.super_k));
     scales = carver.take<float>(job.chunk_m * segments);
     if (job.units == Units::int8) {
-      starts = carver.take<int32_t>(job.chunk_m * job.starts(job.super_k));
+      starts = carver.take<int32_t>(job.chunk_m * segments * job.sums());
       if (job.words == 0) group_starts = carver.take<int32_t>(job.chunk_m * segments);
     }
     smallest = carver.take<uint32_t>(job.chunk_m / job.kernel.rows * (job.super_k / job.block_k));
@@ -63,8 +63,7 @@ struct Shared {
     const int64_t s = index * segments + job.segments(inside);
     Panel panel{elements + job.elements(at), scales + s * rows, plain + s};
     panel.smallest = smallest + index;
-    if (starts != nullptr)
-      panel.starts = starts + (index * job.starts(job.block_k) + job.starts(inside)) * rows;
+    if (starts != nullptr) panel.starts = starts + s * job.sums() * rows;
     if (group_starts != nullptr) panel.group_starts = group_starts + s * rows;
     return panel;
   }

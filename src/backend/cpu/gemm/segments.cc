@@ -28,12 +28,11 @@ struct Tile {
   // `segments` segments of `length` values from k on; `s` is the first one's index.
   [[nodiscard]] SegmentRun run(int64_t k, int64_t length, int64_t segments, int64_t s) const {
     const int64_t rows = job.kernel.rows, cols = job.kernel.cols;
-    const int64_t start = job.words == 0 ? s : job.starts(k);
     return {.segments = segments,
             .count = job.elements(length),
             .a = a.elements + job.elements(k) * rows,
             .b = local.right.elements + job.elements(k) * cols,
-            .starts = a.starts != nullptr ? a.starts + start * rows : nullptr,
+            .starts = a.starts != nullptr ? a.starts + s * job.sums() * rows : nullptr,
             .scales = {a.scales + s * rows, local.right.scales + s * cols, job.a.power_of_two,
                        job.b.power_of_two},
             .words = job.words,

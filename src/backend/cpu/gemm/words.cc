@@ -124,7 +124,7 @@ struct Starts {
 
   HWY_INLINE void Add(int64_t s, hn::Vec<D> start) {
     Store(panel.starts, s, start);
-    if (source.use != ScaleUse::groups || source.short_sums) return;
+    if (source.use != ScaleUse::groups || source.short_words != 0) return;
     of_group = s % kGroupBlocks == 0 ? start : hn::Add(of_group, start);
     Store(panel.group_starts, s / kGroupBlocks * kGroupBlocks, of_group);
   }
@@ -138,7 +138,8 @@ struct Starts {
 template <class D, class ChangeOf>
 HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& place,
                           const Panel& panel, int64_t first, const ChangeOf& change_of) {
-  const int64_t words = source.summed / kWord, all = place.count / kWord, width = place.width;
+  const int64_t words = source.short_words != 0 ? source.short_words : source.segment / kWord;
+  const int64_t all = place.count / kWord, width = place.width;
   const Rows rows(source, place, first);
   Starts<D> starts{d, source, panel, width, first};
   auto* to = reinterpret_cast<uint32_t*>(panel.elements) + first;
@@ -148,7 +149,7 @@ HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& plac
     const auto change = change_of(s * width + first);
     if (panel.starts == nullptr)
       Copy(d, run, change, source.biased ? 0x80808080u : 0);
-    else if (source.short_sums)
+    else if (source.short_words != 0)
       starts.Add(s, CopyAndStartPairs(d, run, change));
     else
       starts.Add(s, CopyAndStart(d, run, change));

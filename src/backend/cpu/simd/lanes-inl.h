@@ -52,11 +52,11 @@ struct Mask16 {
 };
 using M16 = Mask16<float>;
 
-// part[p] = f(p) for every register.
+// part[p] = f(p) for every register. Two without a loop: GCC 12 keeps them in memory that one
+// indexes.
 template <class Result, class F>
 HWY_INLINE Result ForParts(const F& f) {
   constexpr size_t kParts = sizeof(Result::part) / sizeof(Result::part[0]);
-  if constexpr (kParts == 1) return {{f(size_t{0})}};
   if constexpr (kParts == 2) return {{f(size_t{0}), f(size_t{1})}};
   Result r;
   for (size_t p = 0; p < kParts; ++p) r.part[p] = f(p);
