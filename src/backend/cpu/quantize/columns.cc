@@ -135,6 +135,7 @@ void ColumnEncoder::encode_sixteen(int64_t row, int64_t k, int64_t count) {
   ColumnTile tile = load(row, k, count);
   tile.block = job_.plan.block_cols;
   tile.multipliers = scratch_.multiplier;
+  tile.amax = scratch_.amax;
   tile.prescale = job_.spec.cast.prescale;
   tile.unit = job_.layout.unit;
   if (job_.spec.cast.rounding == Rounding::stochastic) {

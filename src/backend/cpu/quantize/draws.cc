@@ -28,32 +28,58 @@ HWY_INLINE hn::Vec<Groups> Product(hn::Vec<Groups> a, uint32_t factor) {
   return hn::MulEven(hn::BitCast(d, a), hn::Set(d, factor));
 }
 
+constexpr uint32_t kFactor0 = 0xD2511F53u, kFactor1 = 0xCD9E8D57u;
+constexpr uint64_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+
+HWY_INLINE hn::Vec<Groups> Word(uint64_t value) {
+  return hn::Set(Groups(), static_cast<uint64_t>(static_cast<uint32_t>(value)));
+}
+
+// What the first two rounds make of the words that all groups of a stream share: all but the
+// lowest.
+struct Stream {
+  uint64_t k0, k1;             // of the third round
+  hn::Vec<Groups> x2;          // round 1: word 2 = high(kFactor0 · group) ^ x2, word 3 = low
+  hn::Vec<Groups> x0, y2, w3;  // round 2: word 0 = high(kFactor1 · word 2) ^ x0, word 1 = low,
+                               // word 2 = word 3 ^ y2, word 3 = w3
+
+  Stream(const RandomKey& key, uint64_t group)
+      : k0(static_cast<uint32_t>(key.seed)), k1(key.seed >> 32) {
+    const PhiloxBlock c = counter_of(key, group);
+    x2 = Word(c[3] ^ k1);
+    const uint64_t p1 = uint64_t{kFactor1} * c[2];
+    const uint64_t p0 = kFactor0 * uint64_t{static_cast<uint32_t>((p1 >> 32) ^ c[1] ^ k0)};
+    x0 = Word(p1 ^ (k0 + kWeyl0));
+    y2 = Word((p0 >> 32) ^ (k1 + kWeyl1));
+    w3 = Word(p0);
+    k0 += 2 * kWeyl0;
+    k1 += 2 * kWeyl1;
+  }
+};
+
+HWY_INLINE Counter FirstRounds(const Stream& stream, hn::Vec<Groups> group) {
+  const auto p0 = Product(group, kFactor0);
+  const auto p1 = Product(hn::Xor(hn::ShiftRight<32>(p0), stream.x2), kFactor1);
+  return {{hn::Xor(hn::ShiftRight<32>(p1), stream.x0), p1, hn::Xor(p0, stream.y2), stream.w3}};
+}
+
 // kWays counters at once hide the latency of the products.
 template <int kWays>
-HWY_INLINE void Rounds(uint64_t key, Counter* counter) {
-  const Groups d;
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
+HWY_INLINE void OtherRounds(const Stream& stream, Counter* counter) {
+  uint64_t k0 = stream.k0, k1 = stream.k1;
+  for (int round = 2; round < 10; ++round) {
     for (int w = 0; w < kWays; ++w) {
       auto& c = counter[w].word;
-      const auto p0 = Product(c[0], 0xD2511F53u);
-      const auto p1 = Product(c[2], 0xCD9E8D57u);
-      c[0] = hn::Xor3(hn::ShiftRight<32>(p1), c[1], hn::Set(d, uint64_t{k0}));
-      c[2] = hn::Xor3(hn::ShiftRight<32>(p0), c[3], hn::Set(d, uint64_t{k1}));
+      const auto p0 = Product(c[0], kFactor0);
+      const auto p1 = Product(c[2], kFactor1);
+      c[0] = hn::Xor3(hn::ShiftRight<32>(p1), c[1], Word(k0));
+      c[2] = hn::Xor3(hn::ShiftRight<32>(p0), c[3], Word(k1));
       c[1] = p1;
       c[3] = p0;
     }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+    k0 += kWeyl0;
+    k1 += kWeyl1;
   }
-}
-
-HWY_INLINE Counter CounterOf(const RandomKey& key, hn::Vec<Groups> group) {
-  const Groups d;
-  const PhiloxBlock zero = counter_of(key, 0);
-  const auto high = hn::ShiftLeft<20>(hn::ShiftRight<32>(group));
-  return {{group, hn::Or(high, hn::Set(d, uint64_t{zero[1]})), hn::Set(d, uint64_t{zero[2]}),
-           hn::Set(d, uint64_t{zero[3]})}};
 }
 
 // Lanes l hold groups GroupOfLane(l), so that interleaving leaves the groups in order.
@@ -63,9 +89,12 @@ constexpr int64_t GroupOfLane(int64_t lane) { return lane / 2 + lane % 2 * (kGro
 // The words of each group side by side: 16 bytes per group.
 HWY_INLINE void StoreWords(const Counter& c, uint16_t* to) {
   const Groups d;
-  const auto low = hn::Set(d, uint64_t{0xFFFFFFFFu});
-  const auto first = hn::Or(hn::And(c.word[0], low), hn::ShiftLeft<32>(c.word[1]));
-  const auto second = hn::Or(hn::And(c.word[2], low), hn::ShiftLeft<32>(c.word[3]));
+  const Halves d32;
+  const auto pair = [&](int w) HWY_ATTR {
+    const auto odd = hn::BitCast(d32, hn::ShiftLeft<32>(c.word[w + 1]));
+    return hn::BitCast(d, hn::OddEven(odd, hn::BitCast(d32, c.word[w])));
+  };
+  const auto first = pair(0), second = pair(2);
   auto* const words = reinterpret_cast<uint64_t*>(to);
   hn::StoreU(hn::InterleaveLower(d, first, second), d, words);
   hn::StoreU(hn::InterleaveUpper(d, first, second), d, words + kGroupLanes);
@@ -99,18 +128,22 @@ HWY_INLINE void DrawSequence(const RandomKey& key, const Sequence& sequence, int
   alignas(64) uint64_t offset[kGroupLanes];
   for (int64_t l = 0; l < kGroupLanes; ++l) offset[l] = sequence[GroupOfLane(l)] - sequence.first;
   const auto offsets = hn::Load(d, offset);
+  const Stream stream(key, sequence.first);
   const auto counter_at = [&](int64_t at) HWY_ATTR {
-    return CounterOf(key, hn::Add(offsets, hn::Set(d, sequence[at])));
+    return FirstRounds(stream, hn::Add(offsets, hn::Set(d, sequence[at])));
   };
-  for (; i + kWays * kGroupLanes <= count; i += kWays * kGroupLanes) {
+  // A sequence whose groups differ above 32 bits is no one stream.
+  const bool is_stream = count > 0 && (sequence.first ^ sequence[count - 1]) >> 32 == 0;
+  const int64_t whole = is_stream ? count / kGroupLanes * kGroupLanes : 0;
+  for (; i + kWays * kGroupLanes <= whole; i += kWays * kGroupLanes) {
     Counter counter[kWays];
     for (int w = 0; w < kWays; ++w) counter[w] = counter_at(i + w * kGroupLanes);
-    Rounds<kWays>(key.seed, counter);
+    OtherRounds<kWays>(stream, counter);
     for (int w = 0; w < kWays; ++w) StoreWords(counter[w], draws + 8 * (i + w * kGroupLanes));
   }
-  for (; i + kGroupLanes <= count; i += kGroupLanes) {
+  for (; i < whole; i += kGroupLanes) {
     Counter counter = counter_at(i);
-    Rounds<1>(key.seed, &counter);
+    OtherRounds<1>(stream, &counter);
     StoreWords(counter, draws + 8 * i);
   }
 #endif

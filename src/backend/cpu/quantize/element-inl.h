@@ -116,12 +116,22 @@ HWY_INLINE F16 RoundBf16(F16 magnitude, U16 draw) {
   return Bits<float>(And(Add(bits, up), Set16(0xFFFF0000u)));
 }
 
+// How far the values of a tile reach, for the form int8 (units-inl.h).
+enum class Reach {
+  far,    // no bounds are known
+  clips,  // in units they are what they are here; some may exceed the largest element
+  fits    // none does
+};
+
 // What a kernel is compiled for.
 struct Variant {
   Kind kind = Kind::small;
   bool stochastic = false;
   bool signed_zero = true;  // -0 is kept; else zeros are +0
   ElementForm form = ElementForm::bf16;
+  Reach reach = Reach::far;
+
+  [[nodiscard]] constexpr bool in_units() const { return reach != Reach::far; }
 };
 
 // floor(y + R·2^-r) within ± the largest. [formats.md §6]
@@ -130,6 +140,13 @@ HWY_INLINE I16 FloorInteger(F16 y, F16 magnitude, U16 draw) {
       Bits<float>(Or(Bits<uint32_t>(magnitude), And(Bits<uint32_t>(y), Set16(0x80000000u))));
   const F16 scaled = Floor(Mul(signed_y, Set16(0x1p16f)));
   return ShiftRight<16>(Add(Truncate(scaled), Bits<int32_t>(draw)));
+}
+
+// A value as it is rounded.
+template <Variant v>
+HWY_INLINE F16 Scaled(const Rules& k, F16 value, F16 multiplier) {
+  const F16 x = Mul(value, k.prescale);
+  return !v.signed_zero && k.divides ? Div(x, multiplier) : Mul(x, multiplier);
 }
 
 template <Variant v>

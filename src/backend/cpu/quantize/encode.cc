@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>  // once per instruction set
 #include <hwy/highway.h>
 
-#include "backend/cpu/quantize/element-inl.h"
+#include "backend/cpu/quantize/units-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -13,27 +13,23 @@ namespace ng::cpu::HWY_NAMESPACE {
 
 // ---------------------------------------------------------------- runs and tiles
 
+// Sixteen values, or the first `left`, as elements at out[i].
 template <Variant v>
-HWY_INLINE void StoreElement(const Rules& k, F16 element, void* out, int64_t i, int64_t left) {
-  if constexpr (v.form == ElementForm::fp32) {
-    Store16(element, static_cast<float*>(out) + i, left);
-  } else if constexpr (v.form == ElementForm::bf16) {
-    StoreLow(ShiftRight<16>(Bits<uint32_t>(element)), static_cast<uint16_t*>(out) + i, left);
-  } else {
-    // 1.5 · 2^23 + n ends in the bits of the integer n.
-    const F16 integer = Fma(element, k.per_unit, Set16(0x1.8p23f));
-    StoreLow(Bits<uint32_t>(integer), static_cast<uint8_t*>(out) + i, left);
-  }
-}
-
-template <Variant v>
-HWY_INLINE void EncodeVector(const Rules& k, F16 value, F16 multiplier, U16 draw, void* out,
+HWY_INLINE void EncodeVector(const RulesFor<v>& k, F16 value, F16 scale, U16 draw, void* out,
                              int64_t i, int64_t left, bool counted, LaneCounts& counts) {
-  F16 y = Mul(value, k.prescale);
-  y = !v.signed_zero && k.divides ? Div(y, multiplier) : Mul(y, multiplier);
-  const F16 element = RoundElement<v>(k, y, draw);
-  StoreElement<v>(k, element, out, i, left);
-  if (counted) CountElement(k, value, y, element, counts);
+  if constexpr (v.form == ElementForm::int8) {
+    const U16 n = EncodeInteger<v>(k, value, scale, draw, counted, counts);
+    const U16 low = v.in_units() && v.stochastic ? ShiftRight<16>(n) : n;
+    StoreLow(low, static_cast<uint8_t*>(out) + i, left);
+  } else {
+    const F16 y = Scaled<v>(k, value, scale);
+    const F16 element = RoundElement<v>(k, y, draw);
+    if constexpr (v.form == ElementForm::fp32)
+      Store16(element, static_cast<float*>(out) + i, left);
+    else
+      StoreLow(ShiftRight<16>(Bits<uint32_t>(element)), static_cast<uint16_t*>(out) + i, left);
+    if (counted) CountElement(k, value, y, element, counts);
+  }
 }
 
 template <Variant v>
@@ -61,12 +57,12 @@ HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
 // The first `blocks` blocks of a row, `vectors` vectors each and all of them counted: the bulk of
 // the work, free of the bookkeeping for what is ragged.
 template <Variant v>
-HWY_INLINE void EncodeWholeBlocks(const Rules& rules, const Row& row, int64_t blocks,
+HWY_INLINE void EncodeWholeBlocks(const RulesFor<v>& rules, const Row& row, int64_t blocks,
                                   int64_t vectors, int64_t ahead, LaneCounts& counts) {
-  const Rules k = rules;
+  const RulesFor<v> k = rules;
   LaneCounts sum = counts;
   for (int64_t b = 0; b < blocks; ++b) {
-    const F16 scale = Set16(row.multiplier[b]);
+    const F16 scale = ScaleOf<v>(k, Set16(row.multiplier[b]));
     const int64_t end = (b + 1) * vectors * kLanes;
     for (int64_t i = b * vectors * kLanes; i < end; i += kLanes) {
       hwy::Prefetch(row.x + i + ahead);
@@ -79,16 +75,17 @@ HWY_INLINE void EncodeWholeBlocks(const Rules& rules, const Row& row, int64_t bl
 
 // Values [from, to) of a row, which have one scale.
 template <Variant v>
-HWY_INLINE void EncodeRun(const Rules& k, const Row& row, int64_t from, int64_t to, float scale,
-                          bool counted, LaneCounts& counts) {
+HWY_INLINE void EncodeRun(const RulesFor<v>& k, const Row& row, int64_t from, int64_t to,
+                          float multiplier, bool counted, LaneCounts& counts) {
+  const F16 scale = ScaleOf<v>(k, Set16(multiplier));
   for (int64_t i = from; i < to; i += kLanes)
-    EncodeVector<v>(k, Load16(row.x + i, to - i), Set16(scale), DrawsAt<v>(row.draws, i), row.out,
-                    i, to - i, counted, counts);
+    EncodeVector<v>(k, Load16(row.x + i, to - i), scale, DrawsAt<v>(row.draws, i), row.out, i,
+                    to - i, counted, counts);
 }
 
 template <Variant v>
 EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
-  const Rules k = RulesOf(grid, tile);
+  const RulesFor<v> k = RulesForTile<v>(grid, tile);
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
   const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
   const int64_t whole = tile.block % kLanes == 0 ? counted / tile.block : 0;
@@ -116,11 +113,32 @@ EncodeCounts EncodeRounding(const ElementGrid& grid, const EncodeTile& tile) {
                                : EncodeRows<Variant{kKind, false, kSignedZero, kForm}>(grid, tile);
 }
 
+template <bool kStochastic>
+EncodeCounts EncodeSmallInt8(const ElementGrid& grid, const EncodeTile& tile) {
+  constexpr Variant v = {Kind::small, kStochastic, false, ElementForm::int8};
+  if (tile.divides) return EncodeRows<v>(grid, tile);
+  const int64_t rows_each = tile.rows_per_multiplier;
+  const TileScales scales{.multipliers = tile.multipliers,
+                          .amax = tile.amax,
+                          .stride = tile.multiplier_stride,
+                          .rows = (tile.rows + rows_each - 1) / rows_each,
+                          .blocks = (tile.cols + tile.block - 1) / tile.block,
+                          .prescale = tile.prescale};
+  switch (ReachOf(scales, grid.max)) {
+    case Reach::fits:
+      return EncodeRows<WithReach(v, Reach::fits)>(grid, tile);
+    case Reach::clips:
+      return EncodeRows<WithReach(v, Reach::clips)>(grid, tile);
+    default:
+      return EncodeRows<v>(grid, tile);
+  }
+}
+
 EncodeCounts EncodeInt8(const ElementGrid& grid, const EncodeTile& tile) {
-  constexpr ElementForm kForm = ElementForm::int8;
-  return grid.kind == Kind::integer && tile.draws != nullptr
-             ? EncodeRows<Variant{Kind::integer, true, false, kForm}>(grid, tile)
-             : EncodeRounding<Kind::small, false, kForm>(grid, tile);
+  if (tile.draws == nullptr) return EncodeSmallInt8<false>(grid, tile);
+  return grid.kind == Kind::integer
+             ? EncodeRows<Variant{Kind::integer, true, false, ElementForm::int8}>(grid, tile)
+             : EncodeSmallInt8<true>(grid, tile);
 }
 
 EncodeCounts Encode(const ElementGrid& grid, const EncodeTile& tile) {

@@ -99,6 +99,7 @@ struct EncodeTile {
   int64_t counted_cols = 0;            ///< columns from here on are padding: not counted
   int64_t block = 0;                   ///< columns per multiplier; the tile begins at a border
   const float* multipliers = nullptr;  ///< y = x · prescale · multiplier
+  const uint32_t* amax = nullptr;      ///< as multipliers: bits of the largest |x|; null: not known
   int64_t multiplier_stride = 0;
   int64_t rows_per_multiplier = 1;
   bool divides = false;  ///< y = x · prescale / multiplier; elements without -0 only
@@ -134,6 +135,7 @@ struct ColumnTile {
   int64_t counted_k = 0;               ///< from here on is padding: not counted
   int64_t block = 0;                   ///< values along K per scale, a multiple of 16
   const float* multipliers = nullptr;  ///< [k / block][16]
+  const uint32_t* amax = nullptr;      ///< [k / block][16]: bits of the largest |x|
   float prescale = 1.0f;
   const uint16_t* draws = nullptr;  ///< [k][16]; null: nearest even
   int64_t draw_stride = 0;

@@ -161,6 +161,7 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
   tile.counted_cols = job_.spec.k - piece.k;
   tile.block = job_.plan.block_cols;
   tile.multipliers = scratch_.multiplier + first_block(piece);
+  if (job_.scales_by_block) tile.amax = scratch_.amax + first_block(piece);
   tile.multiplier_stride = blocks_;
   tile.rows_per_multiplier = job_.plan.tile_rows;
   tile.divides = job_.divides;

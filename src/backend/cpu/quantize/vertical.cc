@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>  // once per instruction set
 #include <hwy/highway.h>
 
-#include "backend/cpu/quantize/element-inl.h"
+#include "backend/cpu/quantize/units-inl.h"
 #include "backend/cpu/simd/shuffle-inl.h"
 #include "base/error.h"
 
@@ -35,48 +35,93 @@ HWY_INLINE void FetchNext(const ColumnTile& tile, int64_t first) {
     for (int line = 0; line < 4; ++line) hwy::Prefetch(row + 16 * line);
 }
 
-// Integers of one k in the low byte of each lane.
-template <Variant v>
-HWY_INLINE U16 EncodeLine(const Rules& k, const ColumnTile& tile, int64_t at, F16 multiplier,
+// Words of four integers, one in a byte of each argument's lanes: the lowest, or the third.
+template <bool kThird>
+HWY_INLINE U16 WordOf(U16 n0, U16 n1, U16 n2, U16 n3) {
+#if HWY_TARGET == HWY_SCALAR
+  constexpr int kShift = kThird ? 16 : 0;
+  const auto byte = [](U16 n) HWY_ATTR { return And(ShiftRight<kShift>(n), Set16(0xFFu)); };
+  return Or(Or(byte(n0), ShiftLeft<8>(byte(n1))),
+            Or(ShiftLeft<16>(byte(n2)), ShiftLeft<24>(byte(n3))));
+#else
+  // Halves of 16 bits: two of every word come from one lane, two from another.
+  const auto halves = [](U16 even, U16 odd) HWY_ATTR {
+    const U16 low = kThird ? ShiftRight<16>(even) : even;
+    const U16 high = kThird ? odd : ShiftLeft<16>(odd);
+    return ForParts<U16>([&](size_t p) HWY_ATTR {
+      const U16::Tag d;
+      const hn::Repartition<uint16_t, U16::Tag> d16;
+      return hn::BitCast(
+          d, hn::OddEven(hn::BitCast(d16, high.part[p]), hn::BitCast(d16, low.part[p])));
+    });
+  };
+  const U16 odd_bytes = ForParts<U16>([n = halves(n1, n3)](size_t p) HWY_ATTR {
+    const U16::Tag d;
+    const hn::Repartition<uint16_t, U16::Tag> d16;
+    return hn::BitCast(d, hn::ShiftLeft<8>(hn::BitCast(d16, n.part[p])));
+  });
+  return Or(And(halves(n0, n2), Set16(0x00FF00FFu)), odd_bytes);
+#endif
+}
+
+// Four lines from `at` on, whose values are scaled alike; kCounted: none of them is padding.
+template <Variant v, bool kCounted>
+HWY_INLINE U16 EncodeFour(const RulesFor<v>& k, const ColumnTile& tile, int64_t at, F16 scale,
                           LaneCounts& counts) {
-  const float* x = tile.values + at * tile.stride;
-  const F16 value = Load16(x);
-  const F16 y = Mul(Mul(value, k.prescale), multiplier);
-  U16 draw = Zero16<uint32_t>();
-  if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + at * tile.draw_stride);
-  const F16 element = RoundElement<v>(k, y, draw);
-  if (at < tile.counted_k) CountElement(k, value, y, element, counts);
-  return Bits<uint32_t>(Fma(element, k.per_unit, Set16(0x1.8p23f)));
+  const auto line = [&](int64_t i) HWY_ATTR {
+    U16 draw = Zero16<uint32_t>();
+    if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + i * tile.draw_stride);
+    const F16 value = Load16(tile.values + i * tile.stride);
+    return EncodeInteger<v>(k, value, scale, draw, kCounted || i < tile.counted_k, counts);
+  };
+  const U16 n0 = line(at), n1 = line(at + 1), n2 = line(at + 2), n3 = line(at + 3);
+  return WordOf < v.in_units() && v.stochastic > (n0, n1, n2, n3);
 }
 
 template <Variant v>
 EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& all) {
   const ColumnTile tile = all;  // which no store can change
-  const Rules k = RulesOf(grid, {.prescale = tile.prescale, .unit = tile.unit});
+  const RulesFor<v> k = RulesForTile<v>(grid, {.prescale = tile.prescale, .unit = tile.unit});
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
-  const U16 low = Set16(0xFFu);
   for (int64_t first = 0; first < tile.k; first += tile.block) {
-    const F16 multiplier = Load16(tile.multipliers + first / tile.block * kLanes);
-    for (int64_t i = first; i < first + tile.block; i += 16) FetchNext(tile, i);
-    for (int64_t i = first; i < first + tile.block; i += 4) {
-      const U16 n0 = And(EncodeLine<v>(k, tile, i, multiplier, counts), low);
-      const U16 n1 = And(EncodeLine<v>(k, tile, i + 1, multiplier, counts), low);
-      const U16 n2 = And(EncodeLine<v>(k, tile, i + 2, multiplier, counts), low);
-      const U16 n3 = EncodeLine<v>(k, tile, i + 3, multiplier, counts);
-      const U16 word = Or(Or(n0, ShiftLeft<8>(n1)), Or(ShiftLeft<16>(n2), ShiftLeft<24>(n3)));
-      Store16(word, reinterpret_cast<uint32_t*>(tile.out) + i / 4 * kLanes);
-    }
+    const F16 scale = ScaleOf<v>(k, Load16(tile.multipliers + first / tile.block * kLanes));
+    const int64_t end = first + tile.block;
+    for (int64_t i = first; i < end; i += 16) FetchNext(tile, i);
+    auto* const to = reinterpret_cast<uint32_t*>(tile.out);
+    if (end <= tile.counted_k)  // the bulk of the work, free of conditions
+      for (int64_t i = first; i < end; i += 4)
+        Store16(EncodeFour<v, true>(k, tile, i, scale, counts), to + i / 4 * kLanes);
+    else
+      for (int64_t i = first; i < end; i += 4)
+        Store16(EncodeFour<v, false>(k, tile, i, scale, counts), to + i / 4 * kLanes);
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
 }
 
+template <bool kStochastic>
+EncodeCounts EncodeSmall(const ElementGrid& grid, const ColumnTile& tile) {
+  constexpr Variant v = {Kind::small, kStochastic, false, ElementForm::int8};
+  const TileScales scales{.multipliers = tile.multipliers,
+                          .amax = tile.amax,
+                          .stride = kLanes,
+                          .rows = tile.k / tile.block,
+                          .blocks = kLanes,
+                          .prescale = tile.prescale};
+  switch (ReachOf(scales, grid.max)) {
+    case Reach::fits:
+      return EncodeColumnsAs<WithReach(v, Reach::fits)>(grid, tile);
+    case Reach::clips:
+      return EncodeColumnsAs<WithReach(v, Reach::clips)>(grid, tile);
+    default:
+      return EncodeColumnsAs<v>(grid, tile);
+  }
+}
+
 EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
-  constexpr ElementForm kForm = ElementForm::int8;
-  if (tile.draws == nullptr)
-    return EncodeColumnsAs<Variant{Kind::small, false, false, kForm}>(grid, tile);
+  if (tile.draws == nullptr) return EncodeSmall<false>(grid, tile);
   return grid.kind == Kind::integer
-             ? EncodeColumnsAs<Variant{Kind::integer, true, false, kForm}>(grid, tile)
-             : EncodeColumnsAs<Variant{Kind::small, true, false, kForm}>(grid, tile);
+             ? EncodeColumnsAs<Variant{Kind::integer, true, false, ElementForm::int8}>(grid, tile)
+             : EncodeSmall<true>(grid, tile);
 }
 
 // Sixteen rows with their signs: strides 1 ... 8. One register of each row at a time: those of all

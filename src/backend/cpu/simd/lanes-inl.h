@@ -176,6 +176,14 @@ HWY_INLINE Mask16<T> Ne(const Lanes16<T>& a, const Lanes16<T>& b) {
                                  HWY_ATTR { return hn::Not(hn::Eq(a.part[p], b.part[p])); });
 }
 
+/// The same lanes as those of another 4-byte type.
+template <class To, class From>
+HWY_INLINE Mask16<To> MaskAs(const Mask16<From>& a) {
+  static_assert(sizeof(To) == sizeof(From));
+  return ForParts<Mask16<To>>(
+      [&](size_t p) HWY_ATTR { return hn::RebindMask(typename Lanes16<To>::Tag(), a.part[p]); });
+}
+
 /// !a && b
 template <class T>
 HWY_INLINE Mask16<T> AndNot(const Mask16<T>& a, const Mask16<T>& b) {
@@ -269,6 +277,11 @@ HWY_INLINE Lanes16<T> ShiftLeft(const Lanes16<T>& a) {
 template <int kBits, class T>
 HWY_INLINE Lanes16<T> ShiftRight(const Lanes16<T>& a) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::ShiftRight<kBits>(a.part[p]); });
+}
+
+/// Every lane by its own count; none are left of counts from 32 on.
+HWY_INLINE U16 ShiftLeftBy(const U16& a, const U16& counts) {
+  return ForParts<U16>([&](size_t p) HWY_ATTR { return a.part[p] << counts.part[p]; });
 }
 
 /// int32 -> FP32, nearest even.
