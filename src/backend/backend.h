@@ -121,6 +121,12 @@ struct PrepareContext {
   OperandStats* stats = nullptr;  ///< may be null: nothing is counted
 };
 
+/// One of several operands that are made from a source.
+struct Preparation {
+  PackedOperand& packed;
+  const PrepareContext& context;
+};
+
 /// y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias
 struct GemmOutput {
   View y;
@@ -199,6 +205,12 @@ class Backend {
   /// Fills packed.storage (packed.bytes == operand_bytes) from `source`; `source` must outlive
   /// `packed` where operand_bytes is 0.
   virtual void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context) = 0;
+  /// Both operands of one source, with the bits of two calls of `prepare`; a backend may read the
+  /// source once for both.
+  virtual void prepare_both(const Preparation& first, const Preparation& second, ConstView source) {
+    prepare(first.packed, source, first.context);
+    prepare(second.packed, source, second.context);
+  }
   /// For tests and export: values (rows, k_padded) as the GEMM sees them, transform included and
   /// prescale not undone; codes (one per uint16, row-major over (rows, k_padded)) where non-null.
   virtual void unpack(const PackedOperand& packed, View values, uint16_t* codes) const = 0;

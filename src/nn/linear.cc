@@ -173,11 +173,16 @@ void Linear::show(Run& run, OperandRole role, const Prepared& made, ConstView so
   if (can_lose_values(cast(role))) run.show_operand(made.packed, source, name_, name_of(role));
 }
 
+OperandRequest Linear::request(const Run& run, OperandRole role, const Source& source) const {
+  OperandRequest by{spec(role, source.values().rows, run), context(role, source.tensor(), run)};
+  by.context.first_row = source.first_row();
+  return by;
+}
+
 const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
   run.examine(source.values(), name_, name_of(role));
-  PrepareContext draws = context(role, source.tensor(), run);
-  draws.first_row = source.first_row();
-  const Prepared& made = source.operand(run, spec(role, source.values().rows, run), draws);
+  const OperandRequest by = request(run, role, source);
+  const Prepared& made = source.operand(run, by.spec, by.context);
   show(run, role, made, source.values());
   return made;
 }
@@ -226,6 +231,13 @@ void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy
   run.examine(target.view, name_, "wgrad.output");
 }
 
+void Linear::make_gradients(Run& run, Source& dy) const {
+  for (const OperandRole role : {OperandRole::dgrad_grad, OperandRole::wgrad_grad})
+    if (cast(role).scaling == Scaling::delayed) return;  // made at every request
+  dy.make_both(run, request(run, OperandRole::dgrad_grad, dy),
+               request(run, OperandRole::wgrad_grad, dy));
+}
+
 Tensor Linear::forward(Run& run, Source& x) {
   const Tensor y = run.tensor(x.values().rows, outputs());
   fprop(run, y, x);
@@ -233,6 +245,7 @@ Tensor Linear::forward(Run& run, Source& x) {
 }
 
 void Linear::backward(Run& run, View dx, Into into, Source& x, Source& dy) {
+  make_gradients(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
   if (bias_ != nullptr)
     run.ops().add_column_sums(gradient_to_add_to(run, *bias_).data, dy.values());

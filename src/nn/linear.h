@@ -63,6 +63,8 @@ class Linear {
   void fprop(Run& run, View y, Source& x);
   void dgrad(Run& run, View dx, Into into, Source& dy);
   void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
+  /// For a caller of both: makes their operands of dy at once, which may spare reading it twice.
+  void make_gradients(Run& run, Source& dy) const;
 
   /// From now on, and until `false`, the operands of the weight serve all GEMMs.
   void keep_weights(const Run& run, bool keeps);
@@ -84,6 +86,8 @@ class Linear {
   [[nodiscard]] OperandSpec spec(OperandRole role, int64_t tokens, const Run& run) const;
   [[nodiscard]] PrepareContext context(OperandRole role, uint32_t tensor, const Run& run) const;
   void show(Run& run, OperandRole role, const Prepared& made, ConstView source) const;
+  [[nodiscard]] OperandRequest request(const Run& run, OperandRole role,
+                                       const Source& source) const;
   [[nodiscard]] const Prepared& activation(Run& run, OperandRole role, Source& source);
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
 

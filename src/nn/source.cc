@@ -15,9 +15,8 @@ bool same_operand(const Prepared& made, const OperandSpec& spec, const RandomKey
   return same_spec && (spec.cast.rounding == Rounding::nearest || made.key == key);
 }
 
-}  // namespace
-
-Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const OperandSpec& spec,
+// An operand with its memory, to be filled.
+Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
                          const PrepareContext& context) {
   Prepared made;
   made.packed.spec = spec;
@@ -29,16 +28,33 @@ Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const 
   } else {
     made.source = owner;
   }
+  return made;
+}
+
+}  // namespace
+
+Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const OperandSpec& spec,
+                         const PrepareContext& context) {
+  Prepared made = reserve_operand(run, owner, spec, context);
   run.ops().prepare(made.packed, values, context);
   return made;
 }
 
-const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
+const Prepared* Source::find(const OperandSpec& spec, const RandomKey& key) const {
   for (const Prepared& made : made_)
-    if (made && same_operand(made, spec, context.key)) return made;
-  Prepared& slot = made_[next_++ % made_.size()];
-  slot = prepare_operand(run, owner_, values_, spec, context);
-  return slot;
+    if (made && same_operand(made, spec, key)) return &made;
+  return nullptr;
+}
+
+void Source::make_both(Run& run, const OperandRequest& first, const OperandRequest& second) {
+  Prepared& a = next_slot() = reserve_operand(run, owner_, first.spec, first.context);
+  Prepared& b = next_slot() = reserve_operand(run, owner_, second.spec, second.context);
+  run.ops().prepare_both({a.packed, first.context}, {b.packed, second.context}, values_);
+}
+
+const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
+  if (const Prepared* made = find(spec, context.key)) return *made;
+  return next_slot() = prepare_operand(run, owner_, values_, spec, context);
 }
 
 }  // namespace ng

@@ -21,6 +21,11 @@ void TimedBackend::prepare(PackedOperand& packed, ConstView source, const Prepar
   timed(TimeKind::quantize, [&] { inner_->prepare(packed, source, context); });
 }
 
+void TimedBackend::prepare_both(const Preparation& first, const Preparation& second,
+                                ConstView source) {
+  timed(TimeKind::quantize, [&] { inner_->prepare_both(first, second, source); });
+}
+
 void TimedBackend::gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
   timed(kind_of_gemm(a, b), [&] { inner_->gemm(out, a, b); });
 }

@@ -56,6 +56,7 @@ class TimedBackend final : public Backend {
   }
 
   void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context) override;
+  void prepare_both(const Preparation& first, const Preparation& second, ConstView source) override;
   void gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) override;
   void roll_delayed_scale(const Operand& cast, DelayedScale state) override;
   void embed(View y, TokenView ids, ConstView tokens, ConstView positions, const Positions& at,

@@ -33,6 +33,10 @@ class CpuBackend final : public Backend {
   void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context) override {
     cpu::prepare(workspace_, packed, source, context);
   }
+  void prepare_both(const Preparation& first, const Preparation& second,
+                    ConstView source) override {
+    cpu::prepare_both(workspace_, first, second, source);
+  }
   void unpack(const PackedOperand& packed, View values, uint16_t* codes) const override {
     cpu::unpack(packed, values, codes);
   }

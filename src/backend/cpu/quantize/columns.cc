@@ -45,23 +45,29 @@ ColumnEncoder::ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory
   NG_CHECK(memory.size() >= sizeof(Scratch), memory.size());
 }
 
-void ColumnEncoder::encode(int64_t row) {
+void ColumnEncoder::encode(const Piece& area) {
+  end_k_ = area.k + area.cols;
+  for (int64_t row = area.row; row < area.row + area.rows; row += kColumnPanel)
+    encode_panel(row, area);
+}
+
+void ColumnEncoder::encode_panel(int64_t row, const Piece& area) {
   panel_ = row;
-  const int64_t end = std::min(row + kColumnPanel, job_.spec.rows);
-  const int64_t k_padded = job_.spec.k_padded();
-  for (int64_t k = 0; k < k_padded; k += kChunk) {
-    const int64_t count = std::min(kChunk, k_padded - k);
+  const int64_t end = std::min(row + kColumnPanel, area.row + area.rows);
+  for (int64_t k = area.k; k < end_k_; k += kChunk) {
+    const int64_t count = std::min(kChunk, end_k_ - k);
     if (job_.spec.cast.rounding == Rounding::stochastic) draw(k, count);
     for (int64_t r = row; r < end; r += kLanes) encode_sixteen(r, k, count);
   }
 }
 
 void ColumnEncoder::note_amax(int64_t row) {
+  panel_ = row;
+  end_k_ = job_.spec.k_padded();
   const int64_t end = std::min(row + kColumnPanel, job_.spec.rows);
-  const int64_t k_padded = job_.spec.k_padded();
-  for (int64_t k = 0; k < k_padded; k += kChunk)
+  for (int64_t k = 0; k < end_k_; k += kChunk)
     for (int64_t r = row; r < end; r += kLanes) {
-      ColumnTile tile = load(r, k, std::min(kChunk, k_padded - k));
+      ColumnTile tile = load(r, k, std::min(kChunk, end_k_ - k));
       tile.block = tile.k;
       column_amax(tile, scratch_.amax);
       uint32_t amax = *std::max_element(scratch_.amax, scratch_.amax + kLanes);
@@ -91,10 +97,12 @@ ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
   if (row + kLanes <= source.cols && k + count <= source.rows) {
     tile.values = source.row(k) + row;
     tile.stride = source.stride;
-    // Of the next rows, every sixteen columns fetch a quarter.
-    const int64_t part = (row - panel_) / kLanes;
-    tile.next = source.row(k) + (kChunk + part * count / 4) * source.stride + panel_;
-    tile.next_stride = source.stride;
+    if (k + count < end_k_) {
+      // Of the next rows, every sixteen columns fetch a quarter.
+      const int64_t part = (row - panel_) / kLanes;
+      tile.next = source.row(k) + (kChunk + part * count / 4) * source.stride + panel_;
+      tile.next_stride = source.stride;
+    }
   } else {
     std::fill_n(scratch_.values, kChunk * kLanes, 0.0f);
     const int64_t cols = std::min(kLanes, source.cols - row);

@@ -21,14 +21,15 @@ class ColumnEncoder {
  public:
   ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals);
 
-  /// Rows [row, row + kColumnPanel), or to the end of the operand.
-  void encode(int64_t row);
+  /// An area of the operand that begins and ends with whole panels and chunks, or with the operand.
+  void encode(const Piece& area);
   /// Adds the largest |value| of those rows after the transform to the worker's totals.
   void note_amax(int64_t row);
 
  private:
   struct Scratch;
 
+  void encode_panel(int64_t row, const Piece& area);
   void draw(int64_t k, int64_t count);
   void encode_sixteen(int64_t row, int64_t k, int64_t count);
   ColumnTile load(int64_t row, int64_t k, int64_t count);
@@ -40,6 +41,7 @@ class ColumnEncoder {
   QuantizeTotals& totals_;
   Scratch& scratch_;
   int64_t panel_ = 0;       ///< first row
+  int64_t end_k_ = 0;       ///< of the area
   bool nonfinite_ = false;  ///< of the tile whose scales were found last
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backend/cpu/quantize/columns.h"
 #include "base/error.h"
 #include "format/codec.h"
 
@@ -14,6 +15,7 @@ constexpr int64_t kPieceRows = 128;
 // Rows are read in long runs, which the prefetcher sees; columns in strips of whole cache lines.
 constexpr int64_t kPieceCols = 4096;
 constexpr int64_t kTurnedPieceCols = 512;
+constexpr int64_t kTileRows = 128, kTileCols = 512;  // of a source: 256 KiB
 
 QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool scales_by_block) {
   QuantizePlan plan;
@@ -100,10 +102,40 @@ QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
           .context = context,
           .storage = packed.storage,
           .scales_by_block = by_block,
+          .by_columns = encodes_columns(spec, layout),
           .divides = cast.element->kind == ElementKind::integer &&
                      cast.scaling == Scaling::current &&
                      (cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2),
           .exact = needs_definition(cast)};
+}
+
+int64_t QuantizeJob::panel_rows() const { return by_columns ? kColumnPanel : plan.panel_rows; }
+
+int64_t source_tiles(ConstView source) {
+  const auto parts = [](int64_t count, int64_t of) { return (count + of - 1) / of; };
+  return parts(source.rows, kTileRows) * parts(source.cols, kTileCols);
+}
+
+bool is_made_of_tiles(const QuantizeJob& job) {
+  if (is_read_in_place(job.spec)) return false;
+  const bool straight = job.spec.contract == Contract::cols;
+  const int64_t rows = straight ? kTileRows : kTileCols, k = straight ? kTileCols : kTileRows;
+  const int64_t block = job.scales_by_block ? job.plan.block_cols : 1;
+  return rows % job.panel_rows() == 0 && k % block == 0 &&
+         k % std::max(job.spec.hadamard.size, 1) == 0;
+}
+
+Piece tile_area(const QuantizeJob& job, int64_t tile) {
+  const ConstView& source = job.source.view();
+  const int64_t across = (source.cols + kTileCols - 1) / kTileCols;
+  const int64_t row = tile / across * kTileRows, col = tile % across * kTileCols;
+  const int64_t rows = std::min(kTileRows, source.rows - row);
+  const int64_t cols = std::min(kTileCols, source.cols - col);
+  Piece area = job.spec.contract == Contract::cols
+                   ? Piece{.row = row, .rows = rows, .k = col, .cols = cols}
+                   : Piece{.row = col, .rows = cols, .k = row, .cols = rows};
+  if (area.k + area.cols == job.spec.k) area.cols = job.spec.k_padded() - area.k;
+  return area;
 }
 
 QuantizeScratch quantize_scratch(const QuantizePlan& plan, std::span<std::byte> memory) {

@@ -57,11 +57,15 @@ struct QuantizeJob {
   PrepareContext context;
   std::byte* storage = nullptr;
   bool scales_by_block = false;  ///< tile and row blocks; else one scale for all
+  bool by_columns = false;       ///< ColumnEncoder encodes it, else PanelEncoder
   bool divides = false;          ///< multipliers are divisors
   bool exact = false;            ///< every element by the scalar definition
   bool is_finite = false;        ///< all values, as was seen before; else not known
   float decode = 1.0f;           ///< the one scale for all
   float multiplier = 1.0f;
+
+  /// Operand rows of a panel, by what encodes the operand.
+  [[nodiscard]] int64_t panel_rows() const;
 };
 
 /// Constants for the vector rounding of a signed floating or integer format.
@@ -70,6 +74,12 @@ struct QuantizeJob {
 /// Everything but the scales that depend on the whole tensor.
 [[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
                                        const PrepareContext& context, const DrawGroups& groups);
+
+/// A source that two operands are made of is walked in tiles, which stay in the L2 cache: their
+/// number, whether the operand can be made tile by tile, and the area of it that a tile becomes.
+[[nodiscard]] int64_t source_tiles(ConstView source);
+[[nodiscard]] bool is_made_of_tiles(const QuantizeJob& job);
+[[nodiscard]] Piece tile_area(const QuantizeJob& job, int64_t tile);
 
 /// Scratch of a worker; checks that it is large enough.
 [[nodiscard]] QuantizeScratch quantize_scratch(const QuantizePlan& plan,

@@ -20,13 +20,17 @@ void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTo
   totals.amax = std::max(totals.amax, amax);
 }
 
-void PanelEncoder::encode(int64_t row) {
-  const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
-  const int64_t k_padded = job_.spec.k_padded();
-  if (job_.layout.interleaved && row + rows == job_.spec.rows) pad_rows();
-  for (int64_t k = 0; k < k_padded; k += job_.plan.chunk_cols) {
-    chunk_ = {
-        .row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, k_padded - k)};
+void PanelEncoder::encode(const Piece& area) {
+  end_k_ = area.k + area.cols;
+  for (int64_t row = area.row; row < area.row + area.rows; row += job_.plan.panel_rows)
+    encode_panel(row, area);
+}
+
+void PanelEncoder::encode_panel(int64_t row, const Piece& area) {
+  const int64_t rows = std::min(job_.plan.panel_rows, area.row + area.rows - row);
+  if (job_.layout.interleaved && row + rows == job_.spec.rows) pad_rows(area);
+  for (int64_t k = area.k; k < end_k_; k += job_.plan.chunk_cols) {
+    chunk_ = {.row = row, .rows = rows, .k = k, .cols = std::min(job_.plan.chunk_cols, end_k_ - k)};
     blocks_ = ceil_div(chunk_.cols, job_.plan.block_cols);
     find_scales();
     for_pieces(job_.plan, chunk_, [&](const Piece& piece) { encode_piece(piece); });
@@ -155,7 +159,7 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
   const int64_t k_padded = job_.spec.k_padded();
   const int64_t at = piece.row * k_padded + piece.k;
   EncodeTile tile{.values = values.data, .stride = values.stride, .rows = piece.rows};
-  const bool is_last = chunk_.k + chunk_.cols >= k_padded;
+  const bool is_last = chunk_.k + chunk_.cols >= end_k_;
   if (values.in_place) tile.ahead = is_last ? chunk_.rows * values.stride : chunk_.cols;
   tile.cols = piece.cols;
   tile.counted_cols = job_.spec.k - piece.k;
@@ -217,10 +221,11 @@ void PanelEncoder::interleave(const Piece& piece) const {
   }
 }
 
-void PanelEncoder::pad_rows() const {
-  const int64_t rows = job_.spec.rows, bytes = 16 * job_.layout.k_padded;
-  if (rows % 16 != 0)
-    std::fill_n(job_.storage + job_.layout.elements_at + rows / 16 * bytes, bytes, std::byte{0});
+void PanelEncoder::pad_rows(const Piece& area) const {
+  const int64_t rows = job_.spec.rows;
+  if (rows % 16 == 0) return;
+  const int64_t at = rows / 16 * 16 * job_.layout.k_padded + 16 * area.k;
+  std::fill_n(job_.storage + job_.layout.elements_at + at, 16 * area.cols, std::byte{0});
 }
 
 void PanelEncoder::store_scales() const {

@@ -36,8 +36,9 @@ class PanelEncoder {
   PanelEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals)
       : job_(job), scratch_(quantize_scratch(job.plan, memory)), totals_(totals) {}
 
-  /// Rows [row, row + panel_rows), or to the end of the operand.
-  void encode(int64_t row);
+  /// An area of the operand that begins and ends with whole panels, blocks and transforms, or with
+  /// the operand.
+  void encode(const Piece& area);
   /// Adds the largest |value| of those rows after the transform to the worker's totals.
   void note_amax(int64_t row);
 
@@ -52,6 +53,7 @@ class PanelEncoder {
            (piece.k - chunk_.k) / job_.plan.block_cols;
   }
 
+  void encode_panel(int64_t row, const Piece& area);
   void find_scales();
   void find_amax(bool skip_nan);
   /// The rule `mse`: for all blocks of the chunk, whose amax is known.
@@ -65,14 +67,15 @@ class PanelEncoder {
   void encode_values(const Piece& piece, EncodeTile& tile, bool by_definition);
   /// A piece's codes from scratch to where they stay.
   void interleave(const Piece& piece) const;
-  /// Zeros after the last row.
-  void pad_rows() const;
+  /// Zeros after the last row, along the area's part of K.
+  void pad_rows(const Piece& area) const;
   void store_scales() const;
 
   const QuantizeJob& job_;
   QuantizeScratch scratch_;
   QuantizeTotals& totals_;
   Piece chunk_;
+  int64_t end_k_ = 0;   // of the area
   int64_t blocks_ = 0;  // of the chunk along K
   bool nonfinite_ = false;
   PieceValues values_;  // of the chunk where it is one piece

@@ -1,6 +1,7 @@
 #include "backend/cpu/quantize/quantize.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <span>
@@ -19,11 +20,12 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// One slot per worker; maxima and integer sums do not depend on who found them.
-std::span<QuantizeTotals> totals_of(const Workspace& workspace) {
+/// One slot per worker; maxima and integer sums do not depend on who found them. `index`: of the
+/// operand, where two are made at once.
+std::span<QuantizeTotals> totals_of(const Workspace& workspace, size_t index = 0) {
   const auto workers = static_cast<size_t>(workspace.threads().count);
-  NG_CHECK(workers * sizeof(QuantizeTotals) <= workspace.shared().size(), workers);
-  auto* totals = reinterpret_cast<QuantizeTotals*>(workspace.shared().data());
+  NG_CHECK((index + 1) * workers * sizeof(QuantizeTotals) <= workspace.shared().size(), workers);
+  auto* totals = reinterpret_cast<QuantizeTotals*>(workspace.shared().data()) + index * workers;
   std::uninitialized_fill_n(totals, workers, QuantizeTotals{});
   return {totals, workers};
 }
@@ -44,20 +46,25 @@ void add_stats(const QuantizeJob& job, OperandStats counted) {
   *job.context.stats += counted;
 }
 
-/// body(encoder, first row) for every panel of the operand, by what encodes its layout; the sum of
-/// what the workers counted.
+/// body(encoder) with what encodes the operand's layout.
+template <class Body>
+void with_encoder(const Workspace& workspace, const QuantizeJob& job, int worker,
+                  QuantizeTotals& totals, const Body& body) {
+  const std::span<std::byte> memory = workspace.worker(worker);
+  if (job.by_columns)
+    body(ColumnEncoder(job, memory, totals));
+  else
+    body(PanelEncoder(job, memory, totals));
+}
+
+/// body(encoder, first row) for every panel of the operand; the sum of what the workers counted.
 template <class Body>
 QuantizeTotals over_panels(const Workspace& workspace, const QuantizeJob& job, const Body& body) {
   const std::span<QuantizeTotals> totals = totals_of(workspace);
-  const bool by_columns = encodes_columns(job.spec, job.layout);
-  const int64_t rows = by_columns ? kColumnPanel : job.plan.panel_rows;
+  const int64_t rows = job.panel_rows();
   parallel_for(workspace.threads(), ceil_div(job.spec.rows, rows), [&](int64_t panel, int worker) {
-    QuantizeTotals& own = totals[static_cast<size_t>(worker)];
-    const std::span<std::byte> memory = workspace.worker(worker);
-    if (by_columns)
-      body(ColumnEncoder(job, memory, own), panel * rows);
-    else
-      body(PanelEncoder(job, memory, own), panel * rows);
+    with_encoder(workspace, job, worker, totals[static_cast<size_t>(worker)],
+                 [&](auto encoder) { body(encoder, panel * rows); });
   });
   return sum_of(totals);
 }
@@ -183,18 +190,15 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job, ConstView s
   job.multiplier = choice.multiplier;
 }
 
-}  // namespace
+// ---------------------------------------------------------------- the course of a preparation
 
-size_t operand_bytes(const OperandSpec& spec) { return packed_layout(spec).bytes; }
-
-void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
-             const PrepareContext& context) {
+DrawGroups groups_of(ConstView source, const PrepareContext& context) {
   const int64_t groups = (source.cols + 7) / 8;
-  prepare(workspace, packed, source, context, {context.first_row * groups, groups});
+  return {context.first_row * groups, groups};
 }
 
-void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
-             const PrepareContext& context, const DrawGroups& groups) {
+QuantizeJob job_of(PackedOperand& packed, ConstView source, const PrepareContext& context,
+                   const DrawGroups& groups) {
   const OperandSpec& spec = packed.spec;
   const bool straight = spec.contract == Contract::cols;
   NG_CHECK((straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
@@ -202,21 +206,75 @@ void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
   NG_CHECK((straight ? source.cols : source.rows) == spec.k, source.rows, source.cols, spec.k);
   packed.source = source;
   QuantizeJob job = quantize_job(packed, source, context, groups);
-  if (is_read_in_place(spec)) return count_in_place(workspace, job, source);
-  NG_CHECK(packed.storage != nullptr && packed.bytes >= job.layout.bytes, packed.bytes,
-           job.layout.bytes);
-  find_tensor_scale(workspace, job, source);
-  auto* tensor = reinterpret_cast<float*>(packed.storage + job.layout.tensor_at);
+  NG_CHECK(
+      is_read_in_place(spec) || (packed.storage != nullptr && packed.bytes >= job.layout.bytes),
+      packed.bytes, job.layout.bytes);
+  return job;
+}
+
+/// What the whole tensor decides, before any value is encoded.
+void begin(const Workspace& workspace, QuantizeJob& job) {
+  find_tensor_scale(workspace, job, job.source.view());
+  auto* tensor = reinterpret_cast<float*>(job.storage + job.layout.tensor_at);
   std::fill_n(tensor, 16, 0.0f);
   tensor[0] = job.request.two_level.tensor;
+}
 
-  const QuantizeTotals sum =
-      over_panels(workspace, job, [](auto encoder, int64_t row) { encoder.encode(row); });
+void finish(const QuantizeJob& job, const QuantizeTotals& sum) {
   add_stats(job, sum.stats);
-  if (spec.cast.scaling == Scaling::delayed && !spec.cast.is_unscaled() && context.update_history) {
-    float& newest = context.delayed.history[0];
-    newest = std::max(newest, float_of_bits(sum.amax));
-  }
+  const Operand& cast = job.spec.cast;
+  if (cast.scaling != Scaling::delayed || cast.is_unscaled() || !job.context.update_history) return;
+  float& newest = job.context.delayed.history[0];
+  newest = std::max(newest, float_of_bits(sum.amax));
+}
+
+void prepare_alone(const Workspace& workspace, QuantizeJob& job) {
+  if (is_read_in_place(job.spec)) return count_in_place(workspace, job, job.source.view());
+  begin(workspace, job);
+  finish(job, over_panels(workspace, job, [&](auto encoder, int64_t row) {
+           const int64_t rows = std::min(job.panel_rows(), job.spec.rows - row);
+           encoder.encode({.row = row, .rows = rows, .k = 0, .cols = job.spec.k_padded()});
+         }));
+}
+
+void prepare_tiles(const Workspace& workspace, std::span<QuantizeJob, 2> jobs, int64_t tiles) {
+  for (QuantizeJob& job : jobs) begin(workspace, job);
+  const std::array totals = {totals_of(workspace, 0), totals_of(workspace, 1)};
+  parallel_for(workspace.threads(), tiles, [&](int64_t tile, int worker) {
+    for (size_t i = 0; i < jobs.size(); ++i)
+      with_encoder(workspace, jobs[i], worker, totals[i][static_cast<size_t>(worker)],
+                   [&](auto encoder) { encoder.encode(tile_area(jobs[i], tile)); });
+  });
+  for (size_t i = 0; i < jobs.size(); ++i) finish(jobs[i], sum_of(totals[i]));
+}
+
+}  // namespace
+
+size_t operand_bytes(const OperandSpec& spec) { return packed_layout(spec).bytes; }
+
+void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
+             const PrepareContext& context) {
+  prepare(workspace, packed, source, context, groups_of(source, context));
+}
+
+void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
+             const PrepareContext& context, const DrawGroups& groups) {
+  QuantizeJob job = job_of(packed, source, context, groups);
+  prepare_alone(workspace, job);
+}
+
+void prepare_both(Workspace& workspace, const Preparation& first, const Preparation& second,
+                  ConstView source) {
+  const auto job = [&](const Preparation& made) {
+    return job_of(made.packed, source, made.context, groups_of(source, made.context));
+  };
+  std::array<QuantizeJob, 2> jobs = {job(first), job(second)};
+  const int64_t tiles = source_tiles(source);
+  // Fewer tiles than this leave workers idle that panels would not.
+  const bool are_many = tiles >= 2 * workspace.threads().count;
+  if (are_many && is_made_of_tiles(jobs[0]) && is_made_of_tiles(jobs[1]))
+    return prepare_tiles(workspace, jobs, tiles);
+  for (QuantizeJob& alone : jobs) prepare_alone(workspace, alone);
 }
 
 void unpack(const PackedOperand& packed, View values, uint16_t* codes) {

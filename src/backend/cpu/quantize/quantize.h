@@ -24,6 +24,11 @@ void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
 void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
              const PrepareContext& context, const DrawGroups& groups);
 
+/// Two operands of one source: tile by tile, so that the second finds the values in the cache,
+/// where both can be made of parts; else one after the other.
+void prepare_both(Workspace& workspace, const Preparation& first, const Preparation& second,
+                  ConstView source);
+
 /// Values (rows, k_padded) = element · block scale · tensor scale, one rounding each; codes may be
 /// null, and must be for FP32 elements.
 void unpack(const PackedOperand& packed, View values, uint16_t* codes);
