@@ -59,7 +59,7 @@ class TimedLayer {
     Source input(Tensor(), x_, kInput), gradient(Tensor(), y_, kOutput);
     layer_->fprop(run_, y_, input);
     forward_ = total_seconds(run_.seconds());
-    layer_->make_gradients(run_, gradient);
+    layer_->make_gradient_operands(run_, gradient);
     layer_->dgrad(run_, dx_, Into::overwrite, gradient);
     layer_->wgrad(run_, {dw_, Into::overwrite}, input, gradient);
     forget_step(weight_);

@@ -72,7 +72,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
     run.ops().cross_entropy(logits, losses.view().data + first, part.targets, part.mask, scale,
                             compute_);
     Source dlogits(logits, logits.view(), linear_.output(), first);
-    linear_.make_gradients(run, dlogits);
+    linear_.make_gradient_operands(run, dlogits);
     linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, dlogits);
     GradientTarget to = target;
     if (product) to = {product, Into::overwrite};

@@ -231,7 +231,7 @@ void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy
   run.examine(target.view, name_, "wgrad.output");
 }
 
-void Linear::make_gradients(Run& run, Source& dy) const {
+void Linear::make_gradient_operands(Run& run, Source& dy) const {
   for (const OperandRole role : {OperandRole::dgrad_grad, OperandRole::wgrad_grad})
     if (cast(role).scaling == Scaling::delayed) return;  // made at every request
   dy.make_both(run, request(run, OperandRole::dgrad_grad, dy),
@@ -245,7 +245,7 @@ Tensor Linear::forward(Run& run, Source& x) {
 }
 
 void Linear::backward(Run& run, View dx, Into into, Source& x, Source& dy) {
-  make_gradients(run, dy);
+  make_gradient_operands(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
   if (bias_ != nullptr)
     run.ops().add_column_sums(gradient_to_add_to(run, *bias_).data, dy.values());

@@ -64,7 +64,7 @@ class Linear {
   void dgrad(Run& run, View dx, Into into, Source& dy);
   void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
   /// For a caller of both: makes their operands of dy at once, which may spare reading it twice.
-  void make_gradients(Run& run, Source& dy) const;
+  void make_gradient_operands(Run& run, Source& dy) const;
 
   /// From now on, and until `false`, the operands of the weight serve all GEMMs.
   void keep_weights(const Run& run, bool keeps);

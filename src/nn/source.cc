@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/error.h"
+
 namespace ng {
 namespace {
 
@@ -40,20 +42,17 @@ Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const 
   return made;
 }
 
-const Prepared* Source::find(const OperandSpec& spec, const RandomKey& key) const {
-  for (const Prepared& made : made_)
-    if (made && same_operand(made, spec, key)) return &made;
-  return nullptr;
-}
-
 void Source::make_both(Run& run, const OperandRequest& first, const OperandRequest& second) {
+  for (const OperandRequest* request : {&first, &second})
+    NG_CHECK(request->spec.cast.scaling != Scaling::delayed, request->spec.rows);
   Prepared& a = next_slot() = reserve_operand(run, owner_, first.spec, first.context);
   Prepared& b = next_slot() = reserve_operand(run, owner_, second.spec, second.context);
   run.ops().prepare_both({a.packed, first.context}, {b.packed, second.context}, values_);
 }
 
 const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
-  if (const Prepared* made = find(spec, context.key)) return *made;
+  for (const Prepared& made : made_)
+    if (made && same_operand(made, spec, context.key)) return made;
   return next_slot() = prepare_operand(run, owner_, values_, spec, context);
 }
 

@@ -50,17 +50,16 @@ class Source {
   /// The operand, made at the first request. The reference is valid until the next request.
   [[nodiscard]] const Prepared& operand(Run& run, const OperandSpec& spec,
                                         const PrepareContext& context);
-  /// Makes both for requests to come, at once. Neither has delayed scales.
+  /// Makes both for requests to come, at once. Neither was made before or has delayed scales.
   void make_both(Run& run, const OperandRequest& first, const OperandRequest& second);
 
  private:
+  [[nodiscard]] Prepared& next_slot() { return made_[next_++ % made_.size()]; }
+
   Tensor owner_;
   ConstView values_;
   uint32_t tensor_;
   int64_t first_row_;
-  [[nodiscard]] const Prepared* find(const OperandSpec& spec, const RandomKey& key) const;
-  [[nodiscard]] Prepared& next_slot() { return made_[next_++ % made_.size()]; }
-
   std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again
   size_t next_ = 0;
 };

@@ -17,7 +17,6 @@ class PlanBackend final : public Backend {
   void release(std::byte*, size_t) override {}
 
   void prepare(PackedOperand&, ConstView, const PrepareContext&) override {}
-  void prepare_both(const Preparation&, const Preparation&, ConstView) override {}
   void unpack(const PackedOperand&, View, uint16_t*) const override {}
   void unpack_rows(const PackedOperand&, int64_t, View) const override {}
   void gemm(const GemmOutput&, const PackedOperand&, const PackedOperand&) override {}

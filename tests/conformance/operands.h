@@ -40,14 +40,19 @@ struct Prepared {
   std::vector<double> storage;  // double: aligned to 16 at least
 };
 
-inline Prepared prepare(Backend& b, const OperandSpec& spec, const Matrix& source,
-                        const PrepareContext& context) {
+inline Prepared reserve(const Backend& b, const OperandSpec& spec) {
   Prepared p;
   p.packed.spec = spec;
   p.packed.bytes = b.operand_bytes(spec);
   p.storage.assign(p.packed.bytes / sizeof(double) + 16, 0.0);
   const auto address = reinterpret_cast<uintptr_t>(p.storage.data());
   p.packed.storage = reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
+  return p;
+}
+
+inline Prepared prepare(Backend& b, const OperandSpec& spec, const Matrix& source,
+                        const PrepareContext& context) {
+  Prepared p = reserve(b, spec);
   b.prepare(p.packed, source.view(), context);
   return p;
 }

@@ -33,6 +33,27 @@ TEST(Conformance, OperandPresets) {
       }
 }
 
+// Large enough for a backend that reads the source in parts.
+TEST(Conformance, BothOperandsOfASource) {
+  const Matrix source = spread(300, 600, 71, 3);
+  for (const std::string_view name : operand_names()) {
+    Operand straight = operand_of(name), turned = straight;
+    turned.rounding = Rounding::stochastic;
+    OperandSpec first = spec_of(straight, {Contract::cols, Side::left}, 300, 600, 0, 32);
+    OperandSpec second = spec_of(turned, {Contract::rows, Side::left}, 600, 300, 64, 64);
+    first.signed_zeros = second.signed_zeros = true;
+    conform(fmt::format("{} along rows, stochastic turned", name), [&](Backend& b) -> Results {
+      Prepared a = reserve(b, first), c = reserve(b, second);
+      b.prepare_both({a.packed, drawing()}, {c.packed, drawing(Purpose::wgrad_grad)},
+                     source.view());
+      Matrix x(first.rows, first.k_padded()), y(second.rows, second.k_padded());
+      b.unpack(a.packed, x.view(), nullptr);
+      b.unpack(c.packed, y.view(), nullptr);
+      return {{"first", x}, {"second", y}};
+    });
+  }
+}
+
 TEST(Conformance, OperandShapes) {
   for (const std::string_view name : {"fp32", "bf16", "fp8_e4m3", "mxfp4", "nvfp4", "int8"})
     for (const int64_t rows : {1, 3, 17, 64})

@@ -16,7 +16,7 @@ constexpr int64_t kColumnPanel = 64;
 /// Whether ColumnEncoder knows the operand: vertical blocks whose scales need no other columns.
 [[nodiscard]] bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout);
 
-/// One worker's walk over one panel of such an operand.
+/// One worker's walk over panels of such an operand.
 class ColumnEncoder {
  public:
   ColumnEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals);

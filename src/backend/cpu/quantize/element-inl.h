@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cpu/quantize/kernels.h"
 #include "backend/cpu/simd/lanes-inl.h"
@@ -118,8 +119,8 @@ HWY_INLINE F16 RoundBf16(F16 magnitude, U16 draw) {
 
 // How far the values of a tile reach, for the form int8 (units-inl.h).
 enum class Reach {
-  far,    // no bounds are known
-  clips,  // in units they are what they are here; some may exceed the largest element
+  far,    // where values in units would not be exact: elements are made as in any other form
+  clips,  // some values may exceed the largest element
   fits    // none does
 };
 
@@ -132,7 +133,11 @@ struct Variant {
   Reach reach = Reach::far;
 
   [[nodiscard]] constexpr bool in_units() const { return reach != Reach::far; }
+  [[nodiscard]] constexpr bool in_third_byte() const { return in_units() && stochastic; }
 };
+
+template <Variant v>
+using VariantConstant = std::integral_constant<Variant, v>;
 
 // floor(y + R·2^-r) within ± the largest. [formats.md §6]
 HWY_INLINE I16 FloorInteger(F16 y, F16 magnitude, U16 draw) {

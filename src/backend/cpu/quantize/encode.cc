@@ -19,7 +19,7 @@ HWY_INLINE void EncodeVector(const RulesFor<v>& k, F16 value, F16 scale, U16 dra
                              int64_t i, int64_t left, bool counted, LaneCounts& counts) {
   if constexpr (v.form == ElementForm::int8) {
     const U16 n = EncodeInteger<v>(k, value, scale, draw, counted, counts);
-    const U16 low = v.in_units() && v.stochastic ? ShiftRight<16>(n) : n;
+    const U16 low = v.in_third_byte() ? ShiftRight<16>(n) : n;
     StoreLow(low, static_cast<uint8_t*>(out) + i, left);
   } else {
     const F16 y = Scaled<v>(k, value, scale);
@@ -124,14 +124,9 @@ EncodeCounts EncodeSmallInt8(const ElementGrid& grid, const EncodeTile& tile) {
                           .rows = (tile.rows + rows_each - 1) / rows_each,
                           .blocks = (tile.cols + tile.block - 1) / tile.block,
                           .prescale = tile.prescale};
-  switch (ReachOf(scales, grid.max)) {
-    case Reach::fits:
-      return EncodeRows<WithReach(v, Reach::fits)>(grid, tile);
-    case Reach::clips:
-      return EncodeRows<WithReach(v, Reach::clips)>(grid, tile);
-    default:
-      return EncodeRows<v>(grid, tile);
-  }
+  return EncodeByReach<v>(scales, grid.max, [&](auto variant) HWY_ATTR {
+    return EncodeRows<variant.value>(grid, tile);
+  });
 }
 
 EncodeCounts EncodeInt8(const ElementGrid& grid, const EncodeTile& tile) {

@@ -116,7 +116,7 @@ int64_t source_tiles(ConstView source) {
   return parts(source.rows, kTileRows) * parts(source.cols, kTileCols);
 }
 
-bool is_made_of_tiles(const QuantizeJob& job) {
+bool can_be_tiled(const QuantizeJob& job) {
   if (is_read_in_place(job.spec)) return false;
   const bool straight = job.spec.contract == Contract::cols;
   const int64_t rows = straight ? kTileRows : kTileCols, k = straight ? kTileCols : kTileRows;

@@ -12,8 +12,9 @@
 
 namespace ng::cpu {
 
-/// How an operand is cut. A panel is the item of a thread; it is walked in chunks along K, whole
-/// blocks each; a chunk is loaded in pieces that fit the cache. Borders depend on the shape only.
+/// How an operand is cut. A panel, or what a tile of the source becomes, is the item of a thread; a
+/// panel is walked in chunks along K, whole blocks each; a chunk is loaded in pieces that fit the
+/// cache. Borders depend on the shape only.
 struct QuantizePlan {
   int64_t panel_rows = 0;  ///< multiple of the tile rows; turned or interleaved: of 16 too
   int64_t chunk_cols = 0;
@@ -76,9 +77,9 @@ struct QuantizeJob {
                                        const PrepareContext& context, const DrawGroups& groups);
 
 /// A source that two operands are made of is walked in tiles, which stay in the L2 cache: their
-/// number, whether the operand can be made tile by tile, and the area of it that a tile becomes.
+/// number, whether an operand can be made tile by tile, and the area of it that a tile becomes.
 [[nodiscard]] int64_t source_tiles(ConstView source);
-[[nodiscard]] bool is_made_of_tiles(const QuantizeJob& job);
+[[nodiscard]] bool can_be_tiled(const QuantizeJob& job);
 [[nodiscard]] Piece tile_area(const QuantizeJob& job, int64_t tile);
 
 /// Scratch of a worker; checks that it is large enough.

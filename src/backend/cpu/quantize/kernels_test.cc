@@ -248,27 +248,40 @@ TEST(QuantizeKernels, IntegersUnderEveryScaleAreThoseOfTheDefinition) {
   });
 }
 
-// Where a product of prescale and multiplier is rounded, values near a tie are not theirs.
+// Where a product of prescale and multiplier is rounded, or is subnormal, values near a tie are not
+// theirs.
 TEST(QuantizeKernels, IntegersNearTiesAreThoseOfTheDefinition) {
   const ElementFormat& format = element_format("e2m1");
   ScaledBlocks blocks(format, 0);
   std::mt19937 random(13);
   std::uniform_real_distribution<float> mantissa(1, 2);
-  for (float& m : blocks.multipliers) m = mantissa(random);
-  for (const float prescale : {0.75f, 0.7f}) {
-    for (size_t i = 0; i < blocks.values.size(); ++i) {
-      const float near = 1.25f / prescale / blocks.multipliers[i / ScaledBlocks::kBlock];
-      blocks.values[i] = float_of_bits(float_bits(near) + static_cast<uint32_t>(i % 7) - 3);
-    }
-    on_every_isa([&] {
-      for (const auto encode_as : {encode_rows, encode_columns}) {
-        EncodeCounts counts;
-        const std::vector<int8_t> out = encode_as(format, blocks, prescale, false, counts);
-        for (size_t i = 0; i < out.size(); ++i)
-          ASSERT_EQ(out[i], blocks.integer(format, i, prescale, false)) << blocks.values[i];
+  // Multipliers with a fraction, and powers of two.
+  for (const int exponent : {0, -1, -110, -124, -125, 90})
+    for (const bool has_fraction : {false, true})
+      for (const float prescale : {1.0f, 0.75f, 0.7f, 0.2f, 0.1f}) {
+        for (float& m : blocks.multipliers)
+          m = std::ldexp(has_fraction ? mantissa(random) : 1.0f, exponent);
+        std::fill(blocks.amax.begin(), blocks.amax.end(), 0u);
+        for (size_t i = 0; i < blocks.values.size(); ++i) {
+          const size_t block = i / ScaledBlocks::kBlock;
+          const float tie = i % 2 == 0 ? 1.25f : 0.25f;
+          const uint32_t near = float_bits(tie / prescale / blocks.multipliers[block]);
+          blocks.values[i] = float_of_bits(near + static_cast<uint32_t>(i % 7) - 3);
+          if (!std::isfinite(blocks.values[i])) blocks.values[i] = kFloatMax;
+          blocks.amax[block] = std::max(blocks.amax[block], float_bits(blocks.values[i]));
+        }
+        on_every_isa([&] {
+          for (const bool stochastic : {false, true})
+            for (const auto encode_as : {encode_rows, encode_columns}) {
+              EncodeCounts counts;
+              const std::vector<int8_t> out =
+                  encode_as(format, blocks, prescale, stochastic, counts);
+              for (size_t i = 0; i < out.size(); ++i)
+                ASSERT_EQ(out[i], blocks.integer(format, i, prescale, stochastic))
+                    << blocks.values[i] << " * " << prescale << " * 2^" << exponent;
+            }
+        });
       }
-    });
-  }
 }
 
 TEST(QuantizeKernels, BlockScalesAreThoseOfTheScalarRules) {

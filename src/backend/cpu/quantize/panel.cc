@@ -229,6 +229,8 @@ void PanelEncoder::pad_rows(const Piece& area) const {
 }
 
 void PanelEncoder::store_scales() const {
+  if (!job_.scales_by_block && chunk_.k > 0)
+    return;  // the row's only scale is that of its first area
   auto* scales = reinterpret_cast<float*>(job_.storage + job_.layout.scales_at);
   const int64_t first = job_.scales_by_block ? chunk_.k / job_.plan.block_cols : 0;
   const int64_t count = job_.scales_by_block ? blocks_ : 1;

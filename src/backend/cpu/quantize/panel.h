@@ -1,4 +1,4 @@
-// One panel of an operand: its amax, or its scales, elements and flags.
+// Panels of an operand: their amax, or their scales, elements and flags.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void for_pieces(const QuantizePlan& plan, const Piece& area, const Body& body) {
 /// Adds the largest |value| of a piece to the worker's totals.
 void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals);
 
-/// The walk of one worker over one panel.
+/// The walk of one worker over panels.
 class PanelEncoder {
  public:
   PanelEncoder(const QuantizeJob& job, std::span<std::byte> memory, QuantizeTotals& totals)

@@ -272,7 +272,7 @@ void prepare_both(Workspace& workspace, const Preparation& first, const Preparat
   const int64_t tiles = source_tiles(source);
   // Fewer tiles than this leave workers idle that panels would not.
   const bool are_many = tiles >= 2 * workspace.threads().count;
-  if (are_many && is_made_of_tiles(jobs[0]) && is_made_of_tiles(jobs[1]))
+  if (are_many && can_be_tiled(jobs[0]) && can_be_tiled(jobs[1]))
     return prepare_tiles(workspace, jobs, tiles);
   for (QuantizeJob& alone : jobs) prepare_alone(workspace, alone);
 }

@@ -8,15 +8,16 @@
 #include <random>
 #include <vector>
 
+#include "backend/cpu/quantize/job.h"
 #include "backend/cpu/quantize/quantize.h"
 
 namespace ng {
 namespace {
 
-constexpr int64_t kRows = 300, kCols = 1100;  // nine tiles, the last ones ragged
+constexpr int64_t kRows = 300, kCols = 1100, kStride = 1103;  // nine tiles, the last ones ragged
 
 std::vector<float> source_values() {
-  std::vector<float> values(kRows * kCols);
+  std::vector<float> values(kRows * kStride);
   std::mt19937 random(17);
   std::normal_distribution<float> normal;
   for (float& x : values) x = normal(random) * std::exp2(static_cast<float>(random() % 12) - 6);
@@ -38,7 +39,7 @@ struct Made {
     packed.spec.contract = contract;
     packed.spec.rows = contract == Contract::cols ? kRows : kCols;
     packed.spec.k = contract == Contract::cols ? kCols : kRows;
-    packed.spec.k_multiple = std::max(hadamard, 32);
+    packed.spec.k_multiple = std::max<int64_t>({hadamard, cast.block.cols, 1});
     packed.spec.hadamard = {hadamard, {0x9E3779B9u, 0x0F1E2D3Cu, 0xA5A5F00Fu, 0x12345678u}};
     packed.bytes = cpu::operand_bytes(packed.spec);
     storage.assign(packed.bytes + 64, std::byte{0x5A});
@@ -70,27 +71,72 @@ void expect_equal(const Made& got, const Made& want) {
   EXPECT_EQ(got.history, want.history);
 }
 
+/// A preset with other settings.
+struct Case {
+  std::string_view name;
+  Block block = {};  ///< of its own kind where that is not tensor
+  int sr_bits = 0;   ///< 0: nearest
+  float prescale = 1;
+  bool delayed = false;
+  bool tiles = true;  ///< can be made tile by tile without a transform, and with one
+  bool tiles_transformed = true;
+};
+
+Operand cast_of(const Case& c) {
+  Operand cast = operand_of(c.name);
+  if (c.block.kind != Block::Kind::tensor) cast.block = c.block;
+  if (c.sr_bits != 0) {
+    cast.rounding = Rounding::stochastic;
+    cast.sr_bits = c.sr_bits;
+  }
+  cast.prescale = c.prescale;
+  if (c.delayed) {
+    cast.scaling = Scaling::delayed;
+    cast.amax_history = 2;
+  }
+  return cast;
+}
+
+constexpr Block kSquare = {.kind = Block::Kind::tile, .rows = 16, .cols = 16};
+constexpr Block kWide = {.kind = Block::Kind::tile, .rows = 1, .cols = 256};
+
+const Case kCases[] = {
+    {.name = "mxfp4"},
+    {.name = "mxfp4", .sr_bits = 16, .prescale = 0.75f},
+    {.name = "mxfp4", .sr_bits = 8},
+    {.name = "nvfp4"},
+    {.name = "nvfp4", .block = kSquare, .sr_bits = 16},
+    {.name = "nvfp4", .block = kWide, .tiles = false, .tiles_transformed = false},
+    {.name = "mxfp8_e4m3", .sr_bits = 16},
+    {.name = "mxfp6_e2m3"},
+    {.name = "mxint8", .sr_bits = 16},
+    {.name = "int8", .tiles = false, .tiles_transformed = false},  // rows have one scale
+    {.name = "fp8_e4m3"},
+    {.name = "fp8_e4m3", .delayed = true},
+    {.name = "bf16", .tiles = false},
+    {.name = "fp32", .tiles = false},
+};
+
+bool can_be_tiled(const Made& made, ConstView source) {
+  return cpu::can_be_tiled(cpu::quantize_job(made.packed, source, made.context, {}));
+}
+
 TEST(PrepareBoth, GivesTheOperandsOfTwoPreparations) {
   const std::vector<float> values = source_values();
-  const ConstView source{values.data(), kRows, kCols, kCols};
-  for (const int threads : {1, 2, 3})
-    for (const char* name : {"mxfp4", "nvfp4", "mxfp8_e4m3", "mxfp6_e2m3", "int8", "fp8_e4m3",
-                             "bf16", "fp32", "mxint8"})
+  const ConstView source{values.data(), kRows, kCols, kStride};
+  for (const Case& c : kCases)
+    for (const int threads : {1, 2, 3})
       for (const int hadamard : {0, 64}) {
-        SCOPED_TRACE(fmt::format("{} hadamard {} threads {}", name, hadamard, threads));
-        Operand straight = operand_of(name), turned = straight;
-        straight.rounding = name[0] == 'm' ? Rounding::stochastic : Rounding::nearest;
-        if (name[0] == 'n') turned.rounding = Rounding::stochastic;
-        if (name[0] == 'f' && name[1] == 'p' && name[2] == '8') {
-          turned.scaling = Scaling::delayed;
-          turned.amax_history = 2;
-        }
+        SCOPED_TRACE(fmt::format("{} hadamard {} threads {}", c.name, hadamard, threads));
+        const Operand cast = cast_of(c);
         cpu::Workspace workspace({threads});
-        Made a(straight, Contract::cols, hadamard, Purpose::dgrad_grad);
-        Made b(turned, Contract::rows, hadamard, Purpose::wgrad_grad);
+        Made a(cast, Contract::cols, hadamard, Purpose::dgrad_grad);
+        Made b(cast, Contract::rows, hadamard, Purpose::wgrad_grad);
+        const bool both = can_be_tiled(a, source) && can_be_tiled(b, source);
+        EXPECT_EQ(both, hadamard == 0 ? c.tiles : c.tiles_transformed);
         cpu::prepare_both(workspace, {a.packed, a.context}, {b.packed, b.context}, source);
-        Made a_alone(straight, Contract::cols, hadamard, Purpose::dgrad_grad);
-        Made b_alone(turned, Contract::rows, hadamard, Purpose::wgrad_grad);
+        Made a_alone(cast, Contract::cols, hadamard, Purpose::dgrad_grad);
+        Made b_alone(cast, Contract::rows, hadamard, Purpose::wgrad_grad);
         cpu::prepare(workspace, a_alone.packed, source, a_alone.context);
         cpu::prepare(workspace, b_alone.packed, source, b_alone.context);
         expect_equal(a, a_alone);

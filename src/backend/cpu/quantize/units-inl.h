@@ -29,14 +29,16 @@ struct TileScales {
   float prescale;
 };
 
-// x · prescale · multiplier · unit is x · (prescale · multiplier · unit) where the last two are
-// powers of two, and where a first product that is subnormal leaves nothing to round: below 2^-126
-// it is less than 2^-16 units under multipliers to 2^100. Blocks of zeros are zero by any finite
+// x · prescale · multiplier / unit with a rounding after each is x · (prescale · multiplier / unit)
+// where the factors in brackets are exact and x · prescale does not overflow: the unit is a power
+// of two, and the prescale is 1, or it is less and the multipliers are powers of two, none so small
+// that the product is subnormal. Where x · prescale is subnormal, below 2^-126, it is less than
+// 2^-16 units under multipliers to 2^100: zero either way. Blocks of zeros are zero by any finite
 // multiplier.
-constexpr float kLargestMultiplier = 0x1p100f;
+constexpr float kLargestMultiplier = 0x1p100f, kSmallestMultiplier = 0x1p-100f;
 
 HWY_INLINE Reach ReachOf(const TileScales& scales, float max) {
-  F16 multiplier = Zero16(), amax = Zero16();
+  F16 largest = Zero16(), smallest = Set16(1.0f), amax = Zero16();
   I16 fraction = Zero16<int32_t>();
   for (int64_t r = 0; r < scales.rows; ++r)
     for (int64_t b = 0; b < scales.blocks; b += kLanes) {
@@ -47,12 +49,14 @@ HWY_INLINE Reach ReachOf(const TileScales& scales, float max) {
         m = Select(Eq(a, Zero16()), a, m);
         amax = Max(amax, Mul(Mul(a, Set16(scales.prescale)), m));
       }
-      multiplier = Max(multiplier, m);
+      largest = Max(largest, m);
+      smallest = Min(smallest, Select(Eq(m, Zero16()), smallest, m));
       fraction = Or(fraction, And(Bits<int32_t>(m), Set16(0x007FFFFF)));
     }
   const bool is_exact =
-      scales.prescale == 1 || (scales.prescale < 1 && !AnyTrue(Gt(fraction, Zero16<int32_t>())));
-  if (!is_exact || AnyTrue(Gt(multiplier, Set16(kLargestMultiplier)))) return Reach::far;
+      scales.prescale == 1 || (scales.prescale < 1 && !AnyTrue(Gt(fraction, Zero16<int32_t>())) &&
+                               !AnyTrue(Lt(smallest, Set16(kSmallestMultiplier))));
+  if (!is_exact || AnyTrue(Gt(largest, Set16(kLargestMultiplier)))) return Reach::far;
   return scales.amax == nullptr || AnyTrue(Gt(amax, Set16(max))) ? Reach::clips : Reach::fits;
 }
 
@@ -142,6 +146,19 @@ constexpr Variant WithReach(Variant v, Reach reach) {
   return v;
 }
 
+// encode(Variant v as a constant) for the reach of a tile.
+template <Variant v, class Encode>
+HWY_INLINE EncodeCounts EncodeByReach(const TileScales& scales, float max, const Encode& encode) {
+  switch (ReachOf(scales, max)) {
+    case Reach::fits:
+      return encode(VariantConstant<WithReach(v, Reach::fits)>());
+    case Reach::clips:
+      return encode(VariantConstant<WithReach(v, Reach::clips)>());
+    default:
+      return encode(VariantConstant<v>());
+  }
+}
+
 template <Variant v>
 using RulesFor = std::conditional_t<v.in_units(), UnitRules, Rules>;
 
@@ -162,7 +179,7 @@ HWY_INLINE F16 ScaleOf(const RulesFor<v>& k, F16 multiplier) {
     return multiplier;
 }
 
-// Integers in the lowest byte of each lane; stochastic units: in the third.
+// Integers in the lowest byte of each lane, or in the third (Variant::in_third_byte).
 template <Variant v>
 HWY_INLINE U16 EncodeInteger(const RulesFor<v>& k, F16 value, F16 scale, U16 draw, bool counted,
                              LaneCounts& counts) {

@@ -75,7 +75,7 @@ HWY_INLINE U16 EncodeFour(const RulesFor<v>& k, const ColumnTile& tile, int64_t 
     return EncodeInteger<v>(k, value, scale, draw, kCounted || i < tile.counted_k, counts);
   };
   const U16 n0 = line(at), n1 = line(at + 1), n2 = line(at + 2), n3 = line(at + 3);
-  return WordOf < v.in_units() && v.stochastic > (n0, n1, n2, n3);
+  return WordOf<v.in_third_byte()>(n0, n1, n2, n3);
 }
 
 template <Variant v>
@@ -107,14 +107,9 @@ EncodeCounts EncodeSmall(const ElementGrid& grid, const ColumnTile& tile) {
                           .rows = tile.k / tile.block,
                           .blocks = kLanes,
                           .prescale = tile.prescale};
-  switch (ReachOf(scales, grid.max)) {
-    case Reach::fits:
-      return EncodeColumnsAs<WithReach(v, Reach::fits)>(grid, tile);
-    case Reach::clips:
-      return EncodeColumnsAs<WithReach(v, Reach::clips)>(grid, tile);
-    default:
-      return EncodeColumnsAs<v>(grid, tile);
-  }
+  return EncodeByReach<v>(scales, grid.max, [&](auto variant) HWY_ATTR {
+    return EncodeColumnsAs<variant.value>(grid, tile);
+  });
 }
 
 EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
