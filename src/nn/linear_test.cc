@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "backend/ref/prepared.h"
 #include "format/hadamard.h"
@@ -129,10 +131,12 @@ class LinearPasses {
                          .weight = &weight_,
                          .bias = nullptr,
                          .phases = {recipe}});
+    linear.set_stats(stats_.data());
     run_.set_moment(kMoment);
     const auto body = [&] {
       Source x(Tensor(), x_, kInputId), dy(Tensor(), dy_, kOutputId);
       linear.fprop(run_, y_, x);
+      linear.make_gradient_operands(run_, dy);
       linear.dgrad(run_, dx_, Into::overwrite, dy);
       linear.wgrad(run_, {dw_, Into::overwrite}, x, dy);
       forget_step(weight_);
@@ -148,6 +152,9 @@ class LinearPasses {
   [[nodiscard]] ConstView y() const { return y_; }
   [[nodiscard]] ConstView dx() const { return dx_; }
   [[nodiscard]] ConstView dw() const { return dw_; }
+  [[nodiscard]] const OperandStats& stats(OperandRole role) const {
+    return stats_[static_cast<size_t>(role)];
+  }
 
  private:
   static void fill(View view, uint32_t seed) {
@@ -158,6 +165,7 @@ class LinearPasses {
   Run run_;
   Parameter weight_;
   View x_, dy_, y_, dx_, dw_;
+  std::array<OperandStats, kOperandRoles> stats_{};
 };
 
 class LinearRecipes : public ::testing::TestWithParam<const char*> {};
@@ -185,6 +193,24 @@ TEST_P(LinearRecipes, MultiplyTheOperandsOfTheSpecification) {
     expect_product(passes.y(), product(fprop, passes.x(), passes.w()), r.fprop.output, "fprop");
     expect_product(passes.dx(), product(dgrad, passes.dy(), passes.w()), r.dgrad.output, "dgrad");
     expect_product(passes.dw(), product(wgrad, passes.dy(), passes.x()), Compute::fp32, "wgrad");
+  }
+}
+
+// Each operand is made, and counted, once: also those of the gradient, which are made together.
+TEST(Linear, MakesEveryOperandOnce) {
+  const LinearRecipe recipe = Recipe::parse("inherit='mxfp4-all'", "test.toml")
+                                  .linear({.name = "blocks.0.mlp.up", .block = 0, .depth = 4}, 0);
+  for (const char* backend : {"ref", "cpu"}) {
+    const LinearPasses passes(backend, recipe);
+    const std::pair<OperandRole, int64_t> sizes[] = {
+        {OperandRole::fprop_input, kTokens * kInputs},
+        {OperandRole::fprop_weight, kOutputs * kInputs},
+        {OperandRole::dgrad_grad, kTokens * kOutputs},
+        {OperandRole::dgrad_weight, kOutputs * kInputs},
+        {OperandRole::wgrad_grad, kTokens * kOutputs},
+        {OperandRole::wgrad_input, kTokens * kInputs}};
+    for (const auto& [role, size] : sizes)
+      EXPECT_EQ(passes.stats(role).values, static_cast<uint64_t>(size)) << name_of(role);
   }
 }
 
