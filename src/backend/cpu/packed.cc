@@ -15,8 +15,6 @@ size_t take(size_t& end, size_t bytes) {
   return begin;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 ElementForm form_of(const OperandSpec& spec) {
   const ElementFormat& element = *spec.cast.element;
   const bool loses_zeros = spec.signed_zeros && element.kind == ElementKind::floating;

@@ -23,6 +23,9 @@
 
 namespace ng::cpu {
 
+/// a / b, rounded up; a >= 0 and b > 0.
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /// How elements lie in memory.
 enum class ElementForm : uint8_t { int8, bf16, fp32 };
 

@@ -10,7 +10,6 @@
 
 namespace ng::cpu {
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /// What multiplies the elements of panels: FP32 units, dot products of pairs of BF16, or of words

@@ -117,12 +117,11 @@ template <bool kStochastic>
 EncodeCounts EncodeSmallInt8(const ElementGrid& grid, const EncodeTile& tile) {
   constexpr Variant v = {Kind::small, kStochastic, false, ElementForm::int8};
   if (tile.divides) return EncodeRows<v>(grid, tile);
-  const int64_t rows_each = tile.rows_per_multiplier;
   const TileScales scales{.multipliers = tile.multipliers,
                           .amax = tile.amax,
                           .stride = tile.multiplier_stride,
-                          .rows = (tile.rows + rows_each - 1) / rows_each,
-                          .blocks = (tile.cols + tile.block - 1) / tile.block,
+                          .rows = ceil_div(tile.rows, tile.rows_per_multiplier),
+                          .blocks = ceil_div(tile.cols, tile.block),
                           .prescale = tile.prescale};
   return EncodeByReach<v>(scales, grid.max, [&](auto variant) HWY_ATTR {
     return EncodeRows<variant.value>(grid, tile);

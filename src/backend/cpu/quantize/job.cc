@@ -112,8 +112,7 @@ QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
 int64_t QuantizeJob::panel_rows() const { return by_columns ? kColumnPanel : plan.panel_rows; }
 
 int64_t source_tiles(ConstView source) {
-  const auto parts = [](int64_t count, int64_t of) { return (count + of - 1) / of; };
-  return parts(source.rows, kTileRows) * parts(source.cols, kTileCols);
+  return ceil_div(source.rows, kTileRows) * ceil_div(source.cols, kTileCols);
 }
 
 bool can_be_tiled(const QuantizeJob& job) {
@@ -127,7 +126,7 @@ bool can_be_tiled(const QuantizeJob& job) {
 
 Piece tile_area(const QuantizeJob& job, int64_t tile) {
   const ConstView& source = job.source.view();
-  const int64_t across = (source.cols + kTileCols - 1) / kTileCols;
+  const int64_t across = ceil_div(source.cols, kTileCols);
   const int64_t row = tile / across * kTileRows, col = tile % across * kTileCols;
   const int64_t rows = std::min(kTileRows, source.rows - row);
   const int64_t cols = std::min(kTileCols, source.cols - col);
@@ -146,8 +145,8 @@ QuantizeScratch quantize_scratch(const QuantizePlan& plan, std::span<std::byte> 
     end += (static_cast<size_t>(count) * sizeof(Value) + 63) / 64 * 64;
     return at;
   };
-  const int64_t scales = ((plan.panel_rows + plan.tile_rows - 1) / plan.tile_rows) *
-                         ((plan.chunk_cols + plan.block_cols - 1) / plan.block_cols);
+  const int64_t scales =
+      ceil_div(plan.panel_rows, plan.tile_rows) * ceil_div(plan.chunk_cols, plan.block_cols);
   QuantizeScratch scratch;
   scratch.values =
       take(scratch.values, OperandSource::buffer_floats(plan.piece_rows, plan.piece_cols));

@@ -7,8 +7,6 @@ namespace {
 
 constexpr int64_t kTrialBlocks = 16;  // of one call of block_errors
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {

@@ -39,7 +39,8 @@ class PanelEncoder {
   /// An area of the operand that begins and ends with whole panels, blocks and transforms, or with
   /// the operand.
   void encode(const Piece& area);
-  /// Adds the largest |value| of those rows after the transform to the worker's totals.
+  /// Adds the largest |value| after the transform of the panel from `row` on to the worker's
+  /// totals.
   void note_amax(int64_t row);
 
  private:

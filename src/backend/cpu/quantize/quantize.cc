@@ -18,8 +18,6 @@
 namespace ng::cpu {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// One slot per worker; maxima and integer sums do not depend on who found them. `index`: of the
 /// operand, where two are made at once.
 std::span<QuantizeTotals> totals_of(const Workspace& workspace, size_t index = 0) {
@@ -81,7 +79,8 @@ QuantizeTotals source_amax(const Workspace& workspace, ConstView source) {
   return sum_of(totals);
 }
 
-QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job, ConstView source) {
+QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job) {
+  const ConstView& source = job.source.view();
   if (source.size() == 0) return {};
   return job.spec.hadamard.size == 0 ? source_amax(workspace, source)
                                      : over_panels(workspace, job, [](auto encoder, int64_t row) {
@@ -139,8 +138,9 @@ void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> o
 // ---------------------------------------------------------------- the whole operand
 
 /// What no value is stored for: only counted.
-void count_in_place(const Workspace& workspace, const QuantizeJob& job, ConstView source) {
+void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
   if (job.context.stats == nullptr) return;
+  const ConstView& source = job.source.view();
   const std::span<QuantizeTotals> totals = totals_of(workspace);
   const ElementFormat& element = *job.spec.cast.element;
   const bool rounds = element.bits < 32;
@@ -159,7 +159,7 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job, ConstVie
 }
 
 /// Scales that the whole tensor decides.
-void find_tensor_scale(const Workspace& workspace, QuantizeJob& job, ConstView source) {
+void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   const Operand& cast = job.spec.cast;
   if (cast.is_unscaled()) return;
   if (cast.scaling == Scaling::delayed) {
@@ -171,7 +171,7 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job, ConstView s
   const bool needs_amax = two_levels ? cast.tensor_scale != ScaleKind::none || !job.scales_by_block
                                      : !job.scales_by_block;
   if (!needs_amax && !two_levels) return;
-  const QuantizeTotals whole = needs_amax ? tensor_amax(workspace, job, source) : QuantizeTotals{};
+  const QuantizeTotals whole = needs_amax ? tensor_amax(workspace, job) : QuantizeTotals{};
   if (two_levels)
     job.request.two_level =
         two_level_scale(cast.tensor_scale, float_of_bits(whole.amax), job.request.max);
@@ -214,7 +214,7 @@ QuantizeJob job_of(PackedOperand& packed, ConstView source, const PrepareContext
 
 /// What the whole tensor decides, before any value is encoded.
 void begin(const Workspace& workspace, QuantizeJob& job) {
-  find_tensor_scale(workspace, job, job.source.view());
+  find_tensor_scale(workspace, job);
   auto* tensor = reinterpret_cast<float*>(job.storage + job.layout.tensor_at);
   std::fill_n(tensor, 16, 0.0f);
   tensor[0] = job.request.two_level.tensor;
@@ -229,7 +229,7 @@ void finish(const QuantizeJob& job, const QuantizeTotals& sum) {
 }
 
 void prepare_alone(const Workspace& workspace, QuantizeJob& job) {
-  if (is_read_in_place(job.spec)) return count_in_place(workspace, job, job.source.view());
+  if (is_read_in_place(job.spec)) return count_in_place(workspace, job);
   begin(workspace, job);
   finish(job, over_panels(workspace, job, [&](auto encoder, int64_t row) {
            const int64_t rows = std::min(job.panel_rows(), job.spec.rows - row);
