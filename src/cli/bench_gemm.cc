@@ -14,8 +14,9 @@ namespace {
 struct Args {
   MachineFlags machine;
   std::vector<int64_t> shape;  ///< m, n, k; empty: those of training
-  GemmRun run = {.threads = {},
-                 .formats = {"mxfp4", "nvfp4", "mxfp6_e2m3", "mxint8", "int8", "mxfp8_e4m3"}};
+  GemmRun run = {
+      .threads = {},
+      .formats = {"mxfp4", "nvfp4", "nvfp4/16x16", "mxfp6_e2m3", "mxint8", "int8", "mxfp8_e4m3"}};
   bool json = false;
 };
 
@@ -116,7 +117,9 @@ int bench_gemm(const Args& args) {
 
 std::function<int()> declare_bench_gemm(CLI::App& app) {
   auto args = std::make_shared<Args>();
-  app.add_option("--formats", args->run.formats, "formats of both operands, beside fp32")
+  app.add_option("--formats", args->run.formats,
+                 "formats of both operands, beside fp32; nvfp4/16x16: with such blocks of the "
+                 "right one, as of weights")
       ->type_name("A,B,C")
       ->delimiter(',')
       ->capture_default_str();

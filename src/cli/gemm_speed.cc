@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "backend/cpu/gemm/gemm.h"
+#include "base/error.h"
+#include "cli/tensor_format.h"
 #include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/product.h"
@@ -21,6 +23,26 @@ std::vector<float> normal_values(Threads threads, int64_t rows, int64_t cols, ui
   });
   return values;
 }
+
+// Both operands of GemmRun::formats.
+struct Pair {
+  Operand left, right;
+
+  explicit Pair(const std::string& format) {
+    const size_t slash = format.find('/');
+    left = right = operand_of(format.substr(0, slash));
+    if (slash == std::string::npos) return;
+    FormatFlags flags;
+    flags.format = format.substr(0, slash);
+    flags.block = format.substr(slash + 1);
+    right = flags.operand();
+    if (right.block.cols == left.block.cols) return;
+    throw Error({.place = "--formats",
+                 .key = format,
+                 .problem = "the two operands' blocks differ in length",
+                 .remedy = fmt::format("RxC with C = {}", left.block.cols)});
+  }
+};
 
 }  // namespace
 
@@ -51,10 +73,12 @@ std::vector<double> gemm_seconds(const GemmRun& run, const GemmShape& shape) {
   const std::vector<float> right = normal_values(run.threads, shape.n, shape.k, 2);
   std::vector<std::unique_ptr<Factor>> a, b;
   for (const std::string& format : run.formats) {
-    OperandSpec spec{.cast = operand_of(format), .rows = shape.m, .k = shape.k, .hadamard = {}};
-    spec.k_multiple = k_multiple(spec.cast, spec.cast, {});
+    const Pair pair(format);
+    OperandSpec spec{.cast = pair.left, .rows = shape.m, .k = shape.k, .hadamard = {}};
+    spec.k_multiple = k_multiple(pair.left, pair.right, {});
     a.push_back(std::make_unique<Factor>(
         workspace, spec, ConstView{left.data(), shape.m, shape.k, shape.k}, RandomKey{}));
+    spec.cast = pair.right;
     spec.side = Side::right;
     spec.rows = shape.n;
     b.push_back(std::make_unique<Factor>(

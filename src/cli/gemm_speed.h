@@ -19,7 +19,7 @@ struct GemmShape {
 
 struct GemmRun {
   Threads threads;
-  std::vector<std::string> formats;  ///< operands of both sides, by name
+  std::vector<std::string> formats;  ///< of both operands; NAME/RxC: blocks of the right one
   int rounds = 5;                    ///< of all formats in turns; the best counts
 };
 

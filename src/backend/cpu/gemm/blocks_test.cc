@@ -82,6 +82,12 @@ TEST(GemmBlocks, LongReductions) {
             {.y = {}, .into = into});
 }
 
+TEST(GemmBlocks, LongReductionsOfSquares) {
+  for (const std::string_view name : {"nvfp4", "int8"})
+    for (const int64_t k : {528, 2608})
+      check({std::string(name), tile(name, 1, 16), tile(name, 16, 16)}, {9, 97, k}, Data::uneven);
+}
+
 // Integers lie in pieces of 4096 values along K, two of which are packed at a time.
 TEST(GemmBlocks, LongReductionsOfIntegers) {
   for (const std::string_view name : {"mxfp4", "nvfp4", "mxfp6_e2m3", "mxint8"})

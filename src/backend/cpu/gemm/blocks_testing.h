@@ -161,6 +161,7 @@ inline std::vector<Pair> other_pairs() {
           {"fp8_e4m3 x fp8_e5m2", of("fp8_e4m3"), of("fp8_e5m2")},
           {"int8 x bf16", of("int8"), of("bf16")},
           {"int8 x int4", of("int8"), of("int4")},
+          {"nvfp4 x int8 squares", of("nvfp4"), tile("int8", 16, 16)},
           {"int8 blocks", tile("int8", 1, 32), tile("int8", 1, 32)},
           {"blocks of 12", tile("fp8_e4m3", 1, 12), tile("fp8_e4m3", 1, 12)},
           {"fp32 x blocks of 12", of("fp32"), tile("fp8_e4m3", 1, 12)}};

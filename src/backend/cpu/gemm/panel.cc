@@ -33,6 +33,7 @@ PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segm
   source.data = packed.storage + layout.elements_at;
   source.stride = spec.k_padded();
   source.power_of_two = spec.cast.scale == ScaleKind::e8m0;
+  source.shares_scales = is_blocked(spec) && spec.cast.block.rows % 16 == 0;
   source.scales = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
   source.blocks = layout.blocks;
   source.block = std::max<int64_t>(layout.block, 1);

@@ -24,6 +24,7 @@ struct PanelSource {
   int64_t k = 0;  ///< values along K in memory; above: +0
   ScaleUse use = ScaleUse::none;
   bool power_of_two = false;      ///< scales are E8M0
+  bool shares_scales = false;     ///< aligned sixteens of rows have one scale
   const float* scales = nullptr;  ///< [rows][blocks]
   int64_t blocks = 0;
   int64_t block = 1;                    ///< values along K per scale

@@ -34,7 +34,7 @@ struct Tile {
             .b = local.right.elements + job.elements(k) * cols,
             .starts = a.starts != nullptr ? a.starts + s * job.sums() * rows : nullptr,
             .scales = {a.scales + s * rows, local.right.scales + s * cols, job.a.power_of_two,
-                       job.b.power_of_two},
+                       job.b.power_of_two, job.b.shares_scales},
             .words = job.words,
             .factors = local.right.factors != nullptr ? local.right.factors + s * cols : nullptr};
   }

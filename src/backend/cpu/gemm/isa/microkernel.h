@@ -31,6 +31,7 @@ struct SegmentScales {
   const float* right = nullptr;
   bool left_power_of_two = false;  ///< E8M0
   bool right_power_of_two = false;
+  bool right_shared = false;  ///< aligned sixteens of columns have one scale
 };
 
 /// Segments of two panels. Words have 128 added to every value of b for instructions that multiply

@@ -123,6 +123,7 @@ struct Segments {
   static constexpr int kRows = Simd::kRows;
   static constexpr int kPart = Simd::kPart;
   using Sums = Part<typename Simd::Sums, kPart>;
+  using Results = Part<typename Simd::Floats, kPart>;
   static constexpr int kWidth = Simd::kWidth;
   static constexpr int kCols = kVectors * kWidth;
   // Elements along K that all parts take before the next ones: b's stay in the L1 cache meanwhile.
@@ -169,41 +170,89 @@ struct Segments {
     }
   }
 
+  // How a scale of rows and one of columns become a product. Multiplying takes the units that sums
+  // are made with: powers of two add their exponents instead, integers have other units, and where
+  // the columns of a vector share a scale, products are made ahead, one per row.
+  enum class Scales : uint8_t { any, powers_of_two, shared };
+
   // Scales of columns as product_of_scales() wants them.
-  template <bool kPowers>
+  template <Scales kScales>
   static HWY_INLINE Float load_scales(const float* from) {
-    return kPowers ? Simd::subtract_bits(Simd::load(from), kBitsOfOne) : Simd::load(from);
+    if constexpr (kScales == Scales::powers_of_two)
+      return Simd::subtract_bits(Simd::load(from), kBitsOfOne);
+    else
+      return Simd::load(from);
   }
-  // Powers of two add their exponents: products and sums keep the units that multiply busy,
-  // integers have others.
-  template <bool kPowers>
+  template <Scales kScales>
   static HWY_INLINE Float product_of_scales(Float row, Float column) {
-    return kPowers ? Simd::add_bits(row, column) : Simd::multiply(row, column);
+    if constexpr (kScales == Scales::powers_of_two)
+      return Simd::add_bits(row, column);
+    else
+      return Simd::multiply(row, column);
+  }
+
+  // Products of shared scales, [segment][vector][row], for as many segments as parts take at once.
+  struct alignas(64) Products {
+    static constexpr int64_t kCount = 4;  // elements of one: 16 of int8
+    static constexpr int64_t kOfSegment = kVectors * kRows;
+    using Rows [[gnu::vector_size(kRows * sizeof(float))]] = float;
+    float at[kStay / kCount * kOfSegment];
+
+    HWY_INLINE void make(const SegmentRun& run, int64_t s, int64_t end) {
+      for (float* to = at; s < end; ++s) {
+        Rows rows;
+        std::memcpy(&rows, run.scales.left + s * run.stride * kRows, sizeof rows);
+        for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+          const Rows of_rows = rows * run.scales.right[s * run.stride * kCols + j * kWidth];
+          std::memcpy(to + j * kRows, &of_rows, sizeof of_rows);
+        });
+        to += kOfSegment;
+      }
+    }
+  };
+
+  // acc += sums · scales of segment `s`, rows from `first` on.
+  template <Scales kScales>
+  static HWY_INLINE void add_product(const SegmentRun& run, int64_t s, int first, Sums& sums,
+                                     Results& acc) {
+    const float* left = run.scales.left + s * run.stride * kRows + first;
+    const float* right = run.scales.right + s * run.stride * kCols;
+    const Float scales[kVectors] = {load_scales<kScales>(right),
+                                    load_scales<kScales>(right + kWidth),
+                                    load_scales<kScales>(right + 2 * kWidth)};
+    for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
+      const Float row_scale = Simd::broadcast(left + i);
+      for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+        constexpr int at = i * kVectors + j;
+        acc.at[at] = Simd::fma(Simd::to_float(sums.at[at]),
+                               product_of_scales<kScales>(row_scale, scales[j]), acc.at[at]);
+      });
+    });
+  }
+  // The same by products made ahead, from that of the first row on.
+  static HWY_INLINE void add_product(const float* ahead, Sums& sums, Results& acc) {
+    __asm__("" : "+r"(ahead));  // one pointer: GCC 12 would keep one to every product
+    acc.for_each([&](Float& at, auto i, auto j) NG_INLINE_LAMBDA {
+      at = Simd::fma(Simd::to_float(sums.at[i * kVectors + j]),
+                     Simd::broadcast(ahead + j * kRows + i), at);
+    });
   }
 
   // Segments [s, end), rows from `first` on. `count` is run.count: a constant where the compiler
-  // shall unroll.
-  template <bool kPowers>
+  // shall unroll. `products`: of these segments, read where columns share scales.
+  template <Scales kScales>
   static HWY_INLINE void add_scaled(const SegmentRun& run, int64_t count, int64_t s, int64_t end,
-                                    int first, TileIn from, TileOut to, float factor) {
-    Part<typename Simd::Floats, kPart> acc;
+                                    int first, const Products& products, TileIn from, TileOut to,
+                                    float factor) {
+    Results acc;
     load_part<Simd>(from, first, acc);
-    for (; s < end; ++s) {
+    for (const float* ahead = products.at + first; s < end; ++s, ahead += Products::kOfSegment) {
       Sums sums;
       sum(run, count, s, first, sums);
-      const float* left = run.scales.left + s * run.stride * kRows + first;
-      const float* right = run.scales.right + s * run.stride * kCols;
-      const Float scales[kVectors] = {load_scales<kPowers>(right),
-                                      load_scales<kPowers>(right + kWidth),
-                                      load_scales<kPowers>(right + 2 * kWidth)};
-      for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
-        const Float row_scale = Simd::broadcast(left + i);
-        for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
-          constexpr int at = i * kVectors + j;
-          acc.at[at] = Simd::fma(Simd::to_float(sums.at[at]),
-                                 product_of_scales<kPowers>(row_scale, scales[j]), acc.at[at]);
-        });
-      });
+      if constexpr (kScales == Scales::shared)
+        add_product(ahead, sums, acc);
+      else
+        add_product<kScales>(run, s, first, sums, acc);
     }
     acc.for_each([&](Float at, auto i, auto j) NG_INLINE_LAMBDA {
       Simd::store(Simd::multiply(at, Simd::broadcast(&factor)),
@@ -211,24 +260,35 @@ struct Segments {
     });
   }
 
-  template <bool kPowers>
+  template <Scales kScales>
   static HWY_INLINE void add_scaled(const SegmentRun& run, int64_t count, TileIn from, TileOut to) {
-    const int64_t step = kPart == kRows ? run.segments : std::max<int64_t>(kStay / count, 1);
+    constexpr bool kAhead = kScales == Scales::shared;
+    Products products;
+    const int64_t step =
+        kPart == kRows && !kAhead ? run.segments : std::max<int64_t>(kStay / count, 1);
     for (int64_t s = 0; s < run.segments; s += step) {
       const int64_t end = std::min(s + step, run.segments);
       const float factor = end == run.segments ? run.factor : 1.0f;
+      if (kAhead) products.make(run, s, end);
       for (int first = 0; first < kRows; first += kPart)
-        add_scaled<kPowers>(run, count, s, end, first, from, to, factor);
+        add_scaled<kScales>(run, count, s, end, first, products, from, to, factor);
       from = {to.data, to.stride};
     }
   }
 
   static HWY_INLINE void add_scaled(const SegmentRun& run, TileIn from, TileOut to) {
-    const bool powers = run.scales.left_power_of_two && run.scales.right_power_of_two;
-    if (powers && run.count == 8) return add_scaled<true>(run, 8, from, to);  // 32 of int8
-    if (powers) return add_scaled<true>(run, run.count, from, to);
-    if (run.count == 4) return add_scaled<false>(run, 4, from, to);  // 16 of int8
-    add_scaled<false>(run, run.count, from, to);
+    const SegmentScales& scales = run.scales;
+    if (scales.left_power_of_two && scales.right_power_of_two) {
+      if (run.count == 8) return add_scaled<Scales::powers_of_two>(run, 8, from, to);  // 32 of int8
+      return add_scaled<Scales::powers_of_two>(run, run.count, from, to);
+    }
+    // Short sums wait for instructions rather than for units; products ahead spare none.
+    if constexpr (Simd::kShort == 0) {
+      if (scales.right_shared && run.count == Products::kCount)
+        return add_scaled<Scales::shared>(run, Products::kCount, from, to);
+    }
+    if (run.count == 4) return add_scaled<Scales::any>(run, 4, from, to);  // 16 of int8
+    add_scaled<Scales::any>(run, run.count, from, to);
   }
 
   static HWY_INLINE void add(const SegmentRun& run, int32_t* to) {
