@@ -106,7 +106,8 @@ double measured_peak_bf16_flops(Threads threads) {
 }
 
 double measured_peak_dot_ops(Threads threads) {
-  if (cpu::current_microkernel().dots.plain == nullptr) return 0;
+  const cpu::Microkernel& kernel = cpu::current_microkernel();
+  if (kernel.dots.plain == nullptr && kernel.short_dots.plain == nullptr) return 0;
   return ops_per_call(4) * peak_calls(threads, multiply_integers);
 }
 

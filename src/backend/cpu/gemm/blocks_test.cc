@@ -70,6 +70,8 @@ TEST(GemmBlocks, UnitsByFormat) {
     EXPECT_EQ(of("fp16", "bf16"), Units::fp32);
     EXPECT_EQ(of("fp32", "fp32"), Units::fp32);
     EXPECT_EQ(of("int8", "int8"), isa == Isa::avx512 ? Units::fp32 : Units::int8);
+    EXPECT_EQ(of("mxfp4", "mxfp4"), Units::int8);
+    EXPECT_EQ(of("nvfp4", "nvfp4"), Units::int8);
   }
   force_isa("auto");
 }

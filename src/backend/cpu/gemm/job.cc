@@ -67,12 +67,27 @@ bool rounds_products(const GemmRule& rule, const OperandSpec& a, const OperandSp
          double{min_subnormal(left)} * min_subnormal(right) < 0x1p-37;
 }
 
+// Words along K whose products int16 can sum; 0: none. Of groups a's elements are shifted, b's
+// sums.
+int64_t short_words(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                    const OperandSpec& b) {
+  if (kernel.short_dots.scaled == nullptr || rule.sum == Sum::integer) return 0;
+  const double left = largest_integer(a) * (rule.sum == Sum::groups ? kGroupFactor : 1);
+  const double right = largest_integer(b);
+  if (2 * left * (128 + right) >= 0x1p15) return 0;
+  for (int64_t words : {8, 4})
+    if (rule.segment % (words * kWord) == 0 && a.k_padded() % (words * kWord) == 0 &&
+        2 * static_cast<double>(words) * left * right < 0x1p15)
+      return words;
+  return 0;
+}
+
 // The integer kernels give the bits of the FP32 ones: sums that FP32 holds, scales that multiply
 // them exactly where the rule rounds twice.
 bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
                     const OperandSpec& b) {
-  if (kernel.dots.plain == nullptr || rule.sum == Sum::chain || !has_words(a) || !has_words(b))
-    return false;
+  if (rule.sum == Sum::chain || !has_words(a) || !has_words(b)) return false;
+  if (kernel.dots.plain == nullptr && short_words(kernel, rule, a, b) == 0) return false;
   if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
   if (rounds_products(rule, a, b) || largest_sum(rule, a, b) >= 0x1p24) return false;
   // Exact in every scale it is multiplied into: a large one would overflow, one of FP32 underflow.
@@ -112,21 +127,6 @@ void multiply_pairs(Job& job, bool may_flush) {
   job.may_flush = may_flush;
   job.a.as_pairs = job.b.as_pairs = true;
   job.a.ends_negative = true;
-}
-
-// Words along K whose products int16 can sum; 0: none. Of groups a's elements are shifted, b's
-// sums.
-int64_t short_words(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
-                    const OperandSpec& b) {
-  if (kernel.short_dots.scaled == nullptr || rule.sum == Sum::integer) return 0;
-  const double left = largest_integer(a) * (rule.sum == Sum::groups ? kGroupFactor : 1);
-  const double right = largest_integer(b);
-  if (2 * left * (128 + right) >= 0x1p15) return 0;
-  for (int64_t words : {8, 4})
-    if (rule.segment % (words * kWord) == 0 && a.k_padded() % (words * kWord) == 0 &&
-        2 * static_cast<double>(words) * left * right < 0x1p15)
-      return words;
-  return 0;
 }
 
 void multiply_integers(Job& job, int64_t words) {

@@ -38,24 +38,10 @@ struct Int8Avx2 : WordElements<Vectors256> {
 };
 
 template <int64_t kWords>
-struct ShortAvx2 : WordElements<Vectors256> {
+struct ShortAvx2 : ShortWordElements<Vectors256, kWords> {
+  using Int = Vectors256::Int;
   static constexpr int kPart = 2;
-  static constexpr bool kBiased = true;
-  static constexpr int64_t kShort = kWords;
 
-  // In a register: GCC 12 would load it once for each of its uses.
-  static HWY_INLINE Int load_right(const float* from) {
-    Int words = WordElements<Vectors256>::load_right(from);
-    __asm__("" : "+x"(words));
-    return words;
-  }
-  // In assembly: GCC 12 multiplies everything first, then spills the products.
-  static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
-    Int pairs;
-    __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
-            : "+x"(sum), "=&x"(pairs)
-            : "x"(right), "x"(left));
-  }
   static HWY_INLINE Int ones() { return _mm256_set1_epi16(1); }
   static HWY_INLINE Int widen(Int pairs, Int factors) { return _mm256_madd_epi16(pairs, factors); }
 };
@@ -68,13 +54,9 @@ void dot_scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
 void dot_avx2(const SegmentRun& run, int32_t* sums) { Segments<Int8Avx2>::add(run, sums); }
 
 void short_dot_scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
-  if (run.words == 8) return Segments<ShortAvx2<8>>::add_scaled(run, from, to);
-  Segments<ShortAvx2<4>>::add_scaled(run, from, to);
+  add_short_scaled<ShortAvx2>(run, from, to);
 }
-void short_dot_avx2(const SegmentRun& run, int32_t* sums) {
-  if (run.words == 8) return Segments<ShortAvx2<8>>::add(run, sums);
-  Segments<ShortAvx2<4>>::add(run, sums);
-}
+void short_dot_avx2(const SegmentRun& run, int32_t* sums) { add_short<ShortAvx2>(run, sums); }
 
 }  // namespace ng::cpu
 HWY_POP_ATTRIBUTES

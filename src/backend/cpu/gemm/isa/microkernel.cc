@@ -14,12 +14,13 @@ constexpr ChainKernels kPairs = {chain_avx512bf16, scaled_avx512bf16};
 constexpr DotKernels kVnni = {dot_avx512vnni, dot_scaled_avx512vnni};
 constexpr DotKernels kDotsAvx2 = {dot_avx2, dot_scaled_avx2, false};
 constexpr DotKernels kShortAvx2 = {short_dot_avx2, short_dot_scaled_avx2};
+constexpr DotKernels kShortAvx512 = {short_dot_avx512, short_dot_scaled_avx512};
 
 constexpr std::array<Microkernel, 6> kMicrokernels = {
     {{Isa::scalar, 4, 8, {chain_scalar, scaled_scalar}, {}, {dot_scalar, dot_scaled_scalar}, {}},
      {Isa::avx2, 4, 24, kAvx2, {}, kDotsAvx2, kShortAvx2},
      {Isa::avxvnni, 4, 24, kAvx2, {}, {dot_avxvnni, dot_scaled_avxvnni}, {}},
-     {Isa::avx512, 8, 48, kAvx512, {}, {}, {}},
+     {Isa::avx512, 8, 48, kAvx512, {}, {}, kShortAvx512},
      {Isa::avx512vnni, 8, 48, kAvx512, {}, kVnni, {}},
      {Isa::avx512bf16, 8, 48, kAvx512, kPairs, kVnni, {}}}};
 

@@ -85,8 +85,8 @@ struct Microkernel {
   int cols;  ///< of the right panels, the vector side
   ChainKernels fp32;
   ChainKernels pairs;     ///< exact only where nothing is subnormal
-  DotKernels dots;        ///< null where the set has none: integers run as FP32
-  DotKernels short_dots;  ///< null where the set has none or no use for them: `dots` are taken
+  DotKernels dots;        ///< null where the set has none: integers run as FP32, or by short dots
+  DotKernels short_dots;  ///< null where the set has no use for them: `dots` are taken
 };
 
 constexpr int kMaxTileRows = 8;
@@ -105,11 +105,13 @@ ScaledKernel dot_scaled_avx2;
 ScaledKernel dot_scaled_avxvnni;
 ScaledKernel dot_scaled_avx512vnni;
 ScaledKernel short_dot_scaled_avx2;
+ScaledKernel short_dot_scaled_avx512;
 DotKernel dot_scalar;
 DotKernel dot_avx2;
 DotKernel dot_avxvnni;
 DotKernel dot_avx512vnni;
 DotKernel short_dot_avx2;
+DotKernel short_dot_avx512;
 
 /// Elements (FP32, pairs of BF16, words of int8) of the left panel to fetch ahead: panels follow
 /// one another in memory and come from the L3 cache or beyond, faster than hardware prefetchers

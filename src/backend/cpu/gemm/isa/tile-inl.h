@@ -58,6 +58,29 @@ struct WordElements : Vectors {
   }
 };
 
+// Words of small int8 values without an instruction for them. Products of two words are added in
+// pairs of int16, which hold those of kWords words; widen() then makes int32 of them.
+template <class Vectors, int64_t kWords>
+struct ShortWordElements : WordElements<Vectors> {
+  using Int = typename Vectors::Int;
+  static constexpr bool kBiased = true;
+  static constexpr int64_t kShort = kWords;
+
+  // In a register: GCC 12 would load it once for each of its uses.
+  static HWY_INLINE Int load_right(const float* from) {
+    Int words = WordElements<Vectors>::load_right(from);
+    __asm__("" : "+v"(words));
+    return words;
+  }
+  // In assembly: GCC 12 multiplies everything first, then spills the products.
+  static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
+    Int pairs;
+    __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
+            : "+v"(sum), "=&v"(pairs)
+            : "v"(right), "v"(left));
+  }
+};
+
 // kPart rows of a tile in registers.
 template <class Of, int kPart>
 struct Part {
@@ -304,5 +327,17 @@ struct Segments {
       }
   }
 };
+
+// Short sums of run.words words. [ScaledKernel, DotKernel]
+template <template <int64_t> class Short>
+HWY_INLINE void add_short_scaled(const SegmentRun& run, TileIn from, TileOut to) {
+  if (run.words == 8) return Segments<Short<8>>::add_scaled(run, from, to);
+  Segments<Short<4>>::add_scaled(run, from, to);
+}
+template <template <int64_t> class Short>
+HWY_INLINE void add_short(const SegmentRun& run, int32_t* sums) {
+  if (run.words == 8) return Segments<Short<8>>::add(run, sums);
+  Segments<Short<4>>::add(run, sums);
+}
 
 #undef NG_INLINE_LAMBDA
