@@ -88,8 +88,9 @@ int bench_gemm(const Args& args) {
   const double fma = measured_peak_flops(run.threads);
   const double bf16 = measured_peak_bf16_flops(run.threads);
   const double dot = measured_peak_dot_ops(run.threads);
+  GemmSpeed speed(run);
   std::vector<Row> rows;
-  for (const GemmShape& shape : shapes_of(args)) rows.push_back({shape, gemm_seconds(run, shape)});
+  for (const GemmShape& shape : shapes_of(args)) rows.push_back({shape, speed.seconds(shape)});
   if (args.json) {
     Json json = {{"program", fmt::format("narrowgauge {}", version())},
                  {"cpu", cpu_model()},

@@ -15,13 +15,15 @@ namespace {
 
 constexpr double kLeastSeconds = 4e-3;  // of one measurement
 
-std::vector<float> normal_values(Threads threads, int64_t rows, int64_t cols, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(rows * cols));
+// Makes `values` at least `rows` · `cols` normal ones.
+void grow(std::vector<float>& values, Threads threads, int64_t rows, int64_t cols, uint64_t seed) {
+  const size_t first = values.size();
+  values.resize(std::max(first, static_cast<size_t>(rows * cols)));
   parallel_for(threads, rows, [&](int64_t row, int) {
-    for (int64_t i = row * cols; i < (row + 1) * cols; ++i)
-      values[static_cast<size_t>(i)] = math::normal({.seed = seed}, static_cast<uint64_t>(i), 1.0f);
+    const auto end = static_cast<size_t>((row + 1) * cols);
+    for (size_t i = std::max(first, static_cast<size_t>(row * cols)); i < end; ++i)
+      values[i] = math::normal({.seed = seed}, i, 1.0f);
   });
-  return values;
 }
 
 // Both operands of GemmRun::formats.
@@ -67,27 +69,27 @@ std::vector<GemmShape> training_shapes() {
   return shapes;
 }
 
-std::vector<double> gemm_seconds(const GemmRun& run, const GemmShape& shape) {
-  cpu::Workspace workspace(run.threads);
-  const std::vector<float> left = normal_values(run.threads, shape.m, shape.k, 1);
-  const std::vector<float> right = normal_values(run.threads, shape.n, shape.k, 2);
+std::vector<double> GemmSpeed::seconds(const GemmShape& shape) {
+  cpu::Workspace workspace(run_.threads);
+  grow(left_, run_.threads, shape.m, shape.k, 1);
+  grow(right_, run_.threads, shape.n, shape.k, 2);
   std::vector<std::unique_ptr<Factor>> a, b;
-  for (const std::string& format : run.formats) {
+  for (const std::string& format : run_.formats) {
     const Pair pair(format);
     OperandSpec spec{.cast = pair.left, .rows = shape.m, .k = shape.k, .hadamard = {}};
     spec.k_multiple = k_multiple(pair.left, pair.right, {});
     a.push_back(std::make_unique<Factor>(
-        workspace, spec, ConstView{left.data(), shape.m, shape.k, shape.k}, RandomKey{}));
+        workspace, spec, ConstView{left_.data(), shape.m, shape.k, shape.k}, RandomKey{}));
     spec.cast = pair.right;
     spec.side = Side::right;
     spec.rows = shape.n;
     b.push_back(std::make_unique<Factor>(
-        workspace, spec, ConstView{right.data(), shape.n, shape.k, shape.k}, RandomKey{}));
+        workspace, spec, ConstView{right_.data(), shape.n, shape.k, shape.k}, RandomKey{}));
   }
   std::vector<float> y(static_cast<size_t>(shape.m * shape.n));
   const GemmOutput out{.y = {y.data(), shape.m, shape.n, shape.n}};
-  std::vector<double> best(run.formats.size(), 1e30);
-  for (int round = 0; round < run.rounds; ++round)
+  std::vector<double> best(run_.formats.size(), 1e30);
+  for (int round = 0; round < run_.rounds; ++round)
     for (size_t i = 0; i < best.size(); ++i)
       best[i] = std::min(
           best[i],

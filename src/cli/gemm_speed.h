@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/threads.h"
@@ -23,7 +24,16 @@ struct GemmRun {
   int rounds = 5;                    ///< of all formats in turns; the best counts
 };
 
-/// Seconds of one GEMM, operands already made, for each format.
-[[nodiscard]] std::vector<double> gemm_seconds(const GemmRun& run, const GemmShape& shape);
+class GemmSpeed {
+ public:
+  explicit GemmSpeed(GemmRun run) : run_(std::move(run)) {}
+
+  /// Seconds of one GEMM, operands already made, for each format.
+  [[nodiscard]] std::vector<double> seconds(const GemmShape& shape);
+
+ private:
+  GemmRun run_;
+  std::vector<float> left_, right_;  ///< normal values, enough for the largest shape so far
+};
 
 }  // namespace ng::cli
