@@ -26,6 +26,7 @@ std::string how_it_runs(const Operand& left, const Operand& right, std::string_v
   b.cast = right;
   switch (cpu::units_of(a, b)) {
     case cpu::Units::int8:
+    case cpu::Units::int16:
       return "exact on integer dot products";
     case cpu::Units::bf16:
       return "exact on BF16 dot products";

@@ -22,15 +22,19 @@ ElementForm form_of(const OperandSpec& spec) {
   return element.bits <= 8 || element.short_name == "bf16" ? ElementForm::bf16 : ElementForm::fp32;
 }
 
-}  // namespace
-
-float int8_unit(const ElementFormat& element) {
+// Value of the integer 1 where all values are multiples of it up to `largest`; else 0.
+float integer_unit(const ElementFormat& element, float largest) {
   const bool all_numbers =
       element.specials == Specials::none && element.is_signed && element.bits <= 8;
   if (!all_numbers || element.kind == ElementKind::power) return 0;
   const float unit = min_subnormal(element);
-  return max_value(element) <= 127 * unit ? unit : 0;
+  return max_value(element) <= largest * unit ? unit : 0;
 }
+
+}  // namespace
+
+float int8_unit(const ElementFormat& element) { return integer_unit(element, 127); }
+float int16_unit(const ElementFormat& element) { return integer_unit(element, 32767); }
 
 bool is_read_in_place(const OperandSpec& spec) {
   const std::string_view element = spec.cast.element->short_name;

@@ -62,6 +62,9 @@ struct PackedLayout {
 /// values ("int form" of formats.md §9); 0 where they are not.
 [[nodiscard]] float int8_unit(const ElementFormat& element);
 
+/// The same for int16.
+[[nodiscard]] float int16_unit(const ElementFormat& element);
+
 /// The driver reads the values of such an operand from its source.
 [[nodiscard]] bool is_read_in_place(const OperandSpec& spec);
 

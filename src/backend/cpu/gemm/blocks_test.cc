@@ -62,14 +62,19 @@ TEST(GemmBlocks, UnitsByFormat) {
   for (const Isa isa : supported_isas()) {
     force_isa(isa);
     const Units pairs = isa == Isa::avx512bf16 ? Units::bf16 : Units::fp32;
+    const bool has_int16 = isa != Isa::scalar && isa != Isa::avx512;
+    const Units int16 = has_int16 ? Units::int16 : Units::fp32;
     EXPECT_EQ(of("fp8_e4m3", "fp8_e5m2"), pairs);
     EXPECT_EQ(of("mxfp8_e4m3", "mxfp8_e4m3"), pairs);
-    EXPECT_EQ(of("mxfp6_e3m2", "mxfp6_e3m2"), pairs);
+    EXPECT_EQ(of("mxfp6_e3m2", "mxfp6_e3m2"), isa == Isa::avx512bf16 ? Units::bf16 : int16);
+    EXPECT_EQ(of("mxint8", "mxfp6_e3m2"), int16);
+    EXPECT_EQ(of("mxfp8_e4m3", "mxfp6_e3m2"), pairs);
     EXPECT_EQ(of("bf16", "fp8_e4m3"), pairs);
     EXPECT_EQ(of("bf16", "mxfp8_e4m3"), Units::fp32);  // scales rounded into the elements
     EXPECT_EQ(of("fp16", "bf16"), Units::fp32);
     EXPECT_EQ(of("fp32", "fp32"), Units::fp32);
-    EXPECT_EQ(of("int8", "int8"), isa == Isa::avx512 ? Units::fp32 : Units::int8);
+    const bool has_words = isa != Isa::avx2 && isa != Isa::avx512;  // of large values
+    EXPECT_EQ(of("int8", "int8"), has_words ? Units::int8 : int16);
     EXPECT_EQ(of("mxfp4", "mxfp4"), Units::int8);
     EXPECT_EQ(of("nvfp4", "nvfp4"), Units::int8);
   }
@@ -92,7 +97,7 @@ TEST(GemmBlocks, LongReductionsOfSquares) {
 
 // Integers lie in pieces of 4096 values along K, two of which are packed at a time.
 TEST(GemmBlocks, LongReductionsOfIntegers) {
-  for (const std::string_view name : {"mxfp4", "nvfp4", "mxfp6_e2m3", "mxint8"})
+  for (const std::string_view name : {"mxfp4", "nvfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxint8"})
     for (const int64_t k : {4128, 8256})
       for (const Data data : {Data::normal, Data::largest})
         for (const Into into : {Into::overwrite, Into::add})

@@ -150,6 +150,8 @@ inline std::vector<Pair> other_pairs() {
           {"mxfp6_e2m3 x mxfp4", of("mxfp6_e2m3"), of("mxfp4")},
           {"mxint8 x mxfp4", of("mxint8"), of("mxfp4")},
           {"mxfp4 x mxint8", of("mxfp4"), of("mxint8")},
+          {"mxint8 x mxfp6_e3m2", of("mxint8"), of("mxfp6_e3m2")},
+          {"mxfp6_e3m2, blocks of 2 x mxfp4", tile("mxfp6_e3m2", 1, 2), of("mxfp4")},
           {"mxfp6_e2m3, blocks of 128 x 64", tile("mxfp6_e2m3", 1, 128), tile("mxfp6_e2m3", 1, 64)},
           {"int4 blocks", tile("int4", 1, 32), tile("int4", 1, 32)},
           {"mxfp8_e5m2 x nvfp4", of("mxfp8_e5m2"), of("nvfp4")},

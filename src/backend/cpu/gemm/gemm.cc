@@ -69,7 +69,7 @@ void run_strip(const Job& job, const Chunk& chunk, const Shared& shared, const L
         place.partial = shared.partial + (strip * job.chunk_m + p * rows) * cols;
         place.partial_totals = reinterpret_cast<int32_t*>(place.partial + plane);
       }
-      if (job.units != Units::int8 || !job.finishes_plainly()) prefetch_next(job, place);
+      if (!job.has_integers() || !job.finishes_plainly()) prefetch_next(job, place);
       const Panel a = shared.panel(job, p, place.k - chunk.k);
       run_tile(job, place, a, local);
     }

@@ -39,8 +39,11 @@ void plan(Job& job) {
   job.chunk_n = even_piece(job.n, kPartialFloats / (planes * job.chunk_m), cols);
 }
 
+// The value of the integer 1 in panels of integers.
+float unit_of(const OperandSpec& spec) { return min_subnormal(*spec.cast.element); }
+
 double largest_integer(const OperandSpec& spec) {
-  return double{max_value(*spec.cast.element)} / int8_unit(*spec.cast.element);
+  return double{max_value(*spec.cast.element)} / unit_of(spec);
 }
 
 // The largest sum of one segment, in integers.
@@ -52,6 +55,13 @@ double largest_sum(const GemmRule& rule, const OperandSpec& a, const OperandSpec
 
 bool has_words(const OperandSpec& spec) {
   return !is_read_in_place(spec) && packed_layout(spec).interleaved;
+}
+
+// What int16 pairs are made of: words, or BF16 patterns of integers.
+bool has_int16(const OperandSpec& spec) {
+  if (is_read_in_place(spec)) return false;
+  const bool is_bf16 = packed_layout(spec).form == ElementForm::bf16;
+  return has_words(spec) || (is_bf16 && int16_unit(*spec.cast.element) != 0);
 }
 
 // Sum::scaled_add rounds products of sums and scales before it adds them. Plain powers of two leave
@@ -82,17 +92,31 @@ int64_t short_words(const Microkernel& kernel, const GemmRule& rule, const Opera
   return 0;
 }
 
-// The integer kernels give the bits of the FP32 ones: sums that FP32 holds, scales that multiply
-// them exactly where the rule rounds twice.
-bool takes_integers(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
-                    const OperandSpec& b) {
-  if (rule.sum == Sum::chain || !has_words(a) || !has_words(b)) return false;
-  if (kernel.dots.plain == nullptr && short_words(kernel, rule, a, b) == 0) return false;
-  if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
+// Integers give the bits of FP32: sums that it holds, scales that multiply them exactly where the
+// rule rounds twice.
+bool are_exact_integers(const GemmRule& rule, const OperandSpec& a, const OperandSpec& b) {
+  if (rule.sum == Sum::chain) return false;
   if (rounds_products(rule, a, b) || largest_sum(rule, a, b) >= 0x1p24) return false;
   // Exact in every scale it is multiplied into: a large one would overflow, one of FP32 underflow.
-  const float unit = int8_unit(*a.cast.element) * int8_unit(*b.cast.element);
+  const float unit = unit_of(a) * unit_of(b);
   return rule.sum == Sum::scaled_fma ? unit == 1 : unit <= 1;
+}
+
+bool takes_words(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                 const OperandSpec& b) {
+  if (!has_words(a) || !has_words(b)) return false;
+  if (kernel.dots.plain == nullptr && short_words(kernel, rule, a, b) == 0) return false;
+  if (rule.segment % kWord != 0 || a.k_padded() % kWord != 0) return false;
+  return are_exact_integers(rule, a, b);
+}
+
+// Groups have shifts, which short dots know.
+bool takes_int16(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                 const OperandSpec& b) {
+  if (kernel.pair_dots.plain == nullptr || rule.sum == Sum::groups) return false;
+  if (!has_int16(a) || !has_int16(b)) return false;
+  if (rule.segment % kPair != 0 || a.k_padded() % kPair != 0) return false;
+  return are_exact_integers(rule, a, b);
 }
 
 // Multiples of 2^-126 keep all that the pair kernels see from being subnormal: their sums are such
@@ -119,20 +143,19 @@ bool takes_pairs(const Microkernel& kernel, const GemmRule& rule, const OperandS
 
 Units units_of(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
                const OperandSpec& b) {
-  if (takes_integers(kernel, rule, a, b)) return Units::int8;
-  return takes_pairs(kernel, rule, a, b) ? Units::bf16 : Units::fp32;
+  if (takes_words(kernel, rule, a, b)) return Units::int8;
+  if (takes_pairs(kernel, rule, a, b)) return Units::bf16;
+  return takes_int16(kernel, rule, a, b) ? Units::int16 : Units::fp32;
 }
 
 void multiply_pairs(Job& job, bool may_flush) {
   job.may_flush = may_flush;
-  job.a.as_pairs = job.b.as_pairs = true;
   job.a.ends_negative = true;
 }
 
 void multiply_integers(Job& job, int64_t words) {
   NG_CHECK(words == 0 || job.rule.sum != Sum::groups || words * kWord == job.rule.segment, words);
   job.words = words;
-  job.a.as_words = job.b.as_words = true;
   job.a.short_words = job.b.short_words = words;
   job.b.biased = job.dots().biased;
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
@@ -153,9 +176,14 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.a = panel_source(a, job.rule.a_scales, job.rule.segment);
   job.b = panel_source(b, job.rule.b_scales, job.rule.segment);
   job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
+  job.a.units = job.b.units = job.units;
   job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
-  if (job.units == Units::int8)
-    multiply_integers(job, short_words(job.kernel, job.rule, a.spec, b.spec));
+  if (job.has_integers()) {
+    job.a.unit = unit_of(a.spec);
+    job.b.unit = unit_of(b.spec);
+    const bool has_words = job.units == Units::int8;
+    multiply_integers(job, has_words ? short_words(job.kernel, job.rule, a.spec, b.spec) : 0);
+  }
   if (job.units == Units::bf16) multiply_pairs(job, !are_never_subnormal(a.spec, b.spec));
   job.m = out.y.rows;
   job.n = out.y.cols;

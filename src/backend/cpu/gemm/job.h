@@ -12,10 +12,6 @@ namespace ng::cpu {
 
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-/// What multiplies the elements of panels: FP32 units, dot products of pairs of BF16, or of words
-/// of int8 values.
-enum class Units : uint8_t { fp32, bf16, int8 };
-
 constexpr int64_t kWidenedK = 128;  ///< values along K that pairs are widened at a time
 
 /// Everything about one GEMM that its loops read.
@@ -44,21 +40,23 @@ struct Job {
   [[nodiscard]] TileShape tile() const { return {kernel.rows, kernel.cols}; }
   /// Values along K of one element of a panel.
   [[nodiscard]] int64_t lanes() const {
-    return units == Units::int8 ? kWord : units == Units::bf16 ? kPair : 1;
+    return units == Units::int8 ? kWord : units == Units::fp32 ? 1 : kPair;
   }
   /// Elements of a panel that hold `values` along K. A shift: tiles are short, divisions long.
   [[nodiscard]] int64_t elements(int64_t values) const {
     return values >> std::countr_zero(static_cast<uint64_t>(lanes()));
   }
-  /// For such elements; of FP32 where they are int8.
+  [[nodiscard]] bool has_integers() const { return units == Units::int8 || units == Units::int16; }
+  /// For such elements; of FP32 where they are integers.
   [[nodiscard]] const ChainKernels& chains() const {
     return units == Units::bf16 ? kernel.pairs : kernel.fp32;
   }
   [[nodiscard]] const DotKernels& dots() const {
+    if (units == Units::int16) return kernel.pair_dots;
     return words != 0 ? kernel.short_dots : kernel.dots;
   }
   [[nodiscard]] ScaledKernel* scaled_kernel() const {
-    return units == Units::int8 ? dots().scaled : chains().scaled;
+    return has_integers() ? dots().scaled : chains().scaled;
   }
   /// Sums of words that make one of a segment. Each begins with what undoes b's bias.
   [[nodiscard]] int64_t sums() const {

@@ -133,11 +133,46 @@ struct LoadPairs {
   }
 };
 
+// Two values along K, BF16 patterns of multiples of a unit, as int16, the first in the low half.
+struct LoadIntegerPairs {
+  using Memory = uint16_t;
+  float per_unit = 1;
+
+  // (first[i], second[i])
+  template <class D>
+  HWY_INLINE hn::Vec<D> Join(D d, const uint16_t* first, const uint16_t* second) const {
+    const LoadBf16Bits load;
+    return Joined(d, load(d, first), load(d, second));
+  }
+#if HWY_TARGET != HWY_SCALAR
+  // (from[2i], from[2i + 1])
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const uint16_t* from) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto words = hn::LoadU(du, reinterpret_cast<const uint32_t*>(from));
+    const auto second = hn::And(words, hn::Set(du, 0xFFFF0000u));
+    return Joined(d, hn::BitCast(d, hn::ShiftLeft<16>(words)), hn::BitCast(d, second));
+  }
+#endif
+
+ private:
+  template <class D>
+  HWY_INLINE hn::Vec<D> Joined(D d, hn::Vec<D> first, hn::Vec<D> second) const {
+    const hn::RebindToSigned<D> di;
+    const auto scale = hn::Set(d, per_unit);
+    const auto low = hn::And(hn::ConvertTo(di, hn::Mul(first, scale)), hn::Set(di, 0xFFFF));
+    const auto high = hn::ShiftLeft<16>(hn::ConvertTo(di, hn::Mul(second, scale)));
+    return hn::BitCast(d, hn::Or(low, high));
+  }
+};
+
 // Values along K of one element.
 template <class Load>
 constexpr int64_t kValuesOf = 1;
 template <class Load>
 constexpr int64_t kValuesOf<LoadPairs<Load>> = 2;
+template <>
+constexpr int64_t kValuesOf<LoadIntegerPairs> = 2;
 
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

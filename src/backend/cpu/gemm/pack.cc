@@ -249,6 +249,8 @@ void PackWith(const PanelSource& source, const PanelPlace& place, const Load& lo
 }
 
 void PackPairs(const PanelSource& source, const PanelPlace& place, const PanelRun& run) {
+  if (source.units == Units::int16)
+    return PackWith(source, place, LoadIntegerPairs{1 / source.unit}, nullptr, run);
   if (source.values == PanelSource::Values::bf16_bits)
     return PackWith(source, place, LoadPairs<LoadBf16Bits>(), nullptr, run);
   const LoadToBf16 load{source.saturate ? 0x7F7F0000u : 0x7F800000u};
@@ -258,7 +260,7 @@ void PackPairs(const PanelSource& source, const PanelPlace& place, const PanelRu
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
                   const PanelRun& run) {
   using Values = PanelSource::Values;
-  if (source.as_pairs) return PackPairs(source, place, run);
+  if (source.units != Units::fp32) return PackPairs(source, place, run);
   switch (source.values) {
     case Values::fp32:
       return PackWith(source, place, LoadFp32(), factors, run);

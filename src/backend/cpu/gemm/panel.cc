@@ -50,7 +50,9 @@ int64_t shift_values(const PanelSource& source, int width, int64_t count) {
 void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   if (place.count == 0) return;
   pack_scales(source, place, panel);
-  if (source.as_words) return pack_words(source, place, panel);
+  if (source.units == Units::int8) return pack_words(source, place, panel);
+  if (source.units == Units::int16 && source.interleaved)
+    return pack_halves(source, place, panel.elements);
   const bool shifted = source.use == ScaleUse::decoded || source.use == ScaleUse::groups;
   const float* factors = shifted ? panel.shifts : nullptr;
   if (source.interleaved)

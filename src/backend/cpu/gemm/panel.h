@@ -1,22 +1,27 @@
-// Panels: operands rearranged for the microkernels, as FP32, pairs of BF16 or words of int8.
+// Panels: operands rearranged for the microkernels, as FP32, pairs of BF16 or of int16, or words of
+// int8.
 #pragma once
 
 #include "backend/cpu/gemm/rule.h"
 
 namespace ng::cpu {
 
+/// What multiplies the elements of panels: FP32 units, dot products of pairs of BF16 or of int16,
+/// or of words of int8 values.
+enum class Units : uint8_t { fp32, bf16, int16, int8 };
+
 /// Where and in which form the values of an operand lie.
 struct PanelSource {
   enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8 };
   Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way
   bool saturate = true;          ///< to_*: overflow and infinities become the largest value
-  float unit = 1;                ///< int8: value of the integer 1
+  float unit = 1;                ///< of values as integers: the value of 1
   bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)
-  bool as_words = false;         ///< interleaved: stays int8, four along K to a panel's element
-  bool biased = false;           ///< words: 128 is added to every value
-  int64_t short_words = 0;       ///< words: SegmentRun::words of short dots (isa/microkernel.h)
-  bool as_pairs = false;  ///< BF16: stays so, two along K to a panel's element, the first one high
-  bool ends_negative = false;  ///< pairs: beyond an odd count stands -0 instead of +0
+  Units units = Units::fp32;   ///< decides what a panel's element is: FP32; bf16, int16: two values
+                               ///< along K, the first in the high or the low half; int8: four
+  bool biased = false;         ///< words: 128 is added to every value
+  int64_t short_words = 0;     ///< words: SegmentRun::words of short dots (isa/microkernel.h)
+  bool ends_negative = false;  ///< pairs of BF16: beyond an odd count stands -0 instead of +0
   bool transposed = false;     ///< memory is [k][row] instead of [row][k]
   const void* data = nullptr;
   int64_t stride = 0;  ///< in values

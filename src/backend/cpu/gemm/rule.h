@@ -22,7 +22,7 @@ enum class ScaleUse : uint8_t {
   groups,    ///< as segments; aligned groups of four share one scale, elements or sums shifted
 };
 
-constexpr int64_t kPair = 2;               ///< BF16 values of one dot product
+constexpr int64_t kPair = 2;               ///< BF16 or int16 values of one dot product
 constexpr int64_t kWord = 4;               ///< int8 values of one dot product
 constexpr int64_t kGroup = 128;            ///< values of an mxfp4 group
 constexpr int64_t kGroupBlocks = 4;        ///< blocks of 32 in it

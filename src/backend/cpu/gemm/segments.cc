@@ -41,7 +41,7 @@ struct Tile {
 
   // The sums of one segment alone, as FP32.
   void sum_alone(const SegmentRun& segment) const {
-    if (job.units != Units::int8)
+    if (!job.has_integers())
       return job.chains().chain(segment.count, segment.a, segment.b, {},
                                 {local.sums, shape().cols});
     const auto tile_values = static_cast<size_t>(shape().rows) * static_cast<size_t>(shape().cols);

@@ -18,10 +18,11 @@ void sum_integers(const Job& job, const Place& place, const Panel& a, const Loca
     const int64_t count = job.elements(length), at = job.elements(k);
     const float* left = a.elements + at * shape.rows;
     const float* right = local.right.elements + at * shape.cols;
-    if (job.units == Units::int8) {
-      const int32_t* starts = a.starts + k / kIntegerSegment * shape.rows;
-      job.kernel.dots.plain({.count = count, .a = left, .b = right, .starts = starts, .scales = {}},
-                            local.totals);
+    if (job.has_integers()) {
+      const int32_t* starts = a.starts;
+      if (starts != nullptr) starts += k / kIntegerSegment * shape.rows;
+      job.dots().plain({.count = count, .a = left, .b = right, .starts = starts, .scales = {}},
+                       local.totals);
     } else {
       job.chains().chain(count, left, right, {}, {local.sums, shape.cols});
       add_integers(shape, local.totals, local.sums);

@@ -191,6 +191,32 @@ void PackWords(const PanelSource& source, const PanelPlace& place, const Panel& 
   });
 }
 
+// The int8 values of some rows as pairs of int16.
+template <class D>
+HWY_INLINE void Halve(D d, const PanelSource& source, const PanelPlace& place, int first,
+                      uint32_t* to) {
+  const hn::RebindToSigned<D> di;
+  const Rows rows(source, place, first);
+  const auto low_half = hn::Set(d, 0xFFFFu);
+  // Bytes 0 and 1 of words, sign-extended; what is above the lower one's sign goes.
+  const auto pair = [&](auto words) HWY_ATTR {
+    const auto low = hn::ShiftRight<24>(hn::BitCast(di, hn::ShiftLeft<24>(words)));
+    const auto high = hn::ShiftRight<8>(hn::BitCast(di, hn::ShiftLeft<16>(words)));
+    return hn::Or(hn::And(hn::BitCast(d, low), low_half),
+                  hn::AndNot(low_half, hn::BitCast(d, high)));
+  };
+  for (int64_t w = 0; w < place.count / kWord; ++w, to += 2 * place.width) {
+    const auto words = hn::LoadU(d, rows.from + w * rows.stride);
+    hn::StoreU(pair(words), d, to + first);
+    hn::StoreU(pair(hn::ShiftRight<16>(words)), d, to + place.width + first);
+  }
+}
+
+void PackHalves(const PanelSource& source, const PanelPlace& place, float* elements) {
+  auto* to = reinterpret_cast<uint32_t*>(elements);
+  ForLanes(place.width, [&](auto d, int first) HWY_ATTR { Halve(d, source, place, first, to); });
+}
+
 // The int8 values of some rows as FP32, times their factors or 1.
 template <class D>
 HWY_INLINE void Decode(D d, const PanelSource& source, const PanelPlace& place,
@@ -223,10 +249,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(PackWords);
+HWY_EXPORT(PackHalves);
 HWY_EXPORT(PackInterleaved);
 
 void pack_words(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   HWY_DYNAMIC_DISPATCH(PackWords)(source, place, panel);
+}
+
+void pack_halves(const PanelSource& source, const PanelPlace& place, float* elements) {
+  HWY_DYNAMIC_DISPATCH(PackHalves)(source, place, elements);
 }
 
 void pack_interleaved(const PanelSource& source, const PanelPlace& place, const float* factors,

@@ -11,6 +11,9 @@ namespace ng::cpu {
 /// `factors` they go there and the values stay as they are.
 void pack_words(const PanelSource& source, const PanelPlace& place, const Panel& panel);
 
+/// The elements of one panel of an interleaved source as pairs of int16.
+void pack_halves(const PanelSource& source, const PanelPlace& place, float* elements);
+
 /// The elements of one panel of an interleaved source as FP32.
 /// factors: as of pack_elements.
 void pack_interleaved(const PanelSource& source, const PanelPlace& place, const float* factors,

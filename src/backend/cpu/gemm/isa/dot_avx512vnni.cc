@@ -1,4 +1,4 @@
-// Words of int8 on AVX-512 VNNI: an 8 x 48 tile.
+// Words of int8 and pairs of int16 on AVX-512 VNNI: an 8 x 48 tile.
 #include <hwy/base.h>
 #include <immintrin.h>
 
@@ -16,22 +16,38 @@ namespace {
 
 #include "backend/cpu/gemm/isa/tile-inl.h"
 
-struct Vnni512 : WordElements<Vectors512> {
+// In assembly: GCC 12 copies sums around intrinsics, then spills them, which halves the speed.
+struct Int8Vnni512 : WordElements<Vectors512> {
   static constexpr int kPart = 4;
   static constexpr bool kBiased = true;
 
-  // In assembly: GCC 12 copies sums around the intrinsic, then spills them, which halves the speed.
   static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left));
+  }
+};
+
+struct Int16Vnni512 : WordElements<Vectors512> {
+  static constexpr int kPart = 4;
+  static constexpr bool kBiased = false;
+
+  static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(right), "v"(left));
   }
 };
 
 }  // namespace
 
 void dot_scaled_avx512vnni(const SegmentRun& run, TileIn from, TileOut to) {
-  Segments<Vnni512>::add_scaled(run, from, to);
+  Segments<Int8Vnni512>::add_scaled(run, from, to);
 }
-void dot_avx512vnni(const SegmentRun& run, int32_t* sums) { Segments<Vnni512>::add(run, sums); }
+void dot_avx512vnni(const SegmentRun& run, int32_t* sums) { Segments<Int8Vnni512>::add(run, sums); }
+
+void pair_dot_scaled_avx512vnni(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Int16Vnni512>::add_scaled(run, from, to);
+}
+void pair_dot_avx512vnni(const SegmentRun& run, int32_t* sums) {
+  Segments<Int16Vnni512>::add(run, sums);
+}
 
 }  // namespace ng::cpu
 HWY_POP_ATTRIBUTES

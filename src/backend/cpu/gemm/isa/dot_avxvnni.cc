@@ -1,4 +1,4 @@
-// Words of int8 on AVX-VNNI: a 4 x 24 tile.
+// Words of int8 and pairs of int16 on AVX-VNNI: a 4 x 24 tile.
 #include <hwy/base.h>
 #include <immintrin.h>
 
@@ -16,22 +16,38 @@ namespace {
 
 #include "backend/cpu/gemm/isa/tile-inl.h"
 
-struct Vnni256 : WordElements<Vectors256> {
+// In assembly for the reasons of dot_avx512vnni.cc.
+struct Int8Vnni256 : WordElements<Vectors256> {
   static constexpr int kPart = 4;
   static constexpr bool kBiased = true;
 
-  // In assembly for the reasons of dot_avx512vnni.cc.
   static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(right), "x"(left));
+  }
+};
+
+struct Int16Vnni256 : WordElements<Vectors256> {
+  static constexpr int kPart = 4;
+  static constexpr bool kBiased = false;
+
+  static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum) : "x"(right), "x"(left));
   }
 };
 
 }  // namespace
 
 void dot_scaled_avxvnni(const SegmentRun& run, TileIn from, TileOut to) {
-  Segments<Vnni256>::add_scaled(run, from, to);
+  Segments<Int8Vnni256>::add_scaled(run, from, to);
 }
-void dot_avxvnni(const SegmentRun& run, int32_t* sums) { Segments<Vnni256>::add(run, sums); }
+void dot_avxvnni(const SegmentRun& run, int32_t* sums) { Segments<Int8Vnni256>::add(run, sums); }
+
+void pair_dot_scaled_avxvnni(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Int16Vnni256>::add_scaled(run, from, to);
+}
+void pair_dot_avxvnni(const SegmentRun& run, int32_t* sums) {
+  Segments<Int16Vnni256>::add(run, sums);
+}
 
 }  // namespace ng::cpu
 HWY_POP_ATTRIBUTES

@@ -6,23 +6,28 @@
 namespace ng::cpu {
 namespace {
 
-// 24 (AVX2: 12) accumulators hide the latency of two FMA units; 8 and 48 divide the usual widths.
-// On Zen 5, 8x48, 9x48, 12x32 and 14x32 all reach 97 to 99 % of the FMA peak.
+constexpr ChainKernels kScalar = {chain_scalar, scaled_scalar};
 constexpr ChainKernels kAvx2 = {chain_avx2, scaled_avx2};
 constexpr ChainKernels kAvx512 = {chain_avx512, scaled_avx512};
-constexpr ChainKernels kPairs = {chain_avx512bf16, scaled_avx512bf16};
-constexpr DotKernels kVnni = {dot_avx512vnni, dot_scaled_avx512vnni};
-constexpr DotKernels kDotsAvx2 = {dot_avx2, dot_scaled_avx2, false};
+constexpr ChainKernels kBf16Avx512 = {chain_avx512bf16, scaled_avx512bf16};
+constexpr DotKernels kInt8Scalar = {dot_scalar, dot_scaled_scalar};
+constexpr DotKernels kInt8AvxVnni = {dot_avxvnni, dot_scaled_avxvnni};
+constexpr DotKernels kInt8Avx512Vnni = {dot_avx512vnni, dot_scaled_avx512vnni};
+constexpr DotKernels kInt16Avx2 = {pair_dot_avx2, pair_dot_scaled_avx2, false};
+constexpr DotKernels kInt16AvxVnni = {pair_dot_avxvnni, pair_dot_scaled_avxvnni, false};
+constexpr DotKernels kInt16Avx512Vnni = {pair_dot_avx512vnni, pair_dot_scaled_avx512vnni, false};
 constexpr DotKernels kShortAvx2 = {short_dot_avx2, short_dot_scaled_avx2};
 constexpr DotKernels kShortAvx512 = {short_dot_avx512, short_dot_scaled_avx512};
 
+// 24 (AVX2: 12) accumulators hide the latency of two FMA units; 8 and 48 divide the usual widths.
+// On Zen 5, 8x48, 9x48, 12x32 and 14x32 all reach 97 to 99 % of the FMA peak.
 constexpr std::array<Microkernel, 6> kMicrokernels = {
-    {{Isa::scalar, 4, 8, {chain_scalar, scaled_scalar}, {}, {dot_scalar, dot_scaled_scalar}, {}},
-     {Isa::avx2, 4, 24, kAvx2, {}, kDotsAvx2, kShortAvx2},
-     {Isa::avxvnni, 4, 24, kAvx2, {}, {dot_avxvnni, dot_scaled_avxvnni}, {}},
-     {Isa::avx512, 8, 48, kAvx512, {}, {}, kShortAvx512},
-     {Isa::avx512vnni, 8, 48, kAvx512, {}, kVnni, {}},
-     {Isa::avx512bf16, 8, 48, kAvx512, kPairs, kVnni, {}}}};
+    {{Isa::scalar, 4, 8, kScalar, {}, kInt8Scalar, {}, {}},
+     {Isa::avx2, 4, 24, kAvx2, {}, {}, kShortAvx2, kInt16Avx2},
+     {Isa::avxvnni, 4, 24, kAvx2, {}, kInt8AvxVnni, {}, kInt16AvxVnni},
+     {Isa::avx512, 8, 48, kAvx512, {}, {}, kShortAvx512, {}},
+     {Isa::avx512vnni, 8, 48, kAvx512, {}, kInt8Avx512Vnni, {}, kInt16Avx512Vnni},
+     {Isa::avx512bf16, 8, 48, kAvx512, kBf16Avx512, kInt8Avx512Vnni, {}, kInt16Avx512Vnni}}};
 
 }  // namespace
 

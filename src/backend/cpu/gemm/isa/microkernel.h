@@ -17,8 +17,9 @@ struct TileOut {
   int64_t stride = 0;
 };
 
-/// Elements of panels are FP32 values, pairs of BF16 patterns or words of int8 values: 1, 2 or 4
-/// values along K. Panels are k-major: a [elements][rows], b [elements][cols], 32-byte aligned.
+/// Elements of panels are FP32 values, pairs of BF16 patterns or of int16 values, or words of int8
+/// values: 1, 2 or 4 values along K. Panels are k-major: a [elements][rows], b [elements][cols],
+/// 32-byte aligned.
 
 /// to[i][j] = chain of acc = fma(a[k][i], b[k][j], acc) from from[i][j], k ascending. Of a pair the
 /// value of the lower k is in the high half, and a pair is two steps of the chain. `from` and `to`
@@ -67,6 +68,7 @@ using DotKernel = void(const SegmentRun& run, int32_t* sums);
 /// where int16 holds two products with b biased and all products of such a half with b unbiased.
 /// Short dots read `starts` of every int16 sum, [segments · count / words][rows] pairs of int16:
 /// -128 · sum of a's values in that half.
+/// Pairs of int16 are summed in int32.
 struct DotKernels {
   DotKernel* plain = nullptr;
   ScaledKernel* scaled = nullptr;
@@ -84,9 +86,10 @@ struct Microkernel {
   int rows;  ///< of the left panels, the broadcast side
   int cols;  ///< of the right panels, the vector side
   ChainKernels fp32;
-  ChainKernels pairs;     ///< exact only where nothing is subnormal
+  ChainKernels pairs;     ///< of BF16, exact only where nothing is subnormal
   DotKernels dots;        ///< null where the set has none: integers run as FP32, or by short dots
   DotKernels short_dots;  ///< null where the set has no use for them: `dots` are taken
+  DotKernels pair_dots;   ///< of int16, for what int8 or `dots` do not hold; null as `pairs`
 };
 
 constexpr int kMaxTileRows = 8;
@@ -101,15 +104,19 @@ ScaledKernel scaled_avx2;
 ScaledKernel scaled_avx512;
 ScaledKernel scaled_avx512bf16;
 ScaledKernel dot_scaled_scalar;
-ScaledKernel dot_scaled_avx2;
 ScaledKernel dot_scaled_avxvnni;
 ScaledKernel dot_scaled_avx512vnni;
+ScaledKernel pair_dot_scaled_avx2;
+ScaledKernel pair_dot_scaled_avxvnni;
+ScaledKernel pair_dot_scaled_avx512vnni;
 ScaledKernel short_dot_scaled_avx2;
 ScaledKernel short_dot_scaled_avx512;
 DotKernel dot_scalar;
-DotKernel dot_avx2;
 DotKernel dot_avxvnni;
 DotKernel dot_avx512vnni;
+DotKernel pair_dot_avx2;
+DotKernel pair_dot_avxvnni;
+DotKernel pair_dot_avx512vnni;
 DotKernel short_dot_avx2;
 DotKernel short_dot_avx512;
 

@@ -43,7 +43,7 @@ struct Fma : FloatElements<Vectors> {
   }
 };
 
-// Words of int8. Zen 5 loses a tenth where they are loaded as FP32.
+// Words of int8, or pairs of int16. Zen 5 loses a tenth where they are loaded as FP32.
 template <class Vectors>
 struct WordElements : Vectors {
   using Sums = typename Vectors::Ints;
