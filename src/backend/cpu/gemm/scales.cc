@@ -11,13 +11,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/gemm/width-inl.h"
 #include "backend/cpu/simd/shuffle-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
-using D4 = hn::CappedTag<float, 4>;  // panels are multiples of four rows wide
-using V4 = hn::Vec<D4>;
-
 // Products of two scales in this range are no subnormals, not even times a scale_unit (2^-12 for
 // int8 pairs). Those with sums below 2^40 of multiples of 2^-37 stay inside FP32's range.
 constexpr float kSmallestPlain = 0x1p-56f;
@@ -43,7 +41,7 @@ struct Blocks {
 #if HWY_TARGET != HWY_SCALAR
 // Four rows of four blocks.
 HWY_INLINE void TransposeFour(const Blocks& from, int64_t row, int64_t block, float* to) {
-  const D4 d;
+  const hn::CappedTag<float, 4> d;
   const auto load = [&](int64_t r) HWY_ATTR { return hn::LoadU(d, from.scales(row + r) + block); };
   const int width = from.place.width;
   StoreTransposed(d, load(0), load(1), load(2), load(3), to + block * width + row, width);
@@ -88,13 +86,20 @@ bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
 }
 
 // Any scale gives a block of zeros the same sums: 0 marks those whose own says that they may be.
-void MarkZeroBlocks(const Blocks& from, float* scales) {
-  const D4 d;
-  const int width = from.place.width;
+template <class D>
+HWY_INLINE bool HasZeroBlockScale(D d, const float* scales, int64_t count) {
   auto found = hn::FirstN(d, 0);
-  for (int64_t i = 0; i < from.count * width; i += static_cast<int64_t>(hn::Lanes(d)))
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(d)))
     found = hn::Or(found, hn::Eq(hn::LoadU(d, scales + i), hn::Set(d, kZeroBlockScale)));
-  if (hn::AllFalse(d, found)) return;
+  return !hn::AllFalse(d, found);
+}
+
+void MarkZeroBlocks(const Blocks& from, float* scales) {
+  const int width = from.place.width;
+  bool found = false;
+  WithLanes(width,
+            [&](auto d) HWY_ATTR { found = HasZeroBlockScale(d, scales, from.count * width); });
+  if (!found) return;
   for (int64_t block = 0; block < from.count; ++block)
     for (int64_t row = 0; row < from.rows(); ++row) {
       float& scale = scales[block * width + row];
@@ -104,87 +109,101 @@ void MarkZeroBlocks(const Blocks& from, float* scales) {
     }
 }
 
-HWY_INLINE hn::Mask<D4> IsPlain(V4 scale) {
-  const D4 d;
+template <class D>
+HWY_INLINE hn::Mask<D> IsPlain(D d, hn::Vec<D> scale) {
   return hn::And(hn::Ge(scale, hn::Set(d, kSmallestPlain)),
                  hn::Le(scale, hn::Set(d, kLargestPlain)));
 }
 
-// The scales of one segment, ready for the kernels; whether all of them are plain.
-bool FinishScales(const PanelSource& source, int width, float* scales) {
-  const D4 d;
+// `scale`, or 1 where it marks a block of zeros.
+template <class D>
+HWY_INLINE hn::Vec<D> Unmarked(D d, hn::Vec<D> scale) {
+  return hn::IfThenElse(hn::Eq(scale, hn::Zero(d)), hn::Set(d, 1.0f), scale);
+}
+
+// The powers of two of one segment, ready for the kernels; whether all of them are plain.
+template <class D>
+HWY_INLINE bool FinishPowers(D d, const PanelSource& source, int width, float* scales) {
   bool plain = true;
   for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) {
-    const V4 read = hn::LoadU(d, scales + i);
-    const V4 one = hn::Set(d, 1.0f);
-    const V4 scale =
-        source.power_of_two ? hn::IfThenElse(hn::Eq(read, hn::Zero(d)), one, read) : read;
-    plain = plain && (!source.power_of_two || hn::AllTrue(d, IsPlain(scale)));
+    const auto scale = Unmarked(d, hn::LoadU(d, scales + i));
+    plain = plain && hn::AllTrue(d, IsPlain(d, scale));
     hn::StoreU(hn::Mul(scale, hn::Set(d, source.scale_unit)), d, scales + i);
   }
   return plain;
 }
 
-// Whether four lanes of a group's blocks can share their smallest scale, which goes to `shared`.
-HWY_INLINE bool Align(const float* scales, int64_t blocks, int width, V4& shared) {
-  const D4 d;
-  const V4 zero = hn::Zero(d);
-  const V4 none = hn::Set(d, 2 * kLargestPlain);
-  V4 smallest = none, largest = zero;
+// Whether the lanes of a group's blocks can share their smallest scale, which goes to `shared`.
+template <class D>
+HWY_INLINE bool Align(D d, const float* scales, int64_t blocks, int width, hn::Vec<D>& shared) {
+  const auto zero = hn::Zero(d);
+  const auto none = hn::Set(d, 2 * kLargestPlain);
+  auto smallest = none, largest = zero;
   auto is_number = hn::Eq(zero, zero);
   for (int64_t b = 0; b < blocks; ++b) {
-    const V4 scale = hn::LoadU(d, scales + b * width);
+    const auto scale = hn::LoadU(d, scales + b * width);
     is_number = hn::And(is_number, hn::Eq(scale, scale));
     smallest = hn::Min(hn::IfThenElse(hn::Eq(scale, zero), none, scale), smallest);
     largest = hn::Max(scale, largest);
   }
-  const auto is_zero = hn::Eq(largest, zero);
-  const V4 one = hn::Set(d, 1.0f);
-  shared = hn::IfThenElse(is_zero, one, smallest);
-  largest = hn::IfThenElse(is_zero, one, largest);
+  shared = hn::IfThenElse(hn::Eq(largest, zero), hn::Set(d, 1.0f), smallest);
+  largest = Unmarked(d, largest);
   const auto fits = hn::Le(largest, hn::Mul(shared, hn::Set(d, float{kGroupFactor})));
-  const auto plain = hn::And(IsPlain(shared), IsPlain(largest));
+  const auto plain = hn::And(IsPlain(d, shared), IsPlain(d, largest));
   return hn::AllTrue(d, hn::And(is_number, hn::And(fits, plain)));
 }
 
+// a / b of powers of two whose quotient is normal.
+template <class D>
+HWY_INLINE hn::Vec<D> Quotient(D d, hn::Vec<D> a, hn::Vec<D> b) {
+  const hn::RebindToSigned<D> di;
+  const auto exponents = hn::Sub(hn::BitCast(di, a), hn::BitCast(di, b));
+  return hn::BitCast(d, hn::Add(exponents, hn::BitCast(di, hn::Set(d, 1.0f))));
+}
+
 // One group of four blocks: aligned, every row gets one scale and its blocks a shift.
-void PackGroup(const PanelSource& source, int width, int64_t blocks, float* scales, float* shifts,
-               int32_t* plain) {
-  const D4 d;
-  const V4 one = hn::Set(d, 1.0f);
+template <class D>
+HWY_INLINE void PackGroup(D d, const PanelSource& source, int width, int64_t blocks, float* scales,
+                          float* shifts, int32_t* plain) {
+  const auto one = hn::Set(d, 1.0f), unit = hn::Set(d, source.scale_unit);
   const auto lanes = static_cast<int>(hn::Lanes(d));
-  V4 shared[kMaxTileCols];  // as many as a scalar target needs
+  hn::Vec<D> shared[kMaxTileCols];  // as many as a scalar target needs
   bool aligned = true;
   for (int i = 0; i < width && aligned; i += lanes)
-    aligned = Align(scales + i, blocks, width, shared[i / lanes]);
-  for (int64_t b = 0; b < blocks; ++b) {
+    aligned = Align(d, scales + i, blocks, width, shared[i / lanes]);
+  for (int64_t b = 0; b < blocks; ++b, scales += width, shifts += width) {
     plain[b] = aligned ? 1 : 0;
     for (int i = 0; i < width; i += lanes) {
-      const V4 scale = hn::LoadU(d, scales + b * width + i);
-      const auto is_zero = hn::Eq(scale, hn::Zero(d));
-      const V4 own = hn::IfThenElse(is_zero, one, scale);
-      V4 shift = one;
-      if (aligned) shift = hn::IfThenElse(is_zero, one, hn::Div(scale, shared[i / lanes]));
-      hn::StoreU(shift, d, shifts + b * width + i);
-      hn::StoreU(hn::Mul(aligned ? shared[i / lanes] : own, hn::Set(d, source.scale_unit)), d,
-                 scales + b * width + i);
+      const auto read = hn::LoadU(d, scales + i);
+      auto scale = Unmarked(d, read), shift = one;
+      if (aligned) {
+        scale = shared[i / lanes];
+        shift = hn::IfThenElse(hn::Eq(read, hn::Zero(d)), one, Quotient(d, read, scale));
+      }
+      hn::StoreU(shift, d, shifts + i);
+      hn::StoreU(hn::Mul(scale, unit), d, scales + i);
     }
   }
 }
 
 // From whether each segment is plain to how many are from there on.
 void CountRuns(int32_t* plain, int64_t segments) {
-  for (int64_t s = segments - 2; s >= 0; --s)
-    if (plain[s] != 0) plain[s] += plain[s + 1];
+  int32_t run = 0;
+  for (int64_t s = segments - 1; s >= 0; --s) {
+    run = plain[s] != 0 ? run + 1 : 0;
+    plain[s] = run;
+  }
 }
 
 void PackGroups(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   const Blocks from{source, place, place.k / 32, (place.count + 31) / 32};
   Gather(from, panel.scales);
   MarkZeroBlocks(from, panel.scales);
-  for (int64_t s = 0; s < from.count; s += kGroupBlocks)
-    PackGroup(source, place.width, std::min(kGroupBlocks, from.count - s),
-              panel.scales + s * place.width, panel.shifts + s * place.width, panel.plain + s);
+  WithLanes(place.width, [&](auto d) HWY_ATTR {
+    for (int64_t s = 0; s < from.count; s += kGroupBlocks)
+      PackGroup(d, source, place.width, std::min(kGroupBlocks, from.count - s),
+                panel.scales + s * place.width, panel.shifts + s * place.width, panel.plain + s);
+  });
   CountRuns(panel.plain, from.count);
 }
 
@@ -202,8 +221,17 @@ void PackSegments(const PanelSource& source, const PanelPlace& place, const Pane
       if (source.power_of_two) MarkZeroBlocks(from, panel.scales + s * place.width);
     }
   }
-  for (int64_t s = 0; s < segments; ++s)
-    panel.plain[s] = FinishScales(source, place.width, panel.scales + s * place.width) ? 1 : 0;
+  WithLanes(place.width, [&](auto d) HWY_ATTR {
+    if (source.power_of_two) {
+      for (int64_t s = 0; s < segments; ++s)
+        panel.plain[s] = FinishPowers(d, source, place.width, panel.scales + s * place.width);
+      return;
+    }
+    std::fill_n(panel.plain, segments, 1);
+    for (int64_t i = 0; i < segments * place.width; i += static_cast<int64_t>(hn::Lanes(d)))
+      hn::StoreU(hn::Mul(hn::LoadU(d, panel.scales + i), hn::Set(d, source.scale_unit)), d,
+                 panel.scales + i);
+  });
   CountRuns(panel.plain, segments);
 }
 

@@ -91,7 +91,7 @@ void sum_unaligned_group(Tile& tile, int64_t k, int64_t end) {
 
 void sum_in_groups(Tile& tile) {
   for (int64_t k = 0; k < tile.count;) {
-    const int64_t s = k / tile.job.rule.segment;
+    const int64_t s = k / (kGroup / kGroupBlocks);
     const int64_t length = std::min(kGroup, tile.count - k);
     const int64_t plain = tile.plain_from(s);
     if (plain == 0) {
@@ -112,8 +112,8 @@ void sum_in_groups(Tile& tile) {
 void sum_one_by_one(Tile& tile) {
   const int64_t segment = tile.job.rule.segment;
   const bool any_scale = tile.job.rule.sum == Sum::scaled_fma;
-  for (int64_t k = 0; k < tile.count;) {
-    const int64_t s = k / segment;
+  const int64_t all = tile.count / segment;
+  for (int64_t k = 0, s = 0; k < tile.count;) {
     const int64_t length = std::min(segment, tile.count - k);
     const int64_t plain = tile.job.rounds_products ? 0 : tile.plain_from(s);
     if (!any_scale && plain == 0) {
@@ -121,12 +121,14 @@ void sum_one_by_one(Tile& tile) {
       tile.sum_alone(run);
       add_scalbn(tile.shape(), tile.take(), tile.local.sums, run.scales);
       k += length;
+      ++s;
       continue;
     }
-    const int64_t whole = std::max<int64_t>((tile.count - k) / segment, 1);
+    const int64_t whole = std::max<int64_t>(all - s, 1);
     const int64_t segments = any_scale ? whole : std::min(whole, plain);
     const SegmentRun run = tile.run(k, length, segments, s);
     k += segments * length;
+    s += segments;
     tile.add(run, k);
   }
 }

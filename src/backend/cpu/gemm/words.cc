@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/gemm/width-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -70,20 +72,34 @@ HWY_INLINE void Copy(D d, const Run& run, const Change& change, uint32_t bias) {
 
 constexpr int64_t kMostWords = 128;
 
+// The sums of bytes 0 and 1 and of bytes 2 and 3 of words, in pairs of uint16.
+template <class D>
+HWY_INLINE hn::Vec<D> PairSums(D d, hn::Vec<D> words) {
+#if HWY_TARGET == HWY_SCALAR
+  const auto low_bytes = hn::Set(d, 0x00FF00FFu);
+  return hn::Add(hn::And(words, low_bytes), hn::And(hn::ShiftRight<8>(words), low_bytes));
+#else  // Highway 1.0.3 has no name for it
+  const auto ones = hn::Set(d, 0x01010101u);
+  if constexpr (hn::MaxLanes(d) == 16) {
+    return hn::Vec<D>{_mm512_maddubs_epi16(words.raw, ones.raw)};
+  } else if constexpr (hn::MaxLanes(d) == 8) {
+    return hn::Vec<D>{_mm256_maddubs_epi16(words.raw, ones.raw)};
+  } else {
+    return hn::Vec<D>{_mm_maddubs_epi16(words.raw, ones.raw)};
+  }
+#endif
+}
+
 // Copies at most kMostWords; the sums of values 0 and 1 and of 2 and 3 of them in pairs of uint16,
 // with 128 added to every value.
 template <class D, class Change>
 HWY_INLINE hn::Vec<D> CopyAndSum(D d, const Run& run, const Change& change) {
   const auto bias = hn::Set(d, 0x80808080u);
-  const auto low_bytes = hn::Set(d, 0x00FF00FFu);
   auto pairs = hn::Zero(d);
   for (int64_t w = 0; w < run.words; ++w) {
     const auto words = change(hn::LoadU(d, run.from + w * run.stride));
     hn::StoreU(words, d, run.to + w * run.width);
-    const auto biased = hn::Xor(words, bias);
-    const auto low = hn::And(biased, low_bytes);
-    const auto high = hn::And(hn::ShiftRight<8>(biased), low_bytes);
-    pairs = hn::Add(pairs, hn::Add(low, high));
+    pairs = hn::Add(pairs, PairSums(d, hn::Xor(words, bias)));
   }
   return pairs;
 }
@@ -134,18 +150,18 @@ struct Starts {
   }
 };
 
-// Rows first ... of a panel, as many as there are lanes.
+// Rows first ... of a panel, as many as there are lanes; `words`: of a sum.
 template <class D, class ChangeOf>
 HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& place,
-                          const Panel& panel, int64_t first, const ChangeOf& change_of) {
-  const int64_t words = source.short_words != 0 ? source.short_words : source.segment / kWord;
+                          const Panel& panel, int64_t first, int64_t words,
+                          const ChangeOf& change_of) {
   const int64_t all = place.count / kWord, width = place.width;
   const Rows rows(source, place, first);
   Starts<D> starts{d, source, panel, width, first};
   auto* to = reinterpret_cast<uint32_t*>(panel.elements) + first;
-  for (int64_t w = 0, s = 0; w < all; w += words, ++s) {
-    const Run run{rows.from + w * rows.stride, rows.stride, std::min(words, all - w),
-                  to + w * width, width};
+  const auto pack = [&](int64_t s, int64_t count) HWY_ATTR {
+    const Run run{rows.from + s * words * rows.stride, rows.stride, count, to + s * words * width,
+                  width};
     const auto change = change_of(s * width + first);
     if (panel.starts == nullptr)
       Copy(d, run, change, source.biased ? 0x80808080u : 0);
@@ -153,18 +169,28 @@ HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& plac
       starts.Add(s, CopyAndStartPairs(d, run, change));
     else
       starts.Add(s, CopyAndStart(d, run, change));
-  }
+  };
+  const int64_t whole = all / words;
+  for (int64_t s = 0; s < whole; ++s) pack(s, words);
+  if (all % words != 0) pack(whole, all % words);
+}
+
+// The same with the usual numbers of words as constants.
+template <class D, class ChangeOf>
+HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& place,
+                          const Panel& panel, int64_t first, const ChangeOf& change_of) {
+  const int64_t words = source.short_words != 0 ? source.short_words : source.segment / kWord;
+  if (words == 8) return PackLanes(d, source, place, panel, first, 8, change_of);
+  if (words == 4) return PackLanes(d, source, place, panel, first, 4, change_of);
+  PackLanes(d, source, place, panel, first, words, change_of);
 }
 
 // body(d, first) for the rows of a panel, as many at a time as lanes of d divide sixteen.
 template <class Body>
 HWY_INLINE void ForLanes(int width, const Body& body) {
-  const auto run = [&](auto d) HWY_ATTR {
+  WithLanes<uint32_t>(width, [&](auto d) HWY_ATTR {
     for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) body(d, i);
-  };
-  if (width % 16 == 0) return run(hn::CappedTag<uint32_t, 16>());
-  if (width % 8 == 0) return run(hn::CappedTag<uint32_t, 8>());
-  run(hn::CappedTag<uint32_t, 4>());
+  });
 }
 
 // The shifts of all segments as pairs of int16.
