@@ -68,6 +68,14 @@ const CLI::App& innermost(const CLI::App& app) {
   return used.empty() ? app : innermost(*used.front());
 }
 
+/// Names of the commands that an app has.
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
 /// "narrowgauge bench step --help"
 std::string help_of(const CLI::App& app) {
   std::string words = app.get_name();
@@ -86,12 +94,10 @@ std::string about_unexpected(const Program& program, const std::string& argument
     return fmt::format("{}: unknown flag: the nearest is {}; see {}", name,
                        nearest(name, std::span<const std::string>(flags)), help);
   }
-  if (&app != &program.app)
-    return fmt::format("\"{}\": one argument too many: see {}", argument, help);
-  std::vector<std::string_view> names;
-  for (const Command& command : commands()) names.push_back(command.name);
+  const std::vector<std::string> names = commands_of(app);
+  if (names.empty()) return fmt::format("\"{}\": one argument too many: see {}", argument, help);
   return fmt::format("\"{}\": unknown command: the nearest is {}; see {}", argument,
-                     nearest(argument, std::span<const std::string_view>(names)), help);
+                     nearest(argument, std::span<const std::string>(names)), help);
 }
 
 /// Reads the command line. The exit code where there is nothing left to do.
@@ -111,6 +117,11 @@ std::optional<int> parse(Program& program, int argc, char** argv) {
   } catch (const CLI::ExtrasError& error) {
     const std::vector<std::string> rest = program.app.remaining(true);
     return wrong(rest.empty() ? error.what() : about_unexpected(program, rest.front()));
+  } catch (const CLI::RequiredError& error) {
+    const std::vector<std::string> rest = program.app.remaining(true);
+    if (!rest.empty() && !commands_of(innermost(program.app)).empty())
+      return wrong(about_unexpected(program, rest.front()));
+    return wrong(fmt::format("{}: see {}", error.what(), help_of(program.app)));
   } catch (const CLI::ParseError& error) {
     return wrong(fmt::format("{}: see {}", error.what(), help_of(program.app)));
   }
