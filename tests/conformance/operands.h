@@ -14,11 +14,13 @@ inline Matrix spread(int64_t rows, int64_t cols, uint64_t seed, int64_t padding 
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) {
       const auto index = static_cast<uint64_t>(r * cols + c);
-      const int binade = static_cast<int>(draw({.seed = seed + 1}, index)[1] % 30) - 24;
-      x.at(r, c) = std::ldexp(uniform(seed, index), binade / (1 + static_cast<int>(r % 4)));
-      if (index % 11 == 3) x.at(r, c) = std::ldexp(1.25f, binade);
-      if (index % 17 == 5 || (r % 5 == 3 && c / 32 % 2 == 1)) x.at(r, c) = 0;
-      if (c == 1) x.at(r, c) *= 100;
+      const PhiloxBlock random = draw({.seed = seed, .purpose = Purpose::data}, index);
+      const int binade = static_cast<int>(random[1] % 30) - 24;
+      float& value = x.at(r, c);
+      value = std::ldexp(uniform_of(random), binade / (1 + static_cast<int>(r % 4)));
+      if (index % 11 == 3) value = std::ldexp(1.25f, binade);
+      if (index % 17 == 5 || (r % 5 == 3 && c / 32 % 2 == 1)) value = 0;
+      if (c == 1) value *= 100;
     }
   return x;
 }

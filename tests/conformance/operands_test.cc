@@ -180,23 +180,23 @@ struct Gemm {
   }
 };
 
-Results product(Backend& b, const Gemm& g) {
+void check_gemm(const Gemm& g) {
   const int64_t multiple = multiple_of(g.left, g.right, g.hadamard);
   const OperandSpec left = spec_of(g.left, g.left_at, g.m, g.k, g.hadamard, multiple);
   const OperandSpec right = spec_of(g.right, g.right_at, g.n, g.k, g.hadamard, multiple);
-  Matrix a = source_of(left, 80), w = source_of(right, 81);
+  Matrix a = source_of(left, 80);
   if (g.poison != 0) a.at(a.rows() / 2, a.cols() / 2) = g.poison;
-  const Prepared pa = prepare(b, left, a, drawing(Purpose::dgrad_grad));
-  const Prepared pw = prepare(b, right, w, drawing(Purpose::dgrad_weight));
-  const Matrix bias = Matrix(1, g.n).fill_uniform(82);
-  Matrix y = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
-  b.gemm({.y = y.view(), .into = g.into, .bias = g.bias ? bias.data() : nullptr, .round = g.round},
-         pa.packed, pw.packed);
-  return {{"y", y}};
-}
-
-void check_gemm(const Gemm& g) {
-  conform(g.text(), [&](Backend& b) { return product(b, g); });
+  const Matrix w = source_of(right, 81), bias = Matrix(1, g.n).fill_uniform(82);
+  const Matrix before = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
+  conform(g.text(), [&](Backend& b) -> Results {
+    const Prepared pa = prepare(b, left, a, drawing(Purpose::dgrad_grad));
+    const Prepared pw = prepare(b, right, w, drawing(Purpose::dgrad_weight));
+    Matrix y = before;
+    b.gemm(
+        {.y = y.view(), .into = g.into, .bias = g.bias ? bias.data() : nullptr, .round = g.round},
+        pa.packed, pw.packed);
+    return {{"y", y}};
+  });
 }
 
 TEST(Conformance, GemmOfAllPairsOfPresets) {

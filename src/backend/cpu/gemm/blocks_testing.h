@@ -195,10 +195,11 @@ inline void check_values(const Pair& pair, const Shape& shape, std::vector<float
   std::vector<float> wanted = before;
   out.y = {wanted.data(), shape.m, shape.n, shape.n};
   ref::gemm(out, a.ref, b.ref);
+  static Workspace workspaces[] = {Workspace(Threads{1}), Workspace(Threads{2}),
+                                   Workspace(Threads{3})};  // kept: memory is slow to take
   for (const Isa isa : supported_isas()) {
     force_isa(isa);
-    for (const int threads : {1, 2, 3}) {
-      Workspace workspace(Threads{threads});
+    for (Workspace& workspace : workspaces) {
       std::vector<float> y = before;
       out.y.data = y.data();
       gemm(workspace, out, a.cpu, b.cpu);

@@ -38,6 +38,7 @@ struct Matrix {
       }
     view = out;
   }
+  Matrix(const Matrix&) = delete;
 };
 
 // A plain cast to `format`; memory is (k, rows) where `contract` is rows.
@@ -52,13 +53,22 @@ PackedOperand in_place(const Matrix& matrix, std::string_view format, Contract c
   return packed;
 }
 
-float value_of(const PackedOperand& operand, int64_t row, int64_t k) {
-  const ConstView& s = operand.source;
-  const float x = operand.spec.contract == Contract::cols ? s.row(row)[k] : s.row(k)[row];
-  if (operand.spec.cast.element->bits == 32) return x;
-  if (operand.spec.cast.element->exponent_bits == 8) return round_to_bf16(x);
-  const ElementFormat& fp16 = *operand.spec.cast.element;
-  return decode(fp16, encode(fp16, x, {}, OverflowRule::special));
+float rounded(const ElementFormat& format, float x) {
+  if (format.bits == 32) return x;
+  if (format.exponent_bits == 8) return round_to_bf16(x);
+  return decode(format, encode(format, x, {}, OverflowRule::special));
+}
+
+// What the operand holds: (rows, k), row-major.
+std::vector<float> values_of(const PackedOperand& operand) {
+  const OperandSpec& spec = operand.spec;
+  std::vector<float> values;
+  for (int64_t row = 0; row < spec.rows; ++row)
+    for (int64_t k = 0; k < spec.k; ++k)
+      values.push_back(rounded(*spec.cast.element, spec.contract == Contract::cols
+                                                       ? operand.source.row(row)[k]
+                                                       : operand.source.row(k)[row]));
+  return values;
 }
 
 struct Case {
@@ -78,49 +88,68 @@ std::string describe(const Case& c) {
 }
 
 // The definition, one output at a time. [backend/ref/gemm.h]
-float expected(const Case& c, const PackedOperand& a, const PackedOperand& b, int64_t i, int64_t j,
-               float y, float bias) {
+float expected(const Case& c, const float* a, const float* b, float y, float bias) {
   float acc = c.into == Into::carry ? y : 0.0f;
-  for (int64_t k = 0; k < c.k; ++k) acc = std::fma(value_of(a, i, k), value_of(b, j, k), acc);
+  for (int64_t k = 0; k < c.k; ++k) acc = std::fma(a[k], b[k], acc);
   if (c.bias) acc += bias;
   if (c.into == Into::add) acc += y;
   return c.round == Compute::bf16 ? round_to_bf16(acc) : acc;
 }
 
-// Every output of one case on one workspace, and that nothing outside y changes.
-void check(const Case& c, Workspace& workspace) {
-  const auto matrix = [](Contract contract, int64_t rows, int64_t k, uint32_t seed,
-                         const Spread& spread) {
-    return contract == Contract::cols ? Matrix(rows, k, 3, seed, spread)
-                                      : Matrix(k, rows, 5, seed, spread);
-  };
-  const Matrix a_values = matrix(c.a, c.m, c.k, 1, c.a_values);
-  const Matrix b_values = matrix(c.b, c.n, c.k, 2, c.b_values);
-  const PackedOperand a = in_place(a_values, c.a_format, c.a);
-  const PackedOperand b = in_place(b_values, c.b_format, c.b);
-  const Matrix before(c.m, c.n, 7, 3, c.y_values);
-  Matrix y(c.m, c.n, 7, 3, c.y_values);
-  const Matrix bias(1, c.n, 0, 4, {});
-  gemm(workspace,
-       {.y = y.out, .into = c.into, .bias = c.bias ? bias.view.data : nullptr, .round = c.round}, a,
-       b);
-  Matrix wanted(c.m, c.n, 7, 3, c.y_values);
-  for (int64_t i = 0; i < c.m; ++i)
-    for (int64_t j = 0; j < c.n; ++j)
-      wanted.out.row(i)[j] = expected(c, a, b, i, j, before.view.row(i)[j], bias.view.data[j]);
-  for (size_t i = 0; i < y.memory.size(); ++i)
-    ASSERT_EQ(float_bits(y.memory[i]), float_bits(wanted.memory[i])) << describe(c) << " at " << i;
-}
+// One case with its operands and what comes of them.
+class Problem {
+ public:
+  explicit Problem(const Case& which)
+      : c_(which),
+        a_values_(source(which.a, which.m, 1, which.a_values)),
+        b_values_(source(which.b, which.n, 2, which.b_values)),
+        bias_(1, which.n, 0, 4, {}),
+        wanted_(which.m, which.n, 7, 3, which.y_values) {
+    const std::vector<float> a = values_of(left()), b = values_of(right());
+    for (int64_t i = 0; i < c_.m; ++i)
+      for (int64_t j = 0; j < c_.n; ++j) {
+        float& y = wanted_.out.row(i)[j];
+        y = expected(c_, a.data() + i * c_.k, b.data() + j * c_.k, y, bias_.view.data[j]);
+      }
+  }
+
+  // Every output on one workspace, and that nothing outside y changes.
+  void check(Workspace& workspace) const {
+    Matrix y(c_.m, c_.n, 7, 3, c_.y_values);
+    gemm(workspace,
+         {.y = y.out,
+          .into = c_.into,
+          .bias = c_.bias ? bias_.view.data : nullptr,
+          .round = c_.round},
+         left(), right());
+    for (size_t i = 0; i < y.memory.size(); ++i)
+      ASSERT_EQ(float_bits(y.memory[i]), float_bits(wanted_.memory[i]))
+          << describe(c_) << " at " << i;
+  }
+
+ private:
+  [[nodiscard]] Matrix source(Contract contract, int64_t rows, uint32_t seed,
+                              const Spread& spread) const {
+    return contract == Contract::cols ? Matrix(rows, c_.k, 3, seed, spread)
+                                      : Matrix(c_.k, rows, 5, seed, spread);
+  }
+  [[nodiscard]] PackedOperand left() const { return in_place(a_values_, c_.a_format, c_.a); }
+  [[nodiscard]] PackedOperand right() const { return in_place(b_values_, c_.b_format, c_.b); }
+
+  Case c_;
+  Matrix a_values_, b_values_, bias_, wanted_;
+};
 
 // Runs `cases` on every instruction set and 1, 2 and 3 threads.
 void check_everywhere(std::span<const Case> cases) {
+  const std::vector<Problem> problems(cases.begin(), cases.end());
   for (const Isa isa : supported_isas()) {
     force_isa(isa);
     SCOPED_TRACE(name_of(isa));
     for (const int threads : {1, 2, 3}) {
       Workspace workspace(Threads{threads});
-      for (const Case& c : cases) {
-        check(c, workspace);
+      for (const Problem& problem : problems) {
+        problem.check(workspace);
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -291,7 +320,7 @@ TEST(Gemm, ManyChunks) {
                          .into = Into::add}};
   force_isa("auto");
   Workspace workspace(Threads{2});
-  for (const Case& c : cases) check(c, workspace);
+  for (const Case& c : cases) Problem(c).check(workspace);
 }
 
 }  // namespace
