@@ -34,7 +34,7 @@ void run_chains(cpu::ChainKernel* chain, int64_t calls) {
 }
 
 void multiply_floats(int64_t calls) { run_chains(cpu::current_microkernel().fp32.chain, calls); }
-void multiply_pairs(int64_t calls) { run_chains(cpu::current_microkernel().pairs.chain, calls); }
+void multiply_bf16(int64_t calls) { run_chains(cpu::current_microkernel().bf16.chain, calls); }
 
 void multiply_integers(int64_t calls) {
   const cpu::Microkernel& kernel = cpu::current_microkernel();
@@ -101,8 +101,8 @@ double measured_peak_flops(Threads threads) {
 }
 
 double measured_peak_bf16_flops(Threads threads) {
-  if (cpu::current_microkernel().pairs.chain == nullptr) return 0;
-  return ops_per_call(2) * peak_calls(threads, multiply_pairs);
+  if (cpu::current_microkernel().bf16.chain == nullptr) return 0;
+  return ops_per_call(2) * peak_calls(threads, multiply_bf16);
 }
 
 double measured_peak_dot_ops(Threads threads) {

@@ -1,4 +1,6 @@
 // Block, tensor and row scaled operands against the definition, bit for bit.
+#include <algorithm>
+
 #include "backend/cpu/gemm/blocks_testing.h"
 #include "backend/cpu/gemm/job.h"
 
@@ -89,10 +91,15 @@ TEST(GemmBlocks, LongReductions) {
             {.y = {}, .into = into});
 }
 
+// Sixteen columns of b share their scales; in every kind of units, segments of four elements too,
+// whose products of scales are made ahead.
 TEST(GemmBlocks, LongReductionsOfSquares) {
-  for (const std::string_view name : {"nvfp4", "int8"})
+  const std::pair<std::string_view, int> squares[] = {
+      {"nvfp4", 16}, {"int8", 16}, {"int8", 8}, {"fp8_e4m3", 4}};
+  for (const auto& [name, block] : squares)
     for (const int64_t k : {528, 2608})
-      check({std::string(name), tile(name, 1, 16), tile(name, 16, 16)}, {9, 97, k}, Data::uneven);
+      check({std::string(name), tile(name, 1, block), tile(name, 16, block)}, {9, 97, k},
+            Data::uneven);
 }
 
 // Integers lie in pieces of 4096 values along K, two of which are packed at a time.
@@ -136,9 +143,20 @@ TEST(GemmBlocks, PrescalesBiasAndRounding) {
   }
 }
 
-// More products than int32 holds, at the largest magnitudes.
+// More products of the largest integers than int32 holds.
 TEST(GemmBlocks, IntegersBeyondOneChunk) {
-  check({"int8", operand_of("int8"), operand_of("int8")}, {2, 3, 270000}, Data::normal);
+  constexpr int64_t kK = 270000;
+  const std::vector<float> left(2 * kK, 1.0f);
+  std::vector<float> right(3 * kK, 1.0f);
+  std::fill_n(right.begin(), kK, -1.0f);
+  check_values({"int8", operand_of("int8"), operand_of("int8")}, {2, 3, kK}, left, right);
+}
+
+// More rows than one chunk holds, of words and of pairs, beyond one piece of K.
+TEST(GemmBlocks, ManyChunks) {
+  for (const std::string_view name : {"mxfp4", "mxfp6_e3m2"})
+    check({std::string(name), operand_of(name), operand_of(name)}, {830, 9, 4128}, Data::uneven,
+          {.y = {}, .into = Into::add});
 }
 
 }  // namespace

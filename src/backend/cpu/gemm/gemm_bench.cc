@@ -36,7 +36,8 @@ double peak_gflops(Threads threads) {
   return 2e-9 * 2000 * kDepth * kernel.rows * kernel.cols * threads.count / best;
 }
 
-// An operand of `format` in memory like that of training: all elements and scales are 1.
+// An operand of `format` in memory like that of training: all memory holds 1.0f, whatever that is
+// as elements.
 class BenchOperand {
  public:
   BenchOperand(std::string_view format, int64_t rows, int64_t k, Contract contract) {

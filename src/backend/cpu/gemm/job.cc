@@ -110,10 +110,10 @@ bool takes_words(const Microkernel& kernel, const GemmRule& rule, const OperandS
   return are_exact_integers(rule, a, b);
 }
 
-// Groups have shifts, which short dots know.
+// Groups need shifts, of elements or of sums; panels of int16 have neither.
 bool takes_int16(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
                  const OperandSpec& b) {
-  if (kernel.pair_dots.plain == nullptr || rule.sum == Sum::groups) return false;
+  if (kernel.int16_dots.plain == nullptr || rule.sum == Sum::groups) return false;
   if (!has_int16(a) || !has_int16(b)) return false;
   if (rule.segment % kPair != 0 || a.k_padded() % kPair != 0) return false;
   return are_exact_integers(rule, a, b);
@@ -127,13 +127,13 @@ bool are_never_subnormal(const OperandSpec& a, const OperandSpec& b) {
 }
 
 // The pair kernels give the bits of the FP32 ones, tiles of a chain that may_flush aside.
-bool takes_pairs(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
-                 const OperandSpec& b) {
+bool takes_bf16(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
+                const OperandSpec& b) {
   const auto has_bf16 = [](const OperandSpec& spec) {
     if (!is_read_in_place(spec)) return packed_layout(spec).form == ElementForm::bf16;
     return spec.cast.element->short_name == "bf16";
   };
-  if (kernel.pairs.chain == nullptr || !has_bf16(a) || !has_bf16(b)) return false;
+  if (kernel.bf16.chain == nullptr || !has_bf16(a) || !has_bf16(b)) return false;
   if (rule.sum == Sum::chain)
     return rule.a_scales == ScaleUse::none && rule.b_scales == ScaleUse::none;
   const bool is_scaled = rule.sum == Sum::scaled_add || rule.sum == Sum::scaled_fma;
@@ -144,20 +144,23 @@ bool takes_pairs(const Microkernel& kernel, const GemmRule& rule, const OperandS
 Units units_of(const Microkernel& kernel, const GemmRule& rule, const OperandSpec& a,
                const OperandSpec& b) {
   if (takes_words(kernel, rule, a, b)) return Units::int8;
-  if (takes_pairs(kernel, rule, a, b)) return Units::bf16;
+  if (takes_bf16(kernel, rule, a, b)) return Units::bf16;
   return takes_int16(kernel, rule, a, b) ? Units::int16 : Units::fp32;
 }
 
-void multiply_pairs(Job& job, bool may_flush) {
+void multiply_bf16(Job& job, bool may_flush) {
   job.may_flush = may_flush;
   job.a.ends_negative = true;
 }
 
-void multiply_integers(Job& job, int64_t words) {
+void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
+  const bool are_words = job.units == Units::int8;
+  const int64_t words = are_words ? short_words(job.kernel, job.rule, a, b) : 0;
   NG_CHECK(words == 0 || job.rule.sum != Sum::groups || words * kWord == job.rule.segment, words);
   job.words = words;
   job.a.short_words = job.b.short_words = words;
-  job.b.biased = job.dots().biased;
+  job.a.unit = unit_of(a);
+  job.b.unit = unit_of(b);
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
 }
 
@@ -178,13 +181,8 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.units = units_of(job.kernel, job.rule, a.spec, b.spec);
   job.a.units = job.b.units = job.units;
   job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
-  if (job.has_integers()) {
-    job.a.unit = unit_of(a.spec);
-    job.b.unit = unit_of(b.spec);
-    const bool has_words = job.units == Units::int8;
-    multiply_integers(job, has_words ? short_words(job.kernel, job.rule, a.spec, b.spec) : 0);
-  }
-  if (job.units == Units::bf16) multiply_pairs(job, !are_never_subnormal(a.spec, b.spec));
+  if (job.has_integers()) multiply_integers(job, a.spec, b.spec);
+  if (job.units == Units::bf16) multiply_bf16(job, !are_never_subnormal(a.spec, b.spec));
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();

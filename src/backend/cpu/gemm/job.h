@@ -49,10 +49,10 @@ struct Job {
   [[nodiscard]] bool has_integers() const { return units == Units::int8 || units == Units::int16; }
   /// For such elements; of FP32 where they are integers.
   [[nodiscard]] const ChainKernels& chains() const {
-    return units == Units::bf16 ? kernel.pairs : kernel.fp32;
+    return units == Units::bf16 ? kernel.bf16 : kernel.fp32;
   }
   [[nodiscard]] const DotKernels& dots() const {
-    if (units == Units::int16) return kernel.pair_dots;
+    if (units == Units::int16) return kernel.int16_dots;
     return words != 0 ? kernel.short_dots : kernel.dots;
   }
   [[nodiscard]] ScaledKernel* scaled_kernel() const {

@@ -1,4 +1,5 @@
-// Loaders of panels: lanes of FP32, or of pairs of BF16 patterns, from lanes of what memory holds.
+// Loaders of panels: lanes of FP32, or of pairs of BF16 patterns or of int16, from lanes of what
+// memory holds.
 //
 // Include after foreach_target.h and inside no namespace.
 
@@ -100,7 +101,7 @@ struct LoadToFp16 {
 
 // The bits of two BF16 values along K, the first in the high half. `Load` gives values of BF16.
 template <class Load>
-struct LoadPairs {
+struct LoadBf16Pairs {
   using Memory = typename Load::Memory;
   Load load;
 
@@ -134,7 +135,7 @@ struct LoadPairs {
 };
 
 // Two values along K, BF16 patterns of multiples of a unit, as int16, the first in the low half.
-struct LoadIntegerPairs {
+struct LoadInt16Pairs {
   using Memory = uint16_t;
   float per_unit = 1;
 
@@ -170,9 +171,9 @@ struct LoadIntegerPairs {
 template <class Load>
 constexpr int64_t kValuesOf = 1;
 template <class Load>
-constexpr int64_t kValuesOf<LoadPairs<Load>> = 2;
+constexpr int64_t kValuesOf<LoadBf16Pairs<Load>> = 2;
 template <>
-constexpr int64_t kValuesOf<LoadIntegerPairs> = 2;
+constexpr int64_t kValuesOf<LoadInt16Pairs> = 2;
 
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/gemm/load-inl.h"
+#include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -249,12 +250,14 @@ void PackWith(const PanelSource& source, const PanelPlace& place, const Load& lo
 }
 
 void PackPairs(const PanelSource& source, const PanelPlace& place, const PanelRun& run) {
-  if (source.units == Units::int16)
-    return PackWith(source, place, LoadIntegerPairs{1 / source.unit}, nullptr, run);
+  if (source.units == Units::int16) {
+    NG_CHECK(source.values == PanelSource::Values::bf16_bits);  // int8 lies interleaved [words.cc]
+    return PackWith(source, place, LoadInt16Pairs{1 / source.unit}, nullptr, run);
+  }
   if (source.values == PanelSource::Values::bf16_bits)
-    return PackWith(source, place, LoadPairs<LoadBf16Bits>(), nullptr, run);
+    return PackWith(source, place, LoadBf16Pairs<LoadBf16Bits>(), nullptr, run);
   const LoadToBf16 load{source.saturate ? 0x7F7F0000u : 0x7F800000u};
-  PackWith(source, place, LoadPairs<LoadToBf16>{load}, nullptr, run);
+  PackWith(source, place, LoadBf16Pairs<LoadToBf16>{load}, nullptr, run);
 }
 
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,

@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-// Panels of pairs are multiples of eight values wide.
+// Panels of BF16 pairs are multiples of eight values wide.
 using DU = hn::CappedTag<uint32_t, 8>;
 using D16 = hn::CappedTag<uint16_t, 16>;
 
@@ -105,8 +105,8 @@ void note_smallest(const Panel& panel, int width, int64_t count) {
       HWY_DYNAMIC_DISPATCH(SmallestMagnitude)(patterns, kPair * pairs_of(count) * width);
 }
 
-void sum_pairs(const Job& job, int64_t count, const Panel& a, const Local& local, TileIn from,
-               TileOut to) {
+void sum_bf16_pairs(const Job& job, int64_t count, const Panel& a, const Local& local, TileIn from,
+                    TileOut to) {
   const bool is_exact =
       !job.may_flush || (are_never_subnormal(*a.smallest, *local.right.smallest) &&
                          are_never_subnormal(job.tile(), from));

@@ -11,7 +11,7 @@ void note_smallest(const Panel& panel, int width, int64_t count);
 
 /// to = from + the products of `count` values along K, one FMA chain. Tiles that may meet
 /// subnormals, which the pair kernels would take for zeros, go through FP32. [base/bf16_dot.h]
-void sum_pairs(const Job& job, int64_t count, const Panel& a, const Local& local, TileIn from,
-               TileOut to);
+void sum_bf16_pairs(const Job& job, int64_t count, const Panel& a, const Local& local, TileIn from,
+                    TileOut to);
 
 }  // namespace ng::cpu

@@ -52,7 +52,7 @@ void pack_panel(const PanelSource& source, const PanelPlace& place, const Panel&
   pack_scales(source, place, panel);
   if (source.units == Units::int8) return pack_words(source, place, panel);
   if (source.units == Units::int16 && source.interleaved)
-    return pack_halves(source, place, panel.elements);
+    return pack_int16_pairs(source, place, panel.elements);
   const bool shifted = source.use == ScaleUse::decoded || source.use == ScaleUse::groups;
   const float* factors = shifted ? panel.shifts : nullptr;
   if (source.interleaved)

@@ -19,7 +19,6 @@ struct PanelSource {
   bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)
   Units units = Units::fp32;   ///< decides what a panel's element is: FP32; bf16, int16: two values
                                ///< along K, the first in the high or the low half; int8: four
-  bool biased = false;         ///< words: 128 is added to every value
   int64_t short_words = 0;     ///< words: SegmentRun::words of short dots (isa/microkernel.h)
   bool ends_negative = false;  ///< pairs of BF16: beyond an odd count stands -0 instead of +0
   bool transposed = false;     ///< memory is [k][row] instead of [row][k]
@@ -68,7 +67,7 @@ struct Panel {
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
   uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of
                                  ///< the panel's BF16 values
-  int32_t* starts = nullptr;  ///< [sums][width] or null: -128 · sum of the integers; short dots:
+  int32_t* starts = nullptr;  ///< a's words: [sums][width], -128 · sum of the integers; short dots:
                               ///< of those at 0, 1 and those at 2, 3 of words, pairs of int16
   int32_t* group_starts = nullptr;  ///< Sum::groups: the same of a group, at its first segment; not
                                     ///< by short dots

@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 // Products of two scales in this range are no subnormals, not even times a scale_unit (2^-12 for
-// int8 pairs). Those with sums below 2^40 of multiples of 2^-37 stay inside FP32's range.
+// two int8 operands). Those with sums below 2^40 of multiples of 2^-37 stay inside FP32's range.
 constexpr float kSmallestPlain = 0x1p-56f;
 constexpr float kLargestPlain = 0x1p43f;
 // The E8M0 code 0, which blocks of zeros have.

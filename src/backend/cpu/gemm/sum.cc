@@ -82,7 +82,7 @@ Route route_of(const Job& job, const Place& place, const Local& local, bool anyw
   if (!first) from = {waiting.data, waiting.stride};
   if (first && job.out.into == Into::carry) from = {in_y.data, in_y.stride};
   if (from.data != nullptr && (!anywhere || (from.data == in_y.data && !whole))) {
-    // What lies beside a part of a tile shall not be the subnormals that sum_pairs looks for.
+    // What lies beside a part of a tile shall not be the subnormals that sum_bf16_pairs looks for.
     if (!whole) std::fill_n(buffer.data, int64_t{shape.rows} * shape.cols, 0.0f);
     copy_tile(from.data == in_y.data ? clipped : shape, from, buffer);
     from = {buffer.data, buffer.stride};
@@ -117,7 +117,7 @@ void run_tile(const Job& job, const Place& place, const Panel& a, const Local& l
   else if (sum != Sum::chain)
     sum_segments(job, place.count, a, local, route.from, route.to, route.factor);
   else if (job.units == Units::bf16)
-    sum_pairs(job, place.count, a, local, route.from, route.to);
+    sum_bf16_pairs(job, place.count, a, local, route.from, route.to);
   else
     job.chains().chain(place.count, a.elements, local.right.elements, route.from, route.to);
   if (route.direct) return;

@@ -63,10 +63,10 @@ struct Same {
 };
 
 template <class D, class Change>
-HWY_INLINE void Copy(D d, const Run& run, const Change& change, uint32_t bias) {
-  const auto flip = hn::Set(d, bias);
+HWY_INLINE void CopyWithBias(D d, const Run& run, const Change& change) {
+  const auto bias = hn::Set(d, 0x80808080u);
   for (int64_t w = 0; w < run.words; ++w)
-    hn::StoreU(hn::Xor(change(hn::LoadU(d, run.from + w * run.stride)), flip), d,
+    hn::StoreU(hn::Xor(change(hn::LoadU(d, run.from + w * run.stride)), bias), d,
                run.to + w * run.width);
 }
 
@@ -120,7 +120,7 @@ HWY_INLINE hn::Vec<D> CopyAndStart(D d, const Run& run, const Change& change) {
 
 // The same of the two halves of at most kMostWords, in pairs of int16.
 template <class D, class Change>
-HWY_INLINE hn::Vec<D> CopyAndStartPairs(D d, const Run& run, const Change& change) {
+HWY_INLINE hn::Vec<D> CopyAndStartHalves(D d, const Run& run, const Change& change) {
   const auto pairs = CopyAndSum(d, run, change);
   const auto low_half = hn::Set(d, 0xFFFFu);
   const auto of_bias = hn::Set(d, static_cast<uint32_t>(2 * 128 * run.words));
@@ -164,9 +164,9 @@ HWY_INLINE void PackLanes(D d, const PanelSource& source, const PanelPlace& plac
                   width};
     const auto change = change_of(s * width + first);
     if (panel.starts == nullptr)
-      Copy(d, run, change, source.biased ? 0x80808080u : 0);
+      CopyWithBias(d, run, change);
     else if (source.short_words != 0)
-      starts.Add(s, CopyAndStartPairs(d, run, change));
+      starts.Add(s, CopyAndStartHalves(d, run, change));
     else
       starts.Add(s, CopyAndStart(d, run, change));
   };
@@ -217,10 +217,10 @@ void PackWords(const PanelSource& source, const PanelPlace& place, const Panel& 
   });
 }
 
-// The int8 values of some rows as pairs of int16.
+// The words of some rows as two pairs of int16 each.
 template <class D>
-HWY_INLINE void Halve(D d, const PanelSource& source, const PanelPlace& place, int first,
-                      uint32_t* to) {
+HWY_INLINE void SplitWords(D d, const PanelSource& source, const PanelPlace& place, int first,
+                           uint32_t* to) {
   const hn::RebindToSigned<D> di;
   const Rows rows(source, place, first);
   const auto low_half = hn::Set(d, 0xFFFFu);
@@ -238,9 +238,10 @@ HWY_INLINE void Halve(D d, const PanelSource& source, const PanelPlace& place, i
   }
 }
 
-void PackHalves(const PanelSource& source, const PanelPlace& place, float* elements) {
+void PackInt16Pairs(const PanelSource& source, const PanelPlace& place, float* elements) {
   auto* to = reinterpret_cast<uint32_t*>(elements);
-  ForLanes(place.width, [&](auto d, int first) HWY_ATTR { Halve(d, source, place, first, to); });
+  ForLanes(place.width,
+           [&](auto d, int first) HWY_ATTR { SplitWords(d, source, place, first, to); });
 }
 
 // The int8 values of some rows as FP32, times their factors or 1.
@@ -275,15 +276,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(PackWords);
-HWY_EXPORT(PackHalves);
+HWY_EXPORT(PackInt16Pairs);
 HWY_EXPORT(PackInterleaved);
 
 void pack_words(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   HWY_DYNAMIC_DISPATCH(PackWords)(source, place, panel);
 }
 
-void pack_halves(const PanelSource& source, const PanelPlace& place, float* elements) {
-  HWY_DYNAMIC_DISPATCH(PackHalves)(source, place, elements);
+void pack_int16_pairs(const PanelSource& source, const PanelPlace& place, float* elements) {
+  HWY_DYNAMIC_DISPATCH(PackInt16Pairs)(source, place, elements);
 }
 
 void pack_interleaved(const PanelSource& source, const PanelPlace& place, const float* factors,

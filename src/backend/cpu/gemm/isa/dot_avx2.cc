@@ -46,10 +46,10 @@ struct ShortAvx2 : ShortWordElements<Vectors256, kWords> {
 
 }  // namespace
 
-void pair_dot_scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
+void int16_dot_scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
   Segments<Int16Avx2>::add_scaled(run, from, to);
 }
-void pair_dot_avx2(const SegmentRun& run, int32_t* sums) { Segments<Int16Avx2>::add(run, sums); }
+void int16_dot_avx2(const SegmentRun& run, int32_t* sums) { Segments<Int16Avx2>::add(run, sums); }
 
 void short_dot_scaled_avx2(const SegmentRun& run, TileIn from, TileOut to) {
   add_short_scaled<ShortAvx2>(run, from, to);

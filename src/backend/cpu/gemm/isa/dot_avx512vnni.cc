@@ -42,10 +42,10 @@ void dot_scaled_avx512vnni(const SegmentRun& run, TileIn from, TileOut to) {
 }
 void dot_avx512vnni(const SegmentRun& run, int32_t* sums) { Segments<Int8Vnni512>::add(run, sums); }
 
-void pair_dot_scaled_avx512vnni(const SegmentRun& run, TileIn from, TileOut to) {
+void int16_dot_scaled_avx512vnni(const SegmentRun& run, TileIn from, TileOut to) {
   Segments<Int16Vnni512>::add_scaled(run, from, to);
 }
-void pair_dot_avx512vnni(const SegmentRun& run, int32_t* sums) {
+void int16_dot_avx512vnni(const SegmentRun& run, int32_t* sums) {
   Segments<Int16Vnni512>::add(run, sums);
 }
 

@@ -42,10 +42,10 @@ void dot_scaled_avxvnni(const SegmentRun& run, TileIn from, TileOut to) {
 }
 void dot_avxvnni(const SegmentRun& run, int32_t* sums) { Segments<Int8Vnni256>::add(run, sums); }
 
-void pair_dot_scaled_avxvnni(const SegmentRun& run, TileIn from, TileOut to) {
+void int16_dot_scaled_avxvnni(const SegmentRun& run, TileIn from, TileOut to) {
   Segments<Int16Vnni256>::add_scaled(run, from, to);
 }
-void pair_dot_avxvnni(const SegmentRun& run, int32_t* sums) {
+void int16_dot_avxvnni(const SegmentRun& run, int32_t* sums) {
   Segments<Int16Vnni256>::add(run, sums);
 }
 

@@ -13,9 +13,9 @@ constexpr ChainKernels kBf16Avx512 = {chain_avx512bf16, scaled_avx512bf16};
 constexpr DotKernels kInt8Scalar = {dot_scalar, dot_scaled_scalar};
 constexpr DotKernels kInt8AvxVnni = {dot_avxvnni, dot_scaled_avxvnni};
 constexpr DotKernels kInt8Avx512Vnni = {dot_avx512vnni, dot_scaled_avx512vnni};
-constexpr DotKernels kInt16Avx2 = {pair_dot_avx2, pair_dot_scaled_avx2, false};
-constexpr DotKernels kInt16AvxVnni = {pair_dot_avxvnni, pair_dot_scaled_avxvnni, false};
-constexpr DotKernels kInt16Avx512Vnni = {pair_dot_avx512vnni, pair_dot_scaled_avx512vnni, false};
+constexpr DotKernels kInt16Avx2 = {int16_dot_avx2, int16_dot_scaled_avx2};
+constexpr DotKernels kInt16AvxVnni = {int16_dot_avxvnni, int16_dot_scaled_avxvnni};
+constexpr DotKernels kInt16Avx512Vnni = {int16_dot_avx512vnni, int16_dot_scaled_avx512vnni};
 constexpr DotKernels kShortAvx2 = {short_dot_avx2, short_dot_scaled_avx2};
 constexpr DotKernels kShortAvx512 = {short_dot_avx512, short_dot_scaled_avx512};
 

@@ -42,10 +42,9 @@ struct SegmentRun {
   int64_t count = 0;  ///< elements of one segment
   const float* a = nullptr;
   const float* b = nullptr;
-  const int32_t* starts = nullptr;  ///< [segments · stride][rows]: -128 · sum of a's segment; null
-                                    ///< where elements are no words, not read where b is not
-                                    ///< biased; of short dots see DotKernels
-  SegmentScales scales;  ///< [segments · stride][rows or cols]
+  const int32_t* starts = nullptr;  ///< words: [segments · stride][rows], -128 · sum of a's
+                                    ///< segment; of short dots see DotKernels
+  SegmentScales scales;             ///< [segments · stride][rows or cols]
   int64_t stride = 1;
   float factor = 1.0f;  ///< of the results
   int64_t words = 0;    ///< short dots: how many one int16 sum takes, 4 or 8; divides `count`
@@ -72,10 +71,9 @@ using DotKernel = void(const SegmentRun& run, int32_t* sums);
 struct DotKernels {
   DotKernel* plain = nullptr;
   ScaledKernel* scaled = nullptr;
-  bool biased = true;  ///< b has 128 added to every value
 };
 
-/// Null where an instruction set has none: pairs of BF16 run as FP32.
+/// Null where an instruction set has none.
 struct ChainKernels {
   ChainKernel* chain = nullptr;
   ScaledKernel* scaled = nullptr;
@@ -86,10 +84,11 @@ struct Microkernel {
   int rows;  ///< of the left panels, the broadcast side
   int cols;  ///< of the right panels, the vector side
   ChainKernels fp32;
-  ChainKernels pairs;     ///< of BF16, exact only where nothing is subnormal
-  DotKernels dots;        ///< null where the set has none: integers run as FP32, or by short dots
-  DotKernels short_dots;  ///< null where the set has no use for them: `dots` are taken
-  DotKernels pair_dots;   ///< of int16, for what int8 or `dots` do not hold; null as `pairs`
+  ChainKernels bf16;      ///< pairs, exact only where nothing is subnormal; null: as FP32
+  DotKernels dots;        ///< of words; null where the set has none
+  DotKernels short_dots;  ///< of words of small values; null where `dots` are as fast
+  DotKernels int16_dots;  ///< of pairs, for integers too large for the above; null where FP32 is as
+                          ///< fast (AVX-512 without VNNI multiplies and adds them apart)
 };
 
 constexpr int kMaxTileRows = 8;
@@ -106,23 +105,23 @@ ScaledKernel scaled_avx512bf16;
 ScaledKernel dot_scaled_scalar;
 ScaledKernel dot_scaled_avxvnni;
 ScaledKernel dot_scaled_avx512vnni;
-ScaledKernel pair_dot_scaled_avx2;
-ScaledKernel pair_dot_scaled_avxvnni;
-ScaledKernel pair_dot_scaled_avx512vnni;
+ScaledKernel int16_dot_scaled_avx2;
+ScaledKernel int16_dot_scaled_avxvnni;
+ScaledKernel int16_dot_scaled_avx512vnni;
 ScaledKernel short_dot_scaled_avx2;
 ScaledKernel short_dot_scaled_avx512;
 DotKernel dot_scalar;
 DotKernel dot_avxvnni;
 DotKernel dot_avx512vnni;
-DotKernel pair_dot_avx2;
-DotKernel pair_dot_avxvnni;
-DotKernel pair_dot_avx512vnni;
+DotKernel int16_dot_avx2;
+DotKernel int16_dot_avxvnni;
+DotKernel int16_dot_avx512vnni;
 DotKernel short_dot_avx2;
 DotKernel short_dot_avx512;
 
-/// Elements (FP32, pairs of BF16, words of int8) of the left panel to fetch ahead: panels follow
-/// one another in memory and come from the L3 cache or beyond, faster than hardware prefetchers
-/// follow. Zen 5: 60 % of peak without, 94 % with 1024 to 2048.
+/// Elements (FP32, pairs of BF16 or int16, words of int8) of the left panel to fetch ahead: panels
+/// follow one another in memory and come from the L3 cache or beyond, faster than hardware
+/// prefetchers follow. Zen 5: 60 % of peak without, 94 % with 1024 to 2048.
 constexpr int64_t kPanelAhead = 1536;
 
 /// The row of current_isa().

@@ -153,7 +153,7 @@ struct Segments {
   static constexpr int64_t kStay = 24576 / (kCols * sizeof(float));
   static constexpr int32_t kBitsOfOne = 0x3F800000;
 
-  // Where sums begin: at run.starts[at + row] if b is biased, else at 0.
+  // Where sums begin: at run.starts[at + row] if the kernel takes b with its bias, else at 0.
   static HWY_INLINE void begin(const SegmentRun& run, int64_t at, Sums& sums) {
     sums.for_each([&](SumVector& to, auto i, auto) NG_INLINE_LAMBDA {
       if constexpr (Simd::kBiased)
