@@ -23,6 +23,14 @@ std::string_view nearest_of(std::string_view name, std::span<const Candidate> ca
   return best;
 }
 
+template <class Candidate>
+std::string meant_of(std::string_view name, std::span<const Candidate> candidates) {
+  const std::string_view best = nearest_of(name, candidates);
+  const size_t slip = std::max<size_t>(std::max(name.size(), best.size()) / 3, 1);
+  const bool is_near = !best.empty() && edit_distance(name, best) <= static_cast<int>(slip);
+  return is_near ? "did you mean \"" + std::string(best) + "\"? " : "";
+}
+
 }  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -50,6 +58,14 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
 
 std::string_view nearest(std::string_view name, std::span<const std::string> candidates) {
   return nearest_of(name, candidates);
+}
+
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates) {
+  return meant_of(name, candidates);
+}
+
+std::string did_you_mean(std::string_view name, std::span<const std::string> candidates) {
+  return meant_of(name, candidates);
 }
 
 }  // namespace ng

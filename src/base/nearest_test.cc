@@ -29,5 +29,14 @@ TEST(Nearest, TakesTheFirstOfTheClosest) {
   EXPECT_EQ(nearest("x", std::span<const std::string_view>()), "");
 }
 
+TEST(DidYouMean, SuggestsOnlyWhatASlipExplains) {
+  constexpr std::array<std::string_view, 3> names = {"info", "step", "mxfp4-sr-rht"};
+  EXPECT_EQ(did_you_mean("infp", names), "did you mean \"info\"? ");
+  EXPECT_EQ(did_you_mean("mxfp4-sr", names), "did you mean \"mxfp4-sr-rht\"? ");
+  EXPECT_EQ(did_you_mean("foo", names), "");
+  EXPECT_EQ(did_you_mean("", names), "");
+  EXPECT_EQ(did_you_mean("x", std::span<const std::string>()), "");
+}
+
 }  // namespace
 }  // namespace ng

@@ -22,8 +22,8 @@ const ElementFormat& known_element(const std::string& name) {
   throw Error({.place = "format",
                .key = "",
                .problem = fmt::format("unknown \"{}\"", name),
-               .remedy = fmt::format("\"{}\" is the nearest; narrowgauge formats lists all",
-                                     nearest(name, std::span<const std::string_view>(names)))});
+               .remedy = did_you_mean(name, std::span<const std::string_view>(names)) +
+                         "narrowgauge formats lists all"});
 }
 
 }  // namespace ng::cli

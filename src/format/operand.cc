@@ -149,8 +149,8 @@ Operand operand_of(std::string_view format_name) {
   throw Error({.place = {},
                .key = {},
                .problem = fmt::format("unknown format \"{}\"", format_name),
-               .remedy = fmt::format("did you mean \"{}\"? Known: {}",
-                                     nearest(format_name, kPresetNames), joined(kPresetNames))});
+               .remedy = fmt::format("{}known: {}", did_you_mean(format_name, kPresetNames),
+                                     joined(kPresetNames))});
 }
 
 std::span<const std::string_view> operand_names() { return kPresetNames; }

@@ -59,11 +59,11 @@ const ElementFormat* find_element_format(std::string_view name) {
 
 const ElementFormat& element_format(std::string_view name) {
   if (const ElementFormat* format = find_element_format(name)) return *format;
-  throw Error(
-      {.place = {},
-       .key = {},
-       .problem = fmt::format("unknown element format \"{}\"", name),
-       .remedy = fmt::format("did you mean \"{}\"? Or {}", nearest(name, kNames), kExmyNames)});
+  throw Error({.place = {},
+               .key = {},
+               .problem = fmt::format("unknown element format \"{}\"", name),
+               .remedy = fmt::format("{}narrowgauge formats lists all, and there is {}",
+                                     did_you_mean(name, kNames), kExmyNames)});
 }
 
 }  // namespace ng

@@ -120,9 +120,9 @@ Format format(std::string_view name) {
     const ng::ElementFormat* element = ng::find_element_format(name);
     for (const std::string_view other : element_names()) names.push_back(other);
     if (element == nullptr)
-      throw Error(
-          fmt::format("unknown format \"{}\"", name),
-          fmt::format("did you mean \"{}\"? Or {}", ng::nearest(name, names), ng::kExmyNames));
+      throw Error(fmt::format("unknown format \"{}\"", name),
+                  fmt::format("{}known: {}, and {}", ng::did_you_mean(name, names),
+                              fmt::join(names, " "), ng::kExmyNames));
     return Format{.element = ElementAccess::element_of(*element)};
   });
 }

@@ -122,11 +122,11 @@ ModelConfig model_preset(std::string_view name) {
   for (const Preset& preset : presets())
     if (preset.name == name) return preset.config;
   const std::vector<std::string_view> names = model_preset_names();
-  throw Error({.place = "",
-               .key = "model.preset",
-               .problem = fmt::format("unknown \"{}\"", name),
-               .remedy = fmt::format("did you mean \"{}\"? known: {}", nearest(name, names),
-                                     fmt::join(names, " "))});
+  throw Error(
+      {.place = "",
+       .key = "model.preset",
+       .problem = fmt::format("unknown \"{}\"", name),
+       .remedy = fmt::format("{}known: {}", did_you_mean(name, names), fmt::join(names, " "))});
 }
 
 std::vector<std::string_view> model_preset_names() {

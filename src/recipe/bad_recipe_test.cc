@@ -61,8 +61,8 @@ constexpr Bad kValues[] = {
     {"compute = 'fp16'", "a.toml:1: compute: unknown \"fp16\": fp32 or bf16"},
     {"compute = true", "a.toml:1: compute: true: fp32 or bf16"},
     {"linear.wgrad.grad.format = 'mxfp5'",
-     "a.toml:1: linear.wgrad.grad.format: unknown \"mxfp5\": the nearest known name is \"mxfp4\"; "
-     "all: fp32, bf16, fp16, fp8_e4m3,"},
+     "a.toml:1: linear.wgrad.grad.format: unknown \"mxfp5\": did you mean \"mxfp4\"? known: "
+     "fp32, bf16, fp16, fp8_e4m3,"},
     {"linear.wgrad.grad = 4", "a.toml:1: linear.wgrad.grad: 4: fp32, bf16, fp16,"},
     {"linear.fprop = 'bf16'", "a.toml:1: linear.fprop: \"bf16\": a table of keys"},
     {"linear = 3", "a.toml:1: linear: 3: fp32, bf16,"},
@@ -82,7 +82,7 @@ constexpr Bad kValues[] = {
     {"linear.fprop.input = {format='mxfp4', prescale=0}",
      "a.toml:1: linear.fprop.input.prescale: 0: a number from "},
     {"linear.fprop.input = {element='e8m0'}",
-     "a.toml:1: linear.fprop.input.element: unknown \"e8m0\": the nearest known name is "},
+     "a.toml:1: linear.fprop.input.element: unknown \"e8m0\": known: "},
     {"linear.fprop.input = {element='e9m3'}",
      "a.toml:1: linear.fprop.input.element: element format \"e9m3\" has 9 exponent bits: 1 to 8"},
     {"weight_noise.block = [16,32]",
@@ -99,7 +99,7 @@ constexpr Bad kValues[] = {
      "a.toml:1: gradient.growth_interval: 0: a whole number from 1"},
     {"inherit = 5", "a.toml:1: inherit: 5: a string"},
     {"inherit = 'mxfp4-sr-rth'",
-     "a.toml:1: inherit: unknown \"mxfp4-sr-rth\": the nearest known recipe is mxfp4-sr-rht"},
+     "a.toml:1: inherit: unknown \"mxfp4-sr-rth\": did you mean \"mxfp4-sr-rht\"?"},
 };
 
 // Operands whose keys contradict each other.
@@ -220,7 +220,7 @@ constexpr Bad kOverrides[] = {
 // layer, and no layer is blamed.
 constexpr Bad kOverrideValues[] = {
     {"[[override]]\nlinear.dgrad.grad='mxfp5'",
-     "a.toml:2: override.linear.dgrad.grad: unknown \"mxfp5\": the nearest known name is "},
+     "a.toml:2: override.linear.dgrad.grad: unknown \"mxfp5\": did you mean \"mxfp4\"?"},
     {"[[override]]\nblocks='200:'\nlinear.dgrad.grad.sr_bits=12",
      "a.toml:3: override.linear.dgrad.grad.sr_bits: 12: 16, 8 or 32"},
     {"[[override]]\nlayers='none'\nlinear.dgrad.grad={format='mxfp4',scale_rule='up'}",
@@ -318,7 +318,10 @@ TEST_F(RecipeFiles, SiblingsComeBeforeTheNamedRecipes) {
 }
 
 TEST_F(RecipeFiles, MissingFilesAndUnknownNames) {
-  EXPECT_EQ(load_error("bf61"), "recipe: unknown \"bf61\": the nearest known recipe is bf16");
+  EXPECT_EQ(load_error("bf61"),
+            "recipe: unknown \"bf61\": did you mean \"bf16\"? narrowgauge recipes lists all");
+  EXPECT_EQ(load_error("wholly-other"),
+            "recipe: unknown \"wholly-other\": narrowgauge recipes lists all");
   EXPECT_NE(load_error("/nowhere/x.toml").find("/nowhere/x.toml"), std::string::npos);
   EXPECT_NE(load_error(folder_.string() + "/").find(folder_.string()), std::string::npos);
 }

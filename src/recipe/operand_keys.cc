@@ -31,15 +31,14 @@ std::vector<std::string_view> element_names() {
   return names;
 }
 
-/// Text must be one of many names: says which is nearest.
+/// Text must be one of many names: says which is near.
 const std::string& read_name(const TomlItem& item, std::span<const std::string_view> names) {
   if (!item.value->is_string()) item.refuse_value(one_of(names));
   const std::string& name = item.value->as_string()->get();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     const std::string shown = name.substr(0, 60);
     item.refuse("unknown " + toml_quote(shown),
-                fmt::format("the nearest known name is {}; all: {}",
-                            toml_quote(nearest(shown, names)), one_of(names)));
+                did_you_mean(shown, names) + "known: " + one_of(names));
   }
   return name;
 }

@@ -24,9 +24,10 @@ std::string schedule_text(const RunConfig& config, const StepSettings& step) {
   if (step.micros > 1) batch = fmt::format("{} x {}", step.micros, batch);
   std::string lr = fmt::format("lr {:g}", schedule.lr);
   if (schedule.kind != ScheduleKind::constant) lr += fmt::format(" to {:g}", schedule.min_lr);
-  return fmt::format("{} steps of {} = {} tokens; {}, {}, {} steps of warm-up",
+  const char* longer = schedule.warmup >= schedule.steps ? ", which is all of the run" : "";
+  return fmt::format("{} steps of {} = {} tokens; {}, {}, {} steps of warm-up{}",
                      count_text(schedule.steps), batch, count_text(tokens), lr,
-                     kKinds[static_cast<size_t>(schedule.kind)], schedule.warmup);
+                     kKinds[static_cast<size_t>(schedule.kind)], schedule.warmup, longer);
 }
 
 std::string recipe_text(Session& session) {

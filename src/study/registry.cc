@@ -24,8 +24,9 @@ const Study& study_of(std::string_view name) {
   throw Error({.place = "study",
                .key = std::string(name),
                .problem = "unknown study",
-               .remedy = fmt::format("{}; the nearest is {}", fmt::join(names, ", "),
-                                     nearest(name, std::span<const std::string_view>(names)))});
+               .remedy = fmt::format("{}known: {}",
+                                     did_you_mean(name, std::span<const std::string_view>(names)),
+                                     fmt::join(names, ", "))});
 }
 
 }  // namespace ng::study

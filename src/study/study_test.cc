@@ -158,7 +158,7 @@ TEST(Studies, UnknownOnesNameTheNearest) {
     (void)study_of("scale");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("the nearest is scales"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("did you mean \"scales\"?"), std::string::npos);
   }
 }
 

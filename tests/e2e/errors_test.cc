@@ -37,6 +37,7 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"trace", "m", "t", "out", "--seed", "-1"}, 2, {"--seed", "-1"});
   expect_refused({"cast", "in", "out", "--format", "mxfp4", "--seed", "1e3"}, 2, {"--seed"});
   expect_refused({"bench"}, 2, {"bench --help"});
+  expect_refused({"bench", "wholly-other"}, 2, {"command: see narrowgauge bench --help"});
   expect_refused({"bench", "gem"}, 2, {"\"gem\"", "gemm", "bench --help"});
   expect_refused({"bench", "gemm", "gem"}, 2, {"\"gem\"", "too many", "bench gemm --help"});
   expect_refused({"bench", "step", "--setps", "3"}, 2, {"--setps", "--steps", "bench step --help"});

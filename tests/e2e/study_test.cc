@@ -37,7 +37,7 @@ TEST_F(Study, FailsBeforeTheWorkWhereItCannotWrite) {
 }
 
 TEST_F(Study, UnknownNamesAreRefused) {
-  expect_refused({"study", "scale"}, 1, {"scale", "the nearest is scales"});
+  expect_refused({"study", "scale"}, 1, {"scale", "did you mean \"scales\"?"});
   EXPECT_FALSE(fs::exists(path("studies")));
 }
 

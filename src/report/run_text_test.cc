@@ -1,0 +1,21 @@
+#include "report/run_text.h"
+
+#include <gtest/gtest.h>
+
+namespace ng::report {
+namespace {
+
+TEST(ScheduleText, SaysWhereTheWarmUpDoesNotEnd) {
+  RunConfig config;
+  config.train.steps = 21;
+  const StepSettings step = {.sequences = 16, .length = 128, .micros = 2, .adamw = {}};
+  EXPECT_EQ(schedule_text(config, step),
+            "21 steps of 2 x 16 x 128 = 4,096 tokens; lr 0.001 to 0.0001, cosine, "
+            "20 steps of warm-up");
+  config.train.steps = 20;
+  EXPECT_TRUE(schedule_text(config, step).ends_with("20 steps of warm-up, which is all of the run"))
+      << schedule_text(config, step);
+}
+
+}  // namespace
+}  // namespace ng::report
