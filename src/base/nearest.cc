@@ -9,28 +9,6 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-template <class Candidate>
-std::string_view nearest_of(std::string_view name, std::span<const Candidate> candidates) {
-  std::string_view best;
-  int least = std::numeric_limits<int>::max();
-  for (const Candidate& candidate : candidates) {
-    const int distance = edit_distance(name, candidate);
-    if (distance < least) {
-      least = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-template <class Candidate>
-std::string meant_of(std::string_view name, std::span<const Candidate> candidates) {
-  const std::string_view best = nearest_of(name, candidates);
-  const size_t slip = std::max<size_t>(std::max(name.size(), best.size()) / 3, 1);
-  const bool is_near = !best.empty() && edit_distance(name, best) <= static_cast<int>(slip);
-  return is_near ? "did you mean \"" + std::string(best) + "\"? " : "";
-}
-
 }  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -53,19 +31,27 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates) {
-  return nearest_of(name, candidates);
-}
-
-std::string_view nearest(std::string_view name, std::span<const std::string> candidates) {
-  return nearest_of(name, candidates);
+  std::string_view best;
+  int least = std::numeric_limits<int>::max();
+  for (const std::string_view candidate : candidates) {
+    const int distance = edit_distance(name, candidate);
+    if (distance < least) {
+      least = distance;
+      best = candidate;
+    }
+  }
+  return best;
 }
 
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates) {
-  return meant_of(name, candidates);
+  const std::string_view best = nearest(name, candidates);
+  const size_t slip = std::max<size_t>(std::max(name.size(), best.size()) / 3, 1);
+  const bool is_near = !best.empty() && edit_distance(name, best) <= static_cast<int>(slip);
+  return is_near ? "did you mean \"" + std::string(best) + "\"? " : "";
 }
 
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates) {
-  return meant_of(name, candidates);
+  return did_you_mean(name, std::vector<std::string_view>(candidates.begin(), candidates.end()));
 }
 
 }  // namespace ng

@@ -15,8 +15,6 @@ namespace ng {
 /// no candidates.
 [[nodiscard]] std::string_view nearest(std::string_view name,
                                        std::span<const std::string_view> candidates);
-[[nodiscard]] std::string_view nearest(std::string_view name,
-                                       std::span<const std::string> candidates);
 
 /// `did you mean "mxfp4"? ` with the nearest candidate where `name` looks like a slip for it (at
 /// most a third of the letters differ, or one), else nothing.

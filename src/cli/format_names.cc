@@ -22,8 +22,7 @@ const ElementFormat& known_element(const std::string& name) {
   throw Error({.place = "format",
                .key = "",
                .problem = fmt::format("unknown \"{}\"", name),
-               .remedy = did_you_mean(name, std::span<const std::string_view>(names)) +
-                         "narrowgauge formats lists all"});
+               .remedy = did_you_mean(name, names) + "narrowgauge formats lists all"});
 }
 
 }  // namespace ng::cli

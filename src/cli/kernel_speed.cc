@@ -59,8 +59,7 @@ class Bench {
   }
 
  private:
-  // Some normal values, again and again: to draw all of a large matrix takes longer than to cast
-  // it.
+  // Some normal values, again and again: to draw all takes longer than to cast them.
   void fill_source() {
     constexpr size_t kDrawn = size_t{1} << 18;
     for (size_t i = 0; i < source_.size(); ++i)

@@ -91,13 +91,12 @@ std::string about_unexpected(const Program& program, const std::string& argument
   if (argument.starts_with("-")) {
     const std::vector<std::string> flags = flags_of(app);
     const std::string name = argument.substr(0, argument.find('='));
-    return fmt::format("{}: unknown flag: {}see {}", name,
-                       did_you_mean(name, std::span<const std::string>(flags)), help);
+    return fmt::format("{}: unknown flag: {}see {}", name, did_you_mean(name, flags), help);
   }
   const std::vector<std::string> names = commands_of(app);
   if (names.empty()) return fmt::format("\"{}\": one argument too many: see {}", argument, help);
-  return fmt::format("\"{}\": unknown command: {}see {}", argument,
-                     did_you_mean(argument, std::span<const std::string>(names)), help);
+  return fmt::format("\"{}\": unknown command: {}see {}", argument, did_you_mean(argument, names),
+                     help);
 }
 
 /// Reads the command line. The exit code where there is nothing left to do.

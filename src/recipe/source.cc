@@ -123,8 +123,7 @@ std::string find_recipe(const std::string& name_or_path, const std::string& fold
                .problem = "unknown " + toml_quote(shown),
                .remedy = names.empty()
                              ? "no recipes were found: set NARROWGAUGE_RECIPES to their folder"
-                             : did_you_mean(shown, std::span<const std::string>(names)) +
-                                   "narrowgauge recipes lists all"});
+                             : did_you_mean(shown, names) + "narrowgauge recipes lists all"});
 }
 
 RecipeSource read_recipe_source(std::string_view text, const std::string& place) {

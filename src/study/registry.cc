@@ -21,12 +21,11 @@ const Study& study_of(std::string_view name) {
     if (study.name == name) return study;
     names.push_back(study.name);
   }
-  throw Error({.place = "study",
-               .key = std::string(name),
-               .problem = "unknown study",
-               .remedy = fmt::format("{}known: {}",
-                                     did_you_mean(name, std::span<const std::string_view>(names)),
-                                     fmt::join(names, ", "))});
+  throw Error(
+      {.place = "study",
+       .key = std::string(name),
+       .problem = "unknown study",
+       .remedy = fmt::format("{}known: {}", did_you_mean(name, names), fmt::join(names, ", "))});
 }
 
 }  // namespace ng::study

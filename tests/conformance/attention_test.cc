@@ -68,11 +68,11 @@ Results run(Backend& b, const Inputs& x, const Forward& known) {
 class Bounds {
  public:
   Bounds(const Inputs& x, const Forward& known) : x_(x), known_(known), s_(x.c.shape) {
-    out_ = Matrix(x.q.rows(), x.q.cols());
-    lse_ = Matrix(x.q.rows(), s_.heads);
-    dq_ = Matrix(x.q.rows(), x.q.cols());
-    dk_ = Matrix(x.k.rows(), x.k.cols());
-    dv_ = Matrix(x.v.rows(), x.v.cols());
+    bound_["out"] = Matrix(x.q.rows(), x.q.cols());
+    bound_["lse"] = Matrix(x.q.rows(), s_.heads);
+    bound_["dq"] = Matrix(x.q.rows(), x.q.cols());
+    bound_["dk"] = Matrix(x.k.rows(), x.k.cols());
+    bound_["dv"] = Matrix(x.v.rows(), x.v.cols());
     for (auto& [name, matrix] : bound_) matrix.fill(0);
     for (int64_t sequence = 0; sequence < s_.sequences; ++sequence)
       for (int64_t head = 0; head < s_.heads; ++head)
@@ -118,7 +118,9 @@ class Bounds {
     }
     const Dot mean = dot(x_.dout, row, head, known_.out, row, head);
     const double mean_error = (d + 3) * kUnit * mean.size;
-    lse_.at(row, head) = static_cast<float>(worst + terms + 8 * kUnit * (1 + std::abs(lse)));
+    bound_["lse"].at(row, head) =
+        static_cast<float>(worst + terms + 8 * kUnit * (1 + std::abs(lse)));
+    Matrix &out = bound_["out"], &dq = bound_["dq"], &dk = bound_["dk"], &dv = bound_["dv"];
     for (int64_t j = 0; j < keys; ++j) {
       const auto [score, error] = scores[static_cast<size_t>(j)];
       const int64_t key = sequence * s_.kv_stride + j;
@@ -135,10 +137,10 @@ class Bounds {
         const double k = std::abs(x_.in(x_.k, key, kv_head, c));
         const double q = std::abs(x_.in(x_.q, row, head, c));
         const double dy = std::abs(x_.in(x_.dout, row, head, c));
-        add(out_, row, head, c, p * v * (ep + worst + 2 * terms));
-        add(dq_, row, head, c, k * (ds_error + terms * ds));
-        add(dk_, key, kv_head, c, q * (ds_error + all * ds));
-        add(dv_, key, kv_head, c, dy * p * (ep + all));
+        add(out, row, head, c, p * v * (ep + worst + 2 * terms));
+        add(dq, row, head, c, k * (ds_error + terms * ds));
+        add(dk, key, kv_head, c, q * (ds_error + all * ds));
+        add(dv, key, kv_head, c, dy * p * (ep + all));
       }
     }
   }
@@ -151,8 +153,6 @@ class Bounds {
   const Forward& known_;
   AttentionShape s_;
   std::map<std::string, Matrix> bound_;
-  Matrix &out_ = bound_["out"], &lse_ = bound_["lse"], &dq_ = bound_["dq"], &dk_ = bound_["dk"],
-         &dv_ = bound_["dv"];
 };
 
 void check(const Case& c) {
