@@ -101,6 +101,11 @@ std::string isa_names() {
   return names;
 }
 
+bool permutes_beside_products() {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd");
+}
+
 std::string cpu_features() {
   std::string text;
   const auto add = [&](bool present, const char* name) {

@@ -30,6 +30,10 @@ void force_isa(std::string_view name);
 /// Every name, weakest first: "scalar, avx2, ...".
 [[nodiscard]] std::string isa_names();
 
+/// Whether this CPU permutes vectors and adds their integers on units beside those that multiply:
+/// AMD's. Intel's share theirs.
+[[nodiscard]] bool permutes_beside_products();
+
 /// CPU feature flags that matter here and are present: "avx2 fma avx512f avx512_vnni ...".
 [[nodiscard]] std::string cpu_features();
 

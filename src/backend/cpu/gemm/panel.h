@@ -28,6 +28,7 @@ struct PanelSource {
   int64_t k = 0;  ///< values along K in memory; above: +0
   ScaleUse use = ScaleUse::none;
   bool power_of_two = false;      ///< scales are E8M0
+  bool looks_up = false;          ///< scales are E4M3 whose products are looked up
   bool shares_scales = false;     ///< aligned sixteens of rows have one scale
   const float* scales = nullptr;  ///< [rows][blocks]
   int64_t blocks = 0;
@@ -62,7 +63,8 @@ struct Panel {
                               ///< uint32_t
   float* scales = nullptr;    ///< [segments][width], where the rule keeps scales
   int32_t* plain = nullptr;   ///< [segments]: how many from this one on are plain: FP32 arithmetic
-                              ///< on their scales is exact. Sum::groups: also every row's four
+                              ///< on their scales is exact, or their products can be looked up.
+                              ///< Sum::groups: also every row's four
                               ///< blocks share the scale of the first. Sum::scaled_fma: not read
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
   uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of

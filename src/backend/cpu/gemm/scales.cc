@@ -20,8 +20,8 @@ namespace ng::cpu::HWY_NAMESPACE {
 // two int8 operands). Those with sums below 2^40 of multiples of 2^-37 stay inside FP32's range.
 constexpr float kSmallestPlain = 0x1p-56f;
 constexpr float kLargestPlain = 0x1p43f;
-// The E8M0 code 0, which blocks of zeros have.
-constexpr float kZeroBlockScale = 0x1p-127f;
+// The code 0, which blocks of zeros have.
+float ZeroBlockScale(const PanelSource& source) { return source.power_of_two ? 0x1p-127f : 0.0f; }
 
 // Blocks [first, first + blocks) of a panel's rows.
 struct Blocks {
@@ -85,27 +85,26 @@ bool IsZeroBlock(const PanelSource& source, int64_t row, int64_t block) {
   return all_zero(static_cast<const uint16_t*>(source.data), 0x7FFF);
 }
 
-// Any scale gives a block of zeros the same sums: 0 marks those whose own says that they may be.
 template <class D>
-HWY_INLINE bool HasZeroBlockScale(D d, const float* scales, int64_t count) {
+HWY_INLINE bool Has(D d, float scale, const float* scales, int64_t count) {
   auto found = hn::FirstN(d, 0);
   for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(d)))
-    found = hn::Or(found, hn::Eq(hn::LoadU(d, scales + i), hn::Set(d, kZeroBlockScale)));
+    found = hn::Or(found, hn::Eq(hn::LoadU(d, scales + i), hn::Set(d, scale)));
   return !hn::AllFalse(d, found);
 }
 
-void MarkZeroBlocks(const Blocks& from, float* scales) {
+// Any scale gives a block of zeros the same sums: `mark`, where its own says that it may be one.
+void MarkZeroBlocks(const Blocks& from, float mark, float* scales) {
   const int width = from.place.width;
+  const float zero = ZeroBlockScale(from.source);
   bool found = false;
-  WithLanes(width,
-            [&](auto d) HWY_ATTR { found = HasZeroBlockScale(d, scales, from.count * width); });
+  WithLanes(width, [&](auto d) HWY_ATTR { found = Has(d, zero, scales, from.count * width); });
   if (!found) return;
   for (int64_t block = 0; block < from.count; ++block)
     for (int64_t row = 0; row < from.rows(); ++row) {
       float& scale = scales[block * width + row];
-      if (scale == kZeroBlockScale &&
-          IsZeroBlock(from.source, from.place.row + row, from.first + block))
-        scale = 0.0f;
+      if (scale == zero && IsZeroBlock(from.source, from.place.row + row, from.first + block))
+        scale = mark;
     }
 }
 
@@ -121,12 +120,12 @@ HWY_INLINE hn::Vec<D> Unmarked(D d, hn::Vec<D> scale) {
   return hn::IfThenElse(hn::Eq(scale, hn::Zero(d)), hn::Set(d, 1.0f), scale);
 }
 
-// The powers of two of one segment, ready for the kernels; whether all of them are plain.
+// The scales of one segment, ready for the kernels; whether all of them are plain.
 template <class D>
-HWY_INLINE bool FinishPowers(D d, const PanelSource& source, int width, float* scales) {
+HWY_INLINE bool FinishSegment(D d, const PanelSource& source, int width, float* scales) {
   bool plain = true;
   for (int i = 0; i < width; i += static_cast<int>(hn::Lanes(d))) {
-    const auto scale = Unmarked(d, hn::LoadU(d, scales + i));
+    const auto scale = hn::LoadU(d, scales + i);
     plain = plain && hn::AllTrue(d, IsPlain(d, scale));
     hn::StoreU(hn::Mul(scale, hn::Set(d, source.scale_unit)), d, scales + i);
   }
@@ -198,7 +197,7 @@ void CountRuns(int32_t* plain, int64_t segments) {
 void PackGroups(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   const Blocks from{source, place, place.k / 32, (place.count + 31) / 32};
   Gather(from, panel.scales);
-  MarkZeroBlocks(from, panel.scales);
+  MarkZeroBlocks(from, 0, panel.scales);
   WithLanes(place.width, [&](auto d) HWY_ATTR {
     for (int64_t s = 0; s < from.count; s += kGroupBlocks)
       PackGroup(d, source, place.width, std::min(kGroupBlocks, from.count - s),
@@ -210,27 +209,21 @@ void PackGroups(const PanelSource& source, const PanelPlace& place, const Panel&
 // One scale per row and segment, which is a whole block or a part of one.
 void PackSegments(const PanelSource& source, const PanelPlace& place, const Panel& panel) {
   const int64_t segments = (place.count + source.segment - 1) / source.segment;
-  if (source.segment == source.block) {
-    const Blocks from{source, place, place.k / source.block, segments};
-    Gather(from, panel.scales);
-    if (source.power_of_two) MarkZeroBlocks(from, panel.scales);
-  } else {
-    for (int64_t s = 0; s < segments; ++s) {
-      const Blocks from{source, place, (place.k + s * source.segment) / source.block, 1};
-      Gather(from, panel.scales + s * place.width);
-      if (source.power_of_two) MarkZeroBlocks(from, panel.scales + s * place.width);
-    }
-  }
+  const bool any_is_plain = !source.power_of_two && !source.looks_up;
+  const auto gather = [&](int64_t s, int64_t blocks) {
+    const int64_t first = (place.k + s * source.segment) / source.block;
+    const Blocks from{source, place, first, blocks};
+    Gather(from, panel.scales + s * place.width);
+    if (!any_is_plain) MarkZeroBlocks(from, 1, panel.scales + s * place.width);
+  };
+  if (source.segment == source.block)
+    gather(0, segments);
+  else
+    for (int64_t s = 0; s < segments; ++s) gather(s, 1);
   WithLanes(place.width, [&](auto d) HWY_ATTR {
-    if (source.power_of_two) {
-      for (int64_t s = 0; s < segments; ++s)
-        panel.plain[s] = FinishPowers(d, source, place.width, panel.scales + s * place.width);
-      return;
-    }
-    std::fill_n(panel.plain, segments, 1);
-    for (int64_t i = 0; i < segments * place.width; i += static_cast<int64_t>(hn::Lanes(d)))
-      hn::StoreU(hn::Mul(hn::LoadU(d, panel.scales + i), hn::Set(d, source.scale_unit)), d,
-                 panel.scales + i);
+    for (int64_t s = 0; s < segments; ++s)
+      panel.plain[s] =
+          FinishSegment(d, source, place.width, panel.scales + s * place.width) || any_is_plain;
   });
   CountRuns(panel.plain, segments);
 }

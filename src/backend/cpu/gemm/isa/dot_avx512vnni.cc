@@ -3,6 +3,8 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -39,6 +41,9 @@ struct Int16Vnni512 : WordElements<Vectors512> {
 
 void dot_scaled_avx512vnni(const SegmentRun& run, TileIn from, TileOut to) {
   Segments<Int8Vnni512>::add_scaled(run, from, to);
+}
+void dot_scaled_by_lookup_avx512vnni(const SegmentRun& run, TileIn from, TileOut to) {
+  Segments<Int8Vnni512>::add_scaled_by_lookup(run, from, to);
 }
 void dot_avx512vnni(const SegmentRun& run, int32_t* sums) { Segments<Int8Vnni512>::add(run, sums); }
 

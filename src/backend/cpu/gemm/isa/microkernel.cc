@@ -12,7 +12,8 @@ constexpr ChainKernels kAvx512 = {chain_avx512, scaled_avx512};
 constexpr ChainKernels kBf16Avx512 = {chain_avx512bf16, scaled_avx512bf16};
 constexpr DotKernels kInt8Scalar = {dot_scalar, dot_scaled_scalar};
 constexpr DotKernels kInt8AvxVnni = {dot_avxvnni, dot_scaled_avxvnni};
-constexpr DotKernels kInt8Avx512Vnni = {dot_avx512vnni, dot_scaled_avx512vnni};
+constexpr DotKernels kInt8Avx512Vnni = {dot_avx512vnni, dot_scaled_avx512vnni,
+                                        dot_scaled_by_lookup_avx512vnni};
 constexpr DotKernels kInt16Avx2 = {int16_dot_avx2, int16_dot_scaled_avx2};
 constexpr DotKernels kInt16AvxVnni = {int16_dot_avxvnni, int16_dot_scaled_avxvnni};
 constexpr DotKernels kInt16Avx512Vnni = {int16_dot_avx512vnni, int16_dot_scaled_avx512vnni};

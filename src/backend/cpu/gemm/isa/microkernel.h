@@ -71,6 +71,9 @@ using DotKernel = void(const SegmentRun& run, int32_t* sums);
 struct DotKernels {
   DotKernel* plain = nullptr;
   ScaledKernel* scaled = nullptr;
+  /// As `scaled`, for scales of four significant bits that are normal numbers, or anything finite
+  /// where S is 0: looks up their products, on units that make no sums. Null: those units do.
+  ScaledKernel* scaled_by_lookup = nullptr;
 };
 
 /// Null where an instruction set has none.
@@ -105,6 +108,7 @@ ScaledKernel scaled_avx512bf16;
 ScaledKernel dot_scaled_scalar;
 ScaledKernel dot_scaled_avxvnni;
 ScaledKernel dot_scaled_avx512vnni;
+ScaledKernel dot_scaled_by_lookup_avx512vnni;
 ScaledKernel int16_dot_scaled_avx2;
 ScaledKernel int16_dot_scaled_avxvnni;
 ScaledKernel int16_dot_scaled_avx512vnni;

@@ -138,6 +138,31 @@ HWY_INLINE void chain(int64_t count, const float* a, const float* b, TileIn from
   });
 }
 
+// Bits of x · y for scales of four significant bits, 1.abc · 2^e as FP32: those of x and of y and
+// what their significands carry.
+struct ScaleCarries {
+  static constexpr int kShift = 20;  // to abc, below the exponent
+  static constexpr uint32_t kCount = 8;
+  using OfRow = std::array<uint32_t, 2 * kCount>;  // twice: the exponent's last bit is above abc
+
+  static constexpr std::array<OfRow, kCount> make() {
+    const auto significand = [](uint32_t abc) { return 1 + static_cast<float>(abc) / kCount; };
+    std::array<OfRow, kCount> carries{};
+    for (uint32_t x = 0; x < kCount; ++x)
+      for (uint32_t y = 0; y < 2 * kCount; ++y) {
+        const float a = significand(x), b = significand(y % kCount);
+        carries[x][y] = std::bit_cast<uint32_t>(a * b) - std::bit_cast<uint32_t>(a) -
+                        std::bit_cast<uint32_t>(b);
+      }
+    return carries;
+  }
+  // [abc of y]
+  static HWY_INLINE const uint32_t* of(float x) {
+    static constexpr std::array<OfRow, kCount> kCarries = make();
+    return kCarries[std::bit_cast<uint32_t>(x) >> kShift & (kCount - 1)].data();
+  }
+};
+
 // Sums of segments. [ScaledKernel, DotKernel]
 template <class Simd>
 struct Segments {
@@ -194,9 +219,10 @@ struct Segments {
   }
 
   // How a scale of rows and one of columns become a product. Multiplying takes the units that sums
-  // are made with: powers of two add their exponents instead, integers have other units, and where
-  // the columns of a vector share a scale, products are made ahead, one per row.
-  enum class Scales : uint8_t { any, powers_of_two, shared };
+  // are made with: powers of two add their exponents instead, integers have other units, where the
+  // columns of a vector share a scale, products are made ahead, one per row, and those of short
+  // significands are looked up.
+  enum class Scales : uint8_t { any, powers_of_two, shared, looked_up };
 
   // Scales of columns as product_of_scales() wants them.
   template <Scales kScales>
@@ -252,6 +278,26 @@ struct Segments {
       });
     });
   }
+  // The same by adding the bits of two scales and what their significands carry.
+  static HWY_INLINE void add_looked_up(const SegmentRun& run, int64_t s, int first, Sums& sums,
+                                       Results& acc) {
+    const float* left = run.scales.left + s * run.stride * kRows + first;
+    const float* right = run.scales.right + s * run.stride * kCols;
+    SumVector scales[kVectors], significands[kVectors];
+    for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+      scales[j] = Simd::bits(Simd::load(right + j * kWidth));
+      significands[j] = Simd::shift_right(scales[j], ScaleCarries::kShift);
+    });
+    for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
+      const SumVector carries =
+          Simd::add(Simd::load(ScaleCarries::of(left[i])), Simd::bits(Simd::broadcast(left + i)));
+      for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+        constexpr int at = i * kVectors + j;
+        const SumVector product = Simd::add(Simd::permute(carries, significands[j]), scales[j]);
+        acc.at[at] = Simd::fma(Simd::to_float(sums.at[at]), Simd::float_of(product), acc.at[at]);
+      });
+    });
+  }
   // The same by products made ahead, from that of the first row on.
   static HWY_INLINE void add_product(const float* ahead, Sums& sums, Results& acc) {
     __asm__("" : "+r"(ahead));  // one pointer: GCC 12 would keep one to every product
@@ -274,6 +320,8 @@ struct Segments {
       sum(run, count, s, first, sums);
       if constexpr (kScales == Scales::shared)
         add_product(ahead, sums, acc);
+      else if constexpr (kScales == Scales::looked_up)
+        add_looked_up(run, s, first, sums, acc);
       else
         add_product<kScales>(run, s, first, sums, acc);
     }
@@ -312,6 +360,11 @@ struct Segments {
     }
     if (run.count == 4) return add_scaled<Scales::any>(run, 4, from, to);  // 16 of int8
     add_scaled<Scales::any>(run, run.count, from, to);
+  }
+
+  static HWY_INLINE void add_scaled_by_lookup(const SegmentRun& run, TileIn from, TileOut to) {
+    if (run.count == 4) return add_scaled<Scales::looked_up>(run, 4, from, to);
+    add_scaled<Scales::looked_up>(run, run.count, from, to);
   }
 
   static HWY_INLINE void add(const SegmentRun& run, int32_t* to) {

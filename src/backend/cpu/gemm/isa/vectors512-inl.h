@@ -31,12 +31,18 @@ struct Vectors512 {
     return v;
   }
   static HWY_INLINE Int bits(Float v) { return _mm512_castps_si512(v); }
+  static HWY_INLINE Float float_of(Int v) { return _mm512_castsi512_ps(v); }
   static HWY_INLINE Int add(Int a, Int b) { return _mm512_add_epi32(a, b); }
-  static HWY_INLINE Float add_bits(Float a, Float b) {
-    return _mm512_castsi512_ps(add(bits(a), bits(b)));
-  }
+  static HWY_INLINE Float add_bits(Float a, Float b) { return float_of(add(bits(a), bits(b))); }
   static HWY_INLINE Float subtract_bits(Float a, int32_t b) {
-    return _mm512_castsi512_ps(_mm512_sub_epi32(bits(a), _mm512_set1_epi32(b)));
+    return float_of(_mm512_sub_epi32(bits(a), _mm512_set1_epi32(b)));
+  }
+  static HWY_INLINE Int shift_right(Int a, int count) {
+    return _mm512_maskz_srli_epi32(0xFFFF, a, static_cast<unsigned>(count));
+  }
+  // values[indices modulo 16]
+  static HWY_INLINE Int permute(Int values, Int indices) {
+    return _mm512_maskz_permutexvar_epi32(0xFFFF, indices, values);
   }
   static HWY_INLINE Float multiply(Float a, Float b) { return _mm512_mul_ps(a, b); }
   static HWY_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
