@@ -1,7 +1,7 @@
 // Two kinds of failure: the outside world's (Error) and our own (InternalError, by NG_CHECK).
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

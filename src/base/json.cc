@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/files.h"
 
+template class nlohmann::basic_json<>;
+
 namespace ng {
 namespace {
 

@@ -8,9 +8,11 @@
 #include <string>
 #include <string_view>
 
-namespace ng {
+#include "base/json_fwd.h"
 
-using Json = nlohmann::json;
+extern template class nlohmann::basic_json<>;  // in json.cc: it takes each user a second
+
+namespace ng {
 
 /// Parses one JSON document. Refuses, by Error at `place`: syntax errors, invalid UTF-8, a key
 /// given twice in an object, nesting deeper than `max_depth`.

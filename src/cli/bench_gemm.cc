@@ -1,5 +1,6 @@
 // narrowgauge bench gemm: the GEMM in each format against FP32 and the machine's peak.
 #include "base/isa.h"
+#include "base/json.h"
 #include "base/median.h"
 #include "base/version.h"
 #include "cli/bench.h"

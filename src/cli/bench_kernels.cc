@@ -1,5 +1,6 @@
 // narrowgauge bench kernels: the casts of the cpu backend against the machine's own limits.
 #include "base/isa.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "cli/bench.h"
 #include "cli/flags.h"

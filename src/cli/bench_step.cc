@@ -1,6 +1,7 @@
 // narrowgauge bench step: how fast whole training steps are on this machine.
 #include "train/bench_step.h"
 #include "base/isa.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "cli/bench.h"
 #include "cli/command.h"

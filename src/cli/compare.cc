@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"

@@ -1,4 +1,5 @@
 // narrowgauge eval MODEL --data FILE: how well a model predicts a text.
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/open_model.h"
 #include "cli/output.h"

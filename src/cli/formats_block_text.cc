@@ -1,6 +1,7 @@
 // The steps of a block as text and as JSON.
 #include <cmath>
 
+#include "base/json.h"
 #include "cli/formats_bits.h"
 #include "cli/formats_block.h"
 #include "cli/output.h"

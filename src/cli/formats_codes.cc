@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/formats_bits.h"
 #include "cli/formats_table.h"
 #include "cli/output.h"

@@ -1,9 +1,11 @@
 #include "cli/formats_rounding.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace ng::cli {
 namespace {

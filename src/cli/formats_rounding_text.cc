@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.h"
 #include "cli/formats_bits.h"
 #include "cli/formats_rounding.h"
 #include "cli/output.h"

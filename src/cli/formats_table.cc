@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/json.h"
 #include "cli/formats_bits.h"
 #include "cli/output.h"
 #include "format/cast_names.h"

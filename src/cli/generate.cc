@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/open_model.h"

@@ -1,5 +1,6 @@
 // narrowgauge info: what this build is and what it found.
 #include "base/isa.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/machine.h"

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/format_names.h"

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace ng::cli {

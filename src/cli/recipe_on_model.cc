@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/isa.h"
+#include "base/json.h"
 #include "cli/layer_speed.h"
 #include "cli/output.h"
 #include "report/recipe_text.h"

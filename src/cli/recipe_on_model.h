@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "cli/open_model.h"
 #include "recipe/recipe.h"
 

@@ -1,6 +1,7 @@
 // narrowgauge recipes [NAME [--model M]]: the recipes; one of them with all it inherits, or what it
 // does to a model on this machine.
 #include "base/files.h"
+#include "base/json.h"
 #include "base/toml.h"
 #include "cli/command.h"
 #include "cli/output.h"

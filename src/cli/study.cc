@@ -2,6 +2,7 @@
 #include "study/study.h"
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"

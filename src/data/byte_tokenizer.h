@@ -1,7 +1,7 @@
 // The tokenizer that needs no training: a token is a byte, its id the byte's value.
 #pragma once
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "data/tokenizer.h"
 
 namespace ng {

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "io/hf_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "data/tokenizer.h"
 #include "model/config.h"
 #include "tensor/view.h"

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file_calls.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "data/byte_tokenizer.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"

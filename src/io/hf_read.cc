@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
 #include "io/safetensors.h"

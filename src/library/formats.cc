@@ -1,5 +1,7 @@
 #include <narrowgauge/formats.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 

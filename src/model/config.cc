@@ -1,5 +1,7 @@
 #include "model/config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/nearest.h"

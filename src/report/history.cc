@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/json.h"
 
 namespace ng::report {
 namespace {

@@ -1,4 +1,5 @@
 #include "report/page.h"
+#include "base/json.h"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm/job.h"
+#include "base/json.h"
 #include "numbers/product.h"
 
 namespace ng::report {

@@ -1,5 +1,7 @@
 // Gradients of a training run in narrow numbers against FP32: projection, cosine and SQNR at its
 // checkpoints.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

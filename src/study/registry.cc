@@ -1,4 +1,6 @@
 // The registry of studies: a declaration and a row per study.
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/nearest.h"
 #include "study/study.h"

@@ -1,5 +1,7 @@
 #include "study/run_gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 

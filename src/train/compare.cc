@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/files.h"
+#include "base/json.h"
 
 namespace ng {
 namespace {

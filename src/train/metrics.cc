@@ -1,5 +1,7 @@
 #include "train/metrics.h"
 
+#include "base/json.h"
+
 #include <cmath>
 #include <string_view>
 
@@ -83,6 +85,10 @@ void MetricsFile::event(const std::string& name, int64_t step, const Json& detai
   Json object = {{"event", name}, {"step", step}};
   object.update(details);
   line(object);
+}
+
+void MetricsFile::event(const std::string& name, int64_t step) {
+  event(name, step, Json::object());
 }
 
 }  // namespace ng

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/files.h"
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "run/timed_backend.h"
 
 namespace ng {
@@ -43,7 +43,8 @@ class MetricsFile {
   /// Does nothing where the kept lines hold that step's validation.
   void write(const ValidationMetrics& validation);
   /// {"event": name, "step": step, ...details}
-  void event(const std::string& name, int64_t step, const Json& details = Json::object());
+  void event(const std::string& name, int64_t step, const Json& details);
+  void event(const std::string& name, int64_t step);
 
   /// Makes all lines survive a power failure.
   void sync() { file_->sync(); }

@@ -1,5 +1,7 @@
 #include "train/operand_report.h"
 
+#include "base/json.h"
+
 #include <array>
 #include <cmath>
 

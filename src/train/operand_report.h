@@ -1,7 +1,7 @@
 // The step's operand counters as shares, for metrics and messages.
 #pragma once
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "model/model.h"
 #include "train/operand_error.h"
 

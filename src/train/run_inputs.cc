@@ -1,5 +1,7 @@
 #include "train/run_inputs.h"
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "io/hf_folder.h"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/json.h"
 #include "base/version.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
