@@ -64,8 +64,8 @@ struct Panel {
   float* scales = nullptr;    ///< [segments][width], where the rule keeps scales
   int32_t* plain = nullptr;   ///< [segments]: how many from this one on are plain: FP32 arithmetic
                               ///< on their scales is exact, or their products can be looked up.
-                              ///< Sum::groups: also every row's four
-                              ///< blocks share the scale of the first. Sum::scaled_fma: not read
+                              ///< Sum::groups: also every row's four blocks share the scale of the
+                              ///< first. Sum::scaled_fma: not read
   float* shifts = nullptr;    ///< scratch for packing: one factor per row and block
   uint32_t* smallest = nullptr;  ///< [1], Job::may_flush: bits of the smallest magnitude but 0 of
                                  ///< the panel's BF16 values

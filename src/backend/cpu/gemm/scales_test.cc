@@ -141,7 +141,7 @@ TEST(GemmScales, ProductsLookedUpAreThoseMultiplied) {
 }
 
 // A scale of 0, which makes codes of 0, and one that is NaN.
-TEST(GemmScales, ScalesOfE4m3ThatHaveNoLogarithm) {
+TEST(GemmScales, ScalesOfE4m3ThatCannotBeLookedUp) {
   const Operand cast = operand_of("nvfp4");
   std::vector<float> small(3 * 64, 1.0f), broken(3 * 64, 1.0f);
   std::fill_n(small.begin() + 16, 16, 1e-9f);

@@ -71,8 +71,8 @@ using DotKernel = void(const SegmentRun& run, int32_t* sums);
 struct DotKernels {
   DotKernel* plain = nullptr;
   ScaledKernel* scaled = nullptr;
-  /// As `scaled`, for scales of four significant bits that are normal numbers, or anything finite
-  /// where S is 0: looks up their products, on units that make no sums. Null: those units do.
+  /// As `scaled`, for scales of four significant bits that are normal numbers: looks up their
+  /// products, on units that make no sums. Null: as `scaled`.
   ScaledKernel* scaled_by_lookup = nullptr;
 };
 
