@@ -1,10 +1,10 @@
 #include "report/page.h"
-#include "base/json.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "base/json.h"
 #include "report/charts.h"
 
 namespace ng::report {

@@ -1,9 +1,9 @@
 #include "train/metrics.h"
 
-#include "base/json.h"
-
 #include <cmath>
 #include <string_view>
+
+#include "base/json.h"
 
 namespace ng {
 namespace {

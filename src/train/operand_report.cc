@@ -1,9 +1,9 @@
 #include "train/operand_report.h"
 
-#include "base/json.h"
-
 #include <array>
 #include <cmath>
+
+#include "base/json.h"
 
 namespace ng {
 namespace {

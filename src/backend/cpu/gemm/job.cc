@@ -162,9 +162,9 @@ void multiply_integers(Job& job, const OperandSpec& a, const OperandSpec& b) {
   job.a.unit = unit_of(a);
   job.b.unit = unit_of(b);
   if (job.rule.sum != Sum::integer) job.a.scale_unit = job.a.unit * job.b.unit;
-  job.looks_up = job.dots().scaled_by_lookup != nullptr && permutes_beside_products() &&
-                 a.cast.scale == ScaleKind::e4m3 && b.cast.scale == ScaleKind::e4m3;
-  job.a.looks_up = job.b.looks_up = job.looks_up;
+  job.a.looks_up = job.b.looks_up = job.dots().scaled_by_lookup != nullptr &&
+                                    permutes_beside_products() && a.cast.scale == ScaleKind::e4m3 &&
+                                    b.cast.scale == ScaleKind::e4m3;
 }
 
 }  // namespace

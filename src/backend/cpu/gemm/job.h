@@ -31,7 +31,6 @@ struct Job {
   bool rounds_products = false;  // Sum::scaled_add: even sums times plain scales need rounding
   bool scaled = false;           // outputs are multiplied at the end
   float factor = 1.0f;           // scaled sums: by this one, which their kernels can do
-  bool looks_up = false;         // products of scales
   int64_t words = 0;             // that int16 sums hold; 0: sums are int32
   bool partial_in_y = true;
 
@@ -57,7 +56,7 @@ struct Job {
     return words != 0 ? kernel.short_dots : kernel.dots;
   }
   [[nodiscard]] ScaledKernel* scaled_kernel() const {
-    if (looks_up) return dots().scaled_by_lookup;
+    if (a.looks_up) return dots().scaled_by_lookup;
     return has_integers() ? dots().scaled : chains().scaled;
   }
   /// Sums of words that make one of a segment. Each begins with what undoes b's bias.

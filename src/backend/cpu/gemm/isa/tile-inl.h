@@ -347,24 +347,27 @@ struct Segments {
     }
   }
 
+  // Unrolled where segments have kCount elements.
+  template <Scales kScales, int64_t kCount>
+  static HWY_INLINE void add_unrolled(const SegmentRun& run, TileIn from, TileOut to) {
+    if (run.count == kCount) return add_scaled<kScales>(run, kCount, from, to);
+    add_scaled<kScales>(run, run.count, from, to);
+  }
+
   static HWY_INLINE void add_scaled(const SegmentRun& run, TileIn from, TileOut to) {
     const SegmentScales& scales = run.scales;
-    if (scales.left_power_of_two && scales.right_power_of_two) {
-      if (run.count == 8) return add_scaled<Scales::powers_of_two>(run, 8, from, to);  // 32 of int8
-      return add_scaled<Scales::powers_of_two>(run, run.count, from, to);
-    }
+    if (scales.left_power_of_two && scales.right_power_of_two)
+      return add_unrolled<Scales::powers_of_two, 8>(run, from, to);  // 32 of int8
     // Short sums wait for instructions rather than for units; products ahead spare none.
     if constexpr (Simd::kShort == 0) {
       if (scales.right_shared && run.count == Products::kCount)
         return add_scaled<Scales::shared>(run, Products::kCount, from, to);
     }
-    if (run.count == 4) return add_scaled<Scales::any>(run, 4, from, to);  // 16 of int8
-    add_scaled<Scales::any>(run, run.count, from, to);
+    add_unrolled<Scales::any, 4>(run, from, to);  // 16 of int8
   }
 
   static HWY_INLINE void add_scaled_by_lookup(const SegmentRun& run, TileIn from, TileOut to) {
-    if (run.count == 4) return add_scaled<Scales::looked_up>(run, 4, from, to);
-    add_scaled<Scales::looked_up>(run, run.count, from, to);
+    add_unrolled<Scales::looked_up, 4>(run, from, to);
   }
 
   static HWY_INLINE void add(const SegmentRun& run, int32_t* to) {
