@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/gemm/load-inl.h"
+#include "backend/cpu/gemm/width-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -138,12 +139,11 @@ void TransposeRows(const PanelSource& source, const PanelPlace& place, const Loa
   constexpr int64_t kStep = 8 * kValuesOf<Load>;
   static const Memory kZeros[kStep] = {};
   const D8 d;
-  const hn::CappedTag<float, 4> d4;
   const Memory* row[8];
   int64_t step[8];
   for (int64_t r = 0; r < 8; ++r) {
     const int64_t at = place.row + first + r;
-    step[r] = at < source.rows && first + r < place.width ? 1 : 0;
+    step[r] = at < source.rows ? 1 : 0;
     row[r] = kZeros;
     if (step[r] != 0)
       row[r] = static_cast<const Memory*>(source.data) + at * source.stride + place.k;
@@ -159,12 +159,8 @@ void TransposeRows(const PanelSource& source, const PanelPlace& place, const Loa
     Transpose8x8(lanes);
     float* to = out + k / kValuesOf<Load> * place.width + first;
     const float* factor = FactorsAt(source, place, factors, k);
-    for (int64_t c = 0; c < 8; ++c, to += place.width) {
-      if (place.width % 8 == 0)
-        hn::StoreU(Scaled(d, lanes[c], factor, first), d, to);
-      else
-        hn::StoreU(Scaled(d4, hn::LowerHalf(d4, lanes[c]), factor, first), d4, to);
-    }
+    for (int64_t c = 0; c < 8; ++c, to += place.width)
+      hn::StoreU(Scaled(d, lanes[c], factor, first), d, to);
   }
 }
 
@@ -209,12 +205,7 @@ void PackTransposed(const PanelSource& source, const PanelPlace& place, const Lo
 #if HWY_TARGET == HWY_SCALAR
   whole.count = 0;
 #else
-  if (place.width % 16 == 0)
-    CopyRows(hn::CappedTag<float, 16>(), source, whole, load, inside);
-  else if (place.width % 8 == 0)
-    CopyRows(hn::CappedTag<float, 8>(), source, whole, load, inside);
-  else
-    CopyRows(hn::CappedTag<float, 4>(), source, whole, load, inside);
+  WithLanes(place.width, [&](auto d) HWY_ATTR { CopyRows(d, source, whole, load, inside); });
 #endif
   for (int64_t p = 0; p < run.count; ++p) {
     PanelPlace panel = place;
@@ -232,9 +223,8 @@ void PackRowMajor(const PanelSource& source, const PanelPlace& place, const Load
   whole.count = 0;
 #if HWY_TARGET != HWY_SCALAR
   const bool divides = factors == nullptr || (source.block % 8 == 0 && place.k % 8 == 0);
-  const bool has_width = place.width % 8 == 0 || place.width == 4;
   constexpr int64_t kStep = 8 * kValuesOf<Load>;
-  if (divides && has_width) whole.count = ExtentOf(source, place).k / kStep * kStep;
+  if (divides) whole.count = ExtentOf(source, place).k / kStep * kStep;
   TransposePanel(source, whole, load, factors, out);
 #endif
   PackRest(source, place, load, factors, whole.count, out);

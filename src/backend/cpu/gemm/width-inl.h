@@ -19,12 +19,11 @@ namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // body(d): the widest vector of four-byte lanes T that divides the width of a panel, a multiple of
-// four, and sixteen.
+// eight, and sixteen.
 template <class T = float, class Body>
 HWY_INLINE void WithLanes(int width, const Body& body) {
   if (width % 16 == 0) return body(hn::CappedTag<T, 16>());
-  if (width % 8 == 0) return body(hn::CappedTag<T, 8>());
-  body(hn::CappedTag<T, 4>());
+  body(hn::CappedTag<T, 8>());
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// 4 x 8 tile for any CPU: the definition of the kernels.
+// 8 x 8 tile for any CPU: the definition of the kernels.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace ng::cpu {
 namespace {
 
-constexpr int kRows = 4;
+constexpr int kRows = 8;
 constexpr int kCols = 8;
 
 void accumulate(int64_t count, const float* a, const float* b, float (&acc)[kRows][kCols]) {

@@ -2,10 +2,12 @@
 // an unnamed one and HWY_PUSH_ATTRIBUTES, after the set's vectors (vectors*-inl.h). `Simd` is those
 // with how they multiply elements of panels and add them to sums, and the size of a tile: kRows x 3
 // vectors.
-// Scaled sums are computed kPart rows at a time: kPart · 3 sums, 3 vectors of b and a broadcast of
-// an element of a fit the registers; where half of the rows suffice to keep the units busy, kPart ·
-// 3 results beside them.
+// A tile is computed in parts of some rows: as many sums, 3 vectors of b and a broadcast of an
+// element of a fit the registers. Chains have kChainRows rows in a part; scaled sums kPart, fewer
+// where those suffice to keep the units busy and their results fit beside them.
 #pragma once
+
+#include "backend/cpu/gemm/isa/elements-inl.h"
 
 #define NG_INLINE_LAMBDA __attribute__((always_inline))
 
@@ -19,67 +21,6 @@ HWY_INLINE void for_each_index(const Body& body) {
 }
 
 constexpr int kVectors = 3;
-
-// Elements that FP32 sums are made of.
-template <class Vectors>
-struct FloatElements : Vectors {
-  using Sums = typename Vectors::Floats;
-  using Float = typename Vectors::Float;
-  static constexpr bool kBiased = false;
-  static constexpr int64_t kShort = 0;
-
-  static HWY_INLINE Float load_right(const float* from) { return Vectors::load(from); }
-  static HWY_INLINE Float broadcast_left(const float* from) { return Vectors::broadcast(from); }
-};
-
-// FP32.
-template <class Vectors>
-struct Fma : FloatElements<Vectors> {
-  using Float = typename Vectors::Float;
-  static constexpr int kPart = 4;
-
-  static HWY_INLINE void add_products(Float& sum, Float right, Float left) {
-    sum = Vectors::fma(left, right, sum);
-  }
-};
-
-// Words of int8, or pairs of int16. Zen 5 loses a tenth where they are loaded as FP32.
-template <class Vectors>
-struct WordElements : Vectors {
-  using Sums = typename Vectors::Ints;
-  using Int = typename Vectors::Int;
-  static constexpr int64_t kShort = 0;  // words whose products are summed in int16 first; 0: none
-
-  static HWY_INLINE Int load_right(const float* from) {
-    return Vectors::load(reinterpret_cast<const uint32_t*>(from));
-  }
-  static HWY_INLINE Int broadcast_left(const float* from) {
-    return Vectors::broadcast(reinterpret_cast<const int32_t*>(from));
-  }
-};
-
-// Words of small int8 values without an instruction for them. Products of two words are added in
-// pairs of int16, which hold those of kWords words; widen() then makes int32 of them.
-template <class Vectors, int64_t kWords>
-struct ShortWordElements : WordElements<Vectors> {
-  using Int = typename Vectors::Int;
-  static constexpr bool kBiased = true;
-  static constexpr int64_t kShort = kWords;
-
-  // In a register: GCC 12 would load it once for each of its uses.
-  static HWY_INLINE Int load_right(const float* from) {
-    Int words = WordElements<Vectors>::load_right(from);
-    __asm__("" : "+v"(words));
-    return words;
-  }
-  // In assembly: GCC 12 multiplies everything first, then spills the products.
-  static HWY_INLINE void add_products(Int& sum, Int right, Int left) {
-    Int pairs;
-    __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
-            : "+v"(sum), "=&v"(pairs)
-            : "v"(right), "v"(left));
-  }
-};
 
 // kPart rows of a tile in registers.
 template <class Of, int kPart>
@@ -127,15 +68,31 @@ HWY_INLINE void accumulate(int64_t count, const float* a, const float* b, bool i
   }
 }
 
+// Elements along K that all parts of a tile take before the next ones: b's stay in the L1 cache
+// meanwhile.
+template <class Simd>
+constexpr int64_t kStay = 24576 / (kVectors * Simd::kWidth * sizeof(float));
+
 // to = the chain from `from`. [ChainKernel]
 template <class Simd>
 HWY_INLINE void chain(int64_t count, const float* a, const float* b, TileIn from, TileOut to) {
-  Part<typename Simd::Floats, Simd::kRows> sums;
-  load_part<Simd>(from, 0, sums);
-  accumulate<Simd>(count, a, b, true, sums);
-  sums.for_each([&](typename Simd::Float sum, auto i, auto j) NG_INLINE_LAMBDA {
-    Simd::store(sum, to.data + i * to.stride + j * Simd::kWidth);
-  });
+  constexpr int kRows = Simd::kRows, kPart = Simd::kChainRows;
+  const int64_t step = kPart == kRows ? count : kStay<Simd>;
+  do {
+    const int64_t now = std::min(step, count);
+    for (int first = 0; first < kRows; first += kPart) {
+      Part<typename Simd::Floats, kPart> sums;
+      load_part<Simd>(from, first, sums);
+      accumulate<Simd>(now, a + first, b, first == 0, sums);
+      sums.for_each([&](typename Simd::Float sum, auto i, auto j) NG_INLINE_LAMBDA {
+        Simd::store(sum, to.data + (first + i) * to.stride + j * Simd::kWidth);
+      });
+    }
+    a += now * kRows;
+    b += now * kVectors * Simd::kWidth;
+    count -= now;
+    from = {to.data, to.stride};
+  } while (count > 0);
 }
 
 // Bits of x · y for scales of four significant bits, 1.abc · 2^e as FP32: those of x and of y and
@@ -174,8 +131,6 @@ struct Segments {
   using Results = Part<typename Simd::Floats, kPart>;
   static constexpr int kWidth = Simd::kWidth;
   static constexpr int kCols = kVectors * kWidth;
-  // Elements along K that all parts take before the next ones: b's stay in the L1 cache meanwhile.
-  static constexpr int64_t kStay = 24576 / (kCols * sizeof(float));
   static constexpr int32_t kBitsOfOne = 0x3F800000;
 
   // Where sums begin: at run.starts[at + row] if the kernel takes b with its bias, else at 0.
@@ -245,7 +200,7 @@ struct Segments {
     static constexpr int64_t kCount = 4;  // elements of one: 16 of int8
     static constexpr int64_t kOfSegment = kVectors * kRows;
     using Rows [[gnu::vector_size(kRows * sizeof(float))]] = float;
-    float at[kStay / kCount * kOfSegment];
+    float at[kStay<Simd> / kCount * kOfSegment];
 
     HWY_INLINE void make(const SegmentRun& run, int64_t s, int64_t end) {
       for (float* to = at; s < end; ++s) {
@@ -336,7 +291,7 @@ struct Segments {
     constexpr bool kAhead = kScales == Scales::shared;
     Products products;
     const int64_t step =
-        kPart == kRows && !kAhead ? run.segments : std::max<int64_t>(kStay / count, 1);
+        kPart == kRows && !kAhead ? run.segments : std::max<int64_t>(kStay<Simd> / count, 1);
     for (int64_t s = 0; s < run.segments; s += step) {
       const int64_t end = std::min(s + step, run.segments);
       const float factor = end == run.segments ? run.factor : 1.0f;

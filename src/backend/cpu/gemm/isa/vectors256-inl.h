@@ -13,7 +13,8 @@ struct Vectors256 {
   using Int = Ints::Vector;
   using Float = Floats::Vector;
   static constexpr int kWidth = 8;
-  static constexpr int kRows = 4;
+  static constexpr int kRows = 8;
+  static constexpr int kChainRows = 4;  // whose sums fit the registers
 
   static HWY_INLINE Int load(const uint32_t* from) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));

@@ -14,6 +14,7 @@ struct Vectors512 {
   using Float = Floats::Vector;
   static constexpr int kWidth = 16;
   static constexpr int kRows = 8;
+  static constexpr int kChainRows = 8;  // whose sums fit the registers
 
   static HWY_INLINE Int load(const uint32_t* from) { return _mm512_loadu_si512(from); }
   static HWY_INLINE Float load(const float* from) { return _mm512_loadu_ps(from); }
