@@ -150,6 +150,25 @@ struct AttentionShape {
   int head_dim = 0;
 };
 
+/// Gradients of attention and what they are made from; shapes as in Backend::attention.
+struct AttentionBackward {
+  View dq, dk, dv;
+  ConstView dout, out, lse;
+  ConstView q, k, v;
+};
+
+/// Gradients of a norm over the columns of each row, and what they are made from.
+struct NormBackward {
+  View dx;                 ///< = dresidual + dnorm/dx · dy; may be dresidual's memory
+  float* dgain = nullptr;  ///< [cols], added to
+  float* dbias = nullptr;  ///< [cols], added to; null: no bias (rms_norm: always)
+  ConstView dresidual;     ///< rows may be 0: none
+  ConstView dy;
+  ConstView x;
+  const float* gain = nullptr;
+  float eps = 0;
+};
+
 /// Which positions the rows of a batch have: row = sequence · length + i has position first + i.
 struct Positions {
   int64_t sequences = 0;
@@ -232,15 +251,10 @@ class Backend {
 
   // Norms over the columns of each row. bias of layer_norm may be null (no bias).
   virtual void rms_norm(View y, ConstView x, const float* gain, float eps, Compute compute) = 0;
-  /// dx = dresidual + dnorm/dx · dy (dresidual may have rows == 0; may alias dx); dgain += .
-  virtual void rms_norm_backward(View dx, float* dgain, ConstView dresidual, ConstView dy,
-                                 ConstView x, const float* gain, float eps, Compute compute) = 0;
+  virtual void rms_norm_backward(const NormBackward& args, Compute compute) = 0;
   virtual void layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
                           Compute compute) = 0;
-  /// As rms_norm_backward; dbias += where non-null.
-  virtual void layer_norm_backward(View dx, float* dgain, float* dbias, ConstView dresidual,
-                                   ConstView dy, ConstView x, const float* gain, float eps,
-                                   Compute compute) = 0;
+  virtual void layer_norm_backward(const NormBackward& args, Compute compute) = 0;
 
   // Activations.
   virtual void gelu(View y, ConstView x, Gelu kind, Compute compute) = 0;
@@ -261,9 +275,8 @@ class Backend {
   /// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse (rows of q, heads) = log-sum-exp per query.
   virtual void attention(View out, View lse, ConstView q, ConstView k, ConstView v,
                          const AttentionShape& shape, Compute compute) = 0;
-  virtual void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out,
-                                  ConstView lse, ConstView q, ConstView k, ConstView v,
-                                  const AttentionShape& shape, Compute compute) = 0;
+  virtual void attention_backward(const AttentionBackward& args, const AttentionShape& shape,
+                                  Compute compute) = 0;
 
   // Loss.
   /// In place: logits (T, V) -> dlogits = mask · (softmax - onehot) · scale. losses[t] = mask ·

@@ -93,8 +93,16 @@ void AttentionBlock::backward(Run& run, View dy, const Batch& batch) {
     Source dout({}, dy, parts_.out.output());
     parts_.out.backward(run, da, Into::overwrite, a, dout);
     const Qkv forward = split(qkv), d = split(dqkv);
-    run.ops().attention_backward(d.q, d.k, d.v, da, a.values(), lse, forward.q, forward.k,
-                                 forward.v, shape(batch), parts_.compute);
+    run.ops().attention_backward({.dq = d.q,
+                                  .dk = d.k,
+                                  .dv = d.v,
+                                  .dout = da,
+                                  .out = a.values(),
+                                  .lse = lse,
+                                  .q = forward.q,
+                                  .k = forward.k,
+                                  .v = forward.v},
+                                 shape(batch), parts_.compute);
   }
   const Tensor dn = run.tensor(x.view().rows, x.view().cols);
   project_backward(run, dn, x, dqkv, batch);

@@ -13,15 +13,17 @@ Tensor Norm::forward(Run& run, ConstView x) const {
 }
 
 void Norm::backward(Run& run, View dx, ConstView dresidual, ConstView dy, ConstView x) const {
-  const float* gain = parts_.gain->value.data;
-  float* dgain = gradient_to_add_to(run, *parts_.gain).data;
-  if (parts_.kind == Kind::rms) {
-    run.ops().rms_norm_backward(dx, dgain, dresidual, dy, x, gain, parts_.eps, parts_.compute);
-    return;
-  }
-  float* dbias = parts_.bias != nullptr ? gradient_to_add_to(run, *parts_.bias).data : nullptr;
-  run.ops().layer_norm_backward(dx, dgain, dbias, dresidual, dy, x, gain, parts_.eps,
-                                parts_.compute);
+  NormBackward args{.dx = dx,
+                    .dgain = gradient_to_add_to(run, *parts_.gain).data,
+                    .dbias = nullptr,
+                    .dresidual = dresidual,
+                    .dy = dy,
+                    .x = x,
+                    .gain = parts_.gain->value.data,
+                    .eps = parts_.eps};
+  if (parts_.kind == Kind::rms) return run.ops().rms_norm_backward(args, parts_.compute);
+  if (parts_.bias != nullptr) args.dbias = gradient_to_add_to(run, *parts_.bias).data;
+  run.ops().layer_norm_backward(args, parts_.compute);
 }
 
 }  // namespace ng

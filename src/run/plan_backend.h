@@ -24,11 +24,9 @@ class PlanBackend final : public Backend {
   void embed(View, TokenView, ConstView, ConstView, const Positions&, Compute) override {}
   void embed_backward(View, View, ConstView, TokenView, const Positions&) override {}
   void rms_norm(View, ConstView, const float*, float, Compute) override {}
-  void rms_norm_backward(View, float*, ConstView, ConstView, ConstView, const float*, float,
-                         Compute) override {}
+  void rms_norm_backward(const NormBackward&, Compute) override {}
   void layer_norm(View, ConstView, const float*, const float*, float, Compute) override {}
-  void layer_norm_backward(View, float*, float*, ConstView, ConstView, ConstView, const float*,
-                           float, Compute) override {}
+  void layer_norm_backward(const NormBackward&, Compute) override {}
   void gelu(View, ConstView, Gelu, Compute) override {}
   void gelu_backward(View, ConstView, ConstView, Gelu, Compute) override {}
   void swiglu(View, ConstView, ConstView, Compute) override {}
@@ -37,8 +35,7 @@ class PlanBackend final : public Backend {
   void rope(View, ConstView, const Positions&, int, bool, Compute) override {}
   void attention(View, View, ConstView, ConstView, ConstView, const AttentionShape&,
                  Compute) override {}
-  void attention_backward(View, View, View, ConstView, ConstView, ConstView, ConstView, ConstView,
-                          ConstView, const AttentionShape&, Compute) override {}
+  void attention_backward(const AttentionBackward&, const AttentionShape&, Compute) override {}
   void cross_entropy(View, float*, TokenView, const float*, float, Compute) override {}
   void cross_entropy_loss(ConstView, float*, TokenView, const float*, Compute) override {}
   void fill(View, float) override {}

@@ -48,10 +48,8 @@ void TimedBackend::rms_norm(View y, ConstView x, const float* gain, float eps, C
   timed(TimeKind::norm_activation, [&] { inner_->rms_norm(y, x, gain, eps, compute); });
 }
 
-void TimedBackend::rms_norm_backward(View dx, float* dgain, ConstView dresidual, ConstView dy,
-                                     ConstView x, const float* gain, float eps, Compute compute) {
-  timed(TimeKind::norm_activation,
-        [&] { inner_->rms_norm_backward(dx, dgain, dresidual, dy, x, gain, eps, compute); });
+void TimedBackend::rms_norm_backward(const NormBackward& args, Compute compute) {
+  timed(TimeKind::norm_activation, [&] { inner_->rms_norm_backward(args, compute); });
 }
 
 void TimedBackend::layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
@@ -59,12 +57,8 @@ void TimedBackend::layer_norm(View y, ConstView x, const float* gain, const floa
   timed(TimeKind::norm_activation, [&] { inner_->layer_norm(y, x, gain, bias, eps, compute); });
 }
 
-void TimedBackend::layer_norm_backward(View dx, float* dgain, float* dbias, ConstView dresidual,
-                                       ConstView dy, ConstView x, const float* gain, float eps,
-                                       Compute compute) {
-  timed(TimeKind::norm_activation, [&] {
-    inner_->layer_norm_backward(dx, dgain, dbias, dresidual, dy, x, gain, eps, compute);
-  });
+void TimedBackend::layer_norm_backward(const NormBackward& args, Compute compute) {
+  timed(TimeKind::norm_activation, [&] { inner_->layer_norm_backward(args, compute); });
 }
 
 void TimedBackend::gelu(View y, ConstView x, Gelu kind, Compute compute) {
@@ -99,11 +93,9 @@ void TimedBackend::attention(View out, View lse, ConstView q, ConstView k, Const
   timed(TimeKind::attention, [&] { inner_->attention(out, lse, q, k, v, shape, compute); });
 }
 
-void TimedBackend::attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out,
-                                      ConstView lse, ConstView q, ConstView k, ConstView v,
-                                      const AttentionShape& shape, Compute compute) {
-  timed(TimeKind::attention,
-        [&] { inner_->attention_backward(dq, dk, dv, dout, out, lse, q, k, v, shape, compute); });
+void TimedBackend::attention_backward(const AttentionBackward& args, const AttentionShape& shape,
+                                      Compute compute) {
+  timed(TimeKind::attention, [&] { inner_->attention_backward(args, shape, compute); });
 }
 
 void TimedBackend::cross_entropy(View logits, float* losses, TokenView targets, const float* mask,

@@ -64,12 +64,10 @@ class TimedBackend final : public Backend {
   void embed_backward(View dtokens, View dpositions, ConstView dy, TokenView ids,
                       const Positions& at) override;
   void rms_norm(View y, ConstView x, const float* gain, float eps, Compute compute) override;
-  void rms_norm_backward(View dx, float* dgain, ConstView dresidual, ConstView dy, ConstView x,
-                         const float* gain, float eps, Compute compute) override;
+  void rms_norm_backward(const NormBackward& args, Compute compute) override;
   void layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
                   Compute compute) override;
-  void layer_norm_backward(View dx, float* dgain, float* dbias, ConstView dresidual, ConstView dy,
-                           ConstView x, const float* gain, float eps, Compute compute) override;
+  void layer_norm_backward(const NormBackward& args, Compute compute) override;
   void gelu(View y, ConstView x, Gelu kind, Compute compute) override;
   void gelu_backward(View dx, ConstView dy, ConstView x, Gelu kind, Compute compute) override;
   void swiglu(View y, ConstView gate, ConstView up, Compute compute) override;
@@ -80,8 +78,7 @@ class TimedBackend final : public Backend {
             Compute compute) override;
   void attention(View out, View lse, ConstView q, ConstView k, ConstView v,
                  const AttentionShape& shape, Compute compute) override;
-  void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out, ConstView lse,
-                          ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
+  void attention_backward(const AttentionBackward& args, const AttentionShape& shape,
                           Compute compute) override;
   void cross_entropy(View logits, float* losses, TokenView targets, const float* mask, float scale,
                      Compute compute) override;

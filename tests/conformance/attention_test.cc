@@ -58,9 +58,16 @@ Results run(Backend& b, const Inputs& x, const Forward& known) {
       dv(x.v.rows(), x.v.cols());
   dk.fill(-7);
   dv.fill(-7);  // rows past kv_length keep this
-  b.attention_backward(dq.view(), dk.view(), dv.view(), x.dout.view(), known.out.view(),
-                       known.lse.view(), x.q.view(), x.k.view(), x.v.view(), x.c.shape,
-                       x.c.compute);
+  b.attention_backward({.dq = dq.view(),
+                        .dk = dk.view(),
+                        .dv = dv.view(),
+                        .dout = x.dout.view(),
+                        .out = known.out.view(),
+                        .lse = known.lse.view(),
+                        .q = x.q.view(),
+                        .k = x.k.view(),
+                        .v = x.v.view()},
+                       x.c.shape, x.c.compute);
   return {{"out", own.out}, {"lse", own.lse}, {"dq", dq}, {"dk", dk}, {"dv", dv}};
 }
 

@@ -74,17 +74,22 @@ Results run_norm(Backend& b, const NormCase& n) {
   const Matrix x = n.x(), dy = n.dy(), gain = n.gain(), bias = n.bias_row();
   Matrix y = n.shape.matrix();
   Matrix dx = n.residual ? n.dresidual() : n.shape.matrix();  // dx may be the residual's memory
-  const View dresidual = n.residual ? dx.view() : View{};
   Matrix dgain = Matrix(1, n.shape.cols).fill_uniform(25);
   Matrix dbias = Matrix(1, n.shape.cols).fill_uniform(26);
+  const NormBackward args{.dx = dx.view(),
+                          .dgain = dgain.data(),
+                          .dbias = n.centred && n.bias ? dbias.data() : nullptr,
+                          .dresidual = n.residual ? dx.view() : View{},
+                          .dy = dy.view(),
+                          .x = x.view(),
+                          .gain = gain.data(),
+                          .eps = n.eps};
   if (n.centred) {
     b.layer_norm(y.view(), x.view(), gain.data(), n.bias ? bias.data() : nullptr, n.eps, n.compute);
-    b.layer_norm_backward(dx.view(), dgain.data(), n.bias ? dbias.data() : nullptr, dresidual,
-                          dy.view(), x.view(), gain.data(), n.eps, n.compute);
+    b.layer_norm_backward(args, n.compute);
   } else {
     b.rms_norm(y.view(), x.view(), gain.data(), n.eps, n.compute);
-    b.rms_norm_backward(dx.view(), dgain.data(), dresidual, dy.view(), x.view(), gain.data(), n.eps,
-                        n.compute);
+    b.rms_norm_backward(args, n.compute);
   }
   return {{"y", y}, {"dx", dx}, {"dgain", dgain}, {"dbias", dbias}};
 }

@@ -60,35 +60,15 @@ class CpuBackend final : public Backend {
   void rms_norm(View y, ConstView x, const float* gain, float eps, Compute compute) override {
     cpu::rms_norm(workspace_, y, x, gain, eps, compute);
   }
-  void rms_norm_backward(View dx, float* dgain, ConstView dresidual, ConstView dy, ConstView x,
-                         const float* gain, float eps, Compute compute) override {
-    cpu::rms_norm_backward(workspace_,
-                           {.dx = dx,
-                            .dgain = dgain,
-                            .dbias = nullptr,
-                            .dresidual = dresidual,
-                            .dy = dy,
-                            .x = x,
-                            .gain = gain,
-                            .eps = eps},
-                           compute);
+  void rms_norm_backward(const NormBackward& args, Compute compute) override {
+    cpu::rms_norm_backward(workspace_, args, compute);
   }
   void layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
                   Compute compute) override {
     cpu::layer_norm(workspace_, y, x, gain, bias, eps, compute);
   }
-  void layer_norm_backward(View dx, float* dgain, float* dbias, ConstView dresidual, ConstView dy,
-                           ConstView x, const float* gain, float eps, Compute compute) override {
-    cpu::layer_norm_backward(workspace_,
-                             {.dx = dx,
-                              .dgain = dgain,
-                              .dbias = dbias,
-                              .dresidual = dresidual,
-                              .dy = dy,
-                              .x = x,
-                              .gain = gain,
-                              .eps = eps},
-                             compute);
+  void layer_norm_backward(const NormBackward& args, Compute compute) override {
+    cpu::layer_norm_backward(workspace_, args, compute);
   }
   void gelu(View y, ConstView x, Gelu kind, Compute compute) override {
     cpu::gelu(workspace_, y, x, kind, compute);
@@ -112,10 +92,9 @@ class CpuBackend final : public Backend {
                  const AttentionShape& shape, Compute compute) override {
     cpu::attention(workspace_, out, lse, q, k, v, shape, compute);
   }
-  void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out, ConstView lse,
-                          ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
+  void attention_backward(const AttentionBackward& args, const AttentionShape& shape,
                           Compute compute) override {
-    cpu::attention_backward(workspace_, dq, dk, dv, dout, out, lse, q, k, v, shape, compute);
+    cpu::attention_backward(workspace_, args, shape, compute);
   }
   void cross_entropy(View logits, float* losses, TokenView targets, const float* mask, float scale,
                      Compute compute) override {

@@ -135,13 +135,14 @@ void attention(View out, View lse, ConstView q, ConstView k, ConstView v,
   });
 }
 
-void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out, ConstView lse,
-                        ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
-                        Compute compute, std::vector<double>& scratch) {
-  check(shape, q, k, v);
-  NG_CHECK(same_shape(dq, q) && same_shape(dout, q) && same_shape(out, q) && same_shape(dk, k) &&
-               same_shape(dv, v) && lse.rows == q.rows && lse.cols == shape.heads,
-           dq.rows, dq.cols, dk.rows, dk.cols, dout.rows, dout.cols, lse.rows, lse.cols);
+void attention_backward(const AttentionBackward& a, const AttentionShape& shape, Compute compute,
+                        std::vector<double>& scratch) {
+  check(shape, a.q, a.k, a.v);
+  NG_CHECK(same_shape(a.dq, a.q) && same_shape(a.dout, a.q) && same_shape(a.out, a.q) &&
+               same_shape(a.dk, a.k) && same_shape(a.dv, a.v) && a.lse.rows == a.q.rows &&
+               a.lse.cols == shape.heads,
+           a.dq.rows, a.dq.cols, a.dk.rows, a.dk.cols, a.dout.rows, a.dout.cols, a.lse.rows,
+           a.lse.cols);
   const int d = shape.head_dim;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
   const auto sums = static_cast<size_t>(shape.kv_length * d);
@@ -150,21 +151,22 @@ void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out
   double* dv_sum = dk_sum + sums;
   double* dq_sum = dv_sum + sums;
   const auto one_query = [&](const Head& at, int64_t i) {
-    const float* dy = at.query(dout, i);
-    const double mean = dot(dy, at.query(out, i), d, compute);
-    const double log_sum = lse.row(at.sequence * shape.length + i)[at.head];
+    const float* dy = at.query(a.dout, i);
+    const double mean = dot(dy, at.query(a.out, i), d, compute);
+    const double log_sum = a.lse.row(at.sequence * shape.length + i)[at.head];
     std::fill_n(dq_sum, d, 0.0);
     for (int64_t j = 0; j < at.visible(i); ++j) {
-      const double p = math::exp(scale * dot(at.query(q, i), at.key(k, j), d, compute) - log_sum);
-      const double ds = p * (dot(dy, at.key(v, j), d, compute) - mean) * scale;
+      const double p =
+          math::exp(scale * dot(at.query(a.q, i), at.key(a.k, j), d, compute) - log_sum);
+      const double ds = p * (dot(dy, at.key(a.v, j), d, compute) - mean) * scale;
       for (int c = 0; c < d; ++c) {
         dv_sum[j * d + c] += p * in(dy[c], compute);
-        dk_sum[j * d + c] += ds * in(at.query(q, i)[c], compute);
-        dq_sum[c] += ds * in(at.key(k, j)[c], compute);
+        dk_sum[j * d + c] += ds * in(at.query(a.q, i)[c], compute);
+        dq_sum[c] += ds * in(at.key(a.k, j)[c], compute);
       }
     }
     for (int c = 0; c < d; ++c)
-      at.query(dq, i)[c] = ref::out(static_cast<float>(dq_sum[c]), compute);
+      at.query(a.dq, i)[c] = ref::out(static_cast<float>(dq_sum[c]), compute);
   };
   for_each_kv_head(shape, [&](int64_t sequence, int kv_head) {
     std::fill_n(dk_sum, 2 * sums, 0.0);
@@ -174,8 +176,8 @@ void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out
     const Head at{shape, sequence, 0, kv_head};
     for (int64_t j = 0; j < shape.kv_length; ++j)
       for (int c = 0; c < d; ++c) {
-        at.key(dk, j)[c] = ref::out(static_cast<float>(dk_sum[j * d + c]), compute);
-        at.key(dv, j)[c] = ref::out(static_cast<float>(dv_sum[j * d + c]), compute);
+        at.key(a.dk, j)[c] = ref::out(static_cast<float>(dk_sum[j * d + c]), compute);
+        at.key(a.dv, j)[c] = ref::out(static_cast<float>(dv_sum[j * d + c]), compute);
       }
   });
 }

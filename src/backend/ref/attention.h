@@ -23,8 +23,7 @@ void attention(View out, View lse, ConstView q, ConstView k, ConstView v,
 /// With P = softmax and D_i = dout_i·out_i: dV = Pᵀ·dout, dS = P∘(dout·Vᵀ - D)/sqrt(head_dim),
 /// dq = dS·k, dk = dSᵀ·q. Rows of dk and dv at kv_length and beyond are left alone.
 /// [Dao et al. 2022, appendix B.2]
-void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out, ConstView lse,
-                        ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
-                        Compute compute, std::vector<double>& scratch);
+void attention_backward(const AttentionBackward& args, const AttentionShape& shape, Compute compute,
+                        std::vector<double>& scratch);
 
 }  // namespace ng::ref

@@ -96,8 +96,15 @@ TEST(Gradients, RmsNorm) {
   };
   Values dx(x.size());
   Values dgain(gain.size(), 0.0f);
-  rms_norm_backward(matrix(dx, kCols), dgain.data(), matrix(dresidual, kCols), matrix(dy, kCols),
-                    matrix(x, kCols), gain.data(), 1e-5f, Compute::fp32, scratch);
+  rms_norm_backward({.dx = matrix(dx, kCols),
+                     .dgain = dgain.data(),
+                     .dbias = nullptr,
+                     .dresidual = matrix(dresidual, kCols),
+                     .dy = matrix(dy, kCols),
+                     .x = matrix(x, kCols),
+                     .gain = gain.data(),
+                     .eps = 1e-5f},
+                    Compute::fp32, scratch);
   expect_gradient(x, loss, dx, "dx");
   expect_gradient(gain, loss, dgain, "dgain");
 }
@@ -117,8 +124,15 @@ TEST(Gradients, LayerNorm) {
   Values dx(x.size());
   Values dgain(gain.size(), 0.0f);
   Values dbias(bias.size(), 0.0f);
-  layer_norm_backward(matrix(dx, kCols), dgain.data(), dbias.data(), ConstView{}, matrix(dy, kCols),
-                      matrix(x, kCols), gain.data(), 1e-5f, Compute::fp32, scratch);
+  layer_norm_backward({.dx = matrix(dx, kCols),
+                       .dgain = dgain.data(),
+                       .dbias = dbias.data(),
+                       .dresidual = {},
+                       .dy = matrix(dy, kCols),
+                       .x = matrix(x, kCols),
+                       .gain = gain.data(),
+                       .eps = 1e-5f},
+                      Compute::fp32, scratch);
   expect_gradient(x, loss, dx, "dx");
   expect_gradient(gain, loss, dgain, "dgain");
   expect_gradient(bias, loss, dbias, "dbias");
@@ -132,8 +146,15 @@ TEST(Gradients, ParameterGradientsAreAdded) {
   Values dgain{10, 20};
   Values dbias{30, 40};
   std::vector<double> scratch;
-  layer_norm_backward(matrix(dx, 2), dgain.data(), dbias.data(), ConstView{}, matrix(dy, 2),
-                      matrix(x, 2), gain.data(), 0.0f, Compute::fp32, scratch);
+  layer_norm_backward({.dx = matrix(dx, 2),
+                       .dgain = dgain.data(),
+                       .dbias = dbias.data(),
+                       .dresidual = {},
+                       .dy = matrix(dy, 2),
+                       .x = matrix(x, 2),
+                       .gain = gain.data(),
+                       .eps = 0.0f},
+                      Compute::fp32, scratch);
   EXPECT_EQ(dgain, (Values{9, 21}));
   EXPECT_EQ(dbias, (Values{31, 41}));
 }
@@ -208,10 +229,16 @@ void expect_attention_gradients(const AttentionShape& s) {
   Values dq(q.size());
   Values dk(k.size(), 0.0f);
   Values dv(v.size(), 0.0f);
-  attention_backward(matrix(dq, q_cols), matrix(dk, kv_cols), matrix(dv, kv_cols),
-                     matrix(dout, q_cols), matrix(out, q_cols), matrix(lse, s.heads),
-                     matrix(q, q_cols), matrix(k, kv_cols), matrix(v, kv_cols), s, Compute::fp32,
-                     scratch);
+  attention_backward({.dq = matrix(dq, q_cols),
+                      .dk = matrix(dk, kv_cols),
+                      .dv = matrix(dv, kv_cols),
+                      .dout = matrix(dout, q_cols),
+                      .out = matrix(out, q_cols),
+                      .lse = matrix(lse, s.heads),
+                      .q = matrix(q, q_cols),
+                      .k = matrix(k, kv_cols),
+                      .v = matrix(v, kv_cols)},
+                     s, Compute::fp32, scratch);
   expect_gradient(q, loss, dq, "dq");
   expect_gradient(k, loss, dk, "dk");
   expect_gradient(v, loss, dv, "dv");

@@ -106,10 +106,14 @@ void input_gradient(const Inputs& a, View dx, ConstView dresidual) {
   }
 }
 
-void check_backward(ConstView dx, ConstView dresidual, ConstView dy, ConstView x) {
+void backward(Kind kind, const NormBackward& args, Compute compute, std::vector<double>& scratch) {
+  const ConstView dx = args.dx, dy = args.dy, x = args.x, dresidual = args.dresidual;
   NG_CHECK(same_shape(dx, x) && same_shape(dy, x), dx.rows, dx.cols, dy.rows, dy.cols, x.rows,
            x.cols);
   NG_CHECK(dresidual.rows == 0 || same_shape(dresidual, x), dresidual.rows, dresidual.cols);
+  const Inputs inputs{kind, dy, x, args.gain, args.eps, compute};
+  add_parameter_gradients(inputs, args.dgain, args.dbias, scratch);
+  input_gradient(inputs, args.dx, dresidual);
 }
 
 }  // namespace
@@ -118,13 +122,9 @@ void rms_norm(View y, ConstView x, const float* gain, float eps, Compute compute
   forward(Kind::rms, y, x, gain, nullptr, eps, compute);
 }
 
-void rms_norm_backward(View dx, float* dgain, ConstView dresidual, ConstView dy, ConstView x,
-                       const float* gain, float eps, Compute compute,
-                       std::vector<double>& scratch) {
-  check_backward(dx, dresidual, dy, x);
-  const Inputs inputs{Kind::rms, dy, x, gain, eps, compute};
-  add_parameter_gradients(inputs, dgain, nullptr, scratch);
-  input_gradient(inputs, dx, dresidual);
+void rms_norm_backward(const NormBackward& args, Compute compute, std::vector<double>& scratch) {
+  NG_CHECK(args.dbias == nullptr);
+  backward(Kind::rms, args, compute, scratch);
 }
 
 void layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
@@ -132,13 +132,8 @@ void layer_norm(View y, ConstView x, const float* gain, const float* bias, float
   forward(Kind::layer, y, x, gain, bias, eps, compute);
 }
 
-void layer_norm_backward(View dx, float* dgain, float* dbias, ConstView dresidual, ConstView dy,
-                         ConstView x, const float* gain, float eps, Compute compute,
-                         std::vector<double>& scratch) {
-  check_backward(dx, dresidual, dy, x);
-  const Inputs inputs{Kind::layer, dy, x, gain, eps, compute};
-  add_parameter_gradients(inputs, dgain, dbias, scratch);
-  input_gradient(inputs, dx, dresidual);
+void layer_norm_backward(const NormBackward& args, Compute compute, std::vector<double>& scratch) {
+  backward(Kind::layer, args, compute, scratch);
 }
 
 }  // namespace ng::ref

@@ -11,8 +11,7 @@ namespace ng::ref {
 void rms_norm(View y, ConstView x, const float* gain, float eps, Compute compute);
 
 /// With h = x·rstd and g = dy·gain: dx = dresidual + rstd·(g - h·mean(g·h)); dgain += Σ_t dy·h.
-void rms_norm_backward(View dx, float* dgain, ConstView dresidual, ConstView dy, ConstView x,
-                       const float* gain, float eps, Compute compute, std::vector<double>& scratch);
+void rms_norm_backward(const NormBackward& args, Compute compute, std::vector<double>& scratch);
 
 /// y = (x - mean)·rstd·gain + bias, rstd = 1/sqrt(mean((x - mean)²) + eps); bias may be null.
 void layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
@@ -20,8 +19,6 @@ void layer_norm(View y, ConstView x, const float* gain, const float* bias, float
 
 /// With h = (x - mean)·rstd and g = dy·gain: dx = dresidual + rstd·(g - mean(g) - h·mean(g·h));
 /// dgain += Σ_t dy·h; dbias += Σ_t dy where non-null.
-void layer_norm_backward(View dx, float* dgain, float* dbias, ConstView dresidual, ConstView dy,
-                         ConstView x, const float* gain, float eps, Compute compute,
-                         std::vector<double>& scratch);
+void layer_norm_backward(const NormBackward& args, Compute compute, std::vector<double>& scratch);
 
 }  // namespace ng::ref

@@ -71,17 +71,15 @@ class RefBackend final : public Backend {
   void rms_norm(View y, ConstView x, const float* gain, float eps, Compute compute) override {
     ref::rms_norm(y, x, gain, eps, compute);
   }
-  void rms_norm_backward(View dx, float* dgain, ConstView dresidual, ConstView dy, ConstView x,
-                         const float* gain, float eps, Compute compute) override {
-    ref::rms_norm_backward(dx, dgain, dresidual, dy, x, gain, eps, compute, scratch_);
+  void rms_norm_backward(const NormBackward& args, Compute compute) override {
+    ref::rms_norm_backward(args, compute, scratch_);
   }
   void layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
                   Compute compute) override {
     ref::layer_norm(y, x, gain, bias, eps, compute);
   }
-  void layer_norm_backward(View dx, float* dgain, float* dbias, ConstView dresidual, ConstView dy,
-                           ConstView x, const float* gain, float eps, Compute compute) override {
-    ref::layer_norm_backward(dx, dgain, dbias, dresidual, dy, x, gain, eps, compute, scratch_);
+  void layer_norm_backward(const NormBackward& args, Compute compute) override {
+    ref::layer_norm_backward(args, compute, scratch_);
   }
 
   void gelu(View y, ConstView x, Gelu kind, Compute compute) override {
@@ -107,10 +105,9 @@ class RefBackend final : public Backend {
                  const AttentionShape& shape, Compute compute) override {
     ref::attention(out, lse, q, k, v, shape, compute, scratch_);
   }
-  void attention_backward(View dq, View dk, View dv, ConstView dout, ConstView out, ConstView lse,
-                          ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
+  void attention_backward(const AttentionBackward& args, const AttentionShape& shape,
                           Compute compute) override {
-    ref::attention_backward(dq, dk, dv, dout, out, lse, q, k, v, shape, compute, scratch_);
+    ref::attention_backward(args, shape, compute, scratch_);
   }
 
   void cross_entropy(View logits, float* losses, TokenView targets, const float* mask, float scale,

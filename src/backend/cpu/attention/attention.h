@@ -13,8 +13,7 @@ void attention(Workspace& workspace, View out, View lse, ConstView q, ConstView 
                const AttentionShape& shape, Compute compute);
 
 /// As Backend::attention_backward.
-void attention_backward(Workspace& workspace, View dq, View dk, View dv, ConstView dout,
-                        ConstView out, ConstView lse, ConstView q, ConstView k, ConstView v,
+void attention_backward(Workspace& workspace, const AttentionBackward& args,
                         const AttentionShape& shape, Compute compute);
 
 }  // namespace ng::cpu

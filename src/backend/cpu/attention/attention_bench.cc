@@ -78,9 +78,17 @@ struct Layer {
               Compute::fp32);
   }
   void backward(Workspace& workspace) {
-    attention_backward(workspace, part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), whole(dout),
-                       whole(out), lse_view(), part(qkv, 0), part(qkv, 1), part(qkv, 2), shape,
-                       Compute::fp32);
+    attention_backward(workspace,
+                       {.dq = part(dqkv, 0),
+                        .dk = part(dqkv, 1),
+                        .dv = part(dqkv, 2),
+                        .dout = whole(dout),
+                        .out = whole(out),
+                        .lse = lse_view(),
+                        .q = part(qkv, 0),
+                        .k = part(qkv, 1),
+                        .v = part(qkv, 2)},
+                       shape, Compute::fp32);
   }
 };
 

@@ -17,9 +17,7 @@
 #define NG_BACKEND_CPU_ATTENTION_BACKWARD_ONCE_
 namespace ng::cpu {
 /// Everything of one call, all heads and sequences.
-struct BackwardArgs {
-  View dq, dk, dv;
-  ConstView dout, out, lse, q, k, v;
+struct BackwardArgs : AttentionBackward {
   AttentionShape shape;
   AttentionTiles tiles;
   Compute compute;
@@ -128,7 +126,7 @@ HWY_INLINE void RoundRows(View x) {
       Store16(RoundToBf16(Load16(x.row(r) + c, x.cols - c)), x.row(r) + c, x.cols - c);
 }
 
-void AttentionBackward(const BackwardArgs& a, int64_t item, std::span<std::byte> memory) {
+void BackwardHeads(const BackwardArgs& a, int64_t item, std::span<std::byte> memory) {
   const BackwardTiles tiles = TakeTiles(a.tiles, TileScratch(memory));
   const int64_t group = a.shape.heads / a.shape.kv_heads;
   HeadPlace place{
@@ -155,35 +153,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 
-HWY_EXPORT(AttentionBackward);
+HWY_EXPORT(BackwardHeads);
 
 // q and dout twice, dq, k and v.
 constexpr int64_t kBackwardMatrices = 7;
 
-void attention_backward(Workspace& workspace, View dq, View dk, View dv, ConstView dout,
-                        ConstView out, ConstView lse, ConstView q, ConstView k, ConstView v,
+void attention_backward(Workspace& workspace, const AttentionBackward& a,
                         const AttentionShape& shape, Compute compute) {
-  check_attention(shape, q, k, v);
-  const auto like = [](ConstView a, ConstView b) { return a.rows == b.rows && a.cols == b.cols; };
-  NG_CHECK(like(dq, q) && like(dout, q) && like(out, q), dq.rows, dq.cols, dout.rows, dout.cols,
-           out.rows, out.cols);
-  NG_CHECK(like(dk, k) && like(dv, v), dk.rows, dk.cols, dv.rows, dv.cols);
-  NG_CHECK(lse.rows == q.rows && lse.cols == shape.heads, lse.rows, lse.cols, shape.heads);
-  const BackwardArgs args{dq,
-                          dk,
-                          dv,
-                          dout,
-                          out,
-                          lse,
-                          q,
-                          k,
-                          v,
-                          shape,
-                          attention_tiles(shape.head_dim, kBackwardMatrices),
-                          compute};
+  check_attention(shape, a.q, a.k, a.v);
+  const auto like = [](ConstView x, ConstView y) { return x.rows == y.rows && x.cols == y.cols; };
+  NG_CHECK(like(a.dq, a.q) && like(a.dout, a.q) && like(a.out, a.q), a.dq.rows, a.dq.cols,
+           a.dout.rows, a.dout.cols, a.out.rows, a.out.cols);
+  NG_CHECK(like(a.dk, a.k) && like(a.dv, a.v), a.dk.rows, a.dk.cols, a.dv.rows, a.dv.cols);
+  NG_CHECK(a.lse.rows == a.q.rows && a.lse.cols == shape.heads, a.lse.rows, a.lse.cols,
+           shape.heads);
+  const BackwardArgs all{a, shape, attention_tiles(shape.head_dim, kBackwardMatrices), compute};
   parallel_for(workspace.threads(), shape.sequences * shape.kv_heads,
                [&](int64_t item, int worker) {
-                 HWY_DYNAMIC_DISPATCH(AttentionBackward)(args, item, workspace.worker(worker));
+                 HWY_DYNAMIC_DISPATCH(BackwardHeads)(all, item, workspace.worker(worker));
                });
 }
 

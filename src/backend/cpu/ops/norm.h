@@ -11,18 +11,6 @@ void rms_norm(Workspace& workspace, View y, ConstView x, const float* gain, floa
 void layer_norm(Workspace& workspace, View y, ConstView x, const float* gain, const float* bias,
                 float eps, Compute compute);
 
-/// Arguments both backward passes share; see Backend::layer_norm_backward.
-struct NormBackward {
-  View dx;
-  float* dgain = nullptr;
-  float* dbias = nullptr;  ///< may be null; rms_norm has none
-  ConstView dresidual;     ///< rows may be 0
-  ConstView dy;
-  ConstView x;
-  const float* gain = nullptr;
-  float eps = 0;
-};
-
 void rms_norm_backward(Workspace& workspace, const NormBackward& args, Compute compute);
 void layer_norm_backward(Workspace& workspace, const NormBackward& args, Compute compute);
 
