@@ -2,6 +2,9 @@
 // fixed blocks of rows, rows ascending, and folded in pairs.
 #include "backend/cpu/ops/norm.h"
 
+#include <cmath>
+#include <limits>
+
 #include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/ops/reduce.h"
 
@@ -20,13 +23,19 @@ struct Statistics {
   float rstd;
 };
 
+// 1 / sqrt(squares / cols + eps); NaN where FP32 cannot hold the sum, which 0 would hide.
+HWY_INLINE float InverseDeviation(float squares, int64_t cols, float eps) {
+  if (!std::isfinite(squares)) return std::numeric_limits<float>::quiet_NaN();
+  return 1.0f / std::sqrt(squares / static_cast<float>(cols) + eps);
+}
+
 template <class ReadAs>
 HWY_INLINE Statistics RmsStatistics(ReadAs in, const float* x, int64_t cols, float eps) {
   const float squares = TreeSum(cols, [=](int64_t i, int64_t left) HWY_ATTR {
     const F16 v = in.Read(x + i, left);
     return Mul(v, v);
   });
-  return {0.0f, 1.0f / std::sqrt(squares / static_cast<float>(cols) + eps)};
+  return {0.0f, InverseDeviation(squares, cols, eps)};
 }
 
 template <class ReadAs>
@@ -42,7 +51,7 @@ HWY_INLINE Statistics LayerStatistics(ReadAs in, const float* x, int64_t cols, f
     Store16(square, kept);
     return Load16(kept, left);
   });
-  return {mean, 1.0f / std::sqrt(squares / static_cast<float>(cols) + eps)};
+  return {mean, InverseDeviation(squares, cols, eps)};
 }
 
 void RmsNormRows(View y, ConstView x, const float* gain, float eps, Compute compute) {

@@ -179,5 +179,17 @@ TEST(Norms, KeepNan) {
   for (int64_t c = 0; c < 33; ++c) EXPECT_TRUE(std::isnan(y.at(1, c)));
 }
 
+// Dividing by their infinite deviation would hide them as zeros.
+TEST(Norms, RowsTooLargeForSquaresAreNotANumber) {
+  Matrix x = Matrix(1, 33).randomize(1), gain = Matrix(1, 33).randomize(2), y(1, 33);
+  x.at(0, 7) = 2e19f;
+  x.at(0, 8) = -2e19f;
+  Workspace workspace(Threads{1});
+  rms_norm(workspace, y.view(), x.view(), gain.view().data, kNormEps, Compute::fp32);
+  for (int64_t c = 0; c < 33; ++c) EXPECT_TRUE(std::isnan(y.at(0, c)));
+  layer_norm(workspace, y.view(), x.view(), gain.view().data, nullptr, kNormEps, Compute::fp32);
+  for (int64_t c = 0; c < 33; ++c) EXPECT_TRUE(std::isnan(y.at(0, c)));
+}
+
 }  // namespace
 }  // namespace ng::cpu

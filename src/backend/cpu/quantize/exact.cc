@@ -73,8 +73,10 @@ void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& 
 uint32_t amax_without_nan(const PieceValues& values, int64_t rows, int64_t cols) {
   float amax = 0.0f;
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c)
-      amax = std::fmax(amax, std::fabs(values.data[r * values.stride + c]));
+    for (int64_t c = 0; c < cols; ++c) {
+      const float magnitude = std::fabs(values.data[r * values.stride + c]);
+      if (magnitude > amax) amax = magnitude;  // fmax drops amax where the NaN is a signalling one
+    }
   return float_bits(amax);
 }
 

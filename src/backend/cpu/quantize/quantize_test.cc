@@ -39,6 +39,7 @@ float sample(Data data, std::mt19937& random, int64_t row, int64_t col) {
     case Data::nonfinite: {
       const uint32_t dice = random() % 97;
       if (dice == 0) return std::numeric_limits<float>::quiet_NaN();
+      if (dice == 2) return std::numeric_limits<float>::signaling_NaN();
       if (dice == 1) return -std::numeric_limits<float>::infinity();
       return x;
     }
