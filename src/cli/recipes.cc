@@ -108,16 +108,26 @@ void print_recipe(const Recipe& recipe) {
   print("\n{}", recipe.resolved_toml());
 }
 
+// Recipes that cannot be read are left out, with what is wrong with them on standard error.
+std::vector<Recipe> all_recipes() {
+  std::vector<Recipe> recipes;
+  for (const std::string& name : recipe_names()) try {
+      recipes.push_back(Recipe::load(name));
+    } catch (const Error& error) {
+      note(error.what());
+    }
+  return recipes;
+}
+
 int list(bool json) {
   Json all = Json::array();
   Table table({"recipe", "hash", "runs", "what it is"}, 4);
-  for (const std::string& name : recipe_names()) {
-    const Recipe recipe = Recipe::load(name);
+  for (const Recipe& recipe : all_recipes()) {
     if (json)
       all.push_back(recipe_json(recipe));
     else
-      table.row(
-          {name, recipe.hash(), recipe.unsupported().empty() ? "yes" : "no", summary_of(recipe)});
+      table.row({recipe.name(), recipe.hash(), recipe.unsupported().empty() ? "yes" : "no",
+                 summary_of(recipe)});
   }
   if (json)
     print_json(all);

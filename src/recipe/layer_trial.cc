@@ -32,12 +32,16 @@ class LayerTrial {
     }
   }
 
-  /// To be called after all layers.
-  void finish() const {
+  /// To be called after all layers; the overrides that met none.
+  [[nodiscard]] std::vector<size_t> finish() const {
+    std::vector<size_t> idle;
     for (size_t i = 0; i < unused_.size(); ++i) {
-      if (!unused_[i]) use_alone(recipe_.overrides[i]);
       if (unused_[i] && !unused_[i]->empty()) throw Error(unused_[i]->front());
+      if (unused_[i]) continue;
+      use_alone(recipe_.overrides[i]);
+      idle.push_back(i);
     }
+    return idle;
   }
 
  private:
@@ -71,8 +75,8 @@ class LayerTrial {
 
 }  // namespace
 
-void try_layers(const ResolvedRecipe& recipe,
-                const std::function<void(const RecipeSettings&)>& use) {
+std::vector<size_t> try_layers(const ResolvedRecipe& recipe,
+                               const std::function<void(const RecipeSettings&)>& use) {
   LayerTrial trial(recipe, use);
   for (const int64_t depth : kDepths) {
     trial.try_layer({.name = "head", .block = -1, .depth = depth});
@@ -82,7 +86,7 @@ void try_layers(const ResolvedRecipe& recipe,
         trial.try_layer({.name = name, .block = block, .depth = depth});
       }
   }
-  trial.finish();
+  return trial.finish();
 }
 
 }  // namespace ng

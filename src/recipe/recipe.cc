@@ -89,10 +89,14 @@ Recipe Recipe::parse(std::string_view toml, const std::string& place) {
       add_once(data->unsupported, place + ": " + sentence);
   };
   for (const RecipeSettings& settings : data->recipe.phases) note_unsupported(settings);
-  try_layers(data->recipe, [&](const RecipeSettings& settings) {
+  const std::vector<size_t> idle = try_layers(data->recipe, [&](const RecipeSettings& settings) {
     add_warnings(data->warnings, settings);
     note_unsupported(settings);
   });
+  for (const size_t i : idle)
+    add_once(data->warnings,
+             fmt::format("override {} of {} means no layer of a model of up to 128 blocks", i + 1,
+                         data->recipe.overrides.size()));
   return Recipe(std::move(data));
 }
 

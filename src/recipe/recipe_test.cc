@@ -362,6 +362,13 @@ TEST(Recipe, WarnsOfStochasticForwardOperands) {
             1u);
 }
 
+TEST(Recipe, WarnsOfOverridesForNoLayer) {
+  const std::string int8 = "[[override]]\nlinear='int8'\n";
+  for (const char* where : {"layers='heads'", "layers='nothing.*'", "blocks='5:2'", "blocks=':0'"})
+    EXPECT_EQ(recipe_of(int8 + where).warnings().size(), 1u) << where;
+  EXPECT_TRUE(recipe_of(int8 + "blocks='100:'").warnings().empty());
+}
+
 // What a later override takes back is in force nowhere.
 TEST(Recipe, WarnsOfWhatLayersGet) {
   const std::string stochastic =
