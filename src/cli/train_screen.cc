@@ -82,14 +82,30 @@ void TrainScreen::notice(const std::string& sentence) {
   note(sentence);
 }
 
-std::string TrainScreen::progress(const StepMetrics& m) const {
+std::string TrainScreen::progress(const StepMetrics& m, size_t columns) const {
   const double share = 100 * m.tokens_per_second * flops_per_token_ / peak_flops_;
-  return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}  {:.0f} tokens/s  "
-      "{:.0f} % of peak  {} left{}",
-      m.step, std::to_string(steps_).size(), steps_, std::fabs(m.loss), m.lr,
-      std::fabs(m.grad_norm),  // no "-nan"
-      m.tokens_per_second, share, duration_text(m.eta_seconds), m.skipped ? "  skipped" : "");
+  struct Field {
+    int rank;  // what does not fit goes, the highest first
+    std::string text;
+  };
+  std::vector<Field> fields = {
+      {0, fmt::format("step {:>{}}/{}", m.step, std::to_string(steps_).size(), steps_)},
+      {0, fmt::format("loss {:.4f}", std::fabs(m.loss))},  // no "-nan"
+      {3, fmt::format("lr {:.2e}", m.lr)},
+      {2, fmt::format("grad norm {:.3f}", std::fabs(m.grad_norm))},
+      {1, fmt::format("{:.0f} tokens/s", m.tokens_per_second)},
+      {4, fmt::format("{:.0f} % of peak", share)},
+      {0, fmt::format("{} left", duration_text(m.eta_seconds))}};
+  if (m.skipped) fields.push_back({0, "skipped"});
+  const auto line = [&](int most) {
+    std::string text;
+    for (const Field& field : fields)
+      if (field.rank <= most) text += (text.empty() ? "" : "  ") + field.text;
+    return text;
+  };
+  int most = 4;
+  while (most > 0 && line(most).size() > columns) --most;
+  return line(most).substr(0, columns);
 }
 
 void TrainScreen::step(const StepMetrics& metrics) {
@@ -97,13 +113,13 @@ void TrainScreen::step(const StepMetrics& metrics) {
   const bool ends = metrics.step == 1 || metrics.step == steps_;
   if (terminal_) {
     if (!ends && now - last_print_ < kRefresh) return;
-    const std::string line = progress(metrics).substr(0, terminal_columns() - 1);
+    const std::string line = progress(metrics, terminal_columns() - 1);
     const size_t old = std::exchange(live_columns_, line.size());
     put(fmt::format("\r{:<{}}", line, old));
   } else {
     const int64_t every = std::max<int64_t>(1, steps_ / kPlainLines);
     if (!ends && metrics.step % every != 0 && now - last_print_ < kPlainPause) return;
-    put(fmt::format("{}\n", progress(metrics)));
+    put(progress(metrics, std::string::npos) + '\n');
   }
   last_print_ = now;
 }

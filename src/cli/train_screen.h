@@ -32,7 +32,8 @@ class TrainScreen final : public SessionObserver {
   using Clock = std::chrono::steady_clock;
   void put(const std::string& text);
   void put_line(const std::string& text);
-  [[nodiscard]] std::string progress(const StepMetrics& metrics) const;
+  /// What of a step fits so many columns.
+  [[nodiscard]] std::string progress(const StepMetrics& metrics, size_t columns) const;
 
   bool terminal_;
   size_t live_columns_ = 0;  ///< of the refreshing line that is on the screen

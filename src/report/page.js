@@ -50,6 +50,16 @@
     return rounded(value, digits);
   }
 
+  // Significant digits that tell the labels of a chart's y axis apart, about five of them.
+  function digitsOf(graph, chart) {
+    const least = chart.unit === "tiny" ? 2 : 3;
+    if (chart.log_y) return least;
+    const [low, high] = graph.yAxisRange();
+    const apart = (high - low) / 10;
+    const largest = Math.max(Math.abs(low), Math.abs(high));
+    return apart > 0 ? Math.max(least, Math.ceil(Math.log10(largest / apart)) + 1) : least;
+  }
+
   // Charts ----------------------------------------------------------------------------------------
 
   // Rows [x, [low, y, high], ...] over all x of all lines, as dygraphs takes them.
@@ -149,7 +159,8 @@
       pixelRatio: Math.max(2, window.devicePixelRatio),  // sharp on paper
       axes: {
         x: {axisLabelFormatter: (x) => x.toLocaleString("en-US"), pixelsPerLabel: 45},
-        y: {axisLabelFormatter: (y) => shown(y, chart.unit, chart.unit === "tiny" ? 2 : 3),
+        y: {axisLabelFormatter: (y, granularity, options, graph) =>
+              shown(y, chart.unit, digitsOf(graph, chart)),
             axisLabelWidth: 54, pixelsPerLabel: chart.log_y ? 16 : 28},
       },
       highlightCallback: (event, x, points) => showValues(box, chart, event, x, points),

@@ -11,7 +11,8 @@ constexpr const char* kStyle = R"(
 body { font: 16px/1.5 Helvetica, Arial, sans-serif; color: #222; max-width: 900px; margin: 2em auto;
   padding: 0 1em; }
 h1 { font-size: 1.6em; line-height: 1.2; } h2 { font-size: 1.2em; margin-top: 2em; }
-table { border-collapse: collapse; font-size: 0.82em; margin: 0.4em 0 1.2em; }
+table { border-collapse: collapse; font-size: 0.82em; margin: 0.4em 0 1.2em; display: block;
+  overflow-x: auto; }
 caption { text-align: left; padding: 0.3em 0; white-space: nowrap; }
 th, td { padding: 0.2em 0.6em; text-align: right; font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { text-align: left; white-space: nowrap; }
@@ -21,7 +22,8 @@ tr.also td { color: #666; padding-top: 0; }
 figure { margin: 1em 0 1.5em; break-inside: avoid; } figcaption { font-size: 0.9em; }
 svg { width: 100%; height: auto; }
 footer { margin-top: 3em; border-top: 1px solid #ccc; font-size: 0.85em; color: #555; }
-@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } }
+@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; }
+  table { display: table; } }
 )";
 
 std::string table_of(const Grid& grid) {
