@@ -124,6 +124,7 @@ std::function<int()> declare_bench_gemm(CLI::App& app) {
                  "right one, as of weights")
       ->type_name("A,B,C")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--shape", args->shape, "one shape instead of those of training")
       ->type_name("M,N,K")

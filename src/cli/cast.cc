@@ -128,9 +128,11 @@ int cast(const Args& args) {
   settings.threads = threads_of(args.threads);
   const std::vector<FilePair> pairs = pairs_of(args.files);
   uint64_t total = 0, done = 0;
-  for (const FilePair& pair : pairs) total += bytes_to_cast(pair.in, settings);
-  if (pairs.size() > 1 || is_folder(args.files.back()) || names_many(args.files[0]))
-    make_folders(args.files.back());
+  for (const FilePair& pair : pairs) {
+    require_cast_or_nothing(pair.in, pair.out);
+    total += bytes_to_cast(pair.in, settings);
+  }
+  if (pairs.front().out != args.files.back()) make_folders(args.files.back());
   Json files = Json::array();
   for (const FilePair& pair : pairs) {
     CastReport report;

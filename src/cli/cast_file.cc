@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
+#include "cli/output_file.h"
 #include "cli/tensor_files.h"
 #include "cli/tensor_matrix.h"
 #include "format/packing.h"
@@ -280,13 +281,13 @@ std::map<std::string, std::string> metadata_of(const CastSettings& settings,
   return metadata;
 }
 
-void refuse_same_file(const std::string& in, const std::string& out) {
-  std::error_code unknown;
-  if (!std::filesystem::equivalent(in, out, unknown) || unknown) return;
-  throw Error({.place = out,
-               .key = "",
-               .problem = in == out ? "is the input" : fmt::format("is the same file as {}", in),
-               .remedy = "another name for the output"});
+// Another program's file, or a model: a forgotten OUT would cost the last input.
+bool is_cast(const std::string& path) {
+  try {
+    return io::Safetensors(path).metadata().contains("tensor_scale");
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -299,10 +300,19 @@ uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
   return bytes;
 }
 
+void require_cast_or_nothing(const std::string& in, const std::string& out) {
+  refuse_input(out, in);
+  if (!is_file(out) || is_cast(out)) return;
+  throw Error({.place = out,
+               .key = "",
+               .problem = "is there and no file that cast wrote",
+               .remedy = "the file to write, after the inputs, under another name"});
+}
+
 CastReport cast_file(const std::string& in, const std::string& out, const CastSettings& settings,
                      const CastProgress& progress) {
   const io::Safetensors file(in);
-  refuse_same_file(in, out);
+  require_cast_or_nothing(in, out);
   CastReport report;
   std::vector<Item> items = items_of(file, settings, report);
   std::vector<io::SafetensorsTensor> outputs;

@@ -42,6 +42,9 @@ struct CastReport {
 /// How far it has come, in bytes of float tensors read.
 using CastProgress = std::function<void(uint64_t bytes)>;
 
+/// Throws Error where `out` is `in`, or a file that cast_file() did not write.
+void require_cast_or_nothing(const std::string& in, const std::string& out);
+
 /// Reads `in`, writes `out` in pieces, so that memory does not grow with the tensors: for each
 /// float tensor X that matches
 ///   X.codes         codes, one per U8 or U16, shape of X; packed: U8, each row of the last
@@ -54,8 +57,8 @@ using CastProgress = std::function<void(uint64_t bytes)>;
 /// and how it was made in the file's metadata: format, element, scale, tensor_scale, scale_rule,
 /// block, axis, rounding, overflow, seed, packed, and where packed "X.shape".
 /// Draws of stochastic rounding: tensor = X's place in the file, purpose 2, step 0. Throws Error
-/// where none matches, where X has no such axis, where `out` is `in`, and on failures of files;
-/// `out` then stays as it was.
+/// where none matches, where X has no such axis, where require_cast_or_nothing() does, and on
+/// failures of files; `out` then stays as it was.
 CastReport cast_file(const std::string& in, const std::string& out, const CastSettings& settings,
                      const CastProgress& progress);
 

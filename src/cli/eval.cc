@@ -1,4 +1,7 @@
 // narrowgauge eval MODEL --data FILE: how well a model predicts a text.
+#include <cmath>
+
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/open_model.h"
@@ -30,6 +33,12 @@ int eval(const Args& args) {
   require_vocabulary(open.model->config(), tokenizer->vocab(), args.model.folder);
   const int64_t context = open.model->config().context;
   const Evaluation result = evaluated(args, open, corpus);
+  if (!std::isfinite(result.loss))
+    throw Error(
+        {.place = args.model.folder,
+         .key = "",
+         .problem = fmt::format("its loss in recipe {} is not a number", open.recipe.name()),
+         .remedy = "weights that are finite, and small enough for the recipe's formats"});
   if (args.json) {
     print_json({{"loss", result.loss},
                 {"perplexity", result.perplexity},

@@ -1,6 +1,8 @@
 #include "cli/flags.h"
 
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include "run/backends.h"
 
@@ -17,7 +19,9 @@ std::string backends_text() {
 }
 
 void add_backend(CLI::App& app, std::string& backend) {
-  app.add_option("--backend", backend, "what computes: " + backends_text())->type_name("NAME");
+  app.add_option("--backend", backend, "what computes: " + backends_text())
+      ->type_name("NAME")
+      ->check(not_empty);
 }
 
 }  // namespace
@@ -30,6 +34,21 @@ void add_threads(CLI::App& app, int64_t& threads) {
 
 Threads threads_of(int64_t threads) {
   return {threads > 0 ? static_cast<int>(threads) : available_cores()};
+}
+
+std::function<std::string(const std::string&)> number_between(const std::string& low,
+                                                              const std::string& high) {
+  return [=](const std::string& text) -> std::string {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const bool is_number = !text.empty() && *end == 0 && std::isfinite(value);
+    if (is_number && value >= std::stod(low) && value <= std::stod(high)) return "";
+    return fmt::format("{}: a number from {} to {}", text, low, high);
+  };
+}
+
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "an empty argument: leave the flag out, or name something" : "";
 }
 
 void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
@@ -50,10 +69,11 @@ void RunFlags::declare(CLI::App& app, bool with_recipe) {
   app.add_option("RUN", file, "run file (TOML)")->required();
   if (with_recipe)
     app.add_option("--recipe", recipe, "recipe instead of the run file's: a name or a file")
-        ->type_name("NAME");
+        ->type_name("NAME")
+        ->check(not_empty);
   app.add_option("--set", settings, "key=value over the run file's, e.g. train.steps=50")
       ->type_name("KEY=VALUE")
-      ->expected(1)
+      ->allow_extra_args(false)
       ->take_all();
   add_backend(app, backend);
   add_threads(app, threads);

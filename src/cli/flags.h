@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ struct RunFlags {
   /// The flags and the file as the command line had them.
   [[nodiscard]] std::vector<std::string> words() const;
 };
+
+/// Checks that an argument is a finite number in [low, high], which the message says as given here.
+[[nodiscard]] std::function<std::string(const std::string&)> number_between(
+    const std::string& low, const std::string& high);
+
+/// Checks that an argument is not empty, as that of a shell's unset variable is.
+[[nodiscard]] std::string not_empty(const std::string& text);
 
 /// --seed N, from 0 to 2^64 - 1.
 void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what);

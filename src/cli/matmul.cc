@@ -1,6 +1,5 @@
 // narrowgauge matmul A B: a product of two tensors in narrow numbers, and how wrong it is.
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "base/error.h"
@@ -11,6 +10,7 @@
 #include "cli/format_names.h"
 #include "cli/matmul_product.h"
 #include "cli/output.h"
+#include "cli/output_file.h"
 #include "cli/progress_line.h"
 #include "cli/tensor_files.h"
 #include "cli/tensor_format.h"
@@ -137,15 +137,6 @@ void check_blocks(const Operand& a, const Operand& b) {
                .remedy = "one length along K divides the other"});
 }
 
-void refuse_input(const std::string& out, const Matrix& matrix) {
-  std::error_code unknown;
-  if (!std::filesystem::equivalent(out, matrix.file, unknown) || unknown) return;
-  throw Error({.place = out,
-               .key = "--out",
-               .problem = "is the input " + matrix.file,
-               .remedy = "another name for the output"});
-}
-
 // Of a product without a finite value nothing is known.
 double max_abs_of(const ErrorMetrics& errors) {
   return errors.values == 0 ? std::nan("") : errors.max_abs;
@@ -202,8 +193,8 @@ int matmul(const Args& args) {
   const Matrix a = matrix_of(args.a), b = matrix_of(args.b);
   check_shapes(args, a, b);
   if (!args.out.empty()) {
-    refuse_input(args.out, a);
-    refuse_input(args.out, b);
+    refuse_input(args.out, a.file, "--out");
+    refuse_input(args.out, b.file, "--out");
   }
   job.a = a.view();
   job.b = b.view();

@@ -98,9 +98,11 @@ void declare_run(CLI::App& app, Args& args) {
   app.add_option("RUN", args.run.folder, "gradients: the folder of a run, with its checkpoints");
   app.add_option("--steps", args.run.steps, "gradients: of which checkpoints; all, eight at most")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("N,N,N");
   app.add_option("--recipes", args.run.recipes, "gradients: the recipes to look at")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str()
       ->type_name("A,B,C");
   app.add_option("--draws", args.run.draws, "gradients: how many of each recipe")
@@ -113,7 +115,9 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("NAME", args->name, "the study; without it they are listed");
   declare_run(app, *args);
-  app.add_option("--out", args->out, "folder for the results; studies/NAME")->type_name("DIR");
+  app.add_option("--out", args->out, "folder for the results; studies/NAME")
+      ->type_name("DIR")
+      ->check(not_empty);
   add_seed(app, args->seed, "of the data and of stochastic rounding");
   add_threads(app, args->threads);
   app.add_flag("--json", args->json, "print JSON");

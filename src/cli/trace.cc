@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/open_model.h"
 #include "cli/output.h"
+#include "cli/output_file.h"
 
 namespace ng::cli {
 namespace {
@@ -17,6 +18,8 @@ struct Args {
 };
 
 int trace(const Args& args) {
+  refuse_input(args.out, args.tokens);
+  refuse_files_of(args.model.folder, args.out);
   const OpenModel open = open_model(args.model, args.seed);
   for (const int64_t step :
        write_trace(*open.run, *open.model, open.recipe, args.tokens, args.out, args.settings))
@@ -28,8 +31,7 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   args->model.declare(app);
   TraceSettings& s = args->settings;
-  const CLI::Range zero_up(0.0, 1e30);
-  const CLI::Range decay(0.0, 0.9999999);
+  const auto zero_up = number_between("0", "1e30"), decay = number_between("0", "0.9999999");
   app.add_option("TOKENS", args->tokens, "safetensors file with tokens (steps, B, T + 1)")
       ->required();
   app.add_option("OUT", args->out, "safetensors file to write")->required();
@@ -43,7 +45,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--beta2", s.adamw.beta2, "AdamW")->capture_default_str()->check(decay);
   app.add_option("--eps", s.adamw.eps, "AdamW")
       ->capture_default_str()
-      ->check(CLI::Range(1e-30, 1.0));
+      ->check(number_between("1e-30", "1"));
   app.add_option("--weight-decay", s.adamw.weight_decay, "on tensors of two dimensions")
       ->capture_default_str()
       ->check(zero_up);

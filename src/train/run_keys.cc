@@ -34,9 +34,13 @@ RunKey word(std::string path, auto get, std::vector<std::string_view> names, std
   return key;
 }
 
-/// A key is printed only where its text is not empty.
+/// A key is printed only where its text is not empty, and cannot be set to that.
 RunKey optional_text(std::string path, auto get, std::string expected, std::string doc) {
-  RunKey key = text(std::move(path), get, std::move(expected), std::move(doc));
+  RunKey key = text(std::move(path), get, expected, std::move(doc));
+  key.read = [=](RunConfig& c, const TomlItem& item) {
+    get(c) = read_text(item);
+    if (get(c).empty()) item.refuse("\"\"", expected);
+  };
   key.print = [get](const RunConfig& c) { return get(c).empty() ? "" : toml_quote(get(c)); };
   return key;
 }

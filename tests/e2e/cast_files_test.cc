@@ -28,6 +28,12 @@ class CastFiles : public Program {
     return io::Safetensors(path("out"));
   }
 
+  /// The bytes of a file "old", which a cast may replace.
+  [[nodiscard]] std::string an_older_cast() const {
+    (void)run_well({"cast", "in", "old", "--format", "mxint8"});
+    return text_of(path("old"));
+  }
+
   std::vector<float> x_;
 };
 
@@ -253,7 +259,7 @@ TEST_F(CastFiles, Bf16KeepsInfinities) {
 
 TEST_F(CastFiles, RefusesInOneLineAndLosesNothing) {
   const std::string before = text_of(path("in"));
-  write_text(path("old"), "what was there");
+  const std::string was_there = an_older_cast();
   const auto refused = [&](const std::vector<std::string>& flags,
                            const std::vector<std::string>& words, const char* out = "old") {
     std::vector<std::string> args = {"cast", "in", out};
@@ -276,12 +282,13 @@ TEST_F(CastFiles, RefusesInOneLineAndLosesNothing) {
   refused({"--format", "mxfp4"}, {"is the input"}, "in");
   refused({"--format", "mxfp4"}, {"the same file"}, "./././in");
   refused({"--format", "mxfp4"}, {"link", "the same file as in"}, "link");
-  EXPECT_EQ(text_of(path("old")), "what was there");
+  refused({"--format", "mxfp4"}, {"ints", "no file that cast wrote"}, "ints");
+  EXPECT_EQ(text_of(path("old")), was_there);
   EXPECT_EQ(text_of(path("in")), before);
 }
 
 TEST_F(CastFiles, AFullDiskLeavesTheOldFile) {
-  write_text(path("old"), "what was there");
+  const std::string was_there = an_older_cast();
   write("big", {1 << 16}, std::vector<float>(1 << 16, 1.0f));
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
@@ -291,7 +298,7 @@ TEST_F(CastFiles, AFullDiskLeavesTheOldFile) {
   ::setrlimit(RLIMIT_FSIZE, &small);
   expect_refused({"cast", "big", "old", "--format", "mxfp4"}, 1, {"old", "cannot write"});
   ::setrlimit(RLIMIT_FSIZE, &limit);
-  EXPECT_EQ(text_of(path("old")), "what was there");
+  EXPECT_EQ(text_of(path("old")), was_there);
   int64_t left = 0;
   for (const auto& entry : fs::directory_iterator(folder_))
     left += entry.path().string().find(".tmp-") != std::string::npos ? 1 : 0;

@@ -36,6 +36,8 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"generate", "m", "--prompt", "a", "--seed", "-1"}, 2, {"--seed", "-1"});
   expect_refused({"trace", "m", "t", "out", "--seed", "-1"}, 2, {"--seed", "-1"});
   expect_refused({"cast", "in", "out", "--format", "mxfp4", "--seed", "1e3"}, 2, {"--seed"});
+  expect_refused({"trace", "m", "t", "out", "--lr", "nan"}, 2, {"--lr", "nan"});
+  expect_refused({"train", "tiny.toml", "--out", ""}, 2, {"--out", "empty"});
   expect_refused({"bench"}, 2, {"bench --help"});
   expect_refused({"bench", "wholly-other"}, 2, {"command: see narrowgauge bench --help"});
   expect_refused({"bench", "gem"}, 2, {"\"gem\"", "gemm", "bench --help"});
@@ -57,6 +59,7 @@ TEST_F(Errors, OfRunFilesNameFileAndKey) {
   expect_refused({"train", "tiny.toml", "--set", "train.stesp=3"}, 1,
                  {"train.stesp", "train.steps"});
   expect_refused({"train", "tiny.toml", "--set", "train.steps=-3"}, 1, {"train.steps", "-3"});
+  expect_refused({"train", "--set", "model.init=", "tiny.toml"}, 1, {"model.init", "folder"});
   expect_refused({"train", "tiny.toml", "--set", "nonsense"}, 1, {"--set", "key=value"});
   expect_refused({"train", "tiny.toml", "--recipe", "mxfp5"}, 1, {"mxfp5", "mxfp6"});
   expect_refused({"train", "tiny.toml", "--recipe", "adam-mini"}, 1, {"optimizer"});
@@ -130,6 +133,8 @@ TEST_F(Errors, OfTracesAndCasts) {
   const std::string model = golden("models/llama_tiny");
   const std::string tokens = golden("models/llama_tiny/reference.safetensors");
   expect_refused({"trace", model, golden("casts/float16.safetensors"), "out"}, 1, {"tokens"});
+  expect_refused({"trace", model, tokens, tokens}, 1, {tokens, "is the input"});
+  expect_refused({"trace", model, tokens, model + "/config.json"}, 1, {"config.json", "the input"});
   expect_refused({"trace", model, tokens, "out", "--steps", "4"}, 1, {"tokens", "3 steps", "4"});
   const std::string casts = golden("casts/float16.safetensors");
   const auto refuse = [&](std::vector<std::string> flags, const std::vector<std::string>& words) {
