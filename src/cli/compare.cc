@@ -2,6 +2,7 @@
 #include "train/compare.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -62,10 +63,13 @@ void print_rows(const std::vector<CompareRow>& rows) {
     return seeds < 2 ? text : fmt::format("{} ± {:.4f}", text, sd);
   };
   for (const CompareRow& r : rows) {
+    const bool differs = &r != &rows.front() && !std::isnan(r.difference);
     std::vector<std::string> cells = {
-        r.label, with_sd(r.val_loss, r.val_loss_sd, r.seeds, ""),
-        &r == &rows.front() ? "" : with_sd(r.difference, r.difference_sd, r.seeds, "+"),
-        fmt::format("{:.4f}", r.bits_per_byte), fmt::format("{:.0f}", r.tokens_per_second)};
+        r.label,
+        r.diverged != 0 ? divergence_text(r) : with_sd(r.val_loss, r.val_loss_sd, r.seeds, ""),
+        differs ? with_sd(r.difference, r.difference_sd, r.seeds, "+") : "",
+        r.diverged != 0 ? "" : fmt::format("{:.4f}", r.bits_per_byte),
+        fmt::format("{:.0f}", r.tokens_per_second)};
     for (const size_t kind : kinds)
       cells.push_back(fmt::format("{:.2f}", r.bytes_per_parameter[kind]));
     table.row(std::move(cells));
@@ -124,13 +128,15 @@ std::function<int()> declare(CLI::App& app) {
   args->run.declare(app, /*with_recipe=*/false);
   app.add_option("--recipes", args->recipes, "recipes to compare, the first is the baseline")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->required()
       ->type_name("A,B,C");
   app.add_option("--seeds", args->seeds, "runs of each recipe, with seeds from the run file's on")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   app.add_option("--out", args->out, "folder of the runs; else runs/NAME-compare")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(not_empty);
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Every recipe sees the same batches in the same order. Runs that are finished in the folder\n"

@@ -139,15 +139,16 @@ Table result_table(std::span<const ComparedRun> runs, const std::vector<Seeds>& 
   for (const CompareRow& row : compare_rows(results)) {
     double bytes = 0;
     for (const double kind : row.bytes_per_parameter) bytes += kind;
-    const bool is_first = table.rows.empty();
+    const bool differs = !table.rows.empty() && !std::isnan(row.difference);
     table.rows.push_back(
         {{on_one_line(row.label)},
          {std::to_string(row.seeds)},
-         {with_deviation(row.val_loss, row.val_loss_sd, row.seeds)},
-         {is_first ? ""
-                   : (row.difference < 0 ? "" : "+") +
-                         with_deviation(row.difference, row.difference_sd, row.seeds)},
-         {fmt::format("{:.4f}", row.bits_per_byte)},
+         {row.diverged != 0 ? divergence_text(row)
+                            : with_deviation(row.val_loss, row.val_loss_sd, row.seeds)},
+         {differs ? (row.difference < 0 ? "" : "+") +
+                        with_deviation(row.difference, row.difference_sd, row.seeds)
+                  : ""},
+         {row.diverged != 0 ? "" : fmt::format("{:.4f}", row.bits_per_byte)},
          {count_text(std::llround(row.tokens_per_second))},
          {fmt::format("{:.2f}", bytes)},
          {count_text(row.skipped)}});
@@ -182,12 +183,14 @@ Section runs_section(std::span<const ComparedRun> runs) {
                            "bits per byte", "tokens/s", "report"};
   for (const ComparedRun& one : runs) {
     const std::string name = std::filesystem::path(one.run.folder).filename().string();
+    const bool diverged = one.result.diverged != 0;
     const bool has_report = is_file(join_path(one.run.folder, "report.html"));
     section.table.rows.push_back(
         {{on_one_line(one.run.label)},
          {std::to_string(one.run.config.seed)},
-         {fmt::format("{:.4f}", one.result.val_loss)},
-         {fmt::format("{:.4f}", one.result.bits_per_byte)},
+         {diverged ? fmt::format("diverged at step {}", one.result.diverged)
+                   : fmt::format("{:.4f}", one.result.val_loss)},
+         {diverged ? "" : fmt::format("{:.4f}", one.result.bits_per_byte)},
          {count_text(std::llround(one.result.tokens_per_second))},
          {on_one_line(name), has_report ? name + "/report.html" : std::string()}});
   }

@@ -95,9 +95,11 @@ void require_same_model(const JsonObject& saved, const Json& mine) {
 std::vector<std::string> differing_settings(const JsonObject& saved, const RunIdentity& identity) {
   std::vector<std::string> sentences;
   const JsonObject settings = saved.object("settings");
-  for (const auto& [key, value] : identity.settings)
+  for (const auto& [key, value] : identity.settings) {
+    if (!settings.has(key)) continue;  // of a version that did not note it
     if (const std::string before = settings.text(key); before != value)
       sentences.push_back(fmt::format("{} = {}, but {} until here", key, value, before));
+  }
   return sentences;
 }
 

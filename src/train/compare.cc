@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "base/checksum.h"
 #include "base/files.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::string_view kResultFile = "result.json";
 constexpr size_t kMaxResultBytes = 1 << 20;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Equal for runs that give the same result.
 std::string run_hash(const CompareRun& run) {
@@ -35,9 +37,10 @@ Json bytes_json(const std::array<double, kMemoryKinds>& bytes) {
 
 Json result_json(const CompareResult& result) {
   return {{"recipe", result.label},
-          {"seed", result.number},
+          {"seed", result.seed},
           {"val_loss", result.val_loss},
           {"bits_per_byte", result.bits_per_byte},
+          {"diverged_at", result.diverged != 0 ? Json(result.diverged) : Json()},
           {"tokens_per_second", result.tokens_per_second},
           {"skipped", result.skipped},
           {"bytes_per_parameter", bytes_json(result.bytes_per_parameter)}};
@@ -57,6 +60,14 @@ void require_same_run(const CompareRun& run, const JsonObject& saved) {
                .remedy = "another --out, or that folder removed"});
 }
 
+void require_validation(const CompareRun& run, const SessionResult& done) {
+  if (done.validation) return;
+  throw Error({.place = run.config.place,
+               .key = "data.validation",
+               .problem = "nothing to validate on",
+               .remedy = "a share above 0 or files: that is what is compared"});
+}
+
 /// Hears of every step what the comparison needs, and passes everything on.
 class Recorder final : public SessionObserver {
  public:
@@ -64,13 +75,21 @@ class Recorder final : public SessionObserver {
   void notice(const std::string& sentence) override { next_.notice(sentence); }
   void step(const StepMetrics& metrics) override {
     speeds_.push_back(metrics.tokens_per_second);
+    skipped_ += metrics.skipped ? 1 : 0;
     next_.step(metrics);
   }
-  void started(Session& session, int64_t step) override { next_.started(session, step); }
+  void started(Session& session, int64_t step) override {
+    plan_ = session.trainer().memory();
+    next_.started(session, step);
+  }
   void finished(const SessionResult& result) override { next_.finished(result); }
   void validation(const ValidationMetrics& metrics) override { next_.validation(metrics); }
   void checkpoint(int64_t step) override { next_.checkpoint(step); }
 
+  /// Of the steps, without what the sample at the end takes.
+  [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
+  /// Steps of this process.
+  [[nodiscard]] int64_t skipped() const { return skipped_; }
   /// Of this process's steps; 0 where there were none.
   [[nodiscard]] double median_speed() {
     if (speeds_.empty()) return 0;
@@ -81,6 +100,8 @@ class Recorder final : public SessionObserver {
 
  private:
   SessionObserver& next_;
+  MemoryPlan plan_;
+  int64_t skipped_ = 0;
   std::vector<double> speeds_;
 };
 
@@ -123,7 +144,10 @@ CompareRow row_of(const std::vector<CompareResult>& results,
   row.difference_sd = difference.deviation;
   row.tokens_per_second =
       mean_of(column(results, [](const CompareResult& r) { return r.tokens_per_second; })).mean;
-  for (const CompareResult& result : results) row.skipped += result.skipped;
+  for (const CompareResult& result : results) {
+    row.skipped += result.skipped;
+    row.diverged += result.diverged != 0 ? 1 : 0;
+  }
   row.bytes_per_parameter = results.front().bytes_per_parameter;
   return row;
 }
@@ -151,12 +175,20 @@ std::vector<CompareRun> compare_runs(const RunConfig& config,
                                      const std::vector<std::string>& recipes, int64_t seeds,
                                      const std::string& out) {
   const std::vector<std::string> labels = recipe_labels(recipes);
+  constexpr uint64_t kLargestSeed = INT64_MAX;  // of a run file
+  if (config.seed > kLargestSeed - static_cast<uint64_t>(seeds - 1))
+    throw Error({.place = "--seeds",
+                 .key = "",
+                 .problem = fmt::format("{} from {} on", seeds, config.seed),
+                 .remedy = fmt::format("the last one at most {}", kLargestSeed)});
   std::vector<CompareRun> runs;
   for (size_t i = 0; i < recipes.size(); ++i)
     for (int64_t k = 1; k <= seeds; ++k) {
-      CompareRun run{config, labels[i], k, join_path(out, fmt::format("{}-seed{}", labels[i], k))};
+      const uint64_t seed = config.seed + static_cast<uint64_t>(k - 1);
+      CompareRun run{config, labels[i], k,
+                     join_path(out, fmt::format("{}-seed{}", labels[i], seed))};
       run.config.recipe = recipes[i];
-      run.config.seed += static_cast<uint64_t>(k - 1);
+      run.config.seed = seed;
       runs.push_back(std::move(run));
     }
   return runs;
@@ -174,8 +206,10 @@ std::optional<CompareResult> finished_result(const CompareRun& run) {
   CompareResult result;
   result.label = run.label;
   result.number = run.number;
-  result.val_loss = r.number("val_loss", -kMost, kMost);
-  result.bits_per_byte = r.number("bits_per_byte", -kMost, kMost);
+  result.seed = run.config.seed;
+  if (r.has("diverged_at")) result.diverged = r.integer("diverged_at", 1, INT64_MAX);
+  result.val_loss = result.diverged != 0 ? kNan : r.number("val_loss", -kMost, kMost);
+  result.bits_per_byte = result.diverged != 0 ? kNan : r.number("bits_per_byte", -kMost, kMost);
   result.tokens_per_second = r.number("tokens_per_second", 0, kMost);
   result.skipped = r.integer("skipped", 0, INT64_MAX);
   const JsonObject bytes = r.object("bytes_per_parameter");
@@ -191,23 +225,25 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
   const bool resume = is_folder(join_path(run.folder, "checkpoints"));
   Session session(run.config, {.out = run.folder, .resume = resume, .stop = stop}, recorder);
   write_result(run, nullptr);
-  const SessionResult done = session.train();
-  if (done.interrupted) return {};
-  if (!done.validation)
-    throw Error({.place = run.config.place,
-                 .key = "data.validation",
-                 .problem = "nothing to validate on",
-                 .remedy = "a share above 0 or files: that is what is compared"});
   CompareResult result;
   result.label = run.label;
   result.number = run.number;
-  result.val_loss = done.validation->loss;
-  result.bits_per_byte = done.validation->bits_per_byte;
+  result.seed = run.config.seed;
+  try {
+    const SessionResult done = session.train();
+    if (done.interrupted) return {};
+    require_validation(run, done);
+    result.val_loss = done.validation->loss;
+    result.bits_per_byte = done.validation->bits_per_byte;
+  } catch (const Diverged& end) {
+    observer.notice(end.what());
+    result.val_loss = result.bits_per_byte = kNan;
+    result.diverged = end.step();
+  }
+  result.skipped = recorder.skipped();
   result.tokens_per_second = recorder.median_speed();
-  result.skipped = done.skipped;
-  const MemoryPlan plan = session.trainer().memory();
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-    result.bytes_per_parameter[kind] = static_cast<double>(plan.bytes[kind]) /
+    result.bytes_per_parameter[kind] = static_cast<double>(recorder.plan().bytes[kind]) /
                                        static_cast<double>(session.model().parameter_count());
   write_result(run, result_json(result));
   return result;
@@ -225,17 +261,23 @@ std::vector<CompareRow> compare_rows(const std::vector<CompareResult>& results) 
   return rows;
 }
 
+std::string divergence_text(const CompareRow& row) {
+  if (row.diverged == 0) return "";
+  return row.diverged == row.seeds ? "diverged"
+                                   : fmt::format("{} of {} diverged", row.diverged, row.seeds);
+}
+
 std::string compare_csv(const std::vector<CompareRow>& rows) {
   std::string text =
       "recipe,seeds,val_loss,val_loss_sd,bits_per_byte,difference,difference_sd,"
-      "tokens_per_second,skipped";
+      "tokens_per_second,skipped,diverged";
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
     text += fmt::format(",{}_bytes_per_parameter", name_of(static_cast<MemoryKind>(kind)));
   text += '\n';
   for (const CompareRow& r : rows) {
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{},{}", r.label, r.seeds, r.val_loss, r.val_loss_sd,
-                    r.bits_per_byte, r.difference, r.difference_sd, r.tokens_per_second, r.skipped);
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{}", r.label, r.seeds, r.val_loss,
+                        r.val_loss_sd, r.bits_per_byte, r.difference, r.difference_sd,
+                        r.tokens_per_second, r.skipped, r.diverged);
     for (const double bytes : r.bytes_per_parameter) text += fmt::format(",{}", bytes);
     text += '\n';
   }
@@ -254,6 +296,7 @@ Json compare_json(const std::vector<CompareRow>& rows, const std::vector<Compare
                                {"difference_sd", r.difference_sd},
                                {"tokens_per_second", r.tokens_per_second},
                                {"skipped", r.skipped},
+                               {"diverged", r.diverged},
                                {"bytes_per_parameter", bytes_json(r.bytes_per_parameter)}});
   for (const CompareResult& result : results) json["runs"].push_back(result_json(result));
   return json;

@@ -23,10 +23,11 @@ struct CompareRun {
   RunConfig config;    ///< with the recipe and the seed
   std::string label;   ///< of the recipe
   int64_t number = 0;  ///< seed k = 1, 2, ... of this recipe: config.seed is the run file's + k - 1
-  std::string folder;  ///< OUT/<label>-seed<k>
+  std::string folder;  ///< OUT/<label>-seed<its seed>
 };
 
-/// All recipes × seeds, seeds of the first recipe first. Throws Error where recipe_labels() does.
+/// All recipes × seeds, seeds of the first recipe first. Throws Error where recipe_labels() does
+/// and where seeds are too large for a run file.
 [[nodiscard]] std::vector<CompareRun> compare_runs(const RunConfig& config,
                                                    const std::vector<std::string>& recipes,
                                                    int64_t seeds, const std::string& out);
@@ -34,8 +35,10 @@ struct CompareRun {
 struct CompareResult {
   std::string label;
   int64_t number = 0;
-  double val_loss = 0;       ///< at the end
-  double bits_per_byte = 0;  ///< at the end
+  uint64_t seed = 0;
+  double val_loss = 0;       ///< at the end; NaN where the run diverged
+  double bits_per_byte = 0;  ///< at the end; NaN where the run diverged
+  int64_t diverged = 0;      ///< the step from which on nothing was finite; 0: never
   double tokens_per_second = 0;
   int64_t skipped = 0;  ///< steps
   /// Bytes per parameter of the planned memory, by kind.
@@ -46,16 +49,18 @@ struct CompareResult {
 /// the folder holds another run.
 [[nodiscard]] std::optional<CompareResult> finished_result(const CompareRun& run);
 
-/// Trains, from the newest checkpoint where there is one, and leaves the result in the folder; none
-/// where `stop` was set before the end.
+/// Trains, from the newest checkpoint where there is one, and leaves the result in the folder, also
+/// of a run that diverged; none where `stop` was set before the end.
 [[nodiscard]] std::optional<CompareResult> train_to_compare(const CompareRun& run,
                                                             const std::atomic<bool>* stop,
                                                             SessionObserver& observer);
 
-/// One recipe over its seeds. Deviations are those of a sample, 0 for one seed.
+/// One recipe over its seeds. Deviations are those of a sample, 0 for one seed. Losses are NaN
+/// where a run diverged, and so are differences to such a run.
 struct CompareRow {
   std::string label;
   int64_t seeds = 0;
+  int64_t diverged = 0;  ///< how many runs did
   double val_loss = 0, val_loss_sd = 0;
   double bits_per_byte = 0;
   double difference = 0, difference_sd = 0;  ///< of val_loss to the first recipe's, seed by seed
@@ -66,6 +71,9 @@ struct CompareRow {
 
 /// Rows in the order in which recipes first appear; every recipe has the same seeds.
 [[nodiscard]] std::vector<CompareRow> compare_rows(const std::vector<CompareResult>& results);
+
+/// "diverged", "1 of 3 diverged": instead of losses; empty where no run did.
+[[nodiscard]] std::string divergence_text(const CompareRow& row);
 
 [[nodiscard]] std::string compare_csv(const std::vector<CompareRow>& rows);
 [[nodiscard]] Json compare_json(const std::vector<CompareRow>& rows,

@@ -195,12 +195,18 @@ void Session::note_skip(int64_t step) {
     metrics_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
     observer_.notice(fmt::format("step {} skipped: {} is not finite", step + 1, origin_of_skips_));
   }
-  if (consecutive_skips_ >= kMaxConsecutiveSkips)
-    throw Error({.place = options_.out,
-                 .key = origin_of_skips_,
-                 .problem = fmt::format("not finite in {} steps in a row, since step {}",
-                                        consecutive_skips_, step + 2 - consecutive_skips_),
-                 .remedy = "a lower lr or a wider format there; " + last_whole_state()});
+}
+
+void Session::require_convergence(int64_t step) const {
+  if (consecutive_skips_ < kMaxConsecutiveSkips) return;
+  const int64_t first = step + 2 - consecutive_skips_;
+  metrics_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
+  throw Diverged({.place = options_.out,
+                  .key = origin_of_skips_,
+                  .problem = fmt::format("not finite in {} steps in a row, since step {}",
+                                         consecutive_skips_, first),
+                  .remedy = "a lower lr or a wider format there; " + last_whole_state()},
+                 first);
 }
 
 // What a run that must stop can go back to.
@@ -243,6 +249,7 @@ void Session::train_one(int64_t step) {
   metrics_->write(metrics, detail ? operand_shares_by_layer(*model_, *operand_errors_)
                                   : operand_shares(*model_));
   observer_.step(metrics);
+  require_convergence(step);
 }
 
 void Session::validate(int64_t done) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/threads.h"
 #include "data/corpus.h"
 #include "data/tokenizer.h"
@@ -51,6 +52,17 @@ struct SessionResult {
   std::string sample;                           ///< generated text; empty when interrupted
 };
 
+/// Thrown where so many steps in a row were not finite that the run ends.
+class Diverged : public Error {
+ public:
+  Diverged(Parts parts, int64_t step) : Error(std::move(parts)), step_(step) {}
+  /// The first of them, counted from 1.
+  [[nodiscard]] int64_t step() const { return step_; }
+
+ private:
+  int64_t step_;
+};
+
 class Session {
  public:
   /// Opens texts, recipe and model, plans and takes all memory. Throws Error for anything wrong
@@ -73,6 +85,7 @@ class Session {
   /// fails or the folder holds a run that is not to be resumed. train() does it where nobody has.
   void take_folder();
   /// Trains to the end or until stopped. Writes run.toml, metrics.jsonl, checkpoints/ and model/.
+  /// Throws Error where a file cannot be written, Diverged where nothing is finite any more.
   SessionResult train();
 
  private:
@@ -83,6 +96,7 @@ class Session {
   [[nodiscard]] bool shows_every_operand(int64_t step) const;
   void train_one(int64_t step);
   void note_skip(int64_t step);
+  void require_convergence(int64_t step) const;
   void every_so_often(int64_t done);
   void validate(int64_t done);
   void save(int64_t done);

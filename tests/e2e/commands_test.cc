@@ -225,6 +225,29 @@ TEST_F(Commands, CompareGivesATableAndSkipsWhatIsFinished) {
   expect_refused(again, 1, {"out/fp32-seed1", "another run file or recipe"});
 }
 
+TEST_F(Commands, CompareSaysWhatDiverged) {
+  write_text(path("bad.toml"),
+             "inherit = \"bf16\"\n[linear.fprop.input]\nformat = \"fp16\"\noverflow = "
+             "\"special\"\nprescale = 65536\n");
+  const std::vector<std::string> args = {
+      "compare", "--recipes", "fp32,bad.toml,bf16", "--out", "out", "--set", "seed=7", "tiny.toml"};
+  const Result first = run(args);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.err.find("5 steps in a row, since step 1"), std::string::npos) << first.err;
+  EXPECT_NE(first.out.find("diverged"), std::string::npos) << first.out;
+  EXPECT_NE(text_of(path("out/bad-seed7/metrics.jsonl")).find("\"diverged\""), std::string::npos);
+  EXPECT_NE(text_of(path("out/report.html")).find("diverged at step 1"), std::string::npos);
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  EXPECT_EQ(json["recipes"][1]["diverged"], 1);
+  EXPECT_EQ(json["recipes"][1]["val_loss"], nullptr);
+  EXPECT_EQ(json["runs"][1]["seed"], 7);
+  EXPECT_EQ(json["runs"][1]["diverged_at"], 1);
+  EXPECT_GT(json["recipes"][2]["val_loss"], 0.0);
+  const Result again = run(args);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.out.find("is already finished"), std::string::npos) << again.out;
+}
+
 TEST_F(Commands, FormatsListsAndDecodes) {
   EXPECT_NE(run_well({"formats"}).find("mxfp4"), std::string::npos);
   const Json facts = Json::parse(run_well({"formats", "e2m1", "--codes", "--json"}));
