@@ -82,10 +82,8 @@ HWY_INLINE hn::Vec<D> PairSums(D d, hn::Vec<D> words) {
   const auto ones = hn::Set(d, 0x01010101u);
   if constexpr (hn::MaxLanes(d) == 16) {
     return hn::Vec<D>{_mm512_maddubs_epi16(words.raw, ones.raw)};
-  } else if constexpr (hn::MaxLanes(d) == 8) {
-    return hn::Vec<D>{_mm256_maddubs_epi16(words.raw, ones.raw)};
   } else {
-    return hn::Vec<D>{_mm_maddubs_epi16(words.raw, ones.raw)};
+    return hn::Vec<D>{_mm256_maddubs_epi16(words.raw, ones.raw)};
   }
 #endif
 }

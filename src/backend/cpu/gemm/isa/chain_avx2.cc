@@ -1,4 +1,4 @@
-// FP32 on AVX2: a 8 x 24 tile.
+// FP32 on AVX2: an 8 x 24 tile.
 #include <hwy/base.h>
 #include <immintrin.h>
 

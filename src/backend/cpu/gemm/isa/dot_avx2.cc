@@ -1,4 +1,4 @@
-// Pairs of int16, and words of small int8 values, on AVX2, which has no dot products: a 8 x 24
+// Pairs of int16, and words of small int8 values, on AVX2, which has no dot products: an 8 x 24
 // tile.
 #include <hwy/base.h>
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// Words of int8 and pairs of int16 on AVX-VNNI: a 8 x 24 tile.
+// Words of int8 and pairs of int16 on AVX-VNNI: an 8 x 24 tile.
 #include <hwy/base.h>
 #include <immintrin.h>
 

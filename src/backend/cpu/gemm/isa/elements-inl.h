@@ -1,5 +1,5 @@
-// What elements of panels are and how their products are added to sums, for vectors*-inl.h.
-// Included by tile-inl.h.
+// What elements of panels are and how their products are added to sums, on the vectors of
+// vectors*-inl.h. Included by tile-inl.h.
 #pragma once
 
 // Elements that FP32 sums are made of.

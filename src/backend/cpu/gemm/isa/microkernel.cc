@@ -22,7 +22,7 @@ constexpr DotKernels kShortAvx512 = {short_dot_avx512, short_dot_scaled_avx512};
 
 // 24 (AVX2: 12) accumulators hide the latency of two FMA units; 8 and 48 divide the usual widths.
 // On Zen 5, 8x48, 9x48, 12x32 and 14x32 all reach 97 to 99 % of the FMA peak. AVX2 takes its rows
-// in two parts: as many fit the registers, twice as many halve what is read from the L2 cache.
+// in parts of four or two, which fit the registers: eight halve what is read from the L2 cache.
 constexpr std::array<Microkernel, 6> kMicrokernels = {
     {{Isa::scalar, 8, 8, kScalar, {}, kInt8Scalar, {}, {}},
      {Isa::avx2, 8, 24, kAvx2, {}, {}, kShortAvx2, kInt16Avx2},

@@ -23,7 +23,7 @@ struct TileOut {
 
 /// to[i][j] = chain of acc = fma(a[k][i], b[k][j], acc) from from[i][j], k ascending. Of a pair the
 /// value of the lower k is in the high half, and a pair is two steps of the chain. `from` and `to`
-/// may be the same.
+/// may be the same; unfinished sums may wait in `to`.
 using ChainKernel = void(int64_t count, const float* a, const float* b, TileIn from, TileOut to);
 
 /// Scales of one segment: left [rows] and right [cols] of a tile.
@@ -55,7 +55,7 @@ struct SegmentRun {
 /// to[i][j] = run.factor · chain of acc = fma(S, fl32(left[i] · right[j]), acc) from from[i][j]
 /// over the segments. S is the chain of a segment from 0, of words the integer sum, |S| < 2^24.
 /// Where both scales are powers of two, they and their products are no subnormals. `from` and `to`
-/// may be the same.
+/// may be the same; unfinished sums may wait in `to`.
 using ScaledKernel = void(const SegmentRun& run, TileIn from, TileOut to);
 
 /// sums[i][j] += S of all segments, modulo 2^32; the tile has no gaps between its rows. Reads no
