@@ -96,6 +96,9 @@ def read_comparison(folder):
         if result is None:
             found.left_out.append(f"{path.name} is not finished")
             continue
+        if result["val_loss"] is None:
+            found.left_out.append(f"{path.name} diverged")
+            continue
         run = Run(match[1], int(match[2]), path, result)
         expected = expected or shared_settings(run)
         if shared_settings(run) != expected:

@@ -128,7 +128,9 @@ std::function<int()> declare(CLI::App& app) {
   args->run.declare(app, /*with_recipe=*/false);
   app.add_option("--recipes", args->recipes, "recipes to compare, the first is the baseline")
       ->delimiter(',')
+      ->expected(1)
       ->allow_extra_args(false)
+      ->take_all()
       ->required()
       ->type_name("A,B,C");
   app.add_option("--seeds", args->seeds, "runs of each recipe, with seeds from the run file's on")
@@ -140,8 +142,10 @@ std::function<int()> declare(CLI::App& app) {
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Every recipe sees the same batches in the same order. Runs that are finished in the folder\n"
-      "are not repeated, others go on from their newest checkpoint. Writes compare.csv,\n"
-      "compare.json and report.html (a page with pictures); each run's folder has one too.");
+      "are not repeated, others go on from their newest checkpoint; one that diverges is a row of "
+      "the\n"
+      "table. A run's folder is RECIPE-seedN, N its seed. Writes compare.csv, compare.json and\n"
+      "report.html (a page with pictures); each run's folder has one too.");
   return [args] { return compare(*args); };
 }
 

@@ -138,7 +138,7 @@ void TrainScreen::end(Session& session, const SessionResult& result, const std::
   if (result.validation)
     put(fmt::format("validation  loss {:.4f}, {:.4f} bits per byte\n", result.validation->loss,
                     result.validation->bits_per_byte));
-  put(fmt::format("sample\n{}\n\n", readable(result.sample)));
+  if (!result.sample.empty()) put(fmt::format("sample\n{}\n\n", readable(result.sample)));
   put(fmt::format("model       {}\nreport      {}\nmetrics     {}\ncheckpoints {}\n",
                   on_one_line(session.model_folder()), on_one_line(join_path(out, "report.html")),
                   on_one_line(join_path(out, "metrics.jsonl")),

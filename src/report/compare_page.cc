@@ -68,7 +68,8 @@ Line difference(const Line& line, const Line& from) {
 std::vector<Line> differences_of(const std::vector<Seeds>& recipes) {
   return lines_of(recipes, [&](const ComparedRun& run) {
     for (const ComparedRun& first : recipes.front())
-      if (first.run.number == run.run.number) return difference(run.val_loss, first.val_loss);
+      if (first.run.config.seed == run.run.config.seed)
+        return difference(run.val_loss, first.val_loss);
     return Line{.name = "", .x = {}, .y = {}};
   });
 }
@@ -76,8 +77,8 @@ std::vector<Line> differences_of(const std::vector<Seeds>& recipes) {
 Section loss_section(const std::vector<Seeds>& recipes) {
   Section section{.heading = "Loss",
                   .note =
-                      "Lines are means over the seeds, bands go from the lowest to the highest "
-                      "of them. Training losses are moving averages."};
+                      "Lines are means over the seeds that got so far, bands go from the lowest to "
+                      "the highest of them. Training losses are moving averages."};
   Chart validation = loss_chart("Validation"), training = loss_chart("Training");
   Chart differences = loss_chart("Validation, difference to " + recipes.front().front().run.label);
   differences.y_label = "nats per token, seed by seed";
@@ -183,13 +184,14 @@ Section runs_section(std::span<const ComparedRun> runs) {
                            "bits per byte", "tokens/s", "report"};
   for (const ComparedRun& one : runs) {
     const std::string name = std::filesystem::path(one.run.folder).filename().string();
-    const bool diverged = one.result.diverged != 0;
+    const bool diverged = std::isnan(one.result.val_loss);
+    const std::string when =
+        one.result.diverged != 0 ? fmt::format(" at step {}", one.result.diverged) : "";
     const bool has_report = is_file(join_path(one.run.folder, "report.html"));
     section.table.rows.push_back(
         {{on_one_line(one.run.label)},
          {std::to_string(one.run.config.seed)},
-         {diverged ? fmt::format("diverged at step {}", one.result.diverged)
-                   : fmt::format("{:.4f}", one.result.val_loss)},
+         {diverged ? "diverged" + when : fmt::format("{:.4f}", one.result.val_loss)},
          {diverged ? "" : fmt::format("{:.4f}", one.result.bits_per_byte)},
          {count_text(std::llround(one.result.tokens_per_second))},
          {on_one_line(name), has_report ? name + "/report.html" : std::string()}});

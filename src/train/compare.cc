@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include "base/checksum.h"
 #include "base/files.h"
@@ -14,7 +13,6 @@ namespace {
 
 constexpr std::string_view kResultFile = "result.json";
 constexpr size_t kMaxResultBytes = 1 << 20;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Equal for runs that give the same result.
 std::string run_hash(const CompareRun& run) {
@@ -57,7 +55,8 @@ void require_same_run(const CompareRun& run, const JsonObject& saved) {
   throw Error({.place = run.folder,
                .key = std::string(kResultFile),
                .problem = "the folder belongs to another run file or recipe",
-               .remedy = "another --out, or that folder removed"});
+               .remedy = "another --out, or that folder removed (-seedN is the run's seed, "
+                         "not its number)"});
 }
 
 void require_validation(const CompareRun& run, const SessionResult& done) {
@@ -146,7 +145,7 @@ CompareRow row_of(const std::vector<CompareResult>& results,
       mean_of(column(results, [](const CompareResult& r) { return r.tokens_per_second; })).mean;
   for (const CompareResult& result : results) {
     row.skipped += result.skipped;
-    row.diverged += result.diverged != 0 ? 1 : 0;
+    row.diverged += std::isfinite(result.val_loss) ? 0 : 1;
   }
   row.bytes_per_parameter = results.front().bytes_per_parameter;
   return row;
@@ -183,10 +182,9 @@ std::vector<CompareRun> compare_runs(const RunConfig& config,
                  .remedy = fmt::format("the last one at most {}", kLargestSeed)});
   std::vector<CompareRun> runs;
   for (size_t i = 0; i < recipes.size(); ++i)
-    for (int64_t k = 1; k <= seeds; ++k) {
-      const uint64_t seed = config.seed + static_cast<uint64_t>(k - 1);
-      CompareRun run{config, labels[i], k,
-                     join_path(out, fmt::format("{}-seed{}", labels[i], seed))};
+    for (int64_t k = 0; k < seeds; ++k) {
+      const uint64_t seed = config.seed + static_cast<uint64_t>(k);
+      CompareRun run{config, labels[i], join_path(out, fmt::format("{}-seed{}", labels[i], seed))};
       run.config.recipe = recipes[i];
       run.config.seed = seed;
       runs.push_back(std::move(run));
@@ -205,11 +203,10 @@ std::optional<CompareResult> finished_result(const CompareRun& run) {
   constexpr double kMost = 1e300;
   CompareResult result;
   result.label = run.label;
-  result.number = run.number;
   result.seed = run.config.seed;
   if (r.has("diverged_at")) result.diverged = r.integer("diverged_at", 1, INT64_MAX);
-  result.val_loss = result.diverged != 0 ? kNan : r.number("val_loss", -kMost, kMost);
-  result.bits_per_byte = result.diverged != 0 ? kNan : r.number("bits_per_byte", -kMost, kMost);
+  result.val_loss = r.number_or("val_loss", -kMost, kMost, CompareResult::kNan);
+  result.bits_per_byte = r.number_or("bits_per_byte", -kMost, kMost, CompareResult::kNan);
   result.tokens_per_second = r.number("tokens_per_second", 0, kMost);
   result.skipped = r.integer("skipped", 0, INT64_MAX);
   const JsonObject bytes = r.object("bytes_per_parameter");
@@ -227,17 +224,17 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
   write_result(run, nullptr);
   CompareResult result;
   result.label = run.label;
-  result.number = run.number;
   result.seed = run.config.seed;
   try {
     const SessionResult done = session.train();
     if (done.interrupted) return {};
     require_validation(run, done);
-    result.val_loss = done.validation->loss;
-    result.bits_per_byte = done.validation->bits_per_byte;
+    if (std::isfinite(done.validation->loss)) {
+      result.val_loss = done.validation->loss;
+      result.bits_per_byte = done.validation->bits_per_byte;
+    }
   } catch (const Diverged& end) {
     observer.notice(end.what());
-    result.val_loss = result.bits_per_byte = kNan;
     result.diverged = end.step();
   }
   result.skipped = recorder.skipped();

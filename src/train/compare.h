@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,8 +23,7 @@ namespace ng {
 struct CompareRun {
   RunConfig config;    ///< with the recipe and the seed
   std::string label;   ///< of the recipe
-  int64_t number = 0;  ///< seed k = 1, 2, ... of this recipe: config.seed is the run file's + k - 1
-  std::string folder;  ///< OUT/<label>-seed<its seed>
+  std::string folder;  ///< OUT/<label>-seed<seed>
 };
 
 /// All recipes × seeds, seeds of the first recipe first. Throws Error where recipe_labels() does
@@ -33,12 +33,14 @@ struct CompareRun {
                                                    int64_t seeds, const std::string& out);
 
 struct CompareResult {
+  static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
   std::string label;
-  int64_t number = 0;
   uint64_t seed = 0;
-  double val_loss = 0;       ///< at the end; NaN where the run diverged
-  double bits_per_byte = 0;  ///< at the end; NaN where the run diverged
-  int64_t diverged = 0;      ///< the step from which on nothing was finite; 0: never
+  double val_loss = kNan;       ///< at the end; NaN where it was not finite
+  double bits_per_byte = kNan;  ///< at the end; NaN where the loss is
+  int64_t diverged = 0;  ///< the step (of the process that gave up) from which on nothing was
+                         ///< finite, for which the run ended; 0: it did not
   double tokens_per_second = 0;
   int64_t skipped = 0;  ///< steps
   /// Bytes per parameter of the planned memory, by kind.
@@ -60,7 +62,7 @@ struct CompareResult {
 struct CompareRow {
   std::string label;
   int64_t seeds = 0;
-  int64_t diverged = 0;  ///< how many runs did
+  int64_t diverged = 0;  ///< how many runs have no finite loss at the end
   double val_loss = 0, val_loss_sd = 0;
   double bits_per_byte = 0;
   double difference = 0, difference_sd = 0;  ///< of val_loss to the first recipe's, seed by seed

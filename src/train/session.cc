@@ -297,7 +297,11 @@ void Session::finish() {
   options.tokenizer = tokenizer_.get();
   options.dtype = config_.train.save_dtype;
   io::write_hf_folder(model_folder(), model_->config(), values, options);
-  result_.sample = sample_text(*run_, *model_, *corpus_, *tokenizer_);
+  try {
+    result_.sample = sample_text(*run_, *model_, *corpus_, *tokenizer_);
+  } catch (const Error& error) {  // a model whose logits are not finite; all is written by now
+    observer_.notice(fmt::format("no sample: {}", error.what()));
+  }
 }
 
 SessionResult Session::train() {

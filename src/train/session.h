@@ -50,6 +50,7 @@ struct SessionResult {
   int64_t skipped = 0;                          ///< steps skipped by this process
   std::optional<ValidationMetrics> validation;  ///< the last one
   std::string sample;                           ///< generated text; empty when interrupted
+                                                ///< or where no logit is finite
 };
 
 /// Thrown where so many steps in a row were not finite that the run ends.

@@ -225,10 +225,12 @@ TEST_F(Commands, CompareGivesATableAndSkipsWhatIsFinished) {
   expect_refused(again, 1, {"out/fp32-seed1", "another run file or recipe"});
 }
 
+constexpr const char* kDiverges =
+    "inherit = 'bf16'\n[linear.fprop.input]\n"
+    "format = 'fp16'\noverflow = 'special'\nprescale = 65536\n";
+
 TEST_F(Commands, CompareSaysWhatDiverged) {
-  write_text(path("bad.toml"),
-             "inherit = \"bf16\"\n[linear.fprop.input]\nformat = \"fp16\"\noverflow = "
-             "\"special\"\nprescale = 65536\n");
+  write_text(path("bad.toml"), kDiverges);
   const std::vector<std::string> args = {
       "compare", "--recipes", "fp32,bad.toml,bf16", "--out", "out", "--set", "seed=7", "tiny.toml"};
   const Result first = run(args);
@@ -246,6 +248,21 @@ TEST_F(Commands, CompareSaysWhatDiverged) {
   const Result again = run(args);
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_NE(again.out.find("is already finished"), std::string::npos) << again.out;
+}
+
+// Too few steps to give up; the baseline, so that nothing can be compared with it.
+TEST_F(Commands, CompareTakesARunWithoutAFiniteLoss) {
+  write_text(path("bad.toml"), kDiverges);
+  const std::vector<std::string> args = {"compare", "tiny.toml", "--recipes", "bad.toml,bf16",
+                                         "--out",   "out",       "--set",     "train.steps=4"};
+  for (int call = 0; call < 2; ++call) {
+    const Result result = run(args);
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.out.find("diverged"), std::string::npos) << result.out;
+  }
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  EXPECT_EQ(json["runs"][0]["val_loss"], nullptr);
+  EXPECT_EQ(json["recipes"][1]["difference"], nullptr);
 }
 
 TEST_F(Commands, FormatsListsAndDecodes) {
