@@ -124,7 +124,9 @@ std::function<int()> declare_bench_gemm(CLI::App& app) {
                  "right one, as of weights")
       ->type_name("A,B,C")
       ->delimiter(',')
+      ->expected(1)
       ->allow_extra_args(false)
+      ->take_all()
       ->capture_default_str();
   app.add_option("--shape", args->shape, "one shape instead of those of training")
       ->type_name("M,N,K")

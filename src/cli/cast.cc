@@ -90,11 +90,11 @@ Json json_of(const FilePair& pair, const CastReport& report) {
 
 std::string line_of(const CastResult& result) {
   const double values = static_cast<double>(std::max<uint64_t>(result.counts.values, 1));
-  return fmt::format("{} {}  saturated {}  flushed {}  SQNR {} dB", on_one_line(result.name),
-                     shape_text(result.shape),
-                     percent_text(static_cast<double>(result.counts.saturated) / values),
-                     percent_text(static_cast<double>(result.counts.flushed) / values),
-                     decibel_text(result.errors.sqnr_db));
+  return fmt::format(
+      "{} {}  saturated {}  flushed {}  SQNR {}{}", on_one_line(result.name),
+      shape_text(result.shape), percent_text(static_cast<double>(result.counts.saturated) / values),
+      percent_text(static_cast<double>(result.counts.flushed) / values),
+      decibel_text(result.errors.sqnr_db), std::isfinite(result.errors.sqnr_db) ? " dB" : "");
 }
 
 Json format_json(const Operand& cast) {

@@ -302,10 +302,10 @@ uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
 
 void require_cast_or_nothing(const std::string& in, const std::string& out) {
   refuse_input(out, in);
-  if (!is_file(out) || is_cast(out)) return;
+  if (!is_file(out) || std::filesystem::is_empty(out) || is_cast(out)) return;
   throw Error({.place = out,
                .key = "",
-               .problem = "is there and no file that cast wrote",
+               .problem = "is there and not known as a cast",
                .remedy = "the file to write, after the inputs, under another name"});
 }
 

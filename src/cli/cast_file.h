@@ -42,7 +42,7 @@ struct CastReport {
 /// How far it has come, in bytes of float tensors read.
 using CastProgress = std::function<void(uint64_t bytes)>;
 
-/// Throws Error where `out` is `in`, or a file that cast_file() did not write.
+/// Throws Error where `out` is `in`, or a file with anything in it that is not known as a cast.
 void require_cast_or_nothing(const std::string& in, const std::string& out);
 
 /// Reads `in`, writes `out` in pieces, so that memory does not grow with the tensors: for each

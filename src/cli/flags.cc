@@ -73,6 +73,7 @@ void RunFlags::declare(CLI::App& app, bool with_recipe) {
         ->check(not_empty);
   app.add_option("--set", settings, "key=value over the run file's, e.g. train.steps=50")
       ->type_name("KEY=VALUE")
+      ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
   add_backend(app, backend);

@@ -29,7 +29,7 @@ struct RunFlags {
 [[nodiscard]] std::function<std::string(const std::string&)> number_between(
     const std::string& low, const std::string& high);
 
-/// Checks that an argument is not empty, as that of a shell's unset variable is.
+/// Checks that an argument is not empty, as that of a shell's unset variable is (--out "$UNSET").
 [[nodiscard]] std::string not_empty(const std::string& text);
 
 /// --seed N, from 0 to 2^64 - 1.

@@ -106,6 +106,7 @@ std::function<int()> declare(CLI::App& app) {
                  "show how this number is rounded (needs NAME): 0.78, 0x1.8p-3, inf, nan; several "
                  "with commas or --value again: one block of a format with scales")
       ->type_name("X")
+      ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
   app.add_option("--amax", args->amax,

@@ -1,7 +1,9 @@
 #include "cli/interrupt.h"
 
 #include <unistd.h>
+#include <cerrno>
 #include <csignal>
+#include <string_view>
 
 #include "base/files.h"
 
@@ -11,6 +13,7 @@ namespace {
 // A handler reaches nothing but globals.
 std::atomic<bool> stop_requested = false;
 std::atomic<int> signal_number = 0;
+std::atomic<bool> has_terminal = false;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 void exit_now(int signal) {
@@ -18,9 +21,19 @@ void exit_now(int signal) {
   ::_exit(128 + signal);
 }
 
+// A step may take a minute: whoever pressed Ctrl-C shall know that it was heard.
+void say_stopping() {
+  constexpr std::string_view kSentence =
+      "\nnarrowgauge: stopping after this step; a second Ctrl-C ends at once\n";
+  const int error = errno;  // of what was interrupted
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  errno = error;
+}
+
 void request_stop(int signal) {
   const bool is_first = !stop_requested.exchange(true);
   if (is_first) signal_number = signal;
+  if (is_first && signal == SIGINT && has_terminal) say_stopping();
   // A closed terminal sends SIGHUP twice, itself and by the shell: no second wish to stop.
   if (!is_first && signal != SIGHUP) exit_now(signal);
 }
@@ -45,6 +58,7 @@ void exit_at_signals() {
 
 StopAtSignals::StopAtSignals() {
   stop_requested = false;
+  has_terminal = ::isatty(STDERR_FILENO) == 1;
   handle(request_stop);
 }
 StopAtSignals::~StopAtSignals() { handle(exit_now); }

@@ -10,8 +10,8 @@ namespace ng::cli {
 /// files go. A file that grows beyond the limit of its size is a failed write, no signal.
 void exit_at_signals();
 
-/// While it lives the first signal only asks to stop; the second ends the process at once, unless
-/// it is SIGHUP.
+/// While it lives the first signal only asks to stop, which Ctrl-C at a terminal is told; the
+/// second ends the process at once, unless it is SIGHUP.
 class StopAtSignals {
  public:
   StopAtSignals();

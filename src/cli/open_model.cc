@@ -14,6 +14,7 @@ void ModelFlags::declare(CLI::App& app) {
   app.add_option("MODEL", folder, "model folder in Hugging Face layout")->required();
   app.add_option("--recipe", recipe, "recipe, a name or a file")
       ->type_name("NAME")
+      ->check(not_empty)
       ->capture_default_str();
   machine.declare(app);
 }

@@ -17,8 +17,9 @@ void refuse_input(const std::string& out, const std::string& in, const std::stri
 
 void refuse_files_of(const std::string& folder, const std::string& out) {
   std::error_code unknown;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, unknown))
-    refuse_input(out, entry.path().string());
+  std::filesystem::directory_iterator entry(folder, unknown);
+  for (; !unknown && entry != std::filesystem::directory_iterator(); entry.increment(unknown))
+    refuse_input(out, entry->path().string());
 }
 
 }  // namespace ng::cli

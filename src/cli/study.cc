@@ -98,11 +98,15 @@ void declare_run(CLI::App& app, Args& args) {
   app.add_option("RUN", args.run.folder, "gradients: the folder of a run, with its checkpoints");
   app.add_option("--steps", args.run.steps, "gradients: of which checkpoints; all, eight at most")
       ->delimiter(',')
+      ->expected(1)
       ->allow_extra_args(false)
+      ->take_all()
       ->type_name("N,N,N");
   app.add_option("--recipes", args.run.recipes, "gradients: the recipes to look at")
       ->delimiter(',')
+      ->expected(1)
       ->allow_extra_args(false)
+      ->take_all()
       ->capture_default_str()
       ->type_name("A,B,C");
   app.add_option("--draws", args.run.draws, "gradients: how many of each recipe")

@@ -19,6 +19,7 @@ struct Args {
 
 int trace(const Args& args) {
   refuse_input(args.out, args.tokens);
+  refuse_input(args.out, args.model.recipe);
   refuse_files_of(args.model.folder, args.out);
   const OpenModel open = open_model(args.model, args.seed);
   for (const int64_t step :

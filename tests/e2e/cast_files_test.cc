@@ -282,7 +282,7 @@ TEST_F(CastFiles, RefusesInOneLineAndLosesNothing) {
   refused({"--format", "mxfp4"}, {"is the input"}, "in");
   refused({"--format", "mxfp4"}, {"the same file"}, "./././in");
   refused({"--format", "mxfp4"}, {"link", "the same file as in"}, "link");
-  refused({"--format", "mxfp4"}, {"ints", "no file that cast wrote"}, "ints");
+  refused({"--format", "mxfp4"}, {"ints", "not known as a cast"}, "ints");
   EXPECT_EQ(text_of(path("old")), was_there);
   EXPECT_EQ(text_of(path("in")), before);
 }
