@@ -20,8 +20,9 @@ namespace ng::cpu::HWY_NAMESPACE {
 HWY_INLINE void PackRows(ConstView src, float* HWY_RESTRICT dst, int64_t width, Compute compute) {
   for (int64_t r = 0; r < src.rows; ++r)
     for (int64_t c = 0; c < width; c += kLanes) {
-      const F16 x = Load16(src.row(r) + c, src.cols - c);
-      Store16(compute == Compute::bf16 ? RoundToBf16(x) : x, dst + r * width + c);
+      F16 x = Load16(src.row(r) + c, src.cols - c);
+      if (compute == Compute::bf16) x = ReadAsBf16(x);
+      Store16(x, dst + r * width + c);
     }
 }
 

@@ -48,8 +48,9 @@ HWY_INLINE BackwardTiles TakeTiles(const AttentionTiles& tiles, TileScratch scra
 HWY_INLINE float MeanSlope(const float* dout, const float* out, int64_t cols, Compute compute) {
   F16 sum = Zero16();
   for (int64_t c = 0; c < cols; c += kLanes) {
-    const F16 o = Load16(out + c, cols - c);
-    sum = Fma(Load16(dout + c), compute == Compute::bf16 ? RoundToBf16(o) : o, sum);
+    F16 o = Load16(out + c, cols - c);
+    if (compute == Compute::bf16) o = ReadAsBf16(o);
+    sum = Fma(Load16(dout + c), o, sum);
   }
   return FoldLanes(sum);
 }

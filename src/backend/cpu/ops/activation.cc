@@ -56,7 +56,7 @@ HWY_INLINE F16 GeluErfSlope(F16 x) {
 void GeluBlock(View y, ConstView x, Gelu kind, Compute compute) {
   WithCompute(compute, [&](auto in) HWY_ATTR {
     for (int64_t r = 0; r < y.rows; ++r) {
-      ForLanes(y.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+      ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
         const F16 v = in.Read(x.row(r) + i, left);
         in.Write(kind == Gelu::tanh ? GeluTanh(v) : GeluErf(v), y.row(r) + i, left);
       });
@@ -67,7 +67,7 @@ void GeluBlock(View y, ConstView x, Gelu kind, Compute compute) {
 void GeluBackwardBlock(View dx, ConstView dy, ConstView x, Gelu kind, Compute compute) {
   WithCompute(compute, [&](auto in) HWY_ATTR {
     for (int64_t r = 0; r < dx.rows; ++r) {
-      ForLanes(dx.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+      ForLanes(dx.cols, [&](int64_t i, auto left) HWY_ATTR {
         const F16 v = in.Read(x.row(r) + i, left);
         const F16 slope = kind == Gelu::tanh ? GeluTanhSlope(v) : GeluErfSlope(v);
         in.Write(Mul(in.Read(dy.row(r) + i, left), slope), dx.row(r) + i, left);
@@ -79,7 +79,7 @@ void GeluBackwardBlock(View dx, ConstView dy, ConstView x, Gelu kind, Compute co
 void SwigluBlock(View y, ConstView gate, ConstView up, Compute compute) {
   WithCompute(compute, [&](auto in) HWY_ATTR {
     for (int64_t r = 0; r < y.rows; ++r) {
-      ForLanes(y.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+      ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
         const F16 g = in.Read(gate.row(r) + i, left);
         const F16 u = in.Read(up.row(r) + i, left);
         in.Write(Mul(Mul(g, Sigmoid(g).s), u), y.row(r) + i, left);
@@ -92,7 +92,7 @@ void SwigluBackwardBlock(View dgate, View dup, ConstView dy, ConstView gate, Con
                          Compute compute) {
   WithCompute(compute, [&](auto in) HWY_ATTR {
     for (int64_t r = 0; r < dy.rows; ++r) {
-      ForLanes(dy.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+      ForLanes(dy.cols, [&](int64_t i, auto left) HWY_ATTR {
         const F16 d = in.Read(dy.row(r) + i, left);
         const F16 g = in.Read(gate.row(r) + i, left);
         const F16 u = in.Read(up.row(r) + i, left);

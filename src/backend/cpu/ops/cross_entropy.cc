@@ -46,7 +46,7 @@ float CrossEntropyRow(float* x, int64_t cols, int64_t target, float mask, float 
     const float largest = LargestLogit(in, x, cols);
     alignas(64) float logit[kLanes];
     Store16(in.Read(x + target, 1), logit);
-    const float sum = TreeSum(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+    const float sum = TreeSum(cols, [&](int64_t i, auto left) HWY_ATTR {
       const F16 e = Exp(Sub(in.Read(x + i, left), Set16(largest)));
       Store16(e, x + i, left);
       return Load16(x + i, left);
@@ -56,7 +56,7 @@ float CrossEntropyRow(float* x, int64_t cols, int64_t target, float mask, float 
     const auto gradient = [&](F16 difference)
                               HWY_ATTR { return Mul(Mul(Set16(mask), difference), Set16(scale)); };
     const F16 hit = gradient(Sub(Mul(Set16(x[target]), inverse), Set16(1.0f)));
-    ForLanes(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+    ForLanes(cols, [&](int64_t i, auto left) HWY_ATTR {
       in.Write(gradient(Mul(Load16(x + i, left), inverse)), x + i, left);
     });
     in.Write(hit, x + target, 1);
@@ -71,7 +71,7 @@ float CrossEntropyLossRow(const float* x, int64_t cols, int64_t target, float ma
     const float largest = LargestLogit(in, x, cols);
     alignas(64) float logit[kLanes];
     Store16(in.Read(x + target, 1), logit);
-    const float sum = TreeSum(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+    const float sum = TreeSum(cols, [&](int64_t i, auto left) HWY_ATTR {
       const F16 e = Exp(Sub(in.Read(x + i, left), Set16(largest)));
       if (left >= kLanes) return e;
       alignas(64) float kept[kLanes];

@@ -17,7 +17,7 @@ namespace ng::cpu::HWY_NAMESPACE {
 void AddBlock(View y, ConstView a, ConstView b, Compute compute) {
   WithCompute(compute, [&](auto in) HWY_ATTR {
     for (int64_t r = 0; r < y.rows; ++r) {
-      ForLanes(y.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+      ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
         const F16 sum = Add(in.Read(a.row(r) + i, left), in.Read(b.row(r) + i, left));
         in.Write(sum, y.row(r) + i, left);
       });

@@ -17,7 +17,7 @@ namespace ng::cpu::HWY_NAMESPACE {
 // y = token + position, position may be null.
 void EmbedRow(float* y, const float* token, const float* position, int64_t cols, Compute compute) {
   WithCompute(compute, [&](auto in) HWY_ATTR {
-    ForLanes(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+    ForLanes(cols, [&](int64_t i, auto left) HWY_ATTR {
       F16 v = in.Read(token + i, left);
       if (position != nullptr) v = Add(v, in.Read(position + i, left));
       in.Write(v, y + i, left);
@@ -27,7 +27,7 @@ void EmbedRow(float* y, const float* token, const float* position, int64_t cols,
 
 // to += from
 void AddRow(float* to, const float* from, int64_t cols) {
-  ForLanes(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+  ForLanes(cols, [&](int64_t i, auto left) HWY_ATTR {
     Store16(Add(Load16(to + i, left), Load16(from + i, left)), to + i, left);
   });
 }
@@ -40,7 +40,7 @@ void RopeRow(float* x, const float* angles, int heads, int head_dim, bool invers
     for (int h = 0; h < heads; ++h) {
       float* first = x + static_cast<int64_t>(h) * head_dim;
       float* second = first + half;
-      ForLanes(half, [&](int64_t i, int64_t left) HWY_ATTR {
+      ForLanes(half, [&](int64_t i, auto left) HWY_ATTR {
         const F16 a = in.Read(first + i, left), b = in.Read(second + i, left);
         const F16 cosine = in.Read(angles + i, left);
         F16 sine = in.Read(angles + half + i, left);

@@ -17,7 +17,7 @@ namespace ng::cpu::HWY_NAMESPACE {
 void ColumnSumsBlock(float* sum, ConstView x) {
   std::fill_n(sum, x.cols, 0.0f);
   for (int64_t r = 0; r < x.rows; ++r) {
-    ForLanes(x.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+    ForLanes(x.cols, [&](int64_t i, auto left) HWY_ATTR {
       Store16(Add(Load16(sum + i, left), Load16(x.row(r) + i, left)), sum + i, left);
     });
   }
@@ -29,12 +29,12 @@ void FoldColumns(float* sum, float* partial, ColumnSumBlocks cut, int64_t first,
     for (int64_t b = 0; b + apart < cut.blocks; b += 2 * apart) {
       float* to = partial + b * cut.pitch + first;
       const float* from = to + apart * cut.pitch;
-      ForLanes(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+      ForLanes(cols, [&](int64_t i, auto left) HWY_ATTR {
         Store16(Add(Load16(to + i, left), Load16(from + i, left)), to + i, left);
       });
     }
   }
-  ForLanes(cols, [&](int64_t i, int64_t left) HWY_ATTR {
+  ForLanes(cols, [&](int64_t i, auto left) HWY_ATTR {
     const F16 total = Load16(partial + first + i, left);
     Store16(Add(Load16(sum + first + i, left), total), sum + first + i, left);
   });
@@ -50,12 +50,12 @@ HWY_INLINE D16 Doubles(const float* x, int64_t left) {
 
 double SumChunk(const float* x, int64_t count) {
   return TreeSum<double>(count,
-                         [=](int64_t i, int64_t left) HWY_ATTR { return Doubles(x + i, left); });
+                         [=](int64_t i, auto left) HWY_ATTR { return Doubles(x + i, left); });
 }
 
 // The squares are exact in double.
 double SumOfSquaresChunk(const float* x, int64_t count) {
-  return TreeSum<double>(count, [=](int64_t i, int64_t left) HWY_ATTR {
+  return TreeSum<double>(count, [=](int64_t i, auto left) HWY_ATTR {
     const D16 v = Doubles(x + i, left);
     return Mul(v, v);
   });
@@ -65,7 +65,7 @@ double SumOfSquaresChunk(const float* x, int64_t count) {
 double NonfiniteChunk(const float* x, int64_t count) {
   int64_t found = 0;
   const U16 exponent = Set16(0x7F800000u);
-  ForLanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+  ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
     const U16 bits = Bits<uint32_t>(Load16(x + i, left));
     found += CountTrue(Eq(And(bits, exponent), exponent));
   });

@@ -20,7 +20,7 @@ void AdamWBlock(View w, View m, View v, ConstView g, const AdamW& args, float gr
   const F16 lr = Set16(args.lr), eps = Set16(args.eps);
   const F16 keep = Set16(1.0f - args.lr * args.weight_decay);
   for (int64_t r = 0; r < w.rows; ++r) {
-    ForLanes(w.cols, [&](int64_t i, int64_t left) HWY_ATTR {
+    ForLanes(w.cols, [&](int64_t i, auto left) HWY_ATTR {
       const F16 grad = Mul(Load16(g.row(r) + i, left), Set16(grad_scale));
       const F16 m1 = Add(Mul(beta1, Load16(m.row(r) + i, left)), Mul(rest1, grad));
       const F16 v1 = Add(Mul(beta2, Load16(v.row(r) + i, left)), Mul(rest2, Mul(grad, grad)));

@@ -23,7 +23,7 @@ struct In {
   /// Up to `left` values as the operation sees them.
   static HWY_INLINE F16 Read(const float* from, int64_t left) {
     const F16 v = Load16(from, left);
-    if constexpr (kCompute == Compute::bf16) return RoundToBf16(v);
+    if constexpr (kCompute == Compute::bf16) return ReadAsBf16(v);
     return v;
   }
   /// Up to `left` results, rounded once.
@@ -40,11 +40,11 @@ HWY_INLINE void WithCompute(Compute compute, const Kernel& kernel) {
   kernel(In<Compute::fp32>());
 }
 
-/// body(i, left) for i = 0, 16, ... below n; left = 16 except in the last, partial step.
+/// body(i, left) for i = 0, 16, ... below n; left is AllLanes except in the last, partial step.
 template <class Body>
 HWY_INLINE void ForLanes(int64_t n, const Body& body) {
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) body(i, int64_t{kLanes});
+  for (; i + kLanes <= n; i += kLanes) body(i, AllLanes());
   if (i < n) body(i, n - i);
 }
 

@@ -26,12 +26,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kLanes = 16;
+/// A count of lanes that is known to be all: code for a part of them folds away.
+using AllLanes = std::integral_constant<int64_t, kLanes>;
 
 template <class T>
 struct Lanes16 {
@@ -99,11 +102,10 @@ template <class T>
 HWY_INLINE Lanes16<T> Load16(const T* from, int64_t count) {
   using L = Lanes16<T>;
   const typename L::Tag d;
-  if (count >= kLanes) return Load16(from);
   return ForParts<L>([=](size_t p) HWY_ATTR {
     const int64_t left = count - static_cast<int64_t>(p) * L::kWidth;
-    if (left <= 0) return hn::Zero(d);
     if (left >= L::kWidth) return hn::LoadU(d, from + p * L::kWidth);
+    if (left <= 0) return hn::Zero(d);
     return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(left)), d, from + p * L::kWidth);
   });
 }
@@ -296,8 +298,21 @@ HWY_INLINE F16 RoundToBf16(const F16& x) {
   const U16 odd = And(ShiftRight<16>(bits), Set16(1u));
   const U16 nearest = Add(Add(bits, Set16(0x7FFFu)), odd);
   const U16 quiet = Or(bits, Set16(0x00400000u));
-  const F16 rounded = Select(Ne(x, x), Bits<float>(quiet), Bits<float>(nearest));
+  const F16 rounded = Select(Eq(x, x), Bits<float>(nearest), Bits<float>(quiet));
   return Bits<float>(And(Bits<uint32_t>(rounded), Set16(0xFFFF0000u)));
+}
+
+/// RoundToBf16, sooner where every lane is BF16 already, as operations in BF16 leave their results.
+/// (A NaN that is BF16 stays as it is.)
+HWY_INLINE F16 ReadAsBf16(F16 x) {
+  const U16 bits = Bits<uint32_t>(x);
+  auto low = bits.part[0];
+  for (int p = 1; p < U16::kParts; ++p) low = hn::Or(low, bits.part[p]);
+  const U16::Tag d;
+  const bool rounded = hn::AllTrue(d, hn::Eq(hn::And(low, hn::Set(d, 0xFFFFu)), hn::Zero(d)));
+  // Not a ternary: GCC 12 would merge the sixteen lanes through memory.
+  if (!rounded) x = RoundToBf16(x);
+  return x;
 }
 
 // ---------------------------------------------------------------- folding lanes
@@ -364,8 +379,8 @@ class ChunkTree {
 };
 
 /// Sum of `count` elements by the 16-lane tree. element(i, left) returns elements i ... i + 15 as
-/// lanes, zero from lane `left` on (i a multiple of 16; left = 16 except in the last, partial
-/// step).
+/// lanes, zero from lane `left` on (i a multiple of 16; left is AllLanes except in the last,
+/// partial step).
 template <class T = float, class F>
 HWY_INLINE T TreeSum(int64_t count, const F& element) {
   ChunkTree<T> tree;
@@ -373,7 +388,7 @@ HWY_INLINE T TreeSum(int64_t count, const F& element) {
     const int64_t end = std::min(count, chunk + kTreeChunk);
     Lanes16<T> sum = Zero16<T>();
     int64_t i = chunk;
-    for (; i + kLanes <= end; i += kLanes) sum = Add(sum, element(i, int64_t{kLanes}));
+    for (; i + kLanes <= end; i += kLanes) sum = Add(sum, element(i, AllLanes()));
     if (i < end) sum = Add(sum, element(i, end - i));
     tree.Push(FoldLanes(sum));
   }

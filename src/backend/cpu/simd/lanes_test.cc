@@ -48,16 +48,18 @@ void AllFunctions(const float* a, const float* b, const float* c, float* out) {
 }
 
 float SumOf(const float* x, int64_t n) {
-  return TreeSum(n, [=](int64_t i, int64_t left) HWY_ATTR { return Load16(x + i, left); });
+  return TreeSum(n, [=](int64_t i, auto left) HWY_ATTR { return Load16(x + i, left); });
 }
 
 double SumOfAsDouble(const float* x, int64_t n) {
-  return TreeSum<double>(n, [=](int64_t i, int64_t left) HWY_ATTR {
+  return TreeSum<double>(n, [=](int64_t i, auto left) HWY_ATTR {
     alignas(64) float buffer[kLanes];
     Store16(Load16(x + i, left), buffer);
     return LoadAsDouble16(buffer);
   });
 }
+
+void ReadBf16(const float* from, float* to) { Store16(ReadAsBf16(Load16(from)), to); }
 
 void CopyPartial(const float* from, float* to, int64_t n) { Store16(Load16(from, n), to, n); }
 
@@ -71,6 +73,7 @@ HWY_EXPORT(AllFunctions);
 HWY_EXPORT(SumOf);
 HWY_EXPORT(SumOfAsDouble);
 HWY_EXPORT(CopyPartial);
+HWY_EXPORT(ReadBf16);
 
 constexpr size_t kResults = 20 * 16 + 3;
 
@@ -151,6 +154,20 @@ TEST_F(Lanes, Bf16RoundsToNearestEvenAndKeepsNan) {
     std::vector<float> out(kResults);
     HWY_DYNAMIC_DISPATCH(AllFunctions)(lanes.data(), lanes.data(), lanes.data(), out.data());
     for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(bits_of(out[160 + i]), want[i]) << i;
+  }
+}
+
+TEST_F(Lanes, ReadingAsBf16RoundsASingleLaneThatIsNot) {
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    for (int rough = 0; rough <= 16; ++rough) {  // 16: none
+      std::vector<float> from(16), to(16);
+      for (size_t i = 0; i < 16; ++i) from[i] = 1 + static_cast<float>(i) / 16;
+      std::vector<float> want = from;
+      if (rough < 16) from[static_cast<size_t>(rough)] += 0x1p-20f;
+      HWY_DYNAMIC_DISPATCH(ReadBf16)(from.data(), to.data());
+      EXPECT_EQ(to, want) << name_of(isa) << " " << rough;
+    }
   }
 }
 
