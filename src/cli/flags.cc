@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "recipe/source.h"
 #include "run/backends.h"
 
 namespace ng::cli {
@@ -82,7 +83,10 @@ void RunFlags::declare(CLI::App& app, bool with_recipe) {
 
 RunConfig RunFlags::load() const {
   RunConfig config = RunConfig::load(file, settings);
-  if (!recipe.empty()) config.recipe = recipe;
+  if (!recipe.empty()) {
+    (void)find_recipe(recipe, "");  // an unknown name is this flag's, not the run file's
+    config.recipe = recipe;
+  }
   if (!backend.empty()) config.train.backend = backend;
   if (threads >= 0) config.train.threads = threads;
   return config;

@@ -26,6 +26,22 @@ void grow(std::vector<float>& values, Threads threads, int64_t rows, int64_t col
   });
 }
 
+// FORMAT/RxC, the slash at `slash`.
+Operand with_block(const std::string& format, size_t slash) {
+  FormatFlags flags;
+  flags.format = format.substr(0, slash);
+  flags.block = format.substr(slash + 1);
+  try {
+    if (!flags.block.empty()) return flags.operand();
+  } catch (const Error& error) {
+    throw Error({.place = "--formats",
+                 .key = format,
+                 .problem = error.parts().problem,
+                 .remedy = error.parts().remedy});
+  }
+  throw Error({.place = "--formats", .key = format, .problem = "no block", .remedy = "FORMAT/RxC"});
+}
+
 // Both operands of GemmRun::formats.
 struct Pair {
   Operand left, right;
@@ -34,10 +50,7 @@ struct Pair {
     const size_t slash = format.find('/');
     left = right = operand_of(format.substr(0, slash));
     if (slash == std::string::npos) return;
-    FormatFlags flags;
-    flags.format = format.substr(0, slash);
-    flags.block = format.substr(slash + 1);
-    right = flags.operand();
+    right = with_block(format, slash);
     if (right.block.cols == left.block.cols) return;
     throw Error({.place = "--formats",
                  .key = format,

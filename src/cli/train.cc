@@ -55,10 +55,15 @@ std::string help() {
       "Writes run.toml, metrics.jsonl, report.html (a page with pictures, rewritten while the run\n"
       "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
       "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n\n"
-      "Keys of a run file, with their defaults:\n";
-  for (const KeyHelp& key : run_config_help())
-    text += fmt::format("  {:<24} {}{}\n", key.path, key.doc,
-                        key.standard.empty() ? "" : "; " + key.standard);
+      "Keys of a run file: what they mean, the names that some take; defaults, the sizes' where\n"
+      "no preset is named:\n";
+  for (const KeyHelp& key : run_config_help()) {
+    text += fmt::format("  {:<24} {}", key.path, key.doc);
+    const bool obvious = key.expected.starts_with("a ") || key.expected == "true or false";
+    if (!obvious) text += ": " + key.expected;  // the names to choose from
+    if (!key.standard.empty()) text += "; " + key.standard;
+    text += "\n";
+  }
   return text;
 }
 

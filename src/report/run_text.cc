@@ -8,12 +8,21 @@
 
 namespace ng::report {
 
+namespace {
+
+// "1 layer", "2 layers"
+std::string counted(int64_t count, const char* thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
 std::string model_text(const ModelConfig& c) {
-  std::string heads = fmt::format("{} heads of {}", c.heads, c.head_dim);
+  std::string heads = fmt::format("{} of {}", counted(c.heads, "head"), c.head_dim);
   if (c.kv_heads != c.heads) heads += fmt::format(", {} of keys and values", c.kv_heads);
-  return fmt::format("{}: {} layers, width {}, {}, ffn {}, context {}, vocabulary {}, {} head",
-                     parts_of(c.architecture).name, c.layers, c.width, heads, c.ffn, c.context,
-                     c.vocab, c.tie_embeddings ? "tied" : "untied");
+  return fmt::format("{}: {}, width {}, {}, ffn {}, context {}, vocabulary {}, {} head",
+                     parts_of(c.architecture).name, counted(c.layers, "layer"), c.width, heads,
+                     c.ffn, c.context, c.vocab, c.tie_embeddings ? "tied" : "untied");
 }
 
 std::string schedule_text(const RunConfig& config, const StepSettings& step) {

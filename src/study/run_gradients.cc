@@ -68,7 +68,7 @@ std::vector<io::CheckpointEntry> chosen_checkpoints(const RunSubject& run) {
 
 // One batch of the run's text, whatever number is asked for.
 ProbeTask task_of(const RunConfig& config, uint64_t seed) {
-  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(config.data.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
   const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
   const ModelConfig model = run_model_config(config, *tokenizer);
   require_run_length(*corpus, config, model.context);

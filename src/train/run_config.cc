@@ -227,10 +227,10 @@ Schedule RunConfig::schedule() const {
 }
 
 std::vector<KeyHelp> run_config_help() {
-  RunConfig defaults;
+  const RunConfig defaults = RunConfig::parse("", "");
   std::vector<KeyHelp> help;
   for (const Key<RunConfig>& key : run_keys())
-    help.push_back({key.path, key.expected, key.print(defaults), key.doc});
+    help.push_back({key.path, key.expected, key.doc, key.print(defaults)});
   return help;
 }
 

@@ -91,7 +91,8 @@ struct RunConfig {
 
 /// A key of a vocabulary, for documentation.
 struct KeyHelp {
-  std::string path, expected, standard, doc;  ///< `standard`: the default as TOML, or empty
+  std::string path, expected, doc;
+  std::string standard;  ///< the default as TOML, of [model] for no keys there; empty: none
 };
 
 /// All keys of the run file.

@@ -252,6 +252,8 @@ TEST(RunConfig, EveryKeyIsDocumented) {
   for (const KeyHelp& key : run_config_help()) {
     EXPECT_FALSE(key.expected.empty()) << key.path;
     EXPECT_FALSE(key.doc.empty()) << key.path;
+    const bool none = key.path == "model.preset" || key.path == "model.init";
+    EXPECT_EQ(key.standard.empty(), none) << key.path;
   }
 }
 

@@ -3,9 +3,34 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/toml.h"
 #include "io/hf_folder.h"
 
 namespace ng {
+Recipe open_run_recipe(const RunConfig& config) {
+  try {
+    return Recipe::load_runnable(config.recipe);
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    if (parts.place != "recipe") throw;  // of the recipe's own file
+    parts.place = config.place;
+    parts.key = "recipe";
+    throw Error(parts);
+  }
+}
+
+std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
+  try {
+    return open_tokenizer(config.data.tokenizer);
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    if (parts.key != "tokenizer") throw;  // of the tokenizer's own file
+    parts.problem = toml_quote(parts.place) + ": " + parts.problem;
+    parts.place = config.place;
+    parts.key = "data.tokenizer";
+    throw Error(parts);
+  }
+}
 
 Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
   DataConfig data;

@@ -1,11 +1,20 @@
-// What a run file names, opened: its text and the sizes of its model.
+// What a run file names, opened: its recipe, its text and the sizes of its model.
 #pragma once
+
+#include <memory>
 
 #include "data/corpus.h"
 #include "data/tokenizer.h"
+#include "recipe/recipe.h"
 #include "train/run_config.h"
 
 namespace ng {
+
+/// Recipe::load_runnable() of `recipe`; the error of a name that is unknown has the run file's.
+[[nodiscard]] Recipe open_run_recipe(const RunConfig& config);
+
+/// open_tokenizer() of [data]; the error of one that does not exist has the run file's name.
+[[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config);
 
 /// The texts of [data]. Throws Error for what is missing, unreadable or empty.
 [[nodiscard]] Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer);

@@ -1,5 +1,6 @@
 #include "train/run_keys.h"
 
+#include "model/config.h"
 #include "run/backends.h"
 
 namespace ng {
@@ -55,7 +56,7 @@ void add_run(Keys<RunConfig>& keys) {
 
 void add_model_sizes(Keys<RunConfig>& keys) {
   keys.push_back(optional_text(
-      "model.preset", [](auto& c) -> auto& { return c.model.preset; }, "a known model's name",
+      "model.preset", [](auto& c) -> auto& { return c.model.preset; }, one_of(model_preset_names()),
       "sizes to start from"));
   keys.push_back(optional_text(
       "model.init", [](auto& c) -> auto& { return c.model.init; }, "a model folder",
@@ -96,12 +97,13 @@ void add_model_details(Keys<RunConfig>& keys) {
       "the head reads the embedding's weights"));
   keys.push_back(boolean(
       "model.attention_bias", [](auto& c) -> auto& { return c.model.attention_bias; },
-      "biases in attention"));
+      "biases in attention (gpt2: true)"));
   keys.push_back(boolean(
-      "model.mlp_bias", [](auto& c) -> auto& { return c.model.mlp_bias; }, "biases in the MLP"));
+      "model.mlp_bias", [](auto& c) -> auto& { return c.model.mlp_bias; },
+      "biases in the MLP (gpt2: true)"));
   keys.push_back(boolean(
       "model.norm_bias", [](auto& c) -> auto& { return c.model.norm_bias; },
-      "biases in LayerNorm (gpt2)"));
+      "biases in LayerNorm (gpt2: true)"));
   keys.push_back(number(
       "model.norm_eps", [](auto& c) -> auto& { return c.model.norm_eps; }, {0, 1, true, true},
       "added under the root of a norm"));

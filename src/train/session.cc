@@ -87,10 +87,10 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
     : config_(config),
       options_(std::move(options)),
       observer_(observer),
-      recipe_(Recipe::load_runnable(config.recipe)),
+      recipe_(open_run_recipe(config)),
       threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
                                         : available_cores()},
-      tokenizer_(open_tokenizer(config.data.tokenizer)),
+      tokenizer_(open_run_tokenizer(config)),
       corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))),
       clock_(std::make_unique<Clock>()) {
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);

@@ -250,6 +250,12 @@ TEST_F(Commands, CompareSaysWhatDiverged) {
   EXPECT_NE(again.out.find("is already finished"), std::string::npos) << again.out;
 }
 
+TEST_F(Commands, CompareRefusesSeedsThatNoRunCanHave) {
+  expect_refused({"compare", "tiny.toml", "--recipes", "fp32", "--seeds", "2", "--set",
+                  "seed=9223372036854775807"},
+                 1, {"seed", "9223372036854775807"});
+}
+
 // Too few steps to give up; the baseline, so that nothing can be compared with it.
 TEST_F(Commands, CompareTakesARunWithoutAFiniteLoss) {
   write_text(path("bad.toml"), kDiverges);

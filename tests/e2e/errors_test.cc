@@ -44,6 +44,10 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"bench", "gemm", "gem"}, 2, {"\"gem\"", "too many", "bench gemm --help"});
   expect_refused({"bench", "step", "--setps", "3"}, 2, {"--setps", "--steps", "bench step --help"});
   expect_refused({"formats", "--codes"}, 2, {"--codes"});
+  expect_refused({"bench", "gemm", "--formats", "nvfp4", "mxfp4"}, 2, {"\"mxfp4\"", "too many"});
+  expect_refused({"bench", "gemm", "--formats", "nvfp4/3x3"}, 1,
+                 {"--formats: nvfp4/3x3", "[3, 3]"});
+  expect_refused({"bench", "gemm", "--formats", "nvfp4/"}, 1, {"--formats: nvfp4/", "no block"});
   expect_refused({"compare", "tiny.toml"}, 2, {"--recipes"});
 }
 
@@ -53,8 +57,13 @@ TEST_F(Errors, OfInstructionSetsAndBackends) {
 }
 
 TEST_F(Errors, OfRunFilesNameFileAndKey) {
+  write_text(path("recipe.toml"), "recipe = 'nope'");
+  write_text(path("tokens.toml"), "data.tokenizer = 'nope'");
   const auto before = tree_of(folder_);
   expect_refused({"train", "no.toml"}, 1, {"no.toml", "No such file"});
+  expect_refused({"train", "recipe.toml"}, 1, {": recipe.toml: recipe: ", "\"nope\""});
+  expect_refused({"train", "recipe.toml", "--recipe", "bf61"}, 1, {": recipe: ", "\"bf16\""});
+  expect_refused({"train", "tokens.toml"}, 1, {": tokens.toml: data.tokenizer: ", "\"nope\""});
   expect_refused({"train", "."}, 1, {".: "});
   expect_refused({"train", "tiny.toml", "--set", "train.stesp=3"}, 1,
                  {"train.stesp", "train.steps"});
