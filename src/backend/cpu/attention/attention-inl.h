@@ -11,7 +11,7 @@
 
 #include "backend/cpu/attention/tile.h"
 #include "backend/cpu/simd/elementary-inl.h"
-#include "backend/cpu/simd/lanes-inl.h"
+#include "backend/cpu/simd/kernel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {

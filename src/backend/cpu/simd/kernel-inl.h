@@ -17,6 +17,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
+/// RoundToBf16, sooner where every lane is BF16 already, as operations in BF16 leave their results.
+/// (A NaN that is BF16 stays as it is.)
+HWY_INLINE F16 ReadAsBf16(F16 x) {
+  const U16 bits = Bits<uint32_t>(x);
+  auto low = bits.part[0];
+  for (int p = 1; p < U16::kParts; ++p) low = hn::Or(low, bits.part[p]);
+  const U16::Tag d;
+  const bool rounded = hn::AllTrue(d, hn::Eq(hn::And(low, hn::Set(d, 0xFFFFu)), hn::Zero(d)));
+  // Not a ternary: GCC 12 would merge the sixteen lanes through memory.
+  if (!rounded) x = RoundToBf16(x);
+  return x;
+}
+
 /// An operation's Compute as a type, so that kernels are compiled once for each.
 template <Compute kCompute>
 struct In {

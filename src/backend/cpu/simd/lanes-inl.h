@@ -302,19 +302,6 @@ HWY_INLINE F16 RoundToBf16(const F16& x) {
   return Bits<float>(And(Bits<uint32_t>(rounded), Set16(0xFFFF0000u)));
 }
 
-/// RoundToBf16, sooner where every lane is BF16 already, as operations in BF16 leave their results.
-/// (A NaN that is BF16 stays as it is.)
-HWY_INLINE F16 ReadAsBf16(F16 x) {
-  const U16 bits = Bits<uint32_t>(x);
-  auto low = bits.part[0];
-  for (int p = 1; p < U16::kParts; ++p) low = hn::Or(low, bits.part[p]);
-  const U16::Tag d;
-  const bool rounded = hn::AllTrue(d, hn::Eq(hn::And(low, hn::Set(d, 0xFFFFu)), hn::Zero(d)));
-  // Not a ternary: GCC 12 would merge the sixteen lanes through memory.
-  if (!rounded) x = RoundToBf16(x);
-  return x;
-}
-
 // ---------------------------------------------------------------- folding lanes
 
 /// Lane l += lane l + 8, then + 4, + 2, + 1; lane 0. [recipes.md §0]

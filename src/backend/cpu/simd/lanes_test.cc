@@ -13,7 +13,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/simd/lanes_test.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
-#include "backend/cpu/simd/lanes-inl.h"
+#include "backend/cpu/simd/kernel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
