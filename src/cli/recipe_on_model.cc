@@ -68,10 +68,15 @@ Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& m
                       {"seconds", seconds},
                       {"fp32_seconds", fp32_seconds}});
   }
-  return {{"recipe", recipe.name()},       {"model", step.model},
-          {"batch", step.batch},           {"seq", step.length},
-          {"threads", threads.count},      {"backend", machine.backend},
-          {"isa", name_of(current_isa())}, {"phases", phases}};
+  return {{"recipe", recipe.name()},
+          {"model", step.model},
+          {"batch", step.batch},
+          {"seq", step.length},
+          {"threads", threads.count},
+          {"backend", machine.backend},
+          {"isa", name_of(current_isa())},
+          {"warnings", recipe.warnings_at(config.layers)},
+          {"phases", phases}};
 }
 
 std::string text_of_recipe_on_model(const Json& measured) {
@@ -81,6 +86,8 @@ std::string text_of_recipe_on_model(const Json& measured) {
                   measured["recipe"].get<std::string>(), measured["model"].get<std::string>(),
                   measured["batch"].get<int64_t>(), measured["seq"].get<int64_t>(),
                   measured["threads"].get<int>(), measured["isa"].get<std::string>());
+  for (const Json& warning : measured["warnings"])
+    text += "warning: " + warning.get<std::string>() + "\n";
   for (const Json& phase : measured["phases"]) {
     text += fmt::format("\nfrom {:g} % of training on\n", 100 * phase["from"].get<double>());
     Table table({"layers", "outputs x inputs", "forward ms", "times", "backward ms", "times"});

@@ -103,6 +103,21 @@ Recipe Recipe::parse(std::string_view toml, const std::string& place) {
 const std::string& Recipe::name() const { return data_->recipe.source.name; }
 const std::string& Recipe::place() const { return data_->recipe.source.place; }
 const std::vector<std::string>& Recipe::warnings() const { return data_->warnings; }
+std::vector<std::string> Recipe::warnings_at(int64_t depth) const {
+  std::vector<std::string> warnings;
+  const auto& overrides = data_->recipe.overrides;
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    bool met = !overrides[i].blocks;
+    for (int64_t block = 0; block < depth && !met; ++block)
+      met = overrides[i].blocks->contains(block, depth);
+    if (!met)
+      warnings.push_back(fmt::format("override {} of {}: blocks = {} are none of the model's {}",
+                                     i + 1, overrides.size(),
+                                     toml_quote(overrides[i].blocks->text()), depth));
+  }
+  return warnings;
+}
+
 const std::vector<std::string>& Recipe::unsupported() const { return data_->unsupported; }
 const std::vector<double>& Recipe::phase_starts() const { return data_->recipe.phase_starts; }
 

@@ -44,6 +44,8 @@ class Recipe {
   [[nodiscard]] std::string hash() const;
   /// What the user should know: "stochastic rounding on a forward operand ...".
   [[nodiscard]] const std::vector<std::string>& warnings() const;
+  /// What a user should know of a model of this many blocks beside that: overrides for others.
+  [[nodiscard]] std::vector<std::string> warnings_at(int64_t depth) const;
   /// load(), refused with a sentence where this version cannot run it.
   [[nodiscard]] static Recipe load_runnable(const std::string& name_or_path);
   /// What this version cannot run, one sentence each.
