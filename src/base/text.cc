@@ -118,6 +118,16 @@ std::vector<std::string> split_at_commas(std::string_view list) {
   return parts;
 }
 
+std::string commented(std::string_view lines) {
+  std::string text;
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = std::min(lines.find('\n', begin), lines.size());
+    text.append("# ").append(lines.substr(begin, end - begin)).append("\n");
+    begin = end + 1;
+  }
+  return text;
+}
+
 std::string shell_quoted(std::string_view argument) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+@%";

@@ -31,6 +31,9 @@ class TextFilter {
 /// there are commas.
 [[nodiscard]] std::vector<std::string> split_at_commas(std::string_view list);
 
+/// Every line behind "# ", the last ended too.
+[[nodiscard]] std::string commented(std::string_view lines);
+
 /// An argument as a shell reads it back.
 [[nodiscard]] std::string shell_quoted(std::string_view argument);
 

@@ -83,5 +83,11 @@ TEST(ShellQuoted, QuotesWhatAShellWouldTakeApart) {
   EXPECT_EQ(shell_quoted("$HOME"), "'$HOME'");
 }
 
+TEST(Commented, EndsEveryLine) {
+  EXPECT_EQ(commented(""), "");
+  EXPECT_EQ(commented("a\n\nb"), "# a\n# \n# b\n");
+  EXPECT_EQ(commented("a\n"), "# a\n");
+}
+
 }  // namespace
 }  // namespace ng

@@ -2,6 +2,7 @@
 // does to a model on this machine.
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -78,16 +79,6 @@ Json recipe_json(const Recipe& recipe) {
           {"phases", recipe.phase_starts()},
           {"warnings", recipe.warnings()},
           {"unsupported", recipe.unsupported()}};
-}
-
-std::string commented(const std::string& text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    out += fmt::format("# {}\n", text.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
 }
 
 // A recipe file: the facts are comments.

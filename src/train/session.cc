@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
@@ -34,17 +35,6 @@ StepSettings step_settings(const RunTrain& train, int64_t context) {
   settings.adamw.eps = static_cast<float>(train.eps);
   settings.adamw.weight_decay = static_cast<float>(train.weight_decay);
   return settings;
-}
-
-std::string commented(const std::string& text) {
-  std::string out;
-  size_t begin = 0;
-  while (begin < text.size()) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    out += "# " + text.substr(begin, end - begin) + '\n';
-    begin = end + 1;
-  }
-  return out;
 }
 
 // Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
