@@ -8,6 +8,8 @@ struct FloatElements : Vectors {
   using Sums = typename Vectors::Floats;
   using Float = typename Vectors::Float;
   static constexpr bool kBiased = false;
+  static constexpr bool kFetches = true;   // the left panel by prefetches; else hardware does
+  static constexpr bool kUnrolls = false;  // loops along K
   static constexpr int64_t kShort = 0;
 
   static HWY_INLINE Float load_right(const float* from) { return Vectors::load(from); }
@@ -30,6 +32,8 @@ template <class Vectors>
 struct WordElements : Vectors {
   using Sums = typename Vectors::Ints;
   using Int = typename Vectors::Int;
+  static constexpr bool kFetches = true;
+  static constexpr bool kUnrolls = false;
   static constexpr int64_t kShort = 0;  // words whose products are summed in int16 first; 0: none
 
   static HWY_INLINE Int load_right(const float* from) {

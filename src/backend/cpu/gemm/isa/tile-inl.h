@@ -50,21 +50,37 @@ HWY_INLINE void load_part(TileIn from, int first, Part<typename Simd::Floats, kP
   });
 }
 
+// Adds the products of one element along K.
+template <class Simd, int kPart>
+HWY_INLINE void add_element(const float* a, const float* b,
+                            Part<typename Simd::Sums, kPart>& sums) {
+  constexpr int kWidth = Simd::kWidth;
+  const decltype(Simd::load_right(b)) right[kVectors] = {
+      Simd::load_right(b), Simd::load_right(b + kWidth), Simd::load_right(b + 2 * kWidth)};
+  for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
+    const auto left = Simd::broadcast_left(a + i);
+    for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
+      Simd::add_products(sums.at[i * kVectors + j], right[j], left);
+    });
+  });
+}
+
 // Adds the products of `count` elements along K. Of the parts of a tile the first one fetches a.
 template <class Simd, int kPart>
 HWY_INLINE void accumulate(int64_t count, const float* a, const float* b, bool is_first,
                            Part<typename Simd::Sums, kPart>& sums) {
-  constexpr int kWidth = Simd::kWidth;
-  for (; count > 0; --count, a += Simd::kRows, b += kVectors * kWidth) {
-    if (is_first) _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
-    const decltype(Simd::load_right(b)) right[kVectors] = {
-        Simd::load_right(b), Simd::load_right(b + kWidth), Simd::load_right(b + 2 * kWidth)};
-    for_each_index<kPart>([&](auto i) NG_INLINE_LAMBDA {
-      const auto left = Simd::broadcast_left(a + i);
-      for_each_index<kVectors>([&](auto j) NG_INLINE_LAMBDA {
-        Simd::add_products(sums.at[i * kVectors + j], right[j], left);
-      });
-    });
+  const auto add = [&]() NG_INLINE_LAMBDA {
+    if (Simd::kFetches && is_first)
+      _mm_prefetch(reinterpret_cast<const char*>(a + kPanelAhead), _MM_HINT_T0);
+    add_element<Simd>(a, b, sums);
+    a += Simd::kRows;
+    b += kVectors * Simd::kWidth;
+  };
+  if constexpr (Simd::kUnrolls) {
+    HWY_UNROLL(8)
+    for (; count > 0; --count) add();
+  } else {
+    for (; count > 0; --count) add();
   }
 }
 
@@ -280,9 +296,12 @@ struct Segments {
       else
         add_product<kScales>(run, s, first, sums, acc);
     }
+    if (factor != 1.0f) {  // multiplying takes the units that make sums
+      const Float by = Simd::broadcast(&factor);
+      acc.for_each([&](Float& at, auto, auto) NG_INLINE_LAMBDA { at = Simd::multiply(at, by); });
+    }
     acc.for_each([&](Float at, auto i, auto j) NG_INLINE_LAMBDA {
-      Simd::store(Simd::multiply(at, Simd::broadcast(&factor)),
-                  to.data + (first + i) * to.stride + j * kWidth);
+      Simd::store(at, to.data + (first + i) * to.stride + j * kWidth);
     });
   }
 
