@@ -2,7 +2,6 @@
 // Hadamard transform need no shuffles and four values along K become one word.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize/vertical.cc"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // once per instruction set
 #include <hwy/highway.h>
 
@@ -26,13 +25,14 @@ void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
   }
 }
 
-// Four of the rows that are read next, the lines of a row together: lines of many rows, which often
-// share few sets of the L1 cache, would push one another out.
+// Four of the rows that are read next into the L2 cache: lines of many rows, which often share few
+// sets of the L1 cache, would push one another out there.
 HWY_INLINE void FetchNext(const ColumnTile& tile, int64_t first) {
   if (tile.next == nullptr) return;
   const float* row = tile.next + first / 4 * tile.next_stride;
   for (int r = 0; r < 4; ++r, row += tile.next_stride)
-    for (int line = 0; line < 4; ++line) hwy::Prefetch(row + 16 * line);
+    for (int line = 0; line < 4; ++line)
+      __builtin_prefetch(row + 16 * line, 0, 2);  // Highway only names the L1 cache
 }
 
 // Words of four integers, one in a byte of each argument's lanes: the lowest, or the third.
