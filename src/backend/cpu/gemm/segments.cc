@@ -25,18 +25,24 @@ struct Tile {
   }
   [[nodiscard]] TileShape shape() const { return job.tile(); }
 
-  // `segments` segments of `length` values from k on; `s` is the first one's index.
+  // `segments` segments of `length` values from k on; `s` is the first one's index. Field by field:
+  // copies of just written pairs of fields would wait for all the stores of the tile before.
   [[nodiscard]] SegmentRun run(int64_t k, int64_t length, int64_t segments, int64_t s) const {
     const int64_t rows = job.kernel.rows, cols = job.kernel.cols;
-    return {.segments = segments,
-            .count = job.elements(length),
-            .a = a.elements + job.elements(k) * rows,
-            .b = local.right.elements + job.elements(k) * cols,
-            .starts = a.starts != nullptr ? a.starts + s * job.sums() * rows : nullptr,
-            .scales = {a.scales + s * rows, local.right.scales + s * cols, job.a.power_of_two,
-                       job.b.power_of_two, job.b.shares_scales},
-            .words = job.words,
-            .factors = local.right.factors != nullptr ? local.right.factors + s * cols : nullptr};
+    SegmentRun run;
+    run.segments = segments;
+    run.count = job.elements(length);
+    run.a = a.elements + job.elements(k) * rows;
+    run.b = local.right.elements + job.elements(k) * cols;
+    if (a.starts != nullptr) run.starts = a.starts + s * job.sums() * rows;
+    run.scales.left = a.scales + s * rows;
+    run.scales.right = local.right.scales + s * cols;
+    run.scales.left_power_of_two = job.a.power_of_two;
+    run.scales.right_power_of_two = job.b.power_of_two;
+    run.scales.right_shared = job.b.shares_scales;
+    run.words = job.words;
+    if (local.right.factors != nullptr) run.factors = local.right.factors + s * cols;
+    return run;
   }
 
   // The sums of one segment alone, as FP32.
@@ -51,7 +57,7 @@ struct Tile {
   }
 
   // Adds segments that end before `k`; the last ones leave the sums where they shall be.
-  void add(SegmentRun run, int64_t k) {
+  void add(SegmentRun& run, int64_t k) {
     settled = k == count;
     const TileOut to = settled ? end : TileOut{local.acc, shape().cols};
     if (settled) run.factor = factor;
@@ -126,7 +132,7 @@ void sum_one_by_one(Tile& tile) {
     }
     const int64_t whole = std::max<int64_t>(all - s, 1);
     const int64_t segments = any_scale ? whole : std::min(whole, plain);
-    const SegmentRun run = tile.run(k, length, segments, s);
+    SegmentRun run = tile.run(k, length, segments, s);
     k += segments * length;
     s += segments;
     tile.add(run, k);
