@@ -28,6 +28,8 @@ struct Args {
 Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model& model,
                  const BenchResult& result) {
   const double peak = measured_peak_flops(threads);
+  Json seconds = time_json(result.seconds_by_kind);
+  seconds["rest"] = result.rest_seconds;
   return {{"program", fmt::format("narrowgauge {}", version())},
           {"model", args.step.model},
           {"parameters", model.parameter_count()},
@@ -47,7 +49,7 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"planned_bytes", result.planned_bytes},
           {"peak_flops", peak},
           {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
-          {"seconds_by_kind", time_json(result.seconds_by_kind)}};
+          {"seconds_by_kind", seconds}};
 }
 
 int bench_step(Args args) {
@@ -75,7 +77,7 @@ int bench_step(Args args) {
         size_text(json["peak_bytes"].get<double>()));
   if (result.skipped > 0)
     print("skipped     {} of {} steps: something was not finite\n", result.skipped, args.steps);
-  print("{}", time_table(result.seconds_by_kind));
+  print("{}", time_table(result.seconds_by_kind, result.rest_seconds));
   return 0;
 }
 

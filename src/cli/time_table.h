@@ -8,6 +8,7 @@
 namespace ng::cli {
 
 /// Seconds and percent by kind of operation, the longest first; kinds that took nothing left out.
-[[nodiscard]] std::string time_table(const TimeByKind& seconds);
+/// `rest`: seconds outside of operations, the last row; 0: not known.
+[[nodiscard]] std::string time_table(const TimeByKind& seconds, double rest = 0);
 
 }  // namespace ng::cli

@@ -47,6 +47,7 @@ int64_t Head::piece(int64_t tokens, const Run& run) const {
 }
 
 Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* loss) {
+  const TimedBackend::InHead timed = run.time_as_head();
   const int64_t tokens = x.values().rows;
   const int64_t piece_rows = piece(tokens, run);
   const Tensor dx = run.tensor(tokens, linear_.inputs());
@@ -86,6 +87,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
 }
 
 void Head::loss(Run& run, Source& x, const Batch& batch, double* loss) {
+  const TimedBackend::InHead timed = run.time_as_head();
   const int64_t tokens = x.values().rows;
   const int64_t piece_rows = piece(tokens, run);
   const Tensor losses = run.tensor(1, tokens);

@@ -58,6 +58,8 @@ class Run {
   /// Where the time went since the last reset.
   [[nodiscard]] const TimeByKind& seconds() const { return backend_->seconds(); }
   void reset_seconds() { backend_->reset_seconds(); }
+  /// While the result lives, GEMMs count as the head's.
+  [[nodiscard]] TimedBackend::InHead time_as_head() { return TimedBackend::InHead(*backend_); }
   [[nodiscard]] uint64_t seed() const { return seed_; }
   [[nodiscard]] const Moment& moment() const { return moment_; }
   void set_moment(const Moment& moment) { moment_ = moment; }

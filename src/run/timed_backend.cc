@@ -12,8 +12,8 @@ TimeKind kind_of_gemm(const PackedOperand& a, const PackedOperand& b) {
 
 std::string_view name_of(TimeKind kind) {
   constexpr std::array<std::string_view, kTimeKinds> kNames = {
-      "gemm fprop",          "gemm dgrad", "gemm wgrad", "quantize",  "attention",
-      "norm and activation", "loss",       "embedding",  "optimizer", "elementwise"};
+      "gemm fprop",          "gemm dgrad",    "gemm wgrad", "quantize",  "attention",
+      "norm and activation", "head and loss", "embedding",  "optimizer", "elementwise"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -27,7 +27,7 @@ void TimedBackend::prepare_both(const Preparation& first, const Preparation& sec
 }
 
 void TimedBackend::gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
-  timed(kind_of_gemm(a, b), [&] { inner_->gemm(out, a, b); });
+  timed(in_head_ ? TimeKind::head_and_loss : kind_of_gemm(a, b), [&] { inner_->gemm(out, a, b); });
 }
 
 void TimedBackend::roll_delayed_scale(const Operand& cast, DelayedScale state) {
@@ -100,13 +100,13 @@ void TimedBackend::attention_backward(const AttentionBackward& args, const Atten
 
 void TimedBackend::cross_entropy(View logits, float* losses, TokenView targets, const float* mask,
                                  float scale, Compute compute) {
-  timed(TimeKind::loss,
+  timed(TimeKind::head_and_loss,
         [&] { inner_->cross_entropy(logits, losses, targets, mask, scale, compute); });
 }
 
 void TimedBackend::cross_entropy_loss(ConstView logits, float* losses, TokenView targets,
                                       const float* mask, Compute compute) {
-  timed(TimeKind::loss,
+  timed(TimeKind::head_and_loss,
         [&] { inner_->cross_entropy_loss(logits, losses, targets, mask, compute); });
 }
 

@@ -19,7 +19,7 @@ enum class TimeKind : uint8_t {
   quantize,
   attention,
   norm_activation,
-  loss,
+  head_and_loss,  ///< the head's GEMMs too; its casts are quantize
   embedding,
   optimizer,
   elementwise,
@@ -36,6 +36,18 @@ using TimeByKind = std::array<double, kTimeKinds>;
 class TimedBackend final : public Backend {
  public:
   explicit TimedBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+
+  /// While one lives, GEMMs count as the head's.
+  class InHead {
+   public:
+    explicit InHead(TimedBackend& backend) : backend_(backend) { backend_.in_head_ = true; }
+    ~InHead() { backend_.in_head_ = false; }
+    InHead(const InHead&) = delete;
+    InHead& operator=(const InHead&) = delete;
+
+   private:
+    TimedBackend& backend_;
+  };
 
   /// Seconds since the last reset.
   [[nodiscard]] const TimeByKind& seconds() const { return seconds_; }
@@ -108,6 +120,7 @@ class TimedBackend final : public Backend {
 
   std::unique_ptr<Backend> inner_;
   TimeByKind seconds_{};
+  bool in_head_ = false;
 };
 
 }  // namespace ng

@@ -1,6 +1,7 @@
 #include "train/bench_step.h"
 
 #include <chrono>
+#include <numeric>
 
 #include "base/median.h"
 #include "train/flops.h"
@@ -54,6 +55,8 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
     result.skipped += report.skipped ? 1 : 0;
   }
   result.seconds_by_kind = run.seconds();
+  result.rest_seconds = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0) -
+                        total_seconds(result.seconds_by_kind);
   result.median_seconds = median(result.seconds);
   result.tokens_per_second =
       static_cast<double>(shape.batch * shape.length) / result.median_seconds;

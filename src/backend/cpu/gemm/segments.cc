@@ -56,7 +56,8 @@ struct Tile {
     convert_sums(shape(), local.totals, local.sums);
   }
 
-  // Adds segments that end before `k`; the last ones leave the sums where they shall be.
+  // Adds segments that end before `k`; the last ones, whose run gets the factor, leave the sums
+  // where they shall be.
   void add(SegmentRun& run, int64_t k) {
     settled = k == count;
     const TileOut to = settled ? end : TileOut{local.acc, shape().cols};

@@ -32,7 +32,7 @@ template <class Vectors>
 struct WordElements : Vectors {
   using Sums = typename Vectors::Ints;
   using Int = typename Vectors::Int;
-  static constexpr bool kFetches = true;
+  static constexpr bool kFetches = true;  // both as in FloatElements
   static constexpr bool kUnrolls = false;
   static constexpr int64_t kShort = 0;  // words whose products are summed in int16 first; 0: none
 

@@ -123,9 +123,10 @@ DotKernel int16_dot_avx512vnni;
 DotKernel short_dot_avx2;
 DotKernel short_dot_avx512;
 
-/// Elements (FP32, pairs of BF16 or int16, words of int8) of the left panel to fetch ahead: panels
-/// follow one another in memory and come from the L3 cache or beyond, faster than hardware
-/// prefetchers follow. Zen 5: 60 % of peak without, 94 % with 1024 to 2048.
+/// Elements (FP32, pairs of BF16 or int16, words of int8) of the left panel to fetch ahead, by
+/// kernels that do (kFetches): panels follow one another in memory and come from the L3 cache or
+/// beyond, FP32's faster than hardware prefetchers follow. Zen 5, FP32: 60 % of peak without, 94 %
+/// with 1024 to 2048.
 constexpr int64_t kPanelAhead = 1536;
 
 /// The row of current_isa().

@@ -65,7 +65,8 @@ HWY_INLINE void add_element(const float* a, const float* b,
   });
 }
 
-// Adds the products of `count` elements along K. Of the parts of a tile the first one fetches a.
+// Adds the products of `count` elements along K. Where prefetches fetch a, those of a tile's first
+// part do.
 template <class Simd, int kPart>
 HWY_INLINE void accumulate(int64_t count, const float* a, const float* b, bool is_first,
                            Part<typename Simd::Sums, kPart>& sums) {
@@ -321,7 +322,7 @@ struct Segments {
     }
   }
 
-  // Unrolled where segments have kCount elements.
+  // Without a loop along K where segments have kCount elements.
   template <Scales kScales, int64_t kCount>
   static HWY_INLINE void add_unrolled(const SegmentRun& run, TileIn from, TileOut to) {
     if (run.count == kCount) return add_scaled<kScales>(run, kCount, from, to);
