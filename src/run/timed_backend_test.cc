@@ -10,7 +10,7 @@
 namespace ng {
 namespace {
 
-// y = x · xᵀ of a matrix that a GEMM reads in place.
+// y = x · xᵀ of a matrix that the cpu backend reads in place.
 void multiply(TimedBackend& backend) {
   constexpr int64_t kSize = 8;
   std::vector<float> x(kSize * kSize, 1.0f), y(x.size());
@@ -26,7 +26,7 @@ bool has_time(const TimedBackend& backend, TimeKind kind) {
 }
 
 TEST(TimedBackend, GemmsOfTheHeadAreApart) {
-  TimedBackend backend(make_backend("ref", Threads{1}));
+  TimedBackend backend(make_backend("cpu", Threads{1}));
   {
     const TimedBackend::InHead in_head(backend);
     multiply(backend);
