@@ -29,7 +29,7 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
                  const BenchResult& result) {
   const double peak = measured_peak_flops(threads);
   Json seconds = time_json(result.seconds_by_kind);
-  seconds["rest"] = result.rest_seconds;
+  seconds["rest"] = result.rest_seconds();
   return {{"program", fmt::format("narrowgauge {}", version())},
           {"model", args.step.model},
           {"parameters", model.parameter_count()},
@@ -77,7 +77,7 @@ int bench_step(Args args) {
         size_text(json["peak_bytes"].get<double>()));
   if (result.skipped > 0)
     print("skipped     {} of {} steps: something was not finite\n", result.skipped, args.steps);
-  print("{}", time_table(result.seconds_by_kind, result.rest_seconds));
+  print("{}", time_table(result.seconds_by_kind, result.rest_seconds()));
   return 0;
 }
 

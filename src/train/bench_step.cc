@@ -31,6 +31,10 @@ void fill_random(const TokenBuffers& to, const BenchShape& shape, int64_t vocab,
 
 }  // namespace
 
+double BenchResult::rest_seconds() const {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) - total_seconds(seconds_by_kind);
+}
+
 BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const BenchShape& shape) {
   constexpr float kLr = 1e-4f;
   if (shape.length > model.config().context)
@@ -55,8 +59,6 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
     result.skipped += report.skipped ? 1 : 0;
   }
   result.seconds_by_kind = run.seconds();
-  result.rest_seconds = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0) -
-                        total_seconds(result.seconds_by_kind);
   result.median_seconds = median(result.seconds);
   result.tokens_per_second =
       static_cast<double>(shape.batch * shape.length) / result.median_seconds;

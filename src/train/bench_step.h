@@ -27,7 +27,9 @@ struct BenchResult {
   int64_t skipped = 0;  ///< timed steps without an update: something was not finite
   size_t planned_bytes = 0;
   TimeByKind seconds_by_kind{};  ///< sums over the timed steps
-  double rest_seconds = 0;       ///< of theirs, outside of operations
+
+  /// Of the timed steps, outside of operations.
+  [[nodiscard]] double rest_seconds() const;
 };
 
 /// Initializes the model and trains it on tokens that are drawn uniformly.

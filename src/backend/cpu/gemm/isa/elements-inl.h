@@ -2,15 +2,20 @@
 // vectors*-inl.h. Included by tile-inl.h.
 #pragma once
 
+// What most elements have in common.
+template <class Vectors>
+struct Elements : Vectors {
+  static constexpr bool kFetches = true;   // the left panel by prefetches; else hardware does
+  static constexpr bool kUnrolls = false;  // loops along K
+  static constexpr int64_t kShort = 0;  // words whose products are summed in int16 first; 0: none
+};
+
 // Elements that FP32 sums are made of.
 template <class Vectors>
-struct FloatElements : Vectors {
+struct FloatElements : Elements<Vectors> {
   using Sums = typename Vectors::Floats;
   using Float = typename Vectors::Float;
   static constexpr bool kBiased = false;
-  static constexpr bool kFetches = true;   // the left panel by prefetches; else hardware does
-  static constexpr bool kUnrolls = false;  // loops along K
-  static constexpr int64_t kShort = 0;
 
   static HWY_INLINE Float load_right(const float* from) { return Vectors::load(from); }
   static HWY_INLINE Float broadcast_left(const float* from) { return Vectors::broadcast(from); }
@@ -29,12 +34,9 @@ struct Fma : FloatElements<Vectors> {
 
 // Words of int8, or pairs of int16. Zen 5 loses a tenth where they are loaded as FP32.
 template <class Vectors>
-struct WordElements : Vectors {
+struct WordElements : Elements<Vectors> {
   using Sums = typename Vectors::Ints;
   using Int = typename Vectors::Int;
-  static constexpr bool kFetches = true;  // both as in FloatElements
-  static constexpr bool kUnrolls = false;
-  static constexpr int64_t kShort = 0;  // words whose products are summed in int16 first; 0: none
 
   static HWY_INLINE Int load_right(const float* from) {
     return Vectors::load(reinterpret_cast<const uint32_t*>(from));
