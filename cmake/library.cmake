@@ -32,6 +32,7 @@ if(NOT NG_SANITIZE)
   add_test(NAME library_install
            COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -DSOURCE=${CMAKE_SOURCE_DIR}
                    -DCOMPILER=${CMAKE_CXX_COMPILER} -DNM=${CMAKE_NM}
+                   -DGENERATOR=${CMAKE_GENERATOR} -DMAKE=${CMAKE_MAKE_PROGRAM}
                    -P ${CMAKE_SOURCE_DIR}/tests/library/install.cmake)
   set_tests_properties(library_install PROPERTIES LABELS library TIMEOUT 300)
 endif()

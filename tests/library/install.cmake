@@ -1,4 +1,4 @@
-# Run by CTest with BUILD, SOURCE, COMPILER and NM: see cmake/library.cmake.
+# Run by CTest with BUILD, SOURCE, COMPILER, NM, GENERATOR and MAKE: see cmake/library.cmake.
 set(work ${BUILD}/library_install)
 file(REMOVE_RECURSE ${work})
 
@@ -41,7 +41,9 @@ if(symbols LESS 40)
   message(FATAL_ERROR "only ${symbols} exported symbols:\n${output}")
 endif()
 
+# By the build tool that built the library: CMake's default one need not be installed.
 run(${CMAKE_COMMAND} -S ${SOURCE}/examples/library -B ${work}/example
+    -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE}
     -DCMAKE_PREFIX_PATH=${work}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
 run(${CMAKE_COMMAND} --build ${work}/example)
 run(${work}/example/example)
