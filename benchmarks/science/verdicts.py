@@ -16,7 +16,7 @@ CONTRASTS = [
     ("mxfp4-sr-rht", "mxfp4-sr", "Hadamard transform, stochastic rounding"),
     ("mxfp4-sr-rht-g32", "mxfp4-sr-rht", "transform of 32 instead of 64"),
     ("mxfp4-sr-rht-g128", "mxfp4-sr-rht", "transform of 128 instead of 64"),
-    ("mxfp4-sr-rceil", "mxfp4-sr-rht", "scales rounded up"),
+    ("mxfp4-sr-rceil", "mxfp4-sr", "scales rounded up instead of prescaling"),
     ("mxfp4-all", "mxfp4-sr-rht", "forward GEMM in MXFP4 too"),
     ("nvfp4-no-sr", "nvfp4", "without stochastic rounding"),
     ("nvfp4-no-rht", "nvfp4", "without the Hadamard transform"),
@@ -127,8 +127,8 @@ def found_text(rows):
         narrowest = min(row.difference.half for row in groups["not resolved"])
         said.append(
             f"Not resolved by these seeds, neither equal nor different: "
-            f"{names_text([row.recipe for row in groups['not resolved']])}; their intervals are "
-            f"±{narrowest:.4f} to ±{widest:.4f} wide.")
+            f"{names_text([row.recipe for row in groups['not resolved']])}; their 95 % intervals "
+            f"reach from ±{narrowest:.4f} to ±{widest:.4f}.")
     if "one seed" in groups:
         said.append(f"With one seed so far: "
                     f"{names_text([row.recipe for row in groups['one seed']])}.")
@@ -150,5 +150,6 @@ def floor_text(twin, screening):
             f"(seeds {', '.join(map(str, seeds))}; root mean square {rms:.4f}).")
     if rms == 0:
         return text
-    return text + (" Training amplifies any difference, however small, to this: no two recipes "
-                   "can be told apart by one pair of runs that differs by less.")
+    return text + (" Training amplifies any difference, however small, to about this, and pairs of "
+                   "recipes, which round and draw otherwise in every step, scatter more: no two "
+                   "recipes can be told apart by one pair of runs that differs by less.")

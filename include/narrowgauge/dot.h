@@ -36,10 +36,10 @@ struct CodedBlock {
 [[nodiscard]] NARROWGAUGE_API float dot(const Quantized& a, int64_t i, const Quantized& b,
                                         int64_t j);
 
-/// y (M, N), row by row: y[i][j] = dot(a, i, b, j), on the GEMM of the program's fast backend. What
-/// that has no form for goes by the definition, hundreds of times as slow: unsigned elements,
-/// powers of two, integers at their most negative code, block scales that are none of their kind.
-/// Throws Error as dot.
+/// y (M, N), row by row: y[i][j] = dot(a, i, b, j), on the GEMM of the program's fast backend. Some
+/// operands it cannot hold: unsigned elements, E8M0 elements, integers with their most negative
+/// code, block scales that are no values of the scale's format. With those every output is computed
+/// by dot, which takes hundreds of times as long. Throws Error as dot.
 [[nodiscard]] NARROWGAUGE_API std::vector<float> multiply(const Quantized& a, const Quantized& b,
                                                           int threads = 1);
 

@@ -133,14 +133,13 @@ std::string noise_text(const RunGradients& run, int64_t draws) {
   std::string text;
   if (!noise.empty())
     text = fmt::format(
-        "The error is noise for the most part, and averaging {} draws takes it off, "
-        "in {}. ",
+        "Most of the error differs from draw to draw and averages out (SQNR of one draw to that of "
+        "the mean of {}) in {}. ",
         draws, list_of(noise));
   if (!bias.empty())
-    text += fmt::format(
-        "At least half of the squared error is the same in every draw, and stays, "
-        "in {}.",
-        list_of(bias));
+    text +=
+        fmt::format("At least half of the squared error is the same in every draw and stays in {}.",
+                    list_of(bias));
   return text;
 }
 
