@@ -7,6 +7,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PEERS = pathlib.Path(os.environ.get("NG_PEERS", ROOT / "build" / "peers"))
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(PEERS / "compiled"))  # torch.compile's files
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"  # a tenth of the size of the default one
 
 
@@ -22,6 +23,8 @@ def peer_python(*modules):
     if not has(python, ["torch", "numpy"]):
         print(f"installing PyTorch into {PEERS / 'venv'} (a few GB where no CPU-only wheel is "
               "found)", file=sys.stderr, flush=True)
+        subprocess.run([ROOT / "scripts" / "install-packages",
+                        ROOT / "benchmarks" / "packages.txt"], check=True)
         PEERS.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", PEERS / "venv"], check=True)
         cpu_only = pip + ["--retries", "0", "--timeout", "10", "--index-url", CPU_WHEELS, "torch"]

@@ -1,8 +1,10 @@
-"""Times PyTorch FP32 training steps of a GPT-2-like model on the CPU; prints one JSON object.
+"""Times PyTorch training steps of a GPT-2-like model on the CPU; prints one JSON object.
 
 The strong baseline: scaled_dot_product_attention, fused AdamW, gradients clipped to 1.0, no
 dropout, no bookkeeping between steps. The shapes are those of `narrowgauge bench step`.
 
+In FP32, or with --autocast in BF16 as PyTorch means it: weights, moments, norms and losses stay
+FP32, matrix products and attention are BF16. --compile compiles forward and backward.
 With --microxcaling the blocks' linear layers are its emulated MXFP4 ones, all three GEMMs.
 """
 
@@ -95,6 +97,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2, help="steps before the timed ones")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--autocast", action="store_true", help="BF16 autocast")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--microxcaling", metavar="FOLDER", help="its MXFP4 from this checkout")
     args = parser.parse_args()
@@ -113,7 +116,8 @@ def main():
     for _ in range(args.warmup + args.steps):
         ids = torch.randint(vocab, (args.batch, args.seq + 1))
         begin = time.perf_counter()
-        loss = step_of(ids[:, :-1], ids[:, 1:])
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.autocast):
+            loss = step_of(ids[:, :-1], ids[:, 1:])
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -123,7 +127,8 @@ def main():
 
     median = statistics.median(seconds[args.warmup :])
     print(json.dumps({
-        "program": f"pytorch {torch.__version__} {'compiled' if args.compile else 'eager'}"
+        "program": f"pytorch {torch.__version__} {'bf16' if args.autocast else 'fp32'} "
+                   + ("compiled" if args.compile else "eager")
                    + (" microxcaling mxfp4" if args.microxcaling else ""),
         "model": args.model, "parameters": parameters,
         "batch": args.batch, "seq": args.seq, "threads": args.threads, "steps": args.steps,
