@@ -317,6 +317,16 @@ TEST_F(RecipeFiles, SiblingsComeBeforeTheNamedRecipes) {
             operand_of("fp16"));
 }
 
+TEST_F(RecipeFiles, OfTheCurrentFolderHaveSiblingsToo) {
+  write("child.toml", "inherit='sibling'");
+  write("sibling.toml", "linear='mxfp4'");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const std::string error = load_error("child.toml");
+  std::filesystem::current_path(before);
+  EXPECT_EQ(error, "no error");
+}
+
 TEST_F(RecipeFiles, MissingFilesAndUnknownNames) {
   EXPECT_EQ(load_error("bf61"),
             "recipe: unknown \"bf61\": did you mean \"bf16\"? narrowgauge recipes lists all");

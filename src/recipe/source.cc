@@ -23,7 +23,11 @@ bool is_path(const std::string& name) {
   return name.ends_with(".toml") || name.find('/') != std::string::npos;
 }
 
-std::string folder_of(const std::string& place) { return fs::path(place).parent_path().string(); }
+/// "." for a name without one: a recipe of the current folder has neighbours too.
+std::string folder_of(const std::string& place) {
+  const std::string folder = fs::path(place).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
 
 /// One spelling per file, so that a cycle is seen whatever way leads to it.
 std::string identity(const std::string& path) {
