@@ -158,6 +158,15 @@ void forget_unused(Operand& operand) {
   operand.margin = defaults.margin;
 }
 
+/// What overflows stays infinite in BF16, whose range is FP32's: another element in its place
+/// starts by saturating, as all other formats do.
+void leave_bf16(Operand& operand, const toml::table& table, const std::string& prefix) {
+  const ElementFormat& bf16 = element_format("bf16");
+  const auto item = find_item(table, "element", prefix);
+  if (item && *operand.element == bf16 && !(read_element(*item) == bf16))
+    operand.overflow = Operand{}.overflow;
+}
+
 /// The keys in which two operands differ, as inline-table text; `count` is set to their number.
 std::string differences(const Operand& operand, const Operand& from, size_t& count) {
   std::string text;
@@ -196,8 +205,10 @@ void change_operand(Operand& operand, const TomlItem& item) {
   }
   const std::string prefix = item.path + ".";
   check_known_keys(*table, rows_of(operand_keys()), prefix);
+  const bool replaces = table->contains("format");
+  if (!replaces) leave_bf16(operand, *table, prefix);
   read_keys(operand, *table, operand_keys(), prefix);
-  if (table->contains("format")) check_operand(operand, item);
+  if (replaces) check_operand(operand, item);
   forget_unused(operand);
 }
 

@@ -145,6 +145,26 @@ TEST(Operands, AnElementMayBeMadeUp) {
   }
 }
 
+// BF16's own word for what overflows stays with BF16; one that the user said is inherited.
+TEST(Operands, AnotherElementLeavesBf16sOverflow) {
+  const auto input = [](const std::string& text) {
+    return middle_layer(recipe_of("linear.fprop.input='bf16'\n[[phase]]\nstart=0.5\n"
+                                  "linear.fprop.input={" +
+                                  text + "}"),
+                        1)
+        .fprop.left;
+  };
+  EXPECT_EQ(input("element='e4m3', scale='fp32'"), operand_of("fp8_e4m3"));
+  EXPECT_EQ(input("element='e2m1', scale='e8m0', block=[1,32]"), operand_of("mxfp4"));
+  EXPECT_EQ(input("element='e5m2', scale='fp32', overflow='special'").overflow, Overflow::special);
+  EXPECT_EQ(input("element='bf16'"), operand_of("bf16"));
+  EXPECT_EQ(input("rounding='stochastic'").overflow, Overflow::special);
+  const Recipe said = recipe_of(
+      "linear.fprop.input={format='fp8_e4m3', overflow='special'}\n"
+      "[[phase]]\nstart=0.5\nlinear.fprop.input.element='e5m2'");
+  EXPECT_EQ(middle_layer(said, 1).fprop.left.overflow, Overflow::special);
+}
+
 TEST(NamedRecipes, Mxfp4SrRhtIsThePapers) {
   const LinearRecipe linear = middle_layer(Recipe::load("mxfp4-sr-rht"));
   Operand mxfp4 = operand_of("mxfp4");
