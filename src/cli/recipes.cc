@@ -7,6 +7,8 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/recipe_on_model.h"
+#include "model/architecture.h"
+#include "recipe/layer_names.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
 
@@ -51,17 +53,17 @@ Json bytes_per_parameter(const RecipeSettings& s) {
       {"gradients", s.gradient.accumulate == Compute::bf16 ? 2.0 : 4.0}};
 }
 
-// Layers by what they get in a model of 12 blocks: overrides may tell blocks apart.
+// Layers by what they get in a Llama of 12 blocks: overrides may tell blocks apart.
 std::vector<report::LayerGroup> groups_of(const Recipe& recipe, int phase) {
   constexpr int64_t kDepth = 12;
   report::LayerGroups groups;
   for (int64_t block = 0; block < kDepth; ++block)
-    for (const char* layer :
-         {"attn.q", "attn.k", "attn.v", "attn.out", "mlp.gate", "mlp.up", "mlp.down"}) {
-      const std::string name = fmt::format("blocks.{}.{}", block, layer);
+    for (const std::string_view layer : linears_of_block(parts_of(Architecture::llama))) {
+      const std::string name = layers::in_block(block, layer);
       groups.add(name, recipe.linear({.name = name, .block = block, .depth = kDepth}, phase));
     }
-  groups.add("head", recipe.linear({.name = "head", .block = -1, .depth = kDepth}, phase));
+  const std::string head(layers::kHead);
+  groups.add(head, recipe.linear({.name = head, .block = -1, .depth = kDepth}, phase));
   return groups.groups();
 }
 

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "recipe/layer_names.h"
+
 namespace ng {
 namespace {
 
@@ -24,6 +26,14 @@ const ArchitectureParts* find_architecture(std::string_view name) {
 std::vector<std::string_view> architecture_names() {
   std::vector<std::string_view> names;
   for (const ArchitectureParts* parts : kArchitectures) names.push_back(parts->name);
+  return names;
+}
+
+std::vector<std::string_view> linears_of_block(const ArchitectureParts& parts) {
+  std::vector<std::string_view> names(parts.projections.begin(), parts.projections.end());
+  names.push_back(layers::kAttnOut);
+  names.insert(names.end(), parts.mlp_inputs.begin(), parts.mlp_inputs.end());
+  names.push_back(layers::kDown);
   return names;
 }
 

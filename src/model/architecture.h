@@ -31,4 +31,7 @@ extern const ArchitectureParts kLlama;
 /// "gpt2", "llama"
 [[nodiscard]] std::vector<std::string_view> architecture_names();
 
+/// The linear layers of a block in forward order: "attn.q", ..., "mlp.down".
+[[nodiscard]] std::vector<std::string_view> linears_of_block(const ArchitectureParts& parts);
+
 }  // namespace ng

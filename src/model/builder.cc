@@ -4,15 +4,11 @@
 
 #include "nn/attention_block.h"
 #include "nn/mlp_block.h"
+#include "recipe/layer_names.h"
 
 namespace ng {
-namespace {
 
-std::string in_block(int64_t block, std::string_view part) {
-  return fmt::format("blocks.{}.{}", block, part);
-}
-
-}  // namespace
+using layers::in_block;
 
 Parameter* Builder::find(const std::string& name) const {
   const auto it = std::find_if(sources_.parameters.begin(), sources_.parameters.end(),
@@ -35,23 +31,23 @@ Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& w
           {.name = name,
            .output = activation(name),
            .weight = &weight,
-           .bias = find(name + ".bias"),
+           .bias = find(layers::bias_of(name)),
            .phases = std::move(phases)}};
 }
 
 Linear Builder::linear(const std::string& name, int64_t block) const {
-  return make_linear(name, block, parameter(name + ".weight"));
+  return make_linear(name, block, parameter(layers::weight_of(name)));
 }
 
 Linear Builder::head() const {
-  return make_linear("head", -1,
-                     parameter(config().tie_embeddings ? "embed.weight" : "head.weight"));
+  const auto table = config().tie_embeddings ? layers::kEmbed : layers::kHead;
+  return make_linear(std::string(layers::kHead), -1, parameter(layers::weight_of(table)));
 }
 
 Norm Builder::norm(const std::string& name) const {
   return Norm({.kind = parts_of(config().architecture).norm,
-               .gain = &parameter(name + ".weight"),
-               .bias = find(name + ".bias"),
+               .gain = &parameter(layers::weight_of(name)),
+               .bias = find(layers::bias_of(name)),
                .output = activation(name),
                .eps = config().norm_eps,
                .compute = compute()});
@@ -64,13 +60,13 @@ std::vector<Linear> Builder::linears(int64_t block, std::span<const std::string_
 }
 
 std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) const {
-  Norm before = norm(in_block(index, "norm1"));
+  Norm before = norm(in_block(index, layers::kNorm1));
   std::vector<Linear> qkv = linears(index, parts_of(config().architecture).projections);
   const uint32_t attention = activation(in_block(index, "attn"));
   return std::make_unique<AttentionBlock>(
       AttentionBlock::Parts{.norm = before,
                             .projections = std::move(qkv),
-                            .out = linear(in_block(index, "attn.out"), index),
+                            .out = linear(in_block(index, layers::kAttnOut), index),
                             .block = index,
                             .heads = static_cast<int>(config().heads),
                             .kv_heads = static_cast<int>(config().kv_heads),
@@ -81,13 +77,13 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
 }
 
 std::unique_ptr<Layer> Builder::mlp_block(int64_t index) const {
-  Norm before = norm(in_block(index, "norm2"));
+  Norm before = norm(in_block(index, layers::kNorm2));
   std::vector<Linear> inputs = linears(index, parts_of(config().architecture).mlp_inputs);
   const uint32_t act = activation(in_block(index, "mlp.act"));
   return std::make_unique<MlpBlock>(
       MlpBlock::Parts{.norm = before,
                       .inputs = std::move(inputs),
-                      .down = linear(in_block(index, "mlp.down"), index),
+                      .down = linear(in_block(index, layers::kDown), index),
                       .gelu = config().gelu,
                       .activation = act,
                       .compute = compute()});

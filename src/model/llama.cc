@@ -7,31 +7,31 @@
 namespace ng {
 namespace {
 
-constexpr std::array<std::string_view, 3> kProjections = {"attn.q", "attn.k", "attn.v"};
-constexpr std::array<std::string_view, 2> kMlpInputs = {"mlp.gate", "mlp.up"};
+constexpr std::array<std::string_view, 3> kProjections = {layers::kQ, layers::kK, layers::kV};
+constexpr std::array<std::string_view, 2> kMlpInputs = {layers::kGate, layers::kUp};
 
 std::vector<ParameterSpec> parameters(const ModelConfig& c) {
   const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
   const bool ab = c.attention_bias, mb = c.mlp_bias;
   ParameterRows rows(/*hf_transposed=*/false);
-  rows.table("embed.weight", "model.embed_tokens.weight", c.vocab, c.width);
+  rows.table(layers::kEmbed, "model.embed_tokens.weight", c.vocab, c.width);
   for (int64_t i = 0; i < c.layers; ++i) {
-    const std::string block = fmt::format("blocks.{}.", i);
+    const auto in = [&](std::string_view part) { return layers::in_block(i, part); };
     const std::string hf = fmt::format("model.layers.{}.", i);
     const std::string attn = hf + "self_attn.";
-    rows.norm(block + "norm1", hf + "input_layernorm", c.width, false);
-    rows.linear({block + "attn.q", attn + "q_proj", q, c.width, ab, Init::normal});
-    rows.linear({block + "attn.k", attn + "k_proj", kv, c.width, ab, Init::normal});
-    rows.linear({block + "attn.v", attn + "v_proj", kv, c.width, ab, Init::normal});
-    rows.linear({block + "attn.out", attn + "o_proj", c.width, q, ab, Init::residual_normal});
-    rows.norm(block + "norm2", hf + "post_attention_layernorm", c.width, false);
-    rows.linear({block + "mlp.gate", hf + "mlp.gate_proj", c.ffn, c.width, mb, Init::normal});
-    rows.linear({block + "mlp.up", hf + "mlp.up_proj", c.ffn, c.width, mb, Init::normal});
+    rows.norm(in(layers::kNorm1), hf + "input_layernorm", c.width, false);
+    rows.linear({in(layers::kQ), attn + "q_proj", q, c.width, ab, Init::normal});
+    rows.linear({in(layers::kK), attn + "k_proj", kv, c.width, ab, Init::normal});
+    rows.linear({in(layers::kV), attn + "v_proj", kv, c.width, ab, Init::normal});
+    rows.linear({in(layers::kAttnOut), attn + "o_proj", c.width, q, ab, Init::residual_normal});
+    rows.norm(in(layers::kNorm2), hf + "post_attention_layernorm", c.width, false);
+    rows.linear({in(layers::kGate), hf + "mlp.gate_proj", c.ffn, c.width, mb, Init::normal});
+    rows.linear({in(layers::kUp), hf + "mlp.up_proj", c.ffn, c.width, mb, Init::normal});
     rows.linear(
-        {block + "mlp.down", hf + "mlp.down_proj", c.width, c.ffn, mb, Init::residual_normal});
+        {in(layers::kDown), hf + "mlp.down_proj", c.width, c.ffn, mb, Init::residual_normal});
   }
-  rows.norm("norm", "model.norm", c.width, false);
-  if (!c.tie_embeddings) rows.table("head.weight", "lm_head.weight", c.vocab, c.width);
+  rows.norm(layers::kNorm, "model.norm", c.width, false);
+  if (!c.tie_embeddings) rows.table(layers::kHead, "lm_head.weight", c.vocab, c.width);
   return rows.take();
 }
 

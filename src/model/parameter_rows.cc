@@ -1,10 +1,11 @@
 #include "model/parameter_rows.h"
 
+#include <utility>
+
 namespace ng {
 
-void ParameterRows::vector(const std::string& name, const std::string& hf_name, int64_t size,
-                           Init init) {
-  rows_.push_back({.name = name,
+void ParameterRows::vector(std::string name, const std::string& hf_name, int64_t size, Init init) {
+  rows_.push_back({.name = std::move(name),
                    .hf_name = hf_name,
                    .rows = 1,
                    .cols = size,
@@ -14,25 +15,26 @@ void ParameterRows::vector(const std::string& name, const std::string& hf_name, 
 }
 
 void ParameterRows::linear(const Linear& layer) {
-  rows_.push_back({.name = layer.name + ".weight",
+  rows_.push_back({.name = layers::weight_of(layer.name),
                    .hf_name = layer.hf_name + ".weight",
                    .rows = layer.out,
                    .cols = layer.in,
                    .is_vector = false,
                    .hf_transposed = hf_transposed_,
                    .init = layer.init});
-  if (layer.bias) vector(layer.name + ".bias", layer.hf_name + ".bias", layer.out, Init::zeros);
+  if (layer.bias)
+    vector(layers::bias_of(layer.name), layer.hf_name + ".bias", layer.out, Init::zeros);
 }
 
-void ParameterRows::norm(const std::string& name, const std::string& hf_name, int64_t width,
+void ParameterRows::norm(std::string_view name, const std::string& hf_name, int64_t width,
                          bool bias) {
-  vector(name + ".weight", hf_name + ".weight", width, Init::ones);
-  if (bias) vector(name + ".bias", hf_name + ".bias", width, Init::zeros);
+  vector(layers::weight_of(name), hf_name + ".weight", width, Init::ones);
+  if (bias) vector(layers::bias_of(name), hf_name + ".bias", width, Init::zeros);
 }
 
-void ParameterRows::table(const std::string& name, const std::string& hf_name, int64_t rows,
+void ParameterRows::table(std::string_view name, const std::string& hf_name, int64_t rows,
                           int64_t cols) {
-  rows_.push_back({.name = name,
+  rows_.push_back({.name = layers::weight_of(name),
                    .hf_name = hf_name,
                    .rows = rows,
                    .cols = cols,

@@ -1,10 +1,13 @@
-// Lists the parameters of a model row by row; the architectures differ only in names and sizes.
+// Lists the parameters of a model row by row, by the canonical names of their layers; the
+// architectures differ only in names and sizes.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/config.h"
+#include "recipe/layer_names.h"
 
 namespace ng {
 
@@ -23,14 +26,14 @@ class ParameterRows {
   };
   void linear(const Linear& layer);
   /// Gain and, with `bias`, bias of `width` channels.
-  void norm(const std::string& name, const std::string& hf_name, int64_t width, bool bias);
+  void norm(std::string_view name, const std::string& hf_name, int64_t width, bool bias);
   /// Embedding, positions or untied head: one (rows, cols) matrix, never transposed.
-  void table(const std::string& name, const std::string& hf_name, int64_t rows, int64_t cols);
+  void table(std::string_view name, const std::string& hf_name, int64_t rows, int64_t cols);
 
   [[nodiscard]] std::vector<ParameterSpec> take() { return std::move(rows_); }
 
  private:
-  void vector(const std::string& name, const std::string& hf_name, int64_t size, Init init);
+  void vector(std::string name, const std::string& hf_name, int64_t size, Init init);
   bool hf_transposed_;
   std::vector<ParameterSpec> rows_;
 };

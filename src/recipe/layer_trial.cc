@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "recipe/layer_names.h"
+
 namespace ng {
 namespace {
 
 /// Small ones, where slices from both ends overlap, to the largest of today's models.
 constexpr int64_t kDepths[] = {1, 2, 3, 4, 6, 12, 24, 48, 128};
-constexpr std::string_view kLayerNames[] = {"attn.qkv", "attn.q",   "attn.k", "attn.v",
-                                            "attn.out", "mlp.gate", "mlp.up", "mlp.down"};
 
 /// Layers with the same overrides get the same settings.
 class LayerTrial {
@@ -79,10 +79,10 @@ std::vector<size_t> try_layers(const ResolvedRecipe& recipe,
                                const std::function<void(const RecipeSettings&)>& use) {
   LayerTrial trial(recipe, use);
   for (const int64_t depth : kDepths) {
-    trial.try_layer({.name = "head", .block = -1, .depth = depth});
+    trial.try_layer({.name = layers::kHead, .block = -1, .depth = depth});
     for (int64_t block = 0; block < depth; ++block)
-      for (const std::string_view layer : kLayerNames) {
-        const std::string name = fmt::format("blocks.{}.{}", block, layer);
+      for (const std::string_view layer : layers::kLinearsOfBlocks) {
+        const std::string name = layers::in_block(block, layer);
         trial.try_layer({.name = name, .block = block, .depth = depth});
       }
   }

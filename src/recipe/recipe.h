@@ -20,7 +20,7 @@ namespace ng {
 
 /// Where a linear layer stands, for overrides.
 struct LayerPlace {
-  std::string_view name;  ///< canonical: "blocks.3.mlp.up", "head"
+  std::string_view name;  ///< canonical: "blocks.3.mlp.up", "head" (recipe/layer_names.h)
   int64_t block = -1;     ///< -1 outside the blocks
   int64_t depth = 0;      ///< number of blocks
 };

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
+#include "recipe/layer_names.h"
 #include "recipe/settings_keys.h"
 
 namespace ng {
@@ -196,7 +197,7 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
                                            const AfterOverride& after) const {
   NG_CHECK(phase >= 0 && size_t(phase) < phases.size(), phase, phases.size());
   RecipeSettings settings = phases[size_t(phase)];
-  if (layer.name == "head") set_head(settings);
+  if (layer.name == layers::kHead) set_head(settings);
   for (size_t i = 0; i < overrides.size(); ++i) {
     if (!overrides[i].matches(layer)) continue;
     try {
