@@ -179,6 +179,24 @@ constexpr Bad kRules[] = {
     {"phase = 'late'", "a.toml:1: phase: \"late\": a list of at most 32 tables"},
 };
 
+// What is laid out before the first step stays as it is; each key says where it belongs.
+constexpr Bad kPhases[] = {
+    {"[[phase]]\nstart=0.5\nweights.storage='bf16'",
+     "a.toml:3: phase.weights.storage: cannot change in the middle of a run: weights.storage "
+     "outside of [[phase]], which takes compute and linear keys only"},
+    {"[[phase]]\nstart=0.5\ncompute='bf16'\noptimizer={kind='sgd'}",
+     "a.toml:4: phase.optimizer.kind: cannot change in the middle of a run: optimizer.kind "
+     "outside"},
+    {"[[phase]]\nstart=0.5\nweight_noise.layers=['*.mlp.up']",
+     "a.toml:3: phase.weight_noise.layers: cannot change in the middle of a run: "},
+    {"[[phase]]\nstart=0.5\ngradient.accumulate='fp32'",
+     "a.toml:3: phase.gradient.accumulate: cannot change in the middle of a run: "},
+    {"[[phase]]\nstart=0.5\ncommunication.weights={format='fp8_e4m3'}",
+     "a.toml:3: phase.communication.weights: cannot change in the middle of a run: "},
+    {"[[phase]]\nstart=0.5\nweights.storag='bf16'",
+     "a.toml:3: phase.weights.storag: unknown key: the nearest known key is phase.weights.storage"},
+};
+
 // Each override is judged by what it changes, and a key by all that it may change.
 constexpr Bad kOverrides[] = {
     {"linear.fprop.input.sr_bits = 8",
@@ -243,6 +261,7 @@ TEST(BadRecipe, ValuesSayWhatWouldBeRight) { expect_messages(kValues); }
 TEST(BadRecipe, ContradictingOperandKeys) { expect_messages(kOperands); }
 TEST(BadRecipe, RulesOfTheWhole) { expect_messages(kRules); }
 
+TEST(BadRecipe, PhasesThatChangeWhatStays) { expect_messages(kPhases); }
 TEST(BadRecipe, OverridesThatFitNothing) { expect_messages(kOverrides); }
 TEST(BadRecipe, OverridesWithValuesThatAreNone) { expect_messages(kOverrideValues); }
 

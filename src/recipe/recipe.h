@@ -2,10 +2,10 @@
 // resolved structs out. [recipes.md §7]
 //
 // base < phase < override: a file's keys are put over those of the recipe it inherits from; from
-// its start on, a phase's keys are put over that; overrides come last, each over those before it,
-// for the layers it means: `layers` are patterns of names ("*" means the head too), `blocks` is a
-// slice of the blocks; without either it means all layers of the blocks. An override's key must
-// have an effect on some layer in some phase.
+// its start on, a phase's keys, of GEMMs and `compute` only, are put over that; overrides come
+// last, each over those before it, for the layers it means: `layers` are patterns of names ("*"
+// means the head too), `blocks` is a slice of the blocks; without either it means all layers of the
+// blocks. An override's key must have an effect on some layer in some phase.
 #pragma once
 
 #include <cstdint>

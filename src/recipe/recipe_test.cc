@@ -381,7 +381,7 @@ TEST(Recipe, SaysWhatCannotRunYet) {
   EXPECT_EQ(recipe_of("[[override]]\nblocks=':1'\nweights.storage='bf16'").unsupported(),
             (std::vector<std::string>{
                 "test.toml: weights.storage: \"bf16\" is not implemented yet: use \"fp32\""}));
-  EXPECT_EQ(recipe_of("[[phase]]\nstart=0.5\ngradient.accumulate='bf16'").unsupported().size(), 1u);
+  EXPECT_EQ(recipe_of("gradient.accumulate='bf16'").unsupported().size(), 1u);
   EXPECT_EQ(recipe_of("[[override]]\nblocks='200:'\nweights.storage='bf16'").unsupported().size(),
             1u)
       << "deeper than any model tried";

@@ -15,6 +15,7 @@ constexpr size_t kMaxPhases = 32;
 constexpr size_t kMaxOverrides = 64;
 
 const std::string kOverridePrefix = "override.";
+const std::string kPhasePrefix = "phase.";
 constexpr std::string_view kSliceExpected =
     "a slice of blocks such as \"-8:\", \":2\" or \"-15%:\"";
 const KeyRow kNameRow = {"name", "a string", "what tables and files call the recipe"};
@@ -23,7 +24,7 @@ const KeyRow kOverrideRow = {"override", "a list of tables",
                              "linear, weight_noise and weights "
                              "keys for some layers; later ones win"};
 const KeyRow kPhaseRow = {"phase", "a list of tables",
-                          "keys that hold from a point of training on"};
+                          "compute and linear keys that hold from a point of training on"};
 const KeyRow kLayersRow = {"layers", "a list of layer patterns",
                            "layers that an override means; without it, all but the head"};
 const KeyRow kBlocksRow = {"blocks", std::string(kSliceExpected), "blocks that an override means"};
@@ -73,13 +74,23 @@ void read_settings(RecipeSettings& settings, const toml::table& patch, const std
   for (const Error& error : unused_keys(settings, patch, prefix)) throw Error(error);
 }
 
+void refuse_lasting_keys(const toml::table& patch) {
+  for (const KeyRow* row : rows_of(settings_keys()))
+    if (const auto item = find_item(patch, row->path, kPhasePrefix);
+        item && !is_phase_key(row->path))
+      item->refuse("cannot change in the middle of a run",
+                   fmt::format("{} outside of [[phase]], which takes compute and linear keys only",
+                               row->path));
+}
+
 void read_phases(ResolvedRecipe& recipe) {
   const auto item = last_item(recipe.source, kPhaseRow.path);
   if (!item) return;
   static const std::vector<const KeyRow*> rows = rows_with({&kStartRow}, false);
   for (const toml::table* patch : read_tables(*item, kMaxPhases)) {
-    check_known_keys(*patch, rows, "phase.");
-    const auto start = find_item(*patch, kStartRow.path, "phase.");
+    check_known_keys(*patch, rows, kPhasePrefix);
+    refuse_lasting_keys(*patch);
+    const auto start = find_item(*patch, kStartRow.path, kPhasePrefix);
     if (!start)
       throw Error({place_of(patch->source()), "phase.start", "missing",
                    "the share of training after which the phase begins, e.g. 0.82"});
@@ -87,8 +98,7 @@ void read_phases(ResolvedRecipe& recipe) {
     if (share <= recipe.phase_starts.back())
       start->refuse_value("phases in ascending order of start");
     RecipeSettings settings = recipe.phases.back();
-    read_settings(settings, *patch, "phase.");
-    check_weights(settings, place_of(patch->source()));
+    read_settings(settings, *patch, kPhasePrefix);
     recipe.phase_starts.push_back(share);
     recipe.phases.push_back(std::move(settings));
     recipe.phase_patches.push_back(patch);

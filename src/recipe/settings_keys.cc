@@ -300,6 +300,10 @@ const Rows& all_rows() {
   return rows;
 }
 
+bool is_linear_key(std::string_view path) {
+  return path == "linear" || path.starts_with("linear.");
+}
+
 /// use(operand, item) for each operand that `patch` names.
 template <class Use>
 void visit_operands(const Settings& settings, const toml::table& patch, const std::string& prefix,
@@ -331,9 +335,10 @@ std::vector<Error> unused_keys(const RecipeSettings& settings, const toml::table
 }
 
 bool is_override_key(std::string_view path) {
-  return path == "linear" || path.starts_with("linear.") || path.starts_with("weight_noise.") ||
-         path.starts_with("weights.");
+  return is_linear_key(path) || path.starts_with("weight_noise.") || path.starts_with("weights.");
 }
+
+bool is_phase_key(std::string_view path) { return path == "compute" || is_linear_key(path); }
 
 std::vector<std::string> unsupported_settings(const RecipeSettings& settings) {
   static const RecipeSettings defaults;

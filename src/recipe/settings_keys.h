@@ -25,6 +25,10 @@ void check_operands(const RecipeSettings& settings, const toml::table& patch,
 /// May an override say this key?
 [[nodiscard]] bool is_override_key(std::string_view path);
 
+/// May a phase say this key? A run can switch the numbers it computes in; what it keeps, sends and
+/// updates by is laid out before its first step.
+[[nodiscard]] bool is_phase_key(std::string_view path);
+
 /// Settings whose values this version can read but not run: one sentence each, without place.
 [[nodiscard]] std::vector<std::string> unsupported_settings(const RecipeSettings& settings);
 
