@@ -26,7 +26,7 @@ Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& w
   const LayerPlace place{.name = name, .block = block, .depth = config().layers};
   std::vector<LinearRecipe> phases;
   for (size_t phase = 0; phase < sources_.recipe.phase_starts().size(); ++phase)
-    phases.push_back(sources_.recipe.linear(place, static_cast<int>(phase)));
+    phases.push_back(sources_.recipe.layer(place, static_cast<int>(phase)).linear);
   return {run(),
           {.name = name,
            .output = activation(name),

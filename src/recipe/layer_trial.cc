@@ -61,10 +61,7 @@ class LayerTrial {
   }
 
   void use_alone(const RecipeOverride& override_) const {
-    for (RecipeSettings settings : recipe_.phases) {
-      override_.read_into(settings);
-      use_(settings);
-    }
+    for (const RecipeSettings& settings : recipe_.phases) use_(override_.over(settings));
   }
 
   const ResolvedRecipe& recipe_;

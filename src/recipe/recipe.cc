@@ -89,9 +89,11 @@ Recipe Recipe::parse(std::string_view toml, const std::string& place) {
       add_once(data->unsupported, place + ": " + sentence);
   };
   for (const RecipeSettings& settings : data->recipe.phases) note_unsupported(settings);
+  // Each alone, whether or not a layer that is tried below gets it: weights have other layers too.
+  for (const RecipeOverride& override_ : data->recipe.overrides)
+    note_unsupported(override_.over(data->recipe.phases.front()));
   const std::vector<size_t> idle = try_layers(data->recipe, [&](const RecipeSettings& settings) {
     add_warnings(data->warnings, settings);
-    note_unsupported(settings);
   });
   for (const size_t i : idle)
     add_once(data->warnings,
@@ -140,8 +142,14 @@ const RecipeSettings& Recipe::settings(int phase) const {
 
 Compute Recipe::compute(int phase) const { return settings(phase).compute; }
 
+LayerRecipe Recipe::layer(const LayerPlace& place, int phase) const {
+  RecipeSettings settings = data_->recipe.settings_of(place, phase);
+  if (!has_noise(settings, place)) settings.weight_noise = WeightNoise{};
+  return settings;  // sliced: what holds for the whole run stays here
+}
+
 LinearRecipe Recipe::linear(const LayerPlace& place, int phase) const {
-  return data_->recipe.settings_of(place, phase).linear;
+  return layer(place, phase).linear;
 }
 
 }  // namespace ng

@@ -18,7 +18,7 @@
 
 namespace ng {
 
-/// Where a linear layer stands, for overrides.
+/// Where a layer stands, for overrides.
 struct LayerPlace {
   std::string_view name;  ///< canonical: "blocks.3.mlp.up", "head" (recipe/layer_names.h)
   int64_t block = -1;     ///< -1 outside the blocks
@@ -59,8 +59,13 @@ class Recipe {
   /// All that a phase says, before overrides.
   [[nodiscard]] const RecipeSettings& settings(int phase) const;
   [[nodiscard]] Compute compute(int phase) const;
-  /// Numbers of a linear layer: base < phase < override. The head follows `compute` and no other
-  /// key, unless an override's `layers` match its name: one without `layers` leaves it alone.
+  /// Of one layer: base < phase < override. Outside the blocks,
+  /// - the head's GEMMs follow `compute` and no `linear` key,
+  /// - weights in a format with scales are FP32, [recipes.md §7]
+  /// unless an override's `layers` match the name: one without `layers` leaves it alone. Noise is
+  /// `none` for a layer that weight_noise.layers does not mean.
+  [[nodiscard]] LayerRecipe layer(const LayerPlace& place, int phase) const;
+  /// Its GEMMs alone.
   [[nodiscard]] LinearRecipe linear(const LayerPlace& place, int phase) const;
 
  private:

@@ -145,10 +145,7 @@ bool any_matches(const std::vector<std::string>& patterns, std::string_view name
 /// Rule (f): noise is added to weights that the GEMM then reads unscaled. [recipes.md §7]
 void check_noise(const RecipeSettings& settings, const LayerPlace& layer,
                  const std::string& place) {
-  const WeightNoise& noise = settings.weight_noise;
-  if (noise.kind == WeightNoise::Kind::none || layer.block < 0 ||
-      !any_matches(noise.layers, layer.name))
-    return;
+  if (!has_noise(settings, layer)) return;
   const Operand& weight = settings.linear.fprop.right;
   if (weight.is_fp32() || weight == operand_of("bf16")) return;
   throw Error(
@@ -166,7 +163,7 @@ Error in_layer(const Error& error, const LayerPlace& layer, double start) {
   return Error(std::move(parts));
 }
 
-/// The head reads `compute` and nothing else of the base.
+/// Of the base, the GEMMs of the head read `compute` and nothing else.
 void set_head(RecipeSettings& settings) {
   const Operand numbers = operand_of(settings.compute == Compute::bf16 ? "bf16" : "fp32");
   for (GemmRecipe* gemm :
@@ -189,6 +186,12 @@ void set_outputs(RecipeSettings& settings) {
 
 }  // namespace
 
+bool has_noise(const RecipeSettings& settings, const LayerPlace& layer) {
+  const WeightNoise& noise = settings.weight_noise;
+  return noise.kind != WeightNoise::Kind::none && layer.block >= 0 &&
+         any_matches(noise.layers, layer.name);
+}
+
 bool RecipeOverride::matches(const LayerPlace& layer) const {
   const bool in_blocks =
       !blocks || (layer.block >= 0 && blocks->contains(layer.block, layer.depth));
@@ -208,6 +211,9 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
   NG_CHECK(phase >= 0 && size_t(phase) < phases.size(), phase, phases.size());
   RecipeSettings settings = phases[size_t(phase)];
   if (layer.name == layers::kHead) set_head(settings);
+  // Weights with scales are those of linear layers in the blocks. [recipes.md §7]
+  if (layer.block < 0 && !settings.weights.storage.is_unscaled())
+    settings.weights = LayerRecipe().weights;
   for (size_t i = 0; i < overrides.size(); ++i) {
     if (!overrides[i].matches(layer)) continue;
     try {

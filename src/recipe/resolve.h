@@ -24,6 +24,11 @@ struct RecipeOverride {
   [[nodiscard]] bool matches(const LayerPlace& layer) const;
   /// Reads the keys without checking what they say together with those there.
   void read_into(RecipeSettings& settings) const;
+  /// The same, of a copy.
+  [[nodiscard]] RecipeSettings over(RecipeSettings settings) const {
+    read_into(settings);
+    return settings;
+  }
   /// Its keys without effect, where it was read into `settings` last.
   [[nodiscard]] std::vector<Error> unused_keys(const RecipeSettings& settings) const;
 };
@@ -44,6 +49,9 @@ struct ResolvedRecipe {
   [[nodiscard]] RecipeSettings settings_of(const LayerPlace& layer, int phase,
                                            const AfterOverride& after = {}) const;
 };
+
+/// Is there noise on this layer's weights, where `settings` are its own?
+[[nodiscard]] bool has_noise(const RecipeSettings& settings, const LayerPlace& layer);
 
 /// Reads all keys; checks each value, and the rules of the base and of the phases.
 [[nodiscard]] ResolvedRecipe resolve_recipe(RecipeSource source);

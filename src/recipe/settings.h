@@ -42,6 +42,7 @@ struct WeightNoise {
   double bitwidth_weight_decay = 0.1;
   double bitwidth_loss = 0;
   Compute cast = Compute::bf16;  ///< of the noisy weight
+  friend bool operator==(const WeightNoise&, const WeightNoise&) = default;
 };
 
 /// How weights persist and how an update is rounded into them. [recipes.md §5]
@@ -55,6 +56,18 @@ struct WeightStorage {
   double rtol = 1e-2;
   int max_iters = 32;
   int residual_bits = 8;
+  friend bool operator==(const WeightStorage&, const WeightStorage&) = default;
+};
+
+/// All that a recipe says of one layer: what overrides may change.
+struct LayerRecipe {
+  LinearRecipe linear;
+  WeightStorage weights;
+  WeightNoise weight_noise;
+  friend bool operator==(const LayerRecipe&, const LayerRecipe&) = default;
+
+  /// Every default: FP32 everywhere, no noise.
+  LayerRecipe();
 };
 
 struct OptimizerRecipe {
@@ -80,14 +93,12 @@ struct CommunicationRecipe {
   Operand activations, weights;
 };
 
-/// One state of a recipe: base, or a phase.
-struct RecipeSettings {
-  LinearRecipe linear;  ///< the `output` members are filled in when a layer is resolved
+/// One state of a recipe, base or a phase: of its layers, and of the whole run. The `output`
+/// members of `linear` are filled in when a layer is resolved.
+struct RecipeSettings : LayerRecipe {
   OutputKind fprop_output = OutputKind::compute;
   OutputKind dgrad_output = OutputKind::compute;
   Compute compute = Compute::fp32;
-  WeightNoise weight_noise;
-  WeightStorage weights;
   OptimizerRecipe optimizer;
   GradientRecipe gradient;
   CommunicationRecipe communication;

@@ -1,0 +1,76 @@
+// What one layer gets besides the numbers of its GEMMs: how its weights persist, and their noise.
+#include <gtest/gtest.h>
+
+#include "recipe/recipe.h"
+
+namespace ng {
+namespace {
+
+Recipe recipe_of(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
+
+/// Of a model of 12 blocks.
+LayerRecipe layer(const Recipe& recipe, std::string_view name, int64_t block = -1) {
+  return recipe.layer({.name = name, .block = block, .depth = 12}, 0);
+}
+
+TEST(LayerRecipe, OfFp32IsTheDefault) {
+  EXPECT_EQ(layer(Recipe::load("fp32"), "blocks.5.mlp.up", 5), LayerRecipe());
+}
+
+TEST(LayerRecipe, OverridesReachWeightsAndNoise) {
+  const Recipe recipe = recipe_of(
+      "[[override]]\nblocks='-1:'\nweights={storage='bf16', update='kahan'}\n"
+      "[[override]]\nlayers='*.mlp.up'\nweight_noise={kind='gaussws', b_init=5}");
+  const LayerRecipe last = layer(recipe, "blocks.11.mlp.up", 11);
+  EXPECT_EQ(last.weights.storage, operand_of("bf16"));
+  EXPECT_EQ(last.weights.update, WeightStorage::Update::kahan);
+  EXPECT_EQ(last.weight_noise.kind, WeightNoise::Kind::gaussws);
+  EXPECT_EQ(last.weight_noise.b_init, 5);
+  EXPECT_EQ(last.linear, layer(recipe, "blocks.0.mlp.up", 0).linear);
+  EXPECT_EQ(layer(recipe, "blocks.0.mlp.up", 0).weights, LayerRecipe().weights);
+  EXPECT_EQ(layer(recipe, "blocks.0.mlp.up", 0).weight_noise, last.weight_noise);
+  EXPECT_EQ(layer(recipe, "blocks.0.mlp.down", 0), LayerRecipe());
+  EXPECT_EQ(layer(recipe, "head"), LayerRecipe());
+}
+
+TEST(LayerRecipe, NoiseIsThatOfTheLayersItMeans) {
+  const auto kind = [recipe = Recipe::load("gaussws-od")](std::string_view name, int64_t block) {
+    return layer(recipe, name, block).weight_noise.kind;
+  };
+  EXPECT_EQ(kind("blocks.3.attn.out", 3), WeightNoise::Kind::gaussws);
+  EXPECT_EQ(kind("blocks.3.attn.q", 3), WeightNoise::Kind::none);
+  const Recipe all = recipe_of("weight_noise.kind='diffq'");
+  EXPECT_EQ(layer(all, "blocks.3.attn.q", 3).weight_noise.kind, WeightNoise::Kind::diffq);
+  EXPECT_EQ(layer(all, "head").weight_noise.kind, WeightNoise::Kind::none);
+}
+
+TEST(LayerRecipe, WeightsWithScalesAreThoseOfTheBlocks) {
+  const Recipe fp8 = Recipe::load("fp8-lm"), bf16 = Recipe::load("naive-bf16");
+  EXPECT_EQ(layer(fp8, "blocks.3.attn.q", 3).weights, fp8.settings(0).weights);
+  for (const char* name : {"embed", "pos", "head"}) {
+    EXPECT_EQ(layer(fp8, name).weights, LayerRecipe().weights) << name;
+    EXPECT_EQ(layer(bf16, name).weights.storage, operand_of("bf16")) << name;
+  }
+  const Recipe named =
+      recipe_of("inherit='fp8-lm'\n[[override]]\nlayers='head'\nweights.storage='fp8_e4m3'");
+  EXPECT_EQ(layer(named, "head").weights.storage, operand_of("fp8_e4m3"));
+  EXPECT_EQ(layer(named, "embed").weights, LayerRecipe().weights);
+}
+
+// Wherever a recipe says it, and whatever takes it back for the layers of the blocks.
+TEST(LayerRecipe, WhatIsNotImplementedIsRefusedForEachLayer) {
+  const std::string storage = "[[override]]\nweights.storage='bf16'\n";
+  for (const char* where :
+       {"blocks=':1'", "blocks='200:'", "layers='embed'", "layers='head'",
+        "layers='*'\n[[override]]\nlayers=['blocks.*', 'head']\nweights.storage='fp32'"})
+    EXPECT_EQ(recipe_of(storage + where).unsupported(),
+              (std::vector<std::string>{
+                  "test.toml: weights.storage: \"bf16\" is not implemented yet: use \"fp32\""}))
+        << where;
+  EXPECT_EQ(recipe_of("[[override]]\nlayers='*.mlp.up'\nweight_noise.kind='nipq'").unsupported(),
+            (std::vector<std::string>{
+                "test.toml: weight_noise.kind: \"nipq\" is not implemented yet: use \"none\""}));
+}
+
+}  // namespace
+}  // namespace ng
