@@ -228,6 +228,13 @@ std::string print_operand(const Operand& operand) {
   return "{format = " + toml_quote(best_name) + best + "}";
 }
 
+std::string print_without_format(const Operand& operand) {
+  size_t count = 0;
+  const std::string text = differences(operand, operand_of("fp32"), count);
+  constexpr size_t kComma = 2;  // each difference begins with ", "
+  return fmt::format("{{{}}}", std::string_view(text).substr(count == 0 ? 0 : kComma));
+}
+
 Block read_block(const TomlItem& item) {
   const std::string expected(kBlockExpected);
   if (item.value->is_string()) {

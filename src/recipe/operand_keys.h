@@ -19,6 +19,9 @@ void change_operand(Operand& operand, const TomlItem& item);
 /// The shortest TOML that reads back as this operand: the nearest format and what differs from it.
 [[nodiscard]] std::string print_operand(const Operand& operand);
 
+/// All that differs from FP32, no format's name in it: the same text whatever formats have names.
+[[nodiscard]] std::string print_without_format(const Operand& operand);
+
 /// "tensor", "row" or [r, c].
 [[nodiscard]] Block read_block(const TomlItem& item);
 [[nodiscard]] std::string print_block(const Block& block);

@@ -19,10 +19,10 @@ struct Recipe::Data {
 namespace {
 
 /// FNV-1a, 64 bits.
-uint64_t hash_of(std::string_view text) {
+std::string hash_of(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
+  return fmt::format("{:016x}", hash);
 }
 
 void add_once(std::vector<std::string>& list, std::string text) {
@@ -54,17 +54,35 @@ std::string patch_lines(const toml::table& patch, std::initializer_list<std::str
   return lines;
 }
 
-/// All but the name.
-std::string body_of(const ResolvedRecipe& recipe) {
-  std::string text = print_keys(recipe.phases.front(), settings_keys());
+std::string overrides_text(const ResolvedRecipe& recipe) {
+  std::string text;
   for (const RecipeOverride& override_ : recipe.overrides) {
     text += "\n[[override]]\nlayers = " + print_value(override_.layers) + "\n";
     if (override_.blocks) text += "blocks = " + toml_quote(override_.blocks->text()) + "\n";
     text += patch_lines(*override_.patch, {"layers", "blocks"});
   }
+  return text;
+}
+
+std::string phase_header(double start) {
+  return "\n[[phase]]\nstart = " + print_value(start) + "\n";
+}
+
+/// All but the name.
+std::string body_of(const ResolvedRecipe& recipe) {
+  std::string text = print_keys(recipe.phases.front(), settings_keys()) + overrides_text(recipe);
   for (size_t i = 0; i < recipe.phase_patches.size(); ++i)
-    text += "\n[[phase]]\nstart = " + print_value(recipe.phase_starts[i + 1]) + "\n" +
-            patch_lines(*recipe.phase_patches[i], {"start"});
+    text +=
+        phase_header(recipe.phase_starts[i + 1]) + patch_lines(*recipe.phase_patches[i], {"start"});
+  return text;
+}
+
+/// What the recipe is in any vocabulary that has its keys: a key that a later version adds, and
+/// this recipe does not say, must not make it another one.
+std::string identity_of(const ResolvedRecipe& recipe) {
+  std::string text = differing_keys(recipe.phases.front()) + overrides_text(recipe);
+  for (size_t i = 1; i < recipe.phases.size(); ++i)
+    text += phase_header(recipe.phase_starts[i]) + differing_keys(recipe.phases[i]);
   return text;
 }
 
@@ -127,7 +145,8 @@ std::string Recipe::resolved_toml() const {
   return "name = " + toml_quote(name()) + "\n" + body_of(data_->recipe);
 }
 
-std::string Recipe::hash() const { return fmt::format("{:016x}", hash_of(body_of(data_->recipe))); }
+std::string Recipe::hash() const { return hash_of(identity_of(data_->recipe)); }
+std::string Recipe::hash_of_all_keys() const { return hash_of(body_of(data_->recipe)); }
 
 int Recipe::phase_at(double progress) const {
   const std::vector<double>& starts = phase_starts();

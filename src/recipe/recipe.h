@@ -39,9 +39,13 @@ class Recipe {
   [[nodiscard]] const std::string& place() const;
   /// The complete recipe as TOML, every key written out: loads back to an equal recipe.
   [[nodiscard]] std::string resolved_toml() const;
-  /// 16 hex digits: FNV-1a over the resolved text without the name. Equal recipes have equal
-  /// hashes whatever they are called and however they were written.
+  /// 16 hex digits: FNV-1a over what differs from the defaults, without the name. Equal recipes
+  /// have equal hashes whatever they are called, however base and phases were written, and in every
+  /// version whose keys mean the same: checkpoints carry it.
   [[nodiscard]] std::string hash() const;
+  /// The same over every key of resolved_toml(): how older checkpoints know the recipe, until there
+  /// is a key that they lacked.
+  [[nodiscard]] std::string hash_of_all_keys() const;
   /// What the user should know: "stochastic rounding on a forward operand ...".
   [[nodiscard]] const std::vector<std::string>& warnings() const;
   /// What a user should know of a model of this many blocks beside that: overrides for others.

@@ -118,24 +118,6 @@ TEST(NamedRecipes, ResolvedTextLoadsBackToAnEqualRecipe) {
   }
 }
 
-TEST(NamedRecipes, HashesDiffer) {
-  std::map<std::string, std::string> by_hash;
-  for (const auto& [name, runs] : kNamed) {
-    const auto [at, is_new] = by_hash.emplace(Recipe::load(name).hash(), name);
-    EXPECT_TRUE(is_new) << name << " and " << at->second;
-  }
-}
-
-TEST(NamedRecipes, HashIgnoresNameAndSpelling) {
-  const Recipe a = recipe_of("name='a'\nlinear.fprop.input = {format='bf16', prescale=1}");
-  const Recipe b = recipe_of("name='b'\n[linear.fprop]\ninput = 'bf16'");
-  EXPECT_EQ(a.hash(), b.hash());
-  EXPECT_EQ(a.hash().size(), 16u);
-  const Recipe c = recipe_of("[[override]]\nblocks=':2'\nlinear.fprop.input.prescale=1.0");
-  const Recipe d = recipe_of("override=[{blocks=':2', linear={fprop={input={prescale=1}}}}]");
-  EXPECT_EQ(c.hash(), d.hash());
-}
-
 TEST(Operands, AnElementMayBeMadeUp) {
   for (const std::string_view name : {"e3m3", "e2m1_ieee", "float7_e3m3", "e4m2fnuz"}) {
     const Recipe recipe = recipe_of(

@@ -1,5 +1,7 @@
 #include "recipe/settings_keys.h"
 
+#include <algorithm>
+
 #include "recipe/operand_keys.h"
 #include "recipe/operand_rules.h"
 
@@ -300,6 +302,17 @@ const Rows& all_rows() {
   return rows;
 }
 
+const Settings& default_settings() {
+  static const Settings defaults;
+  return defaults;
+}
+
+bool is_default(const Row& row, const Settings& settings) {
+  const Settings& defaults = default_settings();
+  if (row.operand && row.operand(settings) == row.operand(defaults)) return true;  // quicker
+  return row.print(settings) == row.print(defaults);
+}
+
 bool is_linear_key(std::string_view path) {
   return path == "linear" || path.starts_with("linear.");
 }
@@ -340,17 +353,25 @@ bool is_override_key(std::string_view path) {
 
 bool is_phase_key(std::string_view path) { return path == "compute" || is_linear_key(path); }
 
+std::string differing_keys(const RecipeSettings& settings) {
+  std::vector<std::string> lines;
+  for (const Row& row : all_rows())
+    if (!is_default(row, settings))
+      lines.push_back(
+          row.path + " = " +
+          (row.operand ? print_without_format(row.operand(settings)) : row.print(settings)) + "\n");
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
 std::vector<std::string> unsupported_settings(const RecipeSettings& settings) {
-  static const RecipeSettings defaults;
   std::vector<std::string> sentences;
-  for (const Row& row : all_rows()) {
-    if (!row.planned) continue;
-    if (row.operand && row.operand(settings) == row.operand(defaults)) continue;  // quicker
-    const std::string value = row.print(settings), known = row.print(defaults);
-    if (value == known) continue;
-    sentences.push_back(
-        fmt::format("{}: {} is not implemented yet: use {}", row.path, value, known));
-  }
+  for (const Row& row : all_rows())
+    if (row.planned && !is_default(row, settings))
+      sentences.push_back(fmt::format("{}: {} is not implemented yet: use {}", row.path,
+                                      row.print(settings), row.print(default_settings())));
   return sentences;
 }
 

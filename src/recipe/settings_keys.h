@@ -29,6 +29,10 @@ void check_operands(const RecipeSettings& settings, const toml::table& patch,
 /// updates by is laid out before its first step.
 [[nodiscard]] bool is_phase_key(std::string_view path);
 
+/// The keys whose values are not the defaults, one "path = value" a line, sorted: the same text
+/// whatever other keys and names of formats there are.
+[[nodiscard]] std::string differing_keys(const RecipeSettings& settings);
+
 /// Settings whose values this version can read but not run: one sentence each, without place.
 [[nodiscard]] std::vector<std::string> unsupported_settings(const RecipeSettings& settings);
 

@@ -16,7 +16,8 @@ namespace ng {
 struct RunIdentity {
   uint64_t seed = 0;
   Json model;                 ///< its configuration, as in config.json
-  std::string recipe;         ///< hash
+  std::string recipe;         ///< Recipe::hash()
+  std::string older_recipe;   ///< hash_of_all_keys(), which older checkpoints have in its place
   std::string data;           ///< checksum of the corpus
   std::string batch;          ///< "16 x 128 x 1": sequences, their length, micro-batches
   uint64_t tensor_names = 0;  ///< hash of the model's TensorTable

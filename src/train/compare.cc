@@ -15,10 +15,10 @@ constexpr std::string_view kResultFile = "result.json";
 constexpr size_t kMaxResultBytes = 1 << 20;
 
 // Equal for runs that give the same result.
-std::string run_hash(const CompareRun& run) {
+std::string run_hash(const CompareRun& run, const std::string& recipe_hash) {
   RunConfig config = run.config;
   config.train.threads = 0;
-  const std::string text = config.resolved_toml() + Recipe::load(config.recipe).hash();
+  const std::string text = config.resolved_toml() + recipe_hash;
   return checksum_of(std::as_bytes(std::span(text)));
 }
 
@@ -46,12 +46,15 @@ Json result_json(const CompareResult& result) {
 
 void write_result(const CompareRun& run, const Json& result) {
   make_folders(run.folder);
-  const Json json = {{"run", run_hash(run)}, {"result", result}};
+  const Json json = {{"run", run_hash(run, Recipe::load(run.config.recipe).hash())},
+                     {"result", result}};
   write_file_atomically(join_path(run.folder, kResultFile), json.dump(2) + "\n");
 }
 
 void require_same_run(const CompareRun& run, const JsonObject& saved) {
-  if (saved.text("run") == run_hash(run)) return;
+  const Recipe recipe = Recipe::load(run.config.recipe);
+  for (const std::string& hash : {recipe.hash(), recipe.hash_of_all_keys()})  // now, or older
+    if (saved.text("run") == run_hash(run, hash)) return;
   throw Error({.place = run.folder,
                .key = std::string(kResultFile),
                .problem = "the folder belongs to another run file or recipe",

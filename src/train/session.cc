@@ -108,6 +108,7 @@ RunIdentity Session::identity() const {
   return {.seed = config_.seed,
           .model = Json::parse(io::hf_config_text(model_->config(), "float32")),
           .recipe = recipe_.hash(),
+          .older_recipe = recipe_.hash_of_all_keys(),
           .data = corpus_->checksum(),
           .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
                                trainer_->settings().length, trainer_->settings().micros),

@@ -188,6 +188,27 @@ TEST_F(SessionResume, RefuseToGoOnWithAnotherRun) {
   EXPECT_EQ(contents(in("out")), before);  // a refused run changes nothing
 }
 
+TEST_F(SessionResume, GoOnFromACheckpointThatNamesTheRecipeByAllKeys) {
+  const RunConfig run = config({recipe_file(kDelayed)});
+  const std::map<std::string, std::string> want = unbroken(run);
+  interrupt(run, 3);
+  const Recipe recipe = Recipe::load(run.recipe);
+  const auto rewrite = [&](const std::string& hash) {
+    Json identity = Json::parse(read_file(join_path(checkpoint(3), "run.json"), kMaxFile));
+    const std::string state = read_file(join_path(checkpoint(3), "state.safetensors"), kMaxFile);
+    identity["recipe"] = hash;
+    io::CheckpointWriter writer(in("out/checkpoints"), 3);
+    writer.write_text("state.safetensors", state);
+    writer.write_text("run.json", identity.dump());
+    writer.publish();
+  };
+  rewrite(Recipe::load("bf16").hash_of_all_keys());
+  EXPECT_NE(refusal(run, true).find("the same recipe to resume"), std::string::npos);
+  rewrite(recipe.hash_of_all_keys());
+  EXPECT_EQ(resume(run).steps, 6);
+  expect_same_end(want, 6);
+}
+
 TEST_F(SessionResume, SayWhichSettingsOfTheUpdateAreNew) {
   interrupt(config(), 3);
   Listener same;
