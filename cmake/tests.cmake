@@ -28,6 +28,7 @@ endfunction()
 # A test links its folder and those below it, so that it builds while a higher one is in pieces;
 # io's reader of golden files is added to all.
 function(ng_link_test name source)
+  target_link_libraries(${name} PRIVATE ng_test_support)
   cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/src OUTPUT_VARIABLE folder)
   set(first -1)
   while(first EQUAL -1 AND folder MATCHES "/")  # also from folders inside that of a library
@@ -52,6 +53,14 @@ set(NG_TEST_OPTIONS ${NG_COMPILES_FAST} $<$<CXX_COMPILER_ID:GNU>:-Wno-array-boun
 target_compile_options(ng_test_headers PRIVATE ${NG_TEST_OPTIONS})
 target_precompile_headers(ng_test_headers PRIVATE <gtest/gtest.h> src/base/json.h)
 set_target_properties(ng_test_headers PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # not for clang-tidy
+
+# What tests of several folders share. It names no library: each test has those that its part needs.
+file(GLOB support CONFIGURE_DEPENDS tests/support/*.cc)
+list(FILTER support EXCLUDE REGEX "_test\\.cc$")
+add_library(ng_test_support STATIC ${support})
+target_link_libraries(ng_test_support PRIVATE ng_flags)
+target_compile_options(ng_test_support PRIVATE ${NG_TEST_OPTIONS})
+target_include_directories(ng_test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests)
 
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS src/*_test.cc tests/*_test.cc)
 foreach(source IN LISTS tests)

@@ -11,8 +11,8 @@
 #include "data/byte_tokenizer.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
-#include "io/hf_test_models.h"
 #include "io/safetensors.h"
+#include "support/hf_models.h"
 
 namespace ng::io {
 namespace {

@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "io/hf_names.h"
-#include "io/hf_test_models.h"
 #include "io/safetensors.h"
+#include "support/hf_models.h"
 
 namespace ng::io {
 namespace {

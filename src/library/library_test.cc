@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "backend/ref/gemm.h"
-#include "backend/ref/prepared.h"
 #include "base/version.h"
 #include "format/codec.h"
 #include "library/access.h"
+#include "support/prepared_operand.h"
 
 namespace narrowgauge {
 namespace {

@@ -9,9 +9,9 @@
 #include <numeric>
 #include <utility>
 
-#include "backend/ref/prepared.h"
 #include "format/hadamard.h"
 #include "run/backends.h"
+#include "support/prepared_operand.h"
 
 namespace ng {
 namespace {

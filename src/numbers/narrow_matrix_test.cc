@@ -8,10 +8,10 @@
 #include <limits>
 
 #include "backend/cpu/workspace.h"
-#include "backend/ref/prepared.h"
 #include "format/codec.h"
 #include "format/scale.h"
 #include "numbers/encoder.h"
+#include "support/prepared_operand.h"
 
 namespace ng {
 namespace {

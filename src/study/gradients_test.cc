@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "study/study.h"
-#include "train/session_runs.h"
+#include "support/session_runs.h"
 
 namespace ng::study {
 namespace {

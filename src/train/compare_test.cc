@@ -1,7 +1,7 @@
 #include "train/compare.h"
 
 #include "base/checksum.h"
-#include "train/session_runs.h"
+#include "support/session_runs.h"
 
 namespace ng {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/files.h"
-#include "train/tiny_run.h"
+#include "support/tiny_run.h"
 
 namespace ng {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "format/hadamard.h"
-#include "train/tiny_run.h"
+#include "support/tiny_run.h"
 
 namespace ng {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/file_calls.h"
 #include "io/checkpoint_files.h"
-#include "train/session_runs.h"
+#include "support/session_runs.h"
 
 namespace ng {
 namespace {

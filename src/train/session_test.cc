@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "io/safetensors.h"
-#include "train/session_runs.h"
+#include "support/session_runs.h"
 
 namespace ng {
 namespace {

@@ -10,8 +10,8 @@
 #include <limits>
 #include <new>
 
-#include "recipe/feature_matrix.h"
-#include "train/tiny_run.h"
+#include "support/feature_matrix.h"
+#include "support/tiny_run.h"
 
 namespace {
 std::atomic<int64_t> heap_allocations{0};

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backend/ref/gemm.h"
-#include "backend/ref/prepared.h"
 #include "math/round.h"
+#include "support/prepared_operand.h"
 
 namespace ng {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/ref/prepared.h"
 #include "base/json.h"
 #include "format/codec.h"
 #include "format/hadamard.h"
 #include "io/safetensors.h"
+#include "support/prepared_operand.h"
 
 namespace ng::ref {
 namespace {

@@ -5,9 +5,9 @@
 #include <limits>
 #include <vector>
 
-#include "backend/ref/prepared.h"
 #include "format/codec.h"
 #include "format/scale.h"
+#include "support/prepared_operand.h"
 
 namespace ng::ref {
 namespace {

@@ -6,9 +6,9 @@
 #include <limits>
 #include <vector>
 
-#include "backend/ref/prepared.h"
 #include "format/codec.h"
 #include "format/hadamard.h"
+#include "support/prepared_operand.h"
 
 namespace ng::ref {
 namespace {

@@ -1,4 +1,4 @@
-// Whole runs in a folder of their own, for tests: a tiny model, a text of numbers, a listener.
+// Whole runs in a folder of their own: a tiny model, a text of numbers, a listener.
 #pragma once
 
 #include <gtest/gtest.h>

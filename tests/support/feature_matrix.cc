@@ -1,4 +1,4 @@
-#include "recipe/feature_matrix.h"
+#include "support/feature_matrix.h"
 
 #include <array>
 #include <map>

@@ -1,4 +1,4 @@
-// For tests: an operand of ref together with its memory, inputs and contexts.
+// An operand of ref together with its memory, inputs and contexts.
 #pragma once
 
 #include <string>

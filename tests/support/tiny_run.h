@@ -1,4 +1,4 @@
-// A tiny model with a trainer, for tests: a few thousand parameters, sizes that no block divides.
+// A tiny model with a trainer: a few thousand parameters, sizes that no block divides.
 #pragma once
 
 #include <cstdint>
