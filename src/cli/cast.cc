@@ -7,22 +7,21 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/cast_file.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
-#include "cli/tensor_files.h"
-#include "cli/tensor_format.h"
 #include "cli/tensor_text.h"
 #include "format/cast_names.h"
+#include "io/tensor_files.h"
+#include "numbers/cast_file.h"
 
 namespace ng::cli {
 namespace {
 
 struct Args {
   std::vector<std::string> files;  ///< inputs, then the output
-  FormatFlags format;
+  CastWords format;
   CastSettings settings;
   int64_t threads = 0;
   bool json = false;
@@ -45,8 +44,8 @@ std::vector<FilePair> pairs_of(const std::vector<std::string>& words) {
                  .key = "",
                  .problem = "an empty path for the output",
                  .remedy = "the file or folder to write"});
-  const std::vector<std::string> files = tensor_files(inputs);
-  const bool into_folder = inputs.size() > 1 || names_many(inputs[0]) || is_folder(out);
+  const std::vector<std::string> files = io::tensor_files(inputs);
+  const bool into_folder = inputs.size() > 1 || io::names_many(inputs[0]) || is_folder(out);
   if (!into_folder) return {{files[0], out}};
   if (is_file(out))
     throw Error({.place = out,
@@ -170,7 +169,7 @@ std::function<int()> declare(CLI::App& app) {
       ->expected(2, -1)
       ->type_name("IN... OUT");
   app.add_option("--format", a.format.format, cast_format_help())->required()->type_name("NAME");
-  a.format.declare(app);
+  add_cast_flags(app, a.format);
   app.add_option("--axis", a.settings.axis, "along which blocks lie; -1: the last")
       ->capture_default_str();
   add_seed(app, a.settings.seed, "of stochastic rounding");

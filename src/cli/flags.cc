@@ -66,6 +66,21 @@ void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
       });
 }
 
+void add_cast_flags(CLI::App& app, CastWords& words) {
+  app.add_option("--rounding", words.rounding, "nearest or stochastic")
+      ->check(CLI::IsMember({"nearest", "stochastic"}));
+  app.add_option("--overflow", words.overflow,
+                 "saturate, or special: infinities and NaN (special only for bf16, else saturate)")
+      ->check(CLI::IsMember({"saturate", "special"}));
+  app.add_option("--scale-rule", words.scale_rule,
+                 "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up");
+  app.add_option("--block", words.block, "values that share a scale: RxC, tensor or row");
+  app.add_option("--scale", words.scale, "none, fp32, pow2, e8m0 or e4m3");
+  app.add_option("--tensor-scale", words.tensor_scale, "second level: none, fp32 or pow2");
+  app.add_option("--sr-bits", words.sr_bits, "random bits per value")
+      ->check(CLI::IsMember({8, 16, 32}));
+}
+
 void RunFlags::declare(CLI::App& app, bool with_recipe) {
   app.add_option("RUN", file, "run file (TOML)")->required();
   if (with_recipe)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "recipe/cast_words.h"
 #include "train/run_config.h"
 
 namespace ng::cli {
@@ -38,6 +39,9 @@ void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what);
 /// --threads N; 0: all cores.
 void add_threads(CLI::App& app, int64_t& threads);
 [[nodiscard]] Threads threads_of(int64_t threads);
+
+/// The flags of a cast, all but --format.
+void add_cast_flags(CLI::App& app, CastWords& words);
 
 /// --backend and --threads of commands without a run file.
 struct MachineFlags {

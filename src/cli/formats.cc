@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/format_names.h"
 #include "cli/formats_block.h"
 #include "cli/formats_rounding.h"
 #include "cli/formats_table.h"

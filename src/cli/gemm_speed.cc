@@ -5,10 +5,10 @@
 
 #include "backend/cpu/gemm/gemm.h"
 #include "base/error.h"
-#include "cli/tensor_format.h"
 #include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/product.h"
+#include "recipe/cast_words.h"
 
 namespace ng::cli {
 namespace {
@@ -28,7 +28,7 @@ void grow(std::vector<float>& values, Threads threads, int64_t rows, int64_t col
 
 // FORMAT/RxC, the slash at `slash`.
 Operand with_block(const std::string& format, size_t slash) {
-  FormatFlags flags;
+  CastWords flags;
   flags.format = format.substr(0, slash);
   flags.block = format.substr(slash + 1);
   try {

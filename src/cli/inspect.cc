@@ -7,12 +7,12 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/inspect_tensor.h"
 #include "cli/inspect_text.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
-#include "cli/tensor_files.h"
-#include "cli/tensor_format.h"
+#include "cli/tensor_text.h"
+#include "io/tensor_files.h"
+#include "recipe/cast_words.h"
 
 namespace ng::cli {
 namespace {
@@ -32,7 +32,7 @@ struct Args {
 class Progress {
  public:
   Progress(uint64_t bytes, size_t formats) : total_(bytes), parts_(1.0 + double(formats)) {}
-  InspectProgress of(size_t part, uint64_t bytes) {
+  TensorProgress of(size_t part, uint64_t bytes) {
     return [this, part, bytes](double share) {
       const double done = static_cast<double>(done_) +
                           static_cast<double>(bytes) * (static_cast<double>(part) + share) / parts_;
@@ -61,32 +61,34 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const io::Safetensors file(path);
     for (const io::SafetensorsEntry& entry : file.entries()) {
-      if (!is_wanted(entry, args.tensors)) continue;
+      if (!io::is_wanted(entry, args.tensors)) continue;
       (void)io::FloatReader(entry);  // refuses a dtype at once
       bytes += entry.bytes;
       ++tensors;
     }
   }
   if (tensors > 0) return bytes;
-  refuse_without_floats(io::Safetensors(paths.front()), args.tensors);
+  io::refuse_without_floats(io::Safetensors(paths.front()), args.tensors);
 }
 
 int inspect(const Args& args) {
   const std::vector<std::string> formats = without_repeats(split_at_commas(args.formats));
-  for (const std::string& name : formats) (void)format_named(name);  // before the work
+  std::vector<Operand> casts;
+  for (const std::string& name : formats) casts.push_back(cast_named(name));
   const Threads threads = threads_of(args.threads);
-  const std::vector<std::string> paths = tensor_files(args.files);
+  const std::vector<std::string> paths = io::tensor_files(args.files);
   Progress progress(wanted_bytes(args, paths), formats.size());
   Json files = Json::array();
   for (const std::string& path : paths) {
     const io::Safetensors file(path);
     Json tensors = Json::array();
     for (const io::SafetensorsEntry& entry : file.entries()) {
-      if (!is_wanted(entry, args.tensors)) continue;
+      if (!io::is_wanted(entry, args.tensors)) continue;
       const TensorFacts facts = facts_of(entry, threads, progress.of(0, entry.bytes));
       std::vector<FormatTrial> trials;
       for (size_t i = 0; i < formats.size(); ++i)
-        trials.push_back(try_format(entry, formats[i], threads, progress.of(i + 1, entry.bytes)));
+        trials.push_back(
+            try_format(entry, formats[i], casts[i], threads, progress.of(i + 1, entry.bytes)));
       progress.finish(entry.bytes);
       progress.clear();
       if (args.json)
@@ -95,7 +97,7 @@ int inspect(const Args& args) {
         print("{}", inspect_text(entry, facts, trials));
       flush_output();
     }
-    note_skipped(path, skipped_tensors(file, args.tensors));
+    note_skipped(path, io::skipped_tensors(file, args.tensors));
     files.push_back({{"file", path}, {"tensors", tensors}});
   }
   if (args.json) print_json({{"files", files}});

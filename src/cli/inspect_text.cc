@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/tensor_text.h"
-#include "format/codec.h"
 
 namespace ng::cli {
 namespace {
@@ -149,18 +148,6 @@ Json trial_json(const FormatTrial& trial) {
 }
 
 }  // namespace
-
-char binade_state(const FormatTrial& trial, int e) {
-  const ElementFormat& element = *trial.cast.element;
-  const double low = std::ldexp(1.0, e);
-  if (trial.has_nan_scale && !trial.has_scale) return '?';
-  const double scale = trial.low_scale, largest_scale = trial.high_scale;
-  if (low > max_value(element) * largest_scale) return '^';
-  if (low >= min_normal(element) * largest_scale) return 'N';
-  if (low >= min_normal(element) * scale) return 'n';
-  if (2 * low > min_subnormal(element) / 2.0 * scale) return 's';
-  return '0';
-}
 
 std::string inspect_text(const io::SafetensorsEntry& entry, const TensorFacts& facts,
                          const std::vector<FormatTrial>& trials) {

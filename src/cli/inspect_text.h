@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "cli/inspect_tensor.h"
+#include "numbers/format_trial.h"
 
 namespace ng::cli {
 
@@ -15,9 +15,5 @@ namespace ng::cli {
 
 [[nodiscard]] Json inspect_json(const io::SafetensorsEntry& entry, const TensorFacts& facts,
                                 const std::vector<FormatTrial>& trials);
-
-/// What a format does to |x| in [2^e, 2^(e+1)): '^' above its largest value, 'N' normal in every
-/// block, 'n' in some, 's' subnormal, '0' rounds to zero.
-[[nodiscard]] char binade_state(const FormatTrial& trial, int e);
 
 }  // namespace ng::cli

@@ -5,18 +5,16 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/format_names.h"
-#include "cli/matmul_product.h"
 #include "cli/output.h"
-#include "cli/output_file.h"
 #include "cli/progress_line.h"
-#include "cli/tensor_files.h"
-#include "cli/tensor_format.h"
 #include "format/hadamard.h"
 #include "io/safetensors.h"
-#include "recipe/operand_keys.h"
+#include "io/tensor_files.h"
+#include "numbers/measured_product.h"
+#include "recipe/cast_words.h"
 
 namespace ng::cli {
 namespace {
@@ -54,7 +52,7 @@ Matrix matrix_of(const std::string& word) {
   const auto refuse = [&](const std::string& problem, const char* remedy) {
     throw Error({.place = matrix.file, .key = matrix.name, .problem = problem, .remedy = remedy});
   };
-  if (!is_float(entry)) refuse("dtype " + entry.dtype, "a tensor of floating-point values");
+  if (!io::is_float(entry)) refuse("dtype " + entry.dtype, "a tensor of floating-point values");
   if (entry.shape.empty()) refuse("has no dimensions", "a matrix");
   if (entry.elements() == 0) refuse("has no values", "a matrix that has some");
   matrix.cols = entry.shape.back();
@@ -63,51 +61,8 @@ Matrix matrix_of(const std::string& word) {
   return matrix;
 }
 
-// A name that recipes do not have: as cast reads it.
-Operand element_at(const std::string& flag, const std::string& text) {
-  Operand operand;
-  try {
-    operand = format_named(text);
-  } catch (const Error& error) {
-    Error::Parts parts = error.parts();
-    parts.place = flag;
-    parts.key = "";
-    throw Error(parts);
-  }
-  if (operand.element->is_signed && operand.element->kind != ElementKind::power) return operand;
-  throw Error({.place = flag,
-               .key = text,
-               .problem = "no product takes its elements",
-               .remedy = "a format of signed elements; narrowgauge formats lists all"});
-}
-
-// A format of recipes, or a table of a recipe's operand keys.
-Operand recipe_operand_at(const std::string& flag, const std::string& text) {
-  const bool is_table = text.starts_with('{');
-  Operand operand;
-  try {
-    const toml::table document =
-        parse_toml("operand = " + (is_table ? text : toml_quote(text)), flag);
-    read_operand(operand, *find_item(document, "operand", ""));
-  } catch (const Error& error) {
-    Error::Parts parts = error.parts();
-    parts.place = flag;
-    parts.key =
-        parts.key.find('.') == std::string::npos ? "" : parts.key.substr(parts.key.find('.') + 1);
-    throw Error(parts);
-  }
-  return operand;
-}
-
 Operand operand_at(const std::string& flag, const std::string& text, const std::string& rounding) {
-  const bool is_of_recipes = text.starts_with('{') || is_operand_name(text) || text == "float32";
-  Operand operand = is_of_recipes ? recipe_operand_at(flag, text == "float32" ? "fp32" : text)
-                                  : element_at(flag, text);
-  if (operand.scaling == Scaling::delayed)
-    throw Error({.place = flag,
-                 .key = "scaling",
-                 .problem = "\"delayed\" without a history",
-                 .remedy = "\"current\""});
+  Operand operand = factor_cast(flag, text);
   if (rounding == "stochastic" && operand.element->bits < 32)
     operand.rounding = Rounding::stochastic;
   if (rounding == "nearest") operand.rounding = Rounding::nearest;
@@ -160,7 +115,7 @@ Json operand_json(const Matrix& matrix, const Operand& cast, const OperandStats&
           {"inf", counts.inf}};
 }
 
-void print_text(const ProductJob& job, const Product& product) {
+void print_text(const ProductJob& job, const MeasuredProduct& product) {
   print("C ({}, {}) = A·Bᵀ over K = {}\n  A  {}\n  B  {}\n", job.m(), job.n(), job.k(),
         describe(job.a_cast), describe(job.b_cast));
   if (job.hadamard.size > 0) print("  Hadamard transform of {} values\n", job.hadamard.size);
@@ -203,10 +158,10 @@ int matmul(const Args& args) {
     job.hadamard = {.size = static_cast<int>(args.hadamard), .signs = fixed_signs()};
   job.seed = args.seed;
   job.threads = threads_of(args.threads);
-  Product product;
+  MeasuredProduct product;
   {
     ProgressLine line("rows");
-    product = multiply(job, [&](int64_t rows) { line.show(rows, job.m()); });
+    product = measure_product(job, [&](int64_t rows) { line.show(rows, job.m()); });
   }
   if (!args.out.empty())
     io::write_safetensors(args.out, {{"C", "F32", {job.m(), job.n()}, product.c.data()}});

@@ -14,4 +14,7 @@ namespace ng::cli {
 /// "23.85", "exact" without error, "NaN".
 [[nodiscard]] std::string decibel_text(double sqnr_db);
 
+/// A notice about a file's tensors that are no floats and were skipped.
+void note_skipped(const std::string& path, const std::vector<std::string>& names);
+
 }  // namespace ng::cli

@@ -1,10 +1,10 @@
 // narrowgauge trace MODEL TOKENS OUT: training steps written out, for other programs to compare.
 #include "train/trace.h"
 
+#include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/open_model.h"
 #include "cli/output.h"
-#include "cli/output_file.h"
 
 namespace ng::cli {
 namespace {

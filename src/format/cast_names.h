@@ -3,12 +3,20 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "format/operand.h"
 
 namespace ng {
+
+/// One of operand_names(): an element with its scales.
+[[nodiscard]] bool is_operand_name(std::string_view name);
+
+/// An element format by full or short name, or made up as eXmY; throws Error naming the nearest of
+/// all formats.
+[[nodiscard]] const ElementFormat& known_element(const std::string& name);
 
 /// The name among operand_names() that `name` means: itself, or the short name of an element that
 /// is a format without scale ("bfloat16" means "bf16"). Empty where there is none.

@@ -1,15 +1,11 @@
-// Small models and a scratch folder for the tests of model folders.
+// Small models for the tests of model folders.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
-#include "base/files.h"
 #include "io/hf_folder.h"
+#include "support/scratch_folder.h"
 
 namespace ng::io {
 
@@ -83,31 +79,7 @@ inline ModelConfig tiny_llama() {
           .rope_theta = 500000.0f};
 }
 
-/// Gives each test an absent folder_.
-class HfFolder : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = join_path(testing::TempDir(),
-                        std::string("hf_folder_test_") +
-                            testing::UnitTest::GetInstance()->current_test_info()->name());
-    remove_all(folder_);
-  }
-  void TearDown() override { remove_all(folder_); }
-
-  [[nodiscard]] std::string in(std::string_view name) const { return join_path(folder_, name); }
-
-  std::string folder_;
-};
-
-/// What an act's Error says in its one line.
-inline std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  return "accepted";
-}
+/// Where each test has its model folder.
+using HfFolder = ScratchFolder;
 
 }  // namespace ng::io

@@ -1,39 +1,15 @@
-// What the values of a tensor are like, and what formats make of them.
+// What formats make of the tensors of files, and which of them is good enough.
 #pragma once
 
 #include <array>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/threads.h"
-#include "io/safetensors.h"
 #include "numbers/errors.h"
 #include "numbers/narrow_matrix.h"
+#include "numbers/tensor_facts.h"
 
-namespace ng::cli {
-
-/// Values by their binades: count[e + 149] of |x| in [2^e, 2^(e+1)), zeros apart.
-struct Binades {
-  static constexpr int kLowest = -149;
-  std::array<uint64_t, 277> count{};
-
-  [[nodiscard]] uint64_t at(int e) const { return count[static_cast<size_t>(e - kLowest)]; }
-};
-
-/// Statistics of the finite values, in FP64.
-struct TensorFacts {
-  uint64_t values = 0, zeros = 0, nan = 0, inf = 0;
-  double min = 0, max = 0;  ///< 0 where no value is finite
-  double sum = 0, squares = 0;
-  Binades binades;
-
-  [[nodiscard]] uint64_t finite() const { return values - nan - inf; }
-  [[nodiscard]] double amax() const;
-  [[nodiscard]] double mean() const;
-  [[nodiscard]] double rms() const;
-};
+namespace ng {
 
 /// One format on one tensor, by the scale rule with the highest SQNR of those it has.
 struct FormatTrial {
@@ -48,15 +24,14 @@ struct FormatTrial {
   bool has_nan_scale = false;           ///< of a block that is NaN as a whole
 };
 
-/// How far it has come, from 0 to 1.
-using InspectProgress = std::function<void(double share)>;
-
-[[nodiscard]] TensorFacts facts_of(const io::SafetensorsEntry& entry, Threads threads,
-                                   const InspectProgress& progress);
-
-/// `name` is a format of the command line; blocks lie along the last axis.
+/// `cast`, which `name` stands for, on a tensor with blocks along its last axis.
 [[nodiscard]] FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& name,
-                                     Threads threads, const InspectProgress& progress);
+                                     const Operand& cast, Threads threads,
+                                     const TensorProgress& progress);
+
+/// What a format does to |x| in [2^e, 2^(e+1)): '^' above its largest value, 'N' normal in every
+/// block, 'n' in some, 's' subnormal, '0' rounds to zero, '?' all blocks are NaN.
+[[nodiscard]] char binade_state(const FormatTrial& trial, int e);
 
 /// Quality that a recommendation promises: rounding error of 1 %, 3.2 % and 10 % rms.
 inline constexpr std::array<double, 3> kSqnrLevels = {40, 30, 20};
@@ -74,4 +49,4 @@ inline constexpr double kMostSaturation = 0.05;
 [[nodiscard]] const FormatTrial* cheapest(const std::vector<FormatTrial>& trials, double sqnr_db,
                                           bool keeping = true);
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -11,7 +11,7 @@
 #include "numbers/errors.h"
 #include "numbers/narrow_matrix.h"
 
-namespace ng::cli {
+namespace ng {
 
 struct CastSettings {
   std::string format;  ///< the name that it was asked for by
@@ -65,4 +65,4 @@ CastReport cast_file(const std::string& in, const std::string& out, const CastSe
 /// Bytes of the tensors that cast_file would read.
 [[nodiscard]] uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings);
 
-}  // namespace ng::cli
+}  // namespace ng

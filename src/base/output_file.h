@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ng::cli {
+namespace ng {
 
 /// Throws Error where the file `out` is the file `in`, by whatever names; `key` is the flag that
 /// names `out`, or empty.
@@ -12,4 +12,4 @@ void refuse_input(const std::string& out, const std::string& in, const std::stri
 /// The same for every file of a folder.
 void refuse_files_of(const std::string& folder, const std::string& out);
 
-}  // namespace ng::cli
+}  // namespace ng

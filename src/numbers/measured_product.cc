@@ -1,4 +1,4 @@
-#include "cli/matmul_product.h"
+#include "numbers/measured_product.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "format/hadamard.h"
 #include "numbers/product.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr size_t kLanes = 8;
@@ -76,7 +76,7 @@ struct Sums {
 
 }  // namespace
 
-Product multiply(const ProductJob& job, const ProductProgress& progress) {
+MeasuredProduct measure_product(const ProductJob& job, const ProductProgress& progress) {
   cpu::Workspace workspace(job.threads);
   const RandomKey key{.seed = job.seed, .tensor = 0, .step = 0, .purpose = Purpose::fprop_input};
   const RandomKey other{.seed = job.seed, .tensor = 1, .step = 0, .purpose = Purpose::fprop_weight};
@@ -84,7 +84,7 @@ Product multiply(const ProductJob& job, const ProductProgress& progress) {
   const Factor b(workspace, spec_of(job, Side::right), job.b, other);
   const Decoded a_values(a.packed()), b_values(b.packed());
   const int64_t m = job.m(), n = job.n();
-  Product product;
+  MeasuredProduct product;
   product.c.resize(static_cast<size_t>(m * n));
   cpu::gemm(workspace, {.y = {product.c.data(), m, n, n}}, a.packed(), b.packed());
 
@@ -125,4 +125,4 @@ Product multiply(const ProductJob& job, const ProductProgress& progress) {
   return product;
 }
 
-}  // namespace ng::cli
+}  // namespace ng

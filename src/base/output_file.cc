@@ -1,10 +1,10 @@
-#include "cli/output_file.h"
+#include "base/output_file.h"
 
 #include <filesystem>
 
 #include "base/error.h"
 
-namespace ng::cli {
+namespace ng {
 
 void refuse_input(const std::string& out, const std::string& in, const std::string& key) {
   std::error_code unknown;
@@ -22,4 +22,4 @@ void refuse_files_of(const std::string& folder, const std::string& out) {
     refuse_input(out, entry->path().string());
 }
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -1,11 +1,11 @@
-#include "cli/tensor_matrix.h"
+#include "numbers/tensor_matrix.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr int64_t kPieceValues = int64_t{1} << 16;
@@ -106,4 +106,4 @@ void TensorMatrix::read(const io::FloatReader& reader, const Panel& panel,
   });
 }
 
-}  // namespace ng::cli
+}  // namespace ng

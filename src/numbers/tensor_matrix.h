@@ -7,7 +7,7 @@
 #include "io/safetensors.h"
 #include "numbers/encoder.h"
 
-namespace ng::cli {
+namespace ng {
 
 /// The tensor is (outer, k, inner), row-major, with blocks along k:
 ///   inner = 1   the matrix (outer, k), blocks along its columns
@@ -75,4 +75,4 @@ void scatter(const TensorMatrix::Piece& piece, const Value* together, Value* par
     }
 }
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -1,58 +1,14 @@
-#include "cli/inspect_tensor.h"
+#include "numbers/format_trial.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "backend/cpu/workspace.h"
-#include "cli/tensor_format.h"
-#include "cli/tensor_matrix.h"
-#include "math/round.h"
+#include "format/codec.h"
+#include "numbers/tensor_matrix.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
-
-constexpr int64_t kPieceValues = int64_t{1} << 22;
-constexpr int64_t kChunkValues = 1 << 16;
-
-TensorFacts facts_of_chunk(const float* x, int64_t count) {
-  TensorFacts facts;
-  facts.values = static_cast<uint64_t>(count);
-  facts.min = HUGE_VAL;  // only read where some value is finite
-  facts.max = -HUGE_VAL;
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t u = float_bits(x[i]) & 0x7FFFFFFFu;
-    if (u >= kFloatInf) {
-      ++(u == kFloatInf ? facts.inf : facts.nan);
-      continue;
-    }
-    const double v = x[i];
-    facts.min = std::min(facts.min, v);
-    facts.max = std::max(facts.max, v);
-    facts.sum += v;
-    facts.squares += v * v;
-    if (u == 0)
-      ++facts.zeros;
-    else
-      ++facts.binades.count[static_cast<size_t>(floor_log2(float_of_bits(u)) - Binades::kLowest)];
-  }
-  return facts;
-}
-
-void add(TensorFacts& sum, const TensorFacts& part) {
-  const bool first = sum.finite() == 0;
-  if (part.finite() > 0) {
-    sum.min = first ? part.min : std::min(sum.min, part.min);
-    sum.max = first ? part.max : std::max(sum.max, part.max);
-  }
-  sum.values += part.values;
-  sum.zeros += part.zeros;
-  sum.nan += part.nan;
-  sum.inf += part.inf;
-  sum.sum += part.sum;
-  sum.squares += part.squares;
-  for (size_t i = 0; i < sum.binades.count.size(); ++i)
-    sum.binades.count[i] += part.binades.count[i];
-}
 
 /// The rules that a format is tried with; its own, whatever it says, where none has a meaning.
 std::span<const ScaleRule> rules_of(const Operand& cast) {
@@ -106,41 +62,12 @@ bool is_better(const FormatTrial& a, const FormatTrial& b) {
 
 }  // namespace
 
-double TensorFacts::amax() const { return std::max(std::fabs(min), std::fabs(max)); }
-double TensorFacts::mean() const { return finite() == 0 ? 0 : sum / static_cast<double>(finite()); }
-double TensorFacts::rms() const {
-  return finite() == 0 ? 0 : std::sqrt(squares / static_cast<double>(finite()));
-}
-
-TensorFacts facts_of(const io::SafetensorsEntry& entry, Threads threads,
-                     const InspectProgress& progress) {
-  const io::FloatReader reader(entry);
-  const int64_t elements = entry.elements();
-  std::vector<float> values;
-  TensorFacts facts;
-  for (int64_t first = 0; first < elements; first += kPieceValues) {
-    const int64_t count = std::min(kPieceValues, elements - first);
-    values.resize(static_cast<size_t>(count));
-    reader.read(first, values);
-    std::vector<TensorFacts> chunks(static_cast<size_t>((count + kChunkValues - 1) / kChunkValues));
-    parallel_for(threads, static_cast<int64_t>(chunks.size()), [&](int64_t chunk, int) {
-      const int64_t begin = chunk * kChunkValues;
-      chunks[static_cast<size_t>(chunk)] =
-          facts_of_chunk(values.data() + begin, std::min(kChunkValues, count - begin));
-    });
-    for (const TensorFacts& chunk : chunks) add(facts, chunk);
-    progress(static_cast<double>(first + count) / static_cast<double>(elements));
-  }
-  return facts;
-}
-
-FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& name, Threads threads,
-                       const InspectProgress& progress) {
+FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& name,
+                       const Operand& cast, Threads threads, const TensorProgress& progress) {
   cpu::Workspace workspace(threads);
   const io::FloatReader reader(entry, io::FromF64::odd);
   const TensorMatrix matrix(entry, -1);
   std::vector<std::unique_ptr<Running>> runs;
-  const Operand cast = format_named(name);
   for (const ScaleRule rule : rules_of(cast)) {
     FormatTrial trial;
     trial.name = name;
@@ -182,6 +109,18 @@ FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& nam
   return *best;
 }
 
+char binade_state(const FormatTrial& trial, int e) {
+  const ElementFormat& element = *trial.cast.element;
+  const double low = std::ldexp(1.0, e);
+  if (trial.has_nan_scale && !trial.has_scale) return '?';
+  const double scale = trial.low_scale, largest_scale = trial.high_scale;
+  if (low > max_value(element) * largest_scale) return '^';
+  if (low >= min_normal(element) * largest_scale) return 'N';
+  if (low >= min_normal(element) * scale) return 'n';
+  if (2 * low > min_subnormal(element) / 2.0 * scale) return 's';
+  return '0';
+}
+
 bool keeps_values(const FormatTrial& trial) {
   return trial.errors.underflow <= kMostUnderflow && trial.errors.saturation <= kMostSaturation;
 }
@@ -197,4 +136,4 @@ const FormatTrial* cheapest(const std::vector<FormatTrial>& trials, double sqnr_
   return best;
 }
 
-}  // namespace ng::cli
+}  // namespace ng

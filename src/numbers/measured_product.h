@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 #include "numbers/errors.h"
 
-namespace ng::cli {
+namespace ng {
 
 /// C (M, N) = A (M, K) · B (N, K)ᵀ; B may be given as (K, N).
 struct ProductJob {
@@ -25,7 +25,7 @@ struct ProductJob {
 
 /// What the products differ by: C is the cpu backend's by the accumulation rules of formats.md §9,
 /// E the FP64 product of A and B, D that of the values they were rounded to.
-struct Product {
+struct MeasuredProduct {
   std::vector<float> c;       ///< (M, N)
   ErrorMetrics total;         ///< C against E
   ErrorMetrics quantization;  ///< D against E
@@ -36,6 +36,7 @@ struct Product {
 using ProductProgress = std::function<void(int64_t rows)>;  ///< of M
 
 /// The sums along K of E and D have eight interleaved FP64 chains.
-[[nodiscard]] Product multiply(const ProductJob& job, const ProductProgress& progress);
+[[nodiscard]] MeasuredProduct measure_product(const ProductJob& job,
+                                              const ProductProgress& progress);
 
-}  // namespace ng::cli
+}  // namespace ng

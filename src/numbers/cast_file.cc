@@ -1,4 +1,4 @@
-#include "cli/cast_file.h"
+#include "numbers/cast_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "cli/output_file.h"
-#include "cli/tensor_files.h"
-#include "cli/tensor_matrix.h"
+#include "base/output_file.h"
 #include "format/packing.h"
+#include "io/tensor_files.h"
+#include "numbers/tensor_matrix.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr size_t kCodesOfBytes = 8;  // of any width they fill whole bytes
@@ -249,12 +249,12 @@ std::vector<Item> items_of(const io::Safetensors& file, const CastSettings& sett
   std::vector<Item> items;
   for (size_t i = 0; i < file.entries().size(); ++i) {
     const io::SafetensorsEntry& entry = file.entries()[i];
-    if (is_wanted(entry, settings.tensors))
+    if (io::is_wanted(entry, settings.tensors))
       items.push_back(
           {.entry = &entry, .place = static_cast<uint32_t>(i), .matrix = {entry, settings.axis}});
   }
-  if (items.empty()) refuse_without_floats(file, settings.tensors);
-  report.skipped = skipped_tensors(file, settings.tensors);
+  if (items.empty()) io::refuse_without_floats(file, settings.tensors);
+  report.skipped = io::skipped_tensors(file, settings.tensors);
   return items;
 }
 
@@ -296,7 +296,7 @@ uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
   const io::Safetensors file(in);
   uint64_t bytes = 0;
   for (const io::SafetensorsEntry& entry : file.entries())
-    if (is_wanted(entry, settings.tensors)) bytes += entry.bytes;
+    if (io::is_wanted(entry, settings.tensors)) bytes += entry.bytes;
   return bytes;
 }
 
@@ -335,4 +335,4 @@ CastReport cast_file(const std::string& in, const std::string& out, const CastSe
   return report;
 }
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -1,16 +1,13 @@
-#include "cli/tensor_files.h"
+#include "io/tensor_files.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/glob.h"
-#include "cli/output.h"
 
-namespace ng::cli {
+namespace ng::io {
 namespace {
-
-constexpr size_t kShownNames = 3;
 
 bool is_pattern(const std::string& word) {
   return word.find_first_of("*?") != std::string::npos && !is_file(word);
@@ -51,22 +48,22 @@ std::vector<std::string> tensor_files(const std::vector<std::string>& words) {
   return files;
 }
 
-bool is_float(const io::SafetensorsEntry& entry) {
+bool is_float(const SafetensorsEntry& entry) {
   return entry.dtype[0] == 'F' || entry.dtype == "BF16";
 }
 
-bool is_wanted(const io::SafetensorsEntry& entry, const std::string& names) {
+bool is_wanted(const SafetensorsEntry& entry, const std::string& names) {
   return is_float(entry) && glob_matches(names, entry.name);
 }
 
-std::vector<std::string> skipped_tensors(const io::Safetensors& file, const std::string& names) {
+std::vector<std::string> skipped_tensors(const Safetensors& file, const std::string& names) {
   std::vector<std::string> skipped;
-  for (const io::SafetensorsEntry& entry : file.entries())
+  for (const SafetensorsEntry& entry : file.entries())
     if (!is_float(entry) && glob_matches(names, entry.name)) skipped.push_back(entry.name);
   return skipped;
 }
 
-void refuse_without_floats(const io::Safetensors& file, const std::string& names) {
+void refuse_without_floats(const Safetensors& file, const std::string& names) {
   const size_t count = file.entries().size();
   const bool has_floats = std::any_of(file.entries().begin(), file.entries().end(), is_float);
   throw Error({.place = file.path(),
@@ -77,14 +74,4 @@ void refuse_without_floats(const io::Safetensors& file, const std::string& names
                                     : "a file with tensors of floating-point values"});
 }
 
-void note_skipped(const std::string& path, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i)
-    list += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kShownNames) list += ", ...";
-  note(fmt::format("{}: {} without floating-point values skipped: {}", path,
-                   names.size() == 1 ? "1 tensor" : fmt::format("{} tensors", names.size()), list));
-}
-
-}  // namespace ng::cli
+}  // namespace ng::io

@@ -1,4 +1,5 @@
-// The safetensors files that a command line names: files, folders, patterns.
+// The safetensors files that words of a user stand for (files, folders, patterns), and which of
+// their tensors hold floats.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 #include "io/safetensors.h"
 
-namespace ng::cli {
+namespace ng::io {
 
 /// What the words stand for, each file once: a file for itself, a folder for its *.safetensors, a
 /// path with * or ? in any of its parts for the files that match. Throws Error where a word stands
@@ -17,19 +18,16 @@ namespace ng::cli {
 [[nodiscard]] bool names_many(const std::string& word);
 
 /// A dtype of floating-point values.
-[[nodiscard]] bool is_float(const io::SafetensorsEntry& entry);
+[[nodiscard]] bool is_float(const SafetensorsEntry& entry);
 
 /// Whether a tensor holds floats and its name matches the glob.
-[[nodiscard]] bool is_wanted(const io::SafetensorsEntry& entry, const std::string& names);
+[[nodiscard]] bool is_wanted(const SafetensorsEntry& entry, const std::string& names);
 
 /// Names of those that match and hold none.
-[[nodiscard]] std::vector<std::string> skipped_tensors(const io::Safetensors& file,
+[[nodiscard]] std::vector<std::string> skipped_tensors(const Safetensors& file,
                                                        const std::string& names);
 
 /// Throws Error: no tensor of the file is wanted.
-[[noreturn]] void refuse_without_floats(const io::Safetensors& file, const std::string& names);
+[[noreturn]] void refuse_without_floats(const Safetensors& file, const std::string& names);
 
-/// Notices about tensors, one sentence each: those that are no floats and were skipped.
-void note_skipped(const std::string& path, const std::vector<std::string>& names);
-
-}  // namespace ng::cli
+}  // namespace ng::io

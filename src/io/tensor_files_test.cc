@@ -1,0 +1,51 @@
+#include "io/tensor_files.h"
+
+#include "support/scratch_folder.h"
+
+namespace ng::io {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class TensorFiles : public ScratchFolder {
+ protected:
+  void SetUp() override {
+    ScratchFolder::SetUp();
+    make_folders(folder_);
+    const std::vector<float> floats = {1, 2};
+    const std::vector<int64_t> integers = {3};
+    write_safetensors(in("a.safetensors"), {{"x", "F32", {2}, floats.data()},
+                                            {"y", "BF16", {4}, floats.data()},
+                                            {"n", "I64", {1}, integers.data()}});
+    write_safetensors(in("b.safetensors"), {{"n", "I64", {1}, integers.data()}});
+    write_file_atomically(in("c.txt"), "no tensors");
+  }
+};
+
+TEST_F(TensorFiles, OfFoldersPatternsAndNames) {
+  const std::string a = in("a.safetensors"), b = in("b.safetensors");
+  EXPECT_EQ(tensor_files({folder_}), (Words{a, b}));
+  EXPECT_EQ(tensor_files({b, in("*.safetensors")}), (Words{b, a}));  // each once
+  EXPECT_EQ(tensor_files({"absent"}), (Words{"absent"}));  // whoever opens it says what is wrong
+  EXPECT_TRUE(names_many(folder_) && names_many(in("?.safetensors")));
+  EXPECT_FALSE(names_many(a));
+  for (const std::string& word : {std::string(), in("*.bin")})
+    EXPECT_NE(error_of([&] { (void)tensor_files({word}); }), "accepted") << word;
+}
+
+TEST_F(TensorFiles, OnlyFloatsAreWanted) {
+  const Safetensors file(in("a.safetensors"));
+  EXPECT_TRUE(is_wanted(file.at("x"), "*") && is_wanted(file.at("y"), "y"));
+  EXPECT_FALSE(is_wanted(file.at("x"), "y") || is_wanted(file.at("n"), "*"));
+  EXPECT_EQ(skipped_tensors(file, "*"), Words{"n"});
+  EXPECT_EQ(skipped_tensors(file, "x"), Words{});
+  const auto refusal = [](const Safetensors& of) {
+    return error_of([&] { refuse_without_floats(of, "z"); });
+  };
+  EXPECT_NE(refusal(file).find("no float tensor matches \"z\""), std::string::npos);
+  EXPECT_NE(refusal(Safetensors(in("b.safetensors"))).find("no float tensor among its 1"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ng::io
