@@ -54,9 +54,9 @@ int print_roundings(const Args& args, const ElementFormat& element) {
   Json json = {{"name", element.name}, {"values", Json::array()}};
   std::string text;
   for (const std::string& typed : args.values) {
-    const RoundingSteps steps = rounding_steps(element, typed);
-    json["values"].push_back(json_of(steps));
-    text += (text.empty() ? "" : "\n") + text_of(steps);
+    const RoundingSteps steps = rounding_steps(element, parse_value(typed));
+    json["values"].push_back(json_of(typed, steps));
+    text += (text.empty() ? "" : "\n") + text_of(typed, steps);
   }
   if (args.json)
     print_json(json);

@@ -10,6 +10,7 @@
 #include "format/codec.h"
 #include "format/packing.h"
 #include "format/scale.h"
+#include "numbers/narrow_matrix.h"
 
 namespace ng::cli {
 namespace {
@@ -28,16 +29,27 @@ bool all_finite(const std::vector<float>& x) {
   return std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
 }
 
-/// Rounds the values y to nearest; `value` of a code from the element and the scale.
-template <class Scaled, class Value>
-void encode_all(const std::vector<float>& x, const Scaled& scaled, const Value& value,
-                BlockWay& way) {
-  for (const float v : x) {
-    BlockElement e{.x = v, .y = scaled(v)};
-    e.code = encode(*way.element, e.y);
-    e.value = value(decode(*way.element, e.code));
-    way.elements.push_back(e);
+/// The values in the numbers of `cast`; `amax` stands behind their block where it is that of a
+/// larger tensor.
+NarrowMatrix narrow_of(std::vector<float> x, const Operand& cast, float amax = 0) {
+  if (amax > amax_of(x)) {
+    if (cast.block.kind == Block::Kind::tile) x.resize(static_cast<size_t>(cast.block.cols), 0.0f);
+    x.push_back(amax);
   }
+  const auto count = static_cast<int64_t>(x.size());
+  return quantize({x.data(), 1, count, count}, cast, {}, Threads{1});
+}
+
+/// The elements of `x` on their way; `scaled` is what of a value is rounded.
+template <class Scaled>
+BlockWay way_of(const std::vector<float>& x, const NarrowMatrix& narrow, const Scaled& scaled) {
+  BlockWay way;
+  way.element = narrow.cast.element;
+  const std::vector<float> values = dequantize(narrow, Threads{1});
+  for (size_t i = 0; i < x.size(); ++i)
+    way.elements.push_back(
+        {.x = x[i], .y = scaled(x[i]), .code = narrow.codes[i], .value = values[i]});
+  return way;
 }
 
 // ---------------------------------------------------------------- E8M0 [formats.md §3]
@@ -53,42 +65,19 @@ constexpr PowerRule kPowerRules[] = {
     {ScaleRule::even, "floor(log2(amax rounded to the element's mantissa)) - emax"},
     {ScaleRule::mse, "of floor's e and e + 1 the one with less squared error"}};
 
-double squared_error(const ElementFormat& element, const std::vector<float>& x, uint32_t code) {
-  double sum = 0;
-  for (const float v : x) {
-    const float q = decode(element, encode(element, v * e8m0_multiplier(code)));
-    const double error = static_cast<double>(v) - static_cast<double>(q) * e8m0_value(code);
-    sum += error * error;
-  }
-  return sum;
-}
-
-uint32_t power_code(const ElementFormat& element, const std::vector<float>& x, ScaleRule rule,
-                    float amax) {
-  if (!all_finite(x)) return kE8m0NanCode;
-  if (amax == 0) return 0;
-  const int e = e8m0_exponent(rule, amax, range_of(element));
-  const uint32_t code = e8m0_code(e);
-  if (rule != ScaleRule::mse) return code;
-  const uint32_t next = e8m0_code(e + 1);
-  return squared_error(element, x, next) < squared_error(element, x, code) ? next : code;
-}
-
-BlockWay power_way(const ElementFormat& element, const std::vector<float>& x, uint32_t code) {
-  BlockWay way;
-  way.element = &element;
+BlockWay power_way(const std::vector<float>& x, const NarrowMatrix& narrow) {
+  const uint32_t code = narrow.scale_codes.front();
+  const bool is_nan = code == kE8m0NanCode;
+  BlockWay way =
+      way_of(x, narrow, [&](float v) { return is_nan ? 0.0f : v * e8m0_multiplier(code); });
   way.scale = {{"code", code}, {"value", json_number(e8m0_value(code))}};
-  if (code == kE8m0NanCode) {
+  if (is_nan) {
     way.y_formula = "-";
     way.steps = {"a value is not finite: the scale is NaN (0xFF), all codes are 0"};
-    for (const float v : x) way.elements.push_back({.x = v, .y = 0, .code = 0, .value = NAN});
     return way;
   }
   way.scale["exponent"] = static_cast<int>(code) - 127;
   way.y_formula = fmt::format("x / 2^{}", static_cast<int>(code) - 127);
-  encode_all(
-      x, [&](float v) { return v * e8m0_multiplier(code); },
-      [&](float q) { return q * e8m0_value(code); }, way);
   return way;
 }
 
@@ -104,7 +93,10 @@ void add_power_ways(BlockSteps& s, const std::vector<float>& x) {
       range.emax, range.emax));
   s.steps.emplace_back("exponent e of the scale; its code is c = e + 127, within 0 ... 254:");
   for (const auto& [rule, formula] : kPowerRules) {
-    const uint32_t code = power_code(element, x, rule, amax);
+    Operand cast = s.operand;
+    cast.scale_rule = rule;
+    const NarrowMatrix narrow = narrow_of(x, cast);
+    const uint32_t code = narrow.scale_codes.front();
     const std::string e =
         code == kE8m0NanCode ? "NaN" : fmt::format("{}", static_cast<int>(code) - 127);
     s.steps.push_back(
@@ -115,7 +107,7 @@ void add_power_ways(BlockSteps& s, const std::vector<float>& x) {
       same->rules.emplace_back(name_of(rule));
       continue;
     }
-    s.ways.push_back(power_way(element, x, code));
+    s.ways.push_back(power_way(x, narrow));
     s.ways.back().rules.emplace_back(name_of(rule));
   }
 }
@@ -123,33 +115,30 @@ void add_power_ways(BlockSteps& s, const std::vector<float>& x) {
 // ---------------------------------------------------------------- NVFP4 [formats.md §4.1]
 
 BlockWay two_level_way(const BlockSteps& s, const std::vector<float>& x, ScaleRule rule) {
-  const ElementFormat& element = *s.operand.element;
-  const float largest = max_value(element);
+  const float largest = max_value(*s.operand.element);
   const TwoLevelScale scale = two_level_scale(s.operand.tensor_scale, s.amax, largest);
+  Operand cast = s.operand;
+  cast.scale_rule = rule;
+  const NarrowMatrix narrow = narrow_of(x, cast, s.amax);
   const float amax = amax_of(x);
   const float g = amax * scale.block;
-  const uint32_t code = e4m3_block_code(rule, amax, scale);
-  const float block = decode_float(kE4m3Grid, code);
+  const uint32_t code = narrow.scale_codes.front();
+  const float block = narrow.scales.front();
   const float inverse = e4m3_multiplier(code, scale);
-  BlockWay way;
-  way.element = &element;
-  way.scale = {{"code", code},         {"value", block},   {"tensor_scale", scale.tensor},
+  BlockWay way = way_of(x, narrow, [&](float v) {
+    if (code == 0) return std::copysign(0.0f, v);
+    return v * inverse;  // the encoder's saturation is the clamp of step 5
+  });
+  way.scale = {{"code", code},         {"value", block},   {"tensor_scale", narrow.tensor_scale},
                {"amax_block", amax},   {"m", scale.block}, {"g", g},
                {"multiplier", inverse}};
   way.steps = {fmt::format("3. g = fl32({} x m) = {}; sb = E4M3(min(g, 448)) = {} = 0x{:02X}", amax,
                            g, exact_text(block), code),
                fmt::format("4. inv = min(fl32(1 / fl32(sb x s_t)), FLT_MAX) = {}", inverse),
                fmt::format("5. y = clamp(fl32(x x inv), -{0}, {0}), rounded to {1}", largest,
-                           element.short_name)};
+                           s.operand.element->short_name)};
   if (code == 0) way.steps.emplace_back("   sb = 0: every code is a zero with its sign");
   way.y_formula = "fl32(x x inv)";
-  encode_all(
-      x,
-      [&](float v) {
-        if (code == 0) return std::copysign(0.0f, v);
-        return v * inverse;  // the encoder's saturation is the clamp of step 5
-      },
-      [&](float q) { return q * block * scale.tensor; }, way);
   return way;
 }
 
@@ -178,14 +167,15 @@ void add_two_level_ways(BlockSteps& s, const std::vector<float>& x) {
 // ---------------------------------------------------------------- FP32 scales [formats.md §5, §6]
 
 BlockWay encode_scale_way(const BlockSteps& s, const std::vector<float>& x, bool power) {
-  const ElementFormat& element = *s.operand.element;
-  const float largest = max_value(element);
+  Operand cast = s.operand;
+  cast.scale = power ? ScaleKind::pow2 : ScaleKind::fp32;
+  const NarrowMatrix narrow = narrow_of(x, cast, s.amax);
+  const float largest = max_value(*cast.element);
   const float finite = all_finite(x) ? s.amax : HUGE_VALF;
   const float scale = encode_scale_of(finite, largest, power);
-  const float inverse = 1.0f / scale;
-  BlockWay way;
+  const float inverse = narrow.scales.front();
+  BlockWay way = way_of(x, narrow, [&](float v) { return v * scale; });
   way.rules = {power ? "pow2" : "fp32"};
-  way.element = &element;
   way.scale = {{"encode", scale}, {"decode", inverse}};
   way.steps = {finite > 0 && std::isfinite(finite)
                    ? fmt::format("s = fl32({} / {}) = {}{}", exact_text(largest), finite, scale,
@@ -193,54 +183,37 @@ BlockWay encode_scale_way(const BlockSteps& s, const std::vector<float>& x, bool
                    : kNoScale,
                fmt::format("decode by fl32(1 / s) = {}", inverse)};
   way.y_formula = "fl32(x x s)";
-  encode_all(
-      x, [&](float v) { return v * scale; }, [&](float q) { return q * inverse; }, way);
   return way;
 }
 
 BlockWay symmetric_way(const BlockSteps& s, const std::vector<float>& x) {
-  const ElementFormat& element = *s.operand.element;
-  const float largest = max_value(element);
-  const float scale = integer_scale_of(all_finite(x) ? s.amax : HUGE_VALF, largest, false);
-  BlockWay way;
+  const NarrowMatrix narrow = narrow_of(x, s.operand, s.amax);
+  const float scale = narrow.scales.front();
+  BlockWay way = way_of(x, narrow, [&](float v) { return v / scale; });
   way.rules = {"symmetric"};
-  way.element = &element;
   way.scale = {{"scale", scale}};
   way.steps = {s.amax > 0 && all_finite(x)
-                   ? fmt::format("s = fl32({} / {}) = {}", s.amax, largest, scale)
+                   ? fmt::format("s = fl32({} / {}) = {}", s.amax, max_value(*way.element), scale)
                    : kNoScale};
   way.y_formula = "fl32(x / s)";
-  encode_all(
-      x, [&](float v) { return v / scale; }, [&](float q) { return q * scale; }, way);
   return way;
 }
 
 BlockWay affine_way(const BlockSteps& s, const std::vector<float>& x) {
-  const ElementFormat& element = element_format(s.operand.element->bits == 8 ? "uint8" : "uint4");
-  const auto levels = static_cast<uint32_t>(max_value(element));
+  const NarrowMatrix narrow =
+      narrow_of(x, *find_cast(s.operand.element->bits == 8 ? "uint8" : "uint4"));
   const float low = std::min(0.0f, *std::min_element(x.begin(), x.end()));
   const float high = std::max(0.0f, *std::max_element(x.begin(), x.end()));
-  const AffineScale scale = affine_scale_of(low, high, levels);
-  BlockWay way;
+  const float scale = narrow.scales.front();
+  const int zero = narrow.zeros.front();
+  BlockWay way = way_of(x, narrow, [&](float v) { return v / scale; });
   way.rules = {"affine"};
-  way.element = &element;
-  way.scale = {{"scale", scale.scale}, {"zero", scale.zero}};
+  way.scale = {{"scale", scale}, {"zero", zero}};
   way.steps = {
       fmt::format("lo = min(x, 0) = {}, hi = max(x, 0) = {}, so that 0 stays exact", low, high),
-      fmt::format("s = fl32((hi - lo) / {}) = {}, rounded once", levels, scale.scale),
-      fmt::format("z = rne(fl32(-lo / s)) = {}", scale.zero)};
+      fmt::format("s = fl32((hi - lo) / {}) = {}, rounded once", max_value(*way.element), scale),
+      fmt::format("z = rne(fl32(-lo / s)) = {}", zero)};
   way.y_formula = "fl32(x / s)";
-  const FloatGrid integers{.mantissa_bits = 23, .bias = -22};
-  for (const float v : x) {
-    BlockElement e{.x = v, .y = v / scale.scale};
-    const auto magnitude = static_cast<int64_t>(
-        encode_magnitude(integers, float_bits(std::min(std::fabs(e.y), 4096.0f)), {}));
-    const int64_t q = (e.y < 0 ? -magnitude : magnitude) + static_cast<int64_t>(scale.zero);
-    e.code = static_cast<uint32_t>(std::clamp<int64_t>(q, 0, levels));
-    e.value = static_cast<float>(static_cast<int64_t>(e.code) - static_cast<int64_t>(scale.zero)) *
-              scale.scale;
-    way.elements.push_back(e);
-  }
   return way;
 }
 
