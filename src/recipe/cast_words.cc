@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "format/cast_names.h"
 #include "recipe/operand_keys.h"
 
@@ -144,14 +145,26 @@ Operand element_operand(const std::string& flag, const std::string& text) {
                .remedy = "a format of signed elements; narrowgauge formats lists all"});
 }
 
+// Behind a table there may be another line of TOML. What is an operand's holds no second brace.
+void refuse_rest(std::string_view table) {
+  const size_t end = table.find('}') + 1;
+  if (table.find_first_not_of(" \t\r\n", end) == std::string_view::npos) return;
+  throw Error(
+      {.place = "",
+       .key = "",
+       .problem = fmt::format("\"{}\" behind the table", on_one_line(table.substr(end, 60))),
+       .remedy = "one table alone"});
+}
+
 // A format of recipes, or a table of a recipe's operand keys.
 Operand recipe_operand(const std::string& flag, const std::string& text) {
   const bool is_table = text.starts_with('{');
-  Operand operand;
+  Operand operand = operand_of("fp32");
   try {
     const toml::table document =
         parse_toml("operand = " + (is_table ? text : toml_quote(text)), flag);
     read_operand(operand, *find_item(document, "operand", ""));
+    if (is_table) refuse_rest(text);
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     parts.place = flag;

@@ -68,6 +68,12 @@ TEST_F(Matmul, Fp32HasOnlyTheErrorOfItsSum) {
   EXPECT_NEAR(error_of(json, "total"), relative_error(), 1e-12);
 }
 
+TEST_F(Matmul, TablesChangeFp32) {
+  const Json json = product({"--a", "{}", "--b", "{prescale = 1.0}"});
+  EXPECT_EQ(json.at("a").at("format"), "fp32");
+  EXPECT_EQ(error_of(json, "quantization"), 0);
+}
+
 TEST_F(Matmul, ErrorsOfRoundingAndOfAddingAreToldApart) {
   for (const char* format : {"mxfp4", "nvfp4", "fp8_e4m3", "int8", "mxfp6_e2m3"}) {
     const Json json = product({"--a", format, "--b", format});
@@ -140,6 +146,7 @@ TEST_F(Matmul, RefusesInOneLine) {
   expect_refused({"matmul", "f:a", "f:b", "--a", "mxfp5"}, 1, {"--a", "mxfp5", "mxfp4"});
   expect_refused({"matmul", "f:a", "f:b", "--b", "{format = \"mxfp4\", block = [1, 3]}"}, 1,
                  {"--b", "block", "[1, 3]"});
+  expect_refused({"matmul", "f:a", "f:b", "--a", "{}\n[more]"}, 1, {"--a", "behind the table"});
   expect_refused({"matmul", "f:a", "f:b", "--hadamard", "3"}, 2, {"--hadamard"});
   const std::string before = text_of(path("f"));
   fs::create_symlink(path("f"), path("link"));
