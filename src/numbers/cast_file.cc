@@ -33,10 +33,24 @@ int64_t string_length(const io::SafetensorsEntry& entry) {
   return entry.shape.empty() ? 1 : entry.shape.back();
 }
 
-std::vector<int64_t> packed_shape(std::vector<int64_t> shape, int bits) {
-  if (shape.empty()) return {1};
-  shape.back() = static_cast<int64_t>(packed_bytes(shape.back(), bits));
-  return shape;
+std::vector<int64_t> packed_shape(const io::SafetensorsEntry& entry, int bits) {
+  std::vector<int64_t> shape = entry.shape;
+  const size_t bytes = packed_bytes(string_length(entry), bits);
+  if (shape.empty()) shape.push_back(1);
+  shape.back() = static_cast<int64_t>(bytes);
+  if (shape.back() >= 0) return shape;
+  throw Error({.place = entry.file,
+               .key = entry.name,
+               .problem = fmt::format("--packed with {} codes in a row", string_length(entry)),
+               .remedy = "no --packed"});
+}
+
+/// Rows without values have a scale each, however many they are.
+void refuse_boundless_scales(const Item& item) {
+  throw Error({.place = item.entry->file,
+               .key = item.entry->name,
+               .problem = "has no values, and rows without number that have a scale each",
+               .remedy = "--tensor with a pattern that it does not match, or blocks of values"});
 }
 
 void refuse_packing(const Item& item) {
@@ -58,11 +72,14 @@ void add_outputs(const CastSettings& settings, Item& item,
   };
   if (is_packed(settings) && item.matrix.is_gathered()) refuse_packing(item);
   item.codes = is_packed(settings)
-                   ? add(".codes", "U8", packed_shape(entry.shape, cast.element->bits))
+                   ? add(".codes", "U8", packed_shape(entry, cast.element->bits))
                    : add(".codes", cast.element->bits <= 8 ? "U8" : "U16", entry.shape);
-  if (!cast.is_unscaled())
-    item.scale = add(".scale", has_scale_codes(cast) ? "U8" : "F32", item.matrix.scale_shape(cast));
-  if (is_affine(cast)) item.zero = add(".zero", "U8", item.matrix.scale_shape(cast));
+  const std::vector<int64_t> scales = item.matrix.scale_shape(cast);
+  if (item.matrix.is_boundless() && cast.block.kind == Block::Kind::row && !cast.is_unscaled() &&
+      std::find(scales.begin(), scales.end(), 0) == scales.end())
+    refuse_boundless_scales(item);
+  if (!cast.is_unscaled()) item.scale = add(".scale", has_scale_codes(cast) ? "U8" : "F32", scales);
+  if (is_affine(cast)) item.zero = add(".zero", "U8", scales);
   if (cast.scale == ScaleKind::e4m3) item.tensor_scale = add(".tensor_scale", "F32", {1});
   item.values = add(".values", "F32", entry.shape);
 }

@@ -79,8 +79,10 @@ void NarrowEncoder::cut() {
   col_unit_ = std::lcm(block_cols, kDrawGroup);
   const int64_t rows = std::max<int64_t>(job_.rows, 1), cols = std::max<int64_t>(job_.cols, 1);
   const int64_t wanted = job_.options.panel_values;
-  const int64_t unit = rows_of_panels();
+  panel_rows_ = rows;
   panel_cols_ = cols;
+  if (job_.rows == 0 || job_.cols == 0) return;  // one panel, however large
+  const int64_t unit = rows_of_panels();
   const int64_t fitting_rows = wanted / ceil_to(cols, block_cols) - (held_rows(unit) - unit);
   panel_rows_ = std::min(std::max<int64_t>(fitting_rows, 0) / unit * unit, rows);
   const bool has_column_scales =

@@ -255,6 +255,9 @@ TEST(Quantize, EmptyMatricesKeepTheirScales) {
   const NarrowMatrix cols = quantize({&none, 3, 0, 0}, operand_of("int8"), {}, {1});
   EXPECT_EQ(cols.scales, (std::vector<float>{1, 1, 1}));
   EXPECT_EQ(quantize({&none, 0, 0, 0}, operand_of("fp8_e4m3"), {}, {1}).scales.size(), 1U);
+  constexpr int64_t kMany = int64_t{1} << 23;  // more than a panel takes
+  EXPECT_EQ(quantize({&none, kMany, 0, 0}, operand_of("mxfp4"), {}, {1}).rows, kMany);
+  EXPECT_EQ(quantize({&none, 0, kMany, kMany}, operand_of("mxfp4"), {}, {1}).cols, kMany);
 }
 
 // ---------------------------------------------------------------- by the scalar definition

@@ -1,7 +1,7 @@
 #include "numbers/tensor_matrix.h"
 
 #include <algorithm>
-#include <numeric>
+#include <array>
 
 #include "base/error.h"
 
@@ -9,6 +9,15 @@ namespace ng {
 namespace {
 
 constexpr int64_t kPieceValues = int64_t{1} << 16;
+constexpr int64_t kMostOfNothing = int64_t{1} << 24;
+
+/// The largest number where that is larger still, as of the sizes of a tensor without values.
+int64_t product_of(std::span<const int64_t> sizes) {
+  int64_t product = 1;
+  for (const int64_t size : sizes)
+    if (__builtin_mul_overflow(product, size, &product)) return INT64_MAX;
+  return product;
+}
 
 }  // namespace
 
@@ -21,13 +30,15 @@ TensorMatrix::TensorMatrix(const io::SafetensorsEntry& entry, int64_t axis) : sh
                    .key = entry.name,
                    .problem = fmt::format("has {} dimensions, --axis {}", rank, axis),
                    .remedy = fmt::format("--axis from {} to {}", -rank, rank - 1)});
-    const auto product = [&](int64_t first, int64_t last) {
-      return std::accumulate(entry.shape.begin() + first, entry.shape.begin() + last, int64_t{1},
-                             std::multiplies<>());
-    };
-    outer_ = product(0, axis_);
-    k_ = entry.shape[static_cast<size_t>(axis_)];
-    inner_ = product(axis_ + 1, rank);
+    const std::span<const int64_t> sizes = entry.shape;
+    const auto at = static_cast<size_t>(axis_);
+    outer_ = product_of(sizes.first(at));
+    k_ = sizes[at];
+    inner_ = product_of(sizes.subspan(at + 1));
+    const auto at_least_1 = [](int64_t size) { return std::max<int64_t>(size, 1); };
+    const std::array around = {at_least_1(outer_), at_least_1(k_), at_least_1(inner_)};
+    is_boundless_ = entry.elements() == 0 && product_of(around) > kMostOfNothing;
+    if (is_boundless_) outer_ = k_ = inner_ = 0;
   }
   rows_ = outer_ * inner_;
   cols_ = k_;
@@ -45,7 +56,7 @@ std::vector<int64_t> TensorMatrix::scale_shape(const Operand& cast) const {
   if (has_rows_of_blocks) return {grid.rows, grid.cols};
   std::vector<int64_t> shape = shape_;  // the axis counts blocks
   int64_t& blocks = shape[static_cast<size_t>(axis_)];
-  blocks = block.kind == Block::Kind::row ? 1 : (blocks + block.cols - 1) / block.cols;
+  blocks = block.kind == Block::Kind::row ? 1 : blocks / block.cols + (blocks % block.cols > 0);
   return shape;
 }
 

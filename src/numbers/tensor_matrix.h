@@ -23,6 +23,8 @@ class TensorMatrix {
   [[nodiscard]] Contract along() const { return along_; }
   [[nodiscard]] bool is_gathered() const { return outer_ > 1 && inner_ > 1; }
   [[nodiscard]] int64_t axis() const { return axis_; }
+  /// It has no values but so many rows or columns of none that they are left out: it is (0, 0).
+  [[nodiscard]] bool is_boundless() const { return is_boundless_; }
   /// The axis counts blocks; tiles of several rows have the shape of their grid.
   [[nodiscard]] std::vector<int64_t> scale_shape(const Operand& cast) const;
 
@@ -50,6 +52,7 @@ class TensorMatrix {
 
   int64_t outer_ = 1, k_ = 1, inner_ = 1;
   int64_t axis_ = 0;
+  bool is_boundless_ = false;
   int64_t rows_ = 1, cols_ = 1;
   Contract along_ = Contract::cols;
   std::vector<int64_t> shape_;

@@ -71,5 +71,29 @@ TEST_F(TensorMatrixOf24, ScalesHaveTheShapeOfTheBlocks) {
   EXPECT_EQ(along(0).scale_shape(cast), (Shape{1, 3, 4}));
 }
 
+// Sizes beside a 0 are any numbers: no product of them overflows, and nothing is made for each.
+TEST(TensorMatrix, OfNothingHasNoLargeSizes) {
+  constexpr int64_t kLarge = int64_t{1} << 62;
+  using Shape = std::vector<int64_t>;
+  const Shape shapes[] = {{kLarge, kLarge, 0},
+                          {0, kLarge, kLarge},
+                          {kLarge, 0, kLarge},
+                          {INT64_MAX, 0},
+                          {0, INT64_MAX}};
+  for (const Shape& shape : shapes) {
+    const io::SafetensorsEntry entry{
+        .name = "x", .dtype = "F32", .shape = shape, .file = "f", .source = nullptr};
+    for (int64_t axis = 0; axis < std::ssize(shape); ++axis) {
+      const TensorMatrix matrix(entry, axis);
+      EXPECT_TRUE(matrix.is_boundless() && matrix.rows() == 0 && matrix.cols() == 0);
+      for (const char* format : {"mxfp4", "nvfp4", "int8", "fp8_e4m3"})
+        for (const int64_t size : matrix.scale_shape(operand_of(format))) EXPECT_GE(size, 0);
+    }
+  }
+  const io::SafetensorsEntry few{
+      .name = "x", .dtype = "F32", .shape = {3, 0}, .file = "f", .source = nullptr};
+  EXPECT_EQ(TensorMatrix(few, -1).rows(), 3);
+}
+
 }  // namespace
 }  // namespace ng

@@ -104,6 +104,37 @@ TEST_F(CastFiles, PackedCodesAreBitStringsOfRows) {
 }
 
 // Rows of several bit strings, cut within them: their parts end within a byte.
+TEST_F(CastFiles, PackedCodesOfANumberWithoutDimensions) {
+  write("in", {}, {3});
+  for (const auto& [format, bytes] :
+       {std::pair{"e2m1", 1}, {"e3m2", 1}, {"e8m1", 2}, {"e8m6", 2}}) {
+    const io::Safetensors file = cast({"--format", format, "--packed"});
+    EXPECT_EQ(file.at("x.codes").shape, std::vector<int64_t>{bytes}) << format;
+    EXPECT_EQ(io::to_floats(file.at("x.values")), std::vector<float>{3}) << format;
+  }
+}
+
+// Beside a 0 the other sizes may be any numbers, of which nothing must be made.
+TEST_F(CastFiles, SizesOfTensorsWithoutValues) {
+  constexpr int64_t kLarge = int64_t{1} << 62;
+  const std::vector<int64_t> shapes[] = {
+      {0, kLarge}, {kLarge, kLarge, 0}, {kLarge, 0, kLarge}, {1 << 23, 0}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    write("in", shape, x_);
+    for (const std::vector<std::string>& flags :
+         {std::vector<std::string>{"--format", "nvfp4"},
+          {"--format", "e5m2", "--axis", "0"},
+          {"--format", "mxfp4", "--block", "32x32", "--packed"}})
+      EXPECT_EQ(cast(flags).at("x.values").shape, shape) << flags[1];
+    (void)run_well({"inspect", "in", "--format", "mxfp4,int8"});
+  }
+  write("in", {kLarge, 0}, x_);
+  expect_refused({"cast", "in", "new", "--format", "int8"}, 1, {"in: x", "no values", "scale"});
+  write("in", {0, INT64_MAX}, x_);
+  expect_refused({"cast", "in", "new", "--format", "e8m6", "--packed"}, 1, {"in: x", "--packed"});
+  EXPECT_FALSE(fs::exists(path("new")));
+}
+
 TEST_F(CastFiles, PackedCodesOfLongRows) {
   constexpr int64_t kLength = 33'335, kStrings = 9;
   std::vector<float> x(static_cast<size_t>(kLength * kStrings));
