@@ -11,7 +11,7 @@
 
 namespace ng {
 
-/// Marks the temporary names of this module: "<name>.tmp-<process>-<n>".
+/// Marks the temporary names of this module: "<name>.tmp-<process>-<n>", long names cut.
 inline constexpr std::string_view kTemporaryMark = ".tmp-";
 
 /// A regular file's bytes, read-only and paged in on demand. Movable. Throws Error naming the path.

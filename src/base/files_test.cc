@@ -90,6 +90,15 @@ TEST_F(Files, AFileAbandonedByAKilledProcessGoesWithTheNextWrite) {
   for (const std::string& name : others) EXPECT_TRUE(is_file(in(name))) << name;
 }
 
+TEST_F(Files, NamesMayBeAsLongAsTheyCanBe) {
+  const std::string longest(255, 'x'), too_long(256, 'x');
+  const std::string dead = std::string(223, 'x') + fmt::format(".tmp-{}-0", dead_process());
+  write_file_atomically(in(dead), "half");
+  write_file_atomically(in(longest), "whole");
+  EXPECT_EQ(names(), std::vector<std::string>{longest});
+  EXPECT_THROW(FileWriter{in(too_long)}, Error);  // not only once all is written
+}
+
 TEST_F(Files, PublishesWholeFolders) {
   for (const char* content : {"one", "two"}) {
     FolderWriter folder(in("f/"));

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -56,8 +57,15 @@ void sync_folder(const std::string& folder) {
   if (closed < 0) fail_on(folder, "close the folder", errno);
 }
 
+/// A path whose last name leaves room for what makes a temporary one of it.
+std::string with_room(const std::string& path) {
+  constexpr size_t kRoom = 32;  // for kTemporaryMark, a process and a number
+  const size_t name = path.rfind('/') + 1;
+  return path.substr(0, name + NAME_MAX - kRoom);
+}
+
 std::string temporary_name(const std::string& path, int n) {
-  return fmt::format("{}{}{}-{}", path, kTemporaryMark, ::getpid(), n);
+  return fmt::format("{}{}{}-{}", with_room(path), kTemporaryMark, ::getpid(), n);
 }
 
 bool is_temporary_name(std::string_view name) {
@@ -134,7 +142,11 @@ void forget_temporary(int slot) {
 /// A device or a folder must not be replaced by a file.
 void refuse_irregular_target(const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) < 0 || S_ISREG(info.st_mode)) return;
+  if (::stat(path.c_str(), &info) < 0) {
+    if (errno == ENAMETOOLONG) fail_on(path, "create", errno);  // its temporary name may not be
+    return;
+  }
+  if (S_ISREG(info.st_mode)) return;
   throw Error({.place = path,
                .key = "",
                .problem = S_ISDIR(info.st_mode) ? "is a folder" : "is not a regular file",
@@ -157,7 +169,7 @@ pid_t maker_of(std::string_view name, std::string_view path) {
 /// is known by that. Nothing depends on its success.
 void remove_abandoned(const std::string& path) {
   std::error_code ignored;
-  const std::string name = fs::path(path).filename().string();
+  const std::string name = fs::path(with_room(path)).filename().string();
   for (fs::directory_iterator entry(folder_of(path), ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
     const pid_t maker = maker_of(entry->path().filename().string(), name);
