@@ -1,9 +1,11 @@
 #include "cli/flags.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "recipe/source.h"
 #include "run/backends.h"
 
@@ -64,6 +66,25 @@ void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
                    ? ""
                    : fmt::format("{}: a whole number from 0 to {}", text, ~uint64_t{0});
       });
+}
+
+std::string list_with_a_hole(const CLI::App& app, int argc, char** argv) {
+  const auto has_hole = [](std::string_view list) {
+    const std::vector<std::string> entries = split_at_commas(list);
+    return std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.empty(); });
+  };
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_delimiter() != ',') continue;
+    const std::string flag = option->get_name();
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view word = argv[i];
+      const bool joined = word.starts_with(flag + "=");
+      if (!joined && (word != flag || i + 1 == argc)) continue;
+      const std::string_view list = joined ? word.substr(flag.size() + 1) : argv[i + 1];
+      if (has_hole(list)) return fmt::format("{}: \"{}\" has an empty entry", flag, list);
+    }
+  }
+  return "";
 }
 
 void add_cast_flags(CLI::App& app, CastWords& words) {

@@ -43,6 +43,10 @@ void add_threads(CLI::App& app, int64_t& threads);
 /// The flags of a cast, all but --format.
 void add_cast_flags(CLI::App& app, CastWords& words);
 
+/// What is wrong with a list "A,B,C" of the command line: nothing between two commas or at an end,
+/// which CLI11 would leave out without a word. Empty: all lists are whole.
+[[nodiscard]] std::string list_with_a_hole(const CLI::App& app, int argc, char** argv);
+
 /// --backend and --threads of commands without a run file.
 struct MachineFlags {
   std::string backend = "cpu";

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
@@ -125,6 +126,8 @@ std::optional<int> parse(Program& program, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return wrong(fmt::format("{}: see {}", error.what(), help_of(program.app)));
   }
+  if (const std::string hole = list_with_a_hole(innermost(program.app), argc, argv); !hole.empty())
+    return wrong(fmt::format("{}: see {}", hole, help_of(program.app)));
   if (program.app.get_subcommands().empty())
     return wrong("a command is missing: one of those that narrowgauge --help lists");
   return {};

@@ -38,6 +38,10 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"cast", "in", "out", "--format", "mxfp4", "--seed", "1e3"}, 2, {"--seed"});
   expect_refused({"trace", "m", "t", "out", "--lr", "nan"}, 2, {"--lr", "nan"});
   expect_refused({"train", "tiny.toml", "--out", ""}, 2, {"--out", "empty"});
+  for (const char* list : {"fp32,,bf16", "fp32,", ",fp32"})
+    expect_refused({"compare", "tiny.toml", "--recipes", list}, 2, {"--recipes", "an empty entry"});
+  expect_refused({"study", "gradients", "run", "--steps=1,,2"}, 2, {"--steps", "an empty entry"});
+  expect_refused({"bench", "gemm", "--shape", "8,,8,8"}, 2, {"--shape", "an empty entry"});
   expect_refused({"bench"}, 2, {"bench --help"});
   expect_refused({"bench", "wholly-other"}, 2, {"command: see narrowgauge bench --help"});
   expect_refused({"bench", "gem"}, 2, {"\"gem\"", "gemm", "bench --help"});
