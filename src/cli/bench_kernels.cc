@@ -4,9 +4,9 @@
 #include "base/version.h"
 #include "cli/bench.h"
 #include "cli/flags.h"
-#include "cli/kernel_speed.h"
-#include "cli/machine.h"
 #include "cli/output.h"
+#include "speed/kernel_speed.h"
+#include "speed/machine.h"
 
 namespace ng::cli {
 namespace {

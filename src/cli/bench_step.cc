@@ -6,11 +6,11 @@
 #include "cli/bench.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/machine.h"
 #include "cli/open_model.h"
 #include "cli/output.h"
 #include "cli/time_table.h"
 #include "run/backends.h"
+#include "speed/machine.h"
 #include "train/metrics.h"
 
 namespace ng::cli {

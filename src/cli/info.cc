@@ -3,10 +3,10 @@
 #include "base/json.h"
 #include "base/version.h"
 #include "cli/command.h"
-#include "cli/machine.h"
 #include "cli/output.h"
 #include "recipe/recipe.h"
 #include "run/backends.h"
+#include "speed/machine.h"
 
 namespace ng::cli {
 namespace {

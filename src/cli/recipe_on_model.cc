@@ -4,9 +4,9 @@
 
 #include "base/isa.h"
 #include "base/json.h"
-#include "cli/layer_speed.h"
 #include "cli/output.h"
 #include "report/recipe_text.h"
+#include "speed/layer_speed.h"
 #include "train/metrics.h"
 
 namespace ng::cli {

@@ -6,10 +6,10 @@
 
 #include "base/isa.h"
 #include "base/text.h"
-#include "cli/machine.h"
 #include "cli/output.h"
 #include "cli/time_table.h"
 #include "report/run_text.h"
+#include "speed/machine.h"
 #include "train/flops.h"
 
 namespace ng::cli {

@@ -8,7 +8,7 @@
 
 #include "base/threads.h"
 
-namespace ng::cli {
+namespace ng {
 
 /// y (m, n) = A (m, k) · B (n, k)ᵀ
 struct GemmShape {
@@ -36,4 +36,4 @@ class GemmSpeed {
   std::vector<float> left_, right_;  ///< normal values, enough for the largest shape so far
 };
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -1,4 +1,4 @@
-#include "cli/layer_speed.h"
+#include "speed/layer_speed.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "model/model.h"
 #include "run/backends.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -111,4 +111,4 @@ LayerComparison compare_layer(const LayerKind& kind, int64_t tokens, Threads thr
   return {narrow.best(), wide.best()};
 }
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -8,7 +8,7 @@
 
 #include "base/threads.h"
 
-namespace ng::cli {
+namespace ng {
 
 /// What is measured: normally distributed FP32 matrices of rows × cols.
 struct SpeedRun {
@@ -28,4 +28,4 @@ struct KernelSpeed {
 /// The first two are "copy" (FP32 to FP32) and "read" (the largest magnitude).
 [[nodiscard]] std::vector<KernelSpeed> kernel_speeds(const SpeedRun& run);
 
-}  // namespace ng::cli
+}  // namespace ng

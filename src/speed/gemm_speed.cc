@@ -1,16 +1,16 @@
-#include "cli/gemm_speed.h"
+#include "speed/gemm_speed.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "backend/cpu/gemm/gemm.h"
 #include "base/error.h"
-#include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/product.h"
 #include "recipe/cast_words.h"
+#include "speed/timing.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr double kLeastSeconds = 4e-3;  // of one measurement
@@ -111,4 +111,4 @@ std::vector<double> GemmSpeed::seconds(const GemmShape& shape) {
   return best;
 }
 
-}  // namespace ng::cli
+}  // namespace ng

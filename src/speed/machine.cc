@@ -1,4 +1,4 @@
-#include "cli/machine.h"
+#include "speed/machine.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #include "backend/cpu/gemm/isa/microkernel.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr int64_t kDepth = 128;            // panels of at most 28 KB
@@ -126,4 +126,4 @@ size_t peak_resident_bytes() {
   return static_cast<size_t>(usage.ru_maxrss) * 1024;
 }
 
-}  // namespace ng::cli
+}  // namespace ng

@@ -1,4 +1,4 @@
-#include "cli/kernel_speed.h"
+#include "speed/kernel_speed.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,13 +8,13 @@
 #include "backend/cpu/memory.h"
 #include "backend/cpu/quantize/kernels.h"
 #include "backend/cpu/quantize/quantize.h"
-#include "cli/timing.h"
 #include "math/normal.h"
 #include "numbers/narrow_matrix.h"
 #include "numbers/product.h"
 #include "numbers/unpack.h"
+#include "speed/timing.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 constexpr double kLeastSeconds = 2e-3;  // of one measurement
@@ -198,4 +198,4 @@ class Bench {
 
 std::vector<KernelSpeed> kernel_speeds(const SpeedRun& run) { return Bench(run).measure(); }
 
-}  // namespace ng::cli
+}  // namespace ng

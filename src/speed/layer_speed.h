@@ -9,7 +9,7 @@
 #include "recipe/recipe.h"
 #include "run/timed_backend.h"
 
-namespace ng::cli {
+namespace ng {
 
 /// Layers of one shape that have the same numbers.
 struct LayerKind {
@@ -40,4 +40,4 @@ struct LayerComparison {
 [[nodiscard]] LayerComparison compare_layer(const LayerKind& kind, int64_t tokens, Threads threads,
                                             const std::string& backend);
 
-}  // namespace ng::cli
+}  // namespace ng

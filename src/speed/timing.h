@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace ng::cli {
+namespace ng {
 
 /// Seconds of one call of `work`, which is repeated for at least `least_seconds`.
 template <class Work>
@@ -19,4 +19,4 @@ template <class Work>
   return seconds / calls;
 }
 
-}  // namespace ng::cli
+}  // namespace ng

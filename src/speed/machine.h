@@ -6,7 +6,7 @@
 
 #include "base/threads.h"
 
-namespace ng::cli {
+namespace ng {
 
 /// Most FP32 multiply-adds per second that `threads` get from the instruction set in use, in FLOP/s
 /// (an FMA counts 2): the GEMM's microkernel on panels in the L1 cache. Takes about 0.1 s.
@@ -31,4 +31,4 @@ struct MachineMemory {
 /// Largest resident set of this process so far, bytes.
 [[nodiscard]] size_t peak_resident_bytes();
 
-}  // namespace ng::cli
+}  // namespace ng
