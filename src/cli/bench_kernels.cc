@@ -62,9 +62,6 @@ int bench_kernels(const Args& args) {
                {"isa", name_of(current_isa())},
                {"threads", threads.count},
                {"fma_flops", peak}};
-  if (!args.json)
-    print("{}, {}, {} threads, FMA peak {:.0f} GFLOP/s\n", cpu_model(), name_of(current_isa()),
-          threads.count, peak * 1e-9);
   for (const Footprint& footprint : kFootprints) {
     SpeedRun run = args.run;
     run.threads = threads;
@@ -74,6 +71,9 @@ int bench_kernels(const Args& args) {
     Json& rows = json[footprint.name] = Json::array();
     for (const KernelSpeed& speed : speeds) rows.push_back(speed_json(speed, speeds));
     if (args.json) continue;
+    if (&footprint == kFootprints)  // not before a filter that matches nothing was refused
+      print("{}, {}, {} threads, FMA peak {:.0f} GFLOP/s\n", cpu_model(), name_of(current_isa()),
+            threads.count, peak * 1e-9);
     print("\n{}: {} x {} values of FP32, {}\n{}{}", footprint.name, run.rows, run.cols,
           size_text(static_cast<double>(run.rows * run.cols) * sizeof(float)),
           limits_of(footprint, speeds), table_of(speeds));

@@ -8,6 +8,7 @@
 #include "backend/cpu/memory.h"
 #include "backend/cpu/quantize/kernels.h"
 #include "backend/cpu/quantize/quantize.h"
+#include "base/error.h"
 #include "math/normal.h"
 #include "numbers/narrow_matrix.h"
 #include "numbers/product.h"
@@ -44,6 +45,7 @@ class Bench {
     cast.scale_rule = ScaleRule::mse;
     add_encode("encode mxfp4 along mse", spec_of(cast, Contract::cols));
     for (const char* format : {"fp8_e4m3", "mxfp4", "nvfp4"}) add_unpack(format);
+    require_some();
   }
 
   std::vector<KernelSpeed> measure() {
@@ -135,6 +137,15 @@ class Bench {
     spec.rows = contract == Contract::cols ? run_.rows : run_.cols;
     spec.k = contract == Contract::cols ? run_.cols : run_.rows;
     return spec;
+  }
+
+  void require_some() const {
+    for (const Kernel& k : kernels_)
+      if (is_wanted(k.name)) return;
+    throw Error({.place = "--filter",
+                 .key = "",
+                 .problem = fmt::format("no kernel's name contains \"{}\"", run_.filter),
+                 .remedy = "a part of one, as the table without --filter shows them"});
   }
 
   [[nodiscard]] bool is_wanted(const std::string& name) const {

@@ -13,13 +13,15 @@ bool says(const std::string& error, std::string_view part) {
 }
 
 TEST(KernelSpeed, OfTheKernelsAskedForBesideTheLimits) {
-  const SpeedRun run{.threads = {1}, .rows = 32, .cols = 128, .rounds = 1, .filter = "amax 1x"};
+  SpeedRun run{.threads = {1}, .rows = 32, .cols = 128, .rounds = 1, .filter = "amax 1x"};
   std::vector<std::string> names;
   for (const KernelSpeed& speed : kernel_speeds(run)) {
     EXPECT_GT(speed.elements_per_second, 0) << speed.name;
     names.push_back(speed.name);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"copy", "read", "amax 1x32", "amax 1x16"}));
+  run.filter = "zzz";
+  EXPECT_TRUE(says(error_of([&] { (void)kernel_speeds(run); }), "\"zzz\""));
 }
 
 TEST(GemmSpeed, OfEveryFormat) {

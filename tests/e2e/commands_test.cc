@@ -365,6 +365,7 @@ TEST_F(Commands, BenchKernelsMeasuresBesideACopyAndARead) {
       run_well({"bench", "kernels", "--filter", "amax", "--rounds", "1", "--threads", "1"});
   for (const char* part : {"amax tensor", "amax 1x32", "limits in the L2 cache: copy"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
+  expect_refused({"bench", "kernels", "--filter", "zzz"}, 1, {"--filter", "\"zzz\""});
 }
 
 }  // namespace
