@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json_fwd.h"
-#include "cli/open_model.h"
+#include "cli/models/open_model.h"
 #include "recipe/recipe.h"
 
 namespace ng::cli {

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/open_model.h"
+#include "cli/models/open_model.h"
 #include "cli/output.h"
 #include "data/tokenizer.h"
 #include "train/generator.h"

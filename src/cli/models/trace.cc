@@ -3,7 +3,7 @@
 
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/open_model.h"
+#include "cli/models/open_model.h"
 #include "cli/output.h"
 
 namespace ng::cli {

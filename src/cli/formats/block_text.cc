@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/json.h"
-#include "cli/formats_bits.h"
-#include "cli/formats_block.h"
+#include "cli/formats/bits.h"
+#include "cli/formats/block.h"
 #include "cli/output.h"
 #include "format/codec.h"
 

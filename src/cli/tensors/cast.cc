@@ -11,7 +11,7 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
-#include "cli/tensor_text.h"
+#include "cli/tensors/tensor_text.h"
 #include "format/cast_names.h"
 #include "io/tensor_files.h"
 #include "numbers/cast_file.h"

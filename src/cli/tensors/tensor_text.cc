@@ -1,4 +1,4 @@
-#include "cli/tensor_text.h"
+#include "cli/tensors/tensor_text.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/run_folder.h"
+#include "cli/runs/run_folder.h"
 
 #include <filesystem>
 

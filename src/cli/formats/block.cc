@@ -1,11 +1,11 @@
-#include "cli/formats_block.h"
+#include "cli/formats/block.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "cli/formats_bits.h"
-#include "cli/formats_rounding.h"
+#include "cli/formats/bits.h"
+#include "cli/formats/rounding.h"
 #include "format/cast_names.h"
 #include "format/codec.h"
 #include "format/packing.h"

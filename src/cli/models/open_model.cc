@@ -1,4 +1,4 @@
-#include "cli/open_model.h"
+#include "cli/models/open_model.h"
 
 #include <algorithm>
 

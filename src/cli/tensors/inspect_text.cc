@@ -1,4 +1,4 @@
-#include "cli/inspect_text.h"
+#include "cli/tensors/inspect_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/output.h"
-#include "cli/tensor_text.h"
+#include "cli/tensors/tensor_text.h"
 
 namespace ng::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/run_folder.h"
-#include "cli/train_screen.h"
+#include "cli/runs/run_folder.h"
+#include "cli/runs/train_screen.h"
 #include "report/reporter.h"
 
 namespace ng::cli {

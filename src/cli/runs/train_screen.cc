@@ -1,4 +1,4 @@
-#include "cli/train_screen.h"
+#include "cli/runs/train_screen.h"
 
 #include <algorithm>
 #include <cmath>

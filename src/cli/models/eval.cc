@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/open_model.h"
+#include "cli/models/open_model.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
 #include "train/evaluate.h"

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/median.h"
 #include "base/version.h"
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "speed/gemm_speed.h"

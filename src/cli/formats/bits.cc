@@ -1,4 +1,4 @@
-#include "cli/formats_bits.h"
+#include "cli/formats/bits.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include "base/isa.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "speed/kernel_speed.h"

@@ -7,10 +7,10 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/inspect_text.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
-#include "cli/tensor_text.h"
+#include "cli/tensors/inspect_text.h"
+#include "cli/tensors/tensor_text.h"
 #include "io/tensor_files.h"
 #include "recipe/cast_words.h"
 

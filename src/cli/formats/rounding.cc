@@ -1,4 +1,4 @@
-#include "cli/formats_rounding.h"
+#include "cli/formats/rounding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cli/formats_bits.h"
+#include "cli/formats/bits.h"
 #include "cli/output.h"
 
 namespace ng::cli {

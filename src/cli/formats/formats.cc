@@ -5,9 +5,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/formats_block.h"
-#include "cli/formats_rounding.h"
-#include "cli/formats_table.h"
+#include "cli/formats/block.h"
+#include "cli/formats/rounding.h"
+#include "cli/formats/table.h"
 #include "cli/output.h"
 #include "format/cast_names.h"
 

@@ -11,7 +11,7 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/run_folder.h"
+#include "cli/runs/run_folder.h"
 #include "report/compare_page.h"
 #include "report/reporter.h"
 

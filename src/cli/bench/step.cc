@@ -1,16 +1,16 @@
 // narrowgauge bench step: how fast whole training steps are on this machine.
-#include "train/bench_step.h"
 #include "base/isa.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cli/open_model.h"
+#include "cli/models/open_model.h"
 #include "cli/output.h"
 #include "cli/time_table.h"
 #include "run/backends.h"
 #include "speed/machine.h"
+#include "train/bench_step.h"
 #include "train/metrics.h"
 
 namespace ng::cli {

@@ -1,4 +1,4 @@
-#include "cli/recipe_on_model.h"
+#include "cli/models/recipe_on_model.h"
 
 #include <algorithm>
 

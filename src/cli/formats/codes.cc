@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cli/formats_bits.h"
-#include "cli/formats_table.h"
+#include "cli/formats/bits.h"
+#include "cli/formats/table.h"
 #include "cli/output.h"
 #include "format/codec.h"
 

@@ -1,10 +1,10 @@
-#include "cli/formats_table.h"
+#include "cli/formats/table.h"
 
 #include <algorithm>
 #include <functional>
 
 #include "base/json.h"
-#include "cli/formats_bits.h"
+#include "cli/formats/bits.h"
 #include "cli/output.h"
 #include "format/cast_names.h"
 #include "format/codec.h"

@@ -1,5 +1,5 @@
 // narrowgauge bench: how fast this machine is at whole steps, GEMMs and casts.
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 
 #include "cli/command.h"
 
