@@ -1,7 +1,7 @@
 #include "base/json.h"
 
 #include <cmath>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -18,53 +18,105 @@ std::string without_tag(std::string_view what) {
   return std::string(end == std::string_view::npos ? what : what.substr(end + 2));
 }
 
-/// Sees every event of a parse: limits the depth and finds keys given twice.
-class Watcher {
+/// Builds the document from the events of a parse, as nlohmann's own builder does, but limits the
+/// depth and refuses a key given twice. (nlohmann's callbacks would do for that, if they did not
+/// walk through an object's earlier members at the end of each member.)
+class Builder final : public nlohmann::json_sax<Json> {
  public:
-  Watcher(const std::string& place, int max_depth) : place_(place), max_depth_(max_depth) {}
+  Builder(const std::string& place, int max_depth) : place_(place), max_depth_(max_depth) {}
 
-  void see(Json::parse_event_t event, const Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (static_cast<int>(keys_.size()) >= max_depth_) {
-        throw Error({.place = place_,
-                     .key = "",
-                     .problem = fmt::format("JSON nested deeper than {} levels", max_depth_),
-                     .remedy = "is it the right file?"});
-      }
-      keys_.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      keys_.pop_back();
-    } else if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second) {
+  [[nodiscard]] Json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(std::move(value)); }
+  bool start_object(size_t /*members*/) override { return open(Json::object()); }
+  bool start_array(size_t /*values*/) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    const auto [member, is_new] = open_.back()->emplace(name, nullptr);
+    if (!is_new)
       throw Error({.place = place_,
-                   .key = brief(parsed),
+                   .key = brief(Json(name)),
                    .problem = "is given twice",
                    .remedy = "give each key once"});
-    }
+    member_ = &*member;
+    return true;
   }
 
- private:
-  const std::string& place_;
-  const int max_depth_;
-  std::vector<std::set<std::string>> keys_;
-};
-
-}  // namespace
-
-Json parse_json(std::string_view text, const std::string& place, int max_depth) {
-  Watcher watcher(place, max_depth);
-  const auto callback = [&](int, Json::parse_event_t event, const Json& parsed) {
-    watcher.see(event, parsed);
-    return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), callback);
-  } catch (const Json::exception& error) {
-    throw Error({.place = place,
+  bool parse_error(size_t /*byte*/, const std::string& /*token*/,
+                   const Json::exception& error) override {
+    throw Error({.place = place_,
                  .key = "",
                  .problem = "not valid JSON: " + without_tag(error.what()),
                  .remedy = ""});
   }
+
+ private:
+  /// Puts a value where the next one belongs.
+  Json& put(Json value) {
+    if (open_.empty()) return root_ = std::move(value);
+    if (open_.back()->is_object()) return *member_ = std::move(value);
+    return open_.back()->emplace_back(std::move(value));
+  }
+  bool add(Json value) {
+    put(std::move(value));
+    return true;
+  }
+  bool open(Json container) {
+    if (static_cast<int>(open_.size()) >= max_depth_)
+      throw Error({.place = place_,
+                   .key = "",
+                   .problem = fmt::format("JSON nested deeper than {} levels", max_depth_),
+                   .remedy = "is it the right file?"});
+    open_.push_back(&put(std::move(container)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& place_;
+  const int max_depth_;
+  Json root_;
+  std::vector<Json*>
+      open_;  ///< objects and lists around the next value; each is the last of its own
+  Json* member_ = nullptr;  ///< of the innermost object, named and without a value yet
+};
+
+/// nlohmann takes a NUL for the end of the text, whatever follows.
+void refuse_nul(std::string_view text, const std::string& place) {
+  const size_t at = text.find('\0');
+  if (at == std::string_view::npos) return;
+  throw Error({.place = place,
+               .key = "",
+               .problem = fmt::format("not valid JSON: a NUL at byte {} of {}", at, text.size()),
+               .remedy = ""});
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& place, int max_depth) {
+  refuse_nul(text, place);
+  Builder builder(place, max_depth);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json parse_json_line(std::string_view line) {
+  if (line.find('\0') != std::string_view::npos) return Json::value_t::discarded;
+  return Json::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 
 Json read_json_file(const std::string& path, size_t max_bytes) {

@@ -14,12 +14,19 @@ extern template class nlohmann::basic_json<>;  // in json.cc: it takes each user
 
 namespace ng {
 
-/// Parses one JSON document. Refuses, by Error at `place`: syntax errors, invalid UTF-8, a key
-/// given twice in an object, nesting deeper than `max_depth`.
+/// Parses one JSON document. Refuses, by Error at `place`: syntax errors, invalid UTF-8, a NUL, a
+/// key given twice in an object, nesting deeper than `max_depth`. Takes time by the size alone.
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& place, int max_depth = 32);
+
+/// The same for a line of a log, which may be torn: is_discarded() where it is no JSON.
+[[nodiscard]] Json parse_json_line(std::string_view line);
 
 /// read_file + parse_json.
 [[nodiscard]] Json read_json_file(const std::string& path, size_t max_bytes);
+
+/// A document as text; what is not UTF-8 in its strings (a file's name may hold anything) becomes
+/// U+FFFD. `indent` per level; -1: one line.
+[[nodiscard]] std::string json_text(const Json& json, int indent = -1);
 
 /// A value for an error message: one line, at most about 40 characters.
 [[nodiscard]] std::string brief(const Json& value);

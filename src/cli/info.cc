@@ -53,7 +53,7 @@ void print_info(const Json& info) {
   line("features", text("cpu_features"));
   line("instructions", joined(info["isas"]) + ", using " + text("isa"));
   line("backends", joined(info["backends"]));
-  line("threads", info["threads"].dump());
+  line("threads", json_text(info["threads"]));
   line("memory", size("memory_bytes") + ", available " + size("memory_available_bytes"));
   line("measured peak",
        fmt::format("{:.3g} GFLOP/s in FP32", info["peak_flops"].get<double>() / 1e9));

@@ -72,7 +72,7 @@ std::string CheckpointWriter::publish() {
     files[name] = {{"bytes", file.bytes().size()}, {"xxh3_128", checksum_of(file.bytes())}};
   }
   const Json manifest = {{"schema", kSchema}, {"step", step_}, {"files", files}};
-  write_file_atomically(join_path(writer_.path(), kManifest), manifest.dump(1) + "\n");
+  write_file_atomically(join_path(writer_.path(), kManifest), json_text(manifest, 1) + "\n");
   writer_.publish(Replace::always);
   return final_path_;
 }

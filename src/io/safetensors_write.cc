@@ -11,7 +11,7 @@
 namespace ng::io {
 namespace {
 
-std::string quoted(const std::string& text) { return Json(text).dump(); }
+std::string quoted(const std::string& text) { return json_text(text); }
 
 uint64_t stored_bytes(const SafetensorsTensor& tensor) {
   NG_CHECK(std::none_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t n) { return n < 0; }),
@@ -31,7 +31,7 @@ uint64_t stored_bytes(const std::vector<SafetensorsTensor>& tensors) {
 std::string header_of(const std::vector<SafetensorsTensor>& tensors,
                       const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
-  if (!metadata.empty()) text += "\"__metadata__\":" + Json(metadata).dump();
+  if (!metadata.empty()) text += "\"__metadata__\":" + json_text(metadata);
   std::set<std::string> names;
   uint64_t offset = 0;
   for (const SafetensorsTensor& tensor : tensors) {
@@ -39,7 +39,7 @@ std::string header_of(const std::vector<SafetensorsTensor>& tensors,
     const uint64_t bytes = stored_bytes(tensor);
     text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
                         text.size() > 1 ? "," : "", quoted(tensor.name), tensor.dtype,
-                        Json(tensor.shape).dump(), offset, offset + bytes);
+                        json_text(tensor.shape), offset, offset + bytes);
     offset += bytes;
   }
   text += "}";

@@ -1,7 +1,6 @@
 #include "numbers/cast_file.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -294,7 +293,7 @@ std::map<std::string, std::string> metadata_of(const CastSettings& settings,
   if (!scale_rules(cast.scale).empty()) metadata["scale_rule"] = name_of(cast.scale_rule);
   if (!is_packed(settings)) return metadata;
   for (const Item& item : items)
-    metadata[item.entry->name + ".shape"] = Json(item.entry->shape).dump();
+    metadata[item.entry->name + ".shape"] = json_text(item.entry->shape);
   return metadata;
 }
 
@@ -319,7 +318,7 @@ uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
 
 void require_cast_or_nothing(const std::string& in, const std::string& out) {
   refuse_input(out, in);
-  if (!is_file(out) || std::filesystem::is_empty(out) || is_cast(out)) return;
+  if (!is_file(out) || file_size(out) == 0 || is_cast(out)) return;
   throw Error({.place = out,
                .key = "",
                .problem = "is there and not known as a cast",

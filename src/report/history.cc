@@ -66,7 +66,7 @@ void History::read() {
 size_t History::take_lines(std::string_view text) {
   size_t begin = 0;
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n', begin)) {
-    const Json line = Json::parse(text.substr(begin, end - begin), nullptr, false);
+    const Json line = parse_json_line(text.substr(begin, end - begin));
     if (line.is_object()) take(line);
     begin = end + 1;
   }

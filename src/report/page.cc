@@ -98,8 +98,7 @@ Json json_of(const Section& section) {
 
 // Neither "</script>" nor "<!--" can end the block that holds the text.
 std::string inside_script(const Json& json) {
-  // Names of files and recipes may be no UTF-8.
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = json_text(json);
   std::string safe;
   safe.reserve(text.size());
   for (const char c : text) {

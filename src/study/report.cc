@@ -81,7 +81,7 @@ std::string json_of(const Report& report, const Origin& origin) {
                      {"command", origin.command},      {"seed", origin.seed},
                      {"version", version()},           {"compiler", compiler()},
                      {"sections", std::move(sections)}};
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 void write_report(const std::string& folder, const Report& report, const Origin& origin) {

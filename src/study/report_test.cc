@@ -49,6 +49,8 @@ TEST(Report, JsonSaysTheSameAndWhereItIsFrom) {
   EXPECT_EQ(value["value"], 2.02);
   EXPECT_NEAR(value["difference_percent"].get<double>(), 1, 1e-9);
   EXPECT_FALSE(json["sections"][0]["tables"][0]["values"][1].contains("expected"));
+  const std::string odd = json_of(report(), {.command = "study --out \xFF", .seed = 7});
+  EXPECT_EQ(parse_json(odd, "test")["command"], "study --out \uFFFD");
 }
 
 TEST(Report, PageHoldsEverythingAndNothingFromOutside) {

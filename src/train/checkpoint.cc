@@ -140,7 +140,7 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& m
   for (const NamedView& tensor : state)
     tensors.push_back({tensor.name, "F32", {tensor.view.rows, tensor.view.cols}, tensor.view.data});
   io::write_safetensors(writer.path_of(kTensorsFile), tensors);
-  writer.write_text(kIdentityFile, identity_json(step, identity).dump(2) + "\n");
+  writer.write_text(kIdentityFile, json_text(identity_json(step, identity), 2) + "\n");
   writer.publish();
   set_newer_aside(folder, step);
   io::prune_checkpoints(folder, keep);

@@ -33,7 +33,7 @@ KeptLines lines_to_keep(const std::string& path, int64_t last_step) {
                               file.bytes().size());
   for (size_t end = text.find('\n'); end != std::string_view::npos;
        end = text.find('\n', kept.bytes)) {
-    const Json line = Json::parse(text.substr(kept.bytes, end - kept.bytes), nullptr, false);
+    const Json line = parse_json_line(text.substr(kept.bytes, end - kept.bytes));
     const int64_t step = step_of(line);
     if (step < 0 || step > last_step) break;
     if (line.contains("val_loss")) kept.validated = step;
@@ -57,7 +57,7 @@ MetricsFile::MetricsFile(const std::string& path, int64_t last_step) {
   validated_ = kept.validated;
 }
 
-void MetricsFile::line(const Json& object) { file_->append(object.dump() + "\n"); }
+void MetricsFile::line(const Json& object) { file_->append(json_text(object) + "\n"); }
 
 void MetricsFile::write(const StepMetrics& step, const Json& operands) {
   Json object = {{"step", step.step},

@@ -49,7 +49,7 @@ std::string specials_text(const ElementFormat& f) {
 }
 
 std::string cell(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 /// Whether any code of the least normal exponent is a number.
