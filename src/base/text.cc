@@ -82,6 +82,25 @@ std::string on_one_line(std::string_view text) {
   return out;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const Character c = next_character(text);
+    if (!c.valid) return false;
+    text.remove_prefix(c.bytes);
+  }
+  return true;
+}
+
+std::string as_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const Character c = next_character(text);
+    out += c.valid ? text.substr(0, c.bytes) : kReplacement;
+    text.remove_prefix(c.bytes);
+  }
+  return out;
+}
+
 std::string TextFilter::push(std::string_view bytes) {
   held_ += bytes;
   std::string out;

@@ -10,6 +10,10 @@ namespace ng {
 /// For messages: control characters as \n, \t or \x1b, ill-formed UTF-8 as \xff.
 [[nodiscard]] std::string on_one_line(std::string_view text);
 
+[[nodiscard]] bool is_utf8(std::string_view text);
+/// Each ill-formed part as one U+FFFD, the rest as it is.
+[[nodiscard]] std::string as_utf8(std::string_view text);
+
 /// Bytes that arrive in pieces, as valid UTF-8 without control characters: what a model writes may
 /// be neither. Each ill-formed part becomes one U+FFFD as in Python's errors="replace"; control
 /// characters but newline and tab become U+FFFD too, carriage returns vanish.

@@ -66,6 +66,15 @@ TEST(OnOneLine, EscapesControlCharactersAndIllFormedBytes) {
   EXPECT_EQ(on_one_line("\xFFz\xE2\x82"), "\\xffz\\xe2\\x82");
 }
 
+TEST(Utf8, IsKnownAndMade) {
+  for (const char* good : {"", "a\n\x01", "h\xC3\xA9", "\xF0\x9F\x98\x80"}) {
+    EXPECT_TRUE(is_utf8(good)) << good;
+    EXPECT_EQ(as_utf8(good), good);
+  }
+  for (const char* bad : {"\xFF", "a\xC3", "\xED\xA0\x80", "\xC0\xAF"}) EXPECT_FALSE(is_utf8(bad));
+  EXPECT_EQ(as_utf8("a\xFF\xC3z"), "a\uFFFD\uFFFDz");
+}
+
 TEST(SplitAtCommas, KeepsWhatIsEmpty) {
   using Parts = std::vector<std::string>;
   EXPECT_EQ(split_at_commas(""), (Parts{""}));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ng {
 namespace {
@@ -127,7 +128,7 @@ std::string place_of(const toml::source_region& source) {
 
 std::string toml_quote(std::string_view text) {
   std::string quoted = "\"";
-  for (const char c : text) {
+  for (const char c : as_utf8(text)) {
     if (c == '"' || c == '\\')
       quoted += {'\\', c};
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)

@@ -40,7 +40,7 @@ struct TomlItem {
 /// "file:line" of a key.
 [[nodiscard]] std::string place_of(const toml::source_region& source);
 
-/// A string as TOML.
+/// A string as TOML, which is UTF-8: what is none becomes U+FFFD.
 [[nodiscard]] std::string toml_quote(std::string_view text);
 
 /// A single key as TOML, quoted where it must be: never to be taken for a dotted path.

@@ -48,7 +48,7 @@ void write_result(const CompareRun& run, const Json& result) {
   make_folders(run.folder);
   const Json json = {{"run", run_hash(run, Recipe::load(run.config.recipe).hash())},
                      {"result", result}};
-  write_file_atomically(join_path(run.folder, kResultFile), json.dump(2) + "\n");
+  write_file_atomically(join_path(run.folder, kResultFile), json_text(json, 2) + "\n");
 }
 
 void require_same_run(const CompareRun& run, const JsonObject& saved) {
@@ -188,7 +188,7 @@ std::vector<CompareRun> compare_runs(const RunConfig& config,
     for (int64_t k = 0; k < seeds; ++k) {
       const uint64_t seed = config.seed + static_cast<uint64_t>(k);
       CompareRun run{config, labels[i], join_path(out, fmt::format("{}-seed{}", labels[i], seed))};
-      run.config.recipe = recipes[i];
+      run.config.set_recipe(recipes[i]);
       run.config.seed = seed;
       runs.push_back(std::move(run));
     }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "train/run_keys.h"
 
 namespace ng {
@@ -29,6 +30,7 @@ std::string trimmed(std::string_view text) {
 /// "key=value" as a document of its own.
 toml::table parse_setting(const std::string& setting) {
   const std::string place = "--set " + setting.substr(0, 60);
+  if (!is_utf8(setting)) throw Error({place, "", "is not UTF-8", "TOML holds nothing else"});
   const size_t equals = setting.find('=');
   const std::string key = trimmed(std::string_view(setting).substr(0, equals));
   if (equals == std::string::npos || key.empty() ||
@@ -174,6 +176,13 @@ RunConfig RunConfig::parse(std::string_view toml, const std::string& place,
   documents.push_back(parse_toml(toml, place));
   for (const std::string& setting : settings) documents.push_back(parse_setting(setting));
   return resolve(documents, place);
+}
+
+void RunConfig::set_recipe(const std::string& name) {
+  if (!is_utf8(name))
+    throw Error({"recipe", "", toml_quote(name) + ": its name is not UTF-8",
+                 "another name: TOML, in which a run says its recipe, holds nothing else"});
+  recipe = name;
 }
 
 std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }

@@ -75,6 +75,9 @@ struct RunConfig {
   [[nodiscard]] static RunConfig parse(std::string_view toml, const std::string& place,
                                        std::span<const std::string> settings = {});
 
+  /// Another recipe, by name or path. Throws Error where resolved_toml() could not say it.
+  void set_recipe(const std::string& name);
+
   /// Every key written out; loads back to an equal text.
   [[nodiscard]] std::string resolved_toml() const;
 

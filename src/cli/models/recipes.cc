@@ -85,7 +85,8 @@ Json recipe_json(const Recipe& recipe) {
 
 // A recipe file: the facts are comments.
 void print_recipe(const Recipe& recipe) {
-  print("# {}\n# from {}, hash {}\n", summary_of(recipe), recipe.place(), recipe.hash());
+  print("# {}\n# from {}, hash {}\n", summary_of(recipe), on_one_line(recipe.place()),
+        recipe.hash());
   const Json parts = bytes_per_parameter(recipe.settings(0));
   std::string bytes;
   for (const auto& [what, count] : parts.items())
