@@ -7,9 +7,12 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/error.h"
 
 namespace ng {
 namespace {
@@ -79,10 +82,25 @@ class Pool {
 
   void grow(size_t helpers) {
     while (workers_.size() < helpers) {
-      workers_.push_back(std::make_unique<Worker>());
-      Worker& worker = *workers_.back();
-      const auto index = static_cast<int>(workers_.size());
-      worker.thread = std::thread([this, &worker, index] { serve(worker, index); });
+      auto worker = std::make_unique<Worker>();
+      const auto index = static_cast<int>(workers_.size()) + 1;
+      workers_.reserve(workers_.size() + 1);  // what may fail, before there is a thread to lose
+      worker->thread = started(*worker, index, helpers);
+      workers_.push_back(std::move(worker));
+    }
+  }
+
+  std::thread started(Worker& worker, int index, size_t helpers) {
+    try {
+      return std::thread([this, &worker, index] { serve(worker, index); });
+    } catch (const std::system_error& error) {
+      throw Error({.place = "threads",
+                   .key = "",
+                   .problem = fmt::format("only {} of {} could be started: {}", index, helpers + 1,
+                                          error.code().message()),
+                   .remedy = fmt::format("--threads {}, or higher limits of processes and memory "
+                                         "(ulimit -u, ulimit -v)",
+                                         index)});
     }
   }
 

@@ -1,12 +1,16 @@
 #include "base/threads.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "base/error.h"
 
 namespace ng {
 namespace {
@@ -63,6 +67,28 @@ TEST(ParallelFor, RethrowsAndGoesOnWorking) {
   std::atomic<int> calls{0};
   parallel_for(Threads{3}, 10, [&](int64_t, int) { ++calls; });
   EXPECT_EQ(calls, 10);
+}
+
+// A stack larger than the address space stands for limits on processes and memory.
+TEST(ParallelFor, SaysWhichThreadCannotBeStartedAndGoesOn) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
+  std::atomic<int> calls{0};
+  const auto count = [&](int64_t, int) { ++calls; };
+  parallel_for(Threads{2}, 10, count);
+  ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
+  try {
+    parallel_for(Threads{64}, 10, count);
+    ADD_FAILURE() << "started";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("of 64 could be started"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("--threads"), std::string::npos);
+  }
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  parallel_for(Threads{8}, 10, count);
+  EXPECT_EQ(calls, 20);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr size_t kMapped = size_t{1} << 20;
                .key = "memory",
                .problem = fmt::format("{:.2f} GiB more cannot be had",
                                       static_cast<double>(bytes) / (size_t{1} << 30)),
-               .remedy = "a smaller model or batch, or a machine with more memory"});
+               .remedy = "a smaller model or batch, fewer threads, or a machine with more memory"});
 }
 
 size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
