@@ -144,6 +144,41 @@ ModelConfig parse_llama(const JsonObject& json) {
   return config;
 }
 
+/// What a size is called: in ModelConfig and by each architecture's config.json.
+struct SizeKey {
+  std::string_view own, gpt2, llama;
+};
+constexpr SizeKey kSizeKeys[] = {{"vocab", "vocab_size", "vocab_size"},
+                                 {"layers", "n_layer", "num_hidden_layers"},
+                                 {"heads", "n_head", "num_attention_heads"},
+                                 {"kv_heads", "n_head", "num_key_value_heads"},
+                                 {"head_dim", "head_dim", "head_dim"},
+                                 {"width", "n_embd", "hidden_size"},
+                                 {"ffn", "n_inner", "intermediate_size"},
+                                 {"context", "n_positions", "max_position_embeddings"},
+                                 {"norm_eps", "layer_norm_epsilon", "rms_norm_eps"},
+                                 {"init_std", "initializer_range", "initializer_range"}};
+
+std::string_view file_key(const ModelConfig& config, std::string_view own) {
+  for (const SizeKey& key : kSizeKeys)
+    if (key.own == own) return config.architecture == Architecture::gpt2 ? key.gpt2 : key.llama;
+  return own;
+}
+
+/// validate(), in the words of the file.
+void validate_file(const JsonObject& json, const ModelConfig& config) {
+  try {
+    validate(config, json.place());
+  } catch (const Error& error) {
+    const auto& [place, own, problem, remedy] = error.parts();
+    if (own != "head_dim" || json.has(own)) json.refuse(file_key(config, own), problem, remedy);
+    json.refuse(file_key(config, "width"),
+                fmt::format("{} over {} ({}) is {}", config.width, file_key(config, "heads"),
+                            config.heads, config.head_dim),
+                remedy);
+  }
+}
+
 /// The shortest decimal that reads back as the same float, as a JSON number.
 double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
 
@@ -198,13 +233,22 @@ ModelConfig parse_hf_config(const Json& json, const std::string& place) {
   } else {
     object.refuse("model_type", brief(Json(type)) + " is not supported", "gpt2 llama");
   }
-  validate(config, place);
+  validate_file(object, config);
   return config;
 }
 
 ModelConfig read_hf_config(const std::string& folder) {
   const std::string path = join_path(folder, kHfConfig);
   return parse_hf_config(read_json_file(path, kMaxConfigBytes), path);
+}
+
+void require_vocabulary(const std::string& folder, const ModelConfig& config, int64_t ids) {
+  if (config.vocab >= ids) return;
+  throw Error(
+      {.place = join_path(folder, kHfConfig),
+       .key = std::string(file_key(config, "vocab")),
+       .problem = fmt::format("{}", config.vocab),
+       .remedy = fmt::format("at least {}, which the tokenizer has, or another tokenizer", ids)});
 }
 
 std::string hf_config_text(const ModelConfig& config, std::string_view dtype) {

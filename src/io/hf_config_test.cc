@@ -81,6 +81,10 @@ TEST(HfConfig, NamesBadKeys) {
       {{{"model_type", "bert"}}, "c: model_type: \"bert\" is not supported: gpt2 llama"},
       {{{"model_type", nullptr}}, "c: model_type: missing"},
       {{{"quantization_config", {{"bits", 4}}}}, "c: quantization_config: quantized"},
+      {{{"vocab_size", 20000000}}, "c: vocab_size: 20000000: a whole number from 1 to"},
+      {{{"n_layer", 10001}}, "c: n_layer: 10001: a whole number from 1 to"},
+      {{{"n_positions", 20000000}}, "c: n_positions: 20000000: a whole number from 1 to"},
+      {{{"n_embd", 999996}}, "c: n_embd: 999996 over n_head (12) is 83333: a whole number"},
   };
   for (const auto& [changes, says] : kGpt2Cases) {
     EXPECT_EQ(error_of(gpt2_json(), changes).substr(0, says.size()), says);
@@ -94,10 +98,28 @@ TEST(HfConfig, NamesBadKeys) {
       {{{"rope_theta", 0}}, "c: rope_theta: 0: a number from"},
       {{{"rope_scaling", "linear"}}, "c: rope_scaling: \"linear\" is not an object"},
       {{{"partial_rotary_factor", 0.5}}, "c: partial_rotary_factor: 0.5: 1.0"},
+      {{{"num_hidden_layers", 10001}}, "c: num_hidden_layers: 10001: a whole number from 1 to"},
+      {{{"hidden_size", 6000006}},
+       "c: hidden_size: 6000006 over num_attention_heads (6) is 1000001"},
+      {{{"hidden_size", 18}}, "c: hidden_size: 18 over num_attention_heads (6) is 3: an even"},
+      {{{"head_dim", 65538}}, "c: head_dim: 65538: a whole number from 1 to"},
+      {{{"rms_norm_eps", 1.0}}, "c: rms_norm_eps: 1: between 0 and 1"},
   };
   for (const auto& [changes, says] : kLlamaCases) {
     EXPECT_EQ(error_of(llama_json(), changes).substr(0, says.size()), says);
   }
+}
+
+TEST(HfConfig, NamesTheKeyOfAVocabularyThatIsTooSmall) {
+  ModelConfig config = model_preset("gpt2-124m");
+  config.vocab = 255;
+  try {
+    require_vocabulary("m", config, 256);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("m/config.json: vocab_size: 255: at least 256"), 0u);
+  }
+  EXPECT_NO_THROW(require_vocabulary("m", config, 255));
 }
 
 TEST(HfConfig, WrittenTextReadsBack) {

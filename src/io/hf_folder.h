@@ -21,9 +21,16 @@ namespace ng::io {
 /// The same for a parsed config.json; `place` is for error messages.
 [[nodiscard]] ModelConfig parse_hf_config(const Json& json, const std::string& place);
 
+/// Throws Error where a tokenizer of `ids` ids could name a token that the folder's model lacks.
+void require_vocabulary(const std::string& folder, const ModelConfig& config, int64_t ids);
+
 /// config.json of a model. `dtype` is the weights': "float32", "bfloat16", "float16". GPT-2 without
 /// biases gets our own key "bias": false (or "attention_bias", ... where they differ).
 [[nodiscard]] std::string hf_config_text(const ModelConfig& config, std::string_view dtype);
+
+/// Throws what read_hf_weights would about names, shapes and dtypes, without reading a value:
+/// before a model is built whose weights are not there.
+void check_hf_weights(const std::string& folder, const ModelConfig& config);
 
 /// Fills `parameters`, one per row of parameter_table(config), from model.safetensors or from the
 /// shards of model.safetensors.index.json. F64, F32, BF16 and F16 are read; names may lack the

@@ -96,8 +96,8 @@ class StoredTensors {
 void check_stored(const Stored& stored, const ParameterSpec& spec) {
   const SafetensorsEntry& entry = *stored.entry;
   if (entry.shape != hf_shape(spec)) {
-    refuse(*stored.path, entry.name, "shape " + Json(entry.shape).dump(),
-           fmt::format("{} by {}", Json(hf_shape(spec)).dump(), kHfConfig));
+    refuse(*stored.path, entry.name, "shape " + json_text(entry.shape),
+           fmt::format("{} by {}", json_text(hf_shape(spec)), kHfConfig));
   }
   for (const char* dtype : {"F32", "BF16", "F16", "F64"}) {
     if (entry.dtype == dtype) return;
@@ -170,37 +170,62 @@ void require_same_head(const Stored& head, const Stored& embedding) {
          fmt::format("\"tie_word_embeddings\": false in {}", kHfConfig));
 }
 
+/// A tensor of the model and the stored one, if any.
+struct Matched {
+  HfTensor tensor;
+  Stored stored;
+};
+
+struct Matches {
+  std::vector<Matched> tensors;  ///< all of the model, the embedding first
+  Stored tied_head;              ///< stored a second time, under its own name
+};
+
+/// Throws Error where a tensor is missing, unknown or of another shape.
+Matches match(StoredTensors& stored, const ModelConfig& config) {
+  Matches matches;
+  for (HfTensor& tensor : hf_tensors(config)) {
+    const ParameterSpec& spec = tensor.spec;
+    const Stored found = stored.take(without_prefix(spec.hf_name, config.architecture));
+    if (found.entry != nullptr)
+      check_stored(found, spec);
+    else if (tensor.parameter >= 0)
+      refuse(stored.place(), spec.hf_name, "missing",
+             fmt::format("a tensor of shape {}", json_text(hf_shape(spec))));
+    matches.tensors.push_back({std::move(tensor), found});
+  }
+  if (config.tie_embeddings) matches.tied_head = stored.take("lm_head.weight");
+  const Stored left = stored.any_left();
+  if (left.entry != nullptr)
+    refuse(*left.path, left.entry->name, "is not a tensor of this model",
+           fmt::format("does it belong to {}?", kHfConfig));
+  return matches;
+}
+
 }  // namespace
+
+void check_hf_weights(const std::string& folder, const ModelConfig& config) {
+  StoredTensors stored(folder, config.architecture);
+  (void)match(stored, config);
+}
 
 void read_hf_weights(const std::string& folder, const ModelConfig& config,
                      std::span<const View> parameters) {
   StoredTensors stored(folder, config.architecture);
-  Stored embedding;
-  for (const HfTensor& tensor : hf_tensors(config)) {
-    const ParameterSpec& spec = tensor.spec;
-    const Stored found = stored.take(without_prefix(spec.hf_name, config.architecture));
-    if (found.entry == nullptr) {
-      if (tensor.parameter < 0) continue;
-      refuse(stored.place(), spec.hf_name, "missing",
-             fmt::format("a tensor of shape {}", Json(hf_shape(spec)).dump()));
-    }
-    check_stored(found, spec);
-    if (spec.name == "embed.weight") embedding = found;
+  const Matches matches = match(stored, config);
+  const Stored& head = matches.tied_head;
+  if (head.entry != nullptr) require_same_head(head, matches.tensors.front().stored);
+  for (const auto& [tensor, found] : matches.tensors) {
+    if (found.entry == nullptr) continue;
     if (tensor.parameter < 0) {
       require_zeros(found);
       continue;
     }
     const size_t index = static_cast<size_t>(tensor.parameter);
     NG_CHECK(index < parameters.size(), index, parameters.size());
-    read_tensor(*found.entry, spec, parameters[index]);
+    read_tensor(*found.entry, tensor.spec, parameters[index]);
     require_finite(found, parameters[index]);
   }
-  const Stored head = config.tie_embeddings ? stored.take("lm_head.weight") : Stored{};
-  if (head.entry != nullptr) require_same_head(head, embedding);
-  const Stored left = stored.any_left();
-  if (left.entry == nullptr) return;
-  refuse(*left.path, left.entry->name, "is not a tensor of this model",
-         fmt::format("does it belong to {}?", kHfConfig));
 }
 
 }  // namespace ng::io

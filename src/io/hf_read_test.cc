@@ -118,5 +118,18 @@ TEST_F(HfRead, NamesWrongTensors) {
   }
 }
 
+TEST_F(HfRead, ChecksWithoutAModel) {
+  ModelConfig config = tiny_gpt2(false);
+  Rewritten model(folder_, config);
+  EXPECT_EQ(model.read(), "accepted");
+  EXPECT_EQ(error_of([&] { check_hf_weights(folder_, config); }), "accepted");
+  config.layers = 10'000;
+  EXPECT_NE(error_of([&] { check_hf_weights(folder_, config); }).find("h.2.ln_1.weight\": missing"),
+            std::string::npos);
+  config.layers = 1;
+  EXPECT_NE(error_of([&] { check_hf_weights(folder_, config); }).find("not a tensor of this model"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace ng::io

@@ -1,7 +1,5 @@
 #include "model/builder.h"
 
-#include <algorithm>
-
 #include "nn/attention_block.h"
 #include "nn/mlp_block.h"
 #include "recipe/layer_names.h"
@@ -11,9 +9,9 @@ namespace ng {
 using layers::in_block;
 
 Parameter* Builder::find(const std::string& name) const {
-  const auto it = std::find_if(sources_.parameters.begin(), sources_.parameters.end(),
-                               [&](const Parameter& p) { return p.spec.name == name; });
-  return it == sources_.parameters.end() ? nullptr : &*it;
+  const int64_t index = sources_.tensors.find(name);
+  const bool is_parameter = index >= 0 && index < std::ssize(sources_.parameters);
+  return is_parameter ? &sources_.parameters[static_cast<size_t>(index)] : nullptr;
 }
 
 Parameter& Builder::parameter(const std::string& name) const {

@@ -22,7 +22,7 @@ class Builder {
     Run& run;
     const ModelConfig& config;
     const Recipe& recipe;
-    TensorTable& tensors;
+    TensorTable& tensors;  ///< the parameters first
     std::span<Parameter> parameters;
   };
   explicit Builder(const Sources& sources) : sources_(sources) {}

@@ -115,11 +115,6 @@ void validate(const ModelConfig& c, std::string_view place) {
           "a positive number");
 }
 
-void require_vocabulary(const ModelConfig& config, int64_t ids, std::string_view place) {
-  require(config.vocab >= ids, place, "vocab", fmt::format("{}", config.vocab),
-          fmt::format("at least {}, which the tokenizer has, or another tokenizer", ids));
-}
-
 ModelConfig model_preset(std::string_view name) {
   for (const Preset& preset : presets())
     if (preset.name == name) return preset.config;

@@ -38,9 +38,6 @@ struct ModelConfig {
 /// Throws Error{place, key, ...} where a size is out of range or two contradict each other.
 void validate(const ModelConfig& config, std::string_view place);
 
-/// Throws Error{place, ...} where a tokenizer of `ids` ids could name a token the model lacks.
-void require_vocabulary(const ModelConfig& config, int64_t ids, std::string_view place);
-
 /// Architecture and sizes of a preset ("gpt2-124m", "llama-134m", "llama-1b", "char-gpt", ...);
 /// throws Error naming the nearest known one.
 [[nodiscard]] ModelConfig model_preset(std::string_view name);

@@ -12,6 +12,11 @@ uint32_t TensorTable::add(const std::string& name) {
   return index;
 }
 
+int64_t TensorTable::find(const std::string& name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? -1 : int64_t{found->second};
+}
+
 uint64_t TensorTable::hash() const {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, 64 bits, names separated by a zero byte
   const auto mix = [&](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3u; };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/toml.h"
 #include "io/hf_folder.h"
 
@@ -12,7 +13,10 @@ Recipe open_run_recipe(const RunConfig& config) {
     return Recipe::load_runnable(config.recipe);
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
-    if (parts.place != "recipe") throw;  // of the recipe's own file
+    if (parts.place == config.recipe)  // a file that cannot be read
+      parts.problem = toml_quote(parts.place) + ": " + parts.problem;
+    else if (parts.place != "recipe")
+      throw;  // of the recipe's own file
     parts.place = config.place;
     parts.key = "recipe";
     throw Error(parts);
@@ -56,10 +60,15 @@ void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t c
 }
 
 ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer) {
-  const bool from_folder = !config.model.init.empty();
-  const ModelConfig model =
-      from_folder ? io::read_hf_config(config.model.init) : config.model_config(tokenizer.vocab());
-  require_vocabulary(model, tokenizer.vocab(), from_folder ? config.model.init : config.place);
+  const std::string& folder = config.model.init;
+  if (folder.empty()) return config.model_config(tokenizer.vocab());
+  if (!is_folder(folder))
+    throw Error({.place = config.place,
+                 .key = "model.init",
+                 .problem = fmt::format("no folder {}", toml_quote(folder)),
+                 .remedy = "a model folder: config.json, model.safetensors"});
+  const ModelConfig model = io::read_hf_config(folder);
+  io::require_vocabulary(folder, model, tokenizer.vocab());
   return model;
 }
 

@@ -87,6 +87,7 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   const ModelConfig model = run_model_config(config_, *tokenizer_);
   require_run_length(*corpus_, config_, model.context);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
+  if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);

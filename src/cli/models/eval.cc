@@ -7,6 +7,7 @@
 #include "cli/models/open_model.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "io/hf_folder.h"
 #include "train/evaluate.h"
 
 namespace ng::cli {
@@ -30,7 +31,7 @@ int eval(const Args& args) {
   const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer);
   const OpenModel open = open_model(args.model);
   note_missing_histories(open);
-  require_vocabulary(open.model->config(), tokenizer->vocab(), args.model.folder);
+  io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
   const int64_t context = open.model->config().context;
   const Evaluation result = evaluated(args, open, corpus);
   if (!std::isfinite(result.loss))

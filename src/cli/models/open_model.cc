@@ -14,7 +14,6 @@ void ModelFlags::declare(CLI::App& app) {
   app.add_option("MODEL", folder, "model folder in Hugging Face layout")->required();
   app.add_option("--recipe", recipe, "recipe, a name or a file")
       ->type_name("NAME")
-      ->check(not_empty)
       ->capture_default_str();
   machine.declare(app);
 }
@@ -33,8 +32,24 @@ void StepFlags::declare(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24));
 }
 
+namespace {
+
+ModelConfig named_config(const std::string& model) {
+  if (is_folder(model)) return io::read_hf_config(model);
+  try {
+    return model_preset(model);
+  } catch (const Error& error) {
+    throw Error({.place = "--model",
+                 .key = "",
+                 .problem = error.parts().problem,
+                 .remedy = error.parts().remedy});
+  }
+}
+
+}  // namespace
+
 ModelConfig StepFlags::config() {
-  const ModelConfig config = is_folder(model) ? io::read_hf_config(model) : model_preset(model);
+  const ModelConfig config = named_config(model);
   if (length == 0) length = std::min<int64_t>(config.context, 256);
   return config;
 }
@@ -49,6 +64,7 @@ std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
 
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
   const ModelConfig config = io::read_hf_config(flags.folder);
+  io::check_hf_weights(flags.folder, config);
   OpenModel open{Recipe::load_runnable(flags.recipe), flags.machine.use(), nullptr, nullptr};
   open.run = std::make_unique<Run>(make_backend(flags.machine.backend, open.threads), seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
