@@ -55,6 +55,8 @@ class ReadFile {
 /// The whole of a regular file of at most `max_bytes`.
 [[nodiscard]] std::string read_file(const std::string& path, size_t max_bytes);
 
+/// False where there is nothing; throws SystemError where that cannot be known, for want of a
+/// permission or by a failing disk.
 [[nodiscard]] bool is_file(const std::string& path);
 [[nodiscard]] bool is_folder(const std::string& path);
 

@@ -33,6 +33,15 @@ int open_regular(const std::string& path, struct stat& info) {
                .remedy = "give a file"});
 }
 
+/// What stands at a path; 0: nothing. What may not be looked at is not nothing.
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) return info.st_mode;
+  for (const int nothing : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG})
+    if (errno == nothing) return 0;
+  fail_on(path, "look at", errno);
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
@@ -127,15 +136,9 @@ std::string read_file(const std::string& path, size_t max_bytes) {
   return content;
 }
 
-bool is_file(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
+bool is_file(const std::string& path) { return S_ISREG(mode_of(path)); }
 
-bool is_folder(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
+bool is_folder(const std::string& path) { return S_ISDIR(mode_of(path)); }
 
 uint64_t file_size(const std::string& path) {
   struct stat info {};

@@ -3,9 +3,11 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file_failure.h"
 #include "base/files.h"
 #include "data/prepared_texts.h"
 
@@ -15,7 +17,9 @@ namespace {
 // `inside`: the folders on the way here, so that a link back to one of them is not followed.
 void add_folder(const std::string& folder, std::vector<std::string> inside,
                 std::vector<std::string>* files) {
-  const std::string real = std::filesystem::canonical(folder).string();
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(folder, error).string();
+  if (error) fail_on(folder, "follow", error.value());
   if (std::find(inside.begin(), inside.end(), real) != inside.end()) return;
   inside.push_back(real);
   for (const std::string& name : list_folder(folder)) {
@@ -40,6 +44,16 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   return files;
 }
 
+/// A pattern's matches are none for want of a permission?
+void refuse_unreadable(const std::string& pattern) {
+  glob_t found{};
+  const auto stops = [](const char*, int error) -> int { return error == ENOENT ? 0 : error; };
+  const bool unreadable = ::glob(pattern.c_str(), 0, stops, &found) == GLOB_ABORTED;
+  const int error = errno;
+  ::globfree(&found);
+  if (unreadable) fail_on(pattern, "look for files", error);
+}
+
 std::vector<std::string> texts_of(const std::string& name, const TextsPlace& where) {
   const auto fail = [&](const std::string& problem, const std::string& remedy) {
     throw Error({.place = where.place, .key = where.key, .problem = problem, .remedy = remedy});
@@ -54,6 +68,7 @@ std::vector<std::string> texts_of(const std::string& name, const TextsPlace& whe
     files.push_back(name);
   } else if (name.find_first_of("*?[") != std::string::npos) {
     files = matches_of(name);
+    if (files.empty()) refuse_unreadable(name);
     if (files.empty()) fail(fmt::format("\"{}\" matches no file", name), "check the pattern");
   } else {
     fail(fmt::format("no file or folder \"{}\"", name),

@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 /// Longer chains of `inherit` are a mistake.
 constexpr size_t kMaxAncestors = 32;
 
+constexpr std::string_view kSearch = "recipe";  // place of an error of find_recipe
+
 bool is_path(const std::string& name) {
   return name.ends_with(".toml") || name.find('/') != std::string::npos;
 }
@@ -44,12 +46,26 @@ void check_length(const TomlItem& inherit, const std::vector<std::string>& chain
                                : fmt::format("at most {} recipes in a row", kMaxAncestors));
 }
 
+/// What is wrong with the file that a recipe asks for, said of both.
+[[noreturn]] void refuse_parent(const TomlItem& inherit, const Error::Parts& parts) {
+  const bool is_found = parts.place != kSearch;
+  inherit.refuse((is_found ? toml_quote(parts.place) + ": " : "") + parts.problem, parts.remedy);
+}
+
 std::string find_parent(const TomlItem& inherit, const std::string& place) {
   const std::string name = read_text(inherit);
   try {
     return find_recipe(name, folder_of(place));
   } catch (const Error& error) {
-    inherit.refuse(error.parts().problem, error.parts().remedy);
+    refuse_parent(inherit, error.parts());
+  }
+}
+
+std::string read_parent(const TomlItem& inherit, const std::string& parent) {
+  try {
+    return read_file(parent, kMaxTomlBytes);
+  } catch (const Error& error) {
+    refuse_parent(inherit, error.parts());
   }
 }
 
@@ -66,7 +82,7 @@ void add_document(RecipeSource& source, std::string_view text, const std::string
     const std::string parent = find_parent(*inherit, place);
     check_length(*inherit, chain, parent);
     chain.push_back(identity(parent));
-    add_document(source, read_file(parent, kMaxTomlBytes), parent, chain);
+    add_document(source, read_parent(*inherit, parent), parent, chain);
     source.name = own_name;
   }
   source.documents.push_back(document);
@@ -74,6 +90,15 @@ void add_document(RecipeSource& source, std::string_view text, const std::string
 
 bool is_recipe_file(const std::string& folder, const std::string& name) {
   return is_file(join_path(folder, name + ".toml"));
+}
+
+/// Whoever compiled or installed the program may have kept its folders to himself.
+bool is_reachable_folder(const std::string& folder) {
+  try {
+    return is_folder(folder);
+  } catch (const SystemError&) {
+    return false;
+  }
 }
 
 /// The folder share/narrowgauge/recipes beside the folder of the running program.
@@ -91,14 +116,14 @@ std::vector<std::string> recipe_folders() {
   if (const char* list = std::getenv("NARROWGAUGE_RECIPES")) {
     for (std::string_view rest = list; !rest.empty();) {
       const size_t colon = rest.find(':');
-      if (colon != 0) folders.emplace_back(rest.substr(0, colon));
+      if (std::string folder(rest.substr(0, colon)); !folder.empty() && is_folder(folder))
+        folders.push_back(std::move(folder));
       rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
     }
   }
   const fs::path source_tree = fs::path(__FILE__).parent_path().parent_path().parent_path();
-  folders.push_back((source_tree / "recipes").string());
-  folders.push_back(installed_folder());
-  std::erase_if(folders, [](const std::string& folder) { return !is_folder(folder); });
+  for (const std::string& folder : {(source_tree / "recipes").string(), installed_folder()})
+    if (is_reachable_folder(folder)) folders.push_back(folder);
   return folders;
 }
 
@@ -122,7 +147,7 @@ std::string find_recipe(const std::string& name_or_path, const std::string& fold
       return join_path(candidate, name_or_path + ".toml");
   const std::string shown = name_or_path.substr(0, 60);
   const std::vector<std::string> names = recipe_names();
-  throw Error({.place = "recipe",
+  throw Error({.place = std::string(kSearch),
                .key = "",
                .problem = "unknown " + toml_quote(shown),
                .remedy = names.empty()
