@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
-#include "recipe/source.h"
+#include "recipe/recipe.h"
 #include "run/backends.h"
 
 namespace ng::cli {
@@ -22,9 +22,7 @@ std::string backends_text() {
 }
 
 void add_backend(CLI::App& app, std::string& backend) {
-  app.add_option("--backend", backend, "what computes: " + backends_text())
-      ->type_name("NAME")
-      ->check(not_empty);
+  app.add_option("--backend", backend, "what computes: " + backends_text())->type_name("NAME");
 }
 
 }  // namespace
@@ -51,7 +49,7 @@ std::function<std::string(const std::string&)> number_between(const std::string&
 }
 
 std::string not_empty(const std::string& text) {
-  return text.empty() ? "an empty argument: leave the flag out, or name something" : "";
+  return text.empty() ? "an empty argument: name something, or leave it out" : "";
 }
 
 void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
@@ -106,8 +104,7 @@ void RunFlags::declare(CLI::App& app, bool with_recipe) {
   app.add_option("RUN", file, "run file (TOML)")->required();
   if (with_recipe)
     app.add_option("--recipe", recipe, "recipe instead of the run file's: a name or a file")
-        ->type_name("NAME")
-        ->check(not_empty);
+        ->type_name("NAME");
   app.add_option("--set", settings, "key=value over the run file's, e.g. train.steps=50")
       ->type_name("KEY=VALUE")
       ->expected(1)
@@ -120,8 +117,8 @@ void RunFlags::declare(CLI::App& app, bool with_recipe) {
 RunConfig RunFlags::load() const {
   RunConfig config = RunConfig::load(file, settings);
   if (!recipe.empty()) {
-    (void)find_recipe(recipe, "");  // an unknown name is this flag's, not the run file's
-    config.recipe = recipe;
+    (void)Recipe::load(recipe);  // what is wrong is this flag's, not the run file's
+    config.set_recipe(recipe);
   }
   if (!backend.empty()) config.train.backend = backend;
   if (threads >= 0) config.train.threads = threads;

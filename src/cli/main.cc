@@ -1,11 +1,14 @@
 // The program: reads the command line, runs a command, turns failures into one line and an exit
 // code. 0 done, 1 failed, 2 wrong command line, 128 + signal after SIGINT, SIGTERM, SIGHUP.
-#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <exception>
 #include <new>
 #include <optional>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/isa.h"
 #include "base/nearest.h"
 #include "base/text.h"
@@ -20,13 +23,43 @@ namespace {
 
 constexpr int kFailed = 1, kWrongCommandLine = 2;
 
+constexpr std::string_view kNoMemory =
+    "memory: there is not enough: more of it, or less to do: model, batch, context, threads";
+
 constexpr const char* kFooter =
     "Start with: narrowgauge train examples/quickstart.toml\n"
     "Exit codes: 0 done, 1 failed, 2 wrong command line, 128 + n stopped by signal n.";
 
-void complain(std::string_view what) {
-  const std::string line = "narrowgauge: " + on_one_line(what) + "\n";
-  std::fputs(line.c_str(), stderr);
+void complain(std::string_view what) { write_error("narrowgauge: " + on_one_line(what) + "\n"); }
+
+/// Where nothing can catch a failure: before main(), or for want of memory to report one.
+[[noreturn]] void end_in_one_line() {
+  std::string_view what = kNoMemory;
+  try {
+    if (const std::exception_ptr failure = std::current_exception())
+      std::rethrow_exception(failure);
+  } catch (const std::bad_alloc&) {
+  } catch (...) {
+    what = "a defect of the program, please report it: nothing caught a failure";
+  }
+  for (const std::string_view part :
+       {std::string_view("narrowgauge: "), what, std::string_view("\n")})
+    write_error(part);
+  unlink_temporaries();
+  ::_exit(kFailed);
+}
+
+/// Before anything is made: libraries, and the tables of all folders, may find no memory.
+void end_in_one_line_from_now_on() { std::set_terminate(end_in_one_line); }
+[[gnu::used,
+  gnu::section(".preinit_array")]] void (*const kBeforeAll)() = end_in_one_line_from_now_on;
+
+/// Nothing that is opened later may be taken for a standard stream that is closed: notes would go
+/// into it. Writing to one of these fails, as to a closed one.
+void fill_closed_streams() {
+  for (int stream = 0; stream <= 2; ++stream)
+    if (::fcntl(stream, F_GETFD) < 0)
+      (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 /// The command line's vocabulary and what was found of it.
@@ -37,6 +70,16 @@ struct Program {
   std::vector<std::function<int()>> actions;
   std::vector<CLI::App*> subcommands;
 };
+
+/// An empty argument names nothing: a shell makes one of a variable that is not set.
+void refuse_empty(CLI::App& app) {
+  const CLI::Validator refuses([](std::string& text) { return not_empty(text); }, "");
+  for (CLI::Option* option : app.get_options())
+    if (option->get_name() != "FILES" && option->get_name() != "--prompt")  // say so themselves
+      option->transform(refuses);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    refuse_empty(*command);
+}
 
 void declare(Program& program) {
   const auto add_isa = [&](CLI::App& app) {
@@ -54,6 +97,7 @@ void declare(Program& program) {
     add_isa(*app);
     program.subcommands.push_back(app);
   }
+  refuse_empty(program.app);
 }
 
 /// Long names of an app's flags.
@@ -150,6 +194,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using ng::cli::complain;
   try {
+    ng::cli::fill_closed_streams();
     ng::cli::exit_at_signals();
     const int code = ng::cli::run(argc, argv);
     ng::cli::finish_output();
@@ -157,7 +202,7 @@ int main(int argc, char** argv) {
   } catch (const ng::Error& error) {
     complain(error.what());
   } catch (const std::bad_alloc&) {
-    complain("memory: there is not enough: a smaller model or batch");
+    complain(ng::cli::kNoMemory);
   } catch (const std::exception& error) {
     complain(fmt::format("a defect of the program, please report it: {}", error.what()));
   }

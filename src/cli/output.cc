@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -41,8 +42,33 @@ void flush_output() {
 
 void finish_output() { flush_output(); }
 
+void write_error(std::string_view text) noexcept {
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &before);
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  ::sigaction(SIGPIPE, &before, nullptr);
+}
+
 void note(const std::string& sentence) {
-  fmt::print(stderr, "narrowgauge: note: {}\n", on_one_line(sentence));
+  write_error(fmt::format("narrowgauge: note: {}\n", on_one_line(sentence)));
+}
+
+void SteadyOutput::put(const std::string& text) {
+  if (!failure_.empty()) return;
+  try {
+    write_output(text);
+    flush_output();
+  } catch (const Error& error) {
+    failure_ = error.parts().problem;
+  }
+}
+
+void SteadyOutput::require_written(const std::string& what_is_whole) const {
+  if (failure_.empty()) return;
+  throw Error(
+      {.place = "standard output", .key = "", .problem = failure_, .remedy = what_is_whole});
 }
 
 Json json_number(double value) {
@@ -50,9 +76,7 @@ Json json_number(double value) {
   return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
 }
 
-void print_json(const Json& json) {
-  print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
-}
+void print_json(const Json& json) { print("{}\n", json_text(json, 2)); }
 
 bool output_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
 

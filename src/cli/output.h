@@ -19,8 +19,24 @@ void flush_output();
 /// At the end of the program: throws Error where anything could not be written.
 void finish_output();
 
-/// A sentence on standard error: "narrowgauge: note: ...".
+/// Writes to standard error, as far as it takes it: closed, full or without a reader, it ends
+/// nothing.
+void write_error(std::string_view text) noexcept;
+
+/// A sentence on standard error by write_error: "narrowgauge: note: ...".
 void note(const std::string& sentence);
+
+/// Standard output of work that is worth more than what is said about it: what cannot be written
+/// is remembered until the end. Where nobody reads it, SIGPIPE must be ignored.
+class SteadyOutput {
+ public:
+  void put(const std::string& text);
+  /// Throws Error, which says `what_is_whole` nevertheless, where anything could not be written.
+  void require_written(const std::string& what_is_whole) const;
+
+ private:
+  std::string failure_;
+};
 
 template <class... Values>
 void print(fmt::format_string<Values...> format, Values&&... values) {

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <utility>
 
 #include "cli/output.h"
@@ -11,12 +10,6 @@ namespace ng::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kRefresh{200};
-
-// Standard error, so that results can go into a file meanwhile.
-void put(const std::string& text) {
-  std::fputs(text.c_str(), stderr);
-  std::fflush(stderr);
-}
 
 }  // namespace
 
@@ -30,11 +23,12 @@ void ProgressLine::show(int64_t done, int64_t total) {
       fmt::format("{}/{} {}  {:.1f} a second  {} left", done, total, unit_, rate,
                   duration_text(static_cast<double>(total - done) / rate))
           .substr(0, terminal_columns() - 1);
-  put(fmt::format("\r{:<{}}", line, std::exchange(columns_, line.size())));
+  // Standard error, so that results can go into a file meanwhile.
+  write_error(fmt::format("\r{:<{}}", line, std::exchange(columns_, line.size())));
 }
 
 void ProgressLine::clear() {
-  if (columns_ > 0) put(fmt::format("\r{:{}}\r", "", std::exchange(columns_, 0)));
+  if (columns_ > 0) write_error(fmt::format("\r{:{}}\r", "", std::exchange(columns_, 0)));
 }
 
 ProgressLine::~ProgressLine() { clear(); }

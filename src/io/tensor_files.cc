@@ -1,6 +1,7 @@
 #include "io/tensor_files.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -42,9 +43,10 @@ bool names_many(const std::string& word) { return is_folder(word) || is_pattern(
 
 std::vector<std::string> tensor_files(const std::vector<std::string>& words) {
   std::vector<std::string> files;
+  std::set<std::string> known;
   for (const std::string& word : words)
     for (const std::string& file : files_of(word))
-      if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+      if (known.insert(file).second) files.push_back(file);
   return files;
 }
 

@@ -55,6 +55,28 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"compare", "tiny.toml"}, 2, {"--recipes"});
 }
 
+TEST_F(Errors, OfEmptyArgumentsNameTheArgument) {
+  const std::string model = golden("models/llama_tiny");
+  const std::string tokens = model + "/reference.safetensors";
+  const std::string matrix = model + "/model.safetensors:lm_head.weight";
+  const std::pair<std::vector<std::string>, const char*> kCases[] = {
+      {{"train", ""}, "RUN: "},
+      {{"train", "tiny.toml", "--set", ""}, "--set: "},
+      {{"compare", "tiny.toml", "--recipes", ""}, "--recipes: "},
+      {{"eval", "", "--data", "tiny.txt"}, "MODEL: "},
+      {{"eval", model, "--data", ""}, "--data: "},
+      {{"generate", "", "--prompt", "a"}, "MODEL: "},
+      {{"trace", model, tokens, ""}, "OUT: "},
+      {{"matmul", "", matrix}, "A: "},
+      {{"matmul", matrix, matrix, "--a", ""}, "--a: "},
+      {{"cast", "in", "out", "--format", "mxfp4", "--block", ""}, "--block: "},
+      {{"recipes", ""}, "NAME: "},
+      {{"bench", "step", "--model", ""}, "--model: "},
+      {{"study", "gradients", ""}, "RUN: "},
+      {{"info", "--isa", ""}, "--isa: "}};
+  for (const auto& [args, name] : kCases) expect_refused(args, 2, {name, "an empty argument"});
+}
+
 TEST_F(Errors, OfInstructionSetsAndBackends) {
   expect_refused({"info", "--isa", "mmx"}, 1, {"--isa", "mmx", "scalar"});
   expect_refused({"train", "tiny.toml", "--backend", "gpu"}, 1, {"gpu", "ref", "cpu"});
@@ -79,6 +101,42 @@ TEST_F(Errors, OfRunFilesNameFileAndKey) {
   expect_refused({"train", "tiny.toml", "--set", "data.train=none.txt"}, 1, {"none.txt"});
   expect_refused({"train", "tiny.toml", "--set", "model.width=63"}, 1, {"model.", "63"});
   EXPECT_EQ(tree_of(folder_), before) << "nothing was written";
+}
+
+TEST_F(Errors, OfMissingFilesNameWhoAskedForThem) {
+  write_text(path("child.toml"), "inherit = './none.toml'");
+  write_text(path("run.toml"), "recipe = 'none.toml'");
+  write_text(path("init.toml"), "model.init = 'none'\ndata.train = 'tiny.txt'");
+  const char* missing = "No such file";
+  expect_refused({"recipes", "./child.toml"}, 1, {"child.toml:1: inherit: ", "none.toml", missing});
+  expect_refused({"train", "run.toml"}, 1, {"run.toml: recipe: \"none.toml\": ", missing});
+  expect_refused({"train", "tiny.toml", "--recipe", "none.toml"}, 1, {": none.toml: ", missing});
+  expect_refused({"train", "init.toml"}, 1, {"init.toml: model.init: ", "\"none\""});
+  expect_refused({"bench", "step", "--model", "gpt5"}, 1, {": --model: unknown \"gpt5\""});
+}
+
+TEST_F(Errors, OfNamesThatTomlCannotSay) {
+  write_text(path("\xFF.toml"), "linear = 'bf16'");
+  const auto before = tree_of(folder_);
+  expect_refused({"train", "tiny.toml", "--recipe", "\xFF.toml"}, 1, {"not UTF-8"});
+  expect_refused({"compare", "tiny.toml", "--recipes", "fp32,\xFF.toml"}, 1, {"not UTF-8"});
+  expect_refused({"train", "tiny.toml", "--set", "data.train=\xFF.txt"}, 1, {"--set", "not UTF-8"});
+  EXPECT_EQ(tree_of(folder_), before) << "nothing was written";
+  write_text(path("copy.toml"), run_well({"recipes", "\xFF.toml"}));
+  (void)run_well({"recipes", "./copy.toml"});
+}
+
+TEST_F(Errors, OfModelsAreFoundBeforeTheModelIsMade) {
+  fs::copy(golden("models/llama_tiny"), path("model"));
+  std::string config = text_of(path("model/config.json"));
+  const std::string layers = "\"num_hidden_layers\": ";
+  const size_t at = config.find(layers) + layers.size();
+  config.replace(at, config.find(',', at) - at, "10000");
+  write_text(path("model/config.json"), config);
+  const auto start = std::chrono::steady_clock::now();
+  expect_refused({"generate", "model", "--prompt-ids", "1", "--ids"}, 1,
+                 {"model.layers.2.input_layernorm.weight", "missing"});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST_F(Errors, OfTextsThatAreTooShort) {

@@ -387,7 +387,7 @@ TEST_F(Formats, SaysWhatIsNotThere) {
   EXPECT_TRUE(Json::parse(run_well({"formats", "e1m1", "--json"})).at("min_normal").is_null());
   EXPECT_EQ(Json::parse(run_well({"formats", "e2m1", "--json"})).at("codes").size(), 16U);
   EXPECT_FALSE(Json::parse(run_well({"formats", "bf16", "--json"})).contains("codes"));
-  expect_refused({"formats", ""}, 1, {"\"\""});
+  expect_refused({"formats", ""}, 2, {"NAME: an empty argument"});
   EXPECT_EQ(run_well({"formats", "e5m10", "--value", "1"}).find("2^-10 = 2^-10"),
             std::string::npos);
 }

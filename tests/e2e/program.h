@@ -29,9 +29,11 @@ struct Result {
 /// A running program.
 class Process {
  public:
-  /// `output`: a file for standard output; empty: a pipe.
+  /// `output`: a file for standard output; empty: a pipe. `prepare` runs in the child, its
+  /// standard streams in place.
   Process(const std::vector<std::string>& args, const fs::path& folder,
-          const std::string& output = "", const std::string& input = "/dev/null") {
+          const std::string& output = "", const std::string& input = "/dev/null",
+          const std::function<void()>& prepare = {}) {
     const char* program = std::getenv("NG_PROGRAM");
     if (program == nullptr) throw std::runtime_error("NG_PROGRAM is not set");
     if (::pipe(out_) != 0 || ::pipe(err_) != 0) throw std::runtime_error("no pipe");
@@ -43,6 +45,7 @@ class Process {
       ::dup2(to, 1);
       ::dup2(err_[1], 2);
       for (int file = 3; file < 64; ++file) ::close(file);
+      if (prepare) prepare();
       std::vector<char*> words = {const_cast<char*>(program)};
       for (const std::string& arg : args) words.push_back(const_cast<char*>(arg.c_str()));
       words.push_back(nullptr);

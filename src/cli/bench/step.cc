@@ -88,7 +88,6 @@ std::function<int()> declare_bench_step(CLI::App& step) {
   args->step.declare(step);
   step.add_option("--recipe", args->recipe, "recipe, a name or a file")
       ->type_name("NAME")
-      ->check(not_empty)
       ->capture_default_str();
   step.add_option("--steps", args->steps, "timed steps, after 2 others")
       ->capture_default_str()

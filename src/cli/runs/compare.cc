@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -35,13 +36,15 @@ class CompareScreen final : public SessionObserver {
   void validation(const ValidationMetrics& m) override {
     line(fmt::format("  step {}: validation loss {:.4f}", m.step, m.loss));
   }
-  void line(const std::string& text) const {
-    if (silent_) return;
-    write_output(text + '\n');
-    flush_output();
+  void line(const std::string& text) {
+    if (!silent_) output_.put(text + '\n');
+  }
+  void require_written() const {
+    output_.require_written("the runs and their comparison are complete in the folder");
   }
 
  private:
+  SteadyOutput output_;
   bool silent_;
 };
 
@@ -93,6 +96,7 @@ int compare(const Args& args) {
   const std::string out =
       args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
   const std::vector<CompareRun> runs = compare_runs(config, args.recipes, args.seeds, out);
+  ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the runs
   const StopAtSignals signals;
   CompareScreen screen(args.json);
   std::vector<CompareResult> results;
@@ -113,7 +117,8 @@ int compare(const Args& args) {
   const std::vector<CompareRow> rows = compare_rows(results);
   const Json json = compare_json(rows, results);
   write_file_atomically(join_path(out, "compare.csv"), compare_csv(rows));
-  write_file_atomically(join_path(out, "compare.json"), json.dump(2) + "\n");
+  write_file_atomically(join_path(out, "compare.json"), json_text(json, 2) + "\n");
+  screen.require_written();
   if (args.json) {
     print_json(json);
     return 0;
@@ -137,8 +142,7 @@ std::function<int()> declare(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   app.add_option("--out", args->out, "folder of the runs; else runs/NAME-compare")
-      ->type_name("DIR")
-      ->check(not_empty);
+      ->type_name("DIR");
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Every recipe sees the same batches in the same order. Runs that are finished in the folder\n"

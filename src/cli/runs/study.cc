@@ -119,9 +119,7 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("NAME", args->name, "the study; without it they are listed");
   declare_run(app, *args);
-  app.add_option("--out", args->out, "folder for the results; studies/NAME")
-      ->type_name("DIR")
-      ->check(not_empty);
+  app.add_option("--out", args->out, "folder for the results; studies/NAME")->type_name("DIR");
   add_seed(app, args->seed, "of the data and of stochastic rounding");
   add_threads(app, args->threads);
   app.add_flag("--json", args->json, "print JSON");

@@ -71,8 +71,7 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   args->run.declare(app);
   app.add_option("--out", args->out, "folder of the run; else runs/NAME, runs/NAME-2, ...")
-      ->type_name("DIR")
-      ->check(not_empty);
+      ->type_name("DIR");
   app.add_flag("--resume", args->resume,
                "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
   app.footer(help);

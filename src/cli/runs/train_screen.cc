@@ -39,16 +39,6 @@ std::string memory_table(Session& session) {
 
 TrainScreen::TrainScreen() : terminal_(output_is_terminal()), last_print_(Clock::now()) {}
 
-void TrainScreen::put(const std::string& text) {
-  if (!failure_.empty()) return;
-  try {
-    write_output(text);
-    flush_output();
-  } catch (const Error& error) {
-    failure_ = error.parts().problem;
-  }
-}
-
 // A line that stays, in place of the refreshing one.
 void TrainScreen::put_line(const std::string& text) {
   const size_t old = std::exchange(live_columns_, 0);
@@ -152,11 +142,7 @@ void TrainScreen::interrupted(const SessionResult& result, const std::string& ho
 }
 
 void TrainScreen::require_written() const {
-  if (failure_.empty()) return;
-  throw Error({.place = "standard output",
-               .key = "",
-               .problem = failure_,
-               .remedy = "the run itself is complete in its folder"});
+  output_.require_written("the run itself is complete in its folder");
 }
 
 }  // namespace ng::cli

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "cli/output.h"
 #include "train/session.h"
 
 namespace ng::cli {
@@ -30,14 +31,14 @@ class TrainScreen final : public SessionObserver {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void put(const std::string& text);
+  void put(const std::string& text) { output_.put(text); }
   void put_line(const std::string& text);
   /// What of a step fits so many columns.
   [[nodiscard]] std::string progress(const StepMetrics& metrics, size_t columns) const;
 
   bool terminal_;
   size_t live_columns_ = 0;  ///< of the refreshing line that is on the screen
-  std::string failure_;      ///< of standard output
+  SteadyOutput output_;
   int64_t steps_ = 0;
   double peak_flops_ = 0;
   double flops_per_token_ = 0;

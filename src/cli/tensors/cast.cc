@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -53,14 +54,14 @@ std::vector<FilePair> pairs_of(const std::vector<std::string>& words) {
                  .problem = fmt::format("is a file, and there are {} inputs", files.size()),
                  .remedy = "a folder for their casts"});
   std::vector<FilePair> pairs;
+  std::map<std::string, std::string> inputs_of;  // by output
   for (const std::string& file : files) {
     const std::string to = join_path(out, file_name(file));
-    for (const FilePair& other : pairs)
-      if (other.out == to)
-        throw Error({.place = file,
-                     .key = "",
-                     .problem = fmt::format("has the name of {}", other.in),
-                     .remedy = "inputs of different names, or one after another"});
+    if (const auto [other, is_new] = inputs_of.emplace(to, file); !is_new)
+      throw Error({.place = file,
+                   .key = "",
+                   .problem = fmt::format("has the name of {}", other->second),
+                   .remedy = "inputs of different names, or one after another"});
     pairs.push_back({file, to});
   }
   return pairs;

@@ -200,7 +200,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--rounding", a.rounding, "of both: nearest or stochastic")
       ->check(CLI::IsMember({"nearest", "stochastic"}));
   add_seed(app, a.seed, "of stochastic rounding");
-  app.add_option("--out", a.out, "safetensors file for C")->type_name("FILE")->check(not_empty);
+  app.add_option("--out", a.out, "safetensors file for C")->type_name("FILE");
   add_threads(app, a.threads);
   app.add_flag("--json", a.json, "as JSON");
   app.footer(
