@@ -15,18 +15,49 @@ std::byte* const kNowhere = reinterpret_cast<std::byte*>(uintptr_t{1} << 20);
 
 size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-bool live_together(const Program::Slot& a, const Program::Slot& b) {
-  return a.begin < b.end && b.begin < a.end;
-}
+// A stretch of the arena, and when it is in use: a step repeats its tensors in each micro-batch, so
+// that few stretches hold many slots.
+struct Stretch {
+  size_t offset = 0, end = 0;
+  std::vector<std::pair<int64_t, int64_t>> lives = {};  // (begin, end), one after another
+  size_t next = 0;                                      // of `lives`; earlier ones are over
 
-// Lowest offset at which `slot` fits between those of `neighbours`, which are sorted by offset.
-size_t lowest_gap(const std::vector<const Program::Slot*>& neighbours, size_t bytes) {
+  // To be asked in the order of begin(); `next` starts anew with 0.
+  bool in_use(const Program::Slot& slot) {
+    while (next < lives.size() && lives[next].second <= slot.begin) ++next;
+    return next < lives.size() && lives[next].first < slot.end;
+  }
+};
+
+// Lowest offset at which `slot` fits between those that live with it; stretches sorted by offset.
+size_t lowest_gap(std::vector<Stretch>& stretches, const Program::Slot& slot) {
   size_t offset = 0;
-  for (const Program::Slot* other : neighbours) {
-    if (offset + bytes <= other->offset) break;
-    offset = std::max(offset, other->offset + other->bytes);
+  for (Stretch& stretch : stretches) {
+    if (offset + slot.bytes <= stretch.offset) break;
+    if (stretch.end > offset && stretch.in_use(slot)) offset = stretch.end;
   }
   return offset;
+}
+
+void use_stretch(std::vector<Stretch>& stretches, const Program::Slot& slot) {
+  const std::pair key(slot.offset, slot.offset + slot.bytes);
+  auto at = std::lower_bound(stretches.begin(), stretches.end(), key,
+                             [](const Stretch& stretch, const auto& wanted) {
+                               return std::pair(stretch.offset, stretch.end) < wanted;
+                             });
+  if (at == stretches.end() || std::pair(at->offset, at->end) != key)
+    at = stretches.insert(at, {.offset = key.first, .end = key.second});
+  at->lives.emplace_back(slot.begin, slot.end);
+}
+
+// The largest first; of one size those that begin first.
+std::vector<size_t> order_to_place(const std::vector<Program::Slot>& slots) {
+  std::vector<size_t> order(slots.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(slots[b].bytes, slots[a].begin) < std::pair(slots[a].bytes, slots[b].begin);
+  });
+  return order;
 }
 
 MemoryByKind live_at_peak(const Program& program) {
@@ -59,26 +90,18 @@ MemoryByKind live_at_peak(const Program& program) {
 }  // namespace
 
 void place_slots(Program& program) {
-  std::vector<size_t> order(program.slots.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return program.slots[a].bytes > program.slots[b].bytes;
-  });
-  std::vector<const Program::Slot*> placed;  // sorted by offset
-  std::vector<const Program::Slot*> neighbours;
+  std::vector<Stretch> stretches;
+  size_t size = 0;
   program.bytes = 0;
-  for (const size_t index : order) {
+  for (const size_t index : order_to_place(program.slots)) {
     Program::Slot& slot = program.slots[index];
     if (slot.bytes == 0) continue;
-    neighbours.clear();
-    for (const Program::Slot* other : placed)
-      if (live_together(slot, *other)) neighbours.push_back(other);
-    slot.offset = lowest_gap(neighbours, slot.bytes);
+    if (slot.bytes != size)
+      for (Stretch& stretch : stretches) stretch.next = 0;
+    size = slot.bytes;
+    slot.offset = lowest_gap(stretches, slot);
     program.bytes = std::max(program.bytes, slot.offset + slot.bytes);
-    const auto where = std::upper_bound(
-        placed.begin(), placed.end(), slot.offset,
-        [](size_t offset, const Program::Slot* other) { return offset < other->offset; });
-    placed.insert(where, &slot);
+    use_stretch(stretches, slot);
   }
   program.at_peak = live_at_peak(program);
 }

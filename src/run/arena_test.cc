@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <vector>
 
 #include "base/error.h"
@@ -55,6 +57,59 @@ TEST(Arena, LiveTensorsNeverOverlapAndReplayTheirPlaces) {
   }
   EXPECT_EQ(first, second);
   EXPECT_EQ(reinterpret_cast<std::byte*>(first[0]), memory.data() + program.slots[0].offset);
+}
+
+// Lowest free offset of each slot, the largest first, by comparing all with all.
+size_t bytes_by_definition(std::vector<Program::Slot>& slots) {
+  std::vector<Program::Slot*> order;
+  for (Program::Slot& slot : slots) order.push_back(&slot);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+  size_t bytes = 0;
+  for (auto slot = order.begin(); slot != order.end(); ++slot) {
+    const auto clash = [&](const Program::Slot* other) {
+      return (*slot)->begin < other->end && other->begin < (*slot)->end &&
+             (*slot)->offset < other->offset + other->bytes &&
+             other->offset < (*slot)->offset + (*slot)->bytes;
+    };
+    (*slot)->offset = 0;
+    while (std::any_of(order.begin(), slot, clash)) (*slot)->offset += 64;
+    bytes = std::max(bytes, (*slot)->offset + (*slot)->bytes);
+  }
+  return bytes;
+}
+
+TEST(Arena, EverySlotLiesAsLowAsItCan) {
+  std::mt19937 draw(1);
+  for (int round = 0; round < 200; ++round) {
+    Program program;
+    for (int64_t i = 0; i < 60; ++i) {
+      const int64_t begin = 3 * i;
+      program.slots.push_back({.bytes = 64 * (draw() % 6),
+                               .begin = begin,
+                               .end = begin + 1 + static_cast<int64_t>(draw() % 40)});
+    }
+    std::vector<Program::Slot> want = program.slots;
+    const size_t bytes = bytes_by_definition(want);
+    place_slots(program);
+    EXPECT_EQ(program.bytes, bytes);
+    for (size_t i = 0; i < want.size(); ++i) {
+      const size_t offset = want[i].bytes == 0 ? 0 : program.slots[i].offset;
+      ASSERT_EQ(offset, want[i].offset) << i;
+    }
+  }
+}
+
+TEST(Arena, ManyMicroBatchesArePlacedAtOnce) {
+  constexpr int64_t kMicros = 300'000;  // by comparing all with all: for minutes
+  Program program;
+  program.slots.push_back({.bytes = 64, .begin = 0, .end = 4 * kMicros});
+  for (int64_t i = 0; i < kMicros; ++i) {
+    program.slots.push_back({.bytes = 128, .begin = 4 * i + 1, .end = 4 * i + 3});
+    program.slots.push_back({.bytes = 64, .begin = 4 * i + 2, .end = 4 * i + 4});
+  }
+  place_slots(program);
+  EXPECT_EQ(program.bytes, 256u);
 }
 
 TEST(Arena, ADifferentProgramIsRefused) {
