@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -102,6 +103,13 @@ void unlink_temporaries() noexcept;
 
 void write_file_atomically(const std::string& path, std::string_view content);
 
+/// Whether a file begins with these bytes.
+[[nodiscard]] bool begins_with(const std::string& path, std::string_view begin);
+
+/// Throws Error where there is something at `path` that is neither empty nor a file that begins as
+/// those do that the program writes there: it must not be replaced. `what`: "a run's".
+void require_own_file(const std::string& path, std::string_view begin, std::string_view what);
+
 /// A file that grows by whole lines, e.g. metrics. Created when missing.
 class AppendFile {
  public:
@@ -122,6 +130,23 @@ class AppendFile {
   uint64_t bytes_ = 0;
 };
 
+/// Makes a folder and those above it; fine where it exists.
+void make_folders(const std::string& path);
+
+/// Makes a folder and those above it for files to come. When it goes, so do those of them that are
+/// still empty.
+class NewFolders {
+ public:
+  explicit NewFolders(const std::string& path);
+  ~NewFolders();
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+
+ private:
+  void remove_empty() const noexcept;
+  std::vector<std::string> made_;  ///< the innermost first
+};
+
 /// May publish() replace a folder that is already there?
 enum class Replace : uint8_t { never, always };
 
@@ -140,22 +165,21 @@ class FolderWriter {
 
  private:
   std::string final_path_;
+  NewFolders above_;
   std::string temporary_;
 };
-
-/// Makes a folder and those above it; fine where it exists.
-void make_folders(const std::string& path);
 
 /// Removes a file or a folder with all it holds, without following links; fine where it is absent.
 /// A folder gets a temporary name first: it goes as a whole.
 void remove_all(const std::string& path);
 
-/// Renames a folder; what was at `to` is removed.
-void move_folder(const std::string& from, const std::string& to);
+/// Renames a file or folder; what was at `to` is removed.
+void move_path(const std::string& from, const std::string& to);
 
-/// Removes what unfinished FileWriters and FolderWriters left in a folder. The caller must be its
-/// only writer (FolderLock).
-void remove_stale_temporaries(const std::string& folder);
+/// Removes what unfinished FileWriters and FolderWriters left in a folder, of names that are
+/// `ours`. The caller must be the only writer of those (FolderLock).
+void remove_stale_temporaries(const std::string& folder,
+                              const std::function<bool(std::string_view name)>& ours);
 
 /// Keeps other processes that ask for the same lock out of a folder; ends with the process.
 class FolderLock {

@@ -136,6 +136,26 @@ std::string read_file(const std::string& path, size_t max_bytes) {
   return content;
 }
 
+bool begins_with(const std::string& path, std::string_view begin) {
+  const ReadFile file(path);
+  if (file.size() < begin.size()) return false;
+  std::string head(begin.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(head)));
+  return head == begin;
+}
+
+void require_own_file(const std::string& path, std::string_view begin, std::string_view what) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) < 0) return;
+  const bool is_regular = S_ISREG(info.st_mode);
+  if (is_regular && (info.st_size == 0 || begins_with(path, begin))) return;
+  throw Error({.place = path,
+               .key = "",
+               .problem = is_regular ? fmt::format("is there and not known as {}", what)
+                                     : std::string("is there and not a regular file"),
+               .remedy = "another folder to write to, or that moved out of the way"});
+}
+
 bool is_file(const std::string& path) { return S_ISREG(mode_of(path)); }
 
 bool is_folder(const std::string& path) { return S_ISDIR(mode_of(path)); }

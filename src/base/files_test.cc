@@ -158,8 +158,44 @@ TEST_F(Files, RemovesOnlyTemporaries) {
   write_file_atomically(in("a.tmp-12-0"), "");
   make_folders(in("b.tmp-7-3/deep/er"));
   ASSERT_EQ(::symlink(in("keep.tmp-x").c_str(), in("b.tmp-7-3/link").c_str()), 0);
-  remove_stale_temporaries(folder_);
-  EXPECT_EQ(names(), std::vector<std::string>{"keep.tmp-x"});
+  write_file_atomically(in("theirs.tmp-12-0"), "");
+  remove_stale_temporaries(folder_,
+                           [](std::string_view name) { return name == "a" || name == "b"; });
+  EXPECT_EQ(names(), (std::vector<std::string>{"keep.tmp-x", "theirs.tmp-12-0"}));
+}
+
+TEST_F(Files, NewFoldersGoWhereNothingCame) {
+  make_folders(in("old"));
+  { const NewFolders folders(in("old/a/b")); }
+  EXPECT_TRUE(is_folder(in("old")));
+  EXPECT_FALSE(is_folder(in("old/a")));
+  {
+    const NewFolders folders(in("old/a/b/"));
+    EXPECT_TRUE(is_folder(in("old/a/b")));
+    write_file_atomically(in("old/a/x"), "");
+  }
+  EXPECT_EQ(list_folder(in("old/a")), std::vector<std::string>{"x"});
+  EXPECT_THROW(NewFolders(in("old/c/" + std::string(300, 'n'))), Error);
+  EXPECT_FALSE(is_folder(in("old/c")));
+}
+
+TEST_F(Files, ARefusedFolderLeavesNone) {
+  { const FolderWriter writer(in("above/f")); }
+  EXPECT_FALSE(is_folder(in("above")));
+}
+
+TEST_F(Files, AFileIsOursByItsBeginning) {
+  EXPECT_NO_THROW(require_own_file(in("x"), "ours", "a page"));
+  write_file_atomically(in("x"), "");
+  EXPECT_NO_THROW(require_own_file(in("x"), "ours", "a page"));
+  write_file_atomically(in("x"), "ours and more");
+  EXPECT_NO_THROW(require_own_file(in("x"), "ours", "a page"));
+  for (const char* other : {"our", "theirs", " ours"}) {
+    write_file_atomically(in("x"), other);
+    EXPECT_THROW(require_own_file(in("x"), "ours", "a page"), Error) << other;
+  }
+  make_folders(in("f"));
+  EXPECT_THROW(require_own_file(in("f"), "ours", "a page"), Error);
 }
 
 TEST_F(Files, OneLockAtATime) {
@@ -230,7 +266,7 @@ TEST_F(Files, AKillAtAnyCallLeavesOldOrNew) {
     const std::string inner = read_file(in("f/x"), 99);
     EXPECT_TRUE(file == "old" || file == "new") << call;
     EXPECT_TRUE(inner == "old" || inner == "new") << call;
-    remove_stale_temporaries(folder_);
+    remove_stale_temporaries(folder_, [](std::string_view) { return true; });
     EXPECT_EQ(names(), (std::vector<std::string>{"f", "x"})) << call;
     if (WIFEXITED(status)) {
       EXPECT_GT(call, 15);

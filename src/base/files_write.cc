@@ -68,11 +68,13 @@ std::string temporary_name(const std::string& path, int n) {
   return fmt::format("{}{}{}-{}", with_room(path), kTemporaryMark, ::getpid(), n);
 }
 
-bool is_temporary_name(std::string_view name) {
+/// The name that a temporary one is for; empty for others.
+std::string_view final_name(std::string_view name) {
   const size_t mark = name.rfind(kTemporaryMark);
-  if (mark == std::string_view::npos) return false;
+  if (mark == std::string_view::npos) return "";
   const std::string_view tail = name.substr(mark + kTemporaryMark.size());
-  return !tail.empty() && tail.find_first_not_of("0123456789-") == std::string_view::npos;
+  if (tail.empty() || tail.find_first_not_of("0123456789-") != std::string_view::npos) return "";
+  return name.substr(0, mark);
 }
 
 void remove_tree(const std::string& path) {
@@ -102,10 +104,12 @@ void rename_folder(const std::string& from, const std::string& to) {
 }
 
 /// For file systems that cannot swap two names (NFS): afterwards `fresh` holds the old content. A
-/// power failure in between leaves the old content under "<path>.old".
+/// power failure in between leaves the old content under "<path>.old" (-2, ... where that is
+/// there).
 void replace_in_two_steps(const std::string& fresh, const std::string& path) {
-  const std::string old = path + ".old";
-  remove_tree(old);
+  struct stat info {};
+  std::string old = path + ".old";
+  for (int n = 2; ::lstat(old.c_str(), &info) == 0; ++n) old = fmt::format("{}.old-{}", path, n);
   rename_folder(path, old);
   rename_folder(fresh, path);
   rename_folder(old, fresh);
@@ -282,8 +286,7 @@ void AppendFile::sync() {
 }
 
 FolderWriter::FolderWriter(std::string final_path)
-    : final_path_(without_trailing_slash(std::move(final_path))) {
-  make_folders(folder_of(final_path_));
+    : final_path_(without_trailing_slash(std::move(final_path))), above_(folder_of(final_path_)) {
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(final_path_, n);
     if (file_calls::make_folder(temporary_.c_str()) == 0) return;
@@ -324,6 +327,25 @@ void make_folders(const std::string& path) {
   fail_on(path, "create the folder", error);
 }
 
+NewFolders::NewFolders(const std::string& path) {
+  for (std::string folder = without_trailing_slash(path); !folder.empty() && !is_folder(folder);
+       folder = fs::path(folder).parent_path().string())
+    made_.push_back(folder);
+  try {
+    make_folders(path);
+  } catch (...) {
+    remove_empty();
+    throw;
+  }
+}
+
+NewFolders::~NewFolders() { remove_empty(); }
+
+void NewFolders::remove_empty() const noexcept {
+  for (const std::string& folder : made_)
+    (void)::rmdir(folder.c_str());  // fails where it is in use
+}
+
 void remove_all(const std::string& path) {
   const std::string name = without_trailing_slash(path);
   struct stat info {};
@@ -337,15 +359,17 @@ void remove_all(const std::string& path) {
   remove_tree(temporary);
 }
 
-void move_folder(const std::string& from, const std::string& to) {
+void move_path(const std::string& from, const std::string& to) {
   remove_all(to);
   rename_folder(from, to);
   sync_folder(folder_of(to));
 }
 
-void remove_stale_temporaries(const std::string& folder) {
+void remove_stale_temporaries(const std::string& folder,
+                              const std::function<bool(std::string_view name)>& ours) {
   for (const std::string& name : list_folder(folder)) {
-    if (is_temporary_name(name)) remove_tree(join_path(folder, name));
+    const std::string_view of = final_name(name);
+    if (!of.empty() && ours(of)) remove_tree(join_path(folder, name));
   }
 }
 

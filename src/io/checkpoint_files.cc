@@ -128,13 +128,13 @@ std::optional<CheckpointEntry> newest_whole_checkpoint(
 }
 
 void set_aside(const CheckpointEntry& checkpoint) {
-  move_folder(checkpoint.path, checkpoint.path + ".damaged");
+  move_path(checkpoint.path, checkpoint.path + ".damaged");
 }
 
 void prune_checkpoints(const std::string& folder, int keep) {
   NG_CHECK(keep >= 1, keep);
   if (!is_folder(folder)) return;
-  remove_stale_temporaries(folder);
+  remove_stale_temporaries(folder, [](std::string_view name) { return step_of(name).has_value(); });
   const std::vector<CheckpointEntry> checkpoints = list_checkpoints(folder);
   for (size_t i = static_cast<size_t>(keep); i < checkpoints.size(); ++i) {
     remove_all(checkpoints[i].path);

@@ -127,7 +127,7 @@ void Session::take_folder() {
                  .key = "checkpoints",
                  .problem = "the folder already holds a run",
                  .remedy = "--resume to go on with it, or another --out"});
-  remove_stale_temporaries(options_.out);
+  remove_stale_temporaries(options_.out, [](std::string_view) { return true; });
 }
 
 void Session::write_run_file() {
