@@ -45,9 +45,13 @@ struct HfWriteOptions {
   const Tokenizer* tokenizer = nullptr;  ///< null: no tokenizer files
 };
 
-/// Writes a folder that appears whole or not at all. Replaces an empty folder or a model folder
-/// (one with a config.json), nothing else. `parameters` are as for read_hf_weights. Throws Error
-/// where a finite weight does not fit the dtype.
+/// Throws Error where write_hf_folder would not replace what is there: anything but an empty folder
+/// or a model folder (one with a config.json) with no other files in it.
+void require_replaceable(const std::string& folder);
+
+/// Writes a folder that appears whole or not at all, where require_replaceable lets it.
+/// `parameters` are as for read_hf_weights. Throws Error where a finite weight does not fit the
+/// dtype.
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
                      std::span<const ConstView> parameters, const HfWriteOptions& options = {});
 

@@ -177,6 +177,15 @@ TEST_F(HfFolder, ReplacesModelsOnly) {
             (std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors",
                                       "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_EQ(open_tokenizer(folder_)->vocab(), 256);
+  write_file_atomically(in("model-00001-of-00002.safetensors"), "");
+  EXPECT_EQ(write(), "accepted");
+  write_file_atomically(in("notes.txt"), "mine");
+  EXPECT_NE(write().find("\"notes.txt\""), std::string::npos);
+  EXPECT_EQ(read_file(in("notes.txt"), 99), "mine");
+  remove_all(folder_);
+  write_file_atomically(folder_, "mine");
+  EXPECT_NE(error_of([&] { require_replaceable(folder_); }).find("is a file"), std::string::npos);
+  EXPECT_EQ(read_file(folder_, 99), "mine");
 }
 
 TEST_F(HfFolder, AFailureAtAnyCallLeavesOldOrNew) {

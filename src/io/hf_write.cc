@@ -145,17 +145,35 @@ void write_weights(const std::string& folder, const ModelConfig& config,
   write_file_atomically(join_path(folder, kHfIndex), index.dump(2) + "\n");
 }
 
-/// What is there may be replaced only if it is ours to replace.
-void require_replaceable(const std::string& folder) {
-  if (!is_folder(folder) || list_folder(folder).empty()) return;
-  if (is_file(join_path(folder, kHfConfig))) return;
-  throw Error({.place = folder,
-               .key = "",
-               .problem = "holds other files and no model",
-               .remedy = "give a new or empty folder, or a model folder to replace"});
+/// "model-00001-of-00003.safetensors"
+bool is_shard_name(std::string_view name) {
+  constexpr std::string_view kPattern = "model-00000-of-00000.safetensors";
+  return std::equal(name.begin(), name.end(), kPattern.begin(), kPattern.end(),
+                    [](char c, char p) { return p == '0' ? c >= '0' && c <= '9' : c == p; });
+}
+
+bool is_own_name(std::string_view name) {
+  return name == kHfConfig || name == kHfWeights || name == kHfIndex || is_shard_name(name) ||
+         name == kGenerationConfig || name == "tokenizer.json" || name == "tokenizer_config.json";
 }
 
 }  // namespace
+
+void require_replaceable(const std::string& folder) {
+  const auto refuse = [&](const std::string& problem) {
+    throw Error({.place = folder,
+                 .key = "",
+                 .problem = problem,
+                 .remedy = "a new or empty folder, or that moved out of the way"});
+  };
+  if (is_file(folder)) refuse("is a file, not a folder for the model");
+  if (!is_folder(folder)) return;
+  const std::vector<std::string> names = list_folder(folder);
+  if (names.empty()) return;
+  if (!is_file(join_path(folder, kHfConfig))) refuse("holds other files and no model");
+  for (const std::string& name : names)
+    if (!is_own_name(name)) refuse(fmt::format("holds \"{}\", which is no part of a model", name));
+}
 
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
                      std::span<const ConstView> parameters, const HfWriteOptions& options) {
@@ -168,8 +186,7 @@ void write_hf_folder(const std::string& folder, const ModelConfig& config,
                                   {"bos_token_id", nullptr},
                                   {"eos_token_id", nullptr},
                                   {"pad_token_id", nullptr}};
-  write_file_atomically(join_path(writer.path(), "generation_config.json"),
-                        generation.dump(2) + "\n");
+  write_file_atomically(join_path(writer.path(), kGenerationConfig), generation.dump(2) + "\n");
   if (options.tokenizer != nullptr) options.tokenizer->save(writer.path());
   writer.publish(Replace::always);
 }
