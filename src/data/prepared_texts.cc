@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/program.h"
@@ -39,6 +41,21 @@ bool is_whole(const PreparedText& text, std::string_view content) {
   return content.size() >= text.least_bytes && content.starts_with(text.begins);
 }
 
+std::string checksum_path(const std::string& text) { return text + ".xxh3_128"; }
+
+std::string checksum_of_text(std::string_view text) {
+  return checksum_of(std::as_bytes(std::span(text))) + "\n";
+}
+
+/// Whether the file is what prepare_text wrote, to the byte.
+bool is_as_prepared(const std::string& path) {
+  constexpr size_t kMostBytes = 100;
+  if (!is_file(path) || !is_file(checksum_path(path))) return false;
+  if (file_size(checksum_path(path)) > kMostBytes) return false;
+  const MappedFile text(path);
+  return read_file(checksum_path(path), kMostBytes) == checksum_of(text.bytes()) + "\n";
+}
+
 }  // namespace
 
 bool is_prepared_text(std::string_view name) { return find(name) != nullptr; }
@@ -67,7 +84,7 @@ std::string prepare_text(std::string_view name) {
   const PreparedText* text = find(name);
   NG_CHECK(text != nullptr, name);
   const std::string path = join_path(cache_folder(), fmt::format("{}.txt", name));
-  if (is_file(path) && file_size(path) >= text->least_bytes) return path;
+  if (is_as_prepared(path)) return path;
   constexpr size_t kMaxBytes = 256 << 20;
   const ProgramResult result = run_program(text->command, kMaxBytes);
   const std::string remedy = fmt::format("apt-get install {}", text->package);
@@ -84,8 +101,9 @@ std::string prepare_text(std::string_view name) {
                                         text->command[0], result.exit_code, result.output.size()),
                  .remedy = remedy});
   }
-  make_folders(cache_folder());
+  const NewFolders folders(cache_folder());
   write_file_atomically(path, result.output);
+  write_file_atomically(checksum_path(path), checksum_of_text(result.output));
   return path;
 }
 

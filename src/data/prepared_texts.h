@@ -10,7 +10,8 @@ namespace ng {
 /// All names, separated by spaces.
 [[nodiscard]] std::string prepared_text_names();
 
-/// Path of the text, made now where it isn't there yet. Throws Error saying what is missing.
+/// Path of the text, made now where it isn't there yet or not as it was made: a checksum lies
+/// beside it. Throws Error saying what is missing.
 std::string prepare_text(std::string_view name);
 
 /// $XDG_CACHE_HOME/narrowgauge, else $HOME/.cache/narrowgauge. Throws Error where neither is set.

@@ -43,9 +43,21 @@ TEST_F(PreparedTexts, KjvIsWrittenOnce) {
   const std::string text = read_file(path, 10 << 20);
   EXPECT_GT(text.size(), 4'300'000u);
   EXPECT_EQ(text.substr(0, 61), "Ge1:1 In the beginning God created the heaven and the earth.\n");
-  write_file_atomically(path, text + "mine");
+  const std::string search = std::getenv("PATH");
+  ::setenv("PATH", "/nonexistent", 1);
   EXPECT_EQ(prepare_text("kjv"), path);
-  EXPECT_EQ(file_size(path), text.size() + 4);
+  ::setenv("PATH", search.c_str(), 1);
+  std::string changed = text;
+  changed[text.size() / 2] ^= 1;
+  for (const std::string& other : {changed, text + "more", text.substr(0, text.size() - 99)}) {
+    write_file_atomically(path, other);
+    EXPECT_EQ(prepare_text("kjv"), path);
+    EXPECT_TRUE(read_file(path, 10 << 20) == text);
+  }
+  remove_all(path + ".xxh3_128");
+  write_file_atomically(path, changed);
+  EXPECT_EQ(prepare_text("kjv"), path);
+  EXPECT_TRUE(read_file(path, 10 << 20) == text);
 }
 
 TEST_F(PreparedTexts, SaysWhatIsMissing) {
