@@ -119,8 +119,12 @@ RunConfig RunFlags::load() const {
   if (!recipe.empty()) {
     (void)Recipe::load(recipe);  // what is wrong is this flag's, not the run file's
     config.set_recipe(recipe);
+    config.given["recipe"] = {.place = "--recipe"};
   }
-  if (!backend.empty()) config.train.backend = backend;
+  if (!backend.empty()) {
+    config.train.backend = backend;
+    config.given["train.backend"] = {.place = "--backend"};
+  }
   if (threads >= 0) config.train.threads = threads;
   return config;
 }

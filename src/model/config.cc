@@ -91,7 +91,7 @@ void validate(const ModelConfig& c, std::string_view place) {
   require_range(place, "layers", c.layers, 10000);
   require_range(place, "heads", c.heads, 65536);
   require_range(place, "kv_heads", c.kv_heads, 65536);
-  require_range(place, "head_dim", c.head_dim, 65536);
+  require_range(place, "head_dim", c.head_dim, kMaxHeadDim);
   require_range(place, "width", c.width, kMillion);
   require_range(place, "ffn", c.ffn, 8 * kMillion);
   require_range(place, "context", c.context, 16 * kMillion);
@@ -113,6 +113,17 @@ void validate(const ModelConfig& c, std::string_view place) {
           "an even number (RoPE turns pairs)");
   require(c.rope_theta > 0.0f, place, "rope_theta", fmt::format("{}", c.rope_theta),
           "a positive number");
+}
+
+void require_batch(const ModelConfig& c, const BatchSize& size, std::string_view place,
+                   std::string key) {
+  constexpr double kMostValues = 0x1p56;  // bytes are counted in 64 bits
+  const double tokens = static_cast<double>(size.sequences) * static_cast<double>(size.length);
+  const int64_t of_block = 4 * (c.width + c.heads * c.head_dim + c.ffn);
+  const auto of_token = static_cast<double>(c.layers * of_block + c.vocab + size.micros + 1);
+  require(tokens * of_token < kMostValues, place, std::move(key),
+          fmt::format("{} sequences of {} tokens", size.sequences * size.micros, size.length),
+          "a smaller batch or model: no memory holds this step");
 }
 
 ModelConfig model_preset(std::string_view name) {

@@ -35,8 +35,22 @@ struct ModelConfig {
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
+/// What a worker's scratch holds tiles of in attention.
+inline constexpr int64_t kMaxHeadDim = 8192;
+
 /// Throws Error{place, key, ...} where a size is out of range or two contradict each other.
 void validate(const ModelConfig& config, std::string_view place);
+
+/// Sequences of `length` tokens computed at once, `micros` times a step.
+struct BatchSize {
+  int64_t sequences = 0;
+  int64_t length = 0;
+  int64_t micros = 1;
+};
+
+/// Throws Error{place, key, ...} where even the count of a step's values would overflow.
+void require_batch(const ModelConfig& config, const BatchSize& size, std::string_view place,
+                   std::string key);
 
 /// Architecture and sizes of a preset ("gpt2-124m", "llama-134m", "llama-1b", "char-gpt", ...);
 /// throws Error naming the nearest known one.

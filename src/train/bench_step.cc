@@ -42,6 +42,7 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
                  .key = "",
                  .problem = std::to_string(shape.length),
                  .remedy = fmt::format("at most the model's context, {}", model.config().context)});
+  require_batch(model.config(), {.sequences = shape.batch, .length = shape.length}, "--batch", "");
   Trainer trainer(run, model, recipe,
                   {.sequences = shape.batch, .length = shape.length, .micros = 1, .adamw = {}});
   model.initialize(run);

@@ -12,13 +12,26 @@
 namespace ng {
 namespace {
 
-/// The documents a run is read from, last word last; for the line of a key in an error.
+/// The documents a run is read from, last word last.
 using Documents = std::vector<toml::table>;
 
-TomlItem item_of(const Documents& documents, const RunConfig& config, const std::string& path) {
-  for (auto document = documents.rbegin(); document != documents.rend(); ++document)
-    if (auto item = find_item(*document, path, "")) return *item;
-  return {nullptr, path, config.place};
+const GivenAt* last_given(const RunConfig& config, std::initializer_list<std::string_view> keys) {
+  const GivenAt* last = nullptr;
+  for (const std::string_view key : keys)
+    if (const auto found = config.given.find(key);
+        found != config.given.end() && (last == nullptr || found->second.order > last->order))
+      last = &found->second;
+  return last;
+}
+
+/// Of a value that contradicts others: the place is where the last of `keys` was given, since what
+/// came before was right without it.
+[[noreturn]] void refuse(const RunConfig& config, std::initializer_list<std::string_view> keys,
+                         std::string problem, std::string remedy) {
+  throw Error({.place = config.place_of(keys),
+               .key = std::string(*keys.begin()),
+               .problem = std::move(problem),
+               .remedy = std::move(remedy)});
 }
 
 std::string trimmed(std::string_view text) {
@@ -47,9 +60,12 @@ toml::table parse_setting(const std::string& setting) {
   return parse(toml_quote(value));
 }
 
-void read_document(RunConfig& config, const toml::table& document) {
+void read_document(RunConfig& config, const toml::table& document, size_t order) {
   check_known_keys(document, rows_of(run_keys()));
   read_keys(config, document, run_keys());
+  for (const auto& key : run_keys())
+    if (const auto item = find_item(document, key.path, ""))
+      config.given[key.path] = {item->place, order};
 }
 
 /// Empty members get the preset's value.
@@ -97,13 +113,13 @@ ModelConfig default_model(Architecture architecture) {
 }
 
 /// What follows from other sizes. [GPT-2; Llama: 8/3 width, here up to whole blocks of 128]
-void derive_sizes(RunModel& model, const Documents& documents, const RunConfig& config) {
+void derive_sizes(RunModel& model, const RunConfig& config) {
   if (!model.kv_heads) model.kv_heads = model.heads;
   if (!model.head_dim) {
     if (*model.width % *model.heads != 0)
-      item_of(documents, config, "model.heads")
-          .refuse(fmt::format("{} heads in width {}", *model.heads, *model.width),
-                  "a divisor of model.width, or model.head_dim");
+      refuse(config, {"model.heads", "model.width"},
+             fmt::format("{} heads in width {}", *model.heads, *model.width),
+             "a divisor of model.width, or model.head_dim");
     model.head_dim = *model.width / *model.heads;
   }
   if (!model.ffn) {
@@ -113,54 +129,60 @@ void derive_sizes(RunModel& model, const Documents& documents, const RunConfig& 
   }
 }
 
-void check_init(const RunConfig& config, const Documents& documents) {
+void check_init(const RunConfig& config) {
   for (const auto& key : run_keys()) {
     if (!key.path.starts_with("model.") || key.path == "model.init" || key.print(config).empty())
       continue;
-    item_of(documents, config, key.path)
-        .refuse("given beside model.init", "only model.init: the folder says all sizes");
+    refuse(config, {key.path, "model.init"}, "given beside model.init",
+           "only model.init: the folder says all sizes");
   }
 }
 
-void resolve_model(RunConfig& config, const Documents& documents) {
+/// Of a size that contradicts others: alone each is in its range, or was refused when it was read.
+[[noreturn]] void refuse_size(const RunConfig& config, const std::string& key,
+                              const Error::Parts& parts) {
+  const std::string path = "model." + key;
+  const char* const other = key == "kv_heads" ? "model.heads" : "model.width";
+  const char* const third = key == "heads" ? "model.head_dim" : "model.heads";
+  refuse(config, {path, other, third, "model.architecture", "model.preset"}, parts.problem,
+         parts.remedy);
+}
+
+void resolve_model(RunConfig& config) {
   RunModel& model = config.model;
-  if (!model.init.empty()) return check_init(config, documents);
+  if (!model.init.empty()) return check_init(config);
   const Architecture wanted = model.architecture.value_or(Architecture::llama);
   ModelConfig start = default_model(wanted);
   if (!model.preset.empty()) {
-    const std::vector<std::string_view> names = model_preset_names();
-    const TomlItem item = item_of(documents, config, "model.preset");
-    start = model_preset(names[read_choice(item, names)]);
+    start = model_preset(model.preset);
     if (model.architecture && wanted != start.architecture)
-      item_of(documents, config, "model.architecture")
-          .refuse("not that of model.preset \"" + model.preset + "\"", "only one of the two");
+      refuse(config, {"model.architecture", "model.preset"},
+             "not that of model.preset \"" + model.preset + "\"", "only one of the two");
   }
   if (!model.vocab) model.vocab = 0;
   fill_from(model, start);
-  derive_sizes(model, documents, config);
+  derive_sizes(model, config);
   try {
     validate(config.model_config(1), config.place);
   } catch (const Error& error) {
-    item_of(documents, config, "model." + error.parts().key)
-        .refuse(error.parts().problem, error.parts().remedy);
+    refuse_size(config, error.parts().key, error.parts());
   }
 }
 
-void resolve_train(RunConfig& config, const Documents& documents) {
+void resolve_train(RunConfig& config) {
   RunTrain& train = config.train;
   if (!train.min_lr) train.min_lr = train.lr / 10;
   if (*train.min_lr > train.lr)
-    item_of(documents, config, "train.min_lr")
-        .refuse(fmt::format("{} is above train.lr = {}", *train.min_lr, train.lr),
-                "at most train.lr");
+    refuse(config, {"train.min_lr", "train.lr"},
+           fmt::format("{} is above train.lr = {}", *train.min_lr, train.lr), "at most train.lr");
 }
 
 RunConfig resolve(const Documents& documents, const std::string& place) {
   RunConfig config;
   config.place = place;
-  for (const toml::table& document : documents) read_document(config, document);
-  resolve_model(config, documents);
-  resolve_train(config, documents);
+  for (size_t i = 0; i < documents.size(); ++i) read_document(config, documents[i], i);
+  resolve_model(config);
+  resolve_train(config);
   return config;
 }
 
@@ -185,6 +207,16 @@ void RunConfig::set_recipe(const std::string& name) {
   recipe = name;
 }
 
+std::string RunConfig::place_of(std::initializer_list<std::string_view> keys) const {
+  const GivenAt* last = last_given(*this, keys);
+  return last != nullptr ? last->place : place;
+}
+
+std::string RunConfig::source_of(std::initializer_list<std::string_view> keys) const {
+  const GivenAt* last = last_given(*this, keys);
+  return last != nullptr && last->order > 0 ? last->place : place;
+}
+
 std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }
 
 std::map<std::string, std::string> RunConfig::update_settings() const {
@@ -204,7 +236,8 @@ ModelConfig RunConfig::model_config(int64_t tokenizer_vocab) const {
   NG_CHECK(model.init.empty());
   const int64_t vocab = *model.vocab == 0 ? tokenizer_vocab : *model.vocab;
   if (vocab < tokenizer_vocab)
-    throw Error({place, "model.vocab", fmt::format("{}", vocab),
+    throw Error({source_of({"model.vocab", "data.tokenizer"}), "model.vocab",
+                 fmt::format("{}", vocab),
                  fmt::format("0, or at least the tokenizer's {}", tokenizer_vocab)});
   return {.architecture = *model.architecture,
           .vocab = vocab,

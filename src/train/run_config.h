@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -60,8 +62,15 @@ struct RunTrain {
   int64_t threads = 0;  ///< 0: all cores
 };
 
+/// Where a key was given, for errors: "run.toml:3", "--set seed=2", "--recipe".
+struct GivenAt {
+  std::string place;
+  size_t order = SIZE_MAX;  ///< 0: in the file; later ones go over earlier ones
+};
+
 struct RunConfig {
   std::string place;  ///< the file, for errors
+  std::map<std::string, GivenAt, std::less<>> given;
   std::string recipe = "fp32";
   uint64_t seed = 1;
   RunModel model;
@@ -77,6 +86,11 @@ struct RunConfig {
 
   /// Another recipe, by name or path. Throws Error where resolved_toml() could not say it.
   void set_recipe(const std::string& name);
+  /// Where that of `keys` was given which was given last: "run.toml:3", "--set seed=2"; the file
+  /// where none was.
+  [[nodiscard]] std::string place_of(std::initializer_list<std::string_view> keys) const;
+  /// The same without a line: the file, or the flag.
+  [[nodiscard]] std::string source_of(std::initializer_list<std::string_view> keys) const;
 
   /// Every key written out; loads back to an equal text.
   [[nodiscard]] std::string resolved_toml() const;

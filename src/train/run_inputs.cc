@@ -17,7 +17,7 @@ Recipe open_run_recipe(const RunConfig& config) {
       parts.problem = toml_quote(parts.place) + ": " + parts.problem;
     else if (parts.place != "recipe")
       throw;  // of the recipe's own file
-    parts.place = config.place;
+    parts.place = config.source_of({"recipe"});
     parts.key = "recipe";
     throw Error(parts);
   }
@@ -30,7 +30,7 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
     Error::Parts parts = error.parts();
     if (parts.key != "tokenizer") throw;  // of the tokenizer's own file
     parts.problem = toml_quote(parts.place) + ": " + parts.problem;
-    parts.place = config.place;
+    parts.place = config.source_of({"data.tokenizer"});
     parts.key = "data.tokenizer";
     throw Error(parts);
   }
@@ -42,7 +42,14 @@ Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
   data.train = config.data.train;
   data.validation_share = config.data.validation_share;
   data.validation = config.data.validation_files;
-  return open_corpus(data, tokenizer);
+  try {
+    return open_corpus(data, tokenizer);
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    if (parts.place != config.place) throw;  // of a text
+    parts.place = config.source_of({parts.key});
+    throw Error(parts);
+  }
 }
 
 // The corpus knows how long it is, the run file what it is made of.
@@ -53,6 +60,8 @@ void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t c
     Error::Parts parts = error.parts();
     const RunData& data = config.data;
     const bool training = parts.key == "data.train" || data.validation_files.empty();
+    parts.place = config.source_of(
+        {"data.train", "data.validation", "model.context", "model.preset", "model.init"});
     parts.key +=
         fmt::format(" = {}", fmt::join(training ? data.train : data.validation_files, ", "));
     throw Error(parts);
@@ -61,14 +70,18 @@ void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t c
 
 ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer) {
   const std::string& folder = config.model.init;
-  if (folder.empty()) return config.model_config(tokenizer.vocab());
-  if (!is_folder(folder))
-    throw Error({.place = config.place,
+  if (!folder.empty() && !is_folder(folder))
+    throw Error({.place = config.source_of({"model.init"}),
                  .key = "model.init",
                  .problem = fmt::format("no folder {}", toml_quote(folder)),
                  .remedy = "a model folder: config.json, model.safetensors"});
-  const ModelConfig model = io::read_hf_config(folder);
-  io::require_vocabulary(folder, model, tokenizer.vocab());
+  const ModelConfig model =
+      folder.empty() ? config.model_config(tokenizer.vocab()) : io::read_hf_config(folder);
+  if (!folder.empty()) io::require_vocabulary(folder, model, tokenizer.vocab());
+  require_batch(
+      model,
+      {.sequences = config.train.batch, .length = model.context, .micros = config.train.accumulate},
+      config.source_of({"train.batch", "train.accumulate", "model.context"}), "train.batch");
   return model;
 }
 

@@ -54,10 +54,19 @@ void add_run(Keys<RunConfig>& keys) {
       "seed", [](auto& c) -> auto& { return c.seed; }, {0}, "of every draw"));
 }
 
+RunKey preset_key() {
+  const std::vector<std::string_view> names = model_preset_names();
+  RunKey key = optional_text(
+      "model.preset", [](auto& c) -> auto& { return c.model.preset; }, one_of(names),
+      "sizes to start from");
+  key.read = [=](RunConfig& c, const TomlItem& item) {
+    c.model.preset = names[read_choice(item, names)];
+  };
+  return key;
+}
+
 void add_model_sizes(Keys<RunConfig>& keys) {
-  keys.push_back(optional_text(
-      "model.preset", [](auto& c) -> auto& { return c.model.preset; }, one_of(model_preset_names()),
-      "sizes to start from"));
+  keys.push_back(preset_key());
   keys.push_back(optional_text(
       "model.init", [](auto& c) -> auto& { return c.model.init; }, "a model folder",
       "weights and sizes to start from"));
@@ -76,7 +85,7 @@ void add_model_sizes(Keys<RunConfig>& keys) {
       "kv_heads", [](auto& c) -> auto& { return c.model.kv_heads; }, 65'536,
       "keys and values, shared by heads / kv_heads heads each");
   size(
-      "head_dim", [](auto& c) -> auto& { return c.model.head_dim; }, 65'536,
+      "head_dim", [](auto& c) -> auto& { return c.model.head_dim; }, kMaxHeadDim,
       "size of a head; width / heads unless given");
   size(
       "width", [](auto& c) -> auto& { return c.model.width; }, 1'000'000, "of the residual stream");

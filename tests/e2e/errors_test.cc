@@ -139,6 +139,50 @@ TEST_F(Errors, OfModelsAreFoundBeforeTheModelIsMade) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
+// A value is that of the flag that gave it, also where it is others that it contradicts.
+TEST_F(Errors, OfSettingsNameTheFlag) {
+  const auto refuse = [&](const std::string& setting, const std::vector<std::string>& words) {
+    std::vector<std::string> all = words;
+    all.push_back(": --set " + setting);
+    expect_refused({"train", "tiny.toml", "--set", setting}, 1, all);
+  };
+  write_text(path("short.txt"), "short");
+  refuse("recipe=fp3", {"recipe: unknown \"fp3\""});
+  refuse("recipe=adam-mini", {"recipe: "});
+  refuse("data.tokenizer=none", {"data.tokenizer: \"none\""});
+  refuse("data.train=none", {"data.train: "});
+  refuse("data.validation=none", {"data.validation: "});
+  refuse("data.train=short.txt", {"data.train = short.txt"});
+  refuse("model.context=5000", {"data.train = tiny.txt"});
+  refuse("model.vocab=9", {"model.vocab: 9"});
+  refuse("model.width=63", {"model.heads: 2 heads in width 63"});
+  refuse("model.width=40000", {"model.head_dim: 20000"});
+  refuse("model.heads=64", {"model.head_dim: 1: an even number"});
+  refuse("model.kv_heads=3", {"model.kv_heads: 3: a divisor of heads (2)"});
+  refuse("model.init=m", {"model.layers: given beside model.init"});
+  refuse("model.preset=gpt3", {"model.preset: "});
+  expect_refused({"train", "tiny.toml", "--recipe", "adam-mini"}, 1, {": --recipe: recipe: "});
+  expect_refused({"train", "tiny.toml", "--set", "train.min_lr=0.001", "--set", "train.lr=1e-9"}, 1,
+                 {": --set train.lr=1e-9: train.min_lr: 0.001 is above train.lr = 1e-09"});
+  EXPECT_FALSE(fs::exists(path("runs"))) << "nothing was begun";
+}
+
+TEST_F(Errors, OfSizesAreSaidBeforeARunIsBegun) {
+  const std::vector<std::string> train = {"train", "tiny.toml", "--out", "o", "--set"};
+  const auto with = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> args = train;
+    for (const std::string& setting : settings) args.insert(args.end(), {"--set", setting});
+    args.erase(args.begin() + 4);
+    return args;
+  };
+  expect_refused(with({"model.heads=1", "model.head_dim=8194"}), 1, {"head_dim", "8192"});
+  fs::resize_file(path("tiny.txt"), 20'000'000);
+  expect_refused(
+      with({"model.context=16000000", "train.batch=1048576", "train.accumulate=1048576"}), 1,
+      {"train.accumulate=1048576: train.batch: ", "smaller batch"});
+  EXPECT_FALSE(fs::exists(path("o")));
+}
+
 TEST_F(Errors, OfTextsThatAreTooShort) {
   write_text(path("ten.txt"), "ten bytes!");
   write_text(path("empty.txt"), "");

@@ -33,6 +33,7 @@ int eval(const Args& args) {
   note_missing_histories(open);
   io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
   const int64_t context = open.model->config().context;
+  require_batch(open.model->config(), {.sequences = args.batch, .length = context}, "--batch", "");
   const Evaluation result = evaluated(args, open, corpus);
   if (!std::isfinite(result.loss))
     throw Error(
