@@ -54,11 +54,9 @@ std::string section_of(const Section& section) {
 }  // namespace
 
 std::string page_of(const Report& report, const Origin& origin) {
-  std::string page = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width\">\n"
-      "<title>{0}: {1}</title>\n<style>{2}</style>\n</head>\n<body>\n<h1>{1}</h1>\n",
-      escaped(report.name), escaped(report.title), kStyle);
+  std::string page =
+      fmt::format("{3}{0}: {1}</title>\n<style>{2}</style>\n</head>\n<body>\n<h1>{1}</h1>\n",
+                  escaped(report.name), escaped(report.title), kStyle, kPageBegin);
   for (const Section& section : report.sections) page += section_of(section);
   page += fmt::format(
       "<footer><p>Made by <code>{0}</code>, seed {1}, NarrowGauge {2} ({4}). The numbers, with "

@@ -11,6 +11,17 @@
 namespace ng::study {
 namespace {
 
+constexpr std::string_view kCsvHeading =
+    "table,row,column,value,standard_error,expected,difference_percent\n";
+
+struct Paths {
+  std::string csv, json, page;
+  Paths(const std::string& folder, std::string_view name)
+      : csv(join_path(folder, fmt::format("{}.csv", name))),
+        json(join_path(folder, fmt::format("{}.json", name))),
+        page(join_path(folder, "index.html")) {}
+};
+
 // RFC 4180: quoted where it has to be.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -53,7 +64,7 @@ Json json_of(const Grid& grid) {
 }  // namespace
 
 std::string csv_of(const Report& report) {
-  std::string csv = "table,row,column,value,standard_error,expected,difference_percent\n";
+  std::string csv(kCsvHeading);
   for (const Section& section : report.sections)
     for (const Grid& grid : section.grids)
       for (size_t r = 0; r < grid.rows.size(); ++r)
@@ -84,11 +95,19 @@ std::string json_of(const Report& report, const Origin& origin) {
   return json_text(json, 1) + "\n";
 }
 
+void require_own_report(const std::string& folder, std::string_view name) {
+  const Paths paths(folder, name);
+  require_own_file(paths.csv, kCsvHeading, "a study's");
+  require_own_file(paths.json, "{\n \"command\": \"narrowgauge study ", "a study's");
+  require_own_file(paths.page, kPageBegin, "a study's");
+}
+
 void write_report(const std::string& folder, const Report& report, const Origin& origin) {
   make_folders(folder);
-  write_file_atomically(join_path(folder, report.name + ".csv"), csv_of(report));
-  write_file_atomically(join_path(folder, report.name + ".json"), json_of(report, origin));
-  write_file_atomically(join_path(folder, "index.html"), page_of(report, origin));
+  const Paths paths(folder, report.name);
+  write_file_atomically(paths.csv, csv_of(report));
+  write_file_atomically(paths.json, json_of(report, origin));
+  write_file_atomically(paths.page, page_of(report, origin));
 }
 
 }  // namespace ng::study

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "study/chart.h"
@@ -36,6 +37,14 @@ struct Origin {
 [[nodiscard]] std::string json_of(const Report& report, const Origin& origin);
 /// One page with everything in it.
 [[nodiscard]] std::string page_of(const Report& report, const Origin& origin);
+
+/// What every page begins with.
+inline constexpr std::string_view kPageBegin =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width\">\n<title>";
+
+/// Throws Error where write_report would replace what no study wrote.
+void require_own_report(const std::string& folder, std::string_view name);
 
 /// Writes NAME.csv, NAME.json and index.html into a folder, which is made where it is missing. Each
 /// file appears whole.

@@ -55,6 +55,13 @@ TEST_F(Study, LooksAtTheGradientsOfARun) {
             std::string::npos);
 }
 
+TEST_F(Study, LeavesNoFolderWhereItIsRefused) {
+  expect_refused({"study", "gradients", "--out", "a/b"}, 1, {"no run is named"});
+  expect_refused({"study", "gradients", "nowhere"}, 1, {"nowhere"});
+  EXPECT_FALSE(fs::exists(path("a")));
+  EXPECT_FALSE(fs::exists(path("studies")));
+}
+
 TEST_F(Study, RefusesARunThatItCannotLookAt) {
   expect_refused({"study", "gradients"}, 1, {"no run is named"});
   expect_refused({"study", "gradients", "nowhere"}, 1, {"nowhere", "no such folder"});

@@ -75,7 +75,8 @@ int study(const Args& args) {
                  .key = "",
                  .problem = "looks at no run",
                  .remedy = "no RUN, --steps, --recipes or --draws: those are for study gradients"});
-  make_folders(args.folder());  // a folder that cannot be is known before the work
+  const NewFolders folders(args.folder());  // one that cannot be is known before the work
+  study::require_own_report(args.folder(), chosen.name);
   study::Report report;
   {
     ProgressLine line("steps");
