@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/models/open_model.h"
 #include "cli/output.h"
+#include "io/safetensors.h"
 
 namespace ng::cli {
 namespace {
@@ -17,10 +18,20 @@ struct Args {
   TraceSettings settings;
 };
 
+bool is_trace(const std::string& path) {
+  try {
+    const io::Safetensors file(path);
+    return file.find("train.loss") != nullptr && file.find("train.grad_norm") != nullptr;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int trace(const Args& args) {
   refuse_input(args.out, args.tokens);
   refuse_input(args.out, args.model.recipe);
   refuse_files_of(args.model.folder, args.out);
+  require_target(args.out, "a trace", is_trace);
   const OpenModel open = open_model(args.model, args.seed);
   for (const int64_t step :
        write_trace(*open.run, *open.model, open.recipe, args.tokens, args.out, args.settings))
