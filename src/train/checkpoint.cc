@@ -1,5 +1,7 @@
 #include "train/checkpoint.h"
 
+#include <fmt/ranges.h>
+
 #include <span>
 #include <vector>
 
@@ -103,11 +105,17 @@ std::vector<std::string> differing_settings(const JsonObject& saved, const RunId
   return sentences;
 }
 
+// The folder's name, the manifest and this file say which step it is.
+void require_step(const JsonObject& saved, int64_t step) {
+  (void)saved.integer("step", step, step);
+}
+
 // Returns what differs and may.
 std::vector<std::string> check_identity(const std::string& path, int64_t step,
                                         const RunIdentity& identity) {
   const Json json = read_json_file(path, kMaxIdentityBytes);
   const JsonObject saved(json, path);
+  require_step(saved, step);
   const Json mine = identity_json(step, identity);
   require_same(saved, mine, "seed", "seed");
   require_same_model(saved, identity.model);
@@ -120,13 +128,14 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
 
 void read_into(const io::Safetensors& file, const NamedView& tensor) {
   const io::SafetensorsEntry& entry = file.at(tensor.name);
-  const auto bytes = static_cast<size_t>(tensor.view.size()) * sizeof(float);
-  if (entry.dtype != "F32" || entry.bytes != bytes)
+  const std::vector<int64_t> shape = {tensor.view.rows, tensor.view.cols};
+  if (entry.dtype != "F32" || entry.shape != shape)
     throw Error({.place = file.path(),
                  .key = tensor.name,
-                 .problem = fmt::format("{} with {} bytes", entry.dtype, entry.bytes),
-                 .remedy = fmt::format("F32 with {} bytes", bytes)});
-  entry.read(0, std::as_writable_bytes(std::span(tensor.view.data, bytes / sizeof(float))));
+                 .problem = fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", ")),
+                 .remedy = fmt::format("F32 [{}]", fmt::join(shape, ", "))});
+  const auto values = static_cast<size_t>(tensor.view.size());
+  entry.read(0, std::as_writable_bytes(std::span(tensor.view.data, values)));
 }
 
 }  // namespace
@@ -157,6 +166,9 @@ std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoin
 
 void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Model& model) {
   io::verify_checkpoint(checkpoint);
+  const std::string identity = join_path(checkpoint.path, kIdentityFile);
+  const Json json = read_json_file(identity, kMaxIdentityBytes);
+  require_step(JsonObject(json, identity), checkpoint.step);
   const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
   for (const Parameter& p : model.parameters()) read_into(file, {weight_name(p), p.value});
 }
