@@ -16,6 +16,8 @@
 namespace ng::report {
 namespace {
 
+constexpr std::string_view kOpen = "{{", kClose = "}}";  // of a part's name in page.html
+
 // Six digits are more than a screen shows. JSON has no NaN: null.
 Json number(double value) {
   if (!std::isfinite(value)) return {};
@@ -135,8 +137,9 @@ Json json_of(const Page& page) {
           {"made_by", fmt::format("NarrowGauge {} ({})", version(), compiler())}};
 }
 
+std::string_view html_begin() { return kPageHtml.substr(0, kPageHtml.find(kOpen)); }
+
 std::string html_of(const Page& page) {
-  constexpr std::string_view kOpen = "{{", kClose = "}}";
   const std::string data = inside_script(json_of(page));
   const std::map<std::string_view, std::string_view> parts = {{"style", kPageCss},
                                                               {"script", kPageJs},

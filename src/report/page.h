@@ -90,5 +90,7 @@ struct Page {
 
 [[nodiscard]] Json json_of(const Page& page);
 [[nodiscard]] std::string html_of(const Page& page);
+/// What every page begins with.
+[[nodiscard]] std::string_view html_begin();
 
 }  // namespace ng::report

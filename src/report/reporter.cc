@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "train/run_files.h"
 
 namespace ng::report {
 namespace {
@@ -41,7 +42,7 @@ void RunReporter::write_page() {
   const Clock::time_point start = Clock::now();
   attempt([&] {
     history_->read();
-    write_file_atomically(join_path(folder_, "report.html"), html_of(run_page(facts_, *history_)));
+    write_file_atomically(join_path(folder_, kReportFile), html_of(run_page(facts_, *history_)));
   });
   last_page_ = Clock::now();
   cost_of_page_ = last_page_ - start;
@@ -55,7 +56,7 @@ void RunReporter::started(Session& session, int64_t step) {
   folder_ = session.folder();
   first_step_ = step + 1;
   facts_ = facts_of(session);
-  history_.emplace(join_path(folder_, "metrics.jsonl"));
+  history_.emplace(join_path(folder_, kMetricsFile));
   attempt([&] { events_ = std::make_unique<EventFile>(folder_, first_step_); });
   next_.started(session, step);
   last_page_ = Clock::now();

@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "train/run_files.h"
 
 namespace ng {
 namespace {
@@ -45,7 +46,6 @@ Json result_json(const CompareResult& result) {
 }
 
 void write_result(const CompareRun& run, const Json& result) {
-  make_folders(run.folder);
   const Json json = {{"run", run_hash(run, Recipe::load(run.config.recipe).hash())},
                      {"result", result}};
   write_file_atomically(join_path(run.folder, kResultFile), json_text(json, 2) + "\n");
@@ -62,9 +62,9 @@ void require_same_run(const CompareRun& run, const JsonObject& saved) {
                          "not its number)"});
 }
 
-void require_validation(const CompareRun& run, const SessionResult& done) {
-  if (done.validation) return;
-  throw Error({.place = run.config.place,
+void require_validation(const CompareRun& run, const Session& session) {
+  if (session.corpus().validation_tokens() > 0) return;
+  throw Error({.place = run.config.source_of({"data.validation"}),
                .key = "data.validation",
                .problem = "nothing to validate on",
                .remedy = "a share above 0 or files: that is what is compared"});
@@ -189,10 +189,20 @@ std::vector<CompareRun> compare_runs(const RunConfig& config,
       const uint64_t seed = config.seed + static_cast<uint64_t>(k);
       CompareRun run{config, labels[i], join_path(out, fmt::format("{}-seed{}", labels[i], seed))};
       run.config.set_recipe(recipes[i]);
+      run.config.given["recipe"] = {.place = "--recipes"};
       run.config.seed = seed;
       runs.push_back(std::move(run));
     }
   return runs;
+}
+
+void require_own_folders(const std::vector<CompareRun>& runs) {
+  for (const CompareRun& run : runs) {
+    if (!is_folder(run.folder)) continue;
+    (void)finished_result(run);
+    require_own_folder(run.config, run.folder);
+    require_not_read(run.config, std::vector{join_path(run.folder, kResultFile)});
+  }
 }
 
 std::optional<CompareResult> finished_result(const CompareRun& run) {
@@ -224,6 +234,8 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
   Recorder recorder(observer);
   const bool resume = is_folder(join_path(run.folder, "checkpoints"));
   Session session(run.config, {.out = run.folder, .resume = resume, .stop = stop}, recorder);
+  require_validation(run, session);
+  session.take_folder();
   write_result(run, nullptr);
   CompareResult result;
   result.label = run.label;
@@ -231,7 +243,6 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
   try {
     const SessionResult done = session.train();
     if (done.interrupted) return {};
-    require_validation(run, done);
     if (std::isfinite(done.validation->loss)) {
       result.val_loss = done.validation->loss;
       result.bits_per_byte = done.validation->bits_per_byte;

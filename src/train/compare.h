@@ -47,6 +47,10 @@ struct CompareResult {
   std::array<double, kMemoryKinds> bytes_per_parameter{};
 };
 
+/// Throws Error where the folder of one of the runs holds another run, or something that a run
+/// would replace without having written it.
+void require_own_folders(const std::vector<CompareRun>& runs);
+
 /// What an earlier call left in the run's folder; none where it did not finish. Throws Error where
 /// the folder holds another run.
 [[nodiscard]] std::optional<CompareResult> finished_result(const CompareRun& run);

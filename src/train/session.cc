@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "base/json.h"
-#include "base/text.h"
-#include "base/version.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
 #include "train/evaluate.h"
 #include "train/operand_error.h"
 #include "train/operand_report.h"
+#include "train/run_files.h"
 #include "train/run_inputs.h"
 #include "train/sample.h"
 #include "train/self_check.h"
@@ -102,8 +101,10 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
 
 Session::~Session() = default;
 
-std::string Session::checkpoints_folder() const { return join_path(options_.out, "checkpoints"); }
-std::string Session::model_folder() const { return join_path(options_.out, "model"); }
+std::string Session::checkpoints_folder() const {
+  return join_path(options_.out, kCheckpointsFolder);
+}
+std::string Session::model_folder() const { return join_path(options_.out, kModelFolder); }
 
 RunIdentity Session::identity() const {
   return {.seed = config_.seed,
@@ -119,22 +120,21 @@ RunIdentity Session::identity() const {
 
 void Session::take_folder() {
   if (lock_) return;
-  make_folders(options_.out);
+  new_folders_ = std::make_unique<NewFolders>(options_.out);
   lock_ = std::make_unique<FolderLock>(options_.out);
-  const bool used = !io::list_checkpoints(checkpoints_folder()).empty();
-  if (used && !options_.resume)
+  const bool saved = !io::list_checkpoints(checkpoints_folder()).empty();
+  require_own_folder(config_, options_.out);
+  const bool finished = is_folder(model_folder()) && !list_folder(model_folder()).empty();
+  if ((saved || finished) && !options_.resume)
     throw Error({.place = options_.out,
-                 .key = "checkpoints",
+                 .key = std::string(saved ? kCheckpointsFolder : kModelFolder),
                  .problem = "the folder already holds a run",
                  .remedy = "--resume to go on with it, or another --out"});
-  remove_stale_temporaries(options_.out, [](std::string_view) { return true; });
+  remove_stale_temporaries(options_.out, is_run_file);
 }
 
 void Session::write_run_file() {
-  write_file_atomically(join_path(options_.out, "run.toml"),
-                        fmt::format("# narrowgauge {}, {}\n", version(), compiler()) +
-                            config_.resolved_toml() + "\n# The recipe, resolved (hash " +
-                            recipe_.hash() + "):\n" + commented(recipe_.resolved_toml()));
+  write_file_atomically(join_path(options_.out, kRunFile), run_file_text(config_, recipe_));
 }
 
 void Session::follow_phase(int64_t step) {
@@ -302,7 +302,7 @@ SessionResult Session::train() {
   identity_ = identity();
   const int64_t start = restore();
   write_run_file();
-  metrics_ = std::make_unique<MetricsFile>(join_path(options_.out, "metrics.jsonl"), start);
+  metrics_ = std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start);
   if (options_.resume) metrics_->event("resume", start);
   observer_.started(*this, start);
   clock_ = std::make_unique<Clock>();

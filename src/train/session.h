@@ -82,8 +82,9 @@ class Session {
   [[nodiscard]] std::string checkpoints_folder() const;
   [[nodiscard]] std::string model_folder() const;
 
-  /// Makes the folder and locks it for this process. Throws Error where that
-  /// fails or the folder holds a run that is not to be resumed. train() does it where nobody has.
+  /// Makes the folder and locks it for this process. Throws Error where that fails, the folder
+  /// holds a run that is not to be resumed, or the run would replace what it reads or what no run
+  /// wrote. train() does it where nobody has.
   void take_folder();
   /// Trains to the end or until stopped. Writes run.toml, metrics.jsonl, checkpoints/ and model/.
   /// Throws Error where a file cannot be written, Diverged where nothing is finite any more.
@@ -116,6 +117,7 @@ class Session {
   std::unique_ptr<OperandErrors> operand_errors_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<NewFolders> new_folders_;
   std::unique_ptr<FolderLock> lock_;
   std::unique_ptr<MetricsFile> metrics_;
   struct Clock;

@@ -164,6 +164,8 @@ TEST_F(Errors, OfSettingsNameTheFlag) {
   expect_refused({"train", "tiny.toml", "--recipe", "adam-mini"}, 1, {": --recipe: recipe: "});
   expect_refused({"train", "tiny.toml", "--set", "train.min_lr=0.001", "--set", "train.lr=1e-9"}, 1,
                  {": --set train.lr=1e-9: train.min_lr: 0.001 is above train.lr = 1e-09"});
+  expect_refused({"compare", "tiny.toml", "--recipes", "bf16", "--set", "data.validation=0"}, 1,
+                 {": --set data.validation=0: data.validation: nothing to validate on"});
   EXPECT_FALSE(fs::exists(path("runs"))) << "nothing was begun";
 }
 

@@ -15,9 +15,14 @@
 #include "cli/runs/run_folder.h"
 #include "report/compare_page.h"
 #include "report/reporter.h"
+#include "train/run_files.h"
 
 namespace ng::cli {
 namespace {
+
+constexpr std::string_view kPageFile = "report.html";
+constexpr std::string_view kCsvFile = "compare.csv";
+constexpr std::string_view kJsonFile = "compare.json";
 
 struct Args {
   RunFlags run;
@@ -91,11 +96,23 @@ std::optional<CompareResult> result_of(const CompareRun& run, const std::atomic<
   return train_to_compare(run, &stop, reporter);
 }
 
+// Where something there is not of a comparison, or one of the runs reads it.
+void require_own_outputs(const std::vector<CompareRun>& runs, const std::string& out) {
+  const std::string page = join_path(out, kPageFile), csv = join_path(out, kCsvFile);
+  const std::string json = join_path(out, kJsonFile);
+  require_own_file(page, report::html_begin(), "a comparison's");
+  require_own_file(csv, compare_csv({}).substr(0, 24), "a comparison's");
+  require_own_file(json, "{\n  \"recipes\": [", "a comparison's");
+  require_not_read(runs.front().config, std::vector{page, csv, json});
+  require_own_folders(runs);
+}
+
 int compare(const Args& args) {
   const RunConfig config = args.run.load();
   const std::string out =
       args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
   const std::vector<CompareRun> runs = compare_runs(config, args.recipes, args.seeds, out);
+  require_own_outputs(runs, out);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the runs
   const StopAtSignals signals;
   CompareScreen screen(args.json);
@@ -111,13 +128,13 @@ int compare(const Args& args) {
     }
     results.push_back(*result);
     finished.push_back(report::compared_run(run, *result));
-    write_file_atomically(join_path(out, "report.html"),
+    write_file_atomically(join_path(out, kPageFile),
                           report::html_of(report::compare_page(finished, runs.size(), out)));
   }
   const std::vector<CompareRow> rows = compare_rows(results);
   const Json json = compare_json(rows, results);
-  write_file_atomically(join_path(out, "compare.csv"), compare_csv(rows));
-  write_file_atomically(join_path(out, "compare.json"), json_text(json, 2) + "\n");
+  write_file_atomically(join_path(out, kCsvFile), compare_csv(rows));
+  write_file_atomically(join_path(out, kJsonFile), json_text(json, 2) + "\n");
   screen.require_written();
   if (args.json) {
     print_json(json);

@@ -1,0 +1,135 @@
+#include "train/run_files.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/toml.h"
+#include "base/version.h"
+#include "data/text_files.h"
+#include "io/checkpoint_files.h"
+#include "io/hf_folder.h"
+#include "train/run_inputs.h"
+
+namespace ng {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRunFileBegin = "# narrowgauge ";
+constexpr std::string_view kRecipeMark = "\n# The recipe, resolved (hash ";
+
+/// A key of the run file and a file or folder that it names.
+using Input = std::pair<std::string, std::string>;
+
+std::vector<Input> inputs_of(const RunConfig& config) {
+  std::vector<Input> inputs;
+  const auto add_texts = [&](const std::string& key, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    for (const std::string& path : find_texts(names, {config.source_of({key}), key}))
+      inputs.emplace_back(key, path);
+  };
+  add_texts("data.train", config.data.train);
+  add_texts("data.validation", config.data.validation_files);
+  if (config.data.tokenizer != "bytes")
+    inputs.emplace_back("data.tokenizer", config.data.tokenizer);
+  if (!config.model.init.empty()) inputs.emplace_back("model.init", config.model.init);
+  return inputs;
+}
+
+bool is_or_holds(const std::string& output, const std::string& input) {
+  std::error_code unknown;
+  if (fs::equivalent(output, input, unknown)) return true;
+  const fs::path folder = fs::canonical(output, unknown);
+  if (unknown || !is_folder(output)) return false;
+  const fs::path inside = fs::canonical(input, unknown).lexically_relative(folder);
+  return !unknown && !inside.empty() && *inside.begin() != "..";
+}
+
+bool is_of_run(std::string_view text) {
+  return text.starts_with(kRunFileBegin) && text.find(kRecipeMark) != std::string_view::npos;
+}
+
+// Whether a run wrote the text and nobody changed more than values in it: no comment is lost.
+bool is_unchanged(const std::string& text) {
+  const auto below_first_line = [](const std::string& all) { return all.substr(all.find('\n')); };
+  if (!is_of_run(text)) return false;
+  try {
+    const RunConfig config = RunConfig::parse(text, "");
+    return below_first_line(text) ==
+           below_first_line(run_file_text(config, open_run_recipe(config)));
+  } catch (const Error&) {
+    return false;  // its values are others by now
+  }
+}
+
+[[noreturn]] void refuse_unknown(const std::string& path, const std::string& problem) {
+  throw Error({.place = path,
+               .key = "",
+               .problem = problem,
+               .remedy = "another --out, or that moved out of the way"});
+}
+
+// Whether the folder holds a run.toml of a run; throws for another one.
+bool require_own_run_file(const RunConfig& config, const std::string& path) {
+  if (is_folder(path)) refuse_unknown(path, "is a folder");
+  if (!is_file(path) || file_size(path) == 0) return false;
+  const std::string text = read_file(path, kMaxTomlBytes);
+  std::error_code unknown;
+  if (fs::equivalent(config.place, path, unknown) && !is_unchanged(text))
+    throw Error({.place = path,
+                 .key = "",
+                 .problem = "is the run file, and would be replaced",
+                 .remedy = "another --out, or the run file under another name"});
+  if (!is_of_run(text)) refuse_unknown(path, "is there and not known as a run's");
+  return true;
+}
+
+}  // namespace
+
+std::string run_file_text(const RunConfig& config, const Recipe& recipe) {
+  return fmt::format("{}{}, {}\n", kRunFileBegin, version(), compiler()) + config.resolved_toml() +
+         std::string(kRecipeMark) + recipe.hash() + "):\n" + commented(recipe.resolved_toml());
+}
+
+void require_not_read(const RunConfig& config, std::span<const std::string> outputs) {
+  std::vector<std::string> there;
+  for (const std::string& output : outputs)
+    if (is_file(output) || is_folder(output)) there.push_back(output);
+  if (there.empty()) return;
+  for (const auto& [key, path] : inputs_of(config))
+    for (const std::string& output : there)
+      if (is_or_holds(output, path))
+        throw Error({.place = path,
+                     .key = key,
+                     .problem = fmt::format("is read by the run, which writes {}", output),
+                     .remedy = "another --out, or a copy of it elsewhere"});
+}
+
+void require_own_folder(const RunConfig& config, const std::string& folder) {
+  const auto path_of = [&](std::string_view name) { return join_path(folder, name); };
+  const std::string run_file = path_of(kRunFile), model = path_of(kModelFolder);
+  const std::string checkpoints = path_of(kCheckpointsFolder);
+  const bool has_run_file = require_own_run_file(config, run_file);
+  require_not_read(config, std::vector<std::string>{run_file, path_of(kMetricsFile),
+                                                    path_of(kReportFile), checkpoints, model});
+  if (is_file(checkpoints)) refuse_unknown(checkpoints, "is a file, not a folder for checkpoints");
+  io::require_replaceable(model);
+  const bool holds_run = has_run_file || !io::list_checkpoints(checkpoints).empty();
+  if (is_folder(path_of(kMetricsFile))) refuse_unknown(path_of(kMetricsFile), "is a folder");
+  for (const std::string_view name : {kMetricsFile, kReportFile}) {
+    if (!holds_run && is_file(path_of(name)) && file_size(path_of(name)) > 0)
+      refuse_unknown(path_of(name), "is there and not known as a run's");
+  }
+  if (!holds_run && is_folder(model) && !list_folder(model).empty())
+    refuse_unknown(model, "is there and not known as a run's");
+}
+
+bool is_run_file(std::string_view name) {
+  return name == kRunFile || name == kMetricsFile || name == kReportFile || name == kModelFolder;
+}
+
+}  // namespace ng

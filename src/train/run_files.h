@@ -1,0 +1,33 @@
+// The files of a run in its folder, and what must not be lost to them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "recipe/recipe.h"
+#include "train/run_config.h"
+
+namespace ng {
+
+inline constexpr std::string_view kRunFile = "run.toml";
+inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
+inline constexpr std::string_view kReportFile = "report.html";
+inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
+inline constexpr std::string_view kModelFolder = "model";
+
+/// run.toml: every key written out, the recipe in comments.
+[[nodiscard]] std::string run_file_text(const RunConfig& config, const Recipe& recipe);
+
+/// Throws Error where one of `outputs`, files or folders, is or holds a text, tokenizer or model
+/// that the run reads.
+void require_not_read(const RunConfig& config, std::span<const std::string> outputs);
+
+/// Throws Error where a run of `config` in `folder` would replace what it reads or what no run
+/// wrote, or could not write because something else is in the way.
+void require_own_folder(const RunConfig& config, const std::string& folder);
+
+/// Whether `name` is that of something a run keeps in its folder under one name.
+[[nodiscard]] bool is_run_file(std::string_view name);
+
+}  // namespace ng
