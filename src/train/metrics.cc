@@ -1,8 +1,13 @@
 #include "train/metrics.h"
 
 #include <cmath>
+#include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/checksum.h"
+#include "base/error.h"
 #include "base/json.h"
 
 namespace ng {
@@ -11,10 +16,28 @@ namespace {
 // JSON has no NaN: a value that is not finite is written as null.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
+std::string replaced_path(const std::string& path) { return fmt::format("{}.before-resume", path); }
+
 struct KeptLines {
-  uint64_t bytes = 0;
+  std::vector<std::string_view> pieces;  // of the file, each of whole lines
+  std::unique_ptr<Checksum> steps = std::make_unique<Checksum>();  // of training steps' lines
+  int64_t damaged = 0;     // lines left out though good ones come behind them
   int64_t validated = -1;  // last step with a validation
+
+  void add(std::string_view line) {
+    if (!pieces.empty() && pieces.back().end() == line.begin())
+      pieces.back() = {pieces.back().data(), pieces.back().size() + line.size()};
+    else
+      pieces.push_back(line);
+  }
+  [[nodiscard]] bool are_all_of(std::string_view text) const {
+    return text.empty() || (pieces.size() == 1 && pieces.front().size() == text.size());
+  }
 };
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
 
 // The step of a line, 0 where it names none; -1 for what is not one of our lines.
 int64_t step_of(const Json& line) {
@@ -24,22 +47,39 @@ int64_t step_of(const Json& line) {
   return step->is_number_integer() ? step->get<int64_t>() : -1;
 }
 
-// The complete lines up to the first of a later step.
-KeptLines lines_to_keep(const std::string& path, int64_t last_step) {
+// The complete lines of steps up to `last_step`.
+KeptLines lines_to_keep(std::string_view text, int64_t last_step) {
   KeptLines kept;
-  if (!is_file(path)) return kept;
-  const MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
-  for (size_t end = text.find('\n'); end != std::string_view::npos;
-       end = text.find('\n', kept.bytes)) {
-    const Json line = parse_json_line(text.substr(kept.bytes, end - kept.bytes));
-    const int64_t step = step_of(line);
-    if (step < 0 || step > last_step) break;
-    if (line.contains("val_loss")) kept.validated = step;
-    kept.bytes = end + 1;
+  int64_t damaged = 0;
+  for (size_t begin = 0, end = text.find('\n'); end != std::string_view::npos;
+       begin = end + 1, end = text.find('\n', begin)) {
+    const std::string_view line = text.substr(begin, end + 1 - begin);
+    const Json json = parse_json_line(line.substr(0, line.size() - 1));
+    const int64_t step = step_of(json);
+    if (step < 0) ++damaged;
+    if (step < 0 || step > last_step) continue;
+    kept.add(line);
+    kept.damaged += std::exchange(damaged, 0);
+    if (json.contains("loss")) kept.steps->add(std::as_bytes(std::span(line)));
+    if (json.contains("val_loss")) kept.validated = step;
   }
   return kept;
+}
+
+std::string steps_in(const std::string& path, int64_t last_step) {
+  const MappedFile file(path);
+  return lines_to_keep(text_of(file), last_step).steps->hex();
+}
+
+// A process that was killed before it saved anything left what it replaced: that counts, unless
+// the checkpoint of `last_step` is that process's, whose lines of these steps are others.
+void put_back_what_was_replaced(const std::string& path, int64_t last_step) {
+  const std::string replaced = replaced_path(path);
+  if (!is_file(replaced)) return;
+  if (is_file(path) && steps_in(path, last_step) != steps_in(replaced, last_step))
+    remove_all(replaced);
+  else
+    move_path(replaced, path);
 }
 
 }  // namespace
@@ -51,10 +91,63 @@ Json time_json(const TimeByKind& seconds) {
   return json;
 }
 
-MetricsFile::MetricsFile(const std::string& path, int64_t last_step) {
-  const KeptLines kept = lines_to_keep(path, last_step);
-  file_ = std::make_unique<AppendFile>(path, kept.bytes);
-  validated_ = kept.validated;
+// The file of before, under another name; it gets its own back unless it is told to stay or go.
+class MetricsFile::Replaced {
+ public:
+  explicit Replaced(const std::string& path) : path_(path), aside_(replaced_path(path)) {
+    move_path(path_, aside_);
+  }
+  ~Replaced() {
+    if (!returns_) return;
+    try {
+      move_path(aside_, path_);
+    } catch (const Error&) {
+      return;  // the next to open the file puts it back
+    }
+  }
+  Replaced(const Replaced&) = delete;
+  Replaced& operator=(const Replaced&) = delete;
+
+  void stay() { returns_ = false; }
+  void go() {
+    stay();
+    remove_all(aside_);
+  }
+
+ private:
+  std::string path_, aside_;
+  bool returns_ = true;
+};
+
+MetricsFile::MetricsFile(std::string path, int64_t last_step,
+                         const std::function<void(const std::string&)>& notice)
+    : path_(std::move(path)) {
+  put_back_what_was_replaced(path_, last_step);
+  if (is_file(path_)) {
+    const MappedFile before(path_);
+    const KeptLines kept = lines_to_keep(text_of(before), last_step);
+    validated_ = kept.validated;
+    if (kept.damaged > 0)
+      notice(fmt::format("{}: {} damaged {} left out", path_, kept.damaged,
+                         kept.damaged == 1 ? "line is" : "lines are"));
+    if (!kept.are_all_of(text_of(before))) {
+      replaced_ = std::make_unique<Replaced>(path_);
+      FileWriter writer(path_);
+      for (const std::string_view piece : kept.pieces) writer.write(piece);
+      writer.commit();
+    }
+  }
+  file_ = std::make_unique<AppendFile>(path_);
+}
+
+MetricsFile::~MetricsFile() = default;
+
+void MetricsFile::saved() {
+  if (const std::unique_ptr<Replaced> replaced = std::move(replaced_)) replaced->go();
+}
+
+void MetricsFile::keep_both() {
+  if (replaced_) replaced_->stay();
 }
 
 void MetricsFile::line(const Json& object) { file_->append(json_text(object) + "\n"); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,9 +36,15 @@ struct ValidationMetrics {
 
 class MetricsFile {
  public:
-  /// Continues the file at `path` behind the lines of steps up to `last_step`; later ones and a
-  /// torn last line are from a run that did not reach its next checkpoint, and go.
-  MetricsFile(const std::string& path, int64_t last_step);
+  /// Continues the file at `path` with the lines of steps up to `last_step`; later ones and a torn
+  /// last line are from a run that did not reach its next checkpoint, and go, as do damaged ones,
+  /// of which `notice` hears. Until saved() says that something new is safe, what was there before
+  /// is kept beside it; without that the destructor puts it back.
+  MetricsFile(std::string path, int64_t last_step,
+              const std::function<void(const std::string&)>& notice);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
 
   void write(const StepMetrics& step, const Json& operands);
   /// Does nothing where the kept lines hold that step's validation.
@@ -48,9 +55,16 @@ class MetricsFile {
 
   /// Makes all lines survive a power failure.
   void sync() { file_->sync(); }
+  /// A checkpoint holds what the lines tell of: what they replace may go.
+  void saved();
+  /// What was written stays, whatever comes; so does what it replaces, beside it.
+  void keep_both();
 
  private:
+  class Replaced;
   void line(const Json& object);
+  std::string path_;
+  std::unique_ptr<Replaced> replaced_;
   std::unique_ptr<AppendFile> file_;
   int64_t validated_ = -1;  ///< last step with a validation in the file
 };

@@ -194,6 +194,7 @@ void Session::require_convergence(int64_t step) const {
   if (consecutive_skips_ < kMaxConsecutiveSkips) return;
   const int64_t first = step + 2 - consecutive_skips_;
   metrics_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
+  metrics_->keep_both();
   throw Diverged({.place = options_.out,
                   .key = origin_of_skips_,
                   .problem = fmt::format("not finite in {} steps in a row, since step {}",
@@ -265,6 +266,7 @@ void Session::save(int64_t done) {
   metrics_->sync();  // a checkpoint promises the lines of all its steps
   save_checkpoint(checkpoints_folder(), done, *run_, *model_, identity_,
                   static_cast<int>(config_.train.keep_checkpoints));
+  metrics_->saved();
   last_saved_ = done;
   save_due_ = false;
   observer_.checkpoint(done);
@@ -282,6 +284,7 @@ void Session::every_so_often(int64_t done) {
 void Session::finish() {
   validate(config_.train.steps);
   save(config_.train.steps);
+  metrics_->saved();
   // Saves nothing when a finished run is resumed, but what a kill left there must go.
   io::prune_checkpoints(checkpoints_folder(), static_cast<int>(config_.train.keep_checkpoints));
   std::vector<ConstView> values;
@@ -302,7 +305,9 @@ SessionResult Session::train() {
   identity_ = identity();
   const int64_t start = restore();
   write_run_file();
-  metrics_ = std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start);
+  metrics_ =
+      std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start,
+                                    [&](const std::string& text) { observer_.notice(text); });
   if (options_.resume) metrics_->event("resume", start);
   observer_.started(*this, start);
   clock_ = std::make_unique<Clock>();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/checksum.h"
 #include "io/safetensors.h"
 #include "support/session_runs.h"
 
@@ -162,6 +163,42 @@ TEST_F(SessionResume, WithoutAWholeCheckpointStartAnewAndSaySo) {
   EXPECT_EQ(listener.first_step, 1);
   expect_same_end(want, 6);
   expect_whole_metrics(6, 3);
+}
+
+TEST_F(SessionResume, OldMetricsStayWhereNothingCanBeSaved) {
+  interrupt(config(), 5);
+  const std::string before = read_file(in("out/metrics.jsonl"), kMaxFile);
+  for (const int64_t step : {4, 5}) remove_all(join_path(checkpoint(step), "manifest.json"));
+  Listener listener;
+  listener.on_step = [&](int64_t) {
+    remove_all(in("out/checkpoints"));
+    write_file_atomically(in("out/checkpoints"), "in the way");
+  };
+  EXPECT_THROW(train(config(), listener, true), Error);
+  EXPECT_EQ(read_file(in("out/metrics.jsonl"), kMaxFile), before);
+}
+
+TEST_F(SessionResume, RefuseACheckpointThatContradictsItself) {
+  interrupt(config(), 3);
+  const auto spoil = [&](const std::string& file, const std::string& from, const std::string& to) {
+    const std::string path = join_path(checkpoint(3), file);
+    std::string content = read_file(path, kMaxFile);
+    ASSERT_NE(content.find(from), std::string::npos) << from;
+    content.replace(content.find(from), from.size(), to);
+    write_file_atomically(path, content);
+    const std::string manifest_path = join_path(checkpoint(3), "manifest.json");
+    Json manifest = Json::parse(read_file(manifest_path, kMaxFile));
+    manifest["files"][file]["xxh3_128"] = checksum_of(std::as_bytes(std::span(content)));
+    write_file_atomically(manifest_path, manifest.dump());
+  };
+  const std::string state = read_file(join_path(checkpoint(3), "state.safetensors"), kMaxFile);
+  spoil("run.json", "\"step\": 3", "\"step\": 2");
+  const std::string step = refusal(config(), true);
+  EXPECT_NE(step.find("run.json: step: 2"), std::string::npos) << step;
+  spoil("run.json", "\"step\": 2", "\"step\": 3");
+  spoil("state.safetensors", "[20,12]", "[12,20]");
+  const std::string shape = refusal(config(), true);
+  EXPECT_NE(shape.find("F32 [12, 20]: F32 [20, 12]"), std::string::npos) << shape;
 }
 
 TEST_F(SessionResume, RefuseToGoOnWithAnotherRun) {

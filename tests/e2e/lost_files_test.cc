@@ -37,7 +37,8 @@ TEST_F(LostFiles, TheRunFileIsNotWrittenOver) {
 
 TEST_F(LostFiles, AFileThatARunWroteSaysHowItGoesOn) {
   (void)run_well(train("d"));
-  (void)run_well({"train", "d/run.toml", "--set", "train.steps=3", "--out", "d", "--resume"});
+  EXPECT_EQ(run({"train", "d/run.toml", "--set", "train.steps=3", "--out", "d", "--resume"}).code,
+            0);
   EXPECT_NE(text_of(path("d/run.toml")).find("train.steps = 3"), std::string::npos);
   write_text(path("d/run.toml"), text_of(path("d/run.toml")) + "# mine\n");
   expect_kept({"train", "d/run.toml", "--out", "d", "--resume"}, "d/run.toml", "is the run file");
@@ -78,7 +79,7 @@ TEST_F(LostFiles, WhatARunReadsIsNotWritten) {
   write_text(path("init.toml"),
              "model.init = 'h/model'\ndata.train = 'tiny.txt'\n"
              "train = { steps = 1, batch = 1 }\n");
-  expect_kept({"train", "init.toml", "--out", "h"}, "h/model/config.json", "model.init");
+  expect_refused({"train", "init.toml", "--out", "h"}, 1, {"h/model: model.init: is read"});
 }
 
 TEST_F(LostFiles, OfAComparison) {

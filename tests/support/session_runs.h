@@ -28,6 +28,7 @@ struct Listener : SessionObserver {
   void step(const StepMetrics& metrics) override {
     if (first_step == 0) first_step = metrics.step;
     if (metrics.step == stop_after) stop = true;
+    if (on_step) on_step(metrics.step);
   }
   void checkpoint(int64_t step) override {
     if (on_checkpoint) on_checkpoint(step);
@@ -43,7 +44,7 @@ struct Listener : SessionObserver {
   int64_t first_step = 0;
   int64_t stop_after = -1;
   std::atomic<bool> stop = false;
-  std::function<void(int64_t)> on_checkpoint;
+  std::function<void(int64_t)> on_step, on_checkpoint;
 };
 
 /// All files below a folder: relative path -> content.
