@@ -121,8 +121,7 @@ std::vector<std::string> recipe_folders() {
       rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
     }
   }
-  const fs::path source_tree = fs::path(__FILE__).parent_path().parent_path().parent_path();
-  for (const std::string& folder : {(source_tree / "recipes").string(), installed_folder()})
+  for (const std::string& folder : {std::string(NG_RECIPES), installed_folder()})
     if (is_reachable_folder(folder)) folders.push_back(folder);
   return folders;
 }
