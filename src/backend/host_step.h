@@ -2,12 +2,10 @@
 // definition serves them all.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 
 namespace ng {
 
-/// Backend::decide_step on host memory.
-void decide_step_on_host(StepControl* control, const double* sum_of_squares, double clip,
-                         const OperandStats* stats, int64_t stats_count);
+void decide_step_on_host(const DecideStep& op);
 
 }  // namespace ng

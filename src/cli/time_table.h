@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "run/timed_backend.h"
+#include "run/run.h"
 
 namespace ng::cli {
 

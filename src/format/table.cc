@@ -49,6 +49,9 @@ constexpr auto kNames = [] {
 
 }  // namespace
 
+const ElementFormat& fp32_format() { return kFormats[0]; }
+const ElementFormat& bf16_format() { return kFormats[2]; }
+
 std::span<const ElementFormat> element_formats() { return kFormats; }
 
 const ElementFormat* find_element_format(std::string_view name) {

@@ -34,6 +34,10 @@ struct ElementFormat {
   }
 };
 
+/// The rows of FP32 and BF16, in which a backend computes and keeps what it computes with.
+[[nodiscard]] const ElementFormat& fp32_format();
+[[nodiscard]] const ElementFormat& bf16_format();
+
 /// All rows, in the order of formats.md §1.2.
 [[nodiscard]] std::span<const ElementFormat> element_formats();
 

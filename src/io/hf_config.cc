@@ -50,10 +50,10 @@ void read_common(const JsonObject& json, std::string_view eps_key, double eps,
   config->init_std = static_cast<float>(json.number_or("initializer_range", 0.0, 10.0, 0.02));
 }
 
-Gelu read_gelu(const JsonObject& json) {
+GeluKind read_gelu(const JsonObject& json) {
   const std::string name = json.text_or("activation_function", "gelu_new");
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Gelu::tanh;
-  if (name == "gelu") return Gelu::erf;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return GeluKind::tanh;
+  if (name == "gelu") return GeluKind::erf;
   json.refuse("activation_function", fmt::format("\"{}\" is not supported", name),
               "gelu_new gelu_pytorch_tanh gelu");
 }
@@ -188,7 +188,7 @@ void add_gpt2(const ModelConfig& config, OrderedJson* json) {
   (*json)["n_layer"] = config.layers;
   (*json)["n_head"] = config.heads;
   (*json)["n_inner"] = config.ffn;
-  (*json)["activation_function"] = config.gelu == Gelu::tanh ? "gelu_new" : "gelu";
+  (*json)["activation_function"] = config.gelu == GeluKind::tanh ? "gelu_new" : "gelu";
   (*json)["layer_norm_epsilon"] = shortest(config.norm_eps);
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) (*json)[key] = 0.0;
   if (config.attention_bias && config.mlp_bias && config.norm_bias) return;

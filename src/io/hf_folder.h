@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,7 +11,6 @@
 #include "base/json_fwd.h"
 #include "data/tokenizer.h"
 #include "model/config.h"
-#include "tensor/view.h"
 
 namespace ng::io {
 
@@ -32,12 +32,18 @@ void require_vocabulary(const std::string& folder, const ModelConfig& config, in
 /// before a model is built whose weights are not there.
 void check_hf_weights(const std::string& folder, const ModelConfig& config);
 
-/// Fills `parameters`, one per row of parameter_table(config), from model.safetensors or from the
+/// Values of parameter `index` of parameter_table(config) come and go by rows, as FP32 on the host,
+/// wherever they lie and whatever they are stored as.
+using ParameterWriter =
+    std::function<void(size_t index, int64_t row, std::span<const float> values)>;
+using ParameterReader = std::function<void(size_t index, int64_t row, std::span<float> values)>;
+
+/// Gives all parameters of parameter_table(config) to `write`, from model.safetensors or from the
 /// shards of model.safetensors.index.json. F64, F32, BF16 and F16 are read; names may lack the
 /// prefix "transformer." or "model."; known buffers, and a tied head equal to the embedding, may be
 /// there. Throws Error naming file and tensor for anything missing, unknown or of another shape.
 void read_hf_weights(const std::string& folder, const ModelConfig& config,
-                     std::span<const View> parameters);
+                     const ParameterWriter& write);
 
 struct HfWriteOptions {
   std::string dtype = "F32";  ///< or BF16, F16: rounded to nearest, ties to even
@@ -50,9 +56,9 @@ struct HfWriteOptions {
 void require_replaceable(const std::string& folder);
 
 /// Writes a folder that appears whole or not at all, where require_replaceable lets it.
-/// `parameters` are as for read_hf_weights. Throws Error where a finite weight does not fit the
+/// Throws Error where a finite weight does not fit the
 /// dtype.
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
-                     std::span<const ConstView> parameters, const HfWriteOptions& options = {});
+                     const ParameterReader& read, const HfWriteOptions& options = {});
 
 }  // namespace ng::io

@@ -35,11 +35,11 @@ TEST_F(HfFolder, RoundTripsModelsDtypesAndShards) {
     for (const HfWriteOptions& options :
          {HfWriteOptions{.dtype = "F32"}, HfWriteOptions{.dtype = "BF16"},
           HfWriteOptions{.dtype = "F16"}, HfWriteOptions{.dtype = "F32", .max_shard_bytes = 600}}) {
-      write_hf_folder(folder_, config, written.const_views(), options);
+      write_hf_folder(folder_, config, written.reader(), options);
       EXPECT_EQ(is_file(in(kHfIndex)), options.max_shard_bytes == 600);
       EXPECT_EQ(read_hf_config(folder_), config);
       Parameters read(config);
-      read_hf_weights(folder_, config, read.views());
+      read_hf_weights(folder_, config, read.writer());
       EXPECT_TRUE(read == written) << options.dtype;
     }
   }
@@ -49,11 +49,11 @@ TEST_F(HfFolder, AShardHoldsAtLeastOneTensor) {
   const ModelConfig config = tiny_llama();
   Parameters written(config);
   written.fill();
-  write_hf_folder(folder_, config, written.const_views(), {.max_shard_bytes = 1});
+  write_hf_folder(folder_, config, written.reader(), {.max_shard_bytes = 1});
   const size_t tensors = parameter_table(config).size();
   EXPECT_TRUE(is_file(in(fmt::format("model-{0:05}-of-{0:05}.safetensors", tensors))));
   Parameters read(config);
-  read_hf_weights(folder_, config, read.views());
+  read_hf_weights(folder_, config, read.writer());
   EXPECT_TRUE(read == written);
 }
 
@@ -61,7 +61,7 @@ TEST_F(HfFolder, StoresLinearLayersOfGpt2Transposed) {
   const ModelConfig config = tiny_gpt2(false);
   Parameters written(config);
   written.fill();
-  write_hf_folder(folder_, config, written.const_views());
+  write_hf_folder(folder_, config, written.reader());
   const Safetensors file(in(kHfWeights));
   EXPECT_EQ(file.metadata().at("format"), "pt");
   const SafetensorsEntry& qkv = file.at("transformer.h.0.attn.c_attn.weight");
@@ -75,7 +75,7 @@ TEST_F(HfFolder, StoresLinearLayersOfGpt2Transposed) {
             tensor.spec.hf_transposed ? c * tensor.spec.rows + r : r * tensor.spec.cols + c;
         const float value = tensor.parameter < 0
                                 ? 0.0f
-                                : written.views()[static_cast<size_t>(tensor.parameter)].row(r)[c];
+                                : written.rows()[static_cast<size_t>(tensor.parameter)].row(r)[c];
         ASSERT_EQ(stored[static_cast<size_t>(at)], value) << tensor.spec.hf_name;
       }
     }
@@ -87,13 +87,13 @@ TEST_F(HfFolder, ReadsTheGoldenModels) {
   for (const char* name : {"gpt2_tiny", "llama_tiny"}) {
     const ModelConfig config = read_hf_config(kGolden + name);
     Parameters read(config);
-    read_hf_weights(kGolden + name, config, read.views());
+    read_hf_weights(kGolden + name, config, read.writer());
     const Safetensors file(kGolden + name + "/model.safetensors");
     const std::vector<ParameterSpec> table = parameter_table(config);
     for (size_t i = 0; i < table.size(); ++i) {
       const std::vector<float> stored = to_floats(file.at(table[i].hf_name));
-      EXPECT_EQ(read.views()[i].row(0)[0], stored[0]) << table[i].name;
-      EXPECT_EQ(read.views()[i].row(table[i].rows - 1)[table[i].cols - 1], stored.back());
+      EXPECT_EQ(read.rows()[i].row(0)[0], stored[0]) << table[i].name;
+      EXPECT_EQ(read.rows()[i].row(table[i].rows - 1)[table[i].cols - 1], stored.back());
     }
   }
   const ModelConfig llama = read_hf_config(kGolden + "llama_tiny");
@@ -108,9 +108,9 @@ TEST_F(HfFolder, ReadsTheGoldenModels) {
 TEST_F(HfFolder, NamesWrongIndexes) {
   const ModelConfig config = tiny_llama();
   Parameters parameters(config);
-  write_hf_folder(folder_, config, parameters.const_views(), {.max_shard_bytes = 300});
+  write_hf_folder(folder_, config, parameters.reader(), {.max_shard_bytes = 300});
   const auto read = [&] {
-    return error_of([&] { read_hf_weights(folder_, config, parameters.views()); });
+    return error_of([&] { read_hf_weights(folder_, config, parameters.writer()); });
   };
   EXPECT_EQ(read(), "accepted");
   const Json index = read_json_file(in(kHfIndex), 1 << 20);
@@ -135,21 +135,21 @@ TEST_F(HfFolder, NamesWrongIndexes) {
 TEST_F(HfFolder, RoundsToNearestEvenAndRefusesOverflow) {
   const ModelConfig config = tiny_llama();
   Parameters parameters(config);
-  parameters.views()[0].row(0)[0] = 257.0f;  // BF16 neighbours 256 and 258: ties to even
-  parameters.views()[0].row(0)[1] = 0x1.03p8f;
-  parameters.views()[0].row(0)[2] = std::numeric_limits<float>::quiet_NaN();
-  parameters.views()[0].row(0)[3] = -std::numeric_limits<float>::infinity();
-  write_hf_folder(folder_, config, parameters.const_views(), {.dtype = "BF16"});
+  parameters.rows()[0].row(0)[0] = 257.0f;  // BF16 neighbours 256 and 258: ties to even
+  parameters.rows()[0].row(0)[1] = 0x1.03p8f;
+  parameters.rows()[0].row(0)[2] = std::numeric_limits<float>::quiet_NaN();
+  parameters.rows()[0].row(0)[3] = -std::numeric_limits<float>::infinity();
+  write_hf_folder(folder_, config, parameters.reader(), {.dtype = "BF16"});
   const std::vector<float> bf16 =
       to_floats(Safetensors(in(kHfWeights)).at("model.embed_tokens.weight"));
   EXPECT_EQ(bf16[0], 256.0f);
   EXPECT_EQ(bf16[1], 260.0f);
   EXPECT_TRUE(std::isnan(bf16[2]));
   EXPECT_EQ(bf16[3], -std::numeric_limits<float>::infinity());
-  parameters.views()[1].row(0)[2] = -65520.0f;
+  parameters.rows()[1].row(0)[2] = -65520.0f;
   const auto write = [&](const char* dtype) {
     return error_of(
-        [&] { write_hf_folder(folder_, config, parameters.const_views(), {.dtype = dtype}); });
+        [&] { write_hf_folder(folder_, config, parameters.reader(), {.dtype = dtype}); });
   };
   EXPECT_EQ(
       write("F16"),
@@ -164,7 +164,7 @@ TEST_F(HfFolder, ReplacesModelsOnly) {
   const ByteTokenizer tokenizer;
   const auto write = [&] {
     return error_of([&] {
-      write_hf_folder(folder_ + "/", config, parameters.const_views(), {.tokenizer = &tokenizer});
+      write_hf_folder(folder_ + "/", config, parameters.reader(), {.tokenizer = &tokenizer});
     });
   };
   make_folders(folder_);
@@ -197,17 +197,17 @@ TEST_F(HfFolder, AFailureAtAnyCallLeavesOldOrNew) {
   int64_t calls = 0;
   {
     const FileFaults counter(0);
-    write_hf_folder(folder_, config, parameters.const_views(), options);
+    write_hf_folder(folder_, config, parameters.reader(), options);
     calls = counter.calls();
   }
   EXPECT_GT(calls, 30);
   for (int64_t call = 1; call <= calls; ++call) {
     {
       const FileFaults faults(call, ENOSPC);
-      EXPECT_THROW(write_hf_folder(folder_, config, parameters.const_views(), options), Error);
+      EXPECT_THROW(write_hf_folder(folder_, config, parameters.reader(), options), Error);
     }
     Parameters read(config);
-    read_hf_weights(folder_, config, read.views());
+    read_hf_weights(folder_, config, read.writer());
     EXPECT_TRUE(read == parameters) << call;
   }
 }

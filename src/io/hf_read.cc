@@ -105,37 +105,35 @@ void check_stored(const Stored& stored, const ParameterSpec& spec) {
   refuse(*stored.path, entry.name, "dtype " + entry.dtype, "F32 BF16 F16 or F64");
 }
 
-/// Stored (in, out) into view (out, in), a strip of stored rows at a time.
-void read_transposed(const FloatReader& reader, View view) {
-  constexpr int64_t kStrip = 16;  // one cache line of a view's row
-  std::vector<float> strip(static_cast<size_t>(kStrip * view.rows));
-  for (int64_t first = 0; first < view.cols; first += kStrip) {
-    const int64_t count = std::min(kStrip, view.cols - first);
-    reader.read(first * view.rows, std::span(strip).first(static_cast<size_t>(count * view.rows)));
-    for (int64_t out = 0; out < view.rows; ++out) {
-      for (int64_t in = 0; in < count; ++in) {
-        view.row(out)[first + in] = strip[static_cast<size_t>(in * view.rows + out)];
-      }
-    }
+void require_finite(const Stored& stored, std::span<const float> values) {
+  for (const float value : values)
+    if (!std::isfinite(value))
+      refuse(*stored.path, stored.entry->name, fmt::format("holds {}", value), "finite weights");
+}
+
+/// Stored (in, out), the parameter's rows are (out, in).
+void read_transposed(const Stored& stored, const ParameterSpec& spec, size_t index,
+                     const ParameterWriter& write) {
+  const std::vector<float> values = to_floats(*stored.entry);
+  require_finite(stored, values);
+  std::vector<float> row(static_cast<size_t>(spec.cols));
+  for (int64_t out = 0; out < spec.rows; ++out) {
+    for (int64_t in = 0; in < spec.cols; ++in)
+      row[static_cast<size_t>(in)] = values[static_cast<size_t>(in * spec.rows + out)];
+    write(index, out, row);
   }
 }
 
-void read_tensor(const SafetensorsEntry& entry, const ParameterSpec& spec, View view) {
-  NG_CHECK(view.rows == spec.rows && view.cols == spec.cols, spec.name, view.rows, view.cols);
-  const FloatReader reader(entry);
-  if (spec.hf_transposed) return read_transposed(reader, view);
-  if (view.contiguous()) return reader.read(0, {view.data, static_cast<size_t>(view.size())});
-  for (int64_t row = 0; row < view.rows; ++row) {
-    reader.read(row * view.cols, std::span(view.row(row), static_cast<size_t>(view.cols)));
+void read_tensor(const Stored& stored, const ParameterSpec& spec, size_t index,
+                 const ParameterWriter& write) {
+  if (spec.hf_transposed) return read_transposed(stored, spec, index, write);
+  const FloatReader reader(*stored.entry);
+  std::vector<float> row(static_cast<size_t>(spec.cols));
+  for (int64_t r = 0; r < spec.rows; ++r) {
+    reader.read(r * spec.cols, row);
+    require_finite(stored, row);
+    write(index, r, row);
   }
-}
-
-void require_finite(const Stored& stored, View view) {
-  for (int64_t row = 0; row < view.rows; ++row)
-    for (int64_t col = 0; col < view.cols; ++col)
-      if (!std::isfinite(view.row(row)[col]))
-        refuse(*stored.path, stored.entry->name, fmt::format("holds {}", view.row(row)[col]),
-               "finite weights");
 }
 
 /// A bias of a model without biases.
@@ -210,7 +208,7 @@ void check_hf_weights(const std::string& folder, const ModelConfig& config) {
 }
 
 void read_hf_weights(const std::string& folder, const ModelConfig& config,
-                     std::span<const View> parameters) {
+                     const ParameterWriter& write) {
   StoredTensors stored(folder, config.architecture);
   const Matches matches = match(stored, config);
   const Stored& head = matches.tied_head;
@@ -221,10 +219,7 @@ void read_hf_weights(const std::string& folder, const ModelConfig& config,
       require_zeros(found);
       continue;
     }
-    const size_t index = static_cast<size_t>(tensor.parameter);
-    NG_CHECK(index < parameters.size(), index, parameters.size());
-    read_tensor(*found.entry, tensor.spec, parameters[index]);
-    require_finite(found, parameters[index]);
+    read_tensor(found, tensor.spec, static_cast<size_t>(tensor.parameter), write);
   }
 }
 

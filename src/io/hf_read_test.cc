@@ -18,7 +18,7 @@ class Rewritten {
       : folder_(folder), config_(config) {
     Parameters parameters(config);
     parameters.fill();
-    write_hf_folder(folder, config, parameters.const_views());
+    write_hf_folder(folder, config, parameters.reader());
     const Safetensors file(join_path(folder, kHfWeights));
     for (const SafetensorsEntry& entry : file.entries()) {
       values_.push_back(to_floats(entry));
@@ -51,7 +51,7 @@ class Rewritten {
     write_safetensors(path, tensors_);
     const std::string said = error_of([&] {
       Parameters parameters(config_);
-      read_hf_weights(folder_, config_, parameters.views());
+      read_hf_weights(folder_, config_, parameters.writer());
       Parameters expected(config_);
       expected.fill();
       EXPECT_TRUE(parameters == expected);

@@ -36,16 +36,40 @@ const StoredDtype& stored_dtype(const std::string& name) {
                .remedy = "F32 BF16 F16"});
 }
 
-/// Row `row` of a tensor as it is stored; null data: zeros.
-void copy_stored_row(ConstView view, bool transposed, int64_t row, std::span<float> out) {
-  if (view.data == nullptr) {
-    std::fill(out.begin(), out.end(), 0.0f);
-  } else if (transposed) {
-    for (size_t i = 0; i < out.size(); ++i) out[i] = view.row(static_cast<int64_t>(i))[row];
-  } else {
-    std::copy_n(view.row(row), out.size(), out.begin());
+/// The stored rows of a tensor, one after another.
+class StoredRows {
+ public:
+  StoredRows(const HfTensor& tensor, const ParameterReader& read) : tensor_(tensor), read_(read) {
+    const ParameterSpec& spec = tensor.spec;
+    row_.resize(static_cast<size_t>(spec.hf_transposed ? spec.rows : spec.cols));
+    if (!spec.hf_transposed || !is_parameter()) return;
+    const auto cols = static_cast<size_t>(spec.cols);
+    whole_.resize(row_.size() * cols);
+    for (int64_t r = 0; r < spec.rows; ++r)
+      read_(index(), r, std::span(whole_).subspan(static_cast<size_t>(r) * cols, cols));
   }
-}
+
+  [[nodiscard]] int64_t count() const {
+    return tensor_.spec.hf_transposed ? tensor_.spec.cols : tensor_.spec.rows;
+  }
+  /// Valid until the next call; zeros of what is no parameter.
+  [[nodiscard]] std::span<const float> row(int64_t r) {
+    const auto cols = static_cast<size_t>(tensor_.spec.cols);
+    if (is_parameter() && whole_.empty()) read_(index(), r, row_);
+    for (size_t i = 0; !whole_.empty() && i < row_.size(); ++i)
+      row_[i] = whole_[i * cols + static_cast<size_t>(r)];
+    return row_;
+  }
+
+ private:
+  [[nodiscard]] bool is_parameter() const { return tensor_.parameter >= 0; }
+  [[nodiscard]] size_t index() const { return static_cast<size_t>(tensor_.parameter); }
+
+  const HfTensor& tensor_;
+  const ParameterReader& read_;
+  std::vector<float> row_;
+  std::vector<float> whole_;  // the parameter where it is stored transposed
+};
 
 /// Writes FP32 rows in the stored dtype.
 class RowWriter {
@@ -80,7 +104,7 @@ class RowWriter {
 };
 
 void write_shard(const std::string& path, std::span<const HfTensor> tensors,
-                 std::span<const ConstView> parameters, const StoredDtype& dtype) {
+                 const ParameterReader& read, const StoredDtype& dtype) {
   std::vector<SafetensorsTensor> header;
   for (const HfTensor& tensor : tensors) {
     header.push_back({.name = tensor.spec.hf_name,
@@ -89,16 +113,9 @@ void write_shard(const std::string& path, std::span<const HfTensor> tensors,
   }
   SafetensorsWriter file(path, header, {{"format", "pt"}});
   RowWriter rows(&file, dtype);
-  std::vector<float> row;
   for (const HfTensor& tensor : tensors) {
-    const ParameterSpec& spec = tensor.spec;
-    ConstView view;
-    if (tensor.parameter >= 0) view = parameters[static_cast<size_t>(tensor.parameter)];
-    row.resize(static_cast<size_t>(spec.hf_transposed ? spec.rows : spec.cols));
-    for (int64_t i = 0; i < (spec.hf_transposed ? spec.cols : spec.rows); ++i) {
-      copy_stored_row(view, spec.hf_transposed, i, row);
-      rows.write(row, spec.hf_name);
-    }
+    StoredRows stored(tensor, read);
+    for (int64_t i = 0; i < stored.count(); ++i) rows.write(stored.row(i), tensor.spec.hf_name);
   }
   file.commit();
 }
@@ -124,18 +141,18 @@ std::vector<std::span<const HfTensor>> cut_into_shards(std::span<const HfTensor>
 }
 
 void write_weights(const std::string& folder, const ModelConfig& config,
-                   std::span<const ConstView> parameters, const HfWriteOptions& options) {
+                   const ParameterReader& read, const HfWriteOptions& options) {
   const StoredDtype& dtype = stored_dtype(options.dtype);
   const std::vector<HfTensor> tensors = hf_tensors(config);
   const auto shards = cut_into_shards(tensors, dtype.bytes, options.max_shard_bytes);
   if (shards.size() == 1) {
-    return write_shard(join_path(folder, kHfWeights), tensors, parameters, dtype);
+    return write_shard(join_path(folder, kHfWeights), tensors, read, dtype);
   }
   uint64_t total = 0;
   OrderedJson map = OrderedJson::object();
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    write_shard(join_path(folder, name), shards[i], parameters, dtype);
+    write_shard(join_path(folder, name), shards[i], read, dtype);
     for (const HfTensor& tensor : shards[i]) {
       map[tensor.spec.hf_name] = name;
       total += dtype.bytes * static_cast<uint64_t>(tensor.spec.rows * tensor.spec.cols);
@@ -176,11 +193,11 @@ void require_replaceable(const std::string& folder) {
 }
 
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
-                     std::span<const ConstView> parameters, const HfWriteOptions& options) {
+                     const ParameterReader& read, const HfWriteOptions& options) {
   require_replaceable(folder);
   const std::string_view torch_dtype = stored_dtype(options.dtype).torch;
   FolderWriter writer(folder);
-  write_weights(writer.path(), config, parameters, options);
+  write_weights(writer.path(), config, read, options);
   write_file_atomically(join_path(writer.path(), kHfConfig), hf_config_text(config, torch_dtype));
   const OrderedJson generation = {{"_from_model_config", true},
                                   {"bos_token_id", nullptr},

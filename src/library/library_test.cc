@@ -119,7 +119,7 @@ TEST(LibraryDot, ProductsAreThoseOfTheGemm) {
       const ng::ref::Prepared qa(ng::operand_of(left), {a.data(), m, k, k}, 32);
       const ng::ref::Prepared qb(ng::operand_of(right), {b.data(), n, k, k}, 32);
       std::vector<float> y(static_cast<size_t>(m * n));
-      ng::ref::gemm({.y = {y.data(), m, n, n}}, qa.packed(), qb.packed());
+      ng::ref::perform(ng::Gemm{.y = {y.data(), m, n, n}, .a = &qa.packed(), .b = &qb.packed()});
       const Quantized pa = quantize({a.data(), m, k, k}, format(left));
       const Quantized pb = quantize({b.data(), n, k, k}, format(right));
       EXPECT_EQ(multiply(pa, pb, 2), y) << left << " " << right;
@@ -218,7 +218,8 @@ TEST(LibraryHadamard, IsThatOfTheDefinition) {
         for (int64_t c = 0; c < qa.cols; ++c)
           ASSERT_EQ(qa.codes[static_cast<size_t>(r * qa.cols + c)], want_a.code(r, c)) << name;
       std::vector<float> y(static_cast<size_t>(m * n));
-      ng::ref::gemm({.y = {y.data(), m, n, n}}, want_a.packed(), want_b.packed());
+      ng::ref::perform(
+          ng::Gemm{.y = {y.data(), m, n, n}, .a = &want_a.packed(), .b = &want_b.packed()});
       EXPECT_EQ(multiply(qa, qb, 2), y) << name << " " << size;
       expect_definition(qa, qb);
     }

@@ -31,7 +31,7 @@ void check_view(const View& view) {
           "at least a row, in values");
 }
 
-ng::ConstView view_of(const MatrixView& view) {
+ng::Rows<const float> view_of(const MatrixView& view) {
   check_view(view);
   return {view.data, view.rows, view.cols, view.stride};
 }
@@ -140,7 +140,7 @@ void check_parts(const Quantized& matrix) {
 
 Quantized quantize(const MatrixView& source, const Format& format, const QuantizeOptions& options) {
   check(format);
-  const ng::ConstView view = view_of(source);
+  const ng::Rows<const float> view = view_of(source);
   require(options.tensor < 1u << 20, fmt::format("tensor {}", options.tensor), "below 2^20");
   check_hadamard(options.hadamard, format, 0);  // the matrix is padded
   const ng::Threads threads = threads_of(options.threads);

@@ -13,7 +13,7 @@ namespace ng {
 struct ArchitectureParts {
   Architecture architecture;
   std::string_view name;  ///< "gpt2", "llama"
-  Norm::Kind norm;
+  NormKind norm;
   bool learned_positions;                         ///< else RoPE
   std::span<const std::string_view> projections;  ///< layers that make q, k and v, in this order
   std::span<const std::string_view> mlp_inputs;   ///< up, or gate and up

@@ -42,13 +42,12 @@ Linear Builder::head() const {
   return make_linear(std::string(layers::kHead), -1, parameter(layers::weight_of(table)));
 }
 
-Norm Builder::norm(const std::string& name) const {
-  return Norm({.kind = parts_of(config().architecture).norm,
-               .gain = &parameter(layers::weight_of(name)),
-               .bias = find(layers::bias_of(name)),
-               .output = activation(name),
-               .eps = config().norm_eps,
-               .compute = compute()});
+NormLayer Builder::norm(const std::string& name) const {
+  return NormLayer({.kind = parts_of(config().architecture).norm,
+                    .gain = &parameter(layers::weight_of(name)),
+                    .bias = find(layers::bias_of(name)),
+                    .output = activation(name),
+                    .eps = config().norm_eps});
 }
 
 std::vector<Linear> Builder::linears(int64_t block, std::span<const std::string_view> parts) const {
@@ -58,33 +57,33 @@ std::vector<Linear> Builder::linears(int64_t block, std::span<const std::string_
 }
 
 std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) const {
-  Norm before = norm(in_block(index, layers::kNorm1));
+  NormLayer before = norm(in_block(index, layers::kNorm1));
   std::vector<Linear> qkv = linears(index, parts_of(config().architecture).projections);
   const uint32_t attention = activation(in_block(index, "attn"));
   return std::make_unique<AttentionBlock>(
       AttentionBlock::Parts{.norm = before,
                             .projections = std::move(qkv),
                             .out = linear(in_block(index, layers::kAttnOut), index),
+                            .name = in_block(index, "attn"),
                             .block = index,
                             .heads = static_cast<int>(config().heads),
                             .kv_heads = static_cast<int>(config().kv_heads),
                             .head_dim = static_cast<int>(config().head_dim),
                             .rope_table = rope_table,
-                            .attention = attention,
-                            .compute = compute()});
+                            .attention = attention});
 }
 
 std::unique_ptr<Layer> Builder::mlp_block(int64_t index) const {
-  Norm before = norm(in_block(index, layers::kNorm2));
+  NormLayer before = norm(in_block(index, layers::kNorm2));
   std::vector<Linear> inputs = linears(index, parts_of(config().architecture).mlp_inputs);
   const uint32_t act = activation(in_block(index, "mlp.act"));
   return std::make_unique<MlpBlock>(
       MlpBlock::Parts{.norm = before,
                       .inputs = std::move(inputs),
                       .down = linear(in_block(index, layers::kDown), index),
+                      .name = in_block(index, "mlp"),
                       .gelu = config().gelu,
-                      .activation = act,
-                      .compute = compute()});
+                      .activation = act});
 }
 
 std::unique_ptr<Layer> Builder::block(int64_t index, View rope_table) const {

@@ -43,7 +43,7 @@ class Builder {
   [[nodiscard]] Linear linear(const std::string& name, int64_t block) const;
   /// The head, which may share the embedding's parameter.
   [[nodiscard]] Linear head() const;
-  [[nodiscard]] Norm norm(const std::string& name) const;
+  [[nodiscard]] NormLayer norm(const std::string& name) const;
   /// Attention and feed-forward of block `index`. `rope_table` has rows == 0 without RoPE.
   [[nodiscard]] std::unique_ptr<Layer> block(int64_t index, View rope_table) const;
 

@@ -29,7 +29,7 @@ struct ModelConfig {
   bool norm_bias = false;  ///< LayerNorm only
   float norm_eps = 1e-5f;
   float rope_theta = 10000.0f;
-  Gelu gelu = Gelu::tanh;
+  GeluKind gelu = GeluKind::tanh;
   float init_std = 0.02f;
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;

@@ -36,7 +36,7 @@ std::vector<ParameterSpec> parameters(const ModelConfig& c) {
 
 const ArchitectureParts kGpt2 = {.architecture = Architecture::gpt2,
                                  .name = "gpt2",
-                                 .norm = Norm::Kind::layer,
+                                 .norm = NormKind::layer,
                                  .learned_positions = true,
                                  .projections = kProjections,
                                  .mlp_inputs = kMlpInputs,

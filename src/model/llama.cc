@@ -39,7 +39,7 @@ std::vector<ParameterSpec> parameters(const ModelConfig& c) {
 
 const ArchitectureParts kLlama = {.architecture = Architecture::llama,
                                   .name = "llama",
-                                  .norm = Norm::Kind::rms,
+                                  .norm = NormKind::rms,
                                   .learned_positions = false,
                                   .projections = kProjections,
                                   .mlp_inputs = kMlpInputs,

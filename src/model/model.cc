@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/builder.h"
+#include "run/transfer.h"
 
 namespace ng {
 namespace {
@@ -12,7 +13,12 @@ std::vector<Parameter> make_parameters(Run& run, const ModelConfig& config, Tens
   for (ParameterSpec& spec : parameter_table(config)) {
     Parameter parameter;
     parameter.id = tensors.add(spec.name);
-    parameter.value = run.persistent(spec.rows, spec.cols, MemoryKind::weights);
+    parameter.value = run.persistent({.name = "weight." + spec.name,
+                                      .owner = spec.name,
+                                      .kind = MemoryKind::weights,
+                                      .element = &fp32_format(),
+                                      .rows = spec.rows,
+                                      .cols = spec.cols});
     parameter.spec = std::move(spec);
     parameters.push_back(std::move(parameter));
   }
@@ -20,10 +26,10 @@ std::vector<Parameter> make_parameters(Run& run, const ModelConfig& config, Tens
 }
 
 // Rows of the last position of each sequence.
-Tensor last_rows(Run& run, ConstView x, const Positions& at) {
-  const Tensor last = run.tensor(at.sequences, x.cols);
+Tensor last_rows(Run& run, const ConstView& x, const Positions& at) {
+  Tensor last = run.tensor(at.sequences, x.cols, *x.element);
   for (int64_t s = 0; s < at.sequences; ++s)
-    run.ops().copy(last.view().slice(s, 1), x.slice((s + 1) * at.length - 1, 1));
+    run.execute(Copy{.y = last.view().slice(s, 1), .x = x.slice((s + 1) * at.length - 1, 1)});
   return last;
 }
 
@@ -41,8 +47,14 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                        .parameters = parameters_});
   View rope_table;
   if (!parts.learned_positions) {
-    rope_table = run.persistent(config_.context, config_.head_dim, MemoryKind::state);
-    run.ops().rope_table(rope_table, config_.rope_theta);
+    rope_table = run.persistent({.name = "rope_table",
+                                 .owner = "model",
+                                 .kind = MemoryKind::state,
+                                 .element = &fp32_format(),
+                                 .rows = config_.context,
+                                 .cols = config_.head_dim,
+                                 .is_saved = false});
+    run.execute(RopeTable{.table = rope_table, .theta = config_.rope_theta});
   }
   embedding_ = std::make_unique<Embedding>(build.parameter("embed.weight"),
                                            build.find("pos.weight"), build.compute());
@@ -51,19 +63,25 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
     if (recompute == RecomputePolicy::block) block = std::make_unique<Recompute>(std::move(block));
     blocks_.add(std::move(block));
   }
-  norm_ = std::make_unique<Norm>(build.norm("norm"));
-  head_ = std::make_unique<Head>(build.head(), build.compute());
+  norm_ = std::make_unique<NormLayer>(build.norm("norm"));
+  head_ = std::make_unique<Head>(build.head());
   blocks_.collect(linears_);
   linears_.push_back(&head_->linear());
   allocate_stats(run);
+  if (recipe.settings(0).gradient.accumulate == Compute::bf16) accumulate_in_bf16();
+}
+
+// Gradients of embeddings, whose rows are added to one by one, and of vectors stay FP32.
+void Model::accumulate_in_bf16() {
+  for (Linear* linear : linears_)
+    if (&linear->weight() != embedding_->tokens()) linear->weight().grad_element = &bf16_format();
 }
 
 Model::~Model() = default;
 
 void Model::allocate_stats(Run& run) {
   const size_t count = linears_.size() * kOperandRoles;
-  std::byte* memory = run.persistent_bytes(count * sizeof(OperandStats), MemoryKind::state);
-  stats_ = {reinterpret_cast<OperandStats*>(memory), count};
+  stats_ = {run.persistent_values<OperandStats>("operand counters", count), count};
   for (size_t i = 0; i < linears_.size(); ++i)
     linears_[i]->set_stats(stats_.data() + i * kOperandRoles);
 }
@@ -80,27 +98,23 @@ void Model::initialize(Run& run) {
     const RandomKey key{.seed = run.seed(), .tensor = parameter.id, .step = 0};
     switch (parameter.spec.init) {
       case Init::normal:
-        run.ops().fill_normal(parameter.value, config_.init_std, key);
+        run.execute(FillNormal{parameter.value, config_.init_std, key});
         break;
       case Init::residual_normal:
-        run.ops().fill_normal(parameter.value, residual, key);
+        run.execute(FillNormal{parameter.value, residual, key});
         break;
       case Init::zeros:
-        run.ops().fill(parameter.value, 0.0f);
+        run.execute(Fill{parameter.value, 0.0f});
         break;
       case Init::ones:
-        run.ops().fill(parameter.value, 1.0f);
+        run.execute(Fill{parameter.value, 1.0f});
         break;
     }
   }
 }
 
 void Model::set_phase(Run& run, int phase) {
-  const Compute compute = recipe_.compute(phase);
-  embedding_->set_compute(compute);
-  blocks_.set_compute(compute);
-  norm_->set_compute(compute);
-  head_->set_compute(compute);
+  embedding_->set_compute(recipe_.compute(phase));
   for (Linear* linear : linears_) linear->set_phase(run, static_cast<size_t>(phase));
 }
 
@@ -118,7 +132,7 @@ void Model::train_batch(Run& run, const Batch& batch, double* loss) {
       Source n = norm_->source(run, x);
       dn = head_->loss_and_gradient(run, n, batch, loss);
     }
-    dx = run.tensor(x.view().rows, x.view().cols);
+    dx = run.tensor_like(x);
     norm_->backward(run, dx, {}, dn, x);
   }
   blocks_.backward(run, dx, batch);
@@ -136,6 +150,14 @@ Tensor Model::logits(Run& run, const Batch& batch, bool last_only) {
   if (last_only) x = last_rows(run, x, batch.at);
   Source n = norm_->source(run, x);
   return head_->logits(run, n);
+}
+
+void Model::read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const {
+  download_row(run.backend(), parameters_.at(index).value, row, values);
+}
+
+void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float> values) {
+  upload_row(run.backend(), parameters_.at(index).value, row, values);
 }
 
 void Model::forget_step() {

@@ -40,6 +40,8 @@ class Model {
 
   /// The recipe's phase from now on.
   void set_phase(Run& run, int phase);
+  /// In what activations are kept in this phase.
+  [[nodiscard]] Compute compute() const { return embedding_->compute(); }
 
   /// Forward and backward: gradients of the mean loss are added to the parameters' gradients,
   /// *loss += Σ cross-entropy.
@@ -50,6 +52,10 @@ class Model {
   /// each sequence.
   [[nodiscard]] Tensor logits(Run& run, const Batch& batch, bool last_only = false);
 
+  /// Row `row` of parameter `index` as FP32 on the host; and into it, rounded to nearest even.
+  void read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const;
+  void write_row(Run& run, size_t index, int64_t row, std::span<const float> values);
+
   /// After the update: gradients and operands made from the old weights are gone.
   void forget_step();
   /// After a step: delayed scales move on; a skipped step leaves no trace in them.
@@ -57,9 +63,14 @@ class Model {
 
   /// Counters of every operand of every linear layer, by linears() and role, in backend memory.
   [[nodiscard]] std::span<OperandStats> stats() { return stats_; }
+  /// The same on the host.
+  [[nodiscard]] std::vector<OperandStats> read_stats(const Run& run) const {
+    return run.read(std::span<const OperandStats>(stats_));
+  }
 
  private:
   void allocate_stats(Run& run);
+  void accumulate_in_bf16();
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
 
   ModelConfig config_;
@@ -68,7 +79,7 @@ class Model {
   std::vector<Parameter> parameters_;
   Chain blocks_;
   std::unique_ptr<Embedding> embedding_;
-  std::unique_ptr<Norm> norm_;
+  std::unique_ptr<NormLayer> norm_;
   std::unique_ptr<Head> head_;
   std::vector<Linear*> linears_;
   std::span<OperandStats> stats_;

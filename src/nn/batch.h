@@ -15,11 +15,11 @@ struct KvCache {
   int64_t capacity = 0;  ///< positions per sequence
 };
 
-/// Rows are (sequence, position).
+/// Rows are (sequence, position). Everything lies in backend memory.
 struct Batch {
   TokenView inputs;
-  TokenView targets;            ///< empty where no loss is wanted
-  const float* mask = nullptr;  ///< 1: the target counts; null: all count
+  TokenView targets;  ///< empty where no loss is wanted
+  ConstView mask{};   ///< (1, T): 1 where the target counts; no rows: all count
   Positions at;
   double target_count = 0;   ///< targets that count in the whole step, all micro-batches
   KvCache* cache = nullptr;  ///< generation only

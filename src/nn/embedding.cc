@@ -3,16 +3,22 @@
 namespace ng {
 
 Tensor Embedding::forward(Run& run, const Batch& batch) const {
-  const Tensor y = run.tensor(batch.tokens(), tokens_->value.cols);
-  const ConstView positions = positions_ != nullptr ? positions_->value : View{};
-  run.ops().embed(y, batch.inputs, tokens_->value, positions, batch.at, compute_);
+  const Run::Place place = run.in(tokens_->spec.name);
+  const Tensor y = run.tensor(batch.tokens(), tokens_->value.cols, element_of(compute_));
+  run.execute(Embed{.y = y,
+                    .ids = batch.inputs,
+                    .tokens = tokens_->value,
+                    .positions = positions_ != nullptr ? positions_->value : View(),
+                    .at = batch.at});
   return y;
 }
 
-void Embedding::backward(Run& run, ConstView dy, const Batch& batch) const {
+void Embedding::backward(Run& run, const ConstView& dy, const Batch& batch) const {
+  const Run::Place place = run.in(tokens_->spec.name);
   const View dtokens = gradient_to_add_to(run, *tokens_);
-  const View dpositions = positions_ != nullptr ? gradient_to_add_to(run, *positions_) : View{};
-  run.ops().embed_backward(dtokens, dpositions, dy, batch.inputs, batch.at);
+  const View dpositions = positions_ != nullptr ? gradient_to_add_to(run, *positions_) : View();
+  run.execute(EmbedBackward{
+      .dtokens = dtokens, .dpositions = dpositions, .dy = dy, .ids = batch.inputs, .at = batch.at});
 }
 
 }  // namespace ng

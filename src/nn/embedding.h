@@ -12,9 +12,12 @@ class Embedding {
   Embedding(Parameter& tokens, Parameter* positions, Compute compute)
       : tokens_(&tokens), positions_(positions), compute_(compute) {}
 
+  /// As what y, and so the whole residual stream, is stored.
   void set_compute(Compute compute) { compute_ = compute; }
+  [[nodiscard]] Compute compute() const { return compute_; }
+  [[nodiscard]] const Parameter* tokens() const { return tokens_; }
   [[nodiscard]] Tensor forward(Run& run, const Batch& batch) const;
-  void backward(Run& run, ConstView dy, const Batch& batch) const;
+  void backward(Run& run, const ConstView& dy, const Batch& batch) const;
 
  private:
   Parameter* tokens_;

@@ -5,7 +5,8 @@
 namespace ng {
 namespace {
 
-// Large enough to keep the GEMMs efficient, small beside the activations of any real model.
+// Large enough to keep the GEMMs efficient, small beside the activations of any real model. Of
+// FP32, whatever logits are stored as, for where pieces end is seen in a narrow head's bits.
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
 constexpr int64_t kPieceMultiple = 128;
 
@@ -28,11 +29,26 @@ bool is_chain(const GemmRecipe& gemm) {
 Batch part_of(const Batch& batch, int64_t first, int64_t count) {
   Batch part = batch;
   part.targets = batch.targets.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-  if (batch.mask != nullptr) part.mask = batch.mask + first;
+  if (batch.mask.rows != 0) part.mask = batch.mask.columns(first, count);
   return part;
 }
 
+// The finished gradient of all pieces goes where it is kept, rounded once.
+void add_product(Run& run, const GradientTarget& target, const View& product) {
+  const bool is_fp32 = target.view.is(fp32_format());
+  if (target.into == Into::add)
+    run.execute(Add{.y = is_fp32 ? target.view : product, .a = target.view, .b = product});
+  if (!is_fp32) run.execute(Copy{.y = target.view, .x = product});
+}
+
 }  // namespace
+
+Tensor Head::logits_of(Run& run, Source& rows) {
+  const ConstView& x = rows.values();
+  Tensor logits = run.tensor(x.rows, linear_.outputs(), *x.element, MemoryKind::logits);
+  linear_.fprop(run, logits, rows);
+  return logits;
+}
 
 int64_t Head::piece(int64_t tokens, const Run& run) const {
   const LinearRecipe& recipe = linear_.recipe();
@@ -47,31 +63,34 @@ int64_t Head::piece(int64_t tokens, const Run& run) const {
 }
 
 Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* loss) {
-  const TimedBackend::InHead timed = run.time_as_head();
+  const Run::Place place = run.in(linear_.name());
   const int64_t tokens = x.values().rows;
   const int64_t piece_rows = piece(tokens, run);
-  const Tensor dx = run.tensor(tokens, linear_.inputs());
-  const Tensor losses = run.tensor(1, tokens);
+  const Tensor dx = run.tensor_like(x.values());
+  const Tensor losses = run.tensor(1, tokens, fp32_format());
   const auto scale = static_cast<float>(1.0 / batch.target_count);
 
-  // A carrier must start from nothing, so where the gradient already holds earlier contributions a
-  // product of its own is carried and added.
+  // A carrier must start from nothing and lies in FP32, so where the gradient already holds earlier
+  // contributions or is BF16, a product of its own is made and added.
   const GradientTarget target = gradient_target(run, linear_.weight());
   const bool whole = piece_rows == tokens;
   const bool carries = is_chain(linear_.recipe().wgrad);
+  const bool is_fp32 = target.view.is(fp32_format());
   Tensor product;
-  if (!whole && carries && target.into == Into::add)
-    product = run.tensor(target.view.rows, target.view.cols, MemoryKind::gradients);
+  if (!whole && (!is_fp32 || (carries && target.into == Into::add)))
+    product = run.tensor(target.view.rows, target.view.cols, fp32_format(), MemoryKind::gradients);
 
   linear_.keep_weights(run, !whole);
   for (int64_t first = 0; first < tokens; first += piece_rows) {
     const int64_t count = std::min(piece_rows, tokens - first);
     const Batch part = part_of(batch, first, count);
     Source rows = x.part(first, count);
-    const Tensor logits = run.tensor(count, linear_.outputs(), MemoryKind::logits);
-    linear_.fprop(run, logits, rows);
-    run.ops().cross_entropy(logits, losses.view().data + first, part.targets, part.mask, scale,
-                            compute_);
+    const Tensor logits = logits_of(run, rows);
+    run.execute(CrossEntropy{.logits = logits,
+                             .losses = losses.view().columns(first, count),
+                             .targets = part.targets,
+                             .mask = part.mask,
+                             .scale = scale});
     Source dlogits(logits, logits.view(), linear_.output(), first);
     linear_.make_gradient_operands(run, dlogits);
     linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, dlogits);
@@ -81,28 +100,29 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
     linear_.wgrad(run, to, rows, dlogits);
   }
   if (!whole) linear_.keep_weights(run, false);
-  if (product) run.ops().add(target.view, target.view, product, Compute::fp32);
-  run.ops().add_sum(loss, losses);
+  if (product) add_product(run, target, product);
+  run.execute(AddSum{.sum = loss, .x = losses});
   return dx;
 }
 
 void Head::loss(Run& run, Source& x, const Batch& batch, double* loss) {
-  const TimedBackend::InHead timed = run.time_as_head();
+  const Run::Place place = run.in(linear_.name());
   const int64_t tokens = x.values().rows;
   const int64_t piece_rows = piece(tokens, run);
-  const Tensor losses = run.tensor(1, tokens);
+  const Tensor losses = run.tensor(1, tokens, fp32_format());
   linear_.keep_weights(run, piece_rows < tokens);
   for (int64_t first = 0; first < tokens; first += piece_rows) {
     const int64_t count = std::min(piece_rows, tokens - first);
     const Batch part = part_of(batch, first, count);
     Source rows = x.part(first, count);
-    const Tensor logits = run.tensor(count, linear_.outputs(), MemoryKind::logits);
-    linear_.fprop(run, logits, rows);
-    run.ops().cross_entropy_loss(logits, losses.view().data + first, part.targets, part.mask,
-                                 compute_);
+    const Tensor logits = logits_of(run, rows);
+    run.execute(CrossEntropyLoss{.logits = logits,
+                                 .losses = losses.view().columns(first, count),
+                                 .targets = part.targets,
+                                 .mask = part.mask});
   }
   if (piece_rows < tokens) linear_.keep_weights(run, false);
-  run.ops().add_sum(loss, losses);
+  run.execute(AddSum{.sum = loss, .x = losses});
 }
 
 }  // namespace ng

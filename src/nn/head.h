@@ -10,10 +10,11 @@ namespace ng {
 
 class Head {
  public:
-  Head(Linear linear, Compute compute) : linear_(std::move(linear)), compute_(compute) {}
+  explicit Head(Linear linear) : linear_(std::move(linear)) {
+    linear_.count_time_as(TimeKind::head_and_loss);
+  }
 
   [[nodiscard]] Linear& linear() { return linear_; }
-  void set_compute(Compute compute) { compute_ = compute; }
 
   [[nodiscard]] Tensor logits(Run& run, Source& x) { return linear_.forward(run, x); }
   /// *loss += Σ cross-entropy over the batch's targets; returns d(mean loss)/dx and adds to dW.
@@ -24,9 +25,9 @@ class Head {
  private:
   /// Tokens per piece: all of them where a scale may span more.
   [[nodiscard]] int64_t piece(int64_t tokens, const Run& run) const;
+  [[nodiscard]] Tensor logits_of(Run& run, Source& rows);
 
   Linear linear_;
-  Compute compute_;
 };
 
 }  // namespace ng

@@ -15,7 +15,12 @@ namespace {
 constexpr int64_t kTokens = 160, kWidth = 16, kVocab = 70000;
 constexpr uint32_t kInputId = 3, kWeightId = 5, kOutputId = 8;
 
-void fill(View view, uint32_t seed, float size) {
+Rows<float> matrix(Run& run, int64_t rows, int64_t cols) {
+  return {run.persistent_values<float>("matrix", static_cast<size_t>(rows * cols)), rows, cols,
+          cols};
+}
+
+void fill(const Rows<float>& view, uint32_t seed, float size) {
   const RandomKey key{.seed = seed, .tensor = 0, .step = 0, .purpose = Purpose::init};
   for (int64_t i = 0; i < view.size(); ++i)
     view.data[i] =
@@ -24,12 +29,10 @@ void fill(View view, uint32_t seed, float size) {
 
 struct Heads {
   Run run{make_backend("cpu", Threads{2}), 11};
-  View x = run.persistent(kTokens, kWidth, MemoryKind::state);
-  View dx[2] = {run.persistent(kTokens, kWidth, MemoryKind::state),
-                run.persistent(kTokens, kWidth, MemoryKind::state)};
-  View dw[2] = {run.persistent(kVocab, kWidth, MemoryKind::state),
-                run.persistent(kVocab, kWidth, MemoryKind::state)};
-  View losses = run.persistent(1, kTokens, MemoryKind::state);
+  Rows<float> x = matrix(run, kTokens, kWidth);
+  Rows<float> dx[2] = {matrix(run, kTokens, kWidth), matrix(run, kTokens, kWidth)};
+  Rows<float> dw[2] = {matrix(run, kVocab, kWidth), matrix(run, kVocab, kWidth)};
+  Rows<float> losses = matrix(run, 1, kTokens);
   double loss = 0;
   Parameter weight;
   std::vector<int32_t> targets;
@@ -37,15 +40,15 @@ struct Heads {
 
   explicit Heads(const LinearRecipe& recipe) {
     weight.id = kWeightId;
-    weight.value = run.persistent(kVocab, kWidth, MemoryKind::weights);
-    fill(x, 1, 1.0f), fill(weight.value, 2, 0.3f);
+    const Rows<float> values = matrix(run, kVocab, kWidth);
+    weight.value = values;
+    fill(x, 1, 1.0f), fill(values, 2, 0.3f);
     for (int64_t t = 0; t < kTokens; ++t) targets.push_back(static_cast<int32_t>(t * 431 % kVocab));
     Head head(Linear(run, {.name = "head",
                            .output = kOutputId,
                            .weight = &weight,
                            .bias = nullptr,
-                           .phases = {recipe}}),
-              Compute::fp32);
+                           .phases = {recipe}}));
     const auto body = [&] {
       in_pieces(head);
       whole(head.linear());
@@ -60,14 +63,15 @@ struct Heads {
     Source source(Tensor(), x, kInputId);
     const Tensor result = head.loss_and_gradient(
         run, source, {.inputs = {}, .targets = targets, .at = {}, .target_count = kTokens}, &loss);
-    run.ops().copy(dx[0], result);
-    run.ops().copy(dw[0], weight.grad);
+    run.execute(Copy{dx[0], result});
+    run.execute(Copy{dw[0], weight.grad});
   }
 
   void whole(Linear& linear) {
     Source source(Tensor(), x, kInputId);
     const Tensor logits = linear.forward(run, source);
-    run.ops().cross_entropy(logits, losses.data, targets, nullptr, 1.0f / kTokens, Compute::fp32);
+    run.execute(CrossEntropy{
+        .logits = logits, .losses = losses, .targets = targets, .scale = 1.0f / kTokens});
     Source dlogits(logits, kOutputId);
     linear.dgrad(run, dx[1], Into::overwrite, dlogits);
     linear.wgrad(run, {dw[1], Into::overwrite}, source, dlogits);

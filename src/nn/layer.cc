@@ -8,16 +8,12 @@ Tensor Chain::forward(Run& run, const Tensor& x, const Batch& batch) {
   return y;
 }
 
-void Chain::backward(Run& run, View dy, const Batch& batch) {
+void Chain::backward(Run& run, const View& dy, const Batch& batch) {
   for (size_t i = layers_.size(); i-- > 0;) layers_[i]->backward(run, dy, batch);
 }
 
 void Chain::collect(std::vector<Linear*>& linears) {
   for (const auto& layer : layers_) layer->collect(linears);
-}
-
-void Chain::set_compute(Compute compute) {
-  for (const auto& layer : layers_) layer->set_compute(compute);
 }
 
 Tensor Recompute::forward(Run& run, const Tensor& x, const Batch& batch) {
@@ -29,7 +25,7 @@ Tensor Recompute::forward(Run& run, const Tensor& x, const Batch& batch) {
   return y;
 }
 
-void Recompute::backward(Run& run, View dy, const Batch& batch) {
+void Recompute::backward(Run& run, const View& dy, const Batch& batch) {
   const bool statistics = run.writes_statistics();
   run.set_writes_statistics(false);
   static_cast<void>(inner_->forward(run, run.restore(), batch));

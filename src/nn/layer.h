@@ -1,4 +1,5 @@
-// A layer maps the residual stream x (T, C) to y (T, C) and its gradient back.
+// A layer maps the residual stream x (T, C) to y (T, C) and its gradient back. What x is stored as,
+// FP32 or BF16, y and all in between are stored as too.
 #pragma once
 
 #include <memory>
@@ -15,11 +16,10 @@ class Layer {
   virtual ~Layer() = default;
   /// Pushes what backward needs, unless run.saving() is off.
   [[nodiscard]] virtual Tensor forward(Run& run, const Tensor& x, const Batch& batch) = 0;
-  /// Pops what forward pushed; dy becomes dx in place.
-  virtual void backward(Run& run, View dy, const Batch& batch) = 0;
+  /// Pops what forward pushed; dy, of x's type, becomes dx in place.
+  virtual void backward(Run& run, const View& dy, const Batch& batch) = 0;
   /// Its linear layers, in the order of the forward pass.
   virtual void collect(std::vector<Linear*>& linears) = 0;
-  virtual void set_compute(Compute compute) = 0;
 };
 
 /// Layers one after the other.
@@ -27,9 +27,8 @@ class Chain final : public Layer {
  public:
   void add(std::unique_ptr<Layer> layer) { layers_.push_back(std::move(layer)); }
   [[nodiscard]] Tensor forward(Run& run, const Tensor& x, const Batch& batch) override;
-  void backward(Run& run, View dy, const Batch& batch) override;
+  void backward(Run& run, const View& dy, const Batch& batch) override;
   void collect(std::vector<Linear*>& linears) override;
-  void set_compute(Compute compute) override;
 
  private:
   std::vector<std::unique_ptr<Layer>> layers_;
@@ -41,9 +40,8 @@ class Recompute final : public Layer {
  public:
   explicit Recompute(std::unique_ptr<Layer> inner) : inner_(std::move(inner)) {}
   [[nodiscard]] Tensor forward(Run& run, const Tensor& x, const Batch& batch) override;
-  void backward(Run& run, View dy, const Batch& batch) override;
+  void backward(Run& run, const View& dy, const Batch& batch) override;
   void collect(std::vector<Linear*>& linears) override { inner_->collect(linears); }
-  void set_compute(Compute compute) override { inner_->set_compute(compute); }
 
  private:
   std::unique_ptr<Layer> inner_;

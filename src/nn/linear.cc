@@ -78,8 +78,22 @@ int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
 }
 
 void reset(Run& run, const DelayedScale& state, int history) {
-  run.ops().fill({state.encode_scale, 1, 1, 1}, 1.0f);
-  run.ops().fill({state.history, 1, history, history}, 0.0f);
+  run.execute(Fill{.x = {state.encode_scale, 1, 1, 1}, .value = 1.0f});
+  run.execute(Fill{.x = {state.history, 1, history, history}, .value = 0.0f});
+}
+
+// A number or a row of numbers of a delayed scale.
+float* persistent_row(Run& run, const std::string& layer, OperandRole role, std::string_view what,
+                      int count) {
+  return run
+      .persistent({.name = fmt::format("scale.{}.{}.{}", layer, name_of(role), what),
+                   .owner = layer,
+                   .kind = MemoryKind::state,
+                   .element = &fp32_format(),
+                   .rows = 1,
+                   .cols = count})
+      .as<float>()
+      .data;
 }
 
 }  // namespace
@@ -108,10 +122,11 @@ Linear::Linear(Run& run, Parts parts)
       bias_(parts.bias),
       phases_(std::move(parts.phases)) {
   for (size_t i = 0; i < kOperandRoles; ++i) {
-    const int history = longest_history(phases_, static_cast<OperandRole>(i));
+    const auto role = static_cast<OperandRole>(i);
+    const int history = longest_history(phases_, role);
     if (history == 0) continue;
-    delayed_[i] = {run.persistent(1, 1, MemoryKind::state).data,
-                   run.persistent(1, history, MemoryKind::state).data};
+    delayed_[i] = {persistent_row(run, name_, role, "encode", 1),
+                   persistent_row(run, name_, role, "history", history)};
     reset(run, delayed_[i], history);
   }
 }
@@ -169,7 +184,7 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
   return context;
 }
 
-void Linear::show(Run& run, OperandRole role, const Prepared& made, ConstView source) const {
+void Linear::show(Run& run, OperandRole role, const Prepared& made, const ConstView& source) const {
   if (can_lose_values(cast(role))) run.show_operand(made.packed, source, name_, name_of(role));
 }
 
@@ -180,7 +195,7 @@ OperandRequest Linear::request(const Run& run, OperandRole role, const Source& s
 }
 
 const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
-  run.examine(source.values(), name_, name_of(role));
+  const Run::Place place = run.in(name_, name_of(role));
   const OperandRequest by = request(run, role, source);
   const Prepared& made = source.operand(run, by.spec, by.context);
   show(run, role, made, source.values());
@@ -188,7 +203,7 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
 }
 
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
-  run.examine(weight_->value, name_, name_of(role));
+  const Run::Place place = run.in(name_, name_of(role));
   const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
   Prepared& kept = weight_->operands[role == OperandRole::fprop_weight ? 0 : 1];
   if (kept && again_this_step) return kept;
@@ -204,51 +219,66 @@ void Linear::keep_weights(const Run& run, bool keeps) {
   if (!keeps && (run.moment().micros == 1 || run.evaluating())) weight_->operands = {};
 }
 
-void Linear::fprop(Run& run, View y, Source& x) {
+void Linear::fprop(Run& run, const View& y, Source& x) {
   const Prepared w = weight_operand(run, OperandRole::fprop_weight);
   const Prepared& qx = activation(run, OperandRole::fprop_input, x);
-  run.ops().gemm({.y = y,
-                  .into = Into::overwrite,
-                  .bias = bias_ != nullptr ? bias_->value.data : nullptr,
-                  .round = recipe().fprop.output},
-                 qx.packed, w.packed);
-  run.examine(y, name_, "fprop.output");
+  const Run::Place place = run.in(name_, "fprop.output");
+  run.execute(Gemm{.y = y,
+                   .a = &qx.packed,
+                   .b = &w.packed,
+                   .into = Into::overwrite,
+                   .bias = bias_ != nullptr ? bias_->value : View(),
+                   .round = recipe().fprop.output,
+                   .time = time_of(TimeKind::gemm_fprop)});
 }
 
-void Linear::dgrad(Run& run, View dx, Into into, Source& dy) {
+void Linear::dgrad(Run& run, const View& dx, Into into, Source& dy) {
   const Prepared w = weight_operand(run, OperandRole::dgrad_weight);
   const Prepared& qdy = activation(run, OperandRole::dgrad_grad, dy);
-  run.ops().gemm({.y = dx, .into = into, .bias = nullptr, .round = recipe().dgrad.output},
-                 qdy.packed, w.packed);
-  run.examine(dx, name_, "dgrad.output");
+  const Run::Place place = run.in(name_, "dgrad.output");
+  run.execute(Gemm{.y = dx,
+                   .a = &qdy.packed,
+                   .b = &w.packed,
+                   .into = into,
+                   .bias = {},
+                   .round = recipe().dgrad.output,
+                   .time = time_of(TimeKind::gemm_dgrad)});
 }
 
 void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy) {
   const Prepared& qdy = activation(run, OperandRole::wgrad_grad, dy);
   const Prepared& qx = activation(run, OperandRole::wgrad_input, x);
-  run.ops().gemm({.y = target.view, .into = target.into, .bias = nullptr, .round = Compute::fp32},
-                 qdy.packed, qx.packed);
-  run.examine(target.view, name_, "wgrad.output");
+  const Run::Place place = run.in(name_, "wgrad.output");
+  run.execute(Gemm{.y = target.view,
+                   .a = &qdy.packed,
+                   .b = &qx.packed,
+                   .into = target.into,
+                   .bias = {},
+                   .round = Compute::fp32,
+                   .time = time_of(TimeKind::gemm_wgrad)});
 }
 
 void Linear::make_gradient_operands(Run& run, Source& dy) const {
   for (const OperandRole role : {OperandRole::dgrad_grad, OperandRole::wgrad_grad})
     if (cast(role).scaling == Scaling::delayed) return;  // made at every request
+  const Run::Place place = run.in(name_, name_of(OperandRole::dgrad_grad));
   dy.make_both(run, request(run, OperandRole::dgrad_grad, dy),
                request(run, OperandRole::wgrad_grad, dy));
 }
 
 Tensor Linear::forward(Run& run, Source& x) {
-  const Tensor y = run.tensor(x.values().rows, outputs());
+  const Tensor y = run.tensor(x.values().rows, outputs(), *x.values().element);
   fprop(run, y, x);
   return y;
 }
 
-void Linear::backward(Run& run, View dx, Into into, Source& x, Source& dy) {
+void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy) {
   make_gradient_operands(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
-  if (bias_ != nullptr)
-    run.ops().add_column_sums(gradient_to_add_to(run, *bias_).data, dy.values());
+  if (bias_ != nullptr) {
+    const Run::Place place = run.in(name_, "bias");
+    run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy.values()});
+  }
   dgrad(run, dx, into, dy);
 }
 
@@ -257,10 +287,25 @@ void Linear::roll_scales(Run& run, bool skipped) {
     const Operand& operand = cast(static_cast<OperandRole>(i));
     if (operand.scaling != Scaling::delayed) continue;
     if (skipped)
-      run.ops().fill({delayed_[i].history, 1, 1, 1}, 0.0f);
+      run.execute(Fill{.x = {delayed_[i].history, 1, 1, 1}, .value = 0.0f});
     else
-      run.ops().roll_delayed_scale(operand, delayed_[i]);
+      run.execute(RollDelayedScale{operand, delayed_[i]});
   }
+}
+
+Tensor gradient_sum(Run& run, const ConstView& x, std::span<const Linear> layers) {
+  const bool is_unrounded =
+      layers.size() > 1 && std::any_of(layers.begin(), layers.end(), [](const Linear& layer) {
+        return layer.recipe().dgrad.output == Compute::fp32;
+      });
+  return is_unrounded ? run.tensor(x.rows, x.cols, fp32_format()) : run.tensor_like(x);
+}
+
+Tensor as_type_of(Run& run, const ConstView& x, const Tensor& sum) {
+  if (sum.view().is(*x.element)) return sum;
+  Tensor rounded = run.tensor_like(x);
+  run.execute(Copy{.y = rounded, .x = sum});
+  return rounded;
 }
 
 }  // namespace ng

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,14 +59,17 @@ class Linear {
   /// y = Q(x)·Q(W)ᵀ + b
   [[nodiscard]] Tensor forward(Run& run, Source& x);
   /// dx (+)= Q(dy)·Q(W), dW += Q(dy)ᵀ·Q(x), db += Σ_T dy
-  void backward(Run& run, View dx, Into into, Source& x, Source& dy);
+  void backward(Run& run, const View& dx, Into into, Source& x, Source& dy);
 
   // The three GEMMs alone, for a caller that works through the tokens in pieces.
-  void fprop(Run& run, View y, Source& x);
-  void dgrad(Run& run, View dx, Into into, Source& dy);
+  void fprop(Run& run, const View& y, Source& x);
+  void dgrad(Run& run, const View& dx, Into into, Source& dy);
   void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
   /// For a caller of both: makes their operands of dy at once, which may spare reading it twice.
   void make_gradient_operands(Run& run, Source& dy) const;
+
+  /// The time of its GEMMs counts as this instead of by what they do.
+  void count_time_as(TimeKind kind) { time_ = kind; }
 
   /// From now on, and until `false`, the operands of the weight serve all GEMMs.
   void keep_weights(const Run& run, bool keeps);
@@ -85,7 +90,8 @@ class Linear {
  private:
   [[nodiscard]] OperandSpec spec(OperandRole role, int64_t tokens, const Run& run) const;
   [[nodiscard]] PrepareContext context(OperandRole role, uint32_t tensor, const Run& run) const;
-  void show(Run& run, OperandRole role, const Prepared& made, ConstView source) const;
+  void show(Run& run, OperandRole role, const Prepared& made, const ConstView& source) const;
+  [[nodiscard]] TimeKind time_of(TimeKind own) const { return time_.value_or(own); }
   [[nodiscard]] OperandRequest request(const Run& run, OperandRole role,
                                        const Source& source) const;
   [[nodiscard]] const Prepared& activation(Run& run, OperandRole role, Source& source);
@@ -100,6 +106,13 @@ class Linear {
   bool keeps_weights_ = false;
   std::array<DelayedScale, kOperandRoles> delayed_{};
   OperandStats* stats_ = nullptr;
+  std::optional<TimeKind> time_;
 };
+
+/// Room for the sum of the input gradients of layers that read the same x: of x's type, or FP32
+/// where several are added that the recipe does not round in between.
+[[nodiscard]] Tensor gradient_sum(Run& run, const ConstView& x, std::span<const Linear> layers);
+/// Such a sum as x's type: itself, or rounded.
+[[nodiscard]] Tensor as_type_of(Run& run, const ConstView& x, const Tensor& sum);
 
 }  // namespace ng

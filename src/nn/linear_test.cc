@@ -103,7 +103,8 @@ Product product(const GemmRule& gemm, ConstView left, ConstView right) {
   return y;
 }
 
-void expect_product(ConstView y, const Product& want, Compute round, const char* what) {
+void expect_product(const Rows<const float>& y, const Product& want, Compute round,
+                    const char* what) {
   for (int64_t r = 0; r < y.rows; ++r)
     for (int64_t c = 0; c < y.cols; ++c) {
       const auto i = static_cast<size_t>(r * y.cols + c);
@@ -118,14 +119,15 @@ class LinearPasses {
  public:
   LinearPasses(const std::string& backend, const LinearRecipe& recipe)
       : run_(make_backend(backend, Threads{2}), kSeed),
-        x_(run_.persistent(kTokens, kInputs, MemoryKind::state)),
-        dy_(run_.persistent(kTokens, kOutputs, MemoryKind::state)),
-        y_(run_.persistent(kTokens, kOutputs, MemoryKind::state)),
-        dx_(run_.persistent(kTokens, kInputs, MemoryKind::state)),
-        dw_(run_.persistent(kOutputs, kInputs, MemoryKind::state)) {
+        x_(matrix(kTokens, kInputs)),
+        dy_(matrix(kTokens, kOutputs)),
+        w_(matrix(kOutputs, kInputs)),
+        y_(matrix(kTokens, kOutputs)),
+        dx_(matrix(kTokens, kInputs)),
+        dw_(matrix(kOutputs, kInputs)) {
     weight_.id = kWeightId;
-    weight_.value = run_.persistent(kOutputs, kInputs, MemoryKind::weights);
-    fill(x_, 1), fill(dy_, 2), fill(weight_.value, 3);
+    weight_.value = w_;
+    fill(x_, 1), fill(dy_, 2), fill(w_, 3);
     Linear linear(run_, {.name = "layer",
                          .output = kOutputId,
                          .weight = &weight_,
@@ -146,25 +148,29 @@ class LinearPasses {
     run_.replay(program, body);
   }
 
-  [[nodiscard]] ConstView x() const { return x_; }
-  [[nodiscard]] ConstView dy() const { return dy_; }
-  [[nodiscard]] ConstView w() const { return weight_.value; }
-  [[nodiscard]] ConstView y() const { return y_; }
-  [[nodiscard]] ConstView dx() const { return dx_; }
-  [[nodiscard]] ConstView dw() const { return dw_; }
+  [[nodiscard]] Rows<const float> x() const { return x_; }
+  [[nodiscard]] Rows<const float> dy() const { return dy_; }
+  [[nodiscard]] Rows<const float> w() const { return w_; }
+  [[nodiscard]] Rows<const float> y() const { return y_; }
+  [[nodiscard]] Rows<const float> dx() const { return dx_; }
+  [[nodiscard]] Rows<const float> dw() const { return dw_; }
   [[nodiscard]] const OperandStats& stats(OperandRole role) const {
     return stats_[static_cast<size_t>(role)];
   }
 
  private:
-  static void fill(View view, uint32_t seed) {
+  Rows<float> matrix(int64_t rows, int64_t cols) {
+    return {run_.persistent_values<float>("matrix", static_cast<size_t>(rows * cols)), rows, cols,
+            cols};
+  }
+  static void fill(const Rows<float>& view, uint32_t seed) {
     const Values values = random_values(view.size(), seed);
     std::copy(values.begin(), values.end(), view.data);
   }
 
   Run run_;
   Parameter weight_;
-  View x_, dy_, y_, dx_, dw_;
+  Rows<float> x_, dy_, w_, y_, dx_, dw_;
   std::array<OperandStats, kOperandRoles> stats_{};
 };
 

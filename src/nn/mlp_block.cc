@@ -2,32 +2,37 @@
 
 namespace ng {
 
-Tensor MlpBlock::activate(Run& run, View hidden) const {
+Tensor MlpBlock::activate(Run& run, const View& hidden) const {
   const int64_t width = parts_.down.inputs();
-  const Tensor a = run.tensor(hidden.rows, width);
+  const Tensor a = run.tensor(hidden.rows, width, *hidden.element);
   if (gated())
-    run.ops().swiglu(a, hidden.columns(0, width), hidden.columns(width, width), parts_.compute);
+    run.execute(
+        Swiglu{.y = a, .gate = hidden.columns(0, width), .up = hidden.columns(width, width)});
   else
-    run.ops().gelu(a, hidden, parts_.gelu, parts_.compute);
+    run.execute(Gelu{.y = a, .x = hidden, .kind = parts_.gelu});
   return a;
 }
 
-void MlpBlock::activate_backward(Run& run, View dhidden, ConstView da, View hidden) const {
+void MlpBlock::activate_backward(Run& run, const View& dhidden, const ConstView& da,
+                                 const View& hidden) const {
   const int64_t width = parts_.down.inputs();
   if (gated())
-    run.ops().swiglu_backward(dhidden.columns(0, width), dhidden.columns(width, width), da,
-                              hidden.columns(0, width), hidden.columns(width, width),
-                              parts_.compute);
+    run.execute(SwigluBackward{.dgate = dhidden.columns(0, width),
+                               .dup = dhidden.columns(width, width),
+                               .dy = da,
+                               .gate = hidden.columns(0, width),
+                               .up = hidden.columns(width, width)});
   else
-    run.ops().gelu_backward(dhidden, da, hidden, parts_.gelu, parts_.compute);
+    run.execute(GeluBackward{.dx = dhidden, .dy = da, .x = hidden, .kind = parts_.gelu});
 }
 
 Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
+  const Run::Place place = run.in(parts_.name);
   Tensor hidden;
   {
     Source n = parts_.norm.source(run, x);
     const auto parts = static_cast<int64_t>(parts_.inputs.size());
-    hidden = run.tensor(x.view().rows, parts * parts_.down.inputs());
+    hidden = run.tensor(x.view().rows, parts * parts_.down.inputs(), *x.view().element);
     int64_t column = 0;
     for (Linear& input : parts_.inputs) {
       input.fprop(run, hidden.view().columns(column, input.outputs()), n);
@@ -36,44 +41,40 @@ Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
   }
   Source a(activate(run, hidden), parts_.activation);
   Tensor y = parts_.down.forward(run, a);
-  run.ops().add(y, x, y, parts_.compute);
+  run.execute(Add{.y = y, .a = x, .b = y});
   run.save(x);
   run.save(hidden);
   return y;
 }
 
-void MlpBlock::backward(Run& run, View dy, const Batch&) {
+void MlpBlock::backward(Run& run, const View& dy, const Batch&) {
+  const Run::Place place = run.in(parts_.name);
   Tensor hidden = run.restore();
   const Tensor x = run.restore();
   Tensor dhidden;
   {
     Source a(activate(run, hidden), parts_.activation);  // made again: cheaper than keeping it
-    const Tensor da = run.tensor(a.values().rows, a.values().cols);
+    const Tensor da = run.tensor_like(a.values());
     Source dout({}, dy, parts_.down.output());
     parts_.down.backward(run, da, Into::overwrite, a, dout);
-    dhidden = run.tensor(hidden.view().rows, hidden.view().cols);
+    dhidden = run.tensor_like(hidden);
     activate_backward(run, dhidden, da, hidden);
   }
   hidden = {};
   Source n = parts_.norm.source(run, x);
-  const Tensor dn = run.tensor(x.view().rows, x.view().cols);
+  const Tensor dn = gradient_sum(run, x, parts_.inputs);
   int64_t column = 0;
   for (Linear& input : parts_.inputs) {
     Source dinput(dhidden, dhidden.view().columns(column, input.outputs()), input.output());
     input.backward(run, dn, column == 0 ? Into::overwrite : Into::add, n, dinput);
     column += input.outputs();
   }
-  parts_.norm.backward(run, dy, dy, dn, x);
+  parts_.norm.backward(run, dy, dy, as_type_of(run, x, dn), x);
 }
 
 void MlpBlock::collect(std::vector<Linear*>& linears) {
   for (Linear& input : parts_.inputs) linears.push_back(&input);
   linears.push_back(&parts_.down);
-}
-
-void MlpBlock::set_compute(Compute compute) {
-  parts_.compute = compute;
-  parts_.norm.set_compute(compute);
 }
 
 }  // namespace ng

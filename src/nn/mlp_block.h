@@ -3,6 +3,8 @@
 //   Llama:  y = x + (silu(norm(x)·Wgateᵀ) ∘ norm(x)·Wupᵀ)·Wdownᵀ
 #pragma once
 
+#include <string>
+
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -12,25 +14,25 @@ namespace ng {
 class MlpBlock final : public Layer {
  public:
   struct Parts {
-    Norm norm;
+    NormLayer norm;
     std::vector<Linear> inputs;  ///< up (GELU), or gate and up (SwiGLU)
     Linear down;
-    Gelu gelu = Gelu::tanh;   ///< where there is no gate
-    uint32_t activation = 0;  ///< tensor id of down's input
-    Compute compute = Compute::fp32;
+    std::string name;                ///< "blocks.3.mlp"
+    GeluKind gelu = GeluKind::tanh;  ///< where there is no gate
+    uint32_t activation = 0;         ///< tensor id of down's input
   };
   explicit MlpBlock(Parts parts) : parts_(std::move(parts)) {}
 
   [[nodiscard]] Tensor forward(Run& run, const Tensor& x, const Batch& batch) override;
-  void backward(Run& run, View dy, const Batch& batch) override;
+  void backward(Run& run, const View& dy, const Batch& batch) override;
   void collect(std::vector<Linear*>& linears) override;
-  void set_compute(Compute compute) override;
 
  private:
   [[nodiscard]] bool gated() const { return parts_.inputs.size() == 2; }
   /// hidden (T, F) or, gated, (T, 2·F): gate and up side by side.
-  [[nodiscard]] Tensor activate(Run& run, View hidden) const;
-  void activate_backward(Run& run, View dhidden, ConstView da, View hidden) const;
+  [[nodiscard]] Tensor activate(Run& run, const View& hidden) const;
+  void activate_backward(Run& run, const View& dhidden, const ConstView& da,
+                         const View& hidden) const;
 
   Parts parts_;
 };

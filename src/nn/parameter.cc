@@ -4,7 +4,8 @@ namespace ng {
 namespace {
 
 void allocate_gradient(Run& run, Parameter& parameter) {
-  parameter.grad = run.tensor(parameter.value.rows, parameter.value.cols, MemoryKind::gradients);
+  parameter.grad = run.tensor(parameter.value.rows, parameter.value.cols, *parameter.grad_element,
+                              MemoryKind::gradients);
 }
 
 }  // namespace
@@ -18,7 +19,7 @@ GradientTarget gradient_target(Run& run, Parameter& parameter) {
 View gradient_to_add_to(Run& run, Parameter& parameter) {
   if (!parameter.grad) {
     allocate_gradient(run, parameter);
-    run.ops().fill(parameter.grad, 0.0f);
+    run.execute(Fill{.x = parameter.grad, .value = 0.0f});
   }
   return parameter.grad;
 }

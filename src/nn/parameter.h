@@ -26,9 +26,12 @@ struct ParameterSpec {
 struct Parameter {
   ParameterSpec spec;
   uint32_t id = 0;  ///< in the model's TensorTable
-  View value;       ///< (rows, cols) FP32, persistent
-  View moment1;     ///< optimizer states, persistent; rows == 0 until an optimizer claims them
+  View value;       ///< (rows, cols), persistent
+  View moment1;     ///< optimizer states, persistent; no rows until an optimizer claims them
   View moment2;
+  /// As what the gradient of a matrix is kept between micro-batches. [recipes.md §7,
+  /// `gradient.accumulate`]
+  const ElementFormat* grad_element = &fp32_format();
   Tensor grad;  ///< exists from the first contribution of a step until the update
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;

@@ -8,13 +8,9 @@ namespace ng {
 namespace {
 
 bool same_operand(const Prepared& made, const OperandSpec& spec, const RandomKey& key) {
-  const OperandSpec& s = made.packed.spec;
-  const bool same_spec = s.cast == spec.cast && s.contract == spec.contract &&
-                         s.side == spec.side && s.rows == spec.rows && s.k == spec.k &&
-                         s.k_multiple == spec.k_multiple && s.hadamard == spec.hadamard;
   // A delayed scale belongs to one layer's operand: its history must see every step.
   if (spec.cast.scaling == Scaling::delayed) return false;
-  return same_spec && (spec.cast.rounding == Rounding::nearest || made.key == key);
+  return made.packed.spec == spec && (spec.cast.rounding == Rounding::nearest || made.key == key);
 }
 
 // An operand with its memory, to be filled.
@@ -22,7 +18,7 @@ Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
                          const PrepareContext& context) {
   Prepared made;
   made.packed.spec = spec;
-  made.packed.bytes = run.ops().operand_bytes(spec);
+  made.packed.bytes = run.operand_bytes(spec);
   made.key = context.key;
   if (made.packed.bytes > 0) {
     made.storage = run.bytes(made.packed.bytes, MemoryKind::operands);
@@ -38,7 +34,7 @@ Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
 Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const OperandSpec& spec,
                          const PrepareContext& context) {
   Prepared made = reserve_operand(run, owner, spec, context);
-  run.ops().prepare(made.packed, values, context);
+  run.execute(Prepare{&made.packed, values, context});
   return made;
 }
 
@@ -47,7 +43,7 @@ void Source::make_both(Run& run, const OperandRequest& first, const OperandReque
     NG_CHECK(request->spec.cast.scaling != Scaling::delayed, request->spec.rows);
   Prepared& a = next_slot() = reserve_operand(run, owner_, first.spec, first.context);
   Prepared& b = next_slot() = reserve_operand(run, owner_, second.spec, second.context);
-  run.ops().prepare_both({a.packed, first.context}, {b.packed, second.context}, values_);
+  run.execute(PrepareBoth{{{{&a.packed, first.context}, {&b.packed, second.context}}}, values_});
 }
 
 const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {

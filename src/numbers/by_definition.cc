@@ -16,7 +16,7 @@ struct Region {
 struct Encoder {
   const Operand& cast;
   ElementCodec codec;  ///< of the elements; affine: of integers before they are cut to the code's
-  ConstView panel;
+  Rows<const float> panel;
   const Draws& draws;
   OverflowRule overflow = OverflowRule::saturate;
 
@@ -60,7 +60,7 @@ uint16_t affine_code(const ElementCodec& integers, float x, const AffineScale& a
   return static_cast<uint16_t>(code);
 }
 
-ValueRange range_of(ConstView panel, const Region& region) {
+ValueRange range_of(Rows<const float> panel, const Region& region) {
   ValueRange range;
   for (int64_t r = region.row; r < region.row_end; ++r)
     note_values(range, {panel.row(r) + region.col, 1, region.col_end - region.col, 0}, {1});
@@ -106,8 +106,8 @@ bool is_by_definition(const Operand& cast) {
   return cast.element->kind == ElementKind::power || !cast.element->is_signed;
 }
 
-void encode_by_definition(ConstView panel, const Draws& draws, std::span<const ValueRange> ranges,
-                          NarrowMatrix& out, Threads threads) {
+void encode_by_definition(Rows<const float> panel, const Draws& draws,
+                          std::span<const ValueRange> ranges, NarrowMatrix& out, Threads threads) {
   const bool affine = is_affine(out.cast);
   const Encoder encoder{.cast = out.cast,
                         .codec = ElementCodec(affine ? kWideInteger : *out.cast.element),

@@ -21,7 +21,7 @@ struct Draws {
 
 /// `out` has all but codes, scales, zeros and counts; `ranges`: of what all of `panel` is a part of
 /// (1) or of each column, empty where every block lies in the panel.
-void encode_by_definition(ConstView panel, const Draws& draws, std::span<const ValueRange> ranges,
-                          NarrowMatrix& out, Threads threads);
+void encode_by_definition(Rows<const float> panel, const Draws& draws,
+                          std::span<const ValueRange> ranges, NarrowMatrix& out, Threads threads);
 
 }  // namespace ng

@@ -218,10 +218,10 @@ class TensorCast {
     CastResult result{item_.entry->name, item_.entry->dtype, item_.entry->shape, {}, {}};
     ErrorSums errors;
     for (const Panel& panel : panels) {
-      const ConstView values = read(panel);
+      const Rows<const float> values = read(panel);
       encoder_.encode(panel, values, narrow_);
       decoded_.resize(narrow_.codes.size());
-      const View decoded{decoded_.data(), panel.rows, panel.cols, panel.cols};
+      const Rows<float> decoded{decoded_.data(), panel.rows, panel.cols, panel.cols};
       dequantize(narrow_, decoded, threads_);
       errors.add(error_sums(values, decoded, threads_));
       result.counts += narrow_.counts;
@@ -246,7 +246,7 @@ class TensorCast {
         .seed = settings.seed, .tensor = item.place, .step = 0, .purpose = Purpose::fprop_input};
     return job;
   }
-  ConstView read(const Panel& panel) {
+  Rows<const float> read(const Panel& panel) {
     values_.resize(static_cast<size_t>(panel.rows * panel.cols));
     item_.matrix.read(reader_, panel, values_);
     return {values_.data(), panel.rows, panel.cols, panel.cols};

@@ -138,7 +138,7 @@ std::vector<Panel> NarrowEncoder::panels() const {
   return panels;
 }
 
-void NarrowEncoder::note(const Panel& panel, ConstView values) {
+void NarrowEncoder::note(const Panel& panel, Rows<const float> values) {
   const Threads threads = workspace_.threads();
   if (range_ == Range::whole) note_values(ranges_[0], values, threads);
   if (range_ == Range::rows)
@@ -156,7 +156,7 @@ std::span<const ValueRange> NarrowEncoder::ranges_of(const Panel& panel) const {
   return all.subspan(static_cast<size_t>(panel.col), static_cast<size_t>(panel.cols));
 }
 
-void NarrowEncoder::encode(const Panel& panel, ConstView values, NarrowMatrix& out) {
+void NarrowEncoder::encode(const Panel& panel, Rows<const float> values, NarrowMatrix& out) {
   NG_CHECK(values.rows == panel.rows && values.cols == panel.cols, values.rows, values.cols);
   NG_CHECK(panel.rows <= panel_rows_ && panel.cols <= panel_cols_, panel.rows, panel.cols);
   const int64_t g = std::max(job_.options.hadamard.size, 1);
@@ -183,7 +183,7 @@ bool NarrowEncoder::is_folded(const Panel& panel) const {
 }
 
 // Parts of rows whose scales look beyond them, one by one.
-void NarrowEncoder::encode_rows(const Panel& panel, ConstView values, NarrowMatrix& out) {
+void NarrowEncoder::encode_rows(const Panel& panel, Rows<const float> values, NarrowMatrix& out) {
   const auto append = [](auto& whole, const auto& part) {
     whole.insert(whole.end(), part.begin(), part.end());
   };
@@ -203,7 +203,7 @@ void NarrowEncoder::encode_rows(const Panel& panel, ConstView values, NarrowMatr
 }
 
 // A row as rows of kFold values, which all threads work on; blocks and draws lie as before.
-void NarrowEncoder::encode_folded(const Panel& panel, ConstView values, NarrowMatrix& out) {
+void NarrowEncoder::encode_folded(const Panel& panel, Rows<const float> values, NarrowMatrix& out) {
   const int64_t rows = (panel.cols + kFold - 1) / kFold;
   if (rows * kFold > panel.cols) {
     folded_.assign(static_cast<size_t>(rows * kFold), 0.0f);
@@ -224,7 +224,7 @@ void NarrowEncoder::encode_folded(const Panel& panel, ConstView values, NarrowMa
   if (!out.zeros.empty()) out.zeros.resize(scales);
 }
 
-void NarrowEncoder::encode_values(const Panel& panel, ConstView values,
+void NarrowEncoder::encode_values(const Panel& panel, Rows<const float> values,
                                   const cpu::DrawGroups& groups, NarrowMatrix& out) {
   const std::span<const ValueRange> ranges = ranges_of(panel);
   if (is_by_definition(out.cast))
@@ -236,7 +236,7 @@ void NarrowEncoder::encode_values(const Panel& panel, ConstView values,
   if (ranges.empty()) {
     prepare(cast, values, groups, out.counts);
   } else {
-    const ConstView extended = with_witness(ranges, values);
+    const Rows<const float> extended = with_witness(ranges, values);
     const int64_t last = extended.rows - 1;
     OperandStats witness;  // alone it draws and counts as in its place
     prepare(cast, extended.slice(last, 1), {groups.first + last * groups.per_row, groups.per_row},
@@ -247,8 +247,8 @@ void NarrowEncoder::encode_values(const Panel& panel, ConstView values,
   unpack_operand(packed_, codes_, out, workspace_.threads());
 }
 
-void NarrowEncoder::prepare(const Operand& cast, ConstView source, const cpu::DrawGroups& groups,
-                            OperandStats& counts) {
+void NarrowEncoder::prepare(const Operand& cast, Rows<const float> source,
+                            const cpu::DrawGroups& groups, OperandStats& counts) {
   const bool straight = job_.options.along == Contract::cols;
   packed_ = {};
   packed_.spec.cast = cast;
@@ -265,15 +265,16 @@ void NarrowEncoder::prepare(const Operand& cast, ConstView source, const cpu::Dr
   PrepareContext context;
   context.key = job_.options.key;
   context.stats = &counts;
-  cpu::prepare(workspace_, packed_, source, context, groups);
+  cpu::prepare(workspace_, {&packed_, source, context}, groups);
 }
 
 // A panel is prepared together with one more row whose amax is that of the whole matrix (row,
 // column), so that it gets its scales. That row begins a block of its own.
-ConstView NarrowEncoder::with_witness(std::span<const ValueRange> ranges, ConstView values) {
+Rows<const float> NarrowEncoder::with_witness(std::span<const ValueRange> ranges,
+                                              Rows<const float> values) {
   const int64_t rows = ceil_to(values.rows, row_unit_) + 1;
   extended_.assign(static_cast<size_t>(rows * values.cols), 0.0f);
-  const View whole{extended_.data(), rows, values.cols, values.cols};
+  const Rows<float> whole{extended_.data(), rows, values.cols, values.cols};
   for (int64_t r = 0; r < values.rows; ++r) std::copy_n(values.row(r), values.cols, whole.row(r));
   const bool skips_nan = job_.cast.scale == ScaleKind::e4m3;
   for (size_t i = 0; i < ranges.size(); ++i)

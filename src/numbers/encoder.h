@@ -45,10 +45,10 @@ class NarrowEncoder {
   /// The scales depend on values of several panels.
   [[nodiscard]] bool needs_range() const { return range_ != Range::none; }
 
-  void note(const Panel& panel, ConstView values);
+  void note(const Panel& panel, Rows<const float> values);
   /// `panel` is one of panels(). Overwrites `out`, whose memory is used again; its grid is that of
   /// the panel alone.
-  void encode(const Panel& panel, ConstView values, NarrowMatrix& out);
+  void encode(const Panel& panel, Rows<const float> values, NarrowMatrix& out);
 
  private:
   /// Whose values are noted: nobody's, those of the matrix, of each row, of each column.
@@ -61,13 +61,14 @@ class NarrowEncoder {
   [[nodiscard]] Range range_of_scales() const;
   [[nodiscard]] std::span<const ValueRange> ranges_of(const Panel& panel) const;
   [[nodiscard]] bool is_folded(const Panel& panel) const;
-  void encode_rows(const Panel& panel, ConstView values, NarrowMatrix& out);
-  void encode_folded(const Panel& panel, ConstView values, NarrowMatrix& out);
-  void encode_values(const Panel& panel, ConstView values, const cpu::DrawGroups& groups,
+  void encode_rows(const Panel& panel, Rows<const float> values, NarrowMatrix& out);
+  void encode_folded(const Panel& panel, Rows<const float> values, NarrowMatrix& out);
+  void encode_values(const Panel& panel, Rows<const float> values, const cpu::DrawGroups& groups,
                      NarrowMatrix& out);
-  void prepare(const Operand& cast, ConstView source, const cpu::DrawGroups& groups,
+  void prepare(const Operand& cast, Rows<const float> source, const cpu::DrawGroups& groups,
                OperandStats& counts);
-  [[nodiscard]] ConstView with_witness(std::span<const ValueRange> ranges, ConstView values);
+  [[nodiscard]] Rows<const float> with_witness(std::span<const ValueRange> ranges,
+                                               Rows<const float> values);
 
   cpu::Workspace& workspace_;
   EncodeJob job_;

@@ -118,7 +118,7 @@ ErrorSums error_sums_of_row(const float* x, const float* q, int64_t count, Threa
 
 }  // namespace
 
-ErrorSums error_sums(ConstView x, ConstView q, Threads threads) {
+ErrorSums error_sums(Rows<const float> x, Rows<const float> q, Threads threads) {
   NG_CHECK(x.rows == q.rows && x.cols == q.cols, x.rows, q.rows, x.cols, q.cols);
   if (x.size() == 0) return {};
   if (x.rows == 1 && x.cols > kChunkValues)

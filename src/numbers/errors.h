@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/threads.h"
-#include "tensor/view.h"
+#include "tensor/rows.h"
 
 namespace ng {
 
@@ -50,6 +50,6 @@ class ErrorSums {
 };
 
 /// Sums over two matrices of one shape; the bits do not depend on the thread count.
-[[nodiscard]] ErrorSums error_sums(ConstView x, ConstView q, Threads threads);
+[[nodiscard]] ErrorSums error_sums(Rows<const float> x, Rows<const float> q, Threads threads);
 
 }  // namespace ng

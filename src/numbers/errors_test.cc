@@ -71,7 +71,7 @@ TEST(Errors, DoNotDependOnThreads) {
     x[i] = std::sin(static_cast<float>(i));
     q[i] = x[i] * 1.01f;
   }
-  const ConstView a{x.data(), 300, 1000, 1000}, b{q.data(), 300, 1000, 1000};
+  const Rows<const float> a{x.data(), 300, 1000, 1000}, b{q.data(), 300, 1000, 1000};
   const ErrorMetrics one = error_sums(a, b, {1}).metrics();
   EXPECT_EQ(one.mse, error_sums(a, b, {3}).metrics().mse);
   EXPECT_NEAR(one.relative_mse, 1e-4, 1e-7);
@@ -88,7 +88,7 @@ TEST(Errors, OfInt4AsMeasured) {
     x[i] = static_cast<float>(radius * std::cos(angle));
     x[i + 1] = static_cast<float>(radius * std::sin(angle));
   }
-  const ConstView source{x.data(), 256, 1024, 1024};
+  const Rows<const float> source{x.data(), 256, 1024, 1024};
   Operand int4 = operand_of("int4");
   int4.block = {Block::Kind::tile, 1, 16};
   const std::vector<float> q = dequantize(quantize(source, int4, {}, {1}), {1});

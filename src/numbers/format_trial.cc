@@ -35,10 +35,10 @@ struct Running {
                             .rows = of.rows(),
                             .cols = of.cols()}) {}
 
-  void add(const Panel& panel, ConstView values, Rounded& rounded, Threads threads) {
+  void add(const Panel& panel, Rows<const float> values, Rounded& rounded, Threads threads) {
     encoder.encode(panel, values, rounded.narrow);
     rounded.values.resize(rounded.narrow.codes.size());
-    const View decoded{rounded.values.data(), panel.rows, panel.cols, panel.cols};
+    const Rows<float> decoded{rounded.values.data(), panel.rows, panel.cols, panel.cols};
     dequantize(rounded.narrow, decoded, threads);
     sums.add(error_sums(values, decoded, threads));
     trial.counts += rounded.narrow.counts;
@@ -88,7 +88,7 @@ FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& nam
     for (const Panel& panel : panels) {
       values.resize(static_cast<size_t>(panel.rows * panel.cols));
       matrix.read(reader, panel, values);
-      const ConstView source{values.data(), panel.rows, panel.cols, panel.cols};
+      const Rows<const float> source{values.data(), panel.rows, panel.cols, panel.cols};
       for (const auto& run : runs) {
         if (notes)
           run->encoder.note(panel, source);

@@ -23,9 +23,9 @@ class Decoded {
       : rows_(packed.spec.rows),
         k_(packed.spec.k_padded()),
         values_(static_cast<size_t>(rows_ * k_)) {
-    cpu::unpack(packed, {values_.data(), rows_, k_, k_}, nullptr);
+    cpu::unpack({.packed = &packed, .values = {values_.data(), rows_, k_, k_}});
   }
-  [[nodiscard]] ConstView view() const { return {values_.data(), rows_, k_, k_}; }
+  [[nodiscard]] Rows<const float> view() const { return {values_.data(), rows_, k_, k_}; }
 
  private:
   int64_t rows_, k_;
@@ -56,14 +56,15 @@ double dot(const float* a, const float* b, int64_t k) {
 }
 
 /// Rows [row, row + rows) of x · yᵀ · factor, in FP64.
-void multiply_rows(ConstView x, ConstView y, int64_t row, double factor, double* out) {
+void multiply_rows(Rows<const float> x, Rows<const float> y, int64_t row, double factor,
+                   double* out) {
   for (int64_t first = 0; first < y.rows; first += kPanelCols)
     for (int64_t r = row; r < std::min(row + kPanelRows, x.rows); ++r)
       for (int64_t c = first; c < std::min(first + kPanelCols, y.rows); ++c)
         out[(r - row) * y.rows + c] = dot(x.row(r), y.row(c), x.cols) * factor;
 }
 
-std::vector<float> turned(ConstView x) {
+std::vector<float> turned(Rows<const float> x) {
   std::vector<float> out(static_cast<size_t>(x.size()));
   for (int64_t r = 0; r < x.rows; ++r)
     for (int64_t c = 0; c < x.cols; ++c) out[static_cast<size_t>(c * x.rows + r)] = x.row(r)[c];
@@ -86,10 +87,11 @@ MeasuredProduct measure_product(const ProductJob& job, const ProductProgress& pr
   const int64_t m = job.m(), n = job.n();
   MeasuredProduct product;
   product.c.resize(static_cast<size_t>(m * n));
-  cpu::gemm(workspace, {.y = {product.c.data(), m, n, n}}, a.packed(), b.packed());
+  cpu::gemm(workspace, {.y = {product.c.data(), m, n, n}, .a = &a.packed(), .b = &b.packed()});
 
   const std::vector<float> b_rows = job.b_is_turned ? turned(job.b) : std::vector<float>();
-  const ConstView exact_b = job.b_is_turned ? ConstView{b_rows.data(), n, job.k(), job.k()} : job.b;
+  const Rows<const float> exact_b =
+      job.b_is_turned ? Rows<const float>{b_rows.data(), n, job.k(), job.k()} : job.b;
   // Undoes what the operands still carry: the transform's factor and the prescales.
   const double factor = double{hadamard_alpha(job.hadamard.size)} /
                         (double{job.a_cast.prescale} * double{job.b_cast.prescale});

@@ -11,7 +11,7 @@ namespace ng {
 
 /// C (M, N) = A (M, K) · B (N, K)ᵀ; B may be given as (K, N).
 struct ProductJob {
-  ConstView a, b;
+  Rows<const float> a, b;
   bool b_is_turned = false;
   Operand a_cast, b_cast;
   Hadamard hadamard;

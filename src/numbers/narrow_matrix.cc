@@ -86,7 +86,7 @@ double stored_bits_per_value(const Operand& cast, Contract along, int64_t rows, 
   return cast.element->bits + beside / (static_cast<double>(rows) * static_cast<double>(cols));
 }
 
-NarrowMatrix quantize(ConstView source, const Operand& cast, const QuantizeOptions& options,
+NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
                       Threads threads) {
   cpu::Workspace workspace(threads);
   NarrowEncoder encoder(workspace, {cast, options, source.rows, source.cols});
@@ -109,7 +109,7 @@ NarrowMatrix quantize(ConstView source, const Operand& cast, const QuantizeOptio
   return whole;
 }
 
-void dequantize(const NarrowMatrix& matrix, View values, Threads threads) {
+void dequantize(const NarrowMatrix& matrix, Rows<float> values, Threads threads) {
   NG_CHECK(values.rows == matrix.rows && values.cols == matrix.cols, values.rows, values.cols);
   const cpu::CodeDecoder decoder = cpu::code_decoder(*matrix.cast.element);
   const ScaleGrid& grid = matrix.grid;

@@ -70,12 +70,12 @@ struct QuantizeOptions {
 /// `source` in the numbers of `cast` (current scaling, an element of at most 16 bits). Works
 /// through the matrix in panels; takes no more memory than the result and a few MiB,
 /// except with a Hadamard transform.
-[[nodiscard]] NarrowMatrix quantize(ConstView source, const Operand& cast,
+[[nodiscard]] NarrowMatrix quantize(Rows<const float> source, const Operand& cast,
                                     const QuantizeOptions& options, Threads threads);
 
 /// values (rows, cols): fl32(decode(code) · scale), then fl32(· tensor scale). Neither prescale nor
 /// transform is undone.
-void dequantize(const NarrowMatrix& matrix, View values, Threads threads);
+void dequantize(const NarrowMatrix& matrix, Rows<float> values, Threads threads);
 [[nodiscard]] std::vector<float> dequantize(const NarrowMatrix& matrix, Threads threads);
 
 }  // namespace ng

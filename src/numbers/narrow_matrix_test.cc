@@ -81,7 +81,8 @@ void expect_same_bits(const std::vector<float>& have, const std::vector<float>& 
 }
 
 // `matrix` against backend/ref on the whole source.
-void expect_as_ref(const NarrowMatrix& matrix, ConstView source, const QuantizeOptions& options) {
+void expect_as_ref(const NarrowMatrix& matrix, Rows<const float> source,
+                   const QuantizeOptions& options) {
   const bool straight = options.along == Contract::cols;
   OperandSpec spec =
       ref::spec_of(matrix.cast, source, options.along, std::max(options.hadamard.size, 1));
@@ -118,7 +119,7 @@ QuantizeOptions options_of(Contract along) {
 
 TEST(Quantize, EqualsTheDefinitionInBothOrientations) {
   const std::vector<float> x = values(67, 131);
-  const ConstView source{x.data(), 67, 130, 131};  // neither dense nor whole blocks
+  const Rows<const float> source{x.data(), 67, 130, 131};  // neither dense nor whole blocks
   for (const Operand& cast : casts())
     for (const Contract along : {Contract::cols, Contract::rows}) {
       const QuantizeOptions options = options_of(along);
@@ -131,7 +132,7 @@ TEST(Quantize, EqualsTheDefinitionWithNonFiniteValues) {
   for (const float special : {kNaN, kInf, -kInf}) {
     std::vector<float> x = values(48, 70);
     x[5 * 70 + 3] = special;
-    const ConstView source{x.data(), 48, 70, 70};
+    const Rows<const float> source{x.data(), 48, 70, 70};
     for (const Operand& cast : casts())
       for (const Contract along : {Contract::cols, Contract::rows})
         expect_as_ref(quantize(source, cast, options_of(along), {2}), source, options_of(along));
@@ -140,7 +141,7 @@ TEST(Quantize, EqualsTheDefinitionWithNonFiniteValues) {
 
 TEST(Quantize, TransformsBeforeRounding) {
   const std::vector<float> x = values(50, 70);
-  const ConstView source{x.data(), 50, 70, 70};
+  const Rows<const float> source{x.data(), 50, 70, 70};
   for (const Operand& cast : casts())
     for (const Contract along : {Contract::cols, Contract::rows}) {
       QuantizeOptions options = options_of(along);
@@ -156,7 +157,7 @@ TEST(Quantize, PanelsHaveTheScalesOfTheWhole) {
   cpu::Workspace workspace({1});
   for (const float special : {1.0f, kInf, kNaN}) {
     x[77] = special;
-    const ConstView source{x.data(), 131, 70, 70};
+    const Rows<const float> source{x.data(), 131, 70, 70};
     for (const Operand& cast : casts())
       for (const Contract along : {Contract::cols, Contract::rows}) {
         QuantizeOptions options = options_of(along);
@@ -172,7 +173,7 @@ TEST(Quantize, LongRowsHaveTheBitsOfWholeOnes) {
   constexpr int64_t kCols = 70'003;
   const std::vector<float> x = values(2, kCols);
   for (const int64_t rows : {1, 2}) {
-    const ConstView source{x.data(), rows, kCols, kCols};
+    const Rows<const float> source{x.data(), rows, kCols, kCols};
     for (const Operand& cast : casts()) {
       QuantizeOptions options = options_of(Contract::cols);
       options.panel_values = 66'000;
@@ -214,7 +215,7 @@ TEST(Quantize, PanelsAreSmallWhateverTheShape) {
 TEST(Quantize, RowsTogetherHaveTheBitsOfOthers) {
   constexpr int64_t kRows = 12, kCols = 2'600;
   const std::vector<float> x = values(kRows, kCols);
-  const ConstView source{x.data(), kRows, kCols, kCols};
+  const Rows<const float> source{x.data(), kRows, kCols, kCols};
   cpu::Workspace workspace({1});
   for (const Operand& cast : casts()) {
     QuantizeOptions options = options_of(Contract::cols);
@@ -233,7 +234,7 @@ TEST(Quantize, RowsTogetherHaveTheBitsOfOthers) {
 // Where the scale cannot grow further even the amax may be rounded to zero, by a draw of its own.
 TEST(Quantize, PanelsCountOnlyTheirOwnValues) {
   std::vector<float> x(size_t{9} * 64, 0.0f);
-  const ConstView source{x.data(), 9, 64, 64};
+  const Rows<const float> source{x.data(), 9, 64, 64};
   for (const char* name : {"fp8_e4m3", "nvfp4"}) {
     x[0] = name[0] == 'f' ? 2e-42f : 6e-41f;
     for (uint64_t seed = 0; seed < 16; ++seed) {
@@ -280,7 +281,7 @@ TEST(Affine, TheWorkedExample) {  // formats.md §6
 
 TEST(Affine, EveryBlockHasItsOwnRange) {
   const std::vector<float> x = values(37, 45);
-  const ConstView source{x.data(), 37, 45, 45};
+  const Rows<const float> source{x.data(), 37, 45, 45};
   const Block row = {Block::Kind::row, 0, 0};
   for (const char* element : {"uint8", "uint4"})
     for (const Block& block : {Block{}, row, tile(1, 16), tile(16, 16)})
@@ -313,7 +314,7 @@ TEST(Affine, EveryBlockHasItsOwnRange) {
 TEST(Affine, LongRowsHaveTheBitsOfWholeOnes) {
   constexpr int64_t kCols = 70'003;
   const std::vector<float> x = values(2, kCols);
-  const ConstView source{x.data(), 2, kCols, kCols};
+  const Rows<const float> source{x.data(), 2, kCols, kCols};
   for (const Block& block : {Block{}, Block{Block::Kind::row, 0, 0}, tile(1, 32), tile(16, 16)}) {
     const Operand cast = stochastic(affine("uint8", block), 16);
     QuantizeOptions options = options_of(Contract::cols);
@@ -345,7 +346,7 @@ TEST(Affine, StochasticRoundingIsUnbiasedOverAllDraws) {
 
 TEST(Quantize, ElementsThatNoGemmTakes) {
   const std::vector<float> x = {1.5f, 3, -1, 0, 500, kInf, kNaN, 1e-9f};
-  const ConstView source{x.data(), 2, 4, 4};
+  const Rows<const float> source{x.data(), 2, 4, 4};
   for (const char* element : {"e8m0", "ue4m3", "uint8"}) {
     const NarrowMatrix q = quantize(source, unscaled(element), {}, {2});
     for (size_t i = 0; i < x.size(); ++i)

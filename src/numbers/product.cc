@@ -81,13 +81,13 @@ Factor::Factor(const OperandSpec& spec) {
 
 void Factor::Release::operator()(std::byte* memory) const { cpu::release(memory, bytes); }
 
-Factor::Factor(cpu::Workspace& workspace, const OperandSpec& spec, ConstView source,
+Factor::Factor(cpu::Workspace& workspace, const OperandSpec& spec, Rows<const float> source,
                const RandomKey& key)
     : Factor(spec) {
   PrepareContext context;
   context.key = key;
   context.stats = &counts_;
-  cpu::prepare(workspace, packed_, source, context);
+  cpu::prepare(workspace, {&packed_, source, context});
 }
 
 // With rounding to nearest the driver would read plain numbers from a source, and round them.
@@ -146,8 +146,9 @@ std::vector<float> multiply(const NarrowMatrix& a, const NarrowMatrix& b, const 
   if (y.empty()) return y;
   cpu::Workspace workspace(threads);
   const Factor of_a(left, a, threads), of_b(right, b, threads);
-  cpu::gemm(workspace, {.y = {y.data(), left.rows, right.rows, right.rows}}, of_a.packed(),
-            of_b.packed());
+  cpu::gemm(workspace, {.y = {y.data(), left.rows, right.rows, right.rows},
+                        .a = &of_a.packed(),
+                        .b = &of_b.packed()});
   return y;
 }
 

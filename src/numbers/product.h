@@ -19,7 +19,7 @@ class Factor {
  public:
   /// `source` cast by `spec`: (rows, k), for Contract::rows (k, rows). It must outlive the factor
   /// where the backend reads it in place.
-  Factor(cpu::Workspace& workspace, const OperandSpec& spec, ConstView source,
+  Factor(cpu::Workspace& workspace, const OperandSpec& spec, Rows<const float> source,
          const RandomKey& key);
   /// The numbers of `matrix`, whose sizes are those of `spec` (k before padding) and whose elements
   /// are_operand(); nothing is rounded again.

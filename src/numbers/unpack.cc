@@ -75,8 +75,9 @@ void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& ou
 void round_codes(const PackedOperand& packed, NarrowMatrix& out, Threads threads) {
   const OverflowRule rule = overflow_rule(out.cast.overflow);
   const ElementCodec codec(*out.cast.element);
+  const Rows<const float> source = packed.source.as<float>();
   parallel_for(threads, out.rows, [&](int64_t row, int) {
-    const float* x = packed.source.row(row);
+    const float* x = source.row(row);
     uint16_t* to = out.codes.data() + row * out.cols;
     for (int64_t c = 0; c < out.cols; ++c)
       to[c] = static_cast<uint16_t>(codec.encode(x[c], {}, rule));

@@ -50,7 +50,7 @@ void ValueRange::add(const ValueRange& other) {
   finite = finite && other.finite;
 }
 
-void note_values(ValueRange& range, ConstView values, Threads threads) {
+void note_values(ValueRange& range, Rows<const float> values, Threads threads) {
   std::vector<ValueRange> ranges(static_cast<size_t>(std::max(threads.count, 1)));
   const int64_t pieces = (values.cols + kPieceCols - 1) / kPieceCols;
   parallel_for(threads, values.rows * pieces, [&](int64_t item, int worker) {
@@ -61,7 +61,7 @@ void note_values(ValueRange& range, ConstView values, Threads threads) {
   for (const ValueRange& part : ranges) range.add(part);
 }
 
-void note_columns(std::span<ValueRange> ranges, ConstView values, Threads threads) {
+void note_columns(std::span<ValueRange> ranges, Rows<const float> values, Threads threads) {
   const int64_t strips = (values.cols + kStripCols - 1) / kStripCols;
   parallel_for(threads, strips, [&](int64_t strip, int) {
     const int64_t end = std::min((strip + 1) * kStripCols, values.cols);

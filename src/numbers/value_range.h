@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/threads.h"
-#include "tensor/view.h"
+#include "tensor/rows.h"
 
 namespace ng {
 
@@ -20,9 +20,9 @@ struct ValueRange {
 };
 
 /// Widens `range` by all values.
-void note_values(ValueRange& range, ConstView values, Threads threads);
+void note_values(ValueRange& range, Rows<const float> values, Threads threads);
 
 /// Widens ranges[c] by column c.
-void note_columns(std::span<ValueRange> ranges, ConstView values, Threads threads);
+void note_columns(std::span<ValueRange> ranges, Rows<const float> values, Threads threads);
 
 }  // namespace ng

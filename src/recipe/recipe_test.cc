@@ -360,7 +360,7 @@ TEST(Recipe, SaysWhatCannotRunYet) {
   EXPECT_EQ(Recipe::load(path).unsupported(),
             (std::vector<std::string>{
                 path + ": weight_noise.kind: \"gaussws\" is not implemented yet: use \"none\""}));
-  EXPECT_EQ(recipe_of("gradient.accumulate='bf16'").unsupported().size(), 1u);
+  EXPECT_EQ(recipe_of("gradient.communicate='fp8_e4m3'").unsupported().size(), 1u);
 }
 
 }  // namespace

@@ -253,9 +253,9 @@ void add_optimizer(Rows& keys) {
 void add_gradient(Rows& keys) {
   using Reduce = GradientRecipe::Reduce;
   using Shard = GradientRecipe::Shard;
-  keys.push_back(planned(choice(
+  keys.push_back(choice(
       "gradient.accumulate", [](auto& s) -> auto& { return s.gradient.accumulate; }, kComputes,
-      "sum over micro-batches")));
+      "sum of a linear layer's weight gradient over micro-batches"));
   keys.push_back(planned(operand(
       "gradient.communicate", [](auto& s) -> auto& { return s.gradient.communicate; },
       "format on the wire")));

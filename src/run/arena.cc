@@ -106,18 +106,21 @@ void place_slots(Program& program) {
   program.at_peak = live_at_peak(program);
 }
 
-Tensor::Tensor(const Tensor& other) : arena_(other.arena_), slot_(other.slot_), view_(other.view_) {
+Tensor::Tensor(const Tensor& other)
+    : arena_(other.arena_), slot_(other.slot_), memory_(other.memory_), view_(other.view_) {
   if (arena_ != nullptr) arena_->retain(slot_);
 }
 
 Tensor::Tensor(Tensor&& other) noexcept
-    : arena_(std::exchange(other.arena_, nullptr)), slot_(other.slot_), view_(other.view_) {
-  other.view_ = {};
-}
+    : arena_(std::exchange(other.arena_, nullptr)),
+      slot_(other.slot_),
+      memory_(std::exchange(other.memory_, nullptr)),
+      view_(std::exchange(other.view_, {})) {}
 
 Tensor& Tensor::operator=(Tensor other) noexcept {
   std::swap(arena_, other.arena_);
   std::swap(slot_, other.slot_);
+  std::swap(memory_, other.memory_);
   std::swap(view_, other.view_);
   return *this;
 }
@@ -171,13 +174,13 @@ Tensor Arena::allocate_bytes(size_t bytes, MemoryKind kind) {
     references_[slot] = 1;
     memory = base_ + program_->slots[slot].offset;
   }
-  return {this, slot, View{reinterpret_cast<float*>(memory), 0, 0, 0}};
+  return {this, slot, memory};
 }
 
-Tensor Arena::allocate(int64_t rows, int64_t cols, MemoryKind kind) {
+Tensor Arena::allocate(int64_t rows, int64_t cols, const ElementFormat& element, MemoryKind kind) {
   NG_CHECK(rows >= 0 && cols >= 0, rows, cols);
-  Tensor tensor = allocate_bytes(static_cast<size_t>(rows * cols) * sizeof(float), kind);
-  tensor.view_ = {tensor.view_.data, rows, cols, cols};
+  Tensor tensor = allocate_bytes(static_cast<size_t>(rows) * bytes_of(element, cols), kind);
+  tensor.view_ = {tensor.memory_, element, rows, cols, cols};
   return tensor;
 }
 

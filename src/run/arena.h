@@ -49,15 +49,17 @@ class Tensor {
   // NOLINTNEXTLINE(google-explicit-constructor)
   operator ConstView() const { return view_; }
   /// The memory as bytes, for packed operands.
-  [[nodiscard]] std::byte* bytes() const { return reinterpret_cast<std::byte*>(view_.data); }
+  [[nodiscard]] std::byte* bytes() const { return memory_; }
 
  private:
   friend class Arena;
-  Tensor(Arena* arena, size_t slot, View view) : arena_(arena), slot_(slot), view_(view) {}
+  Tensor(Arena* arena, size_t slot, std::byte* memory)
+      : arena_(arena), slot_(slot), memory_(memory) {}
 
   Arena* arena_ = nullptr;
   size_t slot_ = 0;
-  View view_;
+  std::byte* memory_ = nullptr;
+  View view_;  // no rows: untyped memory
 };
 
 /// Hands out the memory of one program at a time.
@@ -76,8 +78,9 @@ class Arena {
 
   [[nodiscard]] bool recording() const { return recording_; }
 
-  /// (rows, cols) FP32, contents undefined, 64-byte aligned.
-  [[nodiscard]] Tensor allocate(int64_t rows, int64_t cols, MemoryKind kind);
+  /// (rows, cols) elements, contents undefined, 64-byte aligned.
+  [[nodiscard]] Tensor allocate(int64_t rows, int64_t cols, const ElementFormat& element,
+                                MemoryKind kind);
   /// `bytes` of untyped memory.
   [[nodiscard]] Tensor allocate_bytes(size_t bytes, MemoryKind kind);
 

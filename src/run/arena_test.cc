@@ -12,20 +12,20 @@ namespace ng {
 namespace {
 
 // Three tensors of which two live at a time, then one as large as both.
-void sample_program(Arena& arena, std::vector<float*>* where) {
+void sample_program(Arena& arena, std::vector<std::byte*>* where) {
   const auto note = [&](const Tensor& tensor) {
     if (where != nullptr) where->push_back(tensor.view().data);
   };
-  Tensor a = arena.allocate(4, 16, MemoryKind::activations);
+  Tensor a = arena.allocate(4, 16, fp32_format(), MemoryKind::activations);
   note(a);
-  Tensor b = arena.allocate(4, 16, MemoryKind::gradients);
+  Tensor b = arena.allocate(4, 16, fp32_format(), MemoryKind::gradients);
   note(b);
   a = {};
-  Tensor c = arena.allocate(2, 16, MemoryKind::activations);
+  Tensor c = arena.allocate(2, 16, fp32_format(), MemoryKind::activations);
   note(c);
   b = {};
   c = {};
-  const Tensor d = arena.allocate(8, 16, MemoryKind::logits);
+  const Tensor d = arena.allocate(8, 16, fp32_format(), MemoryKind::logits);
   note(d);
 }
 
@@ -49,14 +49,14 @@ TEST(Arena, LiveTensorsNeverOverlapAndReplayTheirPlaces) {
         EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
       }
   std::vector<std::byte> memory(program.bytes);
-  std::vector<float*> first, second;
-  for (std::vector<float*>* where : {&first, &second}) {
+  std::vector<std::byte*> first, second;
+  for (std::vector<std::byte*>* where : {&first, &second}) {
     arena.start_replay(program, memory.data());
     sample_program(arena, where);
     arena.finish_replay();
   }
   EXPECT_EQ(first, second);
-  EXPECT_EQ(reinterpret_cast<std::byte*>(first[0]), memory.data() + program.slots[0].offset);
+  EXPECT_EQ(first[0], memory.data() + program.slots[0].offset);
 }
 
 // Lowest free offset of each slot, the largest first, by comparing all with all.
@@ -119,14 +119,15 @@ TEST(Arena, ADifferentProgramIsRefused) {
   const Program program = arena.finish_recording();
   std::vector<std::byte> memory(program.bytes);
   arena.start_replay(program, memory.data());
-  EXPECT_THROW(static_cast<void>(arena.allocate(5, 16, MemoryKind::activations)), InternalError);
+  EXPECT_THROW(static_cast<void>(arena.allocate(5, 16, fp32_format(), MemoryKind::activations)),
+               InternalError);
 }
 
 TEST(Arena, CopiesKeepATensorAlive) {
   Arena arena;
   arena.start_recording();
   {
-    const Tensor a = arena.allocate(1, 16, MemoryKind::activations);
+    const Tensor a = arena.allocate(1, 16, fp32_format(), MemoryKind::activations);
     Tensor copy = a;
     const Tensor moved = std::move(copy);
     EXPECT_FALSE(copy);  // NOLINT(bugprone-use-after-move): a moved-from tensor is empty

@@ -1,6 +1,7 @@
 #include "run/run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/error.h"
@@ -8,16 +9,26 @@
 namespace ng {
 
 Run::Run(std::unique_ptr<Backend> backend, uint64_t seed)
-    : backend_(std::make_unique<TimedBackend>(std::move(backend))),
-      plan_(std::make_unique<PlanBackend>(*backend_)),
-      seed_(seed) {
-  nonfinite_ = reinterpret_cast<uint64_t*>(persistent_bytes(sizeof(uint64_t), MemoryKind::state));
+    : backend_(std::move(backend)), seed_(seed) {
+  nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 
 Run::~Run() {
   saved_.clear();
-  for (const Persistent& block : persistents_) backend_->release(block.memory, block.bytes);
-  if (arena_memory_.memory != nullptr) backend_->release(arena_memory_.memory, arena_memory_.bytes);
+  for (const Persistent& row : persistents_)
+    backend_->release(row.memory.data(), row.memory.size());
+  if (!arena_memory_.empty()) backend_->release(arena_memory_.data(), arena_memory_.size());
+}
+
+void Run::execute(const Operation& operation) {
+  if (recording()) return;
+  if (diagnosing_) examine(operation, true);
+  // Two clock reads per whole-tensor operation cost well under 1 % of it.
+  const auto start = std::chrono::steady_clock::now();
+  backend_->execute(operation);
+  seconds_[static_cast<size_t>(time_of(operation))] +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (diagnosing_) examine(operation, false);
 }
 
 void Run::begin_record() {
@@ -41,16 +52,16 @@ void Run::reserve(const std::vector<const Program*>& programs) {
     saved_.reserve(std::max(saved_.capacity(), program->most_saved));
   }
   arena_.reserve(slots);
-  if (bytes <= arena_memory_.bytes) return;
-  if (arena_memory_.memory != nullptr) backend_->release(arena_memory_.memory, arena_memory_.bytes);
+  if (bytes <= arena_memory_.size()) return;
+  if (!arena_memory_.empty()) backend_->release(arena_memory_.data(), arena_memory_.size());
   arena_memory_ = {};
-  arena_memory_ = {backend_->allocate(bytes), bytes, MemoryKind::activations};
+  arena_memory_ = {backend_->allocate(bytes), bytes};
 }
 
 void Run::begin_replay(const Program& program) {
-  NG_CHECK(program.bytes <= arena_memory_.bytes, program.bytes, arena_memory_.bytes);
+  NG_CHECK(program.bytes <= arena_memory_.size(), program.bytes, arena_memory_.size());
   saved_.clear();
-  arena_.start_replay(program, arena_memory_.memory);
+  arena_.start_replay(program, arena_memory_.data());
 }
 
 void Run::end_replay() {
@@ -58,29 +69,38 @@ void Run::end_replay() {
   arena_.finish_replay();
 }
 
-std::byte* Run::persistent_bytes(size_t bytes, MemoryKind kind) {
+std::span<std::byte> Run::take(std::string name, size_t bytes, MemoryKind kind) {
   const size_t rounded = std::max<size_t>((bytes + 63) / 64 * 64, 64);
-  std::byte* memory = backend_->allocate(rounded);
-  persistents_.push_back({memory, rounded, kind});
+  const std::span<std::byte> memory(backend_->allocate(rounded), rounded);
+  Persistent row{.spec = {}, .view = {}, .memory = memory};
+  row.spec.name = std::move(name);
+  row.spec.kind = kind;
+  row.spec.is_saved = false;
+  persistents_.push_back(std::move(row));
   return memory;
 }
 
-View Run::persistent(int64_t rows, int64_t cols, MemoryKind kind) {
-  NG_CHECK(rows >= 0 && cols >= 0, rows, cols);
-  std::byte* memory = persistent_bytes(static_cast<size_t>(rows * cols) * sizeof(float), kind);
-  return {reinterpret_cast<float*>(memory), rows, cols, cols};
+View Run::persistent(const PersistentSpec& spec) {
+  NG_CHECK(spec.rows >= 0 && spec.cols >= 0 && spec.element != nullptr, spec.name, spec.rows,
+           spec.cols);
+  NG_CHECK(names_.insert(spec.name).second, spec.name);
+  const size_t bytes = static_cast<size_t>(spec.rows) * bytes_of(*spec.element, spec.cols);
+  const std::span<std::byte> memory = take(spec.name, bytes, spec.kind);
+  persistents_.back().spec = spec;
+  persistents_.back().view = {memory.data(), *spec.element, spec.rows, spec.cols, spec.cols};
+  return persistents_.back().view;
 }
 
 MemoryByKind Run::persistent_by_kind() const {
   MemoryByKind bytes{};
-  for (const Persistent& block : persistents_)
-    bytes[static_cast<size_t>(block.kind)] += block.bytes;
+  for (const Persistent& row : persistents_)
+    bytes[static_cast<size_t>(row.spec.kind)] += row.memory.size();
   bytes[static_cast<size_t>(MemoryKind::scratch)] += backend_->scratch_bytes();
   return bytes;
 }
 
 size_t Run::allocated_bytes() const {
-  size_t total = arena_memory_.bytes;
+  size_t total = arena_memory_.size();
   for (const size_t bytes : persistent_by_kind()) total += bytes;
   return total;
 }
@@ -108,16 +128,26 @@ Diagnosis Run::finish_diagnosis() {
   return std::exchange(diagnosis_, {});
 }
 
-uint64_t Run::count_nonfinite(ConstView values) {
-  *nonfinite_ = 0;
-  backend_->add_nonfinite(nonfinite_, values);
-  return *nonfinite_;
+uint64_t Run::count_nonfinite(const ConstView& values) {
+  const uint64_t none = 0;
+  upload(nonfinite_, std::span(&none, 1));
+  backend_->execute(AddNonfinite{nonfinite_, values});
+  return read(nonfinite_);
 }
 
-void Run::examine(ConstView values, std::string_view layer, std::string_view operand) {
-  if (!diagnosing_ || diagnosis_.found || recording()) return;
-  if (count_nonfinite(values) == 0) return;
-  diagnosis_ = {true, std::string(layer), std::string(operand)};
+void Run::examine(const ConstView& values, std::string_view what) {
+  if (diagnosis_.found || values.rows == 0 || count_nonfinite(values) == 0) return;
+  diagnosis_ = {true, std::string(layer_), std::string(operand_.empty() ? what : operand_)};
+}
+
+// What operands are made of before, for weights come from no operation; what is written after.
+void Run::examine(const Operation& operation, bool before) {
+  if (!before)
+    return for_each_output(operation, [&](std::string_view output, const ConstView& values) {
+      examine(values, fmt::format("{} {}", name_of(operation), output));
+    });
+  if (const auto* one = std::get_if<Prepare>(&operation)) examine(one->source, "source");
+  if (const auto* both = std::get_if<PrepareBoth>(&operation)) examine(both->source, "source");
 }
 
 }  // namespace ng

@@ -5,14 +5,16 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "backend/backend.h"
 #include "run/arena.h"
-#include "run/plan_backend.h"
-#include "run/timed_backend.h"
+#include "run/persistent.h"
 
 namespace ng {
 
@@ -35,16 +37,15 @@ struct Diagnosis {
 class OperandObserver {
  public:
   virtual ~OperandObserver() = default;
-  virtual void operand(const PackedOperand& packed, ConstView source, std::string_view layer,
+  virtual void operand(const PackedOperand& packed, const ConstView& source, std::string_view layer,
                        std::string_view role) = 0;
 };
 
-/// Memory that lives as long as the run, e.g. weights and moments.
-struct Persistent {
-  std::byte* memory = nullptr;
-  size_t bytes = 0;
-  MemoryKind kind = MemoryKind::state;
-};
+/// Seconds per kind of operation.
+using TimeByKind = std::array<double, kTimeKinds>;
+[[nodiscard]] inline double total_seconds(const TimeByKind& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
 
 class Run {
  public:
@@ -53,21 +54,51 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// The backend, or during a dry run one that only counts.
-  [[nodiscard]] Backend& ops() { return recording() ? static_cast<Backend&>(*plan_) : *backend_; }
+  /// Does an operation: times it and, where a diagnosis runs, examines what it reads and writes
+  /// for NaN. In a dry run nothing is done.
+  void execute(const Operation& operation);
+  /// Bytes of storage that an operand needs.
+  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const {
+    return backend_->operand_bytes(spec);
+  }
+  /// For moving values to and from the host (run/transfer.h); operations go by execute().
+  [[nodiscard]] Backend& backend() { return *backend_; }
+  [[nodiscard]] const Backend& backend() const { return *backend_; }
+  /// Host memory to backend memory. In a dry run nothing is done.
+  template <class Value>
+  void upload(Value* to, std::span<const Value> from) {
+    if (!recording())
+      backend_->upload(reinterpret_cast<std::byte*>(to), from.data(), from.size_bytes());
+  }
+  /// One value of backend memory.
+  template <class Value>
+  [[nodiscard]] Value read(const Value* from) const {
+    Value value;
+    backend_->download(&value, reinterpret_cast<const std::byte*>(from), sizeof value);
+    return value;
+  }
+  template <class Value>
+  [[nodiscard]] std::vector<Value> read(std::span<const Value> from) const {
+    std::vector<Value> values(from.size());
+    backend_->download(values.data(), reinterpret_cast<const std::byte*>(from.data()),
+                       from.size_bytes());
+    return values;
+  }
   /// Where the time went since the last reset.
-  [[nodiscard]] const TimeByKind& seconds() const { return backend_->seconds(); }
-  void reset_seconds() { backend_->reset_seconds(); }
-  /// While the result lives, GEMMs count as the head's.
-  [[nodiscard]] TimedBackend::InHead time_as_head() { return TimedBackend::InHead(*backend_); }
+  [[nodiscard]] const TimeByKind& seconds() const { return seconds_; }
+  void reset_seconds() { seconds_ = {}; }
   [[nodiscard]] uint64_t seed() const { return seed_; }
   [[nodiscard]] const Moment& moment() const { return moment_; }
   void set_moment(const Moment& moment) { moment_ = moment; }
 
   // Memory of the step --------------------------------------------------------------------------
-  [[nodiscard]] Tensor tensor(int64_t rows, int64_t cols,
+  [[nodiscard]] Tensor tensor(int64_t rows, int64_t cols, const ElementFormat& element,
                               MemoryKind kind = MemoryKind::activations) {
-    return arena_.allocate(rows, cols, kind);
+    return arena_.allocate(rows, cols, element, kind);
+  }
+  /// Of the shape and type of `other`.
+  [[nodiscard]] Tensor tensor_like(const ConstView& other) {
+    return arena_.allocate(other.rows, other.cols, *other.element, MemoryKind::activations);
   }
   [[nodiscard]] Tensor bytes(size_t count, MemoryKind kind) {
     return arena_.allocate_bytes(count, kind);
@@ -91,9 +122,16 @@ class Run {
   [[nodiscard]] bool recording() const { return arena_.recording(); }
 
   // Memory of the run ---------------------------------------------------------------------------
-  /// Zeroed FP32 matrix that lives as long as the run.
-  [[nodiscard]] View persistent(int64_t rows, int64_t cols, MemoryKind kind);
-  [[nodiscard]] std::byte* persistent_bytes(size_t bytes, MemoryKind kind);
+  /// Zeroed memory that lives as long as the run, and is registered by `spec`.
+  [[nodiscard]] View persistent(const PersistentSpec& spec);
+  /// Scalars and tables of host types in backend memory, which no checkpoint holds.
+  template <class Value>
+  [[nodiscard]] Value* persistent_values(std::string name, size_t count,
+                                         MemoryKind kind = MemoryKind::state) {
+    return reinterpret_cast<Value*>(take(std::move(name), count * sizeof(Value), kind).data());
+  }
+  /// Everything that lives as long as the run, in the order in which it was registered.
+  [[nodiscard]] const std::vector<Persistent>& persistents() const { return persistents_; }
   /// Bytes of everything persistent, by kind, the backend's scratch included.
   [[nodiscard]] MemoryByKind persistent_by_kind() const;
   /// All bytes taken so far: persistent, arena, scratch.
@@ -117,7 +155,7 @@ class Run {
   // Measuring what casts lose ---------------------------------------------------------------------
   /// Who hears of operands while statistics are written; null: nobody.
   void set_operand_observer(OperandObserver* observer) { operand_observer_ = observer; }
-  void show_operand(const PackedOperand& packed, ConstView source, std::string_view layer,
+  void show_operand(const PackedOperand& packed, const ConstView& source, std::string_view layer,
                     std::string_view role) {
     if (operand_observer_ != nullptr && statistics_ && !recording())
       operand_observer_->operand(packed, source, layer, role);
@@ -125,24 +163,50 @@ class Run {
 
   // Finding the origin of NaN -------------------------------------------------------------------
   /// How many values are NaN or infinite, as the host sees it: not in a step.
-  [[nodiscard]] uint64_t count_nonfinite(ConstView values);
+  [[nodiscard]] uint64_t count_nonfinite(const ConstView& values);
   void start_diagnosis();
+  /// The first tensor with a non-finite value.
   [[nodiscard]] Diagnosis finish_diagnosis();
-  /// Where a diagnosis runs, notes the first tensor with a non-finite value.
-  void examine(ConstView values, std::string_view layer, std::string_view operand);
+
+  /// While it lives, operations are of this layer and, where it is given, of this operand.
+  class Place {
+   public:
+    Place(Run& run, std::string_view layer, std::string_view operand)
+        : run_(run), layer_(run.layer_), operand_(run.operand_) {
+      run.layer_ = layer;
+      run.operand_ = operand;
+    }
+    ~Place() {
+      run_.layer_ = layer_;
+      run_.operand_ = operand_;
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+   private:
+    Run& run_;
+    std::string_view layer_, operand_;
+  };
+  [[nodiscard]] Place in(std::string_view layer, std::string_view operand = {}) {
+    return {*this, layer, operand};
+  }
 
  private:
   void begin_record();
   [[nodiscard]] Program end_record();
   void begin_replay(const Program& program);
   void end_replay();
+  [[nodiscard]] std::span<std::byte> take(std::string name, size_t bytes, MemoryKind kind);
+  void examine(const Operation& operation, bool before);
+  void examine(const ConstView& values, std::string_view what);
 
-  std::unique_ptr<TimedBackend> backend_;
-  std::unique_ptr<PlanBackend> plan_;
+  std::unique_ptr<Backend> backend_;
   uint64_t seed_;
   Moment moment_;
+  TimeByKind seconds_{};
   std::vector<Persistent> persistents_;
-  Persistent arena_memory_;
+  std::unordered_set<std::string> names_;  // of typed persistents
+  std::span<std::byte> arena_memory_;
   Arena arena_;
   std::vector<Tensor> saved_;  // destroyed before arena_
   size_t most_saved_ = 0;
@@ -152,7 +216,8 @@ class Run {
   bool diagnosing_ = false;
   OperandObserver* operand_observer_ = nullptr;
   Diagnosis diagnosis_;
-  uint64_t* nonfinite_ = nullptr;  // persistent counter of count_nonfinite
+  std::string_view layer_, operand_;  // of the operations to come
+  uint64_t* nonfinite_ = nullptr;     // persistent counter of count_nonfinite
 };
 
 /// While it lives nothing is kept for a backward pass, counted or drawn.

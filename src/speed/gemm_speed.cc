@@ -92,22 +92,25 @@ std::vector<double> GemmSpeed::seconds(const GemmShape& shape) {
     OperandSpec spec{.cast = pair.left, .rows = shape.m, .k = shape.k, .hadamard = {}};
     spec.k_multiple = k_multiple(pair.left, pair.right, {});
     a.push_back(std::make_unique<Factor>(
-        workspace, spec, ConstView{left_.data(), shape.m, shape.k, shape.k}, RandomKey{}));
+        workspace, spec, Rows<const float>{left_.data(), shape.m, shape.k, shape.k}, RandomKey{}));
     spec.cast = pair.right;
     spec.side = Side::right;
     spec.rows = shape.n;
     b.push_back(std::make_unique<Factor>(
-        workspace, spec, ConstView{right_.data(), shape.n, shape.k, shape.k}, RandomKey{}));
+        workspace, spec, Rows<const float>{right_.data(), shape.n, shape.k, shape.k}, RandomKey{}));
   }
   std::vector<float> y(static_cast<size_t>(shape.m * shape.n));
-  const GemmOutput out{.y = {y.data(), shape.m, shape.n, shape.n}};
   std::vector<double> best(run_.formats.size(), 1e30);
   for (int round = 0; round < run_.rounds; ++round)
     for (size_t i = 0; i < best.size(); ++i)
-      best[i] = std::min(
-          best[i],
-          seconds_per_call([&] { cpu::gemm(workspace, out, a[i]->packed(), b[i]->packed()); },
-                           kLeastSeconds));
+      best[i] =
+          std::min(best[i], seconds_per_call(
+                                [&] {
+                                  cpu::gemm(workspace, {.y = {y.data(), shape.m, shape.n, shape.n},
+                                                        .a = &a[i]->packed(),
+                                                        .b = &b[i]->packed()});
+                                },
+                                kLeastSeconds));
   return best;
 }
 

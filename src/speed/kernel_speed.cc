@@ -68,7 +68,7 @@ class Bench {
       source_[i] = i < kDrawn ? math::normal({}, i, 1.0f) : source_[i - kDrawn];
   }
 
-  [[nodiscard]] ConstView source() const {
+  [[nodiscard]] Rows<const float> source() const {
     return {source_.data(), run_.rows, run_.cols, run_.cols};
   }
 
@@ -163,7 +163,7 @@ class Bench {
                           OperandStats stats;
                           PrepareContext context;
                           context.stats = &stats;
-                          cpu::prepare(workspace_, packed, source(), context);
+                          cpu::prepare(workspace_, {&packed, source(), context});
                         }});
   }
 

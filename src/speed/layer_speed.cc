@@ -13,9 +13,13 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr uint32_t kInput = 1, kWeight = 2, kOutput = 3;
 
-void fill(Run& run, View view, uint32_t tensor, float size) {
-  run.ops().fill_normal(view, size,
-                        {.seed = 1, .tensor = tensor, .step = 0, .purpose = Purpose::init});
+// An activation: N(0, size²), as the recipe's numbers keep it.
+View random_matrix(Run& run, int64_t rows, int64_t cols, uint32_t tensor, float size) {
+  const auto count = static_cast<size_t>(rows * cols);
+  const View values{run.persistent_values<float>("values", count), rows, cols, cols};
+  run.execute(
+      FillNormal{values, size, {.seed = 1, .tensor = tensor, .step = 0, .purpose = Purpose::init}});
+  return values;
 }
 
 // A layer alone, with its own memory.
@@ -24,13 +28,13 @@ class TimedLayer {
   TimedLayer(const LayerKind& kind, int64_t tokens, Threads threads, const std::string& backend)
       : run_(make_backend(backend, threads), 1) {
     weight_.id = kWeight;
-    weight_.value = run_.persistent(kind.outputs, kind.inputs, MemoryKind::weights);
-    x_ = run_.persistent(tokens, kind.inputs, MemoryKind::state);
-    dx_ = run_.persistent(tokens, kind.inputs, MemoryKind::state);
-    y_ = run_.persistent(tokens, kind.outputs, MemoryKind::state);
-    dw_ = run_.persistent(kind.outputs, kind.inputs, MemoryKind::gradients);
-    fill(run_, x_, kInput, 1.0f);
-    fill(run_, weight_.value, kWeight, 0.02f);
+    weight_.value = random_matrix(run_, kind.outputs, kind.inputs, kWeight, 0.02f);
+    const ElementFormat& element = element_of(kind.recipe.fprop.output);
+    x_ = zeros("x", tokens, kind.inputs, element);
+    run_.execute(Copy{x_, random_matrix(run_, tokens, kind.inputs, kInput, 1.0f)});
+    dx_ = zeros("dx", tokens, kind.inputs, element);
+    y_ = zeros("y", tokens, kind.outputs, element);
+    dw_ = zeros("dw", kind.outputs, kind.inputs, fp32_format());
     layer_ = std::make_unique<Linear>(run_, Linear::Parts{.name = kind.names.front(),
                                                           .output = kOutput,
                                                           .weight = &weight_,
@@ -55,6 +59,15 @@ class TimedLayer {
   [[nodiscard]] const LayerSeconds& best() const { return best_; }
 
  private:
+  View zeros(const std::string& name, int64_t rows, int64_t cols, const ElementFormat& element) {
+    return run_.persistent({.name = name,
+                            .owner = "layer",
+                            .kind = MemoryKind::state,
+                            .element = &element,
+                            .rows = rows,
+                            .cols = cols,
+                            .is_saved = false});
+  }
   void step() {
     Source input(Tensor(), x_, kInput), gradient(Tensor(), y_, kOutput);
     layer_->fprop(run_, y_, input);

@@ -7,7 +7,7 @@
 
 #include "model/config.h"
 #include "recipe/recipe.h"
-#include "run/timed_backend.h"
+#include "run/run.h"
 
 namespace ng {
 

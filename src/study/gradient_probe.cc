@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "run/backends.h"
+#include "run/transfer.h"
 #include "study/generated_text.h"
 #include "study/samples.h"
 
@@ -38,7 +39,7 @@ StepSettings step_settings(const ProbeTask& task) {
 ProbeTask generated_task(uint64_t seed) {
   const auto text = std::make_shared<const std::vector<int32_t>>(
       generated_text(stream(seed, kTextStream), kBatches * kSequences * (kContext + 1)));
-  const auto fill = [text](int64_t batch, const TokenBuffers& to) {
+  const auto fill = [text](int64_t batch, const BatchSpans& to) {
     size_t i = 0;
     for (int64_t s = 0; s < kSequences; ++s)
       for (int64_t t = 0; t < kContext; ++t, ++i) {
@@ -76,7 +77,8 @@ void GradientProbe::copy_weights(const GradientProbe& from) {
   const std::span<Parameter> to = model_->parameters();
   const std::span<Parameter> source = from.model_->parameters();
   NG_CHECK(to.size() == source.size(), to.size(), source.size());
-  for (size_t i = 0; i < to.size(); ++i) run_->ops().copy(to[i].value, source[i].value);
+  for (size_t i = 0; i < to.size(); ++i)
+    run_->execute(Copy{.y = to[i].value, .x = source[i].value});
 }
 
 std::vector<const Parameter*> GradientProbe::block_matrices() const {
@@ -96,8 +98,8 @@ std::vector<float> GradientProbe::gradient(int64_t batch, int64_t draw) {
   std::vector<float> all;
   trainer_->set_gradient_observer([&] {
     for (const Parameter* p : block_matrices()) {
-      const ConstView g = p->grad.view();
-      for (int64_t r = 0; r < g.rows; ++r) all.insert(all.end(), g.row(r), g.row(r) + g.cols);
+      const std::vector<float> values = download(run_->backend(), p->grad.view());
+      all.insert(all.end(), values.begin(), values.end());
     }
   });
   fill_(batch, trainer_->train_tokens(0));
@@ -108,7 +110,7 @@ std::vector<float> GradientProbe::gradient(int64_t batch, int64_t draw) {
 
 double GradientProbe::flushed(OperandRole role) const {
   OperandStats sum;
-  const std::span<OperandStats> stats = model_->stats();
+  const std::vector<OperandStats> stats = model_->read_stats(*run_);
   for (size_t i = 0; i + 1 < model_->linears().size(); ++i)  // the head is last
     sum += stats[i * kOperandRoles + static_cast<size_t>(role)];
   if (sum.values == 0) return 0;

@@ -17,7 +17,7 @@ struct ProbeTask {
   ModelConfig model;
   int64_t sequences = 1;  ///< of a batch, each as long as the model's context
   uint64_t seed = 1;      ///< of weights and draws
-  std::function<void(int64_t batch, const TokenBuffers& to)> fill;
+  std::function<void(int64_t batch, const BatchSpans& to)> fill;
 };
 
 /// A Llama of 2 layers, width 64, context 64, 8 sequences of generated text a batch.
@@ -35,7 +35,7 @@ class GradientProbe {
   double train(int64_t step, float lr);
   void copy_weights(const GradientProbe& from);
   /// For weights from elsewhere.
-  [[nodiscard]] Model& model() { return *model_; }
+  [[nodiscard]] Run& run() { return *run_; }
   /// The recipe's phase at `progress` = step / steps.
   void set_progress(double progress) { trainer_->set_phase(recipe_.phase_at(progress)); }
   /// Some operand is scaled by what earlier gradients have seen: the first has seen nothing.
@@ -61,7 +61,7 @@ class GradientProbe {
   [[nodiscard]] std::vector<const Parameter*> block_matrices() const;
 
   Recipe recipe_;
-  std::function<void(int64_t batch, const TokenBuffers& to)> fill_;
+  std::function<void(int64_t batch, const BatchSpans& to)> fill_;
   std::unique_ptr<Run> run_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;

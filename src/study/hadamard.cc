@@ -24,7 +24,7 @@ constexpr uint32_t kValueStream = 0, kColumnStream = 1, kPlaceStream = 2;
 
 struct Matrix {
   std::vector<float> values;
-  [[nodiscard]] ConstView view() const {
+  [[nodiscard]] Rows<const float> view() const {
     return {values.data(), static_cast<int64_t>(values.size()) / kCols, kCols, kCols};
   }
 };

@@ -9,7 +9,7 @@ namespace ng::study {
 
 double decibels(double relative_mse) { return -10 * std::log10(relative_mse); }
 
-ErrorMetrics cast_error(ConstView x, const Operand& cast, Threads threads,
+ErrorMetrics cast_error(Rows<const float> x, const Operand& cast, Threads threads,
                         std::span<const float> factors) {
   const auto runs = static_cast<int64_t>(factors.size());
   NG_CHECK(runs == 0 || (x.contiguous() && x.size() % runs == 0), x.size(), runs);

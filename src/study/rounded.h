@@ -6,7 +6,7 @@
 
 #include "format/operand.h"
 #include "numbers/errors.h"
-#include "tensor/view.h"
+#include "tensor/rows.h"
 
 namespace ng::study {
 
@@ -16,7 +16,7 @@ namespace ng::study {
 /// Rounds `x` to nearest, blocks along its columns, and compares. `factors`: empty, or what each of
 /// as many equal runs of consecutive values (x is contiguous) was multiplied by; the sums are then
 /// in the units from before that, so that every block weighs what it weighed there.
-[[nodiscard]] ErrorMetrics cast_error(ConstView x, const Operand& cast, Threads threads,
+[[nodiscard]] ErrorMetrics cast_error(Rows<const float> x, const Operand& cast, Threads threads,
                                       std::span<const float> factors = {});
 
 /// Blocks of 1 × `block` of an element; E4M3 scales have an FP32 scale of the tensor above them.

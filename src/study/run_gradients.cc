@@ -74,7 +74,7 @@ ProbeTask task_of(const RunConfig& config, uint64_t seed) {
   require_run_length(*corpus, config, model.context);
   const SequenceRange range{.first = 0, .count = config.train.batch, .context = model.context};
   const auto step = static_cast<uint32_t>(config.train.steps);
-  const auto fill = [=, data_seed = config.seed](int64_t, const TokenBuffers& to) {
+  const auto fill = [=, data_seed = config.seed](int64_t, const BatchSpans& to) {
     corpus->train_batch(data_seed, step, range,
                         {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
   };
@@ -147,7 +147,7 @@ RunGradients run_gradients(const Settings& settings) {
   Progress progress(settings, std::ssize(checkpoints) * std::ssize(subject.recipes));
   for (const io::CheckpointEntry& checkpoint : checkpoints) {
     GradientProbe exact("fp32", task, settings.threads);
-    read_checkpoint_weights(checkpoint, exact.model());
+    read_checkpoint_weights(checkpoint, exact.run());
     const GradientDraws none = undrawn(exact);
     const Kinds kinds = kinds_of(exact.matrices());
     result.kinds = kinds.names;

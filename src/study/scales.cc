@@ -71,7 +71,7 @@ struct Data {
   std::vector<float> values;
   std::vector<float> factors = {};
 
-  [[nodiscard]] ConstView view() const {
+  [[nodiscard]] Rows<const float> view() const {
     return {values.data(), static_cast<int64_t>(values.size()) / kCols, kCols, kCols};
   }
 };

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Uniform ids: input t + 1 is target t.
-void fill_random(const TokenBuffers& to, const BenchShape& shape, int64_t vocab, int64_t step) {
+void fill_random(const BatchSpans& to, const BenchShape& shape, int64_t vocab, int64_t step) {
   const RandomKey key{
       .seed = 1, .tensor = 0, .step = static_cast<uint32_t>(step), .purpose = Purpose::data};
   const auto id = [&](int64_t sequence, int64_t position) {
@@ -47,7 +47,7 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
                   {.sequences = shape.batch, .length = shape.length, .micros = 1, .adamw = {}});
   model.initialize(run);
   BenchResult result;
-  result.planned_bytes = trainer.memory().total;
+  result.planned = trainer.memory();
   result.flops_per_token = flops_per_token(model, shape.length);
   for (int64_t step = 0; step < shape.warmup + shape.steps; ++step) {
     if (step == shape.warmup) run.reset_seconds();

@@ -25,7 +25,7 @@ struct BenchResult {
   double first_loss = 0;         ///< before the first update
   double flops_per_token = 0;
   int64_t skipped = 0;  ///< timed steps without an update: something was not finite
-  size_t planned_bytes = 0;
+  MemoryPlan planned;
   TimeByKind seconds_by_kind{};  ///< sums over the timed steps
 
   /// Of the timed steps, outside of operations.

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -15,42 +16,20 @@ constexpr std::string_view kTensorsFile = "state.safetensors";
 constexpr std::string_view kIdentityFile = "run.json";
 constexpr size_t kMaxIdentityBytes = 1 << 20;
 
-struct NamedView {
-  std::string name;
-  View view;
-};
-
-std::string weight_name(const Parameter& parameter) { return "weight." + parameter.spec.name; }
-
-void add_delayed(std::vector<NamedView>& state, Linear& linear, OperandRole role) {
-  const DelayedScale& scale = linear.delayed(role);
-  if (scale.history == nullptr) return;
-  const std::string name = fmt::format("scale.{}.{}", linear.name(), name_of(role));
-  const int64_t length = linear.history_length(role);
-  state.push_back({name + ".encode", {scale.encode_scale, 1, 1, 1}});
-  state.push_back({name + ".history", {scale.history, 1, length, length}});
-}
-
-// Every tensor that outlives a step, by name.
-std::vector<NamedView> state_of(Model& model) {
-  std::vector<NamedView> state;
-  for (const Parameter& p : model.parameters()) {
-    state.push_back({weight_name(p), p.value});
-    state.push_back({"moment1." + p.spec.name, p.moment1});
-    state.push_back({"moment2." + p.spec.name, p.moment2});
-  }
-  for (Linear* linear : model.linears())
-    for (size_t role = 0; role < kOperandRoles; ++role)
-      add_delayed(state, *linear, static_cast<OperandRole>(role));
+// What the next step depends on, by the register.
+std::vector<const Persistent*> state_of(const Run& run) {
+  std::vector<const Persistent*> state;
+  for (const Persistent& row : run.persistents())
+    if (row.spec.is_saved) state.push_back(&row);
   return state;
 }
 
-void require_finite(Run& run, const std::vector<NamedView>& state, const std::string& place) {
-  for (const NamedView& tensor : state) {
-    const uint64_t bad = run.count_nonfinite(tensor.view);
+void require_finite(Run& run, const std::string& place) {
+  for (const Persistent* row : state_of(run)) {
+    const uint64_t bad = run.count_nonfinite(row->view);
     if (bad == 0) continue;
     throw Error({.place = place,
-                 .key = tensor.name,
+                 .key = row->spec.name,
                  .problem = fmt::format("{} values are not finite", bad),
                  .remedy = "nothing was written; what was saved before is whole"});
   }
@@ -126,51 +105,78 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   return differing_settings(saved, identity);
 }
 
-void read_into(const io::Safetensors& file, const NamedView& tensor) {
-  const io::SafetensorsEntry& entry = file.at(tensor.name);
-  const std::vector<int64_t> shape = {tensor.view.rows, tensor.view.cols};
-  if (entry.dtype != "F32" || entry.shape != shape)
+constexpr size_t kPieceBytes = size_t{1} << 22;
+
+/// body(offset, bytes) for the pieces of a tensor, a buffer of the host for each.
+template <class Body>
+void for_pieces(const View& view, const Body& body) {
+  std::vector<std::byte> buffer(std::min(kPieceBytes, view.bytes()));
+  for (size_t at = 0; at < view.bytes(); at += buffer.size())
+    body(at, std::span(buffer).first(std::min(buffer.size(), view.bytes() - at)));
+}
+
+void read_into(Run& run, const io::Safetensors& file, const Persistent& row) {
+  const io::SafetensorsEntry& entry = file.at(row.spec.name);
+  const std::string_view dtype = row.spec.element->safetensors;
+  const std::vector<int64_t> shape = {row.spec.rows, row.spec.cols};
+  if (entry.dtype != dtype || entry.shape != shape)
     throw Error({.place = file.path(),
-                 .key = tensor.name,
+                 .key = row.spec.name,
                  .problem = fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", ")),
-                 .remedy = fmt::format("F32 [{}]", fmt::join(shape, ", "))});
-  const auto values = static_cast<size_t>(tensor.view.size());
-  entry.read(0, std::as_writable_bytes(std::span(tensor.view.data, values)));
+                 .remedy = fmt::format("{} [{}]", dtype, fmt::join(shape, ", "))});
+  for_pieces(row.view, [&](size_t at, std::span<std::byte> piece) {
+    entry.read(at, piece);
+    run.upload(row.view.data + at, std::span<const std::byte>(piece));
+  });
+}
+
+// As they are stored.
+void write_state(const Run& run, const std::string& path) {
+  std::vector<io::SafetensorsTensor> tensors;
+  for (const Persistent* row : state_of(run))
+    tensors.push_back({row->spec.name,
+                       std::string(row->spec.element->safetensors),
+                       {row->spec.rows, row->spec.cols},
+                       nullptr});
+  io::SafetensorsWriter writer(path, tensors);
+  for (const Persistent* row : state_of(run))
+    for_pieces(row->view, [&](size_t at, std::span<std::byte> piece) {
+      run.backend().download(piece.data(), row->view.data + at, piece.size());
+      writer.write(piece);
+    });
+  writer.commit();
 }
 
 }  // namespace
 
-void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& model,
-                     const RunIdentity& identity, int keep) {
-  const std::vector<NamedView> state = state_of(model);
-  require_finite(run, state, folder);
+void save_checkpoint(const std::string& folder, int64_t step, Run& run, const RunIdentity& identity,
+                     int keep) {
+  require_finite(run, folder);
   io::CheckpointWriter writer(folder, step);
-  std::vector<io::SafetensorsTensor> tensors;
-  for (const NamedView& tensor : state)
-    tensors.push_back({tensor.name, "F32", {tensor.view.rows, tensor.view.cols}, tensor.view.data});
-  io::write_safetensors(writer.path_of(kTensorsFile), tensors);
+  write_state(run, writer.path_of(kTensorsFile));
   writer.write_text(kIdentityFile, json_text(identity_json(step, identity), 2) + "\n");
   writer.publish();
   set_newer_aside(folder, step);
   io::prune_checkpoints(folder, keep);
 }
 
-std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
+std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                                             const RunIdentity& identity) {
   const std::vector<std::string> differences =
       check_identity(join_path(checkpoint.path, kIdentityFile), checkpoint.step, identity);
   const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
-  for (const NamedView& tensor : state_of(model)) read_into(file, tensor);
+  for (const Persistent* row : state_of(run)) read_into(run, file, *row);
   return differences;
 }
 
-void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Model& model) {
+void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run) {
   io::verify_checkpoint(checkpoint);
   const std::string identity = join_path(checkpoint.path, kIdentityFile);
   const Json json = read_json_file(identity, kMaxIdentityBytes);
   require_step(JsonObject(json, identity), checkpoint.step);
   const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
-  for (const Parameter& p : model.parameters()) read_into(file, {weight_name(p), p.value});
+  for (const Persistent* row : state_of(run))
+    if (row->spec.kind == MemoryKind::weights) read_into(run, file, *row);
 }
 
 }  // namespace ng

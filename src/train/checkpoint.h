@@ -25,20 +25,20 @@ struct RunIdentity {
   std::map<std::string, std::string> settings;
 };
 
-/// Writes `folder`/step-NNNNNNNN with weights, moments and delayed scales after `step` steps, then
-/// sets later ones aside and removes all but the `keep` newest. Throws Error, and writes nothing,
-/// where a weight or moment is not finite.
-void save_checkpoint(const std::string& folder, int64_t step, Run& run, Model& model,
-                     const RunIdentity& identity, int keep);
+/// Writes `folder`/step-NNNNNNNN with all that the run's register marks as saved, each tensor as it
+/// is stored, after `step` steps, then sets later ones aside and removes all but the `keep` newest.
+/// Throws Error, and writes nothing, where a value is not finite.
+void save_checkpoint(const std::string& folder, int64_t step, Run& run, const RunIdentity& identity,
+                     int keep);
 
-/// Restores weights, moments and delayed scales. The model must be in the phase of the last step
-/// done. Returns a sentence for each setting that differs. Throws Error where the checkpoint
-/// belongs to another run.
-std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Model& model,
+/// Restores all that is saved. The model must be in the phase of the last step done. Returns a
+/// sentence for each setting that differs. Throws Error where the checkpoint belongs to another
+/// run.
+std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                                             const RunIdentity& identity);
 
 /// The weights alone, for a look at a run in the numbers of any recipe. Throws Error where the
 /// checkpoint is damaged or holds another model.
-void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Model& model);
+void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run);
 
 }  // namespace ng

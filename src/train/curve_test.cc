@@ -66,7 +66,7 @@ double rate(int64_t s) {
   return kMinLr + 0.5 * (1 + std::cos(std::numbers::pi * x)) * (kLr - kMinLr);
 }
 
-void copy_window(const std::vector<int32_t>& ids, size_t from, size_t row, const TokenBuffers& to) {
+void copy_window(const std::vector<int32_t>& ids, size_t from, size_t row, const BatchSpans& to) {
   const size_t at = row * kLength;
   std::copy_n(ids.begin() + static_cast<int64_t>(from), kLength, &to.inputs[at]);
   std::copy_n(ids.begin() + static_cast<int64_t>(from) + 1, kLength, &to.targets[at]);
@@ -80,7 +80,7 @@ struct Curve {
 double validate(Trainer& trainer, const std::vector<int32_t>& ids, size_t first) {
   double loss = 0;
   for (int64_t window = 0; window < kWindows; window += kSequences) {
-    const TokenBuffers to = trainer.evaluation_tokens();
+    const BatchSpans to = trainer.evaluation_tokens();
     for (int64_t row = 0; row < kSequences; ++row) {
       const bool counts = window + row < kWindows;
       const int64_t index = std::min(window + row, kWindows - 1);

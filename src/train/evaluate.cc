@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "data/text_files.h"
+#include "train/device_batch.h"
 
 namespace ng {
 namespace {
@@ -17,29 +19,29 @@ class Evaluator {
       : run_(run),
         model_(model),
         at_{.sequences = batch, .length = length, .first = 0},
-        inputs_(static_cast<size_t>(batch * length)),
-        targets_(inputs_.size()),
-        mask_(inputs_.size()),
-        loss_(reinterpret_cast<double*>(run.persistent_bytes(sizeof(double), MemoryKind::state))) {
+        tokens_(run, batch * length, 1),
+        loss_(run.persistent_values<double>("evaluation loss", 1)) {
     program_ = run_.record([&] { body(); });
     run_.reserve({&program_});
   }
 
-  [[nodiscard]] BatchSpans tokens() { return {inputs_, targets_, mask_}; }
+  [[nodiscard]] BatchSpans tokens() { return tokens_.host(0); }
   /// Σ cross-entropy of the targets whose mask is 1.
   [[nodiscard]] double sum_of_losses() {
-    *loss_ = 0;
+    const double none = 0;
+    run_.upload(loss_, std::span(&none, 1));
+    tokens_.upload(run_, 0, 1);
     run_.replay(program_, [&] { body(); });
-    return *loss_;
+    return run_.read(loss_);
   }
 
  private:
   void body() {
     const EvaluationMode mode(run_);
     model_.evaluate_batch(run_,
-                          {.inputs = inputs_,
-                           .targets = targets_,
-                           .mask = mask_.data(),
+                          {.inputs = tokens_.inputs(0),
+                           .targets = tokens_.targets(0),
+                           .mask = tokens_.mask(0),
                            .at = at_,
                            .target_count = 1,
                            .cache = nullptr},
@@ -50,8 +52,7 @@ class Evaluator {
   Run& run_;
   Model& model_;
   Positions at_;
-  std::vector<int32_t> inputs_, targets_;
-  std::vector<float> mask_;
+  DeviceBatch tokens_;
   double* loss_;  // backend memory
   Program program_;
 };

@@ -24,12 +24,13 @@ class Generator {
 
  private:
   /// Logits of the last of `tokens`, which stand at positions first, first + 1, ...
-  [[nodiscard]] std::span<const float> forward(std::span<const int32_t> tokens, int64_t first);
+  [[nodiscard]] std::vector<float> forward(std::span<const int32_t> tokens, int64_t first);
 
   Run& run_;
   Model& model_;
   KvCache cache_;
-  View logits_;  // (1, vocabulary)
+  int32_t* tokens_ = nullptr;  // backend memory: at most a context
+  View logits_;                // (1, vocabulary) FP32
 };
 
 }  // namespace ng

@@ -12,6 +12,7 @@
 #include "io/hf_folder.h"
 #include "io/safetensors.h"
 #include "run/backends.h"
+#include "run/transfer.h"
 #include "train/generator.h"
 #include "train/trace.h"
 
@@ -36,9 +37,10 @@ struct Loaded {
   explicit Loaded(const Case& c)
       : run(make_backend(c.backend, Threads{2}), 1),
         model(run, io::read_hf_config(folder_of(c.model)), recipe, RecomputePolicy::none) {
-    std::vector<View> values;
-    for (const Parameter& parameter : model.parameters()) values.push_back(parameter.value);
-    io::read_hf_weights(folder_of(c.model), model.config(), values);
+    io::read_hf_weights(folder_of(c.model), model.config(),
+                        [&](size_t index, int64_t row, std::span<const float> values) {
+                          model.write_row(run, index, row, values);
+                        });
   }
 };
 
@@ -175,7 +177,7 @@ TEST_P(Golden, GreedyTextIsThatOfTransformers) {
 TEST_P(Golden, GradientsAreShownBeforeTheUpdateAndOnlyWhenAskedFor) {
   Trainer trainer(loaded_.run, loaded_.model, loaded_.recipe,
                   {.sequences = 1, .length = 4, .adamw = {}});
-  const TokenBuffers tokens = trainer.train_tokens(0);
+  const BatchSpans tokens = trainer.train_tokens(0);
   std::fill(tokens.inputs.begin(), tokens.inputs.end(), 1);
   std::fill(tokens.targets.begin(), tokens.targets.end(), 2);
   int calls = 0;
@@ -183,8 +185,7 @@ TEST_P(Golden, GradientsAreShownBeforeTheUpdateAndOnlyWhenAskedFor) {
   trainer.set_gradient_observer([&] {
     ++calls;
     for (const Parameter& p : loaded_.model.parameters())
-      for (int64_t i = 0; i < p.value.size(); ++i)
-        squares += double{p.grad.view().data[i]} * p.grad.view().data[i];
+      for (const float g : download(loaded_.run.backend(), p.grad.view())) squares += double{g} * g;
   });
   const StepReport first = trainer.step(0, 1e-3f);
   EXPECT_EQ(calls, 1);

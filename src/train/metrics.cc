@@ -91,6 +91,14 @@ Json time_json(const TimeByKind& seconds) {
   return json;
 }
 
+Json memory_json(const MemoryPlan& plan) {
+  Json json = Json::object();
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = plan.bytes[kind];
+  json["gaps"] = plan.gaps;
+  return json;
+}
+
 // The file of before, under another name; it gets its own back unless it is told to stay or go.
 class MetricsFile::Replaced {
  public:

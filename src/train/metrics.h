@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/json_fwd.h"
-#include "run/timed_backend.h"
+#include "train/trainer.h"
 
 namespace ng {
 
@@ -33,6 +33,8 @@ struct ValidationMetrics {
 
 /// {"gemm fprop": seconds, ...}, every kind.
 [[nodiscard]] Json time_json(const TimeByKind& seconds);
+/// {"weights": bytes, ..., "gaps": bytes}, every kind.
+[[nodiscard]] Json memory_json(const MemoryPlan& plan);
 
 class MetricsFile {
  public:

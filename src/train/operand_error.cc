@@ -1,10 +1,12 @@
 #include "train/operand_error.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "format/hadamard.h"
 #include "numbers/errors.h"
+#include "run/transfer.h"
 
 namespace ng {
 namespace {
@@ -13,15 +15,21 @@ constexpr int64_t kRows = 16;          // read together: a turned source has the
 constexpr int64_t kMostColumns = 512;  // whole blocks and Hadamard groups
 
 // Rows first ... of the operand before its cast, zero-padded and transformed.
-void exact_rows(const OperandSpec& spec, ConstView source, int64_t first, View out) {
-  const bool turned = spec.contract == Contract::rows;
-  const int64_t values = std::min(out.cols, spec.k);
+void exact_rows(const Backend& backend, const PackedOperand& packed, const ConstView& source,
+                int64_t first, const Rows<float>& out) {
+  const OperandSpec& spec = packed.spec;
+  const auto values = static_cast<size_t>(std::min(out.cols, spec.k));
   for (int64_t r = 0; r < out.rows; ++r) std::fill_n(out.row(r), out.cols, 0.0f);
-  if (turned) {
-    for (int64_t k = 0; k < values; ++k)
-      for (int64_t r = 0; r < out.rows; ++r) out.row(r)[k] = source.row(k)[first + r];
+  if (spec.contract == Contract::rows) {
+    std::array<float, kRows> column{};
+    const ConstView rows = source.columns(first, out.rows);
+    for (int64_t k = 0; k < static_cast<int64_t>(values); ++k) {
+      download_row(backend, rows, k, std::span(column).first(static_cast<size_t>(out.rows)));
+      for (int64_t r = 0; r < out.rows; ++r) out.row(r)[k] = column[static_cast<size_t>(r)];
+    }
   } else {
-    for (int64_t r = 0; r < out.rows; ++r) std::copy_n(source.row(first + r), values, out.row(r));
+    for (int64_t r = 0; r < out.rows; ++r)
+      download_row(backend, source, first + r, {out.row(r), values});
   }
   const int group = spec.hadamard.size;
   if (group == 0) return;
@@ -32,24 +40,29 @@ void exact_rows(const OperandSpec& spec, ConstView source, int64_t first, View o
 
 }  // namespace
 
-void OperandErrors::operand(const PackedOperand& packed, ConstView source, std::string_view layer,
-                            std::string_view role) {
+OperandErrors::OperandErrors(Run& run)
+    : run_(run),
+      unpacked_(run.persistent_values<float>("unpacked rows", kRows * kMostColumns), kRows,
+                kMostColumns, kMostColumns) {}
+
+void OperandErrors::operand(const PackedOperand& packed, const ConstView& source,
+                            std::string_view layer, std::string_view role) {
   const auto [place, is_new] = sqnr_db_.try_emplace({std::string(layer), std::string(role)}, 0.0);
   if (is_new) place->second = measure(packed, source);
 }
 
-double OperandErrors::measure(const PackedOperand& packed, ConstView source) {
+double OperandErrors::measure(const PackedOperand& packed, const ConstView& source) {
   const OperandSpec& spec = packed.spec;
   const int64_t cols = std::min(spec.k_padded(), kMostColumns);
   exact_.resize(static_cast<size_t>(kRows * cols));
-  narrow_.resize(exact_.size());
   ErrorSums sums;
   const int64_t middle = spec.rows / 2 / kRows * kRows;
   for (const int64_t first : {int64_t{0}, middle}) {
     const int64_t rows = std::min(kRows, spec.rows - first);
-    const View exact{exact_.data(), rows, cols, cols}, narrow{narrow_.data(), rows, cols, cols};
-    exact_rows(spec, source, first, exact);
-    run_.ops().unpack_rows(packed, first, narrow);
+    exact_rows(run_.backend(), packed, source, first, {exact_.data(), rows, cols, cols});
+    const View narrow = unpacked_.part(0, rows, 0, cols);
+    run_.execute(Unpack{.packed = &packed, .first_row = first, .values = narrow});
+    narrow_ = download(run_.backend(), narrow);
     const auto count = static_cast<size_t>(rows * cols);
     for (size_t i = 0; i < count; ++i) narrow_[i] /= spec.cast.prescale;
     sums.add(std::span<const float>(exact_.data(), count),

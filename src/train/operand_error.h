@@ -16,19 +16,20 @@ namespace ng {
 /// rows in two groups of sixteen, and of these the first 512 values along K.
 class OperandErrors final : public OperandObserver {
  public:
-  explicit OperandErrors(Run& run) : run_(run) {}
+  explicit OperandErrors(Run& run);
 
-  void operand(const PackedOperand& packed, ConstView source, std::string_view layer,
+  void operand(const PackedOperand& packed, const ConstView& source, std::string_view layer,
                std::string_view role) override;
   /// SQNR in dB since forget(); NaN where nothing was measured.
   [[nodiscard]] double sqnr_db(const std::string& layer, const std::string& role) const;
   void forget() { sqnr_db_.clear(); }
 
  private:
-  [[nodiscard]] double measure(const PackedOperand& packed, ConstView source);
+  [[nodiscard]] double measure(const PackedOperand& packed, const ConstView& source);
 
   Run& run_;
   std::map<std::pair<std::string, std::string>, double> sqnr_db_;
+  View unpacked_;                      // backend memory for sixteen rows
   std::vector<float> exact_, narrow_;  // sixteen rows each
 };
 

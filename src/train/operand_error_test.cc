@@ -21,18 +21,18 @@ struct Cast {
     const int64_t rows = turned ? spec.k : spec.rows, cols = turned ? spec.rows : spec.k;
     source = {values.data(), rows, cols, cols};
     packed.spec = spec;
-    packed.bytes = run.ops().operand_bytes(spec);
+    packed.bytes = run.operand_bytes(spec);
     storage.resize(packed.bytes / sizeof(double) + 8);
     const auto at = reinterpret_cast<uintptr_t>(storage.data());
     packed.storage = reinterpret_cast<std::byte*>((at + 63) / 64 * 64);
     PrepareContext context;
     context.key = {.seed = 1};
-    run.ops().prepare(packed, source, context);
+    run.execute(Prepare{&packed, source, context});
   }
 
   std::vector<float> values;
   std::vector<double> storage;
-  ConstView source;
+  Rows<const float> source;
   PackedOperand packed;
 };
 
@@ -40,7 +40,8 @@ struct Cast {
 double sqnr_by_definition(Run& run, const Cast& cast) {
   const OperandSpec& spec = cast.packed.spec;
   std::vector<float> q(static_cast<size_t>(spec.rows * spec.k_padded()));
-  run.ops().unpack(cast.packed, {q.data(), spec.rows, spec.k_padded(), spec.k_padded()}, nullptr);
+  run.execute(Unpack{.packed = &cast.packed,
+                     .values = {q.data(), spec.rows, spec.k_padded(), spec.k_padded()}});
   const int g = spec.hadamard.size;
   double errors = 0, squares = 0;
   for (int64_t r = 0; r < spec.rows; ++r) {

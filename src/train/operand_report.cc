@@ -21,19 +21,20 @@ std::string role_name(size_t role) { return std::string(name_of(static_cast<Oper
 
 }  // namespace
 
-Json operand_shares(Model& model) {
+Json operand_shares(std::span<const OperandStats> counted) {
   std::array<OperandStats, kOperandRoles> sums{};
-  for (size_t i = 0; i < model.stats().size(); ++i) sums[i % kOperandRoles] += model.stats()[i];
+  for (size_t i = 0; i < counted.size(); ++i) sums[i % kOperandRoles] += counted[i];
   Json json = Json::object();
   for (size_t role = 0; role < kOperandRoles; ++role)
     if (sums[role].values > 0) json[role_name(role)] = shares(sums[role]);
   return json;
 }
 
-Json operand_shares_by_layer(Model& model, const OperandErrors& errors) {
+Json operand_shares_by_layer(std::span<const OperandStats> counted, const Model& model,
+                             const OperandErrors& errors) {
   Json json = Json::object();
-  for (size_t i = 0; i < model.stats().size(); ++i) {
-    const OperandStats& stats = model.stats()[i];
+  for (size_t i = 0; i < counted.size(); ++i) {
+    const OperandStats& stats = counted[i];
     const std::string& layer = model.linears()[i / kOperandRoles]->name();
     const std::string role = role_name(i % kOperandRoles);
     if (stats.values > 0) json[layer][role] = shares(stats);

@@ -9,11 +9,12 @@ namespace ng {
 
 /// {"fprop.input": {"saturated": share, "flushed": share}, ...} over all layers; roles that count
 /// nothing are left out.
-[[nodiscard]] Json operand_shares(Model& model);
+[[nodiscard]] Json operand_shares(std::span<const OperandStats> counted);
 
 /// The same per layer: {"blocks.0.attn.q": {"fprop.input": {...}}, ...}, each with its "sqnr_db"
 /// where that is finite. A layer that shares an operand with the one before has its own SQNR, but
 /// no shares: they are counted once.
-[[nodiscard]] Json operand_shares_by_layer(Model& model, const OperandErrors& errors);
+[[nodiscard]] Json operand_shares_by_layer(std::span<const OperandStats> counted,
+                                           const Model& model, const OperandErrors& errors);
 
 }  // namespace ng

@@ -27,7 +27,7 @@ struct RunModel {
   std::optional<int64_t> vocab;  ///< 0: the tokenizer's
   std::optional<bool> tie_embeddings, attention_bias, mlp_bias, norm_bias;
   std::optional<float> norm_eps, rope_theta, init_std;
-  std::optional<Gelu> gelu;
+  std::optional<GeluKind> gelu;
 };
 
 /// [data]

@@ -96,7 +96,7 @@ threads = 2
                              .context = 33,
                              .tie_embeddings = false,
                              .norm_eps = 1e-6f,
-                             .gelu = Gelu::erf,
+                             .gelu = GeluKind::erf,
                              .init_std = 0.05f};
   EXPECT_EQ(config.model_config(257), expected);
   EXPECT_EQ(config.data.train, (std::vector<std::string>{"a.txt", "b/*.txt"}));

@@ -121,7 +121,8 @@ void add_model_details(Keys<RunConfig>& keys) {
       "base of the rotary frequencies (llama)"));
   keys.push_back(choice(
       "model.gelu", [](auto& c) -> auto& { return c.model.gelu; },
-      Choices<Gelu>{{{"tanh", Gelu::tanh}, {"erf", Gelu::erf}}}, "form of GELU (gpt2)"));
+      Choices<GeluKind>{{{"tanh", GeluKind::tanh}, {"erf", GeluKind::erf}}},
+      "form of GELU (gpt2)"));
   keys.push_back(number(
       "model.init_std", [](auto& c) -> auto& { return c.model.init_std; }, {0, 10},
       "standard deviation of initial weights"));

@@ -13,16 +13,11 @@ namespace {
 
 // Ragged against every tile, and several blocks of every kind along K.
 constexpr int64_t kLeftRows = 24, kRightRows = 56, kLength = 160;
-constexpr size_t kAlignment = 64;
 
 /// One GEMM of a layer by its two operands.
-struct Gemm {
+struct TestedGemm {
   OperandSpec left, right;
 };
-
-bool is_same(const OperandSpec& a, const OperandSpec& b) {
-  return a.cast == b.cast && a.contract == b.contract && a.hadamard == b.hadamard;
-}
 
 /// Normal values over some binades, as activations have them.
 std::vector<float> known_values(const OperandSpec& spec) {
@@ -33,24 +28,48 @@ std::vector<float> known_values(const OperandSpec& spec) {
   return values;
 }
 
+/// Memory of a backend.
+class Memory {
+ public:
+  Memory(Backend& backend, size_t bytes)
+      : backend_(backend), bytes_(bytes), data_(backend.allocate(bytes)) {}
+  ~Memory() { backend_.release(data_, bytes_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] float* floats() const { return reinterpret_cast<float*>(data_); }
+
+ private:
+  Backend& backend_;
+  size_t bytes_;
+  std::byte* data_;
+};
+
+size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
+
 /// An operand that one backend prepared, with all that it refers to.
 class TestOperand {
  public:
   TestOperand(Backend& backend, const OperandSpec& spec)
-      : values_(known_values(spec)),
-        history_(static_cast<size_t>(std::max(spec.cast.amax_history, 1)), 0.0f),
-        memory_(backend.operand_bytes(spec) + kAlignment) {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+      : values_(backend, float_bytes(spec.rows * spec.k)),
+        scale_(backend, sizeof(float)),
+        history_(backend, float_bytes(std::max(spec.cast.amax_history, 1))),
+        memory_(backend, std::max<size_t>(backend.operand_bytes(spec), 1)) {
+    const std::vector<float> values = known_values(spec);
+    backend.upload(values_.data(), values.data(), float_bytes(std::ssize(values)));
+    const float one = 1.0f;
+    backend.upload(scale_.data(), &one, sizeof one);
     packed_ = {.spec = spec,
                .source = {},
-               .storage = memory_.data() + (kAlignment - address % kAlignment),
-               .bytes = memory_.size() - kAlignment};
+               .storage = memory_.data(),
+               .bytes = backend.operand_bytes(spec)};
     PrepareContext context;
     context.key = {.seed = 7, .tensor = 3, .step = 11, .purpose = Purpose::dgrad_grad};
-    context.delayed = {&encode_scale_, history_.data()};
+    context.delayed = {scale_.floats(), history_.floats()};
     const bool straight = spec.contract == Contract::cols;
     const int64_t rows = straight ? spec.rows : spec.k, cols = straight ? spec.k : spec.rows;
-    backend.prepare(packed_, {values_.data(), rows, cols, cols}, context);
+    backend.execute(Prepare{&packed_, {values_.floats(), rows, cols, cols}, context});
   }
   TestOperand(const TestOperand&) = delete;
   TestOperand& operator=(const TestOperand&) = delete;
@@ -58,20 +77,22 @@ class TestOperand {
   [[nodiscard]] const PackedOperand& packed() const { return packed_; }
 
  private:
-  std::vector<float> values_, history_;
-  float encode_scale_ = 1.0f;
-  std::vector<std::byte> memory_;
+  Memory values_, scale_, history_, memory_;
   PackedOperand packed_;
 };
 
-std::vector<float> product(Backend& backend, const Gemm& gemm) {
+std::vector<float> product(Backend& backend, const TestedGemm& gemm) {
   const TestOperand left(backend, gemm.left), right(backend, gemm.right);
   std::vector<float> y(static_cast<size_t>(kLeftRows * kRightRows));
-  backend.gemm({.y = {y.data(), kLeftRows, kRightRows, kRightRows}}, left.packed(), right.packed());
+  const Memory memory(backend, float_bytes(std::ssize(y)));
+  backend.execute(Gemm{.y = {memory.floats(), kLeftRows, kRightRows, kRightRows},
+                       .a = &left.packed(),
+                       .b = &right.packed()});
+  backend.download(y.data(), memory.data(), float_bytes(std::ssize(y)));
   return y;
 }
 
-void compare(Backend& backend, Backend& reference, const Gemm& gemm) {
+void compare(Backend& backend, Backend& reference, const TestedGemm& gemm) {
   const std::vector<float> got = product(backend, gemm), want = product(reference, gemm);
   for (size_t i = 0; i < want.size(); ++i) {
     if (float_bits(got[i]) == float_bits(want[i]) || (std::isnan(got[i]) && std::isnan(want[i])))
@@ -87,18 +108,18 @@ void compare(Backend& backend, Backend& reference, const Gemm& gemm) {
 }  // namespace
 
 int self_check(Backend& backend, Backend& reference, std::span<const LinearRecipe> recipes) {
-  std::vector<Gemm> done;
+  std::vector<TestedGemm> done;
   for (const LinearRecipe& recipe : recipes)
     for (size_t role = 0; role < kOperandRoles; role += 2) {
-      Gemm gemm{operand_form(recipe, static_cast<OperandRole>(role)),
-                operand_form(recipe, static_cast<OperandRole>(role + 1))};
-      const bool known = std::any_of(done.begin(), done.end(), [&](const Gemm& other) {
-        return is_same(gemm.left, other.left) && is_same(gemm.right, other.right);
-      });
-      if (known) continue;
+      TestedGemm gemm{operand_form(recipe, static_cast<OperandRole>(role)),
+                      operand_form(recipe, static_cast<OperandRole>(role + 1))};
       gemm.left.rows = kLeftRows;
       gemm.right.rows = kRightRows;
       gemm.left.k = gemm.right.k = kLength;
+      const bool known = std::any_of(done.begin(), done.end(), [&](const TestedGemm& other) {
+        return gemm.left == other.left && gemm.right == other.right;
+      });
+      if (known) continue;
       compare(backend, reference, gemm);
       done.push_back(gemm);
     }

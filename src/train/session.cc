@@ -45,12 +45,6 @@ void check_gemms(const Model& model, const std::string& backend) {
   self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes);
 }
 
-std::vector<View> values_of(Model& model) {
-  std::vector<View> values;
-  for (const Parameter& parameter : model.parameters()) values.push_back(parameter.value);
-  return values;
-}
-
 }  // namespace
 
 // Throughput of this process: a moving average over about 20 steps, and time left at that pace.
@@ -94,7 +88,10 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
                                        step_settings(config_.train, model.context));
   if (!config_.model.init.empty())
-    io::read_hf_weights(config_.model.init, model, values_of(*model_));
+    io::read_hf_weights(config_.model.init, model,
+                        [&](size_t index, int64_t row, std::span<const float> values) {
+                          model_->write_row(*run_, index, row, values);
+                        });
   else
     model_->initialize(*run_);
 }
@@ -162,7 +159,7 @@ int64_t Session::restore() {
                                        "start anew",
                                        newest->step)});
   follow_phase(std::max<int64_t>(newest->step - 1, 0));
-  for (const std::string& difference : restore_checkpoint(*newest, *model_, identity_))
+  for (const std::string& difference : restore_checkpoint(*newest, *run_, identity_))
     observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
   return newest->step;
 }
@@ -170,7 +167,7 @@ int64_t Session::restore() {
 void Session::fill_batches(int64_t step) {
   const StepSettings& settings = trainer_->settings();
   for (int64_t micro = 0; micro < settings.micros; ++micro) {
-    const TokenBuffers to = trainer_->train_tokens(micro);
+    const BatchSpans to = trainer_->train_tokens(micro);
     corpus_->train_batch(config_.seed, static_cast<uint32_t>(step),
                          {.first = micro * settings.sequences,
                           .count = settings.sequences,
@@ -240,8 +237,9 @@ void Session::train_one(int64_t step) {
   metrics.eta_seconds =
       static_cast<double>(config_.train.steps - step - 1) * clock_->seconds_per_step;
   metrics.skipped = report.skipped;
-  metrics_->write(metrics, detail ? operand_shares_by_layer(*model_, *operand_errors_)
-                                  : operand_shares(*model_));
+  const std::vector<OperandStats> counted = model_->read_stats(*run_);
+  metrics_->write(metrics, detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
+                                  : operand_shares(counted));
   observer_.step(metrics);
   require_convergence(step);
 }
@@ -249,7 +247,7 @@ void Session::train_one(int64_t step) {
 void Session::validate(int64_t done) {
   if (corpus_->validation_tokens() == 0 || last_validated_ == done) return;
   last_validated_ = done;
-  const TokenBuffers to = trainer_->evaluation_tokens();
+  const BatchSpans to = trainer_->evaluation_tokens();
   const Evaluation evaluation =
       evaluate_windows(*corpus_, {to.inputs, to.targets, to.mask}, trainer_->settings().sequences,
                        [&] { return trainer_->evaluate(); });
@@ -264,7 +262,7 @@ void Session::save(int64_t done) {
   if (last_saved_ == done) return;
   metrics_->event("time", done, {{"seconds", time_json(run_->seconds())}});
   metrics_->sync();  // a checkpoint promises the lines of all its steps
-  save_checkpoint(checkpoints_folder(), done, *run_, *model_, identity_,
+  save_checkpoint(checkpoints_folder(), done, *run_, identity_,
                   static_cast<int>(config_.train.keep_checkpoints));
   metrics_->saved();
   last_saved_ = done;
@@ -287,12 +285,15 @@ void Session::finish() {
   metrics_->saved();
   // Saves nothing when a finished run is resumed, but what a kill left there must go.
   io::prune_checkpoints(checkpoints_folder(), static_cast<int>(config_.train.keep_checkpoints));
-  std::vector<ConstView> values;
-  for (const View& value : values_of(*model_)) values.push_back(value);
   io::HfWriteOptions options;
   options.tokenizer = tokenizer_.get();
   options.dtype = config_.train.save_dtype;
-  io::write_hf_folder(model_folder(), model_->config(), values, options);
+  io::write_hf_folder(
+      model_folder(), model_->config(),
+      [&](size_t index, int64_t row, std::span<float> values) {
+        model_->read_row(*run_, index, row, values);
+      },
+      options);
   try {
     result_.sample = sample_text(*run_, *model_, *corpus_, *tokenizer_);
   } catch (const Error& error) {  // a model whose logits are not finite; all is written by now

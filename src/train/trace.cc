@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "run/transfer.h"
+#include "train/device_batch.h"
 
 namespace ng {
 namespace {
@@ -38,7 +40,7 @@ struct TraceTokens {
     }
   }
 
-  void fill(int64_t step, const TokenBuffers& to) const {
+  void fill(int64_t step, const BatchSpans& to) const {
     size_t i = 0;
     for (int64_t s = 0; s < sequences; ++s)
       for (int64_t t = 0; t < length; ++t, ++i) {
@@ -58,15 +60,18 @@ class Traced {
     return values_.back();
   }
   /// A parameter-shaped matrix as Hugging Face stores it.
-  void add(const std::string& prefix, const ParameterSpec& spec, ConstView v) {
+  void add(const Backend& backend, const std::string& prefix, const ParameterSpec& spec,
+           const ConstView& v) {
     const bool turned = spec.hf_transposed;
     std::vector<int64_t> shape = {turned ? v.cols : v.rows, turned ? v.rows : v.cols};
     if (spec.is_vector) shape = {v.size()};
     std::vector<float>& out = add(prefix + spec.hf_name, std::move(shape));
-    out.resize(static_cast<size_t>(v.size()));
+    const std::vector<float> values = download(backend, v);
+    out.resize(values.size());
     for (int64_t r = 0; r < v.rows; ++r)
       for (int64_t c = 0; c < v.cols; ++c)
-        out[static_cast<size_t>(turned ? c * v.rows + r : r * v.cols + c)] = v.row(r)[c];
+        out[static_cast<size_t>(turned ? c * v.rows + r : r * v.cols + c)] =
+            values[static_cast<size_t>(r * v.cols + c)];
   }
   void write(const std::string& path) {
     for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].data = values_[i].data();
@@ -79,19 +84,20 @@ class Traced {
 };
 
 // Logits in the numbers and with the draws of the first training step.
-std::vector<float> first_logits(Run& run, Model& model, const TraceTokens& tokens,
-                                TokenView inputs) {
+std::vector<float> first_logits(Run& run, Model& model, const TraceTokens& tokens) {
   std::vector<float> logits;
-  const Batch batch{.inputs = inputs,
+  DeviceBatch first(run, tokens.sequences * tokens.length, 1);
+  tokens.fill(0, first.host(0));
+  first.upload(run, 0, 1);
+  const Batch batch{.inputs = first.inputs(0),
                     .targets = {},
-                    .mask = nullptr,
+                    .mask = {},
                     .at = {.sequences = tokens.sequences, .length = tokens.length, .first = 0},
                     .target_count = 0,
                     .cache = nullptr};
   const auto body = [&] {
     const Tensor y = model.logits(run, batch);
-    for (int64_t r = 0; !run.recording() && r < y.view().rows; ++r)
-      logits.insert(logits.end(), y.view().row(r), y.view().row(r) + y.view().cols);
+    if (!run.recording()) logits = download(run.backend(), y);
     model.forget_step();
   };
   run.set_moment({.step = 0, .micro = 0, .micros = 1});
@@ -121,14 +127,14 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
   const TraceTokens tokens(tokens_file, model.config(), settings.steps);
   Trainer trainer(run, model, recipe, step_settings(tokens, settings));
   Traced traced;
-  tokens.fill(0, trainer.train_tokens(0));
   traced.add("logits", {tokens.sequences, tokens.length, model.config().vocab}) =
-      first_logits(run, model, tokens, trainer.train_tokens(0).inputs);
+      first_logits(run, model, tokens);
   std::vector<float>& first_loss = traced.add("loss", {1});
   std::vector<float>& losses = traced.add("train.loss", {tokens.steps});
   std::vector<float>& norms = traced.add("train.grad_norm", {tokens.steps});
   trainer.set_gradient_observer([&] {
-    for (const Parameter& p : model.parameters()) traced.add("grad.", p.spec, p.grad);
+    for (const Parameter& p : model.parameters())
+      traced.add(run.backend(), "grad.", p.spec, p.grad);
   });
   std::vector<int64_t> skipped;
   for (int64_t step = 0; step < tokens.steps; ++step) {
@@ -141,7 +147,8 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
     if (report.skipped) skipped.push_back(step + 1);
     trainer.set_gradient_observer({});
     const std::string prefix = fmt::format("step{}.", step + 1);
-    for (const Parameter& p : model.parameters()) traced.add(prefix, p.spec, p.value);
+    for (const Parameter& p : model.parameters())
+      traced.add(run.backend(), prefix, p.spec, p.value);
   }
   first_loss = {losses.front()};
   traced.write(out_file);

@@ -13,24 +13,16 @@ View floats_of(Pod* pods, size_t count) {
   return {reinterpret_cast<float*>(pods), 1, size, size};
 }
 
-template <class Pod>
-Pod* persistent_pod(Run& run) {
-  return reinterpret_cast<Pod*>(run.persistent_bytes(sizeof(Pod), MemoryKind::state));
-}
-
 }  // namespace
 
 Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings)
     : run_(run),
       model_(model),
       settings_(settings),
-      control_(persistent_pod<StepControl>(run)),
-      sum_of_squares_(persistent_pod<double>(run)),
-      evaluation_loss_(persistent_pod<double>(run)) {
-  const int64_t rows = settings.sequences * settings.length;
-  inputs_.resize(static_cast<size_t>(rows * (settings.micros + 1)));
-  targets_.resize(inputs_.size());
-  mask_.resize(static_cast<size_t>(rows));
+      tokens_(run, settings.sequences * settings.length, settings.micros + 1),
+      control_(run.persistent_values<StepControl>("step control", 1)),
+      sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
+      evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)) {
   allocate_adamw(run_, model_.parameters());
   record_programs(recipe);
 }
@@ -79,36 +71,30 @@ MemoryPlan Trainer::memory() const {
   return plan;
 }
 
-TokenBuffers Trainer::train_tokens(int64_t micro) {
+BatchSpans Trainer::train_tokens(int64_t micro) {
   NG_CHECK(micro >= 0 && micro < settings_.micros, micro);
-  const auto rows = static_cast<size_t>(settings_.sequences * settings_.length);
-  const size_t first = rows * static_cast<size_t>(micro);
-  return {std::span(inputs_).subspan(first, rows), std::span(targets_).subspan(first, rows), mask_};
+  return tokens_.host(micro);
 }
 
-TokenBuffers Trainer::evaluation_tokens() {
-  const auto rows = static_cast<size_t>(settings_.sequences * settings_.length);
-  return {std::span(inputs_).last(rows), std::span(targets_).last(rows), mask_};
-}
+BatchSpans Trainer::evaluation_tokens() { return tokens_.host(settings_.micros); }
 
 void Trainer::set_phase(int phase) {
   phase_ = phase;
   model_.set_phase(run_, phase);
 }
 
-Batch Trainer::train_batch(int64_t micro) {
-  const TokenBuffers tokens = train_tokens(micro);
-  return {.inputs = tokens.inputs,
-          .targets = tokens.targets,
-          .mask = nullptr,
+Batch Trainer::train_batch(int64_t micro) const {
+  return {.inputs = tokens_.inputs(micro),
+          .targets = tokens_.targets(micro),
+          .mask = {},
           .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
           .target_count = static_cast<double>(tokens_per_step()),
           .cache = nullptr};
 }
 
 void Trainer::forward_backward(int64_t step) {
-  run_.ops().fill(floats_of(control_, 1), 0.0f);
-  run_.ops().fill(floats_of(model_.stats().data(), model_.stats().size()), 0.0f);
+  run_.execute(Fill{floats_of(control_, 1), 0.0f});
+  run_.execute(Fill{floats_of(model_.stats().data(), model_.stats().size()), 0.0f});
   for (int64_t micro = 0; micro < settings_.micros; ++micro) {
     run_.set_moment({.step = static_cast<uint32_t>(step),
                      .micro = static_cast<uint32_t>(micro),
@@ -118,22 +104,26 @@ void Trainer::forward_backward(int64_t step) {
 }
 
 void Trainer::update(int64_t step, float lr) {
-  run_.ops().fill(floats_of(sum_of_squares_, 1), 0.0f);
+  run_.execute(Fill{floats_of(sum_of_squares_, 1), 0.0f});
   for (const Parameter& parameter : model_.parameters())
-    run_.ops().add_sum_of_squares(sum_of_squares_, parameter.grad);
-  run_.ops().decide_step(control_, sum_of_squares_, settings_.clip, model_.stats().data(),
-                         static_cast<int64_t>(model_.stats().size()));
+    run_.execute(AddSumOfSquares{sum_of_squares_, parameter.grad});
+  run_.execute(DecideStep{.control = control_,
+                          .sum_of_squares = sum_of_squares_,
+                          .clip = settings_.clip,
+                          .stats = model_.stats().data(),
+                          .stats_count = static_cast<int64_t>(model_.stats().size())});
   update_adamw(run_, model_.parameters(), settings_.adamw, lr, step, control_);
   model_.forget_step();
 }
 
 StepReport Trainer::step(int64_t step, float lr) {
+  tokens_.upload(run_, 0, settings_.micros);
   run_.replay(train_programs_[static_cast<size_t>(phase_)], [&] {
     forward_backward(step);
     if (gradient_observer_) gradient_observer_();
     update(step, lr);
   });
-  const StepControl control = *control_;  // the one read of the step
+  const StepControl control = run_.read(control_);  // the one read of the step
   model_.roll_scales(run_, control.skip != 0);
   return {.loss = control.loss / static_cast<double>(tokens_per_step()),
           .grad_norm = control.grad_norm,
@@ -152,12 +142,12 @@ Diagnosis Trainer::diagnose(int64_t step) {
 }
 
 void Trainer::evaluate_body() {
-  run_.ops().fill(floats_of(evaluation_loss_, 1), 0.0f);
-  const TokenBuffers tokens = evaluation_tokens();
+  run_.execute(Fill{floats_of(evaluation_loss_, 1), 0.0f});
+  const int64_t last = settings_.micros;
   const Batch batch{
-      .inputs = tokens.inputs,
-      .targets = tokens.targets,
-      .mask = mask_.data(),
+      .inputs = tokens_.inputs(last),
+      .targets = tokens_.targets(last),
+      .mask = tokens_.mask(last),
       .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
       .target_count = 1,
       .cache = nullptr};
@@ -166,8 +156,9 @@ void Trainer::evaluate_body() {
 }
 
 double Trainer::evaluate() {
+  tokens_.upload(run_, settings_.micros, 1);
   run_.replay(evaluation_programs_[static_cast<size_t>(phase_)], [&] { evaluate_body(); });
-  return *evaluation_loss_;
+  return run_.read(evaluation_loss_);
 }
 
 }  // namespace ng

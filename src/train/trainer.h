@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "optim/adamw.h"
 #include "run/run.h"
+#include "train/device_batch.h"
 
 namespace ng {
 
@@ -20,13 +21,6 @@ struct StepSettings {
   int64_t micros = 1;     ///< micro-batches in a step
   AdamWSettings adamw;
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
-};
-
-/// Where the tokens of one micro-batch go, each (sequences · length).
-struct TokenBuffers {
-  std::span<int32_t> inputs;
-  std::span<int32_t> targets;
-  std::span<float> mask;  ///< 1 where the target counts; training takes all as 1
 };
 
 struct StepReport {
@@ -54,9 +48,9 @@ class Trainer {
   [[nodiscard]] const StepSettings& settings() const { return settings_; }
 
   /// To be filled before step().
-  [[nodiscard]] TokenBuffers train_tokens(int64_t micro);
+  [[nodiscard]] BatchSpans train_tokens(int64_t micro);
   /// To be filled before evaluate().
-  [[nodiscard]] TokenBuffers evaluation_tokens();
+  [[nodiscard]] BatchSpans evaluation_tokens();
 
   void set_phase(int phase);
   [[nodiscard]] int phase() const { return phase_; }
@@ -79,7 +73,7 @@ class Trainer {
   void forward_backward(int64_t step);
   void update(int64_t step, float lr);
   void evaluate_body();
-  [[nodiscard]] Batch train_batch(int64_t micro);
+  [[nodiscard]] Batch train_batch(int64_t micro) const;
 
   Run& run_;
   Model& model_;
@@ -88,11 +82,10 @@ class Trainer {
   std::vector<Program> train_programs_;       // by phase
   std::vector<Program> diagnosis_programs_;   // by phase: a step without its update
   std::vector<Program> evaluation_programs_;  // by phase
-  std::vector<int32_t> inputs_, targets_;     // all micro-batches, then the evaluation batch
-  std::vector<float> mask_;
-  StepControl* control_;    // backend memory
-  double* sum_of_squares_;  // backend memory
-  double* evaluation_loss_;
+  DeviceBatch tokens_;                        // all micro-batches, then the evaluation batch
+  StepControl* control_;                      // backend memory
+  double* sum_of_squares_;                    // backend memory
+  double* evaluation_loss_;                   // backend memory
   std::function<void()> gradient_observer_;
 };
 

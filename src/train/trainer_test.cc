@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <new>
+#include <string>
 
 #include "support/feature_matrix.h"
 #include "support/tiny_run.h"
@@ -118,6 +121,48 @@ TEST(Trainer, SameBitsOnAnyNumberOfThreadsAndWithRecompute) {
   }
 }
 
+// Of the linear layers, whose other words stay what they are.
+TEST(Trainer, GradientsThatAreAccumulatedInBf16AreThoseRounded) {
+  const auto gradients_of = [](const char* recipe) {
+    TinyRunOptions options;
+    options.recipe = recipe;
+    TinyRun tiny(options);
+    std::map<std::string, std::vector<float>> gradients;
+    tiny.trainer().set_gradient_observer([&] {
+      for (const Parameter& p : tiny.model().parameters())
+        gradients[p.spec.name] = download(tiny.run().backend(), p.grad.view());
+    });
+    EXPECT_FALSE(tiny.step(0).skipped);
+    return gradients;
+  };
+  const auto rounded = gradients_of("name='n'\ngradient.accumulate='bf16'");
+  for (auto& [name, want] : gradients_of("name='n'")) {
+    const bool is_linear = name.starts_with("blocks.") && !name.ends_with("norm1.weight") &&
+                           !name.ends_with("norm2.weight") && !name.ends_with(".bias");
+    if (is_linear || name == "head.weight")
+      std::transform(want.begin(), want.end(), want.begin(), round_to_bf16);
+    EXPECT_EQ(rounded.at(name), want) << name;
+  }
+}
+
+TEST(Trainer, ActivationsInBf16TakeHalfOfTheMemory) {
+  const auto planned = [](const std::string& recipe, MemoryKind kind) {
+    TinyRunOptions options;
+    options.recipe = recipe;
+    options.model.width = 64;
+    options.model.ffn = 160;
+    options.model.head_dim = 32;
+    options.micros = 2;
+    return static_cast<double>(
+        TinyRun(options).trainer().memory().bytes[static_cast<size_t>(kind)]);
+  };
+  const double fp32 = planned("name='n'", MemoryKind::activations);
+  for (const char* recipe : {"inherit='bf16'", "inherit='mxfp4-all'", "inherit='nvfp4-all'"})
+    EXPECT_LE(planned(recipe, MemoryKind::activations), 0.55 * fp32) << recipe;
+  EXPECT_LE(planned("gradient.accumulate='bf16'", MemoryKind::gradients),
+            0.75 * planned("name='n'", MemoryKind::gradients));
+}
+
 TEST(Trainer, EvaluationLeavesNoTrace) {
   TinyRunOptions options;
   options.recipe = kNarrow;
@@ -141,7 +186,8 @@ TEST(Trainer, EveryNarrowFormatSkipsAStepWithAnInfiniteWeight) {
       options.backend = backend;
       TinyRun tiny(options);
       EXPECT_FALSE(tiny.step(0).skipped) << format;
-      tiny.model().parameters()[5].value.data[0] = std::numeric_limits<float>::infinity();
+      tiny.model().parameters()[5].value.as<float>().data[0] =
+          std::numeric_limits<float>::infinity();
       EXPECT_TRUE(tiny.step(1).skipped) << format << ' ' << backend;
     }
   }
@@ -168,7 +214,7 @@ TEST(Trainer, ANonFiniteWeightSkipsTheStepAndIsNamed) {
     tiny.step(0);
     for (Parameter& p : tiny.model().parameters())
       if (p.spec.name == "blocks.1.mlp.down.weight")
-        p.value.data[3] = std::numeric_limits<float>::infinity();
+        p.value.as<float>().data[3] = std::numeric_limits<float>::infinity();
     const std::vector<float> before = tiny.weights();
     EXPECT_TRUE(tiny.step(1).skipped);
     const Diagnosis diagnosis = tiny.trainer().diagnose(1);

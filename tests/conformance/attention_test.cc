@@ -11,15 +11,15 @@ namespace {
 
 struct Case {
   AttentionShape shape;
-  Compute compute;
+  Storage storage;
   float size;  // of q and k: how peaked the softmax is
 };
 
 std::string text(const Case& c) {
   const AttentionShape& s = c.shape;
-  return fmt::format("attention {} x {} (keys {}, stride {}, first {}), heads {}/{} of {}, {}",
+  return fmt::format("attention {} x {} (keys {}, stride {}, first {}), heads {}/{} of {}",
                      s.sequences, s.length, s.kv_length, s.kv_stride, s.first, s.heads, s.kv_heads,
-                     s.head_dim, name_of(c.compute));
+                     s.head_dim);
 }
 
 /// Inputs of one case; q, k and v lie side by side in one matrix where their rows match.
@@ -36,7 +36,7 @@ struct Inputs {
     dout = Matrix(tokens, int64_t{s.heads} * s.head_dim).fill_uniform(63, 2);
   }
   [[nodiscard]] double in(const Matrix& x, int64_t row, int64_t head, int64_t i) const {
-    return read(x.at(row, head * c.shape.head_dim + i), c.compute);
+    return read(x.at(row, head * c.shape.head_dim + i), c.storage);
   }
 };
 
@@ -45,30 +45,39 @@ struct Forward {
   Matrix out, lse;
 };
 
-Forward forward(Backend& b, const Inputs& x) {
-  Forward f{Matrix(x.q.rows(), x.q.cols(), 1), Matrix(x.q.rows(), x.c.shape.heads, 2)};
-  b.attention(f.out.view(), f.lse.view(), x.q.view(), x.k.view(), x.v.view(), x.c.shape,
-              x.c.compute);
-  return f;
+Forward forward(const Place& with, const Inputs& x) {
+  Tensor out = with.activation(Matrix(x.q.rows(), x.q.cols(), 1));
+  Tensor lse = with.fp32(Matrix(x.q.rows(), x.c.shape.heads, 2));
+  with.execute(Attention{.out = out,
+                         .lse = lse,
+                         .q = with.activation(x.q),
+                         .k = with.activation(x.k),
+                         .v = with.activation(x.v),
+                         .shape = x.c.shape});
+  return {out.values(), lse.values()};
 }
 
-Results run(Backend& b, const Inputs& x, const Forward& known) {
-  const Forward own = forward(b, x);
-  Matrix dq(x.q.rows(), x.q.cols(), 2), dk(x.k.rows(), x.k.cols(), 1, 3),
-      dv(x.v.rows(), x.v.cols());
-  dk.fill(-7);
-  dv.fill(-7);  // rows past kv_length keep this
-  b.attention_backward({.dq = dq.view(),
-                        .dk = dk.view(),
-                        .dv = dv.view(),
-                        .dout = x.dout.view(),
-                        .out = known.out.view(),
-                        .lse = known.lse.view(),
-                        .q = x.q.view(),
-                        .k = x.k.view(),
-                        .v = x.v.view()},
-                       x.c.shape, x.c.compute);
-  return {{"out", own.out}, {"lse", own.lse}, {"dq", dq}, {"dk", dk}, {"dv", dv}};
+Results run(const Place& with, const Inputs& x, const Forward& known) {
+  const Forward own = forward(with, x);
+  Tensor dq = with.activation(Matrix(x.q.rows(), x.q.cols(), 2));
+  // Rows past kv_length keep this.
+  Tensor dk = with.activation(Matrix(x.k.rows(), x.k.cols(), 1, 3).fill(-7));
+  Tensor dv = with.activation(Matrix(x.v.rows(), x.v.cols()).fill(-7));
+  with.execute(AttentionBackward{.dq = dq,
+                                 .dk = dk,
+                                 .dv = dv,
+                                 .dout = with.activation(x.dout),
+                                 .out = with.activation(known.out),
+                                 .lse = with.fp32(known.lse),
+                                 .q = with.activation(x.q),
+                                 .k = with.activation(x.k),
+                                 .v = with.activation(x.v),
+                                 .shape = x.c.shape});
+  return {{"out", own.out},
+          {"lse", own.lse},
+          {"dq", dq.values()},
+          {"dk", dk.values()},
+          {"dv", dv.values()}};
 }
 
 /// Bounds of all outputs of one case, by the recipe at the top.
@@ -164,14 +173,15 @@ class Bounds {
 
 void check(const Case& c) {
   const Inputs x(c);
-  const Forward known = forward(reference(), x);
-  const Results want = run(reference(), x, known);
+  const Place ref{reference(), c.storage};
+  const Forward known = forward(ref, x);
+  const Results want = run(ref, x, known);
   const Bounds bounds(x, known);
   conform(
-      text(c), [&](Backend& b) { return run(b, x, known); },
+      text(c), c.storage, [&](const Place& with) { return run(with, x, known); },
       [&](const std::string& name, int64_t row, int64_t col) {
         const double bound = bounds(name, row, col);
-        return name == "lse" ? bound : with_bf16(bound, want.at(name).at(row, col), c.compute);
+        return name == "lse" ? bound : with_bf16(bound, want.at(name).at(row, col), c.storage);
       });
 }
 
@@ -244,8 +254,8 @@ const AttentionShape kAttentionShapes[] = {
 
 TEST(Conformance, Attention) {
   for (const AttentionShape& shape : kAttentionShapes)
-    for (const Compute compute : kComputes)
-      for (const float size : {1.0f, 5.0f}) check({shape, compute, size});
+    for (const Storage storage : kStorages)
+      for (const float size : {1.0f, 5.0f}) check({shape, storage, size});
 }
 
 // A query's result is a function of the keys it sees: one at a time, with a cache, gives the bits
@@ -259,21 +269,23 @@ TEST(Conformance, CachedAttentionEqualsWholeAttention) {
                              .heads = 2,
                              .kv_heads = 1,
                              .head_dim = 24};
-  const Inputs x({whole, Compute::fp32, 3});
+  const Inputs x({whole, Storage::fp32, 3});
   for (const Target& target : targets()) {
     SCOPED_TRACE(target.label());
-    Backend& b = backend_of(target);
-    const Forward at_once = forward(b, x);
+    const Place with{backend_of(target)};
+    const Forward at_once = forward(with, x);
+    const Tensor q = with.fp32(x.q), k = with.fp32(x.k), v = with.fp32(x.v);
     for (const int64_t first : {0, 1, 15, 16, 63, 64, 69}) {
       AttentionShape one = whole;
       one.length = 1;
       one.first = first;
-      Matrix out(1, 48), lse(1, 2);
-      b.attention(out.view(), lse.view(), x.q.view().slice(first, 1), x.k.view(), x.v.view(), one,
-                  Compute::fp32);
+      Tensor out = with.fp32(Matrix(1, 48)), lse = with.fp32(Matrix(1, 2));
+      with.execute(Attention{
+          .out = out, .lse = lse, .q = ConstView(q).slice(first, 1), .k = k, .v = v, .shape = one});
+      const Matrix got = out.values();
       for (int64_t c = 0; c < 48; ++c)
-        EXPECT_TRUE(same_bits(out.at(0, c), at_once.out.at(first, c))) << first << " " << c;
-      EXPECT_TRUE(same_bits(lse.at(0, 1), at_once.lse.at(first, 1))) << first;
+        EXPECT_TRUE(same_bits(got.at(0, c), at_once.out.at(first, c))) << first << " " << c;
+      EXPECT_TRUE(same_bits(lse.values().at(0, 1), at_once.lse.at(first, 1))) << first;
     }
   }
 }
@@ -291,12 +303,12 @@ TEST(Conformance, AttentionDoesNotSeeTheFuture) {
                          .head_dim = 20};
   for (const int64_t bad : {1, 13, 64, 77})
     for (const bool in_values : {false, true}) {
-      Inputs x({s, Compute::fp32, 2});
+      Inputs x({s, Storage::fp32, 2});
       (in_values ? x.v : x.k).at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
-      const Forward known = forward(reference(), x);
+      const Forward known = forward({reference()}, x);
       for (const Target& target : targets()) {
         SCOPED_TRACE(fmt::format("{} NaN {} {}", target.label(), in_values ? "value" : "key", bad));
-        const Results got = run(backend_of(target), x, known);
+        const Results got = run({backend_of(target)}, x, known);
         for (int64_t i = 0; i < s.length; ++i) {
           EXPECT_EQ(std::isnan(got.at("out").at(i, 7)), i >= bad) << i;
           EXPECT_EQ(std::isnan(got.at("dq").at(i, 0)), i >= bad) << i;
@@ -316,12 +328,12 @@ TEST(Conformance, AttentionBackwardKeepsNanToTheKeysSeen) {
                          .kv_heads = 1,
                          .head_dim = 20};
   for (const int64_t bad : {0, 12, 63, 70}) {
-    Inputs x({s, Compute::fp32, 2});
+    Inputs x({s, Storage::fp32, 2});
     x.q.at(bad, 7) = std::numeric_limits<float>::quiet_NaN();
-    const Forward known = forward(reference(), x);
+    const Forward known = forward({reference()}, x);
     for (const Target& target : targets()) {
       SCOPED_TRACE(fmt::format("{} NaN query {}", target.label(), bad));
-      const Results got = run(backend_of(target), x, known);
+      const Results got = run({backend_of(target)}, x, known);
       for (int64_t j = 0; j < s.length; ++j) {
         EXPECT_EQ(std::isnan(got.at("dk").at(j, 7)), j <= bad) << j;
         EXPECT_EQ(std::isnan(got.at("dv").at(j, 0)), j <= bad) << j;

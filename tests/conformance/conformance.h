@@ -1,96 +1,30 @@
 // The conformance suite: every backend against `ref`, on every instruction set, with several thread
 // counts. A test states once how to run an operation and by how much results may differ; the
-// comparison, the strided and unaligned memory and the list of targets are here.
+// comparison and the list of targets are here, the strided and unaligned memory is in memory.h.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
 #include "backend/ref/ref_backend.h"
 #include "base/isa.h"
-#include "math/round.h"
+#include "memory.h"
 #include "run/backends.h"
 
 namespace ng::conformance {
 
 constexpr double kUnit = 0x1p-24;  ///< largest relative error of one FP32 rounding
 
-/// Uniform in [-1, 1).
-inline float uniform_of(const PhiloxBlock& random) {
-  return static_cast<float>(static_cast<int32_t>(random[0])) * 0x1p-31f;
-}
-
-/// The same, a pure function of (seed, index).
-inline float uniform(uint64_t seed, uint64_t index) {
-  return uniform_of(draw({.seed = seed, .purpose = Purpose::data}, index));
-}
-
-/// A matrix in memory of a backend, `padding` values of guard after each row, starting `shift`
-/// values past an aligned address. Guards tell when an operation writes outside its view.
-class Matrix {
- public:
-  static constexpr float kGuard = 12345.678f;
-
-  Matrix() = default;
-  Matrix(int64_t rows, int64_t cols, int64_t padding = 0, int64_t shift = 0)
-      : rows_(rows),
-        cols_(cols),
-        stride_(cols + padding),
-        shift_(shift),
-        memory_(static_cast<size_t>(shift + rows * stride_ + 16), kGuard) {}
-
-  [[nodiscard]] View view() { return {memory_.data() + shift_, rows_, cols_, stride_}; }
-  [[nodiscard]] ConstView view() const { return {memory_.data() + shift_, rows_, cols_, stride_}; }
-  float& at(int64_t r, int64_t c) { return view().row(r)[c]; }
-  [[nodiscard]] float at(int64_t r, int64_t c) const { return view().row(r)[c]; }
-  [[nodiscard]] int64_t rows() const { return rows_; }
-  [[nodiscard]] int64_t cols() const { return cols_; }
-  float* data() { return view().data; }
-  [[nodiscard]] const float* data() const { return view().data; }
-
-  Matrix& fill_uniform(uint64_t seed, float scale = 1) {
-    for (int64_t r = 0; r < rows_; ++r)
-      for (int64_t c = 0; c < cols_; ++c)
-        at(r, c) = scale * uniform(seed, static_cast<uint64_t>(r * cols_ + c));
-    return *this;
-  }
-  Matrix& fill(float value) {
-    for (int64_t r = 0; r < rows_; ++r) std::fill_n(view().row(r), cols_, value);
-    return *this;
-  }
-  /// True where nothing outside the view was written.
-  [[nodiscard]] bool guards_intact() const {
-    const float* first = memory_.data();
-    const float* last = first + memory_.size();
-    bool intact = are_guards(first, data()) && are_guards(data() + rows_ * stride_, last);
-    for (int64_t r = 0; r < rows_ && intact; ++r)
-      intact = are_guards(view().row(r) + cols_, view().row(r) + stride_);
-    return intact;
-  }
-
- private:
-  static bool are_guards(const float* first, const float* last) {
-    return std::all_of(first, last, [](float value) { return value == kGuard; });
-  }
-
-  int64_t rows_ = 0, cols_ = 0, stride_ = 0, shift_ = 0;
-  std::vector<float> memory_;
-};
-
 /// What an operation left behind, by name.
 using Results = std::map<std::string, Matrix>;
-using Run = std::function<Results(Backend&)>;
+using Run = std::function<Results(const Place&)>;
 /// Largest allowed |difference| of one element; 0 asks for the same bits.
 using Bound = std::function<double(const std::string& name, int64_t row, int64_t col)>;
 
@@ -159,11 +93,11 @@ inline bool near(float got, float want, double bound) {
 inline void compare(const Results& got, const Results& want, const Bound& bound) {
   for (const auto& [name, expected] : want) {
     const Matrix& actual = got.at(name);
-    EXPECT_TRUE(actual.guards_intact()) << name << ": wrote outside its view";
+    EXPECT_TRUE(actual.guards_intact) << name << ": wrote outside its view";
     int64_t wrong = 0;
     for (int64_t r = 0; r < expected.rows(); ++r)
       for (int64_t c = 0; c < expected.cols(); ++c) {
-        const float have = actual.view().row(r)[c], wanted = expected.view().row(r)[c];
+        const float have = actual.at(r, c), wanted = expected.at(r, c);
         if (same_bits(have, wanted)) continue;
         const double allowed = bound(name, r, c);
         if (near(have, wanted, allowed) || ++wrong > 3) continue;
@@ -175,16 +109,27 @@ inline void compare(const Results& got, const Results& want, const Bound& bound)
   }
 }
 
+/// The definition of BF16: `stored`, results of ref in BF16, are those of FP32 storage with rounded
+/// inputs, rounded once more where BF16 is stored.
+inline void expect_rounded(const Results& stored, Results fp32) {
+  for (auto& [name, result] : fp32)
+    if (stored.at(name).element == &bf16_format()) result = result.rounded_to_bf16();
+  SCOPED_TRACE("ref in BF16 against its FP32 rounded");
+  compare(stored, fp32, exactly);
+}
+
 /// Every target against ref within `bound`, and all targets of one backend the same bits.
-inline void conform(const std::string& operation, const Run& run, const Bound& bound = exactly) {
-  SCOPED_TRACE(operation);
-  const Results want = run(reference());
+inline void conform(const std::string& operation, Storage storage, const Run& run,
+                    const Bound& bound = exactly) {
+  SCOPED_TRACE(fmt::format("{}, {}", operation, name_of(storage)));
+  const Results want = run({reference(), storage});
+  if (storage == Storage::bf16) expect_rounded(want, run({reference(), Storage::rounded}));
   std::map<std::string, Results> first;
   std::string missing;
   for (const Target& target : targets_of_next_call()) {
     SCOPED_TRACE(target.label());
     try {
-      const Results got = run(backend_of(target));
+      const Results got = run({backend_of(target), storage});
       compare(got, want, bound);
       const auto [known, added] = first.try_emplace(target.backend, got);
       if (!added) compare(got, known->second, exactly);
@@ -196,21 +141,22 @@ inline void conform(const std::string& operation, const Run& run, const Bound& b
   force_isa(supported_isas().back());
   if (!missing.empty()) GTEST_SKIP() << missing;
 }
+inline void conform(const std::string& operation, const Run& run, const Bound& bound = exactly) {
+  conform(operation, Storage::fp32, run, bound);
+}
 
 /// Room for rounding an output to BF16: two values `difference` apart round at most one BF16 step
 /// (2^-7 of the value) further apart.
-inline double with_bf16(double difference, float value, Compute compute) {
-  if (compute == Compute::fp32) return difference;
+inline double with_bf16(double difference, float value, Storage storage) {
+  if (storage == Storage::fp32) return difference;
   return difference + 0x1p-7 * (std::abs(static_cast<double>(value)) + difference);
 }
 
-/// An input as the operation reads it.
-inline double read(float x, Compute compute) {
-  return compute == Compute::bf16 ? round_to_bf16(x) : x;
+/// Longest chain of additions in an FP32 sum of n terms: 16 lanes, chunks of 4096, folds, with room
+/// for the roundings of the terms. [recipes.md §0]
+inline double depth_of_sum(int64_t n) {
+  return static_cast<double>(std::min<int64_t>(n, 4096)) / 16 + 12;
 }
-
-constexpr Compute kComputes[] = {Compute::fp32, Compute::bf16};
-inline std::string name_of(Compute compute) { return compute == Compute::bf16 ? "bf16" : "fp32"; }
 
 /// Rows, columns, and how they lie in memory.
 struct Shape {

@@ -35,12 +35,12 @@ Matrix transposed(const Matrix& x) {
 }
 
 /// The values of x, or of its transpose, prepared as an operand.
-Matrix values_of(Backend& b, const Operand& cast, Contract contract, const Matrix& x,
+Matrix values_of(const Place& with, const Operand& cast, Contract contract, const Matrix& x,
                  const PrepareContext& context = drawing()) {
   const bool straight = contract == Contract::cols;
   const OperandSpec spec = spec_of(cast, {contract, Side::left}, straight ? x.rows() : x.cols(),
                                    straight ? x.cols() : x.rows(), 0, 1);
-  return unpacked(b, spec, x, context).at("values");
+  return unpacked(with, spec, x, context).at("values");
 }
 
 void expect_equal(const Matrix& got, const Matrix& want) {
@@ -55,10 +55,10 @@ void expect_equal(const Matrix& got, const Matrix& want) {
 /// Runs `body` on ref and on every target.
 template <class Body>
 void on_every_target(const Body& body) {
-  body(reference());
+  body(Place{reference()});
   for (const Target& target : targets()) {
     SCOPED_TRACE(target.label());
-    ASSERT_NO_FATAL_FAILURE(body(backend_of(target)));
+    ASSERT_NO_FATAL_FAILURE(body(Place{backend_of(target)}));
   }
   force_isa(supported_isas().back());
 }
@@ -69,8 +69,8 @@ void on_every_target(const Body& body) {
 constexpr int64_t kRows = 67, kCols = 61;
 
 /// By R: the value that the backend gave. Places with the same R must agree.
-std::map<uint32_t, float> results_by_draw(Backend& b, const Operand& cast, float x) {
-  const Matrix values = values_of(b, cast, Contract::cols, Matrix(kRows, kCols).fill(x));
+std::map<uint32_t, float> results_by_draw(const Place& with, const Operand& cast, float x) {
+  const Matrix values = values_of(with, cast, Contract::cols, Matrix(kRows, kCols).fill(x));
   const PrepareContext context = drawing();
   std::map<uint32_t, float> results;
   for (int64_t r = 0; r < kRows; ++r)
@@ -102,11 +102,11 @@ TEST(Draws, MeanOverAllRandomNumbersOfEightBitsIsExactInEveryFormat) {
   for (const ElementFormat* format : operand_elements()) {
     SCOPED_TRACE(std::string(format->short_name));
     const float steps[] = {min_subnormal(*format), min_normal(*format), max_value(*format) / 4};
-    on_every_target([&](Backend& b) {
+    on_every_target([&](const Place& with) {
       for (const float step : steps)
         for (const float factor : {1.0f, 1.23456f, -1.375f, 2.71828f, -3.0078125f}) {
           const float x = step * factor;
-          const auto got = results_by_draw(b, element_cast(*format, 8), x);
+          const auto got = results_by_draw(with, element_cast(*format, 8), x);
           ASSERT_NO_FATAL_FAILURE(expect_exact_mean(*format, x, got));
         }
     });
@@ -124,21 +124,21 @@ TEST(Draws, OfEveryFormatAndWidthAreThoseOfTheDefinition) {
           for (int64_t c = 0; c < x.cols(); ++c) x.at(r, c) *= min_normal(*format) * 4;
         conform(fmt::format("{} bits {} contract {}", format->short_name, bits,
                             static_cast<int>(contract)),
-                [&](Backend& b) -> Results {
-                  return {{"values", values_of(b, element_cast(*format, bits), contract, x)}};
+                [&](const Place& with) -> Results {
+                  return {{"values", values_of(with, element_cast(*format, bits), contract, x)}};
                 });
       }
 }
 
 /// Rows [first, first + count) of x, prepared alone as that part of the tensor.
-Matrix part_of(Backend& b, const Operand& cast, Contract contract, const Matrix& x, int64_t first,
-               int64_t count) {
+Matrix part_of(const Place& with, const Operand& cast, Contract contract, const Matrix& x,
+               int64_t first, int64_t count) {
   Matrix rows(count, x.cols());
   for (int64_t r = 0; r < count; ++r)
     for (int64_t c = 0; c < x.cols(); ++c) rows.at(r, c) = x.at(first + r, c);
   PrepareContext context = drawing();
   context.first_row += first;
-  return values_of(b, cast, contract, rows, context);
+  return values_of(with, cast, contract, rows, context);
 }
 
 std::vector<Operand> casts_by_blocks(int bits) {
@@ -160,10 +160,10 @@ TEST(Draws, DoNotDependOnHowTheTensorIsCut) {
     for (const Operand& cast : casts_by_blocks(bits))
       for (const Contract contract : {Contract::cols, Contract::rows}) {
         SCOPED_TRACE(describe(cast));
-        on_every_target([&](Backend& b) {
-          const Matrix whole = values_of(b, cast, contract, x);
+        on_every_target([&](const Place& with) {
+          const Matrix whole = values_of(with, cast, contract, x);
           for (int64_t first = 0, count = 32; first < x.rows(); first += count, count = 64) {
-            const Matrix part = part_of(b, cast, contract, x, first, count);
+            const Matrix part = part_of(with, cast, contract, x, first, count);
             for (int64_t r = 0; r < count; ++r)
               for (int64_t c = 0; c < x.cols(); ++c) {
                 const bool straight = contract == Contract::cols;
@@ -182,10 +182,11 @@ TEST(Transposed, NearestIsThePlainQuantizerOnTheTransposedTensor) {
   const Matrix x = spread(96, 70, 13);
   const Matrix turned = transposed(x);
   for (const std::string_view name : operand_names())
-    on_every_target([&](Backend& b) {
+    on_every_target([&](const Place& with) {
       SCOPED_TRACE(std::string(name));
-      ASSERT_NO_FATAL_FAILURE(expect_equal(values_of(b, operand_of(name), Contract::rows, x),
-                                           values_of(b, operand_of(name), Contract::cols, turned)));
+      ASSERT_NO_FATAL_FAILURE(
+          expect_equal(values_of(with, operand_of(name), Contract::rows, x),
+                       values_of(with, operand_of(name), Contract::cols, turned)));
     });
 }
 
@@ -202,10 +203,10 @@ TEST(Transposed, StochasticElementsKeepTheirDrawUnderScalesOfBothDirections) {
       cast.rounding = Rounding::stochastic;
       cast.sr_bits = bits;
       SCOPED_TRACE(describe(cast));
-      on_every_target([&](Backend& b) {
-        const Matrix plain = values_of(b, cast, Contract::cols, x);
+      on_every_target([&](const Place& with) {
+        const Matrix plain = values_of(with, cast, Contract::cols, x);
         ASSERT_NO_FATAL_FAILURE(
-            expect_equal(values_of(b, cast, Contract::rows, x), transposed(plain)));
+            expect_equal(values_of(with, cast, Contract::rows, x), transposed(plain)));
       });
     }
   }
@@ -219,8 +220,8 @@ TEST(Transposed, StochasticBlocksDrawByTheUntransposedPlace) {
   Operand cast = operand_of("mxfp4");
   cast.rounding = Rounding::stochastic;
   const PrepareContext context = drawing();
-  on_every_target([&](Backend& b) {
-    const Matrix got = values_of(b, cast, Contract::rows, x);
+  on_every_target([&](const Place& with) {
+    const Matrix got = values_of(with, cast, Contract::rows, x);
     const ElementRange range = range_of(*cast.element);
     for (int64_t row = 0; row < x.cols(); ++row)
       for (int64_t k = 0; k < x.rows(); ++k) {

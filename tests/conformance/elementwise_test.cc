@@ -17,32 +17,63 @@ void poison(Matrix& x) {
   }
 }
 
-TEST(Conformance, FillAndCopy) {
+const ElementFormat* const kElements[] = {&fp32_format(), &bf16_format()};
+
+TEST(Conformance, Fill) {
   for (const Shape& s : kShapes)
-    conform("fill, copy " + s.text(), [&](Backend& b) {
-      Matrix x = s.matrix().fill_uniform(1);
-      poison(x);
-      Matrix filled = s.matrix();
-      Matrix copied = s.matrix();
-      b.fill(filled.view(), 0.3f);
-      b.copy(copied.view(), x.view());
-      return Results{{"filled", filled}, {"copied", copied}};
-    });
+    for (const Storage storage : kStorages)
+      conform("fill " + s.text(), storage, [&](const Place& with) -> Results {
+        Tensor x = with.activation(s.matrix());
+        with.execute(Fill{.x = x, .value = 0.3f});
+        return {{"x", x.values()}};
+      });
+}
+
+TEST(Conformance, CopyBetweenTypes) {
+  for (const Shape& s : kShapes)
+    for (const ElementFormat* from : kElements)
+      for (const ElementFormat* to : kElements)
+        conform(fmt::format("copy {} to {} {}", from->name, to->name, s.text()),
+                [&](const Place& with) -> Results {
+                  Matrix values = s.matrix().fill_uniform(1);
+                  poison(values);
+                  const Tensor x = with.stored(values, *from);
+                  Tensor y = with.stored(s.matrix(), *to);
+                  with.execute(Copy{.y = y, .x = x});
+                  return {{"y", y.values()}};
+                });
 }
 
 TEST(Conformance, Add) {
   for (const Shape& s : kShapes)
-    for (const Compute compute : kComputes)
-      conform("add " + s.text() + " " + name_of(compute), [&](Backend& b) {
-        Matrix x = s.matrix().fill_uniform(2);
-        const Matrix y = s.matrix().fill_uniform(3);
-        poison(x);
-        Matrix sum = s.matrix();
-        b.add(sum.view(), x.view(), y.view(), compute);
-        Matrix in_place = y;
-        b.add(in_place.view(), x.view(), in_place.view(), compute);
-        return Results{{"sum", sum}, {"in place", in_place}};
+    for (const Storage storage : kStorages)
+      conform("add " + s.text(), storage, [&](const Place& with) -> Results {
+        Matrix values = s.matrix().fill_uniform(2);
+        poison(values);
+        const Tensor a = with.activation(values);
+        Tensor b = with.activation(s.matrix().fill_uniform(3));
+        Tensor y = with.activation(s.matrix());
+        with.execute(Add{.y = y, .a = a, .b = b});
+        with.execute(Add{.y = b, .a = a, .b = b});
+        return {{"sum", y.values()}, {"in place", b.values()}};
       });
+}
+
+// FP32 results read BF16 as it is; BF16 results read FP32 rounded.
+TEST(Conformance, AddOfMixedTypes) {
+  for (const Shape& s : {kShapes[1], kShapes[4], kShapes[5]})
+    for (const ElementFormat* y_element : kElements)
+      for (const ElementFormat* a_element : kElements)
+        for (const ElementFormat* b_element : kElements)
+          conform(fmt::format("{} = {} + {} {}", y_element->name, a_element->name, b_element->name,
+                              s.text()),
+                  [&](const Place& with) -> Results {
+                    const Tensor a = with.stored(s.matrix().fill_uniform(2), *a_element);
+                    const Tensor b = with.stored(s.matrix().fill_uniform(3), *b_element);
+                    Tensor y = with.stored(s.matrix(), *y_element);
+                    with.execute(Add{.y = y, .a = a, .b = b});
+                    return {{"sum", y.values()}};
+                  });
 }
 
 // The FP64 tree is part of the definition: the two halves of the sum's bits are compared exactly.
@@ -60,111 +91,124 @@ TEST(Conformance, Sums) {
   shapes.push_back({5, 4096, 0, 0});
   shapes.push_back({97, 641, 5, 1});  // 16 chunks, the last one short, borders inside rows
   for (const Shape& s : shapes)
-    conform("sums " + s.text(), [&](Backend& b) {
-      const Matrix x = s.matrix().fill_uniform(4);
-      double sum = 0.125;
-      double squares = 3;
-      b.add_sum(&sum, x.view());
-      b.add_sum_of_squares(&squares, x.view());
-      return Results{{"sum", bits_of(sum)}, {"squares", bits_of(squares)}};
-    });
+    for (const Storage storage : kStorages)
+      conform("sums " + s.text(), storage, [&](const Place& with) -> Results {
+        const Tensor x = with.activation(s.matrix().fill_uniform(4));
+        Buffer<double> sum = with.buffer<double>({0.125}), squares = with.buffer<double>({3});
+        with.execute(AddSum{.sum = sum.data(), .x = x});
+        with.execute(AddSumOfSquares{.sum = squares.data(), .x = x});
+        return {{"sum", bits_of(sum.values()[0])}, {"squares", bits_of(squares.values()[0])}};
+      });
 }
 
 TEST(Conformance, CountsOfNonfinite) {
   for (const Shape& s : kShapes)
-    conform("add_nonfinite " + s.text(), [&](Backend& b) {
-      Matrix x = s.matrix().fill_uniform(5);
-      uint64_t clean = 7;
-      b.add_nonfinite(&clean, x.view());
-      poison(x);
-      uint64_t poisoned = 0;
-      b.add_nonfinite(&poisoned, x.view());
-      Matrix counts(1, 2);
-      counts.at(0, 0) = static_cast<float>(clean);
-      counts.at(0, 1) = static_cast<float>(poisoned);
-      return Results{{"counts", counts}};
-    });
+    for (const Storage storage : kStorages)
+      conform("add_nonfinite " + s.text(), storage, [&](const Place& with) -> Results {
+        Matrix values = s.matrix().fill_uniform(5);
+        Buffer<uint64_t> clean = with.buffer<uint64_t>({7}), poisoned = with.buffer<uint64_t>({0});
+        with.execute(AddNonfinite{.count = clean.data(), .x = with.activation(values)});
+        poison(values);
+        with.execute(AddNonfinite{.count = poisoned.data(), .x = with.activation(values)});
+        return {{"counts", Matrix::row({static_cast<float>(clean.values()[0]),
+                                        static_cast<float>(poisoned.values()[0])})}};
+      });
 }
 
 // |error| <= (rows + 2) · 2^-24 · Σ|x| for any order of FP32 additions.
 TEST(Conformance, ColumnSums) {
   for (const Shape& s :
-       {Shape{1, 1, 0, 0}, Shape{37, 19, 2, 1}, Shape{300, 130, 0, 0}, Shape{2, 2049, 7, 3}}) {
-    const Matrix x = s.matrix().fill_uniform(6);
-    const auto run = [&](Backend& b) {
-      Matrix sums = Matrix(1, s.cols).fill_uniform(7);
-      b.add_column_sums(sums.data(), x.view());
-      return Results{{"sums", sums}};
-    };
-    conform("add_column_sums " + s.text(), run, [&](const std::string&, int64_t, int64_t c) {
-      double magnitude = 1;
-      for (int64_t r = 0; r < s.rows; ++r) magnitude += std::abs(x.at(r, c));
-      return static_cast<double>(s.rows + 2) * kUnit * magnitude;
-    });
-  }
+       {Shape{1, 1, 0, 0}, Shape{37, 19, 2, 1}, Shape{300, 130, 0, 0}, Shape{2, 2049, 7, 3}})
+    for (const Storage storage : kStorages) {
+      const Matrix x = s.matrix().fill_uniform(6);
+      const auto run = [&](const Place& with) -> Results {
+        Tensor sum = with.fp32(Matrix(1, s.cols).fill_uniform(7));
+        with.execute(AddColumnSums{.sum = sum, .x = with.activation(x)});
+        return {{"sums", sum.values()}};
+      };
+      const auto bound = [&](const std::string&, int64_t, int64_t c) {
+        double magnitude = 1;
+        for (int64_t r = 0; r < s.rows; ++r) magnitude += std::abs(read(x.at(r, c), storage));
+        return static_cast<double>(s.rows + 2) * kUnit * magnitude;
+      };
+      conform("add_column_sums " + s.text(), storage, run, bound);
+    }
 }
 
 TEST(Conformance, Normal) {
   const RandomKey key{.seed = 42, .tensor = 3, .purpose = Purpose::init};
   for (const Shape& s : kShapes)
-    conform("fill_normal " + s.text(), [&](Backend& b) {
-      Matrix x = s.matrix();
-      b.fill_normal(x.view(), 0.02f, key);
-      return Results{{"x", x}};
+    conform("fill_normal " + s.text(), [&](const Place& with) -> Results {
+      Tensor x = with.fp32(s.matrix());
+      with.execute(FillNormal{.x = x, .deviation = 0.02f, .key = key});
+      return {{"x", x.values()}};
     });
 }
 
 TEST(Conformance, Embedding) {
+  const std::vector<int32_t> tokens_of_batch{4, 0, 4, 4, 2, 1, 0, 4, 4};
+  const Positions at{.sequences = 3, .length = 3, .first = 2};
   for (const int64_t cols : {1, 17, 64, 130})
-    for (const Compute compute : kComputes)
-      for (const bool with_positions : {false, true})
-        conform(fmt::format("embed {} {}", cols, name_of(compute)), [&](Backend& b) {
-          const std::vector<int32_t> ids{4, 0, 4, 4, 2, 1, 0, 4, 4};
-          const Positions at{.sequences = 3, .length = 3, .first = 2};
-          const Matrix tokens = Matrix(5, cols, 3, 1).fill_uniform(8);
-          const Matrix positions = Matrix(with_positions ? 6 : 0, cols).fill_uniform(9);
-          Matrix y(9, cols, 1);
-          b.embed(y.view(), ids, tokens.view(), positions.view(), at, compute);
-          const Matrix dy = Matrix(9, cols, 2).fill_uniform(10);
-          Matrix dtokens = Matrix(5, cols, 3, 1).fill_uniform(11);
-          Matrix dpositions = Matrix(with_positions ? 6 : 0, cols).fill_uniform(12);
-          b.embed_backward(dtokens.view(), dpositions.view(), dy.view(), ids, at);
-          return Results{{"y", y}, {"dtokens", dtokens}, {"dpositions", dpositions}};
-        });
+    for (const Storage storage : kStorages)
+      for (const int64_t positions : {0, 6})
+        conform(fmt::format("embed {} positions {}", cols, positions), storage,
+                [&](const Place& with) -> Results {
+                  const Buffer<int32_t> ids = with.buffer(tokens_of_batch);
+                  const Tensor tokens = with.parameter(Matrix(5, cols, 3, 1).fill_uniform(8));
+                  const Tensor places = with.parameter(Matrix(positions, cols).fill_uniform(9));
+                  Tensor y = with.activation(Matrix(9, cols, 1));
+                  with.execute(Embed{
+                      .y = y, .ids = ids.span(), .tokens = tokens, .positions = places, .at = at});
+                  const Tensor dy = with.activation(Matrix(9, cols, 2).fill_uniform(10));
+                  Tensor dtokens = with.fp32(Matrix(5, cols, 3, 1).fill_uniform(11));
+                  Tensor dpositions = with.fp32(Matrix(positions, cols).fill_uniform(12));
+                  with.execute(EmbedBackward{.dtokens = dtokens,
+                                             .dpositions = dpositions,
+                                             .dy = dy,
+                                             .ids = ids.span(),
+                                             .at = at});
+                  return {{"y", y.values()},
+                          {"dtokens", dtokens.values()},
+                          {"dpositions", dpositions.values()}};
+                });
 }
 
-Results adamw_steps(Backend& b, const Shape& s, const StepControl& control) {
-  Matrix weight = s.matrix().fill_uniform(13);
-  Matrix m = s.matrix().fill(0);
-  Matrix v = s.matrix().fill(0);
+Results adamw_steps(const Place& with, const Shape& s, const StepControl& decided) {
+  Tensor weight = with.fp32(s.matrix().fill_uniform(13));
+  Tensor m = with.fp32(s.matrix().fill(0)), v = with.fp32(s.matrix().fill(0));
+  Buffer<StepControl> control = with.buffer<StepControl>({decided});
   for (int step = 1; step <= 3; ++step) {
-    const Matrix grad = s.matrix().fill_uniform(static_cast<uint64_t>(13 + step), 1e-3f);
-    b.adamw({.weight = weight.view(),
-             .m = m.view(),
-             .v = v.view(),
-             .grad = grad.view(),
-             .lr = 1e-3f,
-             .beta1 = 0.9f,
-             .beta2 = 0.95f,
-             .eps = 1e-8f,
-             .weight_decay = s.rows > 1 ? 0.1f : 0.0f,
-             .correction1 = 1 - std::pow(0.9f, static_cast<float>(step)),
-             .correction2 = 1 - std::pow(0.95f, static_cast<float>(step)),
-             .control = &control});
+    const Tensor grad =
+        with.activation(s.matrix().fill_uniform(static_cast<uint64_t>(13 + step), 1e-3f));
+    with.execute(AdamW{.weight = weight,
+                       .m = m,
+                       .v = v,
+                       .grad = grad,
+                       .lr = 1e-3f,
+                       .beta1 = 0.9f,
+                       .beta2 = 0.95f,
+                       .eps = 1e-8f,
+                       .weight_decay = s.rows > 1 ? 0.1f : 0.0f,
+                       .correction1 = 1 - std::pow(0.9f, static_cast<float>(step)),
+                       .correction2 = 1 - std::pow(0.95f, static_cast<float>(step)),
+                       .control = control.data()});
   }
-  return {{"weight", weight}, {"m", m}, {"v", v}};
+  return {{"weight", weight.values()}, {"m", m.values()}, {"v", v.values()}};
 }
 
+// The gradient may be BF16.
 TEST(Conformance, AdamW) {
   for (const Shape& s : kShapes)
-    for (const float grad_scale : {1.0f, 0.37f})
-      conform("adamw " + s.text(),
-              [&](Backend& b) { return adamw_steps(b, s, {.grad_scale = grad_scale, .skip = 0}); });
+    for (const Storage storage : kStorages)
+      for (const float grad_scale : {1.0f, 0.37f})
+        conform("adamw " + s.text(), storage, [&](const Place& with) {
+          return adamw_steps(with, s, {.grad_scale = grad_scale, .skip = 0});
+        });
 }
 
 TEST(Conformance, AdamWSkipsTheStep) {
   for (const Target& target : targets()) {
-    const Results after = adamw_steps(backend_of(target), kShapes[5], {.skip = 1});
+    const Results after = adamw_steps({backend_of(target)}, kShapes[5], {.skip = 1});
     EXPECT_TRUE(
         same_bits(after.at("weight").at(6, 128), Matrix(7, 129).fill_uniform(13).at(6, 128)))
         << target.label();
@@ -172,29 +216,34 @@ TEST(Conformance, AdamWSkipsTheStep) {
   }
 }
 
-Matrix decided(Backend& b, double loss, double squares, double clip, const OperandStats& stats) {
-  const OperandStats all[] = {OperandStats{.values = 9, .saturated = 3, .flushed = 2}, stats};
-  StepControl control{.loss = loss};
-  b.decide_step(&control, &squares, clip, all, 2);
-  Matrix x(1, 3);
-  x.at(0, 0) = static_cast<float>(control.grad_norm);
-  x.at(0, 1) = control.grad_scale;
-  x.at(0, 2) = static_cast<float>(control.skip);
-  return x;
+Matrix decided(const Place& with, double loss, double squares, double clip,
+               const OperandStats& stats) {
+  const Buffer<OperandStats> all =
+      with.buffer<OperandStats>({{.values = 9, .saturated = 3, .flushed = 2}, stats});
+  Buffer<StepControl> control = with.buffer<StepControl>({{.loss = loss}});
+  const Buffer<double> sum = with.buffer<double>({squares});
+  with.execute(DecideStep{.control = control.data(),
+                          .sum_of_squares = sum.span().data(),
+                          .clip = clip,
+                          .stats = all.span().data(),
+                          .stats_count = 2});
+  const StepControl after = control.values().front();
+  return Matrix::row(
+      {static_cast<float>(after.grad_norm), after.grad_scale, static_cast<float>(after.skip)});
 }
 
 TEST(Conformance, DecideStep) {
-  conform("decide_step", [&](Backend& b) {
-    return Results{{"clipped", decided(b, 2.5, 9, 1, {})},
-                   {"small", decided(b, 2.5, 0.01, 1, {})},
-                   {"no clip", decided(b, 2.5, 9, 0, {})},
-                   {"nan loss", decided(b, kNan, 9, 1, {})},
-                   {"inf norm", decided(b, 2.5, kInf, 1, {})},
-                   {"nan operand", decided(b, 2.5, 9, 1, {.nan = 1})},
-                   {"inf operand", decided(b, 2.5, 9, 1, {.inf = 1})}};
+  conform("decide_step", [&](const Place& with) {
+    return Results{{"clipped", decided(with, 2.5, 9, 1, {})},
+                   {"small", decided(with, 2.5, 0.01, 1, {})},
+                   {"no clip", decided(with, 2.5, 9, 0, {})},
+                   {"nan loss", decided(with, kNan, 9, 1, {})},
+                   {"inf norm", decided(with, 2.5, kInf, 1, {})},
+                   {"nan operand", decided(with, 2.5, 9, 1, {.nan = 1})},
+                   {"inf operand", decided(with, 2.5, 9, 1, {.inf = 1})}};
   });
-  EXPECT_EQ(decided(reference(), 2.5, 9, 1, {}).at(0, 2), 0.0f);
-  EXPECT_EQ(decided(reference(), 2.5, 9, 1, {.inf = 1}).at(0, 2), 1.0f);
+  EXPECT_EQ(decided({reference()}, 2.5, 9, 1, {}).at(0, 2), 0.0f);
+  EXPECT_EQ(decided({reference()}, 2.5, 9, 1, {.inf = 1}).at(0, 2), 1.0f);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Preparing operands on any backend, for the tests that compare them.
 #pragma once
 
-#include <bit>
 #include <numeric>
 
 #include "conformance.h"
@@ -39,57 +38,73 @@ inline Hadamard hadamard_of(int size) {
 /// A prepared operand and its storage.
 struct Prepared {
   PackedOperand packed;
-  std::vector<double> storage;  // double: aligned to 16 at least
+  Buffer<std::byte> storage;
 };
 
-inline Prepared reserve(const Backend& b, const OperandSpec& spec) {
-  Prepared p;
-  p.packed.spec = spec;
-  p.packed.bytes = b.operand_bytes(spec);
-  p.storage.assign(p.packed.bytes / sizeof(double) + 16, 0.0);
-  const auto address = reinterpret_cast<uintptr_t>(p.storage.data());
-  p.packed.storage = reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
+inline Prepared reserve(const Place& with, const OperandSpec& spec) {
+  const std::vector<std::byte> zeros(with.backend.operand_bytes(spec));
+  Prepared p = {{.spec = spec, .source = {}, .bytes = zeros.size()}, with.buffer(zeros)};
+  p.packed.storage = p.storage.data();
   return p;
 }
 
-inline Prepared prepare(Backend& b, const OperandSpec& spec, const Matrix& source,
+/// `source` must outlive the result.
+inline Prepared prepare(const Place& with, const OperandSpec& spec, const Tensor& source,
                         const PrepareContext& context) {
-  Prepared p = reserve(b, spec);
-  b.prepare(p.packed, source.view(), context);
+  Prepared p = reserve(with, spec);
+  with.execute(Prepare{.packed = &p.packed, .source = source, .context = context});
   return p;
 }
 
-/// unpack_rows gives a part of what unpack gave.
-inline void expect_part_of(const Backend& b, const PackedOperand& packed, Matrix& values) {
-  const int64_t first = packed.spec.rows / 3, cols = (packed.spec.k_padded() + 1) / 2;
-  Matrix part(packed.spec.rows - first, cols);
-  b.unpack_rows(packed, first, part.view());
-  for (int64_t r = 0; r < packed.spec.rows - first; ++r)
-    for (int64_t k = 0; k < cols; ++k)
-      EXPECT_EQ(std::bit_cast<uint32_t>(part.at(r, k)),
-                std::bit_cast<uint32_t>(values.at(first + r, k)))
-          << r << ", " << k;
+/// Values and codes from a row on; codes are zeros where the element has more than 16 bits.
+struct Unpacked {
+  Matrix values, codes;
+};
+inline Unpacked unpack(const Place& with, const PackedOperand& packed, int64_t first, int64_t rows,
+                       int64_t cols) {
+  Tensor values = with.fp32(Matrix(rows, cols));
+  Buffer<uint16_t> codes = with.buffer(std::vector<uint16_t>(static_cast<size_t>(rows * cols)));
+  const bool has_codes = packed.spec.cast.element->bits <= 16;
+  with.execute(Unpack{.packed = &packed,
+                      .first_row = first,
+                      .values = values,
+                      .codes = has_codes ? codes.data() : nullptr});
+  Matrix as_floats(rows, cols);
+  const std::vector<uint16_t> all = codes.values();
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = 0; k < cols; ++k) as_floats.at(r, k) = all[static_cast<size_t>(r * cols + k)];
+  return {values.values(), as_floats};
+}
+inline Unpacked unpack(const Place& with, const PackedOperand& packed) {
+  return unpack(with, packed, 0, packed.spec.rows, packed.spec.k_padded());
 }
 
-inline Results unpacked(Backend& b, OperandSpec spec, const Matrix& source,
+/// A part is a part of the whole.
+inline void expect_part_of(const Place& with, const PackedOperand& packed, const Unpacked& whole) {
+  const int64_t first = packed.spec.rows / 3, cols = (packed.spec.k_padded() + 1) / 2;
+  const Unpacked part = unpack(with, packed, first, packed.spec.rows - first, cols);
+  for (int64_t r = 0; r < packed.spec.rows - first; ++r)
+    for (int64_t k = 0; k < cols; ++k) {
+      EXPECT_EQ(float_bits(part.values.at(r, k)), float_bits(whole.values.at(first + r, k)))
+          << r << ", " << k;
+      EXPECT_EQ(part.codes.at(r, k), whole.codes.at(first + r, k)) << r << ", " << k;
+    }
+}
+
+inline Results unpacked(const Place& with, OperandSpec spec, const Matrix& source,
                         PrepareContext context) {
   spec.signed_zeros = true;
-  OperandStats stats;
-  context.stats = &stats;
-  const Prepared p = prepare(b, spec, source, context);
-  Matrix values(spec.rows, spec.k_padded());
-  Matrix codes(spec.rows, spec.k_padded());
-  std::vector<uint16_t> raw(static_cast<size_t>(spec.rows * spec.k_padded()));
-  const bool has_codes = spec.cast.element->bits <= 16;
-  b.unpack(p.packed, values.view(), has_codes ? raw.data() : nullptr);
-  expect_part_of(b, p.packed, values);
-  for (size_t i = 0; i < raw.size(); ++i)
-    codes.at(static_cast<int64_t>(i) / spec.k_padded(), static_cast<int64_t>(i) % spec.k_padded()) =
-        raw[i];
-  Matrix counts(1, 5);
-  const uint64_t all[] = {stats.values, stats.saturated, stats.flushed, stats.nan, stats.inf};
-  for (int64_t i = 0; i < 5; ++i) counts.at(0, i) = static_cast<float>(all[i]);
-  return {{"values", values}, {"codes", codes}, {"counts", counts}};
+  Buffer<OperandStats> stats = with.buffer(std::vector<OperandStats>(1));
+  context.stats = stats.data();
+  const Tensor x = with.activation(source);
+  const Prepared p = prepare(with, spec, x, context);
+  const Unpacked all = unpack(with, p.packed);
+  expect_part_of(with, p.packed, all);
+  const OperandStats s = stats.values().front();
+  std::vector<float> counts;
+  for (const uint64_t count : {s.values, s.saturated, s.flushed, s.nan, s.inf})
+    counts.push_back(static_cast<float>(count));
+  return {{"values", all.values}, {"codes", all.codes}, {"counts", Matrix::row(counts)}};
 }
 
 inline PrepareContext drawing(Purpose purpose = Purpose::dgrad_grad) {

@@ -11,7 +11,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 void check_operand(const std::string& text, const Operand& cast, int hadamard, int64_t rows,
-                   int64_t k, float poison = 0) {
+                   int64_t k, float poison = 0, Storage storage = Storage::fp32) {
   for (const Orientation& o : kOrientations) {
     const OperandSpec spec = spec_of(cast, o, rows, k, hadamard, multiple_of(cast, cast, hadamard));
     Matrix source = source_of(spec, 70);
@@ -19,7 +19,7 @@ void check_operand(const std::string& text, const Operand& cast, int hadamard, i
     conform(fmt::format("{}: {} hadamard {} {}x{} contract {} side {}", text, describe(cast),
                         hadamard, rows, k, o.contract == Contract::rows ? "rows" : "cols",
                         o.side == Side::left ? "left" : "right"),
-            [&](Backend& b) { return unpacked(b, spec, source, drawing()); });
+            storage, [&](const Place& with) { return unpacked(with, spec, source, drawing()); });
   }
 }
 
@@ -33,6 +33,29 @@ TEST(Conformance, OperandPresets) {
       }
 }
 
+// A source in BF16 gives the bits of the same values in FP32.
+TEST(Conformance, OperandsOfBf16Sources) {
+  for (const std::string_view name : operand_names()) {
+    const Operand nearest = operand_of(name);
+    Operand stochastic = nearest;
+    stochastic.rounding = Rounding::stochastic;
+    stochastic.prescale = 0.75f;
+    check_operand("bf16 source", nearest, 0, 37, 150, 0, Storage::bf16);
+    check_operand("bf16 source", nearest, 64, 3, 513, kNan, Storage::bf16);
+    check_operand("bf16 source", stochastic, 0, 17, 129, kInf, Storage::bf16);
+    check_operand("bf16 source", stochastic, 32, 64, 300, 0, Storage::bf16);
+  }
+}
+
+Results both_operands(const Place& with, const OperandSpec& first, const OperandSpec& second,
+                      const Matrix& source) {
+  const Tensor x = with.activation(source);
+  Prepared a = reserve(with, first), c = reserve(with, second);
+  with.execute(PrepareBoth{
+      .made = {{{&a.packed, drawing()}, {&c.packed, drawing(Purpose::wgrad_grad)}}}, .source = x});
+  return {{"first", unpack(with, a.packed).values}, {"second", unpack(with, c.packed).values}};
+}
+
 // Large enough for a backend that reads the source in parts.
 TEST(Conformance, BothOperandsOfASource) {
   const Matrix source = spread(300, 600, 71, 3);
@@ -42,15 +65,9 @@ TEST(Conformance, BothOperandsOfASource) {
     OperandSpec first = spec_of(straight, {Contract::cols, Side::left}, 300, 600, 0, 32);
     OperandSpec second = spec_of(turned, {Contract::rows, Side::left}, 600, 300, 64, 64);
     first.signed_zeros = second.signed_zeros = true;
-    conform(fmt::format("{} along rows, stochastic turned", name), [&](Backend& b) -> Results {
-      Prepared a = reserve(b, first), c = reserve(b, second);
-      b.prepare_both({a.packed, drawing()}, {c.packed, drawing(Purpose::wgrad_grad)},
-                     source.view());
-      Matrix x(first.rows, first.k_padded()), y(second.rows, second.k_padded());
-      b.unpack(a.packed, x.view(), nullptr);
-      b.unpack(c.packed, y.view(), nullptr);
-      return {{"first", x}, {"second", y}};
-    });
+    for (const Storage storage : kStorages)
+      conform(fmt::format("{} along rows, stochastic turned", name), storage,
+              [&](const Place& with) { return both_operands(with, first, second, source); });
   }
 }
 
@@ -138,9 +155,9 @@ TEST(Conformance, DelayedScaling) {
       cast.amax_history = 3;
       cast.amax_compute = amax;
       cast.margin = 1;
-      conform(fmt::format("delayed {}", describe(cast)), [&](Backend& b) {
-        Matrix encode_scale = Matrix(1, 1).fill(1);
-        Matrix history = Matrix(1, 3).fill(0);
+      conform(fmt::format("delayed {}", describe(cast)), [&](const Place& with) {
+        Buffer<float> encode_scale = with.buffer<float>({1});
+        Buffer<float> history = with.buffer<float>({0, 0, 0});
         PrepareContext context = drawing();
         context.delayed = {encode_scale.data(), history.data()};
         Results all;
@@ -149,11 +166,11 @@ TEST(Conformance, DelayedScaling) {
           Matrix x = source_of(spec, static_cast<uint64_t>(step));
           if (step == 4) x.fill(0);
           context.update_history = step != 2;
-          all.merge(Results{
-              {fmt::format("values {}", step), unpacked(b, spec, x, context).at("values")}});
-          b.roll_delayed_scale(cast, context.delayed);
-          all.merge(Results{{fmt::format("scale {}", step), encode_scale},
-                            {fmt::format("history {}", step), history}});
+          all.emplace(fmt::format("values {}", step),
+                      unpacked(with, spec, x, context).at("values"));
+          with.execute(RollDelayedScale{.cast = cast, .state = context.delayed});
+          all.emplace(fmt::format("scale {}", step), Matrix::row(encode_scale.values()));
+          all.emplace(fmt::format("history {}", step), Matrix::row(history.values()));
         }
         return all;
       });
@@ -162,7 +179,7 @@ TEST(Conformance, DelayedScaling) {
 
 // ---------------------------------------------------------------- GEMM
 
-struct Gemm {
+struct GemmCase {
   Operand left, right;
   int hadamard = 0;
   int64_t m = 5, n = 7, k = 100;
@@ -171,16 +188,18 @@ struct Gemm {
   bool bias = false;
   Compute round = Compute::fp32;
   float poison = 0;
+  bool bf16_sources = false, bf16_output = false;
 
   [[nodiscard]] std::string text() const {
-    return fmt::format("gemm {}x{}x{} {} · {} hadamard {} into {} bias {} {} contract {}{}", m, n,
-                       k, describe(left), describe(right), hadamard, static_cast<int>(into), bias,
-                       name_of(round), static_cast<int>(left_at.contract),
-                       static_cast<int>(right_at.contract));
+    return fmt::format("gemm {}x{}x{} {} · {} hadamard {} into {} bias {} {} contract {}{}{}{}", m,
+                       n, k, describe(left), describe(right), hadamard, static_cast<int>(into),
+                       bias, round == Compute::bf16 ? "bf16" : "fp32",
+                       static_cast<int>(left_at.contract), static_cast<int>(right_at.contract),
+                       bf16_sources ? " bf16 sources" : "", bf16_output ? " bf16 output" : "");
   }
 };
 
-void check_gemm(const Gemm& g) {
+void check_gemm(const GemmCase& g) {
   const int64_t multiple = multiple_of(g.left, g.right, g.hadamard);
   const OperandSpec left = spec_of(g.left, g.left_at, g.m, g.k, g.hadamard, multiple);
   const OperandSpec right = spec_of(g.right, g.right_at, g.n, g.k, g.hadamard, multiple);
@@ -188,14 +207,23 @@ void check_gemm(const Gemm& g) {
   if (g.poison != 0) a.at(a.rows() / 2, a.cols() / 2) = g.poison;
   const Matrix w = source_of(right, 81), bias = Matrix(1, g.n).fill_uniform(82);
   const Matrix before = Matrix(g.m, g.n, 3, 2).fill_uniform(83);
-  conform(g.text(), [&](Backend& b) -> Results {
-    const Prepared pa = prepare(b, left, a, drawing(Purpose::dgrad_grad));
-    const Prepared pw = prepare(b, right, w, drawing(Purpose::dgrad_weight));
-    Matrix y = before;
-    b.gemm(
-        {.y = y.view(), .into = g.into, .bias = g.bias ? bias.data() : nullptr, .round = g.round},
-        pa.packed, pw.packed);
-    return {{"y", y}};
+  const Storage storage = g.bf16_sources || g.bf16_output ? Storage::bf16 : Storage::fp32;
+  conform(g.text(), storage, [&](const Place& with) -> Results {
+    const auto tensor = [&](const Matrix& m, bool bf16) {
+      return bf16 ? with.activation(m) : with.fp32(m);
+    };
+    const Tensor a_source = tensor(a, g.bf16_sources), w_source = tensor(w, g.bf16_sources);
+    const Prepared pa = prepare(with, left, a_source, drawing(Purpose::dgrad_grad));
+    const Prepared pw = prepare(with, right, w_source, drawing(Purpose::dgrad_weight));
+    const Tensor bias_row = with.fp32(bias);
+    Tensor y = tensor(before, g.bf16_output);
+    with.execute(Gemm{.y = y,
+                      .a = &pa.packed,
+                      .b = &pw.packed,
+                      .into = g.into,
+                      .bias = g.bias ? bias_row : ConstView{},
+                      .round = g.round});
+    return {{"y", y.values()}};
   });
 }
 
@@ -243,7 +271,7 @@ TEST(Conformance, GemmEpilogues) {
   for (const std::string_view name : {"fp32", "bf16", "fp8_e5m2", "mxfp4", "nvfp4", "int8"})
     for (const Into into : {Into::overwrite, Into::add, Into::carry})
       for (const bool bias : {false, true})
-        for (const Compute round : kComputes) {
+        for (const Compute round : {Compute::fp32, Compute::bf16}) {
           const Operand cast = operand_of(name);
           if (into == Into::carry && !cast.is_unscaled()) continue;
           check_gemm({.left = cast,
@@ -255,6 +283,47 @@ TEST(Conformance, GemmEpilogues) {
                       .bias = bias,
                       .round = round});
         }
+}
+
+TEST(Conformance, GemmIntoBf16) {
+  for (const std::string_view name : {"fp32", "bf16", "fp8_e5m2", "mxfp4", "nvfp4", "int8"})
+    for (const Into into : {Into::overwrite, Into::add})
+      for (const bool bias : {false, true})
+        for (const bool bf16_sources : {false, true})
+          check_gemm({.left = operand_of(name),
+                      .right = operand_of(name),
+                      .m = 9,
+                      .n = 21,
+                      .k = 70,
+                      .into = into,
+                      .bias = bias,
+                      .bf16_sources = bf16_sources,
+                      .bf16_output = true});
+}
+
+TEST(Conformance, GemmOfBf16Sources) {
+  for (const std::string_view name : operand_names())
+    for (const Contract left : {Contract::cols, Contract::rows})
+      for (const Contract right : {Contract::cols, Contract::rows})
+        for (const int hadamard : {0, 32})
+          check_gemm({.left = operand_of(name),
+                      .right = operand_of(name),
+                      .hadamard = hadamard,
+                      .m = 18,
+                      .n = 33,
+                      .k = 140,
+                      .left_at = {left, Side::left},
+                      .right_at = {right, Side::right},
+                      .bf16_sources = true,
+                      .bf16_output = hadamard == 0});
+  for (const std::string_view name : {"fp32", "bf16", "fp8_e4m3", "mxfp4"}) {
+    const Operand cast = operand_of(name);
+    for (const int64_t k : {1, 31, 700})
+      check_gemm({.left = cast, .right = cast, .m = 13, .n = 100, .k = k, .bf16_sources = true});
+    check_gemm({.left = cast, .right = cast, .m = 400, .n = 35, .k = 300, .bf16_sources = true});
+    check_gemm({.left = cast, .right = cast, .m = 6, .n = 1100, .k = 70, .bf16_output = true});
+    check_gemm({.left = cast, .right = cast, .poison = kNan, .bf16_sources = true});
+  }
 }
 
 TEST(Conformance, GemmOptions) {

@@ -312,7 +312,8 @@ Prepared by_reference(const Operand& cast, std::vector<float> x) {
   packed.storage = reinterpret_cast<std::byte*>(storage.data());
   ref::prepare(packed, ConstView{x.data(), 1, k, k}, {});
   Prepared result{std::vector<uint16_t>(x.size()), std::vector<float>(x.size())};
-  ref::unpack(packed, View{result.values.data(), 1, k, k}, result.codes.data());
+  ref::perform(Unpack{
+      .packed = &packed, .values = {result.values.data(), 1, k, k}, .codes = result.codes.data()});
   return result;
 }
 

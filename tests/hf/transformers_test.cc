@@ -22,18 +22,21 @@ class Model {
     for (const ParameterSpec& spec : table_) {
       memory_.emplace_back(static_cast<size_t>(spec.rows * spec.cols));
       for (float& value : memory_.back()) value = static_cast<float>(next++ % 255 - 127) / 1024.0f;
-      views_.push_back({memory_.back().data(), spec.rows, spec.cols, spec.cols});
+      rows_.push_back({memory_.back().data(), spec.rows, spec.cols, spec.cols});
     }
   }
 
   /// The folder, and in it what state_dict() must give.
   void write(const std::string& folder, const HfWriteOptions& options) const {
-    write_hf_folder(folder, config_, views_, options);
+    const auto read = [this](size_t index, int64_t row, std::span<float> values) {
+      std::copy_n(rows_[index].row(row), values.size(), values.begin());
+    };
+    write_hf_folder(folder, config_, read, options);
     std::vector<std::vector<float>> stored;
     std::vector<SafetensorsTensor> expected;
     stored.reserve(table_.size());
     for (size_t i = 0; i < table_.size(); ++i) {
-      stored.push_back(table_[i].hf_transposed ? transposed(views_[i]) : memory_[i]);
+      stored.push_back(table_[i].hf_transposed ? transposed(rows_[i]) : memory_[i]);
       expected.push_back({.name = table_[i].hf_name,
                           .dtype = "F32",
                           .shape = hf_shape(table_[i]),
@@ -43,7 +46,7 @@ class Model {
   }
 
  private:
-  static std::vector<float> transposed(ConstView view) {
+  static std::vector<float> transposed(const Rows<const float>& view) {
     std::vector<float> values;
     for (int64_t c = 0; c < view.cols; ++c) {
       for (int64_t r = 0; r < view.rows; ++r) values.push_back(view.row(r)[c]);
@@ -54,7 +57,7 @@ class Model {
   ModelConfig config_;
   std::vector<ParameterSpec> table_;
   std::vector<std::vector<float>> memory_;
-  std::vector<ConstView> views_;
+  std::vector<Rows<const float>> rows_;
 };
 
 ModelConfig gpt2(bool bias, bool tied) {

@@ -1,39 +1,49 @@
 // Small models for the tests of model folders.
 #pragma once
 
+#include <algorithm>
+#include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "io/hf_folder.h"
 #include "support/scratch_folder.h"
+#include "tensor/rows.h"
 
 namespace ng::io {
 
-/// Memory for all parameters of a model; rows lie apart so that strides matter.
+/// All parameters of a model, to be written and read by rows.
 class Parameters {
  public:
   explicit Parameters(const ModelConfig& config) {
     for (const ParameterSpec& spec : parameter_table(config)) {
-      const int64_t stride = spec.cols + 3;
-      memory_.emplace_back(static_cast<size_t>(spec.rows * stride), -7.0f);
-      views_.push_back({memory_.back().data(), spec.rows, spec.cols, stride});
+      memory_.emplace_back(static_cast<size_t>(spec.rows * spec.cols), -7.0f);
+      rows_.push_back({memory_.back().data(), spec.rows, spec.cols, spec.cols});
     }
   }
   /// Every value different, all of them exact in BF16 and F16 up to 256.
   void fill() {
     float next = 1.0f;
-    for (const View& view : views_) {
-      for (int64_t r = 0; r < view.rows; ++r) {
-        for (int64_t c = 0; c < view.cols; ++c) {
-          view.row(r)[c] = next;
-          next = next == 256.0f ? -255.0f : next + 1.0f;
-        }
+    for (std::vector<float>& values : memory_)
+      for (float& value : values) {
+        value = next;
+        next = next == 256.0f ? -255.0f : next + 1.0f;
       }
-    }
   }
-  [[nodiscard]] std::span<const View> views() const { return views_; }
-  [[nodiscard]] std::vector<ConstView> const_views() const {
-    return {views_.begin(), views_.end()};
+  [[nodiscard]] std::span<const Rows<float>> rows() const { return rows_; }
+  [[nodiscard]] ParameterWriter writer() {
+    return [this](size_t index, int64_t row, std::span<const float> values) {
+      NG_CHECK(std::ssize(values) == rows_.at(index).cols, index, values.size());
+      std::copy(values.begin(), values.end(), rows_[index].row(row));
+    };
+  }
+  [[nodiscard]] ParameterReader reader() const {
+    return [this](size_t index, int64_t row, std::span<float> values) {
+      NG_CHECK(std::ssize(values) == rows_.at(index).cols, index, values.size());
+      std::copy_n(rows_[index].row(row), values.size(), values.begin());
+    };
   }
 
   friend bool operator==(const Parameters& a, const Parameters& b) {
@@ -41,8 +51,8 @@ class Parameters {
   }
 
  private:
-  std::vector<std::vector<float>> memory_;
-  std::vector<View> views_;
+  std::deque<std::vector<float>> memory_;
+  std::vector<Rows<float>> rows_;
 };
 
 inline ModelConfig tiny_gpt2(bool bias) {
@@ -59,7 +69,7 @@ inline ModelConfig tiny_gpt2(bool bias) {
           .attention_bias = bias,
           .mlp_bias = bias,
           .norm_bias = bias,
-          .gelu = Gelu::erf};
+          .gelu = GeluKind::erf};
 }
 
 inline ModelConfig tiny_llama() {

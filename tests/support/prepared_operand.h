@@ -15,7 +15,7 @@ inline std::string golden(const std::string& name) {
 }
 
 /// `source` as an operand of `cast`, its whole shape taken from the source.
-inline OperandSpec spec_of(const Operand& cast, ConstView source, Contract contract,
+inline OperandSpec spec_of(const Operand& cast, const ConstView& source, Contract contract,
                            int64_t k_multiple) {
   const bool straight = contract == Contract::cols;
   return {.cast = cast,
@@ -34,7 +34,7 @@ inline ConstView view_of(const std::vector<float>& values, int64_t rows, int64_t
 /// A prepared operand, its storage, and what the GEMM sees of it.
 class Prepared {
  public:
-  Prepared(const OperandSpec& spec, ConstView source, const PrepareContext& context = {})
+  Prepared(const OperandSpec& spec, const ConstView& source, const PrepareContext& context = {})
       : storage_(operand_bytes(spec)),
         values_(static_cast<size_t>(spec.rows * spec.k_padded())),
         codes_(values_.size()) {
@@ -42,10 +42,11 @@ class Prepared {
         .spec = spec, .source = source, .storage = storage_.data(), .bytes = storage_.size()};
     prepare(packed_, source, context);
     const bool narrow = spec.cast.element->bits <= 16;
-    unpack(packed_, {values_.data(), spec.rows, spec.k_padded(), spec.k_padded()},
-           narrow ? codes_.data() : nullptr);
+    perform(Unpack{.packed = &packed_,
+                   .values = {values_.data(), spec.rows, spec.k_padded(), spec.k_padded()},
+                   .codes = narrow ? codes_.data() : nullptr});
   }
-  Prepared(const Operand& cast, ConstView source, int64_t k_multiple = 1,
+  Prepared(const Operand& cast, const ConstView& source, int64_t k_multiple = 1,
            Contract contract = Contract::cols, const PrepareContext& context = {})
       : Prepared(spec_of(cast, source, contract, k_multiple), source, context) {}
 

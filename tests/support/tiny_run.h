@@ -8,6 +8,7 @@
 
 #include "math/philox.h"
 #include "run/backends.h"
+#include "run/transfer.h"
 #include "train/trainer.h"
 
 namespace ng {
@@ -64,7 +65,7 @@ class TinyRun {
     const auto vocab = static_cast<uint32_t>(model_.config().vocab);
     uint64_t group = 0;
     for (int64_t micro = 0; micro < trainer_.settings().micros; ++micro) {
-      const TokenBuffers to = trainer_.train_tokens(micro);
+      const BatchSpans to = trainer_.train_tokens(micro);
       for (size_t i = 0; i < to.inputs.size(); ++i, ++group) {
         to.inputs[i] = static_cast<int32_t>(draw(key, group)[0] % vocab);
         to.targets[i] = static_cast<int32_t>(draw(key, group)[1] % vocab);
@@ -76,8 +77,10 @@ class TinyRun {
   /// All weights, one after the other.
   [[nodiscard]] std::vector<float> weights() {
     std::vector<float> all;
-    for (const Parameter& p : model_.parameters())
-      all.insert(all.end(), p.value.data, p.value.data + p.value.size());
+    for (const Parameter& p : model_.parameters()) {
+      const std::vector<float> values = download(run_.backend(), p.value);
+      all.insert(all.end(), values.begin(), values.end());
+    }
     return all;
   }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cpu/workspace.h"
@@ -20,63 +21,6 @@ constexpr double kEps = 0x1p-24;  ///< largest relative error of one FP32 roundi
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// Rows that start one float off alignment, `gap` floats apart; the gaps hold a sentinel.
-class Matrix {
- public:
-  Matrix(int64_t rows, int64_t cols, int64_t gap = 0)
-      : rows_(rows),
-        cols_(cols),
-        stride_(cols + gap),
-        memory_(static_cast<size_t>(rows * (cols + gap) + 1), kSentinel) {
-    for (float& v : *this) v = 0;
-  }
-  /// Normal deviates.
-  Matrix& randomize(uint32_t seed, float deviation = 1, float mean = 0) {
-    std::mt19937 rng(seed);
-    std::normal_distribution<float> normal(mean, deviation);
-    for (float& v : *this) v = normal(rng);
-    return *this;
-  }
-  [[nodiscard]] View view() { return {memory_.data() + 1, rows_, cols_, stride_}; }
-  [[nodiscard]] ConstView view() const { return {memory_.data() + 1, rows_, cols_, stride_}; }
-  [[nodiscard]] float& at(int64_t r, int64_t c) { return view().row(r)[c]; }
-  [[nodiscard]] float at(int64_t r, int64_t c) const { return view().row(r)[c]; }
-  [[nodiscard]] std::vector<float> values() const {
-    std::vector<float> all;
-    for (int64_t r = 0; r < rows_; ++r) all.insert(all.end(), view().row(r), view().row(r) + cols_);
-    return all;
-  }
-  /// Every value rounded to BF16.
-  [[nodiscard]] Matrix rounded() const;
-  /// True where no kernel wrote between the rows.
-  [[nodiscard]] bool gaps_untouched() const {
-    if (memory_[0] != kSentinel) return false;
-    for (int64_t r = 0; r < rows_; ++r)
-      for (int64_t c = cols_; c < stride_; ++c)
-        if (view().row(r)[c] != kSentinel) return false;
-    return true;
-  }
-
-  class Iterator {
-   public:
-    Iterator(Matrix& m, int64_t i) : m_(m), i_(i) {}
-    float& operator*() const { return m_.at(i_ / m_.cols_, i_ % m_.cols_); }
-    Iterator& operator++() { return ++i_, *this; }
-    bool operator!=(const Iterator& other) const { return i_ != other.i_; }
-
-   private:
-    Matrix& m_;
-    int64_t i_;
-  };
-  Iterator begin() { return {*this, 0}; }
-  Iterator end() { return {*this, rows_ * cols_}; }
-
- private:
-  static constexpr float kSentinel = -12345.0f;
-  int64_t rows_, cols_, stride_;
-  std::vector<float> memory_;
-};
-
 /// The BF16 value nearest to x, ties to even. From the definition: 8 significant bits.
 inline float bf16(float x) {
   if (std::isnan(x) || std::isinf(x) || x == 0) return x;
@@ -85,16 +29,92 @@ inline float bf16(float x) {
   return static_cast<float>(std::nearbyint(x / ulp) * ulp);
 }
 
-inline Matrix Matrix::rounded() const {
-  Matrix copy = *this;
-  for (float& v : copy) v = bf16(v);
-  return copy;
-}
-
 inline std::vector<float> bf16(std::vector<float> values) {
   for (float& v : values) v = bf16(v);
   return values;
 }
+
+inline float value_of(float x) { return x; }
+inline float value_of(Bf16 x) { return widened(x); }
+
+/// x as it is stored; as BF16: rounded.
+template <class Value>
+Value stored_as(float x) {
+  if constexpr (std::is_same_v<Value, float>)
+    return x;
+  else
+    return {static_cast<uint16_t>(std::bit_cast<uint32_t>(bf16(x)) >> 16)};
+}
+
+/// Rows that start one value off alignment, `gap` values apart; the gaps hold a sentinel.
+template <class Value>
+class MatrixOf {
+ public:
+  MatrixOf(int64_t rows, int64_t cols, int64_t gap = 0)
+      : rows_(rows),
+        cols_(cols),
+        stride_(cols + gap),
+        memory_(static_cast<size_t>(rows * (cols + gap) + 1), stored_as<Value>(kSentinel)) {
+    for (Value& v : *this) v = {};
+  }
+  /// The values of another, as this one stores them.
+  template <class Other>
+  explicit MatrixOf(const MatrixOf<Other>& from)
+      : MatrixOf(from.view().rows, from.view().cols, from.view().stride - from.view().cols) {
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t c = 0; c < cols_; ++c) at(r, c) = stored_as<Value>(value_of(from.at(r, c)));
+  }
+  /// Normal deviates.
+  MatrixOf& randomize(uint32_t seed, float deviation = 1, float mean = 0) {
+    std::mt19937 rng(seed);
+    std::normal_distribution<float> normal(mean, deviation);
+    for (Value& v : *this) v = stored_as<Value>(normal(rng));
+    return *this;
+  }
+  [[nodiscard]] Rows<Value> view() { return {memory_.data() + 1, rows_, cols_, stride_}; }
+  [[nodiscard]] Rows<const Value> view() const {
+    return {memory_.data() + 1, rows_, cols_, stride_};
+  }
+  [[nodiscard]] Value& at(int64_t r, int64_t c) { return view().row(r)[c]; }
+  [[nodiscard]] const Value& at(int64_t r, int64_t c) const { return view().row(r)[c]; }
+  [[nodiscard]] std::vector<float> values() const {
+    std::vector<float> all;
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t c = 0; c < cols_; ++c) all.push_back(value_of(at(r, c)));
+    return all;
+  }
+  /// Every value rounded to BF16.
+  [[nodiscard]] MatrixOf rounded() const { return MatrixOf(MatrixOf<Bf16>(*this)); }
+  /// True where no kernel wrote between the rows.
+  [[nodiscard]] bool gaps_untouched() const {
+    const float sentinel = value_of(stored_as<Value>(kSentinel));
+    if (value_of(memory_[0]) != sentinel) return false;
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t c = cols_; c < stride_; ++c)
+        if (value_of(view().row(r)[c]) != sentinel) return false;
+    return true;
+  }
+
+  class Iterator {
+   public:
+    Iterator(MatrixOf& m, int64_t i) : m_(m), i_(i) {}
+    Value& operator*() const { return m_.at(i_ / m_.cols_, i_ % m_.cols_); }
+    Iterator& operator++() { return ++i_, *this; }
+    bool operator!=(const Iterator& other) const { return i_ != other.i_; }
+
+   private:
+    MatrixOf& m_;
+    int64_t i_;
+  };
+  Iterator begin() { return {*this, 0}; }
+  Iterator end() { return {*this, rows_ * cols_}; }
+
+ private:
+  static constexpr float kSentinel = -12345.0f;
+  int64_t rows_, cols_, stride_;
+  std::vector<Value> memory_;
+};
+using Matrix = MatrixOf<float>;
 
 /// Equal bits; NaN equals NaN, whose payload is not promised.
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {

@@ -18,13 +18,13 @@ double sigmoid(double x) { return 1 / (1 + math::exp(-x)); }
 // 0.5·(1 + tanh(u)) = sigmoid(2u), without cancellation.
 double twice_u(double x) { return 2 * kSqrtTwoOverPi * (x + kCubic * (x * x * x)); }
 
-double gelu_of(double x, Gelu kind) {
-  if (kind == Gelu::erf) return 0.5 * x * std::erfc(-x * kSqrtHalf);
+double gelu_of(double x, GeluKind kind) {
+  if (kind == GeluKind::erf) return 0.5 * x * std::erfc(-x * kSqrtHalf);
   return x * sigmoid(twice_u(x));
 }
 
-double gelu_slope(double x, Gelu kind) {
-  if (kind == Gelu::erf) {
+double gelu_slope(double x, GeluKind kind) {
+  if (kind == GeluKind::erf) {
     const double density = kOneOverSqrtTwoPi * math::exp(-0.5 * (x * x));
     return 0.5 * std::erfc(-x * kSqrtHalf) + x * density;
   }
@@ -33,51 +33,54 @@ double gelu_slope(double x, Gelu kind) {
   return sigmoid(z) + x * (sigmoid(z) * sigmoid(-z)) * inner_slope;
 }
 
-// One rounding to FP32, then what `compute` asks for.
-float store(double y, Compute compute) { return out(static_cast<float>(y), compute); }
-
 }  // namespace
 
-void gelu(View y, ConstView x, Gelu kind, Compute compute) {
-  NG_CHECK(same_shape(y, x), y.rows, y.cols, x.rows, x.cols);
-  for (int64_t t = 0; t < y.rows; ++t)
-    for (int64_t c = 0; c < y.cols; ++c)
-      y.row(t)[c] = store(gelu_of(in(x.row(t)[c], compute), kind), compute);
+void perform(const Gelu& op) {
+  NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
+  const Reader x(op.x, op.y);
+  const Writer y(op.y);
+  for (int64_t t = 0; t < op.y.rows; ++t)
+    for (int64_t c = 0; c < op.y.cols; ++c)
+      y.put(t, c, static_cast<float>(gelu_of(x(t, c), op.kind)));
 }
 
-void gelu_backward(View dx, ConstView dy, ConstView x, Gelu kind, Compute compute) {
-  NG_CHECK(same_shape(dx, x) && same_shape(dy, x), dx.rows, dx.cols, dy.rows, dy.cols, x.rows,
-           x.cols);
-  for (int64_t t = 0; t < dx.rows; ++t)
-    for (int64_t c = 0; c < dx.cols; ++c)
-      dx.row(t)[c] =
-          store(in(dy.row(t)[c], compute) * gelu_slope(in(x.row(t)[c], compute), kind), compute);
+void perform(const GeluBackward& op) {
+  NG_CHECK(same_shape(op.dx, op.x) && same_shape(op.dy, op.x), op.dx.rows, op.dx.cols, op.dy.rows,
+           op.dy.cols, op.x.rows, op.x.cols);
+  const Reader dy(op.dy, op.dx), x(op.x, op.dx);
+  const Writer dx(op.dx);
+  for (int64_t t = 0; t < op.dx.rows; ++t)
+    for (int64_t c = 0; c < op.dx.cols; ++c)
+      dx.put(t, c, static_cast<float>(dy(t, c) * gelu_slope(x(t, c), op.kind)));
 }
 
-void swiglu(View y, ConstView gate, ConstView up, Compute compute) {
-  NG_CHECK(same_shape(y, gate) && same_shape(y, up), y.rows, y.cols, gate.rows, gate.cols, up.rows,
-           up.cols);
-  for (int64_t t = 0; t < y.rows; ++t)
-    for (int64_t c = 0; c < y.cols; ++c) {
-      const double g = in(gate.row(t)[c], compute);
-      y.row(t)[c] = store(g * sigmoid(g) * in(up.row(t)[c], compute), compute);
+void perform(const Swiglu& op) {
+  NG_CHECK(same_shape(op.y, op.gate) && same_shape(op.y, op.up), op.y.rows, op.y.cols, op.gate.rows,
+           op.gate.cols, op.up.rows, op.up.cols);
+  const Reader gate(op.gate, op.y), up(op.up, op.y);
+  const Writer y(op.y);
+  for (int64_t t = 0; t < op.y.rows; ++t)
+    for (int64_t c = 0; c < op.y.cols; ++c) {
+      const double g = gate(t, c);
+      y.put(t, c, static_cast<float>(g * sigmoid(g) * up(t, c)));
     }
 }
 
-void swiglu_backward(View dgate, View dup, ConstView dy, ConstView gate, ConstView up,
-                     Compute compute) {
-  NG_CHECK(same_shape(dgate, gate) && same_shape(dup, up) && same_shape(gate, up) &&
-               same_shape(dy, gate),
-           dgate.rows, dgate.cols, dup.rows, dup.cols, dy.rows, dy.cols, gate.rows, gate.cols,
-           up.rows, up.cols);
-  for (int64_t t = 0; t < dy.rows; ++t)
-    for (int64_t c = 0; c < dy.cols; ++c) {
-      const double d = in(dy.row(t)[c], compute);
-      const double g = in(gate.row(t)[c], compute);
-      const double u = in(up.row(t)[c], compute);
+void perform(const SwigluBackward& op) {
+  NG_CHECK(same_shape(op.dgate, op.gate) && same_shape(op.dup, op.up) &&
+               same_shape(op.gate, op.up) && same_shape(op.dy, op.gate),
+           op.dgate.rows, op.dgate.cols, op.dup.rows, op.dup.cols, op.dy.rows, op.dy.cols,
+           op.gate.rows, op.gate.cols, op.up.rows, op.up.cols);
+  const Reader dy(op.dy, op.dgate), gate(op.gate, op.dgate), up(op.up, op.dgate);
+  const Writer dgate(op.dgate), dup(op.dup);
+  for (int64_t t = 0; t < op.dy.rows; ++t)
+    for (int64_t c = 0; c < op.dy.cols; ++c) {
+      const double d = dy(t, c);
+      const double g = gate(t, c);
+      const double u = up(t, c);
       const double s = sigmoid(g);
-      dup.row(t)[c] = store(d * (g * s), compute);
-      dgate.row(t)[c] = store(d * u * (s * (1 + g * (1 - s))), compute);
+      dup.put(t, c, static_cast<float>(d * (g * s)));
+      dgate.put(t, c, static_cast<float>(d * u * (s * (1 + g * (1 - s)))));
     }
 }
 

@@ -1,29 +1,24 @@
 // Rotary positions and (grouped-query) causal attention, FP64 inside, rounded once.
 #pragma once
 
-#include <vector>
-
-#include "backend/backend.h"
+#include "backend/ref/number.h"
 
 namespace ng::ref {
 
 /// table (positions, head_dim): cos of angle i in column i, sin in column head_dim/2 + i; angle =
 /// position · theta^(-2i/head_dim). [Su et al. 2021]
-void rope_table(View table, float theta);
+void perform(const RopeTable& op);
 
 /// Turns every head of x in place by the angles of its position; `inverse` turns back.
-void rope(View x, ConstView table, const Positions& at, int head_dim, bool inverse,
-          Compute compute);
+void perform(const Rope& op);
 
 /// out_i = Σ_j softmax_j(q_i·k_j/sqrt(head_dim))·v_j over j <= first + i; lse_i the log-sum-exp of
 /// its scores. Head h reads kv head h / (heads / kv_heads).
-void attention(View out, View lse, ConstView q, ConstView k, ConstView v,
-               const AttentionShape& shape, Compute compute, std::vector<double>& scratch);
+void perform(const Attention& op, Scratch& scratch);
 
 /// With P = softmax and D_i = dout_i·out_i: dV = Pᵀ·dout, dS = P∘(dout·Vᵀ - D)/sqrt(head_dim),
 /// dq = dS·k, dk = dSᵀ·q. Rows of dk and dv at kv_length and beyond are left alone.
 /// [Dao et al. 2022, appendix B.2]
-void attention_backward(const AttentionBackward& args, const AttentionShape& shape, Compute compute,
-                        std::vector<double>& scratch);
+void perform(const AttentionBackward& op, Scratch& scratch);
 
 }  // namespace ng::ref

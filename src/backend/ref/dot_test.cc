@@ -17,8 +17,8 @@ namespace {
 using Codes = std::vector<uint16_t>;
 
 /// A matrix as rows of codes and scales, from what ref prepared.
-struct Rows {
-  explicit Rows(const ref::Prepared& q) : spec(q.packed().spec), codes(q.codes()) {
+struct NarrowRows {
+  explicit NarrowRows(const ref::Prepared& q) : spec(q.packed().spec), codes(q.codes()) {
     const ref::OperandParts parts = q.parts();
     tensor_scale = *parts.tensor_scale;
     const Operand& cast = spec.cast;
@@ -52,12 +52,13 @@ bool same_bits(float a, float b) {
 }
 
 /// Every output of ref's GEMM, bit for bit.
-void expect_gemm(const Operand& left, const Operand& right, int64_t k, ConstView a, ConstView b) {
+void expect_gemm(const Operand& left, const Operand& right, int64_t k, const ConstView& a,
+                 const ConstView& b) {
   const ref::Prepared qa(left, a, 64);
   const ref::Prepared qb(right, b, 64);
   std::vector<float> y(static_cast<size_t>(a.rows * b.rows));
-  ref::gemm({.y = {y.data(), a.rows, b.rows, b.rows}}, qa.packed(), qb.packed());
-  const Rows ra(qa), rb(qb);
+  ref::perform(Gemm{.y = {y.data(), a.rows, b.rows, b.rows}, .a = &qa.packed(), .b = &qb.packed()});
+  const NarrowRows ra(qa), rb(qb);
   for (int64_t i = 0; i < a.rows; ++i)
     for (int64_t j = 0; j < b.rows; ++j) {
       const float expected = y[static_cast<size_t>(i * b.rows + j)];

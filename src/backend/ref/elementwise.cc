@@ -18,11 +18,11 @@ double square_of(double x) { return x * x; }
 double itself(double x) { return x; }
 
 template <class Term>
-double sum_of_chunk(ConstView x, int64_t chunk, Term term) {
+double sum_of_chunk(const Reader& x, int64_t chunk, Term term) {
   std::array<double, kLanes> lanes{};
-  const int64_t end = std::min(x.size(), (chunk + 1) * kChunk);
+  const int64_t end = std::min(x.rows() * x.cols(), (chunk + 1) * kChunk);
   for (int64_t i = chunk * kChunk; i < end; ++i)
-    lanes[static_cast<size_t>(i % kLanes)] += term(x.row(i / x.cols)[i % x.cols]);
+    lanes[static_cast<size_t>(i % kLanes)] += term(x(i / x.cols(), i % x.cols()));
   for (size_t step = kLanes / 2; step > 0; step /= 2)
     for (size_t lane = 0; lane < step; ++lane) lanes[lane] += lanes[lane + step];
   return lanes[0];
@@ -30,56 +30,71 @@ double sum_of_chunk(ConstView x, int64_t chunk, Term term) {
 
 // Pairwise by index, an odd last one passing up: the left half is the largest power of two.
 template <class Term>
-double sum_of_chunks(ConstView x, int64_t first, int64_t count, Term term) {
+double sum_of_chunks(const Reader& x, int64_t first, int64_t count, Term term) {
   if (count == 1) return sum_of_chunk(x, first, term);
   const auto left = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(count - 1)));
   return sum_of_chunks(x, first, left, term) + sum_of_chunks(x, first + left, count - left, term);
 }
 
 template <class Term>
-double tree_sum(ConstView x, Term term) {
-  if (x.size() == 0) return 0;
-  return sum_of_chunks(x, 0, (x.size() + kChunk - 1) / kChunk, term);
+double tree_sum(const Reader& x, Term term) {
+  const int64_t size = x.rows() * x.cols();
+  return size == 0 ? 0 : sum_of_chunks(x, 0, (size + kChunk - 1) / kChunk, term);
+}
+
+template <class F>
+void for_each_place(const ConstView& x, const F& f) {
+  for (int64_t t = 0; t < x.rows; ++t)
+    for (int64_t c = 0; c < x.cols; ++c) f(t, c);
 }
 
 }  // namespace
 
-void fill(View x, float value) {
-  for (int64_t t = 0; t < x.rows; ++t) std::fill_n(x.row(t), x.cols, value);
+void perform(const Fill& op) {
+  const Writer x(op.x);
+  for_each_place(op.x, [&](int64_t t, int64_t c) { x.put(t, c, op.value); });
 }
 
-void copy(View y, ConstView x) {
-  NG_CHECK(same_shape(y, x), y.rows, y.cols, x.rows, x.cols);
-  for (int64_t t = 0; t < x.rows; ++t) std::copy_n(x.row(t), x.cols, y.row(t));
+void perform(const Copy& op) {
+  NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
+  const Reader x(op.x);
+  const Writer y(op.y);
+  for_each_place(op.x, [&](int64_t t, int64_t c) { y.put(t, c, x(t, c)); });
 }
 
-void add(View y, ConstView a, ConstView b, Compute compute) {
-  NG_CHECK(same_shape(y, a) && same_shape(y, b), y.rows, y.cols, a.rows, a.cols, b.rows, b.cols);
-  for (int64_t t = 0; t < y.rows; ++t)
-    for (int64_t c = 0; c < y.cols; ++c)
-      y.row(t)[c] = out(in(a.row(t)[c], compute) + in(b.row(t)[c], compute), compute);
+void perform(const Add& op) {
+  NG_CHECK(same_shape(op.y, op.a) && same_shape(op.y, op.b), op.y.rows, op.y.cols, op.a.rows,
+           op.a.cols, op.b.rows, op.b.cols);
+  const Reader a(op.a, op.y), b(op.b, op.y);
+  const Writer y(op.y);
+  for_each_place(op.y, [&](int64_t t, int64_t c) { y.put(t, c, a(t, c) + b(t, c)); });
 }
 
-void add_column_sums(float* sum, ConstView x) {
-  for (int64_t c = 0; c < x.cols; ++c) {
+void perform(const AddColumnSums& op) {
+  NG_CHECK(op.sum.rows == 1 && op.sum.cols == op.x.cols, op.sum.rows, op.sum.cols, op.x.cols);
+  const Reader x(op.x);
+  const Writer sum(op.sum);
+  for (int64_t c = 0; c < op.x.cols; ++c) {
     double total = 0;
-    for (int64_t t = 0; t < x.rows; ++t) total += x.row(t)[c];
-    sum[c] += static_cast<float>(total);
+    for (int64_t t = 0; t < op.x.rows; ++t) total += x(t, c);
+    sum.add(0, c, static_cast<float>(total));
   }
 }
 
-void add_sum(double* sum, ConstView x) { *sum += tree_sum(x, itself); }
-void add_sum_of_squares(double* sum, ConstView x) { *sum += tree_sum(x, square_of); }
+void perform(const AddSum& op) { *op.sum += tree_sum(Reader(op.x), itself); }
+void perform(const AddSumOfSquares& op) { *op.sum += tree_sum(Reader(op.x), square_of); }
 
-void add_nonfinite(uint64_t* count, ConstView x) {
-  for (int64_t t = 0; t < x.rows; ++t)
-    for (int64_t c = 0; c < x.cols; ++c) *count += std::isfinite(x.row(t)[c]) ? 0 : 1;
+void perform(const AddNonfinite& op) {
+  const Reader x(op.x);
+  for_each_place(op.x, [&](int64_t t, int64_t c) { *op.count += std::isfinite(x(t, c)) ? 0 : 1; });
 }
 
-void fill_normal(View x, float deviation, const RandomKey& key) {
-  for (int64_t t = 0; t < x.rows; ++t)
-    for (int64_t c = 0; c < x.cols; ++c)
-      x.row(t)[c] = math::normal(key, static_cast<uint64_t>(t * x.cols + c), deviation);
+void perform(const FillNormal& op) {
+  const Writer x(op.x);
+  for_each_place(op.x, [&](int64_t t, int64_t c) {
+    const auto element = static_cast<uint64_t>(t * op.x.cols + c);
+    x.put(t, c, math::normal(op.key, element, op.deviation));
+  });
 }
 
 }  // namespace ng::ref

@@ -1,24 +1,24 @@
 // Filling, copying, adding and summing.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 
 namespace ng::ref {
 
-void fill(View x, float value);
-void copy(View y, ConstView x);
-/// y = a + b
-void add(View y, ConstView a, ConstView b, Compute compute);
+void perform(const Fill& op);
+/// Of and to any element, scales read but not written.
+void perform(const Copy& op);
+void perform(const Add& op);
 
 /// sum[c] += Σ_t x[t][c]: the sum in FP64, rounded once, then one FP32 addition.
-void add_column_sums(float* sum, ConstView x);
+void perform(const AddColumnSums& op);
 /// *sum += Σ x and Σ x², in FP64. Element i of the row-major tensor goes to lane i % 16 of chunk
 /// i / 4096; lanes fold by +8, +4, +2, +1, chunks pairwise by index. [recipes.md §0]
-void add_sum(double* sum, ConstView x);
-void add_sum_of_squares(double* sum, ConstView x);
+void perform(const AddSum& op);
+void perform(const AddSumOfSquares& op);
 /// *count += number of NaN and infinite values.
-void add_nonfinite(uint64_t* count, ConstView x);
+void perform(const AddNonfinite& op);
 /// x = deviation · N(0, 1), element (row, col) from the draws of `key` alone. [math/normal.h]
-void fill_normal(View x, float deviation, const RandomKey& key);
+void perform(const FillNormal& op);
 
 }  // namespace ng::ref

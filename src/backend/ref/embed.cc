@@ -5,7 +5,8 @@
 namespace ng::ref {
 namespace {
 
-void check(ConstView y, TokenView ids, ConstView tokens, ConstView positions, const Positions& at) {
+void check(const ConstView& y, TokenView ids, const ConstView& tokens, const ConstView& positions,
+           const Positions& at) {
   const auto count = static_cast<int64_t>(ids.size());
   NG_CHECK(at.sequences * at.length == count && y.rows == count, at.sequences, at.length, count,
            y.rows);
@@ -15,7 +16,7 @@ void check(ConstView y, TokenView ids, ConstView tokens, ConstView positions, co
            y.cols, at.first, at.length, positions.rows);
 }
 
-int64_t token_at(TokenView ids, int64_t t, ConstView tokens) {
+int64_t token_at(TokenView ids, int64_t t, const ConstView& tokens) {
   const int64_t id = ids[static_cast<size_t>(t)];
   NG_CHECK(id >= 0 && id < tokens.rows, id, tokens.rows, t);
   return id;
@@ -23,28 +24,30 @@ int64_t token_at(TokenView ids, int64_t t, ConstView tokens) {
 
 }  // namespace
 
-void embed(View y, TokenView ids, ConstView tokens, ConstView positions, const Positions& at,
-           Compute compute) {
-  check(y, ids, tokens, positions, at);
-  for (int64_t t = 0; t < y.rows; ++t) {
-    const float* token = tokens.row(token_at(ids, t, tokens));
-    for (int64_t c = 0; c < y.cols; ++c) {
-      float sum = in(token[c], compute);
-      if (positions.rows > 0) sum += in(positions.row(at.first + t % at.length)[c], compute);
-      y.row(t)[c] = out(sum, compute);
+void perform(const Embed& op) {
+  check(op.y, op.ids, op.tokens, op.positions, op.at);
+  const Reader tokens(op.tokens, op.y), positions(op.positions, op.y);
+  const Writer y(op.y);
+  for (int64_t t = 0; t < op.y.rows; ++t) {
+    const int64_t token = token_at(op.ids, t, op.tokens);
+    for (int64_t c = 0; c < op.y.cols; ++c) {
+      float sum = tokens(token, c);
+      if (op.positions.rows > 0) sum += positions(op.at.first + t % op.at.length, c);
+      y.put(t, c, sum);
     }
   }
 }
 
-void embed_backward(View dtokens, View dpositions, ConstView dy, TokenView ids,
-                    const Positions& at) {
-  check(dy, ids, dtokens, dpositions, at);
-  for (int64_t t = 0; t < dy.rows; ++t) {
-    float* dtoken = dtokens.row(token_at(ids, t, dtokens));
-    for (int64_t c = 0; c < dy.cols; ++c) dtoken[c] += dy.row(t)[c];
-    if (dpositions.rows == 0) continue;
-    float* dposition = dpositions.row(at.first + t % at.length);
-    for (int64_t c = 0; c < dy.cols; ++c) dposition[c] += dy.row(t)[c];
+void perform(const EmbedBackward& op) {
+  check(op.dy, op.ids, op.dtokens, op.dpositions, op.at);
+  const Reader dy(op.dy);
+  const Writer dtokens(op.dtokens), dpositions(op.dpositions);
+  for (int64_t t = 0; t < op.dy.rows; ++t) {
+    const int64_t token = token_at(op.ids, t, op.dtokens);
+    for (int64_t c = 0; c < op.dy.cols; ++c) dtokens.add(token, c, dy(t, c));
+    if (op.dpositions.rows == 0) continue;
+    const int64_t position = op.at.first + t % op.at.length;
+    for (int64_t c = 0; c < op.dy.cols; ++c) dpositions.add(position, c, dy(t, c));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/ref/number.h"
 #include "backend/ref/operand.h"
 #include "format/hadamard.h"
 #include "math/round.h"
@@ -146,35 +147,34 @@ int64_t common_block(const Factor& a, const Factor& b) {
   return smaller;
 }
 
-float epilogue(const GemmOutput& out, int64_t i, int64_t j, float result) {
-  float t = result;
-  if (out.bias != nullptr) t += out.bias[j];
-  if (out.into == Into::add) t = out.y.row(i)[j] + t;
-  return out.round == Compute::bf16 ? round_to_bf16(t) : t;
-}
-
 }  // namespace
 
-void gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
+void perform(const Gemm& op) {
+  const PackedOperand &a = *op.a, &b = *op.b;
   const int64_t k = a.spec.k_padded();
   NG_CHECK(b.spec.k_padded() == k, k, b.spec.k_padded());
   NG_CHECK(a.spec.hadamard == b.spec.hadamard, a.spec.hadamard.size, b.spec.hadamard.size);
-  NG_CHECK(out.y.rows == a.spec.rows && out.y.cols == b.spec.rows, out.y.rows, out.y.cols);
+  NG_CHECK(op.y.rows == a.spec.rows && op.y.cols == b.spec.rows, op.y.rows, op.y.cols);
   const Factor left = {a.spec, parts_of(a)};
   const Factor right = {b.spec, parts_of(b)};
   const Accumulate rule = rule_of(left, right);
   const double prescales = static_cast<double>(a.spec.cast.prescale) * b.spec.cast.prescale;
   const auto alpha = static_cast<float>(hadamard_alpha(a.spec.hadamard.size) / prescales);
-  const bool carry = out.into == Into::carry;
+  const bool carry = op.into == Into::carry;
   NG_CHECK(!carry || (!left.scaled() && !right.scaled() && alpha == 1.0f), alpha);
   const int64_t block = common_block(left, right);
-  for (int64_t i = 0; i < out.y.rows; ++i) {
-    for (int64_t j = 0; j < out.y.cols; ++j) {
+  const Reader bias(op.bias);
+  const Writer y(op.y);
+  for (int64_t i = 0; i < op.y.rows; ++i) {
+    for (int64_t j = 0; j < op.y.cols; ++j) {
       const Dot dot = {left, right, i, j, k, block};
-      const float start = carry ? out.y.row(i)[j] : 0.0f;
+      const float start = carry ? y(i, j) : 0.0f;
       const float acc = rule == nullptr ? element_chain(dot, 0, k, start) : rule(dot);
       const float factor = left.late_scale(i) * right.late_scale(j) * alpha;
-      out.y.row(i)[j] = epilogue(out, i, j, acc * factor);
+      float t = acc * factor;
+      if (op.bias.rows > 0) t += bias(0, j);
+      if (op.into == Into::add) t = y(i, j) + t;
+      y.put(i, j, op.round == Compute::bf16 ? round_to_bf16(t) : t);
     }
   }
 }

@@ -35,17 +35,18 @@
 //    NVFP4's s_t, else 1; pa, pb: prescales; h = 1/(g·c_g²) of the Hadamard transform: 1 for g = 0,
 //    16, 64 and 1/2 for g = 32, 128.
 //
-// 3. Epilogue: t = fl32(acc + bias[n]) where there is a bias; Into::add: t = fl32(y + t); round ==
-//    Compute::bf16: t rounded to BF16, nearest even, overflow to Inf; y = t.
+// 3. Epilogue: t = fl32(acc + bias[n]) where there is a bias, which is read as it is; Into::add:
+//    t = fl32(y + t); round == Compute::bf16: t rounded to BF16, nearest even, overflow to Inf; y =
+//    t, rounded so to what it is stored as.
 //    Into::carry only for unscaled FP32, BF16, FP16 pairs with factor 1: the chain starts from y.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 
 namespace ng::ref {
 
-/// y = A·Bᵀ by the rules above. Both operands were prepared by ng::ref with the same k_padded and
-/// Hadamard transform; a.spec.rows == y.rows, b.spec.rows == y.cols.
-void gemm(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b);
+/// By the rules above. Both operands were prepared by ng::ref with the same k_padded and Hadamard
+/// transform; a->spec.rows == y.rows, b->spec.rows == y.cols.
+void perform(const Gemm& op);
 
 }  // namespace ng::ref

@@ -29,12 +29,14 @@ std::vector<float> values(int64_t count, uint32_t seed) {
   return x;
 }
 
-std::vector<float> multiply(const Prepared& a, const Prepared& b, GemmOutput out = {}) {
+std::vector<float> multiply(const Prepared& a, const Prepared& b, Gemm op = {}) {
   const int64_t rows = a.packed().spec.rows;
   const int64_t cols = b.packed().spec.rows;
   std::vector<float> y(static_cast<size_t>(rows * cols), -7.0f);  // overwritten
-  out.y = {y.data(), rows, cols, cols};
-  gemm(out, a.packed(), b.packed());
+  op.y = {y.data(), rows, cols, cols};
+  op.a = &a.packed();
+  op.b = &b.packed();
+  perform(op);
   return y;
 }
 
@@ -185,8 +187,9 @@ TEST(Gemm, CarriedHalvesEqualTheWholeChain) {
   const std::vector<float> whole = multiply(Prepared(fp32, va), Prepared(fp32, vb));
   std::vector<float> y =
       multiply(Prepared(fp32, va.columns(0, 29)), Prepared(fp32, vb.columns(0, 29)));
-  gemm({.y = {y.data(), 4, 6, 6}, .into = Into::carry}, Prepared(fp32, va.columns(29, 35)).packed(),
-       Prepared(fp32, vb.columns(29, 35)).packed());
+  const Prepared a_rest(fp32, va.columns(29, 35)), b_rest(fp32, vb.columns(29, 35));
+  perform(Gemm{
+      .y = {y.data(), 4, 6, 6}, .a = &a_rest.packed(), .b = &b_rest.packed(), .into = Into::carry});
   EXPECT_EQ(y, whole);
 }
 
@@ -197,13 +200,29 @@ TEST(Gemm, BiasAddAndBf16AreAppliedInThatOrder) {
   float y = 100.0f;
   const Prepared qa(operand_of("fp32"), view_of(a, 1, 2));
   const Prepared qb(operand_of("fp32"), view_of(b, 1, 2));
-  GemmOutput out = {.y = {&y, 1, 1, 1}, .into = Into::add, .bias = &bias};
-  gemm(out, qa.packed(), qb.packed());
+  Gemm op = {.y = {&y, 1, 1, 1},
+             .a = &qa.packed(),
+             .b = &qb.packed(),
+             .into = Into::add,
+             .bias = {&bias, 1, 1, 1}};
+  perform(op);
   EXPECT_EQ(y, 100.0f + (1.0f + 0x1p-9f + 0x1p-8f));
-  out.into = Into::overwrite;
-  out.round = Compute::bf16;
-  gemm(out, qa.packed(), qb.packed());
+  op.into = Into::overwrite;
+  op.round = Compute::bf16;
+  perform(op);
   EXPECT_EQ(y, 1.0f + 0x1p-7f);  // 1 + 3·2^-9 in BF16; without the bias it would be 1
+  Bf16 narrow;
+  op.y = {&narrow, 1, 1, 1};
+  for (const Compute round : {Compute::fp32, Compute::bf16}) {
+    op.round = round;
+    op.into = Into::overwrite;
+    perform(op);
+    EXPECT_EQ(widened(narrow), y);
+    op.into = Into::add;
+    narrow = to_bf16(1.0f + 0x1p-6f);
+    perform(op);
+    EXPECT_EQ(widened(narrow), 2.0f + 0x1p-6f);  // 2 + 11·2^-9; a rounded product would give a tie
+  }
 }
 
 TEST(Gemm, Mxfp4AddsGroupsOfFourBlocksInFp64) {
@@ -355,17 +374,21 @@ TEST(Gemm, EmptyReductionGivesTheBias) {
   const std::vector<float> bias = {1.0f, -2.0f};
   const Prepared a(operand_of("mxfp4"), view_of(none, 2, 0), 32);
   const Prepared b(operand_of("mxfp4"), view_of(none, 2, 0), 32);
-  EXPECT_EQ(multiply(a, b, {.y = {}, .bias = bias.data()}), (std::vector<float>{1, -2, 1, -2}));
+  Gemm op;
+  op.bias = {bias.data(), 1, 2, 2};
+  EXPECT_EQ(multiply(a, b, op), (std::vector<float>{1, -2, 1, -2}));
 }
 
 TEST(Gemm, OperandsThatDoNotFitAreRefused) {
   const auto a = values(64, 15);
   float y = 0;
-  const GemmOutput out = {.y = {&y, 1, 1, 1}};
   const Prepared mx(operand_of("mxfp4"), view_of(a, 1, 64), 32);
   const Prepared shorter(operand_of("mxfp4"), view_of(a, 1, 32), 32);
-  EXPECT_THROW(gemm(out, mx.packed(), shorter.packed()), InternalError);
-  EXPECT_THROW(gemm({.y = out.y, .into = Into::carry}, mx.packed(), mx.packed()), InternalError);
+  Gemm op = {.y = {&y, 1, 1, 1}, .a = &mx.packed(), .b = &shorter.packed()};
+  EXPECT_THROW(perform(op), InternalError);
+  op.b = &mx.packed();
+  op.into = Into::carry;
+  EXPECT_THROW(perform(op), InternalError);
 }
 
 }  // namespace

@@ -72,12 +72,20 @@ TEST(Gradients, Embedding) {
   const Values dy = values(6 * 7, 3);
   const auto loss = [&] {
     Values y(dy.size());
-    embed(matrix(y, 7), ids, matrix(tokens, 7), matrix(positions, 7), at, Compute::fp32);
+    perform(Embed{.y = matrix(y, 7),
+                  .ids = ids,
+                  .tokens = matrix(tokens, 7),
+                  .positions = matrix(positions, 7),
+                  .at = at});
     return weighted_sum(y, dy);
   };
   Values dtokens(tokens.size(), 0.0f);
   Values dpositions(positions.size(), 0.0f);
-  embed_backward(matrix(dtokens, 7), matrix(dpositions, 7), matrix(dy, 7), ids, at);
+  perform(EmbedBackward{.dtokens = matrix(dtokens, 7),
+                        .dpositions = matrix(dpositions, 7),
+                        .dy = matrix(dy, 7),
+                        .ids = ids,
+                        .at = at});
   expect_gradient(tokens, loss, dtokens, "dtokens");
   expect_gradient(positions, loss, dpositions, "dpositions");
 }
@@ -88,23 +96,27 @@ TEST(Gradients, RmsNorm) {
   Values gain = values(kCols, 5);
   const Values dy = values(3 * kCols, 6);
   const Values dresidual = values(3 * kCols, 7);
-  std::vector<double> scratch;
+  Scratch scratch;
   const auto loss = [&] {
     Values y(x.size());
-    rms_norm(matrix(y, kCols), matrix(x, kCols), gain.data(), 1e-5f, Compute::fp32);
+    perform(Norm{.kind = NormKind::rms,
+                 .y = matrix(y, kCols),
+                 .x = matrix(x, kCols),
+                 .gain = matrix(gain, kCols),
+                 .eps = 1e-5f});
     return weighted_sum(y, dy) + weighted_sum(x, dresidual);
   };
   Values dx(x.size());
   Values dgain(gain.size(), 0.0f);
-  rms_norm_backward({.dx = matrix(dx, kCols),
-                     .dgain = dgain.data(),
-                     .dbias = nullptr,
-                     .dresidual = matrix(dresidual, kCols),
-                     .dy = matrix(dy, kCols),
-                     .x = matrix(x, kCols),
-                     .gain = gain.data(),
-                     .eps = 1e-5f},
-                    Compute::fp32, scratch);
+  perform(NormBackward{.kind = NormKind::rms,
+                       .dx = matrix(dx, kCols),
+                       .dgain = matrix(dgain, kCols),
+                       .dresidual = matrix(dresidual, kCols),
+                       .dy = matrix(dy, kCols),
+                       .x = matrix(x, kCols),
+                       .gain = matrix(gain, kCols),
+                       .eps = 1e-5f},
+          scratch);
   expect_gradient(x, loss, dx, "dx");
   expect_gradient(gain, loss, dgain, "dgain");
 }
@@ -115,24 +127,29 @@ TEST(Gradients, LayerNorm) {
   Values gain = values(kCols, 9);
   Values bias = values(kCols, 10);
   const Values dy = values(3 * kCols, 11);
-  std::vector<double> scratch;
+  Scratch scratch;
   const auto loss = [&] {
     Values y(x.size());
-    layer_norm(matrix(y, kCols), matrix(x, kCols), gain.data(), bias.data(), 1e-5f, Compute::fp32);
+    perform(Norm{.kind = NormKind::layer,
+                 .y = matrix(y, kCols),
+                 .x = matrix(x, kCols),
+                 .gain = matrix(gain, kCols),
+                 .bias = matrix(bias, kCols),
+                 .eps = 1e-5f});
     return weighted_sum(y, dy);
   };
   Values dx(x.size());
   Values dgain(gain.size(), 0.0f);
   Values dbias(bias.size(), 0.0f);
-  layer_norm_backward({.dx = matrix(dx, kCols),
-                       .dgain = dgain.data(),
-                       .dbias = dbias.data(),
-                       .dresidual = {},
+  perform(NormBackward{.kind = NormKind::layer,
+                       .dx = matrix(dx, kCols),
+                       .dgain = matrix(dgain, kCols),
+                       .dbias = matrix(dbias, kCols),
                        .dy = matrix(dy, kCols),
                        .x = matrix(x, kCols),
-                       .gain = gain.data(),
+                       .gain = matrix(gain, kCols),
                        .eps = 1e-5f},
-                      Compute::fp32, scratch);
+          scratch);
   expect_gradient(x, loss, dx, "dx");
   expect_gradient(gain, loss, dgain, "dgain");
   expect_gradient(bias, loss, dbias, "dbias");
@@ -145,33 +162,34 @@ TEST(Gradients, ParameterGradientsAreAdded) {
   Values dx(2);
   Values dgain{10, 20};
   Values dbias{30, 40};
-  std::vector<double> scratch;
-  layer_norm_backward({.dx = matrix(dx, 2),
-                       .dgain = dgain.data(),
-                       .dbias = dbias.data(),
-                       .dresidual = {},
+  Scratch scratch;
+  perform(NormBackward{.kind = NormKind::layer,
+                       .dx = matrix(dx, 2),
+                       .dgain = matrix(dgain, 2),
+                       .dbias = matrix(dbias, 2),
                        .dy = matrix(dy, 2),
                        .x = matrix(x, 2),
-                       .gain = gain.data(),
+                       .gain = matrix(gain, 2),
                        .eps = 0.0f},
-                      Compute::fp32, scratch);
+          scratch);
   EXPECT_EQ(dgain, (Values{9, 21}));
   EXPECT_EQ(dbias, (Values{31, 41}));
 }
 
 TEST(Gradients, Gelu) {
-  for (const Gelu kind : {Gelu::tanh, Gelu::erf}) {
+  for (const GeluKind kind : {GeluKind::tanh, GeluKind::erf}) {
     Values x = values(40, 12);
     for (float& value : x) value *= 3;
     const Values dy = values(40, 13);
     const auto loss = [&] {
       Values y(x.size());
-      gelu(matrix(y, 8), matrix(x, 8), kind, Compute::fp32);
+      perform(Gelu{.y = matrix(y, 8), .x = matrix(x, 8), .kind = kind});
       return weighted_sum(y, dy);
     };
     Values dx(x.size());
-    gelu_backward(matrix(dx, 8), matrix(dy, 8), matrix(x, 8), kind, Compute::fp32);
-    expect_gradient(x, loss, dx, kind == Gelu::tanh ? "tanh dx" : "erf dx");
+    perform(
+        GeluBackward{.dx = matrix(dx, 8), .dy = matrix(dy, 8), .x = matrix(x, 8), .kind = kind});
+    expect_gradient(x, loss, dx, kind == GeluKind::tanh ? "tanh dx" : "erf dx");
   }
 }
 
@@ -182,13 +200,16 @@ TEST(Gradients, SwiGlu) {
   const Values dy = values(40, 16);
   const auto loss = [&] {
     Values y(gate.size());
-    swiglu(matrix(y, 8), matrix(gate, 8), matrix(up, 8), Compute::fp32);
+    perform(Swiglu{.y = matrix(y, 8), .gate = matrix(gate, 8), .up = matrix(up, 8)});
     return weighted_sum(y, dy);
   };
   Values dgate(gate.size());
   Values dup(up.size());
-  swiglu_backward(matrix(dgate, 8), matrix(dup, 8), matrix(dy, 8), matrix(gate, 8), matrix(up, 8),
-                  Compute::fp32);
+  perform(SwigluBackward{.dgate = matrix(dgate, 8),
+                         .dup = matrix(dup, 8),
+                         .dy = matrix(dy, 8),
+                         .gate = matrix(gate, 8),
+                         .up = matrix(up, 8)});
   expect_gradient(gate, loss, dgate, "dgate");
   expect_gradient(up, loss, dup, "dup");
 }
@@ -197,16 +218,17 @@ TEST(Gradients, SwiGlu) {
 TEST(Gradients, Rope) {
   const Positions at{.sequences = 2, .length = 3, .first = 2};
   Values table(5 * 6);
-  rope_table(matrix(table, 6), 100.0f);
+  perform(RopeTable{.table = matrix(table, 6), .theta = 100.0f});
   Values x = values(6 * 12, 17);
   const Values dy = values(6 * 12, 18);
   const auto loss = [&] {
     Values y = x;
-    rope(matrix(y, 12), matrix(table, 6), at, 6, false, Compute::fp32);
+    perform(Rope{.x = matrix(y, 12), .table = matrix(table, 6), .at = at, .head_dim = 6});
     return weighted_sum(y, dy);
   };
   Values dx = dy;
-  rope(matrix(dx, 12), matrix(table, 6), at, 6, true, Compute::fp32);
+  perform(Rope{
+      .x = matrix(dx, 12), .table = matrix(table, 6), .at = at, .head_dim = 6, .inverse = true});
   expect_gradient(x, loss, dx, "dx");
 }
 
@@ -217,28 +239,34 @@ void expect_attention_gradients(const AttentionShape& s) {
   Values k = values(s.sequences * s.kv_stride * kv_cols, 20);
   Values v = values(s.sequences * s.kv_stride * kv_cols, 21);
   const Values dout = values(s.sequences * s.length * q_cols, 22);
-  std::vector<double> scratch;
+  Scratch scratch;
   Values out(q.size());
   Values lse(static_cast<size_t>(s.sequences * s.length * s.heads));
   const auto loss = [&] {
-    attention(matrix(out, q_cols), matrix(lse, s.heads), matrix(q, q_cols), matrix(k, kv_cols),
-              matrix(v, kv_cols), s, Compute::fp32, scratch);
+    perform(Attention{.out = matrix(out, q_cols),
+                      .lse = matrix(lse, s.heads),
+                      .q = matrix(q, q_cols),
+                      .k = matrix(k, kv_cols),
+                      .v = matrix(v, kv_cols),
+                      .shape = s},
+            scratch);
     return weighted_sum(out, dout);
   };
   loss();
   Values dq(q.size());
   Values dk(k.size(), 0.0f);
   Values dv(v.size(), 0.0f);
-  attention_backward({.dq = matrix(dq, q_cols),
-                      .dk = matrix(dk, kv_cols),
-                      .dv = matrix(dv, kv_cols),
-                      .dout = matrix(dout, q_cols),
-                      .out = matrix(out, q_cols),
-                      .lse = matrix(lse, s.heads),
-                      .q = matrix(q, q_cols),
-                      .k = matrix(k, kv_cols),
-                      .v = matrix(v, kv_cols)},
-                     s, Compute::fp32, scratch);
+  perform(AttentionBackward{.dq = matrix(dq, q_cols),
+                            .dk = matrix(dk, kv_cols),
+                            .dv = matrix(dv, kv_cols),
+                            .dout = matrix(dout, q_cols),
+                            .out = matrix(out, q_cols),
+                            .lse = matrix(lse, s.heads),
+                            .q = matrix(q, q_cols),
+                            .k = matrix(k, kv_cols),
+                            .v = matrix(v, kv_cols),
+                            .shape = s},
+          scratch);
   expect_gradient(q, loss, dq, "dq");
   expect_gradient(k, loss, dk, "dk");
   expect_gradient(v, loss, dv, "dv");
@@ -274,14 +302,19 @@ TEST(Gradients, CrossEntropy) {
   const Values scale(4, 0.25f);
   const auto loss = [&] {
     Values losses(4);
-    cross_entropy_loss(matrix(logits, kVocabulary), losses.data(), targets, mask.data(),
-                       Compute::fp32);
+    perform(CrossEntropyLoss{.logits = matrix(logits, kVocabulary),
+                             .losses = matrix(losses, 4),
+                             .targets = targets,
+                             .mask = matrix(mask, 4)});
     return weighted_sum(losses, scale);
   };
   Values dlogits = logits;
   Values losses(4);
-  cross_entropy(matrix(dlogits, kVocabulary), losses.data(), targets, mask.data(), 0.25f,
-                Compute::fp32);
+  perform(CrossEntropy{.logits = matrix(dlogits, kVocabulary),
+                       .losses = matrix(losses, 4),
+                       .targets = targets,
+                       .mask = matrix(mask, 4),
+                       .scale = 0.25f});
   expect_gradient(logits, loss, dlogits, "dlogits");
   EXPECT_EQ(losses[2], 0.0f);
 }

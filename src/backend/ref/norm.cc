@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/ref/number.h"
-
 namespace ng::ref {
 namespace {
-
-enum class Kind { rms, layer };
 
 /// Mean and 1/standard deviation of one row; RMSNorm takes the mean for 0.
 struct Statistics {
@@ -16,124 +12,107 @@ struct Statistics {
   float rstd = 0;
 };
 
-Statistics statistics(Kind kind, ConstView x, int64_t t, float eps, Compute compute) {
-  const auto n = static_cast<double>(x.cols);
+Statistics statistics(NormKind kind, const Reader& x, int64_t t, float eps) {
+  const auto n = static_cast<double>(x.cols());
   double mean = 0;
-  if (kind == Kind::layer) {
-    for (int64_t c = 0; c < x.cols; ++c) mean += in(x.row(t)[c], compute);
+  if (kind == NormKind::layer) {
+    for (int64_t c = 0; c < x.cols(); ++c) mean += x(t, c);
     mean /= n;
   }
   double squares = 0;
-  for (int64_t c = 0; c < x.cols; ++c) {
-    const double d = in(x.row(t)[c], compute) - mean;
+  for (int64_t c = 0; c < x.cols(); ++c) {
+    const double d = x(t, c) - mean;
     squares += d * d;
   }
   return {static_cast<float>(mean), static_cast<float>(1 / std::sqrt(squares / n + eps))};
 }
 
-void forward(Kind kind, View y, ConstView x, const float* gain, const float* bias, float eps,
-             Compute compute) {
-  NG_CHECK(same_shape(y, x), y.rows, y.cols, x.rows, x.cols);
-  for (int64_t t = 0; t < x.rows; ++t) {
-    const Statistics s = statistics(kind, x, t, eps, compute);
-    for (int64_t c = 0; c < x.cols; ++c) {
-      const float h = (in(x.row(t)[c], compute) - s.mean) * s.rstd;
-      float value = h * in(gain[c], compute);
-      if (bias != nullptr) value += in(bias[c], compute);
-      y.row(t)[c] = out(value, compute);
-    }
-  }
-}
-
-/// What the backward pass reads, rounded as `compute` says.
+/// What the backward pass reads.
 struct Inputs {
-  Kind kind;
-  ConstView dy, x;
-  const float* gain;
+  NormKind kind;
+  Reader dy, x, gain;
   float eps;
-  Compute compute;
 
-  [[nodiscard]] Statistics statistics_of(int64_t t) const {
-    return statistics(kind, x, t, eps, compute);
-  }
+  [[nodiscard]] Statistics statistics_of(int64_t t) const { return statistics(kind, x, t, eps); }
   [[nodiscard]] float h(const Statistics& s, int64_t t, int64_t c) const {
-    return (in(x.row(t)[c], compute) - s.mean) * s.rstd;
+    return (x(t, c) - s.mean) * s.rstd;
   }
-  [[nodiscard]] float g(int64_t t, int64_t c) const {
-    return in(dy.row(t)[c], compute) * in(gain[c], compute);
-  }
+  [[nodiscard]] float g(int64_t t, int64_t c) const { return dy(t, c) * gain(0, c); }
 };
 
-// FP32 parameter gradients: the sum over tokens in FP64, rounded once, then one addition.
-void add_parameter_gradients(const Inputs& a, float* dgain, float* dbias,
-                             std::vector<double>& scratch) {
-  const auto cols = static_cast<size_t>(a.x.cols);
+// The sum over tokens in FP64, rounded once, then one addition.
+void add_parameter_gradients(const Inputs& a, const View& dgain, const View& dbias,
+                             Scratch& scratch) {
+  const auto cols = static_cast<size_t>(a.x.cols());
   scratch.resize(std::max(scratch.size(), 2 * cols));
   double* gain_sum = scratch.data();
   double* bias_sum = gain_sum + cols;
   std::fill_n(scratch.begin(), 2 * cols, 0.0);
-  for (int64_t t = 0; t < a.x.rows; ++t) {
+  for (int64_t t = 0; t < a.x.rows(); ++t) {
     const Statistics s = a.statistics_of(t);
-    for (int64_t c = 0; c < a.x.cols; ++c) {
-      const double dy = in(a.dy.row(t)[c], a.compute);
+    for (int64_t c = 0; c < a.x.cols(); ++c) {
+      const double dy = a.dy(t, c);
       gain_sum[c] += dy * a.h(s, t, c);
       bias_sum[c] += dy;
     }
   }
-  for (int64_t c = 0; c < a.x.cols; ++c) {
-    dgain[c] += static_cast<float>(gain_sum[c]);
-    if (dbias != nullptr) dbias[c] += static_cast<float>(bias_sum[c]);
+  const Writer gain(dgain), bias(dbias);
+  for (int64_t c = 0; c < a.x.cols(); ++c) {
+    gain.add(0, c, static_cast<float>(gain_sum[c]));
+    if (dbias.rows > 0) bias.add(0, c, static_cast<float>(bias_sum[c]));
   }
 }
 
-void input_gradient(const Inputs& a, View dx, ConstView dresidual) {
-  const auto n = static_cast<double>(a.x.cols);
-  for (int64_t t = 0; t < a.x.rows; ++t) {
+void input_gradient(const Inputs& a, const View& dx, const ConstView& dresidual) {
+  const auto n = static_cast<double>(a.x.cols());
+  const Reader residual(dresidual, dx);
+  const Writer out(dx);
+  for (int64_t t = 0; t < a.x.rows(); ++t) {
     const Statistics s = a.statistics_of(t);
     double g_sum = 0;
     double gh_sum = 0;
-    for (int64_t c = 0; c < a.x.cols; ++c) {
-      if (a.kind == Kind::layer) g_sum += a.g(t, c);
+    for (int64_t c = 0; c < a.x.cols(); ++c) {
+      if (a.kind == NormKind::layer) g_sum += a.g(t, c);
       gh_sum += static_cast<double>(a.g(t, c)) * a.h(s, t, c);
     }
     const auto g_mean = static_cast<float>(g_sum / n);
     const auto gh_mean = static_cast<float>(gh_sum / n);
-    for (int64_t c = 0; c < a.x.cols; ++c) {
+    for (int64_t c = 0; c < a.x.cols(); ++c) {
       float value = s.rstd * (a.g(t, c) - g_mean - a.h(s, t, c) * gh_mean);
-      if (dresidual.rows > 0) value = in(dresidual.row(t)[c], a.compute) + value;
-      dx.row(t)[c] = out(value, a.compute);
+      if (dresidual.rows > 0) value = residual(t, c) + value;
+      out.put(t, c, value);
     }
   }
 }
 
-void backward(Kind kind, const NormBackward& args, Compute compute, std::vector<double>& scratch) {
-  const ConstView dx = args.dx, dy = args.dy, x = args.x, dresidual = args.dresidual;
-  NG_CHECK(same_shape(dx, x) && same_shape(dy, x), dx.rows, dx.cols, dy.rows, dy.cols, x.rows,
-           x.cols);
-  NG_CHECK(dresidual.rows == 0 || same_shape(dresidual, x), dresidual.rows, dresidual.cols);
-  const Inputs inputs{kind, dy, x, args.gain, args.eps, compute};
-  add_parameter_gradients(inputs, args.dgain, args.dbias, scratch);
-  input_gradient(inputs, args.dx, dresidual);
-}
-
 }  // namespace
 
-void rms_norm(View y, ConstView x, const float* gain, float eps, Compute compute) {
-  forward(Kind::rms, y, x, gain, nullptr, eps, compute);
+void perform(const Norm& op) {
+  NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
+  NG_CHECK(op.kind == NormKind::layer || op.bias.rows == 0);
+  const Reader x(op.x, op.y), gain(op.gain, op.y), bias(op.bias, op.y);
+  const Writer y(op.y);
+  for (int64_t t = 0; t < op.x.rows; ++t) {
+    const Statistics s = statistics(op.kind, x, t, op.eps);
+    for (int64_t c = 0; c < op.x.cols; ++c) {
+      const float h = (x(t, c) - s.mean) * s.rstd;
+      float value = h * gain(0, c);
+      if (op.bias.rows > 0) value += bias(0, c);
+      y.put(t, c, value);
+    }
+  }
 }
 
-void rms_norm_backward(const NormBackward& args, Compute compute, std::vector<double>& scratch) {
-  NG_CHECK(args.dbias == nullptr);
-  backward(Kind::rms, args, compute, scratch);
-}
-
-void layer_norm(View y, ConstView x, const float* gain, const float* bias, float eps,
-                Compute compute) {
-  forward(Kind::layer, y, x, gain, bias, eps, compute);
-}
-
-void layer_norm_backward(const NormBackward& args, Compute compute, std::vector<double>& scratch) {
-  backward(Kind::layer, args, compute, scratch);
+void perform(const NormBackward& op, Scratch& scratch) {
+  NG_CHECK(same_shape(op.dx, op.x) && same_shape(op.dy, op.x), op.dx.rows, op.dx.cols, op.dy.rows,
+           op.dy.cols, op.x.rows, op.x.cols);
+  NG_CHECK(op.dresidual.rows == 0 || same_shape(op.dresidual, op.x), op.dresidual.rows,
+           op.dresidual.cols);
+  NG_CHECK(op.kind == NormKind::layer || op.dbias.rows == 0);
+  const Inputs inputs{op.kind, Reader(op.dy, op.dx), Reader(op.x, op.dx), Reader(op.gain, op.dx),
+                      op.eps};
+  add_parameter_gradients(inputs, op.dgain, op.dbias, scratch);
+  input_gradient(inputs, op.dx, op.dresidual);
 }
 
 }  // namespace ng::ref

@@ -1,20 +1,75 @@
-// The number rules that the operations of `ref` share.
+// How the operations of `ref` read and write tensors: of any element, one value at a time.
 #pragma once
 
+#include <vector>
+
 #include "backend/backend.h"
-#include "math/round.h"
+#include "format/codec.h"
+#include "math/bf16.h"
 
 namespace ng::ref {
 
-/// An input as `compute` reads it, an output as `compute` stores it. [recipes.md §7, `compute`]
-inline float in(float x, Compute compute) {
-  return compute == Compute::bf16 ? round_to_bf16(x) : x;
-}
-inline float out(float x, Compute compute) {
-  return compute == Compute::bf16 ? round_to_bf16(x) : x;
-}
+/// Sums and scores in FP64; grows only for very long contexts and rows.
+using Scratch = std::vector<double>;
 
-/// Both views have the same shape.
-inline bool same_shape(ConstView a, ConstView b) { return a.rows == b.rows && a.cols == b.cols; }
+/// The values of a tensor: fl32(fl32(element · scale of its block) · tensor scale) where it has
+/// scales.
+class Reader {
+ public:
+  /// As they are.
+  explicit Reader(const ConstView& x) : Reader(x, false) {}
+  /// As an operation reads them that stores `output`: rounded to BF16 where that is BF16.
+  Reader(const ConstView& x, const View& output) : Reader(x, output.is(bf16_format())) {}
+
+  [[nodiscard]] int64_t rows() const { return x_.rows; }
+  [[nodiscard]] int64_t cols() const { return x_.cols; }
+  [[nodiscard]] float operator()(int64_t row, int64_t col) const {
+    const float value = stored(row, col);
+    return rounded_ ? round_to_bf16(value) : value;
+  }
+
+ private:
+  Reader(const ConstView& x, bool rounded);
+
+  [[nodiscard]] float stored(int64_t row, int64_t col) const {
+    const int64_t at = row * x_.stride + col;
+    if (fp32_) return reinterpret_cast<const float*>(x_.data)[at];
+    if (bf16_) return widened(reinterpret_cast<const Bf16*>(x_.data)[at]);
+    return decoded(row, col);
+  }
+  [[nodiscard]] float decoded(int64_t row, int64_t col) const;
+  [[nodiscard]] float scale(int64_t row, int64_t col) const;
+
+  ConstView x_;
+  bool rounded_, fp32_, bf16_;  // fp32, bf16: so stored, without scales
+  ElementCodec codec_;
+};
+
+/// A tensor that is written: every value is rounded once to its element, nearest even; what lies
+/// above the largest becomes infinite, or NaN, where the element has such codes. Throws Unsupported
+/// for tensors with scales.
+class Writer {
+ public:
+  explicit Writer(const View& y);
+
+  /// What is there now.
+  [[nodiscard]] float operator()(int64_t row, int64_t col) const { return now_(row, col); }
+  void put(int64_t row, int64_t col, float value) const;
+  /// One FP32 addition, then the rounding.
+  void add(int64_t row, int64_t col, float value) const { put(row, col, now_(row, col) + value); }
+
+ private:
+  View y_;
+  Reader now_;
+  ElementCodec codec_;
+};
+
+/// The rows of a tensor that must be FP32; throws Unsupported naming `operation`.
+template <class Byte>
+[[nodiscard]] auto fp32_rows(const BasicView<Byte>& x, std::string_view operation) {
+  if (x.rows != 0 && (!x.is(fp32_format()) || x.has_scales()))
+    throw Unsupported(fmt::format("ref: {} of {}", operation, x.element->name));
+  return x.template as<float>();
+}
 
 }  // namespace ng::ref

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "format/codec.h"
+#include "backend/ref/number.h"
 #include "format/hadamard.h"
 #include "format/scale.h"
 
@@ -46,10 +46,11 @@ struct Amax {
 
 void load_values(const Job& job) {
   const OperandSpec& spec = job.spec;
+  const Reader source(job.source);
   for (int64_t r = 0; r < spec.rows; ++r) {
     float* row = job.row(r);
     for (int64_t k = 0; k < spec.k; ++k)
-      row[k] = spec.contract == Contract::cols ? job.source.row(r)[k] : job.source.row(k)[r];
+      row[k] = spec.contract == Contract::cols ? source(r, k) : source(k, r);
     std::fill(row + spec.k, row + spec.k_padded(), 0.0f);
     const int g = spec.hadamard.size;
     for (int64_t k = 0; g != 0 && k < spec.k_padded(); k += g)
@@ -255,7 +256,7 @@ size_t operand_bytes(const OperandSpec& spec) {
   return bytes;
 }
 
-void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context) {
+void prepare(PackedOperand& packed, const ConstView& source, const PrepareContext& context) {
   const OperandSpec& spec = packed.spec;
   const bool straight = spec.contract == Contract::cols;
   NG_CHECK((straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
@@ -279,37 +280,40 @@ void prepare(PackedOperand& packed, ConstView source, const PrepareContext& cont
   }
 }
 
-void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
-  const OperandSpec& spec = packed.spec;
-  const ElementFormat& element = *spec.cast.element;
-  NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
-  NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
-  unpack_rows(packed, 0, values);
-  if (codes == nullptr) return;
-  const OperandParts parts = parts_of(packed);
-  const ElementCodec codec(element);
-  // Decoded codes are fixed points of the encoder; `special` keeps infinities.
-  for (int64_t at = 0; at < values.size(); ++at)
-    codes[at] = static_cast<uint16_t>(codec.encode(parts.elements[at], {}, OverflowRule::special));
+void perform(const Prepare& op) { prepare(*op.packed, op.source, op.context); }
+
+void perform(const PrepareBoth& op) {
+  for (const PrepareBoth::Made& made : op.made) prepare(*made.packed, op.source, made.context);
 }
 
-void unpack_rows(const PackedOperand& packed, int64_t first, View values) {
-  const OperandParts parts = parts_of(packed);
-  const int64_t k_padded = packed.spec.k_padded();
-  NG_CHECK(first >= 0 && first + values.rows <= packed.spec.rows && values.cols <= k_padded, first,
-           values.rows, values.cols);
-  for (int64_t r = 0; r < values.rows; ++r) {
-    for (int64_t k = 0; k < values.cols; ++k) {
-      const float q = parts.elements[(first + r) * k_padded + k];
-      const float scale = parts.scale_rows != 0 ? parts.scale(first + r, k) : 1.0f;
-      values.row(r)[k] = q * scale * *parts.tensor_scale;
+void perform(const Unpack& op) {
+  const OperandSpec& spec = op.packed->spec;
+  const OperandParts parts = parts_of(*op.packed);
+  const int64_t k_padded = spec.k_padded();
+  NG_CHECK(
+      op.first_row >= 0 && op.first_row + op.values.rows <= spec.rows && op.values.cols <= k_padded,
+      op.first_row, op.values.rows, op.values.cols);
+  NG_CHECK(op.codes == nullptr || spec.cast.element->bits <= 16, spec.cast.element->name);
+  const ElementCodec codec(*spec.cast.element);
+  const Writer values(op.values);
+  for (int64_t i = 0; i < op.values.rows; ++i) {
+    for (int64_t k = 0; k < op.values.cols; ++k) {
+      const int64_t row = op.first_row + i;
+      const float q = parts.elements[row * k_padded + k];
+      const float scale = parts.scale_rows != 0 ? parts.scale(row, k) : 1.0f;
+      values.put(i, k, q * scale * *parts.tensor_scale);
+      if (op.codes == nullptr) continue;
+      // Decoded codes are fixed points of the encoder; `special` keeps infinities.
+      const uint32_t code = codec.encode(q, {}, OverflowRule::special);
+      op.codes[i * op.values.cols + k] = static_cast<uint16_t>(code);
     }
   }
 }
 
-void roll_delayed_scale(const Operand& cast, DelayedScale state) {
+void perform(const RollDelayedScale& op) {
+  const Operand& cast = op.cast;
   NG_CHECK(cast.scaling == Scaling::delayed && cast.amax_history >= 1, cast.amax_history);
-  roll_history(cast, range_of(*cast.element).max, state.encode_scale, state.history);
+  roll_history(cast, range_of(*cast.element).max, op.state.encode_scale, op.state.history);
 }
 
 }  // namespace ng::ref

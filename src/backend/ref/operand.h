@@ -2,7 +2,8 @@
 // "Quantize an operand"; formats.md §2-§7]
 //
 // Order, for the operand (rows, k_padded):
-//   1. values of the source, transposed for Contract::rows; +0 for k >= spec.k
+//   1. values of the source (FP32, or exact in it), transposed for Contract::rows; +0 for k >=
+//   spec.k
 //   2. Hadamard transform of groups along K (formats.md §7)
 //   3. scales from the amax of the values so far: per block, row or tensor, NVFP4's two levels, or
 //      the stored one (delayed scaling)
@@ -19,7 +20,7 @@
 // A cast without scales rounds the value itself; FP32 keeps every bit, NaN payloads included.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 
 namespace ng::ref {
 
@@ -41,15 +42,14 @@ struct OperandParts {
 [[nodiscard]] OperandParts parts_of(const PackedOperand& packed);
 
 [[nodiscard]] size_t operand_bytes(const OperandSpec& spec);
-void prepare(PackedOperand& packed, ConstView source, const PrepareContext& context);
+void prepare(PackedOperand& packed, const ConstView& source, const PrepareContext& context);
+void perform(const Prepare& op);
+void perform(const PrepareBoth& op);
 
-/// values (rows, k_padded): fl32(element · scale), then fl32(· tensor scale); the prescale is not
-/// undone. codes (same shape) may be null, and must be for FP32 elements.
-void unpack(const PackedOperand& packed, View values, uint16_t* codes);
-/// A part of these values: Backend::unpack_rows.
-void unpack_rows(const PackedOperand& packed, int64_t first, View values);
+/// values: fl32(element · scale), then fl32(· tensor scale).
+void perform(const Unpack& op);
 
 /// End of step for one delayed scale. [formats.md §5]
-void roll_delayed_scale(const Operand& cast, DelayedScale state);
+void perform(const RollDelayedScale& op);
 
 }  // namespace ng::ref

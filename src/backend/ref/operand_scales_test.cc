@@ -264,17 +264,17 @@ TEST(Fp8, DelayedScalingUsesTheStoredScaleAndGathersTheAmax) {
   EXPECT_EQ(stats.saturated, 1u);
   EXPECT_EQ(prepared(20.0f), 20.0f);
   EXPECT_EQ(history[0], 900.0f);
-  roll_delayed_scale(cast, context.delayed);
+  perform(RollDelayedScale{cast, context.delayed});
   EXPECT_EQ(encode_scale, 448.0f / 900.0f);
   EXPECT_EQ(std::vector<float>(history, history + 4), (Values{0, 0, 0, 900}));
   for (const float amax : {8.0f, 7.0f, 6.0f}) {  // the spike is remembered while it is in a slot
     EXPECT_EQ(encode_scale, 448.0f / 900.0f);
     (void)prepared(amax);
-    roll_delayed_scale(cast, context.delayed);
+    perform(RollDelayedScale{cast, context.delayed});
   }
   EXPECT_EQ(std::vector<float>(history, history + 4), (Values{0, 8, 7, 6}));
   (void)prepared(5.0f);
-  roll_delayed_scale(cast, context.delayed);
+  perform(RollDelayedScale{cast, context.delayed});
   EXPECT_EQ(encode_scale, 448.0f / 8.0f);
   context.update_history = false;
   (void)prepared(100.0f);
@@ -288,24 +288,24 @@ TEST(Fp8, RollKeepsTheScaleWithoutAUsableAmax) {
   for (const float newest : {0.0f, kInf, kNan}) {
     float encode_scale = 5.0f;
     float history[3] = {newest, 1.0f, 2.0f};
-    roll_delayed_scale(cast, {&encode_scale, history});
+    perform(RollDelayedScale{cast, {&encode_scale, history}});
     EXPECT_EQ(encode_scale, 5.0f);
     EXPECT_EQ(std::vector<float>(history, history + 3), (Values{0, 1, 2}));
   }
   float encode_scale = 5.0f;
   float history[3] = {4.0f, 16.0f, 2.0f};
   cast.margin = 1;
-  roll_delayed_scale(cast, {&encode_scale, history});
+  perform(RollDelayedScale{cast, {&encode_scale, history}});
   EXPECT_EQ(encode_scale, 224.0f / 16.0f);
   EXPECT_EQ(std::vector<float>(history, history + 3), (Values{0, 2, 4}));
   cast.amax_compute = AmaxCompute::most_recent;
   cast.margin = 0;
   history[0] = 3.0f;
-  roll_delayed_scale(cast, {&encode_scale, history});
+  perform(RollDelayedScale{cast, {&encode_scale, history}});
   EXPECT_EQ(encode_scale, 448.0f / 3.0f);
   cast.amax_history = 1;
   history[0] = 1e-45f;
-  roll_delayed_scale(cast, {&encode_scale, history});
+  perform(RollDelayedScale{cast, {&encode_scale, history}});
   EXPECT_EQ(encode_scale, kFloatMax);
 }
 

@@ -1,11 +1,11 @@
 // What a training step does after the gradients are there.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 
 namespace ng::ref {
 
-/// AdamW on one tensor. [recipes.md §6]
-void adamw(const AdamW& args);
+/// AdamW on one tensor; weight, m and v are FP32. [recipes.md §6]
+void perform(const AdamW& op);
 
 }  // namespace ng::ref

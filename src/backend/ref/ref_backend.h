@@ -1,4 +1,4 @@
-// The executable specification: every operation of backend.h as plain loops.
+// The executable specification: every operation of operations.h as plain loops.
 #pragma once
 
 #include <memory>

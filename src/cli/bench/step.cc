@@ -46,7 +46,8 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"first_loss", result.first_loss},
           {"skipped_steps", result.skipped},
           {"peak_bytes", peak_resident_bytes()},
-          {"planned_bytes", result.planned_bytes},
+          {"planned_bytes", result.planned.total},
+          {"planned_bytes_by_kind", memory_json(result.planned)},
           {"peak_flops", peak},
           {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
           {"seconds_by_kind", seconds}};
@@ -73,7 +74,7 @@ int bench_step(Args args) {
   print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured peak\n",
         result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
   print("memory      {} planned, {} at the peak of the process\n",
-        size_text(static_cast<double>(result.planned_bytes)),
+        size_text(static_cast<double>(result.planned.total)),
         size_text(json["peak_bytes"].get<double>()));
   if (result.skipped > 0)
     print("skipped     {} of {} steps: something was not finite\n", result.skipped, args.steps);

@@ -68,9 +68,10 @@ OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
   OpenModel open{Recipe::load_runnable(flags.recipe), flags.machine.use(), nullptr, nullptr};
   open.run = std::make_unique<Run>(make_backend(flags.machine.backend, open.threads), seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
-  std::vector<View> values;
-  for (const Parameter& parameter : open.model->parameters()) values.push_back(parameter.value);
-  io::read_hf_weights(flags.folder, config, values);
+  io::read_hf_weights(flags.folder, config,
+                      [&](size_t index, int64_t row, std::span<const float> values) {
+                        open.model->write_row(*open.run, index, row, values);
+                      });
   open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
   return open;
 }

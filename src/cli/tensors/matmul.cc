@@ -33,7 +33,7 @@ struct Matrix {
   std::vector<float> values;
   int64_t rows = 0, cols = 0;
 
-  [[nodiscard]] ConstView view() const { return {values.data(), rows, cols, cols}; }
+  [[nodiscard]] Rows<const float> view() const { return {values.data(), rows, cols, cols}; }
 };
 
 // "file.safetensors:tensor"; a file's name may hold colons, too.

@@ -16,14 +16,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-/// dst (rows, width) = src as `compute` reads it; columns from src.cols on are zero.
-HWY_INLINE void PackRows(ConstView src, float* HWY_RESTRICT dst, int64_t width, Compute compute) {
-  for (int64_t r = 0; r < src.rows; ++r)
-    for (int64_t c = 0; c < width; c += kLanes) {
-      F16 x = Load16(src.row(r) + c, src.cols - c);
-      if (compute == Compute::bf16) x = ReadAsBf16(x);
-      Store16(x, dst + r * width + c);
-    }
+/// dst (rows, width) = src, FP32 or BF16; columns from src.cols on are zero.
+HWY_INLINE void PackRows(const ConstView& src, float* HWY_RESTRICT dst, int64_t width) {
+  WithStored(src, [&](auto in) HWY_ATTR {
+    const auto from = in.RowsOf(src);
+    for (int64_t r = 0; r < from.rows; ++r)
+      for (int64_t c = 0; c < width; c += kLanes)
+        Store16(Load16(from.row(r) + c, from.cols - c), dst + r * width + c);
+  });
+}
+
+/// dst (rows, cols) = src (rows, width), rounded to what dst is stored as.
+HWY_INLINE void UnpackRows(const float* HWY_RESTRICT src, const View& dst, int64_t width) {
+  WithStored(dst, [&](auto in) HWY_ATTR {
+    const auto to = in.RowsOf(dst);
+    for (int64_t r = 0; r < to.rows; ++r)
+      for (int64_t c = 0; c < to.cols; c += kLanes)
+        in.Write(Load16(src + r * width + c), to.row(r) + c, to.cols - c);
+  });
 }
 
 /// dst (width, edge) = transpose of src (edge, width); both are multiples of 16.
@@ -200,7 +210,7 @@ HWY_INLINE void AddOverKeys(const float* weights, const float* x, float* sums,
 }
 
 /// sums += weights · x: each key over the queries that see it. sums.cols may be any number.
-HWY_INLINE void AddOverQueries(const float* weights, const float* x, View sums,
+HWY_INLINE void AddOverQueries(const float* weights, const float* x, const Rows<float>& sums,
                                const AttentionTiles& tiles, const Visible& visible) {
   Multiply({.a = weights,
             .a_row = tiles.edge,

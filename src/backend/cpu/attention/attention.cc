@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "backend/cpu/types.h"
 #include "math/log.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,14 +21,12 @@
 namespace ng::cpu {
 /// One head's tile of queries.
 struct ForwardItem {
-  View out;    // (length, head_dim) of this head, as q; k and v (kv_length, head_dim)
-  float* lse;  // of the head's first query; queries are lse_stride apart
-  int64_t lse_stride;
+  View out;         // (length, head_dim) of this head, as q; k and v (kv_length, head_dim)
+  Rows<float> lse;  // (length, 1)
   ConstView q, k, v;
   int64_t first_query;  // of the tile within the sequence
   int64_t position;     // of the sequence's first query
   AttentionTiles tiles;
-  Compute compute;
 };
 }  // namespace ng::cpu
 #endif
@@ -88,19 +87,18 @@ HWY_INLINE void ScaleRows(float* x, const float* factor, int64_t rows, int64_t w
   }
 }
 
-HWY_INLINE void StoreOutput(const ForwardItem& item, int64_t queries, const float* sums,
+// sums becomes the output.
+HWY_INLINE void StoreOutput(const ForwardItem& item, int64_t queries, float* sums,
                             const Softmax& state) {
+  const int64_t width = item.tiles.width;
   for (int64_t n = 0; n < queries; ++n) {
-    const int64_t row = item.first_query + n;
     const F16 sum = Set16(state.sum[n]);
-    for (int64_t c = 0; c < item.out.cols; c += kLanes) {
-      const F16 value = Div(Load16(sums + n * item.tiles.width + c), sum);
-      Store16(item.compute == Compute::bf16 ? RoundToBf16(value) : value, item.out.row(row) + c,
-              item.out.cols - c);
-    }
-    item.lse[row * item.lse_stride] =
+    for (float* x = sums + n * width; x < sums + (n + 1) * width; x += kLanes)
+      Store16(Div(Load16(x), sum), x);
+    *item.lse.row(item.first_query + n) =
         static_cast<float>(state.max[n] + math::log(static_cast<double>(state.sum[n])));
   }
+  UnpackRows(sums, item.out.slice(item.first_query, queries), width);
 }
 
 void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
@@ -120,7 +118,7 @@ void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
   std::fill_n(sums, edge * width, 0.0f);
   std::fill_n(state.max, edge, -std::numeric_limits<float>::infinity());
   std::fill_n(state.sum, edge, 0.0f);
-  PackRows(item.q.slice(item.first_query, queries), q, width, item.compute);
+  PackRows(item.q.slice(item.first_query, queries), q, width);
   TransposeTile(q, q_columns, item.tiles);
 
   const int64_t last_position = item.position + item.first_query + queries - 1;
@@ -128,8 +126,8 @@ void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
     const Visible visible{.queries = queries,
                           .keys = std::min(edge, last_position + 1 - first_key),
                           .diagonal = item.position + item.first_query - first_key};
-    PackRows(item.k.slice(first_key, visible.keys), k, width, item.compute);
-    PackRows(item.v.slice(first_key, visible.keys), v, width, item.compute);
+    PackRows(item.k.slice(first_key, visible.keys), k, width);
+    PackRows(item.v.slice(first_key, visible.keys), v, width);
     Scores(k, q_columns, scores, item.tiles, visible);
     for (int64_t n = 0; n < queries; n += kLanes)
       SoftmaxOf16(scores, state, n, scale, item.tiles, visible);
@@ -155,7 +153,8 @@ constexpr int64_t kForwardMatrices = 5;
 constexpr int64_t kTilesInARow = 4;
 constexpr int64_t kManyHeads = 32;
 
-void check_attention(const AttentionShape& s, ConstView q, ConstView k, ConstView v) {
+void check_attention(const AttentionShape& s, const ConstView& q, const ConstView& k,
+                     const ConstView& v) {
   NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.head_dim > 0, s.heads,
            s.kv_heads, s.head_dim);
   NG_CHECK(q.rows == s.sequences * s.length && q.cols == int64_t{s.heads} * s.head_dim, q.rows,
@@ -167,12 +166,14 @@ void check_attention(const AttentionShape& s, ConstView q, ConstView k, ConstVie
   NG_CHECK(s.first >= 0 && s.first + s.length <= s.kv_length, s.first, s.length, s.kv_length);
 }
 
-void attention(Workspace& workspace, View out, View lse, ConstView q, ConstView k, ConstView v,
-               const AttentionShape& shape, Compute compute) {
-  check_attention(shape, q, k, v);
-  NG_CHECK(
-      out.rows == q.rows && out.cols == q.cols && lse.rows == q.rows && lse.cols == shape.heads,
-      out.rows, out.cols, lse.rows, lse.cols);
+void perform(Workspace& workspace, const Attention& op) {
+  const AttentionShape& shape = op.shape;
+  require_one_type(op.kName, {op.out, op.q, op.k, op.v});
+  require_fp32(op.kName, {op.lse});
+  check_attention(shape, op.q, op.k, op.v);
+  NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == shape.heads,
+           op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
+  const Rows<float> lse = op.lse.as<float>();
   const AttentionTiles tiles = attention_tiles(shape.head_dim, kForwardMatrices);
   const int64_t heads = shape.sequences * shape.heads;
   const int64_t query_tiles = (shape.length + tiles.edge - 1) / tiles.edge;
@@ -183,16 +184,14 @@ void attention(Workspace& workspace, View out, View lse, ConstView q, ConstView 
     const HeadPlace place{.sequence = index / runs / shape.heads,
                           .head = head,
                           .kv_head = head / (shape.heads / shape.kv_heads)};
-    ForwardItem item{.out = place.queries(out, shape),
-                     .lse = lse.row(place.sequence * shape.length) + head,
-                     .lse_stride = lse.stride,
-                     .q = place.queries(q, shape),
-                     .k = place.keys(k, shape),
-                     .v = place.keys(v, shape),
+    ForwardItem item{.out = place.queries(op.out, shape),
+                     .lse = lse.slice(place.sequence * shape.length, shape.length).columns(head, 1),
+                     .q = place.queries(op.q, shape),
+                     .k = place.keys(op.k, shape),
+                     .v = place.keys(op.v, shape),
                      .first_query = 0,
                      .position = shape.first,
-                     .tiles = tiles,
-                     .compute = compute};
+                     .tiles = tiles};
     const int64_t first_tile = index % runs * run;
     for (int64_t tile = first_tile; tile < std::min(first_tile + run, query_tiles); ++tile) {
       item.first_query = tile * tiles.edge;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cpu/attention/attention.h"
@@ -40,10 +41,12 @@ double peak_gflops(Threads threads) {
 }
 
 /// One layer's tensors: q, k and v side by side as a fused projection leaves them.
+template <class Stored>
 struct Layer {
   AttentionShape shape;
   int64_t width, tokens;
-  std::vector<float> qkv, dqkv, out, dout, lse;
+  std::vector<Stored> qkv, dqkv, out, dout;
+  std::vector<float> lse;
 
   Layer(int64_t sequences, int64_t length, int heads)
       : shape{.sequences = sequences,
@@ -59,14 +62,21 @@ struct Layer {
         qkv(static_cast<size_t>(3 * tokens * width)),
         dqkv(qkv.size()),
         out(static_cast<size_t>(tokens * width)),
-        dout(out.size(), 0.01f),
+        dout(out.size(), stored(0.01f)),
         lse(static_cast<size_t>(tokens * heads)) {
-    for (size_t i = 0; i < qkv.size(); ++i) qkv[i] = static_cast<float>(i * 37 % 101) * 0.02f - 1;
+    for (size_t i = 0; i < qkv.size(); ++i)
+      qkv[i] = stored(static_cast<float>(i * 37 % 101) * 0.02f - 1);
   }
-  View part(std::vector<float>& x, int64_t i) const {
+  static Stored stored(float x) {
+    if constexpr (std::is_same_v<Stored, Bf16>)
+      return to_bf16(x);
+    else
+      return x;
+  }
+  View part(std::vector<Stored>& x, int64_t i) const {
     return View{x.data(), tokens, 3 * width, 3 * width}.columns(i * width, width);
   }
-  View whole(std::vector<float>& x) const { return {x.data(), tokens, width, width}; }
+  View whole(std::vector<Stored>& x) const { return {x.data(), tokens, width, width}; }
   View lse_view() { return {lse.data(), tokens, shape.heads, shape.heads}; }
   /// Multiplications and additions of one product over the visible half.
   [[nodiscard]] double flops() const {
@@ -74,27 +84,30 @@ struct Layer {
            double(shape.length + 1) / 2;
   }
   void forward(Workspace& workspace) {
-    attention(workspace, whole(out), lse_view(), part(qkv, 0), part(qkv, 1), part(qkv, 2), shape,
-              Compute::fp32);
+    perform(workspace, Attention{.out = whole(out),
+                                 .lse = lse_view(),
+                                 .q = part(qkv, 0),
+                                 .k = part(qkv, 1),
+                                 .v = part(qkv, 2),
+                                 .shape = shape});
   }
   void backward(Workspace& workspace) {
-    attention_backward(workspace,
-                       {.dq = part(dqkv, 0),
-                        .dk = part(dqkv, 1),
-                        .dv = part(dqkv, 2),
-                        .dout = whole(dout),
-                        .out = whole(out),
-                        .lse = lse_view(),
-                        .q = part(qkv, 0),
-                        .k = part(qkv, 1),
-                        .v = part(qkv, 2)},
-                       shape, Compute::fp32);
+    perform(workspace, AttentionBackward{.dq = part(dqkv, 0),
+                                         .dk = part(dqkv, 1),
+                                         .dv = part(dqkv, 2),
+                                         .dout = whole(dout),
+                                         .out = whole(out),
+                                         .lse = lse_view(),
+                                         .q = part(qkv, 0),
+                                         .k = part(qkv, 1),
+                                         .v = part(qkv, 2),
+                                         .shape = shape});
   }
 };
 
-// Arguments: sequences, length, heads (of 64), threads, backward (0 or 1).
-void BM_attention(benchmark::State& state) {
-  Layer layer(state.range(0), state.range(1), static_cast<int>(state.range(2)));
+template <class Stored>
+void measure(benchmark::State& state) {
+  Layer<Stored> layer(state.range(0), state.range(1), static_cast<int>(state.range(2)));
   const Threads threads{static_cast<int>(state.range(3))};
   const bool backward = state.range(4) != 0;
   Workspace workspace(threads);
@@ -112,11 +125,19 @@ void BM_attention(benchmark::State& state) {
   state.counters["% of peak"] = 100 * gflops / peak;
 }
 
+// Arguments: sequences, length, heads (of 64), threads, backward (0 or 1), BF16 in memory (0 or 1).
+void BM_attention(benchmark::State& state) {
+  if (state.range(5) != 0)
+    measure<Bf16>(state);
+  else
+    measure<float>(state);
+}
+
 BENCHMARK(BM_attention)
-    ->ArgNames({"sequences", "length", "heads", "threads", "backward"})
-    ->ArgsProduct({{8}, {256}, {6}, {1}, {0, 1}})
-    ->ArgsProduct({{4}, {256}, {12}, {1}, {0, 1}})
-    ->ArgsProduct({{1}, {1024}, {12}, {1}, {0, 1}})
+    ->ArgNames({"sequences", "length", "heads", "threads", "backward", "bf16"})
+    ->ArgsProduct({{8}, {256}, {6}, {1}, {0, 1}, {0, 1}})
+    ->ArgsProduct({{4}, {256}, {12}, {1}, {0, 1}, {0, 1}})
+    ->ArgsProduct({{1}, {1024}, {12}, {1}, {0, 1}, {0, 1}})
     ->UseRealTime()
     ->MinTime(0.2);
 

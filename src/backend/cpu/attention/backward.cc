@@ -3,9 +3,18 @@
 // S recomputed and D = rowsum(dout ∘ out):
 //   P = exp(S · scale - lse),  dS = P ∘ (V · doutᵀ - D) · scale
 //   dv += P · dout,  dk += dS · q,  dq += dSᵀ · k          [Dao et al. 2022, algorithm 4]
+//
+// The sums are FP32. Where dk and dv are stored so, they lie there. BF16 has no room for them: they
+// lie in the worker's scratch, for a band of keys at a time, and are rounded when all queries have
+// passed. The first band's pass also does dq, over all keys; each further one repeats the scores
+// and slopes of the tiles in its band. So a context of any length needs no more scratch, each sum
+// keeps its one order, and only keys beyond the first band (7,600 of head_dim 64, 3,700 of 128)
+// cost more: 7 products instead of 5.
 #include "backend/cpu/attention/attention.h"
 
 #include <cmath>
+
+#include "backend/cpu/types.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention/backward.cc"
@@ -16,11 +25,13 @@
 #ifndef NG_BACKEND_CPU_ATTENTION_BACKWARD_ONCE_
 #define NG_BACKEND_CPU_ATTENTION_BACKWARD_ONCE_
 namespace ng::cpu {
-/// Everything of one call, all heads and sequences.
-struct BackwardArgs : AttentionBackward {
-  AttentionShape shape;
-  AttentionTiles tiles;
-  Compute compute;
+/// Keys whose dk and dv one pass over the queries sums up.
+struct KeyBand {
+  int64_t first;
+  int64_t end;
+  Rows<float> dk, dv;  // (end - first, head_dim)
+
+  [[nodiscard]] bool holds(int64_t key) const { return key >= first && key < end; }
 };
 }  // namespace ng::cpu
 #endif
@@ -35,7 +46,7 @@ struct BackwardTiles {
   float *lse, *mean;
 };
 
-HWY_INLINE BackwardTiles TakeTiles(const AttentionTiles& tiles, TileScratch scratch) {
+HWY_INLINE BackwardTiles TakeTiles(const AttentionTiles& tiles, TileScratch& scratch) {
   BackwardTiles t;
   for (float** matrix : {&t.q, &t.q_columns, &t.dout, &t.dout_columns, &t.dq, &t.k, &t.v})
     *matrix = scratch.take(tiles.edge * tiles.width);
@@ -45,33 +56,35 @@ HWY_INLINE BackwardTiles TakeTiles(const AttentionTiles& tiles, TileScratch scra
 }
 
 // D of one query: Σ dout · out over the columns of its head.
-HWY_INLINE float MeanSlope(const float* dout, const float* out, int64_t cols, Compute compute) {
+template <class Stored>
+HWY_INLINE float MeanSlope(const float* dout, const Stored* out, int64_t cols) {
   F16 sum = Zero16();
-  for (int64_t c = 0; c < cols; c += kLanes) {
-    F16 o = Load16(out + c, cols - c);
-    if (compute == Compute::bf16) o = ReadAsBf16(o);
-    sum = Fma(Load16(dout + c), o, sum);
-  }
+  for (int64_t c = 0; c < cols; c += kLanes)
+    sum = Fma(Load16(dout + c), Load16(out + c, cols - c), sum);
   return FoldLanes(sum);
 }
 
 // Everything about the queries of one tile that does not depend on the keys.
-HWY_INLINE void LoadQueries(const BackwardArgs& a, const HeadPlace& place, int64_t first_query,
-                            int64_t queries, const BackwardTiles& t) {
-  const auto [edge, width] = a.tiles;
-  const ConstView out = place.queries(a.out, a.shape);
+HWY_INLINE void LoadQueries(const AttentionBackward& a, const AttentionTiles& tiles,
+                            const HeadPlace& place, int64_t first_query, int64_t queries,
+                            const BackwardTiles& t) {
+  const auto [edge, width] = tiles;
   for (float* tile : {t.q, t.dout, t.dq}) std::fill_n(tile, edge * width, 0.0f);
   std::fill_n(t.lse, edge, 0.0f);
   std::fill_n(t.mean, edge, 0.0f);
-  PackRows(place.queries(a.q, a.shape).slice(first_query, queries), t.q, width, a.compute);
-  PackRows(place.queries(a.dout, a.shape).slice(first_query, queries), t.dout, width, a.compute);
-  TransposeTile(t.q, t.q_columns, a.tiles);
-  TransposeTile(t.dout, t.dout_columns, a.tiles);
-  for (int64_t n = 0; n < queries; ++n) {
-    const int64_t row = place.sequence * a.shape.length + first_query + n;
-    t.lse[n] = a.lse.row(row)[place.head];
-    t.mean[n] = MeanSlope(t.dout + n * width, out.row(first_query + n), out.cols, a.compute);
-  }
+  PackRows(place.queries(a.q, a.shape).slice(first_query, queries), t.q, width);
+  PackRows(place.queries(a.dout, a.shape).slice(first_query, queries), t.dout, width);
+  TransposeTile(t.q, t.q_columns, tiles);
+  TransposeTile(t.dout, t.dout_columns, tiles);
+  const ConstView out = place.queries(a.out, a.shape).slice(first_query, queries);
+  const Rows<const float> lse = a.lse.as<float>();
+  WithStored(out, [&](auto in) HWY_ATTR {
+    const auto rows = in.RowsOf(out);
+    for (int64_t n = 0; n < rows.rows; ++n) {
+      t.lse[n] = lse.row(place.sequence * a.shape.length + first_query + n)[place.head];
+      t.mean[n] = MeanSlope(t.dout + n * tiles.width, rows.row(n), rows.cols);
+    }
+  });
 }
 
 // scores -> P, slopes (dP) -> dS, for 16 queries from n and the keys that any of them sees.
@@ -89,62 +102,75 @@ HWY_INLINE void Slopes16(const BackwardTiles& t, int64_t n, float scale,
   }
 }
 
-// One tile of queries against all keys it sees.
-HWY_INLINE void BackwardQueries(const BackwardArgs& a, const HeadPlace& place, int64_t first_query,
+// One tile of queries: dk and dv of the keys in the band that it sees; with the first band dq.
+HWY_INLINE void BackwardQueries(const AttentionBackward& a, const AttentionTiles& tiles,
+                                const HeadPlace& place, int64_t first_query, const KeyBand& band,
                                 const BackwardTiles& t) {
-  const auto [edge, width] = a.tiles;
+  const auto [edge, width] = tiles;
   const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(a.shape.head_dim)));
   const int64_t queries = std::min(edge, a.shape.length - first_query);
-  LoadQueries(a, place, first_query, queries, t);
   const int64_t position = a.shape.first + first_query;
   const int64_t key_end = position + queries;
-  for (int64_t first_key = 0; first_key < key_end; first_key += edge) {
+  const bool with_dq = band.first == 0;
+  if (key_end <= band.first) return;
+  LoadQueries(a, tiles, place, first_query, queries, t);
+  const ConstView k = place.keys(a.k, a.shape), v = place.keys(a.v, a.shape);
+  const int64_t last = with_dq ? key_end : std::min(key_end, band.end);
+  for (int64_t first_key = band.first; first_key < last; first_key += edge) {
     const Visible visible{.queries = queries,
                           .keys = std::min(edge, key_end - first_key),
                           .diagonal = position - first_key};
-    PackRows(place.keys(a.k, a.shape).slice(first_key, visible.keys), t.k, width, a.compute);
-    PackRows(place.keys(a.v, a.shape).slice(first_key, visible.keys), t.v, width, a.compute);
-    Scores(t.k, t.q_columns, t.scores, a.tiles, visible);
-    Scores(t.v, t.dout_columns, t.slopes, a.tiles, visible);
-    for (int64_t n = 0; n < queries; n += kLanes) Slopes16(t, n, scale, a.tiles, visible);
-    AddOverQueries(t.scores, t.dout, place.keys(a.dv, a.shape).slice(first_key, visible.keys),
-                   a.tiles, visible);
-    AddOverQueries(t.slopes, t.q, place.keys(a.dk, a.shape).slice(first_key, visible.keys), a.tiles,
-                   visible);
-    AddOverKeys(t.slopes, t.k, t.dq, a.tiles, visible);
-  }
-  const View dq = place.queries(a.dq, a.shape).slice(first_query, queries);
-  for (int64_t n = 0; n < queries; ++n)
-    for (int64_t c = 0; c < dq.cols; c += kLanes) {
-      const F16 x = Load16(t.dq + n * width + c);
-      Store16(a.compute == Compute::bf16 ? RoundToBf16(x) : x, dq.row(n) + c, dq.cols - c);
+    PackRows(k.slice(first_key, visible.keys), t.k, width);
+    PackRows(v.slice(first_key, visible.keys), t.v, width);
+    Scores(t.k, t.q_columns, t.scores, tiles, visible);
+    Scores(t.v, t.dout_columns, t.slopes, tiles, visible);
+    for (int64_t n = 0; n < queries; n += kLanes) Slopes16(t, n, scale, tiles, visible);
+    if (band.holds(first_key)) {
+      const int64_t row = first_key - band.first;
+      AddOverQueries(t.scores, t.dout, band.dv.slice(row, visible.keys), tiles, visible);
+      AddOverQueries(t.slopes, t.q, band.dk.slice(row, visible.keys), tiles, visible);
     }
+    if (with_dq) AddOverKeys(t.slopes, t.k, t.dq, tiles, visible);
+  }
+  if (with_dq) UnpackRows(t.dq, place.queries(a.dq, a.shape).slice(first_query, queries), width);
 }
 
-HWY_INLINE void RoundRows(View x) {
-  for (int64_t r = 0; r < x.rows; ++r)
-    for (int64_t c = 0; c < x.cols; c += kLanes)
-      Store16(RoundToBf16(Load16(x.row(r) + c, x.cols - c)), x.row(r) + c, x.cols - c);
+HWY_INLINE void Clear(const Rows<float>& x) {
+  for (int64_t r = 0; r < x.rows; ++r) std::fill_n(x.row(r), x.cols, 0.0f);
 }
 
-void BackwardHeads(const BackwardArgs& a, int64_t item, std::span<std::byte> memory) {
-  const BackwardTiles tiles = TakeTiles(a.tiles, TileScratch(memory));
-  const int64_t group = a.shape.heads / a.shape.kv_heads;
-  HeadPlace place{
-      .sequence = item / a.shape.kv_heads, .head = 0, .kv_head = item % a.shape.kv_heads};
-  const View dk = place.keys(a.dk, a.shape);
-  const View dv = place.keys(a.dv, a.shape);
-  for (int64_t j = 0; j < dk.rows; ++j) {
-    std::fill_n(dk.row(j), dk.cols, 0.0f);
-    std::fill_n(dv.row(j), dv.cols, 0.0f);
-  }
-  for (int64_t g = 0; g < group; ++g) {
-    place.head = place.kv_head * group + g;
-    for (int64_t n = 0; n < a.shape.length; n += a.tiles.edge) BackwardQueries(a, place, n, tiles);
-  }
-  if (a.compute == Compute::bf16) {
-    RoundRows(dk);
-    RoundRows(dv);
+void BackwardHeads(const AttentionBackward& a, AttentionTiles cut, int64_t item,
+                   std::span<std::byte> memory) {
+  const AttentionShape& shape = a.shape;
+  const bool in_place = a.dk.is(fp32_format());
+  TileScratch scratch(memory);
+  const BackwardTiles tiles = TakeTiles(cut, scratch);
+  const int64_t band_keys =
+      in_place ? shape.kv_length : scratch.left() / (2 * cut.width) / cut.edge * cut.edge;
+  float* sums = in_place ? nullptr : scratch.take(2 * band_keys * cut.width);
+  const int64_t group = shape.heads / shape.kv_heads;
+  HeadPlace place{.sequence = item / shape.kv_heads, .head = 0, .kv_head = item % shape.kv_heads};
+  const View dk = place.keys(a.dk, shape), dv = place.keys(a.dv, shape);
+  for (int64_t first = 0; first < shape.kv_length; first += band_keys) {
+    const int64_t keys = std::min(band_keys, shape.kv_length - first);
+    KeyBand band{first, first + keys, {}, {}};
+    if (in_place) {
+      band.dk = dk.as<float>();
+      band.dv = dv.as<float>();
+    } else {
+      band.dk = {sums, keys, shape.head_dim, cut.width};
+      band.dv = {sums + keys * cut.width, keys, shape.head_dim, cut.width};
+    }
+    Clear(band.dk);
+    Clear(band.dv);
+    for (int64_t g = 0; g < group; ++g) {
+      place.head = place.kv_head * group + g;
+      for (int64_t n = 0; n < shape.length; n += cut.edge)
+        BackwardQueries(a, cut, place, n, band, tiles);
+    }
+    if (in_place) continue;
+    UnpackRows(band.dk.data, dk.slice(first, keys), cut.width);
+    UnpackRows(band.dv.data, dv.slice(first, keys), cut.width);
   }
 }
 
@@ -156,22 +182,26 @@ namespace ng::cpu {
 
 HWY_EXPORT(BackwardHeads);
 
-// q and dout twice, dq, k and v.
+// q and dout twice, dq, k and v; where dk and dv are not summed in place, a tile of each at least.
 constexpr int64_t kBackwardMatrices = 7;
+constexpr int64_t kBackwardSums = 2;
 
-void attention_backward(Workspace& workspace, const AttentionBackward& a,
-                        const AttentionShape& shape, Compute compute) {
-  check_attention(shape, a.q, a.k, a.v);
-  const auto like = [](ConstView x, ConstView y) { return x.rows == y.rows && x.cols == y.cols; };
-  NG_CHECK(like(a.dq, a.q) && like(a.dout, a.q) && like(a.out, a.q), a.dq.rows, a.dq.cols,
-           a.dout.rows, a.dout.cols, a.out.rows, a.out.cols);
-  NG_CHECK(like(a.dk, a.k) && like(a.dv, a.v), a.dk.rows, a.dk.cols, a.dv.rows, a.dv.cols);
-  NG_CHECK(a.lse.rows == a.q.rows && a.lse.cols == shape.heads, a.lse.rows, a.lse.cols,
+void perform(Workspace& workspace, const AttentionBackward& op) {
+  const AttentionShape& shape = op.shape;
+  require_one_type(op.kName, {op.dq, op.dk, op.dv, op.dout, op.out, op.q, op.k, op.v});
+  require_fp32(op.kName, {op.lse});
+  check_attention(shape, op.q, op.k, op.v);
+  NG_CHECK(same_shape(op.dq, op.q) && same_shape(op.dout, op.q) && same_shape(op.out, op.q),
+           op.dq.rows, op.dq.cols, op.dout.rows, op.dout.cols, op.out.rows, op.out.cols);
+  NG_CHECK(same_shape(op.dk, op.k) && same_shape(op.dv, op.v), op.dk.rows, op.dk.cols, op.dv.rows,
+           op.dv.cols);
+  NG_CHECK(op.lse.rows == op.q.rows && op.lse.cols == shape.heads, op.lse.rows, op.lse.cols,
            shape.heads);
-  const BackwardArgs all{a, shape, attention_tiles(shape.head_dim, kBackwardMatrices), compute};
+  const int64_t sums = op.dk.is(fp32_format()) ? 0 : kBackwardSums;
+  const AttentionTiles tiles = attention_tiles(shape.head_dim, kBackwardMatrices + sums);
   parallel_for(workspace.threads(), shape.sequences * shape.kv_heads,
                [&](int64_t item, int worker) {
-                 HWY_DYNAMIC_DISPATCH(BackwardHeads)(all, item, workspace.worker(worker));
+                 HWY_DYNAMIC_DISPATCH(BackwardHeads)(op, tiles, item, workspace.worker(worker));
                });
 }
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/backend.h"
 #include "backend/cpu/workspace.h"
+#include "backend/operations.h"
 
 namespace ng::cpu {
 
@@ -32,15 +32,20 @@ inline AttentionTiles attention_tiles(int head_dim, int64_t matrices) {
 class TileScratch {
  public:
   explicit TileScratch(std::span<std::byte> memory)
-      : next_(reinterpret_cast<float*>(memory.data())) {}
+      : next_(reinterpret_cast<float*>(memory.data())),
+        left_(static_cast<int64_t>(memory.size() / sizeof(float))) {}
   float* take(int64_t floats) {
     float* piece = next_;
     next_ += floats;
+    left_ -= floats;
     return piece;
   }
+  /// Floats that can still be taken.
+  [[nodiscard]] int64_t left() const { return left_; }
 
  private:
   float* next_;
+  int64_t left_;
 };
 
 /// Where the values of one head of one sequence lie in matrices of all heads and sequences.
@@ -49,18 +54,17 @@ struct HeadPlace {
   int64_t head = 0;
   int64_t kv_head = 0;
 
-  template <class Value>
-  BasicView<Value> queries(BasicView<Value> x, const AttentionShape& s) const {
-    return {x.data + sequence * s.length * x.stride + head * s.head_dim, s.length, s.head_dim,
-            x.stride};
+  template <class Byte>
+  BasicView<Byte> queries(const BasicView<Byte>& x, const AttentionShape& s) const {
+    return x.part(sequence * s.length, s.length, head * s.head_dim, s.head_dim);
   }
-  template <class Value>
-  BasicView<Value> keys(BasicView<Value> x, const AttentionShape& s) const {
-    return {x.data + sequence * s.kv_stride * x.stride + kv_head * s.head_dim, s.kv_length,
-            s.head_dim, x.stride};
+  template <class Byte>
+  BasicView<Byte> keys(const BasicView<Byte>& x, const AttentionShape& s) const {
+    return x.part(sequence * s.kv_stride, s.kv_length, kv_head * s.head_dim, s.head_dim);
   }
 };
 
-void check_attention(const AttentionShape& s, ConstView q, ConstView k, ConstView v);
+void check_attention(const AttentionShape& s, const ConstView& q, const ConstView& k,
+                     const ConstView& v);
 
 }  // namespace ng::cpu

@@ -139,7 +139,7 @@ TEST(GemmBlocks, PrescalesBiasAndRounding) {
     pair.b.prescale = 0.9f;
     for (const Into into : {Into::overwrite, Into::add})
       check(pair, {19, 61, 96}, Data::normal,
-            {.y = {}, .into = into, .bias = bias.data(), .round = Compute::bf16});
+            {.y = {}, .into = into, .bias = {bias.data(), 1, 61, 61}, .round = Compute::bf16});
   }
 }
 

@@ -16,6 +16,7 @@
 #include "backend/ref/gemm.h"
 #include "backend/ref/operand.h"
 #include "base/isa.h"
+#include "math/bf16.h"
 #include "math/round.h"
 
 namespace ng::cpu {
@@ -194,33 +195,67 @@ inline OperandSpec spec_of(const Operand& cast, Side side, int64_t rows, int64_t
   return {.cast = cast, .side = side, .rows = rows, .k = k, .k_multiple = multiple, .hadamard = {}};
 }
 
+// The outputs as BF16, in rows with unused space around them, which stays as it is.
+struct Bf16Outputs {
+  std::vector<Bf16> memory;
+  Rows<Bf16> rows;
+
+  Bf16Outputs(const Shape& shape, const std::vector<float>& values)
+      : memory(static_cast<size_t>(shape.m * (shape.n + 5) + 1), to_bf16(12345.0f)),
+        rows{memory.data() + 1, shape.m, shape.n, shape.n + 5} {
+    for (int64_t i = 0; i < shape.m * shape.n; ++i)
+      rows.row(i / shape.n)[i % shape.n] = to_bf16(values[static_cast<size_t>(i)]);
+  }
+  Bf16Outputs(const Bf16Outputs&) = delete;
+};
+
+// A GEMM that writes BF16 onto `before` leaves `wanted`, rounded, and nothing else.
+inline void check_bf16(Workspace& workspace, Gemm op, const Shape& shape,
+                       const std::vector<float>& before, const std::vector<float>& wanted) {
+  const Bf16Outputs y(shape, before), rounded(shape, wanted);
+  op.y = y.rows;
+  gemm(workspace, op);
+  for (size_t i = 0; i < y.memory.size(); ++i)
+    ASSERT_TRUE(same(widened(y.memory[i]), widened(rounded.memory[i])))
+        << "as BF16 at " << i << " of memory: " << widened(y.memory[i]) << " is not "
+        << widened(rounded.memory[i]);
+}
+
 inline void check_values(const Pair& pair, const Shape& shape, std::vector<float> left,
-                         std::vector<float> right, GemmOutput out = {}) {
+                         std::vector<float> right, Gemm out = {}) {
   const int64_t multiple = std::lcm(multiple_of(pair.a), multiple_of(pair.b));
   const Both a(spec_of(pair.a, Side::left, shape.m, shape.k, multiple), std::move(left));
   const Both b(spec_of(pair.b, Side::right, shape.n, shape.k, multiple), std::move(right));
-  const std::vector<float> before = values_of(Data::normal, shape.m, shape.n, 3);
+  std::vector<float> before = values_of(Data::normal, shape.m, shape.n, 3);
+  for (float& y : before) y = round_to_bf16(y);  // the same where y is stored as BF16
   std::vector<float> wanted = before;
   out.y = {wanted.data(), shape.m, shape.n, shape.n};
-  ref::gemm(out, a.ref, b.ref);
+  out.a = &a.ref;
+  out.b = &b.ref;
+  ref::perform(out);
+  out.a = &a.cpu;
+  out.b = &b.cpu;
   static Workspace workspaces[] = {Workspace(Threads{1}), Workspace(Threads{2}),
                                    Workspace(Threads{3})};  // kept: memory is slow to take
   for (const Isa isa : supported_isas()) {
     force_isa(isa);
     for (Workspace& workspace : workspaces) {
       std::vector<float> y = before;
-      out.y.data = y.data();
-      gemm(workspace, out, a.cpu, b.cpu);
+      out.y = {y.data(), shape.m, shape.n, shape.n};
+      gemm(workspace, out);
       for (size_t i = 0; i < y.size(); ++i)
         ASSERT_TRUE(same(y[i], wanted[i]))
             << pair.name << " on " << name_of(isa) << ", " << shape.m << "x" << shape.n << "x"
             << shape.k << " at " << i << ": " << y[i] << " is not " << wanted[i];
     }
+    SCOPED_TRACE(
+        fmt::format("{} on {}, {}x{}x{}", pair.name, name_of(isa), shape.m, shape.n, shape.k));
+    ASSERT_NO_FATAL_FAILURE(check_bf16(workspaces[1], out, shape, before, wanted));
   }
   force_isa("auto");
 }
 
-inline void check(const Pair& pair, const Shape& shape, Data data, const GemmOutput& out = {}) {
+inline void check(const Pair& pair, const Shape& shape, Data data, const Gemm& out = {}) {
   SCOPED_TRACE(fmt::format("data {}", static_cast<int>(data)));
   check_values(pair, shape, values_of(data, shape.m, shape.k, 1),
                values_of(data, shape.n, shape.k, 2), out);

@@ -7,7 +7,7 @@
 //
 // A strip's right panel belongs to one worker and stays in its L2 cache while the left panels
 // stream past it. Sums that are not finished after a block of K wait in y itself, or in scratch
-// where y still holds values (Into::add) or where FP32 cannot hold them (integers).
+// where y still holds values (Into::add) or cannot hold them (integers in FP32, any in BF16).
 #include "backend/cpu/gemm/gemm.h"
 
 #include <hwy/cache_control.h>
@@ -38,12 +38,16 @@ struct Chunk {
 HWY_INLINE void prefetch_next(const Job& job, const Place& place) {
   constexpr int64_t kLine = 16;
   const int rows = job.kernel.rows;
-  const View& y = job.out.y;
+  const bool waits = !job.partial_in_y && place.k + place.count < job.k;
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t row = std::min(place.row + rows + i, job.m - 1);
-    const float* next = y.row(row) + place.col;
-    if (!job.partial_in_y && place.k + place.count < job.k)
-      next = place.partial + (rows + i) * job.kernel.cols;
+    if (!waits && job.stores_bf16()) {
+      const Bf16* next = job.y16.row(row) + place.col;
+      for (int64_t j = 0; j < job.kernel.cols; j += 2 * kLine) hwy::Prefetch(next + j);
+      continue;
+    }
+    const float* next =
+        waits ? place.partial + (rows + i) * job.kernel.cols : job.y32.row(row) + place.col;
     for (int64_t j = 0; j < job.kernel.cols; j += kLine) hwy::Prefetch(next + j);
   }
 }
@@ -116,10 +120,9 @@ void run_chunk(const Workspace& workspace, const Job& job, const Chunk& chunk, b
 
 }  // namespace
 
-void gemm(Workspace& workspace, const GemmOutput& out, const PackedOperand& a,
-          const PackedOperand& b) {
-  if (out.y.rows == 0 || out.y.cols == 0) return;
-  const Job job = job_of(out, a, b);
+void gemm(Workspace& workspace, const Gemm& op) {
+  if (op.y.rows == 0 || op.y.cols == 0) return;
+  const Job job = job_of(op);
   Chunk chunk;
   for (chunk.row = 0; chunk.row < job.m; chunk.row += job.chunk_m) {
     chunk.rows = std::min(job.chunk_m, job.m - chunk.row);

@@ -6,10 +6,9 @@
 
 namespace ng::cpu {
 
-/// y (M, N) = A (M, K) · B (N, K)ᵀ, bit for bit the definition of backend/ref/gemm.h, on every
-/// instruction set and thread count. a.spec.rows == y.rows, b.spec.rows == y.cols, both with the
-/// same k_padded and Hadamard transform; prepared by ng::cpu. Allocates nothing.
-void gemm(Workspace& workspace, const GemmOutput& out, const PackedOperand& a,
-          const PackedOperand& b);
+/// y (M, N) = A (M, K) · B (N, K)ᵀ + bias, bit for bit the definition of backend/ref/gemm.h, on
+/// every instruction set and thread count. a.spec.rows == y.rows, b.spec.rows == y.cols, both with
+/// the same k_padded and Hadamard transform; prepared by ng::cpu. Allocates nothing.
+void gemm(Workspace& workspace, const Gemm& op);
 
 }  // namespace ng::cpu

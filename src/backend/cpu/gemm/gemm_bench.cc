@@ -92,9 +92,10 @@ void run(benchmark::State& state, std::string_view format, const Shape& shape, T
   double best = 1e9;
   for (auto _ : state) {
     const double start = seconds();
-    gemm(workspace,
-         {.y = {reinterpret_cast<float*>(y), shape.m, shape.n, shape.n}, .into = shape.into},
-         a.packed(), b.packed());
+    gemm(workspace, {.y = {reinterpret_cast<float*>(y), shape.m, shape.n, shape.n},
+                     .a = &a.packed(),
+                     .b = &b.packed(),
+                     .into = shape.into});
     best = std::min(best, seconds() - start);
   }
   release(y, bytes);

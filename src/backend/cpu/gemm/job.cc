@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/backend.h"
 #include "base/error.h"
 #include "format/codec.h"
 
@@ -32,7 +33,8 @@ void plan(Job& job) {
   job.chunk_m = even_piece(job.m, kLeftFloats / floats_per_row, rows);
   job.chunk_n = round_up(job.n, cols);
   const bool waits = job.k > job.block_k;
-  job.partial_in_y = !waits || (job.out.into != Into::add && job.rule.sum != Sum::integer);
+  job.partial_in_y =
+      !waits || (job.out.into != Into::add && job.rule.sum != Sum::integer && !job.stores_bf16());
   if (job.partial_in_y) return;
   const int64_t planes = job.rule.sum == Sum::integer ? 2 : 1;
   job.chunk_m = std::min(job.chunk_m, kPartialFloats / (planes * cols) / rows * rows);
@@ -173,7 +175,8 @@ Units units_of(const OperandSpec& a, const OperandSpec& b) {
   return units_of(current_microkernel(), rule_of(a, b), a, b);
 }
 
-Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b) {
+Job job_of(const Gemm& out) {
+  const PackedOperand &a = *out.a, &b = *out.b;
   NG_CHECK(a.spec.rows == out.y.rows && b.spec.rows == out.y.cols, a.spec.rows, out.y.rows,
            b.spec.rows, out.y.cols);
   NG_CHECK(a.spec.k_padded() == b.spec.k_padded() && a.spec.hadamard == b.spec.hadamard,
@@ -186,13 +189,21 @@ Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b
   job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
   if (job.has_integers()) multiply_integers(job, a.spec, b.spec);
   if (job.units == Units::bf16) multiply_bf16(job, !are_never_subnormal(a.spec, b.spec));
+  if (out.y.is(bf16_format()))
+    job.y16 = out.y.as<Bf16>();
+  else if (out.y.is(fp32_format()))
+    job.y32 = out.y.as<float>();
+  else
+    throw Unsupported(fmt::format("cpu: a product stored as {}", out.y.element->name));
+  NG_CHECK(out.bias.rows == 0 || out.bias.cols == out.y.cols, out.bias.cols, out.y.cols);
   job.m = out.y.rows;
   job.n = out.y.cols;
   job.k = a.spec.k_padded();
   job.scaled = job.a.has_end_scale() || job.b.has_end_scale() || job.rule.alpha != 1.0f;
   if (job.has_scaled_sums())  // their operands have blocks, so no scales of rows
     job.factor = job.a.end_scale(0) * job.b.end_scale(0) * job.rule.alpha;
-  NG_CHECK(out.into != Into::carry || (job.rule.sum == Sum::chain && !job.scaled));
+  NG_CHECK(out.into != Into::carry ||
+           (job.rule.sum == Sum::chain && !job.scaled && !job.stores_bf16()));
   plan(job);
   return job;
 }

@@ -16,7 +16,9 @@ constexpr int64_t kWidenedK = 128;  ///< values along K that pairs are widened a
 
 /// Everything about one GEMM that its loops read.
 struct Job {
-  const GemmOutput& out;
+  const Gemm& out;
+  Rows<float> y32{};  // the output where it is stored as FP32
+  Rows<Bf16> y16{};   // where it is stored as BF16
   const Microkernel& kernel;
   GemmRule rule;
   PanelSource a{};
@@ -67,16 +69,18 @@ struct Job {
   [[nodiscard]] bool has_scaled_sums() const {
     return rule.sum != Sum::chain && rule.sum != Sum::integer;
   }
+  [[nodiscard]] bool stores_bf16() const { return y16.data != nullptr; }
+  [[nodiscard]] bool rounds_to_bf16() const { return stores_bf16() || out.round == Compute::bf16; }
   [[nodiscard]] bool finishes_plainly() const {
-    return (!scaled || has_scaled_sums()) && out.bias == nullptr && out.into != Into::add &&
-           out.round == Compute::fp32;
+    return (!scaled || has_scaled_sums()) && out.bias.rows == 0 && out.into != Into::add &&
+           !rounds_to_bf16();
   }
 };
 
 /// What multiplies such operands with the instruction set in use.
 [[nodiscard]] Units units_of(const OperandSpec& a, const OperandSpec& b);
 
-/// Checks that the operands fit each other and `out`.
-[[nodiscard]] Job job_of(const GemmOutput& out, const PackedOperand& a, const PackedOperand& b);
+/// Checks that the operands fit each other and the output.
+[[nodiscard]] Job job_of(const Gemm& op);
 
 }  // namespace ng::cpu

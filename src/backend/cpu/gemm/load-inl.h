@@ -14,6 +14,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -50,9 +51,9 @@ struct LoadInt8 {
 
 // Values as round(magnitude's bits) makes them, with their signs; NaN stays NaN.
 template <class D, class Round>
-HWY_INLINE hn::Vec<D> LoadRounded(D d, const float* from, const Round& round) {
+HWY_INLINE hn::Vec<D> Rounded(D d, hn::Vec<D> values, const Round& round) {
   const hn::RebindToUnsigned<D> du;
-  const auto u = hn::BitCast(du, hn::LoadU(d, from));
+  const auto u = hn::BitCast(du, values);
   const auto sign = hn::And(u, hn::Set(du, 0x80000000u));
   const auto magnitude = hn::Xor(u, sign);
   const auto nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
@@ -69,25 +70,32 @@ HWY_INLINE V RoundOff(DU du, V magnitude) {
   return hn::And(up, hn::Set(du, ~((1u << kBits) - 1)));
 }
 
+// What `Load` gives as BF16; of BF16 only what saturates.
+template <class Load>
 struct LoadToBf16 {
-  using Memory = float;
+  using Memory = typename Load::Memory;
   uint32_t largest = 0;  // saturate: of the finite values; else infinity
   template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
+  HWY_INLINE hn::Vec<D> operator()(D d, const Memory* from) const {
+    return Round(d, Load()(d, from));
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> Round(D d, hn::Vec<D> values) const {
     const hn::RebindToUnsigned<D> du;
-    return LoadRounded(d, from, [&](auto magnitude) HWY_ATTR {
+    return Rounded(d, values, [&](auto magnitude) HWY_ATTR {
       return hn::Min(RoundOff<16>(du, magnitude), hn::Set(du, largest));
     });
   }
 };
 
+template <class Load>
 struct LoadToFp16 {
-  using Memory = float;
+  using Memory = typename Load::Memory;
   uint32_t largest = 0;
   template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {
+  HWY_INLINE hn::Vec<D> operator()(D d, const Memory* from) const {
     const hn::RebindToUnsigned<D> du;
-    return LoadRounded(d, from, [&](auto magnitude) HWY_ATTR {
+    return Rounded(d, Load()(d, from), [&](auto magnitude) HWY_ATTR {
       auto r = RoundOff<13>(du, magnitude);
       // Above 65504 comes infinity in FP16.
       r = hn::IfThenElse(hn::Gt(r, hn::Set(du, 0x477FE000u)), hn::Set(du, largest), r);
@@ -116,7 +124,13 @@ struct LoadBf16Pairs {
   HWY_INLINE hn::Vec<D> operator()(D d, const uint16_t* from) const {
     const hn::RebindToUnsigned<D> du;
     const auto words = hn::LoadU(du, reinterpret_cast<const uint32_t*>(from));
-    return hn::BitCast(d, hn::RotateRight<16>(words));
+    if constexpr (std::is_same_v<Load, LoadBf16Bits>) {
+      return hn::BitCast(d, hn::RotateRight<16>(words));
+    } else {
+      const auto first = load.Round(d, hn::BitCast(d, hn::ShiftLeft<16>(words)));
+      const auto second = hn::BitCast(d, hn::And(words, hn::Set(du, 0xFFFF0000u)));
+      return Joined(d, first, load.Round(d, second));
+    }
   }
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, const float* from) const {

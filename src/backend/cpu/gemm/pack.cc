@@ -239,6 +239,19 @@ void PackWith(const PanelSource& source, const PanelPlace& place, const Load& lo
     PackRowMajor(source, place, load, factors, run.elements);
 }
 
+// body(what loads the values as they lie in memory) of those that are rounded on the way.
+template <class Body>
+void WithSourceOf(const PanelSource& source, const Body& body) {
+  if (source.from_bf16)
+    body(LoadBf16Bits());
+  else
+    body(LoadFp32());
+}
+
+uint32_t LargestBf16(const PanelSource& source) {
+  return source.saturate ? 0x7F7F0000u : 0x7F800000u;
+}
+
 void PackPairs(const PanelSource& source, const PanelPlace& place, const PanelRun& run) {
   if (source.units == Units::int16) {
     NG_CHECK(source.values == PanelSource::Values::bf16_bits);  // int8 lies interleaved [words.cc]
@@ -246,8 +259,10 @@ void PackPairs(const PanelSource& source, const PanelPlace& place, const PanelRu
   }
   if (source.values == PanelSource::Values::bf16_bits)
     return PackWith(source, place, LoadBf16Pairs<LoadBf16Bits>(), nullptr, run);
-  const LoadToBf16 load{source.saturate ? 0x7F7F0000u : 0x7F800000u};
-  PackWith(source, place, LoadBf16Pairs<LoadToBf16>{load}, nullptr, run);
+  WithSourceOf(source, [&](auto plain) HWY_ATTR {
+    const LoadToBf16<decltype(plain)> load{LargestBf16(source)};
+    PackWith(source, place, LoadBf16Pairs<LoadToBf16<decltype(plain)>>{load}, nullptr, run);
+  });
 }
 
 void PackElements(const PanelSource& source, const PanelPlace& place, const float* factors,
@@ -262,11 +277,14 @@ void PackElements(const PanelSource& source, const PanelPlace& place, const floa
     case Values::int8:
       return PackWith(source, place, LoadInt8{source.unit}, factors, run);
     case Values::to_bf16:
-      return PackWith(source, place, LoadToBf16{source.saturate ? 0x7F7F0000u : 0x7F800000u},
-                      factors, run);
+      return WithSourceOf(source, [&](auto plain) HWY_ATTR {
+        PackWith(source, place, LoadToBf16<decltype(plain)>{LargestBf16(source)}, factors, run);
+      });
     case Values::to_fp16:
-      return PackWith(source, place, LoadToFp16{source.saturate ? 0x477FE000u : 0x7F800000u},
-                      factors, run);
+      return WithSourceOf(source, [&](auto plain) HWY_ATTR {
+        const uint32_t largest = source.saturate ? 0x477FE000u : 0x7F800000u;
+        PackWith(source, place, LoadToFp16<decltype(plain)>{largest}, factors, run);
+      });
   }
 }
 

@@ -9,15 +9,27 @@
 
 namespace ng::cpu {
 
+namespace {
+
+// BF16 is read as it lies unless infinities are cut to the largest value.
+PanelSource::Values values_in_place(const Operand& cast, bool from_bf16) {
+  using Values = PanelSource::Values;
+  if (cast.is_fp32()) return from_bf16 ? Values::bf16_bits : Values::fp32;
+  if (cast.element->exponent_bits != 8) return Values::to_fp16;
+  const bool as_it_lies = from_bf16 && cast.overflow == Overflow::special;
+  return as_it_lies ? Values::bf16_bits : Values::to_bf16;
+}
+
+}  // namespace
+
 PanelSource panel_source(const PackedOperand& packed, ScaleUse use, int64_t segment) {
   const OperandSpec& spec = packed.spec;
   PanelSource source{.rows = spec.rows, .k = spec.k_padded(), .use = use, .segment = segment};
   using Values = PanelSource::Values;
   if (is_read_in_place(spec)) {
-    source.values = spec.cast.is_fp32()                     ? Values::fp32
-                    : spec.cast.element->exponent_bits == 8 ? Values::to_bf16
-                                                            : Values::to_fp16;
+    source.from_bf16 = packed.source.is(bf16_format());
     source.saturate = spec.cast.overflow == Overflow::saturate;
+    source.values = values_in_place(spec.cast, source.from_bf16);
     source.transposed = spec.contract == Contract::rows;
     source.data = packed.source.data;
     source.stride = packed.source.stride;

@@ -13,7 +13,8 @@ enum class Units : uint8_t { fp32, bf16, int16, int8 };
 /// Where and in which form the values of an operand lie.
 struct PanelSource {
   enum class Values : uint8_t { fp32, to_bf16, to_fp16, bf16_bits, int8 };
-  Values values = Values::fp32;  ///< to_*: FP32 in memory, rounded on the way
+  Values values = Values::fp32;  ///< to_*: rounded on the way
+  bool from_bf16 = false;        ///< to_*: BF16 in memory instead of FP32
   bool saturate = true;          ///< to_*: overflow and infinities become the largest value
   float unit = 1;                ///< of values as integers: the value of 1
   bool interleaved = false;      ///< int8: sixteen rows side by side (packed.h)

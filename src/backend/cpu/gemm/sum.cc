@@ -32,6 +32,12 @@ void sum_integers(const Job& job, const Place& place, const Panel& a, const Loca
   }
 }
 
+// Where the sums of a tile lie in an output of FP32; nowhere in one of BF16.
+TileOut tile_in_y(const Job& job, const Place& place) {
+  if (job.stores_bf16()) return {};
+  return {job.y32.row(place.row) + place.col, job.y32.stride};
+}
+
 // A copy is a finish without steps.
 void copy_tile(const TileShape& shape, TileIn from, TileOut to) {
   finish_tile(shape, from, to, Finish{});
@@ -46,15 +52,19 @@ void finish_into_y(const Job& job, const Place& place, const Local& local) {
     for (int i = 0; i < rows; ++i) left[i] = job.a.end_scale(place.row + i);
     for (int j = 0; j < cols; ++j) right[j] = job.b.end_scale(place.col + j);
   }
-  const Finish finish{.scaled = job.scaled,
-                      .left_scale = left,
-                      .right_scale = right,
-                      .alpha = job.rule.alpha,
-                      .bias = job.out.bias != nullptr ? job.out.bias + place.col : nullptr,
-                      .add = job.out.into == Into::add,
-                      .to_bf16 = job.out.round == Compute::bf16};
-  finish_tile({rows, cols}, {local.acc, job.kernel.cols},
-              {job.out.y.row(place.row) + place.col, job.out.y.stride}, finish);
+  const Finish finish{
+      .scaled = job.scaled,
+      .left_scale = left,
+      .right_scale = right,
+      .alpha = job.rule.alpha,
+      .bias = job.out.bias.rows != 0 ? job.out.bias.as<float>().data + place.col : nullptr,
+      .add = job.out.into == Into::add,
+      .to_bf16 = job.rounds_to_bf16()};
+  const TileIn sums{local.acc, job.kernel.cols};
+  if (job.stores_bf16())
+    return finish_tile({rows, cols}, sums, job.y16.row(place.row) + place.col, job.y16.stride,
+                       finish);
+  finish_tile({rows, cols}, sums, tile_in_y(job, place), finish);
 }
 
 // Where the sums of a tile come from, and where they are left.
@@ -73,8 +83,7 @@ Route route_of(const Job& job, const Place& place, const Local& local, bool anyw
   const bool whole = place.rows == shape.rows && place.cols == shape.cols;
   const bool first = place.k == 0;
   const bool last = place.k + place.count == job.k;
-  const View& y = job.out.y;
-  const TileOut in_y{y.row(place.row) + place.col, y.stride};
+  const TileOut in_y = tile_in_y(job, place);
   const TileOut buffer{local.acc, shape.cols};
   const TileOut waiting = job.partial_in_y ? in_y : TileOut{place.partial, shape.cols};
 
@@ -125,7 +134,7 @@ void run_tile(const Job& job, const Place& place, const Panel& a, const Local& l
   const TileIn sums{local.acc, job.kernel.cols};
   if (job.partial_in_y)
     copy_tile({static_cast<int>(place.rows), static_cast<int>(place.cols)}, sums,
-              {job.out.y.row(place.row) + place.col, job.out.y.stride});
+              tile_in_y(job, place));
   else
     copy_tile(job.tile(), sums, {place.partial, job.kernel.cols});
 }

@@ -111,10 +111,35 @@ HWY_INLINE hn::Vec<D> RoundToBf16(D d, hn::Vec<D> x) {
   return hn::BitCast(d, hn::IfThenElse(is_nan, quiet, r));
 }
 
-// Lanes(d) outputs of row i from column j on.
 template <class D>
+HWY_INLINE hn::Vec<D> LoadOutput(D d, const float* y) {
+  return hn::LoadU(d, y);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadOutput(D d, const Bf16* y) {
+  const hn::RebindToUnsigned<D> du;
+  const auto half = hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(y));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, half)));
+}
+
+template <class D>
+HWY_INLINE void StoreOutput(D d, hn::Vec<D> value, bool to_bf16, float* y) {
+  hn::StoreU(to_bf16 ? RoundToBf16(d, value) : value, d, y);
+}
+template <class D>
+HWY_INLINE void StoreOutput(D d, hn::Vec<D> value, bool, Bf16* y) {
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<uint16_t, D> half;
+  // As signed words, whose upper halves are zero, so that nothing saturates.
+  const auto bits =
+      hn::ShiftRight<16>(hn::BitCast(hn::RebindToUnsigned<D>(), RoundToBf16(d, value)));
+  hn::StoreU(hn::DemoteTo(half, hn::BitCast(di, bits)), half, reinterpret_cast<uint16_t*>(y));
+}
+
+// Lanes(d) outputs of row i from column j on.
+template <class D, class Output>
 HWY_INLINE void FinishLanes(D d, const Finish& finish, int64_t i, int64_t j,
-                            const float* HWY_RESTRICT acc, float* HWY_RESTRICT y) {
+                            const float* HWY_RESTRICT acc, Output* HWY_RESTRICT y) {
   auto t = hn::LoadU(d, acc);
   if (finish.scaled) {
     const auto ends =
@@ -122,22 +147,31 @@ HWY_INLINE void FinishLanes(D d, const Finish& finish, int64_t i, int64_t j,
     t = hn::Mul(t, hn::Mul(ends, hn::Set(d, finish.alpha)));
   }
   if (finish.bias != nullptr) t = hn::Add(t, hn::LoadU(d, finish.bias + j));
-  if (finish.add) t = hn::Add(hn::LoadU(d, y), t);
-  if (finish.to_bf16) t = RoundToBf16(d, t);
-  hn::StoreU(t, d, y);
+  if (finish.add) t = hn::Add(LoadOutput(d, y), t);
+  StoreOutput(d, t, finish.to_bf16, y);
 }
 
-void FinishTile(const TileShape& shape, const TileIn& acc, const TileOut& y, const Finish& finish) {
+template <class Output>
+HWY_INLINE void FinishRows(const TileShape& shape, const TileIn& acc, Output* y, int64_t y_stride,
+                           const Finish& finish) {
   const hn::CappedTag<float, 16> d;
   const hn::CappedTag<float, 1> d1;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < shape.rows; ++i) {
     const float* from = acc.data + i * acc.stride;
-    float* to = y.data + i * y.stride;
+    Output* to = y + i * y_stride;
     int64_t j = 0;
     for (; j + lanes <= shape.cols; j += lanes) FinishLanes(d, finish, i, j, from + j, to + j);
     for (; j < shape.cols; ++j) FinishLanes(d1, finish, i, j, from + j, to + j);
   }
+}
+
+void FinishTile(const TileShape& shape, const TileIn& acc, const TileOut& y, const Finish& finish) {
+  FinishRows(shape, acc, y.data, y.stride, finish);
+}
+void FinishTileAsBf16(const TileShape& shape, const TileIn& acc, Bf16* y, int64_t stride,
+                      const Finish& finish) {
+  FinishRows(shape, acc, y, stride, finish);
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE
@@ -153,6 +187,7 @@ HWY_EXPORT(AddIntegers);
 HWY_EXPORT(ConvertSums);
 HWY_EXPORT(AddTotals);
 HWY_EXPORT(FinishTile);
+HWY_EXPORT(FinishTileAsBf16);
 
 void add_scalbn(const TileShape& shape, float* acc, const float* sums,
                 const SegmentScales& scales) {
@@ -182,6 +217,11 @@ void add_totals(const TileShape& shape, float* acc, int32_t* totals) {
 
 void finish_tile(const TileShape& shape, TileIn acc, TileOut y, const Finish& finish) {
   HWY_DYNAMIC_DISPATCH(FinishTile)(shape, acc, y, finish);
+}
+
+void finish_tile(const TileShape& shape, TileIn acc, Bf16* y, int64_t stride,
+                 const Finish& finish) {
+  HWY_DYNAMIC_DISPATCH(FinishTileAsBf16)(shape, acc, y, stride, finish);
 }
 
 }  // namespace ng::cpu

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/gemm/isa/microkernel.h"
 #include "backend/cpu/gemm/rule.h"
+#include "math/bf16.h"
 
 namespace ng::cpu {
 
@@ -39,10 +40,12 @@ struct Finish {
   float alpha = 1.0f;
   const float* bias = nullptr;  ///< [cols of the tile] or null
   bool add = false;
-  bool to_bf16 = false;
+  bool to_bf16 = false;  ///< y is rounded; where it is stored so, always
 };
 
 /// Writes rows × cols outputs, which may be less than a whole tile.
 void finish_tile(const TileShape& shape, TileIn acc, TileOut y, const Finish& finish);
+/// The same where y is stored as BF16, `stride` values from one row to the next.
+void finish_tile(const TileShape& shape, TileIn acc, Bf16* y, int64_t stride, const Finish& finish);
 
 }  // namespace ng::cpu

@@ -1,6 +1,7 @@
 #include "backend/cpu/ops/activation.h"
 
 #include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/types.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/ops/activation.cc"
@@ -53,54 +54,76 @@ HWY_INLINE F16 GeluErfSlope(F16 x) {
   return Fma(x, normal.density, normal.cdf);
 }
 
-void GeluBlock(View y, ConstView x, Gelu kind, Compute compute) {
-  WithCompute(compute, [&](auto in) HWY_ATTR {
+// The same loop for each kind: with a choice inside, GCC 12 would call the body for every vector.
+template <class Value>
+HWY_INLINE void GeluRows(View y, ConstView x, const Value& value) {
+  WithStored(y, [&](auto in) HWY_ATTR {
+    const auto to = in.RowsOf(y);
+    const auto from = in.RowsOf(x);
     for (int64_t r = 0; r < y.rows; ++r) {
       ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
-        const F16 v = in.Read(x.row(r) + i, left);
-        in.Write(kind == Gelu::tanh ? GeluTanh(v) : GeluErf(v), y.row(r) + i, left);
+        in.Write(value(in.Read(from.row(r) + i, left)), to.row(r) + i, left);
       });
     }
   });
 }
 
-void GeluBackwardBlock(View dx, ConstView dy, ConstView x, Gelu kind, Compute compute) {
-  WithCompute(compute, [&](auto in) HWY_ATTR {
+void GeluBlock(View y, ConstView x, GeluKind kind) {
+  if (kind == GeluKind::tanh)
+    GeluRows(y, x, [](F16 v) HWY_ATTR { return GeluTanh(v); });
+  else
+    GeluRows(y, x, [](F16 v) HWY_ATTR { return GeluErf(v); });
+}
+
+template <class Slope>
+HWY_INLINE void GeluBackwardRows(View dx, ConstView dy, ConstView x, const Slope& slope) {
+  WithStored(dx, [&](auto in) HWY_ATTR {
+    const auto to = in.RowsOf(dx);
+    const auto slopes = in.RowsOf(dy), from = in.RowsOf(x);
     for (int64_t r = 0; r < dx.rows; ++r) {
       ForLanes(dx.cols, [&](int64_t i, auto left) HWY_ATTR {
-        const F16 v = in.Read(x.row(r) + i, left);
-        const F16 slope = kind == Gelu::tanh ? GeluTanhSlope(v) : GeluErfSlope(v);
-        in.Write(Mul(in.Read(dy.row(r) + i, left), slope), dx.row(r) + i, left);
+        const F16 d = slope(in.Read(from.row(r) + i, left));
+        in.Write(Mul(in.Read(slopes.row(r) + i, left), d), to.row(r) + i, left);
       });
     }
   });
 }
 
-void SwigluBlock(View y, ConstView gate, ConstView up, Compute compute) {
-  WithCompute(compute, [&](auto in) HWY_ATTR {
+void GeluBackwardBlock(View dx, ConstView dy, ConstView x, GeluKind kind) {
+  if (kind == GeluKind::tanh)
+    GeluBackwardRows(dx, dy, x, [](F16 v) HWY_ATTR { return GeluTanhSlope(v); });
+  else
+    GeluBackwardRows(dx, dy, x, [](F16 v) HWY_ATTR { return GeluErfSlope(v); });
+}
+
+void SwigluBlock(View y, ConstView gate, ConstView up) {
+  WithStored(y, [&](auto in) HWY_ATTR {
+    const auto to = in.RowsOf(y);
+    const auto gates = in.RowsOf(gate), ups = in.RowsOf(up);
     for (int64_t r = 0; r < y.rows; ++r) {
       ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
-        const F16 g = in.Read(gate.row(r) + i, left);
-        const F16 u = in.Read(up.row(r) + i, left);
-        in.Write(Mul(Mul(g, Sigmoid(g).s), u), y.row(r) + i, left);
+        const F16 g = in.Read(gates.row(r) + i, left);
+        const F16 u = in.Read(ups.row(r) + i, left);
+        in.Write(Mul(Mul(g, Sigmoid(g).s), u), to.row(r) + i, left);
       });
     }
   });
 }
 
-void SwigluBackwardBlock(View dgate, View dup, ConstView dy, ConstView gate, ConstView up,
-                         Compute compute) {
-  WithCompute(compute, [&](auto in) HWY_ATTR {
+void SwigluBackwardBlock(View dgate, View dup, ConstView dy, ConstView gate, ConstView up) {
+  WithStored(dgate, [&](auto in) HWY_ATTR {
+    const auto to_gate = in.RowsOf(dgate), to_up = in.RowsOf(dup);
+    const auto slopes = in.RowsOf(dy), gates = in.RowsOf(gate), ups = in.RowsOf(up);
     for (int64_t r = 0; r < dy.rows; ++r) {
       ForLanes(dy.cols, [&](int64_t i, auto left) HWY_ATTR {
-        const F16 d = in.Read(dy.row(r) + i, left);
-        const F16 g = in.Read(gate.row(r) + i, left);
-        const F16 u = in.Read(up.row(r) + i, left);
+        const F16 d = in.Read(slopes.row(r) + i, left);
+        const F16 g = in.Read(gates.row(r) + i, left);
+        const F16 u = in.Read(ups.row(r) + i, left);
         const Sigmoid16 sigmoid = Sigmoid(g);
         const F16 silu = Mul(g, sigmoid.s);
         const F16 slope = Fma(silu, sigmoid.rest, sigmoid.s);  // σ + g·σ·(1 - σ)
-        in.Write(Mul(Mul(d, u), slope), dgate.row(r) + i, left);
-        in.Write(Mul(d, silu), dup.row(r) + i, left);
+        in.Write(Mul(Mul(d, u), slope), to_gate.row(r) + i, left);
+        in.Write(Mul(d, silu), to_up.row(r) + i, left);
       });
     }
   });
@@ -116,34 +139,31 @@ HWY_EXPORT(GeluBackwardBlock);
 HWY_EXPORT(SwigluBlock);
 HWY_EXPORT(SwigluBackwardBlock);
 
-void gelu(Workspace& workspace, View y, ConstView x, Gelu kind, Compute compute) {
-  const auto block = [&](View yb, ConstView xb) {
-    HWY_DYNAMIC_DISPATCH(GeluBlock)(yb, xb, kind, compute);
+void perform(Workspace& workspace, const Gelu& op) {
+  require_one_type(op.kName, {op.y, op.x});
+  const auto block = [&](const View& y, const ConstView& x) {
+    HWY_DYNAMIC_DISPATCH(GeluBlock)(y, x, op.kind);
   };
-  for_blocks(workspace.threads(), block, y, x);
+  for_blocks(workspace.threads(), block, op.y, op.x);
 }
 
-void gelu_backward(Workspace& workspace, View dx, ConstView dy, ConstView x, Gelu kind,
-                   Compute compute) {
-  const auto block = [&](View dxb, ConstView dyb, ConstView xb) {
-    HWY_DYNAMIC_DISPATCH(GeluBackwardBlock)(dxb, dyb, xb, kind, compute);
+void perform(Workspace& workspace, const GeluBackward& op) {
+  require_one_type(op.kName, {op.dx, op.dy, op.x});
+  const auto block = [&](const View& dx, const ConstView& dy, const ConstView& x) {
+    HWY_DYNAMIC_DISPATCH(GeluBackwardBlock)(dx, dy, x, op.kind);
   };
-  for_blocks(workspace.threads(), block, dx, dy, x);
+  for_blocks(workspace.threads(), block, op.dx, op.dy, op.x);
 }
 
-void swiglu(Workspace& workspace, View y, ConstView gate, ConstView up, Compute compute) {
-  const auto block = [&](View yb, ConstView gb, ConstView ub) {
-    HWY_DYNAMIC_DISPATCH(SwigluBlock)(yb, gb, ub, compute);
-  };
-  for_blocks(workspace.threads(), block, y, gate, up);
+void perform(Workspace& workspace, const Swiglu& op) {
+  require_one_type(op.kName, {op.y, op.gate, op.up});
+  for_blocks(workspace.threads(), HWY_DYNAMIC_DISPATCH(SwigluBlock), op.y, op.gate, op.up);
 }
 
-void swiglu_backward(Workspace& workspace, View dgate, View dup, ConstView dy, ConstView gate,
-                     ConstView up, Compute compute) {
-  const auto block = [&](View dgb, View dub, ConstView dyb, ConstView gb, ConstView ub) {
-    HWY_DYNAMIC_DISPATCH(SwigluBackwardBlock)(dgb, dub, dyb, gb, ub, compute);
-  };
-  for_blocks(workspace.threads(), block, dgate, dup, dy, gate, up);
+void perform(Workspace& workspace, const SwigluBackward& op) {
+  require_one_type(op.kName, {op.dgate, op.dup, op.dy, op.gate, op.up});
+  for_blocks(workspace.threads(), HWY_DYNAMIC_DISPATCH(SwigluBackwardBlock), op.dgate, op.dup,
+             op.dy, op.gate, op.up);
 }
 
 }  // namespace ng::cpu

@@ -2,6 +2,7 @@
 // and one rounding per operation.
 #include "backend/cpu/ops/activation.h"
 
+#include "backend/backend.h"
 #include "backend/cpu/kernel_testing.h"
 
 namespace ng::cpu {
@@ -36,36 +37,50 @@ class Activation : public ::testing::TestWithParam<Shape> {
   Matrix dy = wide(shape.rows, shape.cols, shape.gap, 3);
   Matrix blank{shape.rows, shape.cols, shape.gap};
 
-  std::vector<float> gelu_of(const Matrix& in, Gelu kind, Compute compute) {
+  // Inputs and outputs stored as Stored.
+  template <class Stored>
+  std::vector<float> gelu_of(const Matrix& in, GeluKind kind) {
+    const MatrixOf<Stored> from(in);
     return on_every_machine([&](Workspace& w) {
-      Matrix y = blank;
-      gelu(w, y.view(), in.view(), kind, compute);
+      MatrixOf<Stored> y(blank);
+      perform(w, Gelu{.y = y.view(), .x = from.view(), .kind = kind});
       EXPECT_TRUE(y.gaps_untouched());
       return y.values();
     });
   }
-  std::vector<float> gelu_backward_of(const Matrix& d, const Matrix& in, Gelu kind, Compute c) {
+  template <class Stored>
+  std::vector<float> gelu_backward_of(const Matrix& d, const Matrix& in, GeluKind kind) {
+    const MatrixOf<Stored> slopes(d), from(in);
     return on_every_machine([&](Workspace& w) {
-      Matrix dx = blank;
-      gelu_backward(w, dx.view(), d.view(), in.view(), kind, c);
+      MatrixOf<Stored> dx(blank);
+      perform(w,
+              GeluBackward{.dx = dx.view(), .dy = slopes.view(), .x = from.view(), .kind = kind});
       EXPECT_TRUE(dx.gaps_untouched());
       return dx.values();
     });
   }
-  std::vector<float> swiglu_of(const Matrix& g, const Matrix& u, Compute compute) {
+  template <class Stored>
+  std::vector<float> swiglu_of(const Matrix& g, const Matrix& u) {
+    const MatrixOf<Stored> gate(g), with(u);
     return on_every_machine([&](Workspace& w) {
-      Matrix y = blank;
-      swiglu(w, y.view(), g.view(), u.view(), compute);
+      MatrixOf<Stored> y(blank);
+      perform(w, Swiglu{.y = y.view(), .gate = gate.view(), .up = with.view()});
       EXPECT_TRUE(y.gaps_untouched());
       return y.values();
     });
   }
   // dgate, then dup
-  std::vector<float> swiglu_backward_of(const Matrix& d, const Matrix& g, const Matrix& u,
-                                        Compute compute) {
+  template <class Stored>
+  std::vector<float> swiglu_backward_of(const Matrix& d, const Matrix& g, const Matrix& u) {
+    const MatrixOf<Stored> slopes(d), gate(g), with(u);
     return on_every_machine([&](Workspace& w) {
-      Matrix dgate = blank, dup = blank;
-      swiglu_backward(w, dgate.view(), dup.view(), d.view(), g.view(), u.view(), compute);
+      MatrixOf<Stored> dgate(blank), dup(blank);
+      perform(w, SwigluBackward{.dgate = dgate.view(),
+                                .dup = dup.view(),
+                                .dy = slopes.view(),
+                                .gate = gate.view(),
+                                .up = with.view()});
+      EXPECT_TRUE(dgate.gaps_untouched() && dup.gaps_untouched());
       return joined({dgate.values(), dup.values()});
     });
   }
@@ -73,8 +88,8 @@ class Activation : public ::testing::TestWithParam<Shape> {
 
 TEST_P(Activation, GeluIsWithinItsBound) {
   const std::vector<float> in = x.values();
-  const std::vector<float> tanh = gelu_of(x, Gelu::tanh, Compute::fp32);
-  const std::vector<float> erf = gelu_of(x, Gelu::erf, Compute::fp32);
+  const std::vector<float> tanh = gelu_of<float>(x, GeluKind::tanh);
+  const std::vector<float> erf = gelu_of<float>(x, GeluKind::erf);
   for (size_t i = 0; i < in.size(); ++i) {
     const double v = in[i], z = twice_u(v), s = sigmoid(z);
     // 5 roundings in z move the sigmoid by a share (1 - s)·|z|·5 eps.
@@ -87,8 +102,8 @@ TEST_P(Activation, GeluIsWithinItsBound) {
 
 TEST_P(Activation, GeluBackwardIsWithinItsBound) {
   const std::vector<float> in = x.values(), d = dy.values();
-  const std::vector<float> tanh = gelu_backward_of(dy, x, Gelu::tanh, Compute::fp32);
-  const std::vector<float> erf = gelu_backward_of(dy, x, Gelu::erf, Compute::fp32);
+  const std::vector<float> tanh = gelu_backward_of<float>(dy, x, GeluKind::tanh);
+  const std::vector<float> erf = gelu_backward_of<float>(dy, x, GeluKind::erf);
   for (size_t i = 0; i < in.size(); ++i) {
     const double v = in[i], z = twice_u(v), s = sigmoid(z);
     const double bend = v * twice_u_slope(v) * s * (1 - s);
@@ -104,8 +119,8 @@ TEST_P(Activation, GeluBackwardIsWithinItsBound) {
 
 TEST_P(Activation, SwigluIsWithinItsBound) {
   const std::vector<float> g = x.values(), u = up.values(), d = dy.values();
-  const std::vector<float> y = swiglu_of(x, up, Compute::fp32);
-  const std::vector<float> back = swiglu_backward_of(dy, x, up, Compute::fp32);
+  const std::vector<float> y = swiglu_of<float>(x, up);
+  const std::vector<float> back = swiglu_backward_of<float>(dy, x, up);
   const size_t n = g.size();
   for (size_t i = 0; i < n; ++i) {
     const double s = sigmoid(g[i]), silu = g[i] * s, bend = silu * (1 - s);
@@ -118,14 +133,14 @@ TEST_P(Activation, SwigluIsWithinItsBound) {
 
 TEST_P(Activation, Bf16RoundsInputsAndOutputOnce) {
   const Matrix xr = x.rounded(), ur = up.rounded(), dr = dy.rounded();
-  for (const Gelu kind : {Gelu::tanh, Gelu::erf}) {
-    EXPECT_TRUE(same_bits(gelu_of(x, kind, Compute::bf16), bf16(gelu_of(xr, kind, Compute::fp32))));
-    EXPECT_TRUE(same_bits(gelu_backward_of(dy, x, kind, Compute::bf16),
-                          bf16(gelu_backward_of(dr, xr, kind, Compute::fp32))));
+  for (const GeluKind kind : {GeluKind::tanh, GeluKind::erf}) {
+    EXPECT_TRUE(same_bits(gelu_of<Bf16>(x, kind), bf16(gelu_of<float>(xr, kind))));
+    EXPECT_TRUE(same_bits(gelu_backward_of<Bf16>(dy, x, kind),
+                          bf16(gelu_backward_of<float>(dr, xr, kind))));
   }
-  EXPECT_TRUE(same_bits(swiglu_of(x, up, Compute::bf16), bf16(swiglu_of(xr, ur, Compute::fp32))));
-  EXPECT_TRUE(same_bits(swiglu_backward_of(dy, x, up, Compute::bf16),
-                        bf16(swiglu_backward_of(dr, xr, ur, Compute::fp32))));
+  EXPECT_TRUE(same_bits(swiglu_of<Bf16>(x, up), bf16(swiglu_of<float>(xr, ur))));
+  EXPECT_TRUE(
+      same_bits(swiglu_backward_of<Bf16>(dy, x, up), bf16(swiglu_backward_of<float>(dr, xr, ur))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Activation,
@@ -139,10 +154,10 @@ TEST(Activations, KeepNanAndSaturate) {
   const std::vector<float> in = {kNan, big, -big, 1e20f, -1e20f, kInf};
   for (int64_t c = 0; c < 6; ++c) x.at(0, c) = in[static_cast<size_t>(c)], dy.at(0, c) = 1;
   Workspace workspace(Threads{1});
-  for (const Gelu kind : {Gelu::tanh, Gelu::erf}) {
+  for (const GeluKind kind : {GeluKind::tanh, GeluKind::erf}) {
     Matrix y(1, 6), dx(1, 6);
-    gelu(workspace, y.view(), x.view(), kind, Compute::fp32);
-    gelu_backward(workspace, dx.view(), dy.view(), x.view(), kind, Compute::fp32);
+    perform(workspace, Gelu{.y = y.view(), .x = x.view(), .kind = kind});
+    perform(workspace, GeluBackward{.dx = dx.view(), .dy = dy.view(), .x = x.view(), .kind = kind});
     EXPECT_TRUE(same_bits(y.values(), {kNan, big, -0.0f, 1e20f, -0.0f, kInf}));
     dx.at(0, 5) = 1;      // inf · 0 in the derivative at infinity
     dx.at(0, 2) += 0.0f;  // the sign of a zero slope is free
@@ -150,8 +165,15 @@ TEST(Activations, KeepNanAndSaturate) {
     EXPECT_TRUE(same_bits(dx.values(), {kNan, 1, 0, 1, 0, 1}));
   }
   Matrix y(1, 6);
-  swiglu(workspace, y.view(), x.view(), dy.view(), Compute::fp32);
+  perform(workspace, Swiglu{.y = y.view(), .gate = x.view(), .up = dy.view()});
   EXPECT_TRUE(same_bits(y.values(), {kNan, big, -0.0f, 1e20f, -0.0f, kInf}));
+}
+
+TEST(Activations, RefuseWhatTheyCannotDo) {
+  Workspace workspace(Threads{1});
+  Matrix x(2, 6);
+  MatrixOf<Bf16> y(2, 6);
+  EXPECT_THROW(perform(workspace, Gelu{.y = y.view(), .x = x.view()}), Unsupported);
 }
 
 }  // namespace

@@ -9,19 +9,20 @@
 
 namespace ng::cpu {
 
-/// Elements of one block: 64 KiB of FP32, so that a few views' blocks stay in a core's cache.
+/// Elements of one block: 64 KiB of FP32, half of BF16, so that a few views' blocks stay in a
+/// core's cache.
 constexpr int64_t kBlockElements = 16384;
 
 /// A contiguous view as one long row.
-template <class Value>
-BasicView<Value> flattened(BasicView<Value> v) {
-  return {v.data, 1, v.size(), v.size()};
+template <class Byte>
+BasicView<Byte> flattened(const BasicView<Byte>& v) {
+  return {v.data, *v.element, 1, v.size(), v.size()};
 }
 
 /// Cuts views of one shape into blocks of about kBlockElements and calls body(block of each...).
 /// Where all are contiguous, rows run together. For elementwise operations: blocks may cut rows.
-template <class Body, class... Values>
-void for_blocks(Threads threads, const Body& body, BasicView<Values>... views) {
+template <class Body, class... Bytes>
+void for_blocks(Threads threads, const Body& body, BasicView<Bytes>... views) {
   const int64_t rows = std::max({views.rows...}), cols = std::max({views.cols...});
   NG_CHECK(((views.rows == rows && views.cols == cols) && ...), rows, cols);
   if (rows == 0 || cols == 0) return;
@@ -34,7 +35,7 @@ void for_blocks(Threads threads, const Body& body, BasicView<Values>... views) {
   parallel_for(threads, across * down, [&](int64_t item, int) {
     const int64_t row = item / across * block_rows, col = item % across * block_cols;
     const int64_t r = std::min(block_rows, rows - row), c = std::min(block_cols, cols - col);
-    body(BasicView<Values>{views.row(row) + col, r, c, views.stride}...);
+    body(views.part(row, r, col, c)...);
   });
 }
 

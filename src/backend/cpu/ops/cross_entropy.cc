@@ -2,6 +2,7 @@
 // logit, exponentials with their sum by the 16-lane tree, gradient.
 #include "backend/cpu/ops/cross_entropy.h"
 
+#include "backend/cpu/types.h"
 #include "math/log.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,9 +15,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
+HWY_INLINE float ValueOf(float x) { return x; }
+HWY_INLINE float ValueOf(Bf16 x) { return widened(x); }
+
 // A NaN may hide from the maximum, but not from the sum of exponentials.
-template <class ReadAs>
-HWY_INLINE float LargestLogit(ReadAs in, const float* x, int64_t cols) {
+template <class Stored>
+HWY_INLINE float LargestLogit(In<Stored> in, const Stored* x, int64_t cols) {
   const F16 lowest = Set16(-std::numeric_limits<float>::infinity());
   F16 largest[4] = {lowest, lowest, lowest, lowest};  // the order of a maximum is free
   int64_t i = 0;
@@ -24,9 +28,8 @@ HWY_INLINE float LargestLogit(ReadAs in, const float* x, int64_t cols) {
     for (int k = 0; k < 4; ++k) largest[k] = Max(largest[k], in.Read(x + i + k * kLanes, kLanes));
   float rest = -std::numeric_limits<float>::infinity();
   for (; i < cols; ++i) {
-    alignas(64) float one[kLanes];
-    Store16(in.Read(x + i, 1), one);
-    rest = one[0] > rest ? one[0] : rest;
+    const float one = ValueOf(x[i]);
+    rest = one > rest ? one : rest;
   }
   const F16 all = Max(Max(largest[0], largest[1]), Max(largest[2], largest[3]));
   return std::max(rest, MaxLane(all));
@@ -38,47 +41,50 @@ HWY_INLINE float Loss(float largest, float sum, float target) {
                             (static_cast<double>(largest) - static_cast<double>(target)));
 }
 
-// x becomes mask · (softmax(x) - onehot(target)) · scale; returns mask · cross-entropy.
-float CrossEntropyRow(float* x, int64_t cols, int64_t target, float mask, float scale,
-                      Compute compute) {
+// Where the exponentials of a row lie between the passes, which read them unrounded: in its own
+// memory, where that is FP32.
+HWY_INLINE float* Exponentials(float* row, float* /* room */) { return row; }
+HWY_INLINE float* Exponentials(Bf16* /* row */, float* room) { return room; }
+
+// logits becomes mask · (softmax - onehot(target)) · scale; returns mask · cross-entropy.
+float CrossEntropyRow(View logits, int64_t target, float mask, float scale, float* room) {
   float loss = 0;
-  WithCompute(compute, [&](auto in) HWY_ATTR {
+  WithStored(logits, [&](auto in) HWY_ATTR {
+    auto* x = in.RowsOf(logits).data;
+    float* e = Exponentials(x, room);
+    const int64_t cols = logits.cols;
     const float largest = LargestLogit(in, x, cols);
-    alignas(64) float logit[kLanes];
-    Store16(in.Read(x + target, 1), logit);
+    const float logit = ValueOf(x[target]);
     const float sum = TreeSum(cols, [&](int64_t i, auto left) HWY_ATTR {
-      const F16 e = Exp(Sub(in.Read(x + i, left), Set16(largest)));
-      Store16(e, x + i, left);
-      return Load16(x + i, left);
+      Store16(Exp(Sub(in.Read(x + i, left), Set16(largest))), e + i, left);
+      return Load16(e + i, left);
     });
-    loss = mask * Loss(largest, sum, logit[0]);
+    loss = mask * Loss(largest, sum, logit);
     const F16 inverse = Set16(1.0f / sum);
     const auto gradient = [&](F16 difference)
                               HWY_ATTR { return Mul(Mul(Set16(mask), difference), Set16(scale)); };
-    const F16 hit = gradient(Sub(Mul(Set16(x[target]), inverse), Set16(1.0f)));
+    const F16 hit = gradient(Sub(Mul(Set16(e[target]), inverse), Set16(1.0f)));
     ForLanes(cols, [&](int64_t i, auto left) HWY_ATTR {
-      in.Write(gradient(Mul(Load16(x + i, left), inverse)), x + i, left);
+      in.Write(gradient(Mul(Load16(e + i, left), inverse)), x + i, left);
     });
     in.Write(hit, x + target, 1);
   });
   return loss;
 }
 
-float CrossEntropyLossRow(const float* x, int64_t cols, int64_t target, float mask,
-                          Compute compute) {
+float CrossEntropyLossRow(ConstView logits, int64_t target, float mask) {
   float loss = 0;
-  WithCompute(compute, [&](auto in) HWY_ATTR {
-    const float largest = LargestLogit(in, x, cols);
-    alignas(64) float logit[kLanes];
-    Store16(in.Read(x + target, 1), logit);
-    const float sum = TreeSum(cols, [&](int64_t i, auto left) HWY_ATTR {
+  WithStored(logits, [&](auto in) HWY_ATTR {
+    const auto* x = in.RowsOf(logits).data;
+    const float largest = LargestLogit(in, x, logits.cols);
+    const float sum = TreeSum(logits.cols, [&](int64_t i, auto left) HWY_ATTR {
       const F16 e = Exp(Sub(in.Read(x + i, left), Set16(largest)));
       if (left >= kLanes) return e;
       alignas(64) float kept[kLanes];
       Store16(e, kept);
       return Load16(kept, left);
     });
-    loss = mask * Loss(largest, sum, logit[0]);
+    loss = mask * Loss(largest, sum, ValueOf(x[target]));
   });
   return loss;
 }
@@ -100,34 +106,51 @@ int64_t target_of(TokenView targets, int64_t t, int64_t vocabulary) {
   return target;
 }
 
-float weight_of(const float* mask, int64_t t) { return mask != nullptr ? mask[t] : 1.0f; }
+float weight_of(const Rows<const float>& mask, int64_t t) {
+  return mask.rows > 0 ? mask.row(0)[t] : 1.0f;
+}
+
+// losses[t] = loss_of(t, mask[t], worker), 0 where the mask is.
+template <class Op, class LossOf>
+void each_loss(Workspace& workspace, const Op& op, const LossOf& loss_of) {
+  require_one_type(op.kName, {op.logits});
+  require_fp32(op.kName, {op.losses, op.mask});
+  const int64_t rows = op.logits.rows;
+  NG_CHECK(std::ssize(op.targets) == rows, op.targets.size(), rows);
+  if (rows == 0) return;
+  NG_CHECK(op.losses.cols == rows && (op.mask.rows == 0 || op.mask.cols == rows), op.losses.cols,
+           op.mask.cols, rows);
+  float* losses = op.losses.template as<float>().data;
+  const Rows<const float> mask = op.mask.template as<float>();
+  parallel_for(workspace.threads(), rows,
+               [&](int64_t t, int worker) { losses[t] = loss_of(t, weight_of(mask, t), worker); });
+}
 
 }  // namespace
 
-void cross_entropy(Workspace& workspace, View logits, float* losses, TokenView targets,
-                   const float* mask, float scale, Compute compute) {
-  NG_CHECK(std::ssize(targets) == logits.rows, targets.size(), logits.rows);
-  parallel_for(workspace.threads(), logits.rows, [&](int64_t t, int) {
-    const float weight = weight_of(mask, t);
-    losses[t] = 0;
+void perform(Workspace& workspace, const CrossEntropy& op) {
+  const int64_t cols = op.logits.cols;
+  // BF16 logits: the exponentials of a row lie in its worker's scratch.
+  NG_CHECK(static_cast<size_t>(cols) * sizeof(float) <= kWorkerScratchBytes ||
+               !op.logits.is(bf16_format()),
+           cols);
+  each_loss(workspace, op, [&](int64_t t, float weight, int worker) {
+    const View row = op.logits.slice(t, 1);
     if (weight == 0) {
-      std::fill_n(logits.row(t), logits.cols, 0.0f);
-      return;
+      std::fill_n(row.data, row.bytes(), std::byte{0});
+      return 0.0f;
     }
-    losses[t] = HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(
-        logits.row(t), logits.cols, target_of(targets, t, logits.cols), weight, scale, compute);
+    float* room = reinterpret_cast<float*>(workspace.worker(worker).data());
+    return HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(row, target_of(op.targets, t, cols), weight,
+                                                 op.scale, room);
   });
 }
 
-void cross_entropy_loss(Workspace& workspace, ConstView logits, float* losses, TokenView targets,
-                        const float* mask, Compute compute) {
-  NG_CHECK(std::ssize(targets) == logits.rows, targets.size(), logits.rows);
-  parallel_for(workspace.threads(), logits.rows, [&](int64_t t, int) {
-    const float weight = weight_of(mask, t);
-    losses[t] = 0;
-    if (weight == 0) return;
-    losses[t] = HWY_DYNAMIC_DISPATCH(CrossEntropyLossRow)(
-        logits.row(t), logits.cols, target_of(targets, t, logits.cols), weight, compute);
+void perform(Workspace& workspace, const CrossEntropyLoss& op) {
+  each_loss(workspace, op, [&](int64_t t, float weight, int) {
+    if (weight == 0) return 0.0f;
+    return HWY_DYNAMIC_DISPATCH(CrossEntropyLossRow)(
+        op.logits.slice(t, 1), target_of(op.targets, t, op.logits.cols), weight);
   });
 }
 

@@ -1,14 +1,12 @@
-// The loss of the cpu backend: contracts in backend/backend.h.
+// The loss of the cpu backend: contracts in backend/operations.h.
 #pragma once
 
-#include "backend/backend.h"
 #include "backend/cpu/workspace.h"
+#include "backend/operations.h"
 
 namespace ng::cpu {
 
-void cross_entropy(Workspace& workspace, View logits, float* losses, TokenView targets,
-                   const float* mask, float scale, Compute compute);
-void cross_entropy_loss(Workspace& workspace, ConstView logits, float* losses, TokenView targets,
-                        const float* mask, Compute compute);
+void perform(Workspace& workspace, const CrossEntropy& op);
+void perform(Workspace& workspace, const CrossEntropyLoss& op);
 
 }  // namespace ng::cpu

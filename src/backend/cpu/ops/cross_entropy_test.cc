@@ -14,7 +14,7 @@ struct Case {
   float deviation;
 };
 
-class CrossEntropy : public ::testing::TestWithParam<Case> {
+class Losses : public ::testing::TestWithParam<Case> {
  protected:
   Case c = GetParam();
   Matrix logits = Matrix(c.rows, c.cols, c.gap).randomize(1, c.deviation);
@@ -29,22 +29,30 @@ class CrossEntropy : public ::testing::TestWithParam<Case> {
     }
     if (c.rows > 1) targets[1] = -1;  // masked: never looked at
   }
-  // losses, then dlogits
-  std::vector<float> run(const Matrix& in, Compute compute) {
+  // losses, then dlogits, of logits that are stored as Stored
+  template <class Stored>
+  std::vector<float> run(const Matrix& in) {
     return on_every_machine([&](Workspace& w) {
-      Matrix d = in;
-      std::vector<float> losses(static_cast<size_t>(c.rows), -1), only = losses;
-      cross_entropy_loss(w, in.view(), only.data(), targets, mask.data(), compute);
-      cross_entropy(w, d.view(), losses.data(), targets, mask.data(), kScale, compute);
-      EXPECT_TRUE(same_bits(losses, only));
+      MatrixOf<Stored> d(in);
+      Matrix losses(1, c.rows), only(1, c.rows);
+      const Rows<const float> weights{mask.data(), 1, c.rows, c.rows};
+      perform(w,
+              CrossEntropyLoss{
+                  .logits = d.view(), .losses = only.view(), .targets = targets, .mask = weights});
+      perform(w, CrossEntropy{.logits = d.view(),
+                              .losses = losses.view(),
+                              .targets = targets,
+                              .mask = weights,
+                              .scale = kScale});
+      EXPECT_TRUE(same_bits(losses.values(), only.values()));
       EXPECT_TRUE(d.gaps_untouched());
-      return joined({losses, d.values()});
+      return joined({losses.values(), d.values()});
     });
   }
 };
 
-TEST_P(CrossEntropy, IsWithinItsBound) {
-  const std::vector<float> got = run(logits, Compute::fp32);
+TEST_P(Losses, IsWithinItsBound) {
+  const std::vector<float> got = run<float>(logits);
   for (int64_t t = 0; t < c.rows; ++t) {
     const size_t row = static_cast<size_t>(c.rows + t * c.cols);
     if (mask[static_cast<size_t>(t)] == 0) {
@@ -71,14 +79,14 @@ TEST_P(CrossEntropy, IsWithinItsBound) {
   }
 }
 
-TEST_P(CrossEntropy, Bf16RoundsInputsAndOutputOnce) {
-  const std::vector<float> got = run(logits, Compute::bf16);
-  std::vector<float> want = run(logits.rounded(), Compute::fp32);
+TEST_P(Losses, Bf16RoundsInputsAndOutputOnce) {
+  const std::vector<float> got = run<Bf16>(logits);
+  std::vector<float> want = run<float>(logits.rounded());
   for (size_t i = static_cast<size_t>(c.rows); i < want.size(); ++i) want[i] = bf16(want[i]);
   EXPECT_TRUE(same_bits(got, want));
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CrossEntropy,
+INSTANTIATE_TEST_SUITE_P(Shapes, Losses,
                          ::testing::Values(Case{1, 1, 0, 1}, Case{4, 65, 0, 2}, Case{7, 257, 3, 30},
                                            Case{2, 50257, 1, 3}));
 
@@ -89,23 +97,25 @@ TEST(CrossEntropyEdges, KeepNanAndMasksNothingByDefault) {
   logits.at(2, 3) = kInf;
   for (int64_t v = 0; v < 70; ++v) logits.at(3, v) = v == 5 ? 0.0f : -kInf;
   const std::vector<int32_t> targets = {0, 1, 2, 5};
-  std::vector<float> losses(4);
-  cross_entropy(workspace, logits.view(), losses.data(), targets, nullptr, 1, Compute::fp32);
-  EXPECT_GT(losses[0], 0);
-  EXPECT_TRUE(std::isnan(losses[1]) && std::isnan(logits.at(1, 0)));
-  EXPECT_TRUE(std::isnan(losses[2]));
-  EXPECT_EQ(losses[3], 0.0f);
+  Matrix losses(1, 4);
+  perform(workspace,
+          CrossEntropy{
+              .logits = logits.view(), .losses = losses.view(), .targets = targets, .mask = {}});
+  EXPECT_GT(losses.at(0, 0), 0);
+  EXPECT_TRUE(std::isnan(losses.at(0, 1)) && std::isnan(logits.at(1, 0)));
+  EXPECT_TRUE(std::isnan(losses.at(0, 2)));
+  EXPECT_EQ(losses.at(0, 3), 0.0f);
   for (int64_t v = 0; v < 70; ++v) EXPECT_EQ(logits.at(3, v), 0.0f);
 }
 
 TEST(CrossEntropyEdges, ATargetOutsideTheVocabularyIsADefect) {
   Workspace workspace(Threads{2});
-  Matrix logits(1, 4);
-  float loss = 0;
+  Matrix logits(1, 4), losses(1, 1);
   for (const int32_t target : {-1, 4}) {
     const std::vector<int32_t> targets = {target};
-    EXPECT_THROW(cross_entropy(workspace, logits.view(), &loss, targets, nullptr, 1, Compute::fp32),
-                 InternalError);
+    const CrossEntropy op{
+        .logits = logits.view(), .losses = losses.view(), .targets = targets, .mask = {}};
+    EXPECT_THROW(perform(workspace, op), InternalError);
   }
 }
 

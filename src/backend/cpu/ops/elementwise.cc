@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/types.h"
 #include "math/normal.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,14 +15,39 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-void AddBlock(View y, ConstView a, ConstView b, Compute compute) {
-  WithCompute(compute, [&](auto in) HWY_ATTR {
-    for (int64_t r = 0; r < y.rows; ++r) {
-      ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
-        const F16 sum = Add(in.Read(a.row(r) + i, left), in.Read(b.row(r) + i, left));
-        in.Write(sum, y.row(r) + i, left);
+// kernel(rows), rows of a view as what it is stored as.
+template <class Kernel>
+HWY_INLINE void WithRows(const ConstView& view, const Kernel& kernel) {
+  WithStored(view, [&](auto in) HWY_ATTR { kernel(in.RowsOf(view)); });
+}
+
+void AddBlock(View y, ConstView a, ConstView b) {
+  WithStored(y, [&](auto in) HWY_ATTR {
+    const auto to = in.RowsOf(y);
+    WithRows(a, [&](const auto& x) HWY_ATTR {
+      WithRows(b, [&](const auto& z) HWY_ATTR {
+        for (int64_t r = 0; r < y.rows; ++r) {
+          ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
+            const F16 sum = Add(in.Read(x.row(r) + i, left), in.Read(z.row(r) + i, left));
+            in.Write(sum, to.row(r) + i, left);
+          });
+        }
       });
-    }
+    });
+  });
+}
+
+// Between FP32 and BF16.
+void ConvertBlock(View y, ConstView x) {
+  WithStored(y, [&](auto in) HWY_ATTR {
+    const auto to = in.RowsOf(y);
+    WithRows(x, [&](const auto& from) HWY_ATTR {
+      for (int64_t r = 0; r < y.rows; ++r) {
+        ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
+          in.Write(Load16(from.row(r) + i, left), to.row(r) + i, left);
+        });
+      }
+    });
   });
 }
 
@@ -31,41 +57,59 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(AddBlock);
+HWY_EXPORT(ConvertBlock);
 
-void fill(Workspace& workspace, View x, float value) {
-  const auto block = [&](View b) {
-    for (int64_t r = 0; r < b.rows; ++r) std::fill_n(b.row(r), b.cols, value);
-  };
-  for_blocks(workspace.threads(), block, x);
+namespace {
+
+template <class Value>
+void fill_rows(const Rows<Value>& x, Value value) {
+  for (int64_t r = 0; r < x.rows; ++r) std::fill_n(x.row(r), x.cols, value);
 }
 
-void copy(Workspace& workspace, View y, ConstView x) {
-  const auto block = [&](View yb, ConstView xb) {
-    const size_t bytes = static_cast<size_t>(yb.cols) * sizeof(float);
-    for (int64_t r = 0; r < yb.rows; ++r) std::memcpy(yb.row(r), xb.row(r), bytes);
+}  // namespace
+
+void perform(Workspace& workspace, const Fill& op) {
+  require_values(op.kName, {op.x});
+  const auto block = [&](const View& x) {
+    if (x.is(bf16_format()))
+      fill_rows(x.as<Bf16>(), to_bf16(op.value));
+    else
+      fill_rows(x.as<float>(), op.value);
   };
-  for_blocks(workspace.threads(), block, y, x);
+  for_blocks(workspace.threads(), block, op.x);
 }
 
-void add(Workspace& workspace, View y, ConstView a, ConstView b, Compute compute) {
-  const auto block = [&](View yb, ConstView ab, ConstView bb) {
-    HWY_DYNAMIC_DISPATCH(AddBlock)(yb, ab, bb, compute);
+void perform(Workspace& workspace, const Copy& op) {
+  require_values(op.kName, {op.y, op.x});
+  const auto block = [&](const View& y, const ConstView& x) {
+    if (!y.is(*x.element)) return HWY_DYNAMIC_DISPATCH(ConvertBlock)(y, x);
+    for (int64_t r = 0; r < y.rows; ++r) {
+      const ConstView from = x.slice(r, 1);
+      std::memcpy(y.slice(r, 1).data, from.data, from.bytes());
+    }
   };
-  for_blocks(workspace.threads(), block, y, a, b);
+  for_blocks(workspace.threads(), block, op.y, op.x);
 }
 
-void fill_normal(Workspace& workspace, View x, float deviation, const RandomKey& key) {
+void perform(Workspace& workspace, const Add& op) {
+  require_values(op.kName, {op.y, op.a, op.b});
+  for_blocks(workspace.threads(), HWY_DYNAMIC_DISPATCH(AddBlock), op.y, op.a, op.b);
+}
+
+void perform(Workspace& workspace, const FillNormal& op) {
+  require_fp32(op.kName, {op.x});
+  const Rows<float> x = op.x.as<float>();
   const int64_t size = x.size();
   const auto put = [&](int64_t element, double z) {
     float* to = x.contiguous() ? x.data + element : x.row(element / x.cols) + element % x.cols;
-    *to = static_cast<float>(z * deviation);
+    *to = static_cast<float>(z * op.deviation);
   };
   const int64_t items = (size + kBlockElements - 1) / kBlockElements;
   static_assert(kBlockElements % 2 == 0);  // pairs stay together
   parallel_for(workspace.threads(), items, [&](int64_t item, int) {
     const int64_t end = std::min(size, (item + 1) * kBlockElements);
     for (int64_t e = item * kBlockElements; e < end; e += 2) {
-      const auto pair = math::normal_pair(key, static_cast<uint64_t>(e / 2));
+      const auto pair = math::normal_pair(op.key, static_cast<uint64_t>(e / 2));
       put(e, pair[0]);
       if (e + 1 < end) put(e + 1, pair[1]);
     }

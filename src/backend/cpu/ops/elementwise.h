@@ -1,15 +1,14 @@
-// Elementwise operations of the cpu backend: contracts in backend/backend.h.
+// Elementwise operations of the cpu backend: contracts in backend/operations.h.
 #pragma once
 
-#include "backend/backend.h"
 #include "backend/cpu/workspace.h"
+#include "backend/operations.h"
 
 namespace ng::cpu {
 
-void fill(Workspace& workspace, View x, float value);
-void copy(Workspace& workspace, View y, ConstView x);
-void add(Workspace& workspace, View y, ConstView a, ConstView b, Compute compute);
-/// Element (row, col) takes the draw of element row · cols + col, whatever the stride.
-void fill_normal(Workspace& workspace, View x, float deviation, const RandomKey& key);
+void perform(Workspace& workspace, const Fill& op);
+void perform(Workspace& workspace, const Copy& op);
+void perform(Workspace& workspace, const Add& op);
+void perform(Workspace& workspace, const FillNormal& op);
 
 }  // namespace ng::cpu

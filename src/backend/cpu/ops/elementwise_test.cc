@@ -1,6 +1,7 @@
 // Elementwise operations are exact or rounded once: compared by bits.
 #include "backend/cpu/ops/elementwise.h"
 
+#include "backend/backend.h"
 #include "backend/cpu/kernel_testing.h"
 #include "math/normal.h"
 
@@ -15,40 +16,77 @@ class Elementwise : public ::testing::TestWithParam<Shape> {
   Shape s = GetParam();
   Matrix a = Matrix(s.rows, s.cols, s.gap).randomize(1);
   Matrix b = Matrix(s.rows, s.cols, s.gap).randomize(2);
-  [[nodiscard]] Matrix blank() const { return {s.rows, s.cols, s.gap}; }
-};
+  template <class Stored = float>
+  [[nodiscard]] MatrixOf<Stored> blank() const {
+    return {s.rows, s.cols, s.gap};
+  }
 
-TEST_P(Elementwise, AddRoundsOnce) {
-  for (const Compute compute : {Compute::fp32, Compute::bf16}) {
-    const auto read = [&](float v) { return compute == Compute::bf16 ? bf16(v) : v; };
+  // An output in BF16 reads what is stored as FP32 rounded.
+  template <class Y, class A, class B>
+  void expect_sums() {
+    const auto round = [](float v) { return value_of(stored_as<Y>(v)); };
+    const MatrixOf<A> x(a);
+    const MatrixOf<B> z(b);
     const std::vector<float> got = on_every_machine([&](Workspace& w) {
-      Matrix y = blank();
-      add(w, y.view(), a.view(), b.view(), compute);
+      auto y = blank<Y>();
+      perform(w, Add{.y = y.view(), .a = x.view(), .b = z.view()});
       EXPECT_TRUE(y.gaps_untouched());
       return y.values();
     });
-    const std::vector<float> x = a.values(), z = b.values();
-    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], read(read(x[i]) + read(z[i])));
+    const std::vector<float> xs = x.values(), zs = z.values();
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], round(round(xs[i]) + round(zs[i])));
   }
+  template <class Y, class X>
+  void expect_copy() {
+    const MatrixOf<X> x(a);
+    const std::vector<float> got = on_every_machine([&](Workspace& w) {
+      auto y = blank<Y>();
+      perform(w, Copy{.y = y.view(), .x = x.view()});
+      EXPECT_TRUE(y.gaps_untouched());
+      return y.values();
+    });
+    EXPECT_TRUE(same_bits(got, MatrixOf<Y>(x).values()));
+  }
+  template <class Stored>
+  void expect_fill() {
+    const std::vector<float> got = on_every_machine([&](Workspace& w) {
+      auto x = blank<Stored>();
+      perform(w, Fill{.x = x.view(), .value = 2.51f});
+      EXPECT_TRUE(x.gaps_untouched());
+      return x.values();
+    });
+    for (const float v : got) ASSERT_EQ(v, value_of(stored_as<Stored>(2.51f)));
+  }
+};
+
+TEST_P(Elementwise, AddRoundsOnce) {
+  expect_sums<float, float, float>();
+  expect_sums<float, float, Bf16>();
+  expect_sums<float, Bf16, float>();
+  expect_sums<float, Bf16, Bf16>();
+  expect_sums<Bf16, float, float>();
+  expect_sums<Bf16, float, Bf16>();
+  expect_sums<Bf16, Bf16, float>();
+  expect_sums<Bf16, Bf16, Bf16>();
 }
 
-TEST_P(Elementwise, FillAndCopyWriteEveryElement) {
-  const std::vector<float> got = on_every_machine([&](Workspace& w) {
-    Matrix filled = blank(), copied = blank();
-    fill(w, filled.view(), 2.5f);
-    copy(w, copied.view(), a.view());
-    EXPECT_TRUE(filled.gaps_untouched() && copied.gaps_untouched());
-    return joined({filled.values(), copied.values()});
-  });
-  const std::vector<float> all(a.values().size(), 2.5f);
-  EXPECT_TRUE(same_bits(got, joined({all, a.values()})));
+TEST_P(Elementwise, CopyRoundsToWhatIsStored) {
+  expect_copy<float, float>();
+  expect_copy<float, Bf16>();
+  expect_copy<Bf16, float>();
+  expect_copy<Bf16, Bf16>();
+}
+
+TEST_P(Elementwise, FillWritesEveryElement) {
+  expect_fill<float>();
+  expect_fill<Bf16>();
 }
 
 TEST_P(Elementwise, NormalIsElementByElement) {
   const RandomKey key{.seed = 5, .tensor = 9, .step = 0, .purpose = Purpose::init, .micro = 0};
   const std::vector<float> got = on_every_machine([&](Workspace& w) {
     Matrix x = blank();
-    fill_normal(w, x.view(), 0.02f, key);
+    perform(w, FillNormal{.x = x.view(), .deviation = 0.02f, .key = key});
     EXPECT_TRUE(x.gaps_untouched());
     return x.values();
   });
@@ -61,10 +99,25 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Elementwise,
 
 TEST(ElementwiseEdges, EmptyViewsAreFine) {
   Workspace workspace(Threads{2});
-  fill(workspace, {}, 1);
-  copy(workspace, {}, {});
-  add(workspace, {}, {}, {}, Compute::fp32);
-  fill_normal(workspace, {}, 1, {});
+  perform(workspace, Fill{});
+  perform(workspace, Copy{});
+  perform(workspace, Add{});
+  perform(workspace, FillNormal{});
+}
+
+TEST(ElementwiseEdges, OtherTypesAreRefusedByName) {
+  Workspace workspace(Threads{1});
+  std::byte codes[4] = {};
+  const View x{codes, element_format("float8_e4m3fn"), 1, 4, 4};
+  Matrix y(1, 4);
+  try {
+    perform(workspace, Add{.y = y.view(), .a = x, .b = y.view()});
+    FAIL();
+  } catch (const Unsupported& error) {
+    EXPECT_STREQ(error.what(), "cpu: add of float8_e4m3fn");
+  }
+  MatrixOf<Bf16> narrow(1, 4);
+  EXPECT_THROW(perform(workspace, FillNormal{.x = narrow.view(), .key = {}}), Unsupported);
 }
 
 }  // namespace

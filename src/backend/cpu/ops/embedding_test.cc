@@ -17,42 +17,65 @@ class Embedding : public ::testing::TestWithParam<int64_t> {
   Matrix dy = Matrix(15, cols, 3).randomize(3);
 };
 
-TEST_P(Embedding, IsTokenPlusPosition) {
-  for (const Compute compute : {Compute::fp32, Compute::bf16}) {
-    const auto read = [&](float v) { return compute == Compute::bf16 ? bf16(v) : v; };
-    for (const bool with_positions : {true, false}) {
-      const std::vector<float> got = on_every_machine([&](Workspace& w) {
-        Matrix y(15, cols, 4);
-        const ConstView p = with_positions ? ConstView(positions.view()) : ConstView{};
-        embed(w, y.view(), kIds, tokens.view(), p, kAt, compute);
-        EXPECT_TRUE(y.gaps_untouched());
-        return y.values();
-      });
-      for (int64_t t = 0; t < 15; ++t)
-        for (int64_t c = 0; c < cols; ++c) {
-          float want = read(tokens.at(kIds[static_cast<size_t>(t)], c));
-          if (with_positions) want += read(positions.at(2 + t % 5, c));
-          ASSERT_EQ(got[static_cast<size_t>(t * cols + c)], read(want)) << t << " " << c;
-        }
+// Every float that `Stored` rounds is rounded from the definition.
+template <class Stored>
+float rounded(float v) {
+  return value_of(stored_as<Stored>(v));
+}
+
+template <class Stored>
+void expect_embedding(const Matrix& tokens, const Matrix& positions, bool with_positions) {
+  const int64_t cols = tokens.view().cols;
+  const std::vector<float> got = on_every_machine([&](Workspace& w) {
+    MatrixOf<Stored> y(15, cols, 4);
+    const ConstView p = with_positions ? ConstView(positions.view()) : ConstView{};
+    perform(w,
+            Embed{.y = y.view(), .ids = kIds, .tokens = tokens.view(), .positions = p, .at = kAt});
+    EXPECT_TRUE(y.gaps_untouched());
+    return y.values();
+  });
+  for (int64_t t = 0; t < 15; ++t)
+    for (int64_t c = 0; c < cols; ++c) {
+      float want = rounded<Stored>(tokens.at(kIds[static_cast<size_t>(t)], c));
+      if (with_positions) want += rounded<Stored>(positions.at(2 + t % 5, c));
+      ASSERT_EQ(got[static_cast<size_t>(t * cols + c)], rounded<Stored>(want)) << t << " " << c;
     }
+}
+
+TEST_P(Embedding, IsTokenPlusPosition) {
+  for (const bool with_positions : {true, false}) {
+    expect_embedding<float>(tokens, positions, with_positions);
+    expect_embedding<Bf16>(tokens, positions, with_positions);
   }
 }
 
-TEST_P(Embedding, BackwardAddsTokensInOrder) {
-  Matrix dtokens = Matrix(11, cols, 2).randomize(4), dpositions = Matrix(8, cols).randomize(5);
+template <class Stored>
+void expect_embedding_backward(const MatrixOf<Stored>& dy) {
+  const int64_t cols = dy.view().cols;
+  const Matrix dtokens = Matrix(11, cols, 2).randomize(4);
+  const Matrix dpositions = Matrix(8, cols).randomize(5);
   Matrix want_tokens = dtokens, want_positions = dpositions;
   for (int64_t t = 0; t < 15; ++t)
     for (int64_t c = 0; c < cols; ++c) {
-      want_tokens.at(kIds[static_cast<size_t>(t)], c) += dy.at(t, c);
-      want_positions.at(2 + t % 5, c) += dy.at(t, c);
+      want_tokens.at(kIds[static_cast<size_t>(t)], c) += value_of(dy.at(t, c));
+      want_positions.at(2 + t % 5, c) += value_of(dy.at(t, c));
     }
   const std::vector<float> got = on_every_machine([&](Workspace& w) {
     Matrix dt = dtokens, dp = dpositions;
-    embed_backward(w, dt.view(), dp.view(), dy.view(), kIds, kAt);
+    perform(w, EmbedBackward{.dtokens = dt.view(),
+                             .dpositions = dp.view(),
+                             .dy = dy.view(),
+                             .ids = kIds,
+                             .at = kAt});
     EXPECT_TRUE(dt.gaps_untouched());
     return joined({dt.values(), dp.values()});
   });
   EXPECT_TRUE(same_bits(got, joined({want_tokens.values(), want_positions.values()})));
+}
+
+TEST_P(Embedding, BackwardAddsTokensInOrder) {
+  expect_embedding_backward(dy);
+  expect_embedding_backward(MatrixOf<Bf16>(dy));
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, Embedding, ::testing::Values(1, 16, 67, 200));
@@ -63,19 +86,22 @@ TEST(EmbeddingIds, OutsideTheTableAreADefect) {
   const Positions at{.sequences = 1, .length = 1, .first = 0};
   for (const int32_t id : {-1, 4}) {
     const std::vector<int32_t> ids = {id};
-    EXPECT_THROW(embed(workspace, y.view(), ids, tokens.view(), {}, at, Compute::fp32),
-                 InternalError);
-    EXPECT_THROW(embed_backward(workspace, tokens.view(), {}, y.view(), ids, at), InternalError);
+    const Embed forward{
+        .y = y.view(), .ids = ids, .tokens = tokens.view(), .positions = {}, .at = at};
+    EXPECT_THROW(perform(workspace, forward), InternalError);
+    const EmbedBackward backward{
+        .dtokens = tokens.view(), .dpositions = {}, .dy = y.view(), .ids = ids, .at = at};
+    EXPECT_THROW(perform(workspace, backward), InternalError);
   }
 }
 
 // Angles up to 4,000 are computed in double: one rounding to FP32, and 1e-11 of absolute error.
-TEST(Rope, TableHoldsCosineAndSine) {
+TEST(Rotary, TableHoldsCosineAndSine) {
   for (const float theta : {10000.0f, 500000.0f})
     for (const int64_t head_dim : {2, 6, 64, 128}) {
       const std::vector<float> got = on_every_machine([&](Workspace& w) {
         Matrix table(4001, head_dim, 1);
-        rope_table(w, table.view(), theta);
+        perform(w, RopeTable{.table = table.view(), .theta = theta});
         return table.values();
       });
       for (int64_t p = 0; p <= 4000; p += 97)
@@ -90,33 +116,42 @@ TEST(Rope, TableHoldsCosineAndSine) {
     }
 }
 
-TEST(Rope, TurnsPairsOfEveryHead) {
+template <class Stored>
+void expect_turned(int head_dim, bool inverse) {
   constexpr int kHeads = 3;
-  for (const int head_dim : {2, 10, 32, 70})
-    for (const Compute compute : {Compute::fp32, Compute::bf16})
-      for (const bool inverse : {false, true}) {
-        const auto read = [&](float v) { return compute == Compute::bf16 ? bf16(v) : v; };
-        const Matrix table = Matrix(8, head_dim).randomize(1);
-        const Matrix x = Matrix(15, kHeads * head_dim, 5).randomize(2);
-        const std::vector<float> got = on_every_machine([&](Workspace& w) {
-          Matrix y = x;
-          rope(w, y.view(), table.view(), kAt, head_dim, inverse, compute);
-          EXPECT_TRUE(y.gaps_untouched());
-          return y.values();
-        });
-        const int half = head_dim / 2;
-        for (int64_t t = 0; t < 15; ++t)
-          for (int h = 0; h < kHeads; ++h)
-            for (int i = 0; i < half; ++i) {
-              const float a = read(x.at(t, h * head_dim + i));
-              const float b = read(x.at(t, h * head_dim + half + i));
-              const float cosine = read(table.at(2 + t % 5, i));
-              const float sine = read(table.at(2 + t % 5, half + i)) * (inverse ? -1.0f : 1.0f);
-              const size_t at = static_cast<size_t>(t * kHeads * head_dim + h * head_dim + i);
-              ASSERT_EQ(got[at], read(a * cosine - b * sine));
-              ASSERT_EQ(got[at + static_cast<size_t>(half)], read(b * cosine + a * sine));
-            }
+  const Matrix table = Matrix(8, head_dim).randomize(1);
+  const auto x = MatrixOf<Stored>(15, kHeads * head_dim, 5).randomize(2);
+  const std::vector<float> got = on_every_machine([&](Workspace& w) {
+    MatrixOf<Stored> y = x;
+    perform(w, Rope{.x = y.view(),
+                    .table = table.view(),
+                    .at = kAt,
+                    .head_dim = head_dim,
+                    .inverse = inverse});
+    EXPECT_TRUE(y.gaps_untouched());
+    return y.values();
+  });
+  const int half = head_dim / 2;
+  for (int64_t t = 0; t < 15; ++t)
+    for (int h = 0; h < kHeads; ++h)
+      for (int i = 0; i < half; ++i) {
+        const float a = value_of(x.at(t, h * head_dim + i));
+        const float b = value_of(x.at(t, h * head_dim + half + i));
+        const float cosine = rounded<Stored>(table.at(2 + t % 5, i));
+        const float sine =
+            rounded<Stored>(table.at(2 + t % 5, half + i)) * (inverse ? -1.0f : 1.0f);
+        const size_t at = static_cast<size_t>(t * kHeads * head_dim + h * head_dim + i);
+        ASSERT_EQ(got[at], rounded<Stored>(a * cosine - b * sine));
+        ASSERT_EQ(got[at + static_cast<size_t>(half)], rounded<Stored>(b * cosine + a * sine));
       }
+}
+
+TEST(Rotary, TurnsPairsOfEveryHead) {
+  for (const int head_dim : {2, 10, 32, 70})
+    for (const bool inverse : {false, true}) {
+      expect_turned<float>(head_dim, inverse);
+      expect_turned<Bf16>(head_dim, inverse);
+    }
 }
 
 }  // namespace

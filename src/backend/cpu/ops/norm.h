@@ -1,17 +1,12 @@
-// Norms of the cpu backend: contracts in backend/backend.h.
+// Norms of the cpu backend: contracts in backend/operations.h.
 #pragma once
 
-#include "backend/backend.h"
 #include "backend/cpu/workspace.h"
+#include "backend/operations.h"
 
 namespace ng::cpu {
 
-void rms_norm(Workspace& workspace, View y, ConstView x, const float* gain, float eps,
-              Compute compute);
-void layer_norm(Workspace& workspace, View y, ConstView x, const float* gain, const float* bias,
-                float eps, Compute compute);
-
-void rms_norm_backward(Workspace& workspace, const NormBackward& args, Compute compute);
-void layer_norm_backward(Workspace& workspace, const NormBackward& args, Compute compute);
+void perform(Workspace& workspace, const Norm& op);
+void perform(Workspace& workspace, const NormBackward& op);
 
 }  // namespace ng::cpu

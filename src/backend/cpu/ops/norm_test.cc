@@ -15,7 +15,7 @@ struct Case {
   float mean;
 };
 
-class Norm : public ::testing::TestWithParam<Case> {
+class NormOf : public ::testing::TestWithParam<Case> {
  protected:
   Case c = GetParam();
   Matrix x = Matrix(c.rows, c.cols, c.gap).randomize(1, 2, c.mean);
@@ -41,48 +41,54 @@ class Norm : public ::testing::TestWithParam<Case> {
   }
   [[nodiscard]] double roundings() const { return static_cast<double>(c.cols) / 16 + 20; }
 
-  std::vector<float> forward(bool centred, const Matrix& in, const Matrix& g, const float* b,
-                             Compute compute) {
+  static NormKind kind_of(bool centred) { return centred ? NormKind::layer : NormKind::rms; }
+
+  // Activations stored as Stored; a layer norm has a bias.
+  template <class Stored>
+  std::vector<float> forward(bool centred, const Matrix& in, const Matrix& g, const Matrix& b) {
+    const MatrixOf<Stored> from(in);
     return on_every_machine([&](Workspace& w) {
-      Matrix y(c.rows, c.cols, c.gap);
-      if (centred)
-        layer_norm(w, y.view(), in.view(), g.view().data, b, kNormEps, compute);
-      else
-        rms_norm(w, y.view(), in.view(), g.view().data, kNormEps, compute);
+      MatrixOf<Stored> y(c.rows, c.cols, c.gap);
+      perform(w, Norm{.kind = kind_of(centred),
+                      .y = y.view(),
+                      .x = from.view(),
+                      .gain = g.view(),
+                      .bias = centred ? ConstView(b.view()) : ConstView{},
+                      .eps = kNormEps});
       EXPECT_TRUE(y.gaps_untouched());
       return y.values();
     });
   }
   // dx, dgain, dbias; the gradients of gain and bias are added to ones.
+  template <class Stored>
   std::vector<float> backward(bool centred, const Matrix& d, const Matrix& in, const Matrix& g,
-                              const Matrix* residual, Compute compute) {
+                              const Matrix* residual) {
+    const MatrixOf<Stored> dy_in(d), from(in);
     return on_every_machine([&](Workspace& w) {
-      Matrix dx(c.rows, c.cols, c.gap), dgain(1, c.cols), dbias(1, c.cols);
+      MatrixOf<Stored> dx(c.rows, c.cols, c.gap);
+      Matrix dgain(1, c.cols), dbias(1, c.cols);
       for (float& v : dgain) v = 1;
       for (float& v : dbias) v = 1;
-      if (residual != nullptr) dx = *residual;  // in place, as the residual stream does it
-      NormBackward args{.dx = dx.view(),
-                        .dgain = dgain.view().data,
-                        .dbias = centred ? dbias.view().data : nullptr,
-                        .dresidual = residual != nullptr ? ConstView(dx.view()) : ConstView{},
-                        .dy = d.view(),
-                        .x = in.view(),
-                        .gain = g.view().data,
-                        .eps = kNormEps};
-      if (centred)
-        layer_norm_backward(w, args, compute);
-      else
-        rms_norm_backward(w, args, compute);
+      // In place, as the residual stream does it.
+      if (residual != nullptr) dx = MatrixOf<Stored>(*residual);
+      perform(w, NormBackward{.kind = kind_of(centred),
+                              .dx = dx.view(),
+                              .dgain = dgain.view(),
+                              .dbias = centred ? View(dbias.view()) : View{},
+                              .dresidual = residual != nullptr ? ConstView(dx.view()) : ConstView{},
+                              .dy = dy_in.view(),
+                              .x = from.view(),
+                              .gain = g.view(),
+                              .eps = kNormEps});
       EXPECT_TRUE(dx.gaps_untouched());
       return joined({dx.values(), dgain.values(), dbias.values()});
     });
   }
 };
 
-TEST_P(Norm, ForwardIsWithinItsBound) {
+TEST_P(NormOf, ForwardIsWithinItsBound) {
   for (const bool centred : {false, true}) {
-    const float* b = centred ? bias.view().data : nullptr;
-    const std::vector<float> y = forward(centred, x, gain, b, Compute::fp32);
+    const std::vector<float> y = forward<float>(centred, x, gain, bias);
     for (int64_t r = 0; r < c.rows; ++r) {
       const Row s = row(r, centred);
       for (int64_t i = 0; i < c.cols; ++i) {
@@ -97,9 +103,9 @@ TEST_P(Norm, ForwardIsWithinItsBound) {
   }
 }
 
-TEST_P(Norm, BackwardIsWithinItsBound) {
+TEST_P(NormOf, BackwardIsWithinItsBound) {
   for (const bool centred : {false, true}) {
-    const std::vector<float> got = backward(centred, dy, x, gain, &dresidual, Compute::fp32);
+    const std::vector<float> got = backward<float>(centred, dy, x, gain, &dresidual);
     std::vector<double> dgain(static_cast<size_t>(c.cols), 1), dbias = dgain, bound = dgain,
                                                                bias_bound = dgain;
     const double k = roundings(), count = static_cast<double>(c.cols);
@@ -138,44 +144,51 @@ TEST_P(Norm, BackwardIsWithinItsBound) {
   }
 }
 
-TEST_P(Norm, WithoutResidualItIsNotAdded) {
+TEST_P(NormOf, WithoutResidualItIsNotAdded) {
   Matrix zeros(c.rows, c.cols, c.gap);
   for (const bool centred : {false, true})
-    EXPECT_EQ(backward(centred, dy, x, gain, nullptr, Compute::fp32),
-              backward(centred, dy, x, gain, &zeros, Compute::fp32));
+    EXPECT_EQ(backward<float>(centred, dy, x, gain, nullptr),
+              backward<float>(centred, dy, x, gain, &zeros));
 }
 
-TEST_P(Norm, Bf16RoundsInputsAndOutputOnce) {
+TEST_P(NormOf, Bf16RoundsInputsAndOutputOnce) {
   const Matrix xr = x.rounded(), gr = gain.rounded(), br = bias.rounded(), dr = dy.rounded(),
                rr = dresidual.rounded();
   const size_t elements = static_cast<size_t>(c.rows * c.cols);
   for (const bool centred : {false, true}) {
-    const float* b = centred ? bias.view().data : nullptr;
-    const float* b_rounded = centred ? br.view().data : nullptr;
-    EXPECT_TRUE(same_bits(forward(centred, x, gain, b, Compute::bf16),
-                          bf16(forward(centred, xr, gr, b_rounded, Compute::fp32))));
-    const std::vector<float> got = backward(centred, dy, x, gain, &dresidual, Compute::bf16);
-    std::vector<float> want = backward(centred, dr, xr, gr, &rr, Compute::fp32);
+    EXPECT_TRUE(same_bits(forward<Bf16>(centred, x, gain, bias),
+                          bf16(forward<float>(centred, xr, gr, br))));
+    const std::vector<float> got = backward<Bf16>(centred, dy, x, gain, &dresidual);
+    std::vector<float> want = backward<float>(centred, dr, xr, gr, &rr);
     for (size_t i = 0; i < elements; ++i) want[i] = bf16(want[i]);  // dgain, dbias stay FP32
     EXPECT_TRUE(same_bits(got, want));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Norm,
+INSTANTIATE_TEST_SUITE_P(Shapes, NormOf,
                          ::testing::Values(Case{1, 1, 0, 0}, Case{3, 15, 0, 1}, Case{7, 16, 3, 0},
                                            Case{70, 129, 0, -3}, Case{600, 33, 1, 0},
                                            Case{3, 5001, 0, 20}));
+
+void norm(Workspace& workspace, NormKind kind, const Matrix& x, const Matrix& gain, Matrix& y) {
+  perform(workspace, Norm{.kind = kind,
+                          .y = y.view(),
+                          .x = x.view(),
+                          .gain = gain.view(),
+                          .bias = {},
+                          .eps = kNormEps});
+}
 
 TEST(Norms, KeepNan) {
   Matrix x = Matrix(2, 33).randomize(1), gain = Matrix(1, 33).randomize(2), y(2, 33);
   x.at(1, 32) = kNan;
   Workspace workspace(Threads{1});
-  rms_norm(workspace, y.view(), x.view(), gain.view().data, kNormEps, Compute::fp32);
+  norm(workspace, NormKind::rms, x, gain, y);
   for (int64_t c = 0; c < 33; ++c) {
     EXPECT_TRUE(std::isfinite(y.at(0, c)));
     EXPECT_TRUE(std::isnan(y.at(1, c)));
   }
-  layer_norm(workspace, y.view(), x.view(), gain.view().data, nullptr, kNormEps, Compute::fp32);
+  norm(workspace, NormKind::layer, x, gain, y);
   for (int64_t c = 0; c < 33; ++c) EXPECT_TRUE(std::isnan(y.at(1, c)));
 }
 
@@ -185,9 +198,9 @@ TEST(Norms, RowsTooLargeForSquaresAreNotANumber) {
   x.at(0, 7) = 2e19f;
   x.at(0, 8) = -2e19f;
   Workspace workspace(Threads{1});
-  rms_norm(workspace, y.view(), x.view(), gain.view().data, kNormEps, Compute::fp32);
+  norm(workspace, NormKind::rms, x, gain, y);
   for (int64_t c = 0; c < 33; ++c) EXPECT_TRUE(std::isnan(y.at(0, c)));
-  layer_norm(workspace, y.view(), x.view(), gain.view().data, nullptr, kNormEps, Compute::fp32);
+  norm(workspace, NormKind::layer, x, gain, y);
   for (int64_t c = 0; c < 33; ++c) EXPECT_TRUE(std::isnan(y.at(0, c)));
 }
 

@@ -1,10 +1,11 @@
-// G elements/s of CPU time of what is not a GEMM, in FP32 and in BF16, beside a copy of as many
-// values measured just before. CPU time, unlike time on the clock, hardly sees other work on the
-// machine.
+// G elements/s of CPU time of what is not a GEMM, stored as FP32 and as BF16, beside a copy of as
+// many values stored so measured just before. CPU time, unlike time on the clock, hardly sees other
+// work on the machine.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <ctime>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cpu/ops/activation.h"
@@ -24,21 +25,28 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+template <class Stored>
 struct Tensor {
   int64_t cols;
-  std::vector<float> values;
+  std::vector<Stored> values;
 
-  // BF16 values, as every operation of `compute = "bf16"` writes them.
   Tensor(int64_t columns, int seed) : cols(columns), values(static_cast<size_t>(kRows * columns)) {
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<float>((static_cast<int64_t>(i) * 37 + seed) % 101) / 32 - 1.5f;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t step = (static_cast<int64_t>(i) * 37 + seed) % 101;
+      const float value = static_cast<float>(step) / 32 - 1.5f;  // BF16 holds it
+      if constexpr (std::is_same_v<Stored, Bf16>)
+        values[i] = to_bf16(value);
+      else
+        values[i] = value;
+    }
   }
-  View view() { return {values.data(), kRows, cols, cols}; }
+  Rows<Stored> view() { return {values.data(), kRows, cols, cols}; }
 };
 
+template <class Stored>
 struct Tensors {
-  Tensor out, other, a, b, c;
-  std::vector<float> gain, dgain, dbias;
+  Tensor<Stored> out, other, a, b, c;
+  std::vector<float> gains, dgains, dbiases;
 
   explicit Tensors(int64_t cols)
       : out(cols, 0),
@@ -46,72 +54,83 @@ struct Tensors {
         a(cols, 1),
         b(cols, 2),
         c(cols, 3),
-        gain(static_cast<size_t>(cols), 1.001f),
-        dgain(gain),
-        dbias(gain) {}
-  NormBackward norm_backward() {
-    return {.dx = out.view(),
-            .dgain = dgain.data(),
-            .dbias = dbias.data(),
-            .dresidual = c.view(),
-            .dy = b.view(),
-            .x = a.view(),
-            .gain = gain.data(),
-            .eps = kEps};
-  }
+        gains(static_cast<size_t>(cols), 1.001f),
+        dgains(gains),
+        dbiases(gains) {}
+  View line(std::vector<float>& values) { return {values.data(), 1, a.cols, a.cols}; }
 };
 
-using Operation = void (*)(Workspace&, Tensors&, Compute);
-
-double copy_seconds(Tensors& t) {
+double best_of(int times, const auto& work) {
   double best = 1e9;
-  for (int i = 0; i < 9; ++i) {
+  for (int i = 0; i < times; ++i) {
     const double start = cpu_seconds();
-    std::ranges::copy(t.a.values, t.out.values.begin());
-    benchmark::DoNotOptimize(t.out.values.data());
+    work();
     best = std::min(best, cpu_seconds() - start);
   }
   return best;
 }
 
-void BM_ops(benchmark::State& state, int64_t cols, Operation operation) {
-  const Compute compute = state.range(0) != 0 ? Compute::bf16 : Compute::fp32;
-  Tensors t(cols);
+template <class Stored>
+void measure(benchmark::State& state, int64_t cols, const auto& operation) {
+  Tensors<Stored> t(cols);
   Workspace workspace({.count = 1});
-  operation(workspace, t, compute);
-  const double copy = copy_seconds(t);
+  operation(workspace, t);
+  const double copy = best_of(9, [&] {
+    std::ranges::copy(t.a.values, t.out.values.begin());
+    benchmark::DoNotOptimize(t.out.values.data());
+  });
   double best = 1e9;
-  for (auto _ : state) {
-    const double start = cpu_seconds();
-    operation(workspace, t, compute);
-    best = std::min(best, cpu_seconds() - start);
-  }
+  for (auto _ : state) best = std::min(best, best_of(1, [&] { operation(workspace, t); }));
   state.counters["CPU ms"] = best * 1e3;
   state.counters["G elements/s"] = 1e-9 * static_cast<double>(kRows * cols) / best;
   state.counters["copies"] = best / copy;
 }
 
-void run_add(Workspace& w, Tensors& t, Compute compute) {
-  add(w, t.out.view(), t.a.view(), t.b.view(), compute);
+void BM_ops(benchmark::State& state, int64_t cols, const auto& operation) {
+  if (state.range(0) != 0)
+    measure<Bf16>(state, cols, operation);
+  else
+    measure<float>(state, cols, operation);
 }
-void run_layer_norm(Workspace& w, Tensors& t, Compute compute) {
-  layer_norm(w, t.out.view(), t.a.view(), t.gain.data(), t.gain.data(), kEps, compute);
-}
-void run_layer_norm_backward(Workspace& w, Tensors& t, Compute compute) {
-  layer_norm_backward(w, t.norm_backward(), compute);
-}
-void run_gelu(Workspace& w, Tensors& t, Compute compute) {
-  gelu(w, t.out.view(), t.a.view(), Gelu::tanh, compute);
-}
-void run_gelu_backward(Workspace& w, Tensors& t, Compute compute) {
-  gelu_backward(w, t.out.view(), t.b.view(), t.a.view(), Gelu::tanh, compute);
-}
-void run_swiglu(Workspace& w, Tensors& t, Compute compute) {
-  swiglu(w, t.out.view(), t.a.view(), t.b.view(), compute);
-}
-void run_swiglu_backward(Workspace& w, Tensors& t, Compute compute) {
-  swiglu_backward(w, t.out.view(), t.other.view(), t.c.view(), t.a.view(), t.b.view(), compute);
-}
+
+const auto run_add = [](Workspace& w, auto& t) {
+  perform(w, Add{.y = t.out.view(), .a = t.a.view(), .b = t.b.view()});
+};
+const auto run_layer_norm = [](Workspace& w, auto& t) {
+  perform(w, Norm{.kind = NormKind::layer,
+                  .y = t.out.view(),
+                  .x = t.a.view(),
+                  .gain = t.line(t.gains),
+                  .bias = t.line(t.gains),
+                  .eps = kEps});
+};
+const auto run_layer_norm_backward = [](Workspace& w, auto& t) {
+  perform(w, NormBackward{.kind = NormKind::layer,
+                          .dx = t.out.view(),
+                          .dgain = t.line(t.dgains),
+                          .dbias = t.line(t.dbiases),
+                          .dresidual = t.c.view(),
+                          .dy = t.b.view(),
+                          .x = t.a.view(),
+                          .gain = t.line(t.gains),
+                          .eps = kEps});
+};
+const auto run_gelu = [](Workspace& w, auto& t) {
+  perform(w, Gelu{.y = t.out.view(), .x = t.a.view()});
+};
+const auto run_gelu_backward = [](Workspace& w, auto& t) {
+  perform(w, GeluBackward{.dx = t.out.view(), .dy = t.b.view(), .x = t.a.view()});
+};
+const auto run_swiglu = [](Workspace& w, auto& t) {
+  perform(w, Swiglu{.y = t.out.view(), .gate = t.a.view(), .up = t.b.view()});
+};
+const auto run_swiglu_backward = [](Workspace& w, auto& t) {
+  perform(w, SwigluBackward{.dgate = t.out.view(),
+                            .dup = t.other.view(),
+                            .dy = t.c.view(),
+                            .gate = t.a.view(),
+                            .up = t.b.view()});
+};
 
 #define NG_OPS_BENCH(name, cols) \
   BENCHMARK_CAPTURE(BM_ops, name, cols, run_##name)->ArgName("bf16")->Arg(0)->Arg(1)->MinTime(0.3)

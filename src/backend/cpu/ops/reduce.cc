@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/types.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/ops/reduce.cc"
@@ -16,11 +17,14 @@ namespace ng::cpu::HWY_NAMESPACE {
 // sum[c] = Σ x[r][c], r ascending.
 void ColumnSumsBlock(float* sum, ConstView x) {
   std::fill_n(sum, x.cols, 0.0f);
-  for (int64_t r = 0; r < x.rows; ++r) {
-    ForLanes(x.cols, [&](int64_t i, auto left) HWY_ATTR {
-      Store16(Add(Load16(sum + i, left), Load16(x.row(r) + i, left)), sum + i, left);
-    });
-  }
+  WithStored(x, [&](auto in) HWY_ATTR {
+    const auto from = in.RowsOf(x);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      ForLanes(x.cols, [&](int64_t i, auto left) HWY_ATTR {
+        Store16(Add(Load16(sum + i, left), Load16(from.row(r) + i, left)), sum + i, left);
+      });
+    }
+  });
 }
 
 // Columns [first, first + cols) of the fold.
@@ -41,33 +45,48 @@ void FoldColumns(float* sum, float* partial, ColumnSumBlocks cut, int64_t first,
 }
 
 // 16 values as doubles, zero from lane `left` on.
-HWY_INLINE D16 Doubles(const float* x, int64_t left) {
+template <class Stored>
+HWY_INLINE D16 Doubles(const Stored* x, int64_t left) {
   if (left >= kLanes) return LoadAsDouble16(x);
-  alignas(64) float padded[kLanes] = {};
+  alignas(64) Stored padded[kLanes] = {};
   std::copy_n(x, left, padded);
   return LoadAsDouble16(padded);
 }
 
-double SumChunk(const float* x, int64_t count) {
-  return TreeSum<double>(count,
-                         [=](int64_t i, auto left) HWY_ATTR { return Doubles(x + i, left); });
+// Chunks are one row.
+double SumChunk(ConstView chunk) {
+  double sum = 0;
+  WithStored(chunk, [&](auto in) HWY_ATTR {
+    const auto* x = in.RowsOf(chunk).data;
+    sum = TreeSum<double>(chunk.cols,
+                          [=](int64_t i, auto left) HWY_ATTR { return Doubles(x + i, left); });
+  });
+  return sum;
 }
 
 // The squares are exact in double.
-double SumOfSquaresChunk(const float* x, int64_t count) {
-  return TreeSum<double>(count, [=](int64_t i, auto left) HWY_ATTR {
-    const D16 v = Doubles(x + i, left);
-    return Mul(v, v);
+double SumOfSquaresChunk(ConstView chunk) {
+  double sum = 0;
+  WithStored(chunk, [&](auto in) HWY_ATTR {
+    const auto* x = in.RowsOf(chunk).data;
+    sum = TreeSum<double>(chunk.cols, [=](int64_t i, auto left) HWY_ATTR {
+      const D16 v = Doubles(x + i, left);
+      return Mul(v, v);
+    });
   });
+  return sum;
 }
 
 // A whole number.
-double NonfiniteChunk(const float* x, int64_t count) {
+double NonfiniteChunk(ConstView chunk) {
   int64_t found = 0;
-  const U16 exponent = Set16(0x7F800000u);
-  ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
-    const U16 bits = Bits<uint32_t>(Load16(x + i, left));
-    found += CountTrue(Eq(And(bits, exponent), exponent));
+  WithStored(chunk, [&](auto in) HWY_ATTR {
+    const auto* x = in.RowsOf(chunk).data;
+    const U16 exponent = Set16(0x7F800000u);
+    ForLanes(chunk.cols, [&](int64_t i, auto left) HWY_ATTR {
+      const U16 bits = Bits<uint32_t>(Load16(x + i, left));
+      found += CountTrue(Eq(And(bits, exponent), exponent));
+    });
   });
   return static_cast<double>(found);
 }
@@ -91,23 +110,25 @@ constexpr int64_t kFoldColumns = 256;            // columns one worker folds at 
 constexpr int64_t kSliceColumns = 65536;         // columns summed at once; bounds the scratch
 constexpr int64_t kTreeItem = int64_t{1} << 18;  // 64 chunks of the tree: one subtree
 
-// `count` values from the element with contiguous index `first`; gathered into `buffer` where the
-// rows do not lie one after another.
-const float* contiguous_values(ConstView x, int64_t first, int64_t count, float* buffer) {
-  if (x.contiguous()) return x.data + first;
+// `count` values from the element with contiguous index `first`, as one row; gathered into `buffer`
+// where the rows do not lie one after another.
+ConstView chunk_of(const ConstView& x, int64_t first, int64_t count, std::byte* buffer) {
+  if (x.contiguous()) return flattened(x).columns(first, count);
+  const ConstView gathered{buffer, *x.element, 1, count, count};
   for (int64_t done = 0; done < count;) {
     const int64_t row = (first + done) / x.cols, col = (first + done) % x.cols;
-    const int64_t run = std::min(count - done, x.cols - col);
-    std::memcpy(buffer + done, x.row(row) + col, static_cast<size_t>(run) * sizeof(float));
-    done += run;
+    const ConstView run = x.part(row, 1, col, std::min(count - done, x.cols - col));
+    std::memcpy(buffer, run.data, run.bytes());
+    buffer += run.bytes();
+    done += run.cols;
   }
-  return buffer;
+  return gathered;
 }
 
-// Σ of value(subtree) over the view's subtrees of kTreeItem elements, folded in pairs by index: the
+// Σ of chunk(subtree) over the view's subtrees of kTreeItem elements, folded in pairs by index: the
 // tree over all chunks, because a subtree is a power of two of chunks.
 template <class Chunk>
-double tree_over(Workspace& workspace, ConstView x, const Chunk& chunk) {
+double tree_over(Workspace& workspace, const ConstView& x, const Chunk& chunk) {
   const int64_t size = x.size();
   const int64_t items = (size + kTreeItem - 1) / kTreeItem;
   if (items == 0) return 0;
@@ -116,8 +137,7 @@ double tree_over(Workspace& workspace, ConstView x, const Chunk& chunk) {
   static_assert(kTreeItem * sizeof(float) <= kWorkerScratchBytes);
   parallel_for(workspace.threads(), items, [&](int64_t item, int worker) {
     const int64_t first = item * kTreeItem, count = std::min(kTreeItem, size - first);
-    float* buffer = reinterpret_cast<float*>(workspace.worker(worker).data());
-    partial[item] = chunk(contiguous_values(x, first, count, buffer), count);
+    partial[item] = chunk(chunk_of(x, first, count, workspace.worker(worker).data()));
   });
   for (int64_t apart = 1; apart < items; apart *= 2)
     for (int64_t i = 0; i + apart < items; i += 2 * apart) partial[i] += partial[i + apart];
@@ -144,32 +164,40 @@ void fold_column_sums(Threads threads, float* sum, float* partial, const ColumnS
   });
 }
 
-void add_column_sums(Workspace& workspace, float* sum, ConstView x) {
+void perform(Workspace& workspace, const AddColumnSums& op) {
+  const ConstView& x = op.x;
+  require_fp32(op.kName, {op.sum});
+  require_values(op.kName, {x});
   if (x.rows == 0) return;
+  NG_CHECK(op.sum.cols == x.cols, op.sum.cols, x.cols);
+  float* sum = op.sum.as<float>().data;
   for (int64_t first = 0; first < x.cols; first += kSliceColumns) {
     const ConstView slice = x.columns(first, std::min(kSliceColumns, x.cols - first));
     const ColumnSumBlocks cut = column_sum_blocks(x.rows, slice.cols, 1, kSharedScratchBytes);
     float* partial = reinterpret_cast<float*>(workspace.shared().data());
     parallel_for(workspace.threads(), cut.blocks, [&](int64_t b, int) {
       const int64_t row = b * cut.rows_per_block;
-      const ConstView rows = slice.slice(row, std::min(cut.rows_per_block, x.rows - row));
+      const ConstView rows = slice.slice(row, std::min(cut.rows_per_block, slice.rows - row));
       HWY_DYNAMIC_DISPATCH(ColumnSumsBlock)(partial + b * cut.pitch, rows);
     });
     fold_column_sums(workspace.threads(), sum + first, partial, cut, slice.cols);
   }
 }
 
-void add_sum(Workspace& workspace, double* sum, ConstView x) {
-  *sum += tree_over(workspace, x, HWY_DYNAMIC_DISPATCH(SumChunk));
+void perform(Workspace& workspace, const AddSum& op) {
+  require_values(op.kName, {op.x});
+  *op.sum += tree_over(workspace, op.x, HWY_DYNAMIC_DISPATCH(SumChunk));
 }
 
-void add_sum_of_squares(Workspace& workspace, double* sum, ConstView x) {
-  *sum += tree_over(workspace, x, HWY_DYNAMIC_DISPATCH(SumOfSquaresChunk));
+void perform(Workspace& workspace, const AddSumOfSquares& op) {
+  require_values(op.kName, {op.x});
+  *op.sum += tree_over(workspace, op.x, HWY_DYNAMIC_DISPATCH(SumOfSquaresChunk));
 }
 
-void add_nonfinite(Workspace& workspace, uint64_t* count, ConstView x) {
-  const double found = tree_over(workspace, x, HWY_DYNAMIC_DISPATCH(NonfiniteChunk));
-  *count += static_cast<uint64_t>(found);
+void perform(Workspace& workspace, const AddNonfinite& op) {
+  require_values(op.kName, {op.x});
+  const double found = tree_over(workspace, op.x, HWY_DYNAMIC_DISPATCH(NonfiniteChunk));
+  *op.count += static_cast<uint64_t>(found);
 }
 
 }  // namespace ng::cpu

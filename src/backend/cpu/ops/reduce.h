@@ -1,8 +1,8 @@
-// Reductions of the cpu backend: contracts in backend/backend.h.
+// Reductions of the cpu backend: contracts in backend/operations.h.
 #pragma once
 
-#include "backend/backend.h"
 #include "backend/cpu/workspace.h"
+#include "backend/operations.h"
 
 namespace ng::cpu {
 
@@ -21,9 +21,9 @@ struct ColumnSumBlocks {
 void fold_column_sums(Threads threads, float* sum, float* partial, const ColumnSumBlocks& cut,
                       int64_t cols);
 
-void add_column_sums(Workspace& workspace, float* sum, ConstView x);
-void add_sum(Workspace& workspace, double* sum, ConstView x);
-void add_sum_of_squares(Workspace& workspace, double* sum, ConstView x);
-void add_nonfinite(Workspace& workspace, uint64_t* count, ConstView x);
+void perform(Workspace& workspace, const AddColumnSums& op);
+void perform(Workspace& workspace, const AddSum& op);
+void perform(Workspace& workspace, const AddSumOfSquares& op);
+void perform(Workspace& workspace, const AddNonfinite& op);
 
 }  // namespace ng::cpu

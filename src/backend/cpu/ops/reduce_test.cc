@@ -42,12 +42,13 @@ class Reduce : public ::testing::TestWithParam<Shape> {
   Matrix x = Matrix(s.rows, s.cols, s.gap).randomize(1);
 };
 
-TEST_P(Reduce, SumsFollowTheTree) {
+template <class Stored>
+void expect_sums_of_the_tree(const MatrixOf<Stored>& x) {
   double sum = 0, squares = 0;
   on_every_machine([&](Workspace& w) {
     sum = 1.5, squares = 2.5;
-    add_sum(w, &sum, x.view());
-    add_sum_of_squares(w, &squares, x.view());
+    perform(w, AddSum{.sum = &sum, .x = x.view()});
+    perform(w, AddSumOfSquares{.sum = &squares, .x = x.view()});
     return joined({bits_of(sum), bits_of(squares)});
   });
   const std::vector<float> values = x.values();
@@ -57,12 +58,23 @@ TEST_P(Reduce, SumsFollowTheTree) {
   EXPECT_EQ(squares, 2.5 + tree(terms));
 }
 
-TEST_P(Reduce, ColumnSumsAreWithinTheirBound) {
-  const std::vector<float> got = on_every_machine([&](Workspace& w) {
-    std::vector<float> sums(static_cast<size_t>(s.cols), 0.5f);
-    add_column_sums(w, sums.data(), x.view());
-    return sums;
+TEST_P(Reduce, SumsFollowTheTree) {
+  expect_sums_of_the_tree(x);
+  expect_sums_of_the_tree(MatrixOf<Bf16>(x));
+}
+
+template <class Stored>
+std::vector<float> column_sums(const MatrixOf<Stored>& x) {
+  return on_every_machine([&](Workspace& w) {
+    Matrix sums(1, x.view().cols);
+    for (float& v : sums) v = 0.5f;
+    perform(w, AddColumnSums{.sum = sums.view(), .x = x.view()});
+    return sums.values();
   });
+}
+
+TEST_P(Reduce, ColumnSumsAreWithinTheirBound) {
+  const std::vector<float> got = column_sums(x);
   for (int64_t c = 0; c < s.cols; ++c) {
     double want = 0.5, size = 0.5;
     for (int64_t r = 0; r < s.rows; ++r) want += x.at(r, c), size += std::fabs(x.at(r, c));
@@ -71,19 +83,30 @@ TEST_P(Reduce, ColumnSumsAreWithinTheirBound) {
   }
 }
 
-TEST_P(Reduce, CountsWhatIsNotFinite) {
-  const int64_t size = s.rows * s.cols;
+TEST_P(Reduce, ColumnSumsReadBf16Exactly) {
+  EXPECT_TRUE(same_bits(column_sums(MatrixOf<Bf16>(x)), column_sums(x.rounded())));
+}
+
+template <class Stored>
+void expect_nonfinite(MatrixOf<Stored> x) {
+  const auto [data, rows, cols, stride] = x.view();
   uint64_t want = 3;
-  for (int64_t e = 0; e < size; e += 37) {
-    x.at(e / s.cols, e % s.cols) = e % 3 == 0 ? kNan : e % 3 == 1 ? kInf : -kInf;
+  for (int64_t e = 0; e < rows * cols; e += 37) {
+    const float v = e % 3 == 0 ? kNan : e % 3 == 1 ? kInf : -kInf;
+    x.at(e / cols, e % cols) = stored_as<Stored>(v);
     ++want;
   }
   on_every_machine([&](Workspace& w) {
     uint64_t count = 3;
-    add_nonfinite(w, &count, x.view());
+    perform(w, AddNonfinite{.count = &count, .x = x.view()});
     EXPECT_EQ(count, want);
     return std::vector<float>{};
   });
+}
+
+TEST_P(Reduce, CountsWhatIsNotFinite) {
+  expect_nonfinite(x);
+  expect_nonfinite(MatrixOf<Bf16>(x));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Reduce,
@@ -96,10 +119,10 @@ TEST(ReduceEdges, AnEmptyViewAddsNothing) {
   double sum = 1;
   uint64_t count = 1;
   float column = 1;
-  add_sum(workspace, &sum, {});
-  add_sum_of_squares(workspace, &sum, {});
-  add_nonfinite(workspace, &count, {});
-  add_column_sums(workspace, &column, ConstView{nullptr, 0, 1, 1});
+  perform(workspace, AddSum{.sum = &sum, .x = {}});
+  perform(workspace, AddSumOfSquares{.sum = &sum, .x = {}});
+  perform(workspace, AddNonfinite{.count = &count, .x = {}});
+  perform(workspace, AddColumnSums{.sum = Rows<float>{&column, 1, 1, 1}, .x = {}});
   EXPECT_EQ(sum, 1);
   EXPECT_EQ(count, 1u);
   EXPECT_EQ(column, 1);
@@ -110,7 +133,7 @@ TEST(ReduceEdges, NanReachesTheSum) {
   Matrix x(1, 5000);
   x.at(0, 4999) = kNan;
   double sum = 0;
-  add_sum_of_squares(workspace, &sum, x.view());
+  perform(workspace, AddSumOfSquares{.sum = &sum, .x = x.view()});
   EXPECT_TRUE(std::isnan(sum));
 }
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/ops/step.h"
 
 #include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/types.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/ops/step.cc"
@@ -13,25 +14,29 @@ namespace ng::cpu::HWY_NAMESPACE {
 
 // m = β1·m + (1-β1)·g; v = β2·v + (1-β2)·g²; w = w·(1 - lr·λ) - lr·m̂/(sqrt(v̂) + ε), every
 // operation rounded once in this order. [recipes.md §6]
-void AdamWBlock(View w, View m, View v, ConstView g, const AdamW& args, float grad_scale) {
-  const F16 beta1 = Set16(args.beta1), rest1 = Set16(1.0f - args.beta1);
-  const F16 beta2 = Set16(args.beta2), rest2 = Set16(1.0f - args.beta2);
-  const F16 correction1 = Set16(args.correction1), correction2 = Set16(args.correction2);
-  const F16 lr = Set16(args.lr), eps = Set16(args.eps);
-  const F16 keep = Set16(1.0f - args.lr * args.weight_decay);
-  for (int64_t r = 0; r < w.rows; ++r) {
-    ForLanes(w.cols, [&](int64_t i, auto left) HWY_ATTR {
-      const F16 grad = Mul(Load16(g.row(r) + i, left), Set16(grad_scale));
-      const F16 m1 = Add(Mul(beta1, Load16(m.row(r) + i, left)), Mul(rest1, grad));
-      const F16 v1 = Add(Mul(beta2, Load16(v.row(r) + i, left)), Mul(rest2, Mul(grad, grad)));
-      const F16 root = Add(Sqrt(Div(v1, correction2)), eps);
-      const F16 change = Div(Mul(lr, Div(m1, correction1)), root);
-      const F16 w1 = Sub(Mul(Load16(w.row(r) + i, left), keep), change);
-      Store16(m1, m.row(r) + i, left);
-      Store16(v1, v.row(r) + i, left);
-      Store16(w1, w.row(r) + i, left);
-    });
-  }
+void AdamWBlock(View weight, View m, View v, ConstView grad, const AdamW& op, float grad_scale) {
+  const F16 beta1 = Set16(op.beta1), rest1 = Set16(1.0f - op.beta1);
+  const F16 beta2 = Set16(op.beta2), rest2 = Set16(1.0f - op.beta2);
+  const F16 correction1 = Set16(op.correction1), correction2 = Set16(op.correction2);
+  const F16 lr = Set16(op.lr), eps = Set16(op.eps);
+  const F16 keep = Set16(1.0f - op.lr * op.weight_decay);
+  const Rows<float> ws = weight.as<float>(), ms = m.as<float>(), vs = v.as<float>();
+  WithStored(grad, [&](auto in) HWY_ATTR {
+    const auto gs = in.RowsOf(grad);
+    for (int64_t r = 0; r < ws.rows; ++r) {
+      ForLanes(ws.cols, [&](int64_t i, auto left) HWY_ATTR {
+        const F16 g = Mul(Load16(gs.row(r) + i, left), Set16(grad_scale));
+        const F16 m1 = Add(Mul(beta1, Load16(ms.row(r) + i, left)), Mul(rest1, g));
+        const F16 v1 = Add(Mul(beta2, Load16(vs.row(r) + i, left)), Mul(rest2, Mul(g, g)));
+        const F16 root = Add(Sqrt(Div(v1, correction2)), eps);
+        const F16 change = Div(Mul(lr, Div(m1, correction1)), root);
+        const F16 w1 = Sub(Mul(Load16(ws.row(r) + i, left), keep), change);
+        Store16(m1, ms.row(r) + i, left);
+        Store16(v1, vs.row(r) + i, left);
+        Store16(w1, ws.row(r) + i, left);
+      });
+    }
+  });
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE
@@ -41,13 +46,15 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 HWY_EXPORT(AdamWBlock);
 
-void adamw(Workspace& workspace, const AdamW& args) {
-  if (args.control != nullptr && args.control->skip != 0) return;
-  const float grad_scale = args.control != nullptr ? args.control->grad_scale : 1.0f;
-  const auto block = [&](View w, View m, View v, ConstView g) {
-    HWY_DYNAMIC_DISPATCH(AdamWBlock)(w, m, v, g, args, grad_scale);
+void perform(Workspace& workspace, const AdamW& op) {
+  require_fp32(op.kName, {op.weight, op.m, op.v});
+  require_values(op.kName, {op.grad});
+  if (op.control != nullptr && op.control->skip != 0) return;
+  const float grad_scale = op.control != nullptr ? op.control->grad_scale : 1.0f;
+  const auto block = [&](const View& w, const View& m, const View& v, const ConstView& g) {
+    HWY_DYNAMIC_DISPATCH(AdamWBlock)(w, m, v, g, op, grad_scale);
   };
-  for_blocks(workspace.threads(), block, args.weight, args.m, args.v, args.grad);
+  for_blocks(workspace.threads(), block, op.weight, op.m, op.v, op.grad);
 }
 
 }  // namespace ng::cpu

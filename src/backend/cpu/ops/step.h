@@ -1,11 +1,11 @@
-// The end of a training step on the cpu backend: contracts in backend/backend.h.
+// The end of a training step on the cpu backend: contracts in backend/operations.h.
 #pragma once
 
-#include "backend/backend.h"
 #include "backend/cpu/workspace.h"
+#include "backend/operations.h"
 
 namespace ng::cpu {
 
-void adamw(Workspace& workspace, const AdamW& args);
+void perform(Workspace& workspace, const AdamW& op);
 
 }  // namespace ng::cpu

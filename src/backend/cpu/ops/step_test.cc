@@ -21,21 +21,22 @@ class AdamWStep : public ::testing::TestWithParam<Shape> {
   void SetUp() override {
     for (float& x : v) x *= x;
   }
-  std::vector<float> step() {
+  template <class Stored>
+  std::vector<float> step(const MatrixOf<Stored>& grad) {
     return on_every_machine([&](Workspace& workspace) {
       Matrix w1 = w, m1 = m, v1 = v;
-      adamw(workspace, {.weight = w1.view(),
-                        .m = m1.view(),
-                        .v = v1.view(),
-                        .grad = g.view(),
-                        .lr = 3e-3f,
-                        .beta1 = 0.9f,
-                        .beta2 = 0.95f,
-                        .eps = 1e-8f,
-                        .weight_decay = 0.1f,
-                        .correction1 = 0.271f,
-                        .correction2 = 0.142625f,
-                        .control = &control});
+      perform(workspace, AdamW{.weight = w1.view(),
+                               .m = m1.view(),
+                               .v = v1.view(),
+                               .grad = grad.view(),
+                               .lr = 3e-3f,
+                               .beta1 = 0.9f,
+                               .beta2 = 0.95f,
+                               .eps = 1e-8f,
+                               .weight_decay = 0.1f,
+                               .correction1 = 0.271f,
+                               .correction2 = 0.142625f,
+                               .control = &control});
       EXPECT_TRUE(w1.gaps_untouched() && m1.gaps_untouched() && v1.gaps_untouched());
       return joined({w1.values(), m1.values(), v1.values()});
     });
@@ -43,7 +44,7 @@ class AdamWStep : public ::testing::TestWithParam<Shape> {
 };
 
 TEST_P(AdamWStep, IsTheFormula) {
-  const std::vector<float> got = step();
+  const std::vector<float> got = step(g);
   const std::vector<float> ws = w.values(), ms = m.values(), vs = v.values(), gs = g.values();
   const size_t n = ws.size();
   for (size_t i = 0; i < n; ++i) {
@@ -58,10 +59,14 @@ TEST_P(AdamWStep, IsTheFormula) {
   }
 }
 
+TEST_P(AdamWStep, ReadsBf16GradientsExactly) {
+  EXPECT_TRUE(same_bits(step(MatrixOf<Bf16>(g)), step(g.rounded())));
+}
+
 TEST_P(AdamWStep, ASkippedStepChangesNothing) {
   control.skip = 1;
   control.grad_scale = kNan;
-  EXPECT_TRUE(same_bits(step(), joined({w.values(), m.values(), v.values()})));
+  EXPECT_TRUE(same_bits(step(g), joined({w.values(), m.values(), v.values()})));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AdamWStep,

@@ -90,24 +90,34 @@ void ColumnEncoder::draw(int64_t k, int64_t count) {
   if (job_.spec.cast.sr_bits == 8) keep_high_bytes(scratch_.draws, count * kColumnPanel);
 }
 
+// Of the next rows, every sixteen columns fetch a quarter.
+void ColumnEncoder::fetch_next(ColumnTile& tile, int64_t row, int64_t k) const {
+  const ConstView& source = job_.source.view();
+  const auto bytes = static_cast<int64_t>(bytes_of(*source.element, 1));
+  const int64_t first = k + kChunk + (row - panel_) / kLanes * tile.k / 4;
+  tile.next = source.data + (first * source.stride + panel_) * bytes;
+  tile.next_stride = source.stride * bytes;
+  tile.next_bytes = kColumnPanel * bytes;
+}
+
 // Values of sixteen columns: in place where all of them exist, and transformed.
 ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
-  const ConstView& source = job_.source.view();
+  const OperandSource& source = job_.source;
   ColumnTile tile{.k = count, .counted_k = job_.spec.k - k};
-  if (row + kLanes <= source.cols && k + count <= source.rows) {
-    tile.values = source.row(k) + row;
-    tile.stride = source.stride;
-    if (k + count < end_k_) {
-      // Of the next rows, every sixteen columns fetch a quarter.
-      const int64_t part = (row - panel_) / kLanes;
-      tile.next = source.row(k) + (kChunk + part * count / 4) * source.stride + panel_;
-      tile.next_stride = source.stride;
-    }
+  const bool exist = row + kLanes <= source.cols() && k + count <= source.rows();
+  if (exist && k + count < end_k_) fetch_next(tile, row, k);
+  if (exist && source.is_fp32()) {
+    tile.values = source.fp32().row(k) + row;
+    tile.stride = source.fp32().stride;
+  } else if (exist) {
+    widen_rows(source.bf16().slice(k, count).columns(row, kLanes), scratch_.values, kLanes);
+    tile.values = scratch_.values;
+    tile.stride = kLanes;
   } else {
     std::fill_n(scratch_.values, kChunk * kLanes, 0.0f);
-    const int64_t cols = std::min(kLanes, source.cols - row);
-    for (int64_t i = 0; i < std::min(count, source.rows - k); ++i)
-      std::copy_n(source.row(k + i) + row, cols, scratch_.values + i * kLanes);
+    const int64_t cols = std::min(kLanes, source.cols() - row);
+    for (int64_t i = 0; i < std::min(count, source.rows() - k); ++i)
+      source.widen(k + i, row, cols, scratch_.values + i * kLanes);
     tile.values = scratch_.values;
     tile.stride = kLanes;
   }

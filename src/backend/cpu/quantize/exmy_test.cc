@@ -52,7 +52,7 @@ struct Stored {
   OperandStats stats;
 };
 
-Stored prepared(Backend& backend, const OperandSpec& spec, ConstView source) {
+Stored prepared(Backend& backend, const OperandSpec& spec, const ConstView& source) {
   Stored out;
   out.packed.spec = spec;
   out.packed.bytes = backend.operand_bytes(spec);
@@ -62,23 +62,25 @@ Stored prepared(Backend& backend, const OperandSpec& spec, ConstView source) {
   PrepareContext context;
   context.key = {.seed = 5, .tensor = 2, .step = 9, .purpose = Purpose::wgrad_grad};
   context.stats = &out.stats;
-  backend.prepare(out.packed, source, context);
+  backend.execute(Prepare{.packed = &out.packed, .source = source, .context = context});
   return out;
 }
 
 /// Values, codes, counters and the product with itself, as words.
-std::vector<uint32_t> outcome(Backend& backend, OperandSpec spec, ConstView source) {
+std::vector<uint32_t> outcome(Backend& backend, OperandSpec spec, const ConstView& source) {
   const Stored factor = prepared(backend, spec, source);
   spec.signed_zeros = true;
   const Stored operand = prepared(backend, spec, source);
   const auto count = static_cast<size_t>(spec.rows * spec.k_padded());
   std::vector<float> values(count);
   std::vector<uint16_t> codes(count);
-  backend.unpack(operand.packed, {values.data(), spec.rows, spec.k_padded(), spec.k_padded()},
-                 codes.data());
+  backend.execute(Unpack{.packed = &operand.packed,
+                         .values = {values.data(), spec.rows, spec.k_padded(), spec.k_padded()},
+                         .codes = codes.data()});
   std::vector<float> product(static_cast<size_t>(spec.rows * spec.rows));
-  backend.gemm({.y = {product.data(), spec.rows, spec.rows, spec.rows}}, factor.packed,
-               factor.packed);
+  backend.execute(Gemm{.y = {product.data(), spec.rows, spec.rows, spec.rows},
+                       .a = &factor.packed,
+                       .b = &factor.packed});
   std::vector<uint32_t> words(codes.begin(), codes.end());
   for (const std::vector<float>* floats : {&values, &product})
     for (const float x : *floats) words.push_back(std::isnan(x) ? 0x7FC00000u : float_bits(x));

@@ -1,6 +1,7 @@
 // One call of `prepare`: its constants and how its work is cut.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,6 +47,11 @@ struct alignas(64) QuantizeTotals {
     stats.saturated += counts.saturated;
     stats.flushed += counts.flushed;
   }
+  /// The bits of an amax that is not NaN.
+  void note(uint32_t bits) {
+    nonfinite |= bits >= kFloatInf;
+    amax = std::max(amax, bits);
+  }
 };
 
 struct QuantizeJob {
@@ -73,12 +79,12 @@ struct QuantizeJob {
 [[nodiscard]] ElementGrid element_grid(const ElementFormat& element, Overflow overflow);
 
 /// Everything but the scales that depend on the whole tensor.
-[[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, ConstView source,
+[[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
                                        const PrepareContext& context, const DrawGroups& groups);
 
 /// A source that two operands are made of is walked in tiles, which stay in the L2 cache: their
 /// number, whether an operand can be made tile by tile, and the area of it that a tile becomes.
-[[nodiscard]] int64_t source_tiles(ConstView source);
+[[nodiscard]] int64_t source_tiles(const ConstView& source);
 [[nodiscard]] bool can_be_tiled(const QuantizeJob& job);
 [[nodiscard]] Piece tile_area(const QuantizeJob& job, int64_t tile);
 

@@ -6,20 +6,27 @@
 
 #include "backend/cpu/packed.h"
 #include "format/scale.h"
+#include "math/bf16.h"
 #include "math/philox.h"
-#include "tensor/view.h"
+#include "tensor/rows.h"
 
 namespace ng::cpu {
 
 /// to[c · to_stride + r] = from[r · from_stride + c] for rows × cols 4-byte words.
 void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
                      uint32_t* to, int64_t to_stride);
+/// BF16 values as FP32, `to_stride` floats from one row to the next; also transposed.
+void widen_rows(const Rows<const Bf16>& from, float* to, int64_t to_stride);
+void transpose_widened(const Rows<const Bf16>& from, float* to, int64_t to_stride);
 
 /// Random Hadamard transform of every `size` consecutive values of every row of `from`, into the
 /// same place of `to` (which may be `from`): signs (bit j % 32 of word j / 32), butterflies with
 /// strides 1, 2, 4, ..., times `factor`. Columns are a multiple of size. [formats.md §7]
-void hadamard_rows(const ConstView& from, const View& to, int size, const uint32_t* signs,
-                   float factor);
+void hadamard_rows(const Rows<const float>& from, const Rows<float>& to, int size,
+                   const uint32_t* signs, float factor);
+
+/// Bits of the largest |value| of a row of BF16 values, NaN on top.
+[[nodiscard]] uint32_t amax_bits(const Bf16* values, int64_t count);
 
 /// amax[(r / rows_per_block) · amax_stride + c / block] = max(itself, bits of |value|): patterns of
 /// |x| are ordered like the values with Inf and then NaN on top.
@@ -129,8 +136,9 @@ void block_errors(const ElementGrid& grid, const BlockTrial& trial, double (&err
 struct ColumnTile {
   const float* values = nullptr;
   int64_t stride = 0;
-  const float* next = nullptr;  ///< [k / 4][64] that are fetched meanwhile; null: none
-  int64_t next_stride = 0;
+  const std::byte* next = nullptr;     ///< k / 4 rows that are fetched meanwhile; null: none
+  int64_t next_stride = 0;             ///< bytes from one of them to the next
+  int64_t next_bytes = 0;              ///< of one that are fetched
   int64_t k = 0;                       ///< multiple of the block
   int64_t counted_k = 0;               ///< from here on is padding: not counted
   int64_t block = 0;                   ///< values along K per scale, a multiple of 16

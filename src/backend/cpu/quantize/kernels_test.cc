@@ -229,6 +229,32 @@ TEST(QuantizeKernels, TransposeAndHadamardAndAmax) {
   });
 }
 
+// Every pattern, NaN too, keeps its bits; nothing is written beside a row.
+TEST(QuantizeKernels, Bf16IsWidenedInRowsAndTurned) {
+  on_every_isa([&] {
+    uint32_t pattern = 0;
+    for (const int64_t rows : {1, 5, 16, 37, 100})
+      for (const int64_t cols : {0, 1, 15, 16, 50, 700}) {
+        std::vector<Bf16> memory(static_cast<size_t>(rows * (cols + 3) + 1));
+        for (Bf16& x : memory) x.bits = static_cast<uint16_t>(pattern++);
+        const Rows<const Bf16> from{memory.data() + 1, rows, cols, cols + 3};
+        std::vector<float> wide(static_cast<size_t>(rows * (cols + 2)), -7.0f);
+        std::vector<float> turned(static_cast<size_t>(cols * (rows + 2)), -7.0f);
+        widen_rows(from, wide.data(), cols + 2);
+        transpose_widened(from, turned.data(), rows + 2);
+        const auto bits = [&](int64_t r, int64_t c) {
+          return float_bits(r < rows && c < cols ? widened(from.row(r)[c]) : -7.0f);
+        };
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < cols + 2; ++c)
+            ASSERT_EQ(float_bits(wide[static_cast<size_t>(r * (cols + 2) + c)]), bits(r, c));
+        for (int64_t c = 0; c < cols; ++c)
+          for (int64_t r = 0; r < rows + 2; ++r)
+            ASSERT_EQ(float_bits(turned[static_cast<size_t>(c * (rows + 2) + r)]), bits(r, c));
+      }
+  });
+}
+
 TEST(QuantizeKernels, CountMagnitudesByTheirBits) {
   const float inf = HUGE_VALF;
   const std::vector<float> x = {0,    -0.0f,  1e-45f, -1,  2, 3, -4, inf, -inf, NAN,

@@ -15,10 +15,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
+constexpr int64_t kRowsAhead = 32;
+
 #if HWY_TARGET != HWY_SCALAR
 
 using Words = hn::CappedTag<uint32_t, 16>;
-constexpr int64_t kRowsAhead = 32;
 
 // Rows r, r + 4, r + 8, ... of four columns, one per 128-bit block.
 HWY_INLINE hn::Vec<Words> LoadFours(const uint32_t* from, int64_t stride) {
@@ -65,6 +66,34 @@ void TransposeWords(const uint32_t* from, int64_t from_stride, int64_t rows, int
   for (int64_t c = 0; c < cols; ++c)
     for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r)
       std::memcpy(to + c * to_stride + r, from + r * from_stride + c, sizeof(uint32_t));
+}
+
+void WidenRows(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
+  for (int64_t r = 0; r < from.rows; ++r) {
+    const Bf16* x = from.row(r);
+    float* y = to + r * to_stride;
+    int64_t c = 0;
+    for (; c + kLanes <= from.cols; c += kLanes)
+      Store16(Bits<float>(
+                  ShiftLeft<16>(LoadHalves16<uint32_t>(reinterpret_cast<const uint16_t*>(x + c)))),
+              y + c);
+    for (; c < from.cols; ++c) y[c] = widened(x[c]);
+  }
+}
+
+// A few rows of a cache line's columns at a time, which stay in the L1 cache in between.
+void TransposeWidened(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
+  constexpr int64_t kRows = 16, kCols = 32;
+  alignas(64) float words[kRows * kCols];
+  for (int64_t c = 0; c < from.cols; c += kCols)
+    for (int64_t r = 0; r < from.rows; r += kRows) {
+      const int64_t rows = std::min(kRows, from.rows - r), cols = std::min(kCols, from.cols - c);
+      for (int64_t i = r + kRowsAhead; i < std::min(r + kRowsAhead + kRows, from.rows); ++i)
+        hwy::Prefetch(from.row(i) + c);
+      WidenRows(from.slice(r, rows).columns(c, cols), words, kCols);
+      TransposeWords(reinterpret_cast<const uint32_t*>(words), kCols, rows, cols,
+                     reinterpret_cast<uint32_t*>(to + c * to_stride + r), to_stride);
+    }
 }
 
 // ---------------------------------------------------------------- Hadamard
@@ -124,8 +153,8 @@ HWY_INLINE void HadamardGroup(const float* x, const uint32_t* flips, F16 factor,
 }
 
 template <int kVectors>
-HWY_INLINE void HadamardTile(const ConstView& from, const View& to, const uint32_t* flips,
-                             float factor) {
+HWY_INLINE void HadamardTile(const Rows<const float>& from, const Rows<float>& to,
+                             const uint32_t* flips, float factor) {
   const int64_t ahead = from.rows * from.stride;  // the rows of the next piece
   for (int64_t r = 0; r < from.rows; ++r)
     for (int64_t c = 0; c < from.cols; c += 16 * kVectors) {
@@ -135,14 +164,28 @@ HWY_INLINE void HadamardTile(const ConstView& from, const View& to, const uint32
     }
 }
 
-void HadamardRows(const ConstView& from, const View& to, int size, const uint32_t* signs,
-                  float factor) {
+void HadamardRows(const Rows<const float>& from, const Rows<float>& to, int size,
+                  const uint32_t* signs, float factor) {
   WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
     HadamardTile<parts>(from, to, flips, factor);
   });
 }
 
 // ---------------------------------------------------------------- block maxima
+
+uint32_t AmaxBitsOfBf16(const Bf16* values, int64_t count) {
+  const hn::CappedTag<uint16_t, 32> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* bits = reinterpret_cast<const uint16_t*>(values);
+  const auto magnitude = hn::Set(d, uint16_t{0x7FFF});
+  auto largest = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    largest = hn::Max(largest, hn::And(hn::LoadU(d, bits + i), magnitude));
+  uint32_t amax = hn::GetLane(hn::MaxOfLanes(d, largest));
+  for (; i < count; ++i) amax = std::max(amax, uint32_t{bits[i]} & 0x7FFFu);
+  return amax << 16;
+}
 
 #if HWY_TARGET != HWY_SCALAR
 // Lane l of the result: the largest of lanes l, l + 4, l + 8 and l + 12.
@@ -241,6 +284,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(TransposeWords);
+HWY_EXPORT(WidenRows);
+HWY_EXPORT(TransposeWidened);
+HWY_EXPORT(AmaxBitsOfBf16);
 HWY_EXPORT(HadamardRows);
 HWY_EXPORT(BlockAmax);
 
@@ -248,9 +294,18 @@ void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, in
                      uint32_t* to, int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(TransposeWords)(from, from_stride, rows, cols, to, to_stride);
 }
-void hadamard_rows(const ConstView& from, const View& to, int size, const uint32_t* signs,
-                   float factor) {
+void widen_rows(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
+  HWY_DYNAMIC_DISPATCH(WidenRows)(from, to, to_stride);
+}
+void transpose_widened(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
+  HWY_DYNAMIC_DISPATCH(TransposeWidened)(from, to, to_stride);
+}
+void hadamard_rows(const Rows<const float>& from, const Rows<float>& to, int size,
+                   const uint32_t* signs, float factor) {
   HWY_DYNAMIC_DISPATCH(HadamardRows)(from, to, size, signs, factor);
+}
+uint32_t amax_bits(const Bf16* values, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(AmaxBitsOfBf16)(values, count);
 }
 void block_amax(const float* values, int64_t stride, int64_t rows, int64_t cols,
                 const AmaxTarget& target) {

@@ -67,22 +67,43 @@ QuantizeTotals over_panels(const Workspace& workspace, const QuantizeJob& job, c
   return sum_of(totals);
 }
 
+/// body(values, count) for the values of source rows, some of one row at a time.
+template <class Body>
+void for_widened(const OperandSource& source, int64_t first, int64_t rows, const Body& body) {
+  constexpr int64_t kValues = 2048;  // stay in the L1 cache
+  alignas(64) float values[kValues];
+  for (int64_t row = first; row < first + rows; ++row)
+    for (int64_t col = 0; col < source.cols(); col += kValues) {
+      const int64_t count = std::min(kValues, source.cols() - col);
+      source.widen(row, col, count, values);
+      body(values, count);
+    }
+}
+
 /// What is not transformed is read as it lies, whatever the operand's direction.
-QuantizeTotals source_amax(const Workspace& workspace, ConstView source) {
+QuantizeTotals source_amax(const Workspace& workspace, const OperandSource& source) {
   constexpr int64_t kRows = 16;
   const std::span<QuantizeTotals> totals = totals_of(workspace);
-  parallel_for(workspace.threads(), ceil_div(source.rows, kRows), [&](int64_t item, int worker) {
-    const int64_t row = item * kRows;
-    note_amax({source.row(row), source.stride}, std::min(kRows, source.rows - row), source.cols,
-              totals[static_cast<size_t>(worker)]);
+  parallel_for(workspace.threads(), ceil_div(source.rows(), kRows), [&](int64_t item, int worker) {
+    const int64_t first = item * kRows, rows = std::min(kRows, source.rows() - first);
+    QuantizeTotals& found = totals[static_cast<size_t>(worker)];
+    if (source.is_fp32())
+      return note_amax({source.fp32().row(first), source.fp32().stride}, rows, source.cols(),
+                       found);
+    uint32_t amax = 0;
+    for (int64_t row = first; row < first + rows; ++row)
+      amax = std::max(amax, amax_bits(source.bf16().row(row), source.cols()));
+    if (amax <= kFloatInf) return found.note(amax);
+    for_widened(source, first, rows, [&](const float* values, int64_t count) {
+      note_amax({values, count}, 1, count, found);
+    });
   });
   return sum_of(totals);
 }
 
 QuantizeTotals tensor_amax(const Workspace& workspace, const QuantizeJob& job) {
-  const ConstView& source = job.source.view();
-  if (source.size() == 0) return {};
-  return job.spec.hadamard.size == 0 ? source_amax(workspace, source)
+  if (job.source.view().size() == 0) return {};
+  return job.spec.hadamard.size == 0 ? source_amax(workspace, job.source)
                                      : over_panels(workspace, job, [](auto encoder, int64_t row) {
                                          encoder.note_amax(row);
                                        });
@@ -140,20 +161,23 @@ void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> o
 /// What no value is stored for: only counted.
 void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
   if (job.context.stats == nullptr) return;
-  const ConstView& source = job.source.view();
+  const OperandSource& source = job.source;
   const std::span<QuantizeTotals> totals = totals_of(workspace);
   const ElementFormat& element = *job.spec.cast.element;
   const bool rounds = element.bits < 32;
   // Half the smallest magnitude is a tie with zero, which is even.
   const float low = rounds ? min_subnormal(element) / 2 : 0.0f;
-  parallel_for(workspace.threads(), source.rows, [&](int64_t row, int worker) {
-    const MagnitudeCounts counts =
-        count_magnitudes(source.row(row), source.cols, low, job.request.max);
+  parallel_for(workspace.threads(), source.rows(), [&](int64_t row, int worker) {
     OperandStats& stats = totals[static_cast<size_t>(worker)].stats;
-    stats.flushed += counts.low;
-    stats.saturated += counts.high;
-    stats.inf += counts.inf;
-    stats.nan += counts.nan;
+    const auto count = [&](const float* values, int64_t cols) {
+      const MagnitudeCounts counts = count_magnitudes(values, cols, low, job.request.max);
+      stats.flushed += counts.low;
+      stats.saturated += counts.high;
+      stats.inf += counts.inf;
+      stats.nan += counts.nan;
+    };
+    if (source.is_fp32()) return count(source.fp32().row(row), source.cols());
+    for_widened(source, row, 1, count);
   });
   add_stats(job, sum_of(totals).stats);
 }
@@ -192,20 +216,21 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
 
 // ---------------------------------------------------------------- the course of a preparation
 
-DrawGroups groups_of(ConstView source, const PrepareContext& context) {
+DrawGroups groups_of(const ConstView& source, const PrepareContext& context) {
   const int64_t groups = (source.cols + 7) / 8;
   return {context.first_row * groups, groups};
 }
 
-QuantizeJob job_of(PackedOperand& packed, ConstView source, const PrepareContext& context,
-                   const DrawGroups& groups) {
+QuantizeJob job_of(const Prepare& op, const DrawGroups& groups) {
+  PackedOperand& packed = *op.packed;
+  const ConstView& source = op.source;
   const OperandSpec& spec = packed.spec;
   const bool straight = spec.contract == Contract::cols;
   NG_CHECK((straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
            spec.rows);
   NG_CHECK((straight ? source.cols : source.rows) == spec.k, source.rows, source.cols, spec.k);
   packed.source = source;
-  QuantizeJob job = quantize_job(packed, source, context, groups);
+  QuantizeJob job = quantize_job(packed, source, op.context, groups);
   NG_CHECK(
       is_read_in_place(spec) || (packed.storage != nullptr && packed.bytes >= job.layout.bytes),
       packed.bytes, job.layout.bytes);
@@ -252,24 +277,21 @@ void prepare_tiles(const Workspace& workspace, std::span<QuantizeJob, 2> jobs, i
 
 size_t operand_bytes(const OperandSpec& spec) { return packed_layout(spec).bytes; }
 
-void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
-             const PrepareContext& context) {
-  prepare(workspace, packed, source, context, groups_of(source, context));
+void prepare(Workspace& workspace, const Prepare& op) {
+  prepare(workspace, op, groups_of(op.source, op.context));
 }
 
-void prepare(Workspace& workspace, PackedOperand& packed, ConstView source,
-             const PrepareContext& context, const DrawGroups& groups) {
-  QuantizeJob job = job_of(packed, source, context, groups);
+void prepare(Workspace& workspace, const Prepare& op, const DrawGroups& groups) {
+  QuantizeJob job = job_of(op, groups);
   prepare_alone(workspace, job);
 }
 
-void prepare_both(Workspace& workspace, const Preparation& first, const Preparation& second,
-                  ConstView source) {
-  const auto job = [&](const Preparation& made) {
-    return job_of(made.packed, source, made.context, groups_of(source, made.context));
+void prepare_both(Workspace& workspace, const PrepareBoth& op) {
+  const auto job = [&](const PrepareBoth::Made& made) {
+    return job_of({made.packed, op.source, made.context}, groups_of(op.source, made.context));
   };
-  std::array<QuantizeJob, 2> jobs = {job(first), job(second)};
-  const int64_t tiles = source_tiles(source);
+  std::array<QuantizeJob, 2> jobs = {job(op.made[0]), job(op.made[1])};
+  const int64_t tiles = source_tiles(op.source);
   // Fewer tiles than this leave workers idle that panels would not.
   const bool are_many = tiles >= 2 * workspace.threads().count;
   if (are_many && can_be_tiled(jobs[0]) && can_be_tiled(jobs[1]))
@@ -277,31 +299,23 @@ void prepare_both(Workspace& workspace, const Preparation& first, const Preparat
   for (QuantizeJob& alone : jobs) prepare_alone(workspace, alone);
 }
 
-void unpack(const PackedOperand& packed, View values, uint16_t* codes) {
+void unpack(const Unpack& op) {
+  const PackedOperand& packed = *op.packed;
   const OperandSpec& spec = packed.spec;
   const ElementFormat& element = *spec.cast.element;
-  NG_CHECK(values.rows == spec.rows && values.cols == spec.k_padded(), values.rows, values.cols);
-  NG_CHECK(codes == nullptr || element.bits <= 16, element.name);
+  const Rows<float> values = op.values.as<float>();
+  NG_CHECK(op.first_row >= 0 && op.first_row + values.rows <= spec.rows, op.first_row, values.rows);
+  NG_CHECK(values.cols <= spec.k_padded(), values.cols, spec.k_padded());
+  NG_CHECK(op.codes == nullptr || element.bits <= 16, element.name);
   const auto cols = static_cast<size_t>(values.cols);
-  for (int64_t r = 0; r < spec.rows; ++r) {
-    const std::span<float> row(values.row(r), cols);
-    read_elements(packed, r, row);
-    if (codes != nullptr)
-      for (size_t k = 0; k < cols; ++k)
-        codes[static_cast<size_t>(r) * cols + k] =
-            static_cast<uint16_t>(encode(element, row[k], {}, OverflowRule::special));
-    scale_elements(packed, r, row);
-  }
-}
-
-void unpack_rows(const PackedOperand& packed, int64_t first, View values) {
-  const OperandSpec& spec = packed.spec;
-  NG_CHECK(first >= 0 && first + values.rows <= spec.rows && values.cols <= spec.k_padded(), first,
-           values.rows, values.cols);
   for (int64_t r = 0; r < values.rows; ++r) {
-    const std::span<float> row(values.row(r), static_cast<size_t>(values.cols));
-    read_elements(packed, first + r, row);
-    scale_elements(packed, first + r, row);
+    const std::span<float> row(values.row(r), cols);
+    read_elements(packed, op.first_row + r, row);
+    if (op.codes != nullptr)
+      for (size_t k = 0; k < cols; ++k)
+        op.codes[static_cast<size_t>(r) * cols + k] =
+            static_cast<uint16_t>(encode(element, row[k], {}, OverflowRule::special));
+    scale_elements(packed, op.first_row + r, row);
   }
 }
 

@@ -79,7 +79,8 @@ void quantize(benchmark::State& state, const Case& c, Isa isa) {
   PrepareContext context;
   context.stats = &stats;
   const std::clock_t start = std::clock();
-  for (auto _ : state) cpu::prepare(workspace, packed, source, context);
+  for (auto _ : state)
+    cpu::prepare(workspace, {.packed = &packed, .source = source, .context = context});
   const double seconds = seconds_since(start);
   const double bytes_each = 4 + static_cast<double>(bytes) / (kRows * kCols);
   report(state, bytes_each);

@@ -13,6 +13,7 @@
 
 #include "backend/ref/operand.h"
 #include "base/isa.h"
+#include "math/bf16.h"
 #include "math/round.h"
 
 namespace ng {
@@ -21,7 +22,9 @@ namespace {
 /// A source with room around it, so that reads and writes outside show.
 struct Source {
   std::vector<float> memory;
-  ConstView view;
+  std::vector<Bf16> halves;  ///< the same values, where they are stored as BF16
+  ConstView view;            ///< FP32
+  ConstView stored;          ///< of these values, as they are stored
 };
 
 enum class Data { normal, zeros, tiny, huge, nonfinite };
@@ -48,14 +51,22 @@ float sample(Data data, std::mt19937& random, int64_t row, int64_t col) {
   }
 }
 
-Source make_source(Data data, int64_t rows, int64_t cols, int64_t stride) {
+enum class Storage { fp32, bf16 };
+
+Source make_source(Data data, int64_t rows, int64_t cols, int64_t stride, Storage storage) {
   Source source;
   source.memory.assign(static_cast<size_t>(rows * stride + 5), 1e30f);
   std::mt19937 random(static_cast<uint32_t>(rows * 131 + cols));
   float* first = source.memory.data() + 3;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) first[r * stride + c] = sample(data, random, r, c);
-  source.view = {first, rows, cols, stride};
+  source.stored = source.view = {first, rows, cols, stride};
+  if (storage == Storage::fp32) return source;
+  for (float& x : source.memory) {
+    source.halves.push_back(to_bf16(x));
+    x = widened(source.halves.back());
+  }
+  source.stored = {source.halves.data() + 3, rows, cols, stride};
   return source;
 }
 
@@ -67,9 +78,9 @@ struct Result {
   std::vector<float> history;
 };
 
-template <class Prepare, class Unpack>
-Result result_of(const OperandSpec& spec, size_t bytes, ConstView source, const Prepare& prepare,
-                 const Unpack& unpack) {
+template <class DoPrepare, class DoUnpack>
+Result result_of(const OperandSpec& spec, size_t bytes, const ConstView& source,
+                 const DoPrepare& prepare, const DoUnpack& unpack) {
   Result result;
   result.history.assign(4, 0.0f);
   result.history[0] = 0.25f;
@@ -84,26 +95,26 @@ Result result_of(const OperandSpec& spec, size_t bytes, ConstView source, const 
   context.first_row = 40;
   context.delayed = {&encode_scale, result.history.data()};
   context.stats = &result.stats;
-  prepare(packed, source, context);
+  prepare(Prepare{.packed = &packed, .source = source, .context = context});
   result.values.resize(static_cast<size_t>(spec.rows * spec.k_padded()));
   result.codes.resize(result.values.size());
   const bool has_codes = spec.cast.element->bits <= 16;
-  unpack(packed, View{result.values.data(), spec.rows, spec.k_padded(), spec.k_padded()},
-         has_codes ? result.codes.data() : nullptr);
+  unpack(Unpack{.packed = &packed,
+                .values = {result.values.data(), spec.rows, spec.k_padded(), spec.k_padded()},
+                .codes = has_codes ? result.codes.data() : nullptr});
   return result;
 }
 
-Result by_definition(const OperandSpec& spec, ConstView source) {
-  return result_of(spec, ref::operand_bytes(spec), source, ref::prepare, ref::unpack);
+Result by_definition(const OperandSpec& spec, const ConstView& source) {
+  return result_of(
+      spec, ref::operand_bytes(spec), source, [](const Prepare& op) { ref::perform(op); },
+      [](const Unpack& op) { ref::perform(op); });
 }
 
-Result by_kernels(cpu::Workspace& workspace, const OperandSpec& spec, ConstView source) {
+Result by_kernels(cpu::Workspace& workspace, const OperandSpec& spec, const ConstView& source) {
   return result_of(
       spec, cpu::operand_bytes(spec), source,
-      [&](PackedOperand& packed, ConstView from, const PrepareContext& context) {
-        cpu::prepare(workspace, packed, from, context);
-      },
-      cpu::unpack);
+      [&](const Prepare& op) { cpu::prepare(workspace, op); }, cpu::unpack);
 }
 
 bool same_bits(float a, float b) {
@@ -162,10 +173,11 @@ OperandSpec spec_of(const Operand& cast, Contract contract, int hadamard, Shape 
   return spec;
 }
 
-/// Prepares by the definition once, then on every instruction set.
+/// Prepares by the definition once, from FP32, then on every instruction set as values are stored.
 void expect_same(const Operand& cast, Contract contract, int hadamard, Shape shape, Data data,
-                 int threads = 1) {
-  const Source source = make_source(data, shape.rows, shape.cols, shape.cols + shape.cols % 5);
+                 int threads = 1, Storage storage = Storage::fp32) {
+  const Source source =
+      make_source(data, shape.rows, shape.cols, shape.cols + shape.cols % 5, storage);
   OperandSpec spec = spec_of(cast, contract, hadamard, shape);
   const Result want = by_definition(spec, source.view);
   const bool any_zero = (data == Data::nonfinite || data == Data::huge) && hadamard != 0;
@@ -175,12 +187,13 @@ void expect_same(const Operand& cast, Contract contract, int hadamard, Shape sha
     if (!signed_zeros && cpu::packed_layout(spec).form != cpu::ElementForm::int8) continue;
     for (const Isa isa : supported_isas()) {
       force_isa(isa);
-      const Result got = by_kernels(workspace, spec, source.view);
+      const Result got = by_kernels(workspace, spec, source.stored);
       ASSERT_TRUE(
           equal(got, signed_zeros ? want : without_zero_signs(want), spec.k_padded(), any_zero))
           << describe(cast) << (contract == Contract::cols ? " cols" : " rows") << " hadamard "
           << hadamard << " source " << shape.rows << "x" << shape.cols << " data "
-          << static_cast<int>(data) << " " << name_of(isa) << " signed zeros " << signed_zeros;
+          << static_cast<int>(data) << (storage == Storage::bf16 ? " stored as BF16 " : " ")
+          << name_of(isa) << " signed zeros " << signed_zeros;
     }
   }
   force_isa("auto");
@@ -320,6 +333,46 @@ TEST(Quantize, EqualsTheDefinitionAtTheSmallestAndAtWideShapes) {
           ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 0, shape, Data::normal));
           ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 32, shape, Data::normal));
         }
+}
+
+// A source stored as BF16 makes the operands of the same values in FP32.
+TEST(Quantize, SourcesOfBf16EqualTheirValuesForEveryCast) {
+  for (const Operand& cast : all_casts())
+    for (const Contract contract : kContracts) {
+      for (const Data data : {Data::normal, Data::zeros, Data::tiny, Data::huge, Data::nonfinite})
+        ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 0, {19, 38}, data, 1, Storage::bf16));
+      ASSERT_NO_FATAL_FAILURE(
+          expect_same(cast, contract, 64, {7, 33}, Data::normal, 1, Storage::bf16));
+    }
+}
+
+TEST(Quantize, SourcesOfBf16EqualTheirValuesOverPanelsAndThreads) {
+  for (const char* name : {"mxfp4", "nvfp4", "fp8_e4m3", "mxfp8_e5m2", "mxint8", "int8", "bf16"})
+    for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic})
+      for (const Contract contract : kContracts)
+        for (const int hadamard : {0, 32})
+          for (const Shape shape :
+               {Shape{130, 257}, Shape{17, 700}, Shape{700, 17}, Shape{1, 1}, Shape{0, 5}}) {
+            Operand cast = operand_of(name);
+            cast.rounding = rounding;
+            const Data data = hadamard == 0 ? Data::nonfinite : Data::normal;
+            ASSERT_NO_FATAL_FAILURE(
+                expect_same(cast, contract, hadamard, shape, data, 2, Storage::bf16));
+          }
+}
+
+// The casts that are read in place: what overflows, and values of neither kind of number.
+TEST(Quantize, SourcesOfBf16ReadInPlace) {
+  for (const char* name : {"fp32", "bf16", "fp16"})
+    for (const Overflow overflow : {Overflow::saturate, Overflow::special})
+      for (const Contract contract : kContracts)
+        for (const Data data : {Data::normal, Data::tiny, Data::huge, Data::nonfinite})
+          for (const Storage storage : {Storage::fp32, Storage::bf16}) {
+            Operand cast = operand_of(name);
+            cast.overflow = overflow;
+            ASSERT_TRUE(cpu::is_read_in_place(spec_of(cast, contract, 0, {9, 2100})));
+            ASSERT_NO_FATAL_FAILURE(expect_same(cast, contract, 0, {9, 2100}, data, 2, storage));
+          }
 }
 
 }  // namespace

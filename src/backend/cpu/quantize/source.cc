@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/backend.h"
 #include "format/hadamard.h"
 
 namespace ng::cpu {
@@ -16,34 +17,57 @@ void keep_high_bytes(uint16_t* draws, int64_t count) {
   std::for_each(draws, draws + count, [](uint16_t& draw) { draw &= 0xFF00; });
 }
 
+OperandSource::OperandSource(const OperandSpec& spec, const ConstView& source, const RandomKey& key,
+                             const DrawGroups& groups)
+    : spec_(spec), source_(source), key_(key), groups_(groups) {
+  if (source.rows == 0) return;
+  if (source.is(fp32_format()))
+    fp32_ = source.as<float>();
+  else if (source.is(bf16_format()))
+    bf16_ = source.as<Bf16>();
+  else
+    throw Unsupported(fmt::format("cpu: an operand made of {}", source.element->name));
+}
+
+void OperandSource::widen(int64_t row, int64_t col, int64_t count, float* to) const {
+  if (is_fp32())
+    std::copy_n(fp32_.row(row) + col, count, to);
+  else
+    widen_rows(bf16_.slice(row, 1).columns(col, count), to, count);
+}
+
 // Values of the piece before any transform, +0 from spec.k on.
 void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) const {
   const int64_t present = std::clamp<int64_t>(spec_.k - piece.k, 0, piece.cols);
-  if (spec_.contract == Contract::rows && present > 0)
-    transpose_words(reinterpret_cast<const uint32_t*>(source_.row(piece.k) + piece.row),
-                    source_.stride, present, piece.rows, reinterpret_cast<uint32_t*>(buffer),
-                    stride);
+  if (spec_.contract == Contract::rows && present > 0) {
+    if (is_fp32())
+      transpose_words(reinterpret_cast<const uint32_t*>(fp32_.row(piece.k) + piece.row),
+                      fp32_.stride, present, piece.rows, reinterpret_cast<uint32_t*>(buffer),
+                      stride);
+    else
+      transpose_widened(bf16_.slice(piece.k, present).columns(piece.row, piece.rows), buffer,
+                        stride);
+  }
   for (int64_t r = 0; r < piece.rows; ++r) {
     float* to = buffer + r * stride;
-    if (spec_.contract == Contract::cols && present > 0)
-      std::copy_n(source_.row(piece.row + r) + piece.k, present, to);
+    if (spec_.contract == Contract::cols && present > 0) widen(piece.row + r, piece.k, present, to);
     std::fill(to + present, to + piece.cols, 0.0f);
   }
 }
 
 PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
   const int size = spec_.hadamard.size;
-  if (spec_.contract == Contract::cols && size == 0 && piece.k + piece.cols <= spec_.k)
-    return {source_.row(piece.row) + piece.k, source_.stride, true};
+  const bool lies_there = spec_.contract == Contract::cols && is_fp32();
+  if (lies_there && size == 0 && piece.k + piece.cols <= spec_.k)
+    return {fp32_.row(piece.row) + piece.k, fp32_.stride, true};
   const int64_t group = std::max(size, 1);
   Piece whole = piece;  // whole Hadamard groups
   whole.k = floor_to(piece.k, group);
   whole.cols = ceil_to(piece.k + piece.cols, group) - whole.k;
   const int64_t stride = buffer_stride(piece.cols);
-  const bool in_place = spec_.contract == Contract::cols && whole.k + whole.cols <= spec_.k;
-  ConstView from{buffer, whole.rows, whole.cols, stride};
-  if (in_place)
-    from = {source_.row(whole.row) + whole.k, whole.rows, whole.cols, source_.stride};
+  Rows<const float> from{buffer, whole.rows, whole.cols, stride};
+  if (lies_there && whole.k + whole.cols <= spec_.k)
+    from = {fp32_.row(whole.row) + whole.k, whole.rows, whole.cols, fp32_.stride};
   else
     copy(whole, buffer, stride);
   if (size > 0)

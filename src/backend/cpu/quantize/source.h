@@ -47,11 +47,19 @@ void keep_high_bytes(uint16_t* draws, int64_t count);
 
 class OperandSource {
  public:
-  OperandSource(const OperandSpec& spec, ConstView source, const RandomKey& key,
-                const DrawGroups& groups)
-      : spec_(spec), source_(source), key_(key), groups_(groups) {}
+  /// Of FP32 or BF16 values; throws Unsupported for others.
+  OperandSource(const OperandSpec& spec, const ConstView& source, const RandomKey& key,
+                const DrawGroups& groups);
 
   [[nodiscard]] const ConstView& view() const { return source_; }
+  [[nodiscard]] int64_t rows() const { return source_.rows; }
+  [[nodiscard]] int64_t cols() const { return source_.cols; }
+  /// Empty where the source is of another type.
+  [[nodiscard]] const Rows<const float>& fp32() const { return fp32_; }
+  [[nodiscard]] const Rows<const Bf16>& bf16() const { return bf16_; }
+  [[nodiscard]] bool is_fp32() const { return source_.is(fp32_format()); }
+  /// Row `row` from column `col` on, as FP32.
+  void widen(int64_t row, int64_t col, int64_t count, float* to) const;
   [[nodiscard]] const DrawGroups& groups() const { return groups_; }
 
   /// Floats that `load` may write for a piece of this size.
@@ -83,6 +91,8 @@ class OperandSource {
 
   OperandSpec spec_;
   ConstView source_;
+  Rows<const float> fp32_;
+  Rows<const Bf16> bf16_;
   RandomKey key_;
   DrawGroups groups_;
 };

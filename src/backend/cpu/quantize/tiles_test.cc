@@ -10,6 +10,7 @@
 
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/quantize/quantize.h"
+#include "math/bf16.h"
 
 namespace ng {
 namespace {
@@ -117,13 +118,11 @@ const Case kCases[] = {
     {.name = "fp32", .tiles = false},
 };
 
-bool can_be_tiled(const Made& made, ConstView source) {
+bool can_be_tiled(const Made& made, const ConstView& source) {
   return cpu::can_be_tiled(cpu::quantize_job(made.packed, source, made.context, {}));
 }
 
-TEST(PrepareBoth, GivesTheOperandsOfTwoPreparations) {
-  const std::vector<float> values = source_values();
-  const ConstView source{values.data(), kRows, kCols, kStride};
+void expect_two_of(const ConstView& source) {
   for (const Case& c : kCases)
     for (const int threads : {1, 2, 3})
       for (const int hadamard : {0, 64}) {
@@ -134,14 +133,25 @@ TEST(PrepareBoth, GivesTheOperandsOfTwoPreparations) {
         Made b(cast, Contract::rows, hadamard, Purpose::wgrad_grad);
         const bool both = can_be_tiled(a, source) && can_be_tiled(b, source);
         EXPECT_EQ(both, hadamard == 0 ? c.tiles : c.tiles_transformed);
-        cpu::prepare_both(workspace, {a.packed, a.context}, {b.packed, b.context}, source);
+        cpu::prepare_both(workspace, {.made = {{{&a.packed, a.context}, {&b.packed, b.context}}},
+                                      .source = source});
         Made a_alone(cast, Contract::cols, hadamard, Purpose::dgrad_grad);
         Made b_alone(cast, Contract::rows, hadamard, Purpose::wgrad_grad);
-        cpu::prepare(workspace, a_alone.packed, source, a_alone.context);
-        cpu::prepare(workspace, b_alone.packed, source, b_alone.context);
+        for (Made* alone : {&a_alone, &b_alone})
+          cpu::prepare(workspace,
+                       {.packed = &alone->packed, .source = source, .context = alone->context});
         expect_equal(a, a_alone);
         expect_equal(b, b_alone);
       }
+}
+
+TEST(PrepareBoth, GivesTheOperandsOfTwoPreparations) {
+  const std::vector<float> values = source_values();
+  std::vector<Bf16> halves;
+  for (const float x : values) halves.push_back(to_bf16(x));
+  for (const ConstView& source : {ConstView{values.data(), kRows, kCols, kStride},
+                                  ConstView{halves.data(), kRows, kCols, kStride}})
+    expect_two_of(source);
 }
 
 }  // namespace

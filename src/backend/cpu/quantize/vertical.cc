@@ -29,10 +29,10 @@ void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
 // sets of the L1 cache, would push one another out there.
 HWY_INLINE void FetchNext(const ColumnTile& tile, int64_t first) {
   if (tile.next == nullptr) return;
-  const float* row = tile.next + first / 4 * tile.next_stride;
+  const std::byte* row = tile.next + first / 4 * tile.next_stride;
   for (int r = 0; r < 4; ++r, row += tile.next_stride)
-    for (int line = 0; line < 4; ++line)
-      __builtin_prefetch(row + 16 * line, 0, 2);  // Highway only names the L1 cache
+    for (int64_t at = 0; at < tile.next_bytes; at += 64)
+      __builtin_prefetch(row + at, 0, 2);  // Highway only names the L1 cache
 }
 
 // Words of four integers, one in a byte of each argument's lanes: the lowest, or the third.

@@ -1,4 +1,4 @@
-// What the kernels share: reading and writing by Compute, and loops over a row's columns. Include
+// What the kernels share: reading and writing by storage, and loops over a row's columns. Include
 // like lanes-inl.h.
 
 // Per-target include guard
@@ -11,46 +11,38 @@
 
 #include <type_traits>
 
-#include "backend/backend.h"
-#include "backend/cpu/simd/lanes-inl.h"
+#include "backend/cpu/simd/bf16-inl.h"
+#include "tensor/view.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-/// RoundToBf16, sooner where every lane is BF16 already, as operations in BF16 leave their results.
-/// (A NaN that is BF16 stays as it is.)
-HWY_INLINE F16 ReadAsBf16(F16 x) {
-  const U16 bits = Bits<uint32_t>(x);
-  auto low = bits.part[0];
-  for (int p = 1; p < U16::kParts; ++p) low = hn::Or(low, bits.part[p]);
-  const U16::Tag d;
-  const bool rounded = hn::AllTrue(d, hn::Eq(hn::And(low, hn::Set(d, 0xFFFFu)), hn::Zero(d)));
-  // Not a ternary: GCC 12 would merge the sixteen lanes through memory.
-  if (!rounded) x = RoundToBf16(x);
-  return x;
-}
-
-/// An operation's Compute as a type, so that kernels are compiled once for each.
-template <Compute kCompute>
+/// How an operation whose output is stored as `Stored` reads and writes, as a type, so that kernels
+/// are compiled once for each: in BF16 everything is read rounded, also what is stored as FP32.
+template <class Stored>
 struct In {
-  /// Up to `left` values as the operation sees them.
+  /// Up to `left` values as the operation sees them; the memory of others is not touched.
+  static HWY_INLINE F16 Read(const Bf16* from, int64_t left) { return Load16(from, left); }
   static HWY_INLINE F16 Read(const float* from, int64_t left) {
     const F16 v = Load16(from, left);
-    if constexpr (kCompute == Compute::bf16) return ReadAsBf16(v);
+    if constexpr (std::is_same_v<Stored, Bf16>) return RoundToBf16(v);
     return v;
   }
   /// Up to `left` results, rounded once.
-  static HWY_INLINE void Write(F16 v, float* to, int64_t left) {
-    if constexpr (kCompute == Compute::bf16) v = RoundToBf16(v);
-    Store16(v, to, left);
+  static HWY_INLINE void Write(F16 v, Stored* to, int64_t left) { Store16(v, to, left); }
+
+  /// The rows of a view that is stored so.
+  template <class Byte>
+  static auto RowsOf(const BasicView<Byte>& view) {
+    return view.template as<Stored>();
   }
 };
 
-/// kernel(In<compute>())
+/// kernel(In<what the view is stored as>()), for FP32 and BF16.
 template <class Kernel>
-HWY_INLINE void WithCompute(Compute compute, const Kernel& kernel) {
-  if (compute == Compute::bf16) return kernel(In<Compute::bf16>());
-  kernel(In<Compute::fp32>());
+HWY_INLINE void WithStored(const ConstView& view, const Kernel& kernel) {
+  if (view.is(bf16_format())) return kernel(In<Bf16>());
+  kernel(In<float>());
 }
 
 /// body(i, left) for i = 0, 16, ... below n; left is AllLanes except in the last, partial step.

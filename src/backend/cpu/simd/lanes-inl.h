@@ -294,15 +294,24 @@ HWY_INLINE F16 ToFloat(const I16& a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::ConvertTo(F16::Tag(), a.part[p]); });
 }
 
+// The BF16 pattern nearest to x in the upper half of each lane; the lower half is anything.
+HWY_INLINE U16 NearestBf16(const F16& x) {
+  const U16 bits = Bits<uint32_t>(x);
+  const U16 half =
+      ForParts<U16>([&](size_t p) HWY_ATTR {  // rounds a tie up where the last bit is 1
+        const U16::Tag d;
+        const auto odd = hn::TestBit(bits.part[p], hn::Set(d, 0x10000u));
+        return hn::IfThenElse(odd, hn::Set(d, 0x8000u), hn::Set(d, 0x7FFFu));
+      });
+  const U16 nearest = Add(bits, half);
+  const U16 quiet = Or(bits, Set16(0x00400000u));
+  return Bits<uint32_t>(Select(Eq(x, x), Bits<float>(nearest), Bits<float>(quiet)));
+}
+
 /// FP32 -> the BF16 value nearest to it (ties to even), kept as FP32. NaN stays NaN and keeps sign
 /// and upper payload, made quiet.
 HWY_INLINE F16 RoundToBf16(const F16& x) {
-  const U16 bits = Bits<uint32_t>(x);
-  const U16 odd = And(ShiftRight<16>(bits), Set16(1u));
-  const U16 nearest = Add(Add(bits, Set16(0x7FFFu)), odd);
-  const U16 quiet = Or(bits, Set16(0x00400000u));
-  const F16 rounded = Select(Eq(x, x), Bits<float>(nearest), Bits<float>(quiet));
-  return Bits<float>(And(Bits<uint32_t>(rounded), Set16(0xFFFF0000u)));
+  return Bits<float>(And(NearestBf16(x), Set16(0xFFFF0000u)));
 }
 
 // ---------------------------------------------------------------- folding lanes

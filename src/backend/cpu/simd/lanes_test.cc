@@ -59,9 +59,11 @@ double SumOfAsDouble(const float* x, int64_t n) {
   });
 }
 
-void ReadBf16(const float* from, float* to) { Store16(ReadAsBf16(Load16(from)), to); }
+double SumOfBf16AsDouble(const Bf16* x) { return FoldLanes(LoadAsDouble16(x)); }
 
 void CopyPartial(const float* from, float* to, int64_t n) { Store16(Load16(from, n), to, n); }
+void WidenPartial(const Bf16* from, float* to, int64_t n) { Store16(Load16(from, n), to, n); }
+void NarrowPartial(const float* from, Bf16* to, int64_t n) { Store16(Load16(from, n), to, n); }
 
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -73,7 +75,9 @@ HWY_EXPORT(AllFunctions);
 HWY_EXPORT(SumOf);
 HWY_EXPORT(SumOfAsDouble);
 HWY_EXPORT(CopyPartial);
-HWY_EXPORT(ReadBf16);
+HWY_EXPORT(SumOfBf16AsDouble);
+HWY_EXPORT(WidenPartial);
+HWY_EXPORT(NarrowPartial);
 
 constexpr size_t kResults = 20 * 16 + 3;
 
@@ -157,17 +161,48 @@ TEST_F(Lanes, Bf16RoundsToNearestEvenAndKeepsNan) {
   }
 }
 
-TEST_F(Lanes, ReadingAsBf16RoundsASingleLaneThatIsNot) {
+TEST_F(Lanes, Bf16InMemoryIsTheUpperHalf) {
+  const std::vector<float> x = interesting();
   for (const Isa isa : supported_isas()) {
     force_isa(isa);
-    for (int rough = 0; rough <= 16; ++rough) {  // 16: none
-      std::vector<float> from(16), to(16);
-      for (size_t i = 0; i < 16; ++i) from[i] = 1 + static_cast<float>(i) / 16;
-      std::vector<float> want = from;
-      if (rough < 16) from[static_cast<size_t>(rough)] += 0x1p-20f;
-      HWY_DYNAMIC_DISPATCH(ReadBf16)(from.data(), to.data());
-      EXPECT_EQ(to, want) << name_of(isa) << " " << rough;
+    for (size_t i = 0; i + 16 <= x.size(); i += 16) {
+      std::vector<Bf16> narrow(16);
+      std::vector<float> wide(16);
+      HWY_DYNAMIC_DISPATCH(NarrowPartial)(&x[i], narrow.data(), 16);
+      HWY_DYNAMIC_DISPATCH(WidenPartial)(narrow.data(), wide.data(), 16);
+      for (size_t l = 0; l < 16; ++l) {
+        EXPECT_EQ(narrow[l].bits, to_bf16(x[i + l]).bits) << name_of(isa) << " " << x[i + l];
+        EXPECT_EQ(bits_of(wide[l]), uint32_t{narrow[l].bits} << 16);
+      }
     }
+  }
+}
+
+TEST_F(Lanes, PartialBf16TouchesNothingElse) {
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    for (int64_t n = 0; n <= 16; ++n) {
+      std::vector<Bf16> exact(static_cast<size_t>(n));  // ASan sees overreads
+      for (size_t i = 0; i < exact.size(); ++i) exact[i] = to_bf16(static_cast<float>(i + 1));
+      std::vector<float> wide(20, -1.0f);
+      HWY_DYNAMIC_DISPATCH(WidenPartial)(exact.data(), wide.data(), n);
+      std::vector<Bf16> narrow(20, to_bf16(-1.0f));
+      HWY_DYNAMIC_DISPATCH(NarrowPartial)(wide.data(), narrow.data(), n);
+      for (int64_t i = 0; i < 20; ++i) {
+        const float want = i < n ? static_cast<float>(i + 1) : -1.0f;
+        EXPECT_EQ(wide[static_cast<size_t>(i)], want) << n;
+        EXPECT_EQ(widened(narrow[static_cast<size_t>(i)]), want) << n;
+      }
+    }
+  }
+}
+
+TEST_F(Lanes, Bf16BecomesDoubleExactly) {
+  std::vector<Bf16> x(16);
+  for (size_t i = 0; i < 16; ++i) x[i] = to_bf16(std::ldexp(1.0f, static_cast<int>(3 * i)));
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    EXPECT_EQ(HWY_DYNAMIC_DISPATCH(SumOfBf16AsDouble)(x.data()), (std::ldexp(1.0, 48) - 1) / 7);
   }
 }
 

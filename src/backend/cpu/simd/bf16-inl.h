@@ -1,0 +1,71 @@
+// BF16 in memory: sixteen lanes of FP32 are read from it exactly and written to it rounded. Include
+// like lanes-inl.h.
+
+// Per-target include guard
+#if defined(NG_BACKEND_CPU_SIMD_BF16_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NG_BACKEND_CPU_SIMD_BF16_INL_H_
+#undef NG_BACKEND_CPU_SIMD_BF16_INL_H_
+#else
+#define NG_BACKEND_CPU_SIMD_BF16_INL_H_
+#endif
+
+#include "backend/cpu/simd/lanes-inl.h"
+#include "math/bf16.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ng::cpu::HWY_NAMESPACE {
+
+/// Sixteen BF16 values as FP32.
+HWY_INLINE F16 Load16(const Bf16* from) {
+  return Bits<float>(ShiftLeft<16>(LoadHalves16<uint32_t>(&from->bits)));
+}
+
+/// The first `count` (0 ... 16) values; the other lanes are zero and their memory is not touched.
+HWY_INLINE F16 Load16(const Bf16* from, int64_t count) {
+  if (count >= kLanes) return Load16(from);
+  alignas(32) Bf16 padded[kLanes] = {};  // not every instruction set masks loads of two bytes
+  if (count > 0) std::copy_n(from, count, padded);
+  return Load16(padded);
+}
+
+/// Sixteen values as BF16, rounded as RoundToBf16 does.
+HWY_INLINE void Store16(const F16& v, Bf16* to) {
+  const U16 nearest = NearestBf16(v);
+#if HWY_TARGET == HWY_AVX3
+  const hn::ScalableTag<uint16_t> d;
+  const auto halves = hn::BitCast(d, nearest.part[0]);
+  const hn::Half<decltype(d)> half;
+  hn::StoreU(hn::LowerHalf(half, hn::ConcatOdd(d, halves, halves)), half, &to->bits);
+#elif HWY_TARGET == HWY_AVX2
+  const hn::ScalableTag<uint16_t> d;
+  const auto low = hn::BitCast(d, nearest.part[0]), high = hn::BitCast(d, nearest.part[1]);
+  hn::StoreU(hn::ConcatOdd(d, high, low), d, &to->bits);
+#else
+  for (int p = 0; p < kLanes; ++p)
+    to[p].bits = static_cast<uint16_t>(hn::GetLane(nearest.part[p]) >> 16);
+#endif
+}
+
+/// Stores the first `count` (0 ... 16) lanes; the memory of the others is not touched.
+HWY_INLINE void Store16(const F16& v, Bf16* to, int64_t count) {
+  if (count >= kLanes) return Store16(v, to);
+  alignas(32) Bf16 padded[kLanes];
+  Store16(v, padded);
+  if (count > 0) std::copy_n(padded, count, to);
+}
+
+/// Sixteen BF16 values as doubles.
+HWY_INLINE D16 LoadAsDouble16(const Bf16* from) {
+  return ForParts<D16>([=](size_t p) HWY_ATTR {
+    const hn::Rebind<uint16_t, D16::Tag> quarter;
+    const hn::Rebind<uint32_t, D16::Tag> half;
+    const hn::Rebind<float, D16::Tag> half_float;
+    const auto bits = hn::PromoteTo(half, hn::LoadU(quarter, &from->bits + p * D16::kWidth));
+    return hn::PromoteTo(D16::Tag(), hn::BitCast(half_float, hn::ShiftLeft<16>(bits)));
+  });
+}
+
+}  // namespace ng::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

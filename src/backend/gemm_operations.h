@@ -1,0 +1,73 @@
+// Operations on GEMM operands, and the GEMM. Rules for all operations: operations.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "backend/operand_spec.h"
+#include "backend/operation_words.h"
+
+namespace ng {
+
+/// Fills packed->storage (packed->bytes == operand_bytes) from `source`, which must outlive
+/// `packed` where operand_bytes is 0.
+struct Prepare {
+  static constexpr std::string_view kName = "prepare";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  PackedOperand* packed = nullptr;
+  ConstView source;
+  PrepareContext context;
+};
+
+/// Both operands of one source, with the bits of two of `Prepare`; a backend may read the source
+/// once for both.
+struct PrepareBoth {
+  static constexpr std::string_view kName = "prepare_both";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  struct Made {
+    PackedOperand* packed = nullptr;
+    PrepareContext context;
+  };
+  std::array<Made, 2> made;
+  ConstView source;
+};
+
+/// For tests and export: values of operand rows first_row ... and the first values.cols along k as
+/// the GEMM sees them, transform included and prescale not undone; codes (one per uint16, row-major
+/// in the shape of values) where non-null, and null for FP32 elements.
+struct Unpack {
+  static constexpr std::string_view kName = "unpack";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  const PackedOperand* packed = nullptr;
+  int64_t first_row = 0;
+  View values;  ///< FP32
+  uint16_t* codes = nullptr;
+};
+
+/// y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias by the accumulation rules of formats.md §9;
+/// undoes scales and prescales. Both operands have the same k_padded and Hadamard transform.
+struct Gemm {
+  static constexpr std::string_view kName = "gemm";
+  View y;
+  const PackedOperand* a = nullptr;
+  const PackedOperand* b = nullptr;
+  Into into = Into::overwrite;
+  ConstView bias{};               ///< (1, N) FP32, read as it is; no rows: none
+  Compute round = Compute::fp32;  ///< bf16: y is rounded so, also where it is stored as FP32
+  TimeKind time = TimeKind::gemm_fprop;
+  template <class F>
+  void each_output(const F& f) const {
+    f("output", y);
+  }
+};
+
+/// End of step: moves a history on and computes the next encode_scale. [formats.md §5]
+struct RollDelayedScale {
+  static constexpr std::string_view kName = "roll_delayed_scale";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  Operand cast;
+  DelayedScale state;
+};
+
+}  // namespace ng

@@ -1,0 +1,246 @@
+// Operations of layers, forward and backward. Rules for all operations: operations.h.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "backend/operation_words.h"
+#include "tensor/view.h"
+
+namespace ng {
+
+// ---------------------------------------------------------------- embedding and positions
+
+/// Which positions the rows of a batch have: row = sequence · length + i has position first + i.
+struct Positions {
+  int64_t sequences = 0;
+  int64_t length = 0;
+  int64_t first = 0;
+};
+
+/// y (T, C) = tokens[ids] + positions.
+struct Embed {
+  static constexpr std::string_view kName = "embed";
+  static constexpr TimeKind kTime = TimeKind::embedding;
+  View y;
+  TokenView ids;
+  ConstView tokens;
+  ConstView positions{};  ///< no rows: none
+  Positions at;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
+};
+
+/// dtokens[ids[t]] += dy[t] with t ascending; dpositions likewise.
+struct EmbedBackward {
+  static constexpr std::string_view kName = "embed_backward";
+  static constexpr TimeKind kTime = TimeKind::embedding;
+  View dtokens;       ///< FP32
+  View dpositions{};  ///< FP32; no rows: none
+  ConstView dy;
+  TokenView ids;
+  Positions at;
+  template <class F>
+  void each_output(const F& f) const {
+    f("dtokens", dtokens);
+  }
+};
+
+/// table (positions, head_dim) FP32: cos of angle i in column i, sin in column head_dim/2 + i;
+/// angle = position · theta^(-2i/head_dim).
+struct RopeTable {
+  static constexpr std::string_view kName = "rope_table";
+  static constexpr TimeKind kTime = TimeKind::attention;
+  View table;
+  float theta = 0;
+};
+
+/// In place on every head of x: (a, b) of columns (i, i + head_dim/2) -> (a·cos - b·sin,
+/// b·cos + a·sin), the transformers convention; `inverse` turns back (the backward pass).
+struct Rope {
+  static constexpr std::string_view kName = "rope";
+  static constexpr TimeKind kTime = TimeKind::attention;
+  View x;
+  ConstView table;
+  Positions at;
+  int head_dim = 0;
+  bool inverse = false;
+  template <class F>
+  void each_output(const F& f) const {
+    f("x", x);
+  }
+};
+
+// ---------------------------------------------------------------- norms and activations
+
+/// rms: x · gain / sqrt(mean(x²) + eps); layer: (x - mean) · gain / sqrt(variance + eps) + bias.
+enum class NormKind : uint8_t { rms, layer };
+
+/// Over the columns of each row.
+struct Norm {
+  static constexpr std::string_view kName = "norm";
+  static constexpr TimeKind kTime = TimeKind::norm_activation;
+  NormKind kind = NormKind::rms;
+  View y;
+  ConstView x;
+  ConstView gain;    ///< (1, cols) FP32
+  ConstView bias{};  ///< the same; no rows: none (rms: always)
+  float eps = 0;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
+};
+
+struct NormBackward {
+  static constexpr std::string_view kName = "norm_backward";
+  static constexpr TimeKind kTime = TimeKind::norm_activation;
+  NormKind kind = NormKind::rms;
+  View dx;                ///< = dresidual + dnorm/dx · dy; may be dresidual's memory
+  View dgain;             ///< (1, cols) FP32, added to
+  View dbias{};           ///< the same; no rows: no bias (rms: always)
+  ConstView dresidual{};  ///< no rows: none
+  ConstView dy;
+  ConstView x;
+  ConstView gain;
+  float eps = 0;
+  template <class F>
+  void each_output(const F& f) const {
+    f("dx", dx);
+    f("dgain", dgain);
+    f("dbias", dbias);
+  }
+};
+
+enum class GeluKind : uint8_t { tanh, erf };
+
+/// y = x · Φ(x); tanh: the approximation 0.5x(1 + tanh(sqrt(2/π)(x + 0.044715 x³))).
+struct Gelu {
+  static constexpr std::string_view kName = "gelu";
+  static constexpr TimeKind kTime = TimeKind::norm_activation;
+  View y;
+  ConstView x;
+  GeluKind kind = GeluKind::tanh;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
+};
+
+struct GeluBackward {
+  static constexpr std::string_view kName = "gelu_backward";
+  static constexpr TimeKind kTime = TimeKind::norm_activation;
+  View dx;
+  ConstView dy;
+  ConstView x;
+  GeluKind kind = GeluKind::tanh;
+  template <class F>
+  void each_output(const F& f) const {
+    f("dx", dx);
+  }
+};
+
+/// y = silu(gate) ∘ up
+struct Swiglu {
+  static constexpr std::string_view kName = "swiglu";
+  static constexpr TimeKind kTime = TimeKind::norm_activation;
+  View y;
+  ConstView gate;
+  ConstView up;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
+};
+
+struct SwigluBackward {
+  static constexpr std::string_view kName = "swiglu_backward";
+  static constexpr TimeKind kTime = TimeKind::norm_activation;
+  View dgate;
+  View dup;
+  ConstView dy;
+  ConstView gate;
+  ConstView up;
+  template <class F>
+  void each_output(const F& f) const {
+    f("dgate", dgate);
+    f("dup", dup);
+  }
+};
+
+// ---------------------------------------------------------------- attention
+
+/// Shape of (grouped-query) causal attention. q rows are (sequence, position), heads side by side
+/// in columns; k and v rows are (sequence, kv position).
+struct AttentionShape {
+  int64_t sequences = 0;
+  int64_t length = 0;     ///< query positions per sequence
+  int64_t kv_length = 0;  ///< key positions per sequence that hold values
+  int64_t kv_stride = 0;  ///< rows from one sequence's keys to the next (>= kv_length)
+  int64_t first = 0;      ///< position of the first query: query i sees keys 0 .. first + i
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+};
+
+/// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse = log-sum-exp per query.
+struct Attention {
+  static constexpr std::string_view kName = "attention";
+  static constexpr TimeKind kTime = TimeKind::attention;
+  View out;
+  View lse;  ///< (rows of q, heads) FP32
+  ConstView q, k, v;
+  AttentionShape shape;
+  template <class F>
+  void each_output(const F& f) const {
+    f("out", out);
+  }
+};
+
+/// Shapes as in Attention; dq, dk and dv are stored as one type.
+struct AttentionBackward {
+  static constexpr std::string_view kName = "attention_backward";
+  static constexpr TimeKind kTime = TimeKind::attention;
+  View dq, dk, dv;
+  ConstView dout, out, lse;
+  ConstView q, k, v;
+  AttentionShape shape;
+  template <class F>
+  void each_output(const F& f) const {
+    f("dq", dq);
+    f("dk", dk);
+    f("dv", dv);
+  }
+};
+
+// ---------------------------------------------------------------- loss
+
+/// In place: logits (T, V) -> dlogits = mask · (softmax - onehot) · scale. losses[t] = mask ·
+/// cross-entropy of row t. The arithmetic is that of logits' type.
+struct CrossEntropy {
+  static constexpr std::string_view kName = "cross_entropy";
+  static constexpr TimeKind kTime = TimeKind::head_and_loss;
+  View logits;
+  View losses;  ///< (1, T) FP32
+  TokenView targets;
+  ConstView mask{};  ///< (1, T) FP32; no rows: all ones
+  float scale = 1;
+  template <class F>
+  void each_output(const F& f) const {
+    f("dlogits", logits);
+  }
+};
+
+/// losses[t] only.
+struct CrossEntropyLoss {
+  static constexpr std::string_view kName = "cross_entropy_loss";
+  static constexpr TimeKind kTime = TimeKind::head_and_loss;
+  ConstView logits;
+  View losses;
+  TokenView targets;
+  ConstView mask{};
+};
+
+}  // namespace ng

@@ -1,0 +1,98 @@
+// What a backend makes GEMM operands by, and what it makes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "format/operand.h"
+#include "math/philox.h"
+#include "tensor/view.h"
+
+namespace ng {
+
+/// Which dimension of the source matrix the GEMM sums over.
+enum class Contract : uint8_t {
+  cols,  ///< operand rows are source rows
+  rows,  ///< the operand is the transposed source
+};
+
+enum class Side : uint8_t { left, right };
+
+/// Random Hadamard transform along the reduction dimension. [formats.md §7]
+struct Hadamard {
+  int size = 0;  ///< 0 (none), 16, 32, 64 or 128
+  /// Sign j is negative iff bit j % 32 of word j / 32 is set.
+  std::array<uint32_t, 4> signs{};
+  friend bool operator==(const Hadamard&, const Hadamard&) = default;
+};
+
+/// Everything but the values and the random draws that fixes the bits of an operand.
+struct OperandSpec {
+  Operand cast;
+  Contract contract = Contract::cols;
+  Side side = Side::left;
+  int64_t rows = 0;        ///< of the operand (M or N of the GEMM)
+  int64_t k = 0;           ///< logical reduction length
+  int64_t k_multiple = 1;  ///< zero-padded to a multiple of this: lcm of both blocks and Hadamard
+  Hadamard hadamard;
+  bool signed_zeros = false;  ///< unpack tells -0 from +0; may cost storage
+
+  friend bool operator==(const OperandSpec&, const OperandSpec&) = default;
+  [[nodiscard]] int64_t k_padded() const { return (k + k_multiple - 1) / k_multiple * k_multiple; }
+};
+
+/// Counters of one prepared operand, in backend memory; zeroed by the caller. [formats.md §2.2]
+struct OperandStats {
+  uint64_t values = 0;     ///< elements counted
+  uint64_t saturated = 0;  ///< |x| / scale above the largest element, before rounding
+  uint64_t flushed = 0;    ///< x != 0 that became 0
+  uint64_t nan = 0;
+  uint64_t inf = 0;
+
+  /// Counters of another part of the operand.
+  OperandStats& operator+=(const OperandStats& part) {
+    values += part.values;
+    saturated += part.saturated;
+    flushed += part.flushed;
+    nan += part.nan;
+    inf += part.inf;
+    return *this;
+  }
+  /// Takes off those of a part.
+  OperandStats& operator-=(const OperandStats& part) {
+    values -= part.values;
+    saturated -= part.saturated;
+    flushed -= part.flushed;
+    nan -= part.nan;
+    inf -= part.inf;
+    return *this;
+  }
+};
+
+/// State of a delayed-scaling operand, in backend memory: encode_scale, then the amax history,
+/// slot 0 first. [formats.md §5]
+struct DelayedScale {
+  float* encode_scale = nullptr;  ///< [1], initially 1
+  float* history = nullptr;       ///< [amax_history], initially 0
+};
+
+/// A GEMM operand in the backend's own layout. `source` is set where the backend reads the values
+/// in place instead of storing a packed form (then `storage` may be empty).
+struct PackedOperand {
+  OperandSpec spec;
+  ConstView source;
+  std::byte* storage = nullptr;
+  size_t bytes = 0;
+};
+
+/// How `prepare` draws and what it reports to.
+struct PrepareContext {
+  RandomKey key;                  ///< read only where the cast rounds stochastically
+  int64_t first_row = 0;          ///< of the source within the whole tensor (for the draws)
+  DelayedScale delayed;           ///< delayed scaling only
+  bool update_history = true;     ///< false in evaluation and recompute
+  OperandStats* stats = nullptr;  ///< may be null: nothing is counted
+};
+
+}  // namespace ng

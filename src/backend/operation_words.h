@@ -1,0 +1,43 @@
+// The words that operations share: what their time counts as, in what they compute, what happens to
+// outputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "format/table.h"
+
+namespace ng {
+
+/// What the time of an operation counts as.
+enum class TimeKind : uint8_t {
+  gemm_fprop,
+  gemm_dgrad,
+  gemm_wgrad,
+  quantize,
+  attention,
+  norm_activation,
+  head_and_loss,  ///< the head's GEMMs too; its casts are quantize
+  embedding,
+  optimizer,
+  elementwise,
+};
+constexpr size_t kTimeKinds = 10;
+[[nodiscard]] std::string_view name_of(TimeKind kind);
+
+/// Numbers of everything that is not a linear GEMM.
+enum class Compute : uint8_t { fp32, bf16 };
+/// As what activations are stored then.
+[[nodiscard]] inline const ElementFormat& element_of(Compute compute) {
+  return compute == Compute::bf16 ? bf16_format() : fp32_format();
+}
+
+/// What happens to an output that already holds values.
+enum class Into : uint8_t {
+  overwrite,
+  add,    ///< y += finished result (one FP32 addition per element, then the rounding of y)
+  carry,  ///< GEMM only: the accumulation chain starts from y; FP32-family operands and y only
+};
+
+}  // namespace ng

@@ -1,0 +1,75 @@
+#include "backend/ref/number.h"
+
+namespace ng::ref {
+namespace {
+
+/// The code at bits [first, first + bits) of a little-endian bit string. [format/packing.h]
+uint32_t code_at(const std::byte* data, int64_t first, int bits) {
+  uint64_t word = 0;
+  const std::byte* from = data + first / 8;
+  const auto shift = static_cast<int>(first % 8);
+  for (int i = 0; 8 * i < shift + bits; ++i) word |= std::to_integer<uint64_t>(from[i]) << (8 * i);
+  return static_cast<uint32_t>((word >> shift) & ((uint64_t{1} << bits) - 1));
+}
+
+void set_code(std::byte* data, int64_t first, int bits, uint32_t code) {
+  std::byte* to = data + first / 8;
+  const auto shift = static_cast<int>(first % 8);
+  const uint64_t mask = ((uint64_t{1} << bits) - 1) << shift;
+  const uint64_t word = uint64_t{code} << shift;
+  for (int i = 0; 8 * i < shift + bits; ++i) {
+    const auto kept = static_cast<std::byte>(~(mask >> (8 * i)) & 0xFF);
+    to[i] = (to[i] & kept) | static_cast<std::byte>((word >> (8 * i)) & 0xFF);
+  }
+}
+
+const ElementFormat& element_of(const ConstView& x) {
+  return x.element == nullptr ? fp32_format() : *x.element;  // no rows: nothing is read
+}
+
+}  // namespace
+
+Reader::Reader(const ConstView& x, bool rounded)
+    : x_(x),
+      rounded_(rounded),
+      fp32_(x.is(fp32_format()) && !x.has_scales()),
+      bf16_(x.is(bf16_format()) && !x.has_scales()),
+      codec_(element_of(x)) {}
+
+float Reader::decoded(int64_t row, int64_t col) const {
+  const int bits = x_.element->bits;
+  const float element = codec_.decode(code_at(x_.data, (row * x_.stride + col) * bits, bits));
+  if (!x_.has_scales()) return element;
+  const float value = element * scale(row, col);
+  return x_.scales.tensor == nullptr ? value : value * *x_.scales.tensor;
+}
+
+float Reader::scale(int64_t row, int64_t col) const {
+  const Block& block = x_.scales.block;
+  const bool tile = block.kind == Block::Kind::tile;
+  const int64_t rows = tile ? block.rows : block.kind == Block::Kind::row ? 1 : x_.rows;
+  const int64_t cols = tile ? block.cols : x_.cols;
+  const int64_t per_row = (x_.cols + cols - 1) / cols;
+  const int bits = x_.scales.element->bits;
+  const int64_t at = row / rows * per_row + col / cols;
+  return decode(*x_.scales.element, code_at(x_.scales.data, at * bits, bits));
+}
+
+Writer::Writer(const View& y) : y_(y), now_(y), codec_(element_of(y)) {
+  if (y.has_scales())
+    throw Unsupported(fmt::format("ref: {} with scales as an output", y.element->name));
+}
+
+void Writer::put(int64_t row, int64_t col, float value) const {
+  const int64_t at = row * y_.stride + col;
+  if (y_.is(fp32_format())) {
+    reinterpret_cast<float*>(y_.data)[at] = value;
+  } else if (y_.is(bf16_format())) {
+    reinterpret_cast<Bf16*>(y_.data)[at] = to_bf16(value);
+  } else {
+    const int bits = y_.element->bits;
+    set_code(y_.data, at * bits, bits, codec_.encode(value, {}, OverflowRule::special));
+  }
+}
+
+}  // namespace ng::ref

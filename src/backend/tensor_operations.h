@@ -1,0 +1,121 @@
+// Elementwise operations, reductions, and those that end a step. Rules for all operations:
+// operations.h.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "backend/operand_spec.h"
+#include "backend/operation_words.h"
+
+namespace ng {
+
+// ---------------------------------------------------------------- elementwise, reductions
+
+struct Fill {
+  static constexpr std::string_view kName = "fill";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  View x;
+  float value = 0;
+};
+
+/// y = x, of any two types: elements and scales decoded, rounded to what y is stored as.
+struct Copy {
+  static constexpr std::string_view kName = "copy";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  View y;
+  ConstView x;
+};
+
+/// y = a + b
+struct Add {
+  static constexpr std::string_view kName = "add";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  View y;
+  ConstView a, b;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
+};
+
+/// sum[c] += Σ_t x[t][c]: bias gradients. FP32, fixed order.
+struct AddColumnSums {
+  static constexpr std::string_view kName = "add_column_sums";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  View sum;  ///< (1, cols) FP32
+  ConstView x;
+};
+
+/// *sum += Σ x, in FP64 by the fixed 16-lane tree.
+struct AddSum {
+  static constexpr std::string_view kName = "add_sum";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  double* sum = nullptr;
+  ConstView x;
+};
+
+/// *sum += Σ x², in FP64 by the fixed 16-lane tree.
+struct AddSumOfSquares {
+  static constexpr std::string_view kName = "add_sum_of_squares";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  double* sum = nullptr;
+  ConstView x;
+};
+
+/// *count += number of NaN and infinite values.
+struct AddNonfinite {
+  static constexpr std::string_view kName = "add_nonfinite";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  uint64_t* count = nullptr;
+  ConstView x;
+};
+
+/// x = N(0, deviation²) by Box-Muller on the draws of `key`: element (row, col) takes those of
+/// element row · cols + col, whatever the stride.
+struct FillNormal {
+  static constexpr std::string_view kName = "fill_normal";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  View x;  ///< FP32
+  float deviation = 1;
+  RandomKey key;
+};
+
+// ---------------------------------------------------------------- step
+
+/// Decides, on the device, whether and how far the step is taken.
+struct StepControl {
+  double loss = 0;       ///< sum over the step's unmasked targets
+  double grad_norm = 0;  ///< before clipping
+  float grad_scale = 1;  ///< gradients are multiplied by this: clipping
+  uint32_t skip = 0;  ///< 1: loss, gradient norm or an operand was not finite; nothing is updated
+};
+
+/// From the sum of squares of all gradients: norm, clip factor min(1, clip/(norm + 1e-6)) (clip 0:
+/// none), and skip where loss, norm or any operand counter is not finite.
+struct DecideStep {
+  static constexpr std::string_view kName = "decide_step";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  StepControl* control = nullptr;
+  const double* sum_of_squares = nullptr;
+  double clip = 0;
+  const OperandStats* stats = nullptr;
+  int64_t stats_count = 0;
+};
+
+/// AdamW on one tensor, in FP32 in this order, no fused multiply-add [recipes.md §6]:
+///   g = grad·grad_scale;  m = beta1·m + (1 - beta1)·g;  v = beta2·v + (1 - beta2)·(g·g)
+///   w = w·(1 - lr·weight_decay) - (lr·(m/correction1)) / (sqrt(v/correction2) + eps)
+struct AdamW {
+  static constexpr std::string_view kName = "adamw";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  View weight, m, v;  ///< FP32
+  ConstView grad;
+  float lr = 0, beta1 = 0, beta2 = 0, eps = 0;
+  float weight_decay = 0;                ///< 0 for tensors of one dimension
+  float correction1 = 1;                 ///< 1 - beta1^t
+  float correction2 = 1;                 ///< 1 - beta2^t
+  const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
+};
+
+}  // namespace ng

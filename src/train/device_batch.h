@@ -1,0 +1,35 @@
+// The tokens of batches: filled on the host, used in backend memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/corpus.h"
+#include "nn/batch.h"
+#include "run/run.h"
+
+namespace ng {
+
+/// Some batches of `rows` tokens each.
+class DeviceBatch {
+ public:
+  DeviceBatch(Run& run, int64_t rows, int64_t batches);
+
+  /// Where the tokens of a batch are put.
+  [[nodiscard]] BatchSpans host(int64_t batch);
+  /// What was put there, batches [first, first + count), to backend memory.
+  void upload(Run& run, int64_t first, int64_t count) const;
+
+  [[nodiscard]] TokenView inputs(int64_t batch) const;
+  [[nodiscard]] TokenView targets(int64_t batch) const;
+  [[nodiscard]] ConstView mask(int64_t batch) const;
+
+ private:
+  int64_t rows_;
+  std::vector<int32_t> inputs_, targets_;
+  std::vector<float> mask_;
+  int32_t *device_inputs_, *device_targets_;
+  float* device_mask_;
+};
+
+}  // namespace ng
