@@ -9,7 +9,7 @@ if(NOT GTest_FOUND OR NOT benchmark_FOUND)
 endif()
 
 # They would more than double the time of the sanitizer run, and run little that others do not.
-set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(crash|resume)_")
+set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(bits|crash|resume)_")
 string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
