@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/simd/bf16-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
 #include "backend/cpu/simd/shuffle-inl.h"
 
@@ -73,10 +74,7 @@ void WidenRows(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
     const Bf16* x = from.row(r);
     float* y = to + r * to_stride;
     int64_t c = 0;
-    for (; c + kLanes <= from.cols; c += kLanes)
-      Store16(Bits<float>(
-                  ShiftLeft<16>(LoadHalves16<uint32_t>(reinterpret_cast<const uint16_t*>(x + c)))),
-              y + c);
+    for (; c + kLanes <= from.cols; c += kLanes) Store16(Load16(x + c), y + c);
     for (; c < from.cols; ++c) y[c] = widened(x[c]);
   }
 }
