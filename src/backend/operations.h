@@ -24,8 +24,8 @@ namespace ng {
 using Operation =
     std::variant<Prepare, PrepareBoth, Unpack, Gemm, RollDelayedScale, Embed, EmbedBackward,
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
-                 Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Copy, Add,
-                 AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite, FillNormal, DecideStep,
+                 Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
+                 Add, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite, FillNormal, DecideStep,
                  AdamW>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);

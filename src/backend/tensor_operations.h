@@ -2,7 +2,9 @@
 // operations.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "backend/operand_spec.h"
@@ -17,6 +19,13 @@ struct Fill {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View x;
   float value = 0;
+};
+
+/// Zero bytes: counters, control blocks, codes.
+struct Clear {
+  static constexpr std::string_view kName = "clear";
+  static constexpr TimeKind kTime = TimeKind::elementwise;
+  std::span<std::byte> bytes;
 };
 
 /// y = x, of any two types: elements and scales decoded, rounded to what y is stored as.

@@ -1,5 +1,6 @@
 // Elementwise operations, reductions, embedding, draws and the optimizer: `ref` fixes their bits.
 #include <limits>
+#include <numeric>
 
 #include "conformance.h"
 
@@ -27,6 +28,20 @@ TEST(Conformance, Fill) {
         with.execute(Fill{.x = x, .value = 0.3f});
         return {{"x", x.values()}};
       });
+}
+
+// From byte 1 on, all but the last.
+TEST(Conformance, Clear) {
+  for (const size_t size : {2, 3, 65, 65538, 200001})
+    conform(fmt::format("clear {}", size - 2), [&](const Place& with) -> Results {
+      Buffer<std::byte> bytes = with.buffer(std::vector(size, std::byte{0xA5}));
+      with.execute(Clear{{bytes.data() + 1, size - 2}});
+      std::vector<float> values;
+      for (const std::byte b : bytes.values()) values.push_back(static_cast<float>(b));
+      EXPECT_EQ(values.front() + values.back(), 2.0f * 0xA5) << "wrote outside";
+      EXPECT_EQ(std::accumulate(values.begin() + 1, values.end() - 1, 0.0f), 0.0f);
+      return {{"bytes", Matrix::row(values)}};
+    });
 }
 
 TEST(Conformance, CopyBetweenTypes) {

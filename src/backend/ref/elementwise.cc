@@ -55,6 +55,8 @@ void perform(const Fill& op) {
   for_each_place(op.x, [&](int64_t t, int64_t c) { x.put(t, c, op.value); });
 }
 
+void perform(const Clear& op) { std::ranges::fill(op.bytes, std::byte{0}); }
+
 void perform(const Copy& op) {
   NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
   const Reader x(op.x);

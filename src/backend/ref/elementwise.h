@@ -6,6 +6,7 @@
 namespace ng::ref {
 
 void perform(const Fill& op);
+void perform(const Clear& op);
 /// Of and to any element, scales read but not written.
 void perform(const Copy& op);
 void perform(const Add& op);

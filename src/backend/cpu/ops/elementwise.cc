@@ -61,6 +61,8 @@ HWY_EXPORT(ConvertBlock);
 
 namespace {
 
+constexpr size_t kBlockBytes = sizeof(float) * kBlockElements;
+
 template <class Value>
 void fill_rows(const Rows<Value>& x, Value value) {
   for (int64_t r = 0; r < x.rows; ++r) std::fill_n(x.row(r), x.cols, value);
@@ -77,6 +79,15 @@ void perform(Workspace& workspace, const Fill& op) {
       fill_rows(x.as<float>(), op.value);
   };
   for_blocks(workspace.threads(), block, op.x);
+}
+
+void perform(Workspace& workspace, const Clear& op) {
+  const size_t items = (op.bytes.size() + kBlockBytes - 1) / kBlockBytes;
+  parallel_for(workspace.threads(), static_cast<int64_t>(items), [&](int64_t item, int) {
+    const size_t first = static_cast<size_t>(item) * kBlockBytes;
+    const auto block = op.bytes.subspan(first, std::min(kBlockBytes, op.bytes.size() - first));
+    std::memset(block.data(), 0, block.size());
+  });
 }
 
 void perform(Workspace& workspace, const Copy& op) {

@@ -7,6 +7,7 @@
 namespace ng::cpu {
 
 void perform(Workspace& workspace, const Fill& op);
+void perform(Workspace& workspace, const Clear& op);
 void perform(Workspace& workspace, const Copy& op);
 void perform(Workspace& workspace, const Add& op);
 void perform(Workspace& workspace, const FillNormal& op);
