@@ -3,17 +3,6 @@
 #include <algorithm>
 
 namespace ng {
-namespace {
-
-// A POD in backend memory as a row of FP32, so that it can be zeroed there.
-template <class Pod>
-View floats_of(Pod* pods, size_t count) {
-  static_assert(sizeof(Pod) % sizeof(float) == 0);
-  const auto size = static_cast<int64_t>(count * sizeof(Pod) / sizeof(float));
-  return {reinterpret_cast<float*>(pods), 1, size, size};
-}
-
-}  // namespace
 
 Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings)
     : run_(run),
@@ -93,8 +82,8 @@ Batch Trainer::train_batch(int64_t micro) const {
 }
 
 void Trainer::forward_backward(int64_t step) {
-  run_.execute(Fill{floats_of(control_, 1), 0.0f});
-  run_.execute(Fill{floats_of(model_.stats().data(), model_.stats().size()), 0.0f});
+  run_.execute(Clear{std::as_writable_bytes(std::span(control_, 1))});
+  run_.execute(Clear{std::as_writable_bytes(model_.stats())});
   for (int64_t micro = 0; micro < settings_.micros; ++micro) {
     run_.set_moment({.step = static_cast<uint32_t>(step),
                      .micro = static_cast<uint32_t>(micro),
@@ -104,7 +93,7 @@ void Trainer::forward_backward(int64_t step) {
 }
 
 void Trainer::update(int64_t step, float lr) {
-  run_.execute(Fill{floats_of(sum_of_squares_, 1), 0.0f});
+  run_.execute(Clear{std::as_writable_bytes(std::span(sum_of_squares_, 1))});
   for (const Parameter& parameter : model_.parameters())
     run_.execute(AddSumOfSquares{sum_of_squares_, parameter.grad});
   run_.execute(DecideStep{.control = control_,
@@ -142,7 +131,7 @@ Diagnosis Trainer::diagnose(int64_t step) {
 }
 
 void Trainer::evaluate_body() {
-  run_.execute(Fill{floats_of(evaluation_loss_, 1), 0.0f});
+  run_.execute(Clear{std::as_writable_bytes(std::span(evaluation_loss_, 1))});
   const int64_t last = settings_.micros;
   const Batch batch{
       .inputs = tokens_.inputs(last),
