@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/builder.h"
+#include "recipe/layer_names.h"
 #include "run/transfer.h"
 
 namespace ng {
@@ -56,14 +57,15 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                                  .is_saved = false});
     run.execute(RopeTable{.table = rope_table, .theta = config_.rope_theta});
   }
-  embedding_ = std::make_unique<Embedding>(build.parameter("embed.weight"),
-                                           build.find("pos.weight"), build.compute());
+  embedding_ =
+      std::make_unique<Embedding>(build.parameter(layers::weight_of(layers::kEmbed)),
+                                  build.find(layers::weight_of(layers::kPos)), build.compute());
   for (int64_t i = 0; i < config_.layers; ++i) {
     std::unique_ptr<Layer> block = build.block(i, rope_table);
     if (recompute == RecomputePolicy::block) block = std::make_unique<Recompute>(std::move(block));
     blocks_.add(std::move(block));
   }
-  norm_ = std::make_unique<NormLayer>(build.norm("norm"));
+  norm_ = std::make_unique<NormLayer>(build.norm(std::string(layers::kNorm)));
   head_ = std::make_unique<Head>(build.head());
   blocks_.collect(linears_);
   linears_.push_back(&head_->linear());
