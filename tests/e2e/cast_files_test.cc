@@ -314,6 +314,9 @@ TEST_F(CastFiles, RefusesInOneLineAndLosesNothing) {
   refused({"--format", "mxfp4"}, {"the same file"}, "./././in");
   refused({"--format", "mxfp4"}, {"link", "the same file as in"}, "link");
   refused({"--format", "mxfp4"}, {"ints", "not known as a cast"}, "ints");
+  expect_refused({"cast", "in", "old", "new/folder", "--format", "mxfp4", "--axis", "2"}, 1,
+                 {"--axis"});
+  EXPECT_FALSE(fs::exists(path("new")));
   EXPECT_EQ(text_of(path("old")), was_there);
   EXPECT_EQ(text_of(path("in")), before);
 }

@@ -116,5 +116,15 @@ TEST_F(LostFiles, OfATrace) {
   expect_refused({"trace", model, tokens, "no/out"}, 1, {"no/out", "no folder"});
 }
 
+TEST_F(LostFiles, OfAProduct) {
+  const std::string model = golden("models/llama_tiny");
+  const std::string weight = model + "/model.safetensors:model.embed_tokens.weight";
+  write_foreign("out");
+  expect_kept({"matmul", weight, weight, "--out", "out"}, "out", "not known as a product");
+  expect_refused({"matmul", weight, weight, "--out", "no/out"}, 1, {"no/out", "no folder"});
+  (void)run_well({"matmul", weight, weight, "--out", "new"});
+  (void)run_well({"matmul", weight, weight, "--out", "new"});  // its own again
+}
+
 }  // namespace
 }  // namespace ng::e2e

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -132,7 +133,8 @@ int cast(const Args& args) {
     require_cast_or_nothing(pair.in, pair.out);
     total += bytes_to_cast(pair.in, settings);
   }
-  if (pairs.front().out != args.files.back()) make_folders(args.files.back());
+  std::optional<NewFolders> folders;  // gone again where no cast comes to be
+  if (pairs.front().out != args.files.back()) folders.emplace(args.files.back());
   Json files = Json::array();
   for (const FilePair& pair : pairs) {
     CastReport report;

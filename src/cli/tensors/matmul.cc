@@ -80,6 +80,22 @@ void check_shapes(const Args& args, const Matrix& a, const Matrix& b) {
                .remedy = fmt::format("K = {} in both{}", a.cols, way)});
 }
 
+bool is_product(const std::string& path) {
+  try {
+    const io::Safetensors file(path);
+    const std::vector<io::SafetensorsEntry>& entries = file.entries();
+    return entries.size() == 1 && entries[0].name == "C" && entries[0].dtype == "F32";
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_out(const std::string& out, const Matrix& a, const Matrix& b) {
+  refuse_input(out, a.file, "--out");
+  refuse_input(out, b.file, "--out");
+  require_target(out, "a product", is_product);
+}
+
 void check_blocks(const Operand& a, const Operand& b) {
   const auto length = [](const Operand& cast) {
     return cast.block.kind == Block::Kind::tile ? cast.block.cols : 1;
@@ -147,10 +163,7 @@ int matmul(const Args& args) {
   check_blocks(job.a_cast, job.b_cast);
   const Matrix a = matrix_of(args.a), b = matrix_of(args.b);
   check_shapes(args, a, b);
-  if (!args.out.empty()) {
-    refuse_input(args.out, a.file, "--out");
-    refuse_input(args.out, b.file, "--out");
-  }
+  if (!args.out.empty()) check_out(args.out, a, b);
   job.a = a.view();
   job.b = b.view();
   job.b_is_turned = args.transpose_b;
