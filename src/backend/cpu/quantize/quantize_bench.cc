@@ -2,6 +2,9 @@
 // of a plain copy of the source measured in the same run.
 #include <benchmark/benchmark.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -35,6 +38,7 @@ double seconds_since(std::clock_t start) {
 struct Case {
   const char* format;
   Contract contract;
+  const ElementFormat* source = &fp32_format();
   Rounding rounding = Rounding::nearest;
   int hadamard = 0;
 };
@@ -63,7 +67,11 @@ void copy_source(benchmark::State& state) {
 void quantize(benchmark::State& state, const Case& c, Isa isa) {
   force_isa(isa);
   const std::vector<float> x = source_values();
-  const ConstView source{x.data(), kRows, kCols, kCols};
+  std::vector<Bf16> narrow(x.size());
+  std::transform(x.begin(), x.end(), narrow.begin(), to_bf16);
+  const bool is_bf16 = c.source == &bf16_format();
+  const ConstView source = is_bf16 ? ConstView{narrow.data(), kRows, kCols, kCols}
+                                   : ConstView{x.data(), kRows, kCols, kCols};
   OperandSpec spec;
   spec.cast = operand_of(c.format);
   spec.cast.rounding = c.rounding;
@@ -82,7 +90,7 @@ void quantize(benchmark::State& state, const Case& c, Isa isa) {
   for (auto _ : state)
     cpu::prepare(workspace, {.packed = &packed, .source = source, .context = context});
   const double seconds = seconds_since(start);
-  const double bytes_each = 4 + static_cast<double>(bytes) / (kRows * kCols);
+  const double bytes_each = static_cast<double>(source.bytes() + bytes) / (kRows * kCols);
   report(state, bytes_each);
   const double speed =
       bytes_each * kRows * kCols * static_cast<double>(state.iterations()) / seconds;
@@ -93,16 +101,18 @@ void quantize(benchmark::State& state, const Case& c, Isa isa) {
 const int registered = [] {
   benchmark::RegisterBenchmark("copy", copy_source);
   std::vector<Case> cases;
-  for (const char* format : {"mxfp4", "nvfp4", "fp8_e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "int8"})
-    for (const Contract contract : {Contract::cols, Contract::rows})
-      cases.push_back({format, contract});
-  for (const char* format : {"mxfp4", "nvfp4"})
-    for (const Contract contract : {Contract::cols, Contract::rows})
-      for (const int hadamard : {0, 64})
-        cases.push_back({format, contract, Rounding::stochastic, hadamard});
+  for (const ElementFormat* source : {&fp32_format(), &bf16_format()}) {
+    for (const char* format : {"mxfp4", "nvfp4", "fp8_e4m3", "mxfp8_e4m3", "mxfp6_e3m2", "int8"})
+      for (const Contract contract : {Contract::cols, Contract::rows})
+        cases.push_back({format, contract, source});
+    for (const char* format : {"mxfp4", "nvfp4"})
+      for (const Contract contract : {Contract::cols, Contract::rows})
+        for (const int hadamard : {0, 64})
+          cases.push_back({format, contract, source, Rounding::stochastic, hadamard});
+  }
   for (const Isa isa : supported_isas())
     for (const Case& c : cases) {
-      std::string name = std::string(name_of(isa)) + "/" + c.format;
+      std::string name = fmt::format("{}/{}/{}", name_of(isa), c.source->short_name, c.format);
       name += c.contract == Contract::cols ? "/along" : "/turned";
       if (c.rounding == Rounding::stochastic) name += "/sr";
       if (c.hadamard != 0) name += "/hadamard" + std::to_string(c.hadamard);
