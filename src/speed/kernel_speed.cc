@@ -91,7 +91,7 @@ class Bench {
     kernels_.push_back({"read", 4, [this] {
                           for_rows([this](int64_t row, int64_t rows) {
                             uint32_t amax = 0;
-                            cpu::block_amax(source().row(row), run_.cols, rows, run_.cols,
+                            cpu::block_amax({source().row(row), run_.cols}, rows, run_.cols,
                                             {&amax, 0, rows, run_.cols});
                           });
                         }});
@@ -108,7 +108,7 @@ class Bench {
                           for_rows([&](int64_t row, int64_t rows) {
                             uint32_t of_all = 0;
                             uint32_t* to = stride == 0 ? &of_all : amax->data() + row * stride;
-                            cpu::block_amax(source().row(row), run_.cols, rows, run_.cols,
+                            cpu::block_amax({source().row(row), run_.cols}, rows, run_.cols,
                                             {to, stride, stride == 0 ? rows : 1, block});
                           });
                         }});

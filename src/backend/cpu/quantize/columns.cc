@@ -72,7 +72,7 @@ void ColumnEncoder::note_amax(int64_t row) {
       column_amax(tile, scratch_.amax);
       uint32_t amax = *std::max_element(scratch_.amax, scratch_.amax + kLanes);
       totals_.nonfinite |= amax >= kFloatInf;
-      if (amax > kFloatInf) amax = amax_without_nan({tile.values, tile.stride}, tile.k, kLanes);
+      if (amax > kFloatInf) amax = amax_without_nan(tile.values, tile.k, kLanes);
       totals_.amax = std::max(totals_.amax, amax);
     }
 }
@@ -103,30 +103,23 @@ void ColumnEncoder::fetch_next(ColumnTile& tile, int64_t row, int64_t k) const {
 // Values of sixteen columns: in place where all of them exist, and transformed.
 ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
   const OperandSource& source = job_.source;
-  ColumnTile tile{.k = count, .counted_k = job_.spec.k - k};
+  ColumnTile tile{.values = {}, .k = count, .counted_k = job_.spec.k - k};
   const bool exist = row + kLanes <= source.cols() && k + count <= source.rows();
   if (exist && k + count < end_k_) fetch_next(tile, row, k);
-  if (exist && source.is_fp32()) {
-    tile.values = source.fp32().row(k) + row;
-    tile.stride = source.fp32().stride;
-  } else if (exist) {
-    widen_rows(source.bf16().slice(k, count).columns(row, kLanes), scratch_.values, kLanes);
-    tile.values = scratch_.values;
-    tile.stride = kLanes;
+  if (exist) {
+    tile.values = source.values(k, row);
   } else {
     std::fill_n(scratch_.values, kChunk * kLanes, 0.0f);
     const int64_t cols = std::min(kLanes, source.cols() - row);
     for (int64_t i = 0; i < std::min(count, source.rows() - k); ++i)
       source.widen(k + i, row, cols, scratch_.values + i * kLanes);
-    tile.values = scratch_.values;
-    tile.stride = kLanes;
+    tile.values = {scratch_.values, kLanes};
   }
   const Hadamard& hadamard = job_.spec.hadamard;
   if (hadamard.size == 0) return tile;
   hadamard_columns(tile, hadamard.size, hadamard.signs.data(), hadamard_factor(hadamard.size),
                    scratch_.transformed);
-  tile.values = scratch_.transformed;
-  tile.stride = kLanes;
+  tile.values = {scratch_.transformed, kLanes};
   tile.next = nullptr;
   return tile;
 }
@@ -141,8 +134,7 @@ void ColumnEncoder::find_scales(const ColumnTile& tile) {
     nonfinite_ |= nonfinite;
     if (nonfinite && job_.request.kind == ScaleKind::e4m3)
       for (int64_t lane = 0; lane < kLanes; ++lane)
-        amax[lane] = amax_without_nan(
-            {tile.values + b * tile.block * tile.stride + lane, tile.stride}, tile.block, 1);
+        amax[lane] = amax_without_nan(tile.values.from(b * tile.block, lane), tile.block, 1);
     if (job_.plan.tile_rows == kLanes)
       std::fill_n(amax, kLanes, *std::max_element(amax, amax + kLanes));
   }
@@ -190,9 +182,8 @@ void ColumnEncoder::encode_by_definition(const ColumnTile& tile, int64_t row, in
   const int64_t block = tile.block;
   const int64_t rows = std::min(kLanes, job_.spec.rows - row);
   for (int64_t lane = 0; lane < rows; ++lane)
-    for (int64_t i = 0; i < block; ++i)
-      values[lane * block + i] = tile.values[(b * block + i) * tile.stride + lane];
-  EncodeTile turned{.values = values, .stride = block, .rows = rows};
+    for (int64_t i = 0; i < block; ++i) values[lane * block + i] = tile.values(b * block + i, lane);
+  EncodeTile turned{.values = {values, block}, .rows = rows};
   turned.cols = turned.block = turned.out_stride = block;
   turned.counted_cols = tile.counted_k - b * block;
   turned.multipliers = scratch_.multiplier + b * kLanes;

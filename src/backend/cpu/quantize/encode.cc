@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/quantize/units-inl.h"
+#include "backend/cpu/simd/bf16-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,17 +39,18 @@ HWY_INLINE U16 DrawsAt(const uint16_t* draws, int64_t i) {
   return LoadHalves16<uint32_t>(draws + i);
 }
 
-// One row of a tile.
+// One row of a tile, of float or Bf16.
+template <class Value>
 struct Row {
-  const float* x;
+  const Value* x;
   const float* multiplier;
   const uint16_t* draws;
   std::byte* out;
 };
 
-template <Variant v>
-HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
-  return {.x = tile.values + r * tile.stride,
+template <Variant v, class Value>
+HWY_INLINE Row<Value> RowOf(const EncodeTile& tile, const Value* values, int64_t r) {
+  return {.x = values + r * tile.values.stride(),
           .multiplier = tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride,
           .draws = v.stochastic ? tile.draws + r * tile.draw_stride : nullptr,
           .out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)};
@@ -56,8 +58,8 @@ HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
 
 // The first `blocks` blocks of a row, `vectors` vectors each and all of them counted: the bulk of
 // the work, free of the bookkeeping for what is ragged.
-template <Variant v>
-HWY_INLINE void EncodeWholeBlocks(const RulesFor<v>& rules, const Row& row, int64_t blocks,
+template <Variant v, class Value>
+HWY_INLINE void EncodeWholeBlocks(const RulesFor<v>& rules, const Row<Value>& row, int64_t blocks,
                                   int64_t vectors, int64_t ahead, LaneCounts& counts) {
   const RulesFor<v> k = rules;
   LaneCounts sum = counts;
@@ -74,8 +76,8 @@ HWY_INLINE void EncodeWholeBlocks(const RulesFor<v>& rules, const Row& row, int6
 }
 
 // Values [from, to) of a row, which have one scale.
-template <Variant v>
-HWY_INLINE void EncodeRun(const RulesFor<v>& k, const Row& row, int64_t from, int64_t to,
+template <Variant v, class Value>
+HWY_INLINE void EncodeRun(const RulesFor<v>& k, const Row<Value>& row, int64_t from, int64_t to,
                           float multiplier, bool counted, LaneCounts& counts) {
   const F16 scale = ScaleOf<v>(k, Set16(multiplier));
   for (int64_t i = from; i < to; i += kLanes)
@@ -83,14 +85,14 @@ HWY_INLINE void EncodeRun(const RulesFor<v>& k, const Row& row, int64_t from, in
                     to - i, counted, counts);
 }
 
-template <Variant v>
-EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
+template <Variant v, class Value>
+EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const Value* values) {
   const RulesFor<v> k = RulesForTile<v>(grid, tile);
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
   const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
   const int64_t whole = tile.block % kLanes == 0 ? counted / tile.block : 0;
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const Row row = RowOf<v>(tile, r);
+    const Row<Value> row = RowOf<v>(tile, values, r);
     if (tile.block == 32)
       EncodeWholeBlocks<v>(k, row, whole, 2, tile.ahead, counts);
     else
@@ -105,6 +107,12 @@ EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
     }
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+}
+
+template <Variant v>
+EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
+  return tile.values.is_bf16() ? EncodeRowsOf<v>(grid, tile, tile.values.bf16())
+                               : EncodeRowsOf<v>(grid, tile, tile.values.fp32());
 }
 
 template <Kind kKind, bool kSignedZero, ElementForm kForm>
@@ -155,7 +163,8 @@ EncodeCounts Encode(const ElementGrid& grid, const EncodeTile& tile) {
 
 // ---------------------------------------------------------------- counting without encoding
 
-MagnitudeCounts CountMagnitudes(const float* x, int64_t count, float low, float high) {
+template <class Value>
+MagnitudeCounts CountMagnitudesOf(const Value* x, int64_t count, float low, float high) {
   const U16 zero = Zero16<uint32_t>();
   U16 nonzero = zero, above_low = zero, above_high = zero, nonfinite = zero, nan = zero;
   // As integers, which also order NaN above Inf.
@@ -176,6 +185,11 @@ MagnitudeCounts CountMagnitudes(const float* x, int64_t count, float low, float 
           .nan = Total(nan)};
 }
 
+MagnitudeCounts CountMagnitudes(const TileValues& row, int64_t count, float low, float high) {
+  return row.is_bf16() ? CountMagnitudesOf(row.bf16(), count, low, high)
+                       : CountMagnitudesOf(row.fp32(), count, low, high);
+}
+
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -188,8 +202,8 @@ EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile) {
   NG_CHECK(!tile.divides || !grid.has_negative_zero, tile.divides);
   return HWY_DYNAMIC_DISPATCH(Encode)(grid, tile);
 }
-MagnitudeCounts count_magnitudes(const float* x, int64_t count, float low, float high) {
-  return HWY_DYNAMIC_DISPATCH(CountMagnitudes)(x, count, low, high);
+MagnitudeCounts count_magnitudes(const TileValues& row, int64_t count, float low, float high) {
+  return HWY_DYNAMIC_DISPATCH(CountMagnitudes)(row, count, low, high);
 }
 
 }  // namespace ng::cpu

@@ -48,7 +48,7 @@ void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& 
   for (int64_t r = 0; r < tile.rows; ++r) {
     const int64_t scale_row = r / tile.rows_per_multiplier * tile.multiplier_stride;
     for (int64_t c = 0; c < tile.cols; ++c) {
-      const float value = tile.values[r * tile.stride + c];
+      const float value = tile.values(r, c);
       const bool counted = c < tile.counted_cols;
       stats.nan += counted && std::isnan(value) ? 1 : 0;
       stats.inf += counted && std::isinf(value) ? 1 : 0;
@@ -70,11 +70,11 @@ void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& 
   }
 }
 
-uint32_t amax_without_nan(const PieceValues& values, int64_t rows, int64_t cols) {
+uint32_t amax_without_nan(const TileValues& values, int64_t rows, int64_t cols) {
   float amax = 0.0f;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) {
-      const float magnitude = std::fabs(values.data[r * values.stride + c]);
+      const float magnitude = std::fabs(values(r, c));
       if (magnitude > amax) amax = magnitude;  // fmax drops amax where the NaN is a signalling one
     }
   return float_bits(amax);
@@ -89,9 +89,9 @@ ScaleChoice choose_scale(const QuantizeJob& job, const Piece& block, float amax,
     for (int64_t k = 0; k < block.cols; k += job.plan.piece_cols) {
       const int64_t cols = std::min(job.plan.piece_cols, block.cols - k);
       const Piece part{.row = block.row + r, .rows = 1, .k = block.k + k, .cols = cols};
-      const PieceValues values = job.source.load(part, buffer);
+      const TileValues values = job.source.load(part, buffer).values;
       for (int64_t c = 0; c < cols; ++c) {
-        const float x = values.data[c];
+        const float x = values(0, c);
         for (int i = 0; i < 2; ++i) {
           const float q = codec.decode(codec.encode(x * e8m0_multiplier(code[i])));
           const double off = static_cast<double>(x) - static_cast<double>(q) * e8m0_value(code[i]);

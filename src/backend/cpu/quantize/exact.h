@@ -14,7 +14,7 @@ void exact_encode(const QuantizeJob& job, const Piece& piece, const EncodeTile& 
                   const float* decode, OperandStats& stats);
 
 /// Bits of the largest |value|, NaN skipped.
-[[nodiscard]] uint32_t amax_without_nan(const PieceValues& values, int64_t rows, int64_t cols);
+[[nodiscard]] uint32_t amax_without_nan(const TileValues& values, int64_t rows, int64_t cols);
 
 struct ScaleChoice {
   float decode = 0;

@@ -10,18 +10,15 @@
 namespace ng::cpu {
 namespace {
 
-constexpr int64_t kPieceValues = 16384;   // 64 KiB of FP32: in L2 with the draws beside it
-constexpr int64_t kWidenedValues = 4096;  // of BF16, which are widened into the L1 cache
+constexpr int64_t kPieceValues = 16384;  // 64 KiB of FP32: in L2 with the draws beside it
 constexpr int64_t kPieceRows = 128;
 // Rows are read in long runs, which the prefetcher sees; columns in strips of whole cache lines.
 constexpr int64_t kPieceCols = 4096;
 constexpr int64_t kTurnedPieceCols = 512;
 constexpr int64_t kTileRows = 128, kTileCols = 512;  // of a source: 256 KiB
 
-QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool scales_by_block,
-                     bool is_fp32) {
+QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool scales_by_block) {
   QuantizePlan plan;
-  const int64_t values = is_fp32 ? kPieceValues : kWidenedValues;
   const bool tiled = scales_by_block && spec.cast.block.kind == Block::Kind::tile;
   plan.tile_rows = tiled ? spec.cast.block.rows : 1;
   const bool turned = spec.contract == Contract::rows;
@@ -32,7 +29,7 @@ QuantizePlan plan_of(const OperandSpec& spec, const PackedLayout& layout, bool s
   plan.piece_rows = plan.panel_rows;
   if (plan.panel_rows > kPieceRows) plan.piece_rows = std::min(plan.tile_rows, kPieceRows);
   const int64_t fitting =
-      std::min(turned ? kTurnedPieceCols : kPieceCols, values / plan.piece_rows / 16 * 16);
+      std::min(turned ? kTurnedPieceCols : kPieceCols, kPieceValues / plan.piece_rows / 16 * 16);
 
   const int64_t group = std::lcm(std::max(spec.hadamard.size, 1), 4);
   plan.block_cols = scales_by_block ? std::max<int64_t>(layout.block, 1) : fitting;
@@ -92,7 +89,7 @@ QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
   const bool by_block = !cast.is_unscaled() && cast.block.kind != Block::Kind::tensor;
   return {.spec = spec,
           .layout = layout,
-          .plan = plan_of(spec, layout, by_block, source.is(fp32_format())),
+          .plan = plan_of(spec, layout, by_block),
           .source = OperandSource(spec, source, context.key, groups),
           .grid = element_grid(*cast.element, cast.overflow),
           .request = {.kind = cast.scale,

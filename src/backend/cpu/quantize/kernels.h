@@ -1,12 +1,12 @@
 // Vector kernels of the quantizer, one tile at a time. A tile is `rows` operand rows by `cols`
-// values along the reduction dimension, FP32, in the operand's orientation.
+// values along the reduction dimension in the operand's orientation.
 #pragma once
 
 #include <cstdint>
 
 #include "backend/cpu/packed.h"
+#include "backend/cpu/quantize/values.h"
 #include "format/scale.h"
-#include "math/bf16.h"
 #include "math/philox.h"
 #include "tensor/rows.h"
 
@@ -15,18 +15,17 @@ namespace ng::cpu {
 /// to[c · to_stride + r] = from[r · from_stride + c] for rows × cols 4-byte words.
 void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
                      uint32_t* to, int64_t to_stride);
-/// BF16 values as FP32, `to_stride` floats from one row to the next; also transposed.
-void widen_rows(const Rows<const Bf16>& from, float* to, int64_t to_stride);
-void transpose_widened(const Rows<const Bf16>& from, float* to, int64_t to_stride);
+/// The same of values, as FP32.
+void transpose(const TileValues& from, int64_t rows, int64_t cols, float* to, int64_t to_stride);
+/// BF16 as FP32.
+void widen_row(const Bf16* from, int64_t count, float* to);
 
-/// Random Hadamard transform of every `size` consecutive values of every row of `from`, into the
-/// same place of `to` (which may be `from`): signs (bit j % 32 of word j / 32), butterflies with
-/// strides 1, 2, 4, ..., times `factor`. Columns are a multiple of size. [formats.md §7]
-void hadamard_rows(const Rows<const float>& from, const Rows<float>& to, int size,
-                   const uint32_t* signs, float factor);
-
-/// Bits of the largest |value| of a row of BF16 values, NaN on top.
-[[nodiscard]] uint32_t amax_bits(const Bf16* values, int64_t count);
+/// Random Hadamard transform of every `size` consecutive values of every row of `to`, whose values
+/// come from the same place of `from` (which may be `to`): signs (bit j % 32 of word j / 32),
+/// butterflies with strides 1, 2, 4, ..., times `factor`. Columns are a multiple of size.
+/// [formats.md §7]
+void hadamard_rows(const TileValues& from, const Rows<float>& to, int size, const uint32_t* signs,
+                   float factor);
 
 /// amax[(r / rows_per_block) · amax_stride + c / block] = max(itself, bits of |value|): patterns of
 /// |x| are ordered like the values with Inf and then NaN on top.
@@ -36,8 +35,7 @@ struct AmaxTarget {
   int64_t rows_per_block = 1;
   int64_t block = 0;
 };
-void block_amax(const float* values, int64_t stride, int64_t rows, int64_t cols,
-                const AmaxTarget& target);
+void block_amax(const TileValues& values, int64_t rows, int64_t cols, const AmaxTarget& target);
 
 /// Draw groups group + r · group_stride + (0 ... groups - 1) for r < rows.
 struct DrawBox {
@@ -98,8 +96,7 @@ struct EncodeCounts {
 
 /// One tile of finite values on its way to packed elements, saturating.
 struct EncodeTile {
-  const float* values = nullptr;
-  int64_t stride = 0;
+  TileValues values;
   int64_t ahead = 0;  ///< values from here on are fetched meanwhile, for the next tile; 0: none
   int64_t rows = 0;
   int64_t cols = 0;
@@ -132,10 +129,9 @@ struct BlockTrial {
 /// ascending columns. For grids of at most 8 bits.
 void block_errors(const ElementGrid& grid, const BlockTrial& trial, double (&errors)[2][16]);
 
-/// Sixteen source columns side by side, [k][16] with `stride` floats from one k to the next.
+/// Sixteen source columns side by side, a row of values for each k.
 struct ColumnTile {
-  const float* values = nullptr;
-  int64_t stride = 0;
+  TileValues values;
   const std::byte* next = nullptr;     ///< k / 4 rows that are fetched meanwhile; null: none
   int64_t next_stride = 0;             ///< bytes from one of them to the next
   int64_t next_bytes = 0;              ///< of one that are fetched
@@ -165,6 +161,6 @@ struct MagnitudeCounts {
   uint64_t inf = 0;
   uint64_t nan = 0;
 };
-MagnitudeCounts count_magnitudes(const float* x, int64_t count, float low, float high);
+MagnitudeCounts count_magnitudes(const TileValues& row, int64_t count, float low, float high);
 
 }  // namespace ng::cpu

@@ -48,7 +48,7 @@ void expect_rounding(const ElementFormat& format, const Mode& mode,
   const auto* halves = reinterpret_cast<const uint16_t*>(words.data());
   const auto* integers = reinterpret_cast<const int8_t*>(words.data());
   const float one = 1.0f;
-  EncodeTile tile{.values = values.data(), .stride = 0, .rows = 1, .cols = count};
+  EncodeTile tile{.values = {values.data(), 0}, .rows = 1, .cols = count};
   tile.counted_cols = count;
   tile.block = count;
   tile.multipliers = &one;
@@ -101,7 +101,7 @@ TEST(QuantizeKernels, EveryDrawOfEightBitsRoundsByItsFraction) {
       std::vector<uint16_t> draws(256 + 16), out(256);
       for (size_t r = 0; r < 256; ++r) draws[r] = static_cast<uint16_t>(r << 8);
       const float one = 1.0f;
-      EncodeTile tile{.values = values.data(), .stride = 0, .rows = 1, .cols = 256};
+      EncodeTile tile{.values = {values.data(), 0}, .rows = 1, .cols = 256};
       tile.counted_cols = 256;
       tile.block = 32;
       const std::vector<float> ones(8, one);
@@ -220,7 +220,7 @@ TEST(QuantizeKernels, TransposeAndHadamardAndAmax) {
       for (float& v : x) v = normal(random);
       x[3] = -0.0f;
       want = x;
-      hadamard_rows({x.data(), 1, 256, 256}, {x.data(), 1, 256, 256}, size, signs.data(),
+      hadamard_rows({x.data(), 256}, {x.data(), 1, 256, 256}, size, signs.data(),
                     hadamard_factor(size));
       for (int g = 0; g < 256; g += size)
         hadamard_transform(&want[static_cast<size_t>(g)], size, signs.data());
@@ -238,16 +238,15 @@ TEST(QuantizeKernels, Bf16IsWidenedInRowsAndTurned) {
         std::vector<Bf16> memory(static_cast<size_t>(rows * (cols + 3) + 1));
         for (Bf16& x : memory) x.bits = static_cast<uint16_t>(pattern++);
         const Rows<const Bf16> from{memory.data() + 1, rows, cols, cols + 3};
-        std::vector<float> wide(static_cast<size_t>(rows * (cols + 2)), -7.0f);
         std::vector<float> turned(static_cast<size_t>(cols * (rows + 2)), -7.0f);
-        widen_rows(from, wide.data(), cols + 2);
-        transpose_widened(from, turned.data(), rows + 2);
+        transpose({from.data, from.stride}, rows, cols, turned.data(), rows + 2);
         const auto bits = [&](int64_t r, int64_t c) {
           return float_bits(r < rows && c < cols ? widened(from.row(r)[c]) : -7.0f);
         };
-        for (int64_t r = 0; r < rows; ++r)
-          for (int64_t c = 0; c < cols + 2; ++c)
-            ASSERT_EQ(float_bits(wide[static_cast<size_t>(r * (cols + 2) + c)]), bits(r, c));
+        std::vector<float> wide(static_cast<size_t>(cols + 1), -7.0f);
+        widen_row(from.data, cols, wide.data());
+        for (int64_t c = 0; c <= cols; ++c)
+          ASSERT_EQ(float_bits(wide[static_cast<size_t>(c)]), bits(0, c));
         for (int64_t c = 0; c < cols; ++c)
           for (int64_t r = 0; r < rows + 2; ++r)
             ASSERT_EQ(float_bits(turned[static_cast<size_t>(c * (rows + 2) + r)]), bits(r, c));
@@ -261,7 +260,7 @@ TEST(QuantizeKernels, CountMagnitudesByTheirBits) {
                                 -NAN, 1e-45f, 5,      NAN, 2, 2, 2,  2,   7};
   on_every_isa([&] {
     const MagnitudeCounts counts =
-        count_magnitudes(x.data(), static_cast<int64_t>(x.size()), 1.0f, 3.0f);
+        count_magnitudes({x.data(), 0}, static_cast<int64_t>(x.size()), 1.0f, 3.0f);
     EXPECT_EQ(counts.low, 3u);
     EXPECT_EQ(counts.high, 3u);
     EXPECT_EQ(counts.inf, 2u);

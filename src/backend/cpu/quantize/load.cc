@@ -16,82 +16,102 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
+// ---------------------------------------------------------------- transposition
+
 constexpr int64_t kRowsAhead = 32;
 
 #if HWY_TARGET != HWY_SCALAR
 
 using Words = hn::CappedTag<uint32_t, 16>;
 
-// Rows r, r + 4, r + 8, ... of four columns, one per 128-bit block.
-HWY_INLINE hn::Vec<Words> LoadFours(const uint32_t* from, int64_t stride) {
+// 16 bytes of rows r, r + 4, r + 8, ..., one per 128-bit block.
+template <class Value>
+HWY_INLINE hn::Vec<Words> LoadFours(const Value* from, int64_t stride) {
   const Words d;
-  auto v = hn::LoadDup128(d, from);
+  const auto load = [&](int64_t block) HWY_ATTR {
+    return hn::LoadDup128(d, reinterpret_cast<const uint32_t*>(from + 4 * block * stride));
+  };
+  auto v = load(0);
 #if HWY_TARGET == HWY_AVX2
-  return hn::ConcatUpperLower(d, hn::LoadDup128(d, from + 4 * stride), v);
+  return hn::ConcatUpperLower(d, load(1), v);
 #else
-  const auto load = [&](int block)
-                        HWY_ATTR { return hn::LoadDup128(d, from + 4 * block * stride); };
   v = hn::IfThenElse(hn::FirstN(d, 4), v, load(1));
   v = hn::IfThenElse(hn::FirstN(d, 8), v, load(2));
   return hn::IfThenElse(hn::FirstN(d, 12), v, load(3));
 #endif
 }
 
-// Four columns of one register's worth of rows.
-HWY_INLINE void TransposeFours(const uint32_t* from, int64_t from_stride, uint32_t* to,
+// put(c, column c of one register's worth of rows), for the words of 16 bytes of every row.
+template <class Value, class Put>
+HWY_INLINE void TransposeFours(const Value* from, int64_t stride, const Put& put) {
+  TransposeWordsOf(Words(), LoadFours(from, stride), LoadFours(from + stride, stride),
+                   LoadFours(from + 2 * stride, stride), LoadFours(from + 3 * stride, stride), put);
+}
+
+// 16 bytes of one register's worth of rows, value by value: words as they are.
+HWY_INLINE void TransposeBlock(const uint32_t* from, int64_t stride, uint32_t* to,
                                int64_t to_stride) {
-  const Words d;
-  StoreTransposed(d, LoadFours(from, from_stride), LoadFours(from + from_stride, from_stride),
-                  LoadFours(from + 2 * from_stride, from_stride),
-                  LoadFours(from + 3 * from_stride, from_stride), to, to_stride);
+  TransposeFours(from, stride, [&](int64_t c, hn::Vec<Words> column) HWY_ATTR {
+    hn::StoreU(column, Words(), to + c * to_stride);
+  });
+}
+
+// BF16 as FP32, of which it is the upper half: two columns lie in a word.
+HWY_INLINE void TransposeBlock(const Bf16* from, int64_t stride, uint32_t* to, int64_t to_stride) {
+  TransposeFours(from, stride, [&](int64_t c, hn::Vec<Words> pair) HWY_ATTR {
+    const Words d;
+    hn::StoreU(hn::ShiftLeft<16>(pair), d, to + 2 * c * to_stride);
+    hn::StoreU(hn::And(pair, hn::Set(d, 0xFFFF0000u)), d, to + (2 * c + 1) * to_stride);
+  });
 }
 #endif
 
-void TransposeWords(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
-                    uint32_t* to, int64_t to_stride) {
+HWY_INLINE void TransposeOne(const uint32_t* from, uint32_t* to) {
+  std::memcpy(to, from, sizeof(uint32_t));
+}
+HWY_INLINE void TransposeOne(const Bf16* from, uint32_t* to) {
+  const float wide = widened(*from);
+  std::memcpy(to, &wide, sizeof wide);
+}
+
+template <class Value>
+HWY_INLINE void Transpose(const Value* from, int64_t from_stride, int64_t rows, int64_t cols,
+                          uint32_t* to, int64_t to_stride) {
   int64_t whole_rows = 0, whole_cols = 0;
 #if HWY_TARGET != HWY_SCALAR
+  constexpr int64_t kLine = 64 / sizeof(Value), kBlock = 16 / sizeof(Value);
   const auto step = static_cast<int64_t>(hn::Lanes(Words()));
   whole_rows = rows / step * step;
-  whole_cols = cols / 4 * 4;
+  whole_cols = cols / kBlock * kBlock;
   // Whole cache lines of the source before the next rows, and lines of later rows meanwhile: no
   // hardware prefetcher follows a column.
-  for (int64_t c0 = 0; c0 < whole_cols; c0 += 16)
+  for (int64_t c0 = 0; c0 < whole_cols; c0 += kLine)
     for (int64_t r = 0; r < whole_rows; r += step) {
       for (int64_t i = r + kRowsAhead; i < r + kRowsAhead + step; ++i)
         hwy::Prefetch(from + i * from_stride + c0);
-      for (int64_t c = c0; c < std::min(c0 + 16, whole_cols); c += 4)
-        TransposeFours(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
+      for (int64_t c = c0; c < std::min(c0 + kLine, whole_cols); c += kBlock)
+        TransposeBlock(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
     }
 #endif
   for (int64_t c = 0; c < cols; ++c)
     for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r)
-      std::memcpy(to + c * to_stride + r, from + r * from_stride + c, sizeof(uint32_t));
+      TransposeOne(from + r * from_stride + c, to + c * to_stride + r);
 }
 
-void WidenRows(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
-  for (int64_t r = 0; r < from.rows; ++r) {
-    const Bf16* x = from.row(r);
-    float* y = to + r * to_stride;
-    int64_t c = 0;
-    for (; c + kLanes <= from.cols; c += kLanes) Store16(Load16(x + c), y + c);
-    for (; c < from.cols; ++c) y[c] = widened(x[c]);
-  }
+void TransposeWords(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols,
+                    uint32_t* to, int64_t to_stride) {
+  Transpose(from, from_stride, rows, cols, to, to_stride);
 }
 
-// A few rows of a cache line's columns at a time, which stay in the L1 cache in between.
-void TransposeWidened(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
-  constexpr int64_t kRows = 16, kCols = 32;
-  alignas(64) float words[kRows * kCols];
-  for (int64_t c = 0; c < from.cols; c += kCols)
-    for (int64_t r = 0; r < from.rows; r += kRows) {
-      const int64_t rows = std::min(kRows, from.rows - r), cols = std::min(kCols, from.cols - c);
-      for (int64_t i = r + kRowsAhead; i < std::min(r + kRowsAhead + kRows, from.rows); ++i)
-        hwy::Prefetch(from.row(i) + c);
-      WidenRows(from.slice(r, rows).columns(c, cols), words, kCols);
-      TransposeWords(reinterpret_cast<const uint32_t*>(words), kCols, rows, cols,
-                     reinterpret_cast<uint32_t*>(to + c * to_stride + r), to_stride);
-    }
+void TransposeWidened(const Bf16* from, int64_t from_stride, int64_t rows, int64_t cols,
+                      uint32_t* to, int64_t to_stride) {
+  Transpose(from, from_stride, rows, cols, to, to_stride);
+}
+
+void WidenRow(const Bf16* from, int64_t count, float* to) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) Store16(Load16(from + i), to + i);
+  for (; i < count; ++i) to[i] = widened(from[i]);
 }
 
 // ---------------------------------------------------------------- Hadamard
@@ -136,13 +156,12 @@ HWY_INLINE F16 Butterfly16(F16 x) {
 }
 
 // One group of 16 · kVectors values, `to` may be `x`.
-template <int kVectors>
-HWY_INLINE void HadamardGroup(const float* x, const uint32_t* flips, F16 factor, float* to) {
+template <int kVectors, class Value>
+HWY_INLINE void HadamardGroup(const Value* x, const uint32_t* flips, F16 factor, float* to) {
   F16 v[kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kVectors; ++i) {
-    v[i] = Bits<float>(
-        Xor(Load16(reinterpret_cast<const uint32_t*>(x + 16 * i)), Load16(flips + 16 * i)));
+    v[i] = Bits<float>(Xor(Bits<uint32_t>(Load16(x + 16 * i)), Load16(flips + 16 * i)));
     v[i] = Butterfly16<8>(Butterfly16<4>(Butterfly16<2>(Butterfly16<1>(v[i]))));
   }
   Butterflies(v);
@@ -150,40 +169,27 @@ HWY_INLINE void HadamardGroup(const float* x, const uint32_t* flips, F16 factor,
   for (int i = 0; i < kVectors; ++i) Store16(Mul(v[i], factor), to + 16 * i);
 }
 
-template <int kVectors>
-HWY_INLINE void HadamardTile(const Rows<const float>& from, const Rows<float>& to,
+template <int kVectors, class Value>
+HWY_INLINE void HadamardTile(const Value* from, int64_t stride, const Rows<float>& to,
                              const uint32_t* flips, float factor) {
-  const int64_t ahead = from.rows * from.stride;  // the rows of the next piece
-  for (int64_t r = 0; r < from.rows; ++r)
-    for (int64_t c = 0; c < from.cols; c += 16 * kVectors) {
-      const float* x = from.row(r) + c;
+  const int64_t ahead = to.rows * stride;  // the rows of the next piece
+  for (int64_t r = 0; r < to.rows; ++r)
+    for (int64_t c = 0; c < to.cols; c += 16 * kVectors) {
+      const Value* x = from + r * stride + c;
       for (int i = 0; i < kVectors; ++i) hwy::Prefetch(x + ahead + 16 * i);
       HadamardGroup<kVectors>(x, flips, Set16(factor), to.row(r) + c);
     }
 }
 
-void HadamardRows(const Rows<const float>& from, const Rows<float>& to, int size,
-                  const uint32_t* signs, float factor) {
+void HadamardRows(const TileValues& from, const Rows<float>& to, int size, const uint32_t* signs,
+                  float factor) {
   WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
-    HadamardTile<parts>(from, to, flips, factor);
+    from.is_bf16() ? HadamardTile<parts>(from.bf16(), from.stride(), to, flips, factor)
+                   : HadamardTile<parts>(from.fp32(), from.stride(), to, flips, factor);
   });
 }
 
 // ---------------------------------------------------------------- block maxima
-
-uint32_t AmaxBitsOfBf16(const Bf16* values, int64_t count) {
-  const hn::CappedTag<uint16_t, 32> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto* bits = reinterpret_cast<const uint16_t*>(values);
-  const auto magnitude = hn::Set(d, uint16_t{0x7FFF});
-  auto largest = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    largest = hn::Max(largest, hn::And(hn::LoadU(d, bits + i), magnitude));
-  uint32_t amax = hn::GetLane(hn::MaxOfLanes(d, largest));
-  for (; i < count; ++i) amax = std::max(amax, uint32_t{bits[i]} & 0x7FFFu);
-  return amax << 16;
-}
 
 #if HWY_TARGET != HWY_SCALAR
 // Lane l of the result: the largest of lanes l, l + 4, l + 8 and l + 12.
@@ -211,24 +217,47 @@ HWY_INLINE uint32_t LargestLane(I16 v) {
 #endif
 }
 
+HWY_INLINE I16 Magnitude(F16 x) { return Bits<int32_t>(Abs(x)); }
+
 // The largest |bits| of every lane over `count` values, a multiple of 16.
-HWY_INLINE I16 AmaxLanes(const int32_t* bits, int64_t count) {
-  const I16 magnitude = Set16(0x7FFFFFFF);
-  I16 m0 = And(Load16(bits), magnitude), m1 = m0;
+HWY_INLINE I16 AmaxLanes(const float* x, int64_t count) {
+  I16 m0 = Magnitude(Load16(x)), m1 = m0;
   int64_t i = 16;
   for (; i + 32 <= count; i += 32) {
-    m0 = Max(m0, And(Load16(bits + i), magnitude));
-    m1 = Max(m1, And(Load16(bits + i + 16), magnitude));
+    m0 = Max(m0, Magnitude(Load16(x + i)));
+    m1 = Max(m1, Magnitude(Load16(x + i + 16)));
   }
-  if (i < count) m0 = Max(m0, And(Load16(bits + i), magnitude));
+  if (i < count) m0 = Max(m0, Magnitude(Load16(x + i)));
   return Max(m0, m1);
 }
 
-HWY_INLINE uint32_t AmaxBits(const float* x, int64_t count) {
-  const auto* bits = reinterpret_cast<const int32_t*>(x);
+// Two values of BF16 in every lane, compared as they are and widened at the end.
+HWY_INLINE I16 AmaxLanes(const Bf16* x, int64_t count) {
+  int64_t i = 0;
+  I16 amax = Zero16<int32_t>();
+#if HWY_TARGET != HWY_SCALAR
+  const hn::Repartition<uint16_t, I16::Tag> d16;
+  const auto magnitude = hn::Set(d16, uint16_t{0x7FFF});
+  if (count >= 32) {
+    const auto pairs = ForParts<U16>([&](size_t p) HWY_ATTR {
+      auto largest = hn::Zero(d16);
+      for (int64_t at = static_cast<int64_t>(p * hn::Lanes(d16)); at < count / 32 * 32; at += 32)
+        largest = hn::Max(largest, hn::And(hn::LoadU(d16, &x[at].bits), magnitude));
+      return hn::BitCast(U16::Tag(), largest);
+    });
+    amax = Max(Bits<int32_t>(ShiftLeft<16>(pairs)), Bits<int32_t>(And(pairs, Set16(0xFFFF0000u))));
+    i = count / 32 * 32;
+  }
+#endif
+  for (; i < count; i += 16) amax = Max(amax, Magnitude(Load16(x + i)));
+  return amax;
+}
+
+template <class Value>
+HWY_INLINE uint32_t AmaxBits(const Value* x, int64_t count) {
   const int64_t whole = count / 16 * 16;
-  I16 amax = whole > 0 ? AmaxLanes(bits, whole) : Zero16<int32_t>();
-  if (whole < count) amax = Max(amax, And(Load16(bits + whole, count - whole), Set16(0x7FFFFFFF)));
+  I16 amax = whole > 0 ? AmaxLanes(x, whole) : Zero16<int32_t>();
+  if (whole < count) amax = Max(amax, Magnitude(Load16(x + whole, count - whole)));
   return LargestLane(amax);
 }
 
@@ -247,10 +276,10 @@ HWY_INLINE hn::Vec<D> LargestOfFour(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> 
 }
 
 // amax[b] = max(itself, block b's) for four blocks side by side; `block` is a multiple of 16.
-HWY_INLINE void FourBlockAmax(const float* x, int64_t block, uint32_t* amax) {
-  const auto* bits = reinterpret_cast<const int32_t*>(x);
-  const I16 a = AmaxLanes(bits, block), b = AmaxLanes(bits + block, block);
-  const I16 c = AmaxLanes(bits + 2 * block, block), e = AmaxLanes(bits + 3 * block, block);
+template <class Value>
+HWY_INLINE void FourBlockAmax(const Value* x, int64_t block, uint32_t* amax) {
+  const I16 a = AmaxLanes(x, block), b = AmaxLanes(x + block, block);
+  const I16 c = AmaxLanes(x + 2 * block, block), e = AmaxLanes(x + 3 * block, block);
   const I16 four = ForParts<I16>([&](size_t p) HWY_ATTR {
     return LargestOfFour(I16::Tag(), a.part[p], b.part[p], c.part[p], e.part[p]);
   });
@@ -260,10 +289,11 @@ HWY_INLINE void FourBlockAmax(const float* x, int64_t block, uint32_t* amax) {
 }
 #endif
 
-void BlockAmax(const float* values, int64_t stride, int64_t rows, int64_t cols,
-               const AmaxTarget& target) {
+template <class Value>
+void BlockAmaxOf(const Value* values, int64_t stride, int64_t rows, int64_t cols,
+                 const AmaxTarget& target) {
   for (int64_t r = 0; r < rows; ++r) {
-    const float* x = values + r * stride;
+    const Value* x = values + r * stride;
     uint32_t* amax = target.amax + r / target.rows_per_block * target.stride;
     int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
@@ -276,15 +306,19 @@ void BlockAmax(const float* values, int64_t stride, int64_t rows, int64_t cols,
   }
 }
 
+void BlockAmax(const TileValues& values, int64_t rows, int64_t cols, const AmaxTarget& target) {
+  values.is_bf16() ? BlockAmaxOf(values.bf16(), values.stride(), rows, cols, target)
+                   : BlockAmaxOf(values.fp32(), values.stride(), rows, cols, target);
+}
+
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(TransposeWords);
-HWY_EXPORT(WidenRows);
 HWY_EXPORT(TransposeWidened);
-HWY_EXPORT(AmaxBitsOfBf16);
+HWY_EXPORT(WidenRow);
 HWY_EXPORT(HadamardRows);
 HWY_EXPORT(BlockAmax);
 
@@ -292,22 +326,22 @@ void transpose_words(const uint32_t* from, int64_t from_stride, int64_t rows, in
                      uint32_t* to, int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(TransposeWords)(from, from_stride, rows, cols, to, to_stride);
 }
-void widen_rows(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
-  HWY_DYNAMIC_DISPATCH(WidenRows)(from, to, to_stride);
+void transpose(const TileValues& from, int64_t rows, int64_t cols, float* to, int64_t to_stride) {
+  auto* const words = reinterpret_cast<uint32_t*>(to);
+  if (from.is_bf16()) HWY_DYNAMIC_DISPATCH(TransposeWidened)
+  (from.bf16(), from.stride(), rows, cols, words, to_stride);
+  else transpose_words(reinterpret_cast<const uint32_t*>(from.fp32()), from.stride(), rows, cols,
+                       words, to_stride);
 }
-void transpose_widened(const Rows<const Bf16>& from, float* to, int64_t to_stride) {
-  HWY_DYNAMIC_DISPATCH(TransposeWidened)(from, to, to_stride);
+void widen_row(const Bf16* from, int64_t count, float* to) {
+  HWY_DYNAMIC_DISPATCH(WidenRow)(from, count, to);
 }
-void hadamard_rows(const Rows<const float>& from, const Rows<float>& to, int size,
-                   const uint32_t* signs, float factor) {
+void hadamard_rows(const TileValues& from, const Rows<float>& to, int size, const uint32_t* signs,
+                   float factor) {
   HWY_DYNAMIC_DISPATCH(HadamardRows)(from, to, size, signs, factor);
 }
-uint32_t amax_bits(const Bf16* values, int64_t count) {
-  return HWY_DYNAMIC_DISPATCH(AmaxBitsOfBf16)(values, count);
-}
-void block_amax(const float* values, int64_t stride, int64_t rows, int64_t cols,
-                const AmaxTarget& target) {
-  HWY_DYNAMIC_DISPATCH(BlockAmax)(values, stride, rows, cols, target);
+void block_amax(const TileValues& values, int64_t rows, int64_t cols, const AmaxTarget& target) {
+  HWY_DYNAMIC_DISPATCH(BlockAmax)(values, rows, cols, target);
 }
 
 }  // namespace ng::cpu

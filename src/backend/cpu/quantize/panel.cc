@@ -9,9 +9,9 @@ constexpr int64_t kTrialBlocks = 16;  // of one call of block_errors
 
 }  // namespace
 
-void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {
+void note_amax(const TileValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {
   uint32_t amax = 0;
-  block_amax(values.data, values.stride, rows, cols,
+  block_amax(values, rows, cols,
              {.amax = &amax, .stride = 0, .rows_per_block = rows, .block = cols});
   totals.nonfinite |= amax >= kFloatInf;
   if (amax > kFloatInf) amax = amax_without_nan(values, rows, cols);
@@ -40,7 +40,8 @@ void PanelEncoder::note_amax(int64_t row) {
   const int64_t rows = std::min(job_.plan.panel_rows, job_.spec.rows - row);
   const Piece area{.row = row, .rows = rows, .k = 0, .cols = job_.spec.k_padded()};
   for_pieces(job_.plan, area, [&](const Piece& piece) {
-    cpu::note_amax(job_.source.load(piece, scratch_.values), piece.rows, piece.cols, totals_);
+    const TileValues values = job_.source.load(piece, scratch_.values).values;
+    cpu::note_amax(values, piece.rows, piece.cols, totals_);
   });
 }
 
@@ -55,7 +56,7 @@ void PanelEncoder::find_amax(bool skip_nan) {
     values_ = job_.source.load(piece, scratch_.values);
     uint32_t* amax = scratch_.amax + first_block(piece);
     if (!skip_nan) {
-      block_amax(values_.data, values_.stride, piece.rows, piece.cols,
+      block_amax(values_.values, piece.rows, piece.cols,
                  {.amax = amax,
                   .stride = blocks_,
                   .rows_per_block = plan.tile_rows,
@@ -65,8 +66,7 @@ void PanelEncoder::find_amax(bool skip_nan) {
     for (int64_t r = 0; r < piece.rows; ++r)
       for (int64_t c = 0; c < piece.cols; ++c) {
         uint32_t& block = amax[r / plan.tile_rows * blocks_ + c / plan.block_cols];
-        const PieceValues one{values_.data + r * values_.stride + c, 0};
-        block = std::max(block, amax_without_nan(one, 1, 1));
+        block = std::max(block, amax_without_nan(values_.values.from(r, c), 1, 1));
       }
   });
 }
@@ -82,19 +82,23 @@ void PanelEncoder::try_blocks(const Piece& piece) {
   const int64_t block = job_.plan.block_cols;
   int64_t whole = piece.cols / block;
   if (whole < kTrialBlocks) whole = 0;
-  const PieceValues values = job_.source.load(piece, scratch_.values);
+  const TileValues values = job_.source.load(piece, scratch_.values).values;
   for (int64_t r = 0; r < piece.rows; ++r)
     for (int64_t at = 0; at < whole; at += kTrialBlocks) {
       const int64_t b = std::min(at, whole - kTrialBlocks);  // the last ones again, to the same end
-      try_sixteen(values.data + r * values.stride + b * block,
-                  first_block(piece) + r * blocks_ + b);
+      try_sixteen(values.from(r, b * block), first_block(piece) + r * blocks_ + b);
     }
   for (int64_t r = 0; r < piece.rows; ++r)
     for (int64_t b = whole; b * block < piece.cols; ++b)
       try_block(first_block(piece) + r * blocks_ + b);
 }
 
-void PanelEncoder::try_sixteen(const float* values, int64_t first) {
+void PanelEncoder::try_sixteen(const TileValues& values, int64_t first) {
+  const float* wide = values.fp32();
+  if (values.is_bf16()) {  // read in place: the buffer is free
+    widen_row(values.bf16(), kTrialBlocks * job_.plan.block_cols, scratch_.values);
+    wide = scratch_.values;
+  }
   const ElementRange range = range_of(*job_.spec.cast.element);
   float multipliers[2][kTrialBlocks], scales[2][kTrialBlocks];
   for (int64_t b = 0; b < kTrialBlocks; ++b) {
@@ -108,7 +112,7 @@ void PanelEncoder::try_sixteen(const float* values, int64_t first) {
   }
   double errors[2][kTrialBlocks];
   block_errors(job_.grid,
-               {.values = values,
+               {.values = wide,
                 .block = job_.plan.block_cols,
                 .multipliers = {multipliers[0], multipliers[1]},
                 .scales = {scales[0], scales[1]}},
@@ -156,9 +160,9 @@ void PanelEncoder::find_scales() {
 EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) const {
   const int64_t k_padded = job_.spec.k_padded();
   const int64_t at = piece.row * k_padded + piece.k;
-  EncodeTile tile{.values = values.data, .stride = values.stride, .rows = piece.rows};
+  EncodeTile tile{.values = values.values, .rows = piece.rows};
   const bool is_last = chunk_.k + chunk_.cols >= end_k_;
-  if (values.in_place) tile.ahead = is_last ? chunk_.rows * values.stride : chunk_.cols;
+  if (values.in_place) tile.ahead = is_last ? chunk_.rows * tile.values.stride() : chunk_.cols;
   tile.cols = piece.cols;
   tile.counted_cols = job_.spec.k - piece.k;
   tile.block = job_.plan.block_cols;
@@ -186,7 +190,7 @@ void PanelEncoder::encode_piece(const Piece& piece) {
   bool exact = job_.exact || nonfinite_;
   if (!job_.scales_by_block && !job_.is_finite) {
     QuantizeTotals found;
-    cpu::note_amax(values, piece.rows, piece.cols, found);
+    cpu::note_amax(values.values, piece.rows, piece.cols, found);
     totals_.amax = std::max(totals_.amax, found.amax);
     exact |= found.nonfinite;
   }

@@ -28,7 +28,7 @@ void for_pieces(const QuantizePlan& plan, const Piece& area, const Body& body) {
 }
 
 /// Adds the largest |value| of a piece to the worker's totals.
-void note_amax(const PieceValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals);
+void note_amax(const TileValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals);
 
 /// The walk of one worker over panels.
 class PanelEncoder {
@@ -60,7 +60,8 @@ class PanelEncoder {
   /// The rule `mse`: for all blocks of the chunk, whose amax is known.
   void choose_by_error();
   void try_blocks(const Piece& piece);
-  void try_sixteen(const float* values, int64_t first);
+  /// Of sixteen blocks side by side, whose first is `first` of the chunk.
+  void try_sixteen(const TileValues& values, int64_t first);
   void try_block(int64_t index);
   [[nodiscard]] EncodeTile tile_of(const Piece& piece, const PieceValues& values) const;
   void encode_piece(const Piece& piece);

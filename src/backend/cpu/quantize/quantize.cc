@@ -67,36 +67,13 @@ QuantizeTotals over_panels(const Workspace& workspace, const QuantizeJob& job, c
   return sum_of(totals);
 }
 
-/// body(values, count) for the values of source rows, some of one row at a time.
-template <class Body>
-void for_widened(const OperandSource& source, int64_t first, int64_t rows, const Body& body) {
-  constexpr int64_t kValues = 2048;  // stay in the L1 cache
-  alignas(64) float values[kValues];
-  for (int64_t row = first; row < first + rows; ++row)
-    for (int64_t col = 0; col < source.cols(); col += kValues) {
-      const int64_t count = std::min(kValues, source.cols() - col);
-      source.widen(row, col, count, values);
-      body(values, count);
-    }
-}
-
 /// What is not transformed is read as it lies, whatever the operand's direction.
 QuantizeTotals source_amax(const Workspace& workspace, const OperandSource& source) {
   constexpr int64_t kRows = 16;
   const std::span<QuantizeTotals> totals = totals_of(workspace);
   parallel_for(workspace.threads(), ceil_div(source.rows(), kRows), [&](int64_t item, int worker) {
     const int64_t first = item * kRows, rows = std::min(kRows, source.rows() - first);
-    QuantizeTotals& found = totals[static_cast<size_t>(worker)];
-    if (source.is_fp32())
-      return note_amax({source.fp32().row(first), source.fp32().stride}, rows, source.cols(),
-                       found);
-    uint32_t amax = 0;
-    for (int64_t row = first; row < first + rows; ++row)
-      amax = std::max(amax, amax_bits(source.bf16().row(row), source.cols()));
-    if (amax <= kFloatInf) return found.note(amax);
-    for_widened(source, first, rows, [&](const float* values, int64_t count) {
-      note_amax({values, count}, 1, count, found);
-    });
+    note_amax(source.values(first, 0), rows, source.cols(), totals[static_cast<size_t>(worker)]);
   });
   return sum_of(totals);
 }
@@ -134,10 +111,11 @@ void read_elements(const PackedOperand& packed, int64_t row, std::span<float> ou
   const OverflowRule rule = overflow_rule(packed.spec.cast.overflow);
   const auto cols = static_cast<int64_t>(out.size());
   std::vector<float> buffer(static_cast<size_t>(OperandSource::buffer_floats(1, cols)));
-  const PieceValues in_place =
-      OperandSource(packed.spec, packed.source, {}, {}).load({row, 1, 0, cols}, buffer.data());
+  const TileValues in_place = OperandSource(packed.spec, packed.source, {}, {})
+                                  .load({row, 1, 0, cols}, buffer.data())
+                                  .values;
   for (size_t k = 0; k < out.size(); ++k) {
-    const float x = in_place.data[k];
+    const float x = in_place(0, static_cast<int64_t>(k));
     out[k] = element.bits < 32 ? decode(element, encode(element, x, {}, rule)) : x;
   }
 }
@@ -169,15 +147,12 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
   const float low = rounds ? min_subnormal(element) / 2 : 0.0f;
   parallel_for(workspace.threads(), source.rows(), [&](int64_t row, int worker) {
     OperandStats& stats = totals[static_cast<size_t>(worker)].stats;
-    const auto count = [&](const float* values, int64_t cols) {
-      const MagnitudeCounts counts = count_magnitudes(values, cols, low, job.request.max);
-      stats.flushed += counts.low;
-      stats.saturated += counts.high;
-      stats.inf += counts.inf;
-      stats.nan += counts.nan;
-    };
-    if (source.is_fp32()) return count(source.fp32().row(row), source.cols());
-    for_widened(source, row, 1, count);
+    const MagnitudeCounts counts =
+        count_magnitudes(source.values(row, 0), source.cols(), low, job.request.max);
+    stats.flushed += counts.low;
+    stats.saturated += counts.high;
+    stats.inf += counts.inf;
+    stats.nan += counts.nan;
   });
   add_stats(job, sum_of(totals).stats);
 }

@@ -22,31 +22,26 @@ OperandSource::OperandSource(const OperandSpec& spec, const ConstView& source, c
     : spec_(spec), source_(source), key_(key), groups_(groups) {
   if (source.rows == 0) return;
   if (source.is(fp32_format()))
-    fp32_ = source.as<float>();
+    values_ = {source.as<float>().data, source.stride};
   else if (source.is(bf16_format()))
-    bf16_ = source.as<Bf16>();
+    values_ = {source.as<Bf16>().data, source.stride};
   else
     throw Unsupported(fmt::format("cpu: an operand made of {}", source.element->name));
 }
 
 void OperandSource::widen(int64_t row, int64_t col, int64_t count, float* to) const {
-  if (is_fp32())
-    std::copy_n(fp32_.row(row) + col, count, to);
+  const TileValues from = values(row, col);
+  if (from.is_bf16())
+    widen_row(from.bf16(), count, to);
   else
-    widen_rows(bf16_.slice(row, 1).columns(col, count), to, count);
+    std::copy_n(from.fp32(), count, to);
 }
 
 // Values of the piece before any transform, +0 from spec.k on.
 void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) const {
   const int64_t present = std::clamp<int64_t>(spec_.k - piece.k, 0, piece.cols);
   if (spec_.contract == Contract::rows && present > 0) {
-    if (is_fp32())
-      transpose_words(reinterpret_cast<const uint32_t*>(fp32_.row(piece.k) + piece.row),
-                      fp32_.stride, present, piece.rows, reinterpret_cast<uint32_t*>(buffer),
-                      stride);
-    else
-      transpose_widened(bf16_.slice(piece.k, present).columns(piece.row, piece.rows), buffer,
-                        stride);
+    transpose(values(piece.k, piece.row), present, piece.rows, buffer, stride);
   }
   for (int64_t r = 0; r < piece.rows; ++r) {
     float* to = buffer + r * stride;
@@ -57,23 +52,23 @@ void OperandSource::copy(const Piece& piece, float* buffer, int64_t stride) cons
 
 PieceValues OperandSource::load(const Piece& piece, float* buffer) const {
   const int size = spec_.hadamard.size;
-  const bool lies_there = spec_.contract == Contract::cols && is_fp32();
+  const bool lies_there = spec_.contract == Contract::cols;
   if (lies_there && size == 0 && piece.k + piece.cols <= spec_.k)
-    return {fp32_.row(piece.row) + piece.k, fp32_.stride, true};
+    return {values(piece.row, piece.k), true};
   const int64_t group = std::max(size, 1);
   Piece whole = piece;  // whole Hadamard groups
   whole.k = floor_to(piece.k, group);
   whole.cols = ceil_to(piece.k + piece.cols, group) - whole.k;
   const int64_t stride = buffer_stride(piece.cols);
-  Rows<const float> from{buffer, whole.rows, whole.cols, stride};
+  TileValues from(buffer, stride);
   if (lies_there && whole.k + whole.cols <= spec_.k)
-    from = {fp32_.row(whole.row) + whole.k, whole.rows, whole.cols, fp32_.stride};
+    from = values(whole.row, whole.k);
   else
     copy(whole, buffer, stride);
   if (size > 0)
     hadamard_rows(from, {buffer, whole.rows, whole.cols, stride}, size, spec_.hadamard.signs.data(),
                   hadamard_factor(size));
-  return {buffer + (piece.k - whole.k), stride};
+  return {{buffer + (piece.k - whole.k), stride}, false};
 }
 
 PieceDraws OperandSource::draw(const Piece& piece, uint16_t* draws, uint32_t* words) const {

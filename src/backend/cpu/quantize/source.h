@@ -32,8 +32,7 @@ struct Piece {
 
 /// A piece's values as the encoder sees them (after the Hadamard transform, +0 in the padding).
 struct PieceValues {
-  const float* data = nullptr;
-  int64_t stride = 0;
+  TileValues values;
   bool in_place = false;  ///< the source itself
 };
 
@@ -54,11 +53,9 @@ class OperandSource {
   [[nodiscard]] const ConstView& view() const { return source_; }
   [[nodiscard]] int64_t rows() const { return source_.rows; }
   [[nodiscard]] int64_t cols() const { return source_.cols; }
-  /// Empty where the source is of another type.
-  [[nodiscard]] const Rows<const float>& fp32() const { return fp32_; }
-  [[nodiscard]] const Rows<const Bf16>& bf16() const { return bf16_; }
-  [[nodiscard]] bool is_fp32() const { return source_.is(fp32_format()); }
-  /// Row `row` from column `col` on, as FP32.
+  /// What lies from (row, col) of the source on.
+  [[nodiscard]] TileValues values(int64_t row, int64_t col) const { return values_.from(row, col); }
+  /// Row `row` of the source from column `col` on, as FP32.
   void widen(int64_t row, int64_t col, int64_t count, float* to) const;
   [[nodiscard]] const DrawGroups& groups() const { return groups_; }
 
@@ -91,8 +88,7 @@ class OperandSource {
 
   OperandSpec spec_;
   ConstView source_;
-  Rows<const float> fp32_;
-  Rows<const Bf16> bf16_;
+  TileValues values_;
   RandomKey key_;
   DrawGroups groups_;
 };

@@ -68,7 +68,7 @@ struct ScaledBlocks {
 std::vector<int8_t> encode_rows(const ElementFormat& format, const ScaledBlocks& blocks,
                                 float prescale, bool stochastic, EncodeCounts& counts) {
   std::vector<int8_t> out(blocks.values.size());
-  EncodeTile tile{.values = blocks.values.data(), .stride = ScaledBlocks::kCols};
+  EncodeTile tile{.values = {blocks.values.data(), ScaledBlocks::kCols}};
   tile.rows = ScaledBlocks::kRows;
   tile.cols = tile.counted_cols = tile.out_stride = tile.draw_stride = ScaledBlocks::kCols;
   tile.block = ScaledBlocks::kBlock;
@@ -101,7 +101,7 @@ std::vector<int8_t> encode_columns(const ElementFormat& format, const ScaledBloc
     }
   }
   std::vector<int8_t> words(blocks.values.size()), out(blocks.values.size());
-  ColumnTile tile{.values = turned.values.data(), .stride = kRows};
+  ColumnTile tile{.values = {turned.values.data(), kRows}};
   tile.k = tile.counted_k = kCols;
   tile.block = ScaledBlocks::kBlock;
   tile.multipliers = turned.multipliers.data();

@@ -6,23 +6,31 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/quantize/units-inl.h"
+#include "backend/cpu/simd/bf16-inl.h"
 #include "backend/cpu/simd/shuffle-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
-  const I16 magnitude = Set16(0x7FFFFFFF);
-  const auto* bits = reinterpret_cast<const int32_t*>(tile.values);
+template <class Value>
+void ColumnAmaxOf(const ColumnTile& tile, const Value* values, uint32_t* amax) {
+  const int64_t stride = tile.values.stride();
+  const auto line = [&](int64_t i)
+                        HWY_ATTR { return Bits<int32_t>(Abs(Load16(values + i * stride))); };
   for (int64_t k = 0; k < tile.k; k += tile.block, amax += kLanes) {
     I16 m0 = Zero16<int32_t>(), m1 = m0;
     for (int64_t i = k; i < k + tile.block; i += 2) {
-      m0 = Max(m0, And(Load16(bits + i * tile.stride), magnitude));
-      m1 = Max(m1, And(Load16(bits + (i + 1) * tile.stride), magnitude));
+      m0 = Max(m0, line(i));
+      m1 = Max(m1, line(i + 1));
     }
     Store16(Bits<uint32_t>(Max(m0, m1)), amax);
   }
+}
+
+void ColumnAmax(const ColumnTile& tile, uint32_t* amax) {
+  tile.values.is_bf16() ? ColumnAmaxOf(tile, tile.values.bf16(), amax)
+                        : ColumnAmaxOf(tile, tile.values.fp32(), amax);
 }
 
 // Four of the rows that are read next into the L2 cache: lines of many rows, which often share few
@@ -64,24 +72,32 @@ HWY_INLINE U16 WordOf(U16 n0, U16 n1, U16 n2, U16 n3) {
 #endif
 }
 
-// Four lines from `at` on, whose values are scaled alike; kCounted: none of them is padding.
-template <Variant v, bool kCounted>
-HWY_INLINE U16 EncodeFour(const RulesFor<v>& k, const ColumnTile& tile, int64_t at, F16 scale,
-                          LaneCounts& counts) {
-  const auto line = [&](int64_t i) HWY_ATTR {
-    U16 draw = Zero16<uint32_t>();
-    if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + i * tile.draw_stride);
-    const F16 value = Load16(tile.values + i * tile.stride);
-    return EncodeInteger<v>(k, value, scale, draw, kCounted || i < tile.counted_k, counts);
-  };
-  const U16 n0 = line(at), n1 = line(at + 1), n2 = line(at + 2), n3 = line(at + 3);
-  return WordOf<v.in_third_byte()>(n0, n1, n2, n3);
+// kCounted: the line is not padding.
+template <Variant v, bool kCounted, class Value>
+HWY_INLINE U16 EncodeLine(const RulesFor<v>& k, const ColumnTile& tile, const Value* values,
+                          int64_t i, F16 scale, LaneCounts& counts) {
+  U16 draw = Zero16<uint32_t>();
+  if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + i * tile.draw_stride);
+  const F16 value = Load16(values + i * tile.values.stride());
+  return EncodeInteger<v>(k, value, scale, draw, kCounted || i < tile.counted_k, counts);
 }
 
-template <Variant v>
-EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& all) {
+// Four lines from `at` on, whose values are scaled alike.
+template <Variant v, bool kCounted, class Value>
+HWY_INLINE U16 EncodeFour(const RulesFor<v>& k, const ColumnTile& tile, const Value* values,
+                          int64_t at, F16 scale, LaneCounts& counts) {
+  U16 n[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    n[i] = EncodeLine<v, kCounted>(k, tile, values, at + i, scale, counts);
+  return WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]);
+}
+
+template <Variant v, class Value>
+EncodeCounts EncodeColumnsOf(const ElementGrid& grid, const ColumnTile& all, const Value* values) {
   const ColumnTile tile = all;  // which no store can change
-  const RulesFor<v> k = RulesForTile<v>(grid, {.prescale = tile.prescale, .unit = tile.unit});
+  const RulesFor<v> k =
+      RulesForTile<v>(grid, {.values = {}, .prescale = tile.prescale, .unit = tile.unit});
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
   for (int64_t first = 0; first < tile.k; first += tile.block) {
     const F16 scale = ScaleOf<v>(k, Load16(tile.multipliers + first / tile.block * kLanes));
@@ -90,12 +106,18 @@ EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& all) {
     auto* const to = reinterpret_cast<uint32_t*>(tile.out);
     if (end <= tile.counted_k)  // the bulk of the work, free of conditions
       for (int64_t i = first; i < end; i += 4)
-        Store16(EncodeFour<v, true>(k, tile, i, scale, counts), to + i / 4 * kLanes);
+        Store16(EncodeFour<v, true>(k, tile, values, i, scale, counts), to + i / 4 * kLanes);
     else
       for (int64_t i = first; i < end; i += 4)
-        Store16(EncodeFour<v, false>(k, tile, i, scale, counts), to + i / 4 * kLanes);
+        Store16(EncodeFour<v, false>(k, tile, values, i, scale, counts), to + i / 4 * kLanes);
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
+}
+
+template <Variant v>
+EncodeCounts EncodeColumnsAs(const ElementGrid& grid, const ColumnTile& tile) {
+  return tile.values.is_bf16() ? EncodeColumnsOf<v>(grid, tile, tile.values.bf16())
+                               : EncodeColumnsOf<v>(grid, tile, tile.values.fp32());
 }
 
 template <bool kStochastic>
@@ -121,18 +143,19 @@ EncodeCounts EncodeColumns(const ElementGrid& grid, const ColumnTile& tile) {
 
 // Sixteen rows with their signs: strides 1 ... 8. One register of each row at a time: those of all
 // sixteen lanes are twice as many as AVX2 has.
-HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, int64_t first, const uint32_t* flips,
-                                   float* to) {
+template <class Value>
+HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, const Value* values, int64_t first,
+                                   const uint32_t* flips, float* to) {
   const F16::Tag d;
   const U16::Tag du;
   FetchNext(tile, first);
   for (int at = 0; at < kLanes; at += F16::kWidth) {
-    const float* from = tile.values + first * tile.stride + at;
+    const Value* from = values + first * tile.values.stride() + at;
     hn::Vec<F16::Tag> v[16];
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) {
       const auto flip = hn::BitCast(d, hn::Set(du, flips[i]));
-      v[i] = hn::Xor(hn::LoadU(d, from + i * tile.stride), flip);
+      v[i] = hn::Xor(LoadPart(from + i * tile.values.stride()), flip);
     }
     Butterflies(v);
 #pragma GCC unroll 16
@@ -141,11 +164,12 @@ HWY_NOINLINE void TransformSixteen(const ColumnTile& tile, int64_t first, const 
 }
 
 // Groups of 16 · kParts values along K: the other strides, and the factor.
-template <int kParts>
-void HadamardAs(const ColumnTile& tile, const uint32_t* flips, float factor, float* to) {
+template <int kParts, class Value>
+void HadamardAs(const ColumnTile& tile, const Value* values, const uint32_t* flips, float factor,
+                float* to) {
   for (int64_t k = 0; k < tile.k; k += 16 * kParts, to += 16 * kParts * kLanes) {
     for (int p = 0; p < kParts; ++p)
-      TransformSixteen(tile, k + 16 * p, flips + 16 * p, to + 16 * p * kLanes);
+      TransformSixteen(tile, values, k + 16 * p, flips + 16 * p, to + 16 * p * kLanes);
     for (int i = 0; i < 16; ++i) {
       F16 v[kParts];
       for (int p = 0; p < kParts; ++p) v[p] = Load16(to + (16 * p + i) * kLanes);
@@ -159,7 +183,8 @@ void HadamardAs(const ColumnTile& tile, const uint32_t* flips, float factor, flo
 void HadamardColumns(const ColumnTile& tile, int size, const uint32_t* signs, float factor,
                      float* to) {
   WithHadamardSigns(size, signs, [&](auto parts, const uint32_t* flips) HWY_ATTR {
-    HadamardAs<parts>(tile, flips, factor, to);
+    tile.values.is_bf16() ? HadamardAs<parts>(tile, tile.values.bf16(), flips, factor, to)
+                          : HadamardAs<parts>(tile, tile.values.fp32(), flips, factor, to);
   });
 }
 

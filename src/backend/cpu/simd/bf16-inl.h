@@ -15,6 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
+/// One register of values as FP32, as many as F16's parts have.
+HWY_INLINE hn::Vec<F16::Tag> LoadPart(const float* from) { return hn::LoadU(F16::Tag(), from); }
+HWY_INLINE hn::Vec<F16::Tag> LoadPart(const Bf16* from) {
+  const U16::Tag du;
+  const hn::Rebind<uint16_t, U16::Tag> half;
+  return hn::BitCast(F16::Tag(),
+                     hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(half, &from->bits))));
+}
+
 /// Sixteen BF16 values as FP32.
 HWY_INLINE F16 Load16(const Bf16* from) {
   return Bits<float>(ShiftLeft<16>(LoadHalves16<uint32_t>(&from->bits)));

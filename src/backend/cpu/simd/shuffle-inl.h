@@ -21,19 +21,28 @@ HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
-// Transposes the 4 x 4 words of every 128 bits of four rows; column c goes to to + c · stride.
-template <class D, class T>
-HWY_INLINE void StoreTransposed(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e, T* to,
-                                int64_t stride) {
+// Transposes the 4 x 4 words of every 128 bits of four rows: put(c, column c).
+template <class D, class Put>
+HWY_INLINE void TransposeWordsOf(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e,
+                                 const Put& put) {
   const hn::Repartition<uint64_t, D> d64;
   const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
   const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
   const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ce_low)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ce_low)), d, to + stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ce_high)), d, to + 2 * stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ce_high)), d, to + 3 * stride);
+  put(0, hn::BitCast(d, hn::InterleaveLower(d64, ab_low, ce_low)));
+  put(1, hn::BitCast(d, hn::InterleaveUpper(d64, ab_low, ce_low)));
+  put(2, hn::BitCast(d, hn::InterleaveLower(d64, ab_high, ce_high)));
+  put(3, hn::BitCast(d, hn::InterleaveUpper(d64, ab_high, ce_high)));
+}
+
+// The same, column c at to + c · stride.
+template <class D, class T>
+HWY_INLINE void StoreTransposed(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e, T* to,
+                                int64_t stride) {
+  TransposeWordsOf(d, a, b, c, e, [&](int64_t column, hn::Vec<D> v) HWY_ATTR {
+    hn::StoreU(v, d, to + column * stride);
+  });
 }
 #endif
 
