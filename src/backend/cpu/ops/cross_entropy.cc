@@ -42,30 +42,42 @@ HWY_INLINE float Loss(float largest, float sum, float target) {
 }
 
 // Where the exponentials of a row lie between the passes, which read them unrounded: in its own
-// memory, where that is FP32.
-HWY_INLINE float* Exponentials(float* row, float* /* room */) { return row; }
-HWY_INLINE float* Exponentials(Bf16* /* row */, float* room) { return room; }
+// memory, where that is FP32. Those beyond the room are made again.
+struct Exponentials {
+  float* at;
+  int64_t kept;
+};
+HWY_INLINE Exponentials ExponentialsOf(const Rows<float>& row, std::span<float> /* room */) {
+  return {row.data, row.cols};
+}
+HWY_INLINE Exponentials ExponentialsOf(const Rows<Bf16>& row, std::span<float> room) {
+  return {room.data(), std::min<int64_t>(row.cols, std::ssize(room) / kLanes * kLanes)};
+}
 
 // logits becomes mask · (softmax - onehot(target)) · scale; returns mask · cross-entropy.
-float CrossEntropyRow(View logits, int64_t target, float mask, float scale, float* room) {
+float CrossEntropyRow(View logits, int64_t target, float mask, float scale, std::span<float> room) {
   float loss = 0;
   WithStored(logits, [&](auto in) HWY_ATTR {
     auto* x = in.RowsOf(logits).data;
-    float* e = Exponentials(x, room);
+    const Exponentials e = ExponentialsOf(in.RowsOf(logits), room);
     const int64_t cols = logits.cols;
     const float largest = LargestLogit(in, x, cols);
     const float logit = ValueOf(x[target]);
+    const auto exponential = [&](F16 value) HWY_ATTR { return Exp(Sub(value, Set16(largest))); };
     const float sum = TreeSum(cols, [&](int64_t i, auto left) HWY_ATTR {
-      Store16(Exp(Sub(in.Read(x + i, left), Set16(largest))), e + i, left);
-      return Load16(e + i, left);
+      alignas(64) float beyond[kLanes];
+      float* to = i < e.kept ? e.at + i : beyond;
+      Store16(exponential(in.Read(x + i, left)), to, left);
+      return Load16(to, left);
     });
     loss = mask * Loss(largest, sum, logit);
     const F16 inverse = Set16(1.0f / sum);
     const auto gradient = [&](F16 difference)
                               HWY_ATTR { return Mul(Mul(Set16(mask), difference), Set16(scale)); };
-    const F16 hit = gradient(Sub(Mul(Set16(e[target]), inverse), Set16(1.0f)));
+    const F16 hit = gradient(Sub(Mul(exponential(Set16(logit)), inverse), Set16(1.0f)));
     ForLanes(cols, [&](int64_t i, auto left) HWY_ATTR {
-      in.Write(gradient(Mul(Load16(e + i, left), inverse)), x + i, left);
+      const F16 one = i < e.kept ? Load16(e.at + i, left) : exponential(in.Read(x + i, left));
+      in.Write(gradient(Mul(one, inverse)), x + i, left);
     });
     in.Write(hit, x + target, 1);
   });
@@ -130,17 +142,14 @@ void each_loss(Workspace& workspace, const Op& op, const LossOf& loss_of) {
 
 void perform(Workspace& workspace, const CrossEntropy& op) {
   const int64_t cols = op.logits.cols;
-  // BF16 logits: the exponentials of a row lie in its worker's scratch.
-  NG_CHECK(static_cast<size_t>(cols) * sizeof(float) <= kWorkerScratchBytes ||
-               !op.logits.is(bf16_format()),
-           cols);
   each_loss(workspace, op, [&](int64_t t, float weight, int worker) {
     const View row = op.logits.slice(t, 1);
     if (weight == 0) {
       std::fill_n(row.data, row.bytes(), std::byte{0});
       return 0.0f;
     }
-    float* room = reinterpret_cast<float*>(workspace.worker(worker).data());
+    const std::span<std::byte> scratch = workspace.worker(worker);
+    const std::span room(reinterpret_cast<float*>(scratch.data()), scratch.size() / sizeof(float));
     return HWY_DYNAMIC_DISPATCH(CrossEntropyRow)(row, target_of(op.targets, t, cols), weight,
                                                  op.scale, room);
   });

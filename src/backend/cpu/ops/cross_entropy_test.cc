@@ -88,7 +88,7 @@ TEST_P(Losses, Bf16RoundsInputsAndOutputOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Losses,
                          ::testing::Values(Case{1, 1, 0, 1}, Case{4, 65, 0, 2}, Case{7, 257, 3, 30},
-                                           Case{2, 50257, 1, 3}));
+                                           Case{2, 50257, 1, 3}, Case{1, (1 << 20) + 37, 0, 2}));
 
 TEST(CrossEntropyEdges, KeepNanAndMasksNothingByDefault) {
   Workspace workspace(Threads{1});
