@@ -35,8 +35,8 @@ struct ModelConfig {
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
-/// What a worker's scratch holds tiles of in attention.
-inline constexpr int64_t kMaxHeadDim = 8192;
+/// What a worker's scratch holds tiles of in attention's backward pass, in BF16.
+inline constexpr int64_t kMaxHeadDim = 7168;
 
 /// Throws Error{place, key, ...} where a size is out of range or two contradict each other.
 void validate(const ModelConfig& config, std::string_view place);

@@ -178,7 +178,7 @@ TEST_F(Errors, OfSizesAreSaidBeforeARunIsBegun) {
     args.erase(args.begin() + 4);
     return args;
   };
-  expect_refused(with({"model.heads=1", "model.head_dim=8194"}), 1, {"head_dim", "8192"});
+  expect_refused(with({"model.heads=1", "model.head_dim=7170"}), 1, {"head_dim", "7168"});
   fs::resize_file(path("tiny.txt"), 20'000'000);
   expect_refused(
       with({"model.context=16000000", "train.batch=1048576", "train.accumulate=1048576"}), 1,
