@@ -18,6 +18,12 @@ struct Prepare {
   PackedOperand* packed = nullptr;
   ConstView source;
   PrepareContext context;
+  template <class F>
+  void each_output(const F& /* f */) const {}
+  template <class F>
+  void each_source(const F& f) const {
+    f("source", source);
+  }
 };
 
 /// Both operands of one source, with the bits of two of `Prepare`; a backend may read the source
@@ -31,6 +37,12 @@ struct PrepareBoth {
   };
   std::array<Made, 2> made;
   ConstView source;
+  template <class F>
+  void each_output(const F& /* f */) const {}
+  template <class F>
+  void each_source(const F& f) const {
+    f("source", source);
+  }
 };
 
 /// For tests and export: values of operand rows first_row ... and the first values.cols along k as
@@ -43,6 +55,10 @@ struct Unpack {
   int64_t first_row = 0;
   View values;  ///< FP32
   uint16_t* codes = nullptr;
+  template <class F>
+  void each_output(const F& f) const {
+    f("values", values);
+  }
 };
 
 /// y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias by the accumulation rules of formats.md §9;
@@ -68,6 +84,8 @@ struct RollDelayedScale {
   static constexpr TimeKind kTime = TimeKind::quantize;
   Operand cast;
   DelayedScale state;
+  template <class F>
+  void each_output(const F& /* f */) const {}
 };
 
 }  // namespace ng

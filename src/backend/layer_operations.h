@@ -45,6 +45,7 @@ struct EmbedBackward {
   template <class F>
   void each_output(const F& f) const {
     f("dtokens", dtokens);
+    f("dpositions", dpositions);
   }
 };
 
@@ -55,6 +56,10 @@ struct RopeTable {
   static constexpr TimeKind kTime = TimeKind::attention;
   View table;
   float theta = 0;
+  template <class F>
+  void each_output(const F& f) const {
+    f("table", table);
+  }
 };
 
 /// In place on every head of x: (a, b) of columns (i, i + head_dim/2) -> (a·cos - b·sin,
@@ -196,6 +201,7 @@ struct Attention {
   template <class F>
   void each_output(const F& f) const {
     f("out", out);
+    f("lse", lse);
   }
 };
 
@@ -230,6 +236,7 @@ struct CrossEntropy {
   template <class F>
   void each_output(const F& f) const {
     f("dlogits", logits);
+    f("losses", losses);
   }
 };
 
@@ -241,6 +248,10 @@ struct CrossEntropyLoss {
   View losses;
   TokenView targets;
   ConstView mask{};
+  template <class F>
+  void each_output(const F& f) const {
+    f("losses", losses);
+  }
 };
 
 }  // namespace ng

@@ -1,6 +1,6 @@
 // THE LIST. Every operation that touches tensor elements: a struct of named arguments that says its
-// name, what its time counts as, and what it writes. A backend does them (backend.h); timing, dry
-// runs and the search for NaN need nothing else (run/run.h).
+// name, what its time counts as, and its outputs of numbers. A backend does them (backend.h);
+// timing, dry runs and the search for NaN need nothing else (run/run.h).
 //
 // Rules for all operations:
 // - Views, control blocks and counters lie in backend memory; nothing here returns a scalar.
@@ -34,9 +34,15 @@ using Operation =
 /// f(name, view) of every output of floating-point values that an operation writes.
 template <class F>
 void for_each_output(const Operation& operation, const F& f) {
+  std::visit([&](const auto& op) { op.each_output(f); }, operation);
+}
+
+/// f(name, view) of what an operation encodes, which no operation need have written: weights.
+template <class F>
+void for_each_source(const Operation& operation, const F& f) {
   std::visit(
       [&](const auto& op) {
-        if constexpr (requires { op.each_output(f); }) op.each_output(f);
+        if constexpr (requires { op.each_source(f); }) op.each_source(f);
       },
       operation);
 }

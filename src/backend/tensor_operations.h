@@ -19,6 +19,10 @@ struct Fill {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View x;
   float value = 0;
+  template <class F>
+  void each_output(const F& f) const {
+    f("x", x);
+  }
 };
 
 /// Zero bytes: counters, control blocks, codes.
@@ -26,6 +30,8 @@ struct Clear {
   static constexpr std::string_view kName = "clear";
   static constexpr TimeKind kTime = TimeKind::elementwise;
   std::span<std::byte> bytes;
+  template <class F>
+  void each_output(const F& /* f */) const {}
 };
 
 /// y = x, of any two types: elements and scales decoded, rounded to what y is stored as.
@@ -34,6 +40,10 @@ struct Copy {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View y;
   ConstView x;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
 };
 
 /// y = a + b
@@ -54,6 +64,10 @@ struct AddColumnSums {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View sum;  ///< (1, cols) FP32
   ConstView x;
+  template <class F>
+  void each_output(const F& f) const {
+    f("sum", sum);
+  }
 };
 
 /// *sum += Σ x, in FP64 by the fixed 16-lane tree.
@@ -62,6 +76,8 @@ struct AddSum {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   double* sum = nullptr;
   ConstView x;
+  template <class F>
+  void each_output(const F& /* f */) const {}
 };
 
 /// *sum += Σ x², in FP64 by the fixed 16-lane tree.
@@ -70,6 +86,8 @@ struct AddSumOfSquares {
   static constexpr TimeKind kTime = TimeKind::optimizer;
   double* sum = nullptr;
   ConstView x;
+  template <class F>
+  void each_output(const F& /* f */) const {}
 };
 
 /// *count += number of NaN and infinite values.
@@ -78,6 +96,8 @@ struct AddNonfinite {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   uint64_t* count = nullptr;
   ConstView x;
+  template <class F>
+  void each_output(const F& /* f */) const {}
 };
 
 /// x = N(0, deviation²) by Box-Muller on the draws of `key`: element (row, col) takes those of
@@ -88,6 +108,10 @@ struct FillNormal {
   View x;  ///< FP32
   float deviation = 1;
   RandomKey key;
+  template <class F>
+  void each_output(const F& f) const {
+    f("x", x);
+  }
 };
 
 // ---------------------------------------------------------------- step
@@ -110,6 +134,8 @@ struct DecideStep {
   double clip = 0;
   const OperandStats* stats = nullptr;
   int64_t stats_count = 0;
+  template <class F>
+  void each_output(const F& /* f */) const {}
 };
 
 /// AdamW on one tensor, in FP32 in this order, no fused multiply-add [recipes.md §6]:
@@ -125,6 +151,12 @@ struct AdamW {
   float correction1 = 1;                 ///< 1 - beta1^t
   float correction2 = 1;                 ///< 1 - beta2^t
   const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
+  template <class F>
+  void each_output(const F& f) const {
+    f("weight", weight);
+    f("m", m);
+    f("v", v);
+  }
 };
 
 }  // namespace ng

@@ -84,10 +84,11 @@ View Run::persistent(const PersistentSpec& spec) {
   NG_CHECK(spec.rows >= 0 && spec.cols >= 0 && spec.element != nullptr, spec.name, spec.rows,
            spec.cols);
   NG_CHECK(names_.insert(spec.name).second, spec.name);
-  const size_t bytes = static_cast<size_t>(spec.rows) * bytes_of(*spec.element, spec.cols);
+  const int64_t stride = tight_stride(*spec.element, spec.cols);
+  const size_t bytes = static_cast<size_t>(spec.rows) * bytes_of(*spec.element, stride);
   const std::span<std::byte> memory = take(spec.name, bytes, spec.kind);
   persistents_.back().spec = spec;
-  persistents_.back().view = {memory.data(), *spec.element, spec.rows, spec.cols, spec.cols};
+  persistents_.back().view = {memory.data(), *spec.element, spec.rows, spec.cols, stride};
   return persistents_.back().view;
 }
 
@@ -142,12 +143,13 @@ void Run::examine(const ConstView& values, std::string_view what) {
 
 // What operands are made of before, for weights come from no operation; what is written after.
 void Run::examine(const Operation& operation, bool before) {
-  if (!before)
-    return for_each_output(operation, [&](std::string_view output, const ConstView& values) {
-      examine(values, fmt::format("{} {}", name_of(operation), output));
+  if (before)
+    return for_each_source(operation, [&](std::string_view source, const ConstView& values) {
+      examine(values, source);
     });
-  if (const auto* one = std::get_if<Prepare>(&operation)) examine(one->source, "source");
-  if (const auto* both = std::get_if<PrepareBoth>(&operation)) examine(both->source, "source");
+  for_each_output(operation, [&](std::string_view output, const ConstView& values) {
+    examine(values, fmt::format("{} {}", name_of(operation), output));
+  });
 }
 
 }  // namespace ng

@@ -50,7 +50,11 @@ class CpuBackend final : public Backend {
     return cpu::operand_bytes(spec);
   }
   void execute(const Operation& operation) override {
-    std::visit([&](const auto& op) { perform(workspace_, op); }, operation);
+    const auto with = [this]<class Op>(const Op& op) requires requires(Workspace & workspace) {
+      perform(workspace, op);
+    }
+    { perform(workspace_, op); };
+    execute_with(with, name(), operation);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backend/host_step.h"
 #include "backend/ref/number.h"
 
 namespace ng::ref {
@@ -29,5 +30,7 @@ void perform(const AdamW& a) {
       w = w * keep - a.lr * m_hat / (std::sqrt(v_hat) + a.eps);
     }
 }
+
+void perform(const DecideStep& op) { decide_step_on_host(op); }
 
 }  // namespace ng::ref

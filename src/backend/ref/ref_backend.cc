@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 
-#include "backend/host_step.h"
 #include "backend/ref/activation.h"
 #include "backend/ref/attention.h"
 #include "backend/ref/elementwise.h"
@@ -21,7 +20,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kScratchDoubles = size_t{1} << 17;
 
-/// Every operation is in its topic's file: one that is missing does not compile.
+/// Every operation is an overload of perform in its topic's file.
 class RefBackend final : public Backend {
  public:
   RefBackend() : scratch_(kScratchDoubles) {}
@@ -52,16 +51,15 @@ class RefBackend final : public Backend {
   size_t operand_bytes(const OperandSpec& spec) const override { return ref::operand_bytes(spec); }
 
   void execute(const Operation& operation) override {
-    execute_with(
-        [&](const auto& op) {
-          if constexpr (std::is_same_v<decltype(op), const DecideStep&>)
-            decide_step_on_host(op);
-          else if constexpr (requires { ref::perform(op, scratch_); })
-            ref::perform(op, scratch_);
-          else
-            ref::perform(op);
-        },
-        name(), operation);
+    const auto with = [this]<class Op>(const Op& op) requires(
+        requires { ref::perform(op); } ||
+        requires(ref::Scratch & scratch) { ref::perform(op, scratch); }) {
+      if constexpr (requires { ref::perform(op); })
+        ref::perform(op);
+      else
+        ref::perform(op, scratch_);
+    };
+    execute_with(with, name(), operation);
   }
 
  private:
