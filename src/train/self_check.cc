@@ -7,6 +7,7 @@
 #include "math/normal.h"
 #include "math/round.h"
 #include "nn/linear.h"
+#include "run/transfer.h"
 
 namespace ng {
 namespace {
@@ -14,9 +15,20 @@ namespace {
 // Ragged against every tile, and several blocks of every kind along K.
 constexpr int64_t kLeftRows = 24, kRightRows = 56, kLength = 160;
 
+/// An operand, and as what its source is stored.
+struct TestedSource {
+  OperandSpec spec;
+  const ElementFormat* element = &fp32_format();
+
+  friend bool operator==(const TestedSource&, const TestedSource&) = default;
+};
+
 /// One GEMM of a layer by its two operands.
 struct TestedGemm {
-  OperandSpec left, right;
+  TestedSource left, right;
+  const ElementFormat* output = &fp32_format();
+
+  friend bool operator==(const TestedGemm&, const TestedGemm&) = default;
 };
 
 /// Normal values over some binades, as activations have them.
@@ -48,16 +60,39 @@ class Memory {
 
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
+/// A matrix in memory of a backend, of FP32 or BF16.
+class Values {
+ public:
+  Values(Backend& backend, const ElementFormat& element, int64_t rows, int64_t cols)
+      : backend_(backend),
+        memory_(backend, static_cast<size_t>(rows) * bytes_of(element, cols)),
+        view_{memory_.data(), element, rows, cols, cols} {}
+
+  [[nodiscard]] const View& view() const { return view_; }
+  void upload(std::span<const float> values) {
+    for (int64_t r = 0; r < view_.rows; ++r)
+      upload_row(backend_, view_, r, values.subspan(at(r), at(1)));
+  }
+  [[nodiscard]] std::vector<float> download() const { return ng::download(backend_, view_); }
+
+ private:
+  [[nodiscard]] size_t at(int64_t row) const { return static_cast<size_t>(row * view_.cols); }
+
+  Backend& backend_;
+  Memory memory_;
+  View view_;
+};
+
 /// An operand that one backend prepared, with all that it refers to.
 class TestOperand {
  public:
-  TestOperand(Backend& backend, const OperandSpec& spec)
-      : values_(backend, float_bytes(spec.rows * spec.k)),
+  TestOperand(Backend& backend, const TestedSource& source)
+      : values_(values_of(backend, source)),
         scale_(backend, sizeof(float)),
-        history_(backend, float_bytes(std::max(spec.cast.amax_history, 1))),
-        memory_(backend, std::max<size_t>(backend.operand_bytes(spec), 1)) {
-    const std::vector<float> values = known_values(spec);
-    backend.upload(values_.data(), values.data(), float_bytes(std::ssize(values)));
+        history_(backend, float_bytes(std::max(source.spec.cast.amax_history, 1))),
+        memory_(backend, std::max<size_t>(backend.operand_bytes(source.spec), 1)) {
+    const OperandSpec& spec = source.spec;
+    values_.upload(known_values(spec));
     const float one = 1.0f;
     backend.upload(scale_.data(), &one, sizeof one);
     packed_ = {.spec = spec,
@@ -67,9 +102,7 @@ class TestOperand {
     PrepareContext context;
     context.key = {.seed = 7, .tensor = 3, .step = 11, .purpose = Purpose::dgrad_grad};
     context.delayed = {scale_.floats(), history_.floats()};
-    const bool straight = spec.contract == Contract::cols;
-    const int64_t rows = straight ? spec.rows : spec.k, cols = straight ? spec.k : spec.rows;
-    backend.execute(Prepare{&packed_, {values_.floats(), rows, cols, cols}, context});
+    backend.execute(Prepare{&packed_, values_.view(), context});
   }
   TestOperand(const TestOperand&) = delete;
   TestOperand& operator=(const TestOperand&) = delete;
@@ -77,19 +110,22 @@ class TestOperand {
   [[nodiscard]] const PackedOperand& packed() const { return packed_; }
 
  private:
-  Memory values_, scale_, history_, memory_;
+  [[nodiscard]] static Values values_of(Backend& backend, const TestedSource& source) {
+    const OperandSpec& spec = source.spec;
+    const bool straight = spec.contract == Contract::cols;
+    return {backend, *source.element, straight ? spec.rows : spec.k, straight ? spec.k : spec.rows};
+  }
+
+  Values values_;
+  Memory scale_, history_, memory_;
   PackedOperand packed_;
 };
 
 std::vector<float> product(Backend& backend, const TestedGemm& gemm) {
   const TestOperand left(backend, gemm.left), right(backend, gemm.right);
-  std::vector<float> y(static_cast<size_t>(kLeftRows * kRightRows));
-  const Memory memory(backend, float_bytes(std::ssize(y)));
-  backend.execute(Gemm{.y = {memory.floats(), kLeftRows, kRightRows, kRightRows},
-                       .a = &left.packed(),
-                       .b = &right.packed()});
-  backend.download(y.data(), memory.data(), float_bytes(std::ssize(y)));
-  return y;
+  const Values y(backend, *gemm.output, kLeftRows, kRightRows);
+  backend.execute(Gemm{.y = y.view(), .a = &left.packed(), .b = &right.packed()});
+  return y.download();
 }
 
 void compare(Backend& backend, Backend& reference, const TestedGemm& gemm) {
@@ -99,7 +135,7 @@ void compare(Backend& backend, Backend& reference, const TestedGemm& gemm) {
       continue;
     throw Error(
         {.place = "self-check",
-         .key = describe(gemm.left.cast) + " x " + describe(gemm.right.cast),
+         .key = describe(gemm.left.spec.cast) + " x " + describe(gemm.right.spec.cast),
          .problem = fmt::format("the product is {} where the definition gives {}", got[i], want[i]),
          .remedy = "--isa scalar, or --backend ref, and a report with `narrowgauge info`"});
   }
@@ -107,19 +143,24 @@ void compare(Backend& backend, Backend& reference, const TestedGemm& gemm) {
 
 }  // namespace
 
-int self_check(Backend& backend, Backend& reference, std::span<const LinearRecipe> recipes) {
+int self_check(Backend& backend, Backend& reference, std::span<const LinearRecipe> recipes,
+               Compute compute) {
+  const ElementFormat& stored = element_of(compute);
+  const auto source_of = [&](const LinearRecipe& recipe, OperandRole role, int64_t rows) {
+    const bool is_weight = role == OperandRole::fprop_weight || role == OperandRole::dgrad_weight;
+    TestedSource source{operand_form(recipe, role), is_weight ? &fp32_format() : &stored};
+    source.spec.rows = rows;
+    source.spec.k = kLength;
+    return source;
+  };
   std::vector<TestedGemm> done;
   for (const LinearRecipe& recipe : recipes)
     for (size_t role = 0; role < kOperandRoles; role += 2) {
-      TestedGemm gemm{operand_form(recipe, static_cast<OperandRole>(role)),
-                      operand_form(recipe, static_cast<OperandRole>(role + 1))};
-      gemm.left.rows = kLeftRows;
-      gemm.right.rows = kRightRows;
-      gemm.left.k = gemm.right.k = kLength;
-      const bool known = std::any_of(done.begin(), done.end(), [&](const TestedGemm& other) {
-        return gemm.left == other.left && gemm.right == other.right;
-      });
-      if (known) continue;
+      const auto left = static_cast<OperandRole>(role), right = static_cast<OperandRole>(role + 1);
+      const TestedGemm gemm{source_of(recipe, left, kLeftRows),
+                            source_of(recipe, right, kRightRows),
+                            left == OperandRole::wgrad_grad ? &fp32_format() : &stored};
+      if (std::find(done.begin(), done.end(), gemm) != done.end()) continue;
       compare(backend, reference, gemm);
       done.push_back(gemm);
     }

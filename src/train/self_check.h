@@ -9,8 +9,9 @@
 namespace ng {
 
 /// Runs the GEMMs of `recipes`, each distinct one once, on small known matrices in `backend` and in
-/// `reference`, whose memory this process can read, and compares the products to the bit. Returns
-/// how many GEMMs there are. Throws Error naming the first that differs.
-int self_check(Backend& backend, Backend& reference, std::span<const LinearRecipe> recipes);
+/// `reference`, activations and outputs stored as `compute` says, and compares the products to the
+/// bit. Returns how many GEMMs there are. Throws Error naming the first that differs.
+int self_check(Backend& backend, Backend& reference, std::span<const LinearRecipe> recipes,
+               Compute compute);
 
 }  // namespace ng

@@ -22,7 +22,8 @@ TEST(SelfCheck, EveryInstructionSetMultipliesAsDefined) {
     recipes.push_back(layer_of(name));
   for (const Isa isa : supported_isas()) {
     force_isa(isa);
-    EXPECT_GT(self_check(*cpu, *reference, recipes), 9) << name_of(isa);
+    for (const Compute compute : {Compute::fp32, Compute::bf16})
+      EXPECT_GT(self_check(*cpu, *reference, recipes, compute), 9) << name_of(isa);
   }
   force_isa("auto");
 }
@@ -30,7 +31,7 @@ TEST(SelfCheck, EveryInstructionSetMultipliesAsDefined) {
 TEST(SelfCheck, EqualGemmsRunOnce) {
   const auto reference = make_backend("ref", {1});
   const std::vector<LinearRecipe> recipes(3, layer_of("mxfp4-all"));
-  EXPECT_EQ(self_check(*reference, *reference, recipes), 3);
+  EXPECT_EQ(self_check(*reference, *reference, recipes, Compute::bf16), 3);
 }
 
 /// Leaves products as they are.
@@ -62,7 +63,7 @@ TEST(SelfCheck, AWrongProductIsRefused) {
   const auto reference = make_backend("ref", {1});
   WithoutProducts nothing(*reference);
   const std::vector<LinearRecipe> recipes = {layer_of("mxfp4-all")};
-  EXPECT_THROW(self_check(nothing, *reference, recipes), Error);
+  EXPECT_THROW(self_check(nothing, *reference, recipes, Compute::fp32), Error);
 }
 
 }  // namespace

@@ -37,12 +37,12 @@ StepSettings step_settings(const RunTrain& train, int64_t context) {
 }
 
 // Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
-void check_gemms(const Model& model, const std::string& backend) {
+void check_gemms(const Model& model, const std::string& backend, Compute compute) {
   if (backend == "ref") return;
   std::vector<LinearRecipe> recipes;
   for (const Linear* linear : model.linears())
     recipes.insert(recipes.end(), linear->phases().begin(), linear->phases().end());
-  self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes);
+  self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes, compute);
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
-  check_gemms(*model_, config_.train.backend);
+  check_gemms(*model_, config_.train.backend, recipe_.compute(0));
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
                                        step_settings(config_.train, model.context));
   if (!config_.model.init.empty())
