@@ -179,8 +179,9 @@ Tensor Arena::allocate_bytes(size_t bytes, MemoryKind kind) {
 
 Tensor Arena::allocate(int64_t rows, int64_t cols, const ElementFormat& element, MemoryKind kind) {
   NG_CHECK(rows >= 0 && cols >= 0, rows, cols);
-  Tensor tensor = allocate_bytes(static_cast<size_t>(rows) * bytes_of(element, cols), kind);
-  tensor.view_ = {tensor.memory_, element, rows, cols, cols};
+  const int64_t stride = tight_stride(element, cols);
+  Tensor tensor = allocate_bytes(static_cast<size_t>(rows) * bytes_of(element, stride), kind);
+  tensor.view_ = {tensor.memory_, element, rows, cols, stride};
   return tensor;
 }
 

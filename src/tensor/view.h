@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <type_traits>
 
@@ -25,6 +26,13 @@ template <class Value>
 /// Bytes of `values` elements side by side: codes are packed without gaps.
 [[nodiscard]] inline size_t bytes_of(const ElementFormat& element, int64_t values) {
   return (static_cast<size_t>(values) * static_cast<size_t>(element.bits) + 7) / 8;
+}
+
+/// Elements from one row of `cols` to the next where nothing lies between but what is left of a
+/// byte.
+[[nodiscard]] inline int64_t tight_stride(const ElementFormat& element, int64_t cols) {
+  const int64_t whole = 8 / std::gcd<int64_t>(8, element.bits);  // elements that fill bytes
+  return (cols + whole - 1) / whole * whole;
 }
 
 /// Scales of the blocks of a tensor, row by row without gaps: value = element · scale [· tensor].

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "io/safetensors_dtype.h"
 
 namespace ng {
 namespace {
@@ -105,26 +106,43 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   return differing_settings(saved, identity);
 }
 
+/// As what a file shows a tensor: by the dtype of its elements, or as the bytes of its rows where
+/// the format has none or rows do not fill their last byte.
+struct StoredAs {
+  std::string dtype;
+  std::vector<int64_t> shape;
+};
+
+StoredAs stored_as(const PersistentSpec& spec) {
+  const ElementFormat& element = *spec.element;
+  const int64_t stride = tight_stride(element, spec.cols);
+  const std::string dtype(element.safetensors);
+  if (stride == spec.cols && !dtype.empty() && io::find_dtype(dtype, "", "").bits == element.bits)
+    return {dtype, {spec.rows, spec.cols}};
+  return {"U8", {spec.rows, static_cast<int64_t>(bytes_of(element, stride))}};
+}
+
 constexpr size_t kPieceBytes = size_t{1} << 22;
 
 /// body(offset, bytes) for the pieces of a tensor, a buffer of the host for each.
 template <class Body>
-void for_pieces(const View& view, const Body& body) {
-  std::vector<std::byte> buffer(std::min(kPieceBytes, view.bytes()));
-  for (size_t at = 0; at < view.bytes(); at += buffer.size())
-    body(at, std::span(buffer).first(std::min(buffer.size(), view.bytes() - at)));
+void for_pieces(const PersistentSpec& spec, const Body& body) {
+  const size_t row = bytes_of(*spec.element, tight_stride(*spec.element, spec.cols));
+  const size_t bytes = static_cast<size_t>(spec.rows) * row;
+  std::vector<std::byte> buffer(std::min(kPieceBytes, bytes));
+  for (size_t at = 0; at < bytes; at += buffer.size())
+    body(at, std::span(buffer).first(std::min(buffer.size(), bytes - at)));
 }
 
 void read_into(Run& run, const io::Safetensors& file, const Persistent& row) {
   const io::SafetensorsEntry& entry = file.at(row.spec.name);
-  const std::string_view dtype = row.spec.element->safetensors;
-  const std::vector<int64_t> shape = {row.spec.rows, row.spec.cols};
-  if (entry.dtype != dtype || entry.shape != shape)
+  const StoredAs as = stored_as(row.spec);
+  if (entry.dtype != as.dtype || entry.shape != as.shape)
     throw Error({.place = file.path(),
                  .key = row.spec.name,
                  .problem = fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", ")),
-                 .remedy = fmt::format("{} [{}]", dtype, fmt::join(shape, ", "))});
-  for_pieces(row.view, [&](size_t at, std::span<std::byte> piece) {
+                 .remedy = fmt::format("{} [{}]", as.dtype, fmt::join(as.shape, ", "))});
+  for_pieces(row.spec, [&](size_t at, std::span<std::byte> piece) {
     entry.read(at, piece);
     run.upload(row.view.data + at, std::span<const std::byte>(piece));
   });
@@ -133,14 +151,13 @@ void read_into(Run& run, const io::Safetensors& file, const Persistent& row) {
 // As they are stored.
 void write_state(const Run& run, const std::string& path) {
   std::vector<io::SafetensorsTensor> tensors;
-  for (const Persistent* row : state_of(run))
-    tensors.push_back({row->spec.name,
-                       std::string(row->spec.element->safetensors),
-                       {row->spec.rows, row->spec.cols},
-                       nullptr});
+  for (const Persistent* row : state_of(run)) {
+    const StoredAs as = stored_as(row->spec);
+    tensors.push_back({row->spec.name, as.dtype, as.shape, nullptr});
+  }
   io::SafetensorsWriter writer(path, tensors);
   for (const Persistent* row : state_of(run))
-    for_pieces(row->view, [&](size_t at, std::span<std::byte> piece) {
+    for_pieces(row->spec, [&](size_t at, std::span<std::byte> piece) {
       run.backend().download(piece.data(), row->view.data + at, piece.size());
       writer.write(piece);
     });
