@@ -16,8 +16,6 @@ namespace {
 // JSON has no NaN: a value that is not finite is written as null.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-std::string replaced_path(const std::string& path) { return fmt::format("{}.before-resume", path); }
-
 struct KeptLines {
   std::vector<std::string_view> pieces;  // of the file, each of whole lines
   std::unique_ptr<Checksum> steps = std::make_unique<Checksum>();  // of training steps' lines
@@ -74,7 +72,7 @@ std::string steps_in(const std::string& path, int64_t last_step) {
 // A process that was killed before it saved anything left what it replaced: that counts, unless
 // the checkpoint of `last_step` is that process's, whose lines of these steps are others.
 void put_back_what_was_replaced(const std::string& path, int64_t last_step) {
-  const std::string replaced = replaced_path(path);
+  const std::string replaced = replaced_metrics(path);
   if (!is_file(replaced)) return;
   if (is_file(path) && steps_in(path, last_step) != steps_in(replaced, last_step))
     remove_all(replaced);
@@ -83,6 +81,21 @@ void put_back_what_was_replaced(const std::string& path, int64_t last_step) {
 }
 
 }  // namespace
+
+std::string replaced_metrics(const std::string& path) {
+  return fmt::format("{}.before-resume", path);
+}
+
+bool holds_metrics(const std::string& path) {
+  const MappedFile file(path);
+  const std::string_view text = text_of(file);
+  for (size_t begin = 0, end = text.find('\n'); end != std::string_view::npos;
+       begin = end + 1, end = text.find('\n', begin)) {
+    const Json line = parse_json_line(text.substr(begin, end - begin));
+    if (line.is_object() && line.contains("step") && step_of(line) >= 0) return true;
+  }
+  return false;
+}
 
 Json time_json(const TimeByKind& seconds) {
   Json json = Json::object();
@@ -102,7 +115,7 @@ Json memory_json(const MemoryPlan& plan) {
 // The file of before, under another name; it gets its own back unless it is told to stay or go.
 class MetricsFile::Replaced {
  public:
-  explicit Replaced(const std::string& path) : path_(path), aside_(replaced_path(path)) {
+  explicit Replaced(const std::string& path) : path_(path), aside_(replaced_metrics(path)) {
     move_path(path_, aside_);
   }
   ~Replaced() {

@@ -36,6 +36,11 @@ struct ValidationMetrics {
 /// {"weights": bytes, ..., "gaps": bytes}, every kind.
 [[nodiscard]] Json memory_json(const MemoryPlan& plan);
 
+/// Where a MetricsFile at `path` keeps what it replaces.
+[[nodiscard]] std::string replaced_metrics(const std::string& path);
+/// Whether a file holds a line as MetricsFile writes them.
+[[nodiscard]] bool holds_metrics(const std::string& path);
+
 class MetricsFile {
  public:
   /// Continues the file at `path` with the lines of steps up to `last_step`; later ones and a torn
@@ -59,7 +64,8 @@ class MetricsFile {
   void sync() { file_->sync(); }
   /// A checkpoint holds what the lines tell of: what they replace may go.
   void saved();
-  /// What was written stays, whatever comes; so does what it replaces, beside it.
+  /// What was written stays where this ends without saved(), and so does what it replaces, beside
+  /// it. The next to open the file keeps one of them.
   void keep_both();
 
  private:

@@ -12,6 +12,7 @@
 #include "data/text_files.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
+#include "train/metrics.h"
 #include "train/run_inputs.h"
 
 namespace ng {
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRunFileBegin = "# narrowgauge ";
+constexpr const char* kUnknown = "is there and not known as a run's";
 constexpr std::string_view kRecipeMark = "\n# The recipe, resolved (hash ";
 
 /// A key of the run file and a file or folder that it names.
@@ -84,8 +86,15 @@ bool require_own_run_file(const RunConfig& config, const std::string& path) {
                  .key = "",
                  .problem = "is the run file, and would be replaced",
                  .remedy = "another --out, or the run file under another name"});
-  if (!is_of_run(text)) refuse_unknown(path, "is there and not known as a run's");
+  if (!is_of_run(text)) refuse_unknown(path, kUnknown);
   return true;
+}
+
+// A run that goes on puts this back or removes it.
+void require_own_replaced_metrics(const std::string& path, bool holds_run) {
+  if (is_folder(path)) refuse_unknown(path, "is a folder");
+  if (is_file(path) && file_size(path) > 0 && !(holds_run && holds_metrics(path)))
+    refuse_unknown(path, kUnknown);
 }
 
 }  // namespace
@@ -113,8 +122,9 @@ void require_own_folder(const RunConfig& config, const std::string& folder) {
   const auto path_of = [&](std::string_view name) { return join_path(folder, name); };
   const std::string run_file = path_of(kRunFile), model = path_of(kModelFolder);
   const std::string checkpoints = path_of(kCheckpointsFolder);
+  const std::string replaced = replaced_metrics(path_of(kMetricsFile));
   const bool has_run_file = require_own_run_file(config, run_file);
-  require_not_read(config, std::vector<std::string>{run_file, path_of(kMetricsFile),
+  require_not_read(config, std::vector<std::string>{run_file, path_of(kMetricsFile), replaced,
                                                     path_of(kReportFile), checkpoints, model});
   if (is_file(checkpoints)) refuse_unknown(checkpoints, "is a file, not a folder for checkpoints");
   io::require_replaceable(model);
@@ -122,10 +132,11 @@ void require_own_folder(const RunConfig& config, const std::string& folder) {
   if (is_folder(path_of(kMetricsFile))) refuse_unknown(path_of(kMetricsFile), "is a folder");
   for (const std::string_view name : {kMetricsFile, kReportFile}) {
     if (!holds_run && is_file(path_of(name)) && file_size(path_of(name)) > 0)
-      refuse_unknown(path_of(name), "is there and not known as a run's");
+      refuse_unknown(path_of(name), kUnknown);
   }
+  require_own_replaced_metrics(replaced, holds_run);
   if (!holds_run && is_folder(model) && !list_folder(model).empty())
-    refuse_unknown(model, "is there and not known as a run's");
+    refuse_unknown(model, kUnknown);
 }
 
 bool is_run_file(std::string_view name) {

@@ -45,8 +45,9 @@ TEST_F(LostFiles, AFileThatARunWroteSaysHowItGoesOn) {
 }
 
 TEST_F(LostFiles, OfNoRunAreKept) {
-  for (const char* name : {"run.toml", "metrics.jsonl", "report.html", "checkpoints", "model",
-                           "model/notes.txt", "model/config.json"}) {
+  for (const char* name :
+       {"run.toml", "metrics.jsonl", "metrics.jsonl.before-resume", "report.html", "checkpoints",
+        "model", "model/notes.txt", "model/config.json"}) {
     write_foreign(std::string("e/") + name);
     expect_refused(train("e"), 1, {"e/"});
     EXPECT_EQ(text_of(path(std::string("e/") + name)), "mine") << name;
@@ -63,6 +64,24 @@ TEST_F(LostFiles, InARunsFolderAreKept) {
   expect_kept(train("f", {"--resume"}), "f/model", "notes.txt");
   for (const char* name : {"f/notes.txt", "f/notes.tmp-1", "f/model/notes.txt"})
     EXPECT_EQ(text_of(path(name)), "mine") << name;
+}
+
+TEST_F(LostFiles, BesideARunsMetricsAreKept) {
+  const std::string replaced = "f/metrics.jsonl.before-resume";
+  (void)run_well(train("f"));
+  for (const char* foreign : {"mine", "mine\n", "{\"mine\": 1}\n", "[1]\n"}) {
+    write_text(path(replaced), foreign);
+    expect_kept(train("f", {"--resume"}), replaced, "not known as a run's");
+  }
+  fs::remove(path(replaced));
+  write_foreign(replaced + "/notes.txt");
+  expect_refused(train("f", {"--resume"}), 1, {replaced, "is a folder"});
+  EXPECT_EQ(text_of(path(replaced + "/notes.txt")), "mine");
+  fs::remove_all(path(replaced));
+  fs::copy(path("f/metrics.jsonl"), path(replaced));  // as a run leaves it that is killed
+  expect_kept(train("f", {"--resume", "--set", "data.train=" + replaced}), replaced, "data.train");
+  (void)run_well(train("f", {"--resume"}));
+  EXPECT_FALSE(fs::exists(path(replaced)));
 }
 
 TEST_F(LostFiles, WhatARunReadsIsNotWritten) {
@@ -85,9 +104,9 @@ TEST_F(LostFiles, WhatARunReadsIsNotWritten) {
 TEST_F(LostFiles, OfAComparison) {
   const std::vector<std::string> args = {"compare", "tiny.toml",     "--recipes", "fp32,bf16",
                                          "--set",   "train.steps=1", "--out",     "c"};
-  for (const char* name :
-       {"c/report.html", "c/compare.csv", "c/compare.json", "c/bf16-seed1/run.toml",
-        "c/bf16-seed1/result.json", "c/bf16-seed1/model/x"}) {
+  for (const char* name : {"c/report.html", "c/compare.csv", "c/compare.json",
+                           "c/bf16-seed1/run.toml", "c/bf16-seed1/metrics.jsonl.before-resume",
+                           "c/bf16-seed1/result.json", "c/bf16-seed1/model/x"}) {
     write_foreign(name);
     const Result result = run(args);
     EXPECT_EQ(result.code, 1) << name;
