@@ -68,6 +68,7 @@ bool can_lose_values(const Operand& cast) {
   return !cast.is_fp32() && !(cast.is_unscaled() && cast.element->short_name == "bf16");
 }
 
+// 0 where no phase delays the scale.
 int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
   int longest = 0;
   for (const LinearRecipe& phase : phases) {
@@ -130,8 +131,6 @@ Linear::Linear(Run& run, Parts parts)
     reset(run, delayed_[i], history);
   }
 }
-
-int Linear::history_length(OperandRole role) const { return longest_history(phases_, role); }
 
 const Operand& Linear::cast(OperandRole role) const { return cast_of(recipe(), role); }
 

@@ -83,8 +83,6 @@ class Linear {
   [[nodiscard]] const DelayedScale& delayed(OperandRole role) const {
     return delayed_[static_cast<size_t>(role)];
   }
-  /// Longest amax history of a role over all phases; 0 where no phase delays its scale.
-  [[nodiscard]] int history_length(OperandRole role) const;
   [[nodiscard]] const Operand& cast(OperandRole role) const;
 
  private:
