@@ -205,9 +205,12 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
   const Run::Place place = run.in(name_, name_of(role));
   const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
   Prepared& kept = weight_->operands[role == OperandRole::fprop_weight ? 0 : 1];
-  if (kept && again_this_step) return kept;
-  Prepared made =
-      prepare_operand(run, {}, weight_->value, spec(role, 0, run), context(role, weight_->id, run));
+  const OperandSpec asked = spec(role, 0, run);
+  if (kept && again_this_step) {
+    NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
+    return kept;
+  }
+  Prepared made = prepare_operand(run, {}, weight_->value, asked, context(role, weight_->id, run));
   show(run, role, made, weight_->value);
   if (again_this_step) kept = made;
   return made;
