@@ -59,12 +59,12 @@ std::vector<Linear> Builder::linears(int64_t block, std::span<const std::string_
 std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) const {
   NormLayer before = norm(in_block(index, layers::kNorm1));
   std::vector<Linear> qkv = linears(index, parts_of(config().architecture).projections);
-  const uint32_t attention = activation(in_block(index, "attn"));
+  const uint32_t attention = activation(in_block(index, layers::kAttn));
   return std::make_unique<AttentionBlock>(
       AttentionBlock::Parts{.norm = before,
                             .projections = std::move(qkv),
                             .out = linear(in_block(index, layers::kAttnOut), index),
-                            .name = in_block(index, "attn"),
+                            .name = in_block(index, layers::kAttn),
                             .block = index,
                             .heads = static_cast<int>(config().heads),
                             .kv_heads = static_cast<int>(config().kv_heads),
@@ -76,12 +76,12 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
 std::unique_ptr<Layer> Builder::mlp_block(int64_t index) const {
   NormLayer before = norm(in_block(index, layers::kNorm2));
   std::vector<Linear> inputs = linears(index, parts_of(config().architecture).mlp_inputs);
-  const uint32_t act = activation(in_block(index, "mlp.act"));
+  const uint32_t act = activation(in_block(index, layers::kMlpAct));
   return std::make_unique<MlpBlock>(
       MlpBlock::Parts{.norm = before,
                       .inputs = std::move(inputs),
                       .down = linear(in_block(index, layers::kDown), index),
-                      .name = in_block(index, "mlp"),
+                      .name = in_block(index, layers::kMlp),
                       .gelu = config().gelu,
                       .activation = act});
 }

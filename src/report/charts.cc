@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "nn/linear.h"
+#include "recipe/layer_names.h"
 
 namespace ng::report {
 namespace {
@@ -42,10 +42,11 @@ Chart chart_of(const History& history, const std::string& role, Loss loss, int64
   Chart chart = operand_chart(role, loss);
   std::map<std::string, std::vector<Line>> by_kind;
   for (const auto& [layer, roles] : history.operands()) {
-    const LayerName name = layer_name(layer);
-    std::vector<Line>& lines = by_kind[name.kind];  // kinds without values keep their colours
+    const layers::Place place = layers::place_of(layer);
+    // Kinds without values keep their colours.
+    std::vector<Line>& lines = by_kind[std::string(place.part)];
     const Series* series = series_of(roles, role, loss);
-    if (series != nullptr && (block == -1 || name.block == block || name.block == -1))
+    if (series != nullptr && (block == -1 || place.block == block || place.block == -1))
       lines.push_back(line_of(layer, 0, *series));
   }
   int color = 0;
@@ -136,20 +137,10 @@ Chart operand_chart(const std::string& role, Loss loss) {
   return {.title = role, .y_label = "underflow", .unit = Chart::Unit::share};
 }
 
-LayerName layer_name(const std::string& layer) {
-  constexpr std::string_view kBlocks = "blocks.";
-  if (!layer.starts_with(kBlocks)) return {-1, layer};
-  LayerName name;
-  const char* end = layer.data() + layer.size();
-  const auto [rest, error] = std::from_chars(layer.data() + kBlocks.size(), end, name.block);
-  if (error != std::errc() || rest == end) return {-1, layer};
-  name.kind = std::string(rest + 1, end);
-  return name;
-}
-
 std::vector<ChartChoice> operand_charts(const History& history) {
   std::set<int64_t> blocks;
-  for (const auto& [layer, roles] : history.operands()) blocks.insert(layer_name(layer).block);
+  for (const auto& [layer, roles] : history.operands())
+    blocks.insert(layers::place_of(layer).block);
   blocks.erase(-1);
   std::vector<ChartChoice> choices = {charts_of(history, "all, mean and range", -1)};
   if (choices.front().charts.empty()) return {};

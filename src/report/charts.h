@@ -26,13 +26,6 @@ namespace ng::report {
 /// Of one operand.
 [[nodiscard]] Chart operand_chart(const std::string& role, Loss loss);
 
-/// "blocks.3.mlp.up" as block 3, "mlp.up"; "head" as block -1, "head".
-struct LayerName {
-  int64_t block = -1;
-  std::string kind;
-};
-[[nodiscard]] LayerName layer_name(const std::string& layer);
-
 /// What the casts of a run lose: the six roles with a chart of each loss, over all blocks and for
 /// each block; a line for each kind of layer.
 [[nodiscard]] std::vector<ChartChoice> operand_charts(const History& history);

@@ -80,12 +80,5 @@ TEST(Smoothed, FollowsAndLeavesShortLinesAlone) {
   EXPECT_EQ(smooth.y[399], 10.0);
 }
 
-TEST(LayerName, KnowsItsBlock) {
-  EXPECT_EQ(layer_name("blocks.12.attn.q").block, 12);
-  EXPECT_EQ(layer_name("blocks.12.attn.q").kind, "attn.q");
-  EXPECT_EQ(layer_name("head").block, -1);
-  EXPECT_EQ(layer_name("blocks.x").kind, "blocks.x");
-}
-
 }  // namespace
 }  // namespace ng::report

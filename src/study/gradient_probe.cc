@@ -1,6 +1,7 @@
 #include "study/gradient_probe.h"
 
 #include "base/error.h"
+#include "recipe/layer_names.h"
 #include "run/backends.h"
 #include "run/transfer.h"
 #include "study/generated_text.h"
@@ -91,7 +92,7 @@ void GradientProbe::copy_weights(const GradientProbe& from) {
 std::vector<const Parameter*> GradientProbe::block_matrices() const {
   std::vector<const Parameter*> matrices;
   for (const Parameter& p : model_->parameters())
-    if (p.spec.name.starts_with("blocks.") && !p.spec.is_vector) matrices.push_back(&p);
+    if (layers::place_of(p.spec.name).block >= 0 && !p.spec.is_vector) matrices.push_back(&p);
   return matrices;
 }
 

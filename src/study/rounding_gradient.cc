@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "recipe/layer_names.h"
 #include "study/gradient_draws.h"
 #include "study/gradient_probe.h"
 
@@ -49,10 +50,10 @@ Draws draws_of(GradientProbe& probe, const GradientDraws& none, int64_t draws, P
   return all;
 }
 
-std::string short_name(std::string_view name) {
-  const std::string_view block = "blocks.";
-  std::string text(name.substr(block.size()));
-  return text.substr(0, text.rfind('.'));
+/// "0.attn.q" of "blocks.0.attn.q.weight"
+std::string short_name(std::string_view matrix) {
+  const layers::Place place = layers::place_of(layers::layer_of(matrix));
+  return fmt::format("{}.{}", place.block, place.part);
 }
 
 /// Least and greatest projection under nearest rounding of the matrices of one block.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "recipe/layer_names.h"
 #include "study/gradient_probe.h"
 #include "train/checkpoint.h"
 #include "train/compare.h"
@@ -83,8 +84,7 @@ ProbeTask task_of(const RunConfig& config, uint64_t seed) {
 
 /// "blocks.0.attn.q.weight" is of kind "attn.q".
 std::string kind_of(const std::string& matrix) {
-  const size_t begin = matrix.find('.', matrix.find('.') + 1) + 1;
-  return matrix.substr(begin, matrix.rfind('.') - begin);
+  return std::string(layers::place_of(layers::layer_of(matrix)).part);
 }
 
 /// Which matrices are of which kind, the kinds in the order in which they first appear.
