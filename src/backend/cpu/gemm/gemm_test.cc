@@ -66,6 +66,28 @@ TEST(Gemm, UnscaledOperandsAreRoundedWhilePacking) {
   check_everywhere(cases);
 }
 
+TEST(Gemm, OtherTypesAreRefusedByName) {
+  Workspace workspace(Threads{1});
+  const Matrix a(2, 3, 0, 1, {}), b(4, 3, 0, 2, {});
+  const PackedOperand left = in_place(a, "fp32", Contract::cols);
+  const PackedOperand right = in_place(b, "fp32", Contract::cols);
+  std::byte codes[8] = {};
+  const View narrow{codes, element_format("float8_e4m3fn"), 2, 4, 4};
+  const Bf16 halves[4] = {};
+  Matrix y(2, 4, 0, 3, {});
+  const auto refusal = [&](const View& out, const ConstView& bias) -> std::string {
+    try {
+      gemm(workspace, {.y = out, .a = &left, .b = &right, .bias = bias});
+    } catch (const Unsupported& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(refusal(narrow, {}), "cpu: gemm of float8_e4m3fn");
+  EXPECT_EQ(refusal(y.out, {halves, 1, 4, 4}), "cpu: gemm of bfloat16 where float32 is needed");
+  EXPECT_EQ(refusal(y.out, {}), "none");
+}
+
 // More rows and columns than one chunk holds, so that left panels are packed in pieces.
 TEST(Gemm, ManyChunks) {
   const Case cases[] = {{.m = 1100, .n = 49, .k = 2050, .into = Into::add},

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/backend.h"
+#include "backend/cpu/types.h"
 #include "base/error.h"
 #include "format/codec.h"
 
@@ -189,12 +189,12 @@ Job job_of(const Gemm& out) {
   job.rounds_products = rounds_products(job.rule, a.spec, b.spec);
   if (job.has_integers()) multiply_integers(job, a.spec, b.spec);
   if (job.units == Units::bf16) multiply_bf16(job, !are_never_subnormal(a.spec, b.spec));
+  require_values(out.kName, {out.y});
+  require_fp32(out.kName, {out.bias});
   if (out.y.is(bf16_format()))
     job.y16 = out.y.as<Bf16>();
-  else if (out.y.is(fp32_format()))
-    job.y32 = out.y.as<float>();
   else
-    throw Unsupported(fmt::format("cpu: a product stored as {}", out.y.element->name));
+    job.y32 = out.y.as<float>();
   NG_CHECK(out.bias.rows == 0 || out.bias.cols == out.y.cols, out.bias.cols, out.y.cols);
   job.m = out.y.rows;
   job.n = out.y.cols;

@@ -11,6 +11,7 @@
 #include "backend/cpu/quantize/exact.h"
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/quantize/panel.h"
+#include "backend/cpu/types.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "format/codec.h"
@@ -278,6 +279,7 @@ void unpack(const Unpack& op) {
   const PackedOperand& packed = *op.packed;
   const OperandSpec& spec = packed.spec;
   const ElementFormat& element = *spec.cast.element;
+  require_fp32(op.kName, {op.values});
   const Rows<float> values = op.values.as<float>();
   NG_CHECK(op.first_row >= 0 && op.first_row + values.rows <= spec.rows, op.first_row, values.rows);
   NG_CHECK(values.cols <= spec.k_padded(), values.cols, spec.k_padded());

@@ -361,6 +361,18 @@ TEST(Quantize, SourcesOfBf16EqualTheirValuesOverPanelsAndThreads) {
           }
 }
 
+TEST(Quantize, ValuesOfOtherTypesAreRefusedByName) {
+  const PackedOperand packed{.spec = spec_of(operand_of("fp32"), Contract::cols, 0, {1, 4}),
+                             .source = {}};
+  Bf16 halves[4] = {};
+  try {
+    cpu::unpack({.packed = &packed, .values = {halves, 1, 4, 4}});
+    FAIL();
+  } catch (const Unsupported& error) {
+    EXPECT_STREQ(error.what(), "cpu: unpack of bfloat16 where float32 is needed");
+  }
+}
+
 // The casts that are read in place: what overflows, and values of neither kind of number.
 TEST(Quantize, SourcesOfBf16ReadInPlace) {
   for (const char* name : {"fp32", "bf16", "fp16"})
