@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,11 @@ namespace ng {
 /// A document as text; what is not UTF-8 in its strings (a file's name may hold anything) becomes
 /// U+FFFD. `indent` per level; -1: one line.
 [[nodiscard]] std::string json_text(const Json& json, int indent = -1);
+/// A template, so that what becomes JSON for the call becomes Json.
+template <std::same_as<OrderedJson> Ordered>
+[[nodiscard]] std::string json_text(const Ordered& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Ordered::error_handler_t::replace);
+}
 
 /// A value for an error message: one line, at most about 40 characters.
 [[nodiscard]] std::string brief(const Json& value);

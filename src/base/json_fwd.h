@@ -7,5 +7,7 @@
 namespace ng {
 
 using Json = nlohmann::json;
+/// Keys stay in the order in which they came; finding one takes time by their number.
+using OrderedJson = nlohmann::ordered_json;
 
 }  // namespace ng

@@ -61,6 +61,8 @@ TEST(Json, HoldsEveryKindOfValue) {
 TEST(Json, IsTextWhateverItsStringsHold) {
   EXPECT_EQ(json_text({{"a\xFF", "\xC3"}}), "{\"a\uFFFD\":\"\uFFFD\"}");
   EXPECT_EQ(json_text({1, 2}, 1), "[\n 1,\n 2\n]");
+  const OrderedJson ordered = {{"b", "\xC3"}, {"a", 1}};
+  EXPECT_EQ(json_text(ordered), "{\"b\":\"\uFFFD\",\"a\":1}");
 }
 
 TEST(Json, LinesOfALogAreJsonOrDiscarded) {

@@ -10,8 +10,6 @@
 namespace ng {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 constexpr int kBytes = 256;
 
 /// UTF-8 of a code point below U+0800.
@@ -87,14 +85,14 @@ std::string byte_tokenizer_json() {
                             {"post_processor", nullptr},
                             {"decoder", byte_level(false)},
                             {"model", model}};
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 void ByteTokenizer::save(const std::string& folder) const {
   write_file_atomically(join_path(folder, "tokenizer.json"), byte_tokenizer_json());
   const OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                               {"clean_up_tokenization_spaces", false}};
-  write_file_atomically(join_path(folder, "tokenizer_config.json"), config.dump(1) + "\n");
+  write_file_atomically(join_path(folder, "tokenizer_config.json"), json_text(config, 1) + "\n");
 }
 
 void require_byte_tokenizer(const Json& json, const std::string& place) {

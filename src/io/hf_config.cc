@@ -11,8 +11,6 @@
 namespace ng::io {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 constexpr size_t kMaxConfigBytes = 1 << 20;
 // Wide bounds that keep every product of two sizes far inside int64; validate() is stricter.
 constexpr int64_t kMaxSize = int64_t{1} << 30;
@@ -263,7 +261,7 @@ std::string hf_config_text(const ModelConfig& config, std::string_view dtype) {
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
   json["dtype"] = dtype;
   json["torch_dtype"] = dtype;  // for transformers 4
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace ng::io

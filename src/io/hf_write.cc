@@ -16,8 +16,6 @@
 namespace ng::io {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 struct StoredDtype {
   std::string_view name;   ///< safetensors
   std::string_view torch;  ///< in config.json
@@ -149,17 +147,17 @@ void write_weights(const std::string& folder, const ModelConfig& config,
     return write_shard(join_path(folder, kHfWeights), tensors, read, dtype);
   }
   uint64_t total = 0;
-  OrderedJson map = OrderedJson::object();
+  OrderedJson::object_t map;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     write_shard(join_path(folder, name), shards[i], read, dtype);
     for (const HfTensor& tensor : shards[i]) {
-      map[tensor.spec.hf_name] = name;
+      map.emplace_back(tensor.spec.hf_name, name);  // no key is looked for: each is there once
       total += dtype.bytes * static_cast<uint64_t>(tensor.spec.rows * tensor.spec.cols);
     }
   }
   const OrderedJson index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-  write_file_atomically(join_path(folder, kHfIndex), index.dump(2) + "\n");
+  write_file_atomically(join_path(folder, kHfIndex), json_text(index, 2) + "\n");
 }
 
 /// "model-00001-of-00003.safetensors"
@@ -203,7 +201,8 @@ void write_hf_folder(const std::string& folder, const ModelConfig& config,
                                   {"bos_token_id", nullptr},
                                   {"eos_token_id", nullptr},
                                   {"pad_token_id", nullptr}};
-  write_file_atomically(join_path(writer.path(), kGenerationConfig), generation.dump(2) + "\n");
+  write_file_atomically(join_path(writer.path(), kGenerationConfig),
+                        json_text(generation, 2) + "\n");
   if (options.tokenizer != nullptr) options.tokenizer->save(writer.path());
   writer.publish(Replace::always);
 }
