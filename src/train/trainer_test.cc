@@ -13,6 +13,7 @@
 #include <new>
 #include <string>
 
+#include "recipe/layer_names.h"
 #include "support/feature_matrix.h"
 #include "support/tiny_run.h"
 
@@ -121,28 +122,83 @@ TEST(Trainer, SameBitsOnAnyNumberOfThreadsAndWithRecompute) {
   }
 }
 
+const char* const kSumsInFp32 = "name='n'";
+const char* const kSumsInBf16 = "name='n'\ngradient.accumulate='bf16'";
+
+using Gradients = std::map<std::string, std::vector<float>>;
+
+// The sums of a step, by parameter; its micro-batches are random ones with these numbers.
+Gradients gradients_of(const char* recipe, const std::vector<uint32_t>& batches) {
+  TinyRunOptions options;
+  options.recipe = recipe;
+  options.micros = std::ssize(batches);
+  TinyRun tiny(options);
+  const auto vocab = static_cast<uint32_t>(options.model.vocab);
+  for (size_t micro = 0; micro < batches.size(); ++micro) {
+    const RandomKey key{
+        .seed = 1, .tensor = 0, .step = batches[micro], .purpose = Purpose::data, .micro = 0};
+    const BatchSpans to = tiny.trainer().train_tokens(static_cast<int64_t>(micro));
+    for (size_t i = 0; i < to.inputs.size(); ++i) {
+      to.inputs[i] = static_cast<int32_t>(draw(key, i)[0] % vocab);
+      to.targets[i] = static_cast<int32_t>(draw(key, i)[1] % vocab);
+    }
+  }
+  Gradients gradients;
+  tiny.trainer().set_gradient_observer([&] {
+    for (const Parameter& p : tiny.model().parameters())
+      gradients[p.spec.name] = download(tiny.run().backend(), p.grad.view());
+  });
+  EXPECT_FALSE(tiny.trainer().step(0, 1e-2f).skipped);
+  return gradients;
+}
+
+bool is_of_linear_layer(const std::string& name) {
+  return name == layers::weight_of(layers::kHead) ||
+         (layers::place_of(name).block >= 0 && !name.ends_with("norm1.weight") &&
+          !name.ends_with("norm2.weight") && !name.ends_with(".bias"));
+}
+
 // Of the linear layers, whose other words stay what they are.
 TEST(Trainer, GradientsThatAreAccumulatedInBf16AreThoseRounded) {
-  const auto gradients_of = [](const char* recipe) {
-    TinyRunOptions options;
-    options.recipe = recipe;
-    TinyRun tiny(options);
-    std::map<std::string, std::vector<float>> gradients;
-    tiny.trainer().set_gradient_observer([&] {
-      for (const Parameter& p : tiny.model().parameters())
-        gradients[p.spec.name] = download(tiny.run().backend(), p.grad.view());
-    });
-    EXPECT_FALSE(tiny.step(0).skipped);
-    return gradients;
-  };
-  const auto rounded = gradients_of("name='n'\ngradient.accumulate='bf16'");
-  for (auto& [name, want] : gradients_of("name='n'")) {
-    const bool is_linear = name.starts_with("blocks.") && !name.ends_with("norm1.weight") &&
-                           !name.ends_with("norm2.weight") && !name.ends_with(".bias");
-    if (is_linear || name == "head.weight")
+  const Gradients rounded = gradients_of(kSumsInBf16, {0});
+  for (auto& [name, want] : gradients_of(kSumsInFp32, {0})) {
+    if (is_of_linear_layer(name))
       std::transform(want.begin(), want.end(), want.begin(), round_to_bf16);
     EXPECT_EQ(rounded.at(name), want) << name;
   }
+}
+
+// Each addition rounds once to BF16, by at most 2^-8 of the sum, which the errors of those before
+// have moved. Their FP32 roundings, and those of the sums compared with, are below 2^-20 of the
+// sum of magnitudes. What a micro-batch adds is a third of what it adds three times.
+TEST(Trainer, MicroBatchesAddToGradientsInBf16) {
+  const Gradients rounded = gradients_of(kSumsInBf16, {0, 1, 2});
+  const Gradients exact = gradients_of(kSumsInFp32, {0, 1, 2});
+  const Gradients thrice[] = {gradients_of(kSumsInFp32, {0, 0, 0}),
+                              gradients_of(kSumsInFp32, {1, 1, 1}),
+                              gradients_of(kSumsInFp32, {2, 2, 2})};
+  int linear = 0;
+  for (const auto& [name, want] : exact) {
+    const std::vector<float>& have = rounded.at(name);
+    if (!is_of_linear_layer(name)) {
+      EXPECT_EQ(have, want) << name;
+      continue;
+    }
+    ++linear;
+    EXPECT_NE(have, want) << name;
+    for (size_t i = 0; i < want.size(); ++i) {
+      double sum = 0, magnitudes = 0, error = 0;
+      for (const Gradients& of : thrice) {
+        const double part = double{of.at(name)[i]} / 3;
+        sum += part;
+        magnitudes += std::abs(part);
+        error += 0x1p-8 * (std::abs(sum) + error);
+      }
+      EXPECT_EQ(have[i], round_to_bf16(have[i])) << name << ' ' << i;
+      EXPECT_NEAR(have[i], want[i], error + 0x1p-20 * magnitudes) << name << ' ' << i;
+    }
+  }
+  EXPECT_GE(linear, 14);
 }
 
 TEST(Trainer, ActivationsInBf16TakeHalfOfTheMemory) {
