@@ -219,6 +219,21 @@ TEST(Trainer, ActivationsInBf16TakeHalfOfTheMemory) {
             0.75 * planned("name='n'", MemoryKind::gradients));
 }
 
+// Only planned: the memory is taken but nothing writes to it.
+TEST(Trainer, ActivationsOfCharGptInBf16TakeHalfOfTheMemory) {
+  const auto planned = [](const std::string& recipe_text) {
+    const Recipe recipe = Recipe::parse(recipe_text, "test.toml");
+    ng::Run run(make_backend("cpu", Threads{1}), 7);
+    Model model(run, model_preset("char-gpt"), recipe, RecomputePolicy::none);
+    const Trainer trainer(run, model, recipe, {.sequences = 8, .length = 256, .adamw = {}});
+    return static_cast<double>(
+        trainer.memory().bytes[static_cast<size_t>(MemoryKind::activations)]);
+  };
+  const double fp32 = planned("name='n'");
+  for (const char* recipe : {"inherit='bf16'", "inherit='mxfp4-all'", "inherit='nvfp4-all'"})
+    EXPECT_LE(planned(recipe), 0.55 * fp32) << recipe;
+}
+
 TEST(Trainer, EvaluationLeavesNoTrace) {
   TinyRunOptions options;
   options.recipe = kNarrow;
