@@ -18,10 +18,9 @@ namespace ng::cpu::HWY_NAMESPACE {
 
 // ---------------------------------------------------------------- transposition
 
-constexpr int64_t kRowsAhead = 32;
-
 #if HWY_TARGET != HWY_SCALAR
 
+constexpr int64_t kRowsAhead = 32;
 using Words = hn::CappedTag<uint32_t, 16>;
 
 // 16 bytes of rows r, r + 4, r + 8, ..., one per 128-bit block.
