@@ -106,6 +106,9 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   return differing_settings(saved, identity);
 }
 
+/// Rows of registered tensors follow one another, each from a byte on.
+size_t row_bytes(const View& view) { return bytes_of(*view.element, view.stride); }
+
 /// As what a file shows a tensor: by the dtype of its elements, or as the bytes of its rows where
 /// the format has none or rows do not fill their last byte.
 struct StoredAs {
@@ -113,22 +116,20 @@ struct StoredAs {
   std::vector<int64_t> shape;
 };
 
-StoredAs stored_as(const PersistentSpec& spec) {
-  const ElementFormat& element = *spec.element;
-  const int64_t stride = tight_stride(element, spec.cols);
-  const std::string dtype(element.safetensors);
-  if (stride == spec.cols && !dtype.empty() && io::find_dtype(dtype, "", "").bits == element.bits)
-    return {dtype, {spec.rows, spec.cols}};
-  return {"U8", {spec.rows, static_cast<int64_t>(bytes_of(element, stride))}};
+StoredAs stored_as(const View& view) {
+  const std::string dtype(view.element->safetensors);
+  if (view.stride == view.cols && !dtype.empty() &&
+      io::find_dtype(dtype, "", "").bits == view.element->bits)
+    return {dtype, {view.rows, view.cols}};
+  return {"U8", {view.rows, static_cast<int64_t>(row_bytes(view))}};
 }
 
 constexpr size_t kPieceBytes = size_t{1} << 22;
 
 /// body(offset, bytes) for the pieces of a tensor, a buffer of the host for each.
 template <class Body>
-void for_pieces(const PersistentSpec& spec, const Body& body) {
-  const size_t row = bytes_of(*spec.element, tight_stride(*spec.element, spec.cols));
-  const size_t bytes = static_cast<size_t>(spec.rows) * row;
+void for_pieces(const View& view, const Body& body) {
+  const size_t bytes = static_cast<size_t>(view.rows) * row_bytes(view);
   std::vector<std::byte> buffer(std::min(kPieceBytes, bytes));
   for (size_t at = 0; at < bytes; at += buffer.size())
     body(at, std::span(buffer).first(std::min(buffer.size(), bytes - at)));
@@ -136,13 +137,13 @@ void for_pieces(const PersistentSpec& spec, const Body& body) {
 
 void read_into(Run& run, const io::Safetensors& file, const Persistent& row) {
   const io::SafetensorsEntry& entry = file.at(row.spec.name);
-  const StoredAs as = stored_as(row.spec);
+  const StoredAs as = stored_as(row.view);
   if (entry.dtype != as.dtype || entry.shape != as.shape)
     throw Error({.place = file.path(),
                  .key = row.spec.name,
                  .problem = fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", ")),
                  .remedy = fmt::format("{} [{}]", as.dtype, fmt::join(as.shape, ", "))});
-  for_pieces(row.spec, [&](size_t at, std::span<std::byte> piece) {
+  for_pieces(row.view, [&](size_t at, std::span<std::byte> piece) {
     entry.read(at, piece);
     run.upload(row.view.data + at, std::span<const std::byte>(piece));
   });
@@ -152,12 +153,12 @@ void read_into(Run& run, const io::Safetensors& file, const Persistent& row) {
 void write_state(const Run& run, const std::string& path) {
   std::vector<io::SafetensorsTensor> tensors;
   for (const Persistent* row : state_of(run)) {
-    const StoredAs as = stored_as(row->spec);
+    const StoredAs as = stored_as(row->view);
     tensors.push_back({row->spec.name, as.dtype, as.shape, nullptr});
   }
   io::SafetensorsWriter writer(path, tensors);
   for (const Persistent* row : state_of(run))
-    for_pieces(row->spec, [&](size_t at, std::span<std::byte> piece) {
+    for_pieces(row->view, [&](size_t at, std::span<std::byte> piece) {
       run.backend().download(piece.data(), row->view.data + at, piece.size());
       writer.write(piece);
     });
