@@ -15,10 +15,6 @@ Purpose purpose_of(OperandRole role) {
                               static_cast<uint8_t>(role));
 }
 
-bool is_weight(OperandRole role) {
-  return role == OperandRole::fprop_weight || role == OperandRole::dgrad_weight;
-}
-
 bool is_left(OperandRole role) {
   return role == OperandRole::fprop_input || role == OperandRole::dgrad_grad ||
          role == OperandRole::wgrad_grad;

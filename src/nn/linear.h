@@ -28,6 +28,9 @@ enum class OperandRole : uint8_t {
 };
 constexpr size_t kOperandRoles = 6;
 [[nodiscard]] std::string_view name_of(OperandRole role);
+[[nodiscard]] constexpr bool is_weight(OperandRole role) {
+  return role == OperandRole::fprop_weight || role == OperandRole::dgrad_weight;
+}
 
 /// What a recipe fixes of an operand: all but its sizes and the signs of its Hadamard transform.
 [[nodiscard]] OperandSpec operand_form(const LinearRecipe& recipe, OperandRole role);

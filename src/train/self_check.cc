@@ -147,8 +147,7 @@ int self_check(Backend& backend, Backend& reference, std::span<const LinearRecip
                Compute compute) {
   const ElementFormat& stored = element_of(compute);
   const auto source_of = [&](const LinearRecipe& recipe, OperandRole role, int64_t rows) {
-    const bool is_weight = role == OperandRole::fprop_weight || role == OperandRole::dgrad_weight;
-    TestedSource source{operand_form(recipe, role), is_weight ? &fp32_format() : &stored};
+    TestedSource source{operand_form(recipe, role), is_weight(role) ? &fp32_format() : &stored};
     source.spec.rows = rows;
     source.spec.k = kLength;
     return source;

@@ -48,10 +48,6 @@ struct alignas(64) QuantizeTotals {
     stats.flushed += counts.flushed;
   }
   /// The bits of an amax that is not NaN.
-  void note(uint32_t bits) {
-    nonfinite |= bits >= kFloatInf;
-    amax = std::max(amax, bits);
-  }
 };
 
 struct QuantizeJob {
