@@ -16,8 +16,8 @@ namespace ng::cpu::HWY_NAMESPACE {
 
 // Sixteen values, or the first `left`, as elements at out[i].
 template <Variant v>
-HWY_INLINE void EncodeVector(const RulesFor<v>& k, F16 value, F16 scale, U16 draw, void* out,
-                             int64_t i, int64_t left, bool counted, LaneCounts& counts) {
+NG_VECTOR_INLINE void EncodeVector(const RulesFor<v>& k, F16 value, F16 scale, U16 draw, void* out,
+                                   int64_t i, int64_t left, bool counted, LaneCounts& counts) {
   if constexpr (v.form == ElementForm::int8) {
     const U16 n = EncodeInteger<v>(k, value, scale, draw, counted, counts);
     const U16 low = v.in_third_byte() ? ShiftRight<16>(n) : n;

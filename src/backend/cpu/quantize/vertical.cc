@@ -72,24 +72,24 @@ HWY_INLINE U16 WordOf(U16 n0, U16 n1, U16 n2, U16 n3) {
 #endif
 }
 
-// kCounted: the line is not padding.
-template <Variant v, bool kCounted, class Value>
-HWY_INLINE U16 EncodeLine(const RulesFor<v>& k, const ColumnTile& tile, const Value* values,
-                          int64_t i, F16 scale, LaneCounts& counts) {
+// One line of values.
+template <Variant v>
+NG_VECTOR_INLINE U16 EncodeLine(const RulesFor<v>& k, const ColumnTile& tile, F16 value, int64_t i,
+                                F16 scale, bool counted, LaneCounts& counts) {
   U16 draw = Zero16<uint32_t>();
   if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(tile.draws + i * tile.draw_stride);
-  const F16 value = Load16(values + i * tile.values.stride());
-  return EncodeInteger<v>(k, value, scale, draw, kCounted || i < tile.counted_k, counts);
+  return EncodeInteger<v>(k, value, scale, draw, counted, counts);
 }
 
-// Four lines from `at` on, whose values are scaled alike.
+// Four lines from `at` on, whose values are scaled alike; kCounted: none of them is padding.
 template <Variant v, bool kCounted, class Value>
 HWY_INLINE U16 EncodeFour(const RulesFor<v>& k, const ColumnTile& tile, const Value* values,
                           int64_t at, F16 scale, LaneCounts& counts) {
   U16 n[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i)
-    n[i] = EncodeLine<v, kCounted>(k, tile, values, at + i, scale, counts);
+    n[i] = EncodeLine<v>(k, tile, Load16(values + (at + i) * tile.values.stride()), at + i, scale,
+                         kCounted || at + i < tile.counted_k, counts);
   return WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]);
 }
 
