@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/quantize/dequantize.h"
+#include "backend/cpu/simd/inline-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
 #include "base/error.h"
 #include "format/codec.h"
@@ -37,7 +38,7 @@ struct FloatingCodes {
     while (d.sign_mask != 0 && (d.sign_mask << sign_shift) != 0x80000000u) ++sign_shift;
   }
 
-  HWY_INLINE F16 operator()(const uint16_t* codes) const {
+  NG_VECTOR_INLINE F16 operator()(const uint16_t* codes) const {
     const I16 code = LoadHalves16<int32_t>(codes);
     const I16 magnitude = And(code, magnitude_mask);
     const I16 normal = Add(ShiftLeftBy(magnitude, shift), rebias);
@@ -65,7 +66,7 @@ struct IntegerCodes {
       : sign(Set16(static_cast<int32_t>(d.sign_mask))),
         step(Set16(1.0f / static_cast<float>(1 << d.mantissa_bits))) {}
 
-  HWY_INLINE F16 operator()(const uint16_t* codes) const {
+  NG_VECTOR_INLINE F16 operator()(const uint16_t* codes) const {
     return Mul(ToFloat(Sub(Xor(LoadHalves16<int32_t>(codes), sign), sign)), step);
   }
 
@@ -76,7 +77,7 @@ struct IntegerCodes {
 struct TableCodes {
   explicit HWY_INLINE TableCodes(const CodeDecoder& d) : table(d.table.data()) {}
 
-  HWY_INLINE F16 operator()(const uint16_t* codes) const {
+  NG_VECTOR_INLINE F16 operator()(const uint16_t* codes) const {
     alignas(64) float value[kLanes];
     for (int i = 0; i < kLanes; ++i) value[i] = table[codes[i]];
     return Load16(value);

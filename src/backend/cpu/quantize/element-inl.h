@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/simd/inline-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
 #include "math/round.h"
 
@@ -22,15 +23,6 @@ HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
 using Kind = ElementGrid::Kind;
-
-// Inlined wherever there are vectors. Sixteen lanes one by one are much code: where what many
-// variants repeat is a function, GCC takes half the time to compile them.
-#undef NG_VECTOR_INLINE
-#if HWY_TARGET == HWY_SCALAR
-#define NG_VECTOR_INLINE HWY_NOINLINE
-#else
-#define NG_VECTOR_INLINE HWY_INLINE
-#endif
 
 // ---------------------------------------------------------------- operations lanes-inl.h lacks
 

@@ -10,6 +10,7 @@
 
 #include "backend/cpu/quantize/kernels.h"
 #include "backend/cpu/simd/bf16-inl.h"
+#include "backend/cpu/simd/inline-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
 #include "backend/cpu/simd/shuffle-inl.h"
 
@@ -118,7 +119,7 @@ void WidenRow(const Bf16* from, int64_t count, float* to) {
 // Butterflies between the lanes of sixteen values: lane l gets u + v where bit `kStride` of l is 0
 // and u - v (computed as -v + u, the same number) where it is 1.
 template <int kStride>
-HWY_INLINE F16 Butterfly16(F16 x) {
+NG_VECTOR_INLINE F16 Butterfly16(F16 x) {
   alignas(64) static constexpr uint32_t kSigns[16] = {0,
                                                       (1 & kStride) != 0 ? 0x80000000u : 0,
                                                       (2 & kStride) != 0 ? 0x80000000u : 0,

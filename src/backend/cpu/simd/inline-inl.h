@@ -1,0 +1,22 @@
+// NG_VECTOR_INLINE: inlined wherever there are vectors. Sixteen lanes one by one are much code:
+// where what many kernels repeat is a function there, GCC takes half the time to compile them.
+// Include like lanes-inl.h.
+
+// Per-target include guard
+#if defined(NG_BACKEND_CPU_SIMD_INLINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NG_BACKEND_CPU_SIMD_INLINE_INL_H_
+#undef NG_BACKEND_CPU_SIMD_INLINE_INL_H_
+#else
+#define NG_BACKEND_CPU_SIMD_INLINE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#undef NG_VECTOR_INLINE
+#if HWY_TARGET == HWY_SCALAR
+#define NG_VECTOR_INLINE HWY_NOINLINE
+#else
+#define NG_VECTOR_INLINE HWY_INLINE
+#endif
+
+#endif  // per-target include guard
