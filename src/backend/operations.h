@@ -18,6 +18,7 @@
 #include "backend/gemm_operations.h"
 #include "backend/layer_operations.h"
 #include "backend/tensor_operations.h"
+#include "backend/update_operations.h"
 
 namespace ng {
 
@@ -26,7 +27,7 @@ using Operation =
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite, FillNormal, DecideStep,
-                 AdamW>;
+                 Store, Update>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

@@ -138,25 +138,4 @@ struct DecideStep {
   void each_output(const F& /* f */) const {}
 };
 
-/// AdamW on one tensor, in FP32 in this order, no fused multiply-add [recipes.md §6]:
-///   g = grad·grad_scale;  m = beta1·m + (1 - beta1)·g;  v = beta2·v + (1 - beta2)·(g·g)
-///   w = w·(1 - lr·weight_decay) - (lr·(m/correction1)) / (sqrt(v/correction2) + eps)
-struct AdamW {
-  static constexpr std::string_view kName = "adamw";
-  static constexpr TimeKind kTime = TimeKind::optimizer;
-  View weight, m, v;  ///< FP32
-  ConstView grad;
-  float lr = 0, beta1 = 0, beta2 = 0, eps = 0;
-  float weight_decay = 0;                ///< 0 for tensors of one dimension
-  float correction1 = 1;                 ///< 1 - beta1^t
-  float correction2 = 1;                 ///< 1 - beta2^t
-  const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
-  template <class F>
-  void each_output(const F& f) const {
-    f("weight", weight);
-    f("m", m);
-    f("v", v);
-  }
-};
-
 }  // namespace ng

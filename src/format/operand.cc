@@ -168,6 +168,19 @@ std::string describe(const Operand& operand) {
   return fewest.empty() ? std::string(name) : fmt::format("{} {}", name, joined(fewest));
 }
 
+const ElementFormat& scale_element(const Operand& operand) {
+  if (operand.scale == ScaleKind::e8m0) return element_format("e8m0");
+  return operand.scale == ScaleKind::e4m3 ? element_format("ue4m3") : fp32_format();
+}
+
+ScaleShape scale_shape(const Operand& operand, int64_t rows, int64_t cols) {
+  if (operand.is_unscaled()) return {};
+  if (operand.block.kind == Block::Kind::tensor) return {1, 1};
+  if (operand.block.kind == Block::Kind::row) return {rows, 1};
+  const int64_t down = operand.block.rows, across = operand.block.cols;
+  return {(rows + down - 1) / down, (cols + across - 1) / across};
+}
+
 bool has_scale_codes(const Operand& operand) {
   return operand.scale == ScaleKind::e8m0 || operand.scale == ScaleKind::e4m3;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "format/packing.h"
 #include "format/table.h"
 #include "math/round.h"
 
@@ -77,6 +78,11 @@ struct Operand {
 
 /// One line naming what differs from a preset, e.g. "mxfp4 stochastic prescale 0.75".
 [[nodiscard]] std::string describe(const Operand& operand);
+
+/// As what the scales of blocks are stored: FP32, E8M0 or unsigned E4M3. Of a cast with scales.
+[[nodiscard]] const ElementFormat& scale_element(const Operand& operand);
+/// Scales along the two dimensions of a matrix that is stored by this cast.
+[[nodiscard]] ScaleShape scale_shape(const Operand& operand, int64_t rows, int64_t cols);
 
 /// Whether scales are stored as codes of one byte: E8M0 and E4M3.
 [[nodiscard]] bool has_scale_codes(const Operand& operand);

@@ -117,6 +117,16 @@ NG_HD constexpr float encode_scale_of(float amax, float element_max, bool power_
   return u >= 0x00800000u ? float_of_bits(u & 0xFF800000u) : pow2(floor_log2(s));
 }
 
+/// The scale of a weight that persists with one power of two for all of it: the one it has stays
+/// while MAX/8 <= fl32(amax · s) <= MAX, so that unchanged weights keep their bits. 0: it has none.
+/// [errata-2, 14]
+NG_HD constexpr float sticky_encode_scale(float current, float amax, float element_max) {
+  const float reach = amax * current;
+  const bool fits = amax == 0 || (reach >= element_max / 8 && reach <= element_max);
+  return current > 0 && current <= kFloatMax && fits ? current
+                                                     : encode_scale_of(amax, element_max, true);
+}
+
 /// s = fl32(amax / largest), rounded up to a power of two for pow2; the codes of integer elements
 /// are rounded from fl32(x / s). amax 0, Inf or NaN, and a quotient that underflows to 0: 1.
 NG_HD constexpr float integer_scale_of(float amax, float largest, bool power_of_two) {

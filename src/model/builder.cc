@@ -20,11 +20,28 @@ Parameter& Builder::parameter(const std::string& name) const {
   return *found;
 }
 
+namespace {
+
+// Rule (g): an operand in the format that the weight is stored in takes what is stored; casting the
+// values once more by the same scale gives the same codes. [recipes.md §7]
+void take_stored_codes(Operand& operand, const Operand& storage) {
+  if (operand.is_unscaled() || storage.is_unscaled()) return;
+  if (*operand.element != *storage.element || !(operand.block == storage.block)) return;
+  operand = storage;
+  operand.rounding = Rounding::nearest;
+  operand.sr_bits = Operand{}.sr_bits;
+}
+
+}  // namespace
+
 Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& weight) const {
   const LayerPlace place{.name = name, .block = block, .depth = config().layers};
   std::vector<LinearRecipe> phases;
   for (size_t phase = 0; phase < sources_.recipe.phase_starts().size(); ++phase)
     phases.push_back(sources_.recipe.layer(place, static_cast<int>(phase)).linear);
+  for (LinearRecipe& phase : phases)
+    for (GemmRecipe* gemm : {&phase.fprop, &phase.dgrad})
+      take_stored_codes(gemm->right, weight.weight.value.cast);
   return {run(),
           {.name = name,
            .output = activation(name),

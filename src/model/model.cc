@@ -3,23 +3,20 @@
 #include <cmath>
 
 #include "model/builder.h"
+#include "model/weights.h"
 #include "recipe/layer_names.h"
 #include "run/transfer.h"
 
 namespace ng {
 namespace {
 
-std::vector<Parameter> make_parameters(Run& run, const ModelConfig& config, TensorTable& tensors) {
+std::vector<Parameter> make_parameters(Run& run, const ModelConfig& config, const Recipe& recipe,
+                                       TensorTable& tensors) {
   std::vector<Parameter> parameters;
   for (ParameterSpec& spec : parameter_table(config)) {
     Parameter parameter;
     parameter.id = tensors.add(spec.name);
-    parameter.value = run.persistent({.name = "weight." + spec.name,
-                                      .owner = spec.name,
-                                      .kind = MemoryKind::weights,
-                                      .element = &fp32_format(),
-                                      .rows = spec.rows,
-                                      .cols = spec.cols});
+    parameter.weight = claim_weight(run, spec, weight_storage(recipe, spec, config.layers));
     parameter.spec = std::move(spec);
     parameters.push_back(std::move(parameter));
   }
@@ -39,7 +36,7 @@ Tensor last_rows(Run& run, const ConstView& x, const Positions& at) {
 Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute)
     : config_(config), recipe_(recipe) {
   validate(config, "model");
-  parameters_ = make_parameters(run, config_, tensors_);
+  parameters_ = make_parameters(run, config_, recipe_, tensors_);
   const ArchitectureParts& parts = parts_of(config_.architecture);
   const Builder build({.run = run,
                        .config = config_,
@@ -90,28 +87,34 @@ void Model::allocate_stats(Run& run) {
 
 int64_t Model::parameter_count() const {
   int64_t count = 0;
-  for (const Parameter& parameter : parameters_) count += parameter.value.size();
+  for (const Parameter& parameter : parameters_) count += parameter.value().size();
   return count;
 }
 
 void Model::initialize(Run& run) {
-  const float residual = config_.init_std / std::sqrt(2.0f * static_cast<float>(config_.layers));
   for (Parameter& parameter : parameters_) {
-    const RandomKey key{.seed = run.seed(), .tensor = parameter.id, .step = 0};
-    switch (parameter.spec.init) {
-      case Init::normal:
-        run.execute(FillNormal{parameter.value, config_.init_std, key});
-        break;
-      case Init::residual_normal:
-        run.execute(FillNormal{parameter.value, residual, key});
-        break;
-      case Init::zeros:
-        run.execute(Fill{parameter.value, 0.0f});
-        break;
-      case Init::ones:
-        run.execute(Fill{parameter.value, 1.0f});
-        break;
+    if (is_plain(parameter.weight)) {
+      fill_initial(run, parameter, parameter.value());
+      continue;
     }
+    const TemporaryTensor values(run.backend(), parameter.spec.rows, parameter.spec.cols);
+    fill_initial(run, parameter, values.view());
+    put_weight(run, parameter.weight, values.view());
+  }
+}
+
+void Model::fill_initial(Run& run, const Parameter& parameter, const View& values) const {
+  const float residual = config_.init_std / std::sqrt(2.0f * static_cast<float>(config_.layers));
+  const RandomKey key{.seed = run.seed(), .tensor = parameter.id, .step = 0};
+  switch (parameter.spec.init) {
+    case Init::normal:
+      return run.execute(FillNormal{values, config_.init_std, key});
+    case Init::residual_normal:
+      return run.execute(FillNormal{values, residual, key});
+    case Init::zeros:
+      return run.execute(Fill{values, 0.0f});
+    case Init::ones:
+      return run.execute(Fill{values, 1.0f});
   }
 }
 
@@ -155,11 +158,22 @@ Tensor Model::logits(Run& run, const Batch& batch, bool last_only) {
 }
 
 void Model::read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const {
-  download_row(run.backend(), parameters_.at(index).value, row, values);
+  download_row(run.backend(), parameters_.at(index).value(), row, values);
 }
 
+// A scale may span rows, and a master is more than its value: such a weight is put when its last
+// row is there.
 void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float> values) {
-  upload_row(run.backend(), parameters_.at(index).value, row, values);
+  Parameter& parameter = parameters_.at(index);
+  if (is_plain(parameter.weight)) return upload_row(run.backend(), parameter.value(), row, values);
+  const ParameterSpec& spec = parameter.spec;
+  NG_CHECK(row * spec.cols == std::ssize(pending_), spec.name, row, pending_.size());
+  pending_.insert(pending_.end(), values.begin(), values.end());
+  if (row + 1 < spec.rows) return;
+  const TemporaryTensor whole(run.backend(), spec.rows, spec.cols);
+  run.backend().upload(whole.view().data, pending_.data(), pending_.size() * sizeof(float));
+  pending_ = {};
+  put_weight(run, parameter.weight, whole.view());
 }
 
 void Model::forget_step() {

@@ -52,7 +52,8 @@ class Model {
   /// each sequence.
   [[nodiscard]] Tensor logits(Run& run, const Batch& batch, bool last_only = false);
 
-  /// Row `row` of parameter `index` as FP32 on the host; and into it, rounded to nearest even.
+  /// Row `row` of parameter `index` as FP32 on the host; and into it, rounded to nearest even: all
+  /// rows of a parameter in order.
   void read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const;
   void write_row(Run& run, size_t index, int64_t row, std::span<const float> values);
 
@@ -71,12 +72,14 @@ class Model {
  private:
   void allocate_stats(Run& run);
   void accumulate_in_bf16();
+  void fill_initial(Run& run, const Parameter& parameter, const View& values) const;
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
 
   ModelConfig config_;
   Recipe recipe_;
   TensorTable tensors_;
   std::vector<Parameter> parameters_;
+  std::vector<float> pending_;  // rows of a parameter that is being written
   Chain blocks_;
   std::unique_ptr<Embedding> embedding_;
   std::unique_ptr<NormLayer> norm_;

@@ -4,11 +4,14 @@ namespace ng {
 
 Tensor Embedding::forward(Run& run, const Batch& batch) const {
   const Run::Place place = run.in(tokens_->spec.name);
-  const Tensor y = run.tensor(batch.tokens(), tokens_->value.cols, element_of(compute_));
+  const Tensor y = run.tensor(batch.tokens(), tokens_->value().cols, element_of(compute_));
+  const ReadableWeight tokens = readable(run, *tokens_);
+  ReadableWeight positions;
+  if (positions_ != nullptr) positions = readable(run, *positions_);
   run.execute(Embed{.y = y,
                     .ids = batch.inputs,
-                    .tokens = tokens_->value,
-                    .positions = positions_ != nullptr ? positions_->value : View(),
+                    .tokens = tokens.view,
+                    .positions = positions.view,
                     .at = batch.at});
   return y;
 }

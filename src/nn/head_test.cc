@@ -41,7 +41,7 @@ struct Heads {
   explicit Heads(const LinearRecipe& recipe) {
     weight.id = kWeightId;
     const Rows<float> values = matrix(run, kVocab, kWidth);
-    weight.value = values;
+    weight.weight.value = stored_plainly(values);
     fill(x, 1, 1.0f), fill(values, 2, 0.3f);
     for (int64_t t = 0; t < kTokens; ++t) targets.push_back(static_cast<int32_t>(t * 431 % kVocab));
     Head head(Linear(run, {.name = "head",

@@ -206,8 +206,10 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
     return kept;
   }
-  Prepared made = prepare_operand(run, {}, weight_->value, asked, context(role, weight_->id, run));
-  show(run, role, made, weight_->value);
+  const ReadableWeight weight = readable(run, *weight_);
+  Prepared made =
+      prepare_operand(run, weight.copy, weight.view, asked, context(role, weight_->id, run));
+  show(run, role, made, weight.view);
   if (again_this_step) kept = made;
   return made;
 }
@@ -225,7 +227,7 @@ void Linear::fprop(Run& run, const View& y, Source& x) {
                    .a = &qx.packed,
                    .b = &w.packed,
                    .into = Into::overwrite,
-                   .bias = bias_ != nullptr ? bias_->value : View(),
+                   .bias = bias_ != nullptr ? bias_->value() : View(),
                    .round = recipe().fprop.output,
                    .time = time_of(TimeKind::gemm_fprop)});
 }

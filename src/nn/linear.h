@@ -53,8 +53,8 @@ class Linear {
   [[nodiscard]] const std::vector<LinearRecipe>& phases() const { return phases_; }
   [[nodiscard]] uint32_t output() const { return output_; }
   [[nodiscard]] Parameter& weight() { return *weight_; }
-  [[nodiscard]] int64_t inputs() const { return weight_->value.cols; }
-  [[nodiscard]] int64_t outputs() const { return weight_->value.rows; }
+  [[nodiscard]] int64_t inputs() const { return weight_->value().cols; }
+  [[nodiscard]] int64_t outputs() const { return weight_->value().rows; }
 
   /// Numbers from now on. An operand whose cast changes starts fresh delayed-scaling state.
   void set_phase(Run& run, size_t phase);

@@ -126,7 +126,7 @@ class LinearPasses {
         dx_(matrix(kTokens, kInputs)),
         dw_(matrix(kOutputs, kInputs)) {
     weight_.id = kWeightId;
-    weight_.value = w_;
+    weight_.weight.value = stored_plainly(w_);
     fill(x_, 1), fill(dy_, 2), fill(w_, 3);
     Linear linear(run_, {.name = "layer",
                          .output = kOutputId,

@@ -8,7 +8,7 @@ Tensor NormLayer::forward(Run& run, const ConstView& x) const {
   run.execute(Norm{.kind = parts_.kind,
                    .y = y,
                    .x = x,
-                   .gain = parts_.gain->value,
+                   .gain = parts_.gain->value(),
                    .bias = bias(),
                    .eps = parts_.eps});
   return y;
@@ -26,7 +26,7 @@ void NormLayer::backward(Run& run, const View& dx, const ConstView& dresidual, c
                            .dresidual = dresidual,
                            .dy = dy,
                            .x = x,
-                           .gain = parts_.gain->value,
+                           .gain = parts_.gain->value(),
                            .eps = parts_.eps});
 }
 

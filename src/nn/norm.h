@@ -27,7 +27,7 @@ class NormLayer {
                 const ConstView& x) const;
 
  private:
-  [[nodiscard]] View bias() const { return parts_.bias != nullptr ? parts_.bias->value : View(); }
+  [[nodiscard]] View bias() const { return parts_.bias != nullptr ? parts_.bias->value() : View(); }
   Parts parts_;
 };
 

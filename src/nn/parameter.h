@@ -25,17 +25,27 @@ struct ParameterSpec {
 
 struct Parameter {
   ParameterSpec spec;
-  uint32_t id = 0;  ///< in the model's TensorTable
-  View value;       ///< (rows, cols), persistent
-  View moment1;     ///< optimizer states, persistent; no rows until an optimizer claims them
-  View moment2;
+  uint32_t id = 0;          ///< in the model's TensorTable
+  UpdatedWeight weight;     ///< (rows, cols), persistent: its value, master and carry
+  Stored moment1, moment2;  ///< persistent; no rows until an optimizer claims them
   /// As what the gradient of a matrix is kept between micro-batches. [recipes.md §7,
   /// `gradient.accumulate`]
   const ElementFormat* grad_element = &fp32_format();
   Tensor grad;  ///< exists from the first contribution of a step until the update
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
+
+  /// What forward and backward read.
+  [[nodiscard]] const View& value() const { return weight.value.view; }
 };
+
+/// A weight as operations read it: itself, or a copy in BF16 where that holds its values exactly,
+/// else in FP32. `copy` keeps that alive.
+struct ReadableWeight {
+  ConstView view;
+  Tensor copy;
+};
+[[nodiscard]] ReadableWeight readable(Run& run, const Parameter& parameter);
 
 /// Where a finished gradient goes: the first of a step overwrites, later ones add.
 struct GradientTarget {

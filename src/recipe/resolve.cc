@@ -6,6 +6,7 @@
 #include "base/glob.h"
 #include "recipe/layer_names.h"
 #include "recipe/settings_keys.h"
+#include "recipe/stored_rules.h"
 
 namespace ng {
 namespace {
@@ -56,15 +57,6 @@ std::optional<TomlItem> last_item(const RecipeSource& source, std::string_view k
   for (auto document = source.documents.rbegin(); document != source.documents.rend(); ++document)
     if (auto item = find_item(**document, key, "")) return item;
   return std::nullopt;
-}
-
-/// Rule (e). [recipes.md §7]
-void check_weights(const RecipeSettings& settings, const std::string& place) {
-  const WeightStorage& w = settings.weights;
-  const bool plain = w.update == WeightStorage::Update::nearest && !w.momentum_feedback;
-  if (plain || w.master != WeightStorage::Master::none || !w.storage.is_fp32()) return;
-  throw Error({place, "weights.update", "an update rule for weights stored in fp32 without master",
-               "\"nearest\", or weights.storage narrower than fp32"});
 }
 
 /// Reads keys that hold for all layers: each must have an effect.
@@ -219,7 +211,7 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
     try {
       overrides[i].read_into(settings);
       check_operands(settings, *overrides[i].patch, kOverridePrefix);
-      check_weights(settings, overrides[i].place);
+      check_stored(settings, overrides[i].place);
     } catch (const Error& error) {
       throw in_layer(error, layer, phase_starts[size_t(phase)]);
     }
@@ -240,7 +232,7 @@ ResolvedRecipe resolve_recipe(RecipeSource source) {
     check_known_keys(*document, rows);
     read_settings(base, *document, "");
   }
-  check_weights(base, recipe.source.place);
+  check_stored(base, recipe.source.place);
   recipe.phases.push_back(std::move(base));
   recipe.phase_starts.push_back(0);
   read_phases(recipe);

@@ -48,10 +48,9 @@ struct WeightNoise {
 /// How weights persist and how an update is rounded into them. [recipes.md §5]
 struct WeightStorage {
   enum class Master : uint8_t { none, fp32, fp16 };
-  enum class Update : uint8_t { nearest, stochastic, precision_aware, kahan, residual };
   Operand storage;
   Master master = Master::none;
-  Update update = Update::nearest;
+  UpdateRule update = UpdateRule::nearest;
   bool momentum_feedback = false;  ///< the rounding error goes into the first moment
   double rtol = 1e-2;
   int max_iters = 32;

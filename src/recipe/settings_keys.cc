@@ -10,13 +10,14 @@ namespace {
 
 using Settings = RecipeSettings;
 using SettingsKey = Key<RecipeSettings>;
-using enum WeightStorage::Update;
+using enum UpdateRule;
 
-/// A key, and where its operand lies if its value is one.
+/// A key, where its operand lies if its value is one, and what of it cannot be run yet.
 struct Row : SettingsKey {
   Row(SettingsKey key)  // NOLINT(google-explicit-constructor): every key is a row
       : SettingsKey(std::move(key)) {}
   std::function<const Operand&(const Settings&)> operand;
+  std::function<bool(const Settings&)> is_planned = [](const Settings&) { return false; };
 };
 using Rows = std::vector<Row>;
 
@@ -34,10 +35,16 @@ Row operand(std::string path, Get get, std::string doc) {
   return row;
 }
 
+/// Read and checked, but what `is_planned` says cannot be run yet.
+Row planned_where(Row row, std::function<bool(const Settings&)> is_planned) {
+  row.planned = true;
+  row.is_planned = std::move(is_planned);
+  return row;
+}
+
 /// Read and checked, but only its default can be run.
 Row planned(Row row) {
-  row.planned = true;
-  return row;
+  return planned_where(std::move(row), [](const Settings&) { return true; });
 }
 
 /// linear = "<format>": all six operands, and no Hadamard transform.
@@ -165,12 +172,11 @@ void add_weight_noise(Rows& keys) {
 
 /// One rule, or a list of momentum_feedback with nearest or stochastic.
 SettingsKey update_key() {
-  using Update = WeightStorage::Update;
-  static const Choices<Update> kUpdates = {{{"nearest", nearest},
-                                            {"stochastic", stochastic},
-                                            {"precision_aware", precision_aware},
-                                            {"kahan", kahan},
-                                            {"residual", residual}}};
+  static const Choices<UpdateRule> kUpdates = {{{"nearest", nearest},
+                                                {"stochastic", stochastic},
+                                                {"precision_aware", precision_aware},
+                                                {"kahan", kahan},
+                                                {"residual", residual}}};
   std::vector<std::string_view> names = kUpdates.names();
   names.push_back("momentum_feedback");
   const std::string expected =
@@ -180,7 +186,7 @@ SettingsKey update_key() {
            .doc = "how an update is rounded into weights without FP32 master"},
           [=](Settings& s, const TomlItem& item) {
             WeightStorage result = s.weights;
-            result.update = Update::nearest;
+            result.update = nearest;
             result.momentum_feedback = false;
             int rules = 0;
             for (const std::string& name : read_texts(item)) {
@@ -216,14 +222,14 @@ SettingsKey residual_bits_key() {
 
 void add_weights(Rows& keys) {
   using Master = WeightStorage::Master;
-  keys.push_back(planned(operand(
+  keys.push_back(operand(
       "weights.storage", [](auto& s) -> auto& { return s.weights.storage; },
-      "what weights persist in and GEMMs read")));
-  keys.push_back(planned(choice(
+      "what weights persist in and GEMMs read"));
+  keys.push_back(choice(
       "weights.master", [](auto& s) -> auto& { return s.weights.master; },
       Choices<Master>{{{"none", Master::none}, {"fp32", Master::fp32}, {"fp16", Master::fp16}}},
-      "a wider copy that updates go into")));
-  keys.push_back(planned(update_key()));
+      "a wider copy that updates go into"));
+  keys.push_back(update_key());
   keys.push_back(number_key<Settings>(
       "weights.rtol", [](auto& s) -> auto& { return s.weights.rtol; }, {0, 1, true, true},
       "precision_aware: relative tolerance"));
@@ -235,19 +241,23 @@ void add_weights(Rows& keys) {
 
 void add_optimizer(Rows& keys) {
   using Kind = OptimizerRecipe::Kind;
-  keys.push_back(planned(choice(
-      "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; },
-      Choices<Kind>{{{"adamw", Kind::adamw},
-                     {"adam_mini", Kind::adam_mini},
-                     {"muon", Kind::muon},
-                     {"sgd", Kind::sgd}}},
-      "the update rule")));
-  keys.push_back(planned(operand(
+  keys.push_back(
+      planned_where(choice(
+                        "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; },
+                        Choices<Kind>{{{"adamw", Kind::adamw},
+                                       {"adam_mini", Kind::adam_mini},
+                                       {"muon", Kind::muon},
+                                       {"sgd", Kind::sgd}}},
+                        "the update rule"),
+                    [](const Settings& s) {
+                      return s.optimizer.kind == Kind::adam_mini || s.optimizer.kind == Kind::muon;
+                    }));
+  keys.push_back(operand(
       "optimizer.moment1", [](auto& s) -> auto& { return s.optimizer.moment1; },
-      "format of the first moment")));
-  keys.push_back(planned(operand(
+      "format of the first moment"));
+  keys.push_back(operand(
       "optimizer.moment2", [](auto& s) -> auto& { return s.optimizer.moment2; },
-      "format of the second moment")));
+      "format of the second moment"));
 }
 
 void add_gradient(Rows& keys) {
@@ -369,7 +379,7 @@ std::string differing_keys(const RecipeSettings& settings) {
 std::vector<std::string> unsupported_settings(const RecipeSettings& settings) {
   std::vector<std::string> sentences;
   for (const Row& row : all_rows())
-    if (row.planned && !is_default(row, settings))
+    if (row.is_planned(settings) && !is_default(row, settings))
       sentences.push_back(fmt::format("{}: {} is not implemented yet: use {}", row.path,
                                       row.print(settings), row.print(default_settings())));
   return sentences;

@@ -8,7 +8,7 @@ namespace {
 TEST(ScheduleText, SaysWhereTheWarmUpDoesNotEnd) {
   RunConfig config;
   config.train.steps = 21;
-  const StepSettings step = {.sequences = 16, .length = 128, .micros = 2, .adamw = {}};
+  const StepSettings step = {.sequences = 16, .length = 128, .micros = 2, .optimizer = {}};
   EXPECT_EQ(schedule_text(config, step),
             "21 steps of 2 x 16 x 128 = 4,096 tokens; lr 0.001 to 0.0001, cosine, "
             "20 steps of warm-up");

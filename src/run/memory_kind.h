@@ -9,7 +9,8 @@
 namespace ng {
 
 enum class MemoryKind : uint8_t {
-  weights,
+  weights,  ///< carries included
+  master,
   moments,
   gradients,
   activations,
@@ -19,12 +20,12 @@ enum class MemoryKind : uint8_t {
   state,
   scratch,
 };
-constexpr size_t kMemoryKinds = 9;
+constexpr size_t kMemoryKinds = 10;
 
 [[nodiscard]] constexpr std::string_view name_of(MemoryKind kind) {
   constexpr std::array<std::string_view, kMemoryKinds> kNames = {
-      "weights", "moments", "gradients", "activations", "operands",
-      "logits",  "cache",   "state",     "scratch"};
+      "weights",  "master", "moments", "gradients", "activations",
+      "operands", "logits", "cache",   "state",     "scratch"};
   return kNames[static_cast<size_t>(kind)];
 }
 

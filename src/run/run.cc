@@ -92,6 +92,25 @@ View Run::persistent(const PersistentSpec& spec) {
   return persistents_.back().view;
 }
 
+Stored Run::stored(PersistentSpec spec, const Operand& cast) {
+  spec.element = cast.element;
+  Stored tensor{persistent(spec), cast};
+  if (cast.is_unscaled()) return tensor;
+  const std::string name = spec.name;
+  const ScaleShape grid = scale_shape(cast, spec.rows, spec.cols);
+  spec.name = name + ".scale";
+  spec.element = &scale_element(cast);
+  spec.rows = grid.rows;
+  spec.cols = grid.cols;
+  tensor.view.scales = {persistent(spec).data, spec.element, cast.block, nullptr};
+  if (cast.tensor_scale == ScaleKind::none) return tensor;
+  spec.name = name + ".tensor_scale";
+  spec.element = &fp32_format();
+  spec.rows = spec.cols = 1;
+  tensor.view.scales.tensor = persistent(spec).as<float>().data;
+  return tensor;
+}
+
 MemoryByKind Run::persistent_by_kind() const {
   MemoryByKind bytes{};
   for (const Persistent& row : persistents_)

@@ -15,6 +15,7 @@
 #include "backend/backend.h"
 #include "run/arena.h"
 #include "run/persistent.h"
+#include "tensor/stored.h"
 
 namespace ng {
 
@@ -124,6 +125,9 @@ class Run {
   // Memory of the run ---------------------------------------------------------------------------
   /// Zeroed memory that lives as long as the run, and is registered by `spec`.
   [[nodiscard]] View persistent(const PersistentSpec& spec);
+  /// The same of a tensor stored by `cast`, with scales of their own rows in the register: those of
+  /// blocks `<name>.scale`, of the whole tensor where blocks have theirs `<name>.tensor_scale`.
+  [[nodiscard]] Stored stored(PersistentSpec spec, const Operand& cast);
   /// Scalars and tables of host types in backend memory, which no checkpoint holds.
   template <class Value>
   [[nodiscard]] Value* persistent_values(std::string name, size_t count,

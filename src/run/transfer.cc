@@ -1,9 +1,11 @@
 #include "run/transfer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 #include "format/codec.h"
+#include "format/packing.h"
 
 namespace ng {
 namespace {
@@ -15,21 +17,60 @@ size_t row_bytes(const ConstView& view, size_t count) {
   return bytes_of(*view.element, static_cast<int64_t>(count));
 }
 
+// The decode multipliers of the blocks of a row.
+std::vector<float> scales_of_row(const Backend& backend, const ConstView& view, int64_t row) {
+  const Block& block = view.scales.block;
+  const bool tiles = block.kind == Block::Kind::tile;
+  const int64_t per_row = tiles ? (view.cols + block.cols - 1) / block.cols : 1;
+  const int64_t down = tiles ? row / block.rows : block.kind == Block::Kind::row ? row : 0;
+  const ElementFormat& element = *view.scales.element;
+  const size_t size = bytes_of(element, 1);
+  std::vector<std::byte> stored(static_cast<size_t>(per_row) * size);
+  backend.download(stored.data(), view.scales.data + static_cast<size_t>(down * per_row) * size,
+                   stored.size());
+  std::vector<float> scales;
+  for (size_t i = 0; i < static_cast<size_t>(per_row); ++i) {
+    uint32_t code = 0;  // little endian, as everything here
+    std::memcpy(&code, stored.data() + i * size, size);
+    scales.push_back(decode(element, code));
+  }
+  return scales;
+}
+
+// fl32(fl32(element · scale) · tensor scale)
+void scale_row(const Backend& backend, const ConstView& view, int64_t row, std::span<float> out) {
+  const std::vector<float> scales = scales_of_row(backend, view, row);
+  const bool tiles = view.scales.block.kind == Block::Kind::tile;
+  const auto block = static_cast<size_t>(tiles ? view.scales.block.cols : view.cols);
+  float tensor = 1;
+  if (view.scales.tensor != nullptr)
+    backend.download(&tensor, reinterpret_cast<const std::byte*>(view.scales.tensor),
+                     sizeof tensor);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] * scales[i / block] * tensor;
+}
+
 }  // namespace
 
 void download_row(const Backend& backend, const ConstView& view, int64_t row,
                   std::span<float> out) {
-  const size_t bytes = row_bytes(view, out.size());
-  const std::byte* from = view.slice(row, 1).data;
-  if (view.is(fp32_format())) return backend.download(out.data(), from, bytes);
-  std::vector<std::byte> stored(bytes);
+  const auto cols = static_cast<int64_t>(out.size());
+  NG_CHECK(row >= 0 && row < view.rows && cols <= view.cols, row, view.rows, cols, view.cols);
+  const std::byte* from = view.data + bytes_of(*view.element, row * view.stride);
+  const size_t bytes = bytes_of(*view.element, cols);
+  if (view.is(fp32_format()) && !view.has_scales())
+    return backend.download(out.data(), from, bytes);
+  const ElementCodec codec(*view.element);
+  std::vector<uint8_t> stored(bytes);
   backend.download(stored.data(), from, bytes);
-  const size_t size = bytes / std::max<size_t>(out.size(), 1);
-  for (size_t i = 0; i < out.size(); ++i) {
-    uint32_t code = 0;  // little endian, as everything here
-    std::memcpy(&code, stored.data() + i * size, size);
-    out[i] = decode(*view.element, code);
+  if (view.element->bits > 16) {
+    std::memcpy(out.data(), stored.data(), bytes);
+  } else {
+    std::vector<uint16_t> codes(out.size());
+    unpack_codes(stored, view.element->bits, codes);
+    std::transform(codes.begin(), codes.end(), out.begin(),
+                   [&](uint16_t code) { return codec.decode(code); });
   }
+  if (view.has_scales()) scale_row(backend, view, row, out);
 }
 
 std::vector<float> download(const Backend& backend, const ConstView& view) {

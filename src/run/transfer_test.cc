@@ -114,15 +114,31 @@ TEST(Transfer, TheGapsBetweenRowsAreLeftOut) {
   EXPECT_TRUE(download(stored.backend(), View()).empty());
 }
 
+// Codes of less than a byte, a scale for each block of two, and one for the tensor.
+TEST(Transfer, ScaledRowsAreDecoded) {
+  Stored narrow("float4_e2m1fn", 2, 4, 4);
+  const std::byte codes[] = {std::byte{0x21}, std::byte{0x43}, std::byte{0xA9}, std::byte{0x0F}};
+  narrow.backend().upload(narrow.view().data, codes, sizeof codes);
+  Stored scales("float32", 1, 5, 5);
+  upload_row(scales.backend(), scales.view(), 0, Values{1, 2, 4, 8, 3});
+  View scaled = narrow.view();
+  scaled.scales = {scales.view().data,
+                   &fp32_format(),
+                   {.kind = Block::Kind::tile, .rows = 1, .cols = 2},
+                   scales.view().as<float>().data + 4};
+  EXPECT_EQ(download(narrow.backend(), narrow.view()), (Values{0.5, 1, 1.5, 2, -0.5, -1, -6, 0}));
+  EXPECT_EQ(download(narrow.backend(), scaled), (Values{1.5, 3, 9, 12, -6, -12, -144, 0}));
+}
+
 TEST(Transfer, IsOfWholeBytesInsideARow) {
   Stored narrow("float4_e2m1fn", 1, 2, 2), stored("float32", 1, 2, 2);
   Values values(2), many(3);
-  EXPECT_THROW(download_row(narrow.backend(), narrow.view(), 0, values), InternalError);
+  EXPECT_THROW(upload_row(narrow.backend(), narrow.view(), 0, values), InternalError);
   EXPECT_THROW(upload_row(stored.backend(), stored.view(), 0, many), InternalError);
   EXPECT_THROW(upload_row(stored.backend(), stored.view(), 1, values), InternalError);
   View scaled = stored.view();
   scaled.scales.data = scaled.data;
-  EXPECT_THROW(download_row(stored.backend(), scaled, 0, values), InternalError);
+  EXPECT_THROW(upload_row(stored.backend(), scaled, 0, values), InternalError);
 }
 
 }  // namespace

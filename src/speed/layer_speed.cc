@@ -28,7 +28,8 @@ class TimedLayer {
   TimedLayer(const LayerKind& kind, int64_t tokens, Threads threads, const std::string& backend)
       : run_(make_backend(backend, threads), 1) {
     weight_.id = kWeight;
-    weight_.value = random_matrix(run_, kind.outputs, kind.inputs, kWeight, 0.02f);
+    weight_.weight.value =
+        stored_plainly(random_matrix(run_, kind.outputs, kind.inputs, kWeight, 0.02f));
     const ElementFormat& element = element_of(kind.recipe.fprop.output);
     x_ = zeros("x", tokens, kind.inputs, element);
     run_.execute(Copy{x_, random_matrix(run_, tokens, kind.inputs, kInput, 1.0f)});

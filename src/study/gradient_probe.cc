@@ -79,12 +79,12 @@ void GradientProbe::copy_weights(const GradientProbe& from) {
   const std::span<Parameter> source = from.model_->parameters();
   NG_CHECK(to.size() == source.size(), to.size(), source.size());
   for (size_t i = 0; i < to.size(); ++i) {
-    const View &y = to[i].value, &x = source[i].value;
+    const View &y = to[i].value(), &x = source[i].value();
     NG_CHECK(same_shape(y, x), to[i].spec.name);
     std::vector<float> row(static_cast<size_t>(x.cols));
     for (int64_t r = 0; r < x.rows; ++r) {  // two runs have no memory in common
       download_row(from.run_->backend(), x, r, row);
-      upload_row(run_->backend(), y, r, row);
+      model_->write_row(*run_, i, r, row);
     }
   }
 }
@@ -98,7 +98,7 @@ std::vector<const Parameter*> GradientProbe::block_matrices() const {
 
 std::vector<GradientProbe::Matrix> GradientProbe::matrices() const {
   std::vector<Matrix> all;
-  for (const Parameter* p : block_matrices()) all.push_back({p->spec.name, p->value.size()});
+  for (const Parameter* p : block_matrices()) all.push_back({p->spec.name, p->value().size()});
   return all;
 }
 

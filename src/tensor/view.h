@@ -41,7 +41,8 @@ struct BasicScales {
   Byte* data = nullptr;                    ///< null: the elements are the values
   const ElementFormat* element = nullptr;  ///< fp32, e8m0 or ue4m3
   Block block;                             ///< that share one
-  const float* tensor = nullptr;           ///< [1], a second level for all; null: 1
+  using Level = std::conditional_t<std::is_const_v<Byte>, const float, float>;
+  Level* tensor = nullptr;  ///< [1], a second level for all; null: 1
 };
 using Scales = BasicScales<std::byte>;
 using ConstScales = BasicScales<const std::byte>;

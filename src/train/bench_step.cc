@@ -44,7 +44,7 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
                  .remedy = fmt::format("at most the model's context, {}", model.config().context)});
   require_batch(model.config(), {.sequences = shape.batch, .length = shape.length}, "--batch", "");
   Trainer trainer(run, model, recipe,
-                  {.sequences = shape.batch, .length = shape.length, .micros = 1, .adamw = {}});
+                  {.sequences = shape.batch, .length = shape.length, .micros = 1, .optimizer = {}});
   model.initialize(run);
   BenchResult result;
   result.planned = trainer.memory();

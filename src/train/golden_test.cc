@@ -176,7 +176,7 @@ TEST_P(Golden, GreedyTextIsThatOfTransformers) {
 
 TEST_P(Golden, GradientsAreShownBeforeTheUpdateAndOnlyWhenAskedFor) {
   Trainer trainer(loaded_.run, loaded_.model, loaded_.recipe,
-                  {.sequences = 1, .length = 4, .adamw = {}});
+                  {.sequences = 1, .length = 4, .optimizer = {}});
   const BatchSpans tokens = trainer.train_tokens(0);
   std::fill(tokens.inputs.begin(), tokens.inputs.end(), 1);
   std::fill(tokens.targets.begin(), tokens.targets.end(), 2);

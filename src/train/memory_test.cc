@@ -32,7 +32,7 @@ void expect_planned_peak(const TinyRunOptions& options, int64_t sequences) {
   Run run(make_backend(options.backend, Threads{options.threads}), 7);
   Model model(run, options.model, recipe, options.recompute);
   Trainer trainer(run, model, recipe,
-                  {.sequences = sequences, .length = options.model.context, .adamw = {}});
+                  {.sequences = sequences, .length = options.model.context, .optimizer = {}});
   model.initialize(run);
   for (int64_t step = 0; step < 2; ++step) (void)trainer.step(step, 1e-3f);
   const int64_t peak = status_bytes("VmHWM") - before;

@@ -29,10 +29,10 @@ StepSettings step_settings(const RunTrain& train, int64_t context) {
   settings.length = context;
   settings.micros = train.accumulate;
   settings.clip = train.clip;
-  settings.adamw.beta1 = static_cast<float>(train.beta1);
-  settings.adamw.beta2 = static_cast<float>(train.beta2);
-  settings.adamw.eps = static_cast<float>(train.eps);
-  settings.adamw.weight_decay = static_cast<float>(train.weight_decay);
+  settings.optimizer.beta1 = static_cast<float>(train.beta1);
+  settings.optimizer.beta2 = static_cast<float>(train.beta2);
+  settings.optimizer.eps = static_cast<float>(train.eps);
+  settings.optimizer.weight_decay = static_cast<float>(train.weight_decay);
   return settings;
 }
 

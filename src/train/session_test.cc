@@ -282,7 +282,7 @@ TEST_F(SessionResume, AWeightThatIsNotFiniteReachesNoCheckpoint) {
     listener.on_checkpoint = [&](int64_t) {
       for (Parameter& p : session.model().parameters())
         if (p.spec.name == "blocks.0.mlp.down.weight")
-          p.value.as<float>().data[5] = -std::numeric_limits<float>::infinity();
+          p.value().as<float>().data[5] = -std::numeric_limits<float>::infinity();
     };
     try {
       session.train();

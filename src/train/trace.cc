@@ -115,7 +115,7 @@ StepSettings step_settings(const TraceTokens& tokens, const TraceSettings& setti
   return {.sequences = tokens.sequences,
           .length = tokens.length,
           .micros = 1,
-          .adamw = settings.adamw,
+          .optimizer = settings.optimizer,
           .clip = settings.clip};
 }
 
@@ -148,7 +148,7 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
     trainer.set_gradient_observer({});
     const std::string prefix = fmt::format("step{}.", step + 1);
     for (const Parameter& p : model.parameters())
-      traced.add(run.backend(), prefix, p.spec, p.value);
+      traced.add(run.backend(), prefix, p.spec, p.value());
   }
   first_loss = {losses.front()};
   traced.write(out_file);

@@ -13,7 +13,7 @@
 namespace ng {
 
 struct TraceSettings {
-  AdamWSettings adamw;
+  OptimizerSettings optimizer;
   double lr = 1e-3;
   double clip = 1.0;
   int64_t steps = 0;  ///< at most those of the tokens; 0: all of them

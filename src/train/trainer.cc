@@ -8,11 +8,12 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
     : run_(run),
       model_(model),
       settings_(settings),
+      optimizer_(make_optimizer(recipe.settings(0).optimizer, settings.optimizer)),
       tokens_(run, settings.sequences * settings.length, settings.micros + 1),
       control_(run.persistent_values<StepControl>("step control", 1)),
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
       evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)) {
-  allocate_adamw(run_, model_.parameters());
+  for (Parameter& parameter : model_.parameters()) optimizer_->claim(run_, parameter);
   record_programs(recipe);
 }
 
@@ -101,7 +102,8 @@ void Trainer::update(int64_t step, float lr) {
                           .clip = settings_.clip,
                           .stats = model_.stats().data(),
                           .stats_count = static_cast<int64_t>(model_.stats().size())});
-  update_adamw(run_, model_.parameters(), settings_.adamw, lr, step, control_);
+  for (Parameter& parameter : model_.parameters())
+    optimizer_->update(run_, parameter, {.lr = lr, .step = step, .control = control_});
   model_.forget_step();
 }
 

@@ -4,12 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "model/model.h"
-#include "optim/adamw.h"
+#include "optim/optimizer.h"
 #include "run/run.h"
 #include "train/device_batch.h"
 
@@ -19,7 +20,7 @@ struct StepSettings {
   int64_t sequences = 1;  ///< in a micro-batch
   int64_t length = 1;     ///< tokens of a sequence
   int64_t micros = 1;     ///< micro-batches in a step
-  AdamWSettings adamw;
+  OptimizerSettings optimizer;
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
 };
 
@@ -78,6 +79,7 @@ class Trainer {
   Run& run_;
   Model& model_;
   StepSettings settings_;
+  std::unique_ptr<Optimizer> optimizer_;
   int phase_ = 0;
   std::vector<Program> train_programs_;       // by phase
   std::vector<Program> diagnosis_programs_;   // by phase: a step without its update

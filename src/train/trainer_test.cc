@@ -225,7 +225,7 @@ TEST(Trainer, ActivationsOfCharGptInBf16TakeHalfOfTheMemory) {
     const Recipe recipe = Recipe::parse(recipe_text, "test.toml");
     ng::Run run(make_backend("cpu", Threads{1}), 7);
     Model model(run, model_preset("char-gpt"), recipe, RecomputePolicy::none);
-    const Trainer trainer(run, model, recipe, {.sequences = 8, .length = 256, .adamw = {}});
+    const Trainer trainer(run, model, recipe, {.sequences = 8, .length = 256, .optimizer = {}});
     return static_cast<double>(
         trainer.memory().bytes[static_cast<size_t>(MemoryKind::activations)]);
   };
@@ -257,7 +257,7 @@ TEST(Trainer, EveryNarrowFormatSkipsAStepWithAnInfiniteWeight) {
       options.backend = backend;
       TinyRun tiny(options);
       EXPECT_FALSE(tiny.step(0).skipped) << format;
-      tiny.model().parameters()[5].value.as<float>().data[0] =
+      tiny.model().parameters()[5].value().as<float>().data[0] =
           std::numeric_limits<float>::infinity();
       EXPECT_TRUE(tiny.step(1).skipped) << format << ' ' << backend;
     }
@@ -285,7 +285,7 @@ TEST(Trainer, ANonFiniteWeightSkipsTheStepAndIsNamed) {
     tiny.step(0);
     for (Parameter& p : tiny.model().parameters())
       if (p.spec.name == "blocks.1.mlp.down.weight")
-        p.value.as<float>().data[3] = std::numeric_limits<float>::infinity();
+        p.value().as<float>().data[3] = std::numeric_limits<float>::infinity();
     const std::vector<float> before = tiny.weights();
     EXPECT_TRUE(tiny.step(1).skipped);
     const Diagnosis diagnosis = tiny.trainer().diagnose(1);

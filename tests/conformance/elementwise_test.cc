@@ -195,18 +195,18 @@ Results adamw_steps(const Place& with, const Shape& s, const StepControl& decide
   for (int step = 1; step <= 3; ++step) {
     const Tensor grad =
         with.activation(s.matrix().fill_uniform(static_cast<uint64_t>(13 + step), 1e-3f));
-    with.execute(AdamW{.weight = weight,
-                       .m = m,
-                       .v = v,
-                       .grad = grad,
-                       .lr = 1e-3f,
-                       .beta1 = 0.9f,
-                       .beta2 = 0.95f,
-                       .eps = 1e-8f,
-                       .weight_decay = s.rows > 1 ? 0.1f : 0.0f,
-                       .correction1 = 1 - std::pow(0.9f, static_cast<float>(step)),
-                       .correction2 = 1 - std::pow(0.95f, static_cast<float>(step)),
-                       .control = control.data()});
+    with.execute(Update{.weight = {.value = stored_plainly(weight)},
+                        .moment1 = stored_plainly(m),
+                        .moment2 = stored_plainly(v),
+                        .grad = grad,
+                        .numbers = {.lr = 1e-3f,
+                                    .beta1 = 0.9f,
+                                    .beta2 = 0.95f,
+                                    .eps = 1e-8f,
+                                    .weight_decay = s.rows > 1 ? 0.1f : 0.0f,
+                                    .correction1 = 1 - std::pow(0.9f, static_cast<float>(step)),
+                                    .correction2 = 1 - std::pow(0.95f, static_cast<float>(step))},
+                        .control = control.data()});
   }
   return {{"weight", weight.values()}, {"m", m.values()}, {"v", v.values()}};
 }

@@ -78,7 +78,7 @@ class TinyRun {
   [[nodiscard]] std::vector<float> weights() {
     std::vector<float> all;
     for (const Parameter& p : model_.parameters()) {
-      const std::vector<float> values = download(run_.backend(), p.value);
+      const std::vector<float> values = download(run_.backend(), p.value());
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;

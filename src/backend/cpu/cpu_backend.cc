@@ -13,6 +13,7 @@
 #include "backend/cpu/ops/reduce.h"
 #include "backend/cpu/ops/step.h"
 #include "backend/cpu/quantize/quantize.h"
+#include "backend/cpu/update/update.h"
 #include "backend/cpu/workspace.h"
 #include "backend/host_step.h"
 

@@ -14,6 +14,7 @@
 #include "backend/cpu/ops/norm.h"
 #include "backend/cpu/ops/reduce.h"
 #include "backend/cpu/ops/step.h"
+#include "backend/cpu/update/update.h"
 
 namespace ng::cpu {
 namespace {
@@ -179,16 +180,14 @@ void bench_adamw(benchmark::State& state) {
   Workspace w(threads());
   const auto b = buffers<3>(w);
   const auto g = buffers<1>(w, stored(state));
-  measure(state, w, 2 * b.bytes() + g.bytes(),
-          AdamW{.weight = b.view(0),
-                .m = b.view(1),
-                .v = b.view(2),
-                .grad = g.view(0),
-                .lr = 1e-3f,
-                .beta1 = 0.9f,
-                .beta2 = 0.95f,
-                .eps = 1e-8f,
-                .weight_decay = 0.1f});
+  measure(
+      state, w, 2 * b.bytes() + g.bytes(),
+      Update{.weight = {.value = stored_plainly(b.view(0))},
+             .moment1 = stored_plainly(b.view(1)),
+             .moment2 = stored_plainly(b.view(2)),
+             .grad = g.view(0),
+             .numbers = {
+                 .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f}});
 }
 
 void bench_fill_normal(benchmark::State& state) {

@@ -3,7 +3,12 @@
 namespace ng::ref {
 namespace {
 
-/// The code at bits [first, first + bits) of a little-endian bit string. [format/packing.h]
+const ElementFormat& element_of(const ConstView& x) {
+  return x.element == nullptr ? fp32_format() : *x.element;  // no rows: nothing is read
+}
+
+}  // namespace
+
 uint32_t code_at(const std::byte* data, int64_t first, int bits) {
   uint64_t word = 0;
   const std::byte* from = data + first / 8;
@@ -22,12 +27,6 @@ void set_code(std::byte* data, int64_t first, int bits, uint32_t code) {
     to[i] = (to[i] & kept) | static_cast<std::byte>((word >> (8 * i)) & 0xFF);
   }
 }
-
-const ElementFormat& element_of(const ConstView& x) {
-  return x.element == nullptr ? fp32_format() : *x.element;  // no rows: nothing is read
-}
-
-}  // namespace
 
 Reader::Reader(const ConstView& x, bool rounded)
     : x_(x),

@@ -12,6 +12,11 @@ namespace ng::ref {
 /// Sums and scores in FP64; grows only for very long contexts and rows.
 using Scratch = std::vector<double>;
 
+/// The code at bits [first, first + bits) of a little-endian bit string [format/packing.h], and
+/// into them.
+[[nodiscard]] uint32_t code_at(const std::byte* data, int64_t first, int bits);
+void set_code(std::byte* data, int64_t first, int bits, uint32_t code);
+
 /// The values of a tensor: fl32(fl32(element · scale of its block) · tensor scale) where it has
 /// scales.
 class Reader {
@@ -26,6 +31,11 @@ class Reader {
   [[nodiscard]] float operator()(int64_t row, int64_t col) const {
     const float value = stored(row, col);
     return rounded_ ? round_to_bf16(value) : value;
+  }
+  /// What the element at (row, col) is multiplied by; 1 where nothing is scaled.
+  [[nodiscard]] float scale_of(int64_t row, int64_t col) const {
+    if (!x_.has_scales()) return 1.0f;
+    return x_.scales.tensor == nullptr ? scale(row, col) : scale(row, col) * *x_.scales.tensor;
   }
 
  private:

@@ -5,8 +5,6 @@
 
 namespace ng::ref {
 
-/// AdamW on one tensor; weight, m and v are FP32. [recipes.md §6]
-void perform(const AdamW& op);
 void perform(const DecideStep& op);
 
 }  // namespace ng::ref

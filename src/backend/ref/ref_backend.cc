@@ -13,6 +13,8 @@
 #include "backend/ref/norm.h"
 #include "backend/ref/operand.h"
 #include "backend/ref/optimizer.h"
+#include "backend/ref/update/store.h"
+#include "backend/ref/update/update.h"
 
 namespace ng {
 namespace {

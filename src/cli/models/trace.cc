@@ -53,12 +53,12 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--lr", s.lr, "learning rate of every step")
       ->capture_default_str()
       ->check(zero_up);
-  app.add_option("--beta1", s.adamw.beta1, "AdamW")->capture_default_str()->check(decay);
-  app.add_option("--beta2", s.adamw.beta2, "AdamW")->capture_default_str()->check(decay);
-  app.add_option("--eps", s.adamw.eps, "AdamW")
+  app.add_option("--beta1", s.optimizer.beta1, "AdamW")->capture_default_str()->check(decay);
+  app.add_option("--beta2", s.optimizer.beta2, "AdamW")->capture_default_str()->check(decay);
+  app.add_option("--eps", s.optimizer.eps, "AdamW")
       ->capture_default_str()
       ->check(number_between("1e-30", "1"));
-  app.add_option("--weight-decay", s.adamw.weight_decay, "on tensors of two dimensions")
+  app.add_option("--weight-decay", s.optimizer.weight_decay, "on tensors of two dimensions")
       ->capture_default_str()
       ->check(zero_up);
   app.add_option("--clip", s.clip, "largest norm of all gradients; 0: no clipping")

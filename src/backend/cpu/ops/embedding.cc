@@ -15,14 +15,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-// y (1, cols) = token + position, position may be null.
-void EmbedRow(View y, const float* token, const float* position) {
+// y (1, cols) = token + position; position may have no rows.
+void EmbedRow(View y, ConstView token, ConstView position) {
   WithStored(y, [&](auto in) HWY_ATTR {
     auto* to = in.RowsOf(y).data;
-    ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
-      F16 v = in.Read(token + i, left);
-      if (position != nullptr) v = Add(v, in.Read(position + i, left));
-      in.Write(v, to + i, left);
+    WithStored(token, [&](auto of_token) HWY_ATTR {
+      const auto* from = of_token.RowsOf(token).data;
+      if (position.rows == 0) {
+        ForLanes(y.cols, [&](int64_t i, auto left)
+                             HWY_ATTR { in.Write(in.Read(from + i, left), to + i, left); });
+        return;
+      }
+      WithStored(position, [&](auto of_position) HWY_ATTR {
+        const auto* place = of_position.RowsOf(position).data;
+        ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
+          in.Write(Add(in.Read(from + i, left), in.Read(place + i, left)), to + i, left);
+        });
+      });
     });
   });
 }
@@ -89,19 +98,18 @@ void check_ids(TokenView ids, int64_t vocabulary) {
 void perform(Workspace& workspace, const Embed& op) {
   const auto& [y, ids, tokens, positions, at] = op;
   require_one_type(op.kName, {y});
-  require_fp32(op.kName, {tokens, positions});
+  require_values(op.kName, {tokens, positions});
   NG_CHECK(y.rows == at.sequences * at.length, y.rows, at.sequences, at.length);
   NG_CHECK(std::ssize(ids) == y.rows && tokens.cols == y.cols, ids.size(), y.rows, tokens.cols);
   NG_CHECK(positions.rows == 0 || at.first + at.length <= positions.rows, positions.rows, at.first,
            at.length);
   check_ids(ids, tokens.rows);
-  const Rows<const float> token = tokens.as<float>(), position = positions.as<float>();
   for_row_blocks(workspace.threads(), y.rows, y.cols, [&](int64_t first, int64_t rows) {
     for (int64_t t = first; t < first + rows; ++t) {
-      const float* place =
-          position.rows > 0 ? position.row(op.at.first + t % op.at.length) : nullptr;
+      const bool placed = op.positions.rows > 0;
       HWY_DYNAMIC_DISPATCH(EmbedRow)
-      (op.y.slice(t, 1), token.row(op.ids[static_cast<size_t>(t)]), place);
+      (op.y.slice(t, 1), op.tokens.slice(op.ids[static_cast<size_t>(t)], 1),
+       placed ? op.positions.slice(op.at.first + t % op.at.length, 1) : ConstView());
     }
   });
 }

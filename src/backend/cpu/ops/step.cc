@@ -14,7 +14,8 @@ namespace ng::cpu::HWY_NAMESPACE {
 
 // m = β1·m + (1-β1)·g; v = β2·v + (1-β2)·g²; w = w·(1 - lr·λ) - lr·m̂/(sqrt(v̂) + ε), every
 // operation rounded once in this order. [recipes.md §6]
-void AdamWBlock(View weight, View m, View v, ConstView grad, const AdamW& op, float grad_scale) {
+void AdamWBlock(View weight, View m, View v, ConstView grad, const OptimizerNumbers& op,
+                float grad_scale) {
   const F16 beta1 = Set16(op.beta1), rest1 = Set16(1.0f - op.beta1);
   const F16 beta2 = Set16(op.beta2), rest2 = Set16(1.0f - op.beta2);
   const F16 correction1 = Set16(op.correction1), correction2 = Set16(op.correction2);
@@ -46,15 +47,20 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 HWY_EXPORT(AdamWBlock);
 
-void perform(Workspace& workspace, const AdamW& op) {
-  require_fp32(op.kName, {op.weight, op.m, op.v});
-  require_values(op.kName, {op.grad});
-  if (op.control != nullptr && op.control->skip != 0) return;
+bool is_adamw_in_fp32(const Update& op) {
+  const bool has_values = op.grad.is(fp32_format()) || op.grad.is(bf16_format());
+  return op.optimizer == OptimizerRule::adamw && op.weight.value.cast.is_fp32() &&
+         !op.weight.master && op.moment1.cast.is_fp32() && op.moment2.cast.is_fp32() &&
+         has_values && !op.grad.has_scales() && op.report == nullptr;
+}
+
+void adamw_in_fp32(Workspace& workspace, const Update& op) {
   const float grad_scale = op.control != nullptr ? op.control->grad_scale : 1.0f;
   const auto block = [&](const View& w, const View& m, const View& v, const ConstView& g) {
-    HWY_DYNAMIC_DISPATCH(AdamWBlock)(w, m, v, g, op, grad_scale);
+    HWY_DYNAMIC_DISPATCH(AdamWBlock)(w, m, v, g, op.numbers, grad_scale);
   };
-  for_blocks(workspace.threads(), block, op.weight, op.m, op.v, op.grad);
+  for_blocks(workspace.threads(), block, op.weight.value.view, op.moment1.view, op.moment2.view,
+             op.grad);
 }
 
 }  // namespace ng::cpu

@@ -6,6 +6,9 @@
 
 namespace ng::cpu {
 
-void perform(Workspace& workspace, const AdamW& op);
+/// AdamW on tensors that are all FP32, the gradient FP32 or BF16: what most parameters need, in one
+/// pass and in registers.
+[[nodiscard]] bool is_adamw_in_fp32(const Update& op);
+void adamw_in_fp32(Workspace& workspace, const Update& op);
 
 }  // namespace ng::cpu

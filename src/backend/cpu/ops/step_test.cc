@@ -2,6 +2,7 @@
 #include "backend/cpu/ops/step.h"
 
 #include "backend/cpu/kernel_testing.h"
+#include "backend/cpu/update/update.h"
 
 namespace ng::cpu {
 namespace {
@@ -25,18 +26,20 @@ class AdamWStep : public ::testing::TestWithParam<Shape> {
   std::vector<float> step(const MatrixOf<Stored>& grad) {
     return on_every_machine([&](Workspace& workspace) {
       Matrix w1 = w, m1 = m, v1 = v;
-      perform(workspace, AdamW{.weight = w1.view(),
-                               .m = m1.view(),
-                               .v = v1.view(),
-                               .grad = grad.view(),
-                               .lr = 3e-3f,
-                               .beta1 = 0.9f,
-                               .beta2 = 0.95f,
-                               .eps = 1e-8f,
-                               .weight_decay = 0.1f,
-                               .correction1 = 0.271f,
-                               .correction2 = 0.142625f,
-                               .control = &control});
+      const Update op{.weight = {.value = stored_plainly(w1.view())},
+                      .moment1 = stored_plainly(m1.view()),
+                      .moment2 = stored_plainly(v1.view()),
+                      .grad = grad.view(),
+                      .numbers = {.lr = 3e-3f,
+                                  .beta1 = 0.9f,
+                                  .beta2 = 0.95f,
+                                  .eps = 1e-8f,
+                                  .weight_decay = 0.1f,
+                                  .correction1 = 0.271f,
+                                  .correction2 = 0.142625f},
+                      .control = &control};
+      EXPECT_TRUE(is_adamw_in_fp32(op));
+      perform(workspace, op);
       EXPECT_TRUE(w1.gaps_untouched() && m1.gaps_untouched() && v1.gaps_untouched());
       return joined({w1.values(), m1.values(), v1.values()});
     });

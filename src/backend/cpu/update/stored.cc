@@ -1,0 +1,351 @@
+#include "backend/cpu/update/stored.h"
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+
+#include "backend/cpu/quantize/job.h"
+#include "backend/cpu/update/codes.h"
+#include "format/codec.h"
+#include "format/packing.h"
+#include "format/scale.h"
+
+namespace ng::cpu {
+namespace {
+
+void refuse_what_is_not_stored(std::string_view operation, const Operand& cast) {
+  const bool rare = cast.overflow == Overflow::special && cast.element->short_name != "bf16";
+  if (!rare && cast.prescale == 1 && cast.scaling == Scaling::current &&
+      (cast.rounding == Rounding::nearest || cast.sr_bits != 32) &&
+      cast.scale_rule != ScaleRule::mse && cast.element->specials != Specials::fnuz)
+    return;
+  throw Unsupported(fmt::format("cpu: {} of a tensor stored as {}", operation, describe(cast)));
+}
+
+ScaleRequest request_of(const Operand& cast) {
+  const ElementRange range = range_of(*cast.element);
+  return {.kind = cast.scale,
+          .rule = cast.scale_rule,
+          .integer = cast.element->kind == ElementKind::integer,
+          .max = range.max,
+          .emax = range.emax,
+          .mantissa_bits = range.mantissa_bits,
+          .two_level = {}};
+}
+
+float scale_of_code(const ElementFormat& element, const std::byte* scales, int64_t at) {
+  if (element == fp32_format()) return reinterpret_cast<const float*>(scales)[at];
+  const auto code = std::to_integer<uint32_t>(scales[at]);
+  return element.kind == ElementKind::power ? e8m0_value(code) : decode_float(kE4m3Grid, code);
+}
+
+}  // namespace
+
+Stored as_stored(const ConstView& x) {
+  Stored stored;
+  if (x.rows == 0) return stored;
+  stored.view = {const_cast<std::byte*>(x.data), *x.element, x.rows, x.cols, x.stride};
+  stored.cast.element = x.element;
+  if (!x.has_scales()) return stored;
+  stored.view.scales = {const_cast<std::byte*>(x.scales.data), x.scales.element, x.scales.block,
+                        const_cast<float*>(x.scales.tensor)};
+  stored.cast.scale = ScaleKind::fp32;
+  stored.cast.block = x.scales.block;
+  return stored;
+}
+
+StoredCodec::StoredCodec(std::string_view operation, const Stored& stored, const RandomKey& key,
+                         Purpose purpose)
+    : view_(stored.view), cast_(stored.cast), key_(key) {
+  key_.purpose = purpose;
+  if (view_.rows == 0) return;
+  NG_CHECK(view_.is(*cast_.element) && view_.has_scales() == !cast_.is_unscaled(),
+           view_.element->name, cast_.element->name);
+  refuse_what_is_not_stored(operation, cast_);
+  if (block_cols() > kStretch && cast_.block.kind == Block::Kind::tile)
+    throw Unsupported(fmt::format("cpu: {} of blocks of {}", operation, text_of(cast_.block)));
+  request_ = request_of(cast_);
+  grid_ = element_grid(*cast_.element, cast_.overflow);
+  if (cast_.element->bits <= 16) decoder_ = code_decoder(*cast_.element);
+}
+
+int64_t StoredCodec::unit() const {
+  const bool tiles = *this && !cast_.is_unscaled() && cast_.block.kind == Block::Kind::tile;
+  return std::lcm<int64_t>(16, tiles ? cast_.block.cols : 1);
+}
+
+bool StoredCodec::can_be_flat() const {
+  if (!*this) return true;
+  if (view_.stride != view_.cols || view_.cols % 8 != 0) return false;
+  if (cast_.is_unscaled() || cast_.block.kind == Block::Kind::tensor) return true;
+  return cast_.block.kind == Block::Kind::tile && cast_.block.rows == 1 &&
+         view_.cols % cast_.block.cols == 0;
+}
+
+void StoredCodec::make_flat() {
+  view_.cols = view_.stride = view_.rows * view_.cols;
+  if (view_.rows > 0) view_.rows = 1;
+}
+
+bool StoredCodec::needs_pass() const {
+  if (!*this || cast_.is_unscaled()) return false;
+  const bool within = cast_.block.kind == Block::Kind::tile && cast_.block.rows == 1;
+  return !within || cast_.tensor_scale != ScaleKind::none;
+}
+
+int64_t StoredCodec::block_cols() const {
+  return cast_.block.kind == Block::Kind::tile ? cast_.block.cols : view_.cols;
+}
+
+int64_t StoredCodec::scale_count() const {
+  if (!needs_pass()) return 0;
+  if (cast_.block.kind == Block::Kind::tensor) return 1;
+  const int64_t rows = cast_.block.kind == Block::Kind::tile ? cast_.block.rows : 1;
+  return ceil_div(view_.rows, rows) * ceil_div(view_.cols, block_cols());
+}
+
+bool StoredCodec::has_one_power_of_two() const {
+  return cast_.scale == ScaleKind::pow2 && cast_.block.kind == Block::Kind::tensor &&
+         cast_.element->kind == ElementKind::floating;
+}
+
+void StoredCodec::set_pass_memory(uint32_t* amax, float* decode, float* multiplier) {
+  amax_ = amax;
+  decode_ = decode;
+  multiplier_ = multiplier;
+  std::fill_n(amax_, scale_count(), 0u);
+}
+
+int64_t StoredCodec::scale_at(const Stretch& at) const {
+  if (cast_.block.kind == Block::Kind::tensor) return 0;
+  if (cast_.block.kind == Block::Kind::row) return at.row;
+  return at.row / cast_.block.rows * ceil_div(view_.cols, block_cols()) + at.col / block_cols();
+}
+
+int64_t StoredCodec::blocks_in(const Stretch& at) const {
+  return cast_.block.kind == Block::Kind::tile ? ceil_div(at.count, block_cols()) : 1;
+}
+
+std::byte* StoredCodec::memory(const Stretch& at) const {
+  return view_.data + (at.row * view_.stride + at.col) * view_.element->bits / 8;
+}
+
+float* StoredCodec::place(const Stretch& at) const { return reinterpret_cast<float*>(memory(at)); }
+
+const uint16_t* StoredCodec::codes(const Stretch& at, StretchScratch& scratch) const {
+  const int bits = view_.element->bits;
+  const std::byte* from = memory(at);
+  if (bits == 16) return reinterpret_cast<const uint16_t*>(from);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(from);
+  if (bits == 8)
+    std::copy_n(bytes, at.count, scratch.codes);
+  else
+    unpack_codes({bytes, packed_bytes(at.count, bits)}, bits,
+                 {scratch.codes, static_cast<size_t>(at.count)});
+  return scratch.codes;
+}
+
+const float* StoredCodec::read_elements(const Stretch& at, float* buffer,
+                                        StretchScratch& scratch) const {
+  if (cast_.is_fp32()) return place(at);
+  if (view_.is(bf16_format()))
+    widen_row(reinterpret_cast<const Bf16*>(memory(at)), at.count, buffer);
+  else
+    dequantize_row(decoder_, {.codes = codes(at, scratch), .cols = at.count}, buffer);
+  return buffer;
+}
+
+const float* StoredCodec::read(const Stretch& at, float* buffer, StretchScratch& scratch) const {
+  if (!view_.has_scales()) return read_elements(at, buffer, scratch);
+  const int64_t first = scale_at(at), blocks = blocks_in(at);
+  for (int64_t b = 0; b < blocks; ++b)
+    scratch.decode[b] = scale_of_code(*view_.scales.element, view_.scales.data, first + b);
+  dequantize_row(decoder_,
+                 {.codes = codes(at, scratch),
+                  .cols = at.count,
+                  .block = blocks > 1 ? block_cols() : at.count,
+                  .scales = scratch.decode,
+                  .tensor_scale = view_.scales.tensor != nullptr ? *view_.scales.tensor : 1.0f},
+                 buffer);
+  return buffer;
+}
+
+void StoredCodec::note(const Stretch& at, const float* values, StretchScratch& scratch) const {
+  const int64_t blocks = blocks_in(at), first = scale_at(at);
+  std::fill_n(scratch.amax, blocks, 0u);
+  block_amax({values, at.count}, 1, at.count,
+             {.amax = scratch.amax,
+              .stride = 0,
+              .rows_per_block = 1,
+              .block = blocks > 1 ? block_cols() : at.count});
+  for (int64_t b = 0; b < blocks; ++b) {
+    const std::atomic_ref<uint32_t> largest(amax_[first + b]);
+    uint32_t seen = largest.load(std::memory_order_relaxed);
+    while (seen < scratch.amax[b] &&
+           !largest.compare_exchange_weak(seen, scratch.amax[b], std::memory_order_relaxed)) {
+    }
+  }
+}
+
+void StoredCodec::find_scales(bool sticky) {
+  if (!needs_pass()) return;
+  if (sticky && has_one_power_of_two()) {
+    const float now = *reinterpret_cast<const float*>(view_.scales.data);
+    return use_scale(sticky_encode_scale(1.0f / now, float_of_bits(amax_[0]), request_.max));
+  }
+  const int64_t count = scale_count();
+  if (request_.kind == ScaleKind::e4m3) {
+    const uint32_t largest = *std::max_element(amax_, amax_ + count);
+    request_.two_level = two_level_scale(cast_.tensor_scale, float_of_bits(largest), request_.max);
+  }
+  block_scales(request_, amax_, count, decode_, multiplier_);
+}
+
+void StoredCodec::round_maxima(const StoredCodec& other) const {
+  NG_CHECK(other.cast_.block.kind == Block::Kind::tensor, text_of(other.cast_.block));
+  const ElementCodec codec(*other.cast_.element);
+  const float encode = other.encode_scale(), decode = 1.0f / encode;
+  for (int64_t i = 0; i < scale_count(); ++i) {
+    const uint32_t code = codec.encode(float_of_bits(amax_[i]) * encode);
+    amax_[i] = float_bits(codec.decode(code) * decode);
+  }
+}
+
+void StoredCodec::use_scale(float encode) {
+  multiplier_[0] = encode;
+  decode_[0] = 1.0f / encode;
+}
+
+float StoredCodec::encode_scale() const { return cast_.is_unscaled() ? 1.0f : multiplier_[0]; }
+
+void StoredCodec::scale_stretch(const Stretch& at, const float* values,
+                                StretchScratch& scratch) const {
+  const int64_t blocks = blocks_in(at);
+  std::fill_n(scratch.amax, blocks, 0u);
+  block_amax({values, at.count}, 1, at.count,
+             {.amax = scratch.amax, .stride = 0, .rows_per_block = 1, .block = block_cols()});
+  block_scales(request_, scratch.amax, blocks, scratch.decode, scratch.multiplier);
+}
+
+void StoredCodec::draw(const Stretch& at, uint16_t* draws) const {
+  const int64_t per_row = ceil_div(view_.cols, 8);
+  const DrawBox box{.group = static_cast<uint64_t>(at.row * per_row + at.col / 8),
+                    .group_stride = 0,
+                    .rows = 1,
+                    .groups = ceil_div(at.count, 8)};
+  draw_rows(key_, box, draws, 0);
+}
+
+void StoredCodec::round(const Stretch& at, const float* values, float* elements,
+                        StretchScratch& scratch) const {
+  if (cast_.is_fp32()) {
+    if (values != elements) std::copy_n(values, at.count, elements);
+    return;
+  }
+  EncodeTile tile{.values = {values, at.count}, .rows = 1, .cols = at.count};
+  const int64_t blocks = cast_.is_unscaled() ? 1 : blocks_in(at);
+  if (needs_pass())
+    std::copy_n(multiplier_ + scale_at(at), blocks, scratch.multiplier);
+  else if (!cast_.is_unscaled())
+    scale_stretch(at, values, scratch);
+  else
+    scratch.multiplier[0] = 1.0f;
+  tile.block = block_cols();
+  if (blocks == 1) {  // whole vectors of one block, and what is left as another
+    tile.block = std::max<int64_t>(16, at.count / 16 * 16);
+    scratch.multiplier[1] = scratch.multiplier[0];
+  }
+  tile.counted_cols = at.count;
+  tile.multipliers = scratch.multiplier;
+  tile.divides = cast_.element->kind == ElementKind::integer &&
+                 (cast_.scale == ScaleKind::fp32 || cast_.scale == ScaleKind::pow2);
+  if (cast_.rounding == Rounding::stochastic) {
+    draw(at, scratch.draws);
+    if (cast_.sr_bits == 8)
+      for (int64_t i = 0; i < at.count; ++i) scratch.draws[i] &= 0xFF00;
+    tile.draws = scratch.draws;
+  }
+  const bool wide = grid_.kind == ElementGrid::Kind::fp16;
+  tile.form = wide ? ElementForm::fp32 : ElementForm::bf16;
+  tile.out = wide ? static_cast<void*>(elements) : scratch.elements;
+  tile.out_stride = at.count;
+  encode_tile(grid_, tile);
+  if (!wide) widen_row(reinterpret_cast<const Bf16*>(scratch.elements), at.count, elements);
+}
+
+void StoredCodec::decode(const Stretch& at, const float* elements, float* values,
+                         const StretchScratch& scratch) const {
+  if (cast_.is_unscaled()) {
+    std::copy_n(elements, at.count, values);
+    return;
+  }
+  const float* scales = needs_pass() ? decode_ + scale_at(at) : scratch.decode;
+  const int64_t block = blocks_in(at) > 1 ? block_cols() : at.count;
+  for (int64_t i = 0; i < at.count; i += block) {
+    const float scale = scales[i / block];
+    for (int64_t k = i; k < std::min(at.count, i + block); ++k)
+      values[k] = elements[k] * scale * request_.two_level.tensor;
+  }
+}
+
+void StoredCodec::put_scale(int64_t at, float decode) const {
+  const ElementFormat& element = *view_.scales.element;
+  if (element == fp32_format())
+    reinterpret_cast<float*>(view_.scales.data)[at] = decode;
+  else if (element.kind == ElementKind::power)
+    view_.scales.data[at] = static_cast<std::byte>(float_bits(decode) >> 23);
+  else
+    view_.scales.data[at] =
+        static_cast<std::byte>(encode_float(kE4m3Grid, decode, {}, OverflowRule::saturate));
+}
+
+void StoredCodec::put(const Stretch& at, const float* elements, StretchScratch& scratch) const {
+  const int bits = view_.element->bits;
+  if (cast_.is_fp32()) {
+    if (elements != place(at)) std::copy_n(elements, at.count, place(at));
+    return;
+  }
+  auto* const to = reinterpret_cast<uint8_t*>(memory(at));
+  if (bits == 16) {
+    codes_of(*view_.element, elements, at.count, reinterpret_cast<uint16_t*>(to));
+  } else {
+    codes_of(*view_.element, elements, at.count, scratch.codes);
+    if (bits == 8)
+      for (int64_t i = 0; i < at.count; ++i) to[i] = static_cast<uint8_t>(scratch.codes[i]);
+    else
+      pack_codes({scratch.codes, static_cast<size_t>(at.count)}, bits,
+                 {to, packed_bytes(at.count, bits)});
+  }
+  if (cast_.is_unscaled() || needs_pass()) return;
+  const int64_t first = scale_at(at), blocks = blocks_in(at);
+  for (int64_t b = 0; b < blocks; ++b) put_scale(first + b, scratch.decode[b]);
+}
+
+void StoredCodec::write(const Stretch& at, const float* values, float* buffer,
+                        StretchScratch& scratch) const {
+  if (cast_.is_fp32()) return put(at, values, scratch);
+  round(at, values, buffer, scratch);
+  put(at, buffer, scratch);
+}
+
+void StoredCodec::put_scales() const {
+  if (!needs_pass()) return;
+  const int64_t count = scale_count();
+  for (int64_t i = 0; i < count; ++i) put_scale(i, decode_[i]);
+  if (view_.scales.tensor != nullptr) *view_.scales.tensor = request_.two_level.tensor;
+}
+
+StretchWalk walk_through(std::span<StoredCodec* const> codecs, int64_t rows, int64_t cols,
+                         bool& is_flat) {
+  int64_t unit = 16;
+  for (const StoredCodec* codec : codecs) {
+    unit = std::lcm(unit, codec->unit());
+    is_flat = is_flat && codec->can_be_flat();
+  }
+  if (unit > kStretch) throw Unsupported(fmt::format("cpu: blocks of {} together", unit));
+  if (!is_flat) return {rows, cols, unit};
+  for (StoredCodec* codec : codecs) codec->make_flat();
+  return {1, rows * cols, unit};
+}
+
+}  // namespace ng::cpu

@@ -1,0 +1,12 @@
+// Updates on the cpu backend: contracts in backend/update_operations.h.
+#pragma once
+
+#include "backend/cpu/workspace.h"
+#include "backend/operations.h"
+
+namespace ng::cpu {
+
+void perform(Workspace& workspace, const Store& op);
+void perform(Workspace& workspace, const Update& op);
+
+}  // namespace ng::cpu

@@ -1,0 +1,278 @@
+#include "backend/cpu/update/updater.h"
+
+#include <numeric>
+
+#include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/ops/step.h"
+#include "backend/cpu/update/update.h"
+#include "format/codec.h"
+#include "format/packing.h"
+
+namespace ng::cpu {
+namespace {
+
+Stored rounded_by(Stored weight, Rounding rounding) {
+  if (weight) {
+    weight.cast.rounding = rounding;
+    weight.cast.sr_bits = 16;
+  }
+  return weight;
+}
+
+Rounding rounding_of(const Update& op) {
+  const bool draws = op.weight.rule == UpdateRule::stochastic && !op.weight.master;
+  return draws ? Rounding::stochastic : Rounding::nearest;
+}
+
+void check_shapes(const Update& op) {
+  for (const View& x : {op.weight.master.view, op.weight.carry, op.moment1.view, op.moment2.view})
+    NG_CHECK(x.rows == 0 || same_shape(x, op.grad), x.rows, x.cols, op.grad.rows, op.grad.cols);
+  NG_CHECK(same_shape(op.weight.value.view, op.grad), op.weight.value.view.rows,
+           op.weight.value.view.cols, op.grad.rows, op.grad.cols);
+}
+
+}  // namespace
+
+Updater::Updater(Workspace& workspace, const Update& op)
+    : workspace_(workspace),
+      op_(op),
+      value_(op.kName, rounded_by(op.weight.value, rounding_of(op)), op.key,
+             Purpose::weight_update),
+      master_(op.kName, rounded_by(op.weight.master, Rounding::nearest), op.key,
+              Purpose::weight_update),
+      moment1_(op.kName, op.moment1, op.key, Purpose::moment1),
+      moment2_(op.kName, op.moment2, op.key, Purpose::moment2),
+      grad_(op.kName, as_stored(op.grad), op.key, Purpose::weight_update),
+      carry_(op.weight.carry),
+      walk_(0, 0, 16),
+      step_(op.numbers.lr) {
+  check_shapes(op);
+  if (op.control != nullptr) grad_scale_ = op.control->grad_scale;
+  if (op.weight.rule == UpdateRule::residual && !op.weight.value.cast.is_unscaled() &&
+      !value_.has_one_power_of_two())
+    throw Unsupported(fmt::format("cpu: residuals beside {}", describe(op.weight.value.cast)));
+  if (value_.has_one_power_of_two())
+    old_encode_ = 1.0f / *reinterpret_cast<const float*>(op.weight.value.view.scales.data);
+  make_walk();
+  take_pass_memory();
+}
+
+bool Updater::is_direct() const { return master_ || value_.is_fp32(); }
+bool Updater::has_feedback() const { return op_.weight.momentum_feedback && !is_direct(); }
+
+void Updater::make_walk() {
+  StoredCodec* const codecs[] = {&value_, &master_, &moment1_, &moment2_, &grad_};
+  bool is_flat = carry_.rows == 0 || carry_.contiguous();
+  walk_ = walk_through(codecs, op_.grad.rows, op_.grad.cols, is_flat);
+  if (is_flat && carry_.rows > 0) carry_ = flattened(carry_);
+}
+
+void Updater::take_pass_memory() {
+  const std::span<std::byte> shared = workspace_.shared();
+  size_t end = 0;
+  const auto take = [&](auto* type, int64_t count) {
+    using Value = std::remove_pointer_t<decltype(type)>;
+    auto* const at = reinterpret_cast<Value*>(shared.data() + end);
+    end += (static_cast<size_t>(count) * sizeof(Value) + 63) / 64 * 64;
+    return at;
+  };
+  sums_ = take(sums_, walk_.items() * static_cast<int64_t>(kProbes));
+  if (op_.report != nullptr) reports_ = take(reports_, walk_.items());
+  for (StoredCodec* codec : {&value_, &master_, &moment1_, &moment2_}) {
+    const int64_t count = codec->scale_count();
+    uint32_t* amax = nullptr;
+    float* scales = nullptr;
+    amax = take(amax, count);
+    float* const decode = take(scales, count);
+    float* const multiplier = take(scales, count);
+    if (end > shared.size())
+      throw Unsupported(fmt::format("cpu: {} scales of a tensor of {} x {}", count, op_.grad.rows,
+                                    op_.grad.cols));
+    codec->set_pass_memory(amax, decode, multiplier);
+  }
+}
+
+// ---------------------------------------------------------------- residuals
+
+ResidualRules Updater::residual_rules(float encode) const {
+  const ElementFormat& element = *op_.weight.value.cast.element;
+  const ElementRange range = range_of(element);
+  const bool floats = element.kind == ElementKind::floating;
+  return {.lowest_binade = pow2(floats ? 1 - element.bias : range.emax),
+          .mantissa_bits = floats ? element.mantissa_bits : element.bits - 2,
+          .max = range.max,
+          .scale = 1.0f / encode,
+          .bits = carry_.element->bits};
+}
+
+const int8_t* Updater::residuals(const Stretch& at, StretchBuffers& b) const {
+  const std::byte* from =
+      carry_.data + (at.row * carry_.stride + at.col) * carry_.element->bits / 8;
+  if (carry_.element->bits == 8) return reinterpret_cast<const int8_t*>(from);
+  uint16_t* const codes = b.scratch.codes;
+  unpack_codes({reinterpret_cast<const uint8_t*>(from), packed_bytes(at.count, 4)}, 4,
+               {codes, static_cast<size_t>(at.count)});
+  for (int64_t i = 0; i < at.count; ++i)
+    b.carry[i] = static_cast<int8_t>((codes[i] ^ 8) - 8);  // four bits and their sign
+  return b.carry;
+}
+
+void Updater::put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& b) const {
+  std::byte* to = carry_.data + (at.row * carry_.stride + at.col) * carry_.element->bits / 8;
+  if (carry_.element->bits == 8) {
+    std::copy_n(q, at.count, reinterpret_cast<int8_t*>(to));
+    return;
+  }
+  for (int64_t i = 0; i < at.count; ++i) b.scratch.codes[i] = static_cast<uint16_t>(q[i] & 15);
+  pack_codes({b.scratch.codes, static_cast<size_t>(at.count)}, 4,
+             {reinterpret_cast<uint8_t*>(to), packed_bytes(at.count, 4)});
+}
+
+// ---------------------------------------------------------------- one stretch
+
+// New moments, and x or u.
+void Updater::compute(const Stretch& at, StretchBuffers& b) const {
+  const bool wants_x = is_direct() || has_feedback();
+  OptimizerStretch s{.count = at.count};
+  s.w = (master_ ? master_ : value_).read(at, b.w, b.scratch);
+  if (moment1_) s.m = moment1_.read(at, b.m, b.scratch);
+  if (moment2_) s.v = moment2_.read(at, b.v, b.scratch);
+  s.g = grad_.read(at, b.g, b.scratch);
+  s.grad_scale = grad_scale_;
+  s.new_m = b.new_m;
+  s.new_v = b.new_v;
+  s.x = wants_x ? b.x : nullptr;
+  s.u = !wants_x || op_.report != nullptr ? b.u : nullptr;
+  step_stretch(op_.optimizer, op_.numbers, s);
+  if (s.w != b.w) std::copy_n(s.w, at.count, b.w);
+}
+
+// What is rounded into the weight, where it is w + step·u.
+void Updater::make_x(const Stretch& at, StretchBuffers& b, float step) const {
+  if (is_direct() || has_feedback()) return;
+  switch (op_.weight.rule) {
+    case UpdateRule::kahan: {
+      const auto* c = reinterpret_cast<const Bf16*>(carry_.data) + at.row * carry_.stride + at.col;
+      return kahan_sum(b.w, b.u, c, step, at.count, b.y, b.x);
+    }
+    case UpdateRule::residual:
+      return residual_sum(residual_rules(old_encode_), b.w, residuals(at, b), b.u, step, at.count,
+                          b.x);
+    default:
+      add_scaled(b.w, b.u, step, at.count, b.x);
+  }
+}
+
+// elements and `rounded`, what x becomes.
+void Updater::round_value(const Stretch& at, StretchBuffers& b) const {
+  value_.round(at, b.x, b.elements, b.scratch);
+  value_.decode(at, b.elements, b.rounded, b.scratch);
+}
+
+void Updater::note(const Stretch& at, StretchBuffers& b) const {
+  if (value_.needs_pass()) value_.note(at, b.x, b.scratch);
+  if (master_.needs_pass()) master_.note(at, b.x, b.scratch);
+  if (moment1_.needs_pass() && !has_feedback()) moment1_.note(at, b.new_m, b.scratch);
+  if (moment2_.needs_pass()) moment2_.note(at, b.new_v, b.scratch);
+}
+
+void Updater::store_carry(const Stretch& at, StretchBuffers& b) const {
+  if (op_.weight.rule == UpdateRule::kahan) {
+    auto* const c = reinterpret_cast<Bf16*>(carry_.data) + at.row * carry_.stride + at.col;
+    kahan_carry(b.w, b.rounded, b.y, at.count, c);
+    return;
+  }
+  alignas(64) int8_t q[kStretch];
+  value_.draw(at, b.scratch.draws);
+  residual_carry(residual_rules(value_.encode_scale()), b.x, b.scratch.draws, at.count, b.elements,
+                 q);
+  put_residuals(at, q, b);
+}
+
+void Updater::store(const Stretch& at, StretchBuffers& b, UpdateReport* report) const {
+  const float* before = b.w;
+  if (report != nullptr && master_) before = value_.read(at, b.before, b.scratch);
+  if (report != nullptr && before != b.before) std::copy_n(before, at.count, b.before);
+  if (master_) {
+    master_.round(at, b.x, b.elements, b.scratch);
+    master_.decode(at, b.elements, b.x, b.scratch);
+    master_.put(at, b.elements, b.scratch);
+  }
+  round_value(at, b);
+  if (carry_.rows > 0 && !is_direct()) store_carry(at, b);
+  const bool is_moved = op_.weight.rule != UpdateRule::precision_aware || is_direct() || step_ > 0;
+  if (is_moved) value_.put(at, b.elements, b.scratch);
+  if (has_feedback() && op_.numbers.lr != 0)
+    feed_back(op_.numbers, b.x, b.rounded, b.new_v, at.count, b.new_m);
+  if (report != nullptr) {
+    if (carry_.rows > 0 || !is_moved) (void)value_.read(at, b.rounded, b.scratch);
+    add_to_report(b.before, b.rounded, b.u, op_.numbers.lr, at.count, *report);
+  }
+  if (moment1_) moment1_.write(at, b.new_m, b.elements, b.scratch);
+  if (moment2_) moment2_.write(at, b.new_v, b.elements, b.scratch);
+}
+
+// ---------------------------------------------------------------- passes
+
+void Updater::pass(Pass pass) {
+  parallel_for(workspace_.threads(), walk_.items(), [&](int64_t item, int worker) {
+    auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
+    UpdateReport report;
+    walk_.for_item(item, [&](const Stretch& at) {
+      compute(at, b);
+      make_x(at, b, step_);
+      if (pass == Pass::scales) return note(at, b);
+      if (pass == Pass::store) return store(at, b, reports_ != nullptr ? &report : nullptr);
+      round_value(at, b);
+      if (op_.numbers.lr != 0) feed_back(op_.numbers, b.x, b.rounded, b.new_v, at.count, b.new_m);
+      moment1_.note(at, b.new_m, b.scratch);
+    });
+    if (reports_ != nullptr) reports_[item] = report;
+  });
+}
+
+// The value is made of the master as it is stored: its largest values are those of the master,
+// rounded.
+void Updater::end_scales() {
+  master_.find_scales(false);
+  if (master_ && value_.needs_pass() && !master_.is_fp32()) value_.round_maxima(master_);
+  value_.find_scales(true);
+  if (!has_feedback()) moment1_.find_scales(false);
+  moment2_.find_scales(false);
+}
+
+void Updater::run() {
+  const bool precision_aware = op_.weight.rule == UpdateRule::precision_aware && !is_direct();
+  const bool moments = moment1_.needs_pass() && has_feedback();
+  const bool needs_scales =
+      value_.needs_pass() || master_.needs_pass() || moment1_.needs_pass() || moment2_.needs_pass();
+  if (needs_scales) {
+    pass(Pass::scales);
+    end_scales();
+  }
+  if (moments) {
+    pass(Pass::moments);
+    moment1_.find_scales(false);
+  }
+  if (precision_aware) find_step();
+  pass(Pass::store);
+  for (const StoredCodec* codec : {&master_, &moment1_, &moment2_}) codec->put_scales();
+  if (!precision_aware || step_ > 0) value_.put_scales();
+  if (op_.report == nullptr) return;
+  UpdateReport total{.alpha = step_};
+  for (int64_t item = 0; item < walk_.items(); ++item) {
+    total.update_squares += reports_[item].update_squares;
+    total.target_squares += reports_[item].target_squares;
+    total.product += reports_[item].product;
+    total.changed += reports_[item].changed;
+  }
+  *op_.report = total;
+}
+
+void perform(Workspace& workspace, const Update& op) {
+  if (op.control != nullptr && op.control->skip != 0) return;
+  if (is_adamw_in_fp32(op)) return adamw_in_fp32(workspace, op);
+  if (op.grad.size() > 0) Updater(workspace, op).run();
+}
+
+}  // namespace ng::cpu

@@ -1,0 +1,72 @@
+// One update on its way through the tensors, stretch by stretch.
+#pragma once
+
+#include <cstddef>
+
+#include "backend/cpu/update/elements.h"
+#include "backend/cpu/update/stored.h"
+#include "backend/cpu/workspace.h"
+
+namespace ng::cpu {
+
+/// What a worker makes of one stretch.
+struct StretchBuffers {
+  alignas(64) float g[kStretch], w[kStretch], m[kStretch], v[kStretch];
+  alignas(64) float new_m[kStretch], new_v[kStretch];
+  alignas(64) float x[kStretch], u[kStretch], y[kStretch];
+  alignas(64) float elements[kStretch], rounded[kStretch], before[kStretch];
+  alignas(64) int8_t carry[kStretch];
+  StretchScratch scratch;
+};
+static_assert(sizeof(StretchBuffers) <= kWorkerScratchBytes);
+
+/// Tensors of an update as codecs, and the passes over them. A scale that depends on a whole tensor
+/// takes a pass in which everything is computed and nothing stored; the next computes the same
+/// again. [recipes.md §4.2]
+class Updater {
+ public:
+  Updater(Workspace& workspace, const Update& op);
+  void run();
+
+ private:
+  /// scales: of weights and moments; moments: of a first moment that takes back what rounding with
+  /// those scales lost; store: the last.
+  enum class Pass : uint8_t { scales, moments, store };
+
+  [[nodiscard]] bool is_direct() const;
+  [[nodiscard]] bool has_feedback() const;
+  void make_walk();
+  void take_pass_memory();
+  void pass(Pass pass);
+  void end_scales();
+
+  void compute(const Stretch& at, StretchBuffers& b) const;
+  void make_x(const Stretch& at, StretchBuffers& b, float step) const;
+  void round_value(const Stretch& at, StretchBuffers& b) const;
+  void note(const Stretch& at, StretchBuffers& b) const;
+  void store(const Stretch& at, StretchBuffers& b, UpdateReport* report) const;
+  void store_carry(const Stretch& at, StretchBuffers& b) const;
+
+  [[nodiscard]] ResidualRules residual_rules(float encode) const;
+  [[nodiscard]] const int8_t* residuals(const Stretch& at, StretchBuffers& b) const;
+  void put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& b) const;
+
+  // precision_aware.cc
+  static constexpr size_t kProbes = 8;  ///< of one pass
+  void find_step();
+  [[nodiscard]] double norm_of_direction();
+  void norms_at(std::span<const float> alphas, std::span<double> norms);
+
+  Workspace& workspace_;
+  const Update& op_;
+  StoredCodec value_, master_, moment1_, moment2_, grad_;
+  View carry_;
+  StretchWalk walk_;
+  float grad_scale_ = 1;
+  float step_ = 0;          ///< lr, or α of precision_aware
+  float old_encode_ = 1;    ///< of the value before the update, where it has one power of two
+  double* sums_ = nullptr;  ///< [items][kProbes]
+  UpdateReport* reports_ = nullptr;  ///< [items], where somebody asks
+};
+
+}  // namespace ng::cpu

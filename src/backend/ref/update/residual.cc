@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backend/ref/update/rules.h"
+
+namespace ng::ref {
+namespace {
+
+/// The codes of one element format as a line of numbers.
+class CodeLine {
+ public:
+  explicit CodeLine(const ElementFormat& format) : codec_(format), format_(format) {
+    NG_CHECK(format.is_signed && format.kind != ElementKind::power, format.name);
+    if (format.kind == ElementKind::floating) grid_ = grid_of(format);
+  }
+
+  [[nodiscard]] float value(uint32_t code) const { return codec_.decode(code); }
+
+  /// The spacing of the code's binade; of subnormals the smallest.
+  [[nodiscard]] double ulp(uint32_t code) const {
+    if (format_.kind == ElementKind::integer) return std::ldexp(1.0, -format_.mantissa_bits);
+    const auto field = static_cast<int>(magnitude(code) >> grid_.mantissa_bits);
+    return std::ldexp(1.0, std::max(field, 1) - grid_.bias - grid_.mantissa_bits);
+  }
+  [[nodiscard]] bool is_largest(uint32_t code) const {
+    return std::fabs(value(code)) == max_value(format_);
+  }
+  /// The next larger number of a code that is not the largest.
+  [[nodiscard]] uint32_t next(uint32_t code) const {
+    if (format_.kind == ElementKind::integer) return (code + 1) & ((1u << format_.bits) - 1);
+    if (magnitude(code) == 0) return 1;
+    return (code & grid_.sign_mask) != 0 ? code - 1 : code + 1;  // -0 follows the least of them
+  }
+
+ private:
+  [[nodiscard]] uint32_t magnitude(uint32_t code) const { return code & (grid_.sign_mask - 1); }
+
+  ElementCodec codec_;
+  const ElementFormat& format_;
+  FloatGrid grid_;
+};
+
+/// A weight and its residual, code by code.
+class Pair {
+ public:
+  explicit Pair(const UpdatedWeight& weight)
+      : w_(weight.value.view), c_(weight.carry), line_(*w_.element), read_(w_) {}
+
+  [[nodiscard]] uint32_t code(int64_t row, int64_t col) const { return get(w_, row, col); }
+  void set_code(int64_t row, int64_t col, uint32_t code) const { put(w_, row, col, code); }
+  void set_residual(int64_t row, int64_t col, int64_t q) const {
+    put(c_, row, col, static_cast<uint32_t>(q));
+  }
+  /// What 1 of the residual stands for beside this code: ulp/2^bits.
+  [[nodiscard]] double unit(int64_t row, int64_t col, uint32_t code) const {
+    return std::ldexp(line_.ulp(code) * read_.scale_of(row, col), -c_.element->bits);
+  }
+  [[nodiscard]] float value(int64_t row, int64_t col) const { return read_(row, col); }
+  /// w + c
+  [[nodiscard]] float sum(int64_t row, int64_t col) const {
+    const float q = decode(*c_.element, get(c_, row, col));
+    return static_cast<float>(value(row, col) + q * unit(row, col, code(row, col)));
+  }
+  [[nodiscard]] const CodeLine& line() const { return line_; }
+
+ private:
+  static uint32_t get(const View& x, int64_t row, int64_t col) {
+    const int bits = x.element->bits;
+    return code_at(x.data, (row * x.stride + col) * bits, bits);
+  }
+  static void put(const View& x, int64_t row, int64_t col, uint32_t code) {
+    const int bits = x.element->bits;
+    const auto mask = static_cast<uint32_t>((uint64_t{1} << bits) - 1);
+    ref::set_code(x.data, (row * x.stride + col) * bits, bits, code & mask);
+  }
+
+  View w_, c_;
+  CodeLine line_;
+  Reader read_;
+};
+
+/// The residual of x beside the code that it was rounded to, which it may move on. [errata-2, 21]
+void put_residual(const Pair& pair, int64_t row, int64_t col, float x, uint32_t random,
+                  int64_t half) {
+  uint32_t code = pair.code(row, col);
+  const double unit = pair.unit(row, col, code);
+  const double rest = unit > 0 ? (static_cast<double>(x) - pair.value(row, col)) / unit : 0;
+  const double limit = static_cast<double>(half);
+  auto q = static_cast<int64_t>(
+      std::clamp(std::floor(rest + std::ldexp(static_cast<double>(random), -16)), -limit, limit));
+  const CodeLine& line = pair.line();
+  if (q == half && line.is_largest(code)) {
+    q = half - 1;
+  } else if (q == half) {
+    const uint32_t next = line.next(code);
+    q = line.ulp(next) > line.ulp(code) ? -half / 2 : -half;
+    code = next;
+  }
+  pair.set_code(row, col, code);
+  pair.set_residual(row, col, q);
+}
+
+}  // namespace
+
+std::vector<float> with_residual(const UpdatedWeight& weight) {
+  const Pair pair(weight);
+  std::vector<float> sums;
+  const View& w = weight.value.view;
+  for (int64_t r = 0; r < w.rows; ++r)
+    for (int64_t c = 0; c < w.cols; ++c) sums.push_back(pair.sum(r, c));
+  return sums;
+}
+
+void round_residual(const UpdatedWeight& weight, const Before& before) {
+  std::vector<float> x = with_residual(weight);
+  for (size_t i = 0; i < x.size(); ++i) x[i] += before.lr * before.u[i];
+  store_weight(rounded_by(weight.value, Rounding::nearest), x);
+  const Pair pair(weight);
+  const View& w = weight.value.view;
+  const int64_t half = int64_t{1} << (weight.carry.element->bits - 1);
+  for (int64_t r = 0; r < w.rows; ++r)
+    for (int64_t c = 0; c < w.cols; ++c) {
+      const uint32_t random =
+          random_bits(before.key, static_cast<uint64_t>(r), static_cast<uint64_t>(c),
+                      static_cast<uint64_t>(w.cols), 16);
+      put_residual(pair, r, c, x[static_cast<size_t>(r * w.cols + c)], random, half);
+    }
+}
+
+}  // namespace ng::ref

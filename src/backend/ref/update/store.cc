@@ -1,0 +1,87 @@
+#include "backend/ref/update/store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/ref/number.h"
+#include "backend/ref/operand.h"
+#include "format/scale.h"
+
+namespace ng::ref {
+namespace {
+
+bool has_one_power_of_two(const Operand& cast) {
+  return cast.scale == ScaleKind::pow2 && cast.block.kind == Block::Kind::tensor &&
+         cast.element->kind == ElementKind::floating;
+}
+
+void put_codes(const View& y, const OperandParts& parts) {
+  const ElementCodec codec(*y.element);
+  const int bits = y.element->bits;
+  for (int64_t r = 0; r < y.rows; ++r)
+    for (int64_t c = 0; c < y.cols; ++c) {
+      // Decoded codes are fixed points of the encoder; `special` keeps infinities.
+      const uint32_t code = codec.encode(parts.elements[r * y.cols + c], {}, OverflowRule::special);
+      set_code(y.data, (r * y.stride + c) * bits, bits, code);
+    }
+}
+
+void put_scales(const View& y, const OperandParts& parts) {
+  const ElementCodec codec(*y.scales.element);
+  const int bits = y.scales.element->bits;
+  for (int64_t i = 0; i < parts.scale_rows * parts.scale_cols; ++i)
+    set_code(y.scales.data, i * bits, bits,
+             codec.encode(parts.scales[i], {}, OverflowRule::special));
+  if (y.scales.tensor != nullptr) *y.scales.tensor = *parts.tensor_scale;
+}
+
+}  // namespace
+
+std::vector<float> values_of(const ConstView& x) {
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(x.size()));
+  const Reader read(x);
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t c = 0; c < x.cols; ++c) values.push_back(read(r, c));
+  return values;
+}
+
+void store(const Stored& y, std::span<const float> values, const RandomKey& key,
+           float encode_scale) {
+  NG_CHECK(std::ssize(values) == y.view.size() && y.view.is(*y.cast.element), y.view.rows,
+           y.view.cols, values.size());
+  NG_CHECK(y.view.has_scales() == !y.cast.is_unscaled(), y.cast.element->name);
+  OperandSpec spec{.cast = y.cast, .rows = y.view.rows, .k = y.view.cols, .hadamard = {}};
+  if (encode_scale != 0 && !y.cast.is_unscaled()) spec.cast.scaling = Scaling::delayed;
+  std::vector<float> storage(operand_bytes(spec) / sizeof(float));
+  PackedOperand packed{.spec = spec,
+                       .source = {},
+                       .storage = reinterpret_cast<std::byte*>(storage.data()),
+                       .bytes = storage.size() * sizeof(float)};
+  prepare(packed, {values.data(), y.view.rows, y.view.cols, y.view.cols},
+          {.key = key, .delayed = {&encode_scale, nullptr}, .update_history = false});
+  const OperandParts parts = parts_of(packed);
+  put_codes(y.view, parts);
+  if (y.view.has_scales()) put_scales(y.view, parts);
+}
+
+float encode_scale_of(const Stored& y, std::span<const float> values) {
+  if (y.cast.is_unscaled()) return 1.0f;
+  NG_CHECK(has_one_power_of_two(y.cast), y.cast.element->name);
+  float amax = 0;
+  for (const float x : values) amax = std::max(amax, std::fabs(x));
+  const float now = *reinterpret_cast<const float*>(y.view.scales.data);
+  return sticky_encode_scale(1.0f / now, amax, range_of(*y.cast.element).max);
+}
+
+void store_weight(const Stored& y, std::span<const float> values, const RandomKey& key) {
+  store(y, values, key, has_one_power_of_two(y.cast) ? encode_scale_of(y, values) : 0.0f);
+}
+
+void perform(const Store& op) {
+  NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
+  store(op.y, values_of(op.x), op.key);
+}
+
+}  // namespace ng::ref

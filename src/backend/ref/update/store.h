@@ -1,0 +1,29 @@
+// Values into tensors as they are stored, and back: whole tensors, row by row.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/operations.h"
+
+namespace ng::ref {
+
+/// All values of a tensor; none where it has no rows.
+[[nodiscard]] std::vector<float> values_of(const ConstView& x);
+
+/// Rounds `values` into y by its cast: the one way of quantizing (ref/operand.h), whose codes and
+/// scales are stored. `encode_scale` is that of the whole tensor; 0: scales come from the values.
+void store(const Stored& y, std::span<const float> values, const RandomKey& key = {},
+           float encode_scale = 0);
+
+/// As a weight: the one scale of a whole tensor that is a power of two stays while it fits.
+/// [errata-2, 14]
+void store_weight(const Stored& y, std::span<const float> values, const RandomKey& key = {});
+
+/// The scale by which `store_weight` would encode `values`; 1 where nothing is scaled. Only of
+/// tensors without scales or with one power of two.
+[[nodiscard]] float encode_scale_of(const Stored& y, std::span<const float> values);
+
+void perform(const Store& op);
+
+}  // namespace ng::ref

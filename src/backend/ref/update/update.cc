@@ -1,0 +1,130 @@
+#include "backend/ref/update/update.h"
+
+#include <cmath>
+
+#include "backend/ref/update/optimizer.h"
+#include "backend/ref/update/rules.h"
+
+namespace ng::ref {
+namespace {
+
+/// The whole tensor in FP32 while it is updated.
+struct Tensors {
+  std::vector<float> w;  ///< of the master, where there is one
+  std::vector<float> m, v, g;
+  [[nodiscard]] size_t size() const { return w.size(); }
+};
+
+RandomKey key_of(const Update& op, Purpose purpose) {
+  RandomKey key = op.key;
+  key.purpose = purpose;
+  key.micro = 0;
+  return key;
+}
+
+void check_shapes(const Update& op) {
+  for (const View& x : {op.weight.master.view, op.weight.carry, op.moment1.view, op.moment2.view})
+    NG_CHECK(x.rows == 0 || same_shape(x, op.grad), x.rows, x.cols, op.grad.rows, op.grad.cols);
+  NG_CHECK(same_shape(op.weight.value.view, op.grad), op.weight.value.view.rows,
+           op.weight.value.view.cols, op.grad.rows, op.grad.cols);
+}
+
+Tensors read(const Update& op) {
+  const UpdatedWeight& weight = op.weight;
+  Tensors t{.w = values_of(weight.master ? weight.master.view : weight.value.view),
+            .m = values_of(op.moment1.view),
+            .v = values_of(op.moment2.view),
+            .g = values_of(op.grad)};
+  t.m.resize(t.size());
+  t.v.resize(t.size());
+  const float grad_scale = op.control == nullptr ? 1.0f : op.control->grad_scale;
+  for (float& g : t.g) g *= grad_scale;
+  return t;
+}
+
+/// x in FP32, and into the master or the weight; the value is made of the master as it is stored.
+void put_new_weights(const Update& op, const ElementRule& rule, const Tensors& t) {
+  std::vector<float> x(t.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = rule.new_weight(t.w[i], t.m[i], t.v[i], t.g[i]);
+  if (!op.weight.master) return store_weight(op.weight.value, x);
+  store(op.weight.master, x);
+  store_weight(rounded_by(op.weight.value, Rounding::nearest), values_of(op.weight.master.view));
+}
+
+/// x in FP32 is rounded, and the error goes into m: over the next steps Adam takes it back.
+/// [errata-2, 22]
+void put_with_feedback(const Update& op, const ElementRule& rule, Tensors& t) {
+  const OptimizerNumbers& n = op.numbers;
+  std::vector<float> x(t.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = rule.new_weight(t.w[i], t.m[i], t.v[i], t.g[i]);
+  const bool draws = op.weight.rule == UpdateRule::stochastic;
+  store_weight(rounded_by(op.weight.value, draws ? Rounding::stochastic : Rounding::nearest), x,
+               key_of(op, Purpose::weight_update));
+  if (n.lr == 0) return;
+  const std::vector<float> rounded = values_of(op.weight.value.view);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float error = x[i] - rounded[i];
+    const float rate = n.lr / (n.correction1 * rule.root(t.v[i]));
+    t.m[i] = t.m[i] - error * (1 - n.beta1) / (n.beta1 * rate);
+  }
+}
+
+/// Returns α of precision_aware, else lr.
+double put_by_rule(const Update& op, std::span<const float> w, std::span<const float> u) {
+  const Before before{
+      .w = w, .u = u, .lr = op.numbers.lr, .key = key_of(op, Purpose::weight_update)};
+  switch (op.weight.rule) {
+    case UpdateRule::kahan:
+      round_kahan(op.weight, before);
+      break;
+    case UpdateRule::residual:
+      round_residual(op.weight, before);
+      break;
+    case UpdateRule::precision_aware:
+      return round_precision_aware(op.weight, before);
+    default:
+      round_sum(op.weight, before);
+  }
+  return before.lr;
+}
+
+void report(UpdateReport& report, std::span<const float> before, std::span<const float> after,
+            std::span<const float> u, float lr) {
+  for (size_t i = 0; i < u.size(); ++i) {
+    const double change = static_cast<double>(after[i]) - before[i];
+    const double wanted = static_cast<double>(lr) * u[i];
+    report.update_squares += change * change;
+    report.target_squares += wanted * wanted;
+    report.product += change * wanted;
+    report.changed += after[i] != before[i] ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+void perform(const Update& op) {
+  check_shapes(op);
+  if (op.control != nullptr && op.control->skip != 0) return;
+  const ElementRule rule(op.optimizer, op.numbers);
+  Tensors t = read(op);
+  for (size_t i = 0; i < t.size(); ++i) rule.move(t.g[i], t.m[i], t.v[i]);
+  std::vector<float> u(t.size());
+  for (size_t i = 0; i < u.size(); ++i) u[i] = rule.direction(t.w[i], t.m[i], t.v[i], t.g[i]);
+
+  const std::vector<float> before = values_of(op.weight.value.view);
+  double alpha = op.numbers.lr;
+  if (op.weight.master || op.weight.value.cast.is_fp32())
+    put_new_weights(op, rule, t);
+  else if (op.weight.momentum_feedback)
+    put_with_feedback(op, rule, t);
+  else
+    alpha = put_by_rule(op, t.w, u);
+
+  if (op.moment1) store(op.moment1, t.m, key_of(op, Purpose::moment1));
+  if (op.moment2) store(op.moment2, t.v, key_of(op, Purpose::moment2));
+  if (op.report == nullptr) return;
+  *op.report = {.alpha = alpha};
+  report(*op.report, before, values_of(op.weight.value.view), u, op.numbers.lr);
+}
+
+}  // namespace ng::ref

@@ -1,0 +1,10 @@
+// One step of one tensor: optimizer, rounding, states. [update_operations.h]
+#pragma once
+
+#include "backend/operations.h"
+
+namespace ng::ref {
+
+void perform(const Update& op);
+
+}  // namespace ng::ref

@@ -1,0 +1,67 @@
+#include "model/weights.h"
+
+#include "recipe/layer_names.h"
+
+namespace ng {
+namespace {
+
+// FP16 has five bits of exponent: its scale follows the values.
+Operand master_cast(WeightStorage::Master master) {
+  if (master == WeightStorage::Master::fp32) return operand_of("fp32");
+  Operand cast = operand_of("fp16");
+  cast.scale = ScaleKind::pow2;
+  return cast;
+}
+
+const ElementFormat* carry_element(const WeightStorage& storage) {
+  if (storage.update == UpdateRule::kahan) return &bf16_format();
+  if (storage.update != UpdateRule::residual) return nullptr;
+  return &element_format(storage.residual_bits == 8 ? "int8" : "int4");
+}
+
+}  // namespace
+
+WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
+  if (spec.is_vector) return LayerRecipe().weights;
+  const std::string_view layer = layers::layer_of(spec.name);
+  return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
+      .weights;
+}
+
+UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
+  const auto row = [&](std::string_view what, MemoryKind kind) {
+    return PersistentSpec{.name = fmt::format("{}.{}", what, spec.name),
+                          .owner = spec.name,
+                          .kind = kind,
+                          .rows = spec.rows,
+                          .cols = spec.cols};
+  };
+  UpdatedWeight weight{.rule = storage.update,
+                       .momentum_feedback = storage.momentum_feedback,
+                       .rtol = static_cast<float>(storage.rtol),
+                       .max_iters = storage.max_iters};
+  Operand value = storage.storage;
+  if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
+  weight.value = run.stored(row("weight", MemoryKind::weights), value);
+  if (storage.master != WeightStorage::Master::none)
+    weight.master = run.stored(row("master", MemoryKind::master), master_cast(storage.master));
+  if (weight.master || storage.storage.is_fp32()) return weight;
+  if (const ElementFormat* element = carry_element(storage)) {
+    PersistentSpec carry = row("carry", MemoryKind::weights);
+    carry.element = element;
+    weight.carry = run.persistent(carry);
+  }
+  return weight;
+}
+
+void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) {
+  const auto nearest = [](Stored tensor) {
+    tensor.cast.rounding = Rounding::nearest;
+    tensor.cast.sr_bits = Operand{}.sr_bits;
+    return tensor;
+  };
+  if (weight.master) run.execute(Store{nearest(weight.master), values, {}});
+  run.execute(Store{nearest(weight.value), weight.master ? weight.master.view : values, {}});
+}
+
+}  // namespace ng

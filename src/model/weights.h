@@ -1,0 +1,26 @@
+// How a model's parameters persist, by its recipe. [recipes.md §5, §7; errata-2, 4]
+#pragma once
+
+#include "nn/parameter.h"
+#include "recipe/recipe.h"
+
+namespace ng {
+
+/// What the recipe says of a parameter in a model of `depth` blocks: vectors are FP32, and so is
+/// what lies outside of the blocks where the storage has scales, unless an override means it.
+[[nodiscard]] WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec,
+                                           int64_t depth);
+
+/// Registers value, master and carry.
+[[nodiscard]] UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec,
+                                         const WeightStorage& storage);
+
+/// Values in backend memory into a weight: the value is made of the master, where there is one.
+void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values);
+
+/// Whether a weight is FP32 alone.
+[[nodiscard]] inline bool is_plain(const UpdatedWeight& weight) {
+  return weight.value.cast.is_fp32() && !weight.master;
+}
+
+}  // namespace ng

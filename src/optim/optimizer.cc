@@ -1,0 +1,68 @@
+#include "optim/optimizer.h"
+
+#include <cmath>
+
+namespace ng {
+namespace {
+
+constexpr int64_t kLeastNarrow = 4096;
+
+using Make = std::unique_ptr<Optimizer> (*)(const OptimizerRecipe&, const OptimizerSettings&);
+
+struct Row {
+  OptimizerRecipe::Kind kind;
+  Make make;
+};
+constexpr Row kOptimizers[] = {{OptimizerRecipe::Kind::adamw, make_adamw},
+                               {OptimizerRecipe::Kind::sgd, make_sgd}};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
+                                          const OptimizerSettings& settings) {
+  for (const Row& row : kOptimizers)
+    if (row.kind == recipe.kind) return row.make(recipe, settings);
+  throw Error({.place = "",
+               .key = "optimizer.kind",
+               .problem = "is not implemented yet",
+               .remedy = "adamw or sgd"});
+}
+
+Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
+                   const Operand& cast) {
+  const ParameterSpec& spec = parameter.spec;
+  const bool is_wide = spec.is_vector || spec.rows * spec.cols < kLeastNarrow;
+  return run.stored({.name = fmt::format("{}.{}", name, spec.name),
+                     .owner = spec.name,
+                     .kind = MemoryKind::moments,
+                     .rows = spec.rows,
+                     .cols = spec.cols},
+                    is_wide ? operand_of("fp32") : cast);
+}
+
+OptimizerNumbers numbers_of(const OptimizerSettings& settings, const Parameter& parameter,
+                            const OptimizerStep& step) {
+  const auto t = static_cast<double>(step.step + 1);
+  return {.lr = step.lr,
+          .beta1 = settings.beta1,
+          .beta2 = settings.beta2,
+          .eps = settings.eps,
+          .weight_decay = parameter.spec.is_vector ? 0.0f : settings.weight_decay,
+          .correction1 = static_cast<float>(1.0 - std::pow(double{settings.beta1}, t)),
+          .correction2 = static_cast<float>(1.0 - std::pow(double{settings.beta2}, t))};
+}
+
+void update_by(Run& run, Parameter& parameter, OptimizerRule rule, const OptimizerNumbers& numbers,
+               const OptimizerStep& step) {
+  run.execute(Update{
+      .optimizer = rule,
+      .weight = parameter.weight,
+      .moment1 = parameter.moment1,
+      .moment2 = parameter.moment2,
+      .grad = parameter.grad,
+      .numbers = numbers,
+      .key = {.seed = run.seed(), .tensor = parameter.id, .step = static_cast<uint32_t>(step.step)},
+      .control = step.control});
+}
+
+}  // namespace ng

@@ -1,0 +1,85 @@
+#include "recipe/stored_rules.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+using Master = WeightStorage::Master;
+
+bool rounds_plainly(const WeightStorage& w) {
+  return w.update == UpdateRule::nearest && !w.momentum_feedback;
+}
+
+bool has_one_grid(const Operand& cast) {
+  const bool one_power = cast.scale == ScaleKind::pow2 && cast.block.kind == Block::Kind::tensor;
+  return cast.is_unscaled() || (one_power && cast.element->kind == ElementKind::floating);
+}
+
+/// A cast as it persists: nothing of it may depend on the step or be undone by a GEMM.
+void check_cast(const Operand& cast, const std::string& key, const std::string& place) {
+  const auto refuse = [&](const char* part, const char* problem, const char* remedy) {
+    throw Error({place, key + "." + part, problem, remedy});
+  };
+  if (cast.scaling != Scaling::current)
+    refuse("scaling", "a stored tensor is scaled when it is stored", "\"current\"");
+  if (cast.prescale != 1) refuse("prescale", "no GEMM undoes it for a stored tensor", "1.0");
+  if (cast.overflow == Overflow::special && cast.element->short_name != "bf16")
+    refuse("overflow", "a stored tensor saturates", "\"saturate\"");
+  if (cast.sr_bits == 32) refuse("sr_bits", "a stored tensor draws 8 or 16 bits", "16");
+  if (cast.scale_rule == ScaleRule::mse)
+    refuse("scale_rule", "mse is for operands of GEMMs", "\"floor\" or another");
+}
+
+void check_weights(const RecipeSettings& settings, const std::string& place) {
+  const WeightStorage& w = settings.weights;
+  const auto refuse = [&](const char* key, std::string problem, const char* remedy) {
+    throw Error({place, key, std::move(problem), remedy});
+  };
+  if (w.master != Master::none && w.storage.is_fp32())
+    refuse("weights.master", "a wider copy of weights that are fp32",
+           "\"none\", or weights.storage narrower than fp32");
+  if (w.master != Master::none && !rounds_plainly(w))
+    refuse("weights.update", "an update rule beside a master, which updates go into",
+           "\"nearest\", or weights.master = \"none\"");
+  if (w.master == Master::none && w.storage.is_fp32() && !rounds_plainly(w))
+    refuse("weights.update", "an update rule for weights stored in fp32 without master",
+           "\"nearest\", or weights.storage narrower than fp32");
+  if (w.momentum_feedback && settings.optimizer.kind != OptimizerRecipe::Kind::adamw)
+    refuse("weights.update", "momentum_feedback without a second moment for every weight",
+           "optimizer.kind = \"adamw\", or another rule");
+  if (w.update == UpdateRule::precision_aware && !has_one_grid(w.storage))
+    refuse(
+        "weights.update",
+        fmt::format("precision_aware for {}, whose grid follows the values", describe(w.storage)),
+        "weights.storage without scales, or with one pow2 scale for the tensor");
+  if (w.storage.rounding == Rounding::stochastic)
+    refuse("weights.storage.rounding", "weights.update says how weights are rounded",
+           "weights.update = \"stochastic\"");
+}
+
+}  // namespace
+
+void check_stored(const RecipeSettings& settings, const std::string& place) {
+  check_weights(settings, place);
+  check_cast(settings.weights.storage, "weights.storage", place);
+  check_cast(settings.optimizer.moment1, "optimizer.moment1", place);
+  check_cast(settings.optimizer.moment2, "optimizer.moment2", place);
+  if (settings.optimizer.kind == OptimizerRecipe::Kind::sgd &&
+      !settings.optimizer.moment2.is_fp32())
+    throw Error({place, "optimizer.moment2", "sgd has no second moment",
+                 "optimizer.kind = \"adamw\", or no moment2"});
+}
+
+std::vector<std::string> unsupported_storage(const RecipeSettings& settings) {
+  const WeightStorage& w = settings.weights;
+  if (w.update != UpdateRule::residual || has_one_grid(w.storage)) return {};
+  return {
+      fmt::format("weights.update: \"residual\" beside {} is not implemented yet: use a storage "
+                  "without scales, or with one pow2 scale for the tensor",
+                  describe(w.storage))};
+}
+
+}  // namespace ng

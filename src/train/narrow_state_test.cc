@@ -1,0 +1,132 @@
+// Runs whose weights, moments or both persist in few bits: the same bits on any number of threads,
+// with recomputation, and after going on from nothing but what the register says is saved.
+#include <gtest/gtest.h>
+
+#include "support/tiny_run.h"
+
+namespace ng {
+namespace {
+
+// Wide enough that the moments of its MLP are stored narrow.
+ModelConfig wide_llama() {
+  ModelConfig c = tiny_llama();
+  c.head_dim = 32;
+  c.width = 64;
+  c.ffn = 96;
+  return c;
+}
+
+const char* const kFp8Lm =
+    "inherit='fp8-current'\nweights={storage={format='fp8_e4m3', scale='pow2'}, master='fp16'}\n"
+    "optimizer={moment1={format='fp8_e4m3', scale='pow2'},"
+    " moment2={format='fp16', block='tensor', scale='pow2'}}";
+const char* const kNvfp4 =
+    "inherit='nvfp4-all'\nweights={storage='nvfp4', update='stochastic'}\n"
+    "optimizer={moment1='int8', moment2='mxfp8_e4m3'}";
+
+const char* const kRecipes[] = {
+    "inherit='naive-bf16'",
+    "inherit='sr-bf16'",
+    "inherit='kahan-bf16'",
+    "inherit='residual-bf16'",
+    "inherit='residual-bf16'\nweights.residual_bits=4",
+    "inherit='precision-aware-bf16'",
+    "inherit='feedback-bf16'",
+    "inherit='naive-fp8'",
+    "inherit='sr-fp8'",
+    "inherit='residual-fp8'",
+    "inherit='feedback-fp8'",
+    "inherit='precision-aware-fp8'",
+    "inherit='adamw-fp8-states'",
+    "inherit='bf16'\nweights={storage='fp16', update='stochastic'}\noptimizer.kind='sgd'",
+    "inherit='mxfp4-all'\nweights={storage='mxfp4', master='fp16'}\noptimizer.moment2='fp16'",
+    kFp8Lm,
+    kNvfp4,
+};
+
+TinyRunOptions options_of(const char* recipe) {
+  TinyRunOptions options;
+  options.model = wide_llama();
+  options.recipe = std::string("name='test'\n") + recipe;
+  options.micros = 2;
+  return options;
+}
+
+using Bytes = std::vector<std::byte>;
+
+/// Everything that a checkpoint would hold, as it lies in memory.
+std::vector<Bytes> state_of(TinyRun& tiny) {
+  std::vector<Bytes> state;
+  for (const Persistent& row : tiny.run().persistents()) {
+    if (!row.spec.is_saved) continue;
+    Bytes bytes(row.view.bytes());
+    tiny.run().backend().download(bytes.data(), row.view.data, bytes.size());
+    state.push_back(std::move(bytes));
+  }
+  return state;
+}
+
+void put_state(TinyRun& tiny, const std::vector<Bytes>& state) {
+  size_t next = 0;
+  for (const Persistent& row : tiny.run().persistents())
+    if (row.spec.is_saved) {
+      const Bytes& bytes = state.at(next++);
+      tiny.run().backend().upload(row.view.data, bytes.data(), bytes.size());
+    }
+}
+
+class NarrowState : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(NarrowState, IsTheSameOnAnyNumberOfThreadsAndWithRecompute) {
+  TinyRunOptions options = options_of(GetParam());
+  std::vector<Bytes> want;
+  for (const int threads : {1, 2, 3}) {
+    options.threads = threads;
+    options.recompute = threads == 3 ? RecomputePolicy::block : RecomputePolicy::none;
+    TinyRun tiny(options);
+    for (int step = 0; step < 3; ++step) EXPECT_FALSE(tiny.step(step).skipped);
+    if (threads == 1) want = state_of(tiny);
+    EXPECT_EQ(state_of(tiny), want) << threads;
+  }
+}
+
+TEST_P(NarrowState, GoesOnFromWhatIsSaved) {
+  TinyRun whole(options_of(GetParam())), resumed(options_of(GetParam()));
+  for (int step = 0; step < 2; ++step) (void)whole.step(step);
+  put_state(resumed, state_of(whole));
+  for (int step = 2; step < 4; ++step) {
+    const StepReport a = whole.step(step), b = resumed.step(step);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.grad_norm, b.grad_norm);
+  }
+  EXPECT_EQ(state_of(whole), state_of(resumed));
+}
+
+TEST_P(NarrowState, LearnsOneBatch) {
+  TinyRun tiny(options_of(GetParam()));
+  const double before = tiny.step(0).loss;
+  double after = before;
+  for (int i = 0; i < 12; ++i) after = tiny.step(0).loss;
+  EXPECT_LT(after, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, NarrowState, ::testing::ValuesIn(kRecipes));
+
+// Bytes per parameter as stored, of a model whose every parameter but 5 norms is a matrix.
+TEST(NarrowState, BytesAreThoseOfTheFormats) {
+  const auto bytes_of_kind = [](const char* recipe, MemoryKind kind) {
+    TinyRun tiny(options_of(recipe));
+    const size_t bytes = tiny.trainer().memory().bytes[static_cast<size_t>(kind)];
+    return static_cast<double>(bytes) / static_cast<double>(tiny.model().parameter_count());
+  };
+  EXPECT_NEAR(bytes_of_kind("inherit='bf16'", MemoryKind::weights), 4, 0.05);
+  EXPECT_NEAR(bytes_of_kind("inherit='sr-bf16'", MemoryKind::weights), 2, 0.05);
+  EXPECT_NEAR(bytes_of_kind("inherit='residual-bf16'", MemoryKind::weights), 3, 0.05);
+  EXPECT_NEAR(bytes_of_kind("inherit='kahan-bf16'", MemoryKind::weights), 4, 0.05);
+  const char* master = "inherit='bf16'\nweights={storage='bf16', master='fp16'}";
+  EXPECT_NEAR(bytes_of_kind(master, MemoryKind::weights), 2, 0.05);
+  EXPECT_NEAR(bytes_of_kind(master, MemoryKind::master), 2, 0.05);
+}
+
+}  // namespace
+}  // namespace ng

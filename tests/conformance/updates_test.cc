@@ -1,0 +1,210 @@
+// Tensors as they persist, and updates of them: `ref` fixes their bits, for every format, rule and
+// optimizer, in shapes whose rows end inside blocks and bytes.
+#include "conformance.h"
+#include "support/stored_tensor.h"
+
+namespace ng::conformance {
+namespace {
+
+Operand cast_of(std::string_view format, Rounding rounding = Rounding::nearest) {
+  Operand cast = operand_of(format);
+  cast.rounding = rounding;
+  cast.overflow = Overflow::saturate;
+  return cast;
+}
+Operand scaled_by_power(std::string_view format) {
+  Operand cast = cast_of(format);
+  cast.scale = ScaleKind::pow2;
+  return cast;
+}
+Operand in_blocks(std::string_view format, int rows, int cols) {
+  Operand cast = cast_of(format);
+  cast.block = {.kind = Block::Kind::tile, .rows = rows, .cols = cols};
+  return cast;
+}
+
+std::vector<Operand> stored_casts() {
+  return {cast_of("fp32"),
+          cast_of("bf16"),
+          cast_of("fp16"),
+          cast_of("bf16", Rounding::stochastic),
+          cast_of("fp8_e4m3"),
+          scaled_by_power("fp8_e4m3"),
+          scaled_by_power("fp16"),
+          in_blocks("fp8_e4m3", 1, 128),
+          cast_of("mxfp8_e4m3"),
+          cast_of("mxfp8_e5m2"),
+          cast_of("mxfp6_e3m2"),
+          cast_of("mxfp6_e2m3"),
+          cast_of("mxfp4", Rounding::stochastic),
+          cast_of("nvfp4"),
+          in_blocks("nvfp4", 16, 16),
+          cast_of("mxint8"),
+          cast_of("int8"),
+          cast_of("int4")};
+}
+
+struct Size {
+  int64_t rows, cols;
+};
+constexpr Size kSizes[] = {{1, 1}, {3, 40}, {17, 129}, {2, 5000}, {40, 256}};
+
+/// Codes, scales and values of a tensor, for comparing.
+void add(Results& results, const std::string& name, const StoredTensor& tensor) {
+  std::vector<float> codes;
+  if (tensor.stored().cast.element->bits <= 16)
+    for (const uint16_t code : tensor.codes()) codes.push_back(code);
+  else
+    codes = tensor.floats();
+  results[name] = Matrix::row(codes);
+  std::vector<float> scales;
+  for (const uint8_t byte : tensor.scale_bytes()) scales.push_back(byte);
+  if (!scales.empty()) results[name + " scales"] = Matrix::row(scales);
+}
+
+/// FP32 values in memory of a backend: spread over binades, some zeros.
+Tensor spread(const Place& with, const Size& size, uint64_t seed, float scale) {
+  Matrix values = Matrix(size.rows, size.cols).fill_uniform(seed, scale);
+  for (int64_t r = 0; r < size.rows; ++r)
+    for (int64_t c = 0; c < size.cols; ++c) {
+      const int shift = static_cast<int>((r * 7 + c * 3) % 11);
+      values.at(r, c) *= shift == 10 ? 0.0f : pow2(-shift);
+    }
+  return with.fp32(values);
+}
+
+TEST(Conformance, Store) {
+  for (const Size& size : kSizes)
+    for (const Operand& cast : stored_casts())
+      conform(fmt::format("store {}x{} as {}", size.rows, size.cols, describe(cast)),
+              [&](const Place& with) -> Results {
+                StoredTensor y(with.backend, cast, size.rows, size.cols);
+                const Tensor x = spread(with, size, 5, 3.0f);
+                with.execute(
+                    Store{.y = y.stored(),
+                          .x = x,
+                          .key = {.seed = 3, .tensor = 2, .step = 1, .purpose = Purpose::moment1}});
+                Results results;
+                add(results, "y", y);
+                Tensor back = with.fp32(Matrix(size.rows, size.cols));
+                with.execute(Store{.y = stored_plainly(back), .x = y.view(), .key = {}});
+                results["values"] = back.values();
+                return results;
+              });
+}
+
+struct Case {
+  std::string name;
+  UpdatedWeight weight;  ///< rule and casts; the tensors are the test's
+  std::string_view carry;
+  Operand moment1 = cast_of("fp32"), moment2 = cast_of("fp32");
+  OptimizerRule optimizer = OptimizerRule::adamw;
+};
+
+Case of(std::string name, const Operand& storage, UpdateRule rule, std::string_view carry = "") {
+  Case c{.name = std::move(name), .weight = {.rule = rule}, .carry = carry};
+  c.weight.value.cast = storage;
+  return c;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Operand& storage : {cast_of("bf16"), cast_of("fp16"), scaled_by_power("fp8_e4m3"),
+                                 scaled_by_power("fp8_e5m2")}) {
+    const std::string name = describe(storage);
+    all.push_back(of(name + " nearest", storage, UpdateRule::nearest));
+    all.push_back(of(name + " stochastic", storage, UpdateRule::stochastic));
+    all.push_back(of(name + " kahan", storage, UpdateRule::kahan, "bf16"));
+    all.push_back(of(name + " residual 8", storage, UpdateRule::residual, "int8"));
+    all.push_back(of(name + " residual 4", storage, UpdateRule::residual, "int4"));
+    all.push_back(of(name + " precision aware", storage, UpdateRule::precision_aware));
+    all.push_back(of(name + " feedback", storage, UpdateRule::stochastic));
+    all.back().weight.momentum_feedback = true;
+    all.push_back(all.back());
+    all.back().moment1 = scaled_by_power("fp8_e4m3");
+    all.push_back(of(name + " sgd", storage, UpdateRule::stochastic));
+    all.back().optimizer = OptimizerRule::sgd;
+  }
+  for (const char* format : {"mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "nvfp4", "int8"}) {
+    all.push_back(of(format, cast_of(format), UpdateRule::stochastic));
+    all.push_back(of(format, cast_of(format), UpdateRule::kahan, "bf16"));
+  }
+  for (const Operand& moment : stored_casts()) {
+    all.push_back(of("moments " + describe(moment), cast_of("fp32"), UpdateRule::nearest));
+    all.back().moment1 = all.back().moment2 = moment;
+  }
+  for (const char* working : {"bf16", "mxfp4"}) {
+    all.push_back(
+        of(fmt::format("fp16 master of {}", working), cast_of(working), UpdateRule::nearest));
+    all.back().weight.master.cast = scaled_by_power("fp16");
+  }
+  all.push_back(of("fp8-lm", scaled_by_power("fp8_e4m3"), UpdateRule::nearest));
+  all.back().weight.master.cast = scaled_by_power("fp16");
+  all.back().moment1 = scaled_by_power("fp8_e4m3");
+  all.back().moment2 = scaled_by_power("fp16");
+  all.push_back(of("fp32 master", scaled_by_power("fp8_e4m3"), UpdateRule::nearest));
+  all.back().weight.master.cast = cast_of("fp32");
+  return all;
+}
+
+/// Three steps, and what they left.
+Results steps_of(const Case& c, const Size& size, const Place& with) {
+  const auto tensor = [&](const Operand& cast) {
+    return std::make_unique<StoredTensor>(with.backend, cast, size.rows, size.cols);
+  };
+  const auto value = tensor(c.weight.value.cast), moment1 = tensor(c.moment1),
+             moment2 = tensor(c.moment2);
+  std::unique_ptr<StoredTensor> master, carry;
+  const Tensor start = spread(with, size, 6, 0.5f);
+  with.execute(Store{.y = value->stored(), .x = start, .key = {}});
+  Update op;
+  op.optimizer = c.optimizer;
+  op.weight = c.weight;
+  op.weight.value = value->stored();
+  if (c.weight.master.cast.element != nullptr) {
+    master = tensor(c.weight.master.cast);
+    op.weight.master = master->stored();
+    with.execute(Store{.y = master->stored(), .x = start, .key = {}});
+  }
+  if (!c.carry.empty()) {
+    Operand cast = cast_of("bf16");
+    cast.element = &element_format(c.carry);
+    carry = tensor(cast);
+    op.weight.carry = carry->view();
+  }
+  op.moment1 = moment1->stored();
+  if (c.optimizer == OptimizerRule::adamw) op.moment2 = moment2->stored();
+  const StepControl decided{.grad_scale = 0.7f, .skip = 0};
+  Buffer<StepControl> control = with.buffer<StepControl>({decided});
+  op.control = control.data();
+  for (uint32_t step = 0; step < 3; ++step) {
+    const Tensor grad = spread(with, size, 7 + step, 1e-2f);
+    op.grad = grad;
+    op.key = {.seed = 11, .tensor = 4, .step = step};
+    op.numbers = {.lr = 2e-3f,
+                  .beta1 = 0.9f,
+                  .beta2 = 0.95f,
+                  .eps = 1e-8f,
+                  .weight_decay = 0.1f,
+                  .correction1 = 1 - std::pow(0.9f, static_cast<float>(step + 1)),
+                  .correction2 = 1 - std::pow(0.95f, static_cast<float>(step + 1))};
+    with.execute(op);
+  }
+  Results results;
+  add(results, "value", *value);
+  if (master) add(results, "master", *master);
+  if (carry) add(results, "carry", *carry);
+  add(results, "moment1", *moment1);
+  add(results, "moment2", *moment2);
+  return results;
+}
+
+TEST(Conformance, Update) {
+  for (const Size& size : kSizes)
+    for (const Case& c : cases())
+      conform(fmt::format("{} {}x{}", c.name, size.rows, size.cols),
+              [&](const Place& with) { return steps_of(c, size, with); });
+}
+
+}  // namespace
+}  // namespace ng::conformance
