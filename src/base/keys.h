@@ -24,7 +24,6 @@ struct KeyRow {
   std::string expected;      ///< what a value must be: "a number above 0"
   std::string doc;           ///< what it means, one line
   bool takes_table = false;  ///< `read` understands a table; else a table holds further keys
-  bool planned = false;      ///< read and checked, but only its default can be run yet
 };
 
 /// One key of the vocabulary of a T.

@@ -37,7 +37,6 @@ Row operand(std::string path, Get get, std::string doc) {
 
 /// Read and checked, but what `is_planned` says cannot be run yet.
 Row planned_where(Row row, std::function<bool(const Settings&)> is_planned) {
-  row.planned = true;
   row.is_planned = std::move(is_planned);
   return row;
 }
