@@ -43,7 +43,6 @@ struct UpdatedWeight {
 /// What an optimizer makes of moments and gradient. [recipes.md §6]
 enum class OptimizerRule : uint8_t {
   adamw,
-  adam_mini,  ///< as adamw, one second moment for each group of rows
   sgd,        ///< B = beta1·B + g, the first moment; w - lr·B
   direction,  ///< the gradient is u itself: w + lr·u; no moments
 };
@@ -62,7 +61,7 @@ struct UpdateReport {
   double update_squares = 0;  ///< Σ Δ²
   double target_squares = 0;  ///< Σ Δ*²
   double product = 0;         ///< Σ Δ·Δ*
-  uint64_t changed = 0;       ///< weights whose code, or whose scale, is another
+  uint64_t changed = 0;       ///< weights whose value is another
   double alpha = 0;           ///< precision_aware: the step that was taken instead of lr
 };
 
@@ -85,6 +84,14 @@ struct Update {
   RandomKey key{};                       ///< seed, tensor, step; purposes are the operation's
   const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
   UpdateReport* report = nullptr;        ///< null: nobody asks
+
+  /// Every tensor that is there has the gradient's shape.
+  void check_shapes() const {
+    for (const View& x : {weight.master.view, weight.carry, moment1.view, moment2.view})
+      NG_CHECK(x.rows == 0 || same_shape(x, grad), x.rows, x.cols, grad.rows, grad.cols);
+    const View& value = weight.value.view;
+    NG_CHECK(same_shape(value, grad), value.rows, value.cols, grad.rows, grad.cols);
+  }
   template <class F>
   void each_output(const F& f) const {
     f("weight", weight.value.view);

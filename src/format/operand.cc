@@ -168,6 +168,18 @@ std::string describe(const Operand& operand) {
   return fewest.empty() ? std::string(name) : fmt::format("{} {}", name, joined(fewest));
 }
 
+bool Operand::has_one_power_of_two() const {
+  return scale == ScaleKind::pow2 && block.kind == Block::Kind::tensor &&
+         element->kind == ElementKind::floating;
+}
+
+Operand Operand::rounded_by(Rounding mode) const {
+  Operand other = *this;
+  other.rounding = mode;
+  other.sr_bits = Operand{}.sr_bits;
+  return other;
+}
+
 const ElementFormat& scale_element(const Operand& operand) {
   if (operand.scale == ScaleKind::e8m0) return element_format("e8m0");
   return operand.scale == ScaleKind::e4m3 ? element_format("ue4m3") : fp32_format();

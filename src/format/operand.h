@@ -57,6 +57,10 @@ struct Operand {
   [[nodiscard]] bool is_fp32() const;
   /// Elements are rounded as they are, whatever they are: nothing scales them.
   [[nodiscard]] bool is_unscaled() const { return scale == ScaleKind::none; }
+  /// Floats of one power of two for the whole tensor: scaling moves no element between binades.
+  [[nodiscard]] bool has_one_power_of_two() const;
+  /// The same, rounded otherwise: by 16 bits where that is stochastically.
+  [[nodiscard]] Operand rounded_by(Rounding mode) const;
 };
 
 /// The operand that a format name of recipes.md §7 stands for ("mxfp4", "fp8_e4m3", ...);

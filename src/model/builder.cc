@@ -27,9 +27,7 @@ namespace {
 void take_stored_codes(Operand& operand, const Operand& storage) {
   if (operand.is_unscaled() || storage.is_unscaled()) return;
   if (*operand.element != *storage.element || !(operand.block == storage.block)) return;
-  operand = storage;
-  operand.rounding = Rounding::nearest;
-  operand.sr_bits = Operand{}.sr_bits;
+  operand = storage.rounded_by(Rounding::nearest);
 }
 
 }  // namespace

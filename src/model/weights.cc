@@ -55,13 +55,10 @@ UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const WeightStor
 }
 
 void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) {
-  const auto nearest = [](Stored tensor) {
-    tensor.cast.rounding = Rounding::nearest;
-    tensor.cast.sr_bits = Operand{}.sr_bits;
-    return tensor;
-  };
-  if (weight.master) run.execute(Store{nearest(weight.master), values, {}});
-  run.execute(Store{nearest(weight.value), weight.master ? weight.master.view : values, {}});
+  const Rounding nearest = Rounding::nearest;
+  if (weight.master) run.execute(Store{weight.master.rounded_by(nearest), values, {}});
+  const ConstView source = weight.master ? ConstView(weight.master.view) : values;
+  run.execute(Store{weight.value.rounded_by(nearest), source, {}});
 }
 
 }  // namespace ng

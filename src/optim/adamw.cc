@@ -7,20 +7,15 @@ namespace {
 
 class AdamW final : public Optimizer {
  public:
-  AdamW(const OptimizerRecipe& recipe, const OptimizerSettings& settings)
-      : recipe_(recipe), settings_(settings) {}
+  using Optimizer::Optimizer;
 
   void claim(Run& run, Parameter& parameter) const override {
     parameter.moment1 = claim_state(run, parameter, "moment1", recipe_.moment1);
     parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
   }
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
-    update_by(run, parameter, OptimizerRule::adamw, numbers_of(settings_, parameter, step), step);
+    update_by(OptimizerRule::adamw, run, parameter, step);
   }
-
- private:
-  OptimizerRecipe recipe_;
-  OptimizerSettings settings_;
 };
 
 }  // namespace

@@ -40,20 +40,17 @@ Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
                     is_wide ? operand_of("fp32") : cast);
 }
 
-OptimizerNumbers numbers_of(const OptimizerSettings& settings, const Parameter& parameter,
-                            const OptimizerStep& step) {
+void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
+                          const OptimizerStep& step) const {
   const auto t = static_cast<double>(step.step + 1);
-  return {.lr = step.lr,
-          .beta1 = settings.beta1,
-          .beta2 = settings.beta2,
-          .eps = settings.eps,
-          .weight_decay = parameter.spec.is_vector ? 0.0f : settings.weight_decay,
-          .correction1 = static_cast<float>(1.0 - std::pow(double{settings.beta1}, t)),
-          .correction2 = static_cast<float>(1.0 - std::pow(double{settings.beta2}, t))};
-}
-
-void update_by(Run& run, Parameter& parameter, OptimizerRule rule, const OptimizerNumbers& numbers,
-               const OptimizerStep& step) {
+  const OptimizerNumbers numbers{
+      .lr = step.lr,
+      .beta1 = settings_.beta1,
+      .beta2 = settings_.beta2,
+      .eps = settings_.eps,
+      .weight_decay = parameter.spec.is_vector ? 0.0f : settings_.weight_decay,
+      .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
+      .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
   run.execute(Update{
       .optimizer = rule,
       .weight = parameter.weight,

@@ -27,31 +27,31 @@ struct OptimizerStep {
 
 class Optimizer {
  public:
+  Optimizer(const OptimizerRecipe& recipe, const OptimizerSettings& settings)
+      : recipe_(recipe), settings_(settings) {}
   virtual ~Optimizer() = default;
   /// Registers a parameter's states.
   virtual void claim(Run& run, Parameter& parameter) const = 0;
   /// Moves the parameter by its gradient.
   virtual void update(Run& run, Parameter& parameter, const OptimizerStep& step) const = 0;
+
+ protected:
+  /// One update of a parameter by an element rule, with decay only where it has two dimensions.
+  void update_by(OptimizerRule rule, Run& run, Parameter& parameter,
+                 const OptimizerStep& step) const;
+
+  OptimizerRecipe recipe_;
+  OptimizerSettings settings_;
 };
 
 /// Throws Error for one that this version does not have.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
                                                         const OptimizerSettings& settings);
 
-// ---------------------------------------------------------------- for optimizers
-
 /// Registers state `name` of a parameter, stored by `cast`; tensors of one dimension, and of fewer
 /// than 4,096 values, are too few to be worth it and stay FP32. [errata-2, 4, 5]
 [[nodiscard]] Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
                                  const Operand& cast);
-
-/// The numbers of a step for a parameter: decay only where it has two dimensions.
-[[nodiscard]] OptimizerNumbers numbers_of(const OptimizerSettings& settings,
-                                          const Parameter& parameter, const OptimizerStep& step);
-
-/// One update of a parameter by an element rule.
-void update_by(Run& run, Parameter& parameter, OptimizerRule rule, const OptimizerNumbers& numbers,
-               const OptimizerStep& step);
 
 // ---------------------------------------------------------------- the optimizers
 

@@ -7,19 +7,14 @@ namespace {
 
 class Sgd final : public Optimizer {
  public:
-  Sgd(const OptimizerRecipe& recipe, const OptimizerSettings& settings)
-      : recipe_(recipe), settings_(settings) {}
+  using Optimizer::Optimizer;
 
   void claim(Run& run, Parameter& parameter) const override {
     parameter.moment1 = claim_state(run, parameter, "momentum", recipe_.moment1);
   }
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
-    update_by(run, parameter, OptimizerRule::sgd, numbers_of(settings_, parameter, step), step);
+    update_by(OptimizerRule::sgd, run, parameter, step);
   }
-
- private:
-  OptimizerRecipe recipe_;
-  OptimizerSettings settings_;
 };
 
 }  // namespace

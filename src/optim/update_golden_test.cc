@@ -81,6 +81,53 @@ int64_t differences(const std::vector<uint16_t>& got, const std::vector<int64_t>
   return wrong;
 }
 
+/// A weight that is moved along given directions by one rule.
+class RuledWeight {
+ public:
+  RuledWeight(Backend& backend, const Json& parameters, const Rule& rule)
+      : backend_(backend),
+        parameters_(parameters),
+        rule_(rule),
+        weight_(backend, weight_cast(parameters["format"]), parameters["rows"], parameters["cols"]),
+        u_(backend, operand_of("fp32"), parameters["rows"], parameters["cols"]),
+        carry_(backend, carry_cast(rule.carry), parameters["rows"], parameters["cols"]) {}
+
+  void start_from(const std::vector<int64_t>& codes, const std::vector<float>& encode_scale) {
+    weight_.put_codes(codes.data());
+    weight_.put_encode_scales(encode_scale.data());
+  }
+  [[nodiscard]] StoredTensor& carry() { return carry_; }
+
+  void step(const std::vector<float>& u, uint32_t step, UpdateReport* report = nullptr) {
+    u_.put_floats(u.data());
+    backend_.execute(Update{.optimizer = OptimizerRule::direction,
+                            .weight = {.value = weight_.stored(),
+                                       .carry = rule_.carry.empty() ? View() : carry_.view(),
+                                       .rule = rule_.rule},
+                            .grad = u_.view(),
+                            .numbers = {.lr = parameters_["lr"]},
+                            .key = key_of(parameters_, step),
+                            .report = report});
+  }
+
+  /// The codes of this weight from place `first` on of `codes`.
+  void expect(const std::vector<int64_t>& codes, size_t first, float encode_scale) const {
+    EXPECT_EQ(differences(weight_.codes(), codes, first, *weight_.stored().cast.element), 0);
+    EXPECT_EQ(weight_.decode_scales()[0], 1 / encode_scale);
+  }
+  void expect_carry(const GoldenFile& golden, const std::string& name) const {
+    if (rule_.carry.empty()) return;
+    EXPECT_EQ(differences(carry_.codes(), golden.integers(name), 0, element_format(rule_.carry)),
+              0);
+  }
+
+ private:
+  Backend& backend_;
+  const Json& parameters_;
+  const Rule& rule_;
+  StoredTensor weight_, u_, carry_;
+};
+
 class UpdateGolden : public ::testing::TestWithParam<std::string_view> {
  protected:
   std::unique_ptr<Backend> backend_ = make_backend(std::string(GetParam()), Threads{2});
@@ -90,37 +137,21 @@ TEST_P(UpdateGolden, OneStepOfEveryRule) {
   const GoldenFile golden("update/onestep");
   for (const auto& [name, parameters] : golden.cases().items()) {
     if (parameters.contains("rounding")) continue;  // feedback: below
-    const int64_t rows = parameters["rows"], cols = parameters["cols"];
     for (const Rule& rule : kRules) {
       SCOPED_TRACE(name + " " + rule.name);
       const std::string prefix = name + "." + rule.name + ".";
-      StoredTensor weight(*backend_, weight_cast(parameters["format"]), rows, cols);
-      weight.put_codes(golden.integers(name + ".codes").data());
-      weight.put_encode_scales(golden.floats(name + ".encode_scale").data());
-      StoredTensor u(*backend_, operand_of("fp32"), rows, cols);
-      u.put_floats(golden.floats(name + ".u").data());
-      StoredTensor carry(*backend_, carry_cast(rule.carry), rows, cols);
-      if (!rule.carry.empty()) carry.put_codes(golden.integers(prefix + "c0").data());
-      StoredTensor report(*backend_, operand_of("fp32"), 1, sizeof(UpdateReport));
-      backend_->execute(Update{.optimizer = OptimizerRule::direction,
-                               .weight = {.value = weight.stored(),
-                                          .carry = rule.carry.empty() ? View() : carry.view(),
-                                          .rule = rule.rule},
-                               .grad = u.view(),
-                               .numbers = {.lr = parameters["lr"]},
-                               .key = key_of(parameters, parameters["step"]),
-                               .report = reinterpret_cast<UpdateReport*>(report.view().data)});
-      const ElementFormat& element = *weight.stored().cast.element;
-      EXPECT_EQ(differences(weight.codes(), golden.integers(prefix + "codes"), 0, element), 0);
-      EXPECT_EQ(weight.decode_scales()[0], 1 / golden.floats(prefix + "encode_scale")[0]);
-      if (!rule.carry.empty()) {
-        EXPECT_EQ(differences(carry.codes(), golden.integers(prefix + "c"), 0,
-                              element_format(rule.carry)),
-                  0);
-      }
+      RuledWeight weight(*backend_, parameters, rule);
+      weight.start_from(golden.integers(name + ".codes"), golden.floats(name + ".encode_scale"));
+      if (!rule.carry.empty()) weight.carry().put_codes(golden.integers(prefix + "c0").data());
+      const BackendMemory report(*backend_, sizeof(UpdateReport));
+      weight.step(golden.floats(name + ".u"), parameters["step"],
+                  reinterpret_cast<UpdateReport*>(report.data()));
+      weight.expect(golden.integers(prefix + "codes"), 0,
+                    golden.floats(prefix + "encode_scale")[0]);
+      weight.expect_carry(golden, prefix + "c");
       if (rule.rule != UpdateRule::precision_aware) continue;
       UpdateReport seen;
-      backend_->download(&seen, report.view().data, sizeof seen);
+      backend_->download(&seen, report.data(), sizeof seen);
       EXPECT_EQ(static_cast<float>(seen.alpha), golden.floats(prefix + "alpha")[0]);
       EXPECT_NEAR(std::sqrt(seen.update_squares / seen.target_squares),
                   golden.floats(prefix + "ratio")[0], 1e-6);
@@ -145,17 +176,14 @@ TEST_P(UpdateGolden, TwoHundredStepsOfEveryRule) {
   const GoldenFile golden("update/trajectories");
   for (const auto& [name, parameters] : golden.cases().items()) {
     if (!parameters.contains("rows")) continue;
-    const int64_t rows = parameters["rows"], cols = parameters["cols"];
+    const int64_t cols = parameters["cols"];
     const std::vector<float> d = golden.floats(name + ".d");
     const std::vector<int64_t> shown = parameters["steps"];
     for (const Rule& rule : kRules) {
       SCOPED_TRACE(name + " " + rule.name);
       const std::string prefix = name + "." + rule.name + ".";
-      StoredTensor weight(*backend_, weight_cast(parameters["format"]), rows, cols);
-      weight.put_codes(golden.integers(name + ".codes0").data());
-      weight.put_encode_scales(golden.floats(name + ".encode_scale0").data());
-      StoredTensor u(*backend_, operand_of("fp32"), rows, cols);
-      StoredTensor carry(*backend_, carry_cast(rule.carry), rows, cols);
+      RuledWeight weight(*backend_, parameters, rule);
+      weight.start_from(golden.integers(name + ".codes0"), golden.floats(name + ".encode_scale0"));
       const std::vector<int64_t> codes = golden.integers(prefix + "codes");
       const std::vector<float> scales = golden.floats(prefix + "encode_scale");
       size_t next = 0;
@@ -166,26 +194,13 @@ TEST_P(UpdateGolden, TwoHundredStepsOfEveryRule) {
         if (step == 199) {
           EXPECT_EQ(now, golden.floats(name + ".u199"));
         }
-        u.put_floats(now.data());
-        backend_->execute(Update{.optimizer = OptimizerRule::direction,
-                                 .weight = {.value = weight.stored(),
-                                            .carry = rule.carry.empty() ? View() : carry.view(),
-                                            .rule = rule.rule},
-                                 .grad = u.view(),
-                                 .numbers = {.lr = parameters["lr"]},
-                                 .key = key_of(parameters, step)});
+        weight.step(now, step);
         if (shown[next] != step + 1) continue;
-        EXPECT_EQ(
-            differences(weight.codes(), codes, next * d.size(), *weight.stored().cast.element), 0)
-            << "after " << step + 1;
-        EXPECT_EQ(weight.decode_scales()[0], 1 / scales[next]);
+        SCOPED_TRACE(fmt::format("after {}", step + 1));
+        weight.expect(codes, next * d.size(), scales[next]);
         ++next;
       }
-      if (!rule.carry.empty()) {
-        EXPECT_EQ(differences(carry.codes(), golden.integers(prefix + "c"), 0,
-                              element_format(rule.carry)),
-                  0);
-      }
+      weight.expect_carry(golden, prefix + "c");
     }
   }
 }

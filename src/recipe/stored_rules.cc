@@ -13,10 +13,7 @@ bool rounds_plainly(const WeightStorage& w) {
   return w.update == UpdateRule::nearest && !w.momentum_feedback;
 }
 
-bool has_one_grid(const Operand& cast) {
-  const bool one_power = cast.scale == ScaleKind::pow2 && cast.block.kind == Block::Kind::tensor;
-  return cast.is_unscaled() || (one_power && cast.element->kind == ElementKind::floating);
-}
+bool has_one_grid(const Operand& cast) { return cast.is_unscaled() || cast.has_one_power_of_two(); }
 
 /// A cast as it persists: nothing of it may depend on the step or be undone by a GEMM.
 void check_cast(const Operand& cast, const std::string& key, const std::string& place) {

@@ -19,17 +19,14 @@ size_t row_bytes(const ConstView& view, size_t count) {
 
 // The decode multipliers of the blocks of a row.
 std::vector<float> scales_of_row(const Backend& backend, const ConstView& view, int64_t row) {
-  const Block& block = view.scales.block;
-  const bool tiles = block.kind == Block::Kind::tile;
-  const int64_t per_row = tiles ? (view.cols + block.cols - 1) / block.cols : 1;
-  const int64_t down = tiles ? row / block.rows : block.kind == Block::Kind::row ? row : 0;
+  const int64_t first = view.scale_index(row, 0), last = view.scale_index(row, view.cols - 1);
   const ElementFormat& element = *view.scales.element;
   const size_t size = bytes_of(element, 1);
-  std::vector<std::byte> stored(static_cast<size_t>(per_row) * size);
-  backend.download(stored.data(), view.scales.data + static_cast<size_t>(down * per_row) * size,
+  std::vector<std::byte> stored(static_cast<size_t>(last - first + 1) * size);
+  backend.download(stored.data(), view.scales.data + static_cast<size_t>(first) * size,
                    stored.size());
   std::vector<float> scales;
-  for (size_t i = 0; i < static_cast<size_t>(per_row); ++i) {
+  for (size_t i = 0; i < stored.size() / size; ++i) {
     uint32_t code = 0;  // little endian, as everything here
     std::memcpy(&code, stored.data() + i * size, size);
     scales.push_back(decode(element, code));
@@ -40,13 +37,15 @@ std::vector<float> scales_of_row(const Backend& backend, const ConstView& view, 
 // fl32(fl32(element · scale) · tensor scale)
 void scale_row(const Backend& backend, const ConstView& view, int64_t row, std::span<float> out) {
   const std::vector<float> scales = scales_of_row(backend, view, row);
-  const bool tiles = view.scales.block.kind == Block::Kind::tile;
-  const auto block = static_cast<size_t>(tiles ? view.scales.block.cols : view.cols);
   float tensor = 1;
   if (view.scales.tensor != nullptr)
     backend.download(&tensor, reinterpret_cast<const std::byte*>(view.scales.tensor),
                      sizeof tensor);
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] * scales[i / block] * tensor;
+  const int64_t first = view.scale_index(row, 0);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t at = view.scale_index(row, static_cast<int64_t>(i)) - first;
+    out[i] = out[i] * scales[static_cast<size_t>(at)] * tensor;
+  }
 }
 
 }  // namespace

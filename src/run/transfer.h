@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/backend_memory.h"
 
 namespace ng {
 
@@ -23,18 +23,13 @@ void upload_row(Backend& backend, const View& view, int64_t row, std::span<const
 class TemporaryTensor {
  public:
   TemporaryTensor(Backend& backend, int64_t rows, int64_t cols)
-      : backend_(backend), bytes_(static_cast<size_t>(rows * cols) * sizeof(float)) {
-    view_ = {backend.allocate(bytes_), fp32_format(), rows, cols, cols};
-  }
-  ~TemporaryTensor() { backend_.release(view_.data, bytes_); }
-  TemporaryTensor(const TemporaryTensor&) = delete;
-  TemporaryTensor& operator=(const TemporaryTensor&) = delete;
+      : memory_(backend, static_cast<size_t>(rows * cols) * sizeof(float)),
+        view_(memory_.floats(), rows, cols, cols) {}
 
   [[nodiscard]] View view() const { return view_; }
 
  private:
-  Backend& backend_;
-  size_t bytes_;
+  BackendMemory memory_;
   View view_;
 };
 

@@ -13,6 +13,10 @@ struct Stored {
   View view;  ///< no rows: there is none
   Operand cast;
   [[nodiscard]] explicit operator bool() const { return view.rows > 0; }
+  /// The same tensor with another rounding into it.
+  [[nodiscard]] Stored rounded_by(Rounding mode) const {
+    return view.rows > 0 ? Stored{view, cast.rounded_by(mode)} : Stored{};
+  }
 };
 
 /// A tensor that is rounded to its element and nothing else.

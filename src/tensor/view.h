@@ -93,6 +93,13 @@ struct BasicView {
   [[nodiscard]] bool contiguous() const { return stride == cols || rows <= 1; }
   [[nodiscard]] bool is(const ElementFormat& format) const { return element == &format; }
   [[nodiscard]] bool has_scales() const { return scales.data != nullptr; }
+  /// Which of the scales is that of the element at (row, col).
+  [[nodiscard]] int64_t scale_index(int64_t row, int64_t col) const {
+    const Block& block = scales.block;
+    if (block.kind == Block::Kind::tensor) return 0;
+    if (block.kind == Block::Kind::row) return row;
+    return row / block.rows * ((cols + block.cols - 1) / block.cols) + col / block.cols;
+  }
   /// Bytes from the first element to the last, gaps between rows included.
   [[nodiscard]] size_t bytes() const {
     return rows == 0 ? 0 : bytes_of(*element, (rows - 1) * stride + cols);

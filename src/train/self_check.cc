@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "backend/backend_memory.h"
 #include "math/normal.h"
 #include "math/round.h"
 #include "nn/linear.h"
@@ -40,24 +41,6 @@ std::vector<float> known_values(const OperandSpec& spec) {
   return values;
 }
 
-/// Memory of a backend.
-class Memory {
- public:
-  Memory(Backend& backend, size_t bytes)
-      : backend_(backend), bytes_(bytes), data_(backend.allocate(bytes)) {}
-  ~Memory() { backend_.release(data_, bytes_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] float* floats() const { return reinterpret_cast<float*>(data_); }
-
- private:
-  Backend& backend_;
-  size_t bytes_;
-  std::byte* data_;
-};
-
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 /// A matrix in memory of a backend, of FP32 or BF16.
@@ -79,7 +62,7 @@ class Values {
   [[nodiscard]] size_t at(int64_t row) const { return static_cast<size_t>(row * view_.cols); }
 
   Backend& backend_;
-  Memory memory_;
+  BackendMemory memory_;
   View view_;
 };
 
@@ -117,7 +100,7 @@ class TestOperand {
   }
 
   Values values_;
-  Memory scale_, history_, memory_;
+  BackendMemory scale_, history_, memory_;
   PackedOperand packed_;
 };
 

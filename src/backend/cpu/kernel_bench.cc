@@ -13,7 +13,7 @@
 #include "backend/cpu/ops/elementwise.h"
 #include "backend/cpu/ops/norm.h"
 #include "backend/cpu/ops/reduce.h"
-#include "backend/cpu/ops/step.h"
+#include "backend/cpu/update/adamw_fp32.h"
 #include "backend/cpu/update/update.h"
 
 namespace ng::cpu {

@@ -44,14 +44,8 @@ float Reader::decoded(int64_t row, int64_t col) const {
 }
 
 float Reader::scale(int64_t row, int64_t col) const {
-  const Block& block = x_.scales.block;
-  const bool tile = block.kind == Block::Kind::tile;
-  const int64_t rows = tile ? block.rows : block.kind == Block::Kind::row ? 1 : x_.rows;
-  const int64_t cols = tile ? block.cols : x_.cols;
-  const int64_t per_row = (x_.cols + cols - 1) / cols;
   const int bits = x_.scales.element->bits;
-  const int64_t at = row / rows * per_row + col / cols;
-  return decode(*x_.scales.element, code_at(x_.scales.data, at * bits, bits));
+  return decode(*x_.scales.element, code_at(x_.scales.data, x_.scale_index(row, col) * bits, bits));
 }
 
 Writer::Writer(const View& y) : y_(y), now_(y), codec_(element_of(y)) {

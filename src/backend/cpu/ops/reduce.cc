@@ -46,15 +46,6 @@ void FoldColumns(float* sum, float* partial, ColumnSumBlocks cut, int64_t first,
   });
 }
 
-// 16 values as doubles, zero from lane `left` on.
-template <class Stored>
-HWY_INLINE D16 Doubles(const Stored* x, int64_t left) {
-  if (left >= kLanes) return LoadAsDouble16(x);
-  alignas(64) Stored padded[kLanes] = {};
-  std::copy_n(x, left, padded);
-  return LoadAsDouble16(padded);
-}
-
 // Chunks are one row.
 double SumChunk(ConstView chunk) {
   double sum = 0;

@@ -80,11 +80,21 @@ ElementGrid element_grid(const ElementFormat& element, Overflow overflow) {
   return grid;
 }
 
+ScaleRequest scale_request(const Operand& cast) {
+  const ElementRange range = range_of(*cast.element);
+  return {.kind = cast.scale,
+          .rule = cast.scale_rule,
+          .integer = cast.element->kind == ElementKind::integer,
+          .max = range.max,
+          .emax = range.emax,
+          .mantissa_bits = range.mantissa_bits,
+          .two_level = {}};
+}
+
 QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
                          const PrepareContext& context, const DrawGroups& groups) {
   const OperandSpec& spec = packed.spec;
   const Operand& cast = spec.cast;
-  const ElementRange range = range_of(*cast.element);
   const PackedLayout layout = packed_layout(spec);
   const bool by_block = !cast.is_unscaled() && cast.block.kind != Block::Kind::tensor;
   return {.spec = spec,
@@ -92,13 +102,7 @@ QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
           .plan = plan_of(spec, layout, by_block),
           .source = OperandSource(spec, source, context.key, groups),
           .grid = element_grid(*cast.element, cast.overflow),
-          .request = {.kind = cast.scale,
-                      .rule = cast.scale_rule,
-                      .integer = cast.element->kind == ElementKind::integer,
-                      .max = range.max,
-                      .emax = range.emax,
-                      .mantissa_bits = range.mantissa_bits,
-                      .two_level = {}},
+          .request = scale_request(cast),
           .context = context,
           .storage = packed.storage,
           .scales_by_block = by_block,

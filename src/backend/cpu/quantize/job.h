@@ -47,7 +47,6 @@ struct alignas(64) QuantizeTotals {
     stats.saturated += counts.saturated;
     stats.flushed += counts.flushed;
   }
-  /// The bits of an amax that is not NaN.
 };
 
 struct QuantizeJob {
@@ -73,6 +72,9 @@ struct QuantizeJob {
 
 /// Constants for the vector rounding of a signed floating or integer format.
 [[nodiscard]] ElementGrid element_grid(const ElementFormat& element, Overflow overflow);
+
+/// What the scales of a cast follow from; a second level is found with the values.
+[[nodiscard]] ScaleRequest scale_request(const Operand& cast);
 
 /// Everything but the scales that depend on the whole tensor.
 [[nodiscard]] QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,

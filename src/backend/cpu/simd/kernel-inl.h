@@ -45,6 +45,15 @@ HWY_INLINE void WithStored(const ConstView& view, const Kernel& kernel) {
   kernel(In<float>());
 }
 
+/// 16 values as doubles, zero from lane `left` on.
+template <class Stored>
+HWY_INLINE D16 Doubles(const Stored* x, int64_t left) {
+  if (left >= kLanes) return LoadAsDouble16(x);
+  alignas(64) Stored padded[kLanes] = {};
+  std::copy_n(x, left, padded);
+  return LoadAsDouble16(padded);
+}
+
 /// body(i, left) for i = 0, 16, ... below n; left is AllLanes except in the last, partial step.
 template <class Body>
 HWY_INLINE void ForLanes(int64_t n, const Body& body) {

@@ -7,43 +7,22 @@
 #include <hwy/foreach_target.h>  // once per instruction set
 
 #include "backend/cpu/simd/kernel-inl.h"
+#include "backend/cpu/update/adam-inl.h"
 #include "math/round.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-// Numbers of a step spread over the lanes.
-struct StepRules {
-  F16 beta1, rest1, beta2, rest2, correction1, correction2, lr, eps, keep, decay, grad_scale;
-};
-
-HWY_INLINE StepRules RulesOf(const OptimizerNumbers& n, float grad_scale) {
-  return {.beta1 = Set16(n.beta1),
-          .rest1 = Set16(1.0f - n.beta1),
-          .beta2 = Set16(n.beta2),
-          .rest2 = Set16(1.0f - n.beta2),
-          .correction1 = Set16(n.correction1),
-          .correction2 = Set16(n.correction2),
-          .lr = Set16(n.lr),
-          .eps = Set16(n.eps),
-          .keep = Set16(1.0f - n.lr * n.weight_decay),
-          .decay = Set16(n.weight_decay),
-          .grad_scale = Set16(grad_scale)};
-}
-
 void AdamStretch(const OptimizerNumbers& numbers, const OptimizerStretch& s) {
   const StepRules k = RulesOf(numbers, s.grad_scale);
   ForLanes(s.count, [&](int64_t i, auto left) HWY_ATTR {
-    const F16 g = Mul(Load16(s.g + i, left), k.grad_scale);
-    const F16 m = Add(Mul(k.beta1, Load16(s.m + i, left)), Mul(k.rest1, g));
-    const F16 v = Add(Mul(k.beta2, Load16(s.v + i, left)), Mul(k.rest2, Mul(g, g)));
     const F16 w = Load16(s.w + i, left);
-    const F16 root = Add(Sqrt(Div(v, k.correction2)), k.eps);
-    const F16 m_hat = Div(m, k.correction1);
-    Store16(m, s.new_m + i, left);
-    Store16(v, s.new_v + i, left);
-    if (s.x != nullptr) Store16(Sub(Mul(w, k.keep), Div(Mul(k.lr, m_hat), root)), s.x + i, left);
-    if (s.u != nullptr) Store16(Sub(Div(Neg(m_hat), root), Mul(k.decay, w)), s.u + i, left);
+    const AdamMoments a =
+        MoveMoments(k, Load16(s.m + i, left), Load16(s.v + i, left), Load16(s.g + i, left));
+    Store16(a.m, s.new_m + i, left);
+    Store16(a.v, s.new_v + i, left);
+    if (s.x != nullptr) Store16(NewWeight(k, w, a), s.x + i, left);
+    if (s.u != nullptr) Store16(Sub(Div(Neg(a.m_hat), a.root), Mul(k.decay, w)), s.u + i, left);
   });
 }
 
@@ -96,8 +75,7 @@ void FeedBack(const OptimizerNumbers& numbers, const float* x, const float* t, c
   const StepRules k = RulesOf(numbers, 1);
   ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
     const F16 error = Sub(Load16(x + i, left), Load16(t + i, left));
-    const F16 root = Add(Sqrt(Div(Load16(v + i, left), k.correction2)), k.eps);
-    const F16 rate = Div(k.lr, Mul(k.correction1, root));
+    const F16 rate = Div(k.lr, Mul(k.correction1, RootOf(k, Load16(v + i, left))));
     const F16 fed = Div(Mul(error, k.rest1), Mul(k.beta1, rate));
     Store16(Sub(Load16(m + i, left), fed), m + i, left);
   });
@@ -174,13 +152,6 @@ void ResidualCarry(const ResidualRules& rules, const float* x, const uint16_t* d
 }
 
 // ---------------------------------------------------------------- the report
-
-HWY_INLINE D16 Doubles(const float* x, int64_t left) {
-  if (left >= kLanes) return LoadAsDouble16(x);
-  alignas(64) float padded[kLanes] = {};
-  std::copy_n(x, left, padded);
-  return LoadAsDouble16(padded);
-}
 
 double SumOfSquares(const float* x, int64_t count) {
   D16 sum = Zero16<double>();

@@ -1,50 +1,33 @@
-// The step α with ‖RN(w + αu) - w‖ = lr·‖u‖: f is a step function that never falls; it is bracketed
-// by doubling lr and then bisected. [recipes.md §5; errata-2, 23]
+// The norms that the search for a precision-aware step asks for, several in one pass over the
+// tensors. [backend/step_search.h]
 #include <cmath>
 #include <map>
 
 #include "backend/cpu/update/updater.h"
+#include "backend/step_search.h"
 
 namespace ng::cpu {
 namespace {
 
-constexpr int kMostDoublings = 60;
 constexpr size_t kDoublingsAtOnce = 8;
 
-// The probe whose norm is nearest to the target, the first of equals; no step is one of them.
-class Best {
- public:
-  Best(double target, double rtol) : target_(target), rtol_(rtol) {}
-  // Whether it is near enough to end the search.
-  bool take(float alpha, double norm) {
-    const double error = std::fabs(norm / target_ - 1);
-    if (error < error_) {
-      error_ = error;
-      alpha_ = alpha;
-    }
-    return error < rtol_;
+void add_midpoints(float lo, float hi, int levels, std::vector<float>& all) {
+  if (levels == 0) return;
+  const float mid = (lo + hi) / 2;
+  all.push_back(mid);
+  add_midpoints(lo, mid, levels - 1, all);
+  add_midpoints(mid, hi, levels - 1, all);
+}
+
+// A probe and those that may follow it: further doublings, or two more levels of bisection.
+std::vector<float> with_those_after(const StepProbe& probe) {
+  std::vector<float> all;
+  if (probe.hi > 0) {
+    add_midpoints(probe.lo, probe.hi, 3, all);
+    return all;
   }
-  [[nodiscard]] float alpha() const { return alpha_; }
-
- private:
-  double target_, rtol_;
-  double error_ = 1;  // that of no step
-  float alpha_ = 0;
-};
-
-// Midpoints that two levels of bisection may ask for after `mid`.
-std::vector<float> midpoints(float lo, float mid, float hi) {
-  std::vector<float> all = {mid};
-  const auto halve = [&](float a, float b, const auto& self, int levels) -> void {
-    if (levels == 0) return;
-    const float m = (a + b) / 2;
-    all.push_back(m);
-    self(a, m, self, levels - 1);
-    self(m, b, self, levels - 1);
-  };
-  halve(lo, mid, halve, 2);
-  halve(mid, hi, halve, 2);
-  return all;  // seven
+  for (float alpha = probe.alpha; all.size() < kDoublingsAtOnce; alpha *= 2) all.push_back(alpha);
+  return all;
 }
 
 }  // namespace
@@ -95,41 +78,15 @@ void Updater::find_step() {
   step_ = 0;
   if (!(target > 0)) return;
   std::map<float, double> known;
-  // f(α); computes those of all `also` in the same pass.
-  const auto f = [&](float alpha, std::vector<float> also) {
-    if (const auto found = known.find(alpha); found != known.end()) return found->second;
-    std::vector<double> norms(also.size());
-    norms_at(also, norms);
-    for (size_t i = 0; i < also.size(); ++i) known[also[i]] = norms[i];
-    return known.at(alpha);
+  const auto norm_at = [&](const StepProbe& probe) {
+    if (const auto found = known.find(probe.alpha); found != known.end()) return found->second;
+    const std::vector<float> alphas = with_those_after(probe);
+    std::vector<double> norms(alphas.size());
+    norms_at(alphas, norms);
+    for (size_t i = 0; i < alphas.size(); ++i) known[alphas[i]] = norms[i];
+    return known.at(probe.alpha);
   };
-  const auto doublings = [](float from) {
-    std::vector<float> all;
-    for (size_t i = 0; i < kDoublingsAtOnce; ++i, from *= 2) all.push_back(from);
-    return all;
-  };
-
-  Best best(target, op_.weight.rtol);
-  const auto search = [&] {
-    float lo = 0, hi = lr;
-    for (int doubled = 0;; ++doubled) {
-      const double reached = f(hi, doublings(hi));
-      if (best.take(hi, reached)) return;
-      if (reached >= target) break;
-      if (doubled == kMostDoublings) return;
-      lo = hi;
-      hi *= 2;
-    }
-    for (int i = 0; i < op_.weight.max_iters; ++i) {
-      const float mid = (lo + hi) / 2;
-      if (mid == lo || mid == hi) return;
-      const double reached = f(mid, midpoints(lo, mid, hi));
-      if (best.take(mid, reached)) return;
-      (reached < target ? lo : hi) = mid;
-    }
-  };
-  search();
-  step_ = best.alpha();
+  step_ = search_step(norm_at, lr, target, op_.weight.rtol, op_.weight.max_iters);
 }
 
 }  // namespace ng::cpu

@@ -22,17 +22,6 @@ void refuse_what_is_not_stored(std::string_view operation, const Operand& cast) 
   throw Unsupported(fmt::format("cpu: {} of a tensor stored as {}", operation, describe(cast)));
 }
 
-ScaleRequest request_of(const Operand& cast) {
-  const ElementRange range = range_of(*cast.element);
-  return {.kind = cast.scale,
-          .rule = cast.scale_rule,
-          .integer = cast.element->kind == ElementKind::integer,
-          .max = range.max,
-          .emax = range.emax,
-          .mantissa_bits = range.mantissa_bits,
-          .two_level = {}};
-}
-
 float scale_of_code(const ElementFormat& element, const std::byte* scales, int64_t at) {
   if (element == fp32_format()) return reinterpret_cast<const float*>(scales)[at];
   const auto code = std::to_integer<uint32_t>(scales[at]);
@@ -64,7 +53,7 @@ StoredCodec::StoredCodec(std::string_view operation, const Stored& stored, const
   refuse_what_is_not_stored(operation, cast_);
   if (block_cols() > kStretch && cast_.block.kind == Block::Kind::tile)
     throw Unsupported(fmt::format("cpu: {} of blocks of {}", operation, text_of(cast_.block)));
-  request_ = request_of(cast_);
+  request_ = scale_request(cast_);
   grid_ = element_grid(*cast_.element, cast_.overflow);
   if (cast_.element->bits <= 16) decoder_ = code_decoder(*cast_.element);
 }
@@ -99,14 +88,8 @@ int64_t StoredCodec::block_cols() const {
 
 int64_t StoredCodec::scale_count() const {
   if (!needs_pass()) return 0;
-  if (cast_.block.kind == Block::Kind::tensor) return 1;
-  const int64_t rows = cast_.block.kind == Block::Kind::tile ? cast_.block.rows : 1;
-  return ceil_div(view_.rows, rows) * ceil_div(view_.cols, block_cols());
-}
-
-bool StoredCodec::has_one_power_of_two() const {
-  return cast_.scale == ScaleKind::pow2 && cast_.block.kind == Block::Kind::tensor &&
-         cast_.element->kind == ElementKind::floating;
+  const ScaleShape shape = scale_shape(cast_, view_.rows, view_.cols);
+  return shape.rows * shape.cols;
 }
 
 void StoredCodec::set_pass_memory(uint32_t* amax, float* decode, float* multiplier) {
@@ -114,12 +97,6 @@ void StoredCodec::set_pass_memory(uint32_t* amax, float* decode, float* multipli
   decode_ = decode;
   multiplier_ = multiplier;
   std::fill_n(amax_, scale_count(), 0u);
-}
-
-int64_t StoredCodec::scale_at(const Stretch& at) const {
-  if (cast_.block.kind == Block::Kind::tensor) return 0;
-  if (cast_.block.kind == Block::Kind::row) return at.row;
-  return at.row / cast_.block.rows * ceil_div(view_.cols, block_cols()) + at.col / block_cols();
 }
 
 int64_t StoredCodec::blocks_in(const Stretch& at) const {
@@ -145,18 +122,15 @@ const uint16_t* StoredCodec::codes(const Stretch& at, StretchScratch& scratch) c
   return scratch.codes;
 }
 
-const float* StoredCodec::read_elements(const Stretch& at, float* buffer,
-                                        StretchScratch& scratch) const {
-  if (cast_.is_fp32()) return place(at);
-  if (view_.is(bf16_format()))
-    widen_row(reinterpret_cast<const Bf16*>(memory(at)), at.count, buffer);
-  else
-    dequantize_row(decoder_, {.codes = codes(at, scratch), .cols = at.count}, buffer);
-  return buffer;
-}
-
 const float* StoredCodec::read(const Stretch& at, float* buffer, StretchScratch& scratch) const {
-  if (!view_.has_scales()) return read_elements(at, buffer, scratch);
+  if (cast_.is_fp32()) return place(at);
+  if (!view_.has_scales()) {
+    if (view_.is(bf16_format()))
+      widen_row(reinterpret_cast<const Bf16*>(memory(at)), at.count, buffer);
+    else
+      dequantize_row(decoder_, {.codes = codes(at, scratch), .cols = at.count}, buffer);
+    return buffer;
+  }
   const int64_t first = scale_at(at), blocks = blocks_in(at);
   for (int64_t b = 0; b < blocks; ++b)
     scratch.decode[b] = scale_of_code(*view_.scales.element, view_.scales.data, first + b);
@@ -189,9 +163,11 @@ void StoredCodec::note(const Stretch& at, const float* values, StretchScratch& s
 
 void StoredCodec::find_scales(bool sticky) {
   if (!needs_pass()) return;
-  if (sticky && has_one_power_of_two()) {
+  if (sticky && cast_.has_one_power_of_two()) {
     const float now = *reinterpret_cast<const float*>(view_.scales.data);
-    return use_scale(sticky_encode_scale(1.0f / now, float_of_bits(amax_[0]), request_.max));
+    multiplier_[0] = sticky_encode_scale(1.0f / now, float_of_bits(amax_[0]), request_.max);
+    decode_[0] = 1.0f / multiplier_[0];
+    return;
   }
   const int64_t count = scale_count();
   if (request_.kind == ScaleKind::e4m3) {
@@ -209,11 +185,6 @@ void StoredCodec::round_maxima(const StoredCodec& other) const {
     const uint32_t code = codec.encode(float_of_bits(amax_[i]) * encode);
     amax_[i] = float_bits(codec.decode(code) * decode);
   }
-}
-
-void StoredCodec::use_scale(float encode) {
-  multiplier_[0] = encode;
-  decode_[0] = 1.0f / encode;
 }
 
 float StoredCodec::encode_scale() const { return cast_.is_unscaled() ? 1.0f : multiplier_[0]; }

@@ -46,15 +46,12 @@ class StoredCodec {
   [[nodiscard]] bool needs_pass() const;
   /// Scales that `find_scales` finds.
   [[nodiscard]] int64_t scale_count() const;
-  [[nodiscard]] bool has_one_power_of_two() const;
 
   /// Memory for what a pass finds: [scale_count] each.
   void set_pass_memory(uint32_t* amax, float* decode, float* multiplier);
 
   /// Values: in place where they are FP32, else in `buffer`.
   [[nodiscard]] const float* read(const Stretch& at, float* buffer, StretchScratch& scratch) const;
-  /// Elements without scales.
-  const float* read_elements(const Stretch& at, float* buffer, StretchScratch& scratch) const;
   /// Where FP32 values lie.
   [[nodiscard]] float* place(const Stretch& at) const;
 
@@ -64,12 +61,8 @@ class StoredCodec {
   void find_scales(bool sticky);
   /// Maxima noted become what `other`, which has one scale and found it, rounds them to.
   void round_maxima(const StoredCodec& other) const;
-  /// The one scale of the whole tensor is this.
-  void use_scale(float encode);
   /// The one scale found; 1 where nothing is scaled.
   [[nodiscard]] float encode_scale() const;
-  /// Bits of the largest value noted, of a tensor with one scale.
-  [[nodiscard]] uint32_t amax() const { return amax_[0]; }
 
   /// values -> elements without scales, as FP32.
   void round(const Stretch& at, const float* values, float* elements,
@@ -88,7 +81,9 @@ class StoredCodec {
 
  private:
   [[nodiscard]] int64_t block_cols() const;
-  [[nodiscard]] int64_t scale_at(const Stretch& at) const;
+  [[nodiscard]] int64_t scale_at(const Stretch& at) const {
+    return view_.scale_index(at.row, at.col);
+  }
   [[nodiscard]] int64_t blocks_in(const Stretch& at) const;
   [[nodiscard]] std::byte* memory(const Stretch& at) const;
   [[nodiscard]] const uint16_t* codes(const Stretch& at, StretchScratch& scratch) const;
@@ -106,8 +101,8 @@ class StoredCodec {
   float* multiplier_ = nullptr;
 };
 
-/// The way through tensors of one shape, none of which is absent in `rows` and `cols`: rows run
-/// together where all of them may and `may_be_flat`.
+/// The way through tensors of rows × cols. Where `is_flat`, and every tensor allows it, rows run
+/// together as one, in the codecs too; `is_flat` says afterwards whether they do.
 [[nodiscard]] StretchWalk walk_through(std::span<StoredCodec* const> codecs, int64_t rows,
                                        int64_t cols, bool& is_flat);
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "backend/cpu/ops/blocks.h"
-#include "backend/cpu/ops/step.h"
+#include "backend/cpu/update/adamw_fp32.h"
 #include "backend/cpu/update/update.h"
 #include "format/codec.h"
 #include "format/packing.h"
@@ -11,24 +11,9 @@
 namespace ng::cpu {
 namespace {
 
-Stored rounded_by(Stored weight, Rounding rounding) {
-  if (weight) {
-    weight.cast.rounding = rounding;
-    weight.cast.sr_bits = 16;
-  }
-  return weight;
-}
-
 Rounding rounding_of(const Update& op) {
   const bool draws = op.weight.rule == UpdateRule::stochastic && !op.weight.master;
   return draws ? Rounding::stochastic : Rounding::nearest;
-}
-
-void check_shapes(const Update& op) {
-  for (const View& x : {op.weight.master.view, op.weight.carry, op.moment1.view, op.moment2.view})
-    NG_CHECK(x.rows == 0 || same_shape(x, op.grad), x.rows, x.cols, op.grad.rows, op.grad.cols);
-  NG_CHECK(same_shape(op.weight.value.view, op.grad), op.weight.value.view.rows,
-           op.weight.value.view.cols, op.grad.rows, op.grad.cols);
 }
 
 }  // namespace
@@ -36,9 +21,8 @@ void check_shapes(const Update& op) {
 Updater::Updater(Workspace& workspace, const Update& op)
     : workspace_(workspace),
       op_(op),
-      value_(op.kName, rounded_by(op.weight.value, rounding_of(op)), op.key,
-             Purpose::weight_update),
-      master_(op.kName, rounded_by(op.weight.master, Rounding::nearest), op.key,
+      value_(op.kName, op.weight.value.rounded_by(rounding_of(op)), op.key, Purpose::weight_update),
+      master_(op.kName, op.weight.master.rounded_by(Rounding::nearest), op.key,
               Purpose::weight_update),
       moment1_(op.kName, op.moment1, op.key, Purpose::moment1),
       moment2_(op.kName, op.moment2, op.key, Purpose::moment2),
@@ -46,12 +30,12 @@ Updater::Updater(Workspace& workspace, const Update& op)
       carry_(op.weight.carry),
       walk_(0, 0, 16),
       step_(op.numbers.lr) {
-  check_shapes(op);
+  op.check_shapes();
   if (op.control != nullptr) grad_scale_ = op.control->grad_scale;
   if (op.weight.rule == UpdateRule::residual && !op.weight.value.cast.is_unscaled() &&
-      !value_.has_one_power_of_two())
+      !op.weight.value.cast.has_one_power_of_two())
     throw Unsupported(fmt::format("cpu: residuals beside {}", describe(op.weight.value.cast)));
-  if (value_.has_one_power_of_two())
+  if (op.weight.value.cast.has_one_power_of_two())
     old_encode_ = 1.0f / *reinterpret_cast<const float*>(op.weight.value.view.scales.data);
   make_walk();
   take_pass_memory();

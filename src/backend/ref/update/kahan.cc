@@ -9,7 +9,7 @@ void round_kahan(const UpdatedWeight& weight, const Before& before) {
     y[i] = before.lr * before.u[i] - c[i];
     x[i] = before.w[i] + y[i];
   }
-  store_weight(rounded_by(weight.value, Rounding::nearest), x);
+  store_weight(weight.value.rounded_by(Rounding::nearest), x);
   const Reader t(weight.value.view);
   const Writer carry(weight.carry);
   for (int64_t r = 0; r < weight.carry.rows; ++r)

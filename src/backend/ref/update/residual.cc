@@ -114,7 +114,7 @@ std::vector<float> with_residual(const UpdatedWeight& weight) {
 void round_residual(const UpdatedWeight& weight, const Before& before) {
   std::vector<float> x = with_residual(weight);
   for (size_t i = 0; i < x.size(); ++i) x[i] += before.lr * before.u[i];
-  store_weight(rounded_by(weight.value, Rounding::nearest), x);
+  store_weight(weight.value.rounded_by(Rounding::nearest), x);
   const Pair pair(weight);
   const View& w = weight.value.view;
   const int64_t half = int64_t{1} << (weight.carry.element->bits - 1);

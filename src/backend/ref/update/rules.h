@@ -29,11 +29,4 @@ void round_residual(const UpdatedWeight& weight, const Before& before);
 /// w' = RN(w + αu) with ‖w' - w‖ = lr·‖u‖; returns α.
 double round_precision_aware(const UpdatedWeight& weight, const Before& before);
 
-/// The cast of a weight, to nearest or stochastically.
-[[nodiscard]] inline Stored rounded_by(Stored weight, Rounding rounding) {
-  weight.cast.rounding = rounding;
-  weight.cast.sr_bits = 16;
-  return weight;
-}
-
 }  // namespace ng::ref

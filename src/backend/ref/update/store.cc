@@ -11,11 +11,6 @@
 namespace ng::ref {
 namespace {
 
-bool has_one_power_of_two(const Operand& cast) {
-  return cast.scale == ScaleKind::pow2 && cast.block.kind == Block::Kind::tensor &&
-         cast.element->kind == ElementKind::floating;
-}
-
 void put_codes(const View& y, const OperandParts& parts) {
   const ElementCodec codec(*y.element);
   const int bits = y.element->bits;
@@ -68,7 +63,7 @@ void store(const Stored& y, std::span<const float> values, const RandomKey& key,
 
 float encode_scale_of(const Stored& y, std::span<const float> values) {
   if (y.cast.is_unscaled()) return 1.0f;
-  NG_CHECK(has_one_power_of_two(y.cast), y.cast.element->name);
+  NG_CHECK(y.cast.has_one_power_of_two(), y.cast.element->name);
   float amax = 0;
   for (const float x : values) amax = std::max(amax, std::fabs(x));
   const float now = *reinterpret_cast<const float*>(y.view.scales.data);
@@ -76,7 +71,7 @@ float encode_scale_of(const Stored& y, std::span<const float> values) {
 }
 
 void store_weight(const Stored& y, std::span<const float> values, const RandomKey& key) {
-  store(y, values, key, has_one_power_of_two(y.cast) ? encode_scale_of(y, values) : 0.0f);
+  store(y, values, key, y.cast.has_one_power_of_two() ? encode_scale_of(y, values) : 0.0f);
 }
 
 void perform(const Store& op) {

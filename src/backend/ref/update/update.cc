@@ -22,13 +22,6 @@ RandomKey key_of(const Update& op, Purpose purpose) {
   return key;
 }
 
-void check_shapes(const Update& op) {
-  for (const View& x : {op.weight.master.view, op.weight.carry, op.moment1.view, op.moment2.view})
-    NG_CHECK(x.rows == 0 || same_shape(x, op.grad), x.rows, x.cols, op.grad.rows, op.grad.cols);
-  NG_CHECK(same_shape(op.weight.value.view, op.grad), op.weight.value.view.rows,
-           op.weight.value.view.cols, op.grad.rows, op.grad.cols);
-}
-
 Tensors read(const Update& op) {
   const UpdatedWeight& weight = op.weight;
   Tensors t{.w = values_of(weight.master ? weight.master.view : weight.value.view),
@@ -48,7 +41,7 @@ void put_new_weights(const Update& op, const ElementRule& rule, const Tensors& t
   for (size_t i = 0; i < x.size(); ++i) x[i] = rule.new_weight(t.w[i], t.m[i], t.v[i], t.g[i]);
   if (!op.weight.master) return store_weight(op.weight.value, x);
   store(op.weight.master, x);
-  store_weight(rounded_by(op.weight.value, Rounding::nearest), values_of(op.weight.master.view));
+  store_weight(op.weight.value.rounded_by(Rounding::nearest), values_of(op.weight.master.view));
 }
 
 /// x in FP32 is rounded, and the error goes into m: over the next steps Adam takes it back.
@@ -58,7 +51,7 @@ void put_with_feedback(const Update& op, const ElementRule& rule, Tensors& t) {
   std::vector<float> x(t.size());
   for (size_t i = 0; i < x.size(); ++i) x[i] = rule.new_weight(t.w[i], t.m[i], t.v[i], t.g[i]);
   const bool draws = op.weight.rule == UpdateRule::stochastic;
-  store_weight(rounded_by(op.weight.value, draws ? Rounding::stochastic : Rounding::nearest), x,
+  store_weight(op.weight.value.rounded_by(draws ? Rounding::stochastic : Rounding::nearest), x,
                key_of(op, Purpose::weight_update));
   if (n.lr == 0) return;
   const std::vector<float> rounded = values_of(op.weight.value.view);
@@ -103,7 +96,7 @@ void report(UpdateReport& report, std::span<const float> before, std::span<const
 }  // namespace
 
 void perform(const Update& op) {
-  check_shapes(op);
+  op.check_shapes();
   if (op.control != nullptr && op.control->skip != 0) return;
   const ElementRule rule(op.optimizer, op.numbers);
   Tensors t = read(op);

@@ -1,5 +1,5 @@
 // The optimizer step is the formula of recipes.md §6 with every operation rounded: equal bits.
-#include "backend/cpu/ops/step.h"
+#include "backend/cpu/update/adamw_fp32.h"
 
 #include "backend/cpu/kernel_testing.h"
 #include "backend/cpu/update/update.h"

@@ -1,4 +1,4 @@
-// The end of a training step on the cpu backend: contracts in backend/operations.h.
+// AdamW on tensors of FP32 alone: contracts in backend/update_operations.h.
 #pragma once
 
 #include "backend/cpu/workspace.h"

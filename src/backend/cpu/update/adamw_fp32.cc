@@ -1,40 +1,32 @@
-#include "backend/cpu/ops/step.h"
+#include "backend/cpu/update/adamw_fp32.h"
 
 #include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/types.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/ops/step.cc"
+#define HWY_TARGET_INCLUDE "backend/cpu/update/adamw_fp32.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
 
 #include "backend/cpu/simd/kernel-inl.h"
+#include "backend/cpu/update/adam-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-// m = β1·m + (1-β1)·g; v = β2·v + (1-β2)·g²; w = w·(1 - lr·λ) - lr·m̂/(sqrt(v̂) + ε), every
-// operation rounded once in this order. [recipes.md §6]
-void AdamWBlock(View weight, View m, View v, ConstView grad, const OptimizerNumbers& op,
+void AdamWBlock(View weight, View m, View v, ConstView grad, const OptimizerNumbers& numbers,
                 float grad_scale) {
-  const F16 beta1 = Set16(op.beta1), rest1 = Set16(1.0f - op.beta1);
-  const F16 beta2 = Set16(op.beta2), rest2 = Set16(1.0f - op.beta2);
-  const F16 correction1 = Set16(op.correction1), correction2 = Set16(op.correction2);
-  const F16 lr = Set16(op.lr), eps = Set16(op.eps);
-  const F16 keep = Set16(1.0f - op.lr * op.weight_decay);
+  const StepRules k = RulesOf(numbers, grad_scale);
   const Rows<float> ws = weight.as<float>(), ms = m.as<float>(), vs = v.as<float>();
   WithStored(grad, [&](auto in) HWY_ATTR {
     const auto gs = in.RowsOf(grad);
     for (int64_t r = 0; r < ws.rows; ++r) {
       ForLanes(ws.cols, [&](int64_t i, auto left) HWY_ATTR {
-        const F16 g = Mul(Load16(gs.row(r) + i, left), Set16(grad_scale));
-        const F16 m1 = Add(Mul(beta1, Load16(ms.row(r) + i, left)), Mul(rest1, g));
-        const F16 v1 = Add(Mul(beta2, Load16(vs.row(r) + i, left)), Mul(rest2, Mul(g, g)));
-        const F16 root = Add(Sqrt(Div(v1, correction2)), eps);
-        const F16 change = Div(Mul(lr, Div(m1, correction1)), root);
-        const F16 w1 = Sub(Mul(Load16(ws.row(r) + i, left), keep), change);
-        Store16(m1, ms.row(r) + i, left);
-        Store16(v1, vs.row(r) + i, left);
-        Store16(w1, ws.row(r) + i, left);
+        const AdamMoments a = MoveMoments(k, Load16(ms.row(r) + i, left),
+                                          Load16(vs.row(r) + i, left), Load16(gs.row(r) + i, left));
+        const F16 w = NewWeight(k, Load16(ws.row(r) + i, left), a);
+        Store16(a.m, ms.row(r) + i, left);
+        Store16(a.v, vs.row(r) + i, left);
+        Store16(w, ws.row(r) + i, left);
       });
     }
   });
