@@ -5,8 +5,6 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kLeastNarrow = 4096;
-
 using Make = std::unique_ptr<Optimizer> (*)(const OptimizerRecipe&, const OptimizerSettings&);
 
 struct Row {
@@ -28,10 +26,11 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
                .remedy = "adamw or sgd"});
 }
 
-Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
-                   const Operand& cast) {
+Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_view name,
+                              const Operand& cast) const {
   const ParameterSpec& spec = parameter.spec;
-  const bool is_wide = spec.is_vector || spec.rows * spec.cols < kLeastNarrow;
+  const int64_t least = settings_.least_narrow;
+  const bool is_wide = least > 0 && (spec.is_vector || spec.rows * spec.cols < least);
   return run.stored({.name = fmt::format("{}.{}", name, spec.name),
                      .owner = spec.name,
                      .kind = MemoryKind::moments,
@@ -59,7 +58,8 @@ void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
       .grad = parameter.grad,
       .numbers = numbers,
       .key = {.seed = run.seed(), .tensor = parameter.id, .step = static_cast<uint32_t>(step.step)},
-      .control = step.control});
+      .control = step.control,
+      .report = step.report});
 }
 
 }  // namespace ng

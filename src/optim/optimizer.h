@@ -10,12 +10,16 @@
 
 namespace ng {
 
-/// Constants of a run.
+/// Constants of a run and of the model that it trains.
 struct OptimizerSettings {
   float beta1 = 0.9f;  ///< of sgd: the momentum
   float beta2 = 0.95f;
   float eps = 1e-8f;
-  float weight_decay = 0.1f;  ///< decoupled, on tensors of two dimensions
+  float weight_decay = 0.1f;        ///< decoupled, on tensors of two dimensions
+  int64_t heads = 1, kv_heads = 1;  ///< of attention: how the rows of q, k and v belong together
+  /// Moments of fewer values stay FP32, and so do those of one dimension unless it is 0.
+  /// [errata-2, 5]
+  int64_t least_narrow = 4096;
 };
 
 /// A step.
@@ -23,6 +27,7 @@ struct OptimizerStep {
   float lr = 0;
   int64_t step = 0;                      ///< counted from 0
   const StepControl* control = nullptr;  ///< clip factor and skip flag
+  UpdateReport* report = nullptr;  ///< backend memory for what the update did; null: nobody asks
 };
 
 class Optimizer {
@@ -39,6 +44,9 @@ class Optimizer {
   /// One update of a parameter by an element rule, with decay only where it has two dimensions.
   void update_by(OptimizerRule rule, Run& run, Parameter& parameter,
                  const OptimizerStep& step) const;
+  /// Registers state `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
+  [[nodiscard]] Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
+                                   const Operand& cast) const;
 
   OptimizerRecipe recipe_;
   OptimizerSettings settings_;
@@ -47,11 +55,6 @@ class Optimizer {
 /// Throws Error for one that this version does not have.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
                                                         const OptimizerSettings& settings);
-
-/// Registers state `name` of a parameter, stored by `cast`; tensors of one dimension, and of fewer
-/// than 4,096 values, are too few to be worth it and stay FP32. [errata-2, 4, 5]
-[[nodiscard]] Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
-                                 const Operand& cast);
 
 // ---------------------------------------------------------------- the optimizers
 

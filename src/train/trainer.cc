@@ -3,12 +3,22 @@
 #include <algorithm>
 
 namespace ng {
+namespace {
+
+OptimizerSettings for_model(OptimizerSettings settings, const ModelConfig& model) {
+  settings.heads = model.heads;
+  settings.kv_heads = model.kv_heads;
+  return settings;
+}
+
+}  // namespace
 
 Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings)
     : run_(run),
       model_(model),
       settings_(settings),
-      optimizer_(make_optimizer(recipe.settings(0).optimizer, settings.optimizer)),
+      optimizer_(make_optimizer(recipe.settings(0).optimizer,
+                                for_model(settings.optimizer, model.config()))),
       tokens_(run, settings.sequences * settings.length, settings.micros + 1),
       control_(run.persistent_values<StepControl>("step control", 1)),
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
