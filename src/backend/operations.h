@@ -26,8 +26,8 @@ using Operation =
     std::variant<Prepare, PrepareBoth, Unpack, Gemm, RollDelayedScale, Embed, EmbedBackward,
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
-                 Add, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite, FillNormal, DecideStep,
-                 Store, Update>;
+                 Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
+                 FillNormal, DecideStep, Store, Update, MoveBlockMoment, MoveMomentum>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

@@ -58,6 +58,32 @@ struct Add {
   }
 };
 
+/// y = a·x + b·y, in FP32, every operation rounded once; where b is 0 y is not read.
+struct Combine {
+  static constexpr std::string_view kName = "combine";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  View y;       ///< FP32
+  ConstView x;  ///< FP32
+  float a = 1, b = 1;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
+};
+
+/// y = x / (sqrt(sum) + 1e-7), the divisor rounded to FP32: of norm 1. May be in place.
+struct Normalize {
+  static constexpr std::string_view kName = "normalize";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  View y;                                  ///< FP32
+  ConstView x;                             ///< FP32
+  const double* sum_of_squares = nullptr;  ///< of x
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+  }
+};
+
 /// sum[c] += Σ_t x[t][c]: bias gradients. FP32, fixed order.
 struct AddColumnSums {
   static constexpr std::string_view kName = "add_column_sums";

@@ -8,17 +8,20 @@
 #include "backend/operand_spec.h"
 #include "backend/operation_words.h"
 #include "backend/tensor_operations.h"
+#include "tensor/row_blocks.h"
 #include "tensor/stored.h"
 
 namespace ng {
 
-/// y = x, rounded by y's cast; stochastic draws are those of `key`.
+/// y = x, rounded by y's cast; stochastic draws are those of `key`. Nothing happens in a step that
+/// is skipped.
 struct Store {
   static constexpr std::string_view kName = "store";
   static constexpr TimeKind kTime = TimeKind::optimizer;
   Stored y;
   ConstView x;
   RandomKey key;
+  const StepControl* control = nullptr;  ///< null: never skipped
   template <class F>
   void each_output(const F& f) const {
     f("y", y.view);
@@ -43,7 +46,9 @@ struct UpdatedWeight {
 /// What an optimizer makes of moments and gradient. [recipes.md §6]
 enum class OptimizerRule : uint8_t {
   adamw,
+  adam_mini,  ///< adamw whose second moment, one for each block of rows, has moved already
   sgd,        ///< B = beta1·B + g, the first moment; w - lr·B
+  muon,       ///< the gradient is the step to go against, clipped already; no moments
   direction,  ///< the gradient is u itself: w + lr·u; no moments
 };
 
@@ -71,26 +76,39 @@ struct UpdateReport {
 ///     with a master, in FP32, and with feedback
 ///       x = w·(1 - lr·weight_decay) - (lr·(m/correction1)) / (sqrt(v/correction2) + eps)
 ///     else u = -(m/correction1) / (sqrt(v/correction2) + eps) - weight_decay·w
+///   adam_mini: the same with v as it is, one for each block of rows
 ///   sgd: B = beta1·B + g;  x = w·(1 - lr·weight_decay) - lr·B, or u = -B - weight_decay·w
+///   muon: sgd's x and u with B = grad
 ///   then D = lr·u, and the rule rounds w + D.
 struct Update {
   static constexpr std::string_view kName = "update";
   static constexpr TimeKind kTime = TimeKind::optimizer;
   OptimizerRule optimizer = OptimizerRule::adamw;
   UpdatedWeight weight;
-  Stored moment1{}, moment2{};
-  ConstView grad;  ///< `direction`: u
+  Stored moment1{};
+  Stored moment2{};    ///< adam_mini: (blocks, 1), FP32
+  RowBlocks blocks{};  ///< adam_mini: of moment2
+  ConstView grad;      ///< `direction`: u
   OptimizerNumbers numbers;
   RandomKey key{};                       ///< seed, tensor, step; purposes are the operation's
   const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
   UpdateReport* report = nullptr;        ///< null: nobody asks
 
-  /// Every tensor that is there has the gradient's shape.
+  /// Every tensor that is there has the gradient's shape, but moments of blocks.
   void check_shapes() const {
-    for (const View& x : {weight.master.view, weight.carry, moment1.view, moment2.view})
+    for (const View& x : {weight.master.view, weight.carry, moment1.view})
       NG_CHECK(x.rows == 0 || same_shape(x, grad), x.rows, x.cols, grad.rows, grad.cols);
+    const View& v = moment2.view;
+    const bool fits = optimizer == OptimizerRule::adam_mini
+                          ? v.rows == blocks.blocks() && v.cols == 1 && blocks.rows() == grad.rows
+                          : v.rows == 0 || same_shape(v, grad);
+    NG_CHECK(fits, v.rows, v.cols, grad.rows, grad.cols);
     const View& value = weight.value.view;
     NG_CHECK(same_shape(value, grad), value.rows, value.cols, grad.rows, grad.cols);
+  }
+  /// What gradients are multiplied by: clipping.
+  [[nodiscard]] float grad_scale() const {
+    return control == nullptr || optimizer == OptimizerRule::muon ? 1.0f : control->grad_scale;
   }
   template <class F>
   void each_output(const F& f) const {
@@ -98,6 +116,43 @@ struct Update {
     if (weight.master) f("master", weight.master.view);
     if (moment1) f("moment1", moment1.view);
     if (moment2) f("moment2", moment2.view);
+  }
+};
+
+/// One second moment for each block of rows, g = grad·grad_scale:
+///   v = beta2·v + (1 - beta2)·mean of g² over the block
+/// The sum of squares of a row is in FP64, rows are added in order, the mean is rounded to FP32.
+/// Nothing happens in a step that is skipped. [Zhang et al. 2024, Adam-mini; recipes.md §6]
+struct MoveBlockMoment {
+  static constexpr std::string_view kName = "move_block_moment";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  View moment;  ///< (blocks, 1), FP32
+  ConstView grad;
+  RowBlocks blocks;
+  float beta2 = 0;
+  const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
+  template <class F>
+  void each_output(const F& f) const {
+    f("moment", moment);
+  }
+};
+
+/// Nesterov's momentum, g = grad·grad_scale:
+///   sum = mu·momentum + g;  ahead = g + mu·sum
+/// In FP32 in this order. Nothing happens in a step that is skipped. [recipes.md §6, Muon]
+struct MoveMomentum {
+  static constexpr std::string_view kName = "move_momentum";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  View sum;    ///< FP32; may be `momentum`
+  View ahead;  ///< FP32
+  ConstView momentum;
+  ConstView grad;
+  float mu = 0;
+  const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
+  template <class F>
+  void each_output(const F& f) const {
+    f("sum", sum);
+    f("ahead", ahead);
   }
 };
 

@@ -12,6 +12,8 @@ struct Row {
   Make make;
 };
 constexpr Row kOptimizers[] = {{OptimizerRecipe::Kind::adamw, make_adamw},
+                               {OptimizerRecipe::Kind::adam_mini, make_adam_mini},
+                               {OptimizerRecipe::Kind::muon, make_muon},
                                {OptimizerRecipe::Kind::sgd, make_sgd}};
 
 }  // namespace
@@ -20,10 +22,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
                                           const OptimizerSettings& settings) {
   for (const Row& row : kOptimizers)
     if (row.kind == recipe.kind) return row.make(recipe, settings);
-  throw Error({.place = "",
-               .key = "optimizer.kind",
-               .problem = "is not implemented yet",
-               .remedy = "adamw or sgd"});
+  NG_CHECK(false, static_cast<int>(recipe.kind));
+  return nullptr;
 }
 
 Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_view name,
@@ -39,8 +39,8 @@ Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_
                     is_wide ? operand_of("fp32") : cast);
 }
 
-void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
-                          const OptimizerStep& step) const {
+Update Optimizer::update_of(OptimizerRule rule, const Run& run, const Parameter& parameter,
+                            const OptimizerStep& step) const {
   const auto t = static_cast<double>(step.step + 1);
   const OptimizerNumbers numbers{
       .lr = step.lr,
@@ -50,7 +50,7 @@ void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
       .weight_decay = parameter.spec.is_vector ? 0.0f : settings_.weight_decay,
       .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
       .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
-  run.execute(Update{
+  return {
       .optimizer = rule,
       .weight = parameter.weight,
       .moment1 = parameter.moment1,
@@ -59,7 +59,12 @@ void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
       .numbers = numbers,
       .key = {.seed = run.seed(), .tensor = parameter.id, .step = static_cast<uint32_t>(step.step)},
       .control = step.control,
-      .report = step.report});
+      .report = step.report};
+}
+
+void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
+                          const OptimizerStep& step) const {
+  run.execute(update_of(rule, run, parameter, step));
 }
 
 }  // namespace ng

@@ -42,6 +42,8 @@ class Optimizer {
 
  protected:
   /// One update of a parameter by an element rule, with decay only where it has two dimensions.
+  [[nodiscard]] Update update_of(OptimizerRule rule, const Run& run, const Parameter& parameter,
+                                 const OptimizerStep& step) const;
   void update_by(OptimizerRule rule, Run& run, Parameter& parameter,
                  const OptimizerStep& step) const;
   /// Registers state `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
@@ -52,7 +54,6 @@ class Optimizer {
   OptimizerSettings settings_;
 };
 
-/// Throws Error for one that this version does not have.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
                                                         const OptimizerSettings& settings);
 
@@ -60,6 +61,10 @@ class Optimizer {
 
 [[nodiscard]] std::unique_ptr<Optimizer> make_adamw(const OptimizerRecipe& recipe,
                                                     const OptimizerSettings& settings);
+[[nodiscard]] std::unique_ptr<Optimizer> make_adam_mini(const OptimizerRecipe& recipe,
+                                                        const OptimizerSettings& settings);
+[[nodiscard]] std::unique_ptr<Optimizer> make_muon(const OptimizerRecipe& recipe,
+                                                   const OptimizerSettings& settings);
 [[nodiscard]] std::unique_ptr<Optimizer> make_sgd(const OptimizerRecipe& recipe,
                                                   const OptimizerSettings& settings);
 

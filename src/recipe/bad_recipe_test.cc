@@ -164,7 +164,8 @@ constexpr Bad kRules[] = {
     {"weights = {storage='bf16', master='fp32', update='kahan'}",
      "a.toml: weights.update: an update rule beside a master, which updates go into: "},
     {"weights = {storage='bf16', update='momentum_feedback'}\noptimizer.kind='sgd'",
-     "a.toml: weights.update: momentum_feedback without a second moment for every weight: "},
+     "a.toml: weights.update: momentum_feedback without a second moment, by which it is "
+     "measured: "},
     {"weights = {storage='mxfp4', update='precision_aware'}",
      "a.toml: weights.update: precision_aware for mxfp4, whose grid follows the values: "},
     {"weights.storage = {format='bf16', rounding='stochastic'}",

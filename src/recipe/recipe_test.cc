@@ -78,11 +78,12 @@ const std::map<std::string, bool> kNamed = {{"fp32", true},
                                             {"sr-fp8", true},
                                             {"residual-fp8", true},
                                             {"feedback-fp8", true},
-                                            {"adam-mini", false},
+                                            {"adam-mini", true},
                                             {"adam-mini-gaussws-all", false},
                                             {"adam-mini-diffq", false},
-                                            {"adam-mini-mxfp4-sr-rht", false},
-                                            {"adamw-fp8-states", true}};
+                                            {"adam-mini-mxfp4-sr-rht", true},
+                                            {"adamw-fp8-states", true},
+                                            {"muon", true}};
 
 TEST(NamedRecipes, AllAreThereAndNoOthers) {
   std::vector<std::string> files;

@@ -240,17 +240,13 @@ void add_weights(Rows& keys) {
 
 void add_optimizer(Rows& keys) {
   using Kind = OptimizerRecipe::Kind;
-  keys.push_back(
-      planned_where(choice(
-                        "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; },
-                        Choices<Kind>{{{"adamw", Kind::adamw},
-                                       {"adam_mini", Kind::adam_mini},
-                                       {"muon", Kind::muon},
-                                       {"sgd", Kind::sgd}}},
-                        "the update rule"),
-                    [](const Settings& s) {
-                      return s.optimizer.kind == Kind::adam_mini || s.optimizer.kind == Kind::muon;
-                    }));
+  keys.push_back(choice(
+      "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; },
+      Choices<Kind>{{{"adamw", Kind::adamw},
+                     {"adam_mini", Kind::adam_mini},
+                     {"muon", Kind::muon},
+                     {"sgd", Kind::sgd}}},
+      "the update rule; muon: of the blocks' matrices, adamw of the rest"));
   keys.push_back(operand(
       "optimizer.moment1", [](auto& s) -> auto& { return s.optimizer.moment1; },
       "format of the first moment"));

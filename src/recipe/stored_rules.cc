@@ -44,9 +44,11 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
   if (w.master == Master::none && w.storage.is_fp32() && !rounds_plainly(w))
     refuse("weights.update", "an update rule for weights stored in fp32 without master",
            "\"nearest\", or weights.storage narrower than fp32");
-  if (w.momentum_feedback && settings.optimizer.kind != OptimizerRecipe::Kind::adamw)
-    refuse("weights.update", "momentum_feedback without a second moment for every weight",
-           "optimizer.kind = \"adamw\", or another rule");
+  const OptimizerRecipe::Kind kind = settings.optimizer.kind;
+  if (w.momentum_feedback && kind != OptimizerRecipe::Kind::adamw &&
+      kind != OptimizerRecipe::Kind::adam_mini)
+    refuse("weights.update", "momentum_feedback without a second moment, by which it is measured",
+           "optimizer.kind = \"adamw\" or \"adam_mini\", or another rule");
   if (w.update == UpdateRule::precision_aware && !has_one_grid(w.storage))
     refuse(
         "weights.update",
@@ -67,6 +69,10 @@ void check_stored(const RecipeSettings& settings, const std::string& place) {
   if (settings.optimizer.kind == OptimizerRecipe::Kind::sgd &&
       !settings.optimizer.moment2.is_fp32())
     throw Error({place, "optimizer.moment2", "sgd has no second moment",
+                 "optimizer.kind = \"adamw\", or no moment2"});
+  if (settings.optimizer.kind == OptimizerRecipe::Kind::adam_mini &&
+      !settings.optimizer.moment2.is_fp32())
+    throw Error({place, "optimizer.moment2", "adam_mini has one for a block of weights, in fp32",
                  "optimizer.kind = \"adamw\", or no moment2"});
 }
 

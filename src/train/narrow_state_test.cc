@@ -40,6 +40,11 @@ const char* const kRecipes[] = {
     "inherit='adamw-fp8-states'",
     "inherit='bf16'\nweights={storage='fp16', update='stochastic'}\noptimizer.kind='sgd'",
     "inherit='mxfp4-all'\nweights={storage='mxfp4', master='fp16'}\noptimizer.moment2='fp16'",
+    "inherit='adam-mini'",
+    "inherit='feedback-fp8'\noptimizer.kind='adam_mini'",
+    "inherit='bf16'\noptimizer.kind='muon'",
+    "inherit='residual-fp8'\noptimizer={kind='muon', moment1={format='bf16', "
+    "rounding='stochastic'}}",
     kFp8Lm,
     kNvfp4,
 };

@@ -44,6 +44,31 @@ TEST(Conformance, Clear) {
     });
 }
 
+TEST(Conformance, Combine) {
+  for (const Shape& s : kShapes)
+    for (const float b : {0.0f, -4.775f})
+      conform(fmt::format("combine {} {}", s.text(), b), [&](const Place& with) -> Results {
+        const Tensor x = with.fp32(s.matrix().fill_uniform(1));
+        Matrix old = s.matrix().fill_uniform(2);
+        if (b == 0) poison(old);
+        Tensor y = with.fp32(old);
+        with.execute(Combine{.y = y, .x = x, .a = 2.0315f, .b = b});
+        return {{"y", y.values()}};
+      });
+}
+
+TEST(Conformance, Normalize) {
+  for (const Shape& s : kShapes)
+    for (const double sum : {0.0, 3.7, 1e30})
+      conform(fmt::format("normalize {} {}", s.text(), sum), [&](const Place& with) -> Results {
+        const Tensor x = with.fp32(s.matrix().fill_uniform(1));
+        Tensor y = with.fp32(s.matrix());
+        Buffer<double> squares = with.buffer<double>({sum});
+        with.execute(Normalize{.y = y, .x = x, .sum_of_squares = squares.data()});
+        return {{"y", y.values()}};
+      });
+}
+
 TEST(Conformance, CopyBetweenTypes) {
   for (const Shape& s : kShapes)
     for (const ElementFormat* from : kElements)

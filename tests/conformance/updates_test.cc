@@ -124,6 +124,16 @@ std::vector<Case> cases() {
     all.back().moment1 = scaled_by_power("fp8_e4m3");
     all.push_back(of(name + " sgd", storage, UpdateRule::stochastic));
     all.back().optimizer = OptimizerRule::sgd;
+    all.push_back(of(name + " muon", storage, UpdateRule::residual, "int8"));
+    all.back().optimizer = OptimizerRule::muon;
+    all.push_back(of(name + " adam-mini feedback", storage, UpdateRule::stochastic));
+    all.back().weight.momentum_feedback = true;
+    all.back().optimizer = OptimizerRule::adam_mini;
+  }
+  for (const OptimizerRule rule : {OptimizerRule::muon, OptimizerRule::adam_mini}) {
+    all.push_back(of(fmt::format("fp32 by {}", static_cast<int>(rule)), cast_of("fp32"),
+                     UpdateRule::nearest));
+    all.back().optimizer = rule;
   }
   for (const char* format : {"mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "nvfp4", "int8"}) {
     all.push_back(of(format, cast_of(format), UpdateRule::stochastic));
@@ -172,8 +182,11 @@ Results steps_of(const Case& c, const Size& size, const Place& with) {
     carry = tensor(cast);
     op.weight.carry = carry->view();
   }
-  op.moment1 = moment1->stored();
+  if (c.optimizer != OptimizerRule::muon) op.moment1 = moment1->stored();
   if (c.optimizer == OptimizerRule::adamw) op.moment2 = moment2->stored();
+  op.blocks = {{{{size.rows / 2, 1}, {size.rows - size.rows / 2, size.rows - size.rows / 2}}}};
+  const StoredTensor of_blocks(with.backend, cast_of("fp32"), op.blocks.blocks(), 1);
+  if (c.optimizer == OptimizerRule::adam_mini) op.moment2 = of_blocks.stored();
   const StepControl decided{.grad_scale = 0.7f, .skip = 0};
   Buffer<StepControl> control = with.buffer<StepControl>({decided});
   op.control = control.data();
@@ -188,10 +201,17 @@ Results steps_of(const Case& c, const Size& size, const Place& with) {
                   .weight_decay = 0.1f,
                   .correction1 = 1 - std::pow(0.9f, static_cast<float>(step + 1)),
                   .correction2 = 1 - std::pow(0.95f, static_cast<float>(step + 1))};
+    if (c.optimizer == OptimizerRule::adam_mini)
+      with.execute(MoveBlockMoment{.moment = of_blocks.view(),
+                                   .grad = op.grad,
+                                   .blocks = op.blocks,
+                                   .beta2 = op.numbers.beta2,
+                                   .control = op.control});
     with.execute(op);
   }
   Results results;
   add(results, "value", *value);
+  add(results, "moment of blocks", of_blocks);
   if (master) add(results, "master", *master);
   if (carry) add(results, "carry", *carry);
   add(results, "moment1", *moment1);
@@ -204,6 +224,46 @@ TEST(Conformance, Update) {
     for (const Case& c : cases())
       conform(fmt::format("{} {}x{}", c.name, size.rows, size.cols),
               [&](const Place& with) { return steps_of(c, size, with); });
+}
+
+// Sums of squares are FP64 and rounded once: their order hardly ever shows, here never.
+TEST(Conformance, MoveBlockMomentOfNarrowGradients) {
+  for (const Size& size : kSizes)
+    for (const Operand& cast : {cast_of("bf16"), scaled_by_power("fp8_e4m3"), cast_of("mxfp4")})
+      conform(fmt::format("{} {}x{}", describe(cast), size.rows, size.cols),
+              [&](const Place& with) -> Results {
+                StoredTensor grad(with.backend, cast, size.rows, size.cols);
+                const Tensor x = spread(with, size, 5, 3.0f);
+                with.execute(Store{.y = grad.stored(), .x = x, .key = {}});
+                const RowBlocks blocks = {{{{size.rows, 1}}}};
+                Tensor v = with.fp32(Matrix(size.rows, 1).fill_uniform(4, 1));
+                with.execute(MoveBlockMoment{
+                    .moment = v, .grad = grad.view(), .blocks = blocks, .beta2 = 0.95f});
+                return {{"v", v.values()}};
+              });
+}
+
+TEST(Conformance, MoveMomentum) {
+  for (const Size& size : kSizes)
+    for (const Operand& cast : {cast_of("fp32"), cast_of("bf16"), in_blocks("fp8_e4m3", 1, 128)})
+      for (const uint32_t skip : {0u, 1u})
+        conform(fmt::format("{} {}x{}", describe(cast), size.rows, size.cols),
+                [&](const Place& with) -> Results {
+                  StoredTensor old(with.backend, cast, size.rows, size.cols);
+                  const Tensor x = spread(with, size, 5, 3.0f), grad = spread(with, size, 8, 1);
+                  with.execute(Store{.y = old.stored(), .x = x, .key = {}});
+                  Tensor sum = with.fp32(Matrix(size.rows, size.cols)),
+                         ahead = with.fp32(Matrix(size.rows, size.cols));
+                  Buffer<StepControl> control =
+                      with.buffer<StepControl>({{.grad_scale = 0.7f, .skip = skip}});
+                  with.execute(MoveMomentum{.sum = sum,
+                                            .ahead = ahead,
+                                            .momentum = old.view(),
+                                            .grad = grad,
+                                            .mu = 0.95f,
+                                            .control = control.data()});
+                  return {{"sum", sum.values()}, {"ahead", ahead.values()}};
+                });
 }
 
 }  // namespace

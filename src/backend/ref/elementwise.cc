@@ -72,6 +72,23 @@ void perform(const Add& op) {
   for_each_place(op.y, [&](int64_t t, int64_t c) { y.put(t, c, a(t, c) + b(t, c)); });
 }
 
+void perform(const Combine& op) {
+  NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
+  const Reader x(op.x), old(op.y);
+  const Writer y(op.y);
+  for_each_place(op.y, [&](int64_t t, int64_t c) {
+    y.put(t, c, op.b == 0 ? op.a * x(t, c) : op.a * x(t, c) + op.b * old(t, c));
+  });
+}
+
+void perform(const Normalize& op) {
+  NG_CHECK(same_shape(op.y, op.x), op.y.rows, op.y.cols, op.x.rows, op.x.cols);
+  const Reader x(op.x);
+  const Writer y(op.y);
+  const auto norm = static_cast<float>(std::sqrt(*op.sum_of_squares) + 1e-7);
+  for_each_place(op.y, [&](int64_t t, int64_t c) { y.put(t, c, x(t, c) / norm); });
+}
+
 void perform(const AddColumnSums& op) {
   NG_CHECK(op.sum.rows == 1 && op.sum.cols == op.x.cols, op.sum.rows, op.sum.cols, op.x.cols);
   const Reader x(op.x);

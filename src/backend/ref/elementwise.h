@@ -10,6 +10,8 @@ void perform(const Clear& op);
 /// Of and to any element, scales read but not written.
 void perform(const Copy& op);
 void perform(const Add& op);
+void perform(const Combine& op);
+void perform(const Normalize& op);
 
 /// sum[c] += Σ_t x[t][c]: the sum in FP64, rounded once, then one FP32 addition.
 void perform(const AddColumnSums& op);

@@ -1,5 +1,6 @@
 #include "backend/cpu/ops/elementwise.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "backend/cpu/ops/blocks.h"
@@ -37,6 +38,28 @@ void AddBlock(View y, ConstView a, ConstView b) {
   });
 }
 
+void CombineBlock(View y, ConstView x, float a, float b) {
+  const auto to = y.as<float>();
+  const auto from = x.as<float>();
+  for (int64_t r = 0; r < y.rows; ++r) {
+    ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
+      const F16 scaled = Mul(Set16(a), Load16(from.row(r) + i, left));
+      float* const at = to.row(r) + i;
+      Store16(b == 0 ? scaled : Add(scaled, Mul(Set16(b), Load16(at, left))), at, left);
+    });
+  }
+}
+
+void DivideBlock(View y, ConstView x, float by) {
+  const auto to = y.as<float>();
+  const auto from = x.as<float>();
+  for (int64_t r = 0; r < y.rows; ++r) {
+    ForLanes(y.cols, [&](int64_t i, auto left) HWY_ATTR {
+      Store16(Div(Load16(from.row(r) + i, left), Set16(by)), to.row(r) + i, left);
+    });
+  }
+}
+
 // Between FP32 and BF16.
 void ConvertBlock(View y, ConstView x) {
   WithStored(y, [&](auto in) HWY_ATTR {
@@ -57,6 +80,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(AddBlock);
+HWY_EXPORT(CombineBlock);
+HWY_EXPORT(DivideBlock);
 HWY_EXPORT(ConvertBlock);
 
 namespace {
@@ -105,6 +130,23 @@ void perform(Workspace& workspace, const Copy& op) {
 void perform(Workspace& workspace, const Add& op) {
   require_values(op.kName, {op.y, op.a, op.b});
   for_blocks(workspace.threads(), HWY_DYNAMIC_DISPATCH(AddBlock), op.y, op.a, op.b);
+}
+
+void perform(Workspace& workspace, const Combine& op) {
+  require_fp32(op.kName, {op.y, op.x});
+  const auto block = [&](const View& y, const ConstView& x) {
+    HWY_DYNAMIC_DISPATCH(CombineBlock)(y, x, op.a, op.b);
+  };
+  for_blocks(workspace.threads(), block, op.y, op.x);
+}
+
+void perform(Workspace& workspace, const Normalize& op) {
+  require_fp32(op.kName, {op.y, op.x});
+  const auto norm = static_cast<float>(std::sqrt(*op.sum_of_squares) + 1e-7);
+  const auto block = [&](const View& y, const ConstView& x) {
+    HWY_DYNAMIC_DISPATCH(DivideBlock)(y, x, norm);
+  };
+  for_blocks(workspace.threads(), block, op.y, op.x);
 }
 
 void perform(Workspace& workspace, const FillNormal& op) {

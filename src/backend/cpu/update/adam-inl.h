@@ -48,6 +48,11 @@ HWY_INLINE AdamMoments MoveMoments(const StepRules& k, F16 m, F16 v, F16 grad) {
   return {m1, v1, Div(m1, k.correction1), RootOf(k, v1)};
 }
 
+/// -m̂/root - λ·w
+HWY_INLINE F16 Direction(const StepRules& k, F16 w, const AdamMoments& a) {
+  return Sub(Div(Neg(a.m_hat), a.root), Mul(k.decay, w));
+}
+
 /// w·(1 - lr·λ) - (lr·m̂) / root
 HWY_INLINE F16 NewWeight(const StepRules& k, F16 w, const AdamMoments& a) {
   return Sub(Mul(w, k.keep), Div(Mul(k.lr, a.m_hat), a.root));

@@ -22,7 +22,22 @@ void AdamStretch(const OptimizerNumbers& numbers, const OptimizerStretch& s) {
     Store16(a.m, s.new_m + i, left);
     Store16(a.v, s.new_v + i, left);
     if (s.x != nullptr) Store16(NewWeight(k, w, a), s.x + i, left);
-    if (s.u != nullptr) Store16(Sub(Div(Neg(a.m_hat), a.root), Mul(k.decay, w)), s.u + i, left);
+    if (s.u != nullptr) Store16(Direction(k, w, a), s.u + i, left);
+  });
+}
+
+// The second moment is one for all of the stretch, and has moved.
+void AdamMiniStretch(const OptimizerNumbers& numbers, const OptimizerStretch& s) {
+  const StepRules k = RulesOf(numbers, s.grad_scale);
+  const F16 v = Set16(s.v[0]), root = RootOf(k, v);
+  ForLanes(s.count, [&](int64_t i, auto left) HWY_ATTR {
+    const F16 w = Load16(s.w + i, left), g = Mul(Load16(s.g + i, left), k.grad_scale);
+    const F16 m = Add(Mul(k.beta1, Load16(s.m + i, left)), Mul(k.rest1, g));
+    const AdamMoments a{m, v, Div(m, k.correction1), root};
+    Store16(m, s.new_m + i, left);
+    Store16(v, s.new_v + i, left);
+    if (s.x != nullptr) Store16(NewWeight(k, w, a), s.x + i, left);
+    if (s.u != nullptr) Store16(Direction(k, w, a), s.u + i, left);
   });
 }
 
@@ -35,6 +50,15 @@ void SgdStretch(const OptimizerNumbers& numbers, const OptimizerStretch& s) {
     Store16(m, s.new_m + i, left);
     if (s.x != nullptr) Store16(Sub(Mul(w, k.keep), Mul(k.lr, m)), s.x + i, left);
     if (s.u != nullptr) Store16(Sub(Neg(m), Mul(k.decay, w)), s.u + i, left);
+  });
+}
+
+void MuonStretch(const OptimizerNumbers& numbers, const OptimizerStretch& s) {
+  const StepRules k = RulesOf(numbers, 1);
+  ForLanes(s.count, [&](int64_t i, auto left) HWY_ATTR {
+    const F16 w = Load16(s.w + i, left), step = Load16(s.g + i, left);
+    if (s.x != nullptr) Store16(Sub(Mul(w, k.keep), Mul(k.lr, step)), s.x + i, left);
+    if (s.u != nullptr) Store16(Sub(Neg(step), Mul(k.decay, w)), s.u + i, left);
   });
 }
 
@@ -196,7 +220,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(AdamStretch);
+HWY_EXPORT(AdamMiniStretch);
 HWY_EXPORT(SgdStretch);
+HWY_EXPORT(MuonStretch);
 HWY_EXPORT(DirectionStretch);
 HWY_EXPORT(AddScaled);
 HWY_EXPORT(KahanSum);
@@ -210,8 +236,12 @@ HWY_EXPORT(AddToReport);
 
 void step_stretch(OptimizerRule rule, const OptimizerNumbers& numbers, const OptimizerStretch& s) {
   switch (rule) {
+    case OptimizerRule::adam_mini:
+      return HWY_DYNAMIC_DISPATCH(AdamMiniStretch)(numbers, s);
     case OptimizerRule::sgd:
       return HWY_DYNAMIC_DISPATCH(SgdStretch)(numbers, s);
+    case OptimizerRule::muon:
+      return HWY_DYNAMIC_DISPATCH(MuonStretch)(numbers, s);
     case OptimizerRule::direction:
       return HWY_DYNAMIC_DISPATCH(DirectionStretch)(numbers, s);
     default:

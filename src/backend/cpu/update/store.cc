@@ -24,7 +24,7 @@ void for_values(Workspace& workspace, const StretchWalk& walk, const StoredCodec
 
 void perform(Workspace& workspace, const Store& op) {
   NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
-  if (op.x.size() == 0) return;
+  if (op.x.size() == 0 || (op.control != nullptr && op.control->skip != 0)) return;
   StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
   StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
   StoredCodec* const codecs[] = {&y, &x};

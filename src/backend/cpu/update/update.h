@@ -8,5 +8,7 @@ namespace ng::cpu {
 
 void perform(Workspace& workspace, const Store& op);
 void perform(Workspace& workspace, const Update& op);
+void perform(Workspace& workspace, const MoveBlockMoment& op);
+void perform(Workspace& workspace, const MoveMomentum& op);
 
 }  // namespace ng::cpu

@@ -16,6 +16,9 @@ Rounding rounding_of(const Update& op) {
   return draws ? Rounding::stochastic : Rounding::nearest;
 }
 
+// The second moment is one for each block of rows, and only read.
+bool has_block_moment(const Update& op) { return op.optimizer == OptimizerRule::adam_mini; }
+
 }  // namespace
 
 Updater::Updater(Workspace& workspace, const Update& op)
@@ -25,13 +28,13 @@ Updater::Updater(Workspace& workspace, const Update& op)
       master_(op.kName, op.weight.master.rounded_by(Rounding::nearest), op.key,
               Purpose::weight_update),
       moment1_(op.kName, op.moment1, op.key, Purpose::moment1),
-      moment2_(op.kName, op.moment2, op.key, Purpose::moment2),
+      moment2_(op.kName, has_block_moment(op) ? Stored{} : op.moment2, op.key, Purpose::moment2),
       grad_(op.kName, as_stored(op.grad), op.key, Purpose::weight_update),
       carry_(op.weight.carry),
       walk_(0, 0, 16),
       step_(op.numbers.lr) {
   op.check_shapes();
-  if (op.control != nullptr) grad_scale_ = op.control->grad_scale;
+  grad_scale_ = op.grad_scale();
   if (op.weight.rule == UpdateRule::residual && !op.weight.value.cast.is_unscaled() &&
       !op.weight.value.cast.has_one_power_of_two())
     throw Unsupported(fmt::format("cpu: residuals beside {}", describe(op.weight.value.cast)));
@@ -46,7 +49,8 @@ bool Updater::has_feedback() const { return op_.weight.momentum_feedback && !is_
 
 void Updater::make_walk() {
   StoredCodec* const codecs[] = {&value_, &master_, &moment1_, &moment2_, &grad_};
-  bool is_flat = carry_.rows == 0 || carry_.contiguous();
+  const bool is_by_rows = has_block_moment(op_) && op_.blocks.blocks() > 1;
+  bool is_flat = !is_by_rows && (carry_.rows == 0 || carry_.contiguous());
   walk_ = walk_through(codecs, op_.grad.rows, op_.grad.cols, is_flat);
   if (is_flat && carry_.rows > 0) carry_ = flattened(carry_);
 }
@@ -121,6 +125,7 @@ void Updater::compute(const Stretch& at, StretchBuffers& b) const {
   s.w = (master_ ? master_ : value_).read(at, b.w, b.scratch);
   if (moment1_) s.m = moment1_.read(at, b.m, b.scratch);
   if (moment2_) s.v = moment2_.read(at, b.v, b.scratch);
+  if (has_block_moment(op_)) s.v = op_.moment2.view.as<float>().row(op_.blocks.block_of(at.row));
   s.g = grad_.read(at, b.g, b.scratch);
   s.grad_scale = grad_scale_;
   s.new_m = b.new_m;

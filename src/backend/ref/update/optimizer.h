@@ -15,13 +15,13 @@ class ElementRule {
 
   /// The moments after gradient `g`.
   void move(float g, float& m, float& v) const {
-    if (rule_ == OptimizerRule::direction) return;
+    if (rule_ == OptimizerRule::direction || rule_ == OptimizerRule::muon) return;
     if (rule_ == OptimizerRule::sgd) {
       m = n_.beta1 * m + g;
       return;
     }
     m = n_.beta1 * m + (1 - n_.beta1) * g;
-    v = n_.beta2 * v + (1 - n_.beta2) * (g * g);
+    if (rule_ == OptimizerRule::adamw) v = n_.beta2 * v + (1 - n_.beta2) * (g * g);
   }
 
   /// sqrt(v̂) + ε of Adam's rules.
@@ -32,6 +32,7 @@ class ElementRule {
     const float keep = 1 - n_.lr * n_.weight_decay;
     if (rule_ == OptimizerRule::direction) return w + n_.lr * g;
     if (rule_ == OptimizerRule::sgd) return w * keep - n_.lr * m;
+    if (rule_ == OptimizerRule::muon) return w * keep - n_.lr * g;
     return w * keep - n_.lr * (m / n_.correction1) / root(v);
   }
 
@@ -39,6 +40,7 @@ class ElementRule {
   [[nodiscard]] float direction(float w, float m, float v, float g) const {
     if (rule_ == OptimizerRule::direction) return g;
     if (rule_ == OptimizerRule::sgd) return -m - n_.weight_decay * w;
+    if (rule_ == OptimizerRule::muon) return -g - n_.weight_decay * w;
     return -(m / n_.correction1) / root(v) - n_.weight_decay * w;
   }
 

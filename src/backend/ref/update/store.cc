@@ -76,6 +76,7 @@ void store_weight(const Stored& y, std::span<const float> values, const RandomKe
 
 void perform(const Store& op) {
   NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
+  if (op.control != nullptr && op.control->skip != 0) return;
   store(op.y, values_of(op.x), op.key);
 }
 

@@ -22,16 +22,26 @@ RandomKey key_of(const Update& op, Purpose purpose) {
   return key;
 }
 
+/// One for each weight, also where they are kept for blocks of rows.
+std::vector<float> second_moments(const Update& op) {
+  std::vector<float> kept = values_of(op.moment2.view);
+  if (op.optimizer != OptimizerRule::adam_mini) return kept;
+  std::vector<float> all;
+  for (int64_t r = 0; r < op.grad.rows; ++r)
+    all.insert(all.end(), static_cast<size_t>(op.grad.cols),
+               kept[static_cast<size_t>(op.blocks.block_of(r))]);
+  return all;
+}
+
 Tensors read(const Update& op) {
   const UpdatedWeight& weight = op.weight;
   Tensors t{.w = values_of(weight.master ? weight.master.view : weight.value.view),
             .m = values_of(op.moment1.view),
-            .v = values_of(op.moment2.view),
+            .v = second_moments(op),
             .g = values_of(op.grad)};
   t.m.resize(t.size());
   t.v.resize(t.size());
-  const float grad_scale = op.control == nullptr ? 1.0f : op.control->grad_scale;
-  for (float& g : t.g) g *= grad_scale;
+  for (float& g : t.g) g *= op.grad_scale();
   return t;
 }
 
@@ -114,7 +124,8 @@ void perform(const Update& op) {
     alpha = put_by_rule(op, t.w, u);
 
   if (op.moment1) store(op.moment1, t.m, key_of(op, Purpose::moment1));
-  if (op.moment2) store(op.moment2, t.v, key_of(op, Purpose::moment2));
+  if (op.moment2 && op.optimizer != OptimizerRule::adam_mini)
+    store(op.moment2, t.v, key_of(op, Purpose::moment2));
   if (op.report == nullptr) return;
   *op.report = {.alpha = alpha};
   report(*op.report, before, values_of(op.weight.value.view), u, op.numbers.lr);

@@ -1,0 +1,56 @@
+// Adam-mini: AdamW with one second moment for each block of rows,
+// v = β2·v + (1-β2)·mean of g² over the block. Biases keep one for each value.
+// [Zhang et al. 2024; recipes.md §6; errata-2, 16]
+#include "optim/optimizer.h"
+#include "optim/row_blocks.h"
+#include "recipe/layer_names.h"
+
+namespace ng {
+namespace {
+
+bool is_bias(const ParameterSpec& spec) { return spec.name.ends_with(".bias"); }
+
+class AdamMini final : public Optimizer {
+ public:
+  using Optimizer::Optimizer;
+
+  void claim(Run& run, Parameter& parameter) const override {
+    const ParameterSpec& spec = parameter.spec;
+    parameter.moment1 = claim_state(run, parameter, "moment1", recipe_.moment1);
+    if (is_bias(spec)) {
+      parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
+      return;
+    }
+    parameter.moment2 = run.stored({.name = fmt::format("moment2.{}", spec.name),
+                                    .owner = spec.name,
+                                    .kind = MemoryKind::moments,
+                                    .rows = blocks(spec).blocks(),
+                                    .cols = 1},
+                                   operand_of("fp32"));
+  }
+  void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
+    if (is_bias(parameter.spec)) return update_by(OptimizerRule::adamw, run, parameter, step);
+    Update by_blocks = update_of(OptimizerRule::adam_mini, run, parameter, step);
+    by_blocks.blocks = blocks(parameter.spec);
+    run.execute(MoveBlockMoment{.moment = parameter.moment2.view,
+                                .grad = by_blocks.grad,
+                                .blocks = by_blocks.blocks,
+                                .beta2 = settings_.beta2,
+                                .control = step.control});
+    run.execute(by_blocks);
+  }
+
+ private:
+  [[nodiscard]] RowBlocks blocks(const ParameterSpec& spec) const {
+    return row_blocks(spec, settings_.heads, settings_.kv_heads);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adam_mini(const OptimizerRecipe& recipe,
+                                          const OptimizerSettings& settings) {
+  return std::make_unique<AdamMini>(recipe, settings);
+}
+
+}  // namespace ng
