@@ -27,7 +27,8 @@ using Operation =
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
-                 FillNormal, DecideStep, Store, Update, MoveBlockMoment, MoveMomentum>;
+                 FillNormal, DecideStep, Store, StoreGradient, MoveAutoScale, Update,
+                 MoveBlockMoment, MoveMomentum>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

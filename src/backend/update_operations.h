@@ -28,6 +28,45 @@ struct Store {
   }
 };
 
+/// How the encode scale of a gradient gives way where its format saturates: it is multiplied by
+/// mu = 2^(k/window). One row of FP32, so that checkpoints hold it. [recipes.md §4.2; errata-2, 32]
+struct AutoScale {
+  float mu = 1;
+  float k = 0;  ///< a whole number
+};
+
+/// y = x, a gradient as it is sent and kept from its last contribution to the update. One FP32 or
+/// pow2 scale for the tensor is fl(mu·s), s of Store but at most 2^100, so that sums over ranks
+/// stay finite. Where x has a value that is not finite, so has what y stands for. [errata-2, 28,
+/// 29, 41]
+struct StoreGradient {
+  static constexpr std::string_view kName = "store_gradient";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  Stored y;
+  ConstView x;  ///< FP32 or BF16
+  RandomKey key;
+  const AutoScale* scale = nullptr;  ///< null: mu is 1
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y.view);
+  }
+};
+
+/// After the step was decided: where the share of codes of the largest magnitude is above
+/// `threshold` k falls by `window`, else it grows by 1, within ±24 windows; a skipped step leaves
+/// it. mu follows. [errata-2, 32]
+struct MoveAutoScale {
+  static constexpr std::string_view kName = "move_auto_scale";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  AutoScale* scale = nullptr;
+  ConstView codes;  ///< elements of eight bits
+  double threshold = 1e-5;
+  int64_t window = 1000;
+  const StepControl* control = nullptr;
+  template <class F>
+  void each_output(const F& /* f */) const {}
+};
+
 /// How a new value is rounded into a weight of which there is no wider copy. [recipes.md §5]
 enum class UpdateRule : uint8_t { nearest, stochastic, precision_aware, kahan, residual };
 

@@ -68,12 +68,44 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
   linears_.push_back(&head_->linear());
   allocate_stats(run);
   if (recipe.settings(0).gradient.accumulate == Compute::bf16) accumulate_in_bf16();
+  communicate_gradients(run);
 }
 
 // Gradients of embeddings, whose rows are added to one by one, and of vectors stay FP32.
 void Model::accumulate_in_bf16() {
   for (Linear* linear : linears_)
     if (&linear->weight() != embedding_->tokens()) linear->weight().grad_element = &bf16_format();
+}
+
+// Weights of the blocks are sent in few bits, what else there is in FP32. [errata-2, 4]
+void Model::communicate_gradients(Run& run) {
+  const GradientRecipe& gradient = recipe_.settings(0).gradient;
+  if (gradient.communicate.is_fp32()) return;
+  for (Linear* linear : linears_) {
+    Parameter& weight = linear->weight();
+    if (layers::place_of(weight.spec.name).block < 0) continue;
+    weight.communicate = gradient.communicate;
+    if (!gradient.auto_scale) continue;
+    const View state = run.persistent({.name = fmt::format("gradient_scale.{}", weight.spec.name),
+                                       .owner = weight.spec.name,
+                                       .kind = MemoryKind::state,
+                                       .element = &fp32_format(),
+                                       .rows = 1,
+                                       .cols = sizeof(AutoScale) / sizeof(float)});
+    weight.auto_scale = reinterpret_cast<AutoScale*>(state.data);
+    run.upload(weight.auto_scale, std::span<const AutoScale>(std::array{AutoScale()}));
+  }
+}
+
+void Model::move_gradient_scales(Run& run, const StepControl* control) {
+  const GradientRecipe& gradient = recipe_.settings(0).gradient;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.auto_scale != nullptr)
+      run.execute(MoveAutoScale{.scale = parameter.auto_scale,
+                                .codes = parameter.gradient(),
+                                .threshold = gradient.saturation_threshold,
+                                .window = gradient.growth_interval,
+                                .control = control});
 }
 
 Model::~Model() = default;

@@ -57,6 +57,8 @@ class Model {
   void read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const;
   void write_row(Run& run, size_t index, int64_t row, std::span<const float> values);
 
+  /// After the step was decided: scales of gradients that saturate give way.
+  void move_gradient_scales(Run& run, const StepControl* control);
   /// After the update: gradients and operands made from the old weights are gone.
   void forget_step();
   /// After a step: delayed scales move on; a skipped step leaves no trace in them.
@@ -72,6 +74,7 @@ class Model {
  private:
   void allocate_stats(Run& run);
   void accumulate_in_bf16();
+  void communicate_gradients(Run& run);
   void fill_initial(Run& run, const Parameter& parameter, const View& values) const;
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
 

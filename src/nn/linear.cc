@@ -275,6 +275,10 @@ Tensor Linear::forward(Run& run, Source& x) {
 void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy) {
   make_gradient_operands(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
+  if (run.moment().micro + 1 == run.moment().micros) {
+    const Run::Place place = run.in(name_, "gradient");
+    finish_gradient(run, *weight_);
+  }
   if (bias_ != nullptr) {
     const Run::Place place = run.in(name_, "bias");
     run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy.values()});

@@ -14,7 +14,20 @@ bool is_exact_in_bf16(const Operand& cast) {
   return cast.element->bits <= 8 && powers && cast.tensor_scale == ScaleKind::none;
 }
 
+// Room for one level of a gradient's scales.
+Tensor scales_of(Run& run, const ElementFormat& element, int64_t rows, int64_t cols) {
+  return run.tensor(rows, cols, element, MemoryKind::gradients);
+}
+
 }  // namespace
+
+View Parameter::gradient() const {
+  View view = grad;
+  if (!grad_scales[0]) return view;
+  view.scales = {grad_scales[0].bytes(), grad_scales[0].view().element, communicate.block,
+                 grad_scales[1] ? grad_scales[1].view().as<float>().data : nullptr};
+  return view;
+}
 
 ReadableWeight readable(Run& run, const Parameter& parameter) {
   const View& value = parameter.value();
@@ -41,8 +54,30 @@ View gradient_to_add_to(Run& run, Parameter& parameter) {
   return parameter.grad;
 }
 
+void finish_gradient(Run& run, Parameter& parameter) {
+  const Operand& cast = parameter.communicate;
+  if (cast.is_fp32()) return;
+  const Tensor sum = parameter.grad;
+  const ConstView values = sum;
+  parameter.grad = run.tensor(values.rows, values.cols, *cast.element, MemoryKind::gradients);
+  if (!cast.is_unscaled()) {
+    const ScaleShape shape = scale_shape(cast, values.rows, values.cols);
+    parameter.grad_scales[0] = scales_of(run, scale_element(cast), shape.rows, shape.cols);
+  }
+  if (cast.tensor_scale != ScaleKind::none)
+    parameter.grad_scales[1] = scales_of(run, fp32_format(), 1, 1);
+  run.execute(StoreGradient{.y = {parameter.gradient(), cast},
+                            .x = values,
+                            .key = {.seed = run.seed(),
+                                    .tensor = parameter.id,
+                                    .step = run.moment().step,
+                                    .purpose = Purpose::gradient_wire},
+                            .scale = parameter.auto_scale});
+}
+
 void forget_step(Parameter& parameter) {
   parameter.grad = {};
+  parameter.grad_scales = {};
   parameter.operands = {};
 }
 

@@ -31,12 +31,19 @@ struct Parameter {
   /// As what the gradient of a matrix is kept between micro-batches. [recipes.md §7,
   /// `gradient.accumulate`]
   const ElementFormat* grad_element = &fp32_format();
+  /// As what a finished gradient is sent and kept, and how its scale gives way. [recipes.md §7,
+  /// `gradient.communicate`]; fp32: as it was summed.
+  Operand communicate = operand_of("fp32");
+  AutoScale* auto_scale = nullptr;  ///< persistent; null: mu is 1
   Tensor grad;  ///< exists from the first contribution of a step until the update
+  std::array<Tensor, 2> grad_scales;  ///< of a finished gradient in few bits; of its tensor
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
 
   /// What forward and backward read.
   [[nodiscard]] const View& value() const { return weight.value.view; }
+  /// What the update reads: with its scales.
+  [[nodiscard]] View gradient() const;
 };
 
 /// A weight as operations read it: itself, or a copy in BF16 where that holds its values exactly,
@@ -56,6 +63,10 @@ struct GradientTarget {
 
 /// For operations that only add: the gradient, zero before the first contribution of a step.
 [[nodiscard]] View gradient_to_add_to(Run& run, Parameter& parameter);
+
+/// After the last contribution of a step: the gradient as it is sent, which one process keeps too,
+/// so that it trains as many with equal gradients do; its sum in FP32 is gone. [errata-2, 41]
+void finish_gradient(Run& run, Parameter& parameter);
 
 /// After the update: the gradient and the operands made from the old value are gone.
 void forget_step(Parameter& parameter);

@@ -55,7 +55,7 @@ Update Optimizer::update_of(OptimizerRule rule, const Run& run, const Parameter&
       .weight = parameter.weight,
       .moment1 = parameter.moment1,
       .moment2 = parameter.moment2,
-      .grad = parameter.grad,
+      .grad = parameter.gradient(),
       .numbers = numbers,
       .key = {.seed = run.seed(), .tensor = parameter.id, .step = static_cast<uint32_t>(step.step)},
       .control = step.control,

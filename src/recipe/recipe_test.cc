@@ -36,7 +36,7 @@ const std::map<std::string, bool> kNamed = {{"fp32", true},
                                             {"bf16", true},
                                             {"fp8-current", true},
                                             {"fp8-delayed", true},
-                                            {"fp8-lm", false},
+                                            {"fp8-lm", true},
                                             {"mxfp8", true},
                                             {"mxfp8-e5m2", true},
                                             {"mxfp6", true},
@@ -361,7 +361,6 @@ TEST(Recipe, SaysWhatCannotRunYet) {
   EXPECT_EQ(Recipe::load(path).unsupported(),
             (std::vector<std::string>{
                 path + ": weight_noise.kind: \"gaussws\" is not implemented yet: use \"none\""}));
-  EXPECT_EQ(recipe_of("gradient.communicate='fp8_e4m3'").unsupported().size(), 1u);
 }
 
 }  // namespace

@@ -261,16 +261,16 @@ void add_gradient(Rows& keys) {
   keys.push_back(choice(
       "gradient.accumulate", [](auto& s) -> auto& { return s.gradient.accumulate; }, kComputes,
       "sum of a linear layer's weight gradient over micro-batches"));
-  keys.push_back(planned(operand(
+  keys.push_back(operand(
       "gradient.communicate", [](auto& s) -> auto& { return s.gradient.communicate; },
-      "format on the wire")));
-  keys.push_back(planned(choice(
+      "format on the wire, and of a finished gradient until the update"));
+  keys.push_back(choice(
       "gradient.reduce", [](auto& s) -> auto& { return s.gradient.reduce; },
       Choices<Reduce>{{{"fp32", Reduce::fp32}, {"wire", Reduce::wire}}},
-      "accumulator of the reduction over ranks")));
-  keys.push_back(planned(boolean_key<Settings>(
+      "accumulator of the reduction over ranks"));
+  keys.push_back(boolean_key<Settings>(
       "gradient.auto_scale", [](auto& s) -> auto& { return s.gradient.auto_scale; },
-      "lower the scale while the wire format saturates")));
+      "lower the scale while the wire format saturates"));
   keys.push_back(number_key<Settings>(
       "gradient.saturation_threshold",
       [](auto& s) -> auto& { return s.gradient.saturation_threshold; }, {0, 1},
@@ -278,19 +278,19 @@ void add_gradient(Rows& keys) {
   keys.push_back(integer_key<Settings>(
       "gradient.growth_interval", [](auto& s) -> auto& { return s.gradient.growth_interval; },
       {1, 1'000'000}, "auto_scale: good steps that double it"));
-  keys.push_back(planned(choice(
+  keys.push_back(choice(
       "gradient.shard", [](auto& s) -> auto& { return s.gradient.shard; },
       Choices<Shard>{{{"flat", Shard::flat}, {"tensor", Shard::tensor}}},
-      "how gradients are dealt to ranks")));
+      "how gradients are dealt to ranks"));
 }
 
 void add_communication(Rows& keys) {
-  keys.push_back(planned(operand(
+  keys.push_back(operand(
       "communication.activations", [](auto& s) -> auto& { return s.communication.activations; },
-      "format of gathered activations")));
-  keys.push_back(planned(operand(
+      "format of gathered activations, between ranks"));
+  keys.push_back(operand(
       "communication.weights", [](auto& s) -> auto& { return s.communication.weights; },
-      "format of gathered weights")));
+      "format of gathered weights, between ranks"));
 }
 
 const Rows& all_rows() {

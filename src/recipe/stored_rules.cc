@@ -61,8 +61,24 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
 
 }  // namespace
 
+void check_gradient(const GradientRecipe& gradient, const std::string& place) {
+  const Operand& wire = gradient.communicate;
+  check_cast(wire, "gradient.communicate", place);
+  const bool has_one_scale = !wire.is_unscaled() && wire.block.kind == Block::Kind::tensor;
+  if (gradient.auto_scale && (!has_one_scale || wire.element->bits != 8))
+    throw Error({place, "gradient.auto_scale",
+                 fmt::format("{} has no scale of the whole tensor to lower", describe(wire)),
+                 "gradient.communicate = { format = \"fp8_e4m3\", scale = \"pow2\" }"});
+  const bool tells = !wire.is_unscaled() || wire.is_fp32() || wire.element->bits == 16;
+  if (!tells)
+    throw Error({place, "gradient.communicate",
+                 fmt::format("{} without a scale, in which small gradients vanish", describe(wire)),
+                 "a format with a scale, \"bf16\" or \"fp32\""});
+}
+
 void check_stored(const RecipeSettings& settings, const std::string& place) {
   check_weights(settings, place);
+  check_gradient(settings.gradient, place);
   check_cast(settings.weights.storage, "weights.storage", place);
   check_cast(settings.optimizer.moment1, "optimizer.moment1", place);
   check_cast(settings.optimizer.moment2, "optimizer.moment2", place);

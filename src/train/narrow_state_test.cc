@@ -46,6 +46,9 @@ const char* const kRecipes[] = {
     "inherit='residual-fp8'\noptimizer={kind='muon', moment1={format='bf16', "
     "rounding='stochastic'}}",
     kFp8Lm,
+    "inherit='fp8-lm'",
+    "inherit='sr-bf16'\ngradient={accumulate='bf16', communicate={format='mxfp8_e4m3', "
+    "rounding='stochastic'}}",
     kNvfp4,
 };
 

@@ -106,12 +106,13 @@ void Trainer::forward_backward(int64_t step) {
 void Trainer::update(int64_t step, float lr) {
   run_.execute(Clear{std::as_writable_bytes(std::span(sum_of_squares_, 1))});
   for (const Parameter& parameter : model_.parameters())
-    run_.execute(AddSumOfSquares{sum_of_squares_, parameter.grad});
+    run_.execute(AddSumOfSquares{sum_of_squares_, parameter.gradient()});
   run_.execute(DecideStep{.control = control_,
                           .sum_of_squares = sum_of_squares_,
                           .clip = settings_.clip,
                           .stats = model_.stats().data(),
                           .stats_count = static_cast<int64_t>(model_.stats().size())});
+  model_.move_gradient_scales(run_, control_);
   for (Parameter& parameter : model_.parameters())
     optimizer_->update(run_, parameter, {.lr = lr, .step = step, .control = control_});
   model_.forget_step();

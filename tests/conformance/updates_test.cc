@@ -243,6 +243,36 @@ TEST(Conformance, MoveBlockMomentOfNarrowGradients) {
               });
 }
 
+// Gradients that are sent: with mu in the scale, and one that is not finite.
+TEST(Conformance, StoreGradient) {
+  for (const Size& size : kSizes)
+    for (const Operand& cast :
+         {cast_of("bf16"), cast_of("fp8_e4m3"), scaled_by_power("fp8_e4m3"), cast_of("fp8_e5m2"),
+          cast_of("mxfp8_e4m3", Rounding::stochastic), cast_of("mxfp4"), cast_of("nvfp4")})
+      for (const float bad : {0.0f, std::numeric_limits<float>::infinity()})
+        conform(fmt::format("{} {}x{} {}", describe(cast), size.rows, size.cols, bad),
+                [&](const Place& with) -> Results {
+                  StoredTensor y(with.backend, cast, size.rows, size.cols);
+                  Matrix values = spread(with, size, 5, 3.0f).values();
+                  values.at(size.rows - 1, size.cols - 1) += bad;
+                  const Tensor x = with.fp32(values);
+                  const AutoScale start{.mu = 0.7071067f, .k = -500};
+                  Buffer<AutoScale> scale = with.buffer<AutoScale>({start});
+                  with.execute(StoreGradient{
+                      .y = y.stored(),
+                      .x = x,
+                      .key = {.seed = 3, .tensor = 2, .purpose = Purpose::gradient_wire},
+                      .scale = scale.data()});
+                  Results results;
+                  if (bad == 0) add(results, "y", y);
+                  Buffer<double> sum = with.buffer<double>({0.0});
+                  with.execute(AddSumOfSquares{sum.data(), y.view()});
+                  EXPECT_EQ(std::isfinite(sum.values()[0]), bad == 0);
+                  if (bad == 0) results["sum"] = Matrix::row({static_cast<float>(sum.values()[0])});
+                  return results;
+                });
+}
+
 TEST(Conformance, MoveMomentum) {
   for (const Size& size : kSizes)
     for (const Operand& cast : {cast_of("fp32"), cast_of("bf16"), in_blocks("fp8_e4m3", 1, 128)})

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/types.h"
+#include "backend/cpu/update/stored.h"
 #include "format/codec.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -118,11 +119,28 @@ ConstView chunk_of(const ConstView& x, int64_t first, int64_t count, std::byte* 
   return gathered;
 }
 
-// Σ of chunk(subtree) over the view's subtrees of kTreeItem elements, folded in pairs by index: the
-// tree over all chunks, because a subtree is a power of two of chunks.
-template <class Chunk>
-double tree_over(Workspace& workspace, const ConstView& x, const Chunk& chunk) {
-  const int64_t size = x.size();
+// The same of a tensor in few bits, decoded into `buffer`. Codecs read from the start of a block.
+ConstView decoded_chunk(const ConstView& x, const StoredCodec& codec, int64_t first, int64_t count,
+                        std::byte* buffer) {
+  auto* const values = reinterpret_cast<float*>(buffer);
+  StretchScratch scratch;
+  alignas(64) float stretch[kStretch];
+  const int64_t step = kStretch / codec.unit() * codec.unit();
+  for (int64_t done = 0; done < count;) {
+    const int64_t row = (first + done) / x.cols, col = (first + done) % x.cols;
+    const int64_t begin = col / codec.unit() * codec.unit();
+    const int64_t end = std::min({col + count - done, x.cols, begin + step});
+    const float* from = codec.read({row, begin, end - begin}, stretch, scratch);
+    std::copy_n(from + (col - begin), end - col, values + done);
+    done += end - col;
+  }
+  return {values, 1, count, count};
+}
+
+// Σ of subtree(first, count, buffer) over the subtrees of kTreeItem elements, folded in pairs by
+// index: the tree over all chunks, because a subtree is a power of two of chunks.
+template <class Subtree>
+double tree_of(Workspace& workspace, int64_t size, const Subtree& subtree) {
   const int64_t items = (size + kTreeItem - 1) / kTreeItem;
   if (items == 0) return 0;
   double* partial = reinterpret_cast<double*>(workspace.shared().data());
@@ -130,11 +148,33 @@ double tree_over(Workspace& workspace, const ConstView& x, const Chunk& chunk) {
   static_assert(kTreeItem * sizeof(float) <= kWorkerScratchBytes);
   parallel_for(workspace.threads(), items, [&](int64_t item, int worker) {
     const int64_t first = item * kTreeItem, count = std::min(kTreeItem, size - first);
-    partial[item] = chunk(chunk_of(x, first, count, workspace.worker(worker).data()));
+    partial[item] = subtree(first, count, workspace.worker(worker).data());
   });
   for (int64_t apart = 1; apart < items; apart *= 2)
     for (int64_t i = 0; i + apart < items; i += 2 * apart) partial[i] += partial[i + apart];
   return partial[0];
+}
+
+// Of a tensor without scales: Σ of chunk(values).
+template <class Chunk>
+double tree_over(Workspace& workspace, const ConstView& x, const Chunk& chunk) {
+  return tree_of(workspace, x.size(), [&](int64_t first, int64_t count, std::byte* buffer) {
+    return chunk(chunk_of(x, first, count, buffer));
+  });
+}
+
+// The same of a tensor in few bits.
+template <class Chunk>
+double tree_over_decoded(Workspace& workspace, std::string_view operation, const ConstView& x,
+                         const Chunk& chunk) {
+  const StoredCodec codec(operation, as_stored(x), {}, Purpose::gradient_wire);
+  return tree_of(workspace, x.size(), [&](int64_t first, int64_t count, std::byte* buffer) {
+    return chunk(decoded_chunk(x, codec, first, count, buffer));
+  });
+}
+
+bool is_value(const ConstView& x) {
+  return x.rows == 0 || (!x.has_scales() && (x.is(fp32_format()) || x.is(bf16_format())));
 }
 
 // Of other elements, code by code: those of less than a byte have none that are not finite.
@@ -198,15 +238,16 @@ void perform(Workspace& workspace, const AddSum& op) {
 }
 
 void perform(Workspace& workspace, const AddSumOfSquares& op) {
-  require_values(op.kName, {op.x});
-  *op.sum += tree_over(workspace, op.x, HWY_DYNAMIC_DISPATCH(SumOfSquaresChunk));
+  const auto chunk = HWY_DYNAMIC_DISPATCH(SumOfSquaresChunk);
+  *op.sum += is_value(op.x) ? tree_over(workspace, op.x, chunk)
+                            : tree_over_decoded(workspace, op.kName, op.x, chunk);
 }
 
 void perform(Workspace& workspace, const AddNonfinite& op) {
-  const bool is_value = op.x.rows == 0 || op.x.is(fp32_format()) || op.x.is(bf16_format());
-  if (op.x.has_scales()) require_values(op.kName, {op.x});
-  const double found = is_value ? tree_over(workspace, op.x, HWY_DYNAMIC_DISPATCH(NonfiniteChunk))
-                                : tree_over(workspace, op.x, nonfinite_codes);
+  const auto chunk = HWY_DYNAMIC_DISPATCH(NonfiniteChunk);
+  const double found = is_value(op.x)      ? tree_over(workspace, op.x, chunk)
+                       : op.x.has_scales() ? tree_over_decoded(workspace, op.kName, op.x, chunk)
+                                           : tree_over(workspace, op.x, nonfinite_codes);
   *op.count += static_cast<uint64_t>(found);
 }
 

@@ -1,5 +1,10 @@
+#include <atomic>
+
+#include "backend/cpu/ops/blocks.h"
+#include "backend/cpu/ops/reduce.h"
 #include "backend/cpu/update/stored.h"
 #include "backend/cpu/update/update.h"
+#include "backend/gradient_scale.h"
 
 namespace ng::cpu {
 namespace {
@@ -20,16 +25,13 @@ void for_values(Workspace& workspace, const StretchWalk& walk, const StoredCodec
   });
 }
 
-}  // namespace
-
-void perform(Workspace& workspace, const Store& op) {
-  NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
-  if (op.x.size() == 0 || (op.control != nullptr && op.control->skip != 0)) return;
-  StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
-  StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
+/// What a tensor becomes: values rounded once, scales found before.
+template <class Scale>
+void store(Workspace& workspace, StoredCodec& y, StoredCodec& x, int64_t rows, int64_t cols,
+           const Scale& scale) {
   StoredCodec* const codecs[] = {&y, &x};
   bool is_flat = true;
-  const StretchWalk walk = walk_through(codecs, op.x.rows, op.x.cols, is_flat);
+  const StretchWalk walk = walk_through(codecs, rows, cols, is_flat);
   if (y.needs_pass()) {
     const auto count = static_cast<size_t>(y.scale_count());
     auto* const words = reinterpret_cast<float*>(workspace.shared().data());
@@ -40,11 +42,58 @@ void perform(Workspace& workspace, const Store& op) {
       y.note(at, values, b.scratch);
     });
     y.find_scales(false);
+    scale(y);
   }
   for_values(workspace, walk, x, [&](const Stretch& at, Buffers& b, const float* values) {
     y.write(at, values, b.elements, b.scratch);
   });
   y.put_scales();
+}
+
+// Codes of the largest magnitude, the sign aside.
+int64_t count_largest(const uint8_t* codes, int64_t count, uint8_t largest) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < count; ++i) found += (codes[i] & 0x7F) == largest ? 1 : 0;
+  return found;
+}
+
+}  // namespace
+
+void perform(Workspace& workspace, const Store& op) {
+  NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
+  if (op.x.size() == 0 || (op.control != nullptr && op.control->skip != 0)) return;
+  StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
+  StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
+  store(workspace, y, x, op.x.rows, op.x.cols, [](StoredCodec&) {});
+}
+
+void perform(Workspace& workspace, const StoreGradient& op) {
+  NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
+  if (op.x.size() == 0) return;
+  StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
+  StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
+  const bool has_mu = has_one_float_scale(op.y.cast);
+  store(workspace, y, x, op.x.rows, op.x.cols, [&](StoredCodec& found) {
+    if (has_mu) found.scale_for_wire(op.scale);
+  });
+  uint64_t nonfinite = 0;
+  perform(workspace, AddNonfinite{&nonfinite, op.x});
+  if (nonfinite > 0) poison(op.y.view);
+}
+
+void perform(Workspace& workspace, const MoveAutoScale& op) {
+  if (op.control != nullptr && op.control->skip != 0) return;
+  const ConstView& codes = op.codes;
+  NG_CHECK(codes.element->bits == 8 && codes.contiguous(), codes.element->name, codes.stride);
+  const uint32_t largest = ElementCodec(*codes.element).encode(range_of(*codes.element).max);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(codes.data);
+  const int64_t size = codes.size(), items = (size + kBlockElements - 1) / kBlockElements;
+  std::atomic<int64_t> saturated = 0;
+  parallel_for(workspace.threads(), items, [&](int64_t item, int) {
+    const int64_t first = item * kBlockElements, count = std::min(kBlockElements, size - first);
+    saturated += count_largest(bytes + first, count, static_cast<uint8_t>(largest));
+  });
+  move_auto_scale(op, saturated, size);
 }
 
 }  // namespace ng::cpu

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/update/codes.h"
+#include "backend/gradient_scale.h"
 #include "format/codec.h"
 #include "format/packing.h"
 #include "format/scale.h"
@@ -175,6 +176,11 @@ void StoredCodec::find_scales(bool sticky) {
     request_.two_level = two_level_scale(cast_.tensor_scale, float_of_bits(largest), request_.max);
   }
   block_scales(request_, amax_, count, decode_, multiplier_);
+}
+
+void StoredCodec::scale_for_wire(const AutoScale* scale) {
+  multiplier_[0] = wire_encode_scale(multiplier_[0], scale);
+  decode_[0] = 1.0f / multiplier_[0];
 }
 
 void StoredCodec::round_maxima(const StoredCodec& other) const {

@@ -59,6 +59,8 @@ class StoredCodec {
   void note(const Stretch& at, const float* values, StretchScratch& scratch) const;
   /// After all notes. `sticky`: one power of two stays while it fits. [errata-2, 14]
   void find_scales(bool sticky);
+  /// After find_scales: the one scale as a gradient's is. [backend/gradient_scale.h]
+  void scale_for_wire(const AutoScale* scale);
   /// Maxima noted become what `other`, which has one scale and found it, rounds them to.
   void round_maxima(const StoredCodec& other) const;
   /// The one scale found; 1 where nothing is scaled.

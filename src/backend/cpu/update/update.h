@@ -7,6 +7,8 @@
 namespace ng::cpu {
 
 void perform(Workspace& workspace, const Store& op);
+void perform(Workspace& workspace, const StoreGradient& op);
+void perform(Workspace& workspace, const MoveAutoScale& op);
 void perform(Workspace& workspace, const Update& op);
 void perform(Workspace& workspace, const MoveBlockMoment& op);
 void perform(Workspace& workspace, const MoveMomentum& op);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/gradient_scale.h"
 #include "backend/ref/number.h"
 #include "backend/ref/operand.h"
 #include "format/scale.h"
@@ -78,6 +79,36 @@ void perform(const Store& op) {
   NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
   if (op.control != nullptr && op.control->skip != 0) return;
   store(op.y, values_of(op.x), op.key);
+}
+
+void perform(const StoreGradient& op) {
+  NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
+  const std::vector<float> values = values_of(op.x);
+  float encode_scale = 0;
+  if (has_one_float_scale(op.y.cast)) {
+    float amax = 0;
+    for (const float x : values) amax = std::max(amax, std::fabs(x));
+    const float max = range_of(*op.y.cast.element).max;
+    encode_scale = wire_encode_scale(
+        ng::encode_scale_of(amax, max, op.y.cast.scale == ScaleKind::pow2), op.scale);
+  }
+  store(op.y, values, op.key, encode_scale);
+  if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); })) poison(op.y.view);
+}
+
+void perform(const MoveAutoScale& op) {
+  if (op.control != nullptr && op.control->skip != 0) return;
+  const ConstView& codes = op.codes;
+  NG_CHECK(codes.element->bits == 8, codes.element->name);
+  const ElementCodec codec(*codes.element);
+  const float max = range_of(*codes.element).max;
+  int64_t saturated = 0;
+  for (int64_t r = 0; r < codes.rows; ++r)
+    for (int64_t c = 0; c < codes.cols; ++c) {
+      const uint32_t code = code_at(codes.data, (r * codes.stride + c) * 8, 8);
+      saturated += std::fabs(codec.decode(code)) == max ? 1 : 0;
+    }
+  move_auto_scale(op, saturated, codes.size());
 }
 
 }  // namespace ng::ref

@@ -25,5 +25,7 @@ void store_weight(const Stored& y, std::span<const float> values, const RandomKe
 [[nodiscard]] float encode_scale_of(const Stored& y, std::span<const float> values);
 
 void perform(const Store& op);
+void perform(const StoreGradient& op);
+void perform(const MoveAutoScale& op);
 
 }  // namespace ng::ref

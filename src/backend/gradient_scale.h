@@ -1,0 +1,52 @@
+// Rules of gradients in few bits that every backend shares. [update_operations.h]
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "backend/update_operations.h"
+#include "format/codec.h"
+#include "format/scale.h"
+
+namespace ng {
+
+/// Whether a cast has one scale that mu can be in.
+[[nodiscard]] inline bool has_one_float_scale(const Operand& cast) {
+  return cast.block.kind == Block::Kind::tensor && cast.tensor_scale == ScaleKind::none &&
+         (cast.scale == ScaleKind::fp32 || cast.scale == ScaleKind::pow2) &&
+         cast.element->kind == ElementKind::floating;
+}
+
+/// fl(mu·s), s at most 2^100. [errata-2, 28]
+[[nodiscard]] inline float wire_encode_scale(float encode_scale, const AutoScale* scale) {
+  return std::min(encode_scale, pow2(100)) * (scale != nullptr ? scale->mu : 1.0f);
+}
+
+/// Makes the first value of a tensor NaN, by its scale where it has one.
+inline void poison(const View& y) {
+  const float nan = float_of_bits(0x7FC00000u);
+  if (y.scales.tensor != nullptr) {
+    *y.scales.tensor = nan;
+    return;
+  }
+  const ElementFormat& element = y.has_scales() ? *y.scales.element : *y.element;
+  const uint32_t code = element.bits == 32
+                            ? float_bits(nan)
+                            : ElementCodec(element).encode(nan, {}, OverflowRule::special);
+  // Little endian, as everything here.
+  std::memcpy(y.has_scales() ? y.scales.data : y.data, &code,
+              static_cast<size_t>(element.bits) / 8);
+}
+
+/// k and mu after a step of which `saturated` of `values` codes were the largest.
+inline void move_auto_scale(const MoveAutoScale& op, int64_t saturated, int64_t values) {
+  const auto window = static_cast<double>(op.window);
+  const double share = static_cast<double>(saturated) / static_cast<double>(values);
+  const double k = share > op.threshold ? op.scale->k - window : op.scale->k + 1.0;
+  op.scale->k = static_cast<float>(std::clamp(k, -24 * window, 24 * window));
+  op.scale->mu = static_cast<float>(std::exp2(op.scale->k / window));
+}
+
+}  // namespace ng
