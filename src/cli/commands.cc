@@ -12,6 +12,7 @@ extern const Command kFormats;
 extern const Command kCast;
 extern const Command kInspect;
 extern const Command kMatmul;
+extern const Command kUpdate;
 extern const Command kTrace;
 extern const Command kStudy;
 extern const Command kBench;
@@ -19,8 +20,8 @@ extern const Command kInfo;
 
 std::span<const Command> commands() {
   static const Command kCommands[] = {kTrain,   kCompare, kEval,    kGenerate, kRecipes,
-                                      kFormats, kCast,    kInspect, kMatmul,   kTrace,
-                                      kStudy,   kBench,   kInfo};
+                                      kFormats, kCast,    kInspect, kMatmul,   kUpdate,
+                                      kTrace,   kStudy,   kBench,   kInfo};
   return kCommands;
 }
 

@@ -1,0 +1,161 @@
+// narrowgauge update IN OUT --recipe R: what an optimizer makes of a tensor of a file.
+#include "train/update_file.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include "cli/progress_line.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  std::string in, out, recipe;
+  UpdateFileSettings settings;
+  int64_t kv_heads = 0;
+  MachineFlags machine;
+  bool json = false;
+};
+
+Json json_of(const std::optional<double>& figure) { return figure ? Json(*figure) : Json(); }
+
+Json json_of(const UpdateFigures& f) {
+  return {{"step", f.step},
+          {"update_norm", json_of(f.update_norm)},
+          {"target_norm", json_of(f.target_norm)},
+          {"alpha_over_lr", json_of(f.alpha_over_lr)},
+          {"ratio", json_of(f.ratio)},
+          {"projection", json_of(f.projection)},
+          {"cosine", json_of(f.cosine)},
+          {"changed", f.changed}};
+}
+
+std::string text_of(const std::optional<double>& figure) {
+  return figure ? fmt::format("{:.4g}", *figure) : "-";
+}
+
+void print_text(const UpdateFileReport& report) {
+  print("{} ({}, {})\n", report.parameter, report.rows, report.cols);
+  for (const std::string& line : report.stored) print("  {}\n", line);
+  Table table({"step", "update norm", "target norm", "alpha/lr", "ratio", "projection", "cosine",
+               "changed"});
+  for (const UpdateFigures& f : report.steps)
+    if (std::binary_search(report.shown.begin(), report.shown.end(), f.step))
+      table.row({std::to_string(f.step), text_of(f.update_norm), text_of(f.target_norm),
+                 text_of(f.alpha_over_lr), text_of(f.ratio), text_of(f.projection),
+                 text_of(f.cosine), fmt::format("{:.2f} %", 100 * f.changed)});
+  print("{}", table.text());
+}
+
+int update(const Args& args) {
+  UpdateFileSettings settings = args.settings;
+  settings.optimizer.kv_heads = args.kv_heads > 0 ? args.kv_heads : settings.optimizer.heads;
+  settings.backend = args.machine.backend;
+  settings.threads = args.machine.use();
+  const Recipe recipe = Recipe::load(args.recipe);
+  UpdateFileReport report;
+  {
+    ProgressLine line("updates");
+    report = update_file(args.in, args.out, recipe, settings,
+                         [&](int64_t done, int64_t total) { line.show(done, total); });
+  }
+  for (const std::string& tensor : report.not_finite)
+    note(fmt::format("{}: {} holds values that are not finite", args.out, tensor));
+  if (!args.json) {
+    print_text(report);
+    return 0;
+  }
+  Json steps = Json::array();
+  for (const UpdateFigures& figures : report.steps) steps.push_back(json_of(figures));
+  print_json({{"steps", steps}});
+  return 0;
+}
+
+void declare_optimizer(CLI::App& app, Args& a) {
+  const auto zero_up = number_between("0", "1e30"), decay = number_between("0", "0.9999999");
+  OptimizerSettings& o = a.settings.optimizer;
+  app.add_option("--lr", a.settings.lr, "learning rate of every step")
+      ->capture_default_str()
+      ->check(zero_up);
+  app.add_option("--beta1", o.beta1, "of the first moment; of sgd the momentum")
+      ->capture_default_str()
+      ->check(decay);
+  app.add_option("--beta2", o.beta2, "of the second moment")->capture_default_str()->check(decay);
+  app.add_option("--eps", o.eps, "beside its root")
+      ->capture_default_str()
+      ->check(number_between("0", "1"));
+  app.add_option("--weight-decay", o.weight_decay, "applied as given, to vectors too")
+      ->capture_default_str()
+      ->check(zero_up);
+  const CLI::Range count(int64_t{1}, int64_t{1} << 30);
+  app.add_option("--heads", o.heads, "of attention: how rows of q and qkv belong together")
+      ->capture_default_str()
+      ->check(count);
+  app.add_option("--kv-heads", a.kv_heads, "of keys and values; as many as --heads")->check(count);
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  Args& a = *args;
+  UpdateFileSettings& s = a.settings;
+  const int64_t most = (int64_t{1} << 32) - 1;
+  app.add_option("IN", a.in, "safetensors file with weight, and grad or direction")->required();
+  app.add_option("OUT", a.out, "safetensors file to write")->required();
+  app.add_option("--recipe", a.recipe, "recipe, a name or a file")->required();
+  declare_optimizer(app, a);
+  add_seed(app, s.seed, "of stochastic rounding");
+  app.add_option("--step", s.first_step, "of training, at which the first update takes place")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, most));
+  app.add_option("--tensor-id", s.tensor_id, "of random draws")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, most));
+  app.add_option("--layer", s.layer, "layer or parameter that the weight is: its overrides apply")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--blocks", s.blocks, "of the model, for overrides; the layer's is the last")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  app.add_option("--steps", s.steps, "updates; all of grad, one along direction")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  app.add_option("--show", s.show, "updates done when tensors are written, from 0; the last")
+      ->delimiter(',')
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all()
+      ->type_name("N,N,N");
+  a.machine.declare(app);
+  app.add_flag("--json", a.json, "every step, as JSON");
+  app.footer(
+      "IN holds floats: weight (r, c), a vector as (1, n); grad (steps, r, c), or direction (r, "
+      "c), "
+      "which\n"
+      "is u in every step: then there are no moments and no decay. It may hold weight.scale (F32, "
+      "what\n"
+      "stored elements are multiplied by; else a fresh one is found) and first states "
+      "state.moment1,\n"
+      "state.moment2, state.momentum, state.residual (w + c), state.compensation. Where the recipe "
+      "keeps\n"
+      "a master, weight starts it.\n"
+      "OUT gets, after N updates, stepN.weight, stepN.master, stepN.moment1 and the other states "
+      "that the\n"
+      "recipe keeps, as F32, and of what is stored narrow .codes, .scale and .tensor_scale as cast "
+      "writes\n"
+      "them. Gradients are used as they are: nothing clips or rounds them, no noise is added.\n"
+      "Of each step: the norms of what the stored weight changed by (D) and of what was asked (lr "
+      "u),\n"
+      "ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share "
+      "of\n"
+      "weights that changed, and the alpha of precision_aware; null (-) is what is not defined.");
+  return [args] { return update(*args); };
+}
+
+}  // namespace
+
+extern const Command kUpdate;
+const Command kUpdate{"update", "what an optimizer makes of a tensor, in a recipe's numbers",
+                      declare};
+
+}  // namespace ng::cli

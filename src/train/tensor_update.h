@@ -1,0 +1,54 @@
+// One parameter by itself, moved as training moves it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/weights.h"
+#include "optim/optimizer.h"
+#include "run/run.h"
+
+namespace ng {
+
+/// A tensor of the parameter that persists.
+struct NamedState {
+  std::string name;  ///< "weight", "master", "moment1", "residual", ...
+  Stored tensor;
+};
+
+/// A parameter with its weight and states in a run that has no other.
+class TensorUpdate {
+ public:
+  struct Setup {
+    ParameterSpec spec;
+    uint32_t tensor_id = 0;
+    WeightStorage storage;
+    /// Null: gradients are directions.
+    const Optimizer* optimizer = nullptr;
+  };
+  TensorUpdate(Run& run, const Setup& setup);
+
+  [[nodiscard]] const Parameter& parameter() const { return parameter_; }
+  /// Value, master, the optimizer's states and the carry, in this order, as far as there are any.
+  [[nodiscard]] const std::vector<NamedState>& states() const { return states_; }
+  /// Null where there is none of this name.
+  [[nodiscard]] const NamedState* find(std::string_view name) const;
+  /// Whether the weight keeps what rounding left in units of its ulp.
+  [[nodiscard]] bool has_residual() const;
+
+  /// One update by a gradient, or along a direction, r · c values.
+  UpdateReport step(float lr, int64_t step, std::span<const float> moves);
+
+ private:
+  void update(float lr, int64_t step, std::span<const float> moves);
+
+  Run& run_;
+  Parameter parameter_;
+  const Optimizer* optimizer_;
+  std::vector<NamedState> states_;
+  UpdateReport* report_;
+  Program program_;
+};
+
+}  // namespace ng

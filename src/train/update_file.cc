@@ -1,0 +1,131 @@
+#include "train/update_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "io/safetensors.h"
+#include "run/backends.h"
+#include "train/tensor_update.h"
+#include "train/update_input.h"
+#include "train/update_setup.h"
+#include "train/update_states.h"
+
+namespace ng {
+namespace {
+
+constexpr std::string_view kMark = "update";  // of the metadata of what is written here
+
+std::map<std::string, std::string> metadata_of(const Recipe& recipe, const ParameterSpec& spec,
+                                               const UpdateFileSettings& settings) {
+  const OptimizerSettings& o = settings.optimizer;
+  return {{std::string(kMark), spec.name},
+          {"recipe", recipe.name()},
+          {"recipe_hash", recipe.hash()},
+          {"lr", fmt::format("{}", settings.lr)},
+          {"beta1", fmt::format("{}", o.beta1)},
+          {"beta2", fmt::format("{}", o.beta2)},
+          {"eps", fmt::format("{}", o.eps)},
+          {"weight_decay", fmt::format("{}", o.weight_decay)},
+          {"heads", std::to_string(o.heads)},
+          {"kv_heads", std::to_string(o.kv_heads)},
+          {"seed", std::to_string(settings.seed)},
+          {"step", std::to_string(settings.first_step)},
+          {"tensor_id", std::to_string(settings.tensor_id)}};
+}
+
+std::optional<double> quotient(double a, double b) {
+  const double q = a / b;
+  return std::isfinite(a) && b > 0 && std::isfinite(q) ? std::optional(q) : std::nullopt;
+}
+
+std::optional<double> root(double squares) {
+  return std::isfinite(squares) ? std::optional(std::sqrt(squares)) : std::nullopt;
+}
+
+UpdateFigures figures_of(const UpdateReport& report, const UpdatedWeight& weight, float lr,
+                         int64_t step) {
+  UpdateFigures figures;
+  figures.step = step;
+  figures.update_norm = root(report.update_squares);
+  figures.target_norm = root(report.target_squares);
+  const double asked = std::sqrt(report.target_squares), moved = std::sqrt(report.update_squares);
+  const bool searched =
+      weight.rule == UpdateRule::precision_aware && !weight.master && !weight.value.cast.is_fp32();
+  if (searched) figures.alpha_over_lr = quotient(report.alpha, lr);
+  figures.ratio = quotient(moved, asked);
+  figures.projection = quotient(report.product, report.target_squares);
+  figures.cosine = quotient(report.product, asked * moved);
+  figures.changed =
+      static_cast<double>(report.changed) / static_cast<double>(weight.value.view.size());
+  return figures;
+}
+
+std::string describe_state(const NamedState& state) {
+  const bool is_plain = state.tensor.cast.is_unscaled();
+  return state.name + ' ' +
+         (is_plain ? std::string(state.tensor.view.element->short_name)
+                   : describe(state.tensor.cast));
+}
+
+}  // namespace
+
+bool is_update(const std::string& path) {
+  try {
+    return io::Safetensors(path).metadata().contains(std::string(kMark));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+UpdateFileReport update_file(const std::string& in, const std::string& out, const Recipe& recipe,
+                             const UpdateFileSettings& settings, const UpdateProgress& progress) {
+  refuse_input(out, in);
+  refuse_input(out, recipe.place());
+  require_target(out, "an update", is_update);
+  const UpdateInput input(in);
+  const UpdatePlan plan =
+      plan_of({.steps = settings.steps, .show = settings.show}, settings.first_step, input);
+  const ParameterSpec spec = parameter_of(settings.layer, input);
+  check_heads(recipe.settings(0).optimizer.kind, settings.optimizer, spec);
+  const WeightStorage storage = storage_of(recipe, spec, settings.blocks, input.has_direction());
+  if (storage.momentum_feedback && settings.optimizer.beta1 == 0)
+    throw Error({"--beta1", "", "0 beside momentum_feedback, which divides by it", "above 0"});
+  std::unique_ptr<Optimizer> optimizer;
+  if (!input.has_direction())
+    optimizer = make_optimizer(recipe.settings(0).optimizer, settings.optimizer);
+  Run run(make_backend(settings.backend, settings.threads), settings.seed);
+  TensorUpdate update(run, {.spec = spec,
+                            .tensor_id = settings.tensor_id,
+                            .storage = storage,
+                            .optimizer = optimizer.get()});
+  put_start(input, run, update);
+
+  UpdateFileReport report;
+  report.rows = input.rows();
+  report.cols = input.cols();
+  report.parameter = spec.name;
+  for (const NamedState& state : update.states()) report.stored.push_back(describe_state(state));
+  report.shown = plan.show;
+  StateWriter writer(out, update, plan.show, metadata_of(recipe, spec, settings));
+  const auto show = [&](int64_t step) {
+    if (!std::binary_search(plan.show.begin(), plan.show.end(), step)) return;
+    for (std::string& name : writer.write(run.backend(), step))
+      report.not_finite.push_back(std::move(name));
+  };
+  show(0);
+  std::vector<float> moves(static_cast<size_t>(input.rows() * input.cols()));
+  for (int64_t done = 0; done < plan.steps; ++done) {
+    input.read_step(done, moves);
+    const UpdateReport seen = update.step(settings.lr, settings.first_step + done, moves);
+    report.steps.push_back(figures_of(seen, update.parameter().weight, settings.lr, done + 1));
+    show(done + 1);
+    progress(done + 1, plan.steps);
+  }
+  writer.commit();
+  return report;
+}
+
+}  // namespace ng
