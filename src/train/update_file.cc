@@ -64,10 +64,10 @@ UpdateFigures figures_of(const UpdateReport& report, const UpdatedWeight& weight
 }
 
 std::string describe_state(const NamedState& state) {
-  const bool is_plain = state.tensor.cast.is_unscaled();
-  return state.name + ' ' +
-         (is_plain ? std::string(state.tensor.view.element->short_name)
-                   : describe(state.tensor.cast));
+  const Stored& tensor = state.tensor;
+  const bool is_bare = tensor.cast == stored_plainly(tensor.view).cast;  // a carry
+  return fmt::format("{} {}", state.name,
+                     is_bare ? tensor.view.element->short_name : describe(tensor.cast));
 }
 
 }  // namespace
