@@ -68,6 +68,7 @@ TEST_F(Errors, OfEmptyArgumentsNameTheArgument) {
       {{"generate", "", "--prompt", "a"}, "MODEL: "},
       {{"trace", model, tokens, ""}, "OUT: "},
       {{"matmul", "", matrix}, "A: "},
+      {{"update", "", "out", "--recipe", "fp32"}, "IN: "},
       {{"matmul", matrix, matrix, "--a", ""}, "--a: "},
       {{"cast", "in", "out", "--format", "mxfp4", "--block", ""}, "--block: "},
       {{"recipes", ""}, "NAME: "},
