@@ -143,19 +143,23 @@ std::vector<float> scales_of(const Backend& backend, const Stored& tensor) {
   return scales;
 }
 
-void put_under_scales(Backend& backend, const Stored& tensor, std::span<const float> values,
-                      std::span<const float> scales) {
+size_t put_under_scales(Backend& backend, const Stored& tensor, std::span<const float> values,
+                        std::span<const float> scales) {
   const View& view = tensor.view;
   NG_CHECK(std::ssize(values) == view.size() && scales.size() == scale_count(tensor), view.rows,
            view.cols, values.size(), scales.size());
   NG_CHECK(view.scales.tensor == nullptr, view.element->name);
   const ElementCodec codec(*view.element);
+  const double largest = max_value(*view.element) * (1 + 0x1p-20);
   std::vector<uint16_t> codes(values.size());
+  size_t saturated = 0;
   for_elements(view, [&](size_t i, size_t s) {
     codes[i] = static_cast<uint16_t>(code_under(codec, values[i], scales[s]));
+    saturated += std::fabs(values[i]) > largest * scales[s] ? 1 : 0;
   });
   put_codes(backend, view, codes);
   put_scales(backend, view, scales);
+  return saturated;
 }
 
 void put_state(Run& run, const Stored& tensor, std::span<const float> values) {

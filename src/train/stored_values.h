@@ -21,9 +21,10 @@ namespace ng {
 [[nodiscard]] std::vector<float> scales_of(const Backend& backend, const Stored& tensor);
 
 /// Puts values, row by row, rounded to nearest under these scales. `scales`: as many as the tensor
-/// has, each a number that its scales can hold; not of tensors with scales on two levels.
-void put_under_scales(Backend& backend, const Stored& tensor, std::span<const float> values,
-                      std::span<const float> scales);
+/// has, each a number that its scales can hold; not of tensors with scales on two levels. Returns
+/// how many were larger than the largest element, which they became, by more than a rounding.
+size_t put_under_scales(Backend& backend, const Stored& tensor, std::span<const float> values,
+                        std::span<const float> scales);
 
 /// Stores values by the tensor's cast, rounded to nearest. FP32 scales are taken an ulp or more
 /// beside those of the cast where only so the values stay what they are: a state that was read from

@@ -138,7 +138,7 @@ TEST_P(NarrowStates, AdamWWithFp8States) {
 }
 
 /// Largest |got - want| over the largest |want|.
-double error_of(const std::vector<float>& got, const std::vector<double>& want) {
+double relative_error(const std::vector<float>& got, const std::vector<double>& want) {
   double error = 0, largest = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     error = std::max(error, std::fabs(got.at(i) - want[i]));
@@ -174,7 +174,7 @@ TEST_P(UpdateFileStates, AdamWAndSgdInFp32) {
       for (size_t i = 0; i < settings_.show.size(); ++i) {
         const auto got = io::to_floats(out.at(fmt::format("step{}.{}", settings_.show[i], state)));
         const std::vector<double> want = golden.doubles(plain.name + "." + in_file);
-        EXPECT_LT(error_of(got, part(want, i, size)), bound) << state << " " << i;
+        EXPECT_LT(relative_error(got, part(want, i, size)), bound) << state << " " << i;
       }
     };
     expect("weight", "w", 4e-6);
@@ -281,6 +281,31 @@ TEST_P(UpdateFileStates, OverridesAreThoseOfTheLayer) {
   for (const char* in_fp32 : {"embed", "head", "norm", "pos", "blocks.0.norm2",
                               "blocks.0.mlp.down.bias", "blocks.0.mlp.down.b_i"})
     EXPECT_EQ(stored(in_fp32), "weight fp32") << in_fp32;
+}
+
+// amax 4: MAX/8 <= 4/scale <= 448 for scales 2^-6 ... 2^-4. [errata-2, 14]
+TEST_P(UpdateFileStates, StoredScalesStayWhileTheyFit) {
+  const std::vector<float> w = {4, -1.5f, 0.5f, 0};
+  const std::string fp8 = "weights.storage = { format = 'fp8_e4m3', scale = 'pow2' }\n";
+  const auto scale_after = [&](const std::string& recipe, int given) {
+    settings_.show = {0, 1};
+    take("weight", {1, 4}, w);
+    take("direction", {1, 4}, {0, 0, 0, 0});
+    if (given != 0) take("weight.scale", {1}, {std::ldexp(1.0f, given)});
+    const io::Safetensors out = update(recipe);
+    EXPECT_EQ(io::to_floats(out.at("step1.weight")), w) << given;
+    const auto power = [&](const char* name) { return std::ilogb(io::to_floats(out.at(name))[0]); };
+    EXPECT_EQ(power("step0.weight.scale"), given == 0 ? -6 : given);
+    return power("step1.weight.scale");
+  };
+  for (const std::string& recipe : {fp8, fp8 + "weights.master = 'fp16'\n"}) {
+    EXPECT_EQ(scale_after(recipe, 0), -6) << "a fresh one";
+    EXPECT_EQ(scale_after(recipe, -3), -6) << "coarser than need be";
+    for (const int fits : {-4, -5, -6}) EXPECT_EQ(scale_after(recipe, fits), fits);
+  }
+  EXPECT_EQ(scale_after(fp8 + "weights.master = 'fp16'\n", -7), -6) << "4 did not fit";
+  EXPECT_NE(error_of([&] { (void)scale_after(fp8, -7); }).find("weight.scale: 1 values"),
+            std::string::npos);
 }
 
 TEST_P(UpdateFileStates, FiguresAreAbsentWhereTheyMeanNothing) {

@@ -43,7 +43,10 @@ void put_weight_scales(const UpdateInput& input, Backend& backend, const Updated
   if (cast.is_unscaled()) return;
   const std::vector<float> values =
       weight.master ? download(backend, weight.master.view) : input.weight();
-  put_under_scales(backend, value, values, scales);
+  const size_t saturated = put_under_scales(backend, value, values, scales);
+  if (saturated > 0 && !weight.master)
+    input.refuse(name, fmt::format("{} values of weight do not fit under it", saturated),
+                 "the scale that the weight is stored with");
 }
 
 constexpr std::string_view kState = "state.";
