@@ -70,21 +70,8 @@ std::string describe_state(const NamedState& state) {
                      is_bare ? tensor.view.element->short_name : describe(tensor.cast));
 }
 
-}  // namespace
-
-bool is_update(const std::string& path) {
-  try {
-    return io::Safetensors(path).metadata().contains(std::string(kMark));
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-UpdateFileReport update_file(const std::string& in, const std::string& out, const Recipe& recipe,
-                             const UpdateFileSettings& settings, const UpdateProgress& progress) {
-  refuse_input(out, in);
-  refuse_input(out, recipe.place());
-  require_target(out, "an update", is_update);
+UpdateFileReport update_tensor(const std::string& in, const std::string& out, const Recipe& recipe,
+                               const UpdateFileSettings& settings, const UpdateProgress& progress) {
   const UpdateInput input(in);
   const UpdatePlan plan =
       plan_of({.steps = settings.steps, .show = settings.show}, settings.first_step, input);
@@ -126,6 +113,28 @@ UpdateFileReport update_file(const std::string& in, const std::string& out, cons
   }
   writer.commit();
   return report;
+}
+
+}  // namespace
+
+bool is_update(const std::string& path) {
+  try {
+    return io::Safetensors(path).metadata().contains(std::string(kMark));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+UpdateFileReport update_file(const std::string& in, const std::string& out, const Recipe& recipe,
+                             const UpdateFileSettings& settings, const UpdateProgress& progress) {
+  refuse_input(out, in);
+  refuse_input(out, recipe.place());
+  require_target(out, "an update", is_update);
+  try {
+    return update_tensor(in, out, recipe, settings, progress);
+  } catch (const Unsupported& lack) {
+    throw Error({recipe.place(), "", lack.what(), "another backend, or other numbers"});
+  }
 }
 
 }  // namespace ng

@@ -137,6 +137,18 @@ TEST_F(Update, ThreadsBackendsAndInstructionSetsGiveTheSameBits) {
   }
 }
 
+TEST_F(Update, NumbersOfFlagsAreTakenToTheLastBit) {
+  (void)run_well(words("along", "fp32", {"--lr", "0.0010000000474974513"}));
+  const std::vector<float> exact = io::to_floats(io::Safetensors(path("out")).at("step1.weight"));
+  (void)run_well(words("along", "fp32", {"--lr", "1e-3"}));
+  EXPECT_EQ(io::to_floats(io::Safetensors(path("out")).at("step1.weight")), exact);
+  const io::Safetensors in(path("along"));
+  const std::vector<float> w = io::to_floats(in.at("weight")),
+                           u = io::to_floats(in.at("direction"));
+  for (size_t i = 0; i < w.size(); ++i) EXPECT_EQ(exact[i], w[i] + 0.001f * u[i]) << i;
+  EXPECT_EQ(io::Safetensors(path("out")).metadata().at("lr"), "0.001");
+}
+
 TEST_F(Update, KeysAreSeedTensorAndStep) {
   const auto weight = [&](const std::vector<std::string>& more) {
     (void)run_well(words("along", "sr-bf16", more));
@@ -226,6 +238,8 @@ TEST_F(Update, RefusesRecipesAndFlagsInOneLine) {
   refuses("in", "sr-bf61", {}, {"sr-bf61", "sr-bf16"});
   write_text(path("bad.toml"), "weights.storrage = 'bf16'");
   refuses("in", "./bad.toml", {}, {"bad.toml", "storrage", "storage"});
+  write_text(path("fnuz.toml"), "weights.storage = { element = 'e4m3fnuz', scale = 'pow2' }");
+  refuses("in", "./fnuz.toml", {}, {"fnuz.toml: cpu: ", "e4m3fnuz", "another backend"});
   refuses("along", "feedback-bf16", {}, {"feedback-bf16", "momentum_feedback", "direction"});
   refuses("in", "feedback-bf16", {"--beta1", "0"}, {"--beta1", "momentum_feedback"});
   for (const char* layer : {"blocks.0.mlp", "mlp.up", "blocks.x.mlp.up", "blocks.0.mlp.up.wieght",
