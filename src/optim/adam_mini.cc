@@ -3,12 +3,12 @@
 // [Zhang et al. 2024; recipes.md §6; errata-2, 16]
 #include "optim/optimizer.h"
 #include "optim/row_blocks.h"
-#include "recipe/layer_names.h"
 
 namespace ng {
 namespace {
 
-bool is_bias(const ParameterSpec& spec) { return spec.name.ends_with(".bias"); }
+// Biases, and the bit-widths of weight noise, keep a second moment for each value.
+bool has_own_moments(const ParameterSpec& spec) { return !spec.name.ends_with(".weight"); }
 
 class AdamMini final : public Optimizer {
  public:
@@ -17,7 +17,7 @@ class AdamMini final : public Optimizer {
   void claim(Run& run, Parameter& parameter) const override {
     const ParameterSpec& spec = parameter.spec;
     parameter.moment1 = claim_state(run, parameter, "moment1", recipe_.moment1);
-    if (is_bias(spec)) {
+    if (has_own_moments(spec)) {
       parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
       return;
     }
@@ -29,7 +29,8 @@ class AdamMini final : public Optimizer {
                                    operand_of("fp32"));
   }
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
-    if (is_bias(parameter.spec)) return update_by(OptimizerRule::adamw, run, parameter, step);
+    if (has_own_moments(parameter.spec))
+      return update_by(OptimizerRule::adamw, run, parameter, step);
     Update by_blocks = update_of(OptimizerRule::adam_mini, run, parameter, step);
     by_blocks.blocks = blocks(parameter.spec);
     run.execute(MoveBlockMoment{.moment = parameter.moment2.view,

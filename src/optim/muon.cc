@@ -19,7 +19,8 @@ constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
 constexpr float kUpdateSize = 0.2f;  // a step's root mean square is about AdamW's
 
 bool is_orthogonalized(const ParameterSpec& spec) {
-  return !spec.is_vector && layers::place_of(spec.name).block >= 0;
+  const bool is_matrix = !spec.is_vector && spec.name.ends_with(".weight");
+  return is_matrix && layers::place_of(spec.name).block >= 0;
 }
 
 /// An FP32 GEMM operand of a matrix, summed over its columns or its rows.
