@@ -1,5 +1,7 @@
 #include "study/rounding_laws.h"
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace ng::study {
@@ -30,6 +32,14 @@ uint64_t ups(const FloatGrid& grid, float x, int bits) {
       first_up = middle + 1;
   }
   return count - first_up;
+}
+
+Chance stochastic_chance(const FloatGrid& grid, float x, int bits) {
+  const uint32_t code = encode_float(grid, x, {.mode = RoundMode::rtz}, OverflowRule::saturate);
+  const double low = decode_float(grid, code);
+  if (code == grid.max_code) return {low, low, 0};
+  const double high = decode_float(grid, code + 1);
+  return {low, high, std::ldexp(std::floor(std::ldexp((x - low) / (high - low), bits)), -bits)};
 }
 
 Rounded nearest_law(const FloatGrid& grid, float x) {

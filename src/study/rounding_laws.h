@@ -23,6 +23,15 @@ struct Rounded {
 /// R.
 [[nodiscard]] uint64_t ups(const FloatGrid& grid, float x, int bits);
 
+/// Where stochastic rounding takes x >= 0 to: up with this probability, else low; above the largest
+/// value both are that.
+struct Chance {
+  double low = 0, high = 0;
+  double up = 0;  ///< floor(f·2^bits) / 2^bits, f the place of x between the two
+};
+/// The same as stochastic_law without a search: quick enough for whole tensors.
+[[nodiscard]] Chance stochastic_chance(const FloatGrid& grid, float x, int bits);
+
 [[nodiscard]] Rounded nearest_law(const FloatGrid& grid, float x);
 [[nodiscard]] Rounded stochastic_law(const FloatGrid& grid, float x, int bits);
 /// Dither: nearest of x + δ·ulp(x), δ = (h + ½)/2^16 - ½ over all 16-bit h.

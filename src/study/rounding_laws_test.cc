@@ -26,6 +26,22 @@ TEST(RoundingLaws, BisectionCountsWhatEnumerationCounts) {
     }
 }
 
+TEST(RoundingLaws, ChanceIsThatOfTheSearch) {
+  for (const char* name : {"e2m1", "e4m3", "fp16"})
+    for (int i = 0; i <= 2000; ++i) {  // subnormals of E4M3 and FP16, and up to 6
+      const float x =
+          i < 1000 ? static_cast<float>(i) * 0x1.7p-27f : static_cast<float>(i - 1000) * 0.0059983f;
+      const Chance chance = stochastic_chance(grid(name), x, 16);
+      ASSERT_EQ(chance.up, static_cast<double>(ups(grid(name), x, 16)) / 65536) << name << " " << x;
+      const Rounded law = stochastic_law(grid(name), x, 16);
+      ASSERT_EQ(chance.low, law.low);
+      ASSERT_TRUE(chance.up == 0 || chance.high == law.high) << x;
+    }
+  const Chance beyond = stochastic_chance(grid("e2m1"), 7.5f, 16);
+  EXPECT_EQ(beyond.low, 6);
+  EXPECT_EQ(beyond.high, 6);
+}
+
 TEST(RoundingLaws, StochasticMeanIsExactWhereNoBitIsCutOff) {
   for (int i = 0; i <= 6 * 256; ++i) {  // at most 8 bits below the step of 1/2
     const float x = static_cast<float>(i) / 256;
