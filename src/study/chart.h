@@ -29,12 +29,23 @@ struct Chart {
   std::vector<double> x_ticks = {};          ///< lines: where; empty: round numbers
   bool log_x = false;                        ///< lines: logarithmic x, all x > 0
   bool from_zero = true;                     ///< y begins at 0 where no value is negative
-  std::string expected_name = {};            ///< legend of the `expected` marks
-  std::vector<Series> series = {};           ///< at most eight that are no reference
+  bool log_y = false;                        ///< lines: logarithmic y; what is not above 0: a gap
+  /// Limits of y instead of those of the values; what lies beyond is a gap.
+  double y_low = std::numeric_limits<double>::quiet_NaN();
+  double y_high = std::numeric_limits<double>::quiet_NaN();
+  std::string expected_name = {};   ///< legend of the `expected` marks
+  std::vector<Series> series = {};  ///< at most eight that are no reference
+};
+
+/// Charts beside each other, two to a row, each with its caption, under the legend of the first.
+struct Panels {
+  std::string caption;
+  std::vector<Chart> charts;  ///< of the same series
 };
 
 /// A complete <svg> element. Uses nothing from outside.
 [[nodiscard]] std::string svg_of(const Chart& chart);
+[[nodiscard]] std::string svg_of(const Panels& panels);
 
 /// Text as HTML and SVG content.
 [[nodiscard]] std::string escaped(std::string_view text);

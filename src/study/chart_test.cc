@@ -75,6 +75,43 @@ TEST(Chart, LinesBreakAtGapsAndMarkFewPoints) {
   EXPECT_EQ(count_of(svg, "<circle"), 3 + 1u);  // points, legend
 }
 
+Chart powers() {
+  return {.kind = Chart::Kind::lines,
+          .caption = "panel",
+          .x = {1e-4, 1e-3, 1e-2, 1e-1},
+          .x_ticks = {1e-4, 1e-2},
+          .log_x = true,
+          .log_y = true,
+          .series = {{.name = "found", .y = {0, 1e-3, 1, 1e3}}}};
+}
+
+// Every decade takes as much room; zero has no place.
+TEST(Chart, LogarithmicAxesHaveDecades) {
+  const std::string svg = svg_of(powers());
+  expect_well_formed(svg);
+  for (const char* tick : {">1e-4<", ">1e-2<", ">1e-3<", ">1e0<", ">1e3<"})
+    EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+  EXPECT_EQ(count_of(svg, "<circle"), 3 + 1u);
+  const std::regex path(R"re(d="M[0-9.]+ ([0-9.]+)L[0-9.]+ ([0-9.]+)L[0-9.]+ ([0-9.]+)")re");
+  std::smatch m;
+  ASSERT_TRUE(std::regex_search(svg, m, path));
+  EXPECT_NEAR(std::stod(m[1]) - std::stod(m[2]), std::stod(m[2]) - std::stod(m[3]), 0.21);
+}
+
+TEST(Chart, LimitsLeaveOutWhatLiesBeyond) {
+  Chart chart = powers();
+  chart.y_high = 10;
+  EXPECT_EQ(count_of(svg_of(chart), "<circle"), 2 + 1u);
+}
+
+TEST(Chart, PanelsShareALegend) {
+  const std::string svg =
+      svg_of(Panels{.caption = "all", .charts = {powers(), powers(), powers()}});
+  expect_well_formed(svg);
+  EXPECT_EQ(count_of(svg, ">found<"), 1u);
+  EXPECT_EQ(count_of(svg, ">panel<"), 3u);
+}
+
 TEST(Chart, LongNamesOfGroupsAreTilted) {
   Chart chart = bars();
   EXPECT_EQ(svg_of(chart).find("rotate(-35)"), std::string::npos);

@@ -39,13 +39,18 @@ std::string table_of(const Grid& grid) {
   return out + "</tbody></table>\n";
 }
 
+template <class Picture>
+std::string figure_of(const Picture& picture) {
+  return fmt::format("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n",
+                     escaped(picture.caption), svg_of(picture));
+}
+
 std::string section_of(const Section& section) {
   std::string out = fmt::format("<h2>{}</h2>\n", escaped(section.heading));
   for (const std::string& paragraph : section.paragraphs)
     out += fmt::format("<p>{}</p>\n", escaped(paragraph));
-  for (const Chart& chart : section.charts)
-    out += fmt::format("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n",
-                       escaped(chart.caption), svg_of(chart));
+  for (const Chart& chart : section.charts) out += figure_of(chart);
+  for (const Panels& panels : section.panels) out += figure_of(panels);
   for (const Grid& grid : section.grids)
     if (grid.shown) out += table_of(grid);
   return out;

@@ -11,9 +11,10 @@ extern const Study kGradients;
 extern const Study kHadamard;
 extern const Study kRounding;
 extern const Study kScales;
+extern const Study kUpdate;
 
 std::span<const Study> studies() {
-  static const Study kStudies[] = {kScales, kHadamard, kRounding, kGradients};
+  static const Study kStudies[] = {kScales, kHadamard, kRounding, kUpdate, kGradients};
   return kStudies;
 }
 

@@ -17,6 +17,7 @@ struct Section {
   std::vector<std::string> paragraphs;
   std::vector<Grid> grids;
   std::vector<Chart> charts;
+  std::vector<Panels> panels = {};  ///< behind the charts
 };
 
 struct Report {

@@ -22,12 +22,20 @@ struct RunSubject {
   int64_t draws = 16;                     ///< gradients of each recipe, 2 or more
 };
 
+/// A tensor of a user's file that a study looks at instead of random numbers.
+struct TensorSubject {
+  std::string file = {};       ///< .safetensors; empty: none
+  std::string name = {};       ///< of the tensor
+  std::string direction = {};  ///< another of the same shape; empty: random
+};
+
 struct Settings {
   uint64_t seed = 1;
   double share = 1;  ///< of the values and draws that the figures are quoted for
   Threads threads = {};
   std::function<void(int64_t done, int64_t total)> progress = {};  ///< empty: nobody looks
   RunSubject run = {};                                             ///< for studies of a run
+  TensorSubject tensor = {};  ///< for those that can look at one
 
   /// `share` of all values or draws, but so many at least.
   [[nodiscard]] int64_t part_of(int64_t all, int64_t least) const {
@@ -39,7 +47,8 @@ struct Study {
   std::string_view name;
   std::string_view summary;  ///< one line
   Report (*run)(const Settings& settings);
-  bool of_run = false;  ///< looks at Settings::run, and needs it
+  bool of_run = false;     ///< looks at Settings::run, and needs it
+  bool of_tensor = false;  ///< looks at Settings::tensor where there is one
 };
 
 /// All studies, in the order in which they are listed.

@@ -19,13 +19,16 @@ struct Args {
   int64_t threads = 0;
   study::RunSubject run{
       .recipes = {"bf16", "fp8-current", "mxfp4-nr", "mxfp4-sr", "mxfp4-sr-rht", "nvfp4"}};
-  bool of_run = false;  ///< something of `run` was given
+  study::TensorSubject tensor = {};
+  bool of_run = false;     ///< something of `run` was given
+  bool of_tensor = false;  ///< something of `tensor` was given
   bool json = false;
 
   [[nodiscard]] std::string folder() const { return out.empty() ? "studies/" + name : out; }
   [[nodiscard]] std::string command() const {
     std::string words = fmt::format("narrowgauge study {}", shell_quoted(name));
     if (!run.folder.empty()) words += run_words();
+    if (!tensor.file.empty()) words += tensor_words();
     if (!out.empty()) words += " --out " + shell_quoted(out);
     return words + fmt::format(" --seed {}", seed);
   }
@@ -34,6 +37,12 @@ struct Args {
     if (!run.steps.empty()) words += fmt::format(" --steps {}", fmt::join(run.steps, ","));
     words += " --recipes " + shell_quoted(fmt::format("{}", fmt::join(run.recipes, ",")));
     return words + fmt::format(" --draws {}", run.draws);
+  }
+  [[nodiscard]] std::string tensor_words() const {
+    const std::string words =
+        fmt::format(" --file {} --tensor {}", shell_quoted(tensor.file), shell_quoted(tensor.name));
+    return tensor.direction.empty() ? words
+                                    : words + " --direction " + shell_quoted(tensor.direction);
   }
 };
 
@@ -67,14 +76,24 @@ void print_report(const study::Report& report) {
   }
 }
 
+// What was given fits the study.
+void check_subject(const Args& args, const study::Study& chosen) {
+  const auto refuse = [&](const char* problem, const char* remedy) {
+    throw Error({.place = "study " + args.name, .key = "", .problem = problem, .remedy = remedy});
+  };
+  if (!chosen.of_run && args.of_run)
+    refuse("looks at no run",
+           "no RUN, --steps, --recipes or --draws: those are for study gradients");
+  if (!chosen.of_tensor && args.of_tensor)
+    refuse("looks at no tensor", "no --file, --tensor or --direction: those are for study update");
+  if (args.of_tensor && (args.tensor.file.empty() || args.tensor.name.empty()))
+    refuse("names half a tensor", "--file FILE.safetensors --tensor NAME, both of them");
+}
+
 int study(const Args& args) {
   if (args.name.empty()) return list(args.json);
   const study::Study& chosen = study::study_of(args.name);
-  if (!chosen.of_run && args.of_run)
-    throw Error({.place = "study " + args.name,
-                 .key = "",
-                 .problem = "looks at no run",
-                 .remedy = "no RUN, --steps, --recipes or --draws: those are for study gradients"});
+  check_subject(args, chosen);
   const NewFolders folders(args.folder());  // one that cannot be is known before the work
   study::require_own_report(args.folder(), chosen.name);
   study::Report report;
@@ -83,7 +102,8 @@ int study(const Args& args) {
     report = chosen.run({.seed = args.seed,
                          .threads = threads_of(args.threads),
                          .progress = [&](int64_t done, int64_t total) { line.show(done, total); },
-                         .run = args.run});
+                         .run = args.run,
+                         .tensor = args.tensor});
   }
   const study::Origin origin{.command = args.command(), .seed = args.seed};
   write_report(args.folder(), report, origin);
@@ -116,10 +136,24 @@ void declare_run(CLI::App& app, Args& args) {
       ->type_name("N");
 }
 
+void declare_tensor(CLI::App& app, study::TensorSubject& tensor) {
+  app.add_option("--file", tensor.file, "update: a safetensors file with weights")
+      ->check(not_empty)
+      ->type_name("FILE");
+  app.add_option("--tensor", tensor.name, "update: the weights, instead of random ones")
+      ->check(not_empty)
+      ->type_name("NAME");
+  app.add_option("--direction", tensor.direction,
+                 "update: another tensor of the file, where updates point; random")
+      ->check(not_empty)
+      ->type_name("NAME");
+}
+
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("NAME", args->name, "the study; without it they are listed");
   declare_run(app, *args);
+  declare_tensor(app, args->tensor);
   app.add_option("--out", args->out, "folder for the results; studies/NAME")->type_name("DIR");
   add_seed(app, args->seed, "of the data and of stochastic rounding");
   add_threads(app, args->threads);
@@ -128,10 +162,14 @@ std::function<int()> declare(CLI::App& app) {
       "DIR gets NAME.csv, NAME.json and index.html, a page with pictures and what is seen.\n"
       "Study gradients takes one batch of the run's text at each checkpoint and compares the\n"
       "gradient in every recipe with the one in FP32:\n"
-      "  narrowgauge study gradients runs/nano --steps 50,800 --recipes mxfp4-nr,mxfp4-sr");
+      "  narrowgauge study gradients runs/nano --steps 50,800 --recipes mxfp4-nr,mxfp4-sr\n"
+      "Study update moves random weights, or those of a file, by every rule without a wider copy:\n"
+      "  narrowgauge study update --file model.safetensors --tensor h.0.mlp.c_fc.weight");
   return [args, &app] {
     for (const char* name : {"RUN", "--steps", "--recipes", "--draws"})
       args->of_run = args->of_run || app.count(name) > 0;
+    for (const char* name : {"--file", "--tensor", "--direction"})
+      args->of_tensor = args->of_tensor || app.count(name) > 0;
     return study(*args);
   };
 }

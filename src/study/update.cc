@@ -1,0 +1,251 @@
+// study update: source 000's figures. How long a rounded step is and where it points, for weights
+// without a wider copy, under every rule, at learning rates from 1e-1 to 1e-10. [recipes.md §5]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "study/update_specified.h"
+#include "study/update_steps.h"
+
+namespace ng::study {
+namespace {
+
+constexpr std::string_view kExpectation = "stochastic mean";
+constexpr size_t kRates = std::size(kUpdateRates);
+
+struct Measure {
+  const char* name;
+  const char* caption;
+  double StepMetrics::*of;
+};
+constexpr Measure kMeasures[] = {
+    {"rho", "Magnitude ratio ‖Δ‖/‖Δ*‖", &StepMetrics::rho},
+    {"pi", "Projection <Δ,Δ*>/‖Δ*‖², 1 where nothing is biased", &StepMetrics::pi},
+    {"eps", "Error of a parameter, mean|Δ - Δ*|/mean|Δ*|", &StepMetrics::eps},
+    {"cosine", "Cosine of the angle between Δ and Δ*", &StepMetrics::cosine},
+    {"changed", "Share of the weights that change", &StepMetrics::changed},
+    {"lost_norm", "‖Δ*‖ - ‖Δ‖ (source 000)", &StepMetrics::lost_norm},
+    {"median_ratio", "Median of (w - w')/u (source 000 took the mean, which has no variance)",
+     &StepMetrics::median_ratio}};
+constexpr size_t kShownMeasures = 3;  // the specification's table
+
+/// Ways, with the expectation of stochastic rounding behind its draw.
+std::vector<std::string> columns() {
+  std::vector<std::string> names;
+  for (const UpdateWay& way : update_ways()) {
+    names.emplace_back(way.name);
+    if (way.rule == UpdateRule::stochastic) names.emplace_back(kExpectation);
+  }
+  return names;
+}
+
+/// All learning rates of a column.
+const std::vector<StepMetrics>& column_of(const OneStep& step, std::string_view name) {
+  if (name == kExpectation) return step.expected;
+  return step.found[static_cast<size_t>(&update_way(name) - update_ways().data())];
+}
+
+/// One kind of direction: [formats].
+using Steps = std::vector<OneStep>;
+
+/// What a section is about.
+struct Kind {
+  DirectionKind kind;
+  const char* prefix;  ///< of its tables' names
+  const char* heading;
+};
+constexpr Kind kKinds[] = {
+    {DirectionKind::independent, "", "One step, directions that do not depend on the weights"},
+    {DirectionKind::unrounded, "same_key_",
+     "One step along the numbers that the weights were rounded from: one key for both, as source "
+     "000 drew them"},
+    {DirectionKind::equal, "equal_", "One step along the weights themselves, u = w"}};
+
+// ---------------------------------------------------------------- tables
+
+Grid grid_of(const OneStep& step, size_t format, const Measure& measure, const Kind& kind,
+             bool has_figures) {
+  const std::string_view name = weight_formats()[format].name;
+  std::string caption = fmt::format("{}: {}", name, measure.caption);
+  Grid grid(fmt::format("{}{}, {}", kind.prefix, measure.name, name), std::move(caption),
+            "learning rate", update_rate_names(), columns());
+  grid.digits = 3;
+  grid.shown = kind.kind == DirectionKind::independent && &measure < kMeasures + kShownMeasures;
+  for (size_t c = 0; c < grid.columns.size(); ++c)
+    for (size_t r = 0; r < kRates; ++r) {
+      Value& value = grid.at(r, c);
+      value.found = column_of(step, grid.columns[c])[r].*measure.of;
+      if (has_figures) value.expected = specified_figure(measure.name, name, grid.columns[c], r);
+    }
+  return grid;
+}
+
+/// Which step precision_aware takes instead.
+Grid alpha_grid(const Steps& steps, const Kind& kind) {
+  std::vector<std::string> names;
+  for (const WeightFormat& format : weight_formats()) names.emplace_back(format.name);
+  Grid grid(fmt::format("{}alpha_over_lr", kind.prefix),
+            "α/lr: the step that precision_aware takes over the one asked for; 0 where no step is "
+            "better than none",
+            "learning rate", update_rate_names(), std::move(names));
+  grid.digits = 3;
+  for (size_t f = 0; f < steps.size(); ++f)
+    for (size_t r = 0; r < kRates; ++r) grid.at(r, f).found = steps[f].alpha[r];
+  return grid;
+}
+
+// ---------------------------------------------------------------- pictures
+
+/// A picture: a measure against the learning rate, a panel for each format.
+struct Picture {
+  const char* measure;
+  const char* y_label;
+  bool log_y;
+  double low, high;
+};
+constexpr Picture kPictures[] = {{"rho", "‖Δ‖/‖Δ*‖", true, 1e-4, 1e4},
+                                 {"pi", "projection", false, -0.1, 1.3},
+                                 {"cosine", "cosine", false, 0, 1},
+                                 {"changed", "share changed", true, 1e-7, 1}};
+
+const Measure& measure_of(std::string_view name) {
+  return *std::find_if(std::begin(kMeasures), std::end(kMeasures),
+                       [&](const Measure& measure) { return measure.name == name; });
+}
+
+/// Learning rates ascend to the right. A draw of stochastic rounding that a few weights decide says
+/// little: its line is the expectation.
+Chart panel_of(const OneStep& step, size_t format, const Picture& picture) {
+  Chart chart{.caption = std::string(weight_formats()[format].name),
+              .x_label = "learning rate",
+              .y_label = picture.y_label,
+              .x = {kUpdateRates, kUpdateRates + kRates},
+              .x_ticks = {1e-10, 1e-8, 1e-6, 1e-4, 1e-2},
+              .log_x = true,
+              .log_y = picture.log_y,
+              .y_low = picture.low,
+              .y_high = picture.high};
+  std::reverse(chart.x.begin(), chart.x.end());
+  for (const std::string& name : columns()) {
+    if (name == "stochastic") continue;
+    Series series{.name = name == kExpectation ? "stochastic (expectation)" : name,
+                  .reference = name == "fp32"};
+    for (const StepMetrics& metrics : column_of(step, name))
+      series.y.push_back(metrics.*measure_of(picture.measure).of);
+    std::reverse(series.y.begin(), series.y.end());
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+std::vector<Panels> pictures_of(const Steps& steps) {
+  std::vector<Panels> all;
+  for (const Picture& picture : kPictures) {
+    Panels panels{.caption = measure_of(picture.measure).caption, .charts = {}};
+    panels.caption += picture.log_y ? "; a line ends where nothing changes"
+                                    : "; what lies beyond the picture is in the files";
+    for (size_t f = 0; f < steps.size(); ++f)
+      panels.charts.push_back(panel_of(steps[f], f, picture));
+    all.push_back(std::move(panels));
+  }
+  return all;
+}
+
+// ---------------------------------------------------------------- sentences
+
+constexpr size_t kBf16 = 3;
+
+/// The largest learning rate at which fewer than half of the step is done, as text.
+std::string stalls_at(const OneStep& step, std::string_view way) {
+  const std::vector<StepMetrics>& rows = column_of(step, way);
+  for (size_t r = 0; r < kRates; ++r)
+    if (rows[r].pi < 0.5) return update_rate_names()[r];
+  return "no learning rate of the table";
+}
+
+std::string stalls_text(const Steps& steps, std::string_view way) {
+  std::vector<std::string> parts;
+  for (size_t f = 0; f < steps.size(); ++f)
+    parts.push_back(fmt::format("{} ({})", stalls_at(steps[f], way), weight_formats()[f].name));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::string> paragraphs_of(const Steps& steps, const Kind& kind,
+                                       const UpdateSubject& subject) {
+  const StepMetrics& aware = column_of(steps[kBf16], "precision_aware")[5];
+  const StepMetrics& mean = column_of(steps[kBf16], kExpectation)[5];
+  const StepMetrics& residual = column_of(steps[kBf16], "residual 8")[5];
+  std::vector<std::string> paragraphs = {fmt::format(
+      "Weights {} of {} × {}, rounded to each format, are to move by Δ* = lr·u and move by Δ. "
+      "Where something is carried beside the weight, Δ is that of both together. Less than half of "
+      "the step is done (projection) by nearest from a learning rate of {} down; by "
+      "precision_aware "
+      "from {}.",
+      subject.weights, subject.rows, subject.cols, stalls_text(steps, "nearest"),
+      stalls_text(steps, "precision_aware"))};
+  paragraphs.push_back(fmt::format(
+      "At 1e-6 in BF16 the step of precision_aware is {:.2f} times as long as was asked for, but "
+      "its "
+      "cosine to it is {:.3f}: it moves {:.2g} of the weights, those near a border of rounding, "
+      "and "
+      "they stand for all others. Stochastic rounding has projection {:.3f} and {:.0f} times the "
+      "length: it is right on average and noisy. With a residual of 8 bits it is {:.3f} and "
+      "{:.2f}.",
+      aware.rho, aware.cosine, aware.changed, mean.pi, mean.rho, residual.pi, residual.rho));
+  if (kind.kind == DirectionKind::equal)
+    paragraphs = {fmt::format(
+        "With u = w every weight of a binade needs the same relative step to move, so that "
+        "precision_aware moves all of them or none: in BF16 its magnitude ratio is {:.3g} at 1e-3 "
+        "and {:.3g} at 1e-5.",
+        column_of(steps[kBf16], "precision_aware")[2].rho,
+        column_of(steps[kBf16], "precision_aware")[4].rho)};
+  return paragraphs;
+}
+
+Section section_of(const UpdateSubject& subject, const Kind& kind, const Settings& settings,
+                   Progress& progress) {
+  Steps steps;
+  for (const WeightFormat& format : weight_formats())
+    steps.push_back(one_step(subject, format, kind.kind, settings, progress));
+  const bool has_figures = subject.is_random && kind.kind == DirectionKind::independent;
+  Section section{.heading = kind.heading,
+                  .paragraphs = paragraphs_of(steps, kind, subject),
+                  .grids = {},
+                  .charts = {},
+                  .panels = pictures_of(steps)};
+  for (size_t f = 0; f < steps.size(); ++f)
+    for (const Measure& measure : kMeasures)
+      section.grids.push_back(grid_of(steps[f], f, measure, kind, has_figures));
+  section.grids.push_back(alpha_grid(steps, kind));
+  return section;
+}
+
+Report update(const Settings& settings) {
+  const UpdateSubject subject = update_subject(settings);
+  Report report{.name = "update",
+                .title = "What is left of a small update where weights have few bits",
+                .sections = {}};
+  std::vector<Kind> kinds;
+  for (const Kind& kind : kKinds)  // the user's tensor is what it is: it was rounded from nothing
+    if (subject.is_random || kind.kind != DirectionKind::unrounded) kinds.push_back(kind);
+  const size_t casts = kinds.size() * weight_formats().size() * update_ways().size();
+  Progress progress(settings, static_cast<int64_t>(casts) + kTrajectorySteps);
+  for (const Kind& kind : kinds)
+    report.sections.push_back(section_of(subject, kind, settings, progress));
+  report.sections.push_back(trajectory_section(subject, settings, progress));
+  return report;
+}
+
+}  // namespace
+
+extern const Study kUpdate;
+const Study kUpdate{.name = "update",
+                    .summary =
+                        "small updates of weights in few bits: every rule, every learning "
+                        "rate; also of a tensor of a file",
+                    .run = update,
+                    .of_run = false,
+                    .of_tensor = true};
+
+}  // namespace ng::study
