@@ -203,13 +203,18 @@ std::vector<std::string> paragraphs_of(const Steps& steps, const Kind& kind,
   return paragraphs;
 }
 
+std::string heading_of(const UpdateSubject& subject, const Kind& kind) {
+  if (subject.is_random || kind.kind != DirectionKind::independent) return kind.heading;
+  return fmt::format("One step of {} along {}", subject.weights, subject.direction);
+}
+
 Section section_of(const UpdateSubject& subject, const Kind& kind, const Settings& settings,
                    Progress& progress) {
   Steps steps;
   for (const WeightFormat& format : weight_formats())
     steps.push_back(one_step(subject, format, kind.kind, settings, progress));
   const bool has_figures = subject.is_random && kind.kind == DirectionKind::independent;
-  Section section{.heading = kind.heading,
+  Section section{.heading = heading_of(subject, kind),
                   .paragraphs = paragraphs_of(steps, kind, subject),
                   .grids = {},
                   .charts = {},

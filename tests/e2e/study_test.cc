@@ -1,5 +1,8 @@
 // `study` as a user calls it.
+#include <cmath>
+
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "program.h"
 
 namespace ng::e2e {
@@ -11,7 +14,8 @@ TEST_F(Study, IsListedWithoutAName) {
   const Json all = Json::parse(run_well({"study", "--json"}));
   std::vector<std::string> names;
   for (const Json& study : all) names.push_back(study["name"]);
-  EXPECT_EQ(names, (std::vector<std::string>{"scales", "hadamard", "rounding", "gradients"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"scales", "hadamard", "rounding", "update", "gradients"}));
   EXPECT_NE(run_well({"study"}).find("hadamard"), std::string::npos);
 }
 
@@ -53,6 +57,74 @@ TEST_F(Study, LooksAtTheGradientsOfARun) {
                 .find("narrowgauge study gradients r --steps 2,4 --recipes bf16,mxfp4-nr "
                       "--draws 2 --out g --seed 1"),
             std::string::npos);
+}
+
+/// What `study` wrote of a table: "table,row,column,value,...", commas in the table's name quoted.
+double value_in(const std::string& csv, const std::string& record) {
+  const size_t at = csv.find("\n" + record + ",");
+  EXPECT_NE(at, std::string::npos) << record;
+  return at == std::string::npos ? NAN : std::stod(csv.substr(at + record.size() + 2));
+}
+
+class StudyUpdate : public Program {
+ protected:
+  StudyUpdate() {
+    std::vector<float> w, turn;
+    for (int i = 0; i < 24 * 40; ++i) {
+      w.push_back(0.02f * std::sin(0.37f * static_cast<float>(i * i % 991)));
+      turn.push_back(std::cos(0.91f * static_cast<float>(i)));
+    }
+    std::vector<float> broken = w;
+    broken[7] = NAN;
+    const std::vector<float> zeros(w.size());
+    const std::vector<int64_t> ints(4);
+    io::write_safetensors(path("f"), {{"w", "F32", {2, 12, 40}, w.data()},
+                                      {"turn", "F32", {24, 40}, turn.data()},
+                                      {"other", "F32", {40, 24}, turn.data()},
+                                      {"broken", "F32", {24, 40}, broken.data()},
+                                      {"zeros", "F32", {24, 40}, zeros.data()},
+                                      {"ints", "I64", {2, 2}, ints.data()}});
+  }
+};
+
+TEST_F(StudyUpdate, LooksAtATensorOfAFile) {
+  const std::string printed = run_well(
+      {"study", "update", "--file", "f", "--tensor", "w", "--direction", "turn", "--out", "o"});
+  EXPECT_NE(printed.find("One step of w along turn"), std::string::npos);
+  EXPECT_NE(printed.find("Weights w of 24 × 40"), std::string::npos);
+  EXPECT_EQ(printed.find("specification"), std::string::npos);  // its figures are of N(0,1)
+  EXPECT_NE(text_of(path("o/index.html"))
+                .find("narrowgauge study update --file f --tensor w --direction turn --out o"),
+            std::string::npos);
+  // BF16 weights of 0.02 have an ulp of 2^-13 = 1.2e-4 at most: steps of 1e-2 are no trouble, of
+  // 1e-6 rarely reach a border, and the residual has them all.
+  const std::string csv = text_of(path("o/update.csv"));
+  EXPECT_NEAR(value_in(csv, "\"rho, BF16\",1e-2,nearest"), 1, 0.01);
+  EXPECT_LT(value_in(csv, "\"pi, BF16\",1e-6,nearest"), 0.3);
+  EXPECT_NEAR(value_in(csv, "\"pi, BF16\",1e-6,residual 8"), 1, 0.1);
+  EXPECT_NEAR(value_in(csv, "\"pi, BF16\",1e-6,fp32"), 1, 1e-2);
+}
+
+TEST_F(StudyUpdate, RefusesTensorsWithoutADirection) {
+  const auto refuse = [&](const std::vector<std::string>& flags,
+                          const std::vector<std::string>& parts) {
+    std::vector<std::string> words = {"study", "update", "--out", "o"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    expect_refused(words, 1, parts);
+    EXPECT_FALSE(fs::exists(path("o")));
+  };
+  refuse({"--file", "f", "--tensor", "nobody"}, {"f", "nobody"});
+  refuse({"--file", "nowhere", "--tensor", "w"}, {"nowhere"});
+  refuse({"--file", "f", "--tensor", "ints"}, {"ints", "I64"});
+  refuse({"--file", "f", "--tensor", "broken"}, {"broken", "NaN"});
+  refuse({"--file", "f", "--tensor", "zeros"}, {"zeros", "zero everywhere"});
+  refuse({"--file", "f", "--tensor", "w", "--direction", "other"},
+         {"other", "(40, 24)", "(24, 40)"});
+  refuse({"--file", "f"}, {"--tensor"});
+  refuse({"--tensor", "w"}, {"--file"});
+  expect_refused({"study", "scales", "--file", "f", "--tensor", "w"}, 1, {"looks at no tensor"});
+  expect_refused({"study", "update", "r"}, 1, {"looks at no run"});
+  expect_refused({"study", "update", "--file", ""}, 2, {"--file"});
 }
 
 TEST_F(Study, LeavesNoFolderWhereItIsRefused) {
