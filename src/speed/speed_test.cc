@@ -3,6 +3,7 @@
 #include "speed/kernel_speed.h"
 #include "speed/layer_speed.h"
 #include "speed/machine.h"
+#include "speed/update_speed.h"
 #include "support/scratch_folder.h"
 
 namespace ng {
@@ -22,6 +23,54 @@ TEST(KernelSpeed, OfTheKernelsAskedForBesideTheLimits) {
   EXPECT_EQ(names, (std::vector<std::string>{"copy", "read", "amax 1x32", "amax 1x16"}));
   run.filter = "zzz";
   EXPECT_TRUE(says(error_of([&] { (void)kernel_speeds(run); }), "\"zzz\""));
+}
+
+/// Bytes an element of those that have no scale of their own; of a scale of the whole weight, or of
+/// 128 values, a little more.
+TEST(UpdateSpeed, OfEveryRuleAndStorage) {
+  const UpdateSpeedRun run{.threads = {1}, .rows = 128, .cols = 256, .rounds = 1, .filter = ""};
+  const UpdateSpeeds speeds = update_speeds(run);
+  const auto bytes_of = [&](std::string_view name) {
+    for (const UpdateSpeed& speed : speeds.updates)
+      if (speed.name == name) return speed.bytes_per_element;
+    ADD_FAILURE() << name;
+    return 0.0;
+  };
+  EXPECT_EQ(speeds.updates.front().name, "fp32");
+  EXPECT_EQ(bytes_of("fp32"), 2 * (4 + 4 + 4) + 4);
+  struct Rule {
+    const char* name;
+    double carry;
+  };
+  for (const Rule& rule : {Rule{"nearest", 0}, Rule{"stochastic", 0}, Rule{"kahan", 2},
+                           Rule{"residual 8", 1}, Rule{"residual 4", 0.5},
+                           Rule{"precision_aware", 0}, Rule{"stochastic, momentum_feedback", 0}}) {
+    const double states = 2 * (rule.carry + 4 + 4) + 4;
+    EXPECT_EQ(bytes_of(fmt::format("bf16 {}", rule.name)), 2 * 2 + states);
+    EXPECT_NEAR(bytes_of(fmt::format("fp8_e4m3 pow2 {}", rule.name)), 2 * 1 + states, 1e-3);
+  }
+  EXPECT_EQ(bytes_of("bf16, master fp32"), 2 + 2 * (4 + 4 + 4) + 4);
+  EXPECT_NEAR(bytes_of("fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16"),
+              1 + 2 * (2 + 1 + 2) + 4, 1e-3);
+  EXPECT_EQ(bytes_of("adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16"),
+            2 * (4 + 1 + 4.0 / 128 + 2) + 4);
+  EXPECT_EQ(bytes_of("sgd fp32"), 2 * (4 + 4) + 4);
+  EXPECT_EQ(speeds.updates.size(), 19U);
+  EXPECT_GT(speeds.bandwidth(), 1e8);
+  for (const UpdateSpeed& speed : speeds.updates) {
+    // Between a tenth of what one core does without vectors and what its cache could give thrice.
+    EXPECT_GT(speed.elements_per_second, 1e6) << speed.name;
+    EXPECT_LT(speed.bytes_per_second(), 3 * speeds.bandwidth()) << speed.name;
+  }
+}
+
+TEST(UpdateSpeed, OfThoseAskedForBesideFp32) {
+  UpdateSpeedRun run{.threads = {1}, .rows = 16, .cols = 128, .rounds = 1, .filter = "kahan"};
+  std::vector<std::string> names;
+  for (const UpdateSpeed& speed : update_speeds(run).updates) names.push_back(speed.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"fp32", "bf16 kahan", "fp8_e4m3 pow2 kahan"}));
+  run.filter = "zzz";
+  EXPECT_TRUE(says(error_of([&] { (void)update_speeds(run); }), "\"zzz\""));
 }
 
 TEST(GemmSpeed, OfEveryFormat) {

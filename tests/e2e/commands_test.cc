@@ -368,5 +368,24 @@ TEST_F(Commands, BenchKernelsMeasuresBesideACopyAndARead) {
   expect_refused({"bench", "kernels", "--filter", "zzz"}, 1, {"--filter", "\"zzz\""});
 }
 
+TEST_F(Commands, BenchUpdate) {
+  const Json bench = Json::parse(run_well({"bench", "update", "--filter", "fp8_e4m3 pow2 residual",
+                                           "--rounds", "1", "--threads", "1", "--json"}));
+  EXPECT_EQ(bench["threads"], 1);
+  for (const char* footprint : {"cache", "memory"}) {
+    const Json& updates = bench[footprint]["updates"];
+    ASSERT_EQ(updates.size(), 3u) << footprint;
+    EXPECT_EQ(updates[0]["update"], "fp32");
+    EXPECT_EQ(updates[0]["time_over_fp32"], 1.0);
+    EXPECT_EQ(updates[1]["update"], "fp8_e4m3 pow2 residual 8");
+    for (const Json& update : updates)
+      EXPECT_NEAR(update["share_of_bandwidth"].get<double>(),
+                  update["bytes_per_second"].get<double>() /
+                      bench[footprint]["bytes_per_second"].get<double>(),
+                  1e-9);
+  }
+  expect_refused({"bench", "update", "--filter", "zzz"}, 1, {"--filter", "\"zzz\""});
+}
+
 }  // namespace
 }  // namespace ng::e2e

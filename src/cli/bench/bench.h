@@ -9,5 +9,6 @@ namespace ng::cli {
 [[nodiscard]] std::function<int()> declare_bench_step(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_bench_gemm(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_bench_kernels(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_bench_update(CLI::App& app);
 
 }  // namespace ng::cli
