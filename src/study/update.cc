@@ -171,36 +171,54 @@ std::string stalls_text(const Steps& steps, std::string_view way) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// What was asked for, and where the rules without a carry give up.
+std::string subject_text(const Steps& steps, const UpdateSubject& subject) {
+  return fmt::format(
+      "Weights {} of {} × {}, rounded to each format, are to move by Δ* = lr·u and move by Δ. "
+      "Where something is carried beside the weight, Δ is that of both together. Less than half "
+      "of the step is done (projection) by nearest from a learning rate of {} down; by "
+      "precision_aware from {}.",
+      subject.weights, subject.rows, subject.cols, stalls_text(steps, "nearest"),
+      stalls_text(steps, "precision_aware"));
+}
+
+/// BF16 at 1e-6.
+std::string rules_text(const Steps& steps) {
+  const auto at = [&](std::string_view way) { return column_of(steps[kBf16], way)[5]; };
+  const StepMetrics aware = at("precision_aware"), mean = at(kExpectation),
+                    residual = at("residual 8");
+  return fmt::format(
+      "At 1e-6 in BF16 the step of precision_aware is {:.2f} times as long as was asked for, and "
+      "its cosine to it is {:.3f}: {:.2g} of the weights move, those whose step brings them first "
+      "to a border of rounding, and stand for all others. Stochastic rounding has projection "
+      "{:.3f} in expectation and {:.0f} times the length, all of the surplus noise; with a "
+      "residual of 8 bits it is {:.3f} and {:.2f} times.",
+      aware.rho, aware.cosine, aware.changed, mean.pi, mean.rho, residual.pi, residual.rho);
+}
+
+/// Where u follows w, weights with one mantissa reach a border at one step.
+std::string coincidence_text(const Steps& steps) {
+  std::vector<std::string> parts;
+  for (const size_t rate : {2, 4}) {
+    const StepMetrics& aware = column_of(steps[kBf16], "precision_aware")[rate];
+    const double alpha = steps[kBf16].alpha[rate];
+    parts.push_back(fmt::format("at {} it ", update_rate_names()[rate]) +
+                    (alpha == 0 ? "moves nothing, since the shortest step is too long"
+                                : fmt::format("steps {:.3g} times as far and moves {:.2g} of the "
+                                              "weights, with cosine {:.2g}",
+                                              alpha, aware.changed, aware.cosine)));
+  }
+  return fmt::format(
+      "Weights with the same mantissa reach a border of rounding at the same step, or, where u was "
+      "not rounded, at about the same: precision_aware has few lengths to choose from, and what "
+      "moves first is what lies highest in its binade. In BF16 {}.",
+      fmt::join(parts, ", "));
+}
+
 std::vector<std::string> paragraphs_of(const Steps& steps, const Kind& kind,
                                        const UpdateSubject& subject) {
-  const StepMetrics& aware = column_of(steps[kBf16], "precision_aware")[5];
-  const StepMetrics& mean = column_of(steps[kBf16], kExpectation)[5];
-  const StepMetrics& residual = column_of(steps[kBf16], "residual 8")[5];
-  std::vector<std::string> paragraphs = {fmt::format(
-      "Weights {} of {} × {}, rounded to each format, are to move by Δ* = lr·u and move by Δ. "
-      "Where something is carried beside the weight, Δ is that of both together. Less than half of "
-      "the step is done (projection) by nearest from a learning rate of {} down; by "
-      "precision_aware "
-      "from {}.",
-      subject.weights, subject.rows, subject.cols, stalls_text(steps, "nearest"),
-      stalls_text(steps, "precision_aware"))};
-  paragraphs.push_back(fmt::format(
-      "At 1e-6 in BF16 the step of precision_aware is {:.2f} times as long as was asked for, but "
-      "its "
-      "cosine to it is {:.3f}: it moves {:.2g} of the weights, those near a border of rounding, "
-      "and "
-      "they stand for all others. Stochastic rounding has projection {:.3f} and {:.0f} times the "
-      "length: it is right on average and noisy. With a residual of 8 bits it is {:.3f} and "
-      "{:.2f}.",
-      aware.rho, aware.cosine, aware.changed, mean.pi, mean.rho, residual.pi, residual.rho));
-  if (kind.kind == DirectionKind::equal)
-    paragraphs = {fmt::format(
-        "With u = w every weight of a binade needs the same relative step to move, so that "
-        "precision_aware moves all of them or none: in BF16 its magnitude ratio is {:.3g} at 1e-3 "
-        "and {:.3g} at 1e-5.",
-        column_of(steps[kBf16], "precision_aware")[2].rho,
-        column_of(steps[kBf16], "precision_aware")[4].rho)};
-  return paragraphs;
+  return {subject_text(steps, subject),
+          kind.kind == DirectionKind::independent ? rules_text(steps) : coincidence_text(steps)};
 }
 
 std::string heading_of(const UpdateSubject& subject, const Kind& kind) {
