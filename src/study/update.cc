@@ -187,13 +187,18 @@ std::string rules_text(const Steps& steps) {
   const auto at = [&](std::string_view way) { return column_of(steps[kBf16], way)[5]; };
   const StepMetrics aware = at("precision_aware"), mean = at(kExpectation),
                     residual = at("residual 8");
+  const bool few_stand_for_all = aware.changed > 0 && aware.changed < 0.5;
   return fmt::format(
       "At 1e-6 in BF16 the step of precision_aware is {:.2f} times as long as was asked for, and "
-      "its cosine to it is {:.3f}: {:.2g} of the weights move, those whose step brings them first "
-      "to a border of rounding, and stand for all others. Stochastic rounding has projection "
-      "{:.3f} in expectation and {:.0f} times the length, all of the surplus noise; with a "
-      "residual of 8 bits it is {:.3f} and {:.2f} times.",
-      aware.rho, aware.cosine, aware.changed, mean.pi, mean.rho, residual.pi, residual.rho);
+      "its cosine to it is {:.3f}: {:.2g} of the weights move{}. Stochastic rounding has "
+      "projection {:.3f} in expectation and {:.3g} times the length{}; with a residual of 8 bits "
+      "it is {:.3f} and {:.3g} times.",
+      aware.rho, aware.cosine, aware.changed,
+      few_stand_for_all ? ", those whose step brings them first to a border of rounding, and "
+                          "stand for all others"
+                        : "",
+      mean.pi, mean.rho, mean.rho > 1.5 * mean.pi ? ", all of the surplus noise" : "", residual.pi,
+      residual.rho);
 }
 
 /// Where u follows w, weights with one mantissa reach a border at one step.

@@ -1,5 +1,6 @@
 // 200 steps along a fixed direction with noise: what becomes of a weight under each rule.
 // [recipes.md §5, "200 steps"]
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -156,21 +157,25 @@ Section trajectory_section(const UpdateSubject& subject, const Settings& setting
   const auto at = [&](const Grid& grid, size_t row, std::string_view way) {
     return grid.at(row, column_of(way)).found;
   };
-  return {
+  Section section{
       .heading = "200 steps",
       .paragraphs = {fmt::format(
-          "A fixed direction and three times its size in noise, {} steps. In BF16 nearest ends "
-          "with {:.2f} of the way missing and {:.2f} of it done; precision_aware, whose every "
-          "step has the right length, does {:.2f} of it and ends {:.2f} off. Stochastic "
-          "rounding does all of it ({:.2f}) with noise ({:.2f}). What carries the rest along "
-          "ends {:.3f} off, which is the rounding of the weight that is looked at: with its "
-          "carry it is {:.4f} (residual 8) and {:.4f} (residual 4).",
-          kTrajectorySteps, at(error, 3, "nearest"), at(projection, 3, "nearest"),
+          "A fixed direction and three times its size in noise, {} steps. In BF16 nearest does "
+          "{:.2f} of what was asked for and ends {:.2f} of it off; precision_aware, whose every "
+          "step has the right length, {:.2f} and {:.2f}; stochastic rounding, whose error is "
+          "noise, {:.2f} and {:.2f}. With a residual of 8 bits the weight ends {:.3f} off, most of "
+          "it the rounding of the weight that is looked at: with its carry {:.4f}, with one of 4 "
+          "bits {:.4f}.",
+          kTrajectorySteps, at(projection, 3, "nearest"), at(error, 3, "nearest"),
           at(projection, 3, "precision_aware"), at(error, 3, "precision_aware"),
           at(projection, 3, "stochastic"), at(error, 3, "stochastic"), at(error, 3, "residual 8"),
           at(carried, 3, "residual 8"), at(carried, 3, "residual 4"))},
       .grids = {error, projection, carried},
-      .charts = {bars_of(error, "error / distance")}};
+      .charts = {}};
+  if (std::any_of(error.values.begin(), error.values.end(),
+                  [](const Value& value) { return std::isfinite(value.found); }))
+    section.charts.push_back(bars_of(error, "error / distance"));  // else the sums overflowed
+  return section;
 }
 
 }  // namespace ng::study

@@ -76,12 +76,13 @@ class StudyUpdate : public Program {
     }
     std::vector<float> broken = w;
     broken[7] = NAN;
-    const std::vector<float> zeros(w.size());
+    const std::vector<float> zeros(w.size()), huge(w.size(), 3e38f);
     const std::vector<int64_t> ints(4);
     io::write_safetensors(path("f"), {{"w", "F32", {2, 12, 40}, w.data()},
                                       {"turn", "F32", {24, 40}, turn.data()},
                                       {"other", "F32", {40, 24}, turn.data()},
                                       {"broken", "F32", {24, 40}, broken.data()},
+                                      {"huge", "F32", {24, 40}, huge.data()},
                                       {"zeros", "F32", {24, 40}, zeros.data()},
                                       {"ints", "I64", {2, 2}, ints.data()}});
   }
@@ -103,6 +104,14 @@ TEST_F(StudyUpdate, LooksAtATensorOfAFile) {
   EXPECT_LT(value_in(csv, "\"pi, BF16\",1e-6,nearest"), 0.3);
   EXPECT_NEAR(value_in(csv, "\"pi, BF16\",1e-6,residual 8"), 1, 0.1);
   EXPECT_NEAR(value_in(csv, "\"pi, BF16\",1e-6,fp32"), 1, 1e-2);
+}
+
+// Sums of steps overflow FP32: figures are missing, the study is not.
+TEST_F(StudyUpdate, EndsWhereNumbersOverflow) {
+  for (const char* direction : {"w", "huge"})
+    (void)run_well({"study", "update", "--file", "f", "--tensor", "huge", "--direction", direction,
+                    "--out", "o"});
+  EXPECT_NE(text_of(path("o/index.html")).find("One step of huge along huge"), std::string::npos);
 }
 
 TEST_F(StudyUpdate, RefusesTensorsWithoutADirection) {
