@@ -229,17 +229,18 @@ std::string svg_of(const Panels& panels) {
   legend.bottom += 8;  // air above the first names of panels
   std::string content = legend.svg;
   const Size size{.top = 2 * kLine - 10, .width = kWidth / 2, .height = kPanelHeight};
+  double bottom = legend.bottom;
   for (size_t i = 0; i < panels.charts.size(); ++i) {
     const Chart& chart = panels.charts[i];
     check(chart);
+    const bool begins_row = i % 2 == 0;
+    if (begins_row) bottom += size.height;
     content += fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}{}</g>\n",
-                           i % 2 == 0 ? 0 : size.width,
-                           legend.bottom + static_cast<double>(i / 2) * size.height,
+                           begins_row ? 0 : size.width, bottom - size.height,
                            text_at(Drawing::left_of(chart), kLine, "start", chart.caption),
                            Drawing(chart, size).text());
   }
-  const auto rows = static_cast<double>((panels.charts.size() + 1) / 2);
-  return svg_element(legend.bottom + rows * size.height, panels.caption, content);
+  return svg_element(bottom, panels.caption, content);
 }
 
 }  // namespace ng::study
