@@ -85,8 +85,9 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
   check_gemms(*model_, config_.train.backend, recipe_.compute(0));
-  trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
-                                       step_settings(config_.train, model.context));
+  const StepSettings settings = step_settings(config_.train, model.context);
+  trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings);
+  memory_in_fp32_ = plan_memory_in_fp32(run_->backend(), model, config_.train.recompute, settings);
   if (!config_.model.init.empty())
     io::read_hf_weights(config_.model.init, model,
                         [&](size_t index, int64_t row, std::span<const float> values) {
@@ -310,6 +311,8 @@ SessionResult Session::train() {
       std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start,
                                     [&](const std::string& text) { observer_.notice(text); });
   if (options_.resume) metrics_->event("resume", start);
+  metrics_->event("memory", start,
+                  memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
   observer_.started(*this, start);
   clock_ = std::make_unique<Clock>();
   last_saved_ = start;

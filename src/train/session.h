@@ -76,6 +76,8 @@ class Session {
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] Run& run() { return *run_; }
   [[nodiscard]] Trainer& trainer() { return *trainer_; }
+  /// What FP32 AdamW would take for the same model and batch.
+  [[nodiscard]] const MemoryPlan& memory_in_fp32() const { return memory_in_fp32_; }
   [[nodiscard]] const Corpus& corpus() const { return *corpus_; }
   [[nodiscard]] int threads() const { return threads_.count; }
   [[nodiscard]] const std::string& folder() const { return options_.out; }
@@ -117,6 +119,7 @@ class Session {
   std::unique_ptr<OperandErrors> operand_errors_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;
+  MemoryPlan memory_in_fp32_;
   std::unique_ptr<NewFolders> new_folders_;
   std::unique_ptr<FolderLock> lock_;
   std::unique_ptr<MetricsFile> metrics_;

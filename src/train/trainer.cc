@@ -59,10 +59,12 @@ MemoryPlan Trainer::memory() const {
     for (const Program& program : *programs)
       if (program.bytes > largest->bytes) largest = &program;
   MemoryPlan plan;
-  plan.bytes = run_.persistent_by_kind();
+  plan.bytes = plan.most = run_.persistent_by_kind();
+  plan.stored = stored_parts(run_);
   size_t live = 0;
   for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
     plan.bytes[kind] += largest->at_peak[kind];
+    plan.most[kind] += largest->most[kind];
     live += largest->at_peak[kind];
   }
   plan.gaps = largest->bytes - live;

@@ -13,6 +13,7 @@
 #include "optim/optimizer.h"
 #include "run/run.h"
 #include "train/device_batch.h"
+#include "train/memory_plan.h"
 
 namespace ng {
 
@@ -28,13 +29,6 @@ struct StepReport {
   double loss = 0;  ///< mean over the step's targets, before the update
   double grad_norm = 0;
   bool skipped = false;  ///< something was not finite: weights and moments are unchanged
-};
-
-/// Planned memory of the most demanding program, by kind.
-struct MemoryPlan {
-  MemoryByKind bytes{};  ///< live at the peak
-  size_t gaps = 0;       ///< arena bytes no tensor uses at the peak
-  size_t total = 0;      ///< sum of all the above = what is allocated
 };
 
 class Trainer {

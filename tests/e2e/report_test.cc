@@ -68,6 +68,9 @@ TEST_F(Report, OfARunShowsAllOfIt) {
   EXPECT_GT(sqnr["y"][0], 8.0);
   EXPECT_LT(sqnr["y"][0], 30.0);
 
+  const Json& memory = section(all, "Time and memory")["table"];
+  EXPECT_EQ(memory["rows"][0][0]["text"], "weights, fp32");
+  EXPECT_EQ(memory["rows"][0][2]["text"], "4.00 B");
   const Json& bars = section(all, "Time and memory")["bars"];
   EXPECT_GE(bars[0]["bars"].size(), 8u);
   EXPECT_GE(bars[1]["bars"].size(), 6u);
