@@ -27,7 +27,7 @@ using Operation =
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite, FillNormal, DecideStep,
-                 Store, Update>;
+                 Store, Update, CheckUpdate>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

@@ -39,8 +39,8 @@ Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_
                     is_wide ? operand_of("fp32") : cast);
 }
 
-void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
-                          const OptimizerStep& step) const {
+Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
+                            const OptimizerStep& step) const {
   const auto t = static_cast<double>(step.step + 1);
   const OptimizerNumbers numbers{
       .lr = step.lr,
@@ -50,7 +50,7 @@ void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
       .weight_decay = parameter.spec.is_vector ? 0.0f : settings_.weight_decay,
       .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
       .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
-  run.execute(Update{
+  return Update{
       .optimizer = rule,
       .weight = parameter.weight,
       .moment1 = parameter.moment1,
@@ -59,7 +59,7 @@ void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
       .numbers = numbers,
       .key = {.seed = run.seed(), .tensor = parameter.id, .step = static_cast<uint32_t>(step.step)},
       .control = step.control,
-      .report = step.report});
+      .report = step.report};
 }
 
 }  // namespace ng

@@ -177,15 +177,21 @@ void Session::fill_batches(int64_t step) {
   }
 }
 
-void Session::note_skip(int64_t step) {
+void Session::note_skip(int64_t step, const StepReport& report) {
   ++result_.skipped;
-  if (consecutive_skips_++ == 0) {
+  if (consecutive_skips_++ > 0) return;
+  if (!report.overflowing.empty()) {
+    origin_of_skips_ = report.overflowing;
+    problem_of_skips_ = "beyond the range of " + report.format;
+  } else {
     const Diagnosis diagnosis = trainer_->diagnose(step);
     origin_of_skips_ = diagnosis.found ? diagnosis.layer + ' ' + diagnosis.operand
                                        : std::string("loss or gradient norm");
-    metrics_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
-    observer_.notice(fmt::format("step {} skipped: {} is not finite", step + 1, origin_of_skips_));
+    problem_of_skips_ = "not finite";
   }
+  metrics_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
+  observer_.notice(
+      fmt::format("step {} skipped: {} is {}", step + 1, origin_of_skips_, problem_of_skips_));
 }
 
 void Session::require_convergence(int64_t step) const {
@@ -195,8 +201,8 @@ void Session::require_convergence(int64_t step) const {
   metrics_->keep_both();
   throw Diverged({.place = options_.out,
                   .key = origin_of_skips_,
-                  .problem = fmt::format("not finite in {} steps in a row, since step {}",
-                                         consecutive_skips_, first),
+                  .problem = fmt::format("{} in {} steps in a row, since step {}",
+                                         problem_of_skips_, consecutive_skips_, first),
                   .remedy = "a lower lr or a wider format there; " + last_whole_state()},
                  first);
 }
@@ -222,7 +228,7 @@ void Session::train_one(int64_t step) {
   const StepReport report = trainer_->step(step, static_cast<float>(lr));
   run_->set_operand_observer(nullptr);
   if (report.skipped)
-    note_skip(step);
+    note_skip(step, report);
   else
     consecutive_skips_ = 0;
   clock_->tick();

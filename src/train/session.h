@@ -99,7 +99,7 @@ class Session {
   void fill_batches(int64_t step);
   [[nodiscard]] bool shows_every_operand(int64_t step) const;
   void train_one(int64_t step);
-  void note_skip(int64_t step);
+  void note_skip(int64_t step, const StepReport& report);
   void require_convergence(int64_t step) const;
   void every_so_often(int64_t done);
   void validate(int64_t done);
@@ -131,7 +131,7 @@ class Session {
   bool save_due_ = false;
   int64_t last_validated_ = -1;
   int consecutive_skips_ = 0;
-  std::string origin_of_skips_;
+  std::string origin_of_skips_, problem_of_skips_;  // "head output", "not finite"
 };
 
 }  // namespace ng

@@ -114,8 +114,9 @@ void Trainer::update(int64_t step, float lr) {
                           .clip = settings_.clip,
                           .stats = model_.stats().data(),
                           .stats_count = static_cast<int64_t>(model_.stats().size())});
-  for (Parameter& parameter : model_.parameters())
-    optimizer_->update(run_, parameter, {.lr = lr, .step = step, .control = control_});
+  const OptimizerStep now{.lr = lr, .step = step, .control = control_};
+  for (const Parameter& parameter : model_.parameters()) optimizer_->check(run_, parameter, now);
+  for (Parameter& parameter : model_.parameters()) optimizer_->update(run_, parameter, now);
   model_.forget_step();
 }
 
@@ -128,9 +129,24 @@ StepReport Trainer::step(int64_t step, float lr) {
   });
   const StepControl control = run_.read(control_);  // the one read of the step
   model_.roll_scales(run_, control.skip != 0);
-  return {.loss = control.loss / static_cast<double>(tokens_per_step()),
-          .grad_norm = control.grad_norm,
-          .skipped = control.skip != 0};
+  return report_of(control);
+}
+
+StepReport Trainer::report_of(const StepControl& control) const {
+  StepReport report{.loss = control.loss / static_cast<double>(tokens_per_step()),
+                    .grad_norm = control.grad_norm,
+                    .skipped = control.skip != 0,
+                    .overflowing = {},
+                    .format = {}};
+  if (control.overflowing == StoredState::none) return report;
+  const Parameter& parameter = model_.parameters()[control.overflowing_parameter];
+  const Stored* const states[] = {nullptr, &parameter.weight.value, &parameter.weight.master,
+                                  &parameter.moment1, &parameter.moment2};
+  const View& view = states[static_cast<size_t>(control.overflowing)]->view;
+  for (const Persistent& row : run_.persistents())
+    if (row.view.data == view.data) report.overflowing = row.spec.name;
+  report.format = view.element->short_name;
+  return report;
 }
 
 Diagnosis Trainer::diagnose(int64_t step) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct StepReport {
   double loss = 0;  ///< mean over the step's targets, before the update
   double grad_norm = 0;
   bool skipped = false;  ///< something was not finite: weights and moments are unchanged
+  /// "moment2.blocks.0.mlp.up.weight": why it was skipped, where that is a state that would not
+  /// hold its new values, and as what it is stored; else empty.
+  std::string overflowing, format;
 };
 
 class Trainer {
@@ -67,6 +71,7 @@ class Trainer {
   void record_programs(const Recipe& recipe);
   void forward_backward(int64_t step);
   void update(int64_t step, float lr);
+  [[nodiscard]] StepReport report_of(const StepControl& control) const;
   void evaluate_body();
   [[nodiscard]] Batch train_batch(int64_t micro) const;
 

@@ -6,5 +6,6 @@
 namespace ng::ref {
 
 void perform(const Update& op);
+void perform(const CheckUpdate& op);
 
 }  // namespace ng::ref
