@@ -12,6 +12,7 @@
 #include "report/charts.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
+#include "report/update_charts.h"
 
 namespace ng::report {
 namespace {
@@ -122,6 +123,11 @@ Page run_page(const RunFacts& facts, const History& history) {
                 .choice_label = "layers",
                 .choices = operand_charts(history)};
   if (!casts.choices.empty()) page.sections.push_back(std::move(casts));
+  Section updates{.heading = "What updates do, by layer",
+                  .note = kUpdateNote,
+                  .choice_label = "layers",
+                  .choices = update_charts(history)};
+  if (!updates.choices.empty()) page.sections.push_back(std::move(updates));
   page.sections.push_back(
       {.heading = "Time and memory",
        .note = kMemoryNote,

@@ -194,7 +194,7 @@ void MetricsFile::keep_both() {
 
 void MetricsFile::line(const Json& object) { file_->append(json_text(object) + "\n"); }
 
-void MetricsFile::write(const StepMetrics& step, const Json& operands) {
+void MetricsFile::write(const StepMetrics& step, const Json& operands, const Json& updates) {
   Json object = {{"step", step.step},
                  {"tokens", step.tokens},
                  {"loss", number(step.loss)},
@@ -205,6 +205,7 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands) {
                  {"eta_seconds", number(step.eta_seconds)}};
   if (step.skipped) object["skipped"] = true;
   if (!operands.empty()) object["operands"] = operands;
+  if (!updates.empty()) object["updates"] = updates;
   line(object);
 }
 

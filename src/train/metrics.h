@@ -58,7 +58,8 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  void write(const StepMetrics& step, const Json& operands);
+  /// `operands` and `updates` are left out where they are empty.
+  void write(const StepMetrics& step, const Json& operands, const Json& updates);
   /// Does nothing where the kept lines hold that step's validation.
   void write(const ValidationMetrics& validation);
   /// {"event": name, "step": step, ...details}

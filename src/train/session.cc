@@ -16,12 +16,13 @@
 #include "train/run_inputs.h"
 #include "train/sample.h"
 #include "train/self_check.h"
+#include "train/update_metrics.h"
 
 namespace ng {
 namespace {
 
-constexpr int kMaxConsecutiveSkips = 5;      // more than a rare overflow: the run is lost
-constexpr int64_t kOperandDetailEvery = 50;  // steps between metrics of every single operand
+constexpr int kMaxConsecutiveSkips = 5;  // more than a rare overflow: the run is lost
+constexpr int64_t kDetailEvery = 50;     // steps between metrics of every single tensor
 
 StepSettings step_settings(const RunTrain& train, int64_t context) {
   StepSettings settings;
@@ -213,18 +214,19 @@ std::string Session::last_whole_state() const {
   return fmt::format("the checkpoint of step {} is whole", last_saved_);
 }
 
-// Steps whose metrics name every operand of every layer. `step` counts from 1.
-bool Session::shows_every_operand(int64_t step) const {
-  return step == 1 || step == config_.train.steps || step % kOperandDetailEvery == 0;
+// Steps whose metrics name every operand of every layer and every parameter. `step` counts from 1.
+bool Session::shows_every_tensor(int64_t step) const {
+  return step == 1 || step == config_.train.steps || step % kDetailEvery == 0;
 }
 
 void Session::train_one(int64_t step) {
   follow_phase(step);
   const double lr = learning_rate(config_.schedule(), step);
   fill_batches(step);
-  const bool detail = shows_every_operand(step + 1);
+  const bool detail = shows_every_tensor(step + 1);
   run_->set_operand_observer(detail ? operand_errors_.get() : nullptr);
   operand_errors_->forget();
+  trainer_->set_reports_updates(detail);
   const StepReport report = trainer_->step(step, static_cast<float>(lr));
   run_->set_operand_observer(nullptr);
   if (report.skipped)
@@ -245,8 +247,11 @@ void Session::train_one(int64_t step) {
       static_cast<double>(config_.train.steps - step - 1) * clock_->seconds_per_step;
   metrics.skipped = report.skipped;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
-  metrics_->write(metrics, detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
-                                  : operand_shares(counted));
+  const bool is_updated = detail && !report.skipped;
+  metrics_->write(metrics,
+                  detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
+                         : operand_shares(counted),
+                  is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json());
   observer_.step(metrics);
   require_convergence(step);
 }

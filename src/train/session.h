@@ -97,7 +97,7 @@ class Session {
   int64_t restore();
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);
-  [[nodiscard]] bool shows_every_operand(int64_t step) const;
+  [[nodiscard]] bool shows_every_tensor(int64_t step) const;
   void train_one(int64_t step);
   void note_skip(int64_t step, const StepReport& report);
   void require_convergence(int64_t step) const;

@@ -24,6 +24,8 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
       evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)) {
   for (Parameter& parameter : model_.parameters()) optimizer_->claim(run_, parameter);
+  const size_t count = model_.parameters().size();
+  update_reports_ = {run_.persistent_values<UpdateReport>("update reports", count), count};
   record_programs(recipe);
 }
 
@@ -114,9 +116,13 @@ void Trainer::update(int64_t step, float lr) {
                           .clip = settings_.clip,
                           .stats = model_.stats().data(),
                           .stats_count = static_cast<int64_t>(model_.stats().size())});
-  const OptimizerStep now{.lr = lr, .step = step, .control = control_};
+  OptimizerStep now{.lr = lr, .step = step, .control = control_};
   for (const Parameter& parameter : model_.parameters()) optimizer_->check(run_, parameter, now);
-  for (Parameter& parameter : model_.parameters()) optimizer_->update(run_, parameter, now);
+  if (reports_updates_) now.report = update_reports_.data();
+  for (Parameter& parameter : model_.parameters()) {
+    optimizer_->update(run_, parameter, now);
+    if (now.report != nullptr) ++now.report;
+  }
   model_.forget_step();
 }
 
