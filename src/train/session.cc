@@ -16,6 +16,7 @@
 #include "train/run_inputs.h"
 #include "train/sample.h"
 #include "train/self_check.h"
+#include "train/update_check.h"
 #include "train/update_metrics.h"
 
 namespace ng {
@@ -44,6 +45,14 @@ void check_gemms(const Model& model, const std::string& backend, Compute compute
   for (const Linear* linear : model.linears())
     recipes.insert(recipes.end(), linear->phases().begin(), linear->phases().end());
   self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes, compute);
+}
+
+// The same of its updates.
+void check_model_updates(Model& model, const std::string& backend, const OptimizerRecipe& optimizer,
+                         const OptimizerSettings& settings) {
+  if (backend == "ref") return;
+  check_updates(make_backend(backend, {1}), make_backend("ref", {1}), optimizer, settings,
+                model.parameters());
 }
 
 }  // namespace
@@ -88,6 +97,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   check_gemms(*model_, config_.train.backend, recipe_.compute(0));
   const StepSettings settings = step_settings(config_.train, model.context);
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings);
+  check_model_updates(*model_, config_.train.backend, recipe_.settings(0).optimizer,
+                      settings.optimizer);
   memory_in_fp32_ = plan_memory_in_fp32(run_->backend(), model, config_.train.recompute, settings);
   if (!config_.model.init.empty())
     io::read_hf_weights(config_.model.init, model,
