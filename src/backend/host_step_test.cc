@@ -49,5 +49,42 @@ TEST(DecideStep, SkipsWhatIsNotFinite) {
   EXPECT_TRUE(skips(1, 1, {.inf = 1}));
 }
 
+TEST(SurelyFits, IsFalseWhereAValueCouldLeaveItsFormat) {
+  // What counts of a stored tensor here are its cast and that there is one.
+  float nothing = 0;
+  const auto moment = [&](const Operand& cast) {
+    return Stored{{reinterpret_cast<std::byte*>(&nothing), *cast.element, 1, 1, 1}, cast};
+  };
+  Operand scaled = operand_of("fp16");
+  scaled.scale = ScaleKind::pow2;
+  const auto fits = [&](OptimizerRule rule, const Operand& moments, double norm, float scale,
+                        float lr = 1e-3f, float eps = 1e-8f) {
+    return surely_fits({.optimizer = rule,
+                        .weight = {},
+                        .moment1 = moment(moments),
+                        .moment2 = moment(moments),
+                        .grad = {},
+                        .numbers = {.lr = lr,
+                                    .beta1 = 0.9f,
+                                    .beta2 = 0.95f,
+                                    .eps = eps,
+                                    .weight_decay = 0.1f,
+                                    .correction1 = 0.1f,
+                                    .correction2 = 0.05f}},
+                       {.grad_norm = norm, .grad_scale = scale});
+  };
+  constexpr auto adamw = OptimizerRule::adamw, sgd = OptimizerRule::sgd;
+  EXPECT_TRUE(fits(adamw, operand_of("fp16"), 1e6, 1e-6f)) << "clipped to 1";
+  EXPECT_TRUE(fits(adamw, operand_of("fp16"), 255, 1));
+  EXPECT_FALSE(fits(adamw, operand_of("fp16"), 257, 1)) << "257 squared is above 65504";
+  EXPECT_TRUE(fits(adamw, scaled, 1e9, 1)) << "scales follow";
+  EXPECT_FALSE(fits(adamw, operand_of("fp32"), 2e19, 1)) << "the square is infinite";
+  EXPECT_FALSE(fits(adamw, operand_of("fp32"), 1, 1, 1000)) << "decay makes weights grow";
+  EXPECT_FALSE(fits(adamw, operand_of("fp32"), 1, 1, 1e-3f, 1e-30f)) << "by the division by eps";
+  EXPECT_TRUE(fits(sgd, operand_of("fp16"), 6000, 1));
+  EXPECT_FALSE(fits(sgd, operand_of("fp16"), 7000, 1)) << "momentum sums ten of them";
+  EXPECT_FALSE(fits(OptimizerRule::direction, operand_of("fp32"), 1, 1));
+}
+
 }  // namespace
 }  // namespace ng

@@ -28,7 +28,7 @@ using Operation =
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
                  FillNormal, DecideStep, Store, StoreGradient, MoveAutoScale, Update,
-                 MoveBlockMoment, MoveMomentum>;
+                 MoveBlockMoment, MoveMomentum, CheckUpdate>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

@@ -142,12 +142,19 @@ struct FillNormal {
 
 // ---------------------------------------------------------------- step
 
+/// What of a parameter persists.
+enum class StoredState : uint32_t { none, weight, master, moment1, moment2 };
+
 /// Decides, on the device, whether and how far the step is taken.
 struct StepControl {
   double loss = 0;       ///< sum over the step's unmasked targets
   double grad_norm = 0;  ///< before clipping
   float grad_scale = 1;  ///< gradients are multiplied by this: clipping
-  uint32_t skip = 0;  ///< 1: loss, gradient norm or an operand was not finite; nothing is updated
+  uint32_t skip = 0;     ///< 1: loss, gradient norm or an operand was not finite, or a state would
+                         ///< overflow; nothing is updated
+  /// The first state that would take a value that it does not hold, and of which parameter.
+  StoredState overflowing = StoredState::none;
+  uint32_t overflowing_parameter = 0;
 };
 
 /// From the sum of squares of all gradients: norm, clip factor min(1, clip/(norm + 1e-6)) (clip 0:

@@ -195,4 +195,18 @@ struct MoveMomentum {
   }
 };
 
+/// Before any update of a step: whether this one would store a moment above the largest value of
+/// its format, or a weight that is not finite. Then control->skip becomes 1 and `overflowing` names
+/// the first such tensor. Scales follow the values, so moments with scales hold what FP32 holds; a
+/// finite weight above its format's largest saturates. [errata-2, 21, 23]
+struct CheckUpdate {
+  static constexpr std::string_view kName = "check_update";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  Update update;
+  StepControl* control = nullptr;
+  uint32_t parameter = 0;  ///< what `overflowing_parameter` becomes
+  template <class F>
+  void each_output(const F& /* f */) const {}
+};
+
 }  // namespace ng

@@ -28,11 +28,17 @@ class AdamMini final : public Optimizer {
                                     .cols = 1},
                                    operand_of("fp32"));
   }
+  void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
+    run.execute(CheckUpdate{.update = has_own_moments(parameter.spec)
+                                          ? update_by(OptimizerRule::adamw, run, parameter, step)
+                                          : update_with_blocks(run, parameter, step),
+                            .control = step.control,
+                            .parameter = parameter.id});
+  }
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
     if (has_own_moments(parameter.spec))
-      return update_by(OptimizerRule::adamw, run, parameter, step);
-    Update by_blocks = update_of(OptimizerRule::adam_mini, run, parameter, step);
-    by_blocks.blocks = blocks(parameter.spec);
+      return run.execute(update_by(OptimizerRule::adamw, run, parameter, step));
+    const Update by_blocks = update_with_blocks(run, parameter, step);
     run.execute(MoveBlockMoment{.moment = parameter.moment2.view,
                                 .grad = by_blocks.grad,
                                 .blocks = by_blocks.blocks,
@@ -42,6 +48,12 @@ class AdamMini final : public Optimizer {
   }
 
  private:
+  [[nodiscard]] Update update_with_blocks(const Run& run, const Parameter& parameter,
+                                          const OptimizerStep& step) const {
+    Update update = update_by(OptimizerRule::adam_mini, run, parameter, step);
+    update.blocks = blocks(parameter.spec);
+    return update;
+  }
   [[nodiscard]] RowBlocks blocks(const ParameterSpec& spec) const {
     return row_blocks(spec, settings_.heads, settings_.kv_heads);
   }

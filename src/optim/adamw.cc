@@ -13,8 +13,13 @@ class AdamW final : public Optimizer {
     parameter.moment1 = claim_state(run, parameter, "moment1", recipe_.moment1);
     parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
   }
+  void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
+    run.execute(CheckUpdate{.update = update_by(OptimizerRule::adamw, run, parameter, step),
+                            .control = step.control,
+                            .parameter = parameter.id});
+  }
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
-    update_by(OptimizerRule::adamw, run, parameter, step);
+    run.execute(update_by(OptimizerRule::adamw, run, parameter, step));
   }
 };
 

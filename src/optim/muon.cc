@@ -104,10 +104,19 @@ class Muon final : public Optimizer {
     parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
   }
 
+  // The momentum is SGD's; what is made of it is of norm 1.
+  void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
+    const bool has_momentum = is_orthogonalized(parameter.spec);
+    Update update =
+        update_by(has_momentum ? OptimizerRule::sgd : OptimizerRule::adamw, run, parameter, step);
+    if (has_momentum) update.numbers.beta1 = kMomentum;
+    run.execute(CheckUpdate{.update = update, .control = step.control, .parameter = parameter.id});
+  }
+
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
     if (!is_orthogonalized(parameter.spec))
-      return update_by(OptimizerRule::adamw, run, parameter, step);
-    Update by_direction = update_of(OptimizerRule::muon, run, parameter, step);
+      return run.execute(update_by(OptimizerRule::adamw, run, parameter, step));
+    Update by_direction = update_by(OptimizerRule::muon, run, parameter, step);
     const Tensor direction = look_ahead(run, parameter, by_direction, step);
     int64_t first = 0;
     for (const RowBlocks::Section& section :

@@ -39,7 +39,7 @@ Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_
                     is_wide ? operand_of("fp32") : cast);
 }
 
-Update Optimizer::update_of(OptimizerRule rule, const Run& run, const Parameter& parameter,
+Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
                             const OptimizerStep& step) const {
   const auto t = static_cast<double>(step.step + 1);
   const OptimizerNumbers numbers{
@@ -51,7 +51,7 @@ Update Optimizer::update_of(OptimizerRule rule, const Run& run, const Parameter&
           parameter.spec.is_vector && !settings_.decays_vectors ? 0.0f : settings_.weight_decay,
       .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
       .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
-  return {
+  return Update{
       .optimizer = rule,
       .weight = parameter.weight,
       .moment1 = parameter.moment1,
@@ -61,11 +61,6 @@ Update Optimizer::update_of(OptimizerRule rule, const Run& run, const Parameter&
       .key = {.seed = run.seed(), .tensor = parameter.id, .step = static_cast<uint32_t>(step.step)},
       .control = step.control,
       .report = step.report};
-}
-
-void Optimizer::update_by(OptimizerRule rule, Run& run, Parameter& parameter,
-                          const OptimizerStep& step) const {
-  run.execute(update_of(rule, run, parameter, step));
 }
 
 }  // namespace ng

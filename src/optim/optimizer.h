@@ -26,8 +26,8 @@ struct OptimizerSettings {
 /// A step.
 struct OptimizerStep {
   float lr = 0;
-  int64_t step = 0;                      ///< counted from 0
-  const StepControl* control = nullptr;  ///< clip factor and skip flag
+  int64_t step = 0;                ///< counted from 0
+  StepControl* control = nullptr;  ///< clip factor and skip flag
   UpdateReport* report = nullptr;  ///< backend memory for what the update did; null: nobody asks
 };
 
@@ -38,15 +38,16 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Registers a parameter's states.
   virtual void claim(Run& run, Parameter& parameter) const = 0;
+  /// Before any update of a step: skips it where this one's would store what its tensors do not
+  /// hold (CheckUpdate).
+  virtual void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const = 0;
   /// Moves the parameter by its gradient.
   virtual void update(Run& run, Parameter& parameter, const OptimizerStep& step) const = 0;
 
  protected:
-  /// One update of a parameter by an element rule, with decay only where it has two dimensions.
-  [[nodiscard]] Update update_of(OptimizerRule rule, const Run& run, const Parameter& parameter,
+  /// The update of a parameter by an element rule, with decay only where it has two dimensions.
+  [[nodiscard]] Update update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
                                  const OptimizerStep& step) const;
-  void update_by(OptimizerRule rule, Run& run, Parameter& parameter,
-                 const OptimizerStep& step) const;
   /// Registers state `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
   [[nodiscard]] Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
                                    const Operand& cast) const;

@@ -12,8 +12,13 @@ class Sgd final : public Optimizer {
   void claim(Run& run, Parameter& parameter) const override {
     parameter.moment1 = claim_state(run, parameter, "momentum", recipe_.moment1);
   }
+  void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
+    run.execute(CheckUpdate{.update = update_by(OptimizerRule::sgd, run, parameter, step),
+                            .control = step.control,
+                            .parameter = parameter.id});
+  }
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
-    update_by(OptimizerRule::sgd, run, parameter, step);
+    run.execute(update_by(OptimizerRule::sgd, run, parameter, step));
   }
 };
 

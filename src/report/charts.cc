@@ -37,36 +37,26 @@ bool has_values(const Line& line) {
 
 constexpr std::array<Loss, kLosses> kAllLosses = {Loss::sqnr_db, Loss::saturated, Loss::flushed};
 
-// A line for each kind of layer, colours by the order of kinds; `block` -1: over all blocks.
 Chart chart_of(const History& history, const std::string& role, Loss loss, int64_t block) {
   Chart chart = operand_chart(role, loss);
-  std::map<std::string, std::vector<Line>> by_kind;
-  for (const auto& [layer, roles] : history.operands()) {
-    const layers::Place place = layers::place_of(layer);
-    // Kinds without values keep their colours.
-    std::vector<Line>& lines = by_kind[std::string(place.part)];
-    const Series* series = series_of(roles, role, loss);
-    if (series != nullptr && (block == -1 || place.block == block || place.block == -1))
-      lines.push_back(line_of(layer, 0, *series));
-  }
-  int color = 0;
-  for (const auto& [kind, lines] : by_kind) {
-    Line line = mean_of(kind, color++, lines);
-    if (has_values(line)) chart.lines.push_back(std::move(line));
-  }
+  SeriesByLayer all;
+  for (const auto& [layer, roles] : history.operands())
+    all.emplace_back(layer, series_of(roles, role, loss));
+  chart.lines = lines_by_kind(all, block);
   return chart;
 }
 
-ChartChoice charts_of(const History& history, const std::string& name, int64_t block) {
-  ChartChoice choice{.name = name, .charts = {}};
+// Those of roles that are counted.
+std::vector<Chart> charts_of_operands(const History& history, int64_t block) {
+  std::vector<Chart> all;
   for (const std::string& role : role_names()) {
     std::vector<Chart> charts;
     for (const Loss loss : kAllLosses) charts.push_back(chart_of(history, role, loss, block));
     const bool counted = std::any_of(charts.begin(), charts.end(),
                                      [](const Chart& chart) { return !chart.lines.empty(); });
-    if (counted) choice.charts.insert(choice.charts.end(), charts.begin(), charts.end());
+    if (counted) all.insert(all.end(), charts.begin(), charts.end());
   }
-  return choice;
+  return all;
 }
 
 }  // namespace
@@ -137,17 +127,42 @@ Chart operand_chart(const std::string& role, Loss loss) {
   return {.title = role, .y_label = "underflow", .unit = Chart::Unit::share};
 }
 
-std::vector<ChartChoice> operand_charts(const History& history) {
+std::vector<Line> lines_by_kind(const SeriesByLayer& all, int64_t block) {
+  std::map<std::string, std::vector<Line>> by_kind;
+  for (const auto& [layer, series] : all) {
+    const layers::Place place = layers::place_of(layer);
+    // Kinds without values keep their colours.
+    std::vector<Line>& lines = by_kind[std::string(place.part)];
+    if (series != nullptr && (block == -1 || place.block == block || place.block == -1))
+      lines.push_back(line_of(layer, 0, *series));
+  }
+  std::vector<Line> means;
+  int color = 0;
+  for (const auto& [kind, lines] : by_kind) {
+    Line line = mean_of(kind, color++, lines);
+    if (has_values(line)) means.push_back(std::move(line));
+  }
+  return means;
+}
+
+std::vector<ChartChoice> choices_by_block(
+    const std::vector<std::string>& names,
+    const std::function<std::vector<Chart>(int64_t block)>& charts) {
   std::set<int64_t> blocks;
-  for (const auto& [layer, roles] : history.operands())
-    blocks.insert(layers::place_of(layer).block);
+  for (const std::string& layer : names) blocks.insert(layers::place_of(layer).block);
   blocks.erase(-1);
-  std::vector<ChartChoice> choices = {charts_of(history, "all, mean and range", -1)};
+  std::vector<ChartChoice> choices = {{.name = "all, mean and range", .charts = charts(-1)}};
   if (choices.front().charts.empty()) return {};
   if (blocks.size() < 2) return choices;
   for (const int64_t block : blocks)
-    choices.push_back(charts_of(history, fmt::format("block {}", block), block));
+    choices.push_back({.name = fmt::format("block {}", block), .charts = charts(block)});
   return choices;
+}
+
+std::vector<ChartChoice> operand_charts(const History& history) {
+  std::vector<std::string> names;
+  for (const auto& [layer, roles] : history.operands()) names.push_back(layer);
+  return choices_by_block(names, [&](int64_t block) { return charts_of_operands(history, block); });
 }
 
 Line operand_line(const History& history, const std::string& role, Loss loss) {

@@ -1,8 +1,10 @@
 // The charts that pages of one run and of several have in common.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/history.h"
@@ -17,6 +19,18 @@ namespace ng::report {
 /// The mean of lines at each x where one of them has a value, with a band from their lowest to
 /// their highest where there are several.
 [[nodiscard]] Line mean_of(const std::string& name, int color, std::span<const Line> lines);
+
+/// Layers and a series of each; null where one has none.
+using SeriesByLayer = std::vector<std::pair<std::string, const Series*>>;
+/// A line for each kind of layer, over all blocks, or of one and what lies outside of blocks;
+/// colours by the order of kinds.
+[[nodiscard]] std::vector<Line> lines_by_kind(const SeriesByLayer& all, int64_t block);
+
+/// What `charts` makes of all blocks, which are -1 to it, and of each of several; `names` are those
+/// of layers. Nothing where there are no charts.
+[[nodiscard]] std::vector<ChartChoice> choices_by_block(
+    const std::vector<std::string>& names,
+    const std::function<std::vector<Chart>(int64_t block)>& charts);
 
 /// Charts without lines: of training and validation loss, and of what runs beside them.
 [[nodiscard]] Chart loss_chart(const std::string& title);

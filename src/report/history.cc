@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "recipe/layer_names.h"
 
 namespace ng::report {
 namespace {
@@ -35,6 +36,12 @@ bool are_by_layer(const Json& operands) {
 std::string_view name_of(Loss loss) {
   constexpr std::array<std::string_view, kLosses> kNames = {"sqnr_db", "saturated", "flushed"};
   return kNames[static_cast<size_t>(loss)];
+}
+
+std::string_view name_of(UpdateMetric metric) {
+  constexpr std::array<std::string_view, kUpdateMetrics> kNames = {"changed", "ratio", "projection",
+                                                                   "cosine", "alpha_over_lr"};
+  return kNames[static_cast<size_t>(metric)];
 }
 
 History::History(std::string path, size_t points)
@@ -93,6 +100,16 @@ void History::take_step(const Json& line) {
   tokens_per_second_.add(steps_, number(line, "tokens_per_second"));
   const auto operands = line.find("operands");
   if (operands != line.end() && are_by_layer(*operands)) take_operands(steps_, *operands);
+  const auto updates = line.find("updates");
+  if (updates != line.end() && updates->is_object()) take_updates(steps_, *updates);
+}
+
+void History::take_updates(int64_t step, const Json& parameters) {
+  for (const auto& [parameter, metrics] : parameters.items()) {
+    UpdateHistory& update = updates_[std::string(layers::layer_of(parameter))];
+    for (size_t i = 0; i < kUpdateMetrics; ++i)
+      update.series[i].add(step, number(metrics, name_of(static_cast<UpdateMetric>(i))));
+  }
 }
 
 void History::take_operands(int64_t step, const Json& layers) {

@@ -19,7 +19,7 @@ inline constexpr size_t kLosses = 3;
 /// As in metrics.jsonl.
 [[nodiscard]] std::string_view name_of(Loss loss);
 
-/// Points of the curves of a whole run and of those of one operand.
+/// Points of the curves of a whole run and of those of one operand or matrix.
 inline constexpr size_t kPoints = 2000;
 inline constexpr size_t kOperandPoints = 100;
 
@@ -27,6 +27,19 @@ inline constexpr size_t kOperandPoints = 100;
 struct OperandHistory {
   std::array<Series, kLosses> series{Series(kOperandPoints), Series(kOperandPoints),
                                      Series(kOperandPoints)};
+};
+
+/// What is known of a matrix's updates.
+enum class UpdateMetric : uint8_t { changed, ratio, projection, cosine, alpha_over_lr };
+inline constexpr size_t kUpdateMetrics = 5;
+/// As in metrics.jsonl.
+[[nodiscard]] std::string_view name_of(UpdateMetric metric);
+
+/// The updates of one matrix over time.
+struct UpdateHistory {
+  std::array<Series, kUpdateMetrics> series{Series(kOperandPoints), Series(kOperandPoints),
+                                            Series(kOperandPoints), Series(kOperandPoints),
+                                            Series(kOperandPoints)};
 };
 
 /// Reads a file that grows.
@@ -48,6 +61,8 @@ class History {
       const {
     return operands_;
   }
+  /// By layer, whose weight the matrix is.
+  [[nodiscard]] const std::map<std::string, UpdateHistory>& updates() const { return updates_; }
 
   [[nodiscard]] int64_t steps() const { return steps_; }
   [[nodiscard]] int64_t tokens() const { return tokens_; }
@@ -65,12 +80,14 @@ class History {
   void take(const Json& line);
   void take_step(const Json& line);
   void take_operands(int64_t step, const Json& layers);
+  void take_updates(int64_t step, const Json& parameters);
   void take_event(const Json& line);
 
   std::string path_;
   uint64_t bytes_ = 0;  // of complete lines, taken so far
   Series loss_, val_loss_, lr_, grad_norm_, tokens_per_second_;
   std::map<std::string, std::map<std::string, OperandHistory>> operands_;
+  std::map<std::string, UpdateHistory> updates_;
   int64_t steps_ = 0, tokens_ = 0, skipped_ = 0;
   double last_val_loss_, last_bits_per_byte_;
   double earlier_seconds_ = 0, seconds_ = 0;

@@ -86,6 +86,24 @@ TEST_F(HistoryTest, TakesOperandsWhereTheyAreByLayer) {
   EXPECT_TRUE(std::isnan(last(head, Loss::saturated)));
 }
 
+TEST_F(HistoryTest, TakesUpdatesByLayer) {
+  write(
+      "{\"step\":1,\"loss\":1,\"updates\":{\"blocks.0.mlp.up.weight\":{\"changed\":0.25,"
+      "\"ratio\":1.5,\"projection\":null,\"cosine\":0.5,\"alpha_over_lr\":8}}}\n"
+      "{\"step\":50,\"loss\":1,\"updates\":{\"blocks.0.mlp.up.weight\":{\"changed\":0.5}}}\n");
+  History history(path_);
+  history.read();
+  ASSERT_EQ(history.updates().size(), 1u);
+  const UpdateHistory& up = history.updates().at("blocks.0.mlp.up");
+  const auto of = [&](UpdateMetric metric) {
+    return up.series[static_cast<size_t>(metric)].buckets();
+  };
+  EXPECT_EQ(of(UpdateMetric::changed).back().mean(), 0.5);
+  EXPECT_EQ(of(UpdateMetric::changed).back().first, 50);
+  EXPECT_EQ(of(UpdateMetric::alpha_over_lr).front().mean(), 8);
+  EXPECT_TRUE(std::isnan(of(UpdateMetric::projection).front().mean()));
+}
+
 TEST_F(HistoryTest, ReadsFilesLargerThanWhatItReadsAtATime) {
   std::string lines;
   for (int step = 1; step <= 3000; ++step)

@@ -10,7 +10,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "report/charts.h"
+#include "report/memory_text.h"
 #include "report/run_text.h"
+#include "report/update_charts.h"
 
 namespace ng::report {
 namespace {
@@ -66,6 +68,21 @@ Section recipe_section(const RunFacts& facts) {
                        {"Run file, resolved", facts.run_toml}}};
 }
 
+constexpr const char* kMemoryNote =
+    "Memory as planned before step 1, which is what is allocated. Most: of each kind at any time "
+    "of a step, scales included, also per parameter of the model; beside it what FP32 AdamW would "
+    "need for the same batch.";
+
+Table memory_table(const RunFacts& facts) {
+  Table table{.heading = memory_heading(), .rows = {}};
+  for (const std::vector<std::string>& row :
+       memory_rows(facts.memory, facts.memory_in_fp32, facts.parameters)) {
+    table.rows.emplace_back();
+    for (const std::string& text : row) table.rows.back().push_back({.text = text});
+  }
+  return table;
+}
+
 }  // namespace
 
 RunFacts facts_of(Session& session) {
@@ -76,6 +93,7 @@ RunFacts facts_of(Session& session) {
   facts.steps = config.train.steps;
   facts.parameters = session.model().parameter_count();
   facts.memory = session.trainer().memory();
+  facts.memory_in_fp32 = session.memory_in_fp32();
   facts.lines = {
       {"run", on_one_line(config.place) + " in " + on_one_line(session.folder())},
       {"model", model_text(session.model().config())},
@@ -105,10 +123,17 @@ Page run_page(const RunFacts& facts, const History& history) {
                 .choice_label = "layers",
                 .choices = operand_charts(history)};
   if (!casts.choices.empty()) page.sections.push_back(std::move(casts));
+  Section updates{.heading = "What updates do, by layer",
+                  .note = kUpdateNote,
+                  .choice_label = "layers",
+                  .choices = update_charts(history)};
+  if (!updates.choices.empty()) page.sections.push_back(std::move(updates));
   page.sections.push_back(
       {.heading = "Time and memory",
+       .note = kMemoryNote,
        .bars = {time_bars("Time of steps and validation", history.seconds_by_kind()),
-                memory_bars(facts.memory, facts.parameters)}});
+                memory_bars(facts.memory, facts.parameters)},
+       .table = memory_table(facts)});
   page.sections.push_back(recipe_section(facts));
   if (!facts.sample.empty())
     page.sections.push_back({.heading = "Sample", .listings = {{"", readable(facts.sample)}}});

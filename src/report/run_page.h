@@ -17,7 +17,7 @@ struct RunFacts {
   std::string name;   ///< of the run file
   int64_t steps = 0;  ///< of the whole run
   int64_t parameters = 0;
-  MemoryPlan memory;
+  MemoryPlan memory, memory_in_fp32;
   std::vector<std::pair<std::string, std::string>> lines;  ///< model, text, schedule, ...
   std::string recipe;                                      ///< a line for each GEMM
   std::string recipe_toml, run_toml;

@@ -60,18 +60,21 @@ std::vector<size_t> order_to_place(const std::vector<Program::Slot>& slots) {
   return order;
 }
 
-MemoryByKind live_at_peak(const Program& program) {
+// Fills at_peak and most.
+void count_live(Program& program) {
   std::vector<std::pair<int64_t, size_t>> events;  // (time, slot): births and deaths have own times
   for (size_t i = 0; i < program.slots.size(); ++i) {
     events.emplace_back(program.slots[i].begin, i);
     events.emplace_back(program.slots[i].end, i);
   }
   std::sort(events.begin(), events.end());
-  MemoryByKind live{}, peak{};
+  MemoryByKind live{};
   size_t total = 0, most = 0;
+  program.at_peak = program.most = {};
   for (const auto& [time, index] : events) {
     const Program::Slot& slot = program.slots[index];
-    size_t& kind = live[static_cast<size_t>(slot.kind)];
+    const auto row = static_cast<size_t>(slot.kind);
+    size_t& kind = live[row];
     if (time == slot.end) {
       kind -= slot.bytes;
       total -= slot.bytes;
@@ -79,12 +82,12 @@ MemoryByKind live_at_peak(const Program& program) {
       kind += slot.bytes;
       total += slot.bytes;
     }
+    program.most[row] = std::max(program.most[row], kind);
     if (total > most) {
       most = total;
-      peak = live;
+      program.at_peak = live;
     }
   }
-  return peak;
 }
 
 }  // namespace
@@ -103,7 +106,7 @@ void place_slots(Program& program) {
     program.bytes = std::max(program.bytes, slot.offset + slot.bytes);
     use_stretch(stretches, slot);
   }
-  program.at_peak = live_at_peak(program);
+  count_live(program);
 }
 
 Tensor::Tensor(const Tensor& other)

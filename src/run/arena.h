@@ -24,11 +24,12 @@ struct Program {
   std::vector<Slot> slots;
   size_t bytes = 0;        ///< of arena this program needs
   MemoryByKind at_peak{};  ///< live bytes by kind at the moment when most are live
+  MemoryByKind most{};     ///< most bytes of each kind that are ever live
   size_t most_saved = 0;   ///< longest the stack of saved tensors gets
 };
 
 /// Gives every slot the lowest offset free during its lifetime, largest slots first. Fills offset,
-/// bytes and at_peak.
+/// bytes, at_peak and most.
 void place_slots(Program& program);
 
 class Arena;

@@ -56,6 +56,24 @@ TEST(Memory, OfManyParametersIsThePlan) {
   expect_planned_peak(options, 2);
 }
 
+TEST(Memory, OfNarrowWeightsAndStatesIsThePlan) {
+  TinyRunOptions options;
+  options.model = tiny_llama();
+  options.model.vocab = 56000;
+  options.model.width = 1024;
+  options.model.heads = 16;
+  options.model.kv_heads = 16;
+  options.model.head_dim = 64;
+  options.model.ffn = 2048;
+  options.model.tie_embeddings = false;
+  options.recipe =
+      "name = \"narrow\"\ninherit = \"residual-bf16\"\n"
+      "optimizer = { moment1={format=\"fp8_e4m3\", block=[1,128], rounding=\"stochastic\"},"
+      " moment2={format=\"bf16\", rounding=\"stochastic\"} }\n";
+  options.threads = 2;
+  expect_planned_peak(options, 2);
+}
+
 TEST(Memory, OfManyTokensIsThePlan) {
   for (const char* recipe : {"name = \"fp32\"",
                              "name = \"b\"\nlinear.dgrad = { grad=\"mxfp4\", "

@@ -112,6 +112,27 @@ Json memory_json(const MemoryPlan& plan) {
   return json;
 }
 
+Json stored_json(const MemoryPlan& plan) {
+  Json json = Json::object();
+  for (const StoredPart& part : plan.stored)
+    json[part.name] = {
+        {"kind", name_of(part.kind)}, {"elements", part.elements}, {"bytes", part.bytes}};
+  return json;
+}
+
+Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters) {
+  const auto by_kind = [](const MemoryByKind& bytes) {
+    Json json = Json::object();
+    for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+      json[std::string(name_of(static_cast<MemoryKind>(kind)))] = bytes[kind];
+    return json;
+  };
+  return {{"parameters", parameters},   {"stored", stored_json(plan)},
+          {"most", by_kind(plan.most)}, {"at_peak", memory_json(plan)},
+          {"total", plan.total},        {"fp32_most", by_kind(fp32.most)},
+          {"fp32_total", fp32.total}};
+}
+
 // The file of before, under another name; it gets its own back unless it is told to stay or go.
 class MetricsFile::Replaced {
  public:
@@ -173,7 +194,7 @@ void MetricsFile::keep_both() {
 
 void MetricsFile::line(const Json& object) { file_->append(json_text(object) + "\n"); }
 
-void MetricsFile::write(const StepMetrics& step, const Json& operands) {
+void MetricsFile::write(const StepMetrics& step, const Json& operands, const Json& updates) {
   Json object = {{"step", step.step},
                  {"tokens", step.tokens},
                  {"loss", number(step.loss)},
@@ -184,6 +205,7 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands) {
                  {"eta_seconds", number(step.eta_seconds)}};
   if (step.skipped) object["skipped"] = true;
   if (!operands.empty()) object["operands"] = operands;
+  if (!updates.empty()) object["updates"] = updates;
   line(object);
 }
 

@@ -35,6 +35,11 @@ struct ValidationMetrics {
 [[nodiscard]] Json time_json(const TimeByKind& seconds);
 /// {"weights": bytes, ..., "gaps": bytes}, every kind.
 [[nodiscard]] Json memory_json(const MemoryPlan& plan);
+/// {"weight": {"kind": "weights", "elements": ["bf16", "fp32"], "bytes": ...}, "carry": ...}: what
+/// persists of the parameters, as stored.
+[[nodiscard]] Json stored_json(const MemoryPlan& plan);
+/// The event `memory`: a plan beside that of FP32 AdamW.
+[[nodiscard]] Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters);
 
 /// Where a MetricsFile at `path` keeps what it replaces.
 [[nodiscard]] std::string replaced_metrics(const std::string& path);
@@ -53,7 +58,8 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  void write(const StepMetrics& step, const Json& operands);
+  /// `operands` and `updates` are left out where they are empty.
+  void write(const StepMetrics& step, const Json& operands, const Json& updates);
   /// Does nothing where the kept lines hold that step's validation.
   void write(const ValidationMetrics& validation);
   /// {"event": name, "step": step, ...details}

@@ -25,6 +25,8 @@ const char* const kNvfp4 =
     "optimizer={moment1='int8', moment2='mxfp8_e4m3'}";
 
 const char* const kRecipes[] = {
+    "inherit='fp32'",
+    "inherit='bf16'\ngradient.accumulate='bf16'",
     "inherit='naive-bf16'",
     "inherit='sr-bf16'",
     "inherit='kahan-bf16'",
@@ -108,6 +110,17 @@ TEST_P(NarrowState, GoesOnFromWhatIsSaved) {
     EXPECT_EQ(a.grad_norm, b.grad_norm);
   }
   EXPECT_EQ(state_of(whole), state_of(resumed));
+}
+
+TEST_P(NarrowState, IsTheSameWhereUpdatesReport) {
+  TinyRun silent(options_of(GetParam())), reporting(options_of(GetParam()));
+  reporting.trainer().set_reports_updates(true);
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ(silent.step(step).loss, reporting.step(step).loss);
+    for (const UpdateReport& report : reporting.trainer().update_reports())
+      EXPECT_GT(report.target_squares, 0);
+  }
+  EXPECT_EQ(state_of(silent), state_of(reporting));
 }
 
 TEST_P(NarrowState, LearnsOneBatch) {

@@ -249,7 +249,7 @@ void add_house_keeping(Keys<RunConfig>& keys) {
       "who computes"));
   keys.push_back(word(
       "train.save_dtype", [](auto& c) -> auto& { return c.train.save_dtype; },
-      {"F32", "BF16", "F16"}, "of the weights in model/"));
+      {"F32", "BF16", "F16"}, "of the weights in model/, rounded once from what is stored"));
 }
 
 }  // namespace

@@ -16,12 +16,14 @@
 #include "train/run_inputs.h"
 #include "train/sample.h"
 #include "train/self_check.h"
+#include "train/update_check.h"
+#include "train/update_metrics.h"
 
 namespace ng {
 namespace {
 
-constexpr int kMaxConsecutiveSkips = 5;      // more than a rare overflow: the run is lost
-constexpr int64_t kOperandDetailEvery = 50;  // steps between metrics of every single operand
+constexpr int kMaxConsecutiveSkips = 5;  // more than a rare overflow: the run is lost
+constexpr int64_t kDetailEvery = 50;     // steps between metrics of every single tensor
 
 StepSettings step_settings(const RunTrain& train, int64_t context) {
   StepSettings settings;
@@ -43,6 +45,14 @@ void check_gemms(const Model& model, const std::string& backend, Compute compute
   for (const Linear* linear : model.linears())
     recipes.insert(recipes.end(), linear->phases().begin(), linear->phases().end());
   self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes, compute);
+}
+
+// The same of its updates.
+void check_model_updates(Model& model, const std::string& backend, const OptimizerRecipe& optimizer,
+                         const OptimizerSettings& settings) {
+  if (backend == "ref") return;
+  check_updates(make_backend(backend, {1}), make_backend("ref", {1}), optimizer, settings,
+                model.parameters());
 }
 
 }  // namespace
@@ -85,8 +95,11 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
   check_gemms(*model_, config_.train.backend, recipe_.compute(0));
-  trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_,
-                                       step_settings(config_.train, model.context));
+  const StepSettings settings = step_settings(config_.train, model.context);
+  trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings);
+  check_model_updates(*model_, config_.train.backend, recipe_.settings(0).optimizer,
+                      settings.optimizer);
+  memory_in_fp32_ = plan_memory_in_fp32(run_->backend(), model, config_.train.recompute, settings);
   if (!config_.model.init.empty())
     io::read_hf_weights(config_.model.init, model,
                         [&](size_t index, int64_t row, std::span<const float> values) {
@@ -176,15 +189,21 @@ void Session::fill_batches(int64_t step) {
   }
 }
 
-void Session::note_skip(int64_t step) {
+void Session::note_skip(int64_t step, const StepReport& report) {
   ++result_.skipped;
-  if (consecutive_skips_++ == 0) {
+  if (consecutive_skips_++ > 0) return;
+  if (!report.overflowing.empty()) {
+    origin_of_skips_ = report.overflowing;
+    problem_of_skips_ = "beyond the range of " + report.format;
+  } else {
     const Diagnosis diagnosis = trainer_->diagnose(step);
     origin_of_skips_ = diagnosis.found ? diagnosis.layer + ' ' + diagnosis.operand
                                        : std::string("loss or gradient norm");
-    metrics_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
-    observer_.notice(fmt::format("step {} skipped: {} is not finite", step + 1, origin_of_skips_));
+    problem_of_skips_ = "not finite";
   }
+  metrics_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
+  observer_.notice(
+      fmt::format("step {} skipped: {} is {}", step + 1, origin_of_skips_, problem_of_skips_));
 }
 
 void Session::require_convergence(int64_t step) const {
@@ -194,8 +213,8 @@ void Session::require_convergence(int64_t step) const {
   metrics_->keep_both();
   throw Diverged({.place = options_.out,
                   .key = origin_of_skips_,
-                  .problem = fmt::format("not finite in {} steps in a row, since step {}",
-                                         consecutive_skips_, first),
+                  .problem = fmt::format("{} in {} steps in a row, since step {}",
+                                         problem_of_skips_, consecutive_skips_, first),
                   .remedy = "a lower lr or a wider format there; " + last_whole_state()},
                  first);
 }
@@ -206,22 +225,23 @@ std::string Session::last_whole_state() const {
   return fmt::format("the checkpoint of step {} is whole", last_saved_);
 }
 
-// Steps whose metrics name every operand of every layer. `step` counts from 1.
-bool Session::shows_every_operand(int64_t step) const {
-  return step == 1 || step == config_.train.steps || step % kOperandDetailEvery == 0;
+// Steps whose metrics name every operand of every layer and every parameter. `step` counts from 1.
+bool Session::shows_every_tensor(int64_t step) const {
+  return step == 1 || step == config_.train.steps || step % kDetailEvery == 0;
 }
 
 void Session::train_one(int64_t step) {
   follow_phase(step);
   const double lr = learning_rate(config_.schedule(), step);
   fill_batches(step);
-  const bool detail = shows_every_operand(step + 1);
+  const bool detail = shows_every_tensor(step + 1);
   run_->set_operand_observer(detail ? operand_errors_.get() : nullptr);
   operand_errors_->forget();
+  trainer_->set_reports_updates(detail);
   const StepReport report = trainer_->step(step, static_cast<float>(lr));
   run_->set_operand_observer(nullptr);
   if (report.skipped)
-    note_skip(step);
+    note_skip(step, report);
   else
     consecutive_skips_ = 0;
   clock_->tick();
@@ -238,8 +258,11 @@ void Session::train_one(int64_t step) {
       static_cast<double>(config_.train.steps - step - 1) * clock_->seconds_per_step;
   metrics.skipped = report.skipped;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
-  metrics_->write(metrics, detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
-                                  : operand_shares(counted));
+  const bool is_updated = detail && !report.skipped;
+  metrics_->write(metrics,
+                  detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
+                         : operand_shares(counted),
+                  is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json());
   observer_.step(metrics);
   require_convergence(step);
 }
@@ -310,6 +333,8 @@ SessionResult Session::train() {
       std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start,
                                     [&](const std::string& text) { observer_.notice(text); });
   if (options_.resume) metrics_->event("resume", start);
+  metrics_->event("memory", start,
+                  memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
   observer_.started(*this, start);
   clock_ = std::make_unique<Clock>();
   last_saved_ = start;

@@ -76,6 +76,8 @@ class Session {
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] Run& run() { return *run_; }
   [[nodiscard]] Trainer& trainer() { return *trainer_; }
+  /// What FP32 AdamW would take for the same model and batch.
+  [[nodiscard]] const MemoryPlan& memory_in_fp32() const { return memory_in_fp32_; }
   [[nodiscard]] const Corpus& corpus() const { return *corpus_; }
   [[nodiscard]] int threads() const { return threads_.count; }
   [[nodiscard]] const std::string& folder() const { return options_.out; }
@@ -95,9 +97,9 @@ class Session {
   int64_t restore();
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);
-  [[nodiscard]] bool shows_every_operand(int64_t step) const;
+  [[nodiscard]] bool shows_every_tensor(int64_t step) const;
   void train_one(int64_t step);
-  void note_skip(int64_t step);
+  void note_skip(int64_t step, const StepReport& report);
   void require_convergence(int64_t step) const;
   void every_so_often(int64_t done);
   void validate(int64_t done);
@@ -117,6 +119,7 @@ class Session {
   std::unique_ptr<OperandErrors> operand_errors_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;
+  MemoryPlan memory_in_fp32_;
   std::unique_ptr<NewFolders> new_folders_;
   std::unique_ptr<FolderLock> lock_;
   std::unique_ptr<MetricsFile> metrics_;
@@ -128,7 +131,7 @@ class Session {
   bool save_due_ = false;
   int64_t last_validated_ = -1;
   int consecutive_skips_ = 0;
-  std::string origin_of_skips_;
+  std::string origin_of_skips_, problem_of_skips_;  // "head output", "not finite"
 };
 
 }  // namespace ng

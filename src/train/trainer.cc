@@ -24,6 +24,8 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
       evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)) {
   for (Parameter& parameter : model_.parameters()) optimizer_->claim(run_, parameter);
+  const size_t count = model_.parameters().size();
+  update_reports_ = {run_.persistent_values<UpdateReport>("update reports", count), count};
   record_programs(recipe);
 }
 
@@ -59,10 +61,12 @@ MemoryPlan Trainer::memory() const {
     for (const Program& program : *programs)
       if (program.bytes > largest->bytes) largest = &program;
   MemoryPlan plan;
-  plan.bytes = run_.persistent_by_kind();
+  plan.bytes = plan.most = run_.persistent_by_kind();
+  plan.stored = stored_parts(run_);
   size_t live = 0;
   for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
     plan.bytes[kind] += largest->at_peak[kind];
+    plan.most[kind] += largest->most[kind];
     live += largest->at_peak[kind];
   }
   plan.gaps = largest->bytes - live;
@@ -112,9 +116,14 @@ void Trainer::update(int64_t step, float lr) {
                           .clip = settings_.clip,
                           .stats = model_.stats().data(),
                           .stats_count = static_cast<int64_t>(model_.stats().size())});
+  OptimizerStep now{.lr = lr, .step = step, .control = control_};
+  for (const Parameter& parameter : model_.parameters()) optimizer_->check(run_, parameter, now);
   model_.move_gradient_scales(run_, control_);
-  for (Parameter& parameter : model_.parameters())
-    optimizer_->update(run_, parameter, {.lr = lr, .step = step, .control = control_});
+  if (reports_updates_) now.report = update_reports_.data();
+  for (Parameter& parameter : model_.parameters()) {
+    optimizer_->update(run_, parameter, now);
+    if (now.report != nullptr) ++now.report;
+  }
   model_.forget_step();
 }
 
@@ -127,9 +136,24 @@ StepReport Trainer::step(int64_t step, float lr) {
   });
   const StepControl control = run_.read(control_);  // the one read of the step
   model_.roll_scales(run_, control.skip != 0);
-  return {.loss = control.loss / static_cast<double>(tokens_per_step()),
-          .grad_norm = control.grad_norm,
-          .skipped = control.skip != 0};
+  return report_of(control);
+}
+
+StepReport Trainer::report_of(const StepControl& control) const {
+  StepReport report{.loss = control.loss / static_cast<double>(tokens_per_step()),
+                    .grad_norm = control.grad_norm,
+                    .skipped = control.skip != 0,
+                    .overflowing = {},
+                    .format = {}};
+  if (control.overflowing == StoredState::none) return report;
+  const Parameter& parameter = model_.parameters()[control.overflowing_parameter];
+  const Stored* const states[] = {nullptr, &parameter.weight.value, &parameter.weight.master,
+                                  &parameter.moment1, &parameter.moment2};
+  const View& view = states[static_cast<size_t>(control.overflowing)]->view;
+  for (const Persistent& row : run_.persistents())
+    if (row.view.data == view.data) report.overflowing = row.spec.name;
+  report.format = view.element->short_name;
+  return report;
 }
 
 Diagnosis Trainer::diagnose(int64_t step) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "optim/optimizer.h"
 #include "run/run.h"
 #include "train/device_batch.h"
+#include "train/memory_plan.h"
 
 namespace ng {
 
@@ -28,13 +30,9 @@ struct StepReport {
   double loss = 0;  ///< mean over the step's targets, before the update
   double grad_norm = 0;
   bool skipped = false;  ///< something was not finite: weights and moments are unchanged
-};
-
-/// Planned memory of the most demanding program, by kind.
-struct MemoryPlan {
-  MemoryByKind bytes{};  ///< live at the peak
-  size_t gaps = 0;       ///< arena bytes no tensor uses at the peak
-  size_t total = 0;      ///< sum of all the above = what is allocated
+  /// "moment2.blocks.0.mlp.up.weight": why it was skipped, where that is a state that would not
+  /// hold its new values, and as what it is stored; else empty.
+  std::string overflowing, format;
 };
 
 class Trainer {
@@ -62,6 +60,14 @@ class Trainer {
     gradient_observer_ = std::move(observer);
   }
 
+  /// Whether updates report what they do. They do the same either way; reporting takes FP32's AdamW
+  /// about twice as long.
+  void set_reports_updates(bool reports) { reports_updates_ = reports; }
+  /// What the updates of the last step did, by model.parameters(), where they report.
+  [[nodiscard]] std::vector<UpdateReport> update_reports() const {
+    return run_.read(std::span<const UpdateReport>(update_reports_));
+  }
+
   /// Trains on train_tokens(); `step` counts from 0. Allocates nothing.
   StepReport step(int64_t step, float lr);
   /// Repeats the last, skipped step without its update and names the first non-finite tensor.
@@ -73,6 +79,7 @@ class Trainer {
   void record_programs(const Recipe& recipe);
   void forward_backward(int64_t step);
   void update(int64_t step, float lr);
+  [[nodiscard]] StepReport report_of(const StepControl& control) const;
   void evaluate_body();
   [[nodiscard]] Batch train_batch(int64_t micro) const;
 
@@ -88,6 +95,8 @@ class Trainer {
   StepControl* control_;                      // backend memory
   double* sum_of_squares_;                    // backend memory
   double* evaluation_loss_;                   // backend memory
+  std::span<UpdateReport> update_reports_;    // backend memory, by parameter
+  bool reports_updates_ = false;
   std::function<void()> gradient_observer_;
 };
 

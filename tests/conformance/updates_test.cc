@@ -296,5 +296,37 @@ TEST(Conformance, MoveMomentum) {
                 });
 }
 
+/// Gradients of ordinary sizes, of sizes that only some states hold, and of infinities.
+TEST(Conformance, CheckUpdate) {
+  constexpr Size kSize{17, 129};
+  for (const Case& c : cases())
+    for (const float gradient : {1e-2f, 1e3f, 3e20f, 3e38f}) {
+      const auto check = [&](const Place& with) -> Results {
+        const auto tensor = [&](const Operand& cast) {
+          return std::make_unique<StoredTensor>(with.backend, cast, kSize.rows, kSize.cols);
+        };
+        const auto value = tensor(c.weight.value.cast), moment1 = tensor(c.moment1),
+                   moment2 = tensor(c.moment2);
+        const Tensor grad = spread(with, kSize, 7, gradient);
+        StepControl decided{.grad_norm = 60.0 * gradient};
+        Buffer<StepControl> control = with.buffer<StepControl>({decided});
+        Update update;
+        update.optimizer = c.optimizer;
+        update.grad = grad;
+        update.weight.value = value->stored();
+        update.moment1 = moment1->stored();
+        if (c.optimizer == OptimizerRule::adamw) update.moment2 = moment2->stored();
+        update.numbers = {.lr = 2e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
+        update.control = control.data();
+        with.execute(CheckUpdate{.update = update, .control = control.data(), .parameter = 5});
+        const StepControl after = control.values().front();
+        return {{"control",
+                 Matrix::row({static_cast<float>(after.skip), static_cast<float>(after.overflowing),
+                              static_cast<float>(after.overflowing_parameter)})}};
+      };
+      conform(fmt::format("{} {}", c.name, gradient), check);
+    }
+}
+
 }  // namespace
 }  // namespace ng::conformance

@@ -68,6 +68,16 @@ TEST_F(Report, OfARunShowsAllOfIt) {
   EXPECT_GT(sqnr["y"][0], 8.0);
   EXPECT_LT(sqnr["y"][0], 30.0);
 
+  const Json& updates = section(all, "What updates do")["choices"];
+  ASSERT_EQ(updates.size(), 3u);
+  ASSERT_EQ(updates[0]["charts"].size(), 4u) << "no alpha";
+  const Json& changed = line(updates[1]["charts"][0], "mlp.up");
+  EXPECT_EQ(changed["x"], Json::parse("[1, 12]"));
+  EXPECT_GT(changed["y"][0], 0.9);
+
+  const Json& memory = section(all, "Time and memory")["table"];
+  EXPECT_EQ(memory["rows"][0][0]["text"], "weights, fp32");
+  EXPECT_EQ(memory["rows"][0][2]["text"], "4.00 B");
   const Json& bars = section(all, "Time and memory")["bars"];
   EXPECT_GE(bars[0]["bars"].size(), 8u);
   EXPECT_GE(bars[1]["bars"].size(), 6u);

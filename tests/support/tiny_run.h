@@ -41,6 +41,7 @@ struct TinyRunOptions {
   int threads = 1;
   RecomputePolicy recompute = RecomputePolicy::none;
   int64_t micros = 1;
+  double clip = 1;
 };
 
 /// Model, trainer and random tokens; everything follows from the options.
@@ -90,6 +91,7 @@ class TinyRun {
     s.sequences = 3;
     s.length = 11;
     s.micros = options.micros;
+    s.clip = options.clip;
     return s;
   }
 

@@ -16,6 +16,7 @@
 #include "backend/cpu/update/update.h"
 #include "backend/cpu/workspace.h"
 #include "backend/host_step.h"
+#include "backend/ref/update/update.h"
 
 namespace ng {
 namespace cpu {
@@ -30,6 +31,8 @@ void perform(Workspace& /* workspace */, const RollDelayedScale& op) {
   roll_delayed_scale(op.cast, op.state);
 }
 void perform(Workspace& /* workspace */, const DecideStep& op) { decide_step_on_host(op); }
+// Looks at values in steps only whose gradients are out of all proportion: no kernel is worth it.
+void perform(Workspace& /* workspace */, const CheckUpdate& op) { ref::perform(op); }
 
 class CpuBackend final : public Backend {
  public:

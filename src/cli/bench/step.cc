@@ -48,6 +48,7 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"peak_bytes", peak_resident_bytes()},
           {"planned_bytes", result.planned.total},
           {"planned_bytes_by_kind", memory_json(result.planned)},
+          {"planned_bytes_stored", stored_json(result.planned)},
           {"peak_flops", peak},
           {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
           {"seconds_by_kind", seconds}};

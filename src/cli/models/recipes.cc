@@ -1,10 +1,11 @@
 // narrowgauge recipes [NAME [--model M]]: the recipes; one of them with all it inherits, or what it
-// does to a model on this machine.
+// does to a model on this machine and to its memory.
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "cli/command.h"
+#include "cli/models/memory_on_model.h"
 #include "cli/models/recipe_on_model.h"
 #include "cli/output.h"
 #include "model/architecture.h"
@@ -44,10 +45,16 @@ double bytes_of(WeightStorage::Master master) {
   return kBytes[static_cast<size_t>(master)];
 }
 
-/// What lives per parameter from step to step, and the gradient within a step.
+double bytes_of_carry(const WeightStorage& weights) {
+  if (weights.master != WeightStorage::Master::none) return 0;
+  if (weights.update == UpdateRule::kahan) return 2;
+  return weights.update == UpdateRule::residual ? weights.residual_bits / 8.0 : 0;
+}
+
+/// What lives per parameter of a matrix from step to step, and the gradient within a step.
 Json bytes_per_parameter(const RecipeSettings& s) {
   return {
-      {"weights", bits_per_value(s.weights.storage) / 8},
+      {"weights", bits_per_value(s.weights.storage) / 8 + bytes_of_carry(s.weights)},
       {"master", bytes_of(s.weights.master)},
       {"moments", (bits_per_value(s.optimizer.moment1) + bits_per_value(s.optimizer.moment2)) / 8},
       {"gradients", s.gradient.accumulate == Compute::bf16 ? 2.0 : 4.0}};
@@ -131,11 +138,14 @@ int list(bool json) {
 }
 
 int on_model(const Args& args) {
-  const Json measured = recipe_on_model(Recipe::load_runnable(args.name), args.step, args.machine);
+  const Recipe recipe = Recipe::load_runnable(args.name);
+  const MemoryOnModel memory = memory_on_model(recipe, args.step, args.machine);
+  Json measured = recipe_on_model(recipe, args.step, args.machine);
+  measured["memory"] = json_of(memory);
   if (args.json)
     print_json(measured);
   else
-    print("{}", text_of_recipe_on_model(measured));
+    print("{}\n{}", text_of_recipe_on_model(measured), text_of(memory));
   return 0;
 }
 
@@ -165,7 +175,8 @@ std::function<int()> declare(CLI::App& app) {
   args->machine.declare(app);
   app.add_flag("--json", args->json, "print JSON");
   app.get_option("--model")->description(
-      "how each GEMM of this model runs here and how fast, measured now; " +
+      "how each GEMM of this model runs here and how fast, measured now, and what training it "
+      "takes of memory; " +
       app.get_option("--model")->get_description());
   app.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
   return [args] { return recipes(*args); };

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/time_table.h"
+#include "report/memory_text.h"
 #include "report/run_text.h"
 #include "speed/machine.h"
 #include "train/flops.h"
@@ -20,18 +21,10 @@ constexpr std::chrono::seconds kPlainPause{10};
 constexpr std::chrono::milliseconds kRefresh{100};
 
 std::string memory_table(Session& session) {
-  const MemoryPlan plan = session.trainer().memory();
-  const auto parameters = static_cast<double>(session.model().parameter_count());
-  Table table({"memory", "size", "bytes per parameter"});
-  const auto row = [&](std::string_view name, size_t bytes) {
-    if (bytes == 0) return;
-    const auto size = static_cast<double>(bytes);
-    table.row({std::string(name), size_text(size), fmt::format("{:.2f}", size / parameters)});
-  };
-  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-    row(name_of(static_cast<MemoryKind>(kind)), plan.bytes[kind]);
-  row("gaps", plan.gaps);
-  row("total", plan.total);
+  Table table(report::memory_heading());
+  for (std::vector<std::string>& row : report::memory_rows(
+           session.trainer().memory(), session.memory_in_fp32(), session.model().parameter_count()))
+    table.row(std::move(row));
   return table.text();
 }
 

@@ -22,17 +22,6 @@ RandomKey key_of(const Update& op, Purpose purpose) {
   return key;
 }
 
-/// One for each weight, also where they are kept for blocks of rows.
-std::vector<float> second_moments(const Update& op) {
-  std::vector<float> kept = values_of(op.moment2.view);
-  if (op.optimizer != OptimizerRule::adam_mini) return kept;
-  std::vector<float> all;
-  for (int64_t r = 0; r < op.grad.rows; ++r)
-    all.insert(all.end(), static_cast<size_t>(op.grad.cols),
-               kept[static_cast<size_t>(op.blocks.block_of(r))]);
-  return all;
-}
-
 Tensors read(const Update& op) {
   const UpdatedWeight& weight = op.weight;
   Tensors t{.w = values_of(weight.master ? weight.master.view : weight.value.view),
@@ -104,6 +93,16 @@ void report(UpdateReport& report, std::span<const float> before, std::span<const
 }
 
 }  // namespace
+
+std::vector<float> second_moments(const Update& op) {
+  std::vector<float> kept = values_of(op.moment2.view);
+  if (op.optimizer != OptimizerRule::adam_mini) return kept;
+  std::vector<float> all;
+  for (int64_t r = 0; r < op.grad.rows; ++r)
+    all.insert(all.end(), static_cast<size_t>(op.grad.cols),
+               kept[static_cast<size_t>(op.blocks.block_of(r))]);
+  return all;
+}
 
 void perform(const Update& op) {
   op.check_shapes();

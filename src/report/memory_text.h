@@ -1,0 +1,20 @@
+// What a run's memory is for, as a table: for the screen and for the report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/memory_plan.h"
+
+namespace ng::report {
+
+/// The heading and a row for each kind of memory that there is: most bytes at any time, the same
+/// per parameter, at the peak, and what FP32 AdamW needs most. What is stored under several names
+/// has a row for each below its kind: "- carry, int8". The last row is the total at the peak.
+[[nodiscard]] std::vector<std::string> memory_heading();
+[[nodiscard]] std::vector<std::vector<std::string>> memory_rows(const MemoryPlan& plan,
+                                                                const MemoryPlan& fp32,
+                                                                int64_t parameters);
+
+}  // namespace ng::report

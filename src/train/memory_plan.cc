@@ -1,0 +1,76 @@
+#include "train/memory_plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "train/trainer.h"
+
+namespace ng {
+namespace {
+
+/// Hands out addresses without memory and does nothing: for dry runs.
+class PlanBackend final : public Backend {
+ public:
+  explicit PlanBackend(const Backend& backend) : backend_(backend) {}
+  [[nodiscard]] std::string_view name() const override { return backend_.name(); }
+  [[nodiscard]] size_t scratch_bytes() const override { return backend_.scratch_bytes(); }
+  // Never read; not null, so that it counts as a place.
+  std::byte* allocate(size_t /* bytes */) override {
+    return reinterpret_cast<std::byte*>(uintptr_t{1} << 20);
+  }
+  void release(std::byte* /* memory */, size_t /* bytes */) override {}
+  void upload(std::byte* /* to */, const void* /* from */, size_t /* bytes */) override {}
+  void download(void* to, const std::byte* /* from */, size_t bytes) const override {
+    std::memset(to, 0, bytes);
+  }
+  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
+    return backend_.operand_bytes(spec);
+  }
+  void execute(const Operation& /* operation */) override {}
+
+ private:
+  const Backend& backend_;
+};
+
+bool is_of_parameters(MemoryKind kind) {
+  return kind == MemoryKind::weights || kind == MemoryKind::master || kind == MemoryKind::moments;
+}
+
+}  // namespace
+
+std::vector<StoredPart> stored_parts(const Run& run) {
+  std::vector<StoredPart> parts;
+  for (const Persistent& row : run.persistents()) {
+    if (!is_of_parameters(row.spec.kind) || row.spec.owner.empty()) continue;
+    const std::string name = row.spec.name.substr(0, row.spec.name.find('.'));
+    auto part = std::find_if(parts.begin(), parts.end(), [&](const StoredPart& known) {
+      return known.name == name && known.kind == row.spec.kind;
+    });
+    if (part == parts.end())
+      part = parts.insert(parts.end(), {.name = name, .kind = row.spec.kind, .elements = {}});
+    part->bytes += row.memory.size();
+    const bool is_scale = row.spec.name != name + "." + row.spec.owner;
+    std::vector<std::string_view>& elements = part->elements;
+    const std::string_view element = row.spec.element->short_name;
+    if (!is_scale && std::find(elements.begin(), elements.end(), element) == elements.end())
+      elements.push_back(element);
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const StoredPart& a, const StoredPart& b) { return a.kind < b.kind; });
+  return parts;
+}
+
+MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model, const Recipe& recipe,
+                       RecomputePolicy recompute, const StepSettings& settings) {
+  Run run(std::make_unique<PlanBackend>(backend), 0);
+  Model planned(run, model, recipe, recompute);
+  return Trainer(run, planned, recipe, settings).memory();
+}
+
+MemoryPlan plan_memory_in_fp32(const Backend& backend, const ModelConfig& model,
+                               RecomputePolicy recompute, const StepSettings& settings) {
+  const Recipe fp32 = Recipe::parse("name = \"fp32\"", "fp32");
+  return plan_memory(backend, model, fp32, recompute, settings);
+}
+
+}  // namespace ng

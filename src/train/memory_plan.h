@@ -1,0 +1,49 @@
+// What training takes of memory, known before step 1: by kind at the peak, and per parameter as
+// stored.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/model.h"
+#include "run/run.h"
+
+namespace ng {
+
+struct StepSettings;
+
+/// What a run keeps of its parameters under one name: all their values, carries, masters or one of
+/// their states, with the scales.
+struct StoredPart {
+  std::string name;                       ///< as tensors of checkpoints begin: "weight", "moment1"
+  MemoryKind kind = MemoryKind::weights;  ///< weights, master or moments
+  std::vector<std::string_view>
+      elements;      ///< formats as the table names them, the first used first
+  size_t bytes = 0;  ///< as allocated: each tensor a multiple of 64
+};
+
+/// Planned memory of the most demanding program.
+struct MemoryPlan {
+  MemoryByKind bytes{};            ///< live at the peak
+  MemoryByKind most{};             ///< of each kind at any time of its training step
+  size_t gaps = 0;                 ///< arena bytes no tensor uses at the peak
+  size_t total = 0;                ///< sum of `bytes` and `gaps` = what is allocated
+  std::vector<StoredPart> stored;  ///< in the order of kinds
+};
+
+/// The parts of a run's register that parameters own.
+[[nodiscard]] std::vector<StoredPart> stored_parts(const Run& run);
+
+/// The plan of training a model from scratch, without taking its memory: `backend` says what
+/// operands and scratch need.
+[[nodiscard]] MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model,
+                                     const Recipe& recipe, RecomputePolicy recompute,
+                                     const StepSettings& settings);
+
+/// The same of FP32 AdamW, to compare with.
+[[nodiscard]] MemoryPlan plan_memory_in_fp32(const Backend& backend, const ModelConfig& model,
+                                             RecomputePolicy recompute,
+                                             const StepSettings& settings);
+
+}  // namespace ng

@@ -1,0 +1,146 @@
+#include "train/update_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "math/normal.h"
+#include "model/weights.h"
+#include "run/transfer.h"
+
+namespace ng {
+namespace {
+
+// Ragged against blocks and vectors; the rows are whole heads.
+constexpr int64_t kRows = 24, kCols = 161;
+constexpr int64_t kSteps = 2;  // the second finds states that are not zero
+
+/// Whether two parameters take the same way through an update.
+bool are_alike(const Parameter& a, const Parameter& b) {
+  const UpdatedWeight &u = a.weight, &w = b.weight;
+  const auto same = [](const Stored& x, const Stored& y) {
+    return bool(x) == bool(y) && (!x || x.cast == y.cast);
+  };
+  return same(u.value, w.value) && same(u.master, w.master) && u.carry.element == w.carry.element &&
+         u.rule == w.rule && u.momentum_feedback == w.momentum_feedback && u.rtol == w.rtol &&
+         u.max_iters == w.max_iters && same(a.moment1, b.moment1) && same(a.moment2, b.moment2);
+}
+
+/// Normal values over some binades, as weights and gradients have them.
+std::vector<float> known_values(uint32_t tensor, float deviation) {
+  std::vector<float> values(kRows * kCols);
+  const RandomKey key{.seed = 5, .tensor = tensor};
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = std::ldexp(math::normal(key, i, deviation), static_cast<int>(i / 64 % 5) - 2);
+  return values;
+}
+
+void put(Run& run, const View& to, uint32_t tensor, float deviation) {
+  const std::vector<float> values = known_values(tensor, deviation);
+  for (int64_t r = 0; r < kRows; ++r)
+    upload_row(run.backend(), to, r,
+               std::span(values).subspan(static_cast<size_t>(r * kCols), kCols));
+}
+
+/// A small parameter that is stored like another, with its states.
+Parameter like(Run& run, const Parameter& model, const Optimizer& optimizer) {
+  Parameter small;
+  small.spec = model.spec;
+  small.spec.rows = kRows;
+  small.spec.cols = kCols;
+  small.id = model.id;
+  small.grad_element = model.grad_element;
+  const auto stored = [&](const char* what, const Stored& as) {
+    return run.stored({.name = fmt::format("{}.{}", what, small.spec.name),
+                       .owner = small.spec.name,
+                       .rows = kRows,
+                       .cols = kCols},
+                      as.cast);
+  };
+  small.weight = model.weight;
+  small.weight.value = stored("weight", model.weight.value);
+  if (model.weight.master) small.weight.master = stored("master", model.weight.master);
+  if (model.weight.carry.rows > 0)
+    small.weight.carry = run.persistent({.name = "carry." + small.spec.name,
+                                         .owner = small.spec.name,
+                                         .element = model.weight.carry.element,
+                                         .rows = kRows,
+                                         .cols = kCols});
+  optimizer.claim(run, small);
+  const TemporaryTensor values(run.backend(), kRows, kCols);
+  put(run, values.view(), 0, 0.02f);
+  put_weight(run, small.weight, values.view());
+  return small;
+}
+
+/// The parameters after their updates, in one backend.
+class Trial {
+ public:
+  Trial(std::unique_ptr<Backend> backend, const Optimizer& optimizer,
+        std::span<const Parameter* const> models)
+      : run_(std::move(backend), 7), optimizer_(optimizer) {
+    for (const Parameter* model : models) parameters_.push_back(like(run_, *model, optimizer));
+    const Program program = run_.record([&] { update(0); });
+    run_.reserve({&program});
+    for (int64_t step = 0; step < kSteps; ++step) run_.replay(program, [&] { update(step); });
+  }
+
+  [[nodiscard]] const Run& run() const { return run_; }
+
+ private:
+  void update(int64_t step) {
+    for (Parameter& parameter : parameters_) {
+      const View grad = gradient_target(run_, parameter).view;
+      if (!run_.recording()) put(run_, grad, static_cast<uint32_t>(step + 1), 1e-3f);
+      optimizer_.update(run_, parameter, {.lr = 1e-3f, .step = step});
+      forget_step(parameter);
+    }
+  }
+
+  Run run_;
+  const Optimizer& optimizer_;
+  std::vector<Parameter> parameters_;
+};
+
+std::vector<std::byte> bytes_of(const Run& run, const Persistent& row) {
+  std::vector<std::byte> bytes(row.view.bytes());
+  run.backend().download(bytes.data(), row.view.data, bytes.size());
+  return bytes;
+}
+
+void compare(const Run& run, const Run& reference) {
+  const std::vector<Persistent>&got = run.persistents(), &want = reference.persistents();
+  NG_CHECK(got.size() == want.size(), got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (!want[i].spec.is_saved || bytes_of(run, got[i]) == bytes_of(reference, want[i])) continue;
+    throw Error(
+        {.place = "self-check",
+         .key = fmt::format("{} in {}", want[i].spec.name, want[i].spec.element->short_name),
+         .problem = "an update of known values leaves other bits than the definition",
+         .remedy = "--isa scalar, or --backend ref, and a report with `narrowgauge info`"});
+  }
+}
+
+}  // namespace
+
+int check_updates(std::unique_ptr<Backend> backend, std::unique_ptr<Backend> reference,
+                  const OptimizerRecipe& recipe, const OptimizerSettings& settings,
+                  std::span<const Parameter> parameters) {
+  std::vector<const Parameter*> distinct;
+  for (const Parameter& parameter : parameters) {
+    const bool is_known = std::any_of(distinct.begin(), distinct.end(), [&](const Parameter* seen) {
+      return are_alike(*seen, parameter);
+    });
+    if (!is_known) distinct.push_back(&parameter);
+  }
+  OptimizerSettings small = settings;
+  small.heads = small.kv_heads = 2;
+  small.least_narrow = 0;  // as the large tensors that stand behind these
+  const std::unique_ptr<Optimizer> optimizer = make_optimizer(recipe, small);
+  const Trial got(std::move(backend), *optimizer, distinct);
+  const Trial want(std::move(reference), *optimizer, distinct);
+  compare(got.run(), want.run());
+  return static_cast<int>(distinct.size());
+}
+
+}  // namespace ng

@@ -1,0 +1,86 @@
+#include "train/update_check.h"
+
+#include <gtest/gtest.h>
+
+#include "base/isa.h"
+#include "support/tiny_run.h"
+
+namespace ng {
+namespace {
+
+/// A run whose parameters are stored as a recipe says.
+TinyRunOptions options_of(const std::string& recipe) {
+  TinyRunOptions options;
+  options.model.head_dim = 32;
+  options.model.width = 64;
+  options.model.ffn = 96;
+  options.recipe = "name='test'\n" + recipe;
+  return options;
+}
+
+int check(const std::string& recipe, std::unique_ptr<Backend> backend) {
+  const TinyRunOptions options = options_of(recipe);
+  TinyRun tiny(options);
+  return check_updates(std::move(backend), make_backend("ref", {1}),
+                       Recipe::parse(options.recipe, "test.toml").settings(0).optimizer, {},
+                       tiny.model().parameters());
+}
+
+TEST(UpdateCheck, EveryRecipeUpdatesAsDefinedOnEveryInstructionSet) {
+  int ways = 0;
+  for (const Isa isa : supported_isas()) {
+    force_isa(isa);
+    for (const std::string& name : recipe_names()) {
+      if (!Recipe::load(name).unsupported().empty()) continue;
+      SCOPED_TRACE(name + " " + std::string(name_of(isa)));
+      ways = std::max(ways, check("inherit='" + name + "'", make_backend("cpu", {2})));
+    }
+  }
+  force_isa("auto");
+  EXPECT_GE(ways, 2);  // matrices, and vectors
+}
+
+/// Rounds stochastic updates to nearest.
+class WithoutDraws final : public Backend {
+ public:
+  explicit WithoutDraws(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  [[nodiscard]] std::string_view name() const override { return "without draws"; }
+  [[nodiscard]] size_t scratch_bytes() const override { return 0; }
+  std::byte* allocate(size_t bytes) override { return backend_->allocate(bytes); }
+  void release(std::byte* memory, size_t bytes) override { backend_->release(memory, bytes); }
+  void upload(std::byte* to, const void* from, size_t bytes) override {
+    backend_->upload(to, from, bytes);
+  }
+  void download(void* to, const std::byte* from, size_t bytes) const override {
+    backend_->download(to, from, bytes);
+  }
+  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
+    return backend_->operand_bytes(spec);
+  }
+  void execute(const Operation& operation) override {
+    if (!std::holds_alternative<Update>(operation)) return backend_->execute(operation);
+    Update update = std::get<Update>(operation);
+    update.weight.rule = UpdateRule::nearest;
+    backend_->execute(update);
+  }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+};
+
+TEST(UpdateCheck, AWrongRoundingIsRefused) {
+  const auto without_draws = [] {
+    return std::make_unique<WithoutDraws>(make_backend("cpu", {1}));
+  };
+  EXPECT_NO_THROW(check("inherit='naive-bf16'", without_draws()));
+  try {
+    (void)check("inherit='sr-bf16'", without_draws());
+    FAIL();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("self-check: weight.embed.weight in bf16: "), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ng
