@@ -8,6 +8,7 @@
 #include "backend/cpu/packed.h"
 #include "backend/cpu/quantize/dequantize.h"
 #include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/update/chunks.h"
 #include "backend/cpu/update/stretch.h"
 #include "backend/update_operations.h"
 
@@ -76,6 +77,8 @@ class StoredCodec {
   void write(const Stretch& at, const float* values, float* buffer, StretchScratch& scratch) const;
   /// After the pass that stored: the scales that a pass had found.
   void put_scales() const;
+  /// The same tensor for update_chunks, where rows run together as one.
+  [[nodiscard]] ChunkTensor chunk_tensor() const;
   /// Draws of a stretch for `key`'s stream, 16 bits each.
   void draw(const Stretch& at, uint16_t* draws) const;
 

@@ -77,22 +77,23 @@ struct Case {
 std::vector<Case> cases() {
   const Operand bf16 = cast_of("bf16"), e4m3 = cast_of("fp8_e4m3", ScaleKind::pow2);
   const Operand fp16 = cast_of("fp16", ScaleKind::pow2);
-  return {{.name = "naive-bf16", .value = bf16},
-          {.name = "sr-bf16", .value = bf16, .rule = UpdateRule::stochastic},
-          {.name = "kahan-bf16", .value = bf16, .rule = UpdateRule::kahan, .carry = "bf16"},
-          {.name = "residual-bf16", .value = bf16, .rule = UpdateRule::residual, .carry = "int8"},
-          {.name = "adamw-fp8-states", .moment1 = in_blocks_of_128(), .moment2 = stochastic("bf16")},
-          {.name = "fp8-lm",
-           .value = e4m3,
-           .moment1 = e4m3,
-           .moment2 = fp16,
-           .grad = e4m3,
-           .has_master = true},
-          {.name = "fp8-lm states", .moment1 = e4m3, .moment2 = fp16},
-          {.name = "sr-fp8", .value = e4m3, .rule = UpdateRule::stochastic},
-          {.name = "residual-fp8", .value = e4m3, .rule = UpdateRule::residual, .carry = "int8"},
-          {.name = "precision-aware-bf16", .value = bf16, .rule = UpdateRule::precision_aware},
-          {.name = "precision-aware-fp8", .value = e4m3, .rule = UpdateRule::precision_aware}};
+  return {
+      {.name = "naive-bf16", .value = bf16},
+      {.name = "sr-bf16", .value = bf16, .rule = UpdateRule::stochastic},
+      {.name = "kahan-bf16", .value = bf16, .rule = UpdateRule::kahan, .carry = "bf16"},
+      {.name = "residual-bf16", .value = bf16, .rule = UpdateRule::residual, .carry = "int8"},
+      {.name = "adamw-fp8-states", .moment1 = in_blocks_of_128(), .moment2 = stochastic("bf16")},
+      {.name = "fp8-lm",
+       .value = e4m3,
+       .moment1 = e4m3,
+       .moment2 = fp16,
+       .grad = e4m3,
+       .has_master = true},
+      {.name = "fp8-lm states", .moment1 = e4m3, .moment2 = fp16},
+      {.name = "sr-fp8", .value = e4m3, .rule = UpdateRule::stochastic},
+      {.name = "residual-fp8", .value = e4m3, .rule = UpdateRule::residual, .carry = "int8"},
+      {.name = "precision-aware-bf16", .value = bf16, .rule = UpdateRule::precision_aware},
+      {.name = "precision-aware-fp8", .value = e4m3, .rule = UpdateRule::precision_aware}};
 }
 
 // An update and the memory it works on. Gradients and weights are normal numbers.
@@ -122,8 +123,7 @@ class Job {
     op_.moment1 = moment1_.stored();
     op_.moment2 = moment2_.stored();
     op_.grad = grad_.stored().view;
-    op_.numbers = {
-        .lr = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f};
+    op_.numbers = {.lr = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f};
   }
 
   double seconds() {
@@ -147,9 +147,9 @@ class Job {
       std::rotate(row.begin(), row.begin() + 1 + r % 7, row.end());
       all.insert(all.end(), row.begin(), row.end());
     }
-    perform(workspace_, Store{.y = memory.stored(),
-                              .x = ConstView{all.data(), kRows, kCols, kCols},
-                              .key = {}});
+    perform(
+        workspace_,
+        Store{.y = memory.stored(), .x = ConstView{all.data(), kRows, kCols, kCols}, .key = {}});
   }
 
   Workspace& workspace_;

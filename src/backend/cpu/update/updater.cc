@@ -46,9 +46,9 @@ bool Updater::has_feedback() const { return op_.weight.momentum_feedback && !is_
 
 void Updater::make_walk() {
   StoredCodec* const codecs[] = {&value_, &master_, &moment1_, &moment2_, &grad_};
-  bool is_flat = carry_.rows == 0 || carry_.contiguous();
-  walk_ = walk_through(codecs, op_.grad.rows, op_.grad.cols, is_flat);
-  if (is_flat && carry_.rows > 0) carry_ = flattened(carry_);
+  is_flat_ = carry_.rows == 0 || carry_.contiguous();
+  walk_ = walk_through(codecs, op_.grad.rows, op_.grad.cols, is_flat_);
+  if (is_flat_ && carry_.rows > 0) carry_ = flattened(carry_);
 }
 
 void Updater::take_pass_memory() {
@@ -198,11 +198,44 @@ void Updater::store(const Stretch& at, StretchBuffers& b, UpdateReport* report) 
 
 // ---------------------------------------------------------------- passes
 
+std::optional<ChunkJob> Updater::chunk_job() const {
+  const UpdatedWeight& weight = op_.weight;
+  const bool stays = weight.rule == UpdateRule::precision_aware && !is_direct() && step_ == 0;
+  if (!is_flat_ || op_.optimizer != OptimizerRule::adamw || has_feedback() || stays ||
+      op_.report != nullptr || (carry_.rows > 0 && carry_.element->bits < 8))
+    return {};
+  ChunkJob job{.value = value_.chunk_tensor(),
+               .master = master_.chunk_tensor(),
+               .moment1 = moment1_.chunk_tensor(),
+               .moment2 = moment2_.chunk_tensor(),
+               .grad = grad_.chunk_tensor(),
+               .carry = carry_.data,
+               .rule = weight.rule,
+               .numbers = op_.numbers,
+               .grad_scale = grad_scale_,
+               .step = step_};
+  if (!is_common(job)) return {};
+  if (weight.rule == UpdateRule::residual && !is_direct()) {
+    job.before = residual_rules(old_encode_);
+    job.after = residual_rules(value_.encode_scale());
+  }
+  return job;
+}
+
 void Updater::pass(Pass pass) {
+  const std::optional<ChunkJob> chunks = pass == Pass::store ? chunk_job() : std::nullopt;
   parallel_for(workspace_.threads(), walk_.items(), [&](int64_t item, int worker) {
     auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
     UpdateReport report;
-    walk_.for_item(item, [&](const Stretch& at) {
+    walk_.for_item(item, [&](const Stretch& whole) {
+      Stretch at = whole;
+      if (chunks) {
+        const int64_t count = at.count / kChunk * kChunk;
+        update_chunks(*chunks, at.col, count, b.chunk);
+        at.col += count;
+        at.count -= count;
+        if (at.count == 0) return;
+      }
       compute(at, b);
       make_x(at, b, step_);
       if (pass == Pass::scales) return note(at, b);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "backend/cpu/update/elements.h"
 #include "backend/cpu/update/stored.h"
@@ -17,6 +18,7 @@ struct StretchBuffers {
   alignas(64) float elements[kStretch], rounded[kStretch], before[kStretch];
   alignas(64) int8_t carry[kStretch];
   StretchScratch scratch;
+  ChunkBuffers chunk;
 };
 static_assert(sizeof(StretchBuffers) <= kWorkerScratchBytes);
 
@@ -35,6 +37,8 @@ class Updater {
 
   [[nodiscard]] bool is_direct() const;
   [[nodiscard]] bool has_feedback() const;
+  /// The update as one of chunks; nothing where it isn't one.
+  [[nodiscard]] std::optional<ChunkJob> chunk_job() const;
   void make_walk();
   void take_pass_memory();
   void pass(Pass pass);
@@ -62,6 +66,7 @@ class Updater {
   StoredCodec value_, master_, moment1_, moment2_, grad_;
   View carry_;
   StretchWalk walk_;
+  bool is_flat_ = false;
   float grad_scale_ = 1;
   float step_ = 0;          ///< lr, or α of precision_aware
   float old_encode_ = 1;    ///< of the value before the update, where it has one power of two

@@ -1,0 +1,63 @@
+// Updates of tensors as common recipes store them: 512 values at a time go from codes to codes
+// through the first cache and registers. The general way is updater.cc's; bits are equal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/update/elements.h"
+
+namespace ng::cpu {
+
+constexpr int64_t kChunk = 512;
+
+/// A tensor whose values lie side by side.
+struct ChunkTensor {
+  enum class Kind : uint8_t { none, other, fp32, bf16, fp16, e4m3 };
+  Kind kind = Kind::none;
+  std::byte* data = nullptr;
+  ElementGrid grid{};
+  RandomKey key{};
+  bool is_stochastic = false;
+  float* scales = nullptr;  ///< of blocks: what they decode by
+  int64_t block = 0;        ///< e4m3: values of a scale, found with them; 0: one scale for all
+  bool has_powers = false;  ///< those scales are powers of two
+  float decode = 1;         ///< the one scale for all, as stored
+  float encode = 1;         ///< the one that was found for new values
+};
+
+/// AdamW on such tensors.
+struct ChunkJob {
+  ChunkTensor value, master, moment1, moment2, grad;
+  std::byte* carry = nullptr;
+  UpdateRule rule = UpdateRule::nearest;
+  ResidualRules before{}, after{};  ///< of the residuals that are there, and of the new ones
+  OptimizerNumbers numbers{};
+  float grad_scale = 1;
+  float step = 0;  ///< w + step·u
+};
+
+/// Whether all its tensors are of kinds that update_chunks knows.
+[[nodiscard]] bool is_common(const ChunkJob& job);
+
+struct ChunkBuffers {
+  alignas(64) float w[kChunk], m[kChunk], v[kChunk], g[kChunk], x[kChunk];
+  alignas(64) uint16_t draws[kChunk];
+};
+
+/// Values [first, first + count), whole chunks.
+void update_chunks(const ChunkJob& job, int64_t first, int64_t count, ChunkBuffers& buffers);
+
+/// Bits of the largest |value| so far, NaN on top.
+struct ChunkMaxima {
+  uint32_t weight = 0, moment1 = 0, moment2 = 0;
+};
+/// With those of values [first, first + count). `asked`: which of them are wanted.
+struct AskedMaxima {
+  bool weight = false, moment1 = false, moment2 = false;
+};
+void find_maxima(const ChunkJob& job, const AskedMaxima& asked, int64_t first, int64_t count,
+                 ChunkBuffers& buffers, ChunkMaxima& maxima);
+
+}  // namespace ng::cpu
