@@ -18,33 +18,32 @@ namespace ng::cpu::HWY_NAMESPACE {
 /// A number that many are divided by.
 struct Divisor {
   F16 value, inverse;
-  I16 least, most;  // bits of |x| for which Quotient needs no division
 };
+HWY_INLINE Divisor DivisorOf(float value) { return {Set16(value), Set16(1.0f / value)}; }
 
-HWY_INLINE Divisor DivisorOf(float value) {
-  const bool is_usual = value >= 0x1p-30f && value <= 0x1p30f;
-  return {.value = Set16(value),
-          .inverse = Set16(1.0f / value),
-          .least = Set16(is_usual ? 0x1F800000 : 0x7FFFFFFF),  // 2^-64
-          .most = Set16(0x5F800000)};                          // 2^64
-}
-
-HWY_INLINE bool IsUsual(const Divisor& c, F16 x) {
-  const I16 bits = Bits<int32_t>(Abs(x));
-  return !AnyTrue(Lt(bits, c.least)) && !AnyTrue(Gt(bits, c.most));
-}
-
-/// x / c, correctly rounded, of usual x: one product and two FMAs, where a division takes as long
-/// as ten. [Markstein 1990; Brisebarre, Muller and Raina 2004]
+/// x / c by one product and two FMAs, where a division takes as long as ten: correctly rounded
+/// while nothing comes near FP32's limits. [Markstein 1990; Brisebarre, Muller and Raina 2004]
 HWY_INLINE F16 Quotient(F16 x, const Divisor& c) {
   const F16 q = Mul(x, c.inverse);
-  return Fma(Fma(Neg(q), c.value, x), c.inverse, q);
+  const F16 rest = ForParts<F16>(
+      [&](size_t p) HWY_ATTR { return hn::NegMulAdd(q.part[p], c.value.part[p], x.part[p]); });
+  return Fma(rest, c.inverse, q);
 }
+
+/// |x| from 2^-64 to 2^64 are far from those limits: as integers that begin with the bits of the
+/// former they are at most kUsual.
+constexpr int32_t kUsual = -0x40000000;
+HWY_INLINE I16 FromUsual(F16 x) {
+  constexpr int32_t kLeast = 0x1F800000;
+  return Sub(Bits<int32_t>(x), Set16(INT32_MIN + kLeast));
+}
+HWY_INLINE bool IsUsualDivisor(float c) { return c >= 0x1p-30f && c <= 0x1p30f; }
 
 /// Numbers of a step spread over the lanes.
 struct StepRules {
   F16 beta1, rest1, beta2, rest2, lr, eps, keep, decay, grad_scale;
-  Divisor correction1, correction2;
+  Divisor minus1, correction2;  // -correction1
+  bool has_quotients;
 };
 
 HWY_INLINE StepRules RulesOf(const OptimizerNumbers& n, float grad_scale) {
@@ -57,8 +56,9 @@ HWY_INLINE StepRules RulesOf(const OptimizerNumbers& n, float grad_scale) {
           .keep = Set16(1.0f - n.lr * n.weight_decay),
           .decay = Set16(n.weight_decay),
           .grad_scale = Set16(grad_scale),
-          .correction1 = DivisorOf(n.correction1),
-          .correction2 = DivisorOf(n.correction2)};
+          .minus1 = DivisorOf(-n.correction1),
+          .correction2 = DivisorOf(n.correction2),
+          .has_quotients = IsUsualDivisor(n.correction1) && IsUsualDivisor(n.correction2)};
 }
 
 /// sqrt(v̂) + ε
@@ -66,39 +66,46 @@ HWY_INLINE F16 RootOf(const StepRules& k, F16 v) {
   return Add(Sqrt(Div(v, k.correction2.value)), k.eps);
 }
 
-/// New moments, and what the weight moves by: m̂ / root.
+/// New moments.
 struct AdamMoments {
-  F16 m, v, m_hat, root;
-};
-
-/// The moments alone.
-struct MomentPair {
   F16 m, v;
 };
-HWY_INLINE MomentPair NewMoments(const StepRules& k, F16 m, F16 v, F16 grad) {
+HWY_INLINE AdamMoments MoveMoments(const StepRules& k, F16 m, F16 v, F16 grad) {
   const F16 g = Mul(grad, k.grad_scale);
   return {Add(Mul(k.beta1, m), Mul(k.rest1, g)), Add(Mul(k.beta2, v), Mul(k.rest2, Mul(g, g)))};
 }
 
-HWY_INLINE AdamMoments MoveMoments(const StepRules& k, F16 m, F16 v, F16 grad) {
-  const MomentPair a = NewMoments(k, m, v, grad);
-#if HWY_TARGET != HWY_SCALAR
-  if (HWY_LIKELY(IsUsual(k.correction1, a.m) && IsUsual(k.correction2, a.v))) {
-    const F16 v_hat = Quotient(a.v, k.correction2);
-    return {a.m, a.v, Quotient(a.m, k.correction1), Add(Sqrt(v_hat), k.eps)};
+HWY_INLINE bool AreUsual(const AdamMoments& a) {
+  return !AnyTrue(Gt(Max(FromUsual(Abs(a.m)), FromUsual(a.v)), Set16(kUsual)));
+}
+
+/// -m̂ and sqrt(v̂) + ε
+struct AdamStep {
+  F16 minus_m, root;
+};
+HWY_INLINE AdamStep StepOf(const StepRules& k, const AdamMoments& a) {
+#if HWY_TARGET == HWY_SCALAR
+  return {Div(a.m, k.minus1.value), RootOf(k, a.v)};
+#else
+  F16 minus_m = Quotient(a.m, k.minus1), v_hat = Quotient(a.v, k.correction2);
+  if (HWY_UNLIKELY(!k.has_quotients || !AreUsual(a))) {
+    minus_m = Div(a.m, k.minus1.value);
+    v_hat = Div(a.v, k.correction2.value);
   }
+  return {minus_m, Add(Sqrt(v_hat), k.eps)};
 #endif
-  return {a.m, a.v, Div(a.m, k.correction1.value), RootOf(k, a.v)};
 }
 
 /// u = -m̂ / root - λ·w
 HWY_INLINE F16 Direction(const StepRules& k, F16 w, const AdamMoments& a) {
-  return Sub(Div(Neg(a.m_hat), a.root), Mul(k.decay, w));
+  const AdamStep step = StepOf(k, a);
+  return Sub(Div(step.minus_m, step.root), Mul(k.decay, w));
 }
 
 /// w·(1 - lr·λ) - (lr·m̂) / root
 HWY_INLINE F16 NewWeight(const StepRules& k, F16 w, const AdamMoments& a) {
-  return Sub(Mul(w, k.keep), Div(Mul(k.lr, a.m_hat), a.root));
+  const AdamStep step = StepOf(k, a);
+  return Add(Mul(w, k.keep), Div(Mul(k.lr, step.minus_m), step.root));
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE

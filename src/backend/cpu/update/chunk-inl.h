@@ -25,6 +25,17 @@ HWY_INLINE I16 LoadBytes16(const int8_t* from) {
   });
 }
 
+HWY_INLINE void StoreUpperHalves(U16 v, uint16_t* to) {
+#if HWY_TARGET == HWY_AVX3
+  const hn::ScalableTag<uint16_t> d;
+  const auto halves = hn::BitCast(d, v.part[0]);
+  const hn::Half<decltype(d)> half;
+  hn::StoreU(hn::LowerHalf(half, hn::ConcatOdd(d, halves, halves)), half, to);
+#else
+  StoreLow(ShiftRight<16>(v), to, kLanes);
+#endif
+}
+
 // ---------------------------------------------------------------- E4M3
 
 /// The element of sixteen codes. Where the field is 0, the hidden bit is taken off.
@@ -102,17 +113,39 @@ HWY_INLINE F16 Clipped(F16 y, I16 limit) {
 
 // ---------------------------------------------------------------- any kind
 
+/// What rounds to nearest even when the lower half is cut off after.
+HWY_INLINE U16 HalfUp(U16 bits) {
+  return ForParts<U16>([&](size_t p) HWY_ATTR {
+    const U16::Tag d;
+    const auto odd = hn::TestBit(bits.part[p], hn::Set(d, 0x10000u));
+    return hn::IfThenElse(odd, hn::Set(d, 0x8000u), hn::Set(d, 0x7FFFu));
+  });
+}
+
+/// As RoundElement, of which BF16 takes less where nothing comes near its largest value.
 template <Stored16 kKind, bool kStochastic>
 HWY_INLINE F16 RoundTo(const Rules& rules, F16 y, U16 draw) {
-  constexpr Kind kind = kKind == Stored16::bf16 ? Kind::bf16 : Kind::small;
-  return RoundElement<Variant{kind, kStochastic, true, ElementForm::bf16}>(rules, y, draw);
+  if constexpr (kKind == Stored16::bf16) {
+    const U16 bits = Bits<uint32_t>(y);
+    U16 rounded;
+    if constexpr (kStochastic)
+      rounded = Add(bits, draw);
+    else
+      rounded = Add(bits, HalfUp(bits));
+    F16 element = Bits<float>(And(rounded, Set16(0xFFFF0000u)));
+    if (HWY_UNLIKELY(AnyTrue(Gt(Bits<int32_t>(Abs(y)), Set16(0x7F7EFFFF)))))
+      element =
+          RoundElement<Variant{Kind::bf16, kStochastic, true, ElementForm::bf16}>(rules, y, draw);
+    return element;
+  } else {
+    return RoundElement<Variant{Kind::small, kStochastic, true, ElementForm::bf16}>(rules, y, draw);
+  }
 }
 
 template <Stored16 kKind>
 HWY_INLINE void PutElement(F16 element, std::byte* data, int64_t i) {
   if constexpr (kKind == Stored16::bf16)
-    StoreLow(ShiftRight<16>(Bits<uint32_t>(element)), reinterpret_cast<uint16_t*>(data) + i,
-             kLanes);
+    StoreUpperHalves(Bits<uint32_t>(element), reinterpret_cast<uint16_t*>(data) + i);
   else
     StoreE4m3(element, data + i);
 }

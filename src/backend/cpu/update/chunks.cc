@@ -52,27 +52,29 @@ HWY_NOINLINE void RuleChunk(const ChunkJob& job, const StepRules& k, int64_t at,
   const F16 rate = Set16(job.step), encode = Set16(job.value.encode);
   const F16 decode = Set16(1.0f / job.value.encode);
   if (kDraws) DrawChunk(job.value, at, b.draws);
-  MoveChunk(k, w, s, [&](int64_t i, F16 weight, const AdamMoments& a) HWY_ATTR {
-    auto* const c = reinterpret_cast<Bf16*>(job.carry) + at + i;
-    auto* const q = reinterpret_cast<int8_t*>(job.carry) + at + i;
-    F16 step = Mul(rate, Direction(k, weight, a)), from = weight;
-    if constexpr (kRule == UpdateRule::kahan) step = Sub(step, Load16(c));
-    if constexpr (kRule == UpdateRule::residual)
-      from = WithResidual(before, weight, LoadBytes16(q));
-    const F16 x = Add(from, step);
-    const U16 draw = kDraws ? LoadHalves16<uint32_t>(b.draws + i) : Zero16<uint32_t>();
-    constexpr bool kStochastic = kRule == UpdateRule::stochastic;
-    const F16 y = kKind == Stored16::bf16 ? x : Mul(x, encode);
-    F16 element = RoundTo<kKind, kStochastic>(rounding, y, draw);
-    if constexpr (kRule == UpdateRule::kahan)
-      Store16(Sub(Sub(Mul(element, decode), weight), step), c);
-    if constexpr (kRule == UpdateRule::residual) {
-      const ResidualPair pair = CarryOf(after, x, element, Bits<int32_t>(draw));
-      StoreLow(Bits<uint32_t>(pair.c), reinterpret_cast<uint8_t*>(q), kLanes);
-      element = pair.element;
-    }
-    PutElement<kKind>(element, job.value.data, at + i);
-  });
+  MoveChunk(
+      k, w,
+      s, [&](int64_t i, F16 weight, const AdamMoments& a) HWY_ATTR __attribute__((always_inline)) {
+        auto* const c = reinterpret_cast<Bf16*>(job.carry) + at + i;
+        auto* const q = reinterpret_cast<int8_t*>(job.carry) + at + i;
+        F16 step = Mul(rate, Direction(k, weight, a)), from = weight;
+        if constexpr (kRule == UpdateRule::kahan) step = Sub(step, Load16(c));
+        if constexpr (kRule == UpdateRule::residual)
+          from = WithResidual(before, weight, LoadBytes16(q));
+        const F16 x = Add(from, step);
+        const U16 draw = kDraws ? LoadHalves16<uint32_t>(b.draws + i) : Zero16<uint32_t>();
+        constexpr bool kStochastic = kRule == UpdateRule::stochastic;
+        const F16 y = kKind == Stored16::bf16 ? x : Mul(x, encode);
+        F16 element = RoundTo<kKind, kStochastic>(rounding, y, draw);
+        if constexpr (kRule == UpdateRule::kahan)
+          Store16(Sub(Sub(Mul(element, decode), weight), step), c);
+        if constexpr (kRule == UpdateRule::residual) {
+          const ResidualPair pair = CarryOf(after, x, element, Bits<int32_t>(draw));
+          StoreLow(Bits<uint32_t>(pair.c), reinterpret_cast<uint8_t*>(q), kLanes);
+          element = pair.element;
+        }
+        PutElement<kKind>(element, job.value.data, at + i);
+      });
 }
 
 template <Stored16 kKind, class Weight>
@@ -106,9 +108,11 @@ HWY_NOINLINE void DirectChunk(const ChunkJob& job, const StepRules& k, int64_t a
   const ChunkTensor& weight = job.master.kind != Stored16::none ? job.master : job.value;
   const float* w = ReadChunk(weight, at, b.w);
   float* const x = PlaceOf(weight, at, b.x);
-  MoveChunk(k, w, s, [&](int64_t i, F16 old, const AdamMoments& a) HWY_ATTR {
-    Store16(NewWeight(k, old, a), x + i);
-  });
+  MoveChunk(
+      k, w,
+      s, [&](int64_t i, F16 old, const AdamMoments& a) HWY_ATTR __attribute__((always_inline)) {
+        Store16(NewWeight(k, old, a), x + i);
+      });
   ValueOfMaster(job, at, x, b);
 }
 

@@ -76,7 +76,7 @@ void FeedBack(const OptimizerNumbers& numbers, const float* x, const float* t, c
   const StepRules k = RulesOf(numbers, 1);
   ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
     const F16 error = Sub(Load16(x + i, left), Load16(t + i, left));
-    const F16 rate = Div(k.lr, Mul(k.correction1.value, RootOf(k, Load16(v + i, left))));
+    const F16 rate = Div(k.lr, Mul(Set16(numbers.correction1), RootOf(k, Load16(v + i, left))));
     const F16 fed = Div(Mul(error, k.rest1), Mul(k.beta1, rate));
     Store16(Sub(Load16(m + i, left), fed), m + i, left);
   });
