@@ -29,52 +29,90 @@ HWY_INLINE ChunkMoments ReadMoments(const ChunkJob& job, int64_t at, ChunkBuffer
           .new_v = PlaceOf(job.moment2, at, b.v)};
 }
 
-// finish(i, w, new moments) for every vector of a chunk.
-template <class Weight, class Finish>
-HWY_INLINE void MoveChunk(const StepRules& k, const Weight* w, const ChunkMoments& s,
-                          const Finish& finish) {
-  for (int64_t i = 0; i < kChunk; i += kLanes) {
-    const AdamMoments a = MoveMoments(k, Load16(s.m + i), Load16(s.v + i), Load16(s.g + i));
-    Store16(a.m, s.new_m + i);
-    Store16(a.v, s.new_v + i);
-    finish(i, Load16(w + i), a);
+// weight.Begin(i, new moments) for every vector of a chunk, and weight.End(i) four vectors later:
+// what waits for a division would keep the CPU from seeing what does not.
+template <class Weight>
+HWY_INLINE void MoveChunk(const StepRules& rules, const ChunkMoments& places,
+                          const Weight& weight) {
+  const StepRules k = rules;  // copies: stores cannot change them
+  const ChunkMoments s = places;
+  constexpr int64_t kLag = 4 * kLanes;
+  for (int64_t i = 0; i < kChunk + kLag; i += kLanes) {
+    if (i < kChunk) {
+      const AdamMoments a = MoveMoments(k, Load16(s.m + i), Load16(s.v + i), Load16(s.g + i));
+      Store16(a.m, s.new_m + i);
+      Store16(a.v, s.new_v + i);
+      weight.Begin(i, a);
+    }
+    if (i >= kLag) weight.End(i - kLag);
   }
 }
 
 // ---------------------------------------------------------------- weights without a wider copy
 
 template <Stored16 kKind, UpdateRule kRule, class Weight>
+struct WeightByRule {
+  static constexpr bool kStochastic = kRule == UpdateRule::stochastic;
+  static constexpr bool kDraws = kStochastic || kRule == UpdateRule::residual;
+
+  WeightByRule(const ChunkJob& job, const StepRules& rules, int64_t at, const Weight* weight,
+               ChunkBuffers& buffers)
+      : k(rules),
+        rounding(RoundingOf(job.value)),
+        before(LanesOf(job.before)),
+        after(LanesOf(job.after)),
+        rate(Set16(job.step)),
+        encode(Set16(job.value.encode)),
+        decode(Set16(1.0f / job.value.encode)),
+        w(weight),
+        steps(buffers.x),
+        draws(buffers.draws),
+        codes(job.value.data + at * (kKind == Stored16::bf16 ? 2 : 1)),
+        carry(reinterpret_cast<Bf16*>(job.carry) + at),
+        residual(reinterpret_cast<int8_t*>(job.carry) + at) {}
+
+  HWY_INLINE void Begin(int64_t i, const AdamMoments& a) const {
+    Store16(Direction(k, Load16(w + i), a), steps + i);
+  }
+  HWY_INLINE void End(int64_t i) const {
+    const F16 old = Load16(w + i);
+    F16 step = Mul(rate, Load16(steps + i)), from = old;
+    if constexpr (kRule == UpdateRule::kahan) step = Sub(step, Load16(carry + i));
+    if constexpr (kRule == UpdateRule::residual)
+      from = WithResidual(before, old, LoadBytes16(residual + i));
+    const F16 x = Add(from, step);
+    const U16 draw = kDraws ? LoadHalves16<uint32_t>(draws + i) : Zero16<uint32_t>();
+    const F16 y = kKind == Stored16::bf16 ? x : Mul(x, encode);
+    F16 element = RoundTo<kKind, kStochastic>(rounding, y, draw);
+    if constexpr (kRule == UpdateRule::kahan)
+      Store16(Sub(Sub(Mul(element, decode), old), step), carry + i);
+    if constexpr (kRule == UpdateRule::residual) {
+      const ResidualPair pair = CarryOf(after, x, element, Bits<int32_t>(draw));
+      StoreLow(Bits<uint32_t>(pair.c), reinterpret_cast<uint8_t*>(residual + i), kLanes);
+      element = pair.element;
+    }
+    PutElement<kKind>(element, codes, i);
+  }
+
+  StepRules k;
+  Rules rounding;
+  ResidualLanes before, after;
+  F16 rate, encode, decode;
+  const Weight* w;
+  float* steps;
+  const uint16_t* draws;
+  std::byte* codes;
+  Bf16* carry;
+  int8_t* residual;
+};
+
+template <Stored16 kKind, UpdateRule kRule, class Weight>
 HWY_NOINLINE void RuleChunk(const ChunkJob& job, const StepRules& k, int64_t at, const Weight* w,
                             const ChunkMoments& s, ChunkBuffers& b) {
-  constexpr bool kDraws = kRule == UpdateRule::stochastic || kRule == UpdateRule::residual;
-  const Rules rounding = RoundingOf(job.value);
-  const ResidualLanes before = LanesOf(job.before), after = LanesOf(job.after);
-  const F16 rate = Set16(job.step), encode = Set16(job.value.encode);
-  const F16 decode = Set16(1.0f / job.value.encode);
-  if (kDraws) DrawChunk(job.value, at, b.draws);
-  MoveChunk(
-      k, w,
-      s, [&](int64_t i, F16 weight, const AdamMoments& a) HWY_ATTR __attribute__((always_inline)) {
-        auto* const c = reinterpret_cast<Bf16*>(job.carry) + at + i;
-        auto* const q = reinterpret_cast<int8_t*>(job.carry) + at + i;
-        F16 step = Mul(rate, Direction(k, weight, a)), from = weight;
-        if constexpr (kRule == UpdateRule::kahan) step = Sub(step, Load16(c));
-        if constexpr (kRule == UpdateRule::residual)
-          from = WithResidual(before, weight, LoadBytes16(q));
-        const F16 x = Add(from, step);
-        const U16 draw = kDraws ? LoadHalves16<uint32_t>(b.draws + i) : Zero16<uint32_t>();
-        constexpr bool kStochastic = kRule == UpdateRule::stochastic;
-        const F16 y = kKind == Stored16::bf16 ? x : Mul(x, encode);
-        F16 element = RoundTo<kKind, kStochastic>(rounding, y, draw);
-        if constexpr (kRule == UpdateRule::kahan)
-          Store16(Sub(Sub(Mul(element, decode), weight), step), c);
-        if constexpr (kRule == UpdateRule::residual) {
-          const ResidualPair pair = CarryOf(after, x, element, Bits<int32_t>(draw));
-          StoreLow(Bits<uint32_t>(pair.c), reinterpret_cast<uint8_t*>(q), kLanes);
-          element = pair.element;
-        }
-        PutElement<kKind>(element, job.value.data, at + i);
-      });
+  using ByRule = WeightByRule<kKind, kRule, Weight>;
+  if (ByRule::kDraws) DrawChunk(job.value, at, b.draws);
+  const ByRule weight(job, k, at, w, b);
+  MoveChunk(k, s, weight);
 }
 
 template <Stored16 kKind, class Weight>
@@ -103,16 +141,22 @@ HWY_INLINE void ValueOfMaster(const ChunkJob& job, int64_t at, const float* x, C
   PutChunk(job.value, at, ReadChunk(master, at, b.x), b.draws);
 }
 
+struct WiderWeight {
+  HWY_INLINE void Begin(int64_t i, const AdamMoments& a) const {
+    Store16(NewWeight(k, Load16(w + i), a), x + i);
+  }
+  HWY_INLINE void End(int64_t) const {}
+
+  StepRules k;
+  const float* w;
+  float* x;
+};
+
 HWY_NOINLINE void DirectChunk(const ChunkJob& job, const StepRules& k, int64_t at,
                               const ChunkMoments& s, ChunkBuffers& b) {
   const ChunkTensor& weight = job.master.kind != Stored16::none ? job.master : job.value;
-  const float* w = ReadChunk(weight, at, b.w);
   float* const x = PlaceOf(weight, at, b.x);
-  MoveChunk(
-      k, w,
-      s, [&](int64_t i, F16 old, const AdamMoments& a) HWY_ATTR __attribute__((always_inline)) {
-        Store16(NewWeight(k, old, a), x + i);
-      });
+  MoveChunk(k, s, WiderWeight{k, ReadChunk(weight, at, b.w), x});
   ValueOfMaster(job, at, x, b);
 }
 

@@ -10,7 +10,7 @@
 
 namespace ng::cpu {
 
-constexpr int64_t kChunk = 512;
+constexpr int64_t kChunk = 1024;
 
 /// A tensor whose values lie side by side.
 struct ChunkTensor {
