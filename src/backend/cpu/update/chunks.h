@@ -53,11 +53,9 @@ void update_chunks(const ChunkJob& job, int64_t first, int64_t count, ChunkBuffe
 struct ChunkMaxima {
   uint32_t weight = 0, moment1 = 0, moment2 = 0;
 };
-/// With those of values [first, first + count). `asked`: which of them are wanted.
-struct AskedMaxima {
-  bool weight = false, moment1 = false, moment2 = false;
-};
-void find_maxima(const ChunkJob& job, const AskedMaxima& asked, int64_t first, int64_t count,
+/// With what values [first, first + count), whole chunks, would be before they are rounded; the
+/// weight's only if `asks_weight`. Not for the rules kahan and residual.
+void find_maxima(const ChunkJob& job, bool asks_weight, int64_t first, int64_t count,
                  ChunkBuffers& buffers, ChunkMaxima& maxima);
 
 }  // namespace ng::cpu

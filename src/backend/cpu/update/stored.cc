@@ -152,13 +152,18 @@ void StoredCodec::note(const Stretch& at, const float* values, StretchScratch& s
               .stride = 0,
               .rows_per_block = 1,
               .block = blocks > 1 ? block_cols() : at.count});
-  for (int64_t b = 0; b < blocks; ++b) {
-    const std::atomic_ref<uint32_t> largest(amax_[first + b]);
-    uint32_t seen = largest.load(std::memory_order_relaxed);
-    while (seen < scratch.amax[b] &&
-           !largest.compare_exchange_weak(seen, scratch.amax[b], std::memory_order_relaxed)) {
-    }
+  for (int64_t b = 0; b < blocks; ++b) note_largest(scratch.amax[b], first + b);
+}
+
+void StoredCodec::note_largest(uint32_t amax, int64_t block) const {
+  const std::atomic_ref<uint32_t> largest(amax_[block]);
+  uint32_t seen = largest.load(std::memory_order_relaxed);
+  while (seen < amax && !largest.compare_exchange_weak(seen, amax, std::memory_order_relaxed)) {
   }
+}
+
+uint32_t StoredCodec::largest() const {
+  return std::atomic_ref<uint32_t>(amax_[0]).load(std::memory_order_relaxed);
 }
 
 void StoredCodec::find_scales(bool sticky) {

@@ -58,6 +58,9 @@ class StoredCodec {
 
   /// Into the maxima of the blocks; any number of threads at once.
   void note(const Stretch& at, const float* values, StretchScratch& scratch) const;
+  /// Bits of the largest |value| of some, where all have one scale; and of what was noted so far.
+  void note_largest(uint32_t amax, int64_t block = 0) const;
+  [[nodiscard]] uint32_t largest() const;
   /// After all notes. `sticky`: one power of two stays while it fits. [errata-2, 14]
   void find_scales(bool sticky);
   /// Maxima noted become what `other`, which has one scale and found it, rounds them to.

@@ -198,12 +198,14 @@ void Updater::store(const Stretch& at, StretchBuffers& b, UpdateReport* report) 
 
 // ---------------------------------------------------------------- passes
 
-std::optional<ChunkJob> Updater::chunk_job() const {
+std::optional<ChunkJob> Updater::chunk_job(Pass pass) const {
   const UpdatedWeight& weight = op_.weight;
   const bool stays = weight.rule == UpdateRule::precision_aware && !is_direct() && step_ == 0;
   if (!is_flat_ || op_.optimizer != OptimizerRule::adamw || has_feedback() || stays ||
-      op_.report != nullptr || (carry_.rows > 0 && carry_.element->bits < 8))
+      op_.report != nullptr || (carry_.rows > 0 && carry_.element->bits < 8) ||
+      pass == Pass::moments)
     return {};
+  if (pass == Pass::scales && value_.needs_pass() && carry_.rows > 0 && !is_direct()) return {};
   ChunkJob job{.value = value_.chunk_tensor(),
                .master = master_.chunk_tensor(),
                .moment1 = moment1_.chunk_tensor(),
@@ -222,8 +224,21 @@ std::optional<ChunkJob> Updater::chunk_job() const {
   return job;
 }
 
+void Updater::pass_chunks(Pass pass, const ChunkJob& job, int64_t first, int64_t count,
+                          ChunkBuffers& b) const {
+  if (pass == Pass::store) return update_chunks(job, first, count, b);
+  const StoredCodec& stored = master_.needs_pass() ? master_ : value_;
+  const bool asks_weight = stored.needs_pass();
+  ChunkMaxima maxima{.weight = asks_weight ? stored.largest() : 0};
+  find_maxima(job, asks_weight, first, count, b, maxima);
+  for (const StoredCodec* codec : {&value_, &master_})
+    if (codec->needs_pass()) codec->note_largest(maxima.weight);
+  if (moment1_.needs_pass()) moment1_.note_largest(maxima.moment1);
+  if (moment2_.needs_pass()) moment2_.note_largest(maxima.moment2);
+}
+
 void Updater::pass(Pass pass) {
-  const std::optional<ChunkJob> chunks = pass == Pass::store ? chunk_job() : std::nullopt;
+  const std::optional<ChunkJob> chunks = chunk_job(pass);
   parallel_for(workspace_.threads(), walk_.items(), [&](int64_t item, int worker) {
     auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
     UpdateReport report;
@@ -231,7 +246,7 @@ void Updater::pass(Pass pass) {
       Stretch at = whole;
       if (chunks) {
         const int64_t count = at.count / kChunk * kChunk;
-        update_chunks(*chunks, at.col, count, b.chunk);
+        pass_chunks(pass, *chunks, at.col, count, b.chunk);
         at.col += count;
         at.count -= count;
         if (at.count == 0) return;

@@ -38,7 +38,9 @@ class Updater {
   [[nodiscard]] bool is_direct() const;
   [[nodiscard]] bool has_feedback() const;
   /// The update as one of chunks; nothing where it isn't one.
-  [[nodiscard]] std::optional<ChunkJob> chunk_job() const;
+  [[nodiscard]] std::optional<ChunkJob> chunk_job(Pass pass) const;
+  void pass_chunks(Pass pass, const ChunkJob& job, int64_t first, int64_t count,
+                   ChunkBuffers& b) const;
   void make_walk();
   void take_pass_memory();
   void pass(Pass pass);
