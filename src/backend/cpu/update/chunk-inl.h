@@ -59,6 +59,26 @@ HWY_INLINE void StoreE4m3(F16 element, std::byte* to) {
   StoreLow(Or(Bits<uint32_t>(magnitude), sign), reinterpret_cast<uint8_t*>(to), kLanes);
 }
 
+/// Codes of values as RoundElement rounds them. A value is n spacings of its binade 2^e, and n
+/// counts codes from that of 2^e - 8 spacings on; n is what the magic number leaves in the lowest
+/// bits, or what a draw carries into.
+template <bool kStochastic>
+HWY_INLINE void StoreAsE4m3(const Rules& k, F16 y, U16 draw, std::byte* to) {
+  const F16 magnitude = Bits<float>(Min(Bits<int32_t>(Abs(y)), k.clip));
+  const U16 binade = Bits<uint32_t>(Binade(k, magnitude));
+  U16 n;
+  if constexpr (kStochastic) {
+    const F16 per_spacing = Bits<float>(Sub(k.to_integer, binade));
+    n = ShiftRight<16>(Add(Bits<uint32_t>(Truncate(Mul(magnitude, per_spacing))), draw));
+  } else {
+    const U16 magic = Add(binade, Set16((20u << 23) | 0x400000u));  // 1.5 · 2^23 spacings
+    n = Sub(Bits<uint32_t>(Add(magnitude, Bits<float>(magic))), magic);
+  }
+  const U16 code = Add(n, Sub(ShiftRight<20>(binade), Set16(121u << 3)));
+  const U16 sign = And(ShiftRight<24>(Bits<uint32_t>(y)), Set16(0x80u));
+  StoreLow(Or(code, sign), reinterpret_cast<uint8_t*>(to), kLanes);
+}
+
 // ---------------------------------------------------------------- FP16
 
 HWY_INLINE F16 LoadFp16(const std::byte* from) {
@@ -192,7 +212,10 @@ HWY_INLINE void PutRun(const ChunkTensor& t, int64_t at, int64_t count, const fl
   for (int64_t i = 0; i < count; i += kLanes) {
     const U16 draw = kStochastic ? LoadHalves16<uint32_t>(draws + i) : Zero16<uint32_t>();
     const F16 y = Mul(Load16(values + i), scale);
-    PutElement<kKind>(RoundTo<kKind, kStochastic>(rules, y, draw), t.data, at + i);
+    if constexpr (kKind == Stored16::e4m3)
+      StoreAsE4m3<kStochastic>(rules, y, draw, t.data + at + i);
+    else
+      PutElement<kKind>(RoundTo<kKind, kStochastic>(rules, y, draw), t.data, at + i);
   }
 }
 

@@ -83,6 +83,9 @@ struct WeightByRule {
     const F16 x = Add(from, step);
     const U16 draw = kDraws ? LoadHalves16<uint32_t>(draws + i) : Zero16<uint32_t>();
     const F16 y = kKind == Stored16::bf16 ? x : Mul(x, encode);
+    constexpr bool kCarries = kRule == UpdateRule::kahan || kRule == UpdateRule::residual;
+    if constexpr (kKind == Stored16::e4m3 && !kCarries)
+      return StoreAsE4m3<kStochastic>(rounding, y, draw, codes + i);
     F16 element = RoundTo<kKind, kStochastic>(rounding, y, draw);
     if constexpr (kRule == UpdateRule::kahan)
       Store16(Sub(Sub(Mul(element, decode), old), step), carry + i);

@@ -58,4 +58,13 @@ struct ChunkMaxima {
 void find_maxima(const ChunkJob& job, bool asks_weight, int64_t first, int64_t count,
                  ChunkBuffers& buffers, ChunkMaxima& maxima);
 
+/// w and u of values [first, first + count), whole chunks, in FP32. Moments stay as they are.
+void find_direction(const ChunkJob& job, int64_t first, int64_t count, ChunkBuffers& buffers,
+                    float* w, float* u);
+
+/// Σ (RN(w + alpha·u) - w)² in FP64, RN as `value` is rounded to nearest; in the order of
+/// squared_distance.
+[[nodiscard]] double moved_squares(const ChunkTensor& value, const float* w, const float* u,
+                                   float alpha, int64_t count);
+
 }  // namespace ng::cpu

@@ -9,9 +9,8 @@
 #define NG_BACKEND_CPU_UPDATE_RESIDUAL_INL_H_
 #endif
 
-#include "backend/cpu/simd/lanes-inl.h"
+#include "backend/cpu/quantize/element-inl.h"
 #include "backend/cpu/update/elements.h"
-#include "math/round.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -22,6 +21,7 @@ struct ResidualLanes {
   F16 per_binade;  // an ulp is the binade times this
   F16 scale, inverse, part, units, limit, max;
   I16 half;
+  I16 per_ulp, least_ulp;  // per_ulp - bits(ulp) = 2^(bits + 16) / ulp, from least_ulp on
 };
 
 HWY_INLINE ResidualLanes LanesOf(const ResidualRules& rules) {
@@ -31,20 +31,17 @@ HWY_INLINE ResidualLanes LanesOf(const ResidualRules& rules) {
           .inverse = Set16(1.0f / rules.scale),
           .part = Set16(pow2(-rules.bits)),
           .units = Set16(pow2(rules.bits)),
-          .limit = Set16(pow2(rules.bits - 1)),
+          .limit = Set16(pow2(rules.bits + 15)),  // of units in 2^-16
           .max = Set16(rules.max),
-          .half = Set16(1 << (rules.bits - 1))};
+          .half = Set16(1 << (rules.bits - 1)),
+          .per_ulp = Set16(static_cast<int32_t>((254u + rules.bits + 16) << 23)),
+          .least_ulp = Set16((rules.bits + 16) << 23)};
 }
 
 /// The spacing of an element's binade.
 HWY_INLINE F16 UlpOf(const ResidualLanes& k, F16 element) {
   const I16 exponent = And(Bits<int32_t>(element), Set16(0x7F800000));
   return Mul(Bits<float>(Max(exponent, k.lowest_binade)), k.per_binade);
-}
-
-HWY_INLINE I16 FloorOf(F16 x) {
-  return ForParts<I16>([&](size_t p)
-                           HWY_ATTR { return hn::ConvertTo(I16::Tag(), hn::Floor(x.part[p])); });
 }
 
 /// w + c, exact: an element and its residual have at most 19 bits together.
@@ -61,12 +58,15 @@ struct ResidualPair {
 HWY_INLINE ResidualPair CarryOf(const ResidualLanes& k, F16 x, F16 element, I16 draw) {
   const F16 ulp = UlpOf(k, element);
   const F16 rest = Sub(Mul(x, k.inverse), element);
-  const F16 in_units = Mul(Div(rest, ulp), k.units);
-  const F16 limited = Max(Min(in_units, k.limit), Neg(k.limit));
-  // floor(t + R·2^-16) = (floor(t·2^16) + R) >> 16
-  const I16 scaled = FloorOf(Mul(limited, Set16(0x1p16f)));
+  // floor(t + R·2^-16) = (floor(t·2^16) + R) >> 16; powers of two divide by their exponents.
+  F16 t = Mul(rest, Bits<float>(Sub(k.per_ulp, Bits<int32_t>(ulp))));
+  if (HWY_UNLIKELY(AnyTrue(Lt(Bits<int32_t>(ulp), k.least_ulp))))
+    t = Mul(Mul(Div(rest, ulp), k.units), Set16(0x1p16f));
+  const I16 scaled = Truncate(Floor(Max(Min(t, k.limit), Neg(k.limit))));
   const I16 q = Min(ShiftRight<16>(Add(scaled, draw)), k.half);
+  ResidualPair pair = {element, q};
   const auto is_carried = Eq(q, k.half);
+  if (HWY_LIKELY(!AnyTrue(is_carried))) return pair;
   const auto is_largest = Eq(Abs(element), k.max);
   const F16 next = Add(element, ulp);
   const auto grows = Gt(UlpOf(k, next), ulp);
@@ -74,7 +74,9 @@ HWY_INLINE ResidualPair CarryOf(const ResidualLanes& k, F16 x, F16 element, I16 
   const I16 carried = Select(MaskAs<int32_t>(grows), ShiftRight<1>(least), least);
   const I16 moved = Select(MaskAs<int32_t>(is_largest), Sub(k.half, Set16(1)), carried);
   const F16 kept = Select(is_largest, element, next);
-  return {Select(MaskAs<float>(is_carried), kept, element), Select(is_carried, moved, q)};
+  pair.element = Select(MaskAs<float>(is_carried), kept, element);
+  pair.c = Select(is_carried, moved, q);
+  return pair;
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE

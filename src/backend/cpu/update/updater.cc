@@ -61,6 +61,7 @@ void Updater::take_pass_memory() {
     return at;
   };
   sums_ = take(sums_, walk_.items() * static_cast<int64_t>(kProbes));
+  if (op_.weight.rule == UpdateRule::precision_aware) sampled_ = take(sampled_, 2 * kSampled);
   if (op_.report != nullptr) reports_ = take(reports_, walk_.items());
   for (StoredCodec* codec : {&value_, &master_, &moment1_, &moment2_}) {
     const int64_t count = codec->scale_count();
@@ -200,10 +201,11 @@ void Updater::store(const Stretch& at, StretchBuffers& b, UpdateReport* report) 
 
 std::optional<ChunkJob> Updater::chunk_job(Pass pass) const {
   const UpdatedWeight& weight = op_.weight;
-  const bool stays = weight.rule == UpdateRule::precision_aware && !is_direct() && step_ == 0;
+  const bool stays = pass == Pass::store && weight.rule == UpdateRule::precision_aware &&
+                     !is_direct() && step_ == 0;
   if (!is_flat_ || op_.optimizer != OptimizerRule::adamw || has_feedback() || stays ||
-      op_.report != nullptr || (carry_.rows > 0 && carry_.element->bits < 8) ||
-      pass == Pass::moments)
+      (pass == Pass::store && op_.report != nullptr) ||
+      (carry_.rows > 0 && carry_.element->bits < 8) || pass == Pass::moments)
     return {};
   if (pass == Pass::scales && value_.needs_pass() && carry_.rows > 0 && !is_direct()) return {};
   ChunkJob job{.value = value_.chunk_tensor(),

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "backend/cpu/update/elements.h"
+#include "backend/cpu/update/search.h"
 #include "backend/cpu/update/stored.h"
 #include "backend/cpu/workspace.h"
 
@@ -32,8 +33,8 @@ class Updater {
 
  private:
   /// scales: of weights and moments; moments: of a first moment that takes back what rounding with
-  /// those scales lost; store: the last.
-  enum class Pass : uint8_t { scales, moments, store };
+  /// those scales lost; probes: of precision_aware; store: the last.
+  enum class Pass : uint8_t { scales, moments, probes, store };
 
   [[nodiscard]] bool is_direct() const;
   [[nodiscard]] bool has_feedback() const;
@@ -58,10 +59,10 @@ class Updater {
   void put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& b) const;
 
   // precision_aware.cc
-  static constexpr size_t kProbes = 8;  ///< of one pass
   void find_step();
-  [[nodiscard]] double norm_of_direction();
-  void norms_at(std::span<const float> alphas, std::span<double> norms);
+  void find_direction_of(const Stretch& at, const ChunkJob* chunks, StretchBuffers& b) const;
+  [[nodiscard]] double norm_of_direction(StepSample& sample) const;
+  void norms_at(std::span<const float> alphas, std::span<double> norms) const;
 
   Workspace& workspace_;
   const Update& op_;
@@ -70,9 +71,10 @@ class Updater {
   StretchWalk walk_;
   bool is_flat_ = false;
   float grad_scale_ = 1;
-  float step_ = 0;          ///< lr, or α of precision_aware
-  float old_encode_ = 1;    ///< of the value before the update, where it has one power of two
-  double* sums_ = nullptr;  ///< [items][kProbes]
+  float step_ = 0;            ///< lr, or α of precision_aware
+  float old_encode_ = 1;      ///< of the value before the update, where it has one power of two
+  double* sums_ = nullptr;    ///< [items][kProbes]
+  float* sampled_ = nullptr;  ///< [2][kSampled] for precision_aware
   UpdateReport* reports_ = nullptr;  ///< [items], where somebody asks
 };
 

@@ -1,0 +1,168 @@
+// The search for a precision-aware step in few passes over a tensor: f at several steps is one
+// pass. [backend/step_search.h]
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "backend/step_search.h"
+#include "base/error.h"
+
+namespace ng::cpu {
+
+constexpr size_t kProbes = 8;  ///< of one pass
+
+/// Finds what search_step finds, with the same bits of f. That f never falls tells of most probes
+/// that they neither end the search nor are its result: then only the last one, and the nearest
+/// below and above it, have to be seen.
+class StepSearch {
+ public:
+  /// target: what f is to come to, lr·‖u‖ > 0.
+  StepSearch(float lr, double target, double rtol, int max_iters)
+      : lr_(lr), target_(target), rtol_(rtol), max_iters_(max_iters) {}
+
+  /// norms(alphas, f of them) for at most kProbes; estimate(alpha) is about f.
+  template <class Norms, class Estimate>
+  [[nodiscard]] float find(const Norms& norms, const Estimate& estimate) {
+    const auto about = [&](const StepProbe& probe) {
+      const Seen* const known = certain(probe.alpha);
+      return known != nullptr ? known->norm : estimate(probe.alpha);
+    };
+    const auto norm_at = [&](const StepProbe& probe) {
+      for (int tries = 0; certain(probe.alpha) == nullptr; ++tries)
+        see(norms, foretold(about, probe, tries > 0));
+      return certain(probe.alpha)->norm;
+    };
+    const float alpha = search_step(norm_at, lr_, target_, rtol_, max_iters_);
+    const Seen* const seen = exact(alpha);
+    return seen != nullptr && ends(seen->norm) ? alpha : find(norms);
+  }
+
+  /// Without knowing anything before.
+  template <class Norms>
+  [[nodiscard]] float find(const Norms& norms) {
+    const auto norm_at = [&](const StepProbe& probe) {
+      if (exact(probe.alpha) == nullptr) see(norms, those_after(probe));
+      return exact(probe.alpha)->norm;
+    };
+    return search_step(norm_at, lr_, target_, rtol_, max_iters_);
+  }
+
+ private:
+  struct Alphas {
+    std::array<float, kProbes> value{};
+    size_t count = 0;
+    void add(float alpha) {
+      const auto end = value.begin() + static_cast<std::ptrdiff_t>(count);
+      if (count < kProbes && std::find(value.begin(), end, alpha) == end) value[count++] = alpha;
+    }
+  };
+  struct Seen {
+    float alpha = 0;
+    double norm = 0;
+  };
+
+  [[nodiscard]] bool ends(double norm) const { return std::fabs(norm / target_ - 1) < rtol_; }
+
+  /// f(alpha) where it was seen, else null.
+  [[nodiscard]] const Seen* exact(float alpha) const {
+    for (size_t i = 0; i < count_; ++i)
+      if (seen_[i].alpha == alpha) return &seen_[i];
+    return nullptr;
+  }
+  /// The same, or f of a step that is nearer to the target than f(alpha) is, on the same side, and
+  /// yet not near enough; else null.
+  [[nodiscard]] const Seen* certain(float alpha) const {
+    if (const Seen* const seen = exact(alpha); seen != nullptr) return seen;
+    for (size_t i = 0; i < count_; ++i) {
+      const Seen& s = seen_[i];
+      if (ends(s.norm)) continue;
+      if ((s.norm < target_ && alpha <= s.alpha) || (s.norm >= target_ && alpha >= s.alpha))
+        return &s;
+    }
+    return nullptr;
+  }
+
+  /// The last probe that the search seems to come to, and the nearest below and above it.
+  template <class About>
+  [[nodiscard]] Alphas foretold(const About& about, const StepProbe& now, bool with_now) const {
+    float last = 0, below = 0, above = 0;
+    const auto norm_at = [&](const StepProbe& probe) {
+      const double norm = about(probe);
+      last = probe.alpha;
+      if (ends(norm)) return norm;
+      (norm < target_ ? below : above) = probe.alpha;
+      return norm;
+    };
+    (void)search_step(norm_at, lr_, target_, rtol_, max_iters_);
+    Alphas all;
+    if (with_now) all.add(now.alpha);
+    for (const float alpha : {last, below, above})
+      if (alpha > 0 && exact(alpha) == nullptr) all.add(alpha);
+    if (all.count == 0) all.add(now.alpha);
+    return all;
+  }
+
+  // A probe and those that may follow it: further doublings, or two more levels of bisection.
+  [[nodiscard]] static Alphas those_after(const StepProbe& probe) {
+    Alphas all;
+    if (probe.hi > 0)
+      add_midpoints(probe.lo, probe.hi, 3, all);
+    else
+      for (float alpha = probe.alpha; all.count < kProbes; alpha *= 2) all.add(alpha);
+    return all;
+  }
+  static void add_midpoints(float lo, float hi, int levels, Alphas& all) {
+    if (levels == 0) return;
+    const float mid = (lo + hi) / 2;
+    all.add(mid);
+    add_midpoints(lo, mid, levels - 1, all);
+    add_midpoints(mid, hi, levels - 1, all);
+  }
+
+  template <class Norms>
+  void see(const Norms& norms, const Alphas& alphas) {
+    std::array<double, kProbes> found{};
+    norms(std::span<const float>(alphas.value.data(), alphas.count),
+          std::span<double>(found.data(), alphas.count));
+    for (size_t i = 0; i < alphas.count; ++i) {
+      NG_CHECK(count_ < seen_.size(), count_);
+      seen_[count_++] = {alphas.value[i], found[i]};
+    }
+  }
+
+  float lr_;
+  double target_, rtol_;
+  int max_iters_;
+  std::array<Seen, 1024> seen_{};  // more than 61 doublings and 32 bisections ask for
+  size_t count_ = 0;
+};
+
+constexpr int64_t kSampled = 1 << 14;  ///< values of a sample
+
+/// Values of a tensor and what they are to move by: `items` runs of `count`.
+struct StepSample {
+  float* w = nullptr;
+  float* u = nullptr;
+  int64_t items = 0, count = 0;
+
+  void put(int64_t item, const float* from_w, const float* from_u, int64_t there) const {
+    const int64_t n = std::min(there, count);
+    for (auto [from, to] : {std::pair{from_w, w}, {from_u, u}}) {
+      std::copy_n(from, n, to + item * count);
+      std::fill_n(to + item * count + n, count - n, 0.0f);
+    }
+  }
+  /// Σ part(w, u, count of a run)
+  template <class Part>
+  [[nodiscard]] double sum(const Part& part) const {
+    double sum = 0;
+    for (int64_t i = 0; i < items; ++i) sum += part(w + i * count, u + i * count, count);
+    return sum;
+  }
+};
+
+}  // namespace ng::cpu
