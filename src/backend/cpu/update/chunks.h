@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "backend/cpu/quantize/kernels.h"
 #include "backend/cpu/update/elements.h"
@@ -58,13 +59,14 @@ struct ChunkMaxima {
 void find_maxima(const ChunkJob& job, bool asks_weight, int64_t first, int64_t count,
                  ChunkBuffers& buffers, ChunkMaxima& maxima);
 
-/// w and u of values [first, first + count), whole chunks, in FP32. Moments stay as they are.
-void find_direction(const ChunkJob& job, int64_t first, int64_t count, ChunkBuffers& buffers,
-                    float* w, float* u);
+/// w and u of values [first, first + count), whole chunks, in FP32; of each chunk the first
+/// `taken`, a multiple of 16, side by side. Moments stay as they are.
+void find_direction(const ChunkJob& job, int64_t first, int64_t count, int64_t taken,
+                    ChunkBuffers& buffers, float* w, float* u);
 
-/// Σ (RN(w + alpha·u) - w)² in FP64, RN as `value` is rounded to nearest; in the order of
-/// squared_distance.
-[[nodiscard]] double moved_squares(const ChunkTensor& value, const float* w, const float* u,
-                                   float alpha, int64_t count);
+/// squares[i] += Σ (RN(w + alphas[i]·u) - w)² in FP64, RN as `value` is rounded to nearest; in the
+/// order of squared_distance.
+void add_moved_squares(const ChunkTensor& value, const float* w, const float* u, int64_t count,
+                       std::span<const float> alphas, double* squares);
 
 }  // namespace ng::cpu

@@ -4,97 +4,96 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/update/search.h"
 #include "backend/cpu/update/updater.h"
 
 namespace ng::cpu {
 
 // w and u of a stretch, in b.w and b.u.
-void Updater::find_direction_of(const Stretch& at, const ChunkJob* chunks,
-                                StretchBuffers& b) const {
-  if (chunks != nullptr && at.count % kChunk == 0)
-    find_direction(*chunks, at.col, at.count, b.chunk, b.w, b.u);
+void Updater::find_direction_of(const Stretch& at, const ChunkJob* job, StretchBuffers& b) const {
+  if (job != nullptr && at.count % kChunk == 0)
+    find_direction(*job, at.col, at.count, kChunk, b.chunk, b.w, b.u);
   else
     compute(at, b);
 }
 
-void Updater::norms_at(std::span<const float> alphas, std::span<double> norms) const {
-  const std::optional<ChunkJob> chunks = chunk_job(Pass::probes);
-  const ChunkJob* const job = chunks ? &*chunks : nullptr;
+void Updater::add_probes(const Stretch& at, const ChunkJob* job, StretchBuffers& b,
+                         std::span<const float> alphas, double* squares) const {
+  if (job != nullptr) return add_moved_squares(job->value, b.w, b.u, at.count, alphas, squares);
+  for (size_t i = 0; i < alphas.size(); ++i) {
+    make_x(at, b, alphas[i]);
+    round_value(at, b);
+    squares[i] += squared_distance(b.rounded, b.w, at.count);
+  }
+}
+
+// f(alphas), and ‖u‖.
+double Updater::norms_at(const ChunkJob* job, std::span<const float> alphas,
+                         std::span<double> norms) const {
   const int64_t items = walk_.items();
   NG_CHECK(alphas.size() <= kProbes, alphas.size());
   parallel_for(workspace_.threads(), items, [&](int64_t item, int worker) {
     auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
-    double sums[kProbes] = {};
+    double sums[kProbes + 1] = {};
     walk_.for_item(item, [&](const Stretch& at) {
       find_direction_of(at, job, b);
-      for (size_t i = 0; i < alphas.size(); ++i) {
-        if (job != nullptr) {
-          sums[i] += moved_squares(job->value, b.w, b.u, alphas[i], at.count);
-          continue;
-        }
-        make_x(at, b, alphas[i]);
-        round_value(at, b);
-        sums[i] += squared_distance(b.rounded, b.w, at.count);
-      }
+      sums[kProbes] += sum_of_squares(b.u, at.count);
+      add_probes(at, job, b, alphas, sums);
     });
-    std::copy_n(sums, alphas.size(), sums_ + static_cast<size_t>(item) * kProbes);
+    std::copy_n(sums, kProbes + 1, sums_ + item * static_cast<int64_t>(kProbes + 1));
   });
-  for (size_t i = 0; i < alphas.size(); ++i) {
+  const auto total = [&](size_t i) {
     double sum = 0;
     for (int64_t item = 0; item < items; ++item)
-      sum += sums_[static_cast<size_t>(item) * kProbes + i];
-    norms[i] = std::sqrt(sum);
-  }
+      sum += sums_[static_cast<size_t>(item) * (kProbes + 1) + i];
+    return std::sqrt(sum);
+  };
+  for (size_t i = 0; i < alphas.size(); ++i) norms[i] = total(i);
+  return total(kProbes);
 }
 
-// The sample: the first values of every item.
-double Updater::norm_of_direction(StepSample& sample) const {
-  const std::optional<ChunkJob> chunks = chunk_job(Pass::probes);
-  const int64_t items = walk_.items();
-  sample.count = std::min<int64_t>(kStretch, std::max<int64_t>(16, kSampled / items / 16 * 16));
-  sample.items = std::min(items, kSampled / sample.count);
-  parallel_for(workspace_.threads(), items, [&](int64_t item, int worker) {
+// The first values of some chunks, evenly spread.
+StepSample Updater::take_sample(const ChunkJob& job) const {
+  StepSample sample{.w = sampled_, .u = sampled_ + kSampled};
+  const int64_t chunks = op_.grad.size() / kChunk;
+  if (chunks == 0) return sample;
+  sample.count = std::clamp<int64_t>(kSampled / chunks / 16 * 16, 16, kChunk);
+  sample.runs = std::min(chunks, kSampled / sample.count);
+  parallel_for(workspace_.threads(), sample.runs, [&](int64_t run, int worker) {
     auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
-    double sum = 0;
-    bool is_first = true;
-    walk_.for_item(item, [&](const Stretch& at) {
-      find_direction_of(at, chunks ? &*chunks : nullptr, b);
-      sum += sum_of_squares(b.u, at.count);
-      // Evenly spread where there are more items than places.
-      const int64_t place = item * sample.items / items;
-      if (is_first && (place * items + sample.items - 1) / sample.items == item)
-        sample.put(place, b.w, b.u, at.count);
-      is_first = false;
-    });
-    sums_[item] = sum;
+    find_direction(job, run * chunks / sample.runs * kChunk, kChunk, sample.count, b.chunk,
+                   sample.w + run * sample.count, sample.u + run * sample.count);
   });
-  double sum = 0;
-  for (int64_t item = 0; item < items; ++item) sum += sums_[item];
-  return std::sqrt(sum);
+  return sample;
 }
 
 void Updater::find_step() {
   const float lr = op_.numbers.lr;
-  StepSample sample{.w = sampled_, .u = sampled_ + kSampled};
-  const double target = lr * norm_of_direction(sample);
+  const auto search_for = [&](double target) {
+    return StepSearch(lr, target, op_.weight.rtol, op_.weight.max_iters);
+  };
+  const std::optional<ChunkJob> chunks = chunk_job(Pass::probes);
+  const ChunkJob* const job = chunks ? &*chunks : nullptr;
+  const StepSample sample = job != nullptr ? take_sample(*job) : StepSample{};
+  const auto sampled = [&](float alpha) {
+    double squares = 0;
+    add_moved_squares(job->value, sample.w, sample.u, sample.size(), {&alpha, 1}, &squares);
+    return std::sqrt(squares);
+  };
+  const double sampled_target = lr * std::sqrt(sum_of_squares(sample.u, sample.size()));
+  const bool foretells = sampled_target > 0;
+  StepSearch::Alphas first;
+  if (foretells) first = search_for(sampled_target).foretold(sampled);
+  std::array<double, kProbes> found{};
+  const double target = lr * norms_at(job, first.span(), found);
   step_ = 0;
   if (!(target > 0)) return;
-  const std::optional<ChunkJob> chunks = chunk_job(Pass::probes);
-  const double sampled = lr * std::sqrt(sample.sum([&](const float*, const float* u, int64_t n) {
-                           return sum_of_squares(u, n);
-                         }));
-  const auto estimate = [&](float alpha) {
-    const double squares = sample.sum([&](const float* w, const float* u, int64_t n) {
-      return moved_squares(chunks->value, w, u, alpha, n);
-    });
-    return std::sqrt(squares) * (target / sampled);
-  };
-  StepSearch search(lr, target, op_.weight.rtol, op_.weight.max_iters);
+  StepSearch search = search_for(target);
+  search.remember(first, found);
   const auto norms = [&](std::span<const float> alphas, std::span<double> to) {
-    norms_at(alphas, to);
+    (void)norms_at(job, alphas, to);
   };
-  step_ = chunks && sampled > 0 ? search.find(norms, estimate) : search.find(norms);
+  const auto estimate = [&](float alpha) { return sampled(alpha) * (target / sampled_target); };
+  step_ = foretells ? search.find(norms, estimate) : search.find(norms);
 }
 
 }  // namespace ng::cpu

@@ -24,16 +24,56 @@ class StepSearch {
   StepSearch(float lr, double target, double rtol, int max_iters)
       : lr_(lr), target_(target), rtol_(rtol), max_iters_(max_iters) {}
 
+  /// Steps to ask f of.
+  struct Alphas {
+    std::array<float, kProbes> value{};
+    size_t count = 0;
+    void add(float alpha) {
+      const auto end = value.begin() + static_cast<std::ptrdiff_t>(count);
+      if (count < kProbes && std::find(value.begin(), end, alpha) == end) value[count++] = alpha;
+    }
+    [[nodiscard]] std::span<const float> span() const { return {value.data(), count}; }
+  };
+
+  /// The last step that the search comes to if f is norm_of(alpha), and the nearest below and
+  /// above.
+  template <class NormOf>
+  [[nodiscard]] Alphas foretold(const NormOf& norm_of) const {
+    float last = 0, below = 0, above = 0;
+    const auto norm_at = [&](const StepProbe& probe) {
+      const double norm = norm_of(probe.alpha);
+      last = probe.alpha;
+      if (!ends(norm)) (norm < target_ ? below : above) = probe.alpha;
+      return norm;
+    };
+    (void)search_step(norm_at, lr_, target_, rtol_, max_iters_);
+    Alphas all;
+    for (const float alpha : {last, below, above})
+      if (alpha > 0 && exact(alpha) == nullptr) all.add(alpha);
+    return all;
+  }
+
+  /// f was seen at `alphas`.
+  void remember(const Alphas& alphas, std::span<const double> norms) {
+    for (size_t i = 0; i < alphas.count; ++i) {
+      NG_CHECK(count_ < seen_.size(), count_);
+      seen_[count_++] = {alphas.value[i], norms[i]};
+    }
+  }
+
   /// norms(alphas, f of them) for at most kProbes; estimate(alpha) is about f.
   template <class Norms, class Estimate>
   [[nodiscard]] float find(const Norms& norms, const Estimate& estimate) {
-    const auto about = [&](const StepProbe& probe) {
-      const Seen* const known = certain(probe.alpha);
-      return known != nullptr ? known->norm : estimate(probe.alpha);
+    const auto about = [&](float alpha) {
+      const Seen* const known = certain(alpha);
+      return known != nullptr ? known->norm : estimate(alpha);
     };
     const auto norm_at = [&](const StepProbe& probe) {
-      for (int tries = 0; certain(probe.alpha) == nullptr; ++tries)
-        see(norms, foretold(about, probe, tries > 0));
+      for (int tries = 0; certain(probe.alpha) == nullptr; ++tries) {
+        Alphas alphas = foretold(about);
+        if (tries > 0 || alphas.count == 0) alphas.add(probe.alpha);
+        see(norms, alphas);
+      }
       return certain(probe.alpha)->norm;
     };
     const float alpha = search_step(norm_at, lr_, target_, rtol_, max_iters_);
@@ -52,14 +92,6 @@ class StepSearch {
   }
 
  private:
-  struct Alphas {
-    std::array<float, kProbes> value{};
-    size_t count = 0;
-    void add(float alpha) {
-      const auto end = value.begin() + static_cast<std::ptrdiff_t>(count);
-      if (count < kProbes && std::find(value.begin(), end, alpha) == end) value[count++] = alpha;
-    }
-  };
   struct Seen {
     float alpha = 0;
     double norm = 0;
@@ -86,26 +118,6 @@ class StepSearch {
     return nullptr;
   }
 
-  /// The last probe that the search seems to come to, and the nearest below and above it.
-  template <class About>
-  [[nodiscard]] Alphas foretold(const About& about, const StepProbe& now, bool with_now) const {
-    float last = 0, below = 0, above = 0;
-    const auto norm_at = [&](const StepProbe& probe) {
-      const double norm = about(probe);
-      last = probe.alpha;
-      if (ends(norm)) return norm;
-      (norm < target_ ? below : above) = probe.alpha;
-      return norm;
-    };
-    (void)search_step(norm_at, lr_, target_, rtol_, max_iters_);
-    Alphas all;
-    if (with_now) all.add(now.alpha);
-    for (const float alpha : {last, below, above})
-      if (alpha > 0 && exact(alpha) == nullptr) all.add(alpha);
-    if (all.count == 0) all.add(now.alpha);
-    return all;
-  }
-
   // A probe and those that may follow it: further doublings, or two more levels of bisection.
   [[nodiscard]] static Alphas those_after(const StepProbe& probe) {
     Alphas all;
@@ -126,12 +138,8 @@ class StepSearch {
   template <class Norms>
   void see(const Norms& norms, const Alphas& alphas) {
     std::array<double, kProbes> found{};
-    norms(std::span<const float>(alphas.value.data(), alphas.count),
-          std::span<double>(found.data(), alphas.count));
-    for (size_t i = 0; i < alphas.count; ++i) {
-      NG_CHECK(count_ < seen_.size(), count_);
-      seen_[count_++] = {alphas.value[i], found[i]};
-    }
+    norms(alphas.span(), std::span<double>(found.data(), alphas.count));
+    remember(alphas, found);
   }
 
   float lr_;
@@ -143,26 +151,12 @@ class StepSearch {
 
 constexpr int64_t kSampled = 1 << 14;  ///< values of a sample
 
-/// Values of a tensor and what they are to move by: `items` runs of `count`.
+/// Values of a tensor and what they are to move by: `runs` of `count`.
 struct StepSample {
   float* w = nullptr;
   float* u = nullptr;
-  int64_t items = 0, count = 0;
-
-  void put(int64_t item, const float* from_w, const float* from_u, int64_t there) const {
-    const int64_t n = std::min(there, count);
-    for (auto [from, to] : {std::pair{from_w, w}, {from_u, u}}) {
-      std::copy_n(from, n, to + item * count);
-      std::fill_n(to + item * count + n, count - n, 0.0f);
-    }
-  }
-  /// Σ part(w, u, count of a run)
-  template <class Part>
-  [[nodiscard]] double sum(const Part& part) const {
-    double sum = 0;
-    for (int64_t i = 0; i < items; ++i) sum += part(w + i * count, u + i * count, count);
-    return sum;
-  }
+  int64_t runs = 0, count = 0;
+  [[nodiscard]] int64_t size() const { return runs * count; }
 };
 
 }  // namespace ng::cpu

@@ -60,7 +60,7 @@ void Updater::take_pass_memory() {
     end += (static_cast<size_t>(count) * sizeof(Value) + 63) / 64 * 64;
     return at;
   };
-  sums_ = take(sums_, walk_.items() * static_cast<int64_t>(kProbes));
+  sums_ = take(sums_, walk_.items() * static_cast<int64_t>(kProbes + 1));
   if (op_.weight.rule == UpdateRule::precision_aware) sampled_ = take(sampled_, 2 * kSampled);
   if (op_.report != nullptr) reports_ = take(reports_, walk_.items());
   for (StoredCodec* codec : {&value_, &master_, &moment1_, &moment2_}) {

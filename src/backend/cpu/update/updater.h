@@ -60,9 +60,12 @@ class Updater {
 
   // precision_aware.cc
   void find_step();
-  void find_direction_of(const Stretch& at, const ChunkJob* chunks, StretchBuffers& b) const;
-  [[nodiscard]] double norm_of_direction(StepSample& sample) const;
-  void norms_at(std::span<const float> alphas, std::span<double> norms) const;
+  void find_direction_of(const Stretch& at, const ChunkJob* job, StretchBuffers& b) const;
+  void add_probes(const Stretch& at, const ChunkJob* job, StretchBuffers& b,
+                  std::span<const float> alphas, double* squares) const;
+  double norms_at(const ChunkJob* job, std::span<const float> alphas,
+                  std::span<double> norms) const;
+  [[nodiscard]] StepSample take_sample(const ChunkJob& job) const;
 
   Workspace& workspace_;
   const Update& op_;
@@ -73,7 +76,7 @@ class Updater {
   float grad_scale_ = 1;
   float step_ = 0;            ///< lr, or α of precision_aware
   float old_encode_ = 1;      ///< of the value before the update, where it has one power of two
-  double* sums_ = nullptr;    ///< [items][kProbes]
+  double* sums_ = nullptr;    ///< [items][kProbes + 1]
   float* sampled_ = nullptr;  ///< [2][kSampled] for precision_aware
   UpdateReport* reports_ = nullptr;  ///< [items], where somebody asks
 };
