@@ -64,12 +64,17 @@ class StepSearch {
   /// norms(alphas, f of them) for at most kProbes; estimate(alpha) is about f.
   template <class Norms, class Estimate>
   [[nodiscard]] float find(const Norms& norms, const Estimate& estimate) {
+    double correction = 1;  // of estimates, by what was seen nearby
     const auto about = [&](float alpha) {
       const Seen* const known = certain(alpha);
-      return known != nullptr ? known->norm : estimate(alpha);
+      return known != nullptr ? known->norm : estimate(alpha) * correction;
     };
     const auto norm_at = [&](const StepProbe& probe) {
       for (int tries = 0; certain(probe.alpha) == nullptr; ++tries) {
+        if (const Seen* const near = nearest(probe.alpha); near != nullptr) {
+          const double estimated = estimate(near->alpha);
+          correction = estimated > 0 ? near->norm / estimated : 1;
+        }
         Alphas alphas = foretold(about);
         if (tries > 0 || alphas.count == 0) alphas.add(probe.alpha);
         see(norms, alphas);
@@ -104,6 +109,14 @@ class StepSearch {
     for (size_t i = 0; i < count_; ++i)
       if (seen_[i].alpha == alpha) return &seen_[i];
     return nullptr;
+  }
+  [[nodiscard]] const Seen* nearest(float alpha) const {
+    const auto distance = [&](const Seen& s) { return std::fabs(std::log(s.alpha / alpha)); };
+    const Seen* best = nullptr;
+    for (size_t i = 0; i < count_; ++i)
+      if (seen_[i].norm > 0 && (best == nullptr || distance(seen_[i]) < distance(*best)))
+        best = &seen_[i];
+    return best;
   }
   /// The same, or f of a step that is nearer to the target than f(alpha) is, on the same side, and
   /// yet not near enough; else null.
