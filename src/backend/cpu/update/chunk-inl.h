@@ -39,7 +39,7 @@ HWY_INLINE void StoreUpperHalves(U16 v, uint16_t* to) {
 // ---------------------------------------------------------------- E4M3
 
 /// The element of sixteen codes. Where the field is 0, the hidden bit is taken off.
-HWY_INLINE F16 LoadE4m3(const std::byte* from) {
+HWY_INLINE F16 LoadAnyE4m3(const std::byte* from) {
   const I16 code = LoadBytes16(reinterpret_cast<const int8_t*>(from));  // the sign spreads
   const I16 magnitude = And(code, Set16(0x7F));
   const I16 normal = Add(ShiftLeft<20>(magnitude), Set16(120 << 23));
@@ -47,6 +47,30 @@ HWY_INLINE F16 LoadE4m3(const std::byte* from) {
   I16 bits = Select(Gt(magnitude, Set16(7)), normal, Bits<int32_t>(subnormal));
   bits = Select(Eq(magnitude, Set16(0x7F)), Set16(0x7FC00000), bits);
   return Bits<float>(Or(bits, And(code, Set16(static_cast<int32_t>(0x80000000u)))));
+}
+
+/// The same: FP16 has a bit more in the field, one of 8 more for the bias, and its zeros and
+/// subnormals in the same places.
+HWY_INLINE F16 LoadE4m3(const std::byte* from) {
+#if HWY_TARGET == HWY_SCALAR
+  return LoadAnyE4m3(from);
+#else
+  bool has_nan = false;
+  const F16 parts = ForParts<F16>([&](size_t p) HWY_ATTR {
+    const hn::Rebind<int8_t, F16::Tag> bytes;
+    const hn::Rebind<int16_t, F16::Tag> words;
+    const hn::Rebind<hwy::float16_t, F16::Tag> halves;
+    const auto code = hn::LoadU(bytes, reinterpret_cast<const int8_t*>(from) + p * F16::kWidth);
+    const auto moved = hn::ShiftLeft<7>(hn::PromoteTo(words, code));  // the sign is there twice
+    const auto largest = hn::Set(words, int16_t{0x3F80});
+    has_nan |= !hn::AllFalse(words, hn::Eq(hn::And(moved, largest), largest));
+    const auto half = hn::AndNot(hn::Set(words, int16_t{0x4000}), moved);
+    return hn::PromoteTo(F16::Tag(), hn::BitCast(halves, half));
+  });
+  F16 element = Mul(parts, Set16(256.0f));
+  if (HWY_UNLIKELY(has_nan)) element = LoadAnyE4m3(from);
+  return element;
+#endif
 }
 
 /// Codes of elements.
@@ -81,17 +105,20 @@ HWY_INLINE void StoreAsE4m3(const Rules& k, F16 y, U16 draw, std::byte* to) {
 
 // ---------------------------------------------------------------- FP16
 
+#if HWY_TARGET == HWY_SCALAR
+constexpr FloatGrid kFp16Grid = {.mantissa_bits = 10,
+                                 .bias = 15,
+                                 .max_code = 0x7BFF,
+                                 .inf_code = 0x7C00,
+                                 .nan_code = 0x7E00,
+                                 .sign_mask = 0x8000};
+#endif
+
 HWY_INLINE F16 LoadFp16(const std::byte* from) {
 #if HWY_TARGET == HWY_SCALAR
-  constexpr FloatGrid grid = {.mantissa_bits = 10,
-                              .bias = 15,
-                              .max_code = 0x7BFF,
-                              .inf_code = 0x7C00,
-                              .nan_code = 0x7E00,
-                              .sign_mask = 0x8000};
   alignas(64) float lane[kLanes];
   for (int i = 0; i < kLanes; ++i)
-    lane[i] = decode_float(grid, reinterpret_cast<const uint16_t*>(from)[i]);
+    lane[i] = decode_float(kFp16Grid, reinterpret_cast<const uint16_t*>(from)[i]);
   return Load16(lane);
 #else
   return ForParts<F16>([&](size_t p) HWY_ATTR {
@@ -102,26 +129,22 @@ HWY_INLINE F16 LoadFp16(const std::byte* from) {
 #endif
 }
 
-/// Codes of finite values within FP16's range, nearest even.
-HWY_INLINE void StoreFp16(F16 y, std::byte* to) {
+/// Codes of finite values within FP16's range, nearest even; returns what they stand for.
+HWY_INLINE F16 StoreFp16(F16 y, std::byte* to) {
 #if HWY_TARGET == HWY_SCALAR
-  constexpr FloatGrid grid = {.mantissa_bits = 10,
-                              .bias = 15,
-                              .max_code = 0x7BFF,
-                              .inf_code = 0x7C00,
-                              .nan_code = 0x7E00,
-                              .sign_mask = 0x8000};
   alignas(64) float lane[kLanes];
   Store16(y, lane);
   for (int i = 0; i < kLanes; ++i)
     reinterpret_cast<uint16_t*>(to)[i] =
-        static_cast<uint16_t>(encode_float(grid, lane[i], {}, OverflowRule::saturate));
+        static_cast<uint16_t>(encode_float(kFp16Grid, lane[i], {}, OverflowRule::saturate));
+  return LoadFp16(to);
 #else
-  for (size_t p = 0; p < F16::kParts; ++p) {
+  return ForParts<F16>([&](size_t p) HWY_ATTR {
     const hn::Rebind<hwy::float16_t, F16::Tag> half;
-    hn::StoreU(hn::DemoteTo(half, y.part[p]), half,
-               reinterpret_cast<hwy::float16_t*>(to) + p * F16::kWidth);
-  }
+    const auto code = hn::DemoteTo(half, y.part[p]);
+    hn::StoreU(code, half, reinterpret_cast<hwy::float16_t*>(to) + p * F16::kWidth);
+    return hn::PromoteTo(F16::Tag(), code);
+  });
 #endif
 }
 
@@ -205,23 +228,22 @@ inline const float* ReadChunk(const ChunkTensor& t, int64_t at, float* buffer) {
 }
 
 template <Stored16 kKind, bool kStochastic>
-HWY_INLINE void PutRun(const ChunkTensor& t, int64_t at, int64_t count, const float* values,
-                       float encode, const uint16_t* draws) {
-  const Rules rules = RoundingOf(t);
+HWY_INLINE void PutRun(const Rules& rules, std::byte* data, int64_t at, int64_t count,
+                       const float* values, float encode, const uint16_t* draws) {
   const F16 scale = Set16(encode);
   for (int64_t i = 0; i < count; i += kLanes) {
     const U16 draw = kStochastic ? LoadHalves16<uint32_t>(draws + i) : Zero16<uint32_t>();
     const F16 y = Mul(Load16(values + i), scale);
     if constexpr (kKind == Stored16::e4m3)
-      StoreAsE4m3<kStochastic>(rules, y, draw, t.data + at + i);
+      StoreAsE4m3<kStochastic>(rules, y, draw, data + at + i);
     else
-      PutElement<kKind>(RoundTo<kKind, kStochastic>(rules, y, draw), t.data, at + i);
+      PutElement<kKind>(RoundTo<kKind, kStochastic>(rules, y, draw), data, at + i);
   }
 }
 
 /// Blocks of a chunk, each with the scale of its largest value.
 template <bool kStochastic>
-HWY_INLINE void PutBlocks(const ChunkTensor& t, int64_t at, const float* values,
+HWY_INLINE void PutBlocks(const Rules& rules, const ChunkTensor& t, int64_t at, const float* values,
                           const uint16_t* draws) {
   for (int64_t first = 0; first < kChunk; first += t.block) {
     I16 largest = Zero16<int32_t>();
@@ -233,7 +255,7 @@ HWY_INLINE void PutBlocks(const ChunkTensor& t, int64_t at, const float* values,
     const float encode =
         encode_scale_of(float_of_bits(static_cast<uint32_t>(amax)), t.grid.max, t.has_powers);
     t.scales[(at + first) / t.block] = 1.0f / encode;
-    PutRun<Stored16::e4m3, kStochastic>(t, at + first, t.block, values + first, encode,
+    PutRun<Stored16::e4m3, kStochastic>(rules, t.data, at + first, t.block, values + first, encode,
                                         draws + first);
   }
 }
@@ -241,10 +263,11 @@ HWY_INLINE void PutBlocks(const ChunkTensor& t, int64_t at, const float* values,
 template <bool kStochastic>
 HWY_INLINE void PutChunkOf(const ChunkTensor& t, int64_t at, const float* values,
                            const uint16_t* draws) {
+  const Rules rules = RoundingOf(t);
   if (t.kind == Stored16::bf16)
-    return PutRun<Stored16::bf16, kStochastic>(t, at, kChunk, values, 1, draws);
-  if (t.block > 0) return PutBlocks<kStochastic>(t, at, values, draws);
-  PutRun<Stored16::e4m3, kStochastic>(t, at, kChunk, values, t.encode, draws);
+    return PutRun<Stored16::bf16, kStochastic>(rules, t.data, at, kChunk, values, 1, draws);
+  if (t.block > 0) return PutBlocks<kStochastic>(rules, t, at, values, draws);
+  PutRun<Stored16::e4m3, kStochastic>(rules, t.data, at, kChunk, values, t.encode, draws);
 }
 
 /// Rounds and stores what is not stored as FP32, where it lies already.
@@ -254,7 +277,7 @@ inline void PutChunk(const ChunkTensor& t, int64_t at, const float* values, uint
     const F16 scale = Set16(t.encode);
     const I16 limit = SetBits(t.grid.clip);
     for (int64_t i = 0; i < kChunk; i += kLanes)
-      StoreFp16(Clipped(Mul(Load16(values + i), scale), limit), t.data + 2 * (at + i));
+      (void)StoreFp16(Clipped(Mul(Load16(values + i), scale), limit), t.data + 2 * (at + i));
     return;
   }
   if (!t.is_stochastic) return PutChunkOf<false>(t, at, values, draws);

@@ -135,9 +135,25 @@ HWY_INLINE void ChunkByRule(const ChunkJob& job, const StepRules& k, int64_t at,
 
 // ---------------------------------------------------------------- weights in FP32 or with a master
 
+// A master in FP16, and its value in E4M3 of what was stored.
+HWY_INLINE void PutFp16AndE4m3(const ChunkJob& job, int64_t at, const float* x) {
+  const Rules rounding = RoundingOf(job.value);
+  const I16 limit = SetBits(job.master.grid.clip);
+  const F16 encode = Set16(job.master.encode), decode = Set16(1.0f / job.master.encode);
+  const F16 scale = Set16(job.value.encode);
+  std::byte *const master = job.master.data + 2 * at, *const value = job.value.data + at;
+  for (int64_t i = 0; i < kChunk; i += kLanes) {
+    const F16 element = StoreFp16(Clipped(Mul(Load16(x + i), encode), limit), master + 2 * i);
+    const F16 y = Mul(Mul(element, decode), scale);
+    StoreAsE4m3<false>(rounding, y, Zero16<uint32_t>(), value + i);
+  }
+}
+
 // The value of a master, as it was stored.
-HWY_INLINE void ValueOfMaster(const ChunkJob& job, int64_t at, const float* x, ChunkBuffers& b) {
+HWY_INLINE void PutWithMaster(const ChunkJob& job, int64_t at, const float* x, ChunkBuffers& b) {
   if (job.master.kind == Stored16::none) return;
+  if (job.master.kind == Stored16::fp16 && job.value.kind == Stored16::e4m3 && job.value.block == 0)
+    return PutFp16AndE4m3(job, at, x);
   PutChunk(job.master, at, x, b.draws);
   ChunkTensor master = job.master;
   master.decode = 1.0f / master.encode;
@@ -160,7 +176,7 @@ HWY_NOINLINE void DirectChunk(const ChunkJob& job, const StepRules& k, int64_t a
   const ChunkTensor& weight = job.master.kind != Stored16::none ? job.master : job.value;
   float* const x = PlaceOf(weight, at, b.x);
   MoveChunk(k, s, WiderWeight{k, ReadChunk(weight, at, b.w), x});
-  ValueOfMaster(job, at, x, b);
+  PutWithMaster(job, at, x, b);
 }
 
 void UpdateChunks(const ChunkJob& job, int64_t first, int64_t count, ChunkBuffers& b) {
