@@ -85,8 +85,9 @@ void FindMaxima(const ChunkJob& job, bool asks_weight, int64_t first, int64_t co
       v = Max(v, Magnitude(a.v));
       if (!asks_weight) continue;
       const F16 w = Load16(ws + i);
-      if (HWY_UNLIKELY(AnyTrue(Gt(weight.Limit(w, a), largest))))
-        largest = Set16(static_cast<int32_t>(Largest(Max(largest, Magnitude(weight.Exact(w, a))))));
+      if (HWY_LIKELY(!AnyTrue(Gt(weight.Limit(w, a), largest)))) continue;
+      const I16 exact = Magnitude(weight.Exact(w, a));
+      if (AnyTrue(Gt(exact, largest))) largest = Set16(static_cast<int32_t>(Largest(exact)));
     }
   }
   maxima.weight = Largest(largest);
