@@ -79,7 +79,7 @@ struct WeightByRule {
     F16 step = Mul(rate, Load16(steps + i)), from = old;
     if constexpr (kRule == UpdateRule::kahan) step = Sub(step, Load16(carry + i));
     if constexpr (kRule == UpdateRule::residual)
-      from = WithResidual(before, old, LoadBytes16(residual + i));
+      from = WithResidual<kKind != Stored16::bf16>(before, old, LoadBytes16(residual + i));
     const F16 x = Add(from, step);
     const U16 draw = kDraws ? LoadHalves16<uint32_t>(draws + i) : Zero16<uint32_t>();
     const F16 y = kKind == Stored16::bf16 ? x : Mul(x, encode);
@@ -90,7 +90,8 @@ struct WeightByRule {
     if constexpr (kRule == UpdateRule::kahan)
       Store16(Sub(Sub(Mul(element, decode), old), step), carry + i);
     if constexpr (kRule == UpdateRule::residual) {
-      const ResidualPair pair = CarryOf(after, x, element, Bits<int32_t>(draw));
+      const ResidualPair pair =
+          CarryOf<kKind != Stored16::bf16>(after, x, element, Bits<int32_t>(draw));
       StoreLow(Bits<uint32_t>(pair.c), reinterpret_cast<uint8_t*>(residual + i), kLanes);
       element = pair.element;
     }

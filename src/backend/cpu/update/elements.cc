@@ -100,7 +100,7 @@ void ResidualSum(const ResidualRules& rules, const float* w, const int8_t* c, co
                  float lr, int64_t count, float* x) {
   const ResidualLanes k = LanesOf(rules);
   ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
-    const F16 sum = WithResidual(k, Load16(w + i, left), LoadBytes(c + i, left));
+    const F16 sum = WithResidual<true>(k, Load16(w + i, left), LoadBytes(c + i, left));
     Store16(Add(sum, Mul(Set16(lr), Load16(u + i, left))), x + i, left);
   });
 }
@@ -109,8 +109,8 @@ void ResidualCarry(const ResidualRules& rules, const float* x, const uint16_t* d
                    float* elements, int8_t* c) {
   const ResidualLanes k = LanesOf(rules);
   ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
-    const ResidualPair pair = CarryOf(k, Load16(x + i, left), Load16(elements + i, left),
-                                      LoadHalves16<int32_t>(draws + i));
+    const ResidualPair pair = CarryOf<true>(k, Load16(x + i, left), Load16(elements + i, left),
+                                            LoadHalves16<int32_t>(draws + i));
     Store16(pair.element, elements + i, left);
     StoreBytes(pair.c, c + i, left);
   });

@@ -29,7 +29,7 @@ HWY_INLINE ResidualLanes LanesOf(const ResidualRules& rules) {
           .per_binade = Set16(pow2(-rules.mantissa_bits)),
           .scale = Set16(rules.scale),
           .inverse = Set16(1.0f / rules.scale),
-          .part = Set16(pow2(-rules.bits)),
+          .part = Set16(pow2(-rules.bits - rules.mantissa_bits)),
           .units = Set16(pow2(rules.bits)),
           .limit = Set16(pow2(rules.bits + 15)),  // of units in 2^-16
           .max = Set16(rules.max),
@@ -38,16 +38,22 @@ HWY_INLINE ResidualLanes LanesOf(const ResidualRules& rules) {
           .least_ulp = Set16((rules.bits + 16) << 23)};
 }
 
+HWY_INLINE F16 BinadeOf(const ResidualLanes& k, F16 element) {
+  const I16 exponent = And(Bits<int32_t>(element), Set16(0x7F800000));
+  return Bits<float>(Max(exponent, k.lowest_binade));
+}
 /// The spacing of an element's binade.
 HWY_INLINE F16 UlpOf(const ResidualLanes& k, F16 element) {
-  const I16 exponent = And(Bits<int32_t>(element), Set16(0x7F800000));
-  return Mul(Bits<float>(Max(exponent, k.lowest_binade)), k.per_binade);
+  return Mul(BinadeOf(k, element), k.per_binade);
 }
 
-/// w + c, exact: an element and its residual have at most 19 bits together.
+/// w + c, exact: an element and its residual have at most 19 bits together. Here and below the
+/// rules' scale is 1 where they are not `kScaled`.
+template <bool kScaled>
 HWY_INLINE F16 WithResidual(const ResidualLanes& k, F16 w, I16 c) {
-  const F16 element = Mul(w, k.inverse);
-  return Mul(Add(element, Mul(ToFloat(c), Mul(UlpOf(k, element), k.part))), k.scale);
+  const F16 element = kScaled ? Mul(w, k.inverse) : w;
+  const F16 sum = Add(element, Mul(ToFloat(c), Mul(BinadeOf(k, element), k.part)));
+  return kScaled ? Mul(sum, k.scale) : sum;
 }
 
 /// c = floor((x - w')/unit + R·2^-16); 2^(bits-1) moves the element on.
@@ -55,9 +61,10 @@ struct ResidualPair {
   F16 element;
   I16 c;
 };
+template <bool kScaled>
 HWY_INLINE ResidualPair CarryOf(const ResidualLanes& k, F16 x, F16 element, I16 draw) {
   const F16 ulp = UlpOf(k, element);
-  const F16 rest = Sub(Mul(x, k.inverse), element);
+  const F16 rest = Sub(kScaled ? Mul(x, k.inverse) : x, element);
   // floor(t + R·2^-16) = (floor(t·2^16) + R) >> 16; powers of two divide by their exponents.
   F16 t = Mul(rest, Bits<float>(Sub(k.per_ulp, Bits<int32_t>(ulp))));
   if (HWY_UNLIKELY(AnyTrue(Lt(Bits<int32_t>(ulp), k.least_ulp))))
