@@ -10,6 +10,7 @@
 #include "backend/cpu/simd/inline-inl.h"
 #include "backend/cpu/simd/lanes-inl.h"
 #include "base/error.h"
+#include "base/isa.h"
 #include "format/codec.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -213,7 +214,8 @@ CodeDecoder code_decoder(const ElementFormat& element) {
   // With a larger bias normal numbers are subnormal in FP32.
   const bool is_floating = element.kind == ElementKind::floating && element.bias <= 127;
   const bool is_integer = element.kind == ElementKind::integer;
-  if (element.bits <= 8 || !(is_floating || is_integer)) decoder.table = decode_table(element);
+  const bool prefers_table = element.bits <= 8 && current_isa() == Isa::scalar;
+  if (prefers_table || !(is_floating || is_integer)) decoder.table = decode_table(element);
   if (is_integer) {
     decoder.kind = CodeDecoder::Kind::integer;
     decoder.sign_mask = element.is_signed ? 1u << (element.bits - 1) : 0;

@@ -23,7 +23,8 @@ struct CodeDecoder {
   uint32_t max_code = 0;               ///< floating: larger magnitudes are no numbers
   uint32_t inf_code = 0;               ///< floating, Specials::ieee: magnitude of infinity
   Specials specials = Specials::none;  ///< floating
-  std::vector<float> table;            ///< values of all codes; Kind::table, and up to 8 bits
+  std::vector<float> table;            ///< values of all codes: of Kind::table, and where
+                                       ///< lanes are scalars of up to 8 bits
 };
 
 /// For an element of at most 16 bits.

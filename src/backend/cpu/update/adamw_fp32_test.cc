@@ -62,6 +62,32 @@ TEST_P(AdamWStep, IsTheFormula) {
   }
 }
 
+// With v̂ = 1 and w = 0 the new weight is -m̂: what stands for a division by a step's constant must
+// be one to the last bit. All significands, four constants of a training's first steps and late.
+TEST(AdamWDivision, IsCorrectlyRounded) {
+  constexpr int64_t kSignificands = 1 << 23;
+  const bool is_wide = supported_isas().size() > 1;
+  Workspace workspace({1});
+  for (const float correction : {0.1f, 1 - 0.9f * 0.9f, 0.40951f, 0.99995f, 0.001f}) {
+    Matrix g(1, is_wide ? kSignificands : 1 << 16), m = g, v = g, w = g;
+    for (int64_t i = 0; i < g.view().cols; ++i) {
+      g.at(0, i) = std::bit_cast<float>(static_cast<uint32_t>(0x3F800000 + i));
+      v.at(0, i) = correction;
+    }
+    perform(workspace, Update{.weight = {.value = stored_plainly(w.view())},
+                              .moment1 = stored_plainly(m.view()),
+                              .moment2 = stored_plainly(v.view()),
+                              .grad = g.view(),
+                              .numbers = {.lr = 1,
+                                          .beta1 = 0,
+                                          .beta2 = 1,
+                                          .correction1 = correction,
+                                          .correction2 = correction}});
+    for (int64_t i = 0; i < g.view().cols; ++i)
+      ASSERT_EQ(w.at(0, i), -(g.at(0, i) / correction)) << i << " " << correction;
+  }
+}
+
 TEST_P(AdamWStep, ReadsBf16GradientsExactly) {
   EXPECT_TRUE(same_bits(step(MatrixOf<Bf16>(g)), step(g.rounded())));
 }

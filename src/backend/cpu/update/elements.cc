@@ -8,6 +8,7 @@
 
 #include "backend/cpu/simd/kernel-inl.h"
 #include "backend/cpu/update/adam-inl.h"
+#include "backend/cpu/update/residual-inl.h"
 #include "math/round.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,11 +34,11 @@ void AdamMiniStretch(const OptimizerNumbers& numbers, const OptimizerStretch& s)
   ForLanes(s.count, [&](int64_t i, auto left) HWY_ATTR {
     const F16 w = Load16(s.w + i, left), g = Mul(Load16(s.g + i, left), k.grad_scale);
     const F16 m = Add(Mul(k.beta1, Load16(s.m + i, left)), Mul(k.rest1, g));
-    const AdamMoments a{m, v, Div(m, k.correction1), root};
+    const AdamStep step{Div(m, k.minus1.value), root};
     Store16(m, s.new_m + i, left);
     Store16(v, s.new_v + i, left);
-    if (s.x != nullptr) Store16(NewWeight(k, w, a), s.x + i, left);
-    if (s.u != nullptr) Store16(Direction(k, w, a), s.u + i, left);
+    if (s.x != nullptr) Store16(NewWeight(k, w, step), s.x + i, left);
+    if (s.u != nullptr) Store16(Direction(k, w, step), s.u + i, left);
   });
 }
 
@@ -99,20 +100,13 @@ void FeedBack(const OptimizerNumbers& numbers, const float* x, const float* t, c
   const StepRules k = RulesOf(numbers, 1);
   ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
     const F16 error = Sub(Load16(x + i, left), Load16(t + i, left));
-    const F16 rate = Div(k.lr, Mul(k.correction1, RootOf(k, Load16(v + i, left))));
+    const F16 rate = Div(k.lr, Mul(Set16(numbers.correction1), RootOf(k, Load16(v + i, left))));
     const F16 fed = Div(Mul(error, k.rest1), Mul(k.beta1, rate));
     Store16(Sub(Load16(m + i, left), fed), m + i, left);
   });
 }
 
 // ---------------------------------------------------------------- residuals
-
-// The spacing of an element's binade.
-HWY_INLINE F16 UlpOf(const ResidualRules& rules, F16 element) {
-  const I16 exponent = And(Bits<int32_t>(element), Set16(0x7F800000));
-  const I16 lowest = Set16(static_cast<int32_t>(float_bits(rules.lowest_binade)));
-  return Mul(Bits<float>(Max(exponent, lowest)), Set16(pow2(-rules.mantissa_bits)));
-}
 
 HWY_INLINE I16 LoadBytes(const int8_t* from, int64_t left) {
   alignas(64) int32_t wide[kLanes] = {};
@@ -126,52 +120,23 @@ HWY_INLINE void StoreBytes(I16 x, int8_t* to, int64_t left) {
   for (int64_t i = 0; i < left; ++i) to[i] = static_cast<int8_t>(wide[i]);
 }
 
-HWY_INLINE I16 FloorOf(F16 x) {
-  return ForParts<I16>([&](size_t p)
-                           HWY_ATTR { return hn::ConvertTo(I16::Tag(), hn::Floor(x.part[p])); });
-}
-
 void ResidualSum(const ResidualRules& rules, const float* w, const int8_t* c, const float* u,
                  float lr, int64_t count, float* x) {
-  const F16 scale = Set16(rules.scale), inverse = Set16(1.0f / rules.scale);
-  const F16 part = Set16(pow2(-rules.bits));
+  const ResidualLanes k = LanesOf(rules);
   ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
-    const F16 element = Mul(Load16(w + i, left), inverse);
-    const F16 q = ToFloat(LoadBytes(c + i, left));
-    // Exact: an element and its residual have at most 19 bits together.
-    const F16 sum = Mul(Add(element, Mul(q, Mul(UlpOf(rules, element), part))), scale);
+    const F16 sum = WithResidual<true>(k, Load16(w + i, left), LoadBytes(c + i, left));
     Store16(Add(sum, Mul(Set16(lr), Load16(u + i, left))), x + i, left);
   });
 }
 
 void ResidualCarry(const ResidualRules& rules, const float* x, const uint16_t* draws, int64_t count,
                    float* elements, int8_t* c) {
-  const F16 inverse = Set16(1.0f / rules.scale), units = Set16(pow2(rules.bits));
-  const I16 half = Set16(1 << (rules.bits - 1));
-  const F16 limit = Set16(pow2(rules.bits - 1));
+  const ResidualLanes k = LanesOf(rules);
   ForLanes(count, [&](int64_t i, auto left) HWY_ATTR {
-    const F16 element = Load16(elements + i, left);
-    const F16 ulp = UlpOf(rules, element);
-    const F16 rest = Sub(Mul(Load16(x + i, left), inverse), element);
-    const F16 in_units = Mul(Div(rest, ulp), units);
-    const F16 limited = Max(Min(in_units, limit), Neg(limit));
-    // floor(t + R·2^-16) = (floor(t·2^16) + R) >> 16
-    const I16 scaled = FloorOf(Mul(limited, Set16(0x1p16f)));
-    I16 q = ShiftRight<16>(Add(scaled, LoadHalves16<int32_t>(draws + i)));
-    q = Min(q, half);
-    const auto is_carried = Eq(q, half);
-    const auto is_largest = Eq(Abs(element), Set16(rules.max));
-    const F16 next = Add(element, ulp);
-    const auto grows = Gt(UlpOf(rules, next), ulp);
-    const I16 one = Set16(1);
-    const I16 zero = Zero16<int32_t>();
-    const I16 least = Sub(zero, half);
-    const I16 carried = Select(MaskAs<int32_t>(grows), ShiftRight<1>(least), least);
-    const I16 moved = Select(MaskAs<int32_t>(is_largest), Sub(half, one), carried);
-    q = Select(is_carried, moved, q);
-    const F16 kept = Select(is_largest, element, next);
-    Store16(Select(MaskAs<float>(is_carried), kept, element), elements + i, left);
-    StoreBytes(q, c + i, left);
+    const ResidualPair pair = CarryOf<true>(k, Load16(x + i, left), Load16(elements + i, left),
+                                            LoadHalves16<int32_t>(draws + i));
+    Store16(pair.element, elements + i, left);
+    StoreBytes(pair.c, c + i, left);
   });
 }
 

@@ -1,92 +1,99 @@
 // The norms that the search for a precision-aware step asks for, several in one pass over the
-// tensors. [backend/step_search.h]
+// tensors. A sample of the values foretells which it will ask for; what it finds is what the
+// definition finds. [backend/step_search.h]
+#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "backend/cpu/update/updater.h"
-#include "backend/step_search.h"
 
 namespace ng::cpu {
-namespace {
 
-constexpr size_t kDoublingsAtOnce = 8;
-
-void add_midpoints(float lo, float hi, int levels, std::vector<float>& all) {
-  if (levels == 0) return;
-  const float mid = (lo + hi) / 2;
-  all.push_back(mid);
-  add_midpoints(lo, mid, levels - 1, all);
-  add_midpoints(mid, hi, levels - 1, all);
+// w and u of a stretch, in b.w and b.u.
+void Updater::find_direction_of(const Stretch& at, const ChunkJob* job, StretchBuffers& b) const {
+  if (job != nullptr && at.count % kChunk == 0)
+    find_direction(*job, at.col, at.count, kChunk, b.chunk, b.w, b.u);
+  else
+    compute(at, b);
 }
 
-// A probe and those that may follow it: further doublings, or two more levels of bisection.
-std::vector<float> with_those_after(const StepProbe& probe) {
-  std::vector<float> all;
-  if (probe.hi > 0) {
-    add_midpoints(probe.lo, probe.hi, 3, all);
-    return all;
+void Updater::add_probes(const Stretch& at, const ChunkJob* job, StretchBuffers& b,
+                         std::span<const float> alphas, double* squares) const {
+  if (job != nullptr) return add_moved_squares(job->value, b.w, b.u, at.count, alphas, squares);
+  for (size_t i = 0; i < alphas.size(); ++i) {
+    make_x(at, b, alphas[i]);
+    round_value(at, b);
+    squares[i] += squared_distance(b.rounded, b.w, at.count);
   }
-  for (float alpha = probe.alpha; all.size() < kDoublingsAtOnce; alpha *= 2) all.push_back(alpha);
-  return all;
 }
 
-}  // namespace
-
-void Updater::norms_at(std::span<const float> alphas, std::span<double> norms) {
+// f(alphas), and ‖u‖.
+double Updater::norms_at(const ChunkJob* job, std::span<const float> alphas,
+                         std::span<double> norms) const {
   const int64_t items = walk_.items();
   NG_CHECK(alphas.size() <= kProbes, alphas.size());
   parallel_for(workspace_.threads(), items, [&](int64_t item, int worker) {
     auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
-    double sums[kProbes] = {};
+    double sums[kProbes + 1] = {};
     walk_.for_item(item, [&](const Stretch& at) {
-      compute(at, b);
-      for (size_t i = 0; i < alphas.size(); ++i) {
-        make_x(at, b, alphas[i]);
-        round_value(at, b);
-        sums[i] += squared_distance(b.rounded, b.w, at.count);
-      }
+      find_direction_of(at, job, b);
+      sums[kProbes] += sum_of_squares(b.u, at.count);
+      add_probes(at, job, b, alphas, sums);
     });
-    std::copy_n(sums, alphas.size(), sums_ + static_cast<size_t>(item) * kProbes);
+    std::copy_n(sums, kProbes + 1, sums_ + item * static_cast<int64_t>(kProbes + 1));
   });
-  for (size_t i = 0; i < alphas.size(); ++i) {
+  const auto total = [&](size_t i) {
     double sum = 0;
     for (int64_t item = 0; item < items; ++item)
-      sum += sums_[static_cast<size_t>(item) * kProbes + i];
-    norms[i] = std::sqrt(sum);
-  }
+      sum += sums_[static_cast<size_t>(item) * (kProbes + 1) + i];
+    return std::sqrt(sum);
+  };
+  for (size_t i = 0; i < alphas.size(); ++i) norms[i] = total(i);
+  return total(kProbes);
 }
 
-double Updater::norm_of_direction() {
-  const int64_t items = walk_.items();
-  parallel_for(workspace_.threads(), items, [&](int64_t item, int worker) {
+// The first values of some chunks, evenly spread.
+StepSample Updater::take_sample(const ChunkJob& job) const {
+  StepSample sample{.w = sampled_, .u = sampled_ + kSampled};
+  const int64_t chunks = op_.grad.size() / kChunk;
+  if (chunks == 0) return sample;
+  sample.count = std::clamp<int64_t>(kSampled / chunks / 16 * 16, 16, kChunk);
+  sample.runs = std::min(chunks, kSampled / sample.count);
+  parallel_for(workspace_.threads(), sample.runs, [&](int64_t run, int worker) {
     auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
-    double sum = 0;
-    walk_.for_item(item, [&](const Stretch& at) {
-      compute(at, b);
-      sum += sum_of_squares(b.u, at.count);
-    });
-    sums_[item] = sum;
+    find_direction(job, run * chunks / sample.runs * kChunk, kChunk, sample.count, b.chunk,
+                   sample.w + run * sample.count, sample.u + run * sample.count);
   });
-  double sum = 0;
-  for (int64_t item = 0; item < items; ++item) sum += sums_[item];
-  return std::sqrt(sum);
+  return sample;
 }
 
 void Updater::find_step() {
   const float lr = op_.numbers.lr;
-  const double target = lr * norm_of_direction();
+  const auto search_for = [&](double target) {
+    return StepSearch(lr, target, op_.weight.rtol, op_.weight.max_iters);
+  };
+  const std::optional<ChunkJob> chunks = chunk_job(Pass::probes);
+  const ChunkJob* const job = chunks ? &*chunks : nullptr;
+  const StepSample sample = job != nullptr ? take_sample(*job) : StepSample{};
+  const auto sampled = [&](float alpha) {
+    double squares = 0;
+    add_moved_squares(job->value, sample.w, sample.u, sample.size(), {&alpha, 1}, &squares);
+    return std::sqrt(squares);
+  };
+  const double sampled_target = lr * std::sqrt(sum_of_squares(sample.u, sample.size()));
+  const bool foretells = sampled_target > 0;
+  StepSearch::Alphas first;
+  if (foretells) first = search_for(sampled_target).foretold(sampled);
+  std::array<double, kProbes> found{};
+  const double target = lr * norms_at(job, first.span(), found);
   step_ = 0;
   if (!(target > 0)) return;
-  std::map<float, double> known;
-  const auto norm_at = [&](const StepProbe& probe) {
-    if (const auto found = known.find(probe.alpha); found != known.end()) return found->second;
-    const std::vector<float> alphas = with_those_after(probe);
-    std::vector<double> norms(alphas.size());
-    norms_at(alphas, norms);
-    for (size_t i = 0; i < alphas.size(); ++i) known[alphas[i]] = norms[i];
-    return known.at(probe.alpha);
+  StepSearch search = search_for(target);
+  search.remember(first, found);
+  const auto norms = [&](std::span<const float> alphas, std::span<double> to) {
+    (void)norms_at(job, alphas, to);
   };
-  step_ = search_step(norm_at, lr, target, op_.weight.rtol, op_.weight.max_iters);
+  const auto estimate = [&](float alpha) { return sampled(alpha) * (target / sampled_target); };
+  step_ = foretells ? search.find(norms, estimate) : search.find(norms);
 }
 
 }  // namespace ng::cpu

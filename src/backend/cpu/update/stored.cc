@@ -153,13 +153,18 @@ void StoredCodec::note(const Stretch& at, const float* values, StretchScratch& s
               .stride = 0,
               .rows_per_block = 1,
               .block = blocks > 1 ? block_cols() : at.count});
-  for (int64_t b = 0; b < blocks; ++b) {
-    const std::atomic_ref<uint32_t> largest(amax_[first + b]);
-    uint32_t seen = largest.load(std::memory_order_relaxed);
-    while (seen < scratch.amax[b] &&
-           !largest.compare_exchange_weak(seen, scratch.amax[b], std::memory_order_relaxed)) {
-    }
+  for (int64_t b = 0; b < blocks; ++b) note_largest(scratch.amax[b], first + b);
+}
+
+void StoredCodec::note_largest(uint32_t amax, int64_t block) const {
+  const std::atomic_ref<uint32_t> largest(amax_[block]);
+  uint32_t seen = largest.load(std::memory_order_relaxed);
+  while (seen < amax && !largest.compare_exchange_weak(seen, amax, std::memory_order_relaxed)) {
   }
+}
+
+uint32_t StoredCodec::largest() const {
+  return std::atomic_ref<uint32_t>(amax_[0]).load(std::memory_order_relaxed);
 }
 
 void StoredCodec::find_scales(bool sticky) {
@@ -310,6 +315,38 @@ void StoredCodec::put_scales() const {
   const int64_t count = scale_count();
   for (int64_t i = 0; i < count; ++i) put_scale(i, decode_[i]);
   if (view_.scales.tensor != nullptr) *view_.scales.tensor = request_.two_level.tensor;
+}
+
+// Scales must be FP32: of one block for all, or of parts of chunks.
+ChunkTensor StoredCodec::chunk_tensor() const {
+  using Kind = ChunkTensor::Kind;
+  ChunkTensor t;
+  if (!*this) return t;
+  const std::string_view name = cast_.element->short_name;
+  t.kind = Kind::other;
+  t.data = view_.data;
+  t.grid = grid_;
+  t.key = key_;
+  t.is_stochastic = cast_.rounding == Rounding::stochastic;
+  if (cast_.tensor_scale != ScaleKind::none || (t.is_stochastic && cast_.sr_bits != 16)) return t;
+  if (cast_.is_unscaled() && cast_.is_fp32()) t.kind = Kind::fp32;
+  if (cast_.is_unscaled() && name == "bf16") t.kind = Kind::bf16;
+  const bool has_floats = cast_.scale == ScaleKind::fp32 || cast_.scale == ScaleKind::pow2;
+  const bool is_one = cast_.is_unscaled() || (has_floats && needs_pass() && scale_count() == 1);
+  const bool in_chunks =
+      has_floats && !needs_pass() && kChunk % block_cols() == 0 && block_cols() % 16 == 0;
+  if (name == "fp16" && is_one && !t.is_stochastic) t.kind = Kind::fp16;
+  if (name == "e4m3" && (is_one || in_chunks)) t.kind = Kind::e4m3;
+  if (cast_.is_unscaled() || t.kind == Kind::other) return t;
+  t.scales = reinterpret_cast<float*>(view_.scales.data);
+  t.has_powers = cast_.scale == ScaleKind::pow2;
+  if (in_chunks) {
+    t.block = block_cols();
+  } else {
+    t.decode = t.scales[0];
+    t.encode = multiplier_ != nullptr ? multiplier_[0] : 1.0f;
+  }
+  return t;
 }
 
 StretchWalk walk_through(std::span<StoredCodec* const> codecs, int64_t rows, int64_t cols,

@@ -8,6 +8,7 @@
 #include "backend/cpu/packed.h"
 #include "backend/cpu/quantize/dequantize.h"
 #include "backend/cpu/quantize/kernels.h"
+#include "backend/cpu/update/chunks.h"
 #include "backend/cpu/update/stretch.h"
 #include "backend/update_operations.h"
 
@@ -57,6 +58,9 @@ class StoredCodec {
 
   /// Into the maxima of the blocks; any number of threads at once.
   void note(const Stretch& at, const float* values, StretchScratch& scratch) const;
+  /// Bits of the largest |value| of some, where all have one scale; and of what was noted so far.
+  void note_largest(uint32_t amax, int64_t block = 0) const;
+  [[nodiscard]] uint32_t largest() const;
   /// After all notes. `sticky`: one power of two stays while it fits. [errata-2, 14]
   void find_scales(bool sticky);
   /// After find_scales: the one scale as a gradient's is. [backend/gradient_scale.h]
@@ -78,6 +82,8 @@ class StoredCodec {
   void write(const Stretch& at, const float* values, float* buffer, StretchScratch& scratch) const;
   /// After the pass that stored: the scales that a pass had found.
   void put_scales() const;
+  /// The same tensor for update_chunks, where rows run together as one.
+  [[nodiscard]] ChunkTensor chunk_tensor() const;
   /// Draws of a stretch for `key`'s stream, 16 bits each.
   void draw(const Stretch& at, uint16_t* draws) const;
 

@@ -50,9 +50,9 @@ bool Updater::has_feedback() const { return op_.weight.momentum_feedback && !is_
 void Updater::make_walk() {
   StoredCodec* const codecs[] = {&value_, &master_, &moment1_, &moment2_, &grad_};
   const bool is_by_rows = has_block_moment(op_) && op_.blocks.blocks() > 1;
-  bool is_flat = !is_by_rows && (carry_.rows == 0 || carry_.contiguous());
-  walk_ = walk_through(codecs, op_.grad.rows, op_.grad.cols, is_flat);
-  if (is_flat && carry_.rows > 0) carry_ = flattened(carry_);
+  is_flat_ = !is_by_rows && (carry_.rows == 0 || carry_.contiguous());
+  walk_ = walk_through(codecs, op_.grad.rows, op_.grad.cols, is_flat_);
+  if (is_flat_ && carry_.rows > 0) carry_ = flattened(carry_);
 }
 
 void Updater::take_pass_memory() {
@@ -64,7 +64,8 @@ void Updater::take_pass_memory() {
     end += (static_cast<size_t>(count) * sizeof(Value) + 63) / 64 * 64;
     return at;
   };
-  sums_ = take(sums_, walk_.items() * static_cast<int64_t>(kProbes));
+  sums_ = take(sums_, walk_.items() * static_cast<int64_t>(kProbes + 1));
+  if (op_.weight.rule == UpdateRule::precision_aware) sampled_ = take(sampled_, 2 * kSampled);
   if (op_.report != nullptr) reports_ = take(reports_, walk_.items());
   for (StoredCodec* codec : {&value_, &master_, &moment1_, &moment2_}) {
     const int64_t count = codec->scale_count();
@@ -203,11 +204,60 @@ void Updater::store(const Stretch& at, StretchBuffers& b, UpdateReport* report) 
 
 // ---------------------------------------------------------------- passes
 
+std::optional<ChunkJob> Updater::chunk_job(Pass pass) const {
+  const UpdatedWeight& weight = op_.weight;
+  const bool stays = pass == Pass::store && weight.rule == UpdateRule::precision_aware &&
+                     !is_direct() && step_ == 0;
+  if (!is_flat_ || op_.optimizer != OptimizerRule::adamw || has_feedback() || stays ||
+      (pass == Pass::store && op_.report != nullptr) ||
+      (carry_.rows > 0 && carry_.element->bits < 8) || pass == Pass::moments)
+    return {};
+  if (pass == Pass::scales && value_.needs_pass() && carry_.rows > 0 && !is_direct()) return {};
+  ChunkJob job{.value = value_.chunk_tensor(),
+               .master = master_.chunk_tensor(),
+               .moment1 = moment1_.chunk_tensor(),
+               .moment2 = moment2_.chunk_tensor(),
+               .grad = grad_.chunk_tensor(),
+               .carry = carry_.data,
+               .rule = weight.rule,
+               .numbers = op_.numbers,
+               .grad_scale = grad_scale_,
+               .step = step_};
+  if (!is_common(job)) return {};
+  if (weight.rule == UpdateRule::residual && !is_direct()) {
+    job.before = residual_rules(old_encode_);
+    job.after = residual_rules(value_.encode_scale());
+  }
+  return job;
+}
+
+void Updater::pass_chunks(Pass pass, const ChunkJob& job, int64_t first, int64_t count,
+                          ChunkBuffers& b) const {
+  if (pass == Pass::store) return update_chunks(job, first, count, b);
+  const StoredCodec& stored = master_.needs_pass() ? master_ : value_;
+  const bool asks_weight = stored.needs_pass();
+  ChunkMaxima maxima{.weight = asks_weight ? stored.largest() : 0};
+  find_maxima(job, asks_weight, first, count, b, maxima);
+  for (const StoredCodec* codec : {&value_, &master_})
+    if (codec->needs_pass()) codec->note_largest(maxima.weight);
+  if (moment1_.needs_pass()) moment1_.note_largest(maxima.moment1);
+  if (moment2_.needs_pass()) moment2_.note_largest(maxima.moment2);
+}
+
 void Updater::pass(Pass pass) {
+  const std::optional<ChunkJob> chunks = chunk_job(pass);
   parallel_for(workspace_.threads(), walk_.items(), [&](int64_t item, int worker) {
     auto& b = *reinterpret_cast<StretchBuffers*>(workspace_.worker(worker).data());
     UpdateReport report;
-    walk_.for_item(item, [&](const Stretch& at) {
+    walk_.for_item(item, [&](const Stretch& whole) {
+      Stretch at = whole;
+      if (chunks) {
+        const int64_t count = at.count / kChunk * kChunk;
+        pass_chunks(pass, *chunks, at.col, count, b.chunk);
+        at.col += count;
+        at.count -= count;
+        if (at.count == 0) return;
+      }
       compute(at, b);
       make_x(at, b, step_);
       if (pass == Pass::scales) return note(at, b);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "backend/cpu/update/elements.h"
+#include "backend/cpu/update/search.h"
 #include "backend/cpu/update/stored.h"
 #include "backend/cpu/workspace.h"
 
@@ -17,6 +19,7 @@ struct StretchBuffers {
   alignas(64) float elements[kStretch], rounded[kStretch], before[kStretch];
   alignas(64) int8_t carry[kStretch];
   StretchScratch scratch;
+  ChunkBuffers chunk;
 };
 static_assert(sizeof(StretchBuffers) <= kWorkerScratchBytes);
 
@@ -30,11 +33,15 @@ class Updater {
 
  private:
   /// scales: of weights and moments; moments: of a first moment that takes back what rounding with
-  /// those scales lost; store: the last.
-  enum class Pass : uint8_t { scales, moments, store };
+  /// those scales lost; probes: of precision_aware; store: the last.
+  enum class Pass : uint8_t { scales, moments, probes, store };
 
   [[nodiscard]] bool is_direct() const;
   [[nodiscard]] bool has_feedback() const;
+  /// The update as one of chunks; nothing where it isn't one.
+  [[nodiscard]] std::optional<ChunkJob> chunk_job(Pass pass) const;
+  void pass_chunks(Pass pass, const ChunkJob& job, int64_t first, int64_t count,
+                   ChunkBuffers& b) const;
   void make_walk();
   void take_pass_memory();
   void pass(Pass pass);
@@ -52,20 +59,25 @@ class Updater {
   void put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& b) const;
 
   // precision_aware.cc
-  static constexpr size_t kProbes = 8;  ///< of one pass
   void find_step();
-  [[nodiscard]] double norm_of_direction();
-  void norms_at(std::span<const float> alphas, std::span<double> norms);
+  void find_direction_of(const Stretch& at, const ChunkJob* job, StretchBuffers& b) const;
+  void add_probes(const Stretch& at, const ChunkJob* job, StretchBuffers& b,
+                  std::span<const float> alphas, double* squares) const;
+  double norms_at(const ChunkJob* job, std::span<const float> alphas,
+                  std::span<double> norms) const;
+  [[nodiscard]] StepSample take_sample(const ChunkJob& job) const;
 
   Workspace& workspace_;
   const Update& op_;
   StoredCodec value_, master_, moment1_, moment2_, grad_;
   View carry_;
   StretchWalk walk_;
+  bool is_flat_ = false;
   float grad_scale_ = 1;
-  float step_ = 0;          ///< lr, or α of precision_aware
-  float old_encode_ = 1;    ///< of the value before the update, where it has one power of two
-  double* sums_ = nullptr;  ///< [items][kProbes]
+  float step_ = 0;            ///< lr, or α of precision_aware
+  float old_encode_ = 1;      ///< of the value before the update, where it has one power of two
+  double* sums_ = nullptr;    ///< [items][kProbes + 1]
+  float* sampled_ = nullptr;  ///< [2][kSampled] for precision_aware
   UpdateReport* reports_ = nullptr;  ///< [items], where somebody asks
 };
 
