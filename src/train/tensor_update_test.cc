@@ -28,6 +28,8 @@ class PerRow final : public Optimizer {
                                     .cols = 1},
                                    operand_of("fp32"));
   }
+  void check(Run& /* run */, const Parameter& /* parameter */,
+             const OptimizerStep& /* step */) const override {}
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
     const Tensor copy = run.tensor_like(parameter.grad);
     run.execute(Copy{.y = copy, .x = parameter.grad});
