@@ -43,7 +43,7 @@ TEST_F(Browser, ShowsTheReportOfARun) {
   (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=150"});
   const Json seen = visit(path("run/report.html"), "train");
   if (seen.is_null()) GTEST_SKIP() << "needs chromium and python3";
-  expect_works(seen, 4 + 12);
+  expect_works(seen, 4 + 12 + 4);
   EXPECT_EQ(seen["title"], "Training run tiny");
   for (const char* word : {"validation", "SQNR, dB", "gemm fprop", "moments", "Learning rate",
                            "hadamard", "150 of 150 steps"})

@@ -316,6 +316,9 @@ TEST(Conformance, CheckUpdate) {
         update.weight.value = value->stored();
         update.moment1 = moment1->stored();
         if (c.optimizer == OptimizerRule::adamw) update.moment2 = moment2->stored();
+        update.blocks = {{{{kSize.rows, 1}}}};
+        const StoredTensor of_rows(with.backend, cast_of("fp32"), kSize.rows, 1);
+        if (c.optimizer == OptimizerRule::adam_mini) update.moment2 = of_rows.stored();
         update.numbers = {.lr = 2e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
         update.control = control.data();
         with.execute(CheckUpdate{.update = update, .control = control.data(), .parameter = 5});

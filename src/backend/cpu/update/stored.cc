@@ -331,7 +331,7 @@ ChunkTensor StoredCodec::chunk_tensor() const {
   if (cast_.tensor_scale != ScaleKind::none || (t.is_stochastic && cast_.sr_bits != 16)) return t;
   if (cast_.is_unscaled() && cast_.is_fp32()) t.kind = Kind::fp32;
   if (cast_.is_unscaled() && name == "bf16") t.kind = Kind::bf16;
-  const bool has_floats = cast_.scale == ScaleKind::fp32 || cast_.scale == ScaleKind::pow2;
+  const bool has_floats = view_.has_scales() && view_.scales.element == &fp32_format();
   const bool is_one = cast_.is_unscaled() || (has_floats && needs_pass() && scale_count() == 1);
   const bool in_chunks =
       has_floats && !needs_pass() && kChunk % block_cols() == 0 && block_cols() % 16 == 0;
