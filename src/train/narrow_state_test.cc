@@ -47,6 +47,7 @@ const char* const kRecipes[] = {
     "inherit='bf16'\noptimizer.kind='muon'",
     "inherit='residual-fp8'\noptimizer={kind='muon', moment1={format='bf16', "
     "rounding='stochastic'}}",
+    "inherit='mxfp8'\nweights={storage='mxfp8_e4m3', update='residual'}",
     kFp8Lm,
     "inherit='fp8-lm'",
     "inherit='sr-bf16'\ngradient={accumulate='bf16', communicate={format='mxfp8_e4m3', "

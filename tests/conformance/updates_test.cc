@@ -139,6 +139,12 @@ std::vector<Case> cases() {
     all.push_back(of(format, cast_of(format), UpdateRule::stochastic));
     all.push_back(of(format, cast_of(format), UpdateRule::kahan, "bf16"));
   }
+  for (const Operand& storage :
+       {cast_of("mxfp8_e4m3"), cast_of("mxfp8_e5m2"), cast_of("mxfp6_e2m3"), cast_of("mxfp4"),
+        cast_of("mxint8"), in_blocks("mxfp8_e4m3", 32, 32)}) {
+    all.push_back(of("residual 8 " + describe(storage), storage, UpdateRule::residual, "int8"));
+    all.push_back(of("residual 4 " + describe(storage), storage, UpdateRule::residual, "int4"));
+  }
   for (const Operand& moment : stored_casts()) {
     all.push_back(of("moments " + describe(moment), cast_of("fp32"), UpdateRule::nearest));
     all.back().moment1 = all.back().moment2 = moment;

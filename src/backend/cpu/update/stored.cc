@@ -132,17 +132,21 @@ const float* StoredCodec::read(const Stretch& at, float* buffer, StretchScratch&
       dequantize_row(decoder_, {.codes = codes(at, scratch), .cols = at.count}, buffer);
     return buffer;
   }
-  const int64_t first = scale_at(at), blocks = blocks_in(at);
-  for (int64_t b = 0; b < blocks; ++b)
-    scratch.decode[b] = scale_of_code(*view_.scales.element, view_.scales.data, first + b);
   dequantize_row(decoder_,
                  {.codes = codes(at, scratch),
                   .cols = at.count,
-                  .block = blocks > 1 ? block_cols() : at.count,
-                  .scales = scratch.decode,
+                  .block = shared_cols(at),
+                  .scales = stored_scales(at, scratch),
                   .tensor_scale = view_.scales.tensor != nullptr ? *view_.scales.tensor : 1.0f},
                  buffer);
   return buffer;
+}
+
+const float* StoredCodec::stored_scales(const Stretch& at, StretchScratch& scratch) const {
+  const int64_t first = scale_at(at), blocks = blocks_in(at);
+  for (int64_t b = 0; b < blocks; ++b)
+    scratch.decode[b] = scale_of_code(*view_.scales.element, view_.scales.data, first + b);
+  return scratch.decode;
 }
 
 void StoredCodec::note(const Stretch& at, const float* values, StretchScratch& scratch) const {
@@ -198,7 +202,7 @@ void StoredCodec::round_maxima(const StoredCodec& other) const {
   }
 }
 
-float StoredCodec::encode_scale() const { return cast_.is_unscaled() ? 1.0f : multiplier_[0]; }
+float StoredCodec::encode_scale() const { return needs_pass() ? multiplier_[0] : 1.0f; }
 
 void StoredCodec::scale_stretch(const Stretch& at, const float* values,
                                 StretchScratch& scratch) const {
@@ -261,8 +265,8 @@ void StoredCodec::decode(const Stretch& at, const float* elements, float* values
     std::copy_n(elements, at.count, values);
     return;
   }
-  const float* scales = needs_pass() ? decode_ + scale_at(at) : scratch.decode;
-  const int64_t block = blocks_in(at) > 1 ? block_cols() : at.count;
+  const float* scales = new_scales(at, scratch);
+  const int64_t block = shared_cols(at);
   for (int64_t i = 0; i < at.count; i += block) {
     const float scale = scales[i / block];
     for (int64_t k = i; k < std::min(at.count, i + block); ++k)

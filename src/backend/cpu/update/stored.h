@@ -67,7 +67,7 @@ class StoredCodec {
   void scale_for_wire(const AutoScale* scale);
   /// Maxima noted become what `other`, which has one scale and found it, rounds them to.
   void round_maxima(const StoredCodec& other) const;
-  /// The one scale found; 1 where nothing is scaled.
+  /// The one scale found by a pass; 1 where none was.
   [[nodiscard]] float encode_scale() const;
 
   /// values -> elements without scales, as FP32.
@@ -76,6 +76,15 @@ class StoredCodec {
   /// What elements that `round` made stand for.
   void decode(const Stretch& at, const float* elements, float* values,
               const StretchScratch& scratch) const;
+  /// How many columns of a stretch share a scale: all where it has one or none.
+  [[nodiscard]] int64_t shared_cols(const Stretch& at) const {
+    return cast_.is_unscaled() || blocks_in(at) == 1 ? at.count : block_cols();
+  }
+  /// What the blocks of a stretch decode by: as stored, and as `round` found it.
+  [[nodiscard]] const float* stored_scales(const Stretch& at, StretchScratch& scratch) const;
+  [[nodiscard]] const float* new_scales(const Stretch& at, const StretchScratch& scratch) const {
+    return needs_pass() ? decode_ + scale_at(at) : scratch.decode;
+  }
   /// Stores elements, and the scales where they were found with the stretch.
   void put(const Stretch& at, const float* elements, StretchScratch& scratch) const;
   /// round() and put().

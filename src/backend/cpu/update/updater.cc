@@ -35,11 +35,12 @@ Updater::Updater(Workspace& workspace, const Update& op)
       step_(op.numbers.lr) {
   op.check_shapes();
   grad_scale_ = op.grad_scale();
-  if (op.weight.rule == UpdateRule::residual && !op.weight.value.cast.is_unscaled() &&
-      !op.weight.value.cast.has_one_power_of_two())
-    throw Unsupported(fmt::format("cpu: residuals beside {}", describe(op.weight.value.cast)));
-  if (op.weight.value.cast.has_one_power_of_two())
-    old_encode_ = 1.0f / *reinterpret_cast<const float*>(op.weight.value.view.scales.data);
+  const Operand& cast = op.weight.value.cast;
+  const bool has_powers = cast.has_one_power_of_two() || cast.scale == ScaleKind::e8m0;
+  if (op.weight.rule == UpdateRule::residual && !cast.is_unscaled() && !has_powers)
+    throw Unsupported(fmt::format("cpu: residuals beside {}", describe(cast)));
+  if (cast.has_one_power_of_two())
+    old_scale_ = *reinterpret_cast<const float*>(op.weight.value.view.scales.data);
   make_walk();
   take_pass_memory();
 }
@@ -83,14 +84,14 @@ void Updater::take_pass_memory() {
 
 // ---------------------------------------------------------------- residuals
 
-ResidualRules Updater::residual_rules(float encode) const {
+ResidualRules Updater::residual_rules(float scale) const {
   const ElementFormat& element = *op_.weight.value.cast.element;
   const ElementRange range = range_of(element);
   const bool floats = element.kind == ElementKind::floating;
   return {.lowest_binade = pow2(floats ? 1 - element.bias : range.emax),
           .mantissa_bits = floats ? element.mantissa_bits : element.bits - 2,
           .max = range.max,
-          .scale = 1.0f / encode,
+          .scale = scale,
           .bits = carry_.element->bits};
 }
 
@@ -115,6 +116,27 @@ void Updater::put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& 
   for (int64_t i = 0; i < at.count; ++i) b.scratch.codes[i] = static_cast<uint16_t>(q[i] & 15);
   pack_codes({b.scratch.codes, static_cast<size_t>(at.count)}, 4,
              {reinterpret_cast<uint8_t*>(to), packed_bytes(at.count, 4)});
+}
+
+// Blocks one after another, each with the powers of two that its scale is before and after.
+void Updater::sum_residuals(const Stretch& at, StretchBuffers& b, float step) const {
+  const int8_t* q = residuals(at, b);
+  const bool has_blocks = op_.weight.value.cast.scale == ScaleKind::e8m0;
+  const float* scales = has_blocks ? value_.stored_scales(at, b.scratch) : &old_scale_;
+  const int64_t shared = value_.shared_cols(at);
+  for (int64_t i = 0; i < at.count; i += shared)
+    residual_sum(residual_rules(scales[i / shared]), b.w + i, q + i, b.u + i, step,
+                 std::min(shared, at.count - i), b.x + i);
+}
+
+void Updater::round_residuals(const Stretch& at, StretchBuffers& b, int8_t* q) const {
+  const bool has_blocks = op_.weight.value.cast.scale == ScaleKind::e8m0;
+  const float scale = 1.0f / value_.encode_scale();
+  const float* scales = has_blocks ? value_.new_scales(at, b.scratch) : &scale;
+  const int64_t shared = value_.shared_cols(at);
+  for (int64_t i = 0; i < at.count; i += shared)
+    residual_carry(residual_rules(scales[i / shared]), b.x + i, b.scratch.draws + i,
+                   std::min(shared, at.count - i), b.elements + i, q + i);
 }
 
 // ---------------------------------------------------------------- one stretch
@@ -146,8 +168,7 @@ void Updater::make_x(const Stretch& at, StretchBuffers& b, float step) const {
       return kahan_sum(b.w, b.u, c, step, at.count, b.y, b.x);
     }
     case UpdateRule::residual:
-      return residual_sum(residual_rules(old_encode_), b.w, residuals(at, b), b.u, step, at.count,
-                          b.x);
+      return sum_residuals(at, b, step);
     default:
       add_scaled(b.w, b.u, step, at.count, b.x);
   }
@@ -174,8 +195,7 @@ void Updater::store_carry(const Stretch& at, StretchBuffers& b) const {
   }
   alignas(64) int8_t q[kStretch];
   value_.draw(at, b.scratch.draws);
-  residual_carry(residual_rules(value_.encode_scale()), b.x, b.scratch.draws, at.count, b.elements,
-                 q);
+  round_residuals(at, b, q);
   put_residuals(at, q, b);
 }
 
@@ -225,8 +245,8 @@ std::optional<ChunkJob> Updater::chunk_job(Pass pass) const {
                .step = step_};
   if (!is_common(job)) return {};
   if (weight.rule == UpdateRule::residual && !is_direct()) {
-    job.before = residual_rules(old_encode_);
-    job.after = residual_rules(value_.encode_scale());
+    job.before = residual_rules(old_scale_);
+    job.after = residual_rules(1.0f / value_.encode_scale());
   }
   return job;
 }

@@ -53,8 +53,10 @@ class Updater {
   void note(const Stretch& at, StretchBuffers& b) const;
   void store(const Stretch& at, StretchBuffers& b, UpdateReport* report) const;
   void store_carry(const Stretch& at, StretchBuffers& b) const;
+  void sum_residuals(const Stretch& at, StretchBuffers& b, float step) const;
+  void round_residuals(const Stretch& at, StretchBuffers& b, int8_t* q) const;
 
-  [[nodiscard]] ResidualRules residual_rules(float encode) const;
+  [[nodiscard]] ResidualRules residual_rules(float scale) const;
   [[nodiscard]] const int8_t* residuals(const Stretch& at, StretchBuffers& b) const;
   void put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& b) const;
 
@@ -75,7 +77,7 @@ class Updater {
   bool is_flat_ = false;
   float grad_scale_ = 1;
   float step_ = 0;            ///< lr, or α of precision_aware
-  float old_encode_ = 1;      ///< of the value before the update, where it has one power of two
+  float old_scale_ = 1;       ///< of the value before the update, where it has one power of two
   double* sums_ = nullptr;    ///< [items][kProbes + 1]
   float* sampled_ = nullptr;  ///< [2][kSampled] for precision_aware
   UpdateReport* reports_ = nullptr;  ///< [items], where somebody asks

@@ -29,7 +29,8 @@ class CodeLine {
   [[nodiscard]] uint32_t next(uint32_t code) const {
     if (format_.kind == ElementKind::integer) return (code + 1) & ((1u << format_.bits) - 1);
     if (magnitude(code) == 0) return 1;
-    return (code & grid_.sign_mask) != 0 ? code - 1 : code + 1;  // -0 follows the least of them
+    if ((code & grid_.sign_mask) == 0) return code + 1;
+    return magnitude(code) == 1 ? 0 : code - 1;
   }
 
  private:
