@@ -42,7 +42,8 @@ void FloatingCodesOf(const FloatGrid& grid, int sign_shift, const float* element
     const F16 element = Load16(elements + i, left);
     const I16 bits = Bits<int32_t>(Abs(element));
     const I16 normal = Sub(ShiftRightBy(bits, shift), rebias);
-    const I16 subnormal = Whole(Mul(Bits<float>(bits), per_subnormal));
+    const F16 small = Bits<float>(Min(bits, least_normal));  // never NaN
+    const I16 subnormal = Whole(Mul(small, per_subnormal));
     I16 code = as_fp32 ? normal : Select(Lt(bits, least_normal), subnormal, normal);
     const auto above = Gt(code, largest);
     code = Select(above, Select(Eq(bits, Set16(0x7F800000)), infinity, nan), code);
