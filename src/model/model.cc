@@ -132,6 +132,7 @@ void Model::initialize(Run& run) {
     const TemporaryTensor values(run.backend(), parameter.spec.rows, parameter.spec.cols);
     fill_initial(run, parameter, values.view());
     put_weight(run, parameter.weight, values.view());
+    put_carry(run, parameter.weight, parameter.id, values.view());
   }
 }
 
@@ -206,6 +207,7 @@ void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float
   run.backend().upload(whole.view().data, pending_.data(), pending_.size() * sizeof(float));
   pending_ = {};
   put_weight(run, parameter.weight, whole.view());
+  put_carry(run, parameter.weight, parameter.id, whole.view());
 }
 
 void Model::forget_step() {

@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include "recipe/layer_names.h"
+#include "run/transfer.h"
 
 namespace ng {
 namespace {
@@ -59,6 +60,19 @@ void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) 
   if (weight.master) run.execute(Store{weight.master.rounded_by(nearest), values, {}});
   const ConstView source = weight.master ? ConstView(weight.master.view) : values;
   run.execute(Store{weight.value.rounded_by(nearest), source, {}});
+}
+
+void put_carry(Run& run, const UpdatedWeight& weight, uint32_t tensor, const View& values) {
+  if (weight.carry.rows == 0) return;
+  const TemporaryTensor rounded(run.backend(), values.rows, values.cols);
+  run.execute(Store{stored_plainly(rounded.view()), weight.value.view, {}});
+  run.execute(Combine{.y = values, .x = rounded.view(), .a = -1, .b = 1});
+  // An update by that difference rounds to the same value, and draws as no step of training does.
+  run.execute(Update{.optimizer = OptimizerRule::direction,
+                     .weight = weight,
+                     .grad = values,
+                     .numbers = {.lr = 1},
+                     .key = {.seed = run.seed(), .tensor = tensor, .step = UINT32_MAX}});
 }
 
 }  // namespace ng

@@ -18,6 +18,10 @@ namespace ng {
 /// Values in backend memory into a weight: the value is made of the master, where there is one.
 void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values);
 
+/// What the value lacks of the values that it was made of goes into its carry, where it has one:
+/// training begins where FP32 masters begin. `values` are used up; `tensor` is the id to draw by.
+void put_carry(Run& run, const UpdatedWeight& weight, uint32_t tensor, const View& values);
+
 /// Whether a weight is FP32 alone.
 [[nodiscard]] inline bool is_plain(const UpdatedWeight& weight) {
   return weight.value.cast.is_fp32() && !weight.master;

@@ -135,6 +135,31 @@ TEST_P(NarrowState, LearnsOneBatch) {
 INSTANTIATE_TEST_SUITE_P(Recipes, NarrowState, ::testing::ValuesIn(kRecipes));
 
 // Bytes per parameter as stored, of a model whose every parameter but 5 norms is a matrix.
+// What rounding takes off the first weights lies in the carries: training begins where FP32 does.
+TEST(NarrowState, CarriesBeginWithWhatRoundingLeft) {
+  TinyRun wide(options_of("inherit='bf16'")), residual(options_of("inherit='residual-bf16'")),
+      kahan(options_of("inherit='kahan-bf16'"));
+  const auto values = [](TinyRun& tiny, const ConstView& view) {
+    return download(tiny.run().backend(), view);
+  };
+  int checked = 0;
+  for (size_t p = 0; p < wide.model().parameters().size(); ++p) {
+    const Parameter &by8 = residual.model().parameters()[p], &by16 = kahan.model().parameters()[p];
+    if (by8.weight.carry.rows == 0) continue;
+    const std::vector<float> want = values(wide, wide.model().parameters()[p].value());
+    const std::vector<float> w = values(residual, by8.value()),
+                             q = values(residual, by8.weight.carry),
+                             k = values(kahan, by16.value()), c = values(kahan, by16.weight.carry);
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double unit = std::ldexp(1.0, std::ilogb(w[i]) - 7 - 8);
+      ASSERT_LE(std::fabs(w[i] + q[i] * unit - want[i]), unit) << by8.spec.name << " " << i;
+      ASSERT_LE(std::fabs(k[i] - c[i] - want[i]), unit) << by8.spec.name << " " << i;
+    }
+    ++checked;
+  }
+  EXPECT_GT(checked, 3);
+}
+
 TEST(NarrowState, BytesAreThoseOfTheFormats) {
   const auto bytes_of_kind = [](const char* recipe, MemoryKind kind) {
     TinyRun tiny(options_of(recipe));
