@@ -157,6 +157,15 @@ struct StepControl {
   uint32_t overflowing_parameter = 0;
 };
 
+/// Whether nothing is to be updated. `control` null: never.
+[[nodiscard]] inline bool is_skipped(const StepControl* control) {
+  return control != nullptr && control->skip != 0;
+}
+/// What gradients are multiplied by. `control` null: 1.
+[[nodiscard]] inline float grad_scale_of(const StepControl* control) {
+  return control == nullptr ? 1.0f : control->grad_scale;
+}
+
 /// From the sum of squares of all gradients: norm, clip factor min(1, clip/(norm + 1e-6)) (clip 0:
 /// none), and skip where loss, norm or any operand counter is not finite.
 struct DecideStep {

@@ -147,7 +147,7 @@ struct Update {
   }
   /// What gradients are multiplied by: clipping.
   [[nodiscard]] float grad_scale() const {
-    return control == nullptr || optimizer == OptimizerRule::muon ? 1.0f : control->grad_scale;
+    return optimizer == OptimizerRule::muon ? 1.0f : grad_scale_of(control);
   }
   template <class F>
   void each_output(const F& f) const {

@@ -2,36 +2,22 @@
 // of those files.
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "backend/gradient_scale.h"
-#include "base/json.h"
-#include "io/safetensors.h"
 #include "run/backends.h"
+#include "support/golden_file.h"
 #include "support/stored_tensor.h"
 
 namespace ng {
 namespace {
 
-io::Safetensors golden_file(std::string_view name) {
-  return io::Safetensors(fmt::format("{}/tests/golden/fp8lm/{}.safetensors", NG_SOURCE_DIR, name));
-}
-
-/// The cases of a file; Python writes infinite figures in a way that JSON does not have.
-Json cases_of(const io::Safetensors& golden) {
-  return Json::parse(
-      std::regex_replace(golden.metadata().at("cases"), std::regex("(-?Infinity|NaN)"), "null"));
-}
-
 TEST(GradientGolden, MuFollowsTheCodesThatSaturate) {
-  const io::Safetensors golden = golden_file("mu");
-  const Json cases = cases_of(golden);
-  for (const auto& [name, parameters] : cases.items()) {
+  const GoldenFile golden("fp8lm/mu");
+  for (const auto& [name, parameters] : golden.cases().items()) {
     if (!parameters.contains("elements")) continue;  // loops over several ranks
     SCOPED_TRACE(name);
-    const std::vector<int64_t> saturated = io::to_integers(golden.at(name + ".saturated")),
-                               k = io::to_integers(golden.at(name + ".k"));
-    const std::vector<float> mu = io::to_floats(golden.at(name + ".mu"));
+    const std::vector<int64_t> saturated = golden.integers(name + ".saturated"),
+                               k = golden.integers(name + ".k");
+    const std::vector<float> mu = golden.floats(name + ".mu");
     AutoScale scale{.k = parameters["k0"]};
     const MoveAutoScale op{.scale = &scale,
                            .codes = {},
@@ -51,28 +37,27 @@ class GradientGolden : public ::testing::TestWithParam<std::string_view> {};
 // Where all ranks have the same gradient its scale is that of one.
 TEST_P(GradientGolden, CodesOfOneRank) {
   const std::unique_ptr<Backend> backend = make_backend(std::string(GetParam()), Threads{2});
-  const io::Safetensors golden = golden_file("reduce");
-  const Json cases = cases_of(golden);
+  const GoldenFile golden("fp8lm/reduce");
   for (const std::string name : {"one", "identical", "all_zero"}) {
     SCOPED_TRACE(name);
-    const Json& parameters = cases[name];
+    const Json& parameters = golden.cases()[name];
     const int64_t rows = parameters["rows"], cols = parameters["cols"];
     Operand cast = operand_of("fp8_e4m3");
     cast.scale = parameters["scale"] == "pow2" ? ScaleKind::pow2 : ScaleKind::fp32;
     StoredTensor y(*backend, cast, rows, cols), x(*backend, operand_of("fp32"), rows, cols);
-    x.put_floats(io::to_floats(golden.at(name + ".g")).data());
+    x.put_floats(golden.floats(name + ".g").data());
     const BackendMemory memory(*backend, sizeof(AutoScale));
     auto* const scale = reinterpret_cast<AutoScale*>(memory.data());
-    const AutoScale start{.mu = io::to_floats(golden.at(name + ".mu"))[0], .k = parameters["k"]};
+    const AutoScale start{.mu = golden.floats(name + ".mu")[0], .k = parameters["k"]};
     backend->upload(memory.data(), &start, sizeof start);
     backend->execute(StoreGradient{.y = y.stored(), .x = x.view(), .key = {}, .scale = scale});
-    EXPECT_EQ(y.decode_scales()[0], 1 / io::to_floats(golden.at(name + ".S"))[0]);
-    const std::vector<int64_t> codes = io::to_integers(golden.at(name + ".codes"));
+    EXPECT_EQ(y.decode_scales()[0], 1 / golden.floats(name + ".S")[0]);
+    const std::vector<int64_t> codes = golden.integers(name + ".codes");
     const std::vector<uint16_t> got = y.codes();
     for (size_t i = 0; i < got.size(); ++i)
       ASSERT_TRUE(got[i] == codes[i] || (got[i] & 0x7F) + (codes[i] & 0x7F) == 0) << i;
 
-    const int64_t saturated = io::to_integers(golden.at(name + ".saturated"))[0];
+    const int64_t saturated = golden.integers(name + ".saturated")[0];
     const double share = static_cast<double>(saturated) / static_cast<double>(rows * cols);
     const auto k_after = [&](double threshold) {
       backend->upload(memory.data(), &start, sizeof start);

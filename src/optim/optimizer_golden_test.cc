@@ -1,29 +1,20 @@
 // Whole optimizers against published programs run in FP64: tests/golden/optim/{plain,adam_mini,
-// muon}. Tolerances are those that tests/golden/README.md gives for FP32.
+// muon}. Tolerances are those that tests/golden/README.md gives for FP32, far above what rounding
+// the files' FP64 to FP32 takes off.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "base/json.h"
-#include "io/safetensors.h"
 #include "model/weights.h"
 #include "optim/optimizer.h"
 #include "run/backends.h"
 #include "run/transfer.h"
+#include "support/golden_file.h"
 
 namespace ng {
 namespace {
 
 using Kind = OptimizerRecipe::Kind;
-
-io::Safetensors golden_file(std::string_view name) {
-  return io::Safetensors(fmt::format("{}/tests/golden/optim/{}.safetensors", NG_SOURCE_DIR, name));
-}
-
-/// FP64 rounded to FP32, which is far below the tolerances.
-std::vector<float> values_of(const io::Safetensors& file, const std::string& name) {
-  return io::to_floats(file.at(name));
-}
 
 float largest(std::span<const float> x) {
   float most = 0;
@@ -116,16 +107,16 @@ class OptimizerGolden : public ::testing::TestWithParam<std::string_view> {
   [[nodiscard]] std::string backend() const { return std::string(GetParam()); }
 
   /// Runs all steps of a parameter; names the states after the steps of `shown`.
-  void follow(const io::Safetensors& golden, const std::string& prefix, const std::string& name,
+  void follow(const GoldenFile& golden, const std::string& prefix, const std::string& name,
               Kind kind, const Json& parameters, const std::vector<int64_t>& shown,
               std::string_view first_moment, bool has_second) {
     SCOPED_TRACE(prefix);
-    const auto& w0_tensor = golden.at(prefix + ".w0");
-    const std::vector<float> w0 = io::to_floats(w0_tensor);
-    const std::vector<float> grads = io::to_floats(golden.at(prefix + ".grads"));
-    const std::vector<float> w = values_of(golden, prefix + ".w");
+    const std::vector<float> w0 = golden.floats(prefix + ".w0");
+    const std::vector<float> grads = golden.floats(prefix + ".grads");
+    const std::vector<float> w = golden.floats(prefix + ".w");
     const std::string of_first = fmt::format("{}.{}", prefix, first_moment);
-    Trained trained(backend(), spec_of(name, w0_tensor.shape), kind, settings_of(parameters));
+    Trained trained(backend(), spec_of(name, golden.shape(prefix + ".w0")), kind,
+                    settings_of(parameters));
     trained.start(w0);
     const int64_t steps = parameters["steps"];
     size_t next = 0;
@@ -134,12 +125,12 @@ class OptimizerGolden : public ::testing::TestWithParam<std::string_view> {
       trained.replay({grads.data() + step * size, w0.size()}, step, parameters["lr"]);
       if (next == shown.size() || shown[next] != step + 1) continue;
       expect_near(trained.weight(), w, next, 1e-6f + 3e-5f * largest_change(w0, w, next), "w");
-      if (golden.find(of_first) != nullptr) {
-        const std::vector<float> m = values_of(golden, of_first);
+      if (golden.has(of_first)) {
+        const std::vector<float> m = golden.floats(of_first);
         expect_near(trained.moment1(), m, next, 5e-5f * largest(m), "m");
       }
       if (has_second) {
-        const std::vector<float> v = values_of(golden, prefix + ".v");
+        const std::vector<float> v = golden.floats(prefix + ".v");
         EXPECT_EQ(trained.moment2().size() * shown.size(), v.size());
         expect_near(trained.moment2(), v, next, 5e-5f * largest(v), "v");
       }
@@ -150,10 +141,9 @@ class OptimizerGolden : public ::testing::TestWithParam<std::string_view> {
 };
 
 TEST_P(OptimizerGolden, AdamWAndSgd) {
-  const io::Safetensors golden = golden_file("plain");
-  const Json cases = Json::parse(golden.metadata().at("cases"));
+  const GoldenFile golden("optim/plain");
   for (const std::string name : {"adamw", "adamw_vector", "adamw_b_i", "sgd"}) {
-    const Json& parameters = cases[name];
+    const Json& parameters = golden.cases()[name];
     const bool is_sgd = name == "sgd";
     follow(golden, name, "embed.weight", is_sgd ? Kind::sgd : Kind::adamw, parameters,
            parameters["shown"], is_sgd ? "momentum" : "m", !is_sgd);
@@ -161,10 +151,9 @@ TEST_P(OptimizerGolden, AdamWAndSgd) {
 }
 
 TEST_P(OptimizerGolden, AdamMini) {
-  const io::Safetensors golden = golden_file("adam_mini");
-  const Json cases = Json::parse(golden.metadata().at("cases"));
+  const GoldenFile golden("optim/adam_mini");
   int followed = 0;
-  for (const auto& [model, parameters] : cases.items())
+  for (const auto& [model, parameters] : golden.cases().items())
     for (const io::SafetensorsEntry& entry : golden.entries()) {
       const std::string& tensor = entry.name;
       const std::string start = model + ".", end = ".w0";
@@ -183,17 +172,15 @@ TEST_P(OptimizerGolden, AdamMini) {
 }
 
 TEST_P(OptimizerGolden, Muon) {
-  const io::Safetensors golden = golden_file("muon");
-  const Json cases = Json::parse(golden.metadata().at("cases"));
-  for (const auto& [name, parameters] : cases.items()) {
+  const GoldenFile golden("optim/muon");
+  for (const auto& [name, parameters] : golden.cases().items()) {
     SCOPED_TRACE(name);
     const std::string prefix = name + ".";
-    const std::vector<float> w0 = io::to_floats(golden.at(prefix + "w0"));
-    const std::vector<float> grads = io::to_floats(golden.at(prefix + "grads"));
-    const std::vector<float> w = values_of(golden, prefix + "w"),
-                             b = values_of(golden, prefix + "B");
+    const std::vector<float> w0 = golden.floats(prefix + "w0");
+    const std::vector<float> grads = golden.floats(prefix + "grads");
+    const std::vector<float> w = golden.floats(prefix + "w"), b = golden.floats(prefix + "B");
     const int64_t steps = parameters["steps"];
-    Trained trained(backend(), spec_of("blocks.0.mlp.up.weight", golden.at(prefix + "w0").shape),
+    Trained trained(backend(), spec_of("blocks.0.mlp.up.weight", golden.shape(prefix + "w0")),
                     Kind::muon, settings_of(parameters));
     trained.start(w0);
     for (int64_t step = 0; step < steps; ++step) {

@@ -4,35 +4,13 @@
 
 #include <cmath>
 
-#include "base/json.h"
 #include "format/codec.h"
-#include "io/safetensors.h"
 #include "run/backends.h"
+#include "support/golden_file.h"
 #include "support/stored_tensor.h"
 
 namespace ng {
 namespace {
-
-/// A golden file and its cases.
-class GoldenFile {
- public:
-  explicit GoldenFile(std::string_view name)
-      : file_(fmt::format("{}/tests/golden/{}.safetensors", NG_SOURCE_DIR, name)),
-        cases_(Json::parse(file_.metadata().at("cases"))) {}
-
-  [[nodiscard]] const Json& cases() const { return cases_; }
-  [[nodiscard]] bool has(const std::string& name) const { return file_.find(name) != nullptr; }
-  [[nodiscard]] std::vector<float> floats(const std::string& name) const {
-    return io::to_floats(file_.at(name));
-  }
-  [[nodiscard]] std::vector<int64_t> integers(const std::string& name) const {
-    return io::to_integers(file_.at(name));
-  }
-
- private:
-  io::Safetensors file_;
-  Json cases_;
-};
 
 Operand weight_cast(const std::string& format) {
   Operand cast = operand_of(format);

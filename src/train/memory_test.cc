@@ -42,10 +42,11 @@ void expect_planned_peak(const TinyRunOptions& options, int64_t sequences) {
   testing::Test::RecordProperty("share_of_plan", std::to_string(double(peak) / double(planned)));
 }
 
-TEST(Memory, OfManyParametersIsThePlan) {
+// A model whose parameters, of a vocabulary so large, outweigh all else.
+TinyRunOptions of_many_parameters(int64_t vocab) {
   TinyRunOptions options;
   options.model = tiny_llama();
-  options.model.vocab = 32000;
+  options.model.vocab = vocab;
   options.model.width = 1024;
   options.model.heads = 16;
   options.model.kv_heads = 16;
@@ -53,24 +54,17 @@ TEST(Memory, OfManyParametersIsThePlan) {
   options.model.ffn = 2048;
   options.model.tie_embeddings = false;
   options.threads = 2;
-  expect_planned_peak(options, 2);
+  return options;
 }
 
+TEST(Memory, OfManyParametersIsThePlan) { expect_planned_peak(of_many_parameters(32000), 2); }
+
 TEST(Memory, OfNarrowWeightsAndStatesIsThePlan) {
-  TinyRunOptions options;
-  options.model = tiny_llama();
-  options.model.vocab = 56000;
-  options.model.width = 1024;
-  options.model.heads = 16;
-  options.model.kv_heads = 16;
-  options.model.head_dim = 64;
-  options.model.ffn = 2048;
-  options.model.tie_embeddings = false;
+  TinyRunOptions options = of_many_parameters(56000);
   options.recipe =
       "name = \"narrow\"\ninherit = \"residual-bf16\"\n"
       "optimizer = { moment1={format=\"fp8_e4m3\", block=[1,128], rounding=\"stochastic\"},"
       " moment2={format=\"bf16\", rounding=\"stochastic\"} }\n";
-  options.threads = 2;
   expect_planned_peak(options, 2);
 }
 

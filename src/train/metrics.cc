@@ -13,6 +13,13 @@
 namespace ng {
 namespace {
 
+Json by_kind(const MemoryByKind& bytes) {
+  Json json = Json::object();
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = bytes[kind];
+  return json;
+}
+
 // JSON has no NaN: a value that is not finite is written as null.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
@@ -105,9 +112,7 @@ Json time_json(const TimeByKind& seconds) {
 }
 
 Json memory_json(const MemoryPlan& plan) {
-  Json json = Json::object();
-  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = plan.bytes[kind];
+  Json json = by_kind(plan.bytes);
   json["gaps"] = plan.gaps;
   return json;
 }
@@ -121,12 +126,6 @@ Json stored_json(const MemoryPlan& plan) {
 }
 
 Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters) {
-  const auto by_kind = [](const MemoryByKind& bytes) {
-    Json json = Json::object();
-    for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-      json[std::string(name_of(static_cast<MemoryKind>(kind)))] = bytes[kind];
-    return json;
-  };
   return {{"parameters", parameters},   {"stored", stored_json(plan)},
           {"most", by_kind(plan.most)}, {"at_peak", memory_json(plan)},
           {"total", plan.total},        {"fp32_most", by_kind(fp32.most)},

@@ -8,41 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
 #include "format/codec.h"
-#include "io/safetensors.h"
+#include "support/golden_file.h"
 #include "support/scratch_folder.h"
 #include "train/update_file.h"
 
 namespace ng {
-
-/// A golden file and its cases.
-class GoldenFile {
- public:
-  explicit GoldenFile(std::string_view name)
-      : file_(fmt::format("{}/tests/golden/{}.safetensors", NG_SOURCE_DIR, name)),
-        cases_(Json::parse(file_.metadata().at("cases"))) {}
-
-  [[nodiscard]] const Json& cases() const { return cases_; }
-  [[nodiscard]] bool has(const std::string& name) const { return file_.find(name) != nullptr; }
-  [[nodiscard]] std::vector<float> floats(const std::string& name) const {
-    return io::to_floats(file_.at(name));
-  }
-  [[nodiscard]] std::vector<double> doubles(const std::string& name) const {
-    const io::SafetensorsEntry& entry = file_.at(name);
-    EXPECT_EQ(entry.dtype, "F64") << name;
-    std::vector<double> values(static_cast<size_t>(entry.elements()));
-    entry.read(0, std::as_writable_bytes(std::span(values)));
-    return values;
-  }
-  [[nodiscard]] std::vector<int64_t> integers(const std::string& name) const {
-    return io::to_integers(file_.at(name));
-  }
-
- private:
-  io::Safetensors file_;
-  Json cases_;
-};
 
 /// Part `index` of those that are `size` long.
 template <class Value>

@@ -1,4 +1,4 @@
-// Updates of tensors as common recipes store them: 512 values at a time go from codes to codes
+// Updates of tensors as common recipes store them: 1,024 values at a time go from codes to codes
 // through the first cache and registers. The general way is updater.cc's; bits are equal.
 #pragma once
 

@@ -12,10 +12,6 @@ struct Buffers {
 };
 static_assert(sizeof(Buffers) <= kWorkerScratchBytes);
 
-bool is_skipped(const StepControl* control) { return control != nullptr && control->skip != 0; }
-float scale_of(const StepControl* control) {
-  return control == nullptr ? 1.0f : control->grad_scale;
-}
 Buffers& buffers_of(Workspace& workspace, int worker) {
   return *reinterpret_cast<Buffers*>(workspace.worker(worker).data());
 }
@@ -46,7 +42,7 @@ void perform(Workspace& workspace, const MoveBlockMoment& op) {
       for (int64_t item = 0; item < row.items(); ++item)
         row.for_item(item, [&](Stretch at) {
           at.row = r;
-          read_scaled(grad, at, scale_of(op.control), b);
+          read_scaled(grad, at, grad_scale_of(op.control), b);
           of_row += sum_of_squares(b.scaled, at.count);
         });
       sum += of_row;
@@ -72,7 +68,7 @@ void perform(Workspace& workspace, const MoveMomentum& op) {
     Buffers& b = buffers_of(workspace, worker);
     walk.for_item(item, [&](const Stretch& at) {
       const float* old = momentum.read(at, b.momentum, b.scratch);
-      read_scaled(grad, at, scale_of(op.control), b);
+      read_scaled(grad, at, grad_scale_of(op.control), b);
       float* const sum = sums.row(at.row) + at.col;
       add_scaled(b.scaled, old, op.mu, at.count, sum);
       add_scaled(b.scaled, sum, op.mu, at.count, aheads.row(at.row) + at.col);

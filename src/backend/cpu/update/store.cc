@@ -61,7 +61,7 @@ int64_t count_largest(const uint8_t* codes, int64_t count, uint8_t largest) {
 
 void perform(Workspace& workspace, const Store& op) {
   NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
-  if (op.x.size() == 0 || (op.control != nullptr && op.control->skip != 0)) return;
+  if (op.x.size() == 0 || is_skipped(op.control)) return;
   StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
   StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
   store(workspace, y, x, op.x.rows, op.x.cols, [](StoredCodec&) {});
@@ -82,7 +82,7 @@ void perform(Workspace& workspace, const StoreGradient& op) {
 }
 
 void perform(Workspace& workspace, const MoveAutoScale& op) {
-  if (op.control != nullptr && op.control->skip != 0) return;
+  if (is_skipped(op.control)) return;
   const ConstView& codes = op.codes;
   NG_CHECK(codes.element->bits == 8 && codes.contiguous(), codes.element->name, codes.stride);
   const uint32_t largest = ElementCodec(*codes.element).encode(range_of(*codes.element).max);

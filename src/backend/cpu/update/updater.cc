@@ -329,7 +329,7 @@ void Updater::run() {
 }
 
 void perform(Workspace& workspace, const Update& op) {
-  if (op.control != nullptr && op.control->skip != 0) return;
+  if (is_skipped(op.control)) return;
   if (is_adamw_in_fp32(op)) return adamw_in_fp32(workspace, op);
   if (op.grad.size() > 0) Updater(workspace, op).run();
 }

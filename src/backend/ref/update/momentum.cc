@@ -3,15 +3,6 @@
 #include "backend/ref/number.h"
 
 namespace ng::ref {
-namespace {
-
-bool is_skipped(const StepControl* control) { return control != nullptr && control->skip != 0; }
-float scale_of(const StepControl* control) {
-  return control == nullptr ? 1.0f : control->grad_scale;
-}
-
-}  // namespace
-
 void perform(const MoveBlockMoment& op) {
   NG_CHECK(op.moment.rows == op.blocks.blocks() && op.moment.cols == 1, op.moment.rows);
   NG_CHECK(op.grad.rows == op.blocks.rows(), op.grad.rows, op.blocks.rows());
@@ -24,7 +15,7 @@ void perform(const MoveBlockMoment& op) {
     for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
       double of_row = 0;
       for (int64_t c = 0; c < op.grad.cols; ++c) {
-        const float g = grad(r, c) * scale_of(op.control);
+        const float g = grad(r, c) * grad_scale_of(op.control);
         of_row += static_cast<double>(g) * g;
       }
       sum += of_row;
@@ -43,7 +34,7 @@ void perform(const MoveMomentum& op) {
   const Writer sums(op.sum), ahead(op.ahead);
   for (int64_t r = 0; r < op.grad.rows; ++r)
     for (int64_t c = 0; c < op.grad.cols; ++c) {
-      const float g = grad(r, c) * scale_of(op.control);
+      const float g = grad(r, c) * grad_scale_of(op.control);
       const float sum = op.mu * momentum(r, c) + g;
       sums.put(r, c, sum);
       ahead.put(r, c, g + op.mu * sum);

@@ -77,7 +77,7 @@ void store_weight(const Stored& y, std::span<const float> values, const RandomKe
 
 void perform(const Store& op) {
   NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
-  if (op.control != nullptr && op.control->skip != 0) return;
+  if (is_skipped(op.control)) return;
   store(op.y, values_of(op.x), op.key);
 }
 
@@ -97,7 +97,7 @@ void perform(const StoreGradient& op) {
 }
 
 void perform(const MoveAutoScale& op) {
-  if (op.control != nullptr && op.control->skip != 0) return;
+  if (is_skipped(op.control)) return;
   const ConstView& codes = op.codes;
   NG_CHECK(codes.element->bits == 8, codes.element->name);
   const ElementCodec codec(*codes.element);

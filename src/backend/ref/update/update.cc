@@ -106,7 +106,7 @@ std::vector<float> second_moments(const Update& op) {
 
 void perform(const Update& op) {
   op.check_shapes();
-  if (op.control != nullptr && op.control->skip != 0) return;
+  if (is_skipped(op.control)) return;
   const ElementRule rule(op.optimizer, op.numbers);
   Tensors t = read(op);
   for (size_t i = 0; i < t.size(); ++i) rule.move(t.g[i], t.m[i], t.v[i]);

@@ -1,0 +1,51 @@
+// Vectors of independent oracles, as tests read them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+
+namespace ng {
+
+/// A file of tests/golden, named without its ending, and its cases. Python writes figures that are
+/// not finite in a way that JSON does not have: they are null.
+class GoldenFile {
+ public:
+  explicit GoldenFile(std::string_view name)
+      : file_(fmt::format("{}/tests/golden/{}.safetensors", NG_SOURCE_DIR, name)),
+        cases_(Json::parse(std::regex_replace(file_.metadata().at("cases"),
+                                              std::regex("(-?Infinity|NaN)"), "null"))) {}
+
+  [[nodiscard]] const Json& cases() const { return cases_; }
+  [[nodiscard]] const std::vector<io::SafetensorsEntry>& entries() const { return file_.entries(); }
+  [[nodiscard]] const std::vector<int64_t>& shape(const std::string& name) const {
+    return file_.at(name).shape;
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  [[nodiscard]] std::vector<float> floats(const std::string& name) const {
+    return io::to_floats(file_.at(name));
+  }
+  [[nodiscard]] std::vector<double> doubles(const std::string& name) const {
+    const io::SafetensorsEntry& entry = file_.at(name);
+    EXPECT_EQ(entry.dtype, "F64") << name;
+    std::vector<double> values(static_cast<size_t>(entry.elements()));
+    entry.read(0, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  [[nodiscard]] std::vector<int64_t> integers(const std::string& name) const {
+    return io::to_integers(file_.at(name));
+  }
+
+ private:
+  io::Safetensors file_;
+  Json cases_;
+};
+
+}  // namespace ng
