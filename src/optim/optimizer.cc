@@ -51,16 +51,17 @@ Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter&
           parameter.spec.is_vector && !settings_.decays_vectors ? 0.0f : settings_.weight_decay,
       .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
       .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
-  return Update{
-      .optimizer = rule,
-      .weight = parameter.weight,
-      .moment1 = parameter.moment1,
-      .moment2 = parameter.moment2,
-      .grad = parameter.gradient(),
-      .numbers = numbers,
-      .key = {.seed = run.seed(), .tensor = parameter.id, .step = static_cast<uint32_t>(step.step)},
-      .control = step.control,
-      .report = step.report};
+  return Update{.optimizer = rule,
+                .weight = parameter.weight,
+                .moment1 = parameter.moment1,
+                .moment2 = parameter.moment2,
+                .grad = parameter.gradient(),
+                .numbers = numbers,
+                .key = {.seed = run.rounding_seed(),
+                        .tensor = parameter.id,
+                        .step = static_cast<uint32_t>(step.step)},
+                .control = step.control,
+                .report = step.report};
 }
 
 }  // namespace ng

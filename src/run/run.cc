@@ -8,8 +8,8 @@
 
 namespace ng {
 
-Run::Run(std::unique_ptr<Backend> backend, uint64_t seed)
-    : backend_(std::move(backend)), seed_(seed) {
+Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin)
+    : backend_(std::move(backend)), seed_(seed), twin_(twin) {
   nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 

@@ -50,7 +50,8 @@ using TimeByKind = std::array<double, kTimeKinds>;
 
 class Run {
  public:
-  Run(std::unique_ptr<Backend> backend, uint64_t seed);
+  /// Runs of one seed and different `twin` differ in the draws of rounding only.
+  Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin = 0);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -89,6 +90,7 @@ class Run {
   [[nodiscard]] const TimeByKind& seconds() const { return seconds_; }
   void reset_seconds() { seconds_ = {}; }
   [[nodiscard]] uint64_t seed() const { return seed_; }
+  [[nodiscard]] uint64_t rounding_seed() const { return seed_ + (twin_ << 32); }
   [[nodiscard]] const Moment& moment() const { return moment_; }
   void set_moment(const Moment& moment) { moment_ = moment; }
 
@@ -205,7 +207,7 @@ class Run {
   void examine(const ConstView& values, std::string_view what);
 
   std::unique_ptr<Backend> backend_;
-  uint64_t seed_;
+  uint64_t seed_, twin_;
   Moment moment_;
   TimeByKind seconds_{};
   std::vector<Persistent> persistents_;

@@ -39,6 +39,7 @@ void require_finite(Run& run, const std::string& place) {
 Json identity_json(int64_t step, const RunIdentity& identity) {
   return {{"step", step},
           {"seed", identity.seed},
+          {"twin", identity.twin},
           {"model", identity.model},
           {"recipe", identity.recipe},
           {"data", identity.data},
@@ -98,6 +99,7 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   require_step(saved, step);
   const Json mine = identity_json(step, identity);
   require_same(saved, mine, "seed", "seed");
+  if (saved.has("twin") || identity.twin != 0) require_same(saved, mine, "twin", "twin");
   require_same_model(saved, identity.model);
   require_same(saved, mine, "tensor_names", "model");
   if (saved.at("recipe") != identity.older_recipe) require_same(saved, mine, "recipe", "recipe");

@@ -15,6 +15,7 @@ namespace ng {
 /// What must be the same for a resumed run to go on where it was; a mismatch is an Error.
 struct RunIdentity {
   uint64_t seed = 0;
+  uint64_t twin = 0;
   Json model;                 ///< its configuration, as in config.json
   std::string recipe;         ///< Recipe::hash()
   std::string older_recipe;   ///< hash_of_all_keys(), which older checkpoints have in its place

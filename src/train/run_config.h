@@ -73,6 +73,7 @@ struct RunConfig {
   std::map<std::string, GivenAt, std::less<>> given;
   std::string recipe = "fp32";
   uint64_t seed = 1;
+  uint64_t twin = 0;  ///< another run of the same seed: only the draws of rounding differ
   RunModel model;
   RunData data;
   RunTrain train;

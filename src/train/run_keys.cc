@@ -52,6 +52,9 @@ void add_run(Keys<RunConfig>& keys) {
       "in which numbers"));
   keys.push_back(integer(
       "seed", [](auto& c) -> auto& { return c.seed; }, {0}, "of every draw"));
+  keys.push_back(integer(
+      "twin", [](auto& c) -> auto& { return c.twin; }, {0, INT32_MAX},
+      "another run of this seed, with the same weights and batches and other draws of rounding"));
 }
 
 RunKey preset_key() {

@@ -91,7 +91,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   require_run_length(*corpus_, config_, model.context);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
   if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
-  run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed);
+  run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
+                               config_.twin);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
   check_gemms(*model_, config_.train.backend, recipe_.compute(0));
@@ -118,6 +119,7 @@ std::string Session::model_folder() const { return join_path(options_.out, kMode
 
 RunIdentity Session::identity() const {
   return {.seed = config_.seed,
+          .twin = config_.twin,
           .model = Json::parse(io::hf_config_text(model_->config(), "float32")),
           .recipe = recipe_.hash(),
           .older_recipe = recipe_.hash_of_all_keys(),

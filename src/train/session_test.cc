@@ -71,6 +71,17 @@ TEST_F(SessionResume, ThreadsDoNotChangeTheBits) {
   }
 }
 
+TEST_F(SessionResume, TwinsDifferInTheDrawsOfRoundingAlone) {
+  const auto weights = [&](const char* recipe, const char* twin) {
+    remove_all(in("out"));
+    Listener listener;
+    train(config({recipe, twin, "train.steps=3"}), listener);
+    return read_file(in("out/model/model.safetensors"), 1 << 24);
+  };
+  EXPECT_EQ(weights("recipe=bf16", "twin=0"), weights("recipe=bf16", "twin=1"));
+  EXPECT_NE(weights("recipe=sr-bf16", "twin=0"), weights("recipe=sr-bf16", "twin=1"));
+}
+
 TEST_F(SessionResume, CheckpointsHoldTheHistoryOfDelayedScales) {
   interrupt(config({recipe_file(kDelayed)}), 2);
   const io::Safetensors state(join_path(checkpoint(2), "state.safetensors"));
@@ -207,6 +218,7 @@ TEST_F(SessionResume, RefuseToGoOnWithAnotherRun) {
   const std::map<std::string, std::string> before = contents(in("out"));
   const std::pair<const char*, std::string> cases[] = {
       {"seed=4", "seed: 3, but this run has 4"},
+      {"twin=1", "twin: 0, but this run has 1"},
       {"model.ffn=21", "the same model to resume"},
       {"model.layers=2", "the same model to resume"},
       {"model.rope_theta=5000", "the same model to resume"},  // no tensor tells
