@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "format/operand.h"
 #include "math/philox.h"
@@ -93,6 +94,18 @@ struct PrepareContext {
   DelayedScale delayed;           ///< delayed scaling only
   bool update_history = true;     ///< false in evaluation and recompute
   OperandStats* stats = nullptr;  ///< may be null: nothing is counted
+  /// Where the source's values are a stored tensor's elements without their scales: that tensor,
+  /// whose scales the operand takes. Its cast is the operand's, without transform and prescale.
+  ConstView stored{};
+
+  /// The stored scale of the operand's block that begins at (row, k); null where the source ends
+  /// before it.
+  [[nodiscard]] std::optional<int64_t> stored_scale(const OperandSpec& spec, int64_t row,
+                                                    int64_t k) const {
+    if (row >= spec.rows || k >= spec.k) return {};
+    return spec.contract == Contract::cols ? stored.scale_index(row, k)
+                                           : stored.scale_index(k, row);
+  }
 };
 
 }  // namespace ng

@@ -22,8 +22,8 @@ Parameter& Builder::parameter(const std::string& name) const {
 
 namespace {
 
-// Rule (g): an operand in the format that the weight is stored in takes what is stored; casting the
-// values once more by the same scale gives the same codes. [recipes.md §7]
+// Rule (g): an operand in the format that the weight is stored in is cast as the weight was; where
+// blocks lie the same way it takes what is stored (nn/linear.cc). [recipes.md §7]
 void take_stored_codes(Operand& operand, const Operand& storage) {
   if (operand.is_unscaled() || storage.is_unscaled()) return;
   if (*operand.element != *storage.element || !(operand.block == storage.block)) return;

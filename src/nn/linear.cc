@@ -64,6 +64,17 @@ bool can_lose_values(const Operand& cast) {
   return !cast.is_fp32() && !(cast.is_unscaled() && cast.element->short_name == "bf16");
 }
 
+/// Rule (g): a weight operand in the format of the storage takes the stored codes and scales.
+/// Blocks of one row lie along the reduction only where rows are not summed over. [recipes.md §7]
+bool is_as_stored(const OperandSpec& spec, const Operand& storage) {
+  const Block& block = storage.block;
+  const bool is_square = block.kind == Block::Kind::tensor ||
+                         (block.kind == Block::Kind::tile && block.rows == block.cols);
+  return !storage.is_unscaled() && spec.hadamard.size == 0 &&
+         spec.cast == storage.rounded_by(Rounding::nearest) &&
+         (spec.contract == Contract::cols || is_square);
+}
+
 // 0 where no phase delays the scale.
 int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
   int longest = 0;
@@ -167,7 +178,7 @@ OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const
 
 PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run) const {
   PrepareContext context;
-  context.key = {.seed = run.seed(),
+  context.key = {.seed = run.rounding_seed(),
                  .tensor = tensor,
                  .step = run.moment().step,
                  .purpose = purpose_of(role),
@@ -206,10 +217,13 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
     return kept;
   }
-  const ReadableWeight weight = readable(run, *weight_);
-  Prepared made =
-      prepare_operand(run, weight.copy, weight.view, asked, context(role, weight_->id, run));
-  show(run, role, made, weight.view);
+  const bool is_stored = is_as_stored(asked, weight_->weight.value.cast);
+  const ReadableWeight weight =
+      is_stored ? readable_elements(run, *weight_) : readable(run, *weight_);
+  PrepareContext by = context(role, weight_->id, run);
+  if (is_stored) by.stored = weight_->value();
+  Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by);
+  if (!is_stored) show(run, role, made, weight.view);
   if (again_this_step) kept = made;
   return made;
 }

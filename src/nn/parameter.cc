@@ -40,6 +40,16 @@ ReadableWeight readable(Run& run, const Parameter& parameter) {
   return {copy.view(), copy};
 }
 
+ReadableWeight readable_elements(Run& run, const Parameter& parameter) {
+  View elements = parameter.value();
+  elements.scales = {};
+  const bool in_bf16 = elements.element->bits <= 8;
+  Tensor copy = run.tensor(elements.rows, elements.cols, in_bf16 ? bf16_format() : fp32_format(),
+                           MemoryKind::operands);
+  run.execute(Store{stored_plainly(copy), elements, {}});
+  return {copy.view(), copy};
+}
+
 GradientTarget gradient_target(Run& run, Parameter& parameter) {
   if (parameter.grad) return {parameter.grad, Into::add};
   allocate_gradient(run, parameter);
@@ -68,7 +78,7 @@ void finish_gradient(Run& run, Parameter& parameter) {
     parameter.grad_scales[1] = scales_of(run, fp32_format(), 1, 1);
   run.execute(StoreGradient{.y = {parameter.gradient(), cast},
                             .x = values,
-                            .key = {.seed = run.seed(),
+                            .key = {.seed = run.rounding_seed(),
                                     .tensor = parameter.id,
                                     .step = run.moment().step,
                                     .purpose = Purpose::gradient_wire},

@@ -53,6 +53,8 @@ struct ReadableWeight {
   Tensor copy;
 };
 [[nodiscard]] ReadableWeight readable(Run& run, const Parameter& parameter);
+/// The elements of a weight that has scales, without them.
+[[nodiscard]] ReadableWeight readable_elements(Run& run, const Parameter& parameter);
 
 /// Where a finished gradient goes: the first of a step overwrites, later ones add.
 struct GradientTarget {

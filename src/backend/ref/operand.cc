@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/ref/number.h"
+#include "format/codec.h"
 #include "format/hadamard.h"
 #include "format/scale.h"
 
@@ -177,6 +178,19 @@ void round_region(const Job& job, const RegionCast& cast, const Region& region) 
       round_element(job, cast, r, k, k < job.spec.k ? job.context.stats : nullptr);
 }
 
+/// The scale of a region of a stored tensor, by whose elements its values are given. [recipes.md
+/// §7, rule g]
+RegionCast take_scale(const Job& job, const Region& region, const RegionCast& otherwise,
+                      float& stored) {
+  const PrepareContext& context = job.context;
+  const std::optional<int64_t> at = context.stored_scale(job.spec, region.row, region.k);
+  if (!at) return otherwise;
+  const auto& scales = context.stored.scales;
+  const int bits = scales.element->bits;
+  stored = decode(*scales.element, code_at(scales.data, *at * bits, bits));
+  return {};
+}
+
 void scale_and_round(const Job& job) {
   const OperandSpec& spec = job.spec;
   const OperandParts& parts = job.parts;
@@ -185,6 +199,9 @@ void scale_and_round(const Job& job) {
   if (spec.cast.scale == ScaleKind::e4m3) {
     two_level = two_level_scale(spec.cast.tensor_scale, amax_of(job, whole).value, job.range.max);
   }
+  const ConstView& taken = job.context.stored;
+  if (taken.has_scales())
+    two_level.tensor = taken.scales.tensor != nullptr ? *taken.scales.tensor : 1;
   *parts.tensor_scale = two_level.tensor;
   for (int64_t i = 0; i < parts.scale_rows; ++i) {
     for (int64_t j = 0; j < parts.scale_cols; ++j) {
@@ -192,7 +209,9 @@ void scale_and_round(const Job& job) {
                              j * parts.block_cols,
                              std::min((j + 1) * parts.block_cols, spec.k_padded())};
       float& stored = parts.scales[i * parts.scale_cols + j];
-      round_region(job, scale_region(job, region, two_level, stored), region);
+      RegionCast cast = scale_region(job, region, two_level, stored);
+      if (taken.has_scales()) cast = take_scale(job, region, cast, stored);
+      round_region(job, cast, region);
     }
   }
 }

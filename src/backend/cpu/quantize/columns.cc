@@ -124,7 +124,7 @@ ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
   return tile;
 }
 
-void ColumnEncoder::find_scales(const ColumnTile& tile) {
+void ColumnEncoder::find_scales(const ColumnTile& tile, int64_t row, int64_t k) {
   const int64_t blocks = tile.k / tile.block;
   column_amax(tile, scratch_.amax);
   nonfinite_ = false;
@@ -139,6 +139,10 @@ void ColumnEncoder::find_scales(const ColumnTile& tile) {
       std::fill_n(amax, kLanes, *std::max_element(amax, amax + kLanes));
   }
   block_scales(job_.request, scratch_.amax, blocks * kLanes, scratch_.decode, scratch_.multiplier);
+  if (!job_.context.stored.has_scales()) return;
+  for (int64_t i = 0; i < blocks * kLanes; ++i)
+    take_stored_scale(job_, row + i % kLanes, k + i / kLanes * tile.block, scratch_.decode[i],
+                      scratch_.multiplier[i]);
 }
 
 void ColumnEncoder::encode_sixteen(int64_t row, int64_t k, int64_t count) {
@@ -154,7 +158,7 @@ void ColumnEncoder::encode_sixteen(int64_t row, int64_t k, int64_t count) {
   }
   tile.out =
       reinterpret_cast<int8_t*>(job_.storage + job_.layout.elements_at) + job_.layout.index(row, k);
-  find_scales(tile);
+  find_scales(tile, row, k);
   const int64_t blocks = count / tile.block;
   store_scales(row, k / tile.block, blocks);
   if (nonfinite_) {

@@ -35,7 +35,7 @@ class ColumnEncoder {
   void encode_sixteen(int64_t row, int64_t k, int64_t count);
   ColumnTile load(int64_t row, int64_t k, int64_t count);
   void fetch_next(ColumnTile& tile, int64_t row, int64_t k) const;
-  void find_scales(const ColumnTile& tile);
+  void find_scales(const ColumnTile& tile, int64_t row, int64_t k);
   void store_scales(int64_t row, int64_t first_block, int64_t blocks);
   void encode_by_definition(const ColumnTile& tile, int64_t row, int64_t k, int64_t block);
 

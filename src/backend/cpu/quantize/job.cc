@@ -6,6 +6,7 @@
 #include "backend/cpu/quantize/columns.h"
 #include "base/error.h"
 #include "format/codec.h"
+#include "format/scale.h"
 
 namespace ng::cpu {
 namespace {
@@ -114,6 +115,21 @@ QuantizeJob quantize_job(const PackedOperand& packed, const ConstView& source,
 }
 
 int64_t QuantizeJob::panel_rows() const { return by_columns ? kColumnPanel : plan.panel_rows; }
+
+float scale_of_code(const ElementFormat& element, const std::byte* scales, int64_t at) {
+  if (element == fp32_format()) return reinterpret_cast<const float*>(scales)[at];
+  const auto code = std::to_integer<uint32_t>(scales[at]);
+  return element.kind == ElementKind::power ? e8m0_value(code) : decode_float(kE4m3Grid, code);
+}
+
+void take_stored_scale(const QuantizeJob& job, int64_t row, int64_t k, float& decode,
+                       float& multiplier) {
+  const std::optional<int64_t> at = job.context.stored_scale(job.spec, row, k);
+  if (!at) return;
+  const auto& scales = job.context.stored.scales;
+  decode = scale_of_code(*scales.element, scales.data, *at);
+  multiplier = 1.0f;
+}
 
 int64_t source_tiles(const ConstView& source) {
   return ceil_div(source.rows, kTileRows) * ceil_div(source.cols, kTileCols);

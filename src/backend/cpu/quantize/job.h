@@ -73,6 +73,15 @@ struct QuantizeJob {
 /// Constants for the vector rounding of a signed floating or integer format.
 [[nodiscard]] ElementGrid element_grid(const ElementFormat& element, Overflow overflow);
 
+/// Of fp32, E8M0 or E4M3 scales, that at `at`.
+[[nodiscard]] float scale_of_code(const ElementFormat& element, const std::byte* scales,
+                                  int64_t at);
+
+/// Where the operand takes the scales of a stored tensor (PrepareContext::stored): that of the
+/// block that begins at (row, k), whose values are multiplied by nothing.
+void take_stored_scale(const QuantizeJob& job, int64_t row, int64_t k, float& decode,
+                       float& multiplier);
+
 /// What the scales of a cast follow from; a second level is found with the values.
 [[nodiscard]] ScaleRequest scale_request(const Operand& cast);
 

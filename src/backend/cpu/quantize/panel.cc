@@ -141,6 +141,14 @@ void PanelEncoder::try_block(int64_t i) {
   scratch_.multiplier[i] = choice.multiplier;
 }
 
+void PanelEncoder::take_stored_scales() const {
+  for (int64_t i = 0; i < tile_rows_of_chunk(); ++i)
+    for (int64_t b = 0; b < blocks_; ++b)
+      take_stored_scale(job_, chunk_.row + i * job_.plan.tile_rows,
+                        chunk_.k + b * job_.plan.block_cols, scratch_.decode[i * blocks_ + b],
+                        scratch_.multiplier[i * blocks_ + b]);
+}
+
 void PanelEncoder::find_scales() {
   const int64_t count = tile_rows_of_chunk() * blocks_;
   nonfinite_ = false;
@@ -153,6 +161,7 @@ void PanelEncoder::find_scales() {
   nonfinite_ = *std::max_element(scratch_.amax, scratch_.amax + count) >= kFloatInf;
   if (nonfinite_ && job_.request.kind == ScaleKind::e4m3) find_amax(true);
   block_scales(job_.request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
+  if (job_.context.stored.has_scales()) return take_stored_scales();
   if (job_.request.kind == ScaleKind::e8m0 && job_.request.rule == ScaleRule::mse)
     choose_by_error();
 }

@@ -57,6 +57,7 @@ class PanelEncoder {
   void encode_panel(int64_t row, const Piece& area);
   void find_scales();
   void find_amax(bool skip_nan);
+  void take_stored_scales() const;
   /// The rule `mse`: for all blocks of the chunk, whose amax is known.
   void choose_by_error();
   void try_blocks(const Piece& piece);

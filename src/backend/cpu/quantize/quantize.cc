@@ -162,6 +162,14 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
 void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   const Operand& cast = job.spec.cast;
   if (cast.is_unscaled()) return;
+  if (job.context.stored.has_scales()) {
+    const auto& scales = job.context.stored.scales;
+    if (scales.tensor != nullptr) job.request.two_level.tensor = *scales.tensor;
+    if (job.scales_by_block) return;
+    job.decode = scale_of_code(*scales.element, scales.data, 0);
+    job.multiplier = 1.0f;
+    return;
+  }
   if (cast.scaling == Scaling::delayed) {
     job.multiplier = *job.context.delayed.encode_scale;
     job.decode = 1.0f / job.multiplier;

@@ -23,12 +23,6 @@ void refuse_what_is_not_stored(std::string_view operation, const Operand& cast) 
   throw Unsupported(fmt::format("cpu: {} of a tensor stored as {}", operation, describe(cast)));
 }
 
-float scale_of_code(const ElementFormat& element, const std::byte* scales, int64_t at) {
-  if (element == fp32_format()) return reinterpret_cast<const float*>(scales)[at];
-  const auto code = std::to_integer<uint32_t>(scales[at]);
-  return element.kind == ElementKind::power ? e8m0_value(code) : decode_float(kE4m3Grid, code);
-}
-
 }  // namespace
 
 Stored as_stored(const ConstView& x) {
@@ -137,9 +131,13 @@ const float* StoredCodec::read(const Stretch& at, float* buffer, StretchScratch&
                   .cols = at.count,
                   .block = shared_cols(at),
                   .scales = stored_scales(at, scratch),
-                  .tensor_scale = view_.scales.tensor != nullptr ? *view_.scales.tensor : 1.0f},
+                  .tensor_scale = stored_tensor_scale()},
                  buffer);
   return buffer;
+}
+
+void StoredCodec::read_elements(const Stretch& at, float* elements, StretchScratch& scratch) const {
+  dequantize_row(decoder_, {.codes = codes(at, scratch), .cols = at.count}, elements);
 }
 
 const float* StoredCodec::stored_scales(const Stretch& at, StretchScratch& scratch) const {

@@ -53,6 +53,8 @@ class StoredCodec {
 
   /// Values: in place where they are FP32, else in `buffer`.
   [[nodiscard]] const float* read(const Stretch& at, float* buffer, StretchScratch& scratch) const;
+  /// Elements as they are stored, without their scales.
+  void read_elements(const Stretch& at, float* elements, StretchScratch& scratch) const;
   /// Where FP32 values lie.
   [[nodiscard]] float* place(const Stretch& at) const;
 
@@ -85,6 +87,11 @@ class StoredCodec {
   [[nodiscard]] const float* new_scales(const Stretch& at, const StretchScratch& scratch) const {
     return needs_pass() ? decode_ + scale_at(at) : scratch.decode;
   }
+  /// What multiplies those of all blocks: as stored, and as a pass found it.
+  [[nodiscard]] float stored_tensor_scale() const {
+    return view_.scales.tensor != nullptr ? *view_.scales.tensor : 1.0f;
+  }
+  [[nodiscard]] float new_tensor_scale() const { return request_.two_level.tensor; }
   /// Stores elements, and the scales where they were found with the stretch.
   void put(const Stretch& at, const float* elements, StretchScratch& scratch) const;
   /// round() and put().
