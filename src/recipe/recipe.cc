@@ -7,7 +7,6 @@
 #include "recipe/layer_trial.h"
 #include "recipe/resolve.h"
 #include "recipe/settings_keys.h"
-#include "recipe/stored_rules.h"
 
 namespace ng {
 
@@ -105,8 +104,6 @@ Recipe Recipe::parse(std::string_view toml, const std::string& place) {
   data->recipe = resolve_recipe(read_recipe_source(toml, place));
   const auto note_unsupported = [&](const RecipeSettings& settings) {
     for (const std::string& sentence : unsupported_settings(settings))
-      add_once(data->unsupported, place + ": " + sentence);
-    for (const std::string& sentence : unsupported_storage(settings))
       add_once(data->unsupported, place + ": " + sentence);
   };
   for (const RecipeSettings& settings : data->recipe.phases) note_unsupported(settings);

@@ -92,14 +92,4 @@ void check_stored(const RecipeSettings& settings, const std::string& place) {
                  "optimizer.kind = \"adamw\", or no moment2"});
 }
 
-std::vector<std::string> unsupported_storage(const RecipeSettings& settings) {
-  const WeightStorage& w = settings.weights;
-  const bool has_powers = w.storage.scale == ScaleKind::e8m0;
-  if (w.update != UpdateRule::residual || has_one_grid(w.storage) || has_powers) return {};
-  return {
-      fmt::format("weights.update: \"residual\" beside {} is not implemented yet: use a storage "
-                  "without scales, with one pow2 scale for the tensor, or with e8m0 scales",
-                  describe(w.storage))};
-}
-
 }  // namespace ng

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "recipe/settings.h"
 
@@ -12,8 +11,5 @@ namespace ng {
 /// Throws Error, naming the key, where storage, master, update rule and optimizer contradict one
 /// another, or a cast cannot be that of a tensor that persists. [recipes.md §7, rule e]
 void check_stored(const RecipeSettings& settings, const std::string& place);
-
-/// What of it this version cannot run, one sentence each.
-[[nodiscard]] std::vector<std::string> unsupported_storage(const RecipeSettings& settings);
 
 }  // namespace ng

@@ -48,6 +48,8 @@ const char* const kRecipes[] = {
     "inherit='residual-fp8'\noptimizer={kind='muon', moment1={format='bf16', "
     "rounding='stochastic'}}",
     "inherit='mxfp8'\nweights={storage='mxfp8_e4m3', update='residual'}",
+    "inherit='nvfp4'\nweights={storage='nvfp4', update='residual'}",
+    "inherit='int8'\nweights={storage='int8', update='residual', residual_bits=4}",
     kFp8Lm,
     "inherit='fp8-lm'",
     "inherit='sr-bf16'\ngradient={accumulate='bf16', communicate={format='mxfp8_e4m3', "

@@ -98,7 +98,13 @@ double ulp_of(const ElementFormat& format, uint32_t code) {
 /// What 1 of the residual stands for beside each element.
 std::vector<double> residual_units(const Backend& backend, const UpdatedWeight& weight) {
   const std::vector<uint16_t> codes = codes_of(backend, weight.value.view);
-  const std::vector<float> scales = scales_of(backend, weight.value);
+  std::vector<float> scales = scales_of(backend, weight.value);
+  if (weight.value.view.scales.tensor != nullptr) {
+    float level = 1;
+    const auto* at = reinterpret_cast<const std::byte*>(weight.value.view.scales.tensor);
+    backend.download(&level, at, sizeof level);
+    for (float& scale : scales) scale *= level;
+  }
   std::vector<double> units(codes.size());
   for_elements(weight.value.view, [&](size_t i, size_t s) {
     const double ulp = ulp_of(*weight.value.view.element, codes[i]);

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "model/weights.h"
 #include "recipe/layer_names.h"
-#include "recipe/stored_rules.h"
 
 namespace ng {
 namespace {
@@ -77,11 +76,7 @@ WeightStorage storage_of(const Recipe& recipe, const ParameterSpec& spec, int64_
   if (blocks > 0 && block >= blocks)
     refuse("--blocks", fmt::format("{} has no block {}", blocks, block),
            fmt::format("at least {}", block + 1));
-  WeightStorage storage = weight_storage(recipe, spec, blocks > 0 ? blocks : block + 1);
-  RecipeSettings settings = recipe.settings(0);
-  settings.weights = storage;
-  for (const std::string& sentence : unsupported_storage(settings))
-    throw Error({.place = recipe.place(), .key = "", .problem = sentence, .remedy = ""});
+  const WeightStorage storage = weight_storage(recipe, spec, blocks > 0 ? blocks : block + 1);
   if (has_direction && storage.momentum_feedback)
     throw Error({.place = recipe.place(),
                  .key = "weights.update",

@@ -40,15 +40,22 @@ struct ResidualRules {
   float lowest_binade = 0;  ///< of the elements
   int mantissa_bits = 0;
   float max = 0;
-  float scale = 1;  ///< of all elements, a power of two: value = element · scale
+  float scale = 1;  ///< of all elements: value = element · scale
   int bits = 8;
 };
+/// Here `scale` is a power of two.
 /// x = (w + c) + lr·u; c in units beside the elements that are there now.
 void residual_sum(const ResidualRules& rules, const float* w, const int8_t* c, const float* u,
                   float lr, int64_t count, float* x);
 /// c = floor((x - w')/unit + R·2^-16); 2^(bits-1) moves the element on. `draws`: R, 16 bits.
 void residual_carry(const ResidualRules& rules, const float* x, const uint16_t* draws,
                     int64_t count, float* elements, int8_t* c);
+/// The same beside elements whose scale may be any number, so that their values w are rounded: sums
+/// and quotients in FP64, one element after another.
+void residual_sum_in_fp64(const ResidualRules& rules, const float* w, const float* elements,
+                          const int8_t* c, const float* u, float lr, int64_t count, float* x);
+void residual_carry_in_fp64(const ResidualRules& rules, const float* x, const float* w,
+                            const uint16_t* draws, int64_t count, float* elements, int8_t* c);
 
 /// Σ x², and Σ (a - b)², in FP64.
 [[nodiscard]] double sum_of_squares(const float* x, int64_t count);

@@ -35,11 +35,7 @@ Updater::Updater(Workspace& workspace, const Update& op)
       step_(op.numbers.lr) {
   op.check_shapes();
   grad_scale_ = op.grad_scale();
-  const Operand& cast = op.weight.value.cast;
-  const bool has_powers = cast.has_one_power_of_two() || cast.scale == ScaleKind::e8m0;
-  if (op.weight.rule == UpdateRule::residual && !cast.is_unscaled() && !has_powers)
-    throw Unsupported(fmt::format("cpu: residuals beside {}", describe(cast)));
-  if (cast.has_one_power_of_two())
+  if (op.weight.value.cast.has_one_power_of_two())
     old_scale_ = *reinterpret_cast<const float*>(op.weight.value.view.scales.data);
   make_walk();
   take_pass_memory();
@@ -118,25 +114,45 @@ void Updater::put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& 
              {reinterpret_cast<uint8_t*>(to), packed_bytes(at.count, 4)});
 }
 
-// Blocks one after another, each with the powers of two that its scale is before and after.
+// Scales of the value are powers of two, or there are none.
+bool Updater::has_powers() const {
+  const Operand& cast = op_.weight.value.cast;
+  return cast.is_unscaled() || cast.has_one_power_of_two() || cast.scale == ScaleKind::e8m0;
+}
+
+// Blocks one after another, each with what its scale is before, and after.
 void Updater::sum_residuals(const Stretch& at, StretchBuffers& b, float step) const {
   const int8_t* q = residuals(at, b);
-  const bool has_blocks = op_.weight.value.cast.scale == ScaleKind::e8m0;
-  const float* scales = has_blocks ? value_.stored_scales(at, b.scratch) : &old_scale_;
+  const Operand& cast = op_.weight.value.cast;
+  const bool has_one = cast.is_unscaled() || cast.has_one_power_of_two();
+  if (!has_powers()) value_.read_elements(at, b.elements, b.scratch);
+  const float* scales = has_one ? &old_scale_ : value_.stored_scales(at, b.scratch);
   const int64_t shared = value_.shared_cols(at);
-  for (int64_t i = 0; i < at.count; i += shared)
-    residual_sum(residual_rules(scales[i / shared]), b.w + i, q + i, b.u + i, step,
-                 std::min(shared, at.count - i), b.x + i);
+  for (int64_t i = 0; i < at.count; i += shared) {
+    const ResidualRules rules = residual_rules(scales[i / shared] * value_.stored_tensor_scale());
+    const int64_t count = std::min(shared, at.count - i);
+    if (has_powers())
+      residual_sum(rules, b.w + i, q + i, b.u + i, step, count, b.x + i);
+    else
+      residual_sum_in_fp64(rules, b.w + i, b.elements + i, q + i, b.u + i, step, count, b.x + i);
+  }
 }
 
 void Updater::round_residuals(const Stretch& at, StretchBuffers& b, int8_t* q) const {
-  const bool has_blocks = op_.weight.value.cast.scale == ScaleKind::e8m0;
+  const Operand& cast = op_.weight.value.cast;
+  const bool has_one = cast.is_unscaled() || cast.has_one_power_of_two();
   const float scale = 1.0f / value_.encode_scale();
-  const float* scales = has_blocks ? value_.new_scales(at, b.scratch) : &scale;
+  const float* scales = has_one ? &scale : value_.new_scales(at, b.scratch);
   const int64_t shared = value_.shared_cols(at);
-  for (int64_t i = 0; i < at.count; i += shared)
-    residual_carry(residual_rules(scales[i / shared]), b.x + i, b.scratch.draws + i,
-                   std::min(shared, at.count - i), b.elements + i, q + i);
+  for (int64_t i = 0; i < at.count; i += shared) {
+    const ResidualRules rules = residual_rules(scales[i / shared] * value_.new_tensor_scale());
+    const int64_t count = std::min(shared, at.count - i);
+    const uint16_t* draws = b.scratch.draws + i;
+    if (has_powers())
+      residual_carry(rules, b.x + i, draws, count, b.elements + i, q + i);
+    else
+      residual_carry_in_fp64(rules, b.x + i, b.rounded + i, draws, count, b.elements + i, q + i);
+  }
 }
 
 // ---------------------------------------------------------------- one stretch

@@ -57,6 +57,7 @@ class Updater {
   void round_residuals(const Stretch& at, StretchBuffers& b, int8_t* q) const;
 
   [[nodiscard]] ResidualRules residual_rules(float scale) const;
+  [[nodiscard]] bool has_powers() const;
   [[nodiscard]] const int8_t* residuals(const Stretch& at, StretchBuffers& b) const;
   void put_residuals(const Stretch& at, const int8_t* q, StretchBuffers& b) const;
 
