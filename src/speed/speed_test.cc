@@ -48,6 +48,9 @@ TEST(UpdateSpeed, OfEveryRuleAndStorage) {
     const double states = 2 * (rule.carry + 4 + 4) + 4;
     EXPECT_EQ(bytes_of(fmt::format("bf16 {}", rule.name)), 2 * 2 + states);
     EXPECT_NEAR(bytes_of(fmt::format("fp8_e4m3 pow2 {}", rule.name)), 2 * 1 + states, 1e-3);
+    if (std::string_view(rule.name) != "precision_aware") {
+      EXPECT_NEAR(bytes_of(fmt::format("nvfp4 {}", rule.name)), 2 * 4.5 / 8 + states, 1e-3);
+    }
   }
   EXPECT_EQ(bytes_of("bf16, master fp32"), 2 + 2 * (4 + 4 + 4) + 4);
   EXPECT_NEAR(bytes_of("fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16"),
@@ -55,7 +58,9 @@ TEST(UpdateSpeed, OfEveryRuleAndStorage) {
   EXPECT_EQ(bytes_of("adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16"),
             2 * (4 + 1 + 4.0 / 128 + 2) + 4);
   EXPECT_EQ(bytes_of("sgd fp32"), 2 * (4 + 4) + 4);
-  EXPECT_EQ(speeds.updates.size(), 19U);
+  EXPECT_EQ(bytes_of("muon fp32"), 2 * (4 + 4) + 4);
+  EXPECT_NEAR(bytes_of("adam_mini bf16 stochastic"), 2 * (2 + 4) + 4, 2 * 4.0 / 128 + 1e-3);
+  EXPECT_EQ(speeds.updates.size(), 29U);
   EXPECT_GT(speeds.bandwidth(), 1e8);
   for (const UpdateSpeed& speed : speeds.updates) {
     // Between a tenth of what one core does without vectors and what its cache could give thrice.
@@ -68,7 +73,8 @@ TEST(UpdateSpeed, OfThoseAskedForBesideFp32) {
   UpdateSpeedRun run{.threads = {1}, .rows = 16, .cols = 128, .rounds = 1, .filter = "kahan"};
   std::vector<std::string> names;
   for (const UpdateSpeed& speed : update_speeds(run).updates) names.push_back(speed.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"fp32", "bf16 kahan", "fp8_e4m3 pow2 kahan"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"fp32", "bf16 kahan", "fp8_e4m3 pow2 kahan", "nvfp4 kahan"}));
   run.filter = "zzz";
   EXPECT_TRUE(says(error_of([&] { (void)update_speeds(run); }), "\"zzz\""));
 }

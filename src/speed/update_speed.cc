@@ -1,11 +1,13 @@
 #include "speed/update_speed.h"
 
 #include <algorithm>
-#include <optional>
+#include <functional>
+#include <tuple>
 
 #include "base/error.h"
+#include "model/weights.h"
+#include "optim/optimizer.h"
 #include "run/backends.h"
-#include "run/run.h"
 #include "speed/timing.h"
 
 namespace ng {
@@ -14,16 +16,15 @@ namespace {
 constexpr double kLeastSeconds = 2e-3;  // of one measurement
 constexpr float kSize = 0.02f;          // standard deviation of weights and gradients
 
-/// A row of the page.
+/// A row of the page: a recipe's weights and optimizer.
 struct UpdateCase {
   std::string name;
-  OptimizerRule optimizer = OptimizerRule::adamw;
-  Operand storage = operand_of("fp32");
-  std::optional<Operand> master = {};
-  UpdateRule rule = UpdateRule::nearest;
-  const char* carry = nullptr;  ///< its element; null: none
-  bool feedback = false;
-  Operand moment1 = operand_of("fp32"), moment2 = operand_of("fp32");
+  WeightStorage weights = LayerRecipe().weights;
+  OptimizerRecipe optimizer = fp32_moments(OptimizerRecipe::Kind::adamw);
+
+  static OptimizerRecipe fp32_moments(OptimizerRecipe::Kind kind) {
+    return {.kind = kind, .moment1 = operand_of("fp32"), .moment2 = operand_of("fp32")};
+  }
 };
 
 Operand with_pow2_scale(const char* format) {
@@ -36,53 +37,66 @@ Operand drawn(const char* format) { return operand_of(format).rounded_by(Roundin
 
 /// Every rule on one storage.
 void add_rules(std::vector<UpdateCase>& all, const std::string& name, const Operand& storage) {
-  const auto add = [&](const char* rule_name, UpdateRule rule, const char* carry = nullptr,
+  const auto add = [&](const char* rule_name, UpdateRule rule, int residual_bits = 8,
                        bool feedback = false) {
     all.push_back({.name = fmt::format("{} {}", name, rule_name),
-                   .storage = storage,
-                   .rule = rule,
-                   .carry = carry,
-                   .feedback = feedback});
+                   .weights = {.storage = storage,
+                               .update = rule,
+                               .momentum_feedback = feedback,
+                               .residual_bits = residual_bits}});
   };
   add("nearest", UpdateRule::nearest);
   add("stochastic", UpdateRule::stochastic);
-  add("kahan", UpdateRule::kahan, "bf16");
-  add("residual 8", UpdateRule::residual, "int8");
-  add("residual 4", UpdateRule::residual, "int4");
+  add("kahan", UpdateRule::kahan);
+  add("residual 8", UpdateRule::residual);
+  add("residual 4", UpdateRule::residual, 4);
   add("precision_aware", UpdateRule::precision_aware);
-  add("stochastic, momentum_feedback", UpdateRule::stochastic, nullptr, true);
+  add("stochastic, momentum_feedback", UpdateRule::stochastic, 8, true);
 }
 
 /// The recipes' storages and states, AdamW in FP32 first. [recipes.md §7]
 std::vector<UpdateCase> update_cases() {
+  using Kind = OptimizerRecipe::Kind;
   Operand blocks = drawn("fp8_e4m3");
   blocks.scale = ScaleKind::fp32;
   blocks.block = {.kind = Block::Kind::tile, .rows = 1, .cols = 128};
   std::vector<UpdateCase> all = {{.name = "fp32"}};
   add_rules(all, "bf16", operand_of("bf16"));
   add_rules(all, "fp8_e4m3 pow2", with_pow2_scale("fp8_e4m3"));
+  add_rules(all, "nvfp4", operand_of("nvfp4"));
+  std::erase_if(all, [](const UpdateCase& each) {  // whose grid follows the values
+    return each.name == "nvfp4 precision_aware";
+  });
   all.push_back(
-      {.name = "bf16, master fp32", .storage = operand_of("bf16"), .master = operand_of("fp32")});
-  all.push_back({.name = "fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16",
-                 .storage = with_pow2_scale("fp8_e4m3"),
-                 .master = with_pow2_scale("fp16"),
-                 .moment1 = with_pow2_scale("fp8_e4m3"),
-                 .moment2 = with_pow2_scale("fp16")});
+      {.name = "bf16, master fp32",
+       .weights = {.storage = operand_of("bf16"), .master = WeightStorage::Master::fp32}});
+  all.push_back(
+      {.name = "fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16",
+       .weights = {.storage = with_pow2_scale("fp8_e4m3"), .master = WeightStorage::Master::fp16},
+       .optimizer = {.moment1 = with_pow2_scale("fp8_e4m3"), .moment2 = with_pow2_scale("fp16")}});
   all.push_back({.name = "adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16",
-                 .moment1 = blocks,
-                 .moment2 = drawn("bf16")});
-  all.push_back({.name = "sgd fp32", .optimizer = OptimizerRule::sgd});
+                 .optimizer = {.moment1 = blocks, .moment2 = drawn("bf16")}});
+  all.push_back({.name = "sgd fp32", .optimizer = UpdateCase::fp32_moments(Kind::sgd)});
+  for (const char* format : {"fp32", "bf16"}) {
+    const auto rule =
+        format == std::string_view("fp32") ? UpdateRule::nearest : UpdateRule::stochastic;
+    for (const auto& [name, kind] :
+         {std::pair{"adam_mini", Kind::adam_mini}, std::pair{"muon", Kind::muon}})
+      all.push_back({.name = fmt::format("{} {}{}", name, format,
+                                         rule == UpdateRule::nearest ? "" : " stochastic"),
+                     .weights = {.storage = operand_of(format), .update = rule},
+                     .optimizer = UpdateCase::fp32_moments(kind)});
+  }
   return all;
 }
 
-/// Bytes of each element of a tensor, with its scales.
+/// Bytes of a tensor with its scales.
 double stored_bytes(const View& view, const Operand& cast) {
   if (view.rows == 0) return 0;
-  double bits = view.element->bits;
+  double bits = view.element->bits * static_cast<double>(view.size());
   if (view.has_scales()) {
     const ScaleShape scales = scale_shape(cast, view.rows, view.cols);
-    bits += static_cast<double>(scales.rows * scales.cols) * view.scales.element->bits /
-            static_cast<double>(view.size());
+    bits += static_cast<double>(scales.rows * scales.cols) * view.scales.element->bits;
   }
   return bits / 8;
 }
@@ -91,66 +105,61 @@ double stored_bytes(const View& view, const Operand& cast) {
 class TimedUpdate {
  public:
   TimedUpdate(const UpdateCase& update, const UpdateSpeedRun& speed)
-      : run_(make_backend("cpu", speed.threads), 1), speed_(speed) {
-    op_.optimizer = update.optimizer;
-    op_.weight.rule = update.rule;
-    op_.weight.momentum_feedback = update.feedback;
-    op_.weight.value = stored("weight", update.storage);
-    if (update.master) op_.weight.master = stored("master", *update.master);
-    if (update.carry != nullptr)
-      op_.weight.carry = run_.persistent(spec("carry", element_format(update.carry)));
-    op_.moment1 = stored("moment1", update.moment1);
-    if (update.optimizer == OptimizerRule::adamw) op_.moment2 = stored("moment2", update.moment2);
-    grad_ = run_.persistent(spec("grad", fp32_format()));
-    op_.grad = grad_;
-    // With ε of the gradient's size steps differ from weight to weight though every call has the
-    // same gradient.
-    op_.numbers = {.lr = 1e-5f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = kSize, .weight_decay = 0.1f};
+      : run_(make_backend("cpu", speed.threads), 1),
+        // With ε of the gradient's size steps differ from weight to weight though every call has
+        // the same gradient.
+        optimizer_(make_optimizer(update.optimizer, {.beta1 = 0.9f, .eps = kSize})) {
+    parameter_.spec.name = "blocks.0.mlp.up.weight";
+    parameter_.spec.rows = speed.rows;
+    parameter_.spec.cols = speed.cols;
+    parameter_.weight = claim_weight(run_, parameter_.spec, update.weights);
+    optimizer_->claim(run_, parameter_);
+    program_ = run_.record([&] { step_with({}); });
+    run_.reserve({&program_});
     fill();
   }
 
+  /// The gradient lies where `fill` has left it: a program has one place for it.
   void step() {
-    ++op_.key.step;
-    run_.execute(op_);
+    run_.replay(program_, [&] { step_with({}); });
   }
   [[nodiscard]] double bytes_per_element() const {
-    const UpdatedWeight& weight = op_.weight;
+    const auto& [weight, moment1, moment2] =
+        std::tie(parameter_.weight, parameter_.moment1, parameter_.moment2);
     const double value = stored_bytes(weight.value.view, weight.value.cast);
-    double both_ways = stored_bytes(weight.carry, {}) +
-                       stored_bytes(op_.moment1.view, op_.moment1.cast) +
-                       stored_bytes(op_.moment2.view, op_.moment2.cast);
+    double both_ways = stored_bytes(weight.carry, {}) + stored_bytes(moment1.view, moment1.cast) +
+                       stored_bytes(moment2.view, moment2.cast);
     both_ways += weight.master ? stored_bytes(weight.master.view, weight.master.cast) : value;
-    return 2 * both_ways + (weight.master ? value : 0) + stored_bytes(grad_, {});
+    const auto size = static_cast<double>(weight.value.view.size());
+    return (2 * both_ways + (weight.master ? value : 0)) / size + sizeof(float);
   }
 
  private:
-  [[nodiscard]] PersistentSpec spec(const char* name, const ElementFormat& element) const {
-    return {.name = name,
-            .owner = "weight",
-            .kind = MemoryKind::state,
-            .element = &element,
-            .rows = speed_.rows,
-            .cols = speed_.cols};
-  }
-  [[nodiscard]] Stored stored(const char* name, const Operand& cast) {
-    return run_.stored(spec(name, *cast.element), cast);
+  void step_with(const std::function<void(const View& gradient)>& before) {
+    const View gradient = gradient_target(run_, parameter_).view;
+    if (before) before(gradient);
+    optimizer_->update(run_, parameter_, {.lr = 1e-5f, .step = step_++});
+    forget_step(parameter_);
   }
   // Weights and gradients N(0, kSize²); moments are made by the steps themselves.
   void fill() {
-    const auto normal = [&](uint32_t tensor) {
-      run_.execute(FillNormal{grad_, kSize, {.seed = 1, .tensor = tensor}});
-    };
-    normal(1);
-    for (const Stored& weight : {op_.weight.master, op_.weight.value})
-      if (weight)
-        run_.execute(Store{.y = weight.rounded_by(Rounding::nearest), .x = grad_, .key = {}});
-    normal(2);
+    run_.replay(program_, [&] {
+      step_with([&](const View& gradient) {
+        const auto normal = [&](uint32_t tensor) {
+          run_.execute(FillNormal{gradient, kSize, {.seed = 1, .tensor = tensor}});
+        };
+        normal(1);
+        put_weight(run_, parameter_.weight, gradient);
+        normal(2);
+      });
+    });
   }
 
   Run run_;
-  const UpdateSpeedRun& speed_;
-  View grad_;
-  Update op_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Parameter parameter_;
+  Program program_;
+  int64_t step_ = 0;
 };
 
 /// Two matrices of FP32 that take as much memory as weight, moments and gradient of AdamW in FP32,
@@ -211,7 +220,6 @@ UpdateSpeeds update_speeds(const UpdateSpeedRun& run) {
   for (const UpdateCase& each : cases) {
     if (each.name != first && !is_wanted(each)) continue;
     TimedUpdate update(each, run);
-    update.step();  // its pages are there, its moments are no zeros
     double seconds = 1e30;
     for (int round = 0; round < run.rounds; ++round)
       seconds = std::min(seconds, seconds_per_call([&] { update.step(); }, kLeastSeconds));

@@ -24,7 +24,7 @@ struct UpdateSpeed {
   double elements_per_second = 0;  ///< in the best round
   /// What every update must read and write of each element: weight, carry, master and moments both
   /// ways (a working copy beside a master is only written), the gradient once, all with their
-  /// scales.
+  /// scales. What Muon's products read and write is not in it.
   double bytes_per_element = 0;
   [[nodiscard]] double bytes_per_second() const { return elements_per_second * bytes_per_element; }
 };
