@@ -141,7 +141,9 @@ std::vector<Case> cases() {
   }
   for (const Operand& storage :
        {cast_of("mxfp8_e4m3"), cast_of("mxfp8_e5m2"), cast_of("mxfp6_e2m3"), cast_of("mxfp4"),
-        cast_of("mxint8"), in_blocks("mxfp8_e4m3", 32, 32)}) {
+        cast_of("mxint8"), in_blocks("mxfp8_e4m3", 32, 32), cast_of("nvfp4"),
+        in_blocks("nvfp4", 16, 16), cast_of("int8"), cast_of("fp8_e4m3"),
+        in_blocks("fp8_e4m3", 1, 128)}) {
     all.push_back(of("residual 8 " + describe(storage), storage, UpdateRule::residual, "int8"));
     all.push_back(of("residual 4 " + describe(storage), storage, UpdateRule::residual, "int4"));
   }
