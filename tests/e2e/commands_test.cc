@@ -286,6 +286,14 @@ TEST_F(Commands, RecipesListsAndResolves) {
   const std::string one = run_well({"recipes", "mxfp4-sr-rht"});
   EXPECT_NE(one.find("bytes per parameter"), std::string::npos);
   write_text(path("mine.toml"), one);
+  for (const auto& [recipe, weights, master, moments, gradients] :
+       {std::tuple{"fp8-lm", 1, 2, 3, 1}, {"adam-mini", 4, 0, 4, 4}, {"residual-bf16", 3, 0, 8, 4}})
+    EXPECT_EQ(Json::parse(run_well({"recipes", recipe, "--json"}))["bytes_per_parameter"],
+              (Json{{"weights", double(weights)},
+                    {"master", double(master)},
+                    {"moments", double(moments)},
+                    {"gradients", double(gradients)}}))
+        << recipe;
   const Json original = Json::parse(run_well({"recipes", "mxfp4-sr-rht", "--json"}));
   const Json mine = Json::parse(run_well({"recipes", "./mine.toml", "--json"}));
   EXPECT_EQ(mine["hash"], original["hash"]) << "what is printed is the same recipe";

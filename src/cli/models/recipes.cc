@@ -51,13 +51,25 @@ double bytes_of_carry(const WeightStorage& weights) {
   return weights.update == UpdateRule::residual ? weights.residual_bits / 8.0 : 0;
 }
 
-/// What lives per parameter of a matrix from step to step, and the gradient within a step.
+double bytes_of(const OptimizerRecipe& optimizer) {
+  const bool has_both = optimizer.kind == OptimizerRecipe::Kind::adamw;
+  return (bits_per_value(optimizer.moment1) + (has_both ? bits_per_value(optimizer.moment2) : 0)) /
+         8;
+}
+
+/// As it is kept from its last contribution to the update.
+double bytes_of(const GradientRecipe& gradient) {
+  if (!gradient.communicate.is_fp32()) return bits_per_value(gradient.communicate) / 8;
+  return gradient.accumulate == Compute::bf16 ? 2 : 4;
+}
+
+/// What lives per parameter of a block's matrix from step to step, and the finished gradient; what
+/// is kept for a whole tensor or block of rows (scales, Adam-mini's second moments) aside.
 Json bytes_per_parameter(const RecipeSettings& s) {
-  return {
-      {"weights", bits_per_value(s.weights.storage) / 8 + bytes_of_carry(s.weights)},
-      {"master", bytes_of(s.weights.master)},
-      {"moments", (bits_per_value(s.optimizer.moment1) + bits_per_value(s.optimizer.moment2)) / 8},
-      {"gradients", s.gradient.accumulate == Compute::bf16 ? 2.0 : 4.0}};
+  return {{"weights", bits_per_value(s.weights.storage) / 8 + bytes_of_carry(s.weights)},
+          {"master", bytes_of(s.weights.master)},
+          {"moments", bytes_of(s.optimizer)},
+          {"gradients", bytes_of(s.gradient)}};
 }
 
 // Layers by what they get in a Llama of 12 blocks: overrides may tell blocks apart.
@@ -98,7 +110,7 @@ void print_recipe(const Recipe& recipe) {
   std::string bytes;
   for (const auto& [what, count] : parts.items())
     if (count.get<double>() > 0) bytes += fmt::format(" {} {:.4g}", what, count.get<double>());
-  print("# bytes per parameter:{}\n", bytes);
+  print("# bytes per parameter of a block's matrix:{}\n", bytes);
   for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase) {
     print("# GEMMs in a model of 12 blocks, from {:g} % of training on:\n",
           100 * recipe.phase_starts()[phase]);
