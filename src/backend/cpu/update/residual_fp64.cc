@@ -34,7 +34,8 @@ void residual_carry_in_fp64(const ResidualRules& rules, const float* x, const fl
   const double half = 1 << (rules.bits - 1);
   for (int64_t i = 0; i < count; ++i) {
     const double unit = unit_of(rules, elements[i]);
-    const double rest = unit > 0 ? (static_cast<double>(x[i]) - w[i]) / unit : 0;
+    const bool has_rest = unit > 0 && !std::isnan(x[i]);
+    const double rest = has_rest ? (static_cast<double>(x[i]) - w[i]) / unit : 0;
     double q = std::clamp(std::floor(rest + draws[i] * 0x1p-16), -half, half);
     if (q == half && std::fabs(elements[i]) == rules.max) {
       q = half - 1;

@@ -248,6 +248,7 @@ std::optional<ChunkJob> Updater::chunk_job(Pass pass) const {
       (pass == Pass::store && op_.report != nullptr) ||
       (carry_.rows > 0 && carry_.element->bits < 8) || pass == Pass::moments)
     return {};
+  if (weight.rule == UpdateRule::residual && !is_direct() && !has_powers()) return {};
   if (pass == Pass::scales && value_.needs_pass() && carry_.rows > 0 && !is_direct()) return {};
   ChunkJob job{.value = value_.chunk_tensor(),
                .master = master_.chunk_tensor(),

@@ -85,7 +85,8 @@ void put_residual(const Pair& pair, int64_t row, int64_t col, float x, uint32_t 
                   int64_t half) {
   uint32_t code = pair.code(row, col);
   const double unit = pair.unit(row, col, code);
-  const double rest = unit > 0 ? (static_cast<double>(x) - pair.value(row, col)) / unit : 0;
+  const bool has_rest = unit > 0 && !std::isnan(x);
+  const double rest = has_rest ? (static_cast<double>(x) - pair.value(row, col)) / unit : 0;
   const double limit = static_cast<double>(half);
   auto q = static_cast<int64_t>(
       std::clamp(std::floor(rest + std::ldexp(static_cast<double>(random), -16)), -limit, limit));
