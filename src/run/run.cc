@@ -102,12 +102,17 @@ Stored Run::stored(PersistentSpec spec, const Operand& cast) {
   spec.element = &scale_element(cast);
   spec.rows = grid.rows;
   spec.cols = grid.cols;
-  tensor.view.scales = {persistent(spec).data, spec.element, cast.block, nullptr};
+  const View scales = persistent(spec);
+  tensor.view.scales = {scales.data, spec.element, cast.block, nullptr};
+  // Zeros are stored so; those of E8M0 and E4M3 have code 0. [errata-2, 12]
+  if (scales.is(fp32_format())) execute(Fill{.x = scales, .value = 1.0f});
   if (cast.tensor_scale == ScaleKind::none) return tensor;
   spec.name = name + ".tensor_scale";
   spec.element = &fp32_format();
   spec.rows = spec.cols = 1;
-  tensor.view.scales.tensor = persistent(spec).as<float>().data;
+  const View level = persistent(spec);
+  execute(Fill{.x = level, .value = 1.0f});
+  tensor.view.scales.tensor = level.as<float>().data;
   return tensor;
 }
 

@@ -227,6 +227,28 @@ TEST_P(UpdateFileStates, WhatIsStoredIsNamedAndShapedAsCastDoes) {
   }
 }
 
+// [errata-2, 12]
+TEST_P(UpdateFileStates, ZeroStatesHaveScaleOne) {
+  settings_.show = {0};
+  for (const std::string moment :
+       {"{format = 'int8', block = [1, 128]}", "'fp8_e4m3'", "{format = 'fp16', scale = 'pow2'}"}) {
+    take("weight", {3, 130}, wave(3 * 130, 0.01f));
+    take("grad", {1, 3, 130}, wave(3 * 130, 0.001f));
+    const io::Safetensors out =
+        update("optimizer = { moment1 = " + moment + ", moment2 = " + moment + " }");
+    for (const std::string state : {"step0.moment1.scale", "step0.moment2.scale"})
+      for (const float scale : io::to_floats(out.at(state))) EXPECT_EQ(scale, 1.0f) << moment;
+  }
+}
+
+TEST_P(UpdateFileStates, AMeanOfSquaresIsNotNegative) {
+  take("weight", {1, 2}, {0.5f, 0.25f});
+  take("grad", {1, 1, 2}, {0.1f, 0.1f});
+  take("state.moment2", {1, 2}, {0.1f, -0.1f});
+  EXPECT_NE(error_of([&] { (void)update(""); }).find("state.moment2: has values below zero"),
+            std::string::npos);
+}
+
 TEST_P(UpdateFileStates, StatesInBlocksGoOnWhereTheyStopped) {
   constexpr int64_t kRows = 7, kCols = 200;
   const auto w = wave(kRows * kCols, 0.01f);

@@ -15,7 +15,7 @@ bool is_started_by_weight(std::string_view state) { return state == "weight" || 
 
 bool is_scale_of(const Operand& cast, float scale) {
   if (cast.is_unscaled()) return scale == 1;
-  if (!(scale > 0)) return false;
+  if (!(scale > 0) || !std::isfinite(1.0f / scale)) return false;
   int exponent = 0;
   if (cast.scale == ScaleKind::pow2) return std::frexp(scale, &exponent) == 0.5f;
   const ElementFormat& element = scale_element(cast);
@@ -67,6 +67,9 @@ void put_states(const UpdateInput& input, Run& run, const TensorUpdate& update) 
     if (state == nullptr) refuse_state(input, tensor, update);
     const View& view = state->tensor.view;
     const std::vector<float> values = input.matrix(tensor, view.rows, view.cols);
+    if (name == "moment2" &&
+        std::any_of(values.begin(), values.end(), [](float v) { return v < 0; }))
+      input.refuse(tensor, "has values below zero", "means of squares");
     if (name != "residual" || !update.has_residual()) {
       put_state(run, state->tensor, values);
       continue;

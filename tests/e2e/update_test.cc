@@ -261,7 +261,7 @@ TEST_F(Update, RefusesRecipesAndFlagsInOneLine) {
                                              {"--steps", "0"},
                                              {"--show", "1,,2"},
                                              {"--show", "x"},
-                                             {"--tensor-id", "4294967296"},
+                                             {"--tensor-id", "1048576"},
                                              {"--layer", ""}})
     expect_refused(words("in", "fp32", wrong), 2, {wrong[0]});
   expect_refused({"update", "in", "out"}, 2, {"--recipe"});

@@ -112,7 +112,7 @@ std::function<int()> declare(CLI::App& app) {
       ->check(CLI::Range(int64_t{0}, most));
   app.add_option("--tensor-id", s.tensor_id, "of random draws")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, most));
+      ->check(CLI::Range(int64_t{0}, (int64_t{1} << 20) - 1));
   app.add_option("--layer", s.layer, "layer or parameter that the weight is: its overrides apply")
       ->capture_default_str()
       ->type_name("NAME");
