@@ -57,6 +57,14 @@ TEST(LayerRecipe, WeightsWithScalesAreThoseOfTheBlocks) {
   EXPECT_EQ(layer(named, "embed").weights, LayerRecipe().weights);
 }
 
+// An embedding has no GEMM, but is stored.
+TEST(LayerRecipe, AnOverrideOfTheEmbeddingsStorageMeansALayer) {
+  const std::string embed = "[[override]]\nlayers='embed'\n";
+  EXPECT_TRUE(
+      recipe_of(embed + "weights={storage='fp8_e4m3', update='stochastic'}").warnings().empty());
+  EXPECT_EQ(recipe_of(embed + "linear='mxfp4'").warnings().size(), 1u);
+}
+
 // Wherever a recipe says it, and whatever takes it back for the layers of the blocks.
 TEST(LayerRecipe, WhatIsNotImplementedIsRefusedForEachLayer) {
   const std::string noise = "[[override]]\nweight_noise.kind='nipq'\n";

@@ -39,7 +39,7 @@ class LayerTrial {
       if (unused_[i] && !unused_[i]->empty()) throw Error(unused_[i]->front());
       if (unused_[i]) continue;
       use_alone(recipe_.overrides[i]);
-      idle.push_back(i);
+      if (!stores_embedding(recipe_.overrides[i])) idle.push_back(i);
     }
     return idle;
   }
@@ -58,6 +58,16 @@ class LayerTrial {
       });
     else
       unused = std::move(here);
+  }
+
+  /// An embedding has no GEMM, but its table is stored as its layer says.
+  [[nodiscard]] bool stores_embedding(const RecipeOverride& override_) const {
+    const auto names = {layers::kEmbed, layers::kPos};
+    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+      const RecipeSettings& before = recipe_.phases.front();
+      return override_.matches({.name = name, .block = -1, .depth = kDepths[0]}) &&
+             !(override_.over(before).weights == before.weights);
+    });
   }
 
   void use_alone(const RecipeOverride& override_) const {

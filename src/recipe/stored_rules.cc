@@ -85,11 +85,7 @@ void check_stored(const RecipeSettings& settings, const std::string& place) {
   if (settings.optimizer.kind == OptimizerRecipe::Kind::sgd &&
       !settings.optimizer.moment2.is_fp32())
     throw Error({place, "optimizer.moment2", "sgd has no second moment",
-                 "optimizer.kind = \"adamw\", or no moment2"});
-  if (settings.optimizer.kind == OptimizerRecipe::Kind::adam_mini &&
-      !settings.optimizer.moment2.is_fp32())
-    throw Error({place, "optimizer.moment2", "adam_mini has one for a block of weights, in fp32",
-                 "optimizer.kind = \"adamw\", or no moment2"});
+                 "optimizer.kind = \"adamw\", or moment2 = \"fp32\""});
 }
 
 }  // namespace ng
