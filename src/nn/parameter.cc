@@ -64,18 +64,24 @@ View gradient_to_add_to(Run& run, Parameter& parameter) {
   return parameter.grad;
 }
 
+void allocate_finished_gradient(Run& run, Parameter& parameter) {
+  const Operand& cast = parameter.communicate;
+  const auto [rows, cols] = std::pair(parameter.spec.rows, parameter.spec.cols);
+  parameter.grad = run.tensor(rows, cols, *cast.element, MemoryKind::gradients);
+  if (!cast.is_unscaled()) {
+    const ScaleShape shape = scale_shape(cast, rows, cols);
+    parameter.grad_scales[0] = scales_of(run, scale_element(cast), shape.rows, shape.cols);
+  }
+  if (cast.tensor_scale != ScaleKind::none)
+    parameter.grad_scales[1] = scales_of(run, fp32_format(), 1, 1);
+}
+
 void finish_gradient(Run& run, Parameter& parameter) {
   const Operand& cast = parameter.communicate;
   if (cast.is_fp32()) return;
   const Tensor sum = parameter.grad;
   const ConstView values = sum;
-  parameter.grad = run.tensor(values.rows, values.cols, *cast.element, MemoryKind::gradients);
-  if (!cast.is_unscaled()) {
-    const ScaleShape shape = scale_shape(cast, values.rows, values.cols);
-    parameter.grad_scales[0] = scales_of(run, scale_element(cast), shape.rows, shape.cols);
-  }
-  if (cast.tensor_scale != ScaleKind::none)
-    parameter.grad_scales[1] = scales_of(run, fp32_format(), 1, 1);
+  allocate_finished_gradient(run, parameter);
   run.execute(StoreGradient{.y = {parameter.gradient(), cast},
                             .x = values,
                             .key = {.seed = run.rounding_seed(),

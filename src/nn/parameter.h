@@ -69,6 +69,8 @@ struct GradientTarget {
 /// After the last contribution of a step: the gradient as it is sent, which one process keeps too,
 /// so that it trains as many with equal gradients do; its sum in FP32 is gone. [errata-2, 41]
 void finish_gradient(Run& run, Parameter& parameter);
+/// Room for a gradient as it is sent, in the place of its sum.
+void allocate_finished_gradient(Run& run, Parameter& parameter);
 
 /// After the update: the gradient and the operands made from the old value are gone.
 void forget_step(Parameter& parameter);

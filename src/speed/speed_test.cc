@@ -53,8 +53,8 @@ TEST(UpdateSpeed, OfEveryRuleAndStorage) {
     }
   }
   EXPECT_EQ(bytes_of("bf16, master fp32"), 2 + 2 * (4 + 4 + 4) + 4);
-  EXPECT_NEAR(bytes_of("fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16"),
-              1 + 2 * (2 + 1 + 2) + 4, 1e-3);
+  EXPECT_NEAR(bytes_of("fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16, gradient fp8_e4m3"),
+              1 + 2 * (2 + 1 + 2) + 1, 1e-3);
   EXPECT_EQ(bytes_of("adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16"),
             2 * (4 + 1 + 4.0 / 128 + 2) + 4);
   EXPECT_EQ(bytes_of("sgd fp32"), 2 * (4 + 4) + 4);

@@ -8,6 +8,7 @@
 #include "model/weights.h"
 #include "optim/optimizer.h"
 #include "run/backends.h"
+#include "run/transfer.h"
 #include "speed/timing.h"
 
 namespace ng {
@@ -21,6 +22,7 @@ struct UpdateCase {
   std::string name;
   WeightStorage weights = LayerRecipe().weights;
   OptimizerRecipe optimizer = fp32_moments(OptimizerRecipe::Kind::adamw);
+  Operand gradient = operand_of("fp32");
 
   static OptimizerRecipe fp32_moments(OptimizerRecipe::Kind kind) {
     return {.kind = kind, .moment1 = operand_of("fp32"), .moment2 = operand_of("fp32")};
@@ -71,9 +73,10 @@ std::vector<UpdateCase> update_cases() {
       {.name = "bf16, master fp32",
        .weights = {.storage = operand_of("bf16"), .master = WeightStorage::Master::fp32}});
   all.push_back(
-      {.name = "fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16",
+      {.name = "fp8-lm: fp8_e4m3, master fp16, moments fp8_e4m3, fp16, gradient fp8_e4m3",
        .weights = {.storage = with_pow2_scale("fp8_e4m3"), .master = WeightStorage::Master::fp16},
-       .optimizer = {.moment1 = with_pow2_scale("fp8_e4m3"), .moment2 = with_pow2_scale("fp16")}});
+       .optimizer = {.moment1 = with_pow2_scale("fp8_e4m3"), .moment2 = with_pow2_scale("fp16")},
+       .gradient = with_pow2_scale("fp8_e4m3")});
   all.push_back({.name = "adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16",
                  .optimizer = {.moment1 = blocks, .moment2 = drawn("bf16")}});
   all.push_back({.name = "sgd fp32", .optimizer = UpdateCase::fp32_moments(Kind::sgd)});
@@ -112,6 +115,7 @@ class TimedUpdate {
     parameter_.spec.name = "blocks.0.mlp.up.weight";
     parameter_.spec.rows = speed.rows;
     parameter_.spec.cols = speed.cols;
+    parameter_.communicate = update.gradient;
     parameter_.weight = claim_weight(run_, parameter_.spec, update.weights);
     optimizer_->claim(run_, parameter_);
     program_ = run_.record([&] { step_with({}); });
@@ -131,26 +135,29 @@ class TimedUpdate {
                        stored_bytes(moment2.view, moment2.cast);
     both_ways += weight.master ? stored_bytes(weight.master.view, weight.master.cast) : value;
     const auto size = static_cast<double>(weight.value.view.size());
-    return (2 * both_ways + (weight.master ? value : 0)) / size + sizeof(float);
+    return (2 * both_ways + (weight.master ? value : 0)) / size +
+           bits_per_value(parameter_.communicate) / 8;
   }
 
  private:
-  void step_with(const std::function<void(const View& gradient)>& before) {
-    const View gradient = gradient_target(run_, parameter_).view;
-    if (before) before(gradient);
+  void step_with(const std::function<void(const Stored& gradient)>& before) {
+    allocate_finished_gradient(run_, parameter_);
+    if (before) before({parameter_.gradient(), parameter_.communicate});
     optimizer_->update(run_, parameter_, {.lr = 1e-5f, .step = step_++});
     forget_step(parameter_);
   }
   // Weights and gradients N(0, kSize²); moments are made by the steps themselves.
   void fill() {
     run_.replay(program_, [&] {
-      step_with([&](const View& gradient) {
+      step_with([&](const Stored& gradient) {
+        const TemporaryTensor values(run_.backend(), gradient.view.rows, gradient.view.cols);
         const auto normal = [&](uint32_t tensor) {
-          run_.execute(FillNormal{gradient, kSize, {.seed = 1, .tensor = tensor}});
+          run_.execute(FillNormal{values.view(), kSize, {.seed = 1, .tensor = tensor}});
         };
         normal(1);
-        put_weight(run_, parameter_.weight, gradient);
+        put_weight(run_, parameter_.weight, values.view());
         normal(2);
+        run_.execute(Store{.y = gradient, .x = values.view(), .key = {}});
       });
     });
   }
