@@ -70,9 +70,10 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer) {
   return {file, {source, 0, 0}, {source, 0, source->tokens()}};
 }
 
-Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens, int64_t batch,
-                            const std::function<double()>& sum_of_losses,
-                            const EvaluationProgress& progress) {
+std::optional<Evaluation> evaluate_windows(
+    const Corpus& corpus, const BatchSpans& tokens, int64_t batch,
+    const std::function<std::optional<double>()>& sum_of_losses,
+    const EvaluationProgress& progress) {
   const int64_t length = static_cast<int64_t>(tokens.inputs.size()) / batch;
   const int64_t windows = corpus.validation_windows(length);
   Evaluation result;
@@ -80,7 +81,9 @@ Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens, int6
   for (int64_t first = 0; first < windows; first += batch) {
     result.tokens +=
         corpus.validation_batch({.first = first, .count = batch, .context = length}, tokens);
-    sum += sum_of_losses();
+    const std::optional<double> losses = sum_of_losses();
+    if (!losses) return {};
+    sum += *losses;
     if (progress) progress(std::min(first + batch, windows), windows);
   }
   result.bytes = corpus.validation_bytes();
@@ -94,7 +97,7 @@ Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch,
                     const EvaluationProgress& progress) {
   batch = std::min(batch, corpus.validation_windows(length));
   Evaluator evaluator(run, model, batch, length);
-  return evaluate_windows(
+  return *evaluate_windows(
       corpus, evaluator.tokens(), batch, [&] { return evaluator.sum_of_losses(); }, progress);
 }
 

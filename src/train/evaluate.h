@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "data/corpus.h"
@@ -29,10 +30,11 @@ using EvaluationProgress = std::function<void(int64_t done, int64_t windows)>;
 
 /// Over all windows of the corpus's validation part, `batch` windows at once: each batch is put
 /// into `tokens`, then `sum_of_losses` returns Σ cross-entropy of the targets whose mask is 1.
-[[nodiscard]] Evaluation evaluate_windows(const Corpus& corpus, const BatchSpans& tokens,
-                                          int64_t batch,
-                                          const std::function<double()>& sum_of_losses,
-                                          const EvaluationProgress& progress = {});
+/// Nothing where that returns nothing, which ends it.
+[[nodiscard]] std::optional<Evaluation> evaluate_windows(
+    const Corpus& corpus, const BatchSpans& tokens, int64_t batch,
+    const std::function<std::optional<double>()>& sum_of_losses,
+    const EvaluationProgress& progress = {});
 
 /// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.
 /// In the numbers of the model's phase, stochastic casts to nearest.

@@ -62,6 +62,8 @@ class MetricsFile {
   void write(const StepMetrics& step, const Json& operands, const Json& updates);
   /// Does nothing where the kept lines hold that step's validation.
   void write(const ValidationMetrics& validation);
+  /// The last step with a validation in the file; -1 where there is none.
+  [[nodiscard]] int64_t validated() const { return validated_; }
   /// {"event": name, "step": step, ...details}
   void event(const std::string& name, int64_t step, const Json& details);
   void event(const std::string& name, int64_t step);
@@ -80,7 +82,7 @@ class MetricsFile {
   std::string path_;
   std::unique_ptr<Replaced> replaced_;
   std::unique_ptr<AppendFile> file_;
-  int64_t validated_ = -1;  ///< last step with a validation in the file
+  int64_t validated_ = -1;
 };
 
 }  // namespace ng

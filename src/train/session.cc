@@ -269,18 +269,33 @@ void Session::train_one(int64_t step) {
   require_convergence(step);
 }
 
+bool Session::must_stop() const { return options_.stop != nullptr && options_.stop->load(); }
+
+bool Session::is_validated(int64_t done) const {
+  return corpus_->validation_tokens() == 0 || last_validated_ == done;
+}
+
 void Session::validate(int64_t done) {
-  if (corpus_->validation_tokens() == 0 || last_validated_ == done) return;
-  last_validated_ = done;
+  if (is_validated(done)) return;
   const BatchSpans to = trainer_->evaluation_tokens();
-  const Evaluation evaluation =
+  const std::optional<Evaluation> evaluation =
       evaluate_windows(*corpus_, {to.inputs, to.targets, to.mask}, trainer_->settings().sequences,
-                       [&] { return trainer_->evaluate(); });
+                       [&]() -> std::optional<double> {
+                         if (must_stop()) return {};
+                         return trainer_->evaluate();
+                       });
+  if (!evaluation) return;  // a resumed run makes up for it
+  last_validated_ = done;
   result_.validation = {
-      .step = done, .loss = evaluation.loss, .bits_per_byte = evaluation.bits_per_byte};
+      .step = done, .loss = evaluation->loss, .bits_per_byte = evaluation->bits_per_byte};
   metrics_->write(*result_.validation);
   observer_.validation(*result_.validation);
   clock_->last = Clock::Steady::now();  // time for validation is not time for a step
+}
+
+void Session::validate_if_due(int64_t done) {
+  const int64_t every = config_.train.validate_every;
+  if (every > 0 && done % every == 0) validate(done);
 }
 
 void Session::save(int64_t done) {
@@ -297,15 +312,22 @@ void Session::save(int64_t done) {
 }
 
 void Session::every_so_often(int64_t done) {
-  const auto due = [&](int64_t every) { return every > 0 && done % every == 0; };
-  if (due(config_.train.validate_every)) validate(done);
-  save_due_ = save_due_ || due(config_.train.checkpoint_every);
+  validate_if_due(done);
+  const int64_t every = config_.train.checkpoint_every;
+  save_due_ = save_due_ || (every > 0 && done % every == 0);
   // Steps that are skipped change nothing: saving them would only push good checkpoints out.
   if (save_due_ && consecutive_skips_ == 0) save(done);
 }
 
+void Session::interrupt(int64_t done) {
+  save(done);
+  metrics_->event("interrupted", done);
+  result_.interrupted = true;
+}
+
 void Session::finish() {
   validate(config_.train.steps);
+  if (!is_validated(config_.train.steps)) return interrupt(config_.train.steps);
   save(config_.train.steps);
   metrics_->saved();
   // Saves nothing when a finished run is resumed, but what a kill left there must go.
@@ -340,15 +362,15 @@ SessionResult Session::train() {
   observer_.started(*this, start);
   clock_ = std::make_unique<Clock>();
   last_saved_ = start;
+  const bool lacks = start > 0 && start > metrics_->validated();
+  if (lacks && start < config_.train.steps) validate_if_due(start);
   int64_t done = start;
   while (done < config_.train.steps) {
     train_one(done);
     ++done;
     every_so_often(done);
-    if (options_.stop != nullptr && options_.stop->load() && done < config_.train.steps) {
-      save(done);
-      metrics_->event("interrupted", done);
-      result_.interrupted = true;
+    if (must_stop() && done < config_.train.steps) {
+      interrupt(done);
       break;
     }
   }

@@ -39,9 +39,10 @@ class SessionObserver {
 };
 
 struct SessionOptions {
-  std::string out;                          ///< folder of the run
-  bool resume = false;                      ///< go on from the newest whole checkpoint in `out`
-  const std::atomic<bool>* stop = nullptr;  ///< set: finish the step, save, return
+  std::string out;      ///< folder of the run
+  bool resume = false;  ///< go on from the newest whole checkpoint in `out`
+  const std::atomic<bool>* stop =
+      nullptr;  ///< set: finish the step, save, return; a validation is left off
 };
 
 struct SessionResult {
@@ -102,7 +103,12 @@ class Session {
   void note_skip(int64_t step, const StepReport& report);
   void require_convergence(int64_t step) const;
   void every_so_often(int64_t done);
+  [[nodiscard]] bool must_stop() const;
+  [[nodiscard]] bool is_validated(int64_t done) const;
+  /// Leaves off where the run must stop.
   void validate(int64_t done);
+  void validate_if_due(int64_t done);
+  void interrupt(int64_t done);
   void save(int64_t done);
   void finish();
   [[nodiscard]] RunIdentity identity() const;

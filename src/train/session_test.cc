@@ -41,7 +41,7 @@ TEST_F(SessionResume, InterruptedAnywhereEndInTheSameBits) {
     const std::map<std::string, std::string> want = unbroken(config(settings));
     std::vector<std::string> other = settings;
     other.insert(other.end(), {"train.threads=2", "train.recompute=block"});
-    for (int64_t steps = 1; steps < 8; ++steps) {
+    for (int64_t steps = 1; steps <= 8; ++steps) {  // after the last: while it is validated
       SCOPED_TRACE(fmt::format("interrupted after {}", steps));
       remove_all(in("out"));
       interrupt(config(settings), steps);
