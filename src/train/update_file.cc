@@ -36,33 +36,6 @@ std::map<std::string, std::string> metadata_of(const Recipe& recipe, const Param
           {"tensor_id", std::to_string(settings.tensor_id)}};
 }
 
-std::optional<double> quotient(double a, double b) {
-  const double q = a / b;
-  return std::isfinite(a) && b > 0 && std::isfinite(q) ? std::optional(q) : std::nullopt;
-}
-
-std::optional<double> root(double squares) {
-  return std::isfinite(squares) ? std::optional(std::sqrt(squares)) : std::nullopt;
-}
-
-UpdateFigures figures_of(const UpdateReport& report, const UpdatedWeight& weight, float lr,
-                         int64_t step) {
-  UpdateFigures figures;
-  figures.step = step;
-  figures.update_norm = root(report.update_squares);
-  figures.target_norm = root(report.target_squares);
-  const double asked = std::sqrt(report.target_squares), moved = std::sqrt(report.update_squares);
-  const bool searched =
-      weight.rule == UpdateRule::precision_aware && !weight.master && !weight.value.cast.is_fp32();
-  if (searched) figures.alpha_over_lr = quotient(report.alpha, lr);
-  figures.ratio = quotient(moved, asked);
-  figures.projection = quotient(report.product, report.target_squares);
-  figures.cosine = quotient(report.product, asked * moved);
-  figures.changed =
-      static_cast<double>(report.changed) / static_cast<double>(weight.value.view.size());
-  return figures;
-}
-
 std::string describe_state(const NamedState& state) {
   const Stored& tensor = state.tensor;
   const bool is_bare = tensor.cast == stored_plainly(tensor.view).cast;  // a carry
@@ -107,7 +80,8 @@ UpdateFileReport update_tensor(const std::string& in, const std::string& out, co
   for (int64_t done = 0; done < plan.steps; ++done) {
     input.read_step(done, moves);
     const UpdateReport seen = update.step(settings.lr, settings.first_step + done, moves);
-    report.steps.push_back(figures_of(seen, update.parameter().weight, settings.lr, done + 1));
+    report.steps.push_back(figures_of(seen, update.parameter().weight, settings.lr));
+    report.steps.back().step = done + 1;
     show(done + 1);
     progress(done + 1, plan.steps);
   }

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "optim/optimizer.h"
 #include "recipe/recipe.h"
+#include "train/update_metrics.h"
 
 namespace ng {
 
@@ -27,18 +28,6 @@ struct UpdateFileSettings {
   std::vector<int64_t> show;  ///< updates after which tensors are written; none: after the last
   std::string backend = "cpu";
   Threads threads;
-};
-
-/// One update by what the stored weight changed by, Δ, and what was asked, Δ* = lr·u. Absent: not
-/// defined, as a cosine with nothing. [recipes.md §5, metrics]
-struct UpdateFigures {
-  int64_t step = 0;                                ///< updates done, this one included
-  std::optional<double> update_norm, target_norm;  ///< ‖Δ‖, ‖Δ*‖
-  std::optional<double> alpha_over_lr;             ///< of precision_aware
-  std::optional<double> ratio;                     ///< ‖Δ‖ / ‖Δ*‖
-  std::optional<double> projection;                ///< ⟨Δ, Δ*⟩ / ‖Δ*‖²
-  std::optional<double> cosine;
-  double changed = 0;  ///< share of the weights whose stored value is another
 };
 
 struct UpdateFileReport {

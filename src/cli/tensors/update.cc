@@ -97,6 +97,19 @@ void declare_optimizer(CLI::App& app, Args& a) {
   app.add_option("--kv-heads", a.kv_heads, "of keys and values; as many as --heads")->check(count);
 }
 
+constexpr const char* kFooter =
+    R"(IN holds floats: weight (r, c), a vector as (1, n); grad (steps, r, c), or direction (r, c),
+which is u in every step: then there are no moments and no decay. It may hold weight.scale (F32,
+what stored elements are multiplied by; else a fresh one is found) and first states state.moment1,
+state.moment2, state.momentum, state.residual (w + c), state.compensation. Where the recipe keeps
+a master, weight starts it.
+OUT gets, after N updates, stepN.weight, stepN.master, stepN.moment1 and the other states that the
+recipe keeps, as F32, and of what is stored narrow .codes, .scale and .tensor_scale as cast writes
+them. Gradients are used as they are: nothing clips or rounds them, no noise is added.
+Of each step: the norms of what the stored weight changed by (D) and of what was asked (lr u),
+ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share of
+weights that changed, and the alpha of precision_aware; null (-) is what is not defined.)";
+
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
@@ -128,27 +141,7 @@ std::function<int()> declare(CLI::App& app) {
       ->type_name("N,N,N");
   a.machine.declare(app);
   app.add_flag("--json", a.json, "every step, as JSON");
-  app.footer(
-      "IN holds floats: weight (r, c), a vector as (1, n); grad (steps, r, c), or direction (r, "
-      "c), "
-      "which\n"
-      "is u in every step: then there are no moments and no decay. It may hold weight.scale (F32, "
-      "what\n"
-      "stored elements are multiplied by; else a fresh one is found) and first states "
-      "state.moment1,\n"
-      "state.moment2, state.momentum, state.residual (w + c), state.compensation. Where the recipe "
-      "keeps\n"
-      "a master, weight starts it.\n"
-      "OUT gets, after N updates, stepN.weight, stepN.master, stepN.moment1 and the other states "
-      "that the\n"
-      "recipe keeps, as F32, and of what is stored narrow .codes, .scale and .tensor_scale as cast "
-      "writes\n"
-      "them. Gradients are used as they are: nothing clips or rounds them, no noise is added.\n"
-      "Of each step: the norms of what the stored weight changed by (D) and of what was asked (lr "
-      "u),\n"
-      "ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share "
-      "of\n"
-      "weights that changed, and the alpha of precision_aware; null (-) is what is not defined.");
+  app.footer(kFooter);
   return [args] { return update(*args); };
 }
 
