@@ -141,6 +141,10 @@ void StoredCodec::read_elements(const Stretch& at, float* elements, StretchScrat
 }
 
 const float* StoredCodec::stored_scales(const Stretch& at, StretchScratch& scratch) const {
+  if (!view_.has_scales()) {
+    scratch.decode[0] = 1.0f;
+    return scratch.decode;
+  }
   const int64_t first = scale_at(at), blocks = blocks_in(at);
   for (int64_t b = 0; b < blocks; ++b)
     scratch.decode[b] = scale_of_code(*view_.scales.element, view_.scales.data, first + b);
@@ -233,7 +237,7 @@ void StoredCodec::round(const Stretch& at, const float* values, float* elements,
   else if (!cast_.is_unscaled())
     scale_stretch(at, values, scratch);
   else
-    scratch.multiplier[0] = 1.0f;
+    scratch.multiplier[0] = scratch.decode[0] = 1.0f;
   tile.block = block_cols();
   if (blocks == 1) {  // whole vectors of one block, and what is left as another
     tile.block = std::max<int64_t>(16, at.count / 16 * 16);

@@ -82,7 +82,8 @@ class StoredCodec {
   [[nodiscard]] int64_t shared_cols(const Stretch& at) const {
     return cast_.is_unscaled() || blocks_in(at) == 1 ? at.count : block_cols();
   }
-  /// What the blocks of a stretch decode by: as stored, and as `round` found it.
+  /// What the blocks of a stretch decode by, 1 where nothing is scaled: as stored, and as `round`
+  /// found it.
   [[nodiscard]] const float* stored_scales(const Stretch& at, StretchScratch& scratch) const;
   [[nodiscard]] const float* new_scales(const Stretch& at, const StretchScratch& scratch) const {
     return needs_pass() ? decode_ + scale_at(at) : scratch.decode;

@@ -35,8 +35,6 @@ Updater::Updater(Workspace& workspace, const Update& op)
       step_(op.numbers.lr) {
   op.check_shapes();
   grad_scale_ = op.grad_scale();
-  if (op.weight.value.cast.has_one_power_of_two())
-    old_scale_ = *reinterpret_cast<const float*>(op.weight.value.view.scales.data);
   make_walk();
   take_pass_memory();
 }
@@ -123,10 +121,8 @@ bool Updater::has_powers() const {
 // Blocks one after another, each with what its scale is before, and after.
 void Updater::sum_residuals(const Stretch& at, StretchBuffers& b, float step) const {
   const int8_t* q = residuals(at, b);
-  const Operand& cast = op_.weight.value.cast;
-  const bool has_one = cast.is_unscaled() || cast.has_one_power_of_two();
   if (!has_powers()) value_.read_elements(at, b.elements, b.scratch);
-  const float* scales = has_one ? &old_scale_ : value_.stored_scales(at, b.scratch);
+  const float* scales = value_.stored_scales(at, b.scratch);
   const int64_t shared = value_.shared_cols(at);
   for (int64_t i = 0; i < at.count; i += shared) {
     const ResidualRules rules = residual_rules(scales[i / shared] * value_.stored_tensor_scale());
@@ -139,10 +135,7 @@ void Updater::sum_residuals(const Stretch& at, StretchBuffers& b, float step) co
 }
 
 void Updater::round_residuals(const Stretch& at, StretchBuffers& b, int8_t* q) const {
-  const Operand& cast = op_.weight.value.cast;
-  const bool has_one = cast.is_unscaled() || cast.has_one_power_of_two();
-  const float scale = 1.0f / value_.encode_scale();
-  const float* scales = has_one ? &scale : value_.new_scales(at, b.scratch);
+  const float* scales = value_.new_scales(at, b.scratch);
   const int64_t shared = value_.shared_cols(at);
   for (int64_t i = 0; i < at.count; i += shared) {
     const ResidualRules rules = residual_rules(scales[i / shared] * value_.new_tensor_scale());
@@ -262,7 +255,7 @@ std::optional<ChunkJob> Updater::chunk_job(Pass pass) const {
                .step = step_};
   if (!is_common(job)) return {};
   if (weight.rule == UpdateRule::residual && !is_direct()) {
-    job.before = residual_rules(old_scale_);
+    job.before = residual_rules(job.value.decode);
     job.after = residual_rules(1.0f / value_.encode_scale());
   }
   return job;

@@ -77,10 +77,9 @@ class Updater {
   StretchWalk walk_;
   bool is_flat_ = false;
   float grad_scale_ = 1;
-  float step_ = 0;            ///< lr, or α of precision_aware
-  float old_scale_ = 1;       ///< of the value before the update, where it has one power of two
-  double* sums_ = nullptr;    ///< [items][kProbes + 1]
-  float* sampled_ = nullptr;  ///< [2][kSampled] for precision_aware
+  float step_ = 0;                   ///< lr, or α of precision_aware
+  double* sums_ = nullptr;           ///< [items][kProbes + 1]
+  float* sampled_ = nullptr;         ///< [2][kSampled] for precision_aware
   UpdateReport* reports_ = nullptr;  ///< [items], where somebody asks
 };
 
