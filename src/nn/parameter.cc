@@ -14,6 +14,13 @@ bool is_exact_in_bf16(const Operand& cast) {
   return cast.element->bits <= 8 && powers && cast.tensor_scale == ScaleKind::none;
 }
 
+ReadableWeight copy_of(Run& run, const View& weight, bool in_bf16) {
+  Tensor copy = run.tensor(weight.rows, weight.cols, in_bf16 ? bf16_format() : fp32_format(),
+                           MemoryKind::operands);
+  run.execute(Store{stored_plainly(copy), weight, {}});
+  return {copy.view(), copy};
+}
+
 // Room for one level of a gradient's scales.
 Tensor scales_of(Run& run, const ElementFormat& element, int64_t rows, int64_t cols) {
   return run.tensor(rows, cols, element, MemoryKind::gradients);
@@ -33,21 +40,13 @@ ReadableWeight readable(Run& run, const Parameter& parameter) {
   const View& value = parameter.value();
   if (!value.has_scales() && (value.is(fp32_format()) || value.is(bf16_format())))
     return {value, {}};
-  const bool in_bf16 = is_exact_in_bf16(parameter.weight.value.cast);
-  Tensor copy = run.tensor(value.rows, value.cols, in_bf16 ? bf16_format() : fp32_format(),
-                           MemoryKind::operands);
-  run.execute(Store{stored_plainly(copy), value, {}});
-  return {copy.view(), copy};
+  return copy_of(run, value, is_exact_in_bf16(parameter.weight.value.cast));
 }
 
 ReadableWeight readable_elements(Run& run, const Parameter& parameter) {
   View elements = parameter.value();
   elements.scales = {};
-  const bool in_bf16 = elements.element->bits <= 8;
-  Tensor copy = run.tensor(elements.rows, elements.cols, in_bf16 ? bf16_format() : fp32_format(),
-                           MemoryKind::operands);
-  run.execute(Store{stored_plainly(copy), elements, {}});
-  return {copy.view(), copy};
+  return copy_of(run, elements, elements.element->bits <= 8);
 }
 
 GradientTarget gradient_target(Run& run, Parameter& parameter) {

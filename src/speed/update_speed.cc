@@ -80,15 +80,12 @@ std::vector<UpdateCase> update_cases() {
   all.push_back({.name = "adamw-fp8-states: fp32, moments fp8_e4m3 1x128, bf16",
                  .optimizer = {.moment1 = blocks, .moment2 = drawn("bf16")}});
   all.push_back({.name = "sgd fp32", .optimizer = UpdateCase::fp32_moments(Kind::sgd)});
-  for (const char* format : {"fp32", "bf16"}) {
-    const auto rule =
-        format == std::string_view("fp32") ? UpdateRule::nearest : UpdateRule::stochastic;
-    for (const auto& [name, kind] :
-         {std::pair{"adam_mini", Kind::adam_mini}, std::pair{"muon", Kind::muon}})
-      all.push_back({.name = fmt::format("{} {}{}", name, format,
-                                         rule == UpdateRule::nearest ? "" : " stochastic"),
-                     .weights = {.storage = operand_of(format), .update = rule},
-                     .optimizer = UpdateCase::fp32_moments(kind)});
+  for (const auto& [name, kind] : {std::pair{"adam_mini", Kind::adam_mini}, {"muon", Kind::muon}}) {
+    const OptimizerRecipe optimizer = UpdateCase::fp32_moments(kind);
+    all.push_back({.name = fmt::format("{} fp32", name), .optimizer = optimizer});
+    all.push_back({.name = fmt::format("{} bf16 stochastic", name),
+                   .weights = {.storage = operand_of("bf16"), .update = UpdateRule::stochastic},
+                   .optimizer = optimizer});
   }
   return all;
 }

@@ -25,6 +25,9 @@ namespace {
 constexpr int kMaxConsecutiveSkips = 5;  // more than a rare overflow: the run is lost
 constexpr int64_t kDetailEvery = 50;     // steps between metrics of every single tensor
 
+/// Of what happens every so many steps; 0: never.
+bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
+
 StepSettings step_settings(const RunTrain& train, int64_t context) {
   StepSettings settings;
   settings.sequences = train.batch;
@@ -294,8 +297,7 @@ void Session::validate(int64_t done) {
 }
 
 void Session::validate_if_due(int64_t done) {
-  const int64_t every = config_.train.validate_every;
-  if (every > 0 && done % every == 0) validate(done);
+  if (is_due(config_.train.validate_every, done)) validate(done);
 }
 
 void Session::save(int64_t done) {
@@ -313,8 +315,7 @@ void Session::save(int64_t done) {
 
 void Session::every_so_often(int64_t done) {
   validate_if_due(done);
-  const int64_t every = config_.train.checkpoint_every;
-  save_due_ = save_due_ || (every > 0 && done % every == 0);
+  save_due_ = save_due_ || is_due(config_.train.checkpoint_every, done);
   // Steps that are skipped change nothing: saving them would only push good checkpoints out.
   if (save_due_ && consecutive_skips_ == 0) save(done);
 }

@@ -6,6 +6,7 @@
 
 #include "math/normal.h"
 #include "model/weights.h"
+#include "recipe/layer_names.h"
 #include "run/transfer.h"
 
 namespace ng {
@@ -14,12 +15,6 @@ namespace {
 // Ragged against blocks and vectors; the rows are whole heads.
 constexpr int64_t kRows = 24, kCols = 161;
 constexpr int64_t kSteps = 2;  // the second finds states that are not zero
-
-/// Of a parameter's name what is the same in every block: heads, neurons and tokens part its rows.
-std::string_view part_of(std::string_view name) {
-  constexpr std::string_view kBlocks = "blocks.";
-  return name.starts_with(kBlocks) ? name.substr(name.find('.', kBlocks.size())) : name;
-}
 
 /// Whether two parameters take the same way through an update.
 bool are_alike(const Parameter& a, const Parameter& b) {
@@ -30,7 +25,7 @@ bool are_alike(const Parameter& a, const Parameter& b) {
   return same(u.value, w.value) && same(u.master, w.master) && u.carry.element == w.carry.element &&
          u.rule == w.rule && u.momentum_feedback == w.momentum_feedback && u.rtol == w.rtol &&
          u.max_iters == w.max_iters && same(a.moment1, b.moment1) && same(a.moment2, b.moment2) &&
-         part_of(a.spec.name) == part_of(b.spec.name);
+         layers::place_of(a.spec.name).part == layers::place_of(b.spec.name).part;
 }
 
 /// Normal values over some binades, as weights and gradients have them.

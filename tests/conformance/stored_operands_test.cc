@@ -1,29 +1,18 @@
 // Operands of weights that are stored in few bits: the stored codes under the stored scales.
 // [recipes.md §7, rule g]
 #include "operands.h"
+#include "stored_casts.h"
 #include "support/stored_tensor.h"
 
 namespace ng::conformance {
 namespace {
 
 std::vector<Operand> casts_with_scales() {
-  const auto scaled_by = [](std::string_view format, ScaleKind kind) {
-    Operand cast = operand_of(format);
-    cast.scale = kind;
-    return cast;
-  };
-  const auto in_squares = [](std::string_view format, int side) {
-    Operand cast = operand_of(format);
-    cast.block = {.kind = Block::Kind::tile, .rows = side, .cols = side};
-    return cast;
-  };
-  return {operand_of("fp8_e4m3"),   scaled_by("fp8_e4m3", ScaleKind::pow2),
-          operand_of("fp8_e5m2"),   operand_of("mxfp8_e4m3"),
-          operand_of("mxfp6_e3m2"), operand_of("mxfp6_e2m3"),
-          operand_of("mxfp4"),      in_squares("mxfp4", 32),
-          operand_of("mxint8"),     operand_of("nvfp4"),
-          in_squares("nvfp4", 16),  operand_of("int8"),
-          operand_of("int4")};
+  return {cast_of("fp8_e4m3"),   scaled_by_power("fp8_e4m3"), cast_of("fp8_e5m2"),
+          cast_of("mxfp8_e4m3"), cast_of("mxfp6_e3m2"),       cast_of("mxfp6_e2m3"),
+          cast_of("mxfp4"),      in_blocks("mxfp4", 32, 32),  cast_of("mxint8"),
+          cast_of("nvfp4"),      in_blocks("nvfp4", 16, 16),  cast_of("int8"),
+          cast_of("int4")};
 }
 
 bool can_be_turned(const Operand& cast) {

@@ -1,27 +1,11 @@
 // Tensors as they persist, and updates of them: `ref` fixes their bits, for every format, rule and
 // optimizer, in shapes whose rows end inside blocks and bytes.
 #include "conformance.h"
+#include "stored_casts.h"
 #include "support/stored_tensor.h"
 
 namespace ng::conformance {
 namespace {
-
-Operand cast_of(std::string_view format, Rounding rounding = Rounding::nearest) {
-  Operand cast = operand_of(format);
-  cast.rounding = rounding;
-  cast.overflow = Overflow::saturate;
-  return cast;
-}
-Operand scaled_by_power(std::string_view format) {
-  Operand cast = cast_of(format);
-  cast.scale = ScaleKind::pow2;
-  return cast;
-}
-Operand in_blocks(std::string_view format, int rows, int cols) {
-  Operand cast = cast_of(format);
-  cast.block = {.kind = Block::Kind::tile, .rows = rows, .cols = cols};
-  return cast;
-}
 
 std::vector<Operand> stored_casts() {
   return {cast_of("fp32"),
