@@ -149,15 +149,16 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// Three steps, and what they left.
-Results steps_of(const Case& c, const Size& size, const Place& with) {
+/// Three steps from weights of that size, and what they left; `report`: what the last one did.
+Results steps_of(const Case& c, const Size& size, const Place& with, float largest = 0.5f,
+                 UpdateReport* report = nullptr) {
   const auto tensor = [&](const Operand& cast) {
     return std::make_unique<StoredTensor>(with.backend, cast, size.rows, size.cols);
   };
   const auto value = tensor(c.weight.value.cast), moment1 = tensor(c.moment1),
              moment2 = tensor(c.moment2);
   std::unique_ptr<StoredTensor> master, carry;
-  const Tensor start = spread(with, size, 6, 0.5f);
+  const Tensor start = spread(with, size, 6, largest);
   with.execute(Store{.y = value->stored(), .x = start, .key = {}});
   Update op;
   op.optimizer = c.optimizer;
@@ -182,6 +183,8 @@ Results steps_of(const Case& c, const Size& size, const Place& with) {
   const StepControl decided{.grad_scale = 0.7f, .skip = 0};
   Buffer<StepControl> control = with.buffer<StepControl>({decided});
   op.control = control.data();
+  Buffer<UpdateReport> reports = with.buffer<UpdateReport>({{}});
+  if (report != nullptr) op.report = reports.data();
   for (uint32_t step = 0; step < 3; ++step) {
     const Tensor grad = spread(with, size, 7 + step, 1e-2f);
     op.grad = grad;
@@ -201,6 +204,7 @@ Results steps_of(const Case& c, const Size& size, const Place& with) {
                                    .control = op.control});
     with.execute(op);
   }
+  if (report != nullptr) *report = reports.values().front();
   Results results;
   add(results, "value", *value);
   add(results, "moment of blocks", of_blocks);
@@ -216,6 +220,25 @@ TEST(Conformance, Update) {
     for (const Case& c : cases())
       conform(fmt::format("{} {}x{}", c.name, size.rows, size.cols),
               [&](const Place& with) { return steps_of(c, size, with); });
+}
+
+// Weights that begin at 0 have new scales in every step. Sums are FP64 in another order, rounded
+// once, and of few enough terms not to show.
+TEST(Conformance, UpdateReports) {
+  for (const Size& size : {kSizes[0], kSizes[1], kSizes[2]})
+    for (const float largest : {0.0f, 0.5f})
+      for (const Case& c : cases())
+        conform(fmt::format("{} {}x{} from {}", c.name, size.rows, size.cols, largest),
+                [&](const Place& with) -> Results {
+                  UpdateReport report;
+                  Results results = steps_of(c, size, with, largest, &report);
+                  results["report"] = Matrix::row({static_cast<float>(report.update_squares),
+                                                   static_cast<float>(report.target_squares),
+                                                   static_cast<float>(report.product),
+                                                   static_cast<float>(report.changed),
+                                                   static_cast<float>(report.alpha)});
+                  return results;
+                });
 }
 
 // Sums of squares are FP64 and rounded once: their order hardly ever shows, here never.

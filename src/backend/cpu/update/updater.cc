@@ -224,7 +224,10 @@ void Updater::store(const Stretch& at, StretchBuffers& b, UpdateReport* report) 
   if (has_feedback() && op_.numbers.lr != 0)
     feed_back(op_.numbers, b.x, b.rounded, b.new_v, at.count, b.new_m);
   if (report != nullptr) {
-    if (carry_.rows > 0 || !is_moved) (void)value_.read(at, b.rounded, b.scratch);
+    if (!is_moved)
+      (void)value_.read(at, b.rounded, b.scratch);
+    else if (carry_.rows > 0)  // which may have moved elements on; scales are put after the pass
+      value_.decode(at, b.elements, b.rounded, b.scratch);
     add_to_report(b.before, b.rounded, b.u, op_.numbers.lr, at.count, *report);
   }
   if (moment1_) moment1_.write(at, b.new_m, b.elements, b.scratch);
