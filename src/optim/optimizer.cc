@@ -29,8 +29,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
 Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_view name,
                               const Operand& cast) const {
   const ParameterSpec& spec = parameter.spec;
-  const int64_t least = settings_.least_narrow;
-  const bool is_wide = least > 0 && (spec.is_vector || spec.rows * spec.cols < least);
+  const bool is_wide = spec.is_vector || spec.rows * spec.cols < settings_.least_narrow;
   return run.stored({.name = fmt::format("{}.{}", name, spec.name),
                      .owner = spec.name,
                      .kind = MemoryKind::moments,

@@ -17,8 +17,7 @@ struct OptimizerSettings {
   float eps = 1e-8f;
   float weight_decay = 0.1f;        ///< decoupled; see decays_vectors
   int64_t heads = 1, kv_heads = 1;  ///< of attention: how the rows of q, k and v belong together
-  /// Moments of fewer values stay FP32, and so do those of one dimension unless it is 0.
-  /// [errata-2, 5]
+  /// Moments of fewer values stay FP32, as do those of one dimension. [errata-2, 4, 5]
   int64_t least_narrow = 4096;
   bool decays_vectors = false;  ///< weight_decay holds for tensors of one dimension, too
 };

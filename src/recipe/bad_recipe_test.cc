@@ -180,6 +180,9 @@ constexpr Bad kRules[] = {
      "a.toml: optimizer.moment2.sr_bits: a stored tensor draws 8 or 16 bits: 16"},
     {"optimizer.moment1 = {format='mxfp8_e4m3', scale_rule='mse'}",
      "a.toml: optimizer.moment1.scale_rule: mse is for operands of GEMMs: "},
+    {"inherit='feedback-bf16'\noptimizer.moment1='fp16'",
+     "a.toml: optimizer.moment1: momentum_feedback into fp16, which rounds away what is fed "
+     "back: \"fp32\", or rounding = \"stochastic\""},
     {"optimizer = {kind='sgd', moment2='bf16'}",
      "a.toml: optimizer.moment2: sgd has no second moment: "},
     {"linear.fprop.weight='mxfp4'\nweight_noise.kind='gaussws'",

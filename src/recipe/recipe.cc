@@ -7,6 +7,7 @@
 #include "recipe/layer_trial.h"
 #include "recipe/resolve.h"
 #include "recipe/settings_keys.h"
+#include "recipe/warnings.h"
 
 namespace ng {
 
@@ -27,18 +28,6 @@ std::string hash_of(std::string_view text) {
 
 void add_once(std::vector<std::string>& list, std::string text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
-}
-
-/// Rule (d). [recipes.md §7; §3.2: it diverged]
-void add_warnings(std::vector<std::string>& warnings, const RecipeSettings& settings) {
-  const GemmRecipe& fprop = settings.linear.fprop;
-  const std::pair<const Operand*, const char*> operands[] = {{&fprop.left, "linear.fprop.input"},
-                                                             {&fprop.right, "linear.fprop.weight"}};
-  for (const auto& [operand, key] : operands)
-    if (operand->rounding == Rounding::stochastic)
-      add_once(warnings, fmt::format("{}: stochastic rounding on a forward operand adds noise that "
-                                     "hurts training: \"nearest\" is better there",
-                                     key));
 }
 
 /// A patch as dotted lines without the keys that say where it holds.
@@ -111,7 +100,7 @@ Recipe Recipe::parse(std::string_view toml, const std::string& place) {
   for (const RecipeOverride& override_ : data->recipe.overrides)
     note_unsupported(override_.over(data->recipe.phases.front()));
   const std::vector<size_t> idle = try_layers(data->recipe, [&](const RecipeSettings& settings) {
-    add_warnings(data->warnings, settings);
+    for (std::string& warning : warnings_of(settings)) add_once(data->warnings, std::move(warning));
   });
   for (const size_t i : idle)
     add_once(data->warnings,

@@ -49,6 +49,12 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
       kind != OptimizerRecipe::Kind::adam_mini)
     refuse("weights.update", "momentum_feedback without a second moment, by which it is measured",
            "optimizer.kind = \"adamw\" or \"adam_mini\", or another rule");
+  const Operand& moment = settings.optimizer.moment1;
+  if (w.momentum_feedback && !moment.is_fp32() && moment.rounding == Rounding::nearest)
+    refuse("optimizer.moment1",
+           fmt::format("momentum_feedback into {}, which rounds away what is fed back",
+                       moment.is_unscaled() ? moment.element->short_name : describe(moment)),
+           "\"fp32\", or rounding = \"stochastic\"");
   if (w.update == UpdateRule::precision_aware && !has_one_grid(w.storage))
     refuse(
         "weights.update",

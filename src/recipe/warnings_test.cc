@@ -45,5 +45,47 @@ TEST(Warnings, OfWhatLayersGet) {
             1u);
 }
 
+std::string only_warning(std::string_view toml) {
+  const std::vector<std::string> warnings = recipe_of(toml).warnings();
+  EXPECT_EQ(warnings.size(), 1u) << toml;
+  return warnings.empty() ? "" : warnings.front();
+}
+
+TEST(Warnings, OfStoredWeightsThatAreRoundedOnceMore) {
+  const std::string stored = "weights={storage='mxfp4', update='stochastic'}\n";
+  EXPECT_EQ(only_warning(stored + "linear.dgrad.weight='mxfp4'"),
+            "linear.dgrad.weight: what is stored as mxfp4 is rounded once more, because dgrad sums "
+            "over rows of the weight: square blocks serve both GEMMs");
+  EXPECT_EQ(only_warning(stored + "linear.fprop={weight='mxfp4', hadamard=64}"),
+            "linear.fprop.hadamard: what is stored as mxfp4 is transformed and rounded once more");
+  EXPECT_TRUE(recipe_of(stored + "linear.fprop.weight='mxfp4'").warnings().empty());
+  EXPECT_TRUE(recipe_of("weights={storage={format='mxfp4', block=[32, 32]}, update='stochastic'}\n"
+                        "linear.dgrad.weight={format='mxfp4', block=[32, 32]}")
+                  .warnings()
+                  .empty());
+}
+
+TEST(Warnings, OfKeysOfUpdatesThatMeanNothing) {
+  const std::string bf16 = "weights={storage='bf16', update='stochastic', ";
+  EXPECT_EQ(only_warning(bf16 + "residual_bits=4}"),
+            "weights.residual_bits: has no effect without update = \"residual\"");
+  EXPECT_EQ(only_warning(bf16 + "rtol=0.1}"),
+            "weights.rtol: has no effect without update = \"precision_aware\"");
+  EXPECT_EQ(only_warning(bf16 + "max_iters=5}"),
+            "weights.max_iters: has no effect without update = \"precision_aware\"");
+  EXPECT_TRUE(
+      recipe_of("weights={storage='bf16', update='residual', residual_bits=4}").warnings().empty());
+  EXPECT_TRUE(only_warning("optimizer={kind='adam_mini', moment2='bf16'}")
+                  .starts_with("optimizer.moment2: adam_mini keeps one for each block of rows"));
+}
+
+TEST(Warnings, OfResidualsBesideScalesThatSaturate) {
+  const std::string residual = "weights={update='residual', storage=";
+  EXPECT_TRUE(only_warning(residual + "'mxfp8_e4m3'}").starts_with("weights.storage.scale_rule: "));
+  EXPECT_TRUE(
+      recipe_of(residual + "{format='mxfp8_e4m3', scale_rule='rceil'}}").warnings().empty());
+  EXPECT_TRUE(recipe_of(residual + "'nvfp4'}").warnings().empty());
+}
+
 }  // namespace
 }  // namespace ng

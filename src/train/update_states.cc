@@ -37,7 +37,9 @@ void put_weight_scales(const UpdateInput& input, Backend& backend, const Updated
   const auto bad = std::find_if_not(scales.begin(), scales.end(),
                                     [&](float scale) { return is_scale_of(cast, scale); });
   if (bad != scales.end())
-    input.refuse(name, fmt::format("{} beside weights in {}", *bad, describe(cast)),
+    input.refuse(name,
+                 fmt::format("{} beside weights in {}", *bad,
+                             cast.is_unscaled() ? cast.element->short_name : describe(cast)),
                  cast.is_unscaled() ? "1, or no weight.scale"
                                     : "a scale of that kind, what elements are multiplied by");
   if (cast.is_unscaled()) return;

@@ -1,0 +1,89 @@
+#include "recipe/warnings.h"
+
+#include <fmt/format.h>
+
+namespace ng {
+namespace {
+
+using Sentences = std::vector<std::string>;
+
+/// Rule (d). [recipes.md §7; §3.2: it diverged]
+void warn_of_forward(const GemmRecipe& fprop, Sentences& warnings) {
+  const std::pair<const Operand*, const char*> operands[] = {{&fprop.left, "linear.fprop.input"},
+                                                             {&fprop.right, "linear.fprop.weight"}};
+  for (const auto& [operand, key] : operands)
+    if (operand->rounding == Rounding::stochastic)
+      warnings.push_back(
+          fmt::format("{}: stochastic rounding on a forward operand adds noise that "
+                      "hurts training: \"nearest\" is better there",
+                      key));
+}
+
+bool has_format_of(const Operand& operand, const Operand& storage) {
+  return !storage.is_unscaled() && *operand.element == *storage.element &&
+         operand.block == storage.block;
+}
+
+/// Rule (g) holds where stored blocks lie as the GEMM's do; elsewhere values that were rounded when
+/// they were stored are rounded once more.
+void warn_of_rounding_twice(const RecipeSettings& settings, Sentences& warnings) {
+  const Operand& storage = settings.weights.storage;
+  const GemmRecipe &fprop = settings.linear.fprop, &dgrad = settings.linear.dgrad;
+  const Block& block = storage.block;
+  const bool is_square = block.kind == Block::Kind::tensor ||
+                         (block.kind == Block::Kind::tile && block.rows == block.cols);
+  if (has_format_of(dgrad.right, storage) && !is_square)
+    warnings.push_back(fmt::format(
+        "linear.dgrad.weight: what is stored as {} is rounded once more, because dgrad sums over "
+        "rows of the weight: square blocks serve both GEMMs",
+        describe(storage)));
+  const std::pair<const GemmRecipe*, const char*> gemms[] = {{&fprop, "linear.fprop"},
+                                                             {&dgrad, "linear.dgrad"}};
+  for (const auto& [gemm, key] : gemms)
+    if (gemm->hadamard > 0 && has_format_of(gemm->right, storage))
+      warnings.push_back(
+          fmt::format("{}.hadamard: what is stored as {} is transformed and rounded once more", key,
+                      describe(storage)));
+}
+
+void warn_of_update(const RecipeSettings& settings, Sentences& warnings) {
+  const WeightStorage defaults, &w = settings.weights;
+  const auto warn_of_idle = [&](const char* key, bool is_default, UpdateRule rule,
+                                const char* name) {
+    if (!is_default && w.update != rule)
+      warnings.push_back(
+          fmt::format("weights.{}: has no effect without update = \"{}\"", key, name));
+  };
+  warn_of_idle("residual_bits", w.residual_bits == defaults.residual_bits, UpdateRule::residual,
+               "residual");
+  warn_of_idle("rtol", w.rtol == defaults.rtol, UpdateRule::precision_aware, "precision_aware");
+  warn_of_idle("max_iters", w.max_iters == defaults.max_iters, UpdateRule::precision_aware,
+               "precision_aware");
+  const bool saturates = w.storage.scale == ScaleKind::e8m0 &&
+                         w.storage.scale_rule == ScaleRule::floor &&
+                         w.storage.element->kind == ElementKind::floating;
+  if (w.update == UpdateRule::residual && saturates)
+    warnings.push_back(
+        "weights.storage.scale_rule: \"floor\" saturates the largest weights of a block, which a "
+        "residual does not hold: \"rceil\" keeps them");
+}
+
+void warn_of_optimizer(const OptimizerRecipe& optimizer, Sentences& warnings) {
+  if (optimizer.kind == OptimizerRecipe::Kind::adam_mini && !optimizer.moment2.is_fp32())
+    warnings.push_back(
+        "optimizer.moment2: adam_mini keeps one for each block of rows, in FP32: this holds for "
+        "none of its matrices");
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_of(const RecipeSettings& settings) {
+  Sentences warnings;
+  warn_of_forward(settings.linear.fprop, warnings);
+  warn_of_rounding_twice(settings, warnings);
+  warn_of_update(settings, warnings);
+  warn_of_optimizer(settings.optimizer, warnings);
+  return warnings;
+}
+
+}  // namespace ng
