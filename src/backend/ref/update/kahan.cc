@@ -1,3 +1,5 @@
+// kahan: y = D - c;  w' = RN(w + y);  c' = BF16((w' - w) - y), D = fl(lr·u).
+// [recipes.md §5; errata-2, 20]
 #include "backend/ref/update/rules.h"
 
 namespace ng::ref {

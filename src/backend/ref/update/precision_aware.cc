@@ -1,3 +1,5 @@
+// precision_aware: w' = RN(w + αu) with ‖w' - w‖ = lr·‖u‖ within rtol, by doubling and bisection.
+// [recipes.md §5; errata-2, 23]
 #include <cmath>
 
 #include "backend/ref/update/rules.h"

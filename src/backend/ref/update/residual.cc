@@ -1,3 +1,6 @@
+// residual: x = (w + c) + D, D = fl(lr·u);  w' = RN(x);  c' = x - w' in units of ulp(w')/2^bits,
+// rounded stochastically toward minus infinity; +2^(bits-1) moves w' on to the next number.
+// [recipes.md §5; errata-2, 20, 21]
 #include <algorithm>
 #include <cmath>
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/ref/number.h"
+#include "backend/ref/update/optimizer.h"
 #include "backend/ref/update/store.h"
 
 namespace ng::ref {
@@ -18,15 +19,18 @@ struct Before {
   RandomKey key;  ///< of purpose 8
 };
 
-/// w' = RN(w + D) or SR(w + D), D = fl(lr·u)
-void round_sum(const UpdatedWeight& weight, const Before& before);
-/// y = D - c; w' = RN(w + y); c' = BF16((w' - w) - y)
+/// w + D, D = fl(lr·u)
+[[nodiscard]] std::vector<float> sum_of(const Before& before);
+void round_nearest(const UpdatedWeight& weight, const Before& before);
+void round_stochastic(const UpdatedWeight& weight, const Before& before);
 void round_kahan(const UpdatedWeight& weight, const Before& before);
-/// x = (w + c) + D; w' = RN(x); c' = x - w' in units of ulp(w')/2^bits, rounded stochastically
 void round_residual(const UpdatedWeight& weight, const Before& before);
 /// w + c of such a weight.
 [[nodiscard]] std::vector<float> with_residual(const UpdatedWeight& weight);
-/// w' = RN(w + αu) with ‖w' - w‖ = lr·‖u‖; returns α.
+/// Returns α.
 double round_precision_aware(const UpdatedWeight& weight, const Before& before);
+/// Of a weight into which x was rounded: the error goes into m.
+void feed_back(const Update& op, std::span<const float> x, std::span<const float> v,
+               std::span<float> m);
 
 }  // namespace ng::ref

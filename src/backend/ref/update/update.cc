@@ -43,22 +43,13 @@ void put_new_weights(const Update& op, const ElementRule& rule, const Tensors& t
   store_weight(op.weight.value.rounded_by(Rounding::nearest), values_of(op.weight.master.view));
 }
 
-/// x in FP32 is rounded, and the error goes into m: over the next steps Adam takes it back.
-/// [errata-2, 22]
 void put_with_feedback(const Update& op, const ElementRule& rule, Tensors& t) {
-  const OptimizerNumbers& n = op.numbers;
   std::vector<float> x(t.size());
   for (size_t i = 0; i < x.size(); ++i) x[i] = rule.new_weight(t.w[i], t.m[i], t.v[i], t.g[i]);
   const bool draws = op.weight.rule == UpdateRule::stochastic;
   store_weight(op.weight.value.rounded_by(draws ? Rounding::stochastic : Rounding::nearest), x,
                key_of(op, Purpose::weight_update));
-  if (n.lr == 0) return;
-  const std::vector<float> rounded = values_of(op.weight.value.view);
-  for (size_t i = 0; i < x.size(); ++i) {
-    const float error = x[i] - rounded[i];
-    const float rate = n.lr / (n.correction1 * rule.root(t.v[i]));
-    t.m[i] = t.m[i] - error * (1 - n.beta1) / (n.beta1 * rate);
-  }
+  feed_back(op, x, t.v, t.m);
 }
 
 /// Returns α of precision_aware, else lr.
@@ -74,8 +65,12 @@ double put_by_rule(const Update& op, std::span<const float> w, std::span<const f
       break;
     case UpdateRule::precision_aware:
       return round_precision_aware(op.weight, before);
-    default:
-      round_sum(op.weight, before);
+    case UpdateRule::stochastic:
+      round_stochastic(op.weight, before);
+      break;
+    case UpdateRule::nearest:
+      round_nearest(op.weight, before);
+      break;
   }
   return before.lr;
 }
