@@ -1,5 +1,5 @@
-// momentum_feedback: x = w - lr·m̂/(√v̂ + ε) rounds to w', and the error goes into the first moment,
-// so that Adam takes it back over the next steps:
+// momentum_feedback: x = w - lr·m̂/(√v̂ + ε) rounds to w', and the error goes into m, so that
+// Adam takes it back over the next steps:
 //   e = x - w';  η = lr/(c1·(√v̂ + ε));  m <- m - (e·(1 - β1))/(β1·η)
 // lr = 0 leaves m alone. [recipes.md §5; errata-2, 22]
 #include "backend/ref/update/rules.h"
