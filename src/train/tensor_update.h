@@ -39,15 +39,20 @@ class TensorUpdate {
 
   /// One update by a gradient, or along a direction, r · c values.
   UpdateReport step(float lr, int64_t step, std::span<const float> moves);
+  /// "moment2": what the last step put beyond the range of its format, for which training would
+  /// have skipped it; empty: nothing.
+  [[nodiscard]] std::string overflowing() const;
 
  private:
   void update(float lr, int64_t step, std::span<const float> moves);
+  [[nodiscard]] Update along(const View& direction, float lr, int64_t step) const;
 
   Run& run_;
   Parameter parameter_;
   const Optimizer* optimizer_;
   std::vector<NamedState> states_;
   UpdateReport* report_;
+  StepControl* control_;  ///< what CheckUpdate finds; nothing is skipped for it
   Program program_;
 };
 

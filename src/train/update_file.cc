@@ -82,6 +82,8 @@ UpdateFileReport update_tensor(const std::string& in, const std::string& out, co
     const UpdateReport seen = update.step(settings.lr, settings.first_step + done, moves);
     report.steps.push_back(figures_of(seen, update.parameter().weight, settings.lr));
     report.steps.back().step = done + 1;
+    if (const std::string state = update.overflowing(); !state.empty())
+      report.overflowing.push_back(fmt::format("step {}: {}", done + 1, state));
     show(done + 1);
     progress(done + 1, plan.steps);
   }

@@ -37,6 +37,9 @@ struct UpdateFileReport {
   std::vector<UpdateFigures> steps;  ///< every one
   std::vector<int64_t> shown;
   std::vector<std::string> not_finite;  ///< tensors written with such values: "step3.moment2"
+  /// States that updates put beyond the range of their formats, for which training would have
+  /// skipped them: "step 3: moment2".
+  std::vector<std::string> overflowing;
 };
 
 /// How many updates of all are done.

@@ -249,6 +249,20 @@ TEST_P(UpdateFileStates, AMeanOfSquaresIsNotNegative) {
             std::string::npos);
 }
 
+// Training would have skipped the step.
+TEST_P(UpdateFileStates, WhatIsBeyondTheRangeOfItsFormatIsNamed) {
+  take("weight", {1, 2}, {0.5f, 0.25f});
+  take("grad", {2, 1, 2}, {0.1f, 0.1f, 1e4f, 0.1f});
+  (void)update("optimizer.moment2 = 'fp16'");
+  EXPECT_EQ(report_.overflowing, std::vector<std::string>{"step 2: moment2"});
+  take("weight", {1, 2}, {0.5f, 0.25f});
+  take("direction", {1, 2}, {3e38f, 1});
+  settings_.lr = 10;
+  (void)update(
+      "weights = {storage = {format = 'fp8_e4m3', scale = 'pow2'}, update = 'stochastic'}");
+  EXPECT_EQ(report_.overflowing, std::vector<std::string>{"step 1: weight"});
+}
+
 TEST_P(UpdateFileStates, StatesInBlocksGoOnWhereTheyStopped) {
   constexpr int64_t kRows = 7, kCols = 200;
   const auto w = wave(kRows * kCols, 0.01f);

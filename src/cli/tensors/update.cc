@@ -64,6 +64,9 @@ int update(const Args& args) {
   }
   for (const std::string& tensor : report.not_finite)
     note(fmt::format("{}: {} holds values that are not finite", args.out, tensor));
+  for (const std::string& state : report.overflowing)
+    note(fmt::format("{}: {} is beyond the range of its format, for which training skips a step",
+                     args.out, state));
   if (!args.json) {
     print_text(report);
     return 0;
@@ -105,7 +108,8 @@ state.moment2, state.momentum, state.residual (w + c), state.compensation. Where
 a master, weight starts it.
 OUT gets, after N updates, stepN.weight, stepN.master, stepN.moment1 and the other states that the
 recipe keeps, as F32, and of what is stored narrow .codes, .scale and .tensor_scale as cast writes
-them. Gradients are used as they are: nothing clips or rounds them, no noise is added.
+them. Gradients are used as they are: nothing clips or rounds them, no noise is added. Nothing is
+skipped either: what goes beyond the range of its format is named and becomes its largest value.
 Of each step: the norms of what the stored weight changed by (D) and of what was asked (lr u),
 ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share of
 weights that changed, and the alpha of precision_aware; null (-) is what is not defined.)";
