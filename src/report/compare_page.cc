@@ -138,8 +138,6 @@ Table result_table(std::span<const ComparedRun> runs, const std::vector<Seeds>& 
   for (const ComparedRun& run : runs) results.push_back(run.result);
   results.resize(results.size() / seeds * seeds);
   for (const CompareRow& row : compare_rows(results)) {
-    double bytes = 0;
-    for (const double kind : row.bytes_per_parameter) bytes += kind;
     const bool differs = !table.rows.empty() && !std::isnan(row.difference);
     table.rows.push_back(
         {{on_one_line(row.label)},
@@ -151,7 +149,7 @@ Table result_table(std::span<const ComparedRun> runs, const std::vector<Seeds>& 
                   : ""},
          {row.diverged != 0 ? "" : fmt::format("{:.4f}", row.bits_per_byte)},
          {count_text(std::llround(row.tokens_per_second))},
-         {fmt::format("{:.2f}", bytes)},
+         {fmt::format("{:.2f}", row.bytes_per_parameter.total)},
          {count_text(row.skipped)}});
   }
   return table;
@@ -160,7 +158,7 @@ Table result_table(std::span<const ComparedRun> runs, const std::vector<Seeds>& 
 Bars memory_bars(const CompareResult& result) {
   Bars bars{.title = result.label + ": memory, bytes per parameter", .bars = {}};
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-    if (const double bytes = result.bytes_per_parameter[kind]; bytes > 0)
+    if (const double bytes = result.bytes_per_parameter.most[kind]; bytes > 0)
       bars.bars.push_back({std::string(name_of(static_cast<MemoryKind>(kind))), bytes,
                            fmt::format("{:.2f}", bytes)});
   return bars;

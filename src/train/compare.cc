@@ -23,15 +23,21 @@ std::string run_hash(const CompareRun& run, const std::string& recipe_hash) {
   return checksum_of(std::as_bytes(std::span(text)));
 }
 
-Json bytes_json(const std::array<double, kMemoryKinds>& bytes) {
+Json bytes_json(const BytesPerParameter& bytes) {
   Json json = Json::object();
-  double total = 0;
-  for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
-    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = bytes[kind];
-    total += bytes[kind];
-  }
-  json["total"] = total;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = bytes.most[kind];
+  json["total"] = bytes.total;
   return json;
+}
+
+BytesPerParameter per_parameter(const MemoryPlan& plan, int64_t parameters) {
+  const auto count = static_cast<double>(parameters);
+  BytesPerParameter bytes;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    bytes.most[kind] = static_cast<double>(plan.most[kind]) / count;
+  bytes.total = static_cast<double>(plan.total) / count;
+  return bytes;
 }
 
 Json result_json(const CompareResult& result) {
@@ -165,7 +171,6 @@ std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes) 
     const auto refuse = [&](const std::string& problem, const std::string& remedy) {
       throw Error({.place = "--recipes", .key = name, .problem = problem, .remedy = remedy});
     };
-    if (!recipe.unsupported().empty()) refuse(recipe.unsupported().front(), "");
     if (std::find(labels.begin(), labels.end(), label) != labels.end())
       refuse("named twice", "each recipe once");
     labels.push_back(label);
@@ -224,8 +229,9 @@ std::optional<CompareResult> finished_result(const CompareRun& run) {
   result.skipped = r.integer("skipped", 0, INT64_MAX);
   const JsonObject bytes = r.object("bytes_per_parameter");
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-    result.bytes_per_parameter[kind] =
+    result.bytes_per_parameter.most[kind] =
         bytes.number(name_of(static_cast<MemoryKind>(kind)), 0, kMost);
+  result.bytes_per_parameter.total = bytes.number("total", 0, kMost);
   return result;
 }
 
@@ -253,9 +259,7 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
   }
   result.skipped = recorder.skipped();
   result.tokens_per_second = recorder.median_speed();
-  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-    result.bytes_per_parameter[kind] = static_cast<double>(recorder.plan().bytes[kind]) /
-                                       static_cast<double>(session.model().parameter_count());
+  result.bytes_per_parameter = per_parameter(recorder.plan(), session.model().parameter_count());
   write_result(run, result_json(result));
   return result;
 }
@@ -289,7 +293,7 @@ std::string compare_csv(const std::vector<CompareRow>& rows) {
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}", r.label, r.seeds, r.val_loss,
                         r.val_loss_sd, r.bits_per_byte, r.difference, r.difference_sd,
                         r.tokens_per_second, r.skipped, r.diverged);
-    for (const double bytes : r.bytes_per_parameter) text += fmt::format(",{}", bytes);
+    for (const double bytes : r.bytes_per_parameter.most) text += fmt::format(",{}", bytes);
     text += '\n';
   }
   return text;

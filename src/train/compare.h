@@ -32,6 +32,12 @@ struct CompareRun {
                                                    const std::vector<std::string>& recipes,
                                                    int64_t seeds, const std::string& out);
 
+/// Planned memory over the number of parameters.
+struct BytesPerParameter {
+  std::array<double, kMemoryKinds> most{};  ///< of each kind at any time
+  double total = 0;                         ///< of what is allocated
+};
+
 struct CompareResult {
   static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -43,8 +49,7 @@ struct CompareResult {
                          ///< finite, for which the run ended; 0: it did not
   double tokens_per_second = 0;
   int64_t skipped = 0;  ///< steps
-  /// Bytes per parameter of the planned memory, by kind.
-  std::array<double, kMemoryKinds> bytes_per_parameter{};
+  BytesPerParameter bytes_per_parameter;
 };
 
 /// Throws Error where the folder of one of the runs holds another run, or something that a run
@@ -72,7 +77,7 @@ struct CompareRow {
   double difference = 0, difference_sd = 0;  ///< of val_loss to the first recipe's, seed by seed
   double tokens_per_second = 0;
   int64_t skipped = 0;
-  std::array<double, kMemoryKinds> bytes_per_parameter{};
+  BytesPerParameter bytes_per_parameter;
 };
 
 /// Rows in the order in which recipes first appear; every recipe has the same seeds.

@@ -117,6 +117,8 @@ Json memory_json(const MemoryPlan& plan) {
   return json;
 }
 
+Json most_json(const MemoryPlan& plan) { return by_kind(plan.most); }
+
 Json stored_json(const MemoryPlan& plan) {
   Json json = Json::object();
   for (const StoredPart& part : plan.stored)
@@ -126,9 +128,9 @@ Json stored_json(const MemoryPlan& plan) {
 }
 
 Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters) {
-  return {{"parameters", parameters},   {"stored", stored_json(plan)},
-          {"most", by_kind(plan.most)}, {"at_peak", memory_json(plan)},
-          {"total", plan.total},        {"fp32_most", by_kind(fp32.most)},
+  return {{"parameters", parameters}, {"stored", stored_json(plan)},
+          {"most", most_json(plan)},  {"at_peak", memory_json(plan)},
+          {"total", plan.total},      {"fp32_most", by_kind(fp32.most)},
           {"fp32_total", fp32.total}};
 }
 

@@ -35,6 +35,9 @@ struct ValidationMetrics {
 [[nodiscard]] Json time_json(const TimeByKind& seconds);
 /// {"weights": bytes, ..., "gaps": bytes}, every kind.
 [[nodiscard]] Json memory_json(const MemoryPlan& plan);
+/// Of each kind the most at any time, in bytes: parameters, states and gradients as they are
+/// stored.
+[[nodiscard]] Json most_json(const MemoryPlan& plan);
 /// {"weight": {"kind": "weights", "elements": ["bf16", "fp32"], "bytes": ...}, "carry": ...}: what
 /// persists of the parameters, as stored.
 [[nodiscard]] Json stored_json(const MemoryPlan& plan);

@@ -47,7 +47,8 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"skipped_steps", result.skipped},
           {"peak_bytes", peak_resident_bytes()},
           {"planned_bytes", result.planned.total},
-          {"planned_bytes_by_kind", memory_json(result.planned)},
+          {"planned_bytes_by_kind", most_json(result.planned)},
+          {"planned_bytes_at_peak", memory_json(result.planned)},
           {"planned_bytes_stored", stored_json(result.planned)},
           {"peak_flops", peak},
           {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
@@ -56,7 +57,7 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
 
 int bench_step(Args args) {
   const ModelConfig config = args.step.config();
-  const Recipe recipe = Recipe::load_runnable(args.recipe);
+  const Recipe recipe = Recipe::load(args.recipe);
   const Threads threads = args.machine.use();
   Run run(make_backend(args.machine.backend, threads), 1);
   Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);

@@ -59,7 +59,7 @@ void print_rows(const std::vector<CompareRow>& rows) {
   std::vector<size_t> kinds;
   for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
     const bool shown = std::any_of(rows.begin(), rows.end(), [&](const CompareRow& row) {
-      return row.bytes_per_parameter[kind] >= 0.005;
+      return row.bytes_per_parameter.most[kind] >= 0.005;
     });
     if (!shown) continue;
     kinds.push_back(kind);
@@ -79,10 +79,11 @@ void print_rows(const std::vector<CompareRow>& rows) {
         r.diverged != 0 ? "" : fmt::format("{:.4f}", r.bits_per_byte),
         fmt::format("{:.0f}", r.tokens_per_second)};
     for (const size_t kind : kinds)
-      cells.push_back(fmt::format("{:.2f}", r.bytes_per_parameter[kind]));
+      cells.push_back(fmt::format("{:.2f}", r.bytes_per_parameter.most[kind]));
     table.row(std::move(cells));
   }
-  print("\n{}bytes per parameter by kind in the columns on the right\n", table.text());
+  print("\n{}the most bytes per parameter of each kind in the columns on the right\n",
+        table.text());
 }
 
 // Trains one run with a report of its own, or takes what an earlier call left.
