@@ -16,6 +16,7 @@ enum class TimeKind : uint8_t {
   gemm_dgrad,
   gemm_wgrad,
   quantize,
+  weight_noise,
   attention,
   norm_activation,
   head_and_loss,  ///< the head's GEMMs too; its casts are quantize
@@ -23,7 +24,7 @@ enum class TimeKind : uint8_t {
   optimizer,
   elementwise,
 };
-constexpr size_t kTimeKinds = 10;
+constexpr size_t kTimeKinds = 11;
 [[nodiscard]] std::string_view name_of(TimeKind kind);
 
 /// Numbers of everything that is not a linear GEMM.

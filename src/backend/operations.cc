@@ -4,8 +4,9 @@ namespace ng {
 
 std::string_view name_of(TimeKind kind) {
   constexpr std::array<std::string_view, kTimeKinds> kNames = {
-      "gemm fprop",          "gemm dgrad",    "gemm wgrad", "quantize",  "attention",
-      "norm and activation", "head and loss", "embedding",  "optimizer", "elementwise"};
+      "gemm fprop",   "gemm dgrad", "gemm wgrad",          "quantize",
+      "weight noise", "attention",  "norm and activation", "head and loss",
+      "embedding",    "optimizer",  "elementwise"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -17,6 +17,7 @@
 
 #include "backend/gemm_operations.h"
 #include "backend/layer_operations.h"
+#include "backend/noise_operations.h"
 #include "backend/tensor_operations.h"
 #include "backend/update_operations.h"
 
@@ -28,7 +29,8 @@ using Operation =
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
                  FillNormal, DecideStep, Store, StoreGradient, MoveAutoScale, Update,
-                 MoveBlockMoment, MoveMomentum, CheckUpdate>;
+                 MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, AddNoiseBackward,
+                 FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

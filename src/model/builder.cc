@@ -32,6 +32,18 @@ void take_stored_codes(Operand& operand, const Operand& storage) {
 
 }  // namespace
 
+std::optional<LayerNoise> Builder::noise_of(const LayerPlace& place) const {
+  const WeightNoise noise = sources_.recipe.layer(place, 0).weight_noise;
+  if (noise.kind == NoiseKind::none) return {};
+  const auto learned = [&](const std::string& name) -> Parameter* {
+    for (Parameter& parameter : sources_.learned_by_noise)
+      if (parameter.spec.name == name) return &parameter;
+    return nullptr;
+  };
+  return LayerNoise(noise, learned(layers::bits_of(place.name)),
+                    learned(layers::clip_of(place.name)));
+}
+
 Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& weight) const {
   const LayerPlace place{.name = name, .block = block, .depth = config().layers};
   std::vector<LinearRecipe> phases;
@@ -45,7 +57,8 @@ Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& w
            .output = activation(name),
            .weight = &weight,
            .bias = find(layers::bias_of(name)),
-           .phases = std::move(phases)}};
+           .phases = std::move(phases),
+           .noise = noise_of(place)}};
 }
 
 Linear Builder::linear(const std::string& name, int64_t block) const {

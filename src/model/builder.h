@@ -24,6 +24,7 @@ class Builder {
     const Recipe& recipe;
     TensorTable& tensors;  ///< the parameters first
     std::span<Parameter> parameters;
+    std::span<Parameter> learned_by_noise;
   };
   explicit Builder(const Sources& sources) : sources_(sources) {}
 
@@ -52,6 +53,7 @@ class Builder {
   [[nodiscard]] std::unique_ptr<Layer> mlp_block(int64_t index) const;
   [[nodiscard]] std::vector<Linear> linears(int64_t block,
                                             std::span<const std::string_view> parts) const;
+  [[nodiscard]] std::optional<LayerNoise> noise_of(const LayerPlace& place) const;
   [[nodiscard]] Linear make_linear(const std::string& name, int64_t block, Parameter& weight) const;
 
   Sources sources_;

@@ -10,13 +10,33 @@
 namespace ng {
 namespace {
 
+// Of the weight of a linear layer that has noise; else none.
+std::vector<ParameterSpec> noise_parameters_of(const ParameterSpec& spec, const Recipe& recipe,
+                                               int64_t depth) {
+  const std::string_view layer = layers::layer_of(spec.name);
+  if (spec.is_vector) return {};
+  const LayerPlace place{.name = layer, .block = layers::place_of(layer).block, .depth = depth};
+  const WeightNoise noise = recipe.layer(place, 0).weight_noise;
+  if (noise.kind == NoiseKind::none) return {};
+  return noise_parameters(noise, layer, spec.rows, spec.cols);
+}
+
 std::vector<Parameter> make_parameters(Run& run, const ModelConfig& config, const Recipe& recipe,
                                        TensorTable& tensors) {
   std::vector<Parameter> parameters;
+  std::vector<ParameterSpec> learned;  // by noise
   for (ParameterSpec& spec : parameter_table(config)) {
     Parameter parameter;
     parameter.id = tensors.add(spec.name);
     parameter.weight = claim_weight(run, spec, weight_storage(recipe, spec, config.layers));
+    for (ParameterSpec& own : noise_parameters_of(spec, recipe, config.layers))
+      learned.push_back(std::move(own));
+    parameter.spec = std::move(spec);
+    parameters.push_back(std::move(parameter));
+  }
+  for (ParameterSpec& spec : learned) {
+    Parameter parameter;
+    parameter.weight = claim_weight(run, spec, LayerRecipe().weights);
     parameter.spec = std::move(spec);
     parameters.push_back(std::move(parameter));
   }
@@ -37,12 +57,15 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
     : config_(config), recipe_(recipe) {
   validate(config, "model");
   parameters_ = make_parameters(run, config_, recipe_, tensors_);
+  const std::span<Parameter> all = parameters_;
+  const size_t of_architecture = tensors_.names().size();
   const ArchitectureParts& parts = parts_of(config_.architecture);
   const Builder build({.run = run,
                        .config = config_,
                        .recipe = recipe_,
                        .tensors = tensors_,
-                       .parameters = parameters_});
+                       .parameters = all.first(of_architecture),
+                       .learned_by_noise = all.subspan(of_architecture)});
   View rope_table;
   if (!parts.learned_positions) {
     rope_table = run.persistent({.name = "rope_table",
@@ -64,6 +87,9 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
   }
   norm_ = std::make_unique<NormLayer>(build.norm(std::string(layers::kNorm)));
   head_ = std::make_unique<Head>(build.head());
+  // Last, so that noise leaves every other tensor its draws.
+  for (Parameter& learned : all.subspan(of_architecture))
+    learned.id = tensors_.add(learned.spec.name);
   blocks_.collect(linears_);
   linears_.push_back(&head_->linear());
   allocate_stats(run);
@@ -134,6 +160,15 @@ void Model::initialize(Run& run) {
     put_weight(run, parameter.weight, values.view());
     put_carry(run, parameter.weight, parameter.id, values.view());
   }
+  start_noise(run);
+}
+
+void Model::start_noise(Run& run) {
+  for (const Linear* linear : linears_) linear->start_noise(run);
+}
+
+void Model::finish_noise(Run& run) {
+  for (const Linear* linear : linears_) linear->finish_noise(run);
 }
 
 void Model::fill_initial(Run& run, const Parameter& parameter, const View& values) const {

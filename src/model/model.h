@@ -35,8 +35,11 @@ class Model {
   [[nodiscard]] const std::vector<Linear*>& linears() const { return linears_; }
 
   /// Random initial values from purpose 13: matrices N(0, std²), residual output projections
-  /// N(0, (std/√(2·layers))²), biases 0, gains 1.
+  /// N(0, (std/√(2·layers))²), biases 0, gains 1; and start_noise().
   void initialize(Run& run);
+
+  /// First values of what the noise on weights learns, once the weights have theirs.
+  void start_noise(Run& run);
 
   /// The recipe's phase from now on.
   void set_phase(Run& run, int phase);
@@ -57,6 +60,8 @@ class Model {
   void read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const;
   void write_row(Run& run, size_t index, int64_t row, std::span<const float> values);
 
+  /// After the last micro-batch: gradients of what the noise on weights learns are whole.
+  void finish_noise(Run& run);
   /// After the step was decided: scales of gradients that saturate give way.
   void move_gradient_scales(Run& run, const StepControl* control);
   /// After the update: gradients and operands made from the old weights are gone.

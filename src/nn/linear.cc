@@ -128,7 +128,8 @@ Linear::Linear(Run& run, Parts parts)
       output_(parts.output),
       weight_(parts.weight),
       bias_(parts.bias),
-      phases_(std::move(parts.phases)) {
+      phases_(std::move(parts.phases)),
+      noise_(std::move(parts.noise)) {
   for (size_t i = 0; i < kOperandRoles; ++i) {
     const auto role = static_cast<OperandRole>(i);
     const int history = longest_history(phases_, role);
@@ -208,6 +209,11 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
   return made;
 }
 
+ReadableWeight Linear::read_weight(Run& run, bool as_stored) {
+  if (as_stored) return readable_elements(run, *weight_);
+  return noise_ && !run.evaluating() ? noise_->noisy(run, *weight_) : readable(run, *weight_);
+}
+
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
   const Run::Place place = run.in(name_, name_of(role));
   const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
@@ -218,8 +224,7 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     return kept;
   }
   const bool is_stored = is_as_stored(asked, weight_->weight.value.cast);
-  const ReadableWeight weight =
-      is_stored ? readable_elements(run, *weight_) : readable(run, *weight_);
+  const ReadableWeight weight = read_weight(run, is_stored);
   PrepareContext by = context(role, weight_->id, run);
   if (is_stored) by.stored = weight_->value();
   Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by);
@@ -289,15 +294,29 @@ Tensor Linear::forward(Run& run, Source& x) {
 void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy) {
   make_gradient_operands(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
-  if (run.moment().micro + 1 == run.moment().micros) {
-    const Run::Place place = run.in(name_, "gradient");
-    finish_gradient(run, *weight_);
-  }
+  const bool is_last = run.moment().micro + 1 == run.moment().micros;
+  if (is_last) finish_weight_gradient(run);
   if (bias_ != nullptr) {
     const Run::Place place = run.in(name_, "bias");
     run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy.values()});
   }
   dgrad(run, dx, into, dy);
+  if (is_last) weight_->noisy = weight_->noise_scales = {};
+}
+
+void Linear::finish_weight_gradient(Run& run) {
+  const Run::Place place = run.in(name_, "gradient");
+  if (noise_) noise_->backward(run, *weight_);
+  finish_gradient(run, *weight_);
+}
+
+void Linear::start_noise(Run& run) const {
+  if (noise_) noise_->start(run, *weight_);
+}
+
+void Linear::finish_noise(Run& run) const {
+  const Run::Place place = run.in(name_, "gradient");
+  if (noise_) noise_->finish(run, *weight_);
 }
 
 void Linear::roll_scales(Run& run, bool skipped) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nn/layer_noise.h"
 #include "nn/parameter.h"
 #include "recipe/recipe.h"
 
@@ -45,6 +46,7 @@ class Linear {
     Parameter* weight = nullptr;
     Parameter* bias = nullptr;
     std::vector<LinearRecipe> phases;
+    std::optional<LayerNoise> noise{};  ///< in training
   };
   Linear(Run& run, Parts parts);
 
@@ -74,6 +76,10 @@ class Linear {
   /// The time of its GEMMs counts as this instead of by what they do.
   void count_time_as(TimeKind kind) { time_ = kind; }
 
+  // Of a weight with noise, else nothing: LayerNoise::start and finish.
+  void start_noise(Run& run) const;
+  void finish_noise(Run& run) const;
+
   /// From now on, and until `false`, the operands of the weight serve all GEMMs.
   void keep_weights(const Run& run, bool keeps);
 
@@ -97,12 +103,17 @@ class Linear {
                                        const Source& source) const;
   [[nodiscard]] const Prepared& activation(Run& run, OperandRole role, Source& source);
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
+  /// What GEMMs read of the weight. `as_stored`: its elements without their scales.
+  [[nodiscard]] ReadableWeight read_weight(Run& run, bool as_stored);
+  /// After the last micro-batch of a step: the gradient of what GEMMs read becomes the weight's.
+  void finish_weight_gradient(Run& run);
 
   std::string name_;
   uint32_t output_;
   Parameter* weight_;
   Parameter* bias_;
   std::vector<LinearRecipe> phases_;
+  std::optional<LayerNoise> noise_;
   size_t phase_ = 0;
   bool keeps_weights_ = false;
   std::array<DelayedScale, kOperandRoles> delayed_{};

@@ -93,6 +93,7 @@ void finish_gradient(Run& run, Parameter& parameter) {
 void forget_step(Parameter& parameter) {
   parameter.grad = {};
   parameter.grad_scales = {};
+  parameter.noisy = parameter.noise_scales = {};
   parameter.operands = {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "nn/source.h"
@@ -18,9 +19,10 @@ struct ParameterSpec {
   std::string hf_name;  ///< in the transformers layout
   int64_t rows = 0;     ///< matrices are (out, in); vectors 1 × n
   int64_t cols = 0;
-  bool is_vector = false;      ///< stored as one dimension; no weight decay
+  bool is_vector = false;      ///< of one dimension, or of bit-widths: FP32, no weight decay
   bool hf_transposed = false;  ///< transformers stores (in, out): GPT-2's Conv1D
   Init init = Init::normal;
+  std::optional<float> weight_decay{};  ///< its own, whatever others have
 };
 
 struct Parameter {
@@ -37,6 +39,8 @@ struct Parameter {
   AutoScale* auto_scale = nullptr;  ///< persistent; null: mu is 1
   Tensor grad;  ///< exists from the first contribution of a step until the update
   std::array<Tensor, 2> grad_scales;  ///< of a finished gradient in few bits; of its tensor
+  /// What GEMMs read in place of the value in this step, where there is noise, and its scales.
+  Tensor noisy, noise_scales;
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
 
@@ -72,7 +76,7 @@ void finish_gradient(Run& run, Parameter& parameter);
 /// Room for a gradient as it is sent, in the place of its sum.
 void allocate_finished_gradient(Run& run, Parameter& parameter);
 
-/// After the update: the gradient and the operands made from the old value are gone.
+/// After the update: the gradient and what was made from the old value are gone.
 void forget_step(Parameter& parameter);
 
 }  // namespace ng

@@ -46,8 +46,8 @@ Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter&
       .beta1 = settings_.beta1,
       .beta2 = settings_.beta2,
       .eps = settings_.eps,
-      .weight_decay =
-          parameter.spec.is_vector && !settings_.decays_vectors ? 0.0f : settings_.weight_decay,
+      .weight_decay = parameter.spec.weight_decay.value_or(
+          parameter.spec.is_vector && !settings_.decays_vectors ? 0.0f : settings_.weight_decay),
       .correction1 = static_cast<float>(1.0 - std::pow(double{settings_.beta1}, t)),
       .correction2 = static_cast<float>(1.0 - std::pow(double{settings_.beta2}, t))};
   return Update{.optimizer = rule,

@@ -90,7 +90,8 @@ constexpr Bad kValues[] = {
     {"weight_noise.b_init = 'six'",
      "a.toml:1: weight_noise.b_init: \"six\": a number from 0 to 24"},
     {"weights.update = ['stochastic', 'kahan']", "a.toml:1: weights.update: [\"stochastic\", "},
-    {"weights.update = ['kahan', 'momentum_feedback']", "a.toml:1: weights.update: [\"kahan\", "},
+    {"weights.update = ['kahan', 'momentum_feedback']",
+     "a.toml:1: weights.update: [\"kahan\", \"momentum_feedback\"]: one of them: kahan keeps "},
     {"weights.residual_bits = 6", "a.toml:1: weights.residual_bits: 6: 8 or 4"},
     {"weights.rtol = 0", "a.toml:1: weights.rtol: 0: a number above 0 and below 1"},
     {"optimizer.kind = 'adam'", "a.toml:1: optimizer.kind: unknown \"adam\": adamw, adam_mini,"},
@@ -154,18 +155,20 @@ constexpr Bad kOperands[] = {
 
 constexpr Bad kRules[] = {
     {"weights.update = 'kahan'",
-     "a.toml: weights.update: an update rule for weights stored in "
+     "a.toml: weights.update: \"kahan\" for weights stored in "
      "fp32 without master: \"nearest\", or weights.storage narrower "
      "than fp32"},
-    {"weights.update = 'momentum_feedback'", "a.toml: weights.update: an update rule for weights"},
+    {"weights.update = 'momentum_feedback'",
+     "a.toml: weights.update: [\"nearest\", \"momentum_feedback\"] for weights stored in fp32"},
     {"weights.master = 'fp16'",
-     "a.toml: weights.master: a wider copy of weights that are fp32: \"none\", or weights.storage "
+     "a.toml: weights.master: \"fp16\", a wider copy of weights that are fp32: \"none\", or "
+     "weights.storage "
      "narrower than fp32"},
     {"weights = {storage='bf16', master='fp32', update='kahan'}",
-     "a.toml: weights.update: an update rule beside a master, which updates go into: "},
+     "a.toml: weights.update: \"kahan\" beside a master, which updates go into: "},
     {"weights = {storage='bf16', update='momentum_feedback'}\noptimizer.kind='sgd'",
-     "a.toml: weights.update: momentum_feedback without a second moment, by which it is "
-     "measured: "},
+     "a.toml: weights.update: [\"nearest\", \"momentum_feedback\"] without a second moment, by "
+     "which the feedback is measured: "},
     {"weights = {storage='mxfp4', update='precision_aware'}",
      "a.toml: weights.update: precision_aware for mxfp4, whose grid follows the values: "},
     {"weights.storage = {format='bf16', rounding='stochastic'}",
@@ -255,7 +258,7 @@ constexpr Bad kOverrides[] = {
      "a.toml:3: override.linear.dgrad.grad.scale_rule: \"up\" for \"none\" scales, in "
      "blocks.100.attn.qkv (depth 128): "},
     {"[[override]]\nweights.update='kahan'",
-     "a.toml:1: weights.update: an update rule for weights stored in fp32 without master, in "
+     "a.toml:1: weights.update: \"kahan\" for weights stored in fp32 without master, in "
      "blocks.0.attn.qkv (depth 1): "},
     {"[[override]]\nweight_noise={kind='gaussws',layers='*.mlp.up'}\nlinear.fprop.weight='mxfp4'",
      "a.toml: weight_noise.kind: noise on blocks.0.mlp.up, whose"},

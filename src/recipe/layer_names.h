@@ -54,6 +54,13 @@ struct Place {
 [[nodiscard]] inline std::string bias_of(std::string_view layer) {
   return fmt::format("{}.bias", layer);
 }
+/// What weight noise learns: a bit-width for each block, and where weights are clipped.
+[[nodiscard]] inline std::string bits_of(std::string_view layer) {
+  return fmt::format("{}.b_i", layer);
+}
+[[nodiscard]] inline std::string clip_of(std::string_view layer) {
+  return fmt::format("{}.alpha", layer);
+}
 /// The layer that a parameter is of.
 [[nodiscard]] inline std::string_view layer_of(std::string_view parameter) {
   return parameter.substr(0, parameter.rfind('.'));

@@ -24,7 +24,7 @@ TEST(LayerRecipe, OverridesReachWeightsAndNoise) {
   const LayerRecipe last = layer(recipe, "blocks.11.mlp.up", 11);
   EXPECT_EQ(last.weights.storage, operand_of("bf16"));
   EXPECT_EQ(last.weights.update, UpdateRule::kahan);
-  EXPECT_EQ(last.weight_noise.kind, WeightNoise::Kind::gaussws);
+  EXPECT_EQ(last.weight_noise.kind, NoiseKind::gaussws);
   EXPECT_EQ(last.weight_noise.b_init, 5);
   EXPECT_EQ(last.linear, layer(recipe, "blocks.0.mlp.up", 0).linear);
   EXPECT_EQ(layer(recipe, "blocks.0.mlp.up", 0).weights, LayerRecipe().weights);
@@ -37,11 +37,11 @@ TEST(LayerRecipe, NoiseIsThatOfTheLayersItMeans) {
   const auto kind = [recipe = Recipe::load("gaussws-od")](std::string_view name, int64_t block) {
     return layer(recipe, name, block).weight_noise.kind;
   };
-  EXPECT_EQ(kind("blocks.3.attn.out", 3), WeightNoise::Kind::gaussws);
-  EXPECT_EQ(kind("blocks.3.attn.q", 3), WeightNoise::Kind::none);
+  EXPECT_EQ(kind("blocks.3.attn.out", 3), NoiseKind::gaussws);
+  EXPECT_EQ(kind("blocks.3.attn.q", 3), NoiseKind::none);
   const Recipe all = recipe_of("weight_noise.kind='diffq'");
-  EXPECT_EQ(layer(all, "blocks.3.attn.q", 3).weight_noise.kind, WeightNoise::Kind::diffq);
-  EXPECT_EQ(layer(all, "head").weight_noise.kind, WeightNoise::Kind::none);
+  EXPECT_EQ(layer(all, "blocks.3.attn.q", 3).weight_noise.kind, NoiseKind::diffq);
+  EXPECT_EQ(layer(all, "head").weight_noise.kind, NoiseKind::none);
 }
 
 TEST(LayerRecipe, WeightsWithScalesAreThoseOfTheBlocks) {
@@ -63,18 +63,6 @@ TEST(LayerRecipe, AnOverrideOfTheEmbeddingsStorageMeansALayer) {
   EXPECT_TRUE(
       recipe_of(embed + "weights={storage='fp8_e4m3', update='stochastic'}").warnings().empty());
   EXPECT_EQ(recipe_of(embed + "linear='mxfp4'").warnings().size(), 1u);
-}
-
-// Wherever a recipe says it, and whatever takes it back for the layers of the blocks.
-TEST(LayerRecipe, WhatIsNotImplementedIsRefusedForEachLayer) {
-  const std::string noise = "[[override]]\nweight_noise.kind='nipq'\n";
-  for (const char* where :
-       {"blocks=':1'", "blocks='200:'", "layers='*.mlp.up'",
-        "layers='*'\n[[override]]\nlayers=['blocks.*', 'head']\nweight_noise.kind='none'"})
-    EXPECT_EQ(recipe_of(noise + where).unsupported(),
-              (std::vector<std::string>{
-                  "test.toml: weight_noise.kind: \"nipq\" is not implemented yet: use \"none\""}))
-        << where;
 }
 
 }  // namespace

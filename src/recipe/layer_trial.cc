@@ -27,7 +27,7 @@ class LayerTrial {
       const RecipeSettings settings = recipe_.settings_of(
           layer, int(phase),
           [&](size_t i, const RecipeSettings& changed) { keep_unused(i, changed); });
-      noisy->second |= settings.weight_noise.kind != WeightNoise::Kind::none;
+      noisy->second |= settings.weight_noise.kind != NoiseKind::none;
       if (is_new) use_(settings);
     }
   }
@@ -87,6 +87,8 @@ std::vector<size_t> try_layers(const ResolvedRecipe& recipe,
   LayerTrial trial(recipe, use);
   for (const int64_t depth : kDepths) {
     trial.try_layer({.name = layers::kHead, .block = -1, .depth = depth});
+    for (const std::string_view table : {layers::kEmbed, layers::kPos})  // stored, but no GEMM's
+      (void)recipe.settings_of({.name = table, .block = -1, .depth = depth}, 0);
     for (int64_t block = 0; block < depth; ++block)
       for (const std::string_view layer : layers::kLinearsOfBlocks) {
         const std::string name = layers::in_block(block, layer);

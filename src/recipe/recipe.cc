@@ -14,7 +14,6 @@ namespace ng {
 struct Recipe::Data {
   ResolvedRecipe recipe;
   std::vector<std::string> warnings;
-  std::vector<std::string> unsupported;
 };
 
 namespace {
@@ -82,23 +81,9 @@ Recipe Recipe::load(const std::string& name_or_path, const std::string& folder) 
   return parse(read_file(path, kMaxTomlBytes), path);
 }
 
-Recipe Recipe::load_runnable(const std::string& name_or_path) {
-  Recipe recipe = load(name_or_path);
-  if (recipe.unsupported().empty()) return recipe;
-  throw Error({.place = "", .key = "", .problem = recipe.unsupported().front(), .remedy = ""});
-}
-
 Recipe Recipe::parse(std::string_view toml, const std::string& place) {
   auto data = std::make_shared<Data>();
   data->recipe = resolve_recipe(read_recipe_source(toml, place));
-  const auto note_unsupported = [&](const RecipeSettings& settings) {
-    for (const std::string& sentence : unsupported_settings(settings))
-      add_once(data->unsupported, place + ": " + sentence);
-  };
-  for (const RecipeSettings& settings : data->recipe.phases) note_unsupported(settings);
-  // Each alone, whether or not a layer that is tried below gets it: weights have other layers too.
-  for (const RecipeOverride& override_ : data->recipe.overrides)
-    note_unsupported(override_.over(data->recipe.phases.front()));
   const std::vector<size_t> idle = try_layers(data->recipe, [&](const RecipeSettings& settings) {
     for (std::string& warning : warnings_of(settings)) add_once(data->warnings, std::move(warning));
   });
@@ -127,7 +112,6 @@ std::vector<std::string> Recipe::warnings_at(int64_t depth) const {
   return warnings;
 }
 
-const std::vector<std::string>& Recipe::unsupported() const { return data_->unsupported; }
 const std::vector<double>& Recipe::phase_starts() const { return data_->recipe.phase_starts; }
 
 std::string Recipe::resolved_toml() const {

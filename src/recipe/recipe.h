@@ -50,10 +50,6 @@ class Recipe {
   [[nodiscard]] const std::vector<std::string>& warnings() const;
   /// What a user should know of a model of this many blocks beside that: overrides for others.
   [[nodiscard]] std::vector<std::string> warnings_at(int64_t depth) const;
-  /// load(), refused with a sentence where this version cannot run it.
-  [[nodiscard]] static Recipe load_runnable(const std::string& name_or_path);
-  /// What this version cannot run, one sentence each.
-  [[nodiscard]] const std::vector<std::string>& unsupported() const;
 
   /// Fractions of training at which a phase begins, ascending, the first 0.
   [[nodiscard]] const std::vector<double>& phase_starts() const;

@@ -180,8 +180,7 @@ void set_outputs(RecipeSettings& settings) {
 
 bool has_noise(const RecipeSettings& settings, const LayerPlace& layer) {
   const WeightNoise& noise = settings.weight_noise;
-  return noise.kind != WeightNoise::Kind::none && layer.block >= 0 &&
-         any_matches(noise.layers, layer.name);
+  return noise.kind != NoiseKind::none && layer.block >= 0 && any_matches(noise.layers, layer.name);
 }
 
 bool RecipeOverride::matches(const LayerPlace& layer) const {

@@ -33,8 +33,7 @@ enum class OutputKind : uint8_t { compute, fp32, bf16 };
 
 /// Noise added to weights in place of quantizing them. [recipes.md §1]
 struct WeightNoise {
-  enum class Kind : uint8_t { none, gaussws, diffq, nipq };
-  Kind kind = Kind::none;
+  NoiseKind kind = NoiseKind::none;
   std::vector<std::string> layers = {"*"};
   Block block = {.kind = Block::Kind::tile, .rows = 32, .cols = 32};
   double b_init = 6;

@@ -4,6 +4,7 @@
 
 #include "recipe/operand_keys.h"
 #include "recipe/operand_rules.h"
+#include "recipe/update_words.h"
 
 namespace ng {
 namespace {
@@ -12,12 +13,11 @@ using Settings = RecipeSettings;
 using SettingsKey = Key<RecipeSettings>;
 using enum UpdateRule;
 
-/// A key, where its operand lies if its value is one, and what of it cannot be run yet.
+/// A key, and where its operand lies if its value is one.
 struct Row : SettingsKey {
   Row(SettingsKey key)  // NOLINT(google-explicit-constructor): every key is a row
       : SettingsKey(std::move(key)) {}
   std::function<const Operand&(const Settings&)> operand;
-  std::function<bool(const Settings&)> is_planned = [](const Settings&) { return false; };
 };
 using Rows = std::vector<Row>;
 
@@ -33,17 +33,6 @@ Row operand(std::string path, Get get, std::string doc) {
   Row row = operand_key<Settings>(std::move(path), get, std::move(doc));
   row.operand = [=](const Settings& s) -> const Operand& { return get(s); };
   return row;
-}
-
-/// Read and checked, but what `is_planned` says cannot be run yet.
-Row planned_where(Row row, std::function<bool(const Settings&)> is_planned) {
-  row.is_planned = std::move(is_planned);
-  return row;
-}
-
-/// Read and checked, but only its default can be run.
-Row planned(Row row) {
-  return planned_where(std::move(row), [](const Settings&) { return true; });
 }
 
 /// linear = "<format>": all six operands, and no Hadamard transform.
@@ -128,7 +117,8 @@ SettingsKey noise_block_key() {
   return {{.path = "weight_noise.block", .expected = expected, .doc = "weights of one bit-width"},
           [=](Settings& s, const TomlItem& item) {
             const Block block = read_block(item);
-            const bool square = block.kind == Block::Kind::tile && block.rows == block.cols;
+            const bool square = block.kind == Block::Kind::tile && block.rows == kNoiseBlock &&
+                                block.cols == kNoiseBlock;
             if (!square && block.kind != Block::Kind::tensor) item.refuse_value(expected);
             s.weight_noise.block = block;
           },
@@ -136,14 +126,14 @@ SettingsKey noise_block_key() {
 }
 
 void add_weight_noise(Rows& keys) {
-  using Kind = WeightNoise::Kind;
-  keys.push_back(planned(choice(
+  using Kind = NoiseKind;
+  keys.push_back(choice(
       "weight_noise.kind", [](auto& s) -> auto& { return s.weight_noise.kind; },
       Choices<Kind>{{{"none", Kind::none},
                      {"gaussws", Kind::gaussws},
                      {"diffq", Kind::diffq},
                      {"nipq", Kind::nipq}}},
-      "noise of the size of a quantization error added to weights")));
+      "noise of the size of a quantization error added to weights"));
   keys.push_back(texts_key<Settings>(
       "weight_noise.layers", [](auto& s) -> auto& { return s.weight_noise.layers; },
       "a list of layer patterns", "layers that get noise; never embeddings or the head"));
@@ -171,12 +161,7 @@ void add_weight_noise(Rows& keys) {
 
 /// One rule, or a list of momentum_feedback with nearest or stochastic.
 SettingsKey update_key() {
-  static const Choices<UpdateRule> kUpdates = {{{"nearest", nearest},
-                                                {"stochastic", stochastic},
-                                                {"precision_aware", precision_aware},
-                                                {"kahan", kahan},
-                                                {"residual", residual}}};
-  std::vector<std::string_view> names = kUpdates.names();
+  std::vector<std::string_view> names = kUpdateRules.names();
   names.push_back("momentum_feedback");
   const std::string expected =
       one_of(names) + "; a list may join momentum_feedback with nearest or stochastic";
@@ -191,22 +176,25 @@ SettingsKey update_key() {
             for (const std::string& name : read_texts(item)) {
               const toml::value<std::string> value(name);
               const size_t i = read_choice({&value, item.path, item.place}, names);
-              if (i == kUpdates.items.size()) {
+              if (i == kUpdateRules.items.size()) {
                 result.momentum_feedback = true;
               } else {
-                result.update = kUpdates.items[i].second;
+                result.update = kUpdateRules.items[i].second;
                 ++rules;
               }
             }
-            const bool joins = !result.momentum_feedback || result.update == nearest ||
-                               result.update == stochastic;
-            if (rules > 1 || !joins) item.refuse_value(expected);
+            if (rules > 1) item.refuse_value("one rule: two would round the same sum");
+            if (result.momentum_feedback && result.update == precision_aware)
+              item.refuse_value(
+                  "one of them: what is fed back is the error of a step as long as "
+                  "Adam's, and precision_aware takes another");
+            if (result.momentum_feedback && result.update != nearest && result.update != stochastic)
+              item.refuse_value("one of them: " + std::string(kUpdateRules.name_of(result.update)) +
+                                " keeps the error beside the weight, and it would be made up for "
+                                "twice");
             s.weights = result;
           },
-          [](const Settings& s) {
-            const std::string rule = toml_quote(kUpdates.name_of(s.weights.update));
-            return s.weights.momentum_feedback ? "[" + rule + ", \"momentum_feedback\"]" : rule;
-          }};
+          [](const Settings& s) { return update_text(s.weights); }};
 }
 
 SettingsKey residual_bits_key() {
@@ -369,15 +357,6 @@ std::string differing_keys(const RecipeSettings& settings) {
   std::string text;
   for (const std::string& line : lines) text += line;
   return text;
-}
-
-std::vector<std::string> unsupported_settings(const RecipeSettings& settings) {
-  std::vector<std::string> sentences;
-  for (const Row& row : all_rows())
-    if (row.is_planned(settings) && !is_default(row, settings))
-      sentences.push_back(fmt::format("{}: {} is not implemented yet: use {}", row.path,
-                                      row.print(settings), row.print(default_settings())));
-  return sentences;
 }
 
 }  // namespace ng

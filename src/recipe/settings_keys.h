@@ -33,7 +33,4 @@ void check_operands(const RecipeSettings& settings, const toml::table& patch,
 /// whatever other keys and names of formats there are.
 [[nodiscard]] std::string differing_keys(const RecipeSettings& settings);
 
-/// Settings whose values this version can read but not run: one sentence each, without place.
-[[nodiscard]] std::vector<std::string> unsupported_settings(const RecipeSettings& settings);
-
 }  // namespace ng

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "recipe/update_words.h"
 
 namespace ng {
 namespace {
@@ -36,18 +37,21 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
     throw Error({place, key, std::move(problem), remedy});
   };
   if (w.master != Master::none && w.storage.is_fp32())
-    refuse("weights.master", "a wider copy of weights that are fp32",
+    refuse("weights.master",
+           fmt::format("\"{}\", a wider copy of weights that are fp32",
+                       w.master == Master::fp32 ? "fp32" : "fp16"),
            "\"none\", or weights.storage narrower than fp32");
   if (w.master != Master::none && !rounds_plainly(w))
-    refuse("weights.update", "an update rule beside a master, which updates go into",
+    refuse("weights.update", update_text(w) + " beside a master, which updates go into",
            "\"nearest\", or weights.master = \"none\"");
   if (w.master == Master::none && w.storage.is_fp32() && !rounds_plainly(w))
-    refuse("weights.update", "an update rule for weights stored in fp32 without master",
+    refuse("weights.update", update_text(w) + " for weights stored in fp32 without master",
            "\"nearest\", or weights.storage narrower than fp32");
   const OptimizerRecipe::Kind kind = settings.optimizer.kind;
   if (w.momentum_feedback && kind != OptimizerRecipe::Kind::adamw &&
       kind != OptimizerRecipe::Kind::adam_mini)
-    refuse("weights.update", "momentum_feedback without a second moment, by which it is measured",
+    refuse("weights.update",
+           update_text(w) + " without a second moment, by which the feedback is measured",
            "optimizer.kind = \"adamw\" or \"adam_mini\", or another rule");
   const Operand& moment = settings.optimizer.moment1;
   if (w.momentum_feedback && !moment.is_fp32() && moment.rounding == Rounding::nearest)

@@ -54,7 +54,7 @@ ProbeTask generated_task(uint64_t seed) {
 }
 
 GradientProbe::GradientProbe(const std::string& recipe, const ProbeTask& task, Threads threads)
-    : recipe_(Recipe::load_runnable(recipe)),
+    : recipe_(Recipe::load(recipe)),
       fill_(task.fill),
       run_(std::make_unique<Run>(make_backend("cpu", threads), task.seed)),
       model_(std::make_unique<Model>(*run_, task.model, recipe_, RecomputePolicy::none)),

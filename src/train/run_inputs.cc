@@ -10,7 +10,7 @@
 namespace ng {
 Recipe open_run_recipe(const RunConfig& config) {
   try {
-    return Recipe::load_runnable(config.recipe);
+    return Recipe::load(config.recipe);
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     if (parts.place == config.recipe)  // a file that cannot be read

@@ -104,13 +104,15 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   check_model_updates(*model_, config_.train.backend, recipe_.settings(0).optimizer,
                       settings.optimizer);
   memory_in_fp32_ = plan_memory_in_fp32(run_->backend(), model, config_.train.recompute, settings);
-  if (!config_.model.init.empty())
-    io::read_hf_weights(config_.model.init, model,
-                        [&](size_t index, int64_t row, std::span<const float> values) {
-                          model_->write_row(*run_, index, row, values);
-                        });
-  else
+  if (config_.model.init.empty()) {
     model_->initialize(*run_);
+    return;
+  }
+  io::read_hf_weights(config_.model.init, model,
+                      [&](size_t index, int64_t row, std::span<const float> values) {
+                        model_->write_row(*run_, index, row, values);
+                      });
+  model_->start_noise(*run_);
 }
 
 Session::~Session() = default;

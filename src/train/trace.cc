@@ -64,8 +64,9 @@ class Traced {
            const ConstView& v) {
     const bool turned = spec.hf_transposed;
     std::vector<int64_t> shape = {turned ? v.cols : v.rows, turned ? v.rows : v.cols};
-    if (spec.is_vector) shape = {v.size()};
-    std::vector<float>& out = add(prefix + spec.hf_name, std::move(shape));
+    if (spec.is_vector && spec.rows == 1) shape = {v.size()};
+    std::vector<float>& out =
+        add(prefix + (spec.hf_name.empty() ? spec.name : spec.hf_name), std::move(shape));
     const std::vector<float> values = download(backend, v);
     out.resize(values.size());
     for (int64_t r = 0; r < v.rows; ++r)

@@ -105,6 +105,7 @@ void Trainer::forward_backward(int64_t step) {
                      .micros = static_cast<uint32_t>(settings_.micros)});
     model_.train_batch(run_, train_batch(micro), &control_->loss);
   }
+  model_.finish_noise(run_);
 }
 
 void Trainer::update(int64_t step, float lr) {
@@ -146,7 +147,10 @@ StepReport Trainer::report_of(const StepControl& control) const {
                     .overflowing = {},
                     .format = {}};
   if (control.overflowing == StoredState::none) return report;
-  const Parameter& parameter = model_.parameters()[control.overflowing_parameter];
+  const std::span<Parameter> parameters = model_.parameters();
+  const Parameter& parameter = *std::find_if(
+      parameters.begin(), parameters.end(),
+      [&](const Parameter& candidate) { return candidate.id == control.overflowing_parameter; });
   const Stored* const states[] = {nullptr, &parameter.weight.value, &parameter.weight.master,
                                   &parameter.moment1, &parameter.moment2};
   const View& view = states[static_cast<size_t>(control.overflowing)]->view;

@@ -5,6 +5,7 @@
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/gemm/gemm.h"
 #include "backend/cpu/memory.h"
+#include "backend/cpu/noise/noise.h"
 #include "backend/cpu/ops/activation.h"
 #include "backend/cpu/ops/cross_entropy.h"
 #include "backend/cpu/ops/elementwise.h"

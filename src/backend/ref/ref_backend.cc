@@ -10,6 +10,7 @@
 #include "backend/ref/embed.h"
 #include "backend/ref/gemm.h"
 #include "backend/ref/loss.h"
+#include "backend/ref/noise.h"
 #include "backend/ref/norm.h"
 #include "backend/ref/operand.h"
 #include "backend/ref/optimizer.h"

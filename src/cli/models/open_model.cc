@@ -65,7 +65,7 @@ std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
   const ModelConfig config = io::read_hf_config(flags.folder);
   io::check_hf_weights(flags.folder, config);
-  OpenModel open{Recipe::load_runnable(flags.recipe), flags.machine.use(), nullptr, nullptr};
+  OpenModel open{Recipe::load(flags.recipe), flags.machine.use(), nullptr, nullptr};
   open.run = std::make_unique<Run>(make_backend(flags.machine.backend, open.threads), seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
   io::read_hf_weights(flags.folder, config,

@@ -98,8 +98,7 @@ Json recipe_json(const Recipe& recipe) {
             {"dgrad", report::gemm_json(linear.dgrad, "cpu")},
             {"wgrad", report::gemm_json(linear.wgrad, "cpu")}}},
           {"phases", recipe.phase_starts()},
-          {"warnings", recipe.warnings()},
-          {"unsupported", recipe.unsupported()}};
+          {"warnings", recipe.warnings()}};
 }
 
 // A recipe file: the facts are comments.
@@ -117,7 +116,6 @@ void print_recipe(const Recipe& recipe) {
     print("{}", commented(report::gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
   }
   for (const std::string& warning : recipe.warnings()) print("# warning: {}\n", warning);
-  for (const std::string& sentence : recipe.unsupported()) print("# cannot run: {}\n", sentence);
   print("\n{}", recipe.resolved_toml());
 }
 
@@ -134,13 +132,12 @@ std::vector<Recipe> all_recipes() {
 
 int list(bool json) {
   Json all = Json::array();
-  Table table({"recipe", "hash", "runs", "what it is"}, 4);
+  Table table({"recipe", "hash", "what it is"}, 3);
   for (const Recipe& recipe : all_recipes()) {
     if (json)
       all.push_back(recipe_json(recipe));
     else
-      table.row({recipe.name(), recipe.hash(), recipe.unsupported().empty() ? "yes" : "no",
-                 summary_of(recipe)});
+      table.row({recipe.name(), recipe.hash(), summary_of(recipe)});
   }
   if (json)
     print_json(all);
@@ -150,7 +147,7 @@ int list(bool json) {
 }
 
 int on_model(const Args& args) {
-  const Recipe recipe = Recipe::load_runnable(args.name);
+  const Recipe recipe = Recipe::load(args.name);
   const MemoryOnModel memory = memory_on_model(recipe, args.step, args.machine);
   Json measured = recipe_on_model(recipe, args.step, args.machine);
   measured["memory"] = json_of(memory);

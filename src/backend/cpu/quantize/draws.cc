@@ -10,6 +10,7 @@
 
 #include "backend/cpu/quantize/kernels.h"
 #include "base/error.h"
+#include "math/weight_noise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
@@ -162,6 +163,57 @@ void DrawStrip(const RandomKey& key, const DrawBox& box, uint16_t* draws) {
   DrawSequence(key, {box.group, box.group_stride, run_bits}, box.groups * box.rows, draws);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Rounded normal draws in the low halves of the lanes, as rounded_normals() of math/weight_noise.h.
+HWY_INLINE hn::Vec<Groups> RoundedNormals(const Counter& c) {
+  const auto& r = c.word;
+  const auto lowest = Word(0x11111111u);
+  const auto t = hn::Or(r[0], r[1]);
+  auto u = hn::And(r[2], r[3]);
+  u = hn::And(u, hn::ShiftRight<1>(u));  // what comes from the upper half meets no lowest bit
+  u = hn::And(u, hn::ShiftRight<2>(u));
+  const auto two = hn::And(hn::And(u, t), lowest);
+  const auto ones = hn::And(hn::And(hn::ShiftRight<1>(t), hn::ShiftRight<2>(t)),
+                            hn::And(hn::ShiftRight<3>(r[0]), lowest));
+  const auto one = hn::AndNot(two, ones);
+  return hn::Or(hn::And(r[1], Word(0x88888888u)), hn::Or(hn::ShiftLeft<1>(two), one));
+}
+#endif
+
+// A word of eight nibbles of each of the `count` groups from `first` on.
+HWY_INLINE void DrawNibbleRow(const RandomKey& key, uint64_t first, int64_t count, uint32_t* to) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int kWays = 4;
+  const Groups d;
+  const Halves d32;
+  const auto offsets = hn::Iota(d, 0);
+  const Stream stream(key, first);
+  const bool is_stream = count > 0 && (first ^ (first + count - 1)) >> 32 == 0;
+  const int64_t whole = is_stream ? count / (kWays * kGroupLanes) * (kWays * kGroupLanes) : 0;
+  for (; i < whole; i += kWays * kGroupLanes) {
+    Counter counter[kWays];
+    for (int w = 0; w < kWays; ++w) {
+      const uint64_t at = first + static_cast<uint64_t>(i + w * kGroupLanes);
+      counter[w] = FirstRounds(stream, hn::Add(offsets, hn::Set(d, at)));
+    }
+    OtherRounds<kWays>(stream, counter);
+    for (int w = 0; w < kWays; w += 2) {
+      const auto low = hn::BitCast(d32, RoundedNormals(counter[w]));
+      const auto high = hn::BitCast(d32, RoundedNormals(counter[w + 1]));
+      hn::StoreU(hn::ConcatEven(d32, high, low), d32, to + i + w * kGroupLanes);
+    }
+  }
+#endif
+  for (; i < count; ++i) to[i] = rounded_normals(draw(key, first + static_cast<uint64_t>(i)));
+}
+
+void DrawNibbles(const RandomKey& key, const DrawBox& box, uint32_t* nibbles, int64_t stride) {
+  for (int64_t r = 0; r < box.rows; ++r)
+    DrawNibbleRow(key, box.group + static_cast<uint64_t>(r) * box.group_stride, box.groups,
+                  nibbles + r * stride);
+}
+
 void SplitHalves(const uint32_t* from, int64_t words, int64_t count, int64_t stride, uint16_t* to) {
   for (int64_t w = 0; w < words; ++w) {
     const uint32_t* x = from + w * stride;
@@ -179,6 +231,7 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 HWY_EXPORT(DrawRows);
 HWY_EXPORT(DrawStrip);
+HWY_EXPORT(DrawNibbles);
 HWY_EXPORT(SplitHalves);
 
 void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t stride) {
@@ -187,6 +240,9 @@ void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_
 void draw_strip(const RandomKey& key, const DrawBox& box, uint16_t* draws) {
   NG_CHECK(std::has_single_bit(static_cast<uint64_t>(box.groups)), box.groups);
   HWY_DYNAMIC_DISPATCH(DrawStrip)(key, box, draws);
+}
+void draw_nibbles(const RandomKey& key, const DrawBox& box, uint32_t* nibbles, int64_t stride) {
+  HWY_DYNAMIC_DISPATCH(DrawNibbles)(key, box, nibbles, stride);
 }
 void split_halves(const uint32_t* from, int64_t words, int64_t count, int64_t stride,
                   uint16_t* to) {

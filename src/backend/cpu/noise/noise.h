@@ -1,0 +1,13 @@
+// Noise on weights of the cpu backend: contracts in backend/noise_operations.h.
+#pragma once
+
+#include "backend/cpu/workspace.h"
+#include "backend/operations.h"
+
+namespace ng::cpu {
+
+void perform(Workspace& workspace, const AddNoise& op);
+void perform(Workspace& workspace, const AddNoiseBackward& op);
+void perform(Workspace& workspace, const FinishNoiseGradient& op);
+
+}  // namespace ng::cpu

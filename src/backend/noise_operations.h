@@ -1,0 +1,121 @@
+// Noise on weights in place of quantizing them, and its adjoint. Rules for all operations:
+// operations.h. [recipes.md §1; errata-2, 2, 6-10]
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "backend/operation_words.h"
+#include "math/weight_noise.h"
+#include "tensor/view.h"
+
+namespace ng {
+
+enum class NoiseKind : uint8_t {
+  none,
+  gaussws,  ///< R a rounded normal number of {0, ±1, ±2}
+  diffq,    ///< R uniform in ±1/2, rounded to BF16
+  nipq,     ///< clipped at a learned α; n uniform in ±1/2 [recipes.md §1.3]
+};
+
+/// Rows and columns of a square block.
+inline constexpr int64_t kNoiseBlock = 32;
+
+/// A weight and what noise on it is made of. Blocks of weights share a bit-width:
+///   b_t = b_target + b_i·(b_init - b_target);  s = max|w| of the block · 2^(1 - b_t)
+///   gaussws, diffq: ŵ = w + R·s
+///   nipq: α = softplus(clip); b = 2 + 12·sigmoid(β), and in training the nearest whole number to
+///     b + u, u uniform in ±1/2; Δ = α/(2^(b-1) - 1); ŵ = ±α where |w| >= α, else w + n·Δ
+/// Draws are those of `key` with purpose 1, the same for every micro-batch of a step.
+struct NoisyWeight {
+  NoiseKind kind = NoiseKind::gaussws;
+  ConstView weight;
+  ConstView bit_widths;  ///< b_i of each block, FP32; nipq: β
+  ConstView clip{};      ///< nipq: (1, 1), FP32
+  Block block;           ///< 32 × 32, or the tensor
+  float b_init = 6, b_target = 4;
+  RandomKey key{};
+  uint32_t bits_tensor = 0;  ///< nipq: id of the bit-widths, by which u is drawn
+  ConstView noise{};         ///< R or n given instead of drawn, where it has rows: FP32
+  /// nipq: u given instead of drawn, where it has a row.
+  ConstView bit_noise{};
+
+  /// Blocks along rows and columns.
+  [[nodiscard]] int64_t block_rows() const { return blocks_in(weight.rows, block.rows); }
+  [[nodiscard]] int64_t block_cols() const { return blocks_in(weight.cols, block.cols); }
+  /// By which noise is drawn: one for all micro-batches.
+  [[nodiscard]] RandomKey noise_key() const;
+  void check_shapes() const {
+    NG_CHECK(bit_widths.rows == block_rows() && bit_widths.cols == block_cols(), bit_widths.rows,
+             bit_widths.cols, block_rows(), block_cols());
+    NG_CHECK(noise.rows == 0 || same_shape(noise, weight), noise.rows, noise.cols);
+    NG_CHECK((kind == NoiseKind::nipq) == (clip.rows == 1), clip.rows);
+    NG_CHECK(kind != NoiseKind::nipq || block.kind == Block::Kind::tensor, weight.rows);
+    NG_CHECK(block.kind == Block::Kind::tensor || block.rows == kNoiseBlock, block.rows);
+  }
+
+ private:
+  [[nodiscard]] int64_t blocks_in(int64_t size, int64_t side) const {
+    return block.kind == Block::Kind::tensor ? 1 : (size + side - 1) / side;
+  }
+};
+
+/// nipq: with the noise of its bit-width, given or drawn.
+[[nodiscard]] NoiseProxy proxy_of(const NoisyWeight& of);
+
+/// y = ŵ, rounded to what y is stored as, and what noise was multiplied by.
+struct AddNoise {
+  static constexpr std::string_view kName = "add_noise";
+  static constexpr TimeKind kTime = TimeKind::weight_noise;
+  View y;       ///< FP32 or BF16
+  View scales;  ///< s of each block, nipq: Δ; FP32
+  NoisyWeight of;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
+    f("scales", scales);
+  }
+};
+
+/// From dL/dŵ, which for gaussws and diffq is dL/dw:
+///   bits = dL/db_t = -ln2·s·Σ of the block dL/dŵ·R
+/// nipq: `grad` becomes dL/dw = dL/dŵ where |w| < α, else 0, and
+///   bits = dL/db = Σ of the unclipped dL/dŵ·n·∂Δ/∂b
+///   clip = dL/dα = Σ dL/dŵ·(±1 where clipped, else n·∂Δ/∂α)
+/// Sums are those of tiles of 32 × 32 in order, in FP64; in a tile lane l of 16 adds columns l and
+/// l + 16, rows in order, in FP32, nipq's in FP64, and lanes fold by +8, +4, +2, +1.
+struct AddNoiseBackward {
+  static constexpr std::string_view kName = "add_noise_backward";
+  static constexpr TimeKind kTime = TimeKind::weight_noise;
+  View bits;         ///< of each block, FP32
+  View clip{};       ///< nipq: (1, 1), FP32
+  View grad;         ///< dL/dŵ, FP32 or BF16
+  ConstView scales;  ///< as AddNoise left them
+  NoisyWeight of;    ///< of the weight only nipq reads more than its shape
+  template <class F>
+  void each_output(const F& f) const {
+    f("bits", bits);
+    if (clip.rows > 0) f("clip", clip);
+  }
+};
+
+/// Once per update, of the sum over micro-batches, the gradients of what is learned, the loss
+/// λ·mean|b_t - b_target| of all blocks of a layer included:
+///   bits = (b_init - b_target)·(bits + λ/blocks·sign(b_t - b_target))
+///   nipq: bits = 12·σ(β)·(1 - σ(β))·(bits + λ·sign(b - b_target));  clip = σ(a)·clip
+/// [recipes.md §1.1, eq. 11 and 12; errata-2, 7, 10]
+struct FinishNoiseGradient {
+  static constexpr std::string_view kName = "finish_noise_gradient";
+  static constexpr TimeKind kTime = TimeKind::weight_noise;
+  View bits;    ///< FP32
+  View clip{};  ///< nipq: FP32
+  NoisyWeight of;
+  float lambda = 0;
+  template <class F>
+  void each_output(const F& f) const {
+    f("bits", bits);
+    if (clip.rows > 0) f("clip", clip);
+  }
+};
+
+}  // namespace ng

@@ -1,0 +1,184 @@
+// Noise on weights, by the definition. [recipes.md §1.1 to §1.3; errata-2, 2, 6-10]
+#include "backend/ref/noise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "backend/ref/number.h"
+#include "math/weight_noise.h"
+
+namespace ng::ref {
+namespace {
+
+constexpr int64_t kTile = kNoiseBlock;  // side of what is summed in FP32
+
+/// R or n of every element: given, or drawn.
+class Noise {
+ public:
+  explicit Noise(const NoisyWeight& of) : of_(of), key_(of.noise_key()) {}
+  [[nodiscard]] float operator()(int64_t row, int64_t col) const {
+    if (of_.noise.rows > 0) return of_.noise.as<const float>().row(row)[col];
+    if (of_.kind == NoiseKind::gaussws) return rounded_normal(row, col);
+    const float uniform =
+        centered_uniform(random_bits(key_, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
+                                     static_cast<uint64_t>(of_.weight.cols), 16));
+    return of_.kind == NoiseKind::diffq ? round_to_bf16(uniform) : uniform;
+  }
+
+ private:
+  [[nodiscard]] float rounded_normal(int64_t row, int64_t col) const {
+    const int64_t groups = (of_.weight.cols + 7) / 8;
+    const auto group = static_cast<uint64_t>(row * groups + col / 8);
+    const uint32_t nibbles = rounded_normals(draw(key_, group));
+    return rounded_normal_of(nibbles >> (4 * (col % 8)));
+  }
+
+  const NoisyWeight& of_;
+  RandomKey key_;
+};
+
+/// A rectangle of weights that share a bit-width.
+struct Rectangle {
+  int64_t row, rows, col, cols;
+};
+
+Rectangle block_at(const NoisyWeight& of, int64_t i, int64_t j) {
+  if (of.block.kind == Block::Kind::tensor) return {0, of.weight.rows, 0, of.weight.cols};
+  const int64_t row = i * of.block.rows, col = j * of.block.cols;
+  return {row, std::min<int64_t>(of.block.rows, of.weight.rows - row), col,
+          std::min<int64_t>(of.block.cols, of.weight.cols - col)};
+}
+
+template <class F>
+void for_each_element(const Rectangle& block, const F& f) {
+  for (int64_t r = block.row; r < block.row + block.rows; ++r)
+    for (int64_t c = block.col; c < block.col + block.cols; ++c) f(r, c);
+}
+
+/// f(i, j, elements) of every block.
+template <class F>
+void for_each_block(const NoisyWeight& of, const F& f) {
+  for (int64_t i = 0; i < of.block_rows(); ++i)
+    for (int64_t j = 0; j < of.block_cols(); ++j) f(i, j, block_at(of, i, j));
+}
+
+/// Σ value(row, col) of 32 × 32 elements or fewer, as what `value` returns: lane l of 16 adds
+/// columns l and l + 16, rows in order; lanes fold by +8, +4, +2, +1.
+template <class F>
+auto tile_sum(const Rectangle& tile, const F& value) {
+  std::array<decltype(value(0, 0)), 16> lanes{};
+  for_each_element(tile, [&](int64_t r, int64_t c) {
+    lanes[static_cast<size_t>(c - tile.col) % lanes.size()] += value(r, c);
+  });
+  for (size_t half = lanes.size() / 2; half > 0; half /= 2)
+    for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
+
+/// The same of a block of any size: of its tiles in order, in FP64.
+template <class F>
+double block_sum(const Rectangle& block, const F& value) {
+  double sum = 0;
+  for (int64_t r = 0; r < block.rows; r += kTile)
+    for (int64_t c = 0; c < block.cols; c += kTile)
+      sum += tile_sum({block.row + r, std::min(kTile, block.rows - r), block.col + c,
+                       std::min(kTile, block.cols - c)},
+                      value);
+  return sum;
+}
+
+float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j,
+               const Rectangle& block) {
+  float amax = 0;
+  for_each_element(block, [&](int64_t r, int64_t c) {
+    const float a = std::fabs(w(r, c));
+    if (a > amax || a != a) amax = a;
+  });
+  const float b_i = of.bit_widths.as<const float>().row(i)[j];
+  return noise_scale(amax, bits_of_block(b_i, of.b_init, of.b_target));
+}
+
+void add_proxy(const AddNoise& op, const Reader& w, const Noise& noise, const Writer& y) {
+  const NoiseProxy proxy = proxy_of(op.of);
+  const auto alpha = static_cast<float>(proxy.alpha), delta = static_cast<float>(proxy.delta);
+  op.scales.as<float>().row(0)[0] = delta;
+  for_each_element(block_at(op.of, 0, 0), [&](int64_t r, int64_t c) {
+    const float x = w(r, c);
+    const float clipped = std::copysign(alpha, x);
+    y.put(r, c, std::fabs(x) >= alpha ? clipped : x + noise(r, c) * delta);
+  });
+}
+
+void proxy_backward(const AddNoiseBackward& op, const Reader& w, const Noise& noise) {
+  const NoiseProxy proxy = proxy_of(op.of);
+  const auto alpha = static_cast<float>(proxy.alpha);
+  const Writer grad(op.grad);
+  const auto is_clipped = [&](int64_t r, int64_t c) { return std::fabs(w(r, c)) >= alpha; };
+  const Rectangle all = block_at(op.of, 0, 0);
+  const double by_noise = block_sum(all, [&](int64_t r, int64_t c) {
+    return is_clipped(r, c) ? 0.0 : double{grad(r, c)} * double{noise(r, c)};
+  });
+  const double by_clip = block_sum(all, [&](int64_t r, int64_t c) {
+    return is_clipped(r, c) ? double{std::copysign(1.0f, w(r, c)) * grad(r, c)} : 0.0;
+  });
+  for_each_element(all, [&](int64_t r, int64_t c) {
+    if (is_clipped(r, c)) grad.put(r, c, 0);
+  });
+  op.bits.as<float>().row(0)[0] = static_cast<float>(by_noise * proxy.delta_by_bits);
+  op.clip.as<float>().row(0)[0] = static_cast<float>(by_clip + by_noise * proxy.delta_by_alpha);
+}
+
+float sign_of(double x) { return static_cast<float>((x > 0) - (x < 0)); }
+
+}  // namespace
+
+void perform(const AddNoise& op) {
+  op.of.check_shapes();
+  const Reader w(op.of.weight);
+  const Noise noise(op.of);
+  const Writer y(op.y);
+  if (op.of.kind == NoiseKind::nipq) return add_proxy(op, w, noise, y);
+  for_each_block(op.of, [&](int64_t i, int64_t j, const Rectangle& block) {
+    const float s = scale_of(op.of, w, i, j, block);
+    op.scales.as<float>().row(i)[j] = s;
+    for_each_element(block, [&](int64_t r, int64_t c) { y.put(r, c, w(r, c) + noise(r, c) * s); });
+  });
+}
+
+void perform(const AddNoiseBackward& op) {
+  op.of.check_shapes();
+  const Reader grad(op.grad);
+  const Noise noise(op.of);
+  if (op.of.kind == NoiseKind::nipq) return proxy_backward(op, Reader(op.of.weight), noise);
+  for_each_block(op.of, [&](int64_t i, int64_t j, const Rectangle& block) {
+    const double sum =
+        block_sum(block, [&](int64_t r, int64_t c) { return grad(r, c) * noise(r, c); });
+    op.bits.as<float>().row(i)[j] =
+        kMinusLn2 * op.scales.as<const float>().row(i)[j] * static_cast<float>(sum);
+  });
+}
+
+void perform(const FinishNoiseGradient& op) {
+  const NoisyWeight& of = op.of;
+  const auto bits = op.bits.as<float>();
+  const auto b_i = of.bit_widths.as<const float>();
+  if (of.kind == NoiseKind::nipq) {
+    const double share = sigmoid(b_i.row(0)[0]);
+    const float penalty = op.lambda * sign_of(proxy_bits(b_i.row(0)[0]) - of.b_target);
+    bits.row(0)[0] = static_cast<float>(12 * share * (1 - share) * (bits.row(0)[0] + penalty));
+    op.clip.as<float>().row(0)[0] *=
+        static_cast<float>(sigmoid(of.clip.as<const float>().row(0)[0]));
+    return;
+  }
+  const float share = op.lambda / static_cast<float>(of.bit_widths.size());
+  for (int64_t i = 0; i < of.block_rows(); ++i)
+    for (int64_t j = 0; j < of.block_cols(); ++j) {
+      const float b_t = bits_of_block(b_i.row(i)[j], of.b_init, of.b_target);
+      bits.row(i)[j] =
+          (of.b_init - of.b_target) * (bits.row(i)[j] + share * sign_of(b_t - of.b_target));
+    }
+}
+
+}  // namespace ng::ref

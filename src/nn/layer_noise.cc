@@ -1,0 +1,97 @@
+#include "nn/layer_noise.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "math/log.h"
+#include "recipe/layer_names.h"
+#include "run/transfer.h"
+
+namespace ng {
+
+NoisyWeight LayerNoise::noise_on(const Run& run, const Parameter& weight,
+                                 const ConstView& values) const {
+  return {.kind = recipe_.kind,
+          .weight = values,
+          .bit_widths = bit_widths_->value(),
+          .clip = clip_ == nullptr ? ConstView() : clip_->value(),
+          .block = recipe_.block,
+          .b_init = static_cast<float>(recipe_.b_init),
+          .b_target = static_cast<float>(recipe_.b_target),
+          .key = {.seed = run.rounding_seed(),
+                  .tensor = weight.id,
+                  .step = run.moment().step,
+                  .purpose = Purpose::weight_noise},
+          .bits_tensor = bit_widths_->id};
+}
+
+void LayerNoise::start(Run& run, const Parameter& weight) const {
+  const bool is_proxy = recipe_.kind == NoiseKind::nipq;
+  const double share = (recipe_.b_init - 2) / 12;  // of the range of bit-widths
+  run.execute(Fill{.x = bit_widths_->value(),
+                   .value = is_proxy ? static_cast<float>(math::log(share / (1 - share))) : 1.0f});
+  if (!is_proxy) return;
+  std::vector<float> row(static_cast<size_t>(weight.spec.cols));
+  float most = -std::numeric_limits<float>::infinity();
+  for (int64_t r = 0; r < weight.spec.rows; ++r) {
+    download_row(run.backend(), weight.value(), r, row);
+    most = std::max(most, *std::max_element(row.begin(), row.end()));
+  }
+  run.execute(Fill{.x = clip_->value(), .value = most});
+}
+
+ReadableWeight LayerNoise::noisy(Run& run, Parameter& weight) const {
+  if (!weight.noisy) {
+    const ReadableWeight values = readable(run, weight);
+    weight.noisy = run.tensor(weight.spec.rows, weight.spec.cols, element_of(recipe_.cast),
+                              MemoryKind::operands);
+    weight.noise_scales = run.tensor(bit_widths_->spec.rows, bit_widths_->spec.cols, fp32_format(),
+                                     MemoryKind::operands);
+    run.execute(AddNoise{.y = weight.noisy,
+                         .scales = weight.noise_scales,
+                         .of = noise_on(run, weight, values.view)});
+  }
+  return {weight.noisy.view(), weight.noisy};
+}
+
+void LayerNoise::backward(Run& run, Parameter& weight) const {
+  const bool reads_weight = recipe_.kind == NoiseKind::nipq;
+  const ReadableWeight values =
+      reads_weight ? readable(run, weight) : ReadableWeight{weight.noisy.view(), {}};
+  run.execute(
+      AddNoiseBackward{.bits = gradient_target(run, *bit_widths_).view,
+                       .clip = clip_ == nullptr ? View() : gradient_target(run, *clip_).view,
+                       .grad = weight.grad,
+                       .scales = weight.noise_scales,
+                       .of = noise_on(run, weight, values.view)});
+}
+
+void LayerNoise::finish(Run& run, const Parameter& weight) const {
+  run.execute(FinishNoiseGradient{.bits = bit_widths_->grad,
+                                  .clip = clip_ == nullptr ? View() : View(clip_->grad),
+                                  .of = noise_on(run, weight, {}),
+                                  .lambda = static_cast<float>(recipe_.bitwidth_loss)});
+}
+
+std::vector<ParameterSpec> noise_parameters(const WeightNoise& recipe, std::string_view layer,
+                                            int64_t rows, int64_t cols) {
+  const Block& block = recipe.block;
+  const auto blocks = [&](int64_t size, int64_t side) {
+    return block.kind == Block::Kind::tensor ? 1 : (size + side - 1) / side;
+  };
+  const bool is_clipped = recipe.kind == NoiseKind::nipq;
+  ParameterSpec bits{
+      .name = layers::bits_of(layer),
+      .hf_name = "",
+      .rows = blocks(rows, block.rows),
+      .cols = blocks(cols, block.cols),
+      .is_vector = true,
+      .init = Init::ones,
+      .weight_decay = is_clipped ? 0.0f : static_cast<float>(recipe.bitwidth_weight_decay)};
+  if (!is_clipped) return {std::move(bits)};
+  ParameterSpec clip = bits;
+  clip.name = layers::clip_of(layer);
+  return {std::move(bits), std::move(clip)};
+}
+
+}  // namespace ng

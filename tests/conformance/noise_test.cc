@@ -1,0 +1,117 @@
+// Noise on weights: `ref` fixes the bits of noisy weights, scales and gradients, for every kind,
+// also where blocks are ragged.
+#include "conformance.h"
+
+namespace ng::conformance {
+namespace {
+
+struct Case {
+  NoiseKind kind;
+  bool in_blocks;
+};
+constexpr Case kCases[] = {{NoiseKind::gaussws, true},
+                           {NoiseKind::gaussws, false},
+                           {NoiseKind::diffq, true},
+                           {NoiseKind::diffq, false},
+                           {NoiseKind::nipq, false}};
+
+struct Size {
+  int64_t rows, cols;
+};
+constexpr Size kSizes[] = {{1, 1}, {1, 40}, {33, 7}, {70, 129}, {32, 1024}, {40, 2100}};
+
+/// A noisy weight and what its noise learns, in memory of a backend.
+struct Given {
+  Given(const Place& with, const Case& c, const Size& size, const ElementFormat& element)
+      : weight(with.stored(weights(size), element)),
+        bits(with.fp32(bit_widths(c, size))),
+        clip(with.fp32(Matrix::row({-0.4f}))),
+        of{.kind = c.kind,
+           .weight = weight,
+           .bit_widths = bits,
+           .clip = c.kind == NoiseKind::nipq ? ConstView(clip) : ConstView(),
+           .block = block(c),
+           .b_init = 6,
+           .b_target = 4,
+           .key = {.seed = 7, .tensor = 5, .step = 3},
+           .bits_tensor = 9} {}
+
+  static Block block(const Case& c) {
+    if (c.in_blocks) return {.kind = Block::Kind::tile, .rows = 32, .cols = 32};
+    return {.kind = Block::Kind::tensor};
+  }
+  static Matrix weights(const Size& size) {
+    Matrix w = Matrix(size.rows, size.cols).fill_uniform(1);
+    for (int64_t i = 0; i < size.rows; ++i) w.at(i, i % size.cols) = i % 2 == 0 ? 0.0f : -0.0f;
+    return w;
+  }
+  static Matrix bit_widths(const Case& c, const Size& size) {
+    if (!c.in_blocks) return Matrix(1, 1).fill_uniform(2);
+    return Matrix((size.rows + 31) / 32, (size.cols + 31) / 32).fill_uniform(2);
+  }
+
+  Tensor weight, bits, clip;
+  NoisyWeight of;
+};
+
+std::string text_of(const Case& c, const Size& size) {
+  return fmt::format("noise {} {} {}x{}", static_cast<int>(c.kind),
+                     c.in_blocks ? "blocks" : "tensor", size.rows, size.cols);
+}
+
+TEST(Conformance, AddNoise) {
+  for (const Case& c : kCases)
+    for (const Size& size : kSizes)
+      for (const ElementFormat* from : {&fp32_format(), &bf16_format()})
+        for (const ElementFormat* to : {&fp32_format(), &bf16_format()})
+          conform(text_of(c, size), [&](const Place& with) -> Results {
+            Given given(with, c, size, *from);
+            Tensor y = with.stored(Matrix(size.rows, size.cols), *to);
+            Tensor scales = with.fp32(Given::bit_widths(c, size));
+            with.execute(AddNoise{.y = y, .scales = scales, .of = given.of});
+            return {{"y", y.values()}, {"scales", scales.values()}};
+          });
+}
+
+TEST(Conformance, AddNoiseBackward) {
+  for (const Case& c : kCases)
+    for (const Size& size : kSizes)
+      for (const ElementFormat* of_grad : {&fp32_format(), &bf16_format()})
+        conform(text_of(c, size), [&](const Place& with) -> Results {
+          Given given(with, c, size, fp32_format());
+          Tensor grad = with.stored(Matrix(size.rows, size.cols).fill_uniform(3), *of_grad);
+          const Tensor scales = with.fp32(Given::bit_widths(c, size));
+          Tensor bits = with.fp32(Given::bit_widths(c, size)), clip = with.fp32(Matrix(1, 1));
+          const View of_clip = c.kind == NoiseKind::nipq ? clip.view() : View();
+          with.execute(AddNoiseBackward{
+              .bits = bits, .clip = of_clip, .grad = grad, .scales = scales, .of = given.of});
+          Results results = {
+              {"bits", bits.values()}, {"clip", clip.values()}, {"grad", grad.values()}};
+          with.execute(
+              FinishNoiseGradient{.bits = bits, .clip = of_clip, .of = given.of, .lambda = 0.01f});
+          results["finished bits"] = bits.values();
+          results["finished clip"] = clip.values();
+          return results;
+        });
+}
+
+// An infinite weight makes its block's noise infinite or NaN, which ends in a skipped step; others
+// stay as they are.
+TEST(Conformance, NoiseOfWeightsThatAreNotFinite) {
+  for (const Case& c : kCases)
+    conform(text_of(c, {40, 70}), [&](const Place& with) -> Results {
+      Given given(with, c, {40, 70}, fp32_format());
+      Matrix w = Given::weights({40, 70});
+      w.at(3, 3) = std::numeric_limits<float>::infinity();
+      w.at(3, 40) = std::numeric_limits<float>::quiet_NaN();
+      const Tensor weight = with.fp32(w);
+      given.of.weight = weight;
+      Tensor y = with.stored(Matrix(40, 70), bf16_format());
+      Tensor scales = with.fp32(Given::bit_widths(c, {40, 70}));
+      with.execute(AddNoise{.y = y, .scales = scales, .of = given.of});
+      return {{"y", y.values()}};
+    });
+}
+
+}  // namespace
+}  // namespace ng::conformance
