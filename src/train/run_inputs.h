@@ -10,7 +10,7 @@
 
 namespace ng {
 
-/// Recipe::load_runnable() of `recipe`; the error of a name that is unknown has the run file's.
+/// Recipe::load() of `recipe`; the error of a name that is unknown has the run file's.
 [[nodiscard]] Recipe open_run_recipe(const RunConfig& config);
 
 /// open_tokenizer() of [data]; the error of one that does not exist has the run file's name.

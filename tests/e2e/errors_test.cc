@@ -98,7 +98,6 @@ TEST_F(Errors, OfRunFilesNameFileAndKey) {
   expect_refused({"train", "--set", "model.init=", "tiny.toml"}, 1, {"model.init", "folder"});
   expect_refused({"train", "tiny.toml", "--set", "nonsense"}, 1, {"--set", "key=value"});
   expect_refused({"train", "tiny.toml", "--recipe", "mxfp5"}, 1, {"mxfp5", "mxfp6"});
-  expect_refused({"train", "tiny.toml", "--recipe", "gaussws-all"}, 1, {"weight_noise"});
   expect_refused({"train", "tiny.toml", "--set", "data.train=none.txt"}, 1, {"none.txt"});
   expect_refused({"train", "tiny.toml", "--set", "model.width=63"}, 1, {"model.", "63"});
   EXPECT_EQ(tree_of(folder_), before) << "nothing was written";
