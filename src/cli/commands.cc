@@ -13,6 +13,7 @@ extern const Command kCast;
 extern const Command kInspect;
 extern const Command kMatmul;
 extern const Command kUpdate;
+extern const Command kNoise;
 extern const Command kTrace;
 extern const Command kStudy;
 extern const Command kBench;
@@ -21,7 +22,7 @@ extern const Command kInfo;
 std::span<const Command> commands() {
   static const Command kCommands[] = {kTrain,   kCompare, kEval,    kGenerate, kRecipes,
                                       kFormats, kCast,    kInspect, kMatmul,   kUpdate,
-                                      kTrace,   kStudy,   kBench,   kInfo};
+                                      kNoise,   kTrace,   kStudy,   kBench,    kInfo};
   return kCommands;
 }
 

@@ -26,11 +26,8 @@ NoisyWeight LayerNoise::noise_on(const Run& run, const Parameter& weight,
 }
 
 void LayerNoise::start(Run& run, const Parameter& weight) const {
-  const bool is_proxy = recipe_.kind == NoiseKind::nipq;
-  const double share = (recipe_.b_init - 2) / 12;  // of the range of bit-widths
-  run.execute(Fill{.x = bit_widths_->value(),
-                   .value = is_proxy ? static_cast<float>(math::log(share / (1 - share))) : 1.0f});
-  if (!is_proxy) return;
+  run.execute(Fill{.x = bit_widths_->value(), .value = first_bit_width(recipe_)});
+  if (clip_ == nullptr) return;
   std::vector<float> row(static_cast<size_t>(weight.spec.cols));
   float most = -std::numeric_limits<float>::infinity();
   for (int64_t r = 0; r < weight.spec.rows; ++r) {
@@ -71,6 +68,12 @@ void LayerNoise::finish(Run& run, const Parameter& weight) const {
                                   .clip = clip_ == nullptr ? View() : View(clip_->grad),
                                   .of = noise_on(run, weight, {}),
                                   .lambda = static_cast<float>(recipe_.bitwidth_loss)});
+}
+
+float first_bit_width(const WeightNoise& recipe) {
+  if (recipe.kind != NoiseKind::nipq) return 1;
+  const double share = (recipe.b_init - 2) / 12;  // of the range of bit-widths
+  return static_cast<float>(math::log(share / (1 - share)));
 }
 
 std::vector<ParameterSpec> noise_parameters(const WeightNoise& recipe, std::string_view layer,

@@ -32,6 +32,9 @@ class LayerNoise {
   Parameter* clip_;
 };
 
+/// What bit-widths begin with: 1; nipq: β of b_init. [errata-2, 10]
+[[nodiscard]] float first_bit_width(const WeightNoise& recipe);
+
 /// What a layer with noise learns beside its weight of `rows` × `cols`, FP32: `<layer>.b_i`, which
 /// begins with 1 for each block; nipq: its β, and `<layer>.alpha`. [errata-2, 10]
 [[nodiscard]] std::vector<ParameterSpec> noise_parameters(const WeightNoise& recipe,

@@ -52,6 +52,9 @@ const char* const kRecipes[] = {
     "inherit='int8'\nweights={storage='int8', update='residual', residual_bits=4}",
     kFp8Lm,
     "inherit='fp8-lm'",
+    "inherit='gaussws-all'\nweight_noise.bitwidth_loss=0.01",
+    "inherit='adam-mini-diffq'\nweights={storage='bf16', update='stochastic'}",
+    "inherit='nipq'\ngradient.accumulate='bf16'",
     "inherit='sr-bf16'\ngradient={accumulate='bf16', communicate={format='mxfp8_e4m3', "
     "rounding='stochastic'}}",
     kNvfp4,

@@ -6,38 +6,13 @@
 #include <cmath>
 #include <vector>
 
+#include "backend/drawn_noise.h"
 #include "backend/ref/number.h"
-#include "math/weight_noise.h"
 
 namespace ng::ref {
 namespace {
 
 constexpr int64_t kTile = kNoiseBlock;  // side of what is summed in FP32
-
-/// R or n of every element: given, or drawn.
-class Noise {
- public:
-  explicit Noise(const NoisyWeight& of) : of_(of), key_(of.noise_key()) {}
-  [[nodiscard]] float operator()(int64_t row, int64_t col) const {
-    if (of_.noise.rows > 0) return of_.noise.as<const float>().row(row)[col];
-    if (of_.kind == NoiseKind::gaussws) return rounded_normal(row, col);
-    const float uniform =
-        centered_uniform(random_bits(key_, static_cast<uint64_t>(row), static_cast<uint64_t>(col),
-                                     static_cast<uint64_t>(of_.weight.cols), 16));
-    return of_.kind == NoiseKind::diffq ? round_to_bf16(uniform) : uniform;
-  }
-
- private:
-  [[nodiscard]] float rounded_normal(int64_t row, int64_t col) const {
-    const int64_t groups = (of_.weight.cols + 7) / 8;
-    const auto group = static_cast<uint64_t>(row * groups + col / 8);
-    const uint32_t nibbles = rounded_normals(draw(key_, group));
-    return rounded_normal_of(nibbles >> (4 * (col % 8)));
-  }
-
-  const NoisyWeight& of_;
-  RandomKey key_;
-};
 
 /// A rectangle of weights that share a bit-width.
 struct Rectangle {
@@ -100,25 +75,25 @@ float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j,
   return noise_scale(amax, bits_of_block(b_i, of.b_init, of.b_target));
 }
 
-void add_proxy(const AddNoise& op, const Reader& w, const Noise& noise, const Writer& y) {
+void add_proxy(const AddNoise& op, const Reader& w, const Writer& y) {
   const NoiseProxy proxy = proxy_of(op.of);
   const auto alpha = static_cast<float>(proxy.alpha), delta = static_cast<float>(proxy.delta);
   op.scales.as<float>().row(0)[0] = delta;
   for_each_element(block_at(op.of, 0, 0), [&](int64_t r, int64_t c) {
     const float x = w(r, c);
     const float clipped = std::copysign(alpha, x);
-    y.put(r, c, std::fabs(x) >= alpha ? clipped : x + noise(r, c) * delta);
+    y.put(r, c, std::fabs(x) >= alpha ? clipped : x + noise_at(op.of, r, c) * delta);
   });
 }
 
-void proxy_backward(const AddNoiseBackward& op, const Reader& w, const Noise& noise) {
+void proxy_backward(const AddNoiseBackward& op, const Reader& w) {
   const NoiseProxy proxy = proxy_of(op.of);
   const auto alpha = static_cast<float>(proxy.alpha);
   const Writer grad(op.grad);
   const auto is_clipped = [&](int64_t r, int64_t c) { return std::fabs(w(r, c)) >= alpha; };
   const Rectangle all = block_at(op.of, 0, 0);
   const double by_noise = block_sum(all, [&](int64_t r, int64_t c) {
-    return is_clipped(r, c) ? 0.0 : double{grad(r, c)} * double{noise(r, c)};
+    return is_clipped(r, c) ? 0.0 : double{grad(r, c)} * double{noise_at(op.of, r, c)};
   });
   const double by_clip = block_sum(all, [&](int64_t r, int64_t c) {
     return is_clipped(r, c) ? double{std::copysign(1.0f, w(r, c)) * grad(r, c)} : 0.0;
@@ -137,24 +112,23 @@ float sign_of(double x) { return static_cast<float>((x > 0) - (x < 0)); }
 void perform(const AddNoise& op) {
   op.of.check_shapes();
   const Reader w(op.of.weight);
-  const Noise noise(op.of);
   const Writer y(op.y);
-  if (op.of.kind == NoiseKind::nipq) return add_proxy(op, w, noise, y);
+  if (op.of.kind == NoiseKind::nipq) return add_proxy(op, w, y);
   for_each_block(op.of, [&](int64_t i, int64_t j, const Rectangle& block) {
     const float s = scale_of(op.of, w, i, j, block);
     op.scales.as<float>().row(i)[j] = s;
-    for_each_element(block, [&](int64_t r, int64_t c) { y.put(r, c, w(r, c) + noise(r, c) * s); });
+    for_each_element(
+        block, [&](int64_t r, int64_t c) { y.put(r, c, w(r, c) + noise_at(op.of, r, c) * s); });
   });
 }
 
 void perform(const AddNoiseBackward& op) {
   op.of.check_shapes();
   const Reader grad(op.grad);
-  const Noise noise(op.of);
-  if (op.of.kind == NoiseKind::nipq) return proxy_backward(op, Reader(op.of.weight), noise);
+  if (op.of.kind == NoiseKind::nipq) return proxy_backward(op, Reader(op.of.weight));
   for_each_block(op.of, [&](int64_t i, int64_t j, const Rectangle& block) {
     const double sum =
-        block_sum(block, [&](int64_t r, int64_t c) { return grad(r, c) * noise(r, c); });
+        block_sum(block, [&](int64_t r, int64_t c) { return grad(r, c) * noise_at(op.of, r, c); });
     op.bits.as<float>().row(i)[j] =
         kMinusLn2 * op.scales.as<const float>().row(i)[j] * static_cast<float>(sum);
   });
