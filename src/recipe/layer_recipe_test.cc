@@ -1,6 +1,7 @@
 // What one layer gets besides the numbers of its GEMMs: how its weights persist, and their noise.
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "recipe/recipe.h"
 
 namespace ng {
@@ -63,6 +64,22 @@ TEST(LayerRecipe, AnOverrideOfTheEmbeddingsStorageMeansALayer) {
   EXPECT_TRUE(
       recipe_of(embed + "weights={storage='fp8_e4m3', update='stochastic'}").warnings().empty());
   EXPECT_EQ(recipe_of(embed + "linear='mxfp4'").warnings().size(), 1u);
+}
+
+TEST(LayerRecipe, NipqLearnsTwoToFourteenBitsForATensor) {
+  const std::string nipq = "weight_noise = { kind = 'nipq', ";
+  const std::pair<const char*, const char*> refused[] = {
+      {"layers = '*' }",
+       "weight_noise.block: [32, 32] beside nipq, which learns for whole tensors"},
+      {"block = 'tensor', b_init = 2 }",
+       "weight_noise.b_init: 2 beside nipq: above 2 and below 14"},
+      {"block = 'tensor', b_target = 14.0 }", "weight_noise.b_target: 14 beside nipq: above 2"}};
+  for (const auto& [rest, says] : refused) try {
+      (void)recipe_of(nipq + rest);
+      ADD_FAILURE() << rest;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
 }
 
 }  // namespace

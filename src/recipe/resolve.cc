@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "recipe/layer_names.h"
+#include "recipe/operand_keys.h"
 #include "recipe/settings_keys.h"
 #include "recipe/stored_rules.h"
 
@@ -134,10 +135,25 @@ bool any_matches(const std::vector<std::string>& patterns, std::string_view name
                      [&](const std::string& pattern) { return glob_matches(pattern, name); });
 }
 
+/// NIPQ learns 2 to 14 bits for a tensor. [recipes.md §1.3]
+void check_proxy(const WeightNoise& noise, const std::string& place) {
+  if (noise.kind != NoiseKind::nipq) return;
+  if (noise.block.kind != Block::Kind::tensor)
+    throw Error(
+        {place, "weight_noise.block",
+         fmt::format("{} beside nipq, which learns for whole tensors", print_block(noise.block)),
+         "\"tensor\""});
+  for (const auto& [key, bits] : {std::pair("b_init", noise.b_init), {"b_target", noise.b_target}})
+    if (!(bits > 2 && bits < 14))
+      throw Error({place, fmt::format("weight_noise.{}", key),
+                   fmt::format("{} beside nipq", print_value(bits)), "above 2 and below 14"});
+}
+
 /// Rule (f): noise is added to weights that the GEMM then reads unscaled. [recipes.md §7]
 void check_noise(const RecipeSettings& settings, const LayerPlace& layer,
                  const std::string& place) {
   if (!has_noise(settings, layer)) return;
+  check_proxy(settings.weight_noise, place);
   const Operand& weight = settings.linear.fprop.right;
   if (weight.is_fp32() || weight == operand_of("bf16")) return;
   throw Error(
