@@ -44,6 +44,12 @@ std::string_view name_of(UpdateMetric metric) {
   return kNames[static_cast<size_t>(metric)];
 }
 
+std::string_view name_of(BitMetric metric) {
+  constexpr std::array<std::string_view, kBitMetrics> kNames = {
+      "mean", "sd", "min", "max", "up_to_5", "up_to_9", "up_to_12"};
+  return kNames[static_cast<size_t>(metric)];
+}
+
 History::History(std::string path, size_t points)
     : path_(std::move(path)),
       loss_(points),
@@ -102,6 +108,14 @@ void History::take_step(const Json& line) {
   if (operands != line.end() && are_by_layer(*operands)) take_operands(steps_, *operands);
   const auto updates = line.find("updates");
   if (updates != line.end() && updates->is_object()) take_updates(steps_, *updates);
+  const auto bits = line.find("bit_widths");
+  if (bits != line.end() && bits->is_object()) take_bit_widths(steps_, *bits);
+}
+
+void History::take_bit_widths(int64_t step, const Json& layers) {
+  for (const auto& [layer, figures] : layers.items())
+    for (size_t i = 0; i < kBitMetrics; ++i)
+      bits_[layer].series[i].add(step, number(figures, name_of(static_cast<BitMetric>(i))));
 }
 
 void History::take_updates(int64_t step, const Json& parameters) {

@@ -42,6 +42,20 @@ struct UpdateHistory {
                                             Series(kOperandPoints)};
 };
 
+/// What is known of a layer's bit-widths.
+enum class BitMetric : uint8_t { mean, sd, least, most, up_to_5, up_to_9, up_to_12 };
+inline constexpr size_t kBitMetrics = 7;
+/// As in metrics.jsonl.
+[[nodiscard]] std::string_view name_of(BitMetric metric);
+
+/// The bit-widths of one layer over time.
+struct BitHistory {
+  std::array<Series, kBitMetrics> series{Series(kOperandPoints), Series(kOperandPoints),
+                                         Series(kOperandPoints), Series(kOperandPoints),
+                                         Series(kOperandPoints), Series(kOperandPoints),
+                                         Series(kOperandPoints)};
+};
+
 /// Reads a file that grows.
 class History {
  public:
@@ -63,6 +77,8 @@ class History {
   }
   /// By layer, whose weight the matrix is.
   [[nodiscard]] const std::map<std::string, UpdateHistory>& updates() const { return updates_; }
+  /// By layer, where weights have noise.
+  [[nodiscard]] const std::map<std::string, BitHistory>& bit_widths() const { return bits_; }
 
   [[nodiscard]] int64_t steps() const { return steps_; }
   [[nodiscard]] int64_t tokens() const { return tokens_; }
@@ -81,6 +97,7 @@ class History {
   void take_step(const Json& line);
   void take_operands(int64_t step, const Json& layers);
   void take_updates(int64_t step, const Json& parameters);
+  void take_bit_widths(int64_t step, const Json& layers);
   void take_event(const Json& line);
 
   std::string path_;
@@ -88,6 +105,7 @@ class History {
   Series loss_, val_loss_, lr_, grad_norm_, tokens_per_second_;
   std::map<std::string, std::map<std::string, OperandHistory>> operands_;
   std::map<std::string, UpdateHistory> updates_;
+  std::map<std::string, BitHistory> bits_;
   int64_t steps_ = 0, tokens_ = 0, skipped_ = 0;
   double last_val_loss_, last_bits_per_byte_;
   double earlier_seconds_ = 0, seconds_ = 0;

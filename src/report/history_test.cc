@@ -104,6 +104,23 @@ TEST_F(HistoryTest, TakesUpdatesByLayer) {
   EXPECT_TRUE(std::isnan(of(UpdateMetric::projection).front().mean()));
 }
 
+TEST_F(HistoryTest, TakesBitWidthsByLayer) {
+  write(
+      "{\"step\":1,\"loss\":1,\"bit_widths\":{\"blocks.0.mlp.up\":{\"mean\":6,\"sd\":0.5,"
+      "\"max\":7,\"up_to_9\":1}}}\n"
+      "{\"step\":50,\"loss\":1,\"bit_widths\":{\"blocks.0.mlp.up\":{\"mean\":5.5}}}\n");
+  History history(path_);
+  history.read();
+  const BitHistory& up = history.bit_widths().at("blocks.0.mlp.up");
+  const auto of = [&](BitMetric metric) {
+    return up.series[static_cast<size_t>(metric)].buckets();
+  };
+  EXPECT_EQ(of(BitMetric::mean).back().mean(), 5.5);
+  EXPECT_EQ(of(BitMetric::most).front().mean(), 7);
+  EXPECT_EQ(of(BitMetric::up_to_9).front().mean(), 1);
+  EXPECT_TRUE(std::isnan(of(BitMetric::least).front().mean()));
+}
+
 TEST_F(HistoryTest, ReadsFilesLargerThanWhatItReadsAtATime) {
   std::string lines;
   for (int step = 1; step <= 3000; ++step)

@@ -9,6 +9,7 @@
 #include "base/isa.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "report/bit_charts.h"
 #include "report/charts.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
@@ -128,6 +129,11 @@ Page run_page(const RunFacts& facts, const History& history) {
                   .choice_label = "layers",
                   .choices = update_charts(history)};
   if (!updates.choices.empty()) page.sections.push_back(std::move(updates));
+  Section bits{.heading = "Bit-widths that noise learns, by layer",
+               .note = kBitNote,
+               .choice_label = "layers",
+               .choices = bit_charts(history)};
+  if (!bits.choices.empty()) page.sections.push_back(std::move(bits));
   page.sections.push_back(
       {.heading = "Time and memory",
        .note = kMemoryNote,

@@ -195,7 +195,8 @@ void MetricsFile::keep_both() {
 
 void MetricsFile::line(const Json& object) { file_->append(json_text(object) + "\n"); }
 
-void MetricsFile::write(const StepMetrics& step, const Json& operands, const Json& updates) {
+void MetricsFile::write(const StepMetrics& step, const Json& operands, const Json& updates,
+                        const Json& bit_widths) {
   Json object = {{"step", step.step},
                  {"tokens", step.tokens},
                  {"loss", number(step.loss)},
@@ -207,6 +208,7 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands, const Jso
   if (step.skipped) object["skipped"] = true;
   if (!operands.empty()) object["operands"] = operands;
   if (!updates.empty()) object["updates"] = updates;
+  if (!bit_widths.empty()) object["bit_widths"] = bit_widths;
   line(object);
 }
 

@@ -61,8 +61,9 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  /// `operands` and `updates` are left out where they are empty.
-  void write(const StepMetrics& step, const Json& operands, const Json& updates);
+  /// `operands`, `updates` and `bit_widths` are left out where they are empty.
+  void write(const StepMetrics& step, const Json& operands, const Json& updates,
+             const Json& bit_widths);
   /// Does nothing where the kept lines hold that step's validation.
   void write(const ValidationMetrics& validation);
   /// The last step with a validation in the file; -1 where there is none.

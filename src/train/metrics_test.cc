@@ -92,7 +92,7 @@ TEST_F(Metrics, LinesOfACheckpointStayAfterAKill) {
     StepMetrics metrics;
     metrics.step = 4;
     metrics.loss = 1;
-    file->write(metrics, Json(), Json());
+    file->write(metrics, Json(), Json(), Json());
     file->keep_both();  // killed when the checkpoint of step 4 was just there
   }
   const std::string with_new_step = text();

@@ -9,6 +9,7 @@
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
+#include "train/bit_widths.h"
 #include "train/evaluate.h"
 #include "train/operand_error.h"
 #include "train/operand_report.h"
@@ -269,7 +270,8 @@ void Session::train_one(int64_t step) {
   metrics_->write(metrics,
                   detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
                          : operand_shares(counted),
-                  is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json());
+                  is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json(),
+                  detail ? bit_widths_json(*run_, *model_, recipe_) : Json());
   observer_.step(metrics);
   require_convergence(step);
 }

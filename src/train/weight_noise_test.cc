@@ -5,7 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/json.h"
 #include "support/tiny_run.h"
+#include "train/bit_widths.h"
 
 namespace ng {
 namespace {
@@ -120,6 +122,24 @@ TEST(WeightNoise, BitWidthsMoveAndDecay) {
     EXPECT_NE(moved, 1.0f) << name;
     EXPECT_NEAR(decayed, moved - 0.1f, 1e-6f) << name;
   }
+}
+
+TEST(WeightNoise, BitWidthsInFigures) {
+  const BitWidths figures = figures_of({4, 6, 10, 12});
+  EXPECT_EQ(figures.mean, 8);
+  EXPECT_EQ(figures.sd, std::sqrt(10.0));
+  EXPECT_EQ(figures.least, 4);
+  EXPECT_EQ(figures.most, 12);
+  EXPECT_EQ(figures.up_to_5, 0.25);
+  EXPECT_EQ(figures.up_to_9, 0.5);
+  EXPECT_EQ(figures.up_to_12, 1);
+  TinyRunOptions options = options_of("inherit = 'gaussws-up'\nweight_noise.b_init = 7");
+  TinyRun tiny(options);
+  const Json json =
+      bit_widths_json(tiny.run(), tiny.model(), Recipe::parse(options.recipe, "test.toml"));
+  EXPECT_EQ(json.size(), 4u);  // gate and up of two blocks
+  EXPECT_EQ(json["blocks.1.mlp.up"]["mean"], 7);
+  EXPECT_EQ(json["blocks.1.mlp.up"]["up_to_5"], 0);
 }
 
 // A tensor that learns its range of noise begins above its largest weight.
