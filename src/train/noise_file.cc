@@ -12,6 +12,7 @@
 #include "recipe/layer_names.h"
 #include "run/backends.h"
 #include "run/transfer.h"
+#include "train/bit_widths.h"
 #include "train/tensor_input.h"
 
 namespace ng {
@@ -115,9 +116,7 @@ class NoisyTensor {
       const NoiseProxy proxy = proxy_of(of_);
       return {static_cast<float>(std::log2(proxy.alpha / proxy.delta + 1) + 1)};
     }
-    std::vector<float> bits = download(backend_, of_.bit_widths);
-    for (float& b : bits) b = bits_of_block(b, of_.b_init, of_.b_target);
-    return bits;
+    return bits_of(recipe_, download(backend_, of_.bit_widths));
   }
 
   struct Gradients {
@@ -240,10 +239,10 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
                          .rows = input.rows(),
                          .cols = input.cols(),
                          .blocks = std::ssize(bits)};
-  const auto [least, most] = std::minmax_element(bits.begin(), bits.end());
-  report.least_bits = *least;
-  report.most_bits = *most;
-  for (const float b : bits) report.mean_bits += b / static_cast<double>(bits.size());
+  const BitWidths widths = figures_of(bits);
+  report.least_bits = widths.least;
+  report.mean_bits = widths.mean;
+  report.most_bits = widths.most;
   count(of, tensor.of(), noise_recipe.cast, report);
   return report;
 }
