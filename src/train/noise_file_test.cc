@@ -4,32 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <deque>
 
 #include "math/bf16.h"
 #include "support/golden_file.h"
-#include "support/scratch_folder.h"
+#include "support/tensor_files.h"
 
 namespace ng {
 namespace {
 
-class NoiseFile : public ScratchFolder, public testing::WithParamInterface<const char*> {
+class NoiseFile : public TensorFiles, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
-    ScratchFolder::SetUp();
-    make_folders(folder_);
+    TensorFiles::SetUp();
     settings_.backend = GetParam();
     settings_.threads = {2};
   }
-  void take(const std::string& name, std::vector<int64_t> shape, std::vector<float> values) {
-    values_.push_back(std::move(values));
-    tensors_.push_back({name, "F32", std::move(shape), values_.back().data()});
-  }
   /// Adds noise to what was taken, and forgets it.
   io::Safetensors add_noise(const std::string& recipe) {
-    io::write_safetensors(in("in"), tensors_);
-    tensors_.clear();
-    values_.clear();
+    write_taken(in("in"));
     report_ = noise_file(in("in"), in("out"), Recipe::parse(recipe, "test.toml"), settings_);
     return io::Safetensors(in("out"));
   }
@@ -41,10 +33,6 @@ class NoiseFile : public ScratchFolder, public testing::WithParamInterface<const
 
   NoiseFileSettings settings_;
   NoiseFileReport report_;
-
- private:
-  std::deque<std::vector<float>> values_;
-  std::vector<io::SafetensorsTensor> tensors_;
 };
 
 std::string recipe_of(const std::string& kind, const Json& parameters,

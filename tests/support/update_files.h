@@ -3,14 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "format/codec.h"
 #include "support/golden_file.h"
-#include "support/scratch_folder.h"
+#include "support/tensor_files.h"
 #include "train/update_file.h"
 
 namespace ng {
@@ -63,23 +62,16 @@ inline void expect_scales(const io::Safetensors& file, const std::string& name,
 }
 
 /// Updates tensors that a test names, by files.
-class UpdateFiles : public ScratchFolder, public testing::WithParamInterface<std::string_view> {
+class UpdateFiles : public TensorFiles, public testing::WithParamInterface<std::string_view> {
  protected:
   void SetUp() override {
-    ScratchFolder::SetUp();
-    make_folders(folder_);
+    TensorFiles::SetUp();
     settings_.backend = GetParam();
     settings_.threads = {2};
   }
-  void take(const std::string& name, std::vector<int64_t> shape, std::vector<float> values) {
-    values_.push_back(std::move(values));
-    tensors_.push_back({name, "F32", std::move(shape), values_.back().data()});
-  }
   /// Updates what was taken, and forgets it.
   io::Safetensors update(const std::string& recipe) {
-    io::write_safetensors(in("in"), tensors_);
-    tensors_.clear();
-    values_.clear();
+    write_taken(in("in"));
     report_ = update_file(in("in"), in("out"), Recipe::parse(recipe, "test.toml"), settings_,
                           [](int64_t, int64_t) {});
     EXPECT_EQ(report_.not_finite, std::vector<std::string>{});
@@ -101,10 +93,6 @@ class UpdateFiles : public ScratchFolder, public testing::WithParamInterface<std
 
   UpdateFileSettings settings_;
   UpdateFileReport report_;
-
- private:
-  std::deque<std::vector<float>> values_;
-  std::vector<io::SafetensorsTensor> tensors_;
 };
 
 }  // namespace ng
