@@ -31,8 +31,19 @@ struct RoundedNormal {
   const NoisePanel& panel;
   HWY_INLINE F16 operator()(int64_t row, int64_t col) const {
     const U16 nibble = Nibbles(panel.draws.nibbles + row * panel.draws.stride + col / 8);
+    if constexpr (F16::kWidth >= 8) return Looked(And(nibble, Set16(7u)));
     const F16 magnitude = ToFloat(Bits<int32_t>(And(nibble, Set16(3u))));
-    return Xor(magnitude, Bits<float>(ShiftLeft<28>(And(nibble, Set16(8u)))));
+    return Xor(magnitude, Bits<float>(ShiftLeft<29>(And(nibble, Set16(4u)))));
+  }
+
+ private:
+  static HWY_INLINE F16 Looked(const U16& index) {
+    alignas(64) static constexpr float kValues[16] = {0, 1, 2, 0, -0.0f, -1, -2, 0};
+    const F16::Tag d;
+    const auto table = hn::Load(d, kValues);
+    return ForParts<F16>([&](size_t p) HWY_ATTR {
+      return hn::TableLookupLanes(table, hn::IndicesFromVec(d, index.part[p]));
+    });
   }
 };
 struct Uniform {

@@ -164,7 +164,7 @@ void DrawStrip(const RandomKey& key, const DrawBox& box, uint16_t* draws) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Rounded normal draws in the low halves of the lanes, as rounded_normals() of math/weight_noise.h.
+// Rounded normal draws in the low halves of the lanes.
 HWY_INLINE hn::Vec<Groups> RoundedNormals(const Counter& c) {
   const auto& r = c.word;
   const auto lowest = Word(0x11111111u);
@@ -176,9 +176,15 @@ HWY_INLINE hn::Vec<Groups> RoundedNormals(const Counter& c) {
   const auto ones = hn::And(hn::And(hn::ShiftRight<1>(t), hn::ShiftRight<2>(t)),
                             hn::And(hn::ShiftRight<3>(r[0]), lowest));
   const auto one = hn::AndNot(two, ones);
-  return hn::Or(hn::And(r[1], Word(0x88888888u)), hn::Or(hn::ShiftLeft<1>(two), one));
+  const auto sign = hn::And(hn::ShiftRight<1>(r[1]), Word(0x44444444u));
+  return hn::Or(sign, hn::Or(hn::ShiftLeft<1>(two), one));
 }
 #endif
+
+HWY_INLINE uint32_t NibblesOf(const PhiloxBlock& block) {
+  const uint32_t word = rounded_normals(block);
+  return (word & 0x33333333u) | ((word >> 1) & 0x44444444u);
+}
 
 // A word of eight nibbles of each of the `count` groups from `first` on.
 HWY_INLINE void DrawNibbleRow(const RandomKey& key, uint64_t first, int64_t count, uint32_t* to) {
@@ -205,7 +211,7 @@ HWY_INLINE void DrawNibbleRow(const RandomKey& key, uint64_t first, int64_t coun
     }
   }
 #endif
-  for (; i < count; ++i) to[i] = rounded_normals(draw(key, first + static_cast<uint64_t>(i)));
+  for (; i < count; ++i) to[i] = NibblesOf(draw(key, first + static_cast<uint64_t>(i)));
 }
 
 void DrawNibbles(const RandomKey& key, const DrawBox& box, uint32_t* nibbles, int64_t stride) {

@@ -51,8 +51,9 @@ void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_
 /// groups, which are a power of two.
 void draw_strip(const RandomKey& key, const DrawBox& box, uint16_t* draws);
 
-/// The eight rounded normal draws of each group as nibbles of a word (math/weight_noise.h); row r
-/// of the box at nibbles + r · stride.
+/// The eight rounded normal draws of each group as nibbles of a word, magnitude + 4 · sign, which
+/// is an index below 8 (math/weight_noise.h has the sign at 8); row r of the box at nibbles + r ·
+/// stride.
 void draw_nibbles(const RandomKey& key, const DrawBox& box, uint32_t* nibbles, int64_t stride);
 
 /// to[(2w) · stride + i] and to[(2w + 1) · stride + i] = low and high half of from[w · stride + i].
