@@ -60,10 +60,13 @@ struct NoisyWeight {
   }
 };
 
-/// nipq: with the noise of its bit-width, given or drawn.
+/// nipq in training: with the noise of its bit-width, given or drawn.
 [[nodiscard]] NoiseProxy proxy_of(const NoisyWeight& of);
+/// nipq at evaluation: without noise.
+[[nodiscard]] NoiseProxy quiet_proxy_of(const NoisyWeight& of);
 
-/// y = ŵ, rounded to what y is stored as, and what noise was multiplied by.
+/// y = ŵ of the weight as it is stored, rounded to what y is stored as, and what noise was
+/// multiplied by.
 struct AddNoise {
   static constexpr std::string_view kName = "add_noise";
   static constexpr TimeKind kTime = TimeKind::weight_noise;
@@ -74,6 +77,20 @@ struct AddNoise {
   void each_output(const F& f) const {
     f("y", y);
     f("scales", scales);
+  }
+};
+
+/// What nipq's noise stood for, at evaluation; nothing is drawn:
+///   y = ±α where |w| >= α, else round(w/Δ)·Δ, to nearest even, b of Δ without u
+/// [recipes.md §1.3]
+struct QuantizeByProxy {
+  static constexpr std::string_view kName = "quantize_by_proxy";
+  static constexpr TimeKind kTime = TimeKind::weight_noise;
+  View y;  ///< FP32 or BF16
+  NoisyWeight of;
+  template <class F>
+  void each_output(const F& f) const {
+    f("y", y);
   }
 };
 

@@ -29,8 +29,8 @@ using Operation =
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
                  FillNormal, DecideStep, Store, StoreGradient, MoveAutoScale, Update,
-                 MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, AddNoiseBackward,
-                 FinishNoiseGradient>;
+                 MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, QuantizeByProxy,
+                 AddNoiseBackward, FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

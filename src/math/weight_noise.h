@@ -78,9 +78,13 @@ struct NoiseProxy {
   double delta = 0;  ///< α/(2^(b-1) - 1), b the nearest whole number to proxy_bits(β) + u
   double delta_by_alpha = 0, delta_by_bits = 0;
 
+  /// NaN in `beta` or `u` makes Δ NaN.
   NoiseProxy(double a, double beta, double u) : alpha(softplus(a)) {
     const double bits = std::nearbyint(proxy_bits(beta) + u);
-    const double power = std::ldexp(1.0, static_cast<int>(bits) - 1);
+    constexpr double kMost = 1000;  // of what a given u makes
+    const double power =
+        bits != bits ? bits
+                     : std::ldexp(1.0, static_cast<int>(std::clamp(bits, -kMost, kMost)) - 1);
     const double levels = power - 1;
     delta = alpha / levels;
     delta_by_alpha = 1 / levels;

@@ -51,6 +51,15 @@ ReadableWeight LayerNoise::noisy(Run& run, Parameter& weight) const {
   return {weight.noisy.view(), weight.noisy};
 }
 
+ReadableWeight LayerNoise::quiet(Run& run, const Parameter& weight) const {
+  const ReadableWeight values = readable(run, weight);
+  if (recipe_.kind != NoiseKind::nipq) return values;
+  Tensor levels = run.tensor(weight.spec.rows, weight.spec.cols, element_of(recipe_.cast),
+                             MemoryKind::operands);
+  run.execute(QuantizeByProxy{.y = levels, .of = noise_on(run, weight, values.view)});
+  return {levels.view(), std::move(levels)};
+}
+
 void LayerNoise::backward(Run& run, Parameter& weight) const {
   const bool reads_weight = recipe_.kind == NoiseKind::nipq;
   const ReadableWeight values =

@@ -211,7 +211,8 @@ const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
 
 ReadableWeight Linear::read_weight(Run& run, bool as_stored) {
   if (as_stored) return readable_elements(run, *weight_);
-  return noise_ && !run.evaluating() ? noise_->noisy(run, *weight_) : readable(run, *weight_);
+  if (!noise_) return readable(run, *weight_);
+  return run.evaluating() ? noise_->quiet(run, *weight_) : noise_->noisy(run, *weight_);
 }
 
 Prepared Linear::weight_operand(Run& run, OperandRole role) {

@@ -61,15 +61,25 @@ TEST(WeightNoise, LeavesEveryOtherTensorItsNameAndDraws) {
 
 TEST(WeightNoise, EvaluationDrawsNothing) {
   const auto evaluate = [](TinyRun& tiny) {
-    fill(tiny.trainer().evaluation_tokens());
+    const BatchSpans tokens = tiny.trainer().evaluation_tokens();
+    fill(tokens);
+    std::fill(tokens.mask.begin(), tokens.mask.end(), 1.0f);
     return tiny.trainer().evaluate();
   };
   TinyRun without(options_of("inherit = 'bf16'"));
   const double loss = evaluate(without);
-  for (const char* noise : kNoises) {
+  ASSERT_GT(loss, 1);
+  for (const char* noise : {"inherit = 'gaussws-all'", "inherit = 'diffq'"}) {
     TinyRun with(options_of(noise));
     EXPECT_EQ(evaluate(with), loss) << noise;
   }
+  TinyRun quantized(options_of("inherit = 'nipq'"));
+  const double once = evaluate(quantized);
+  EXPECT_NE(once, loss);
+  EXPECT_NEAR(once, loss, 0.01 * loss);  // by 6 bits
+  fill(quantized.trainer().train_tokens(0));
+  (void)quantized.trainer().step(7, 0);  // other draws
+  EXPECT_EQ(evaluate(quantized), once);
 }
 
 // At a learning rate of 0 the noise of a step is all that changes.

@@ -95,6 +95,22 @@ TEST(Conformance, AddNoiseBackward) {
         });
 }
 
+TEST(Conformance, QuantizeByProxy) {
+  for (const Size& size : kSizes)
+    for (const ElementFormat* from : {&fp32_format(), &bf16_format()})
+      for (const ElementFormat* to : {&fp32_format(), &bf16_format()})
+        for (const float beta : {-0.69f, -30.0f, 30.0f, std::numeric_limits<float>::quiet_NaN()})
+          conform(text_of(kCases[4], size) + fmt::format(" {}", beta),
+                  [&](const Place& with) -> Results {
+                    Given given(with, kCases[4], size, *from);
+                    const Tensor of_bits = with.fp32(Matrix::row({beta}));
+                    given.of.bit_widths = of_bits;
+                    Tensor y = with.stored(Matrix(size.rows, size.cols), *to);
+                    with.execute(QuantizeByProxy{.y = y, .of = given.of});
+                    return {{"y", y.values()}};
+                  });
+}
+
 // An infinite weight makes its block's noise infinite or NaN, which ends in a skipped step; others
 // stay as they are.
 TEST(Conformance, NoiseOfWeightsThatAreNotFinite) {

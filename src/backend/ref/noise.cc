@@ -134,6 +134,19 @@ void perform(const AddNoiseBackward& op) {
   });
 }
 
+void perform(const QuantizeByProxy& op) {
+  op.of.check_shapes();
+  const Reader w(op.of.weight);
+  const Writer y(op.y);
+  const NoiseProxy proxy = quiet_proxy_of(op.of);
+  const auto alpha = static_cast<float>(proxy.alpha), delta = static_cast<float>(proxy.delta);
+  for_each_element(block_at(op.of, 0, 0), [&](int64_t r, int64_t c) {
+    const float x = w(r, c);
+    y.put(r, c,
+          std::fabs(x) >= alpha ? std::copysign(alpha, x) : std::nearbyint(x / delta) * delta);
+  });
+}
+
 void perform(const FinishNoiseGradient& op) {
   const NoisyWeight& of = op.of;
   const auto bits = op.bits.as<float>();

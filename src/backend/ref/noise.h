@@ -7,6 +7,7 @@ namespace ng::ref {
 
 void perform(const AddNoise& op);
 void perform(const AddNoiseBackward& op);
+void perform(const QuantizeByProxy& op);
 void perform(const FinishNoiseGradient& op);
 
 }  // namespace ng::ref

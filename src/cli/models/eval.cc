@@ -31,6 +31,7 @@ int eval(const Args& args) {
   const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer);
   const OpenModel open = open_model(args.model);
   note_missing_histories(open);
+  note_missing_bit_widths(open);
   io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
   const int64_t context = open.model->config().context;
   require_batch(open.model->config(), {.sequences = args.batch, .length = context}, "--batch", "");

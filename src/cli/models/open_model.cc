@@ -72,6 +72,7 @@ OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
                       [&](size_t index, int64_t row, std::span<const float> values) {
                         open.model->write_row(*open.run, index, row, values);
                       });
+  open.model->start_noise(*open.run);
   open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
   return open;
 }
@@ -85,6 +86,15 @@ void note_missing_histories(const OpenModel& open) {
            "1 here");
       return;
     }
+}
+
+void note_missing_bit_widths(const OpenModel& open) {
+  const WeightNoise& noise = open.recipe.settings(0).weight_noise;
+  if (noise.kind == NoiseKind::nipq)
+    note(
+        fmt::format("{} quantizes by bit-widths that training learns, which a model folder does "
+                    "not hold: they are {:g} here",
+                    open.recipe.name(), noise.b_init));
 }
 
 }  // namespace ng::cli

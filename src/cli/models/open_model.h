@@ -49,4 +49,8 @@ struct OpenModel {
 /// such history, so those scales are 1.
 void note_missing_histories(const OpenModel& open);
 
+/// The same of the bit-widths by which nipq quantizes: a model folder has none, so those are the
+/// ones that training begins with.
+void note_missing_bit_widths(const OpenModel& open);
+
 }  // namespace ng::cli

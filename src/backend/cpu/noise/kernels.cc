@@ -113,6 +113,24 @@ void AddNoiseTo(const NoisePanel& panel, const View& y) {
   });
 }
 
+void QuantizeRows(const ConstView& weight, float alpha, float delta, const View& y) {
+  const F16 most = Set16(alpha), step = Set16(delta), sign = Set16(-0.0f);
+  const F16 whole = Set16(0x1.8p23f);  // adding it leaves no bits behind the point
+  WithStored(weight, [&](auto stored) HWY_ATTR {
+    WithStored(y, [&](auto out) HWY_ATTR {
+      const auto w = stored.RowsOf(weight);
+      const auto to = out.RowsOf(y);
+      for (int64_t r = 0; r < w.rows; ++r)
+        ForLanes(weight.cols, [&](int64_t i, auto left) HWY_ATTR {
+          const F16 x = Load16(w.row(r) + i, left);
+          const F16 level = Sub(Add(Div(Abs(x), step), whole), whole);
+          const F16 magnitude = Select(Ge(Abs(x), most), most, Mul(level, step));
+          Store16(Or(magnitude, And(x, sign)), to.row(r) + i, left);
+        });
+    });
+  });
+}
+
 // Σ dL/dŵ·noise of one tile, from column `first` on.
 template <class Noise, class G>
 HWY_INLINE float SumTile(const Noise& noise, const G& grad, int64_t first, int64_t cols) {
@@ -186,11 +204,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ng::cpu {
 HWY_EXPORT(AddNoiseTo);
+HWY_EXPORT(QuantizeRows);
 HWY_EXPORT(SumTiles);
 HWY_EXPORT(SumClippedTiles);
 
 void add_noise(const NoisePanel& panel, const View& y) {
   HWY_DYNAMIC_DISPATCH(AddNoiseTo)(panel, y);
+}
+void quantize_by_proxy(const ConstView& weight, float alpha, float delta, const View& y) {
+  HWY_DYNAMIC_DISPATCH(QuantizeRows)(weight, alpha, delta, y);
 }
 void sum_tiles(const NoisePanel& panel, const ConstView& grad, float* sums) {
   HWY_DYNAMIC_DISPATCH(SumTiles)(panel, grad, sums);

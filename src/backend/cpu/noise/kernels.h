@@ -11,8 +11,8 @@ namespace ng::cpu {
 constexpr int64_t kNoiseTile = kNoiseBlock;
 constexpr int64_t kPanelColumns = 1024;
 
-/// Draws of a panel: of GaussWS a word of eight nibbles for each group, else 16 bits an element;
-/// whole groups, an even number in a row.
+/// Draws of a panel: of GaussWS a word of eight nibbles (draw_nibbles) a group, else 16 bits an
+/// element; whole groups, an even number in a row.
 struct PanelDraws {
   const uint32_t* nibbles = nullptr;
   const uint16_t* halves = nullptr;
@@ -30,6 +30,9 @@ struct NoisePanel {
 
 /// y = ŵ
 void add_noise(const NoisePanel& panel, const View& y);
+
+/// nipq at evaluation: y = ±α where |w| >= α, else the nearest multiple of Δ.
+void quantize_by_proxy(const ConstView& weight, float alpha, float delta, const View& y);
 
 /// Σ dL/dŵ·noise of each tile.
 void sum_tiles(const NoisePanel& panel, const ConstView& grad, float* sums);

@@ -195,6 +195,15 @@ void perform(Workspace& workspace, const AddNoiseBackward& op) {
       bits.row(i)[j] = kMinusLn2 * scales.row(i)[j] * sums[i * of.block_cols() + j];
 }
 
+void perform(Workspace& workspace, const QuantizeByProxy& op) {
+  require_types(op.kName, op.of, op.y);
+  const NoiseProxy proxy = quiet_proxy_of(op.of);
+  const auto alpha = static_cast<float>(proxy.alpha), delta = static_cast<float>(proxy.delta);
+  for_panels(workspace, op.of.weight, [&](const Place& place, PanelScratch& /* scratch */) {
+    quantize_by_proxy(place.of(op.of.weight), alpha, delta, place.of(op.y));
+  });
+}
+
 void perform(Workspace& /* workspace */, const FinishNoiseGradient& op) { ref::perform(op); }
 
 }  // namespace ng::cpu

@@ -8,6 +8,7 @@ namespace ng::cpu {
 
 void perform(Workspace& workspace, const AddNoise& op);
 void perform(Workspace& workspace, const AddNoiseBackward& op);
+void perform(Workspace& workspace, const QuantizeByProxy& op);
 void perform(Workspace& workspace, const FinishNoiseGradient& op);
 
 }  // namespace ng::cpu
