@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Casts of torch and ml_dtypes, G elements/s, on matrices of the sizes that bench kernels takes."""
+"""Casts of torch and ml_dtypes, and noise of torch: G elements/s, matrices as of bench kernels."""
 
 import argparse
 import json
@@ -11,6 +11,16 @@ import torch
 
 FOOTPRINTS = {"cache": (128, 768), "memory": (16384, 2048)}
 LEAST_SECONDS = 2e-3
+BLOCK = 32  # of weights that share a bit-width
+
+
+def noisy(weight, bits=6.0):
+    """Rounded normal noise on a weight, Eq. 3 of GaussWS as one writes it in torch."""
+    rows, cols = weight.shape
+    blocks = weight.view(rows // BLOCK, BLOCK, cols // BLOCK, BLOCK)
+    scale = blocks.abs().amax(dim=(1, 3), keepdim=True) * 2 ** (1 - bits)
+    noise = torch.round(torch.randn_like(weight) / 2).view_as(blocks)
+    return (blocks + noise * scale).view_as(weight).to(torch.bfloat16)
 
 
 def casts(x):
@@ -20,6 +30,7 @@ def casts(x):
     return {
         "torch to e4m3": ("encode fp8_e4m3 along", lambda: tensor.to(torch.float8_e4m3fn)),
         "torch from e4m3": ("decode fp8_e4m3", lambda: e4m3.to(torch.float32)),
+        "torch noise": ("noise gaussws", lambda: noisy(tensor)),
         "ml_dtypes to e4m3": ("encode fp8_e4m3 along",
                               lambda: x.astype(ml_dtypes.float8_e4m3fn)),
         "ml_dtypes to e2m1": ("encode mxfp4 along", lambda: x.astype(ml_dtypes.float4_e2m1fn)),

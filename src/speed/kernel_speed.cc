@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <memory>
 
 #include "backend/cpu/memory.h"
@@ -13,19 +12,13 @@
 #include "numbers/narrow_matrix.h"
 #include "numbers/product.h"
 #include "numbers/unpack.h"
+#include "speed/noise_kernels.h"
 #include "speed/timing.h"
 
 namespace ng {
 namespace {
 
 constexpr double kLeastSeconds = 2e-3;  // of one measurement
-
-struct Kernel {
-  std::string name;
-  double bytes_per_element = 0;
-  std::function<void()> work;
-  double best_seconds = 1e30;  // of one call
-};
 
 class Bench {
  public:
@@ -45,15 +38,16 @@ class Bench {
     cast.scale_rule = ScaleRule::mse;
     add_encode("encode mxfp4 along mse", spec_of(cast, Contract::cols));
     for (const char* format : {"fp8_e4m3", "mxfp4", "nvfp4"}) add_unpack(format);
+    add_noise();
     require_some();
   }
 
   std::vector<KernelSpeed> measure() {
     for (int round = 0; round < run_.rounds; ++round)
-      for (Kernel& k : kernels_)
+      for (TimedKernel& k : kernels_)
         k.best_seconds = std::min(k.best_seconds, seconds_per_call(k.work, kLeastSeconds));
     std::vector<KernelSpeed> speeds;
-    for (const Kernel& k : kernels_) {
+    for (const TimedKernel& k : kernels_) {
       const double elements = static_cast<double>(source_.size()) / k.best_seconds;
       speeds.push_back({k.name, elements, elements * k.bytes_per_element});
     }
@@ -140,7 +134,7 @@ class Bench {
   }
 
   void require_some() const {
-    for (const Kernel& k : kernels_)
+    for (const TimedKernel& k : kernels_)
       if (is_wanted(k.name)) return;
     throw Error({.place = "--filter",
                  .key = "",
@@ -199,10 +193,16 @@ class Bench {
                         }});
   }
 
+  void add_noise() {
+    const auto wanted = [this](const std::string& name) { return is_wanted(name); };
+    for (TimedKernel& kernel : noise_kernels(workspace_, source(), wanted))
+      kernels_.push_back(std::move(kernel));
+  }
+
   SpeedRun run_;
   cpu::Workspace workspace_;
   std::vector<float> source_, target_;
-  std::vector<Kernel> kernels_;
+  std::vector<TimedKernel> kernels_;
 };
 
 }  // namespace

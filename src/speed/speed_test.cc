@@ -21,6 +21,13 @@ TEST(KernelSpeed, OfTheKernelsAskedForBesideTheLimits) {
     names.push_back(speed.name);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"copy", "read", "amax 1x32", "amax 1x16"}));
+  run.filter = "noise";
+  names.clear();
+  for (const KernelSpeed& speed : kernel_speeds(run)) names.push_back(speed.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"copy", "read", "noise gaussws", "noise gaussws backward",
+                                      "noise diffq", "noise diffq backward", "noise nipq",
+                                      "noise nipq backward", "noise box-muller"}));
   run.filter = "zzz";
   EXPECT_TRUE(says(error_of([&] { (void)kernel_speeds(run); }), "\"zzz\""));
 }

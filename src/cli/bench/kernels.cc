@@ -97,7 +97,10 @@ std::function<int()> declare_bench_kernels(CLI::App& app) {
   app.footer(
       "Encoding turns FP32 into GEMM operands: scales, rounded elements, counters. along: blocks\n"
       "lie along the rows as stored; turned: along the columns, so the matrix is transposed too.\n"
-      "Decoding turns codes into FP32, unpacking turns operands into codes. GB/s count what must\n"
+      "Decoding turns codes into FP32, unpacking turns operands into codes. Noise makes a weight "
+      "in\n"
+      "BF16 with what training by noise adds to it; backward: the gradient of its bit-widths.\n"
+      "GB/s count what must\n"
       "be read and written once. % of copy compares GB/s, % of read elements/s, each with what "
       "the\n"
       "cache, or the memory, gives a copy or the reading of a matrix.");
