@@ -28,6 +28,9 @@ struct NoisePanel {
   float alpha = 0;                ///< nipq
 };
 
+/// Bits of the largest magnitude of each tile; NaN is larger than any number.
+void find_maxima(const ConstView& weight, uint32_t* maxima);
+
 /// y = ŵ
 void add_noise(const NoisePanel& panel, const View& y);
 

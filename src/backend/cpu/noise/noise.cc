@@ -53,18 +53,6 @@ void for_panels(const Workspace& workspace, const ConstView& shape, const Body& 
   });
 }
 
-TileValues values_of(const ConstView& x) {
-  if (x.is(bf16_format())) return {x.as<const Bf16>().data, x.stride};
-  return {x.as<const float>().data, x.stride};
-}
-
-/// Bits of the largest magnitude of each tile of a panel.
-void find_maxima(const ConstView& weight, uint32_t* amax) {
-  std::fill_n(amax, tiles_in(weight.cols), 0u);
-  block_amax(values_of(weight), weight.rows, weight.cols,
-             {.amax = amax, .stride = 0, .rows_per_block = kNoiseTile, .block = kNoiseTile});
-}
-
 PanelDraws draw_panel(const NoisyWeight& of, const Place& place, PanelScratch& scratch) {
   const int64_t groups = (of.weight.cols + kGroup - 1) / kGroup;
   const DrawBox box{.group = static_cast<uint64_t>(place.row * groups + place.col / kGroup),
