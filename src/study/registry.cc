@@ -9,12 +9,13 @@ namespace ng::study {
 
 extern const Study kGradients;
 extern const Study kHadamard;
+extern const Study kNoise;
 extern const Study kRounding;
 extern const Study kScales;
 extern const Study kUpdate;
 
 std::span<const Study> studies() {
-  static const Study kStudies[] = {kScales, kHadamard, kRounding, kUpdate, kGradients};
+  static const Study kStudies[] = {kScales, kHadamard, kRounding, kUpdate, kNoise, kGradients};
   return kStudies;
 }
 

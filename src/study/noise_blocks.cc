@@ -1,0 +1,279 @@
+// Section of study noise: noise that a cast drops, and what blocks that are not square do to W and
+// its transpose. [source 002, §2.1, Fig. 2 and D.1]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "format/operand.h"
+#include "numbers/narrow_matrix.h"
+#include "study/noise_sections.h"
+#include "study/noise_weights.h"
+#include "study/samples.h"
+
+namespace ng::study {
+namespace {
+
+constexpr uint32_t kFigureStream = 640, kMatrixStream = 641;
+
+/// rows × cols values.
+struct Matrix {
+  int64_t rows = 0, cols = 0;
+  std::vector<float> values = {};
+
+  [[nodiscard]] Rows<const float> view() const { return {values.data(), rows, cols, cols}; }
+  [[nodiscard]] Matrix transposed() const {
+    Matrix t{cols, rows, std::vector<float>(values.size())};
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c)
+        t.values[static_cast<size_t>(c * rows + r)] = values[static_cast<size_t>(r * cols + c)];
+    return t;
+  }
+};
+
+template <class Combine>
+Matrix combined(const Matrix& a, const Matrix& b, const Combine& combine) {
+  Matrix result = a;
+  for (size_t i = 0; i < a.values.size(); ++i) result.values[i] = combine(a.values[i], b.values[i]);
+  return result;
+}
+
+Matrix difference(const Matrix& a, const Matrix& b) {
+  return combined(a, b, [](float x, float y) { return x - y; });
+}
+
+/// Q(x), as values.
+Matrix quantized(const Matrix& x, const Operand& cast, Threads threads) {
+  return {x.rows, x.cols, dequantize(quantize(x.view(), cast, {}, threads), threads)};
+}
+
+/// A format with blocks of rows × cols.
+Operand in_blocks(std::string_view format, int rows, int cols) {
+  Operand cast = operand_of(format);
+  cast.block = {.kind = Block::Kind::tile, .rows = rows, .cols = cols};
+  return cast;
+}
+
+/// Each block of rows × cols in INT4 with a scale of its own. A GEMM has no blocks that small: each
+/// is cast as a tensor.
+Matrix in_int4(const Matrix& x, int64_t rows, int64_t cols) {
+  Operand cast = operand_of("int4");
+  cast.block = {.kind = Block::Kind::tensor};
+  Matrix result = x;
+  for (int64_t r = 0; r < x.rows; r += rows)
+    for (int64_t c = 0; c < x.cols; c += cols) {
+      const int64_t first = r * x.cols + c;
+      const Rows<const float> block{x.values.data() + first, rows, cols, x.cols};
+      const std::vector<float> rounded = dequantize(quantize(block, cast, {}, {}), {});
+      for (int64_t i = 0; i < rows; ++i)
+        std::copy_n(rounded.begin() + i * cols, cols, result.values.begin() + first + i * x.cols);
+    }
+  return result;
+}
+
+double norm(const Matrix& of) {
+  double sum = 0;
+  for (const float x : of.values) sum += static_cast<double>(x) * x;
+  return std::sqrt(sum);
+}
+
+int64_t nonzeros(const Matrix& of) {
+  return std::ssize(of.values) - std::count(of.values.begin(), of.values.end(), 0.0f);
+}
+
+// ---------------------------------------------------------------- the figures, 4 × 4
+
+constexpr int64_t kSide = 4;
+constexpr int kFigureBlock = 2;
+constexpr float kFigureBits = 4;
+
+Grid matrix_grid(std::string name, std::string caption, const Matrix& of) {
+  std::vector<std::string> rows, columns;
+  for (int64_t r = 1; r <= of.rows; ++r) rows.push_back(fmt::format("{}", r));
+  for (int64_t c = 1; c <= of.cols; ++c) columns.push_back(fmt::format("{}", c));
+  Grid grid(std::move(name), std::move(caption), "", std::move(rows), std::move(columns));
+  grid.digits = 3;
+  for (size_t i = 0; i < of.values.size(); ++i) grid.values[i].found = of.values[i];
+  return grid;
+}
+
+Matrix figure_matrix(const Settings& settings) {
+  return {kSide, kSide,
+          samples(Distribution::normal, stream(settings.seed, kFigureStream), kSide * kSide, {})};
+}
+
+/// R·max|w|·2^(1 - b_t) of square blocks, R uniform in ±1/2.
+Matrix figure_noise(const Matrix& w, const Settings& settings) {
+  Matrix noise{kSide, kSide,
+               drawn_noise(NoiseLaw::uniform16, noise_stream(settings.seed, kFigureStream),
+                           kSide * kSide, {})};
+  const auto at = [](int64_t r, int64_t c) { return static_cast<size_t>(r * kSide + c); };
+  for (int64_t r = 0; r < kSide; ++r)
+    for (int64_t c = 0; c < kSide; ++c) {
+      float amax = 0;
+      const int64_t row = r / kFigureBlock * kFigureBlock, col = c / kFigureBlock * kFigureBlock;
+      for (int64_t i = row; i < row + kFigureBlock; ++i)
+        for (int64_t j = col; j < col + kFigureBlock; ++j)
+          amax = std::max(amax, std::fabs(w.values[at(i, j)]));
+      noise.values[at(r, c)] *= noise_scale(amax, kFigureBits);
+    }
+  return noise;
+}
+
+/// Fig. 2 and D.1, of other numbers than the paper's, which it gives as pictures.
+struct Figures {
+  Matrix w, noise, noisy, effective;        ///< Fig. 2
+  Matrix backward, forward, inconsistency;  ///< D.1
+
+  explicit Figures(const Settings& settings) : w(figure_matrix(settings)) {
+    noise = figure_noise(w, settings);
+    noisy = in_int4(combined(w, noise, [](float x, float n) { return x + n; }), kFigureBlock,
+                    kFigureBlock);
+    effective = difference(noisy, in_int4(w, kFigureBlock, kFigureBlock));
+    backward = in_int4(w, 1, kFigureBlock);
+    forward = in_int4(w.transposed(), 1, kFigureBlock).transposed();
+    inconsistency = difference(forward, backward);
+  }
+  [[nodiscard]] std::vector<Grid> grids() const {
+    return {matrix_grid("figure_2_w", "Fig. 2: W", w),
+            matrix_grid("figure_2_backward", "Fig. 2: noise, as the backward pass takes it", noise),
+            matrix_grid("figure_2_noisy", "Fig. 2: Q(W + noise), INT4, square blocks of 2", noisy),
+            matrix_grid("figure_2_forward", "Fig. 2: Q(W + noise) - Q(W), what forward had of it",
+                        effective),
+            matrix_grid("figure_d1_backward", "Fig. D.1: W in INT4, blocks of 2 along N (backward)",
+                        backward),
+            matrix_grid("figure_d1_forward", "Fig. D.1: W in INT4, blocks of 2 along K (forward)",
+                        forward),
+            matrix_grid("figure_d1_difference", "Fig. D.1: forward less backward", inconsistency)};
+  }
+};
+
+std::string figure_text(const Figures& figures) {
+  const auto all = std::ssize(figures.w.values);
+  return fmt::format(
+      "W(K,N) of 4 × 4 numbers of N(0,1). Fig. 2: noise of {:.0f} bits is cast to INT4, whose "
+      "steps are larger; {} of {} elements lose it, and the backward pass does not know. D.1: with "
+      "blocks of two along the inner dimension {} of {} elements differ between forward and "
+      "backward, as every product has its own maxima.",
+      kFigureBits, all - nonzeros(figures.effective), all, nonzeros(figures.inconsistency), all);
+}
+
+// ---------------------------------------------------------------- large matrices
+
+constexpr int64_t kMatrixRows = 1024;
+constexpr int64_t kLeastRows = 64;
+constexpr int64_t kMatrixCols = 1024;
+
+struct BlockCase {
+  const char* name;
+  const char* format;
+  int rows, cols;
+};
+constexpr BlockCase kBlockCases[] = {{"MXFP6 E3M2, 1 × 32 (fqt)", "mxfp6_e3m2", 1, 32},
+                                     {"MXFP6 E3M2, 32 × 32 (fqt-square)", "mxfp6_e3m2", 32, 32},
+                                     {"MXFP4, 1 × 32", "mxfp4", 1, 32},
+                                     {"MXFP4, 32 × 32", "mxfp4", 32, 32},
+                                     {"INT4, 1 × 32", "int4", 1, 32},
+                                     {"INT4, 32 × 32", "int4", 32, 32}};
+
+Grid transpose_grid(const Matrix& w, const Settings& settings) {
+  std::vector<std::string> rows;
+  for (const BlockCase& each : kBlockCases) rows.emplace_back(each.name);
+  Grid grid("transpose", "Q(W)ᵀ against Q(Wᵀ), W of N(0,1)", "format, block", std::move(rows),
+            {"elements that differ, percent", "‖Q(W)ᵀ - Q(Wᵀ)‖/‖W‖", "‖Q(W) - W‖/‖W‖"});
+  grid.expected_is = "square blocks";
+  const Matrix turned = w.transposed();
+  for (size_t r = 0; r < std::size(kBlockCases); ++r) {
+    const BlockCase& each = kBlockCases[r];
+    const Operand cast = in_blocks(each.format, each.rows, each.cols);
+    const Matrix q = quantized(w, cast, settings.threads);
+    const Matrix off = difference(q.transposed(), quantized(turned, cast, settings.threads));
+    const double exact = each.rows == each.cols ? 0 : kNone;
+    grid.at(r, 0) = {
+        .found = 100 * static_cast<double>(nonzeros(off)) / static_cast<double>(off.values.size()),
+        .expected = exact};
+    grid.at(r, 1) = {.found = norm(off) / norm(w), .expected = exact};
+    grid.at(r, 2).found = norm(difference(q, w)) / norm(w);
+  }
+  return grid;
+}
+
+/// Every element's max|w| of its block.
+Matrix maxima(const Matrix& w, int64_t block_rows, int64_t block_cols) {
+  const ScaleGrid blocks{.block_rows = block_rows,
+                         .block_cols = block_cols,
+                         .rows = (w.rows + block_rows - 1) / block_rows,
+                         .cols = (w.cols + block_cols - 1) / block_cols};
+  std::vector<float> amax(static_cast<size_t>(blocks.size()));
+  const auto block_of = [&](size_t i) {
+    const auto place = static_cast<int64_t>(i);
+    return static_cast<size_t>(blocks.at(place / w.cols, place % w.cols));
+  };
+  for (size_t i = 0; i < w.values.size(); ++i)
+    amax[block_of(i)] = std::max(amax[block_of(i)], std::fabs(w.values[i]));
+  Matrix result = w;
+  for (size_t i = 0; i < w.values.size(); ++i) result.values[i] = amax[block_of(i)];
+  return result;
+}
+
+/// s of fprop over s of dgrad, blocks lying along what each contracts.
+Grid scale_grid_of(const Matrix& w) {
+  Grid grid("noise_scale", "Scale of noise that fprop sees over that of dgrad, element by element",
+            "blocks", {"1 × 32", "32 × 32"},
+            {"elements where they differ, percent", "root mean square of log2", "largest ratio"});
+  grid.expected_is = "square blocks";
+  for (size_t r = 0; r < 2; ++r) {
+    const int64_t block_rows = r == 0 ? 1 : kNoiseBlock;
+    const Matrix fprop = maxima(w, block_rows, kNoiseBlock);
+    const Matrix dgrad = maxima(w.transposed(), block_rows, kNoiseBlock).transposed();
+    const Matrix ratio = combined(fprop, dgrad, [](float a, float b) { return a / b; });
+    double squares = 0, most = 0;
+    int64_t differ = 0;
+    for (const float x : ratio.values) {
+      squares += std::log2(static_cast<double>(x)) * std::log2(static_cast<double>(x));
+      most = std::max(most, static_cast<double>(x));
+      differ += x != 1 ? 1 : 0;
+    }
+    const auto count = static_cast<double>(ratio.values.size());
+    const bool is_square = r == 1;
+    grid.at(r, 0) = {.found = 100 * static_cast<double>(differ) / count,
+                     .expected = is_square ? 0 : kNone};
+    grid.at(r, 1) = {.found = std::sqrt(squares / count), .expected = is_square ? 0 : kNone};
+    grid.at(r, 2) = {.found = most, .expected = is_square ? 1 : kNone};
+  }
+  return grid;
+}
+
+std::string transpose_text(const Grid& transpose, const Grid& scales) {
+  return fmt::format(
+      "With blocks of 1 × 32 forward multiplies by another matrix than backward: in MXFP6 E3M2 "
+      "{:.1f} % of the elements differ, by {:.3f} of the norm where rounding itself is {:.3f}; in "
+      "MXFP4 {:.1f} %, by {:.3f}. Powers of two as scales keep most elements alike; INT4 with "
+      "FP32 scales differs in {:.1f} %. Noise would have another scale for {:.1f} % of the "
+      "elements, up to {:.1f} times. Square blocks have one matrix and one scale, bit for bit.",
+      transpose.at(0, 0).found, transpose.at(0, 1).found, transpose.at(0, 2).found,
+      transpose.at(2, 0).found, transpose.at(2, 1).found, transpose.at(4, 0).found,
+      scales.at(0, 0).found, scales.at(0, 2).found);
+}
+
+}  // namespace
+
+Section noise_blocks_section(const Settings& settings, Progress& progress) {
+  const Figures figures(settings);
+  const int64_t rows = settings.part_of(kMatrixRows, kLeastRows) / kNoiseBlock * kNoiseBlock;
+  const Matrix w{rows, kMatrixCols,
+                 samples(Distribution::normal, stream(settings.seed, kMatrixStream),
+                         rows * kMatrixCols, settings.threads)};
+  const Grid transpose = transpose_grid(w, settings);
+  const Grid scales = scale_grid_of(w);
+  progress.step();
+  Section section{.heading = "Why blocks are square (Fig. 2 and D.1)",
+                  .paragraphs = {figure_text(figures), transpose_text(transpose, scales)},
+                  .grids = figures.grids(),
+                  .charts = {}};
+  section.grids.push_back(transpose);
+  section.grids.push_back(scales);
+  return section;
+}
+
+}  // namespace ng::study

@@ -1,0 +1,224 @@
+// Section of study noise: which weights noise takes away. [source 002, Lemma 2, Proposition 4]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "study/noise_sections.h"
+#include "study/noise_weights.h"
+#include "study/samples.h"
+
+namespace ng::study {
+namespace {
+
+constexpr uint32_t kLemmaStream = 520, kAnnealingStream = 560;
+
+double percent(int64_t count, int64_t all) {
+  return 100 * static_cast<double>(count) / static_cast<double>(all);
+}
+
+/// A block's maximum anywhere in [1, 2), and a sign.
+struct Place {
+  float amax;
+  float sign;
+
+  explicit Place(const PhiloxBlock& words)
+      : amax(1 + static_cast<float>(words[0] >> 9) * 0x1p-23f),
+        sign((words[1] & 1u) != 0 ? -1.0f : 1.0f) {}
+};
+
+// ---------------------------------------------------------------- Lemma 2
+
+constexpr int64_t kTries = int64_t{1} << 18;
+constexpr int64_t kLeastTries = int64_t{1} << 12;
+constexpr float kLemmaBits = 6;
+constexpr int kLowestOffset = -6, kHighestOffset = 6;
+
+/// A magnitude of R, and the τ of the law that has it.
+struct Drawn {
+  float r;
+  int tau;
+  const char* name;
+};
+constexpr Drawn kDrawn[] = {
+    {1, kRoundedNormalTau, "normal, ±1"},        {2, kRoundedNormalTau, "normal, ±2"},
+    {1 / 16.0f, kUniform4Tau, "uniform, ±1/16"}, {2 / 16.0f, kUniform4Tau, "uniform, ±2/16"},
+    {4 / 16.0f, kUniform4Tau, "uniform, ±4/16"}, {7 / 16.0f, kUniform4Tau, "uniform, ±7/16"}};
+
+/// Percent of w = ±2^ξ, ξ that far above the lemma's bound, that BF16 still shows beside R·s.
+double surviving(const Drawn& drawn, int offset, const Settings& settings) {
+  const int64_t tries = settings.part_of(kTries, kLeastTries);
+  const FloatGrid cast = wide_grid(kBf16Mantissa);
+  const auto column = static_cast<uint32_t>(&drawn - kDrawn);
+  const RandomKey key = stream(settings.seed, kLemmaStream + column);
+  const int64_t shown = parallel_count(settings.threads, tries, [&](int64_t i) {
+    const Place place(draw(key, static_cast<uint64_t>(i)));
+    const double bound = vanishes_up_to(place.amax, kLemmaBits, kBf16Mantissa, drawn.tau);
+    const float w = place.sign * pow2(static_cast<int>(bound) + offset);
+    const float noise = drawn.r * noise_scale(place.amax, kLemmaBits);
+    return int64_t{rounded(cast, w + noise) != rounded(cast, noise)};
+  });
+  return percent(shown, tries);
+}
+
+Grid surviving_grid(const Settings& settings) {
+  std::vector<std::string> rows, columns;
+  for (int offset = kLowestOffset; offset <= kHighestOffset; ++offset)
+    rows.push_back(fmt::format("{:+d}", offset));
+  for (const Drawn& drawn : kDrawn) columns.emplace_back(drawn.name);
+  Grid grid(
+      "surviving",
+      "Weights ±2^ξ that BF16 shows beside noise, percent; 6 bits, R by its law and magnitude",
+      "ξ - bound", std::move(rows), std::move(columns));
+  grid.expected_is = "Lemma 2";
+  for (size_t r = 0; r < grid.rows.size(); ++r)
+    for (size_t c = 0; c < std::size(kDrawn); ++c) {
+      const int offset = kLowestOffset + static_cast<int>(r);
+      grid.at(r, c) = {.found = surviving(kDrawn[c], offset, settings),
+                       .expected = offset > 0 ? 100 : kNone};
+    }
+  return grid;
+}
+
+/// The least ξ - bound from which on all weights survive.
+int all_survive_from(const Grid& grid, size_t column) {
+  size_t row = grid.rows.size();
+  while (row > 0 && grid.at(row - 1, column).found == 100) --row;
+  return kLowestOffset + static_cast<int>(row);
+}
+
+std::string lemma_text(const Grid& grid) {
+  return fmt::format(
+      "A weight ±2^ξ is seen beside noise where cast(w + noise) differs from cast(noise). Beside "
+      "R = ±1 of the rounded normal all are seen from {:+d} of the bound on, beside ±2 from {:+d}: "
+      "the lemma, which promises +1, is on the safe side. It counts the smallest noise alone "
+      "(2^τ). That of 4-bit uniform noise is 1/16, and beside 7/16 all weights are seen only from "
+      "{:+d} on; at +1 {:.1f} % of them.",
+      all_survive_from(grid, 0), all_survive_from(grid, 1), all_survive_from(grid, 5),
+      grid.at(static_cast<size_t>(1 - kLowestOffset), 5).found);
+}
+
+// ---------------------------------------------------------------- Proposition 4
+
+constexpr int64_t kAnnealed = int64_t{1} << 17;
+constexpr int64_t kLeastAnnealed = int64_t{1} << 12;
+constexpr int kSmallest = 20;  // binades below the block's maximum
+
+struct Annealing {
+  const char* name;
+  float b_t;
+  int mantissa;
+};
+constexpr Annealing kAnnealings[] = {{"6 bits, BF16", 6, kBf16Mantissa},
+                                     {"4 bits, 2 bits of mantissa", 4, 2}};
+
+/// Pr(R = 0). [Eq. 10]
+constexpr double kZeroProbability = 1 - 0.75 * 0x1p-8 - 0.28125 * (1 - 0.75 * 0x1p-8);
+
+struct Annealed {
+  int64_t tried = 0, kept = 0, masked = 0;
+};
+
+/// Weights of magnitude 2^-below of the block's maximum's binade, with any mantissa.
+Annealed annealed(const Annealing& of, int below, const Settings& settings) {
+  const int64_t tries = settings.part_of(kAnnealed, kLeastAnnealed);
+  const FloatGrid cast = wide_grid(of.mantissa);
+  const auto number = static_cast<uint32_t>((&of - kAnnealings) * (kSmallest + 1) + below);
+  const RandomKey key = stream(settings.seed, kAnnealingStream + number);
+  struct Fate {
+    bool kept, masked;
+  };
+  const auto fate_of = [&](int64_t i) -> Fate {
+    const PhiloxBlock words = draw(key, static_cast<uint64_t>(i));
+    const Place place(words);
+    const float w = place.sign * pow2(-below) * (1 + static_cast<float>(words[1] >> 9) * 0x1p-23f);
+    const float r = rounded_normal_of(rounded_normals(draw(key, static_cast<uint64_t>(i), 0x80)));
+    const float noise = r * noise_scale(place.amax, of.b_t);
+    const float seen = rounded(cast, w + noise);
+    const double error = static_cast<double>(seen) - (static_cast<double>(w) + noise);
+    return {.kept = std::fabs(error) <= std::ldexp(0.5, -below - of.mantissa),
+            .masked = seen == rounded(cast, noise)};
+  };
+  return {.tried = tries,
+          .kept = parallel_count(settings.threads, tries,
+                                 [&](int64_t i) { return int64_t{fate_of(i).kept}; }),
+          .masked = parallel_count(settings.threads, tries,
+                                   [&](int64_t i) { return int64_t{fate_of(i).masked}; })};
+}
+
+/// A share of all tries beside its probability.
+Value share_of(int64_t count, int64_t tries, double expected) {
+  const double p = kZeroProbability;
+  return {.found = static_cast<double>(count) / static_cast<double>(tries),
+          .error = std::sqrt(p * (1 - p) / static_cast<double>(tries)),
+          .expected = expected};
+}
+
+Grid annealing_grid(const Settings& settings) {
+  std::vector<std::string> rows, columns;
+  for (int below = 1; below <= kSmallest; ++below) rows.push_back(fmt::format("{}", -below));
+  for (const Annealing& each : kAnnealings)
+    for (const char* what : {"kept", "masked"})
+      columns.push_back(fmt::format("{}: {}", each.name, what));
+  Grid grid("annealing",
+            "Weights by the binade below their block's maximum: shares whose every bit ŵ keeps, "
+            "and that noise masks with 0",
+            "binade", std::move(rows), std::move(columns));
+  grid.expected_is = "Proposition 4";
+  for (size_t r = 0; r < grid.rows.size(); ++r)
+    for (size_t c = 0; c < std::size(kAnnealings); ++c) {
+      const Annealed found = annealed(kAnnealings[c], static_cast<int>(r) + 1, settings);
+      // The proposition bounds both; weights too small to be seen beside noise reach the bounds.
+      const bool at_bounds = r + 1 == grid.rows.size();
+      grid.at(r, 2 * c) = share_of(found.kept, found.tried, at_bounds ? kZeroProbability : kNone);
+      grid.at(r, 2 * c + 1) =
+          share_of(found.masked, found.tried, at_bounds ? 1 - kZeroProbability : kNone);
+    }
+  return grid;
+}
+
+std::string annealing_text(const Grid& grid) {
+  const auto extreme = [&](size_t first, bool least) {
+    double found = grid.at(0, first).found;
+    for (size_t r = 0; r < grid.rows.size(); ++r)
+      for (const size_t c : {first, first + 2})
+        found = least ? std::min(found, grid.at(r, c).found) : std::max(found, grid.at(r, c).found);
+    return found;
+  };
+  return fmt::format(
+      "With R = 0 a weight is rounded as if there were no noise, so it keeps its bits with a "
+      "probability of {:.4f} at least, and noise masks it with {:.4f} at most. Found: {:.4f} at "
+      "least, {:.4f} at most, whatever the weight's size. The rounded normal itself would mask "
+      "0.3173, the figure of Proposition 4.",
+      kZeroProbability, 1 - kZeroProbability, extreme(0, true), extreme(1, false));
+}
+
+Chart annealing_chart(const Grid& grid) {
+  std::vector<double> binades;
+  for (int below = 1; below <= kSmallest; ++below) binades.push_back(below);
+  Chart chart = lines_of(grid, binades, "binades below the block's maximum", "share of weights");
+  chart.series.push_back({.name = "Pr(R = 0)",
+                          .y = std::vector<double>(binades.size(), kZeroProbability),
+                          .reference = true});
+  chart.series.push_back({.name = "1 - Pr(R = 0)",
+                          .y = std::vector<double>(binades.size(), 1 - kZeroProbability),
+                          .reference = true});
+  return chart;
+}
+
+}  // namespace
+
+Section noise_survival_section(const Settings& settings, Progress& progress) {
+  const Grid surviving = surviving_grid(settings);
+  const Grid annealing = annealing_grid(settings);
+  progress.step();
+  std::vector<double> offsets;
+  for (int offset = kLowestOffset; offset <= kHighestOffset; ++offset) offsets.push_back(offset);
+  return {.heading = "Weights that noise takes away (Lemma 2, Proposition 4)",
+          .paragraphs = {lemma_text(surviving), annealing_text(annealing)},
+          .grids = {surviving, annealing},
+          .charts = {lines_of(surviving, offsets, "ξ - bound", "seen, percent"),
+                     annealing_chart(annealing)}};
+}
+
+}  // namespace ng::study
