@@ -14,6 +14,9 @@ namespace {
 constexpr int kMostMantissa = 22;
 constexpr int kMostExponent = 8;
 constexpr int kMaxima = 64;  // tried for a block, evenly over [1, 2)
+/// Between them: not a power of two, so that the maxima have mantissas of all bits, none of which a
+/// subnormal number can leave out.
+constexpr float kApart = 0.9973f / kMaxima;
 
 /// Weights as a format has them. Maxima that are powers of two become half as large again, which
 /// the format has too: noise of just half a step on them is a tie.
@@ -39,7 +42,7 @@ int least_of(int first, int most, const Holds& holds) {
 template <class Holds>
 bool holds_for_maxima(const Holds& holds) {
   for (int i = 0; i < kMaxima; ++i)
-    if (!holds(1 + static_cast<float>(i) / kMaxima)) return false;
+    if (!holds(1 + static_cast<float>(i) * kApart)) return false;
   return holds(std::nextafter(2.0f, 1.0f));
 }
 

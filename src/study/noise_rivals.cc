@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "study/diffq_original.h"
@@ -169,8 +170,39 @@ Value lost_in_bf16(std::span<const float> w, std::span<const double> noise) {
 }
 
 struct Comparison {
-  Grid deviation, rounding, ratio, lost;
+  Grid deviation, rounding, ratio, lost, distribution;
 };
+
+// Bins of noise in steps of the rounding that it stands for.
+constexpr int kBinsPerStep = 8;
+constexpr int kBinsPerSide = 20;
+constexpr size_t kBins = 2 * kBinsPerSide + 1;
+constexpr size_t kFour = 1;  ///< the bit-width whose distributions are shown
+
+Grid distribution_grid() {
+  std::vector<std::string> rows, columns;
+  for (size_t bin = 0; bin < kBins; ++bin)
+    rows.push_back(fmt::format("{}", (static_cast<double>(bin) - kBinsPerSide) / kBinsPerStep));
+  for (const Rival& rival : kRivals) columns.emplace_back(rival.name);
+  Grid grid("noise_distribution",
+            "Noise at 4 bits: shares by eighths of a step, √12 times the root mean square of the "
+            "error of rounding",
+            "steps", std::move(rows), std::move(columns));
+  grid.shown = false;
+  return grid;
+}
+
+/// Shares of noise by the nearest eighth of a step; what lies farther out is in no bin.
+void fill_distribution(Grid& grid, size_t column, std::span<const double> noise, double step) {
+  std::array<int64_t, kBins> counts{};
+  for (const double x : noise) {
+    const double bin = std::nearbyint(x / step * kBinsPerStep) + kBinsPerSide;
+    if (bin >= 0 && bin < static_cast<double>(kBins)) ++counts[static_cast<size_t>(bin)];
+  }
+  for (size_t bin = 0; bin < kBins; ++bin)
+    grid.at(bin, column).found =
+        static_cast<double>(counts[bin]) / static_cast<double>(noise.size());
+}
 
 Grid rival_grid(const char* name, const char* caption) {
   std::vector<std::string> rows, columns;
@@ -186,7 +218,8 @@ Comparison compared(const Draws& draws, const Settings& settings) {
                              "Root mean square of Q(w) - w, Q what each stands for: integers of so "
                              "many bits in its blocks"),
       .ratio = rival_grid("noise_over_rounding", "Noise over the error of rounding"),
-      .lost = rival_grid("rivals_lost", "Nonzero noise that ŵ in BF16 does not have, percent")};
+      .lost = rival_grid("rivals_lost", "Nonzero noise that ŵ in BF16 does not have, percent"),
+      .distribution = distribution_grid()};
   all.ratio.expected_is = "uniform errors of rounding";
   all.lost.digits = 3;
   constexpr size_t kCases = std::size(kRivals) * std::size(kBits);
@@ -200,24 +233,39 @@ Comparison compared(const Draws& draws, const Settings& settings) {
     all.rounding.at(r, c).found = rounding;
     all.ratio.at(r, c) = {.found = noise / rounding, .expected = kRivals[r].ratio(kBits[c])};
     all.lost.at(r, c) = lost_in_bf16(draws.weights.w, errors.noise);
+    if (c == kFour)
+      fill_distribution(all.distribution, r, errors.noise, std::sqrt(12.0) * rounding);
   });
   return all;
 }
 
+Chart distribution_chart(const Grid& grid) {
+  std::vector<double> steps;
+  for (size_t bin = 0; bin < kBins; ++bin)
+    steps.push_back((static_cast<double>(bin) - kBinsPerSide) / kBinsPerStep);
+  Chart chart = lines_of(grid, std::move(steps), "noise, steps", "share");
+  chart.y_low = 0;
+  chart.y_high = 0.2;
+  chart.caption += "; zeros of GaussWS lie above the picture";
+  return chart;
+}
+
 std::string comparison_text(const Comparison& all) {
-  constexpr size_t kFour = 1, kEight = 3;
+  constexpr size_t kThree = 0, kEight = 3;
   return fmt::format(
       "At 4 bits noise of GaussWS has {:.2f} times the error of rounding to integers of 4 bits in "
       "the same blocks, the DiffQ of 002 {:.2f} times. The published DiffQ takes one range for "
       "the tensor, so its noise is as large as {:.3f} of the weights' deviation where blocks give "
       "{:.3f}; its own choice, gaussian noise, is {:.2f} times the error of rounding. NIPQ's "
-      "uniform noise is {:.2f} times, its histogram {:.2f} times: at few bits rounding errors are "
-      "not uniform, since most weights are small. In BF16 at 8 bits {:.2g} % of the noise of "
+      "uniform noise is {:.2f} times, its histogram, drawn from the errors themselves, {:.2f} "
+      "times "
+      "({:.3f} and {:.3f} at 3 bits). In BF16 at 8 bits {:.2g} % of the noise of "
       "GaussWS is lost and {:.1f} % of NIPQ's.",
       all.ratio.at(kGaussws, kFour).found, all.ratio.at(kDiffq, kFour).found,
       all.deviation.at(kGaussian, kFour).found, all.deviation.at(kGaussws, kFour).found,
       all.ratio.at(kGaussian, kFour).found, all.ratio.at(kNipqUniform, kFour).found,
-      all.ratio.at(kNipqHistogram, kFour).found, all.lost.at(kGaussws, kEight).found,
+      all.ratio.at(kNipqHistogram, kFour).found, all.ratio.at(kNipqUniform, kThree).found,
+      all.ratio.at(kNipqHistogram, kThree).found, all.lost.at(kGaussws, kEight).found,
       all.lost.at(kNipqUniform, kEight).found);
 }
 
@@ -229,8 +277,9 @@ Section noise_rivals_section(const Settings& settings, Progress& progress) {
   progress.step();
   return {.heading = "Rivals at equal bits",
           .paragraphs = {comparison_text(all)},
-          .grids = {all.deviation, all.rounding, all.ratio, all.lost},
-          .charts = {bars_of(all.ratio, "noise / error of rounding"),
+          .grids = {all.deviation, all.rounding, all.ratio, all.lost, all.distribution},
+          .charts = {distribution_chart(all.distribution),
+                     bars_of(all.ratio, "noise / error of rounding"),
                      bars_of(all.lost, "lost in BF16, percent")}};
 }
 

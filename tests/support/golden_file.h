@@ -41,6 +41,14 @@ class GoldenFile {
   [[nodiscard]] std::vector<int64_t> integers(const std::string& name) const {
     return io::to_integers(file_.at(name));
   }
+  /// Of a U64 tensor, whose values an int64_t may not hold.
+  [[nodiscard]] std::vector<uint64_t> words64(const std::string& name) const {
+    const io::SafetensorsEntry& entry = file_.at(name);
+    EXPECT_EQ(entry.dtype, "U64") << name;
+    std::vector<uint64_t> values(static_cast<size_t>(entry.elements()));
+    entry.read(0, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
 
  private:
   static Json cases_of(const io::Safetensors& file) {
