@@ -1,6 +1,7 @@
 // Vectors of independent oracles, as tests read them.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <regex>
