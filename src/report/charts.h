@@ -1,9 +1,12 @@
 // The charts that pages of one run and of several have in common.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,6 +34,29 @@ using SeriesByLayer = std::vector<std::pair<std::string, const Series*>>;
 [[nodiscard]] std::vector<ChartChoice> choices_by_block(
     const std::vector<std::string>& names,
     const std::function<std::vector<Chart>(int64_t block)>& charts);
+
+/// A chart of each metric that has values, over all blocks and for each block; a line for each kind
+/// of layer. An `OfLayer` has a series for each metric, `chart_of` makes a metric's chart without
+/// lines.
+template <class OfLayer, class Metric>
+[[nodiscard]] std::vector<ChartChoice> charts_of_metrics(
+    const std::map<std::string, OfLayer>& layers, Chart (*chart_of)(Metric)) {
+  std::vector<std::string> names;
+  std::array<SeriesByLayer, std::tuple_size_v<decltype(OfLayer::series)>> metrics;
+  for (const auto& [layer, of_layer] : layers) {
+    names.push_back(layer);
+    for (size_t i = 0; i < metrics.size(); ++i) metrics[i].emplace_back(layer, &of_layer.series[i]);
+  }
+  return choices_by_block(names, [&](int64_t block) {
+    std::vector<Chart> charts;
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      Chart chart = chart_of(static_cast<Metric>(i));
+      chart.lines = lines_by_kind(metrics[i], block);
+      if (!chart.lines.empty()) charts.push_back(std::move(chart));
+    }
+    return charts;
+  });
+}
 
 /// Charts without lines: of training and validation loss, and of what runs beside them.
 [[nodiscard]] Chart loss_chart(const std::string& title);

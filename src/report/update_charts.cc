@@ -22,25 +22,10 @@ Chart chart_of(UpdateMetric metric) {
   return {.title = "Alpha / lr", .y_label = "logarithmic", .log_y = true};
 }
 
-std::vector<Chart> charts_of(const History& history, int64_t block) {
-  std::vector<Chart> charts;
-  for (size_t i = 0; i < kUpdateMetrics; ++i) {
-    SeriesByLayer all;
-    for (const auto& [layer, update] : history.updates())
-      all.emplace_back(layer, &update.series[i]);
-    Chart chart = chart_of(static_cast<UpdateMetric>(i));
-    chart.lines = lines_by_kind(all, block);
-    if (!chart.lines.empty()) charts.push_back(std::move(chart));
-  }
-  return charts;
-}
-
 }  // namespace
 
 std::vector<ChartChoice> update_charts(const History& history) {
-  std::vector<std::string> names;
-  for (const auto& [layer, update] : history.updates()) names.push_back(layer);
-  return choices_by_block(names, [&](int64_t block) { return charts_of(history, block); });
+  return charts_of_metrics(history.updates(), chart_of);
 }
 
 }  // namespace ng::report
