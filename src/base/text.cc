@@ -66,6 +66,17 @@ void append_escaped(std::string& out, std::string_view bytes) {
     for (size_t i = 0; i < bytes.size(); ++i) out += fmt::format("\\x{:02x}", byte_at(bytes, i));
 }
 
+constexpr std::string_view kComment = "# ";
+
+template <class Body>
+void for_lines(std::string_view text, const Body& body) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    body(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 
 std::string on_one_line(std::string_view text) {
@@ -139,11 +150,16 @@ std::vector<std::string> split_at_commas(std::string_view list) {
 
 std::string commented(std::string_view lines) {
   std::string text;
-  for (size_t begin = 0; begin < lines.size();) {
-    const size_t end = std::min(lines.find('\n', begin), lines.size());
-    text.append("# ").append(lines.substr(begin, end - begin)).append("\n");
-    begin = end + 1;
-  }
+  for_lines(lines, [&](std::string_view line) { text.append(kComment).append(line) += '\n'; });
+  return text;
+}
+
+std::string uncommented(std::string_view lines) {
+  std::string text;
+  for_lines(lines, [&](std::string_view line) {
+    if (line.starts_with(kComment)) line.remove_prefix(kComment.size());
+    text.append(line) += '\n';
+  });
   return text;
 }
 

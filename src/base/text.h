@@ -37,6 +37,8 @@ class TextFilter {
 
 /// Every line behind "# ", the last ended too.
 [[nodiscard]] std::string commented(std::string_view lines);
+/// What commented() was given, the last line ended too; of other lines what they are.
+[[nodiscard]] std::string uncommented(std::string_view lines);
 
 /// An argument as a shell reads it back.
 [[nodiscard]] std::string shell_quoted(std::string_view argument);

@@ -9,11 +9,11 @@
 #include "base/json.h"
 #include "io/safetensors.h"
 #include "io/safetensors_dtype.h"
+#include "train/run_files.h"
 
 namespace ng {
 namespace {
 
-constexpr std::string_view kTensorsFile = "state.safetensors";
 constexpr std::string_view kIdentityFile = "run.json";
 constexpr size_t kMaxIdentityBytes = 1 << 20;
 
@@ -173,7 +173,7 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
                      int keep) {
   require_finite(run, folder);
   io::CheckpointWriter writer(folder, step);
-  write_state(run, writer.path_of(kTensorsFile));
+  write_state(run, writer.path_of(kStateFile));
   writer.write_text(kIdentityFile, json_text(identity_json(step, identity), 2) + "\n");
   writer.publish();
   set_newer_aside(folder, step);
@@ -184,7 +184,7 @@ std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoin
                                             const RunIdentity& identity) {
   const std::vector<std::string> differences =
       check_identity(join_path(checkpoint.path, kIdentityFile), checkpoint.step, identity);
-  const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
+  const io::Safetensors file(join_path(checkpoint.path, kStateFile));
   for (const Persistent* row : state_of(run)) read_into(run, file, *row);
   return differences;
 }
@@ -194,9 +194,20 @@ void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run) {
   const std::string identity = join_path(checkpoint.path, kIdentityFile);
   const Json json = read_json_file(identity, kMaxIdentityBytes);
   require_step(JsonObject(json, identity), checkpoint.step);
-  const io::Safetensors file(join_path(checkpoint.path, kTensorsFile));
+  const io::Safetensors file(join_path(checkpoint.path, kStateFile));
   for (const Persistent* row : state_of(run))
     if (row->spec.kind == MemoryKind::weights) read_into(run, file, *row);
+}
+
+std::optional<Recipe> recipe_of_checkpoint(const std::string& folder) {
+  const std::string identity = join_path(folder, kIdentityFile);
+  const std::string run_file = join_path(folder, fmt::format("../../{}", kRunFile));
+  if (!is_file(identity) || !is_file(run_file)) return {};
+  const Json json = read_json_file(identity, kMaxIdentityBytes);
+  const std::string hash = JsonObject(json, identity).text("recipe");
+  std::optional<Recipe> recipe = recipe_of_run_file(run_file);
+  if (!recipe || (recipe->hash() != hash && recipe->hash_of_all_keys() != hash)) return {};
+  return recipe;
 }
 
 }  // namespace ng

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -11,6 +13,9 @@
 #include "model/model.h"
 
 namespace ng {
+
+/// The file of a checkpoint with its tensors.
+inline constexpr std::string_view kStateFile = "state.safetensors";
 
 /// What must be the same for a resumed run to go on where it was; a mismatch is an Error.
 struct RunIdentity {
@@ -41,5 +46,9 @@ std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoin
 /// The weights alone, for a look at a run in the numbers of any recipe. Throws Error where the
 /// checkpoint is damaged or holds another model.
 void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run);
+
+/// The recipe of the run that a checkpoint in `<run>/checkpoints` is of, from the run's run.toml:
+/// the one whose hash the checkpoint has. None where there is no such file, or that of another run.
+[[nodiscard]] std::optional<Recipe> recipe_of_checkpoint(const std::string& folder);
 
 }  // namespace ng

@@ -104,6 +104,19 @@ std::string run_file_text(const RunConfig& config, const Recipe& recipe) {
          std::string(kRecipeMark) + recipe.hash() + "):\n" + commented(recipe.resolved_toml());
 }
 
+std::optional<Recipe> recipe_of_run_file(const std::string& path) {
+  const std::string text = read_file(path, kMaxTomlBytes);
+  const size_t mark = text.find(kRecipeMark);
+  if (mark == std::string::npos) return {};
+  const size_t begin = text.find('\n', mark + kRecipeMark.size());
+  if (begin == std::string::npos) return {};
+  try {
+    return Recipe::parse(uncommented(std::string_view(text).substr(begin + 1)), path);
+  } catch (const Error&) {
+    return {};  // of a version with other keys, or changed by hand
+  }
+}
+
 void require_not_read(const RunConfig& config, std::span<const std::string> outputs) {
   std::vector<std::string> there;
   for (const std::string& output : outputs)

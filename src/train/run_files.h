@@ -1,6 +1,7 @@
 // The files of a run in its folder, and what must not be lost to them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,9 @@ inline constexpr std::string_view kModelFolder = "model";
 
 /// run.toml: every key written out, the recipe in comments.
 [[nodiscard]] std::string run_file_text(const RunConfig& config, const Recipe& recipe);
+/// The recipe in the comments of a run.toml, whatever has become of its own file; none where it
+/// cannot be read there.
+[[nodiscard]] std::optional<Recipe> recipe_of_run_file(const std::string& path);
 
 /// Throws Error where one of `outputs`, files or folders, is or holds a text, tokenizer or model
 /// that the run reads.
