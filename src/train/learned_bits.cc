@@ -1,0 +1,129 @@
+#include "train/learned_bits.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "nn/layer_noise.h"
+#include "recipe/layer_names.h"
+#include "train/bit_widths.h"
+
+namespace ng {
+namespace {
+
+constexpr std::string_view kWeights = "weight.";  // what a checkpoint calls values, not moments
+
+std::string saved(const std::string& parameter) { return fmt::format("{}{}", kWeights, parameter); }
+
+/// The layer whose bit-widths a tensor is; empty where it is none's.
+std::string layer_of(const io::SafetensorsEntry& entry) {
+  if (!entry.name.starts_with(kWeights) || entry.shape.size() != 2 || entry.elements() == 0)
+    return "";
+  const std::string parameter = entry.name.substr(kWeights.size());
+  const std::string layer(layers::layer_of(parameter));
+  return parameter == layers::bits_of(layer) ? layer : "";
+}
+
+int64_t depth_of(const io::Safetensors& state) {
+  int64_t depth = 0;
+  for (const io::SafetensorsEntry& entry : state.entries())
+    if (entry.name.starts_with(kWeights))
+      depth = std::max(
+          depth, 1 + layers::place_of(std::string_view(entry.name).substr(kWeights.size())).block);
+  return depth;
+}
+
+struct Shape {
+  int64_t rows = 0, cols = 0;
+};
+
+/// Of a layer's weight. Where rows of packed elements do not fill their last byte, it counts whole.
+Shape weight_shape(const io::Safetensors& state, const std::string& layer,
+                   const ElementFormat& element) {
+  const io::SafetensorsEntry& weight = state.at(saved(layers::weight_of(layer)));
+  if (weight.shape.size() != 2)
+    throw Error({.place = state.path(),
+                 .key = weight.name,
+                 .problem = fmt::format("{} dimensions", weight.shape.size()),
+                 .remedy = "the two of a weight"});
+  const bool is_packed = weight.dtype != element.safetensors;
+  return {weight.shape[0], is_packed ? weight.shape[1] * 8 / element.bits : weight.shape[1]};
+}
+
+/// How many weights each block has, row by row of blocks.
+std::vector<int64_t> weights_by_block(const Block& block, const Shape& weight) {
+  const bool is_whole = block.kind == Block::Kind::tensor;
+  const int64_t height = is_whole ? weight.rows : block.rows;
+  const int64_t width = is_whole ? weight.cols : block.cols;
+  std::vector<int64_t> counts;
+  for (int64_t row = 0; row < weight.rows; row += height)
+    for (int64_t col = 0; col < weight.cols; col += width)
+      counts.push_back(std::min(height, weight.rows - row) * std::min(width, weight.cols - col));
+  return counts;
+}
+
+BlockBits block_bits(const io::Safetensors& state, const Recipe& recipe, int64_t depth,
+                     const LearnedBits& learned) {
+  const LayerRecipe of_layer = recipe.layer(
+      {.name = learned.layer, .block = layers::place_of(learned.layer).block, .depth = depth}, 0);
+  const WeightNoise& noise = of_layer.weight_noise;
+  const auto refuse = [&](const std::string& problem) {
+    throw Error({.place = state.path(),
+                 .key = learned.tensor,
+                 .problem = problem,
+                 .remedy = "the checkpoint of a run in the recipe " + recipe.name()});
+  };
+  if (noise.kind == NoiseKind::none) refuse("a layer without noise by the recipe");
+  const Shape weight = weight_shape(state, learned.layer, *of_layer.weights.storage.element);
+  const ParameterSpec spec =
+      noise_parameters(noise, learned.layer, weight.rows, weight.cols).front();
+  if (spec.rows != learned.rows || spec.cols != learned.cols)
+    refuse(fmt::format("{} x {} blocks, but {} x {} by the recipe", learned.rows, learned.cols,
+                       spec.rows, spec.cols));
+  return {.noise = noise,
+          .b_t = bits_of(noise, learned.b_i),
+          .weights = weights_by_block(noise.block, weight)};
+}
+
+}  // namespace
+
+std::vector<LearnedBits> learned_bits(const io::Safetensors& state, const Recipe* recipe) {
+  const int64_t depth = depth_of(state);
+  std::vector<LearnedBits> layers;
+  for (const io::SafetensorsEntry& entry : state.entries()) {
+    const std::string layer = layer_of(entry);
+    if (layer.empty()) continue;
+    layers.push_back({.tensor = entry.name,
+                      .layer = layer,
+                      .rows = entry.shape[0],
+                      .cols = entry.shape[1],
+                      .b_i = io::to_floats(entry),
+                      .bits = {}});
+    LearnedBits& learned = layers.back();
+    if (recipe != nullptr) learned.bits = block_bits(state, *recipe, depth, learned);
+  }
+  return layers;
+}
+
+WeightShares shares_of_weights(std::span<const LearnedBits> layers) {
+  WeightShares shares;
+  int64_t up_to_5 = 0, up_to_9 = 0, up_to_12 = 0;
+  for (const LearnedBits& layer : layers) {
+    if (!layer.bits) continue;
+    for (size_t i = 0; i < layer.bits->b_t.size(); ++i) {
+      const float b_t = layer.bits->b_t[i];
+      const int64_t weights = layer.bits->weights[i];
+      shares.weights += weights;
+      up_to_5 += b_t <= 5 ? weights : 0;
+      up_to_9 += b_t <= 9 ? weights : 0;
+      up_to_12 += b_t <= 12 ? weights : 0;
+    }
+  }
+  if (shares.weights == 0) return shares;
+  const auto all = static_cast<double>(shares.weights);
+  shares.up_to_5 = static_cast<double>(up_to_5) / all;
+  shares.up_to_9 = static_cast<double>(up_to_9) / all;
+  shares.up_to_12 = static_cast<double>(up_to_12) / all;
+  return shares;
+}
+
+}  // namespace ng
