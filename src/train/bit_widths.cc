@@ -8,15 +8,6 @@
 #include "run/transfer.h"
 
 namespace ng {
-namespace {
-
-Json json_of(const BitWidths& b) {
-  return {{"mean", b.mean},       {"sd", b.sd},           {"min", b.least},        {"max", b.most},
-          {"up_to_5", b.up_to_5}, {"up_to_9", b.up_to_9}, {"up_to_12", b.up_to_12}};
-}
-
-}  // namespace
-
 BitWidths figures_of(const std::vector<float>& bits) {
   NG_CHECK(!bits.empty(), bits.size());
   const auto count = static_cast<double>(bits.size());
@@ -34,6 +25,11 @@ BitWidths figures_of(const std::vector<float>& bits) {
   figures.least = *least;
   figures.most = *most;
   return figures;
+}
+
+Json json_of(const BitWidths& b) {
+  return {{"mean", b.mean},       {"sd", b.sd},           {"min", b.least},        {"max", b.most},
+          {"up_to_5", b.up_to_5}, {"up_to_9", b.up_to_9}, {"up_to_12", b.up_to_12}};
 }
 
 std::vector<float> bits_of(const WeightNoise& noise, const std::vector<float>& b_i) {

@@ -23,6 +23,15 @@ class Inspect : public Program {
     EXPECT_EQ(result.code, 0) << result.err;
     return Json::parse(result.out).at("files").at(0).at("tensors").at(0);
   }
+  /// `bit_widths` of a run's last step.
+  [[nodiscard]] Json last_bit_widths(const std::string& run_folder) const {
+    Json last;
+    std::istringstream lines(text_of(path(run_folder) / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (const Json json = Json::parse(line); json.contains("bit_widths"))
+        last = json["bit_widths"];
+    return last;
+  }
 };
 
 TEST_F(Inspect, FactsAndBinades) {
@@ -142,6 +151,67 @@ TEST_F(Inspect, ManyFiles) {
     ASSERT_EQ(files.size(), 2U) << what;
     EXPECT_EQ(files.at(1).at("tensors").at(0).at("max"), 4);
   }
+}
+
+// What metrics.jsonl says of the last step, read back from its checkpoint.
+TEST_F(Inspect, BitWidthsOfACheckpoint) {
+  for (const char* recipe : {"gaussws-all", "nipq"}) {
+    SCOPED_TRACE(recipe);
+    (void)run_well({"train", "tiny.toml", "--out", recipe, "--recipe", recipe});
+    const std::string folder = std::string(recipe) + "/checkpoints/step-00000012";
+    const std::vector<std::string> args = {"inspect",      folder,     "--tensor",
+                                           "weight.*.b_i", "--format", "fp8_e4m3"};
+    std::vector<std::string> with_json = args;
+    with_json.emplace_back("--json");
+    const Json file = Json::parse(run_well(with_json)).at("files").at(0);
+    const Json& learned = file.at("bit_widths");
+    EXPECT_EQ(learned.at("recipe"), recipe);
+    const Json figures = last_bit_widths(recipe);
+    ASSERT_EQ(learned.at("layers").size(), figures.size());
+    EXPECT_EQ(file.at("tensors").size(), figures.size()) << "still shown";
+    const std::string text = run_well(args);
+    for (const Json& layer : learned.at("layers")) {
+      const auto name = layer.at("layer").get<std::string>();
+      for (const auto& [key, value] : figures.at(name).items()) EXPECT_EQ(layer.at(key), value);
+      ASSERT_EQ(layer.at("b_t").size(), layer.at("blocks").at(0)) << name;
+      double most = 0;
+      for (const Json& row : layer.at("b_t")) {
+        EXPECT_EQ(row.size(), layer.at("blocks").at(1)) << name;
+        for (const Json& b_t : row) most = std::max(most, b_t.get<double>());
+      }
+      EXPECT_EQ(most, figures.at(name).at("max")) << name;
+      EXPECT_NE(text.find("\n" + name + " "), std::string::npos) << text;
+    }
+    EXPECT_NE(text.find("5 bits or fewer"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Inspect, BitWidthsWithoutARecipeAreAsStored) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--recipe", "gaussws-all"});
+  fs::copy_file(path("run/checkpoints/step-00000012/state.safetensors"), path("copy"));
+  const std::vector<std::string> args = {"inspect", "copy", "--tensor", "weight.blocks.1.*.b_i"};
+  const std::string text = run_well(args);
+  EXPECT_NE(text.find("b_i mean"), std::string::npos) << text;
+  EXPECT_EQ(text.find("b_t mean"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nblocks.0."), std::string::npos) << "no tensor of it was asked for";
+  std::vector<std::string> with_json = args;
+  with_json.emplace_back("--json");
+  const Json learned = Json::parse(run_well(with_json)).at("files").at(0).at("bit_widths");
+  EXPECT_EQ(learned.at("recipe"), nullptr);
+  const Json& layer = learned.at("layers").at(0);
+  EXPECT_FALSE(layer.contains("b_t") || layer.contains("up_to_5"));
+  EXPECT_NEAR(layer.at("b_i").at(0).at(0).get<double>(), 1, 0.1) << "twelve steps from 1";
+  write_text(path("run/run.toml"), "[");
+  const std::string folder = "run/checkpoints/step-00000012";
+  EXPECT_NE(run_well({"inspect", folder, "--tensor", "weight.*.b_i"}).find("b_i mean"),
+            std::string::npos);
+}
+
+TEST_F(Inspect, SaysNothingOfBitWidthsWhereThereAreNone) {
+  write("in", {2}, {1, 2});
+  EXPECT_FALSE(
+      Json::parse(run_well({"inspect", "in", "--json"})).at("files").at(0).contains("bit_widths"));
+  EXPECT_EQ(run_well({"inspect", "in"}).find("b_t"), std::string::npos);
 }
 
 TEST_F(Inspect, RefusesInOneLine) {

@@ -9,6 +9,7 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/tensors/inspect_bits.h"
 #include "cli/tensors/inspect_text.h"
 #include "cli/tensors/tensor_text.h"
 #include "io/tensor_files.h"
@@ -97,12 +98,24 @@ int inspect(const Args& args) {
         print("{}", inspect_text(entry, facts, trials));
       flush_output();
     }
+    const LearnedOfFile learned = learned_of(file, args.tensors);
+    if (!args.json) print("{}", learned_text(learned));
     note_skipped(path, io::skipped_tensors(file, args.tensors));
     files.push_back({{"file", path}, {"tensors", tensors}});
+    if (!learned.layers.empty()) files.back()["bit_widths"] = learned_json(learned);
   }
   if (args.json) print_json({{"files", files}});
   return 0;
 }
+
+constexpr const char* kFooter =
+    R"(For each float tensor: its range, a histogram of log2|x| beside what each format does to
+those binades, and for each format, with the best of its scale rules, the SQNR, what becomes
+zero, what saturates and the largest error. The recommendation is the format of fewest bits
+per value that reaches 40, 30 and 20 dB: an error of 1, 3.2 and 10 % of the rms value.
+A checkpoint (RUN/checkpoints/step-NNNNNNNN) of a run with noise on its weights has learned b_i
+too: a table of b_t of the layers' blocks, by the recipe in RUN/run.toml, else of b_i. --json has
+b_t of each block. --tensor 'weight.*.b_i' shows these alone.)";
 
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
@@ -114,12 +127,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--tensor", a.tensors, "only tensors whose names match")->type_name("GLOB");
   add_threads(app, a.threads);
   app.add_flag("--json", a.json, "as JSON");
-  app.footer(
-      "For each float tensor: its range, a histogram of log2|x| beside what each format does to\n"
-      "those binades, and for each format, with the best of its scale rules, the SQNR, what "
-      "becomes\nzero, what saturates and the largest error. The recommendation is the format of "
-      "fewest bits\nper value that reaches 40, 30 and 20 dB: an error of 1, 3.2 and 10 % of the "
-      "rms value.");
+  app.footer(kFooter);
   return [args] { return inspect(*args); };
 }
 
