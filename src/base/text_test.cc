@@ -98,5 +98,11 @@ TEST(Commented, EndsEveryLine) {
   EXPECT_EQ(commented("a\n"), "# a\n");
 }
 
+TEST(Uncommented, GivesBackWhatWasCommented) {
+  for (const char* lines : {"", "a\n", "a\n\n# b\n"})
+    EXPECT_EQ(uncommented(commented(lines)), lines);
+  EXPECT_EQ(uncommented("# a\nb"), "a\nb\n");
+}
+
 }  // namespace
 }  // namespace ng
