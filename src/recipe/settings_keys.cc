@@ -227,13 +227,8 @@ void add_weights(Rows& keys) {
 }
 
 void add_optimizer(Rows& keys) {
-  using Kind = OptimizerRecipe::Kind;
   keys.push_back(choice(
-      "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; },
-      Choices<Kind>{{{"adamw", Kind::adamw},
-                     {"adam_mini", Kind::adam_mini},
-                     {"muon", Kind::muon},
-                     {"sgd", Kind::sgd}}},
+      "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; }, kOptimizerKinds,
       "the update rule; muon: of the blocks' matrices, adamw of the rest"));
   keys.push_back(operand(
       "optimizer.moment1", [](auto& s) -> auto& { return s.optimizer.moment1; },

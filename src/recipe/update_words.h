@@ -1,4 +1,4 @@
-// How recipes name the rules by which updates are rounded into weights.
+// How recipes name optimizers, and the rules by which updates are rounded into weights.
 #pragma once
 
 #include "base/keys.h"
@@ -12,6 +12,12 @@ inline const Choices<UpdateRule> kUpdateRules = {{{"nearest", UpdateRule::neares
                                                   {"precision_aware", UpdateRule::precision_aware},
                                                   {"kahan", UpdateRule::kahan},
                                                   {"residual", UpdateRule::residual}}};
+
+inline const Choices<OptimizerRecipe::Kind> kOptimizerKinds = {
+    {{"adamw", OptimizerRecipe::Kind::adamw},
+     {"adam_mini", OptimizerRecipe::Kind::adam_mini},
+     {"muon", OptimizerRecipe::Kind::muon},
+     {"sgd", OptimizerRecipe::Kind::sgd}}};
 
 /// "kahan" in quotes, or a list of a rule and "momentum_feedback": weights.update as TOML.
 [[nodiscard]] inline std::string update_text(const WeightStorage& weights) {

@@ -189,6 +189,12 @@ std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoin
   return differences;
 }
 
+std::string recipe_hash_of(const io::CheckpointEntry& checkpoint) {
+  const std::string path = join_path(checkpoint.path, kIdentityFile);
+  const Json json = read_json_file(path, kMaxIdentityBytes);
+  return JsonObject(json, path).text("recipe");
+}
+
 void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run) {
   io::verify_checkpoint(checkpoint);
   const std::string identity = join_path(checkpoint.path, kIdentityFile);

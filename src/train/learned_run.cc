@@ -1,0 +1,165 @@
+#include "train/learned_run.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/toml.h"
+#include "io/checkpoint_files.h"
+#include "io/hf_folder.h"
+#include "model/model.h"
+#include "recipe/layer_names.h"
+#include "run/backends.h"
+#include "run/transfer.h"
+#include "train/bit_widths.h"
+#include "train/checkpoint.h"
+#include "train/run_files.h"
+#include "train/run_inputs.h"
+
+namespace ng {
+namespace {
+
+RunConfig load_config(const std::string& folder) {
+  const std::string file = join_path(folder, kRunFile);
+  if (is_file(file)) return RunConfig::load(file);
+  throw Error({.place = folder,
+               .key = "",
+               .problem = is_folder(folder) ? "holds no run.toml" : "no such folder",
+               .remedy = "the folder of a run: run.toml, checkpoints/"});
+}
+
+io::CheckpointEntry chosen_checkpoint(const std::string& run, std::optional<int64_t> step) {
+  const std::string folder = join_path(run, kCheckpointsFolder);
+  const std::vector<io::CheckpointEntry> there = io::list_checkpoints(folder);
+  if (there.empty())
+    throw Error({.place = folder,
+                 .key = "",
+                 .problem = "holds no checkpoint",
+                 .remedy = "a run that saved one: model/ has no bit-widths"});
+  if (!step) return there.front();
+  std::vector<int64_t> steps;
+  for (const io::CheckpointEntry& checkpoint : there) {
+    if (checkpoint.step == *step) return checkpoint;
+    steps.push_back(checkpoint.step);
+  }
+  throw Error({.place = folder,
+               .key = "--step",
+               .problem = fmt::format("no checkpoint of step {}", *step),
+               .remedy = fmt::format("one of {}", fmt::join(steps, ", "))});
+}
+
+// A bit-width means what b_init and b_target say.
+void require_own_recipe(const LearnedRun& run, const io::CheckpointEntry& checkpoint) {
+  const std::string hash = recipe_hash_of(checkpoint);
+  if (hash == run.recipe.hash() || hash == run.recipe.hash_of_all_keys()) return;
+  throw Error({.place = join_path(run.folder, kRunFile),
+               .key = "recipe",
+               .problem = fmt::format("{} has hash {}, but step {} was trained with {}",
+                                      toml_quote(run.config.recipe), run.recipe.hash(),
+                                      checkpoint.step, hash),
+               .remedy = "the recipe as it was, which the comments of run.toml show"});
+}
+
+// What is learned stands behind the weights of the table.
+const Parameter& learned_bits(Model& model, const std::string& layer) {
+  const std::span<Parameter> all = model.parameters();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Parameter& parameter) {
+    return parameter.spec.name == layers::bits_of(layer);
+  });
+  NG_CHECK(found != all.end(), layer);
+  return *found;
+}
+
+void add_layers(LearnedRun& run, const Run& memory, Model& model) {
+  for (size_t i = 0; i < run.weights.size(); ++i) {
+    const ParameterSpec& spec = model.parameters()[i].spec;
+    if (spec.is_vector) continue;
+    const std::string name(layers::layer_of(spec.name));
+    const LayerPlace place{
+        .name = name, .block = layers::place_of(name).block, .depth = run.model.layers};
+    const WeightNoise noise = run.recipe.layer(place, 0).weight_noise;
+    if (noise.kind == NoiseKind::none) continue;
+    const View learned = learned_bits(model, name).value();
+    run.layers.push_back({.name = name,
+                          .parameter = i,
+                          .rows = spec.rows,
+                          .cols = spec.cols,
+                          .blocks_down = learned.rows,
+                          .blocks_across = learned.cols,
+                          .bits = bits_of(noise, download(memory.backend(), learned))});
+  }
+}
+
+}  // namespace
+
+float LearnedLayer::most_bits() const { return *std::max_element(bits.begin(), bits.end()); }
+
+void require_finite_bits(const LearnedLayer& layer, const std::string& place) {
+  for (size_t i = 0; i < layer.bits.size(); ++i) {
+    if (std::isfinite(layer.bits[i])) continue;
+    const auto at = static_cast<int64_t>(i);
+    throw Error({.place = place,
+                 .key = layers::bits_of(layer.name),
+                 .problem = fmt::format("b_t of block ({}, {}) is {}", at / layer.blocks_across,
+                                        at % layer.blocks_across, layer.bits[i]),
+                 .remedy = "a checkpoint whose bit-widths are finite: --step"});
+  }
+}
+
+LearnedRun read_learned_run(const std::string& folder, std::optional<int64_t> step,
+                            Threads threads) {
+  RunConfig config = load_config(folder);
+  const io::CheckpointEntry checkpoint = chosen_checkpoint(folder, step);
+  Recipe recipe = open_run_recipe(config);
+  std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
+  const ModelConfig sizes = run_model_config(config, *tokenizer);
+  LearnedRun run{.folder = folder,
+                 .config = std::move(config),
+                 .recipe = std::move(recipe),
+                 .tokenizer = std::move(tokenizer),
+                 .model = sizes,
+                 .step = checkpoint.step,
+                 .weights = {},
+                 .layers = {}};
+  Run memory(make_backend("cpu", threads), run.config.seed);
+  Model model(memory, sizes, run.recipe, RecomputePolicy::none);
+  read_checkpoint_weights(checkpoint, memory);
+  require_own_recipe(run, checkpoint);
+  const size_t weights = parameter_table(sizes).size();
+  for (size_t i = 0; i < weights; ++i)
+    run.weights.push_back(download(memory.backend(), model.parameters()[i].value()));
+  add_layers(run, memory, model);
+  for (const LearnedLayer& layer : run.layers) require_finite_bits(layer, checkpoint.path);
+  return run;
+}
+
+void require_noise(const LearnedRun& run) {
+  if (!run.layers.empty()) return;
+  throw Error(
+      {.place = run.folder,
+       .key = "weight_noise",
+       .problem = fmt::format("recipe {} has none: no bit-width was learned", run.recipe.name()),
+       .remedy = "a run with noise on its weights: gaussws-all, diffq or nipq"});
+}
+
+void require_same_architecture(const LearnedRun& run, const LearnedRun& other) {
+  const auto json_of = [](const LearnedRun& of) {
+    Json json = Json::parse(io::hf_config_text(of.model, "float32"));
+    json.erase("initializer_range");  // of how training began
+    return json;
+  };
+  const Json want = json_of(run), have = json_of(other);
+  for (const auto& [key, value] : want.items())
+    if (const Json there = have.value(key, Json()); there != value)
+      throw Error(
+          {.place = other.folder,
+           .key = key,
+           .problem = fmt::format("{}, but {} has {}", brief(there), run.folder, brief(value)),
+           .remedy = "a run of the same model"});
+}
+
+}  // namespace ng
