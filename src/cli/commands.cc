@@ -14,15 +14,16 @@ extern const Command kInspect;
 extern const Command kMatmul;
 extern const Command kUpdate;
 extern const Command kNoise;
+extern const Command kLearned;
 extern const Command kTrace;
 extern const Command kStudy;
 extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain,   kCompare, kEval,    kGenerate, kRecipes,
-                                      kFormats, kCast,    kInspect, kMatmul,   kUpdate,
-                                      kNoise,   kTrace,   kStudy,   kBench,    kInfo};
+  static const Command kCommands[] = {kTrain, kCompare, kEval,   kGenerate, kRecipes, kFormats,
+                                      kCast,  kInspect, kMatmul, kUpdate,   kNoise,   kLearned,
+                                      kTrace, kStudy,   kBench,  kInfo};
   return kCommands;
 }
 

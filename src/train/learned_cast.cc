@@ -80,7 +80,7 @@ LayersByStorage by_storage(const std::vector<LearnedLayer>& layers,
     const std::string storage = print_operand(casts[i]);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& g) { return g.first == storage; });
-    if (group == groups.end()) group = groups.insert(group, {storage, {}});
+    if (group == groups.end()) group = groups.emplace(group, storage, std::vector<std::string>{});
     group->second.push_back(layers[i].name);
   }
   return groups;

@@ -1,0 +1,145 @@
+// narrowgauge learned RUN: what weight noise learned, as a recipe and a model in mixed formats.
+#include "train/learned.h"
+
+#include <cmath>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress_line.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  LearnedSettings settings;
+  std::string per = "layer";
+  int64_t step = -1;
+  MachineFlags machine;
+  bool json = false;
+};
+
+/// "1024 mxfp6_e3m2, 3 bf16"
+std::string blocks_text(const LearnedRow& row) {
+  std::string text;
+  for (size_t i = 0; i < row.blocks_in.size(); ++i)
+    if (row.blocks_in[i] > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", row.blocks_in[i],
+                          learned_formats()[i].name);
+  return text;
+}
+
+std::string layers_text(const LearnedReport& report) {
+  Table table({"layer", "blocks", "b_t mean", "max", "format", "B/parameter", "by block"});
+  for (const LearnedRow& row : report.layers)
+    table.row({row.layer, count_text(row.blocks), fmt::format("{:.3f}", row.mean_bits),
+               fmt::format("{:.3f}", row.most_bits), row.format,
+               fmt::format("{:.3f}", row.bytes_by_layer / static_cast<double>(row.rows * row.cols)),
+               blocks_text(row)});
+  return table.text();
+}
+
+std::string losses_text(const LearnedReport& report) {
+  Table table({"weights of", "cast", "B/parameter", "of the model", "loss", "to the first"}, 2);
+  const double first = report.losses.front().evaluation.loss;
+  for (const LearnedLoss& loss : report.losses) {
+    const bool is_first = &loss == &report.losses.front();
+    table.row({on_one_line(loss.run), loss.cast,
+               fmt::format("{:.3f}", report.bytes_per_parameter(loss)),
+               fmt::format("{:.3f}", report.bytes_per_parameter_of_model(loss)),
+               fmt::format("{:.6f}", loss.evaluation.loss),
+               is_first ? "" : fmt::format("{:+.6f}", loss.evaluation.loss - first)});
+  }
+  return table.text();
+}
+
+void print_text(const LearnedReport& report) {
+  print("step {} of {}, recipe {}\n\n{}\n{}", report.step, on_one_line(report.settings.run),
+        report.recipe, layers_text(report), losses_text(report));
+  print("{} of {} parameters have noise; on {} tokens of {}\n\n", count_text(report.noised),
+        count_text(report.parameters), count_text(report.losses.front().evaluation.tokens),
+        on_one_line(report.data));
+  print("{0}/recipe.toml\n{0}/model\n{0}/learned.json\n", on_one_line(report.settings.out));
+}
+
+LearnedSettings settings_of(const Args& args) {
+  LearnedSettings settings = args.settings;
+  if (settings.out.empty()) settings.out = join_path(settings.run, kLearnedFolder);
+  if (args.step >= 0) settings.step = args.step;
+  settings.by_block = args.per == "block";
+  settings.backend = args.machine.backend;
+  settings.threads = args.machine.use();
+  return settings;
+}
+
+LearnedResult result_of(const LearnedSettings& settings) {
+  ProgressLine line("windows");
+  return learn_formats(settings, [&](const std::string&, int64_t done, int64_t windows) {
+    line.show(done, windows);
+  });
+}
+
+int learned(const Args& args) {
+  const LearnedResult result = result_of(settings_of(args));
+  for (const LearnedLoss& loss : result.report.losses)
+    if (!std::isfinite(loss.evaluation.loss))
+      note(fmt::format("{}, {}: the loss is not a number", loss.run, loss.cast));
+  {
+    const StopAtSignals signals;  // until now nothing was written, from here on all of it is
+    write_learned(result);
+    if (signals.flag()) return signals.exit_code();
+  }
+  if (args.json)
+    print_json(learned_json(result.report));
+  else
+    print_text(result.report);
+  return 0;
+}
+
+constexpr const char* kFooter =
+    R"(Each layer gets the narrowest of MXFP6 E3M2, MXFP8 E4M3, BF16, FP16 and FP32 that noise of its
+largest b_t allows by Table C.1. DIR gets recipe.toml, which stores those layers so (eval and train
+take it by --recipe) and trains them with FP32 masters; model/, the weights cast, as F32, which
+holds them exactly; learned.json. With --per block the model has each block of 32 x 32 rounded in its
+own format with one power of two as scale; no recipe can say that, so bytes are those that such a
+layout would take: elements, a byte for the scale and one for the format of each block.
+Losses: the weights uncast, cast both ways, and in one format of at most the same bytes throughout;
+of other runs as they were trained and cast to this run's formats layer by layer, to nearest.
+Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  Args& a = *args;
+  app.add_option("RUN", a.settings.run, "folder of a run with weight noise")->required();
+  app.add_option("--out", a.settings.out, "folder to write; else RUN/learned")
+      ->type_name("DIR")
+      ->check(not_empty);
+  app.add_option("--step", a.step, "of the checkpoint; else the newest")
+      ->check(CLI::Range(int64_t{0}, int64_t{99'999'999}));
+  app.add_option("--data", a.settings.data, "text for losses; else the run's validation text")
+      ->type_name("FILE")
+      ->check(not_empty);
+  app.add_option("--against", a.settings.against, "other runs of the same model, for their losses")
+      ->type_name("RUN");
+  app.add_option("--per", a.per, "what gets a format in the model that is written")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"layer", "block"}));
+  app.add_option("--least-bits", a.settings.least_bits, "of an element: no narrower format")
+      ->check(CLI::IsMember({6, 8, 16, 32}));
+  a.machine.declare(app);
+  app.add_flag("--json", a.json, "print what learned.json has");
+  app.footer(kFooter);
+  return [args] { return learned(*args); };
+}
+
+}  // namespace
+
+extern const Command kLearned;
+const Command kLearned{"learned", "what weight noise learned, as a recipe and a model in formats",
+                       declare};
+
+}  // namespace ng::cli
