@@ -1,4 +1,5 @@
-// What of learned formats is text or a file.
+#include "train/learned_files.h"
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -7,7 +8,6 @@
 #include "base/text.h"
 #include "io/hf_folder.h"
 #include "train/learned.h"
-#include "train/learned_files.h"
 
 namespace ng {
 namespace {
