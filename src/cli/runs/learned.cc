@@ -101,12 +101,12 @@ int learned(const Args& args) {
 }
 
 constexpr const char* kFooter =
-    R"(Each layer gets the narrowest of MXFP6 E3M2, MXFP8 E4M3, BF16, FP16 and FP32 that noise of its
-largest b_t allows by Table C.1. DIR gets recipe.toml, which stores those layers so (eval and train
-take it by --recipe) and trains them with FP32 masters; model/, the weights cast, as F32, which
-holds them exactly; learned.json. With --per block the model has each block of 32 x 32 rounded in its
-own format with one power of two as scale; no recipe can say that, so bytes are those that such a
-layout would take: elements, a byte for the scale and one for the format of each block.
+    R"(Each layer gets the narrowest of MXFP6 E3M2, MXFP8 E4M3, BF16, FP16 and FP32 that Table C.1
+allows for its largest b_t. DIR gets recipe.toml, which stores those layers so (eval and train take
+it by --recipe) and trains them with FP32 masters; model/, the weights cast, as F32, which holds
+them exactly; learned.json. With --per block the model has each block of 32 x 32 rounded in its own
+format with one power of two as scale; no recipe can say that, so bytes are those that such a layout
+would take: elements, a byte for the scale and one for the format of each block.
 Losses: the weights uncast, cast both ways, and in one format of at most the same bytes throughout;
 of other runs as they were trained and cast to this run's formats layer by layer, to nearest.
 Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
