@@ -64,7 +64,7 @@ class Learned : public SessionRuns {
   [[nodiscard]] double loss_of_written(const std::string& recipe) const {
     const std::string folder = join_path(in("learned"), "model");
     const ModelConfig sizes = io::read_hf_config(folder);
-    Run run(make_backend("cpu", {1}), 1);
+    ng::Run run(make_backend("cpu", {1}), 1);
     Model model(run, sizes, Recipe::load(recipe), RecomputePolicy::none);
     io::read_hf_weights(folder, sizes, [&](size_t index, int64_t row, std::span<const float> v) {
       model.write_row(run, index, row, v);
