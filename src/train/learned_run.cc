@@ -125,10 +125,10 @@ LearnedRun read_learned_run(const std::string& folder, std::optional<int64_t> st
                  .step = checkpoint.step,
                  .weights = {},
                  .layers = {}};
+  require_own_recipe(run, checkpoint);  // else tensors are missing, and no line says why
   Run memory(make_backend("cpu", threads), run.config.seed);
   Model model(memory, sizes, run.recipe, RecomputePolicy::none);
   read_checkpoint_weights(checkpoint, memory);
-  require_own_recipe(run, checkpoint);
   const size_t weights = parameter_table(sizes).size();
   for (size_t i = 0; i < weights; ++i)
     run.weights.push_back(download(memory.backend(), model.parameters()[i].value()));

@@ -186,7 +186,7 @@ TEST_F(Learned, RivalsAreCastToTheSameFormats) {
   EXPECT_EQ(report.losses[count - 1].evaluation.loss, report.losses[1].evaluation.loss);
   EXPECT_EQ(report.losses[count - 1].bytes, report.losses[1].bytes);
   rivals.against = {in("plain")};
-  EXPECT_NE(refusal_of(rivals).find("was trained with"), std::string::npos);
+  EXPECT_NE(refusal_of(rivals).find("was trained with"), std::string::npos) << refusal_of(rivals);
 }
 
 TEST_F(Learned, RefusesWhatIsNoRunWithNoise) {
