@@ -19,7 +19,8 @@ find_file(DYGRAPH_JS dygraph.min.js PATHS /usr/share/javascript/dygraphs REQUIRE
 find_file(DYGRAPH_CSS dygraph.min.css PATHS /usr/share/javascript/dygraphs REQUIRED)
 find_file(DYGRAPH_LICENCE copyright PATHS /usr/share/doc/libjs-dygraphs NO_DEFAULT_PATH REQUIRED)
 set(page ${CMAKE_SOURCE_DIR}/src/report/page)
-set(assets kPageHtml=${page}.html kPageCss=${page}.css kPageJs=${page}.js
+set(figures ${CMAKE_SOURCE_DIR}/src/report/figures.js)
+set(assets kPageHtml=${page}.html kPageCss=${page}.css kPageJs=${page}.js kFiguresJs=${figures}
            kDygraphJs=${DYGRAPH_JS} kDygraphCss=${DYGRAPH_CSS} kDygraphLicence=${DYGRAPH_LICENCE})
 set(NG_ASSETS ${CMAKE_BINARY_DIR}/report_assets.cc)
 add_custom_command(
@@ -27,5 +28,5 @@ add_custom_command(
   COMMAND ${CMAKE_COMMAND} -DOUT=${NG_ASSETS}
           "-DFILES=${assets}"
           -P ${CMAKE_CURRENT_LIST_FILE}
-  DEPENDS ${page}.html ${page}.css ${page}.js ${DYGRAPH_JS} ${CMAKE_CURRENT_LIST_FILE}
+  DEPENDS ${page}.html ${page}.css ${page}.js ${figures} ${DYGRAPH_JS} ${CMAKE_CURRENT_LIST_FILE}
   VERBATIM)

@@ -19,9 +19,9 @@ namespace {
 constexpr std::string_view kOpen = "{{", kClose = "}}";  // of a part's name in page.html
 
 // Six digits are more than a screen shows. JSON has no NaN: null.
-Json number(double value) {
+Json number(double value, int digits = 6) {
   if (!std::isfinite(value)) return {};
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+  return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
 }
 
 Json numbers(const std::vector<double>& values) {
@@ -47,7 +47,10 @@ Json json_of(const Line& line) {
 }
 
 Json json_of(const Chart& chart);
+Json json_of(const HeatMap& map);
 Json json_of(const ChartChoice& choice);
+Json json_of(const RangeChart::Item& item);
+Json json_of(const RangeChart& chart);
 Json json_of(const Bar& bar);
 Json json_of(const Bars& bars);
 Json json_of(const Listing& listing);
@@ -67,8 +70,41 @@ Json json_of(const Chart& chart) {
           {"log_y", chart.log_y}, {"lines", array_of(chart.lines)}};
 }
 
+Json json_of(const HeatMap& map) {
+  NG_CHECK(map.values.size() == static_cast<size_t>(map.rows * map.cols), map.title, map.rows,
+           map.cols, map.values.size());
+  Json values = Json::array();
+  for (const float value : map.values) values.push_back(number(value, 4));  // colours tell fewer
+  return {{"title", map.title},
+          {"note", map.note},
+          {"rows", map.rows},
+          {"cols", map.cols},
+          {"values", std::move(values)}};
+}
+
 Json json_of(const ChartChoice& choice) {
-  return {{"name", choice.name}, {"charts", array_of(choice.charts)}};
+  Json json = {{"name", choice.name}, {"charts", array_of(choice.charts)}};
+  const HeatMaps& maps = choice.maps;
+  if (!maps.maps.empty())
+    json["maps"] = {{"label", maps.label},
+                    {"low", number(maps.low)},
+                    {"high", number(maps.high)},
+                    {"maps", array_of(maps.maps)}};
+  return json;
+}
+
+Json json_of(const RangeChart::Item& item) {
+  return {{"name", item.name},       {"kind", item.kind},         {"group", item.group},
+          {"color", item.color},     {"mean", number(item.mean)}, {"sd", number(item.sd)},
+          {"low", number(item.low)}, {"high", number(item.high)}};
+}
+
+Json json_of(const RangeChart& chart) {
+  return {{"title", chart.title},
+          {"y_label", chart.y_label},
+          {"note", chart.note},
+          {"levels", numbers(chart.levels)},
+          {"items", array_of(chart.items)}};
 }
 
 Json json_of(const Bar& bar) {
@@ -92,10 +128,15 @@ Json json_of(const Table& table) {
 }
 
 Json json_of(const Section& section) {
-  return {{"heading", section.heading},           {"note", section.note},
-          {"charts", array_of(section.charts)},   {"choice_label", section.choice_label},
-          {"choices", array_of(section.choices)}, {"bars", array_of(section.bars)},
-          {"table", json_of(section.table)},      {"listings", array_of(section.listings)}};
+  return {{"heading", section.heading},
+          {"note", section.note},
+          {"charts", array_of(section.charts)},
+          {"ranges", array_of(section.ranges)},
+          {"choice_label", section.choice_label},
+          {"choices", array_of(section.choices)},
+          {"bars", array_of(section.bars)},
+          {"table", json_of(section.table)},
+          {"listings", array_of(section.listings)}};
 }
 
 // Neither "</script>" nor "<!--" can end the block that holds the text.
@@ -141,12 +182,10 @@ std::string_view html_begin() { return kPageHtml.substr(0, kPageHtml.find(kOpen)
 
 std::string html_of(const Page& page) {
   const std::string data = inside_script(json_of(page));
-  const std::map<std::string_view, std::string_view> parts = {{"style", kPageCss},
-                                                              {"script", kPageJs},
-                                                              {"library", kDygraphJs},
-                                                              {"library style", kDygraphCss},
-                                                              {"library licence", kDygraphLicence},
-                                                              {"data", data}};
+  const std::map<std::string_view, std::string_view> parts = {
+      {"style", kPageCss},     {"figures", kFiguresJs},        {"script", kPageJs},
+      {"library", kDygraphJs}, {"library style", kDygraphCss}, {"library licence", kDygraphLicence},
+      {"data", data}};
   std::string html;
   std::string_view rest = kPageHtml;
   for (size_t at = rest.find(kOpen); at != std::string_view::npos; at = rest.find(kOpen)) {

@@ -1,5 +1,5 @@
 // What a page shows, and the page: one file of HTML that needs nothing else. Data go in as JSON;
-// page.html, page.css and page.js beside this file draw them with dygraphs.
+// page.html, page.css, page.js and figures.js beside this file draw them, curves with dygraphs.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,43 @@ struct Chart {
   std::vector<Line> lines = {};
 };
 
-/// Charts of which one group is seen at a time.
+/// A matrix in colours.
+struct HeatMap {
+  std::string title;
+  std::string note = {};
+  int64_t rows = 0, cols = 0;
+  std::vector<float> values = {};  ///< row by row
+};
+
+/// Heat maps with the colours of one scale.
+struct HeatMaps {
+  std::string label = {};  ///< of the values
+  double low = 0, high = 0;
+  std::vector<HeatMap> maps = {};
+};
+
+/// Charts and maps of which one group is seen at a time.
 struct ChartChoice {
   std::string name;
-  std::vector<Chart> charts;
+  std::vector<Chart> charts = {};
+  HeatMaps maps = {};
+};
+
+/// How the values of each of several things lie, side by side: the mean, one deviation to both
+/// sides of it, and the range.
+struct RangeChart {
+  struct Item {
+    std::string name;
+    std::string kind;   ///< items of a kind have one colour
+    std::string group;  ///< what follows each other with one group is drawn as one
+    int color = 0;      ///< of the palette
+    double mean = 0, sd = 0, low = 0, high = 0;
+  };
+  std::string title;
+  std::string y_label;
+  std::string note = {};            ///< a sentence below
+  std::vector<double> levels = {};  ///< that get a line where they are in sight
+  std::vector<Item> items = {};
 };
 
 struct Bar {
@@ -74,6 +107,7 @@ struct Section {
   std::string heading;
   std::string note = {};
   std::vector<Chart> charts = {};
+  std::vector<RangeChart> ranges = {};
   std::string choice_label = {};
   std::vector<ChartChoice> choices = {};
   std::vector<Bars> bars = {};

@@ -205,6 +205,17 @@
       swatch(element("span", legend, "", line.name), line);
   }
 
+  // Ranges ----------------------------------------------------------------------------------------
+
+  function drawRanges(parent, ranges) {
+    for (const chart of ranges) {
+      const kinds = new Map(chart.items.map((item) =>
+        [item.kind, {name: item.kind, color: item.color, style: "plain"}]));
+      drawLegend(parent, [{lines: [...kinds.values()]}]);
+      figures.drawRanges(parent, chart, colorOf);
+    }
+  }
+
   // The rest of a section -------------------------------------------------------------------------
 
   function drawChoices(parent, section) {
@@ -223,7 +234,9 @@
       }
       place.replaceChildren();
       const before = new Set(graphs);
-      drawCharts(place, section.choices[select.selectedIndex].charts);
+      const choice = section.choices[select.selectedIndex];
+      drawCharts(place, choice.charts);
+      if (choice.maps) figures.drawMaps(place, choice.maps);
       own = [...graphs].filter((graph) => !before.has(graph));
     };
     select.addEventListener("change", draw);
@@ -270,6 +283,7 @@
     if (section.note) element("p", part, "note", section.note);
     drawTable(part, section.table);
     drawCharts(part, section.charts);
+    drawRanges(part, section.ranges);
     drawChoices(part, section);
     drawBars(part, section);
     for (const listing of section.listings) {

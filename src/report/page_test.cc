@@ -37,6 +37,26 @@ TEST(Page, HoldsItsDataWhateverTheySay) {
             Json::parse("[0.123457, null, 1e-30]"));
 }
 
+TEST(Page, HoldsMapsAndRanges) {
+  Page page;
+  const HeatMap map{.title = "m", .rows = 1, .cols = 3, .values = {1.23456f, 2, NAN}};
+  const HeatMaps maps{.label = "bits", .low = 1, .high = 2, .maps = {map}};
+  RangeChart ranges{.title = "r", .y_label = "bits"};
+  ranges.levels = {5};
+  ranges.items = {{.name = "a", .kind = "k", .group = "0", .mean = 2, .sd = kNaN, .low = 1}};
+  page.sections = {{.heading = "h",
+                    .ranges = {ranges},
+                    .choices = {{.name = "with", .maps = maps}, {.name = "without"}}}};
+  const Json section = data_of(html_of(page))["sections"][0];
+  EXPECT_EQ(section["choices"][0]["maps"],
+            Json::parse(R"({"label": "bits", "low": 1.0, "high": 2.0, "maps": [{"title": "m",
+                "note": "", "rows": 1, "cols": 3, "values": [1.235, 2.0, null]}]})"));
+  EXPECT_FALSE(section["choices"][1].contains("maps"));
+  EXPECT_EQ(section["ranges"][0]["levels"], Json::parse("[5.0]"));
+  EXPECT_EQ(section["ranges"][0]["items"][0], Json::parse(R"({"name": "a", "kind": "k",
+      "group": "0", "color": 0, "mean": 2.0, "sd": null, "low": 1.0, "high": 0.0})"));
+}
+
 TEST(Page, AsksForNothingFromOutside) {
   const std::string html = html_of(Page());
   for (const char* word : {" src=", "<link", "@import", "url(", "sourceMappingURL"})

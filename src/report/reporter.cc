@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "base/files.h"
+#include "io/checkpoint_files.h"
+#include "train/checkpoint.h"
+#include "train/learned_bits.h"
 #include "train/run_files.h"
 
 namespace ng::report {
@@ -38,6 +41,19 @@ void RunReporter::add_events(int64_t step, std::span<const Scalar> scalars) {
   });
 }
 
+// From the checkpoint of `step`, where there is one: what a page shows is what a run could go on
+// with, and no step waits for it.
+void RunReporter::take_bits(int64_t step) {
+  attempt([&] {
+    for (const io::CheckpointEntry& checkpoint : io::list_checkpoints(checkpoints_)) {
+      if (checkpoint.step != step) continue;
+      const io::Safetensors state(join_path(checkpoint.path, kStateFile));
+      facts_.bits = learned_bits(state, &*recipe_);
+      facts_.bits_step = step;
+    }
+  });
+}
+
 void RunReporter::write_page() {
   const Clock::time_point start = Clock::now();
   attempt([&] {
@@ -54,10 +70,13 @@ void RunReporter::write_page_if_cheap() {
 
 void RunReporter::started(Session& session, int64_t step) {
   folder_ = session.folder();
+  checkpoints_ = session.checkpoints_folder();
+  recipe_.emplace(session.recipe());
   first_step_ = step + 1;
   facts_ = facts_of(session);
   history_.emplace(join_path(folder_, kMetricsFile));
   attempt([&] { events_ = std::make_unique<EventFile>(folder_, first_step_); });
+  if (step > 0) take_bits(step);
   next_.started(session, step);
   last_page_ = Clock::now();
 }
@@ -80,6 +99,7 @@ void RunReporter::validation(const ValidationMetrics& metrics) {
 }
 
 void RunReporter::checkpoint(int64_t step) {
+  take_bits(step);
   next_.checkpoint(step);
   write_page_if_cheap();
 }

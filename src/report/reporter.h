@@ -32,6 +32,7 @@ class RunReporter final : public SessionObserver {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void take_bits(int64_t step);
   void write_page();
   void write_page_if_cheap();
   void add_events(int64_t step, std::span<const Scalar> scalars);
@@ -39,7 +40,8 @@ class RunReporter final : public SessionObserver {
   void attempt(const Work& work);
 
   SessionObserver& next_;
-  std::string folder_;
+  std::string folder_, checkpoints_;
+  std::optional<Recipe> recipe_;
   RunFacts facts_;
   std::optional<History> history_;
   std::unique_ptr<EventFile> events_;  ///< null where there can be none

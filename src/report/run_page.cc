@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "report/bit_charts.h"
+#include "report/bit_maps.h"
 #include "report/charts.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
@@ -84,6 +85,21 @@ Table memory_table(const RunFacts& facts) {
   return table;
 }
 
+void add_bits(Page& page, const RunFacts& facts, const History& history) {
+  Section bits{.heading = "Bit-widths that noise learns, by layer",
+               .note = kBitNote,
+               .choice_label = "layers",
+               .choices = bit_charts(history)};
+  if (RangeChart ranges = bit_ranges(facts.bits, facts.bits_step); !ranges.items.empty())
+    bits.ranges = {std::move(ranges)};
+  if (!bits.choices.empty() || !bits.ranges.empty()) page.sections.push_back(std::move(bits));
+  Section maps{.heading = "Bit-widths of the blocks of weights",
+               .note = kMapNote,
+               .choice_label = "layers of",
+               .choices = bit_maps(facts.bits, most_cells(facts.bits.size()))};
+  if (!maps.choices.empty()) page.sections.push_back(std::move(maps));
+}
+
 }  // namespace
 
 RunFacts facts_of(Session& session) {
@@ -129,11 +145,7 @@ Page run_page(const RunFacts& facts, const History& history) {
                   .choice_label = "layers",
                   .choices = update_charts(history)};
   if (!updates.choices.empty()) page.sections.push_back(std::move(updates));
-  Section bits{.heading = "Bit-widths that noise learns, by layer",
-               .note = kBitNote,
-               .choice_label = "layers",
-               .choices = bit_charts(history)};
-  if (!bits.choices.empty()) page.sections.push_back(std::move(bits));
+  add_bits(page, facts, history);
   page.sections.push_back(
       {.heading = "Time and memory",
        .note = kMemoryNote,

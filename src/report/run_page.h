@@ -8,6 +8,7 @@
 
 #include "report/history.h"
 #include "report/page.h"
+#include "train/learned_bits.h"
 #include "train/session.h"
 
 namespace ng::report {
@@ -21,7 +22,9 @@ struct RunFacts {
   std::vector<std::pair<std::string, std::string>> lines;  ///< model, text, schedule, ...
   std::string recipe;                                      ///< a line for each GEMM
   std::string recipe_toml, run_toml;
-  std::string sample;  ///< of the trained model; empty before the end
+  std::vector<LearnedBits> bits;  ///< of the newest checkpoint
+  int64_t bits_step = 0;          ///< that it is of
+  std::string sample;             ///< of the trained model; empty before the end
 };
 
 [[nodiscard]] RunFacts facts_of(Session& session);

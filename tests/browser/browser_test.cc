@@ -50,6 +50,19 @@ TEST_F(Browser, ShowsTheReportOfARun) {
     EXPECT_NE(seen["text"].get<std::string>().find(word), std::string::npos) << word;
 }
 
+TEST_F(Browser, ShowsWhatNoiseLearned) {
+  (void)run_well(
+      {"train", "tiny.toml", "--out", "run", "--recipe", "gaussws-all", "--set", "train.steps=60"});
+  const Json seen = visit(path("run/report.html"), "noise");
+  if (seen.is_null()) GTEST_SKIP() << "needs chromium and python3";
+  expect_works(seen, 4 + 4 + 7);
+  EXPECT_EQ(seen["figures"]["ranges"], Json({14})) << "all layers of two blocks";
+  ASSERT_EQ(seen["figures"]["maps"].size(), 7u) << "of the block that is chosen";
+  for (const Json& colors : seen["figures"]["maps"]) EXPECT_GT(colors, 1);
+  for (const char* word : {"weights with noise", "blocks.0.mlp.gate", "4 x 2 blocks"})
+    EXPECT_NE(seen["text"].get<std::string>().find(word), std::string::npos) << word;
+}
+
 TEST_F(Browser, ShowsTheReportOfAComparison) {
   (void)run_well({"compare", "tiny.toml", "--recipes", "bf16,fp8-current,mxfp4-all", "--seeds", "2",
                   "--out", "out", "--set", "train.steps=60"});

@@ -125,6 +125,12 @@ DRAWN = """(() => {
   }));
   return {all: plots.length, drawn: drawn.length};
 })()"""
+# Colours of every map, and points of every chart of ranges.
+FIGURES = """({maps: [...document.querySelectorAll("canvas.map")].map((canvas) => {
+  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  return new Set(new Uint32Array(pixels.buffer)).size;
+}), ranges: [...document.querySelectorAll("svg.ranges")].map((svg) =>
+  svg.querySelectorAll("circle").length)})"""
 LABELS = """[...document.querySelectorAll(".plot:nth-of-type(1)")].map((plot) =>
   [...plot.querySelectorAll(".dygraph-axis-label-x")].map((label) => label.textContent))"""
 TOOLTIP = """[...document.querySelectorAll(".values")].filter((box) =>
@@ -146,6 +152,7 @@ def visit(browser, page, out):
     browser.wait_for("Page.loadEventFired")
 
     seen = {"title": browser.value("document.title"), "charts": browser.value(DRAWN),
+            "figures": browser.value(FIGURES),
             "overflow": browser.value(OVERFLOW), "text": browser.value("document.body.innerText")}
     shot = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
                         clip={"x": 0, "y": 0, "width": 1280, "scale": 1,

@@ -87,6 +87,61 @@ TEST_F(Report, OfARunShowsAllOfIt) {
   EXPECT_EQ(event_files("run").size(), 1u);
 }
 
+TEST_F(Report, OfARunWithNoiseShowsWhatItLearnedBlockByBlock) {
+  const std::vector<std::string> args = {"train",    "tiny.toml",   "--out", "run",
+                                         "--recipe", "gaussws-all", "--set", "train.steps=8"};
+  (void)run_well(args);
+  const Json inspected =
+      Json::parse(run_well({"inspect", "run/checkpoints/step-00000008", "--tensor", "weight.*.b_i",
+                            "--format", "fp8_e4m3", "--json"}))["files"][0];
+  const auto b_t_of = [&](const std::string& layer) -> Json {
+    for (const Json& one : inspected["bit_widths"]["layers"])
+      if (one["layer"] == layer) return one["b_t"];
+    return nullptr;
+  };
+  const Json all = page("run");
+  const Json& ranges = section(all, "Bit-widths that noise learns")["ranges"];
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0]["title"], "Bit-width by layer after 8 steps");
+  ASSERT_EQ(ranges[0]["items"].size(), 14u);
+  EXPECT_EQ(ranges[0]["items"][5]["name"], "blocks.0.mlp.down");
+  EXPECT_LT(ranges[0]["items"][5]["low"], ranges[0]["items"][5]["high"]);
+  const std::string note = ranges[0]["note"];
+  EXPECT_TRUE(
+      note.starts_with("Of 81,920 weights with noise 0.0 % have a b_t of 5 or less, "
+                       "100.0 % of 9 or less"))
+      << note;
+
+  const Json& maps = section(all, "Bit-widths of the blocks")["choices"];
+  ASSERT_EQ(maps.size(), 2u);
+  const Json& up = maps[1]["maps"]["maps"][6];
+  EXPECT_EQ(up["title"], "blocks.1.mlp.up");
+  ASSERT_EQ(up["rows"], 4);
+  ASSERT_EQ(up["cols"], 2);
+  for (size_t row = 0; row < 4; ++row)
+    for (size_t col = 0; col < 2; ++col)
+      EXPECT_NEAR(up["values"][2 * row + col].get<double>(),
+                  b_t_of("blocks.1.mlp.up")[row][col].get<double>(), 5.01e-4)
+          << row << ' ' << col;
+  EXPECT_EQ(text_of(path("run/metrics.jsonl")).find("b_t"), std::string::npos);
+
+  // Made again by a process that trains no step.
+  fs::remove(path("run/report.html"));
+  std::vector<std::string> again = args;
+  again.emplace_back("--resume");
+  (void)run_well(again);
+  EXPECT_EQ(section(page("run"), "Bit-widths of the blocks"),
+            section(all, "Bit-widths of the blocks"));
+}
+
+TEST_F(Report, OfARunWithOneBitWidthALayerHasNoMaps) {
+  (void)run_well(
+      {"train", "tiny.toml", "--out", "run", "--recipe", "nipq", "--set", "train.steps=2"});
+  const Json all = page("run");
+  EXPECT_EQ(section(all, "Bit-widths that noise learns")["ranges"][0]["items"].size(), 14u);
+  EXPECT_THROW((void)section(all, "Bit-widths of the blocks"), std::runtime_error);
+}
+
 TEST_F(Report, OfAnInterruptedAndResumedRunShowsTheWholeRun) {
   const std::vector<std::string> args = {
       "train", "tiny.toml",      "--out", "run",
