@@ -113,7 +113,7 @@ Grid lost_by_mantissa(const Tried& tried) {
 // ---------------------------------------------------------------- near the bound
 
 constexpr double kNearBound[] = {8, 8.25, 8.5, 8.75, 9, 9.25, 9.5, 10};
-constexpr size_t kHalfBelow = 2, kAtBound = 4, kOneAbove = 7;
+constexpr size_t kBelowBound = 3, kAtBound = 4, kOneAbove = 7;
 
 Grid lost_near_bound(const Tried& tried) {
   std::vector<std::string> rows;
@@ -151,8 +151,8 @@ std::string bound_text(const Grid& near) {
       "as noise of more than half a step then changes each: at 9 bits only ties are lost, {:.3f} % "
       "in blocks whose maximum is a power of two, at 10 bits {:.1f} %. Weights of FP32 lie between "
       "the format's numbers, and what is certain to move them is a whole step, which takes "
-      "b_t <= m + 1 + τ: at 8.5 bits, below the bound, {:.2f} % is lost, at 9 bits {:.2f} %.",
-      near.at(kAtBound, 2).found, near.at(kOneAbove, 1).found, near.at(kHalfBelow, 0).found,
+      "b_t <= m + 1 + τ: at 8.75 bits, below the bound, {:.2f} % is lost, at 9 bits {:.2f} %.",
+      near.at(kAtBound, 2).found, near.at(kOneAbove, 1).found, near.at(kBelowBound, 0).found,
       near.at(kAtBound, 0).found);
 }
 

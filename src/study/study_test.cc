@@ -142,7 +142,8 @@ TEST(NoiseStudy, CastsLoseWhatTheSpecificationMeasured) {
           << lost.rows[r] << ", " << lost.columns[c];
     }
   EXPECT_GT(lost.found("10", "rounded normal, w in BF16"), 2);
-  EXPECT_LT(lost.found("10", "rounded normal, w in BF16"), 4);
+  // Most blocks have their maximum in [2, 4): lost is ±1 on |w| >= 2, 4.2 % (listed as 4).
+  EXPECT_LT(lost.found("10", "rounded normal, w in BF16"), 4.5);
   EXPECT_LT(lost.found("9", "rounded normal, w in BF16"), 0.01);
   EXPECT_GT(lost.found("9", "rounded normal, w in BF16, maxima 2^k"), 0);
   EXPECT_LT(lost.found("9", "rounded normal, w in BF16, maxima 2^k"), 0.2);
