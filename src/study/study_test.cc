@@ -142,8 +142,9 @@ TEST(NoiseStudy, CastsLoseWhatTheSpecificationMeasured) {
           << lost.rows[r] << ", " << lost.columns[c];
     }
   EXPECT_GT(lost.found("10", "rounded normal, w in BF16"), 2);
-  // Most blocks have their maximum in [2, 4): lost is ±1 on |w| >= 2, 4.2 % (listed as 4).
-  EXPECT_LT(lost.found("10", "rounded normal, w in BF16"), 4.5);
+  // ±1 on what lies in the binade of its block's maximum: 4.2 % where all blocks are of N(0, 1) as
+  // it is, 3.1 % on average over where the maximum lies between two powers of two.
+  EXPECT_LT(lost.found("10", "rounded normal, w in BF16"), 4);
   EXPECT_LT(lost.found("9", "rounded normal, w in BF16"), 0.01);
   EXPECT_GT(lost.found("9", "rounded normal, w in BF16, maxima 2^k"), 0);
   EXPECT_LT(lost.found("9", "rounded normal, w in BF16, maxima 2^k"), 0.2);

@@ -14,8 +14,8 @@ TEST_F(Study, IsListedWithoutAName) {
   const Json all = Json::parse(run_well({"study", "--json"}));
   std::vector<std::string> names;
   for (const Json& study : all) names.push_back(study["name"]);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"scales", "hadamard", "rounding", "update", "noise", "gradients"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"scales", "hadamard", "rounding", "update", "noise",
+                                             "gradients"}));
   EXPECT_NE(run_well({"study"}).find("hadamard"), std::string::npos);
 }
 
