@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/units.h"
 #include "recipe/layer_names.h"
@@ -59,15 +60,14 @@ std::string shares_text(const WeightShares& shares) {
       100 * shares.up_to_12);
 }
 
-/// How many blocks a cell has along a side of so many.
-int64_t blocks_in_cell(int64_t blocks, int64_t side) { return (blocks + side - 1) / side; }
+int64_t divided_up(int64_t blocks, int64_t parts) { return (blocks + parts - 1) / parts; }
 
 HeatMap map_of(const LearnedBits& layer, int64_t side) {
   const std::vector<float>& b_t = layer.bits->b_t;
-  const int64_t height = blocks_in_cell(layer.rows, side), width = blocks_in_cell(layer.cols, side);
+  const int64_t height = divided_up(layer.rows, side), width = divided_up(layer.cols, side);
   HeatMap map{.title = layer.layer,
-              .rows = blocks_in_cell(layer.rows, height),
-              .cols = blocks_in_cell(layer.cols, width)};
+              .rows = divided_up(layer.rows, height),
+              .cols = divided_up(layer.cols, width)};
   const auto cells = static_cast<size_t>(map.rows * map.cols);
   std::vector<double> sums(cells), counts(cells);
   for (int64_t row = 0; row < layer.rows; ++row)
