@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kSequences = 8;
 constexpr int64_t kContext = 64;
-constexpr int64_t kBatches = 80;
 constexpr uint32_t kTextStream = 64;
 
 ModelConfig small_llama() {
@@ -37,14 +36,14 @@ StepSettings step_settings(const ProbeTask& task) {
 
 }  // namespace
 
-ProbeTask generated_task(uint64_t seed) {
+ProbeTask generated_task(uint64_t seed, int64_t batches) {
   const auto text = std::make_shared<const std::vector<int32_t>>(
-      generated_text(stream(seed, kTextStream), kBatches * kSequences * (kContext + 1)));
-  const auto fill = [text](int64_t batch, const BatchSpans& to) {
+      generated_text(stream(seed, kTextStream), batches * kSequences * (kContext + 1)));
+  const auto fill = [text, batches](int64_t batch, const BatchSpans& to) {
     size_t i = 0;
     for (int64_t s = 0; s < kSequences; ++s)
       for (int64_t t = 0; t < kContext; ++t, ++i) {
-        const int64_t sequence = batch % kBatches * kSequences + s;
+        const int64_t sequence = batch % batches * kSequences + s;
         const auto at = static_cast<size_t>(sequence * (kContext + 1) + t);
         to.inputs[i] = (*text)[at];
         to.targets[i] = (*text)[at + 1];

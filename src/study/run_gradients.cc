@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "recipe/layer_names.h"
 #include "study/gradient_probe.h"
+#include "study/run_subject.h"
 #include "train/checkpoint.h"
 #include "train/compare.h"
 #include "train/run_inputs.h"
@@ -17,20 +18,6 @@ namespace ng::study {
 namespace {
 
 constexpr size_t kMostCheckpoints = 8;  // a chart has no more series
-
-RunConfig load_run(const std::string& folder) {
-  if (folder.empty())
-    throw Error({.place = "study gradients",
-                 .key = "RUN",
-                 .problem = "no run is named",
-                 .remedy = "the folder of a run: run.toml, checkpoints/"});
-  const std::string file = join_path(folder, "run.toml");
-  if (is_file(file)) return RunConfig::load(file);
-  throw Error({.place = folder,
-               .key = "",
-               .problem = is_folder(folder) ? "holds no run.toml" : "no such folder",
-               .remedy = "the folder of a run: run.toml, checkpoints/"});
-}
 
 std::string steps_text(const std::vector<io::CheckpointEntry>& checkpoints) {
   std::vector<int64_t> steps;
@@ -65,6 +52,15 @@ std::vector<io::CheckpointEntry> chosen_checkpoints(const RunSubject& run) {
                  .problem = fmt::format("{} checkpoints", there.size()),
                  .remedy = fmt::format("at most {} of {}", kMostCheckpoints, steps_text(there))});
   return there;
+}
+
+// One draw has no standard error.
+void require_draws(int64_t draws) {
+  if (draws < 2)
+    throw Error({.place = "study gradients",
+                 .key = "--draws",
+                 .problem = fmt::format("{}", draws),
+                 .remedy = "2 or more"});
 }
 
 // One batch of the run's text, whatever number is asked for.
@@ -135,7 +131,8 @@ GradientErrors errors_of(GradientProbe& probe, const GradientProbe& exact,
 
 RunGradients run_gradients(const Settings& settings) {
   const RunSubject& subject = settings.run;
-  const RunConfig config = load_run(subject.folder);
+  require_draws(subject.draws);
+  const RunConfig config = load_run("gradients", subject.folder);
   const std::vector<io::CheckpointEntry> checkpoints = chosen_checkpoints(subject);
   RunGradients result;
   result.recipes = recipe_labels(subject.recipes);
