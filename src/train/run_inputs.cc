@@ -85,4 +85,17 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
   return model;
 }
 
+StepSettings step_settings(const RunTrain& train, int64_t context) {
+  StepSettings settings;
+  settings.sequences = train.batch;
+  settings.length = context;
+  settings.micros = train.accumulate;
+  settings.clip = train.clip;
+  settings.optimizer.beta1 = static_cast<float>(train.beta1);
+  settings.optimizer.beta2 = static_cast<float>(train.beta2);
+  settings.optimizer.eps = static_cast<float>(train.eps);
+  settings.optimizer.weight_decay = static_cast<float>(train.weight_decay);
+  return settings;
+}
+
 }  // namespace ng

@@ -7,6 +7,7 @@
 #include "data/tokenizer.h"
 #include "recipe/recipe.h"
 #include "train/run_config.h"
+#include "train/trainer.h"
 
 namespace ng {
 
@@ -25,5 +26,8 @@ void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t c
 /// The model of [model], from its `init` folder where one is named. Throws Error where the
 /// tokenizer could name a token that it lacks.
 [[nodiscard]] ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer);
+
+/// What [train] says of a step; sequences of `context` tokens.
+[[nodiscard]] StepSettings step_settings(const RunTrain& train, int64_t context);
 
 }  // namespace ng

@@ -29,19 +29,6 @@ constexpr int64_t kDetailEvery = 50;     // steps between metrics of every singl
 /// Of what happens every so many steps; 0: never.
 bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
 
-StepSettings step_settings(const RunTrain& train, int64_t context) {
-  StepSettings settings;
-  settings.sequences = train.batch;
-  settings.length = context;
-  settings.micros = train.accumulate;
-  settings.clip = train.clip;
-  settings.optimizer.beta1 = static_cast<float>(train.beta1);
-  settings.optimizer.beta2 = static_cast<float>(train.beta2);
-  settings.optimizer.eps = static_cast<float>(train.eps);
-  settings.optimizer.weight_decay = static_cast<float>(train.weight_decay);
-  return settings;
-}
-
 // Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
 void check_gemms(const Model& model, const std::string& backend, Compute compute) {
   if (backend == "ref") return;
