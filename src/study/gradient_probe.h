@@ -20,8 +20,8 @@ struct ProbeTask {
   std::function<void(int64_t batch, const BatchSpans& to)> fill;
 };
 
-/// A Llama of 2 layers, width 64, context 64, 8 sequences of generated text a batch; after `batches`
-/// the text begins again.
+/// A Llama of 2 layers, width 64, context 64, 8 sequences of generated text a batch; after
+/// `batches` the text begins again.
 [[nodiscard]] ProbeTask generated_task(uint64_t seed, int64_t batches = 80);
 
 /// A model in the numbers of a recipe whose gradients can be looked at.

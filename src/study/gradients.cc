@@ -245,7 +245,11 @@ Report gradients(const Settings& settings) {
 }  // namespace
 
 extern const Study kGradients;
-const Study kGradients{"gradients", "a run's gradients in each recipe against FP32, by checkpoint",
-                       gradients, /*of_run=*/true};
+const Study kGradients{.name = "gradients",
+                       .summary = "a run's gradients in each recipe against FP32, by checkpoint",
+                       .run = gradients,
+                       .of_run = true,
+                       .recipes = "bf16,fp8-current,mxfp4-nr,mxfp4-sr,mxfp4-sr-rht,nvfp4",
+                       .draws = 16};
 
 }  // namespace ng::study

@@ -12,10 +12,12 @@ extern const Study kHadamard;
 extern const Study kNoise;
 extern const Study kRounding;
 extern const Study kScales;
+extern const Study kStability;
 extern const Study kUpdate;
 
 std::span<const Study> studies() {
-  static const Study kStudies[] = {kScales, kHadamard, kRounding, kUpdate, kNoise, kGradients};
+  static const Study kStudies[] = {kScales, kHadamard,  kRounding, kUpdate,
+                                   kNoise,  kGradients, kStability};
   return kStudies;
 }
 

@@ -23,7 +23,6 @@ constexpr int64_t kSteps = 200;
 constexpr int64_t kLeastSteps = 20;
 constexpr int64_t kTextBatches = 200;
 constexpr int kLeastPower = -10, kMostPower = -1;
-constexpr int64_t kLooks = 20;      // at attention, and one at the end
 constexpr size_t kMostRecipes = 8;  // a chart has no more series
 constexpr double kEndOfRate = 0.1;  // of the peak, where no run says otherwise
 
@@ -143,7 +142,7 @@ std::vector<std::string> peak_rate_names() {
 }
 
 bool StabilityTask::is_watched(int64_t at) const {
-  return at % std::max<int64_t>((schedule.steps + kLooks - 1) / kLooks, 1) == 0 ||
+  return at % std::max<int64_t>((schedule.steps + kLooksAtLogits - 1) / kLooksAtLogits, 1) == 0 ||
          at == schedule.steps - 1;
 }
 

@@ -18,6 +18,9 @@ inline constexpr double kStableMargin = 0.1;
 /// A run ends after so many skipped steps in a row, as `train` does.
 inline constexpr int64_t kMostSkips = 5;
 
+/// Attention is looked at in so many steps, and in the last one.
+inline constexpr int64_t kLooksAtLogits = 20;
+
 /// Peak rates, ascending: 2^-10 ... 2^-1.
 [[nodiscard]] const std::vector<double>& peak_rates();
 [[nodiscard]] std::vector<std::string> peak_rate_names();
@@ -34,7 +37,8 @@ struct StabilityTask {
   [[nodiscard]] int64_t tokens() const {
     return schedule.steps * settings.sequences * settings.length * settings.micros;
   }
-  /// At these steps attention is looked at: 21 at most, the first and the last among them.
+  /// At these steps attention is looked at: kLooksAtLogits + 1 at most, the first and the last
+  /// among them.
   [[nodiscard]] bool is_watched(int64_t at) const;
   [[nodiscard]] std::vector<int64_t> watched_steps() const;
 };

@@ -14,12 +14,12 @@
 
 namespace ng::study {
 
-/// What a study of a training run looks at.
+/// What a study of training looks at.
 struct RunSubject {
   std::string folder = {};                ///< of the run: run.toml, checkpoints/
-  std::vector<int64_t> steps = {};        ///< of its checkpoints; empty: all
+  std::vector<int64_t> steps = {};        ///< of its checkpoints, or of each run; empty: all
   std::vector<std::string> recipes = {};  ///< names or files
-  int64_t draws = 16;                     ///< gradients of each recipe, 2 or more
+  int64_t draws = 0;                      ///< of each recipe: gradients, or seeds
 };
 
 /// A tensor of a user's file that a study looks at instead of random numbers.
@@ -47,8 +47,11 @@ struct Study {
   std::string_view name;
   std::string_view summary;  ///< one line
   Report (*run)(const Settings& settings);
-  bool of_run = false;     ///< looks at Settings::run, and needs it
-  bool of_tensor = false;  ///< looks at Settings::tensor where there is one
+  bool of_run = false;                ///< looks at Settings::run
+  bool of_tensor = false;             ///< looks at Settings::tensor where there is one
+  std::string_view recipes = {};      ///< of_run: "A,B,C", where the user names none
+  int64_t draws = 0;                  ///< of_run: where the user says no number
+  std::string_view counts = "steps";  ///< what Settings::progress counts
 };
 
 /// All studies, in the order in which they are listed.

@@ -15,7 +15,7 @@ TEST_F(Study, IsListedWithoutAName) {
   std::vector<std::string> names;
   for (const Json& study : all) names.push_back(study["name"]);
   EXPECT_EQ(names, (std::vector<std::string>{"scales", "hadamard", "rounding", "update", "noise",
-                                             "gradients"}));
+                                             "gradients", "stability"}));
   EXPECT_NE(run_well({"study"}).find("hadamard"), std::string::npos);
 }
 
@@ -56,6 +56,18 @@ TEST_F(Study, LooksAtTheGradientsOfARun) {
   EXPECT_NE(text_of(path("g/index.html"))
                 .find("narrowgauge study gradients r --steps 2,4 --recipes bf16,mxfp4-nr "
                       "--draws 2 --out g --seed 1"),
+            std::string::npos);
+}
+
+TEST_F(Study, TrainsUpALadderOfRates) {
+  const std::string printed = run_well(
+      {"study", "stability", "tiny.toml", "--steps", "4", "--recipes", "bf16,diffq", "--out", "s"});
+  EXPECT_NE(printed.find("This is a proxy."), std::string::npos);
+  EXPECT_NE(printed.find("largest stable rate"), std::string::npos);
+  EXPECT_NE(text_of(path("s/stability.csv")).find("_loss,2^-10,diffq,"), std::string::npos);
+  EXPECT_NE(text_of(path("s/index.html"))
+                .find("narrowgauge study stability tiny.toml --steps 4 --recipes bf16,diffq "
+                      "--draws 1 --out s --seed 1"),
             std::string::npos);
 }
 
@@ -146,7 +158,10 @@ TEST_F(Study, LeavesNoFolderWhereItIsRefused) {
 TEST_F(Study, RefusesARunThatItCannotLookAt) {
   expect_refused({"study", "gradients"}, 1, {"no run is named"});
   expect_refused({"study", "gradients", "nowhere"}, 1, {"nowhere", "no such folder"});
-  expect_refused({"study", "gradients", "r", "--draws", "1"}, 2, {"--draws"});
+  expect_refused({"study", "gradients", "r", "--draws", "1"}, 1, {"--draws: 1: 2 or more"});
+  expect_refused({"study", "gradients", "r", "--draws", "0"}, 2, {"--draws"});
+  expect_refused({"study", "stability", "nowhere"}, 1, {"nowhere", "no such folder"});
+  expect_refused({"study", "stability", "--steps", "2,4"}, 1, {"--steps", "one number"});
   expect_refused({"study", "scales", "r"}, 1, {"study scales", "looks at no run"});
   expect_refused({"study", "scales", "--recipes", "bf16"}, 1, {"looks at no run"});
 }

@@ -17,8 +17,7 @@ struct Args {
   std::string out;
   uint64_t seed = 1;
   int64_t threads = 0;
-  study::RunSubject run{
-      .recipes = {"bf16", "fp8-current", "mxfp4-nr", "mxfp4-sr", "mxfp4-sr-rht", "nvfp4"}};
+  study::RunSubject run = {};
   study::TensorSubject tensor = {};
   bool of_run = false;     ///< something of `run` was given
   bool of_tensor = false;  ///< something of `tensor` was given
@@ -27,13 +26,13 @@ struct Args {
   [[nodiscard]] std::string folder() const { return out.empty() ? "studies/" + name : out; }
   [[nodiscard]] std::string command() const {
     std::string words = fmt::format("narrowgauge study {}", shell_quoted(name));
-    if (!run.folder.empty()) words += run_words();
+    if (of_run) words += run_words();
     if (!tensor.file.empty()) words += tensor_words();
     if (!out.empty()) words += " --out " + shell_quoted(out);
     return words + fmt::format(" --seed {}", seed);
   }
   [[nodiscard]] std::string run_words() const {
-    std::string words = " " + shell_quoted(run.folder);
+    std::string words = run.folder.empty() ? "" : " " + shell_quoted(run.folder);
     if (!run.steps.empty()) words += fmt::format(" --steps {}", fmt::join(run.steps, ","));
     words += " --recipes " + shell_quoted(fmt::format("{}", fmt::join(run.recipes, ",")));
     return words + fmt::format(" --draws {}", run.draws);
@@ -83,22 +82,29 @@ void check_subject(const Args& args, const study::Study& chosen) {
   };
   if (!chosen.of_run && args.of_run)
     refuse("looks at no run",
-           "no RUN, --steps, --recipes or --draws: those are for study gradients");
+           "no RUN, --steps, --recipes or --draws: those are for studies gradients and stability");
   if (!chosen.of_tensor && args.of_tensor)
     refuse("looks at no tensor", "no --file, --tensor or --direction: those are for study update");
   if (args.of_tensor && (args.tensor.file.empty() || args.tensor.name.empty()))
     refuse("names half a tensor", "--file FILE.safetensors --tensor NAME, both of them");
 }
 
-int study(const Args& args) {
+// What the study takes where nothing was said.
+void fill_in(study::RunSubject& run, const study::Study& chosen) {
+  if (run.recipes.empty() && !chosen.recipes.empty()) run.recipes = split_at_commas(chosen.recipes);
+  if (run.draws == 0) run.draws = chosen.draws;
+}
+
+int study(Args args) {
   if (args.name.empty()) return list(args.json);
   const study::Study& chosen = study::study_of(args.name);
   check_subject(args, chosen);
+  fill_in(args.run, chosen);
   const NewFolders folders(args.folder());  // one that cannot be is known before the work
   study::require_own_report(args.folder(), chosen.name);
   study::Report report;
   {
-    ProgressLine line("steps");
+    ProgressLine line{std::string(chosen.counts)};
     report = chosen.run({.seed = args.seed,
                          .threads = threads_of(args.threads),
                          .progress = [&](int64_t done, int64_t total) { line.show(done, total); },
@@ -115,24 +121,38 @@ int study(const Args& args) {
   return 0;
 }
 
+/// "gradients: A,B; stability: C,D"
+std::string standard_recipes() {
+  std::vector<std::string> texts;
+  for (const study::Study& study : study::studies())
+    if (study.of_run) texts.push_back(fmt::format("{}: {}", study.name, study.recipes));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 void declare_run(CLI::App& app, Args& args) {
-  app.add_option("RUN", args.run.folder, "gradients: the folder of a run, with its checkpoints");
-  app.add_option("--steps", args.run.steps, "gradients: of which checkpoints; all, eight at most")
+  app.add_option(
+      "RUN", args.run.folder,
+      "gradients: the folder of a run, with its checkpoints; stability: a run's folder or "
+      "file, whose model and text to take");
+  app.add_option(
+         "--steps", args.run.steps,
+         "gradients: of which checkpoints; all, eight at most; stability: of each run; 200, "
+         "or as many as RUN has")
       ->delimiter(',')
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("N,N,N");
-  app.add_option("--recipes", args.run.recipes, "gradients: the recipes to look at")
+  app.add_option("--recipes", args.run.recipes,
+                 "the recipes to look at; else of " + standard_recipes())
       ->delimiter(',')
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all()
-      ->capture_default_str()
       ->type_name("A,B,C");
-  app.add_option("--draws", args.run.draws, "gradients: how many of each recipe")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 100000))
+  app.add_option("--draws", args.run.draws,
+                 "gradients: how many of each recipe; 16; stability: seeds of each run; 1")
+      ->check(CLI::Range(1, 100000))
       ->type_name("N");
 }
 
@@ -163,6 +183,10 @@ std::function<int()> declare(CLI::App& app) {
       "Study gradients takes one batch of the run's text at each checkpoint and compares the\n"
       "gradient in every recipe with the one in FP32:\n"
       "  narrowgauge study gradients runs/nano --steps 50,800 --recipes mxfp4-nr,mxfp4-sr\n"
+      "Study stability trains a Llama and a GPT-2 of 0.1 M parameters in every recipe at ten peak\n"
+      "learning rates, 120 runs of 200 steps: about ten minutes on two cores. It is a proxy for\n"
+      "what happens to large models late in training, and says so:\n"
+      "  narrowgauge study stability --recipes bf16,gaussws-all,diffq\n"
       "Study update moves random weights, or those of a file, by every rule without a wider copy:\n"
       "  narrowgauge study update --file model.safetensors --tensor h.0.mlp.c_fc.weight");
   return [args, &app] {
