@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/text.h"
 #include "model/architecture.h"
 #include "study/loss_curve.h"
 #include "study/stability_runs.h"
@@ -220,7 +221,7 @@ int64_t parameters_of(const ModelConfig& model) {
 }
 
 std::string text_of(const Stability& all) {
-  return all.run.empty() ? "a text that is made up" : fmt::format("the text of {}", all.run);
+  return all.run.empty() ? "a text that is made up" : "the text of " + on_one_line(all.run);
 }
 
 std::string proxy_text(const StabilityTask& task) {
