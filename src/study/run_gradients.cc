@@ -9,9 +9,9 @@
 #include "base/files.h"
 #include "recipe/layer_names.h"
 #include "study/gradient_probe.h"
-#include "study/run_subject.h"
 #include "train/checkpoint.h"
 #include "train/compare.h"
+#include "train/run_files.h"
 #include "train/run_inputs.h"
 
 namespace ng::study {
@@ -132,7 +132,12 @@ GradientErrors errors_of(GradientProbe& probe, const GradientProbe& exact,
 RunGradients run_gradients(const Settings& settings) {
   const RunSubject& subject = settings.run;
   require_draws(subject.draws);
-  const RunConfig config = load_run("gradients", subject.folder);
+  if (subject.folder.empty())
+    throw Error({.place = "study gradients",
+                 .key = "RUN",
+                 .problem = "no run is named",
+                 .remedy = "the folder of a run: run.toml, checkpoints/"});
+  const RunConfig config = load_run_config(subject.folder);
   const std::vector<io::CheckpointEntry> checkpoints = chosen_checkpoints(subject);
   RunGradients result;
   result.recipes = recipe_labels(subject.recipes);

@@ -12,8 +12,8 @@
 #include "study/attention_logits.h"
 #include "study/gradient_probe.h"
 #include "study/loss_curve.h"
-#include "study/run_subject.h"
 #include "train/compare.h"
+#include "train/run_files.h"
 #include "train/run_inputs.h"
 
 namespace ng::study {
@@ -56,7 +56,7 @@ StabilityTask generated(const ProbeTask& probe, const ModelConfig& model, int64_
 // ---------------------------------------------------------------- a run's model and text
 
 RunConfig config_of(const std::string& run) {
-  return is_file(run) ? RunConfig::load(run) : load_run("stability", run);
+  return is_file(run) ? RunConfig::load(run) : load_run_config(run);
 }
 
 // The run's, stretched to so many steps.

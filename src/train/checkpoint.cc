@@ -189,10 +189,14 @@ std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoin
   return differences;
 }
 
-std::string recipe_hash_of(const io::CheckpointEntry& checkpoint) {
-  const std::string path = join_path(checkpoint.path, kIdentityFile);
+std::string recipe_hash_of(const std::string& folder) {
+  const std::string path = join_path(folder, kIdentityFile);
   const Json json = read_json_file(path, kMaxIdentityBytes);
   return JsonObject(json, path).text("recipe");
+}
+
+bool is_hash_of(const Recipe& recipe, const std::string& hash) {
+  return hash == recipe.hash() || hash == recipe.hash_of_all_keys();
 }
 
 void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run) {
@@ -206,14 +210,11 @@ void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run) {
 }
 
 std::optional<Recipe> recipe_of_checkpoint(const std::string& folder) {
-  const std::string identity = join_path(folder, kIdentityFile);
   const std::string run_file = join_path(folder, fmt::format("../../{}", kRunFile));
-  if (!is_file(identity) || !is_file(run_file)) return {};
-  const Json json = read_json_file(identity, kMaxIdentityBytes);
-  const std::string hash = JsonObject(json, identity).text("recipe");
+  if (!is_file(join_path(folder, kIdentityFile)) || !is_file(run_file)) return {};
+  const std::string hash = recipe_hash_of(folder);
   std::optional<Recipe> recipe = recipe_of_run_file(run_file);
-  if (!recipe || (recipe->hash() != hash && recipe->hash_of_all_keys() != hash)) return {};
-  return recipe;
+  return recipe && is_hash_of(*recipe, hash) ? recipe : std::nullopt;
 }
 
 }  // namespace ng

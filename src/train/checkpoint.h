@@ -43,9 +43,11 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
 std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                                             const RunIdentity& identity);
 
-/// Recipe::hash() of the run that saved it; hash_of_all_keys() in older ones. Throws Error where
-/// that cannot be read.
-[[nodiscard]] std::string recipe_hash_of(const io::CheckpointEntry& checkpoint);
+/// Which recipe the run had that saved the checkpoint in a folder. Throws Error where that cannot
+/// be read.
+[[nodiscard]] std::string recipe_hash_of(const std::string& folder);
+/// That hash is Recipe::hash(), or of an older checkpoint hash_of_all_keys().
+[[nodiscard]] bool is_hash_of(const Recipe& recipe, const std::string& hash);
 
 /// The weights alone, for a look at a run in the numbers of any recipe. Throws Error where the
 /// checkpoint is damaged or holds another model.

@@ -8,13 +8,13 @@
 #include "base/text.h"
 #include "io/hf_folder.h"
 #include "train/learned.h"
+#include "train/run_files.h"
 
 namespace ng {
 namespace {
 
 constexpr std::string_view kMark = "# narrowgauge learned: ";  // a recipe.toml begins with
 constexpr std::string_view kJsonFile = "learned.json";
-constexpr std::string_view kModelFolderOfLearned = "model";
 
 Json json_of(const LearnedRow& row) {
   Json blocks = Json::object();
@@ -82,13 +82,13 @@ void require_own_learned(const std::string& out) {
   if (!is_folder(out)) return;
   const std::vector<std::string> names = list_folder(out);
   for (const std::string& name : names)
-    if (name != kLearnedRecipeFile && name != kJsonFile && name != kModelFolderOfLearned)
+    if (name != kLearnedRecipeFile && name != kJsonFile && name != kModelFolder)
       refuse(fmt::format("holds \"{}\", which is no part of learned formats", name));
   if (names.empty()) return;
   const std::string recipe = learned_recipe_path(out);
   if (!is_file(recipe) || !begins_with(recipe, kMark))
     refuse(fmt::format("has no {} of learned formats, but other files", kLearnedRecipeFile));
-  io::require_replaceable(join_path(out, kModelFolderOfLearned));
+  io::require_replaceable(join_path(out, kModelFolder));
 }
 
 std::string learned_recipe_comment(const std::string& run, int64_t step, int least_bits) {
@@ -110,7 +110,7 @@ void write_learned(const LearnedResult& result) {
     const std::vector<float>& from = result.weights.at(index);
     std::copy_n(from.begin() + row * std::ssize(values), values.size(), values.begin());
   };
-  io::write_hf_folder(join_path(folder.path(), kModelFolderOfLearned), result.model, read,
+  io::write_hf_folder(join_path(folder.path(), kModelFolder), result.model, read,
                       {.dtype = "F32", .tokenizer = result.tokenizer.get()});
   write_file_atomically(join_path(folder.path(), kLearnedRecipeFile), result.recipe);
   write_file_atomically(join_path(folder.path(), kJsonFile),

@@ -23,15 +23,6 @@
 namespace ng {
 namespace {
 
-RunConfig load_config(const std::string& folder) {
-  const std::string file = join_path(folder, kRunFile);
-  if (is_file(file)) return RunConfig::load(file);
-  throw Error({.place = folder,
-               .key = "",
-               .problem = is_folder(folder) ? "holds no run.toml" : "no such folder",
-               .remedy = "the folder of a run: run.toml, checkpoints/"});
-}
-
 io::CheckpointEntry chosen_checkpoint(const std::string& run, std::optional<int64_t> step) {
   const std::string folder = join_path(run, kCheckpointsFolder);
   const std::vector<io::CheckpointEntry> there = io::list_checkpoints(folder);
@@ -54,8 +45,8 @@ io::CheckpointEntry chosen_checkpoint(const std::string& run, std::optional<int6
 
 // A bit-width means what b_init and b_target say.
 void require_own_recipe(const LearnedRun& run, const io::CheckpointEntry& checkpoint) {
-  const std::string hash = recipe_hash_of(checkpoint);
-  if (hash == run.recipe.hash() || hash == run.recipe.hash_of_all_keys()) return;
+  const std::string hash = recipe_hash_of(checkpoint.path);
+  if (is_hash_of(run.recipe, hash)) return;
   throw Error({.place = join_path(run.folder, kRunFile),
                .key = "recipe",
                .problem = fmt::format("{} has hash {}, but step {} was trained with {}",
@@ -112,7 +103,7 @@ void require_finite_bits(const LearnedLayer& layer, const std::string& place) {
 
 LearnedRun read_learned_run(const std::string& folder, std::optional<int64_t> step,
                             Threads threads) {
-  RunConfig config = load_config(folder);
+  RunConfig config = load_run_config(folder);
   const io::CheckpointEntry checkpoint = chosen_checkpoint(folder, step);
   Recipe recipe = open_run_recipe(config);
   std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);

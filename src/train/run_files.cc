@@ -104,6 +104,15 @@ std::string run_file_text(const RunConfig& config, const Recipe& recipe) {
          std::string(kRecipeMark) + recipe.hash() + "):\n" + commented(recipe.resolved_toml());
 }
 
+RunConfig load_run_config(const std::string& folder) {
+  const std::string file = join_path(folder, kRunFile);
+  if (is_file(file)) return RunConfig::load(file);
+  throw Error({.place = folder,
+               .key = "",
+               .problem = is_folder(folder) ? "holds no run.toml" : "no such folder",
+               .remedy = "the folder of a run: run.toml, checkpoints/"});
+}
+
 std::optional<Recipe> recipe_of_run_file(const std::string& path) {
   const std::string text = read_file(path, kMaxTomlBytes);
   const size_t mark = text.find(kRecipeMark);

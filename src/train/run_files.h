@@ -17,6 +17,8 @@ inline constexpr std::string_view kReportFile = "report.html";
 inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 inline constexpr std::string_view kModelFolder = "model";
 
+/// The run.toml in a run's folder. Throws Error where there is none.
+[[nodiscard]] RunConfig load_run_config(const std::string& folder);
 /// run.toml: every key written out, the recipe in comments.
 [[nodiscard]] std::string run_file_text(const RunConfig& config, const Recipe& recipe);
 /// The recipe in the comments of a run.toml, whatever has become of its own file; none where it
