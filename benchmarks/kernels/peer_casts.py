@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy
 import torch
 
-FOOTPRINTS = {"cache": (128, 768), "memory": (16384, 2048)}
 LEAST_SECONDS = 2e-3
 BLOCK = 32  # of weights that share a bit-width
 
@@ -39,6 +38,13 @@ def casts(x):
     }
 
 
+def footprints(args):
+    """name: (rows, columns)."""
+    if args.sizes:
+        return {size: (int(size), int(size)) for size in args.sizes.split(",")}
+    return {"cache": (128 * args.threads, 768), "memory": (16384 * args.threads, 2048)}
+
+
 def seconds_of(work):
     start, calls = time.perf_counter(), 0
     while time.perf_counter() - start < LEAST_SECONDS:
@@ -51,13 +57,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--sizes", default="")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     results = {}
-    for footprint, (rows, cols) in FOOTPRINTS.items():
-        rows *= args.threads
+    for footprint, (rows, cols) in footprints(args).items():
         x = numpy.random.default_rng(1).standard_normal((rows, cols), dtype=numpy.float32)
-        work = casts(x)
+        work = {name: work for name, work in casts(x).items() if args.filter in name}
         best = {name: min(seconds_of(run) for _ in range(args.rounds))
                 for name, (_, run) in work.items()}
         results[footprint] = [{"kernel": name, "beside": work[name][0],

@@ -31,7 +31,8 @@ struct Grid {
   std::vector<Value> values;                  ///< [rows][columns]
   std::string expected_is = "specification";  ///< where `expected` comes from
   int digits = 4;                             ///< significant ones, when shown
-  bool shown = true;  ///< false: only in CSV and JSON, e.g. the points of a curve
+  bool shown = true;   ///< false: only in CSV and JSON, e.g. the points of a curve
+  bool timed = false;  ///< by the clock: no two runs agree
 
   Grid(std::string name_, std::string caption_, std::string corner_, std::vector<std::string> rows_,
        std::vector<std::string> columns_);

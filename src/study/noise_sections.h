@@ -1,4 +1,4 @@
-// Sections of study noise, each in a file of its own: noise_draws.cc ... noise_decay.cc. Each takes
+// Sections of study noise, each in a file of its own: noise_draws.cc ... noise_speed.cc. Each takes
 // one step of `progress`.
 #pragma once
 
@@ -20,5 +20,7 @@ namespace ng::study {
 [[nodiscard]] Section noise_rivals_section(const Settings& settings, Progress& progress);
 /// Where decay alone brings bit-widths, and what short runs need.
 [[nodiscard]] Section noise_decay_section(const Settings& settings, Progress& progress);
+/// Fig. 6: how fast noise is made, beside normal numbers by Box and Muller.
+[[nodiscard]] Section noise_speed_section(const Settings& settings, Progress& progress);
 
 }  // namespace ng::study

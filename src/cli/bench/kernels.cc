@@ -1,4 +1,7 @@
 // narrowgauge bench kernels: the casts of the cpu backend against the machine's own limits.
+#include <utility>
+
+#include "base/error.h"
 #include "base/isa.h"
 #include "base/json.h"
 #include "base/version.h"
@@ -14,18 +17,33 @@ namespace {
 struct Args {
   MachineFlags machine;
   SpeedRun run;
+  std::vector<int64_t> sizes;
   bool json = false;
 };
 
-/// A matrix in the L2 cache of each thread, and one that only memory holds.
 struct Footprint {
-  const char* name;
-  const char* holds;
-  int64_t rows_per_thread;
+  std::string name;
+  std::string holds;
+  int64_t rows;
   int64_t cols;
 };
-constexpr Footprint kFootprints[] = {{"cache", "the L2 cache", 128, 768},
-                                     {"memory", "memory", 16384, 2048}};
+
+/// Square matrices, or one in the L2 cache of each thread and one that only memory holds.
+std::vector<Footprint> footprints_of(const Args& args, Threads threads) {
+  std::vector<Footprint> all;
+  for (const int64_t size : args.sizes) {
+    if (size % 64 != 0)  // Hadamard transforms of 64 along both sides
+      throw Error({.place = "--sizes",
+                   .key = "",
+                   .problem = fmt::format("{}", size),
+                   .remedy = "multiples of 64"});
+    all.push_back({fmt::format("{}", size), "a matrix of this size", size, size});
+  }
+  if (all.empty())
+    all = {{"cache", "the L2 cache", 128 * threads.count, 768},
+           {"memory", "memory", 16384 * threads.count, 2048}};
+  return all;
+}
 
 Json speed_json(const KernelSpeed& speed, const std::vector<KernelSpeed>& all) {
   return {{"kernel", speed.name},
@@ -62,16 +80,17 @@ int bench_kernels(const Args& args) {
                {"isa", name_of(current_isa())},
                {"threads", threads.count},
                {"fma_flops", peak}};
-  for (const Footprint& footprint : kFootprints) {
+  bool is_first = true;
+  for (const Footprint& footprint : footprints_of(args, threads)) {
     SpeedRun run = args.run;
     run.threads = threads;
-    run.rows = footprint.rows_per_thread * threads.count;
+    run.rows = footprint.rows;
     run.cols = footprint.cols;
     const std::vector<KernelSpeed> speeds = kernel_speeds(run);
     Json& rows = json[footprint.name] = Json::array();
     for (const KernelSpeed& speed : speeds) rows.push_back(speed_json(speed, speeds));
     if (args.json) continue;
-    if (&footprint == kFootprints)  // not before a filter that matches nothing was refused
+    if (std::exchange(is_first, false))  // not before a filter that matches nothing was refused
       print("{}, {}, {} threads, FMA peak {:.0f} GFLOP/s\n", cpu_model(), name_of(current_isa()),
             threads.count, peak * 1e-9);
     print("\n{}: {} x {} values of FP32, {}\n{}{}", footprint.name, run.rows, run.cols,
@@ -92,6 +111,14 @@ std::function<int()> declare_bench_kernels(CLI::App& app) {
   app.add_option("--rounds", args->run.rounds, "of all kernels in turns; the best counts")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  app.add_option("--sizes", args->sizes,
+                 "instead of a matrix in cache and one in memory: N x N for each, multiples of 64")
+      ->delimiter(',')
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all()
+      ->check(CLI::Range(int64_t{64}, int64_t{1} << 14))
+      ->type_name("N,N,N");
   args->machine.declare_threads(app);
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
@@ -100,10 +127,9 @@ std::function<int()> declare_bench_kernels(CLI::App& app) {
       "Decoding turns codes into FP32, unpacking turns operands into codes. Noise makes a weight "
       "in\n"
       "BF16 with what training by noise adds to it; backward: the gradient of its bit-widths.\n"
-      "GB/s count what must\n"
-      "be read and written once. % of copy compares GB/s, % of read elements/s, each with what "
-      "the\n"
-      "cache, or the memory, gives a copy or the reading of a matrix.");
+      "GB/s count what must be read and written once. % of copy compares GB/s, % of read\n"
+      "elements/s, each with what the cache, or the memory, gives a copy or the reading of a\n"
+      "matrix.");
   return [args] { return bench_kernels(*args); };
 }
 
