@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/operation_words.h"
+#include "format/block_grid.h"
 #include "math/weight_noise.h"
 #include "tensor/view.h"
 
@@ -41,8 +42,8 @@ struct NoisyWeight {
   ConstView bit_noise{};
 
   /// Blocks along rows and columns.
-  [[nodiscard]] int64_t block_rows() const { return blocks_in(weight.rows, block.rows); }
-  [[nodiscard]] int64_t block_cols() const { return blocks_in(weight.cols, block.cols); }
+  [[nodiscard]] int64_t block_rows() const { return grid().down(); }
+  [[nodiscard]] int64_t block_cols() const { return grid().across(); }
   /// By which noise is drawn: one for all micro-batches.
   [[nodiscard]] RandomKey noise_key() const;
   void check_shapes() const {
@@ -55,9 +56,7 @@ struct NoisyWeight {
   }
 
  private:
-  [[nodiscard]] int64_t blocks_in(int64_t size, int64_t side) const {
-    return block.kind == Block::Kind::tensor ? 1 : (size + side - 1) / side;
-  }
+  [[nodiscard]] BlockGrid grid() const { return block_grid(block, weight.rows, weight.cols); }
 };
 
 /// nipq in training: with the noise of its bit-width, given or drawn.

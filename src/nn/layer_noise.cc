@@ -87,16 +87,13 @@ float first_bit_width(const WeightNoise& recipe) {
 
 std::vector<ParameterSpec> noise_parameters(const WeightNoise& recipe, std::string_view layer,
                                             int64_t rows, int64_t cols) {
-  const Block& block = recipe.block;
-  const auto blocks = [&](int64_t size, int64_t side) {
-    return block.kind == Block::Kind::tensor ? 1 : (size + side - 1) / side;
-  };
+  const BlockGrid blocks = block_grid(recipe.block, rows, cols);
   const bool is_clipped = recipe.kind == NoiseKind::nipq;
   ParameterSpec bits{
       .name = layers::bits_of(layer),
       .hf_name = "",
-      .rows = blocks(rows, block.rows),
-      .cols = blocks(cols, block.cols),
+      .rows = blocks.down(),
+      .cols = blocks.across(),
       .is_vector = true,
       .init = Init::ones,
       .weight_decay = is_clipped ? 0.0f : static_cast<float>(recipe.bitwidth_weight_decay)};

@@ -9,13 +9,13 @@ namespace {
 
 /// A layer of rows × cols blocks of 10 weights each.
 LearnedBits learned(const std::string& layer, int64_t rows, int64_t cols, std::vector<float> b_t) {
-  const std::vector<int64_t> weights(b_t.size(), 10);
+  const BlockGrid grid{.rows = rows, .cols = 10 * cols, .height = 1, .width = 10};
   return {.tensor = "weight." + layer + ".b_i",
           .layer = layer,
           .rows = rows,
           .cols = cols,
           .b_i = b_t,
-          .bits = BlockBits{.noise = {}, .b_t = std::move(b_t), .weights = weights}};
+          .bits = BlockBits{.noise = {}, .b_t = std::move(b_t), .grid = grid}};
 }
 
 std::vector<std::string> names(const RangeChart& chart) {

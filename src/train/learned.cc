@@ -54,8 +54,8 @@ std::vector<LearnedRow> rows_of(const LearnedRun& run,
     for (const LearnedFormat* format : formats_by_block(layer, least_bits))
       ++blocks_in[static_cast<size_t>(format - learned_formats().data())];
     rows.push_back({.layer = layer.name,
-                    .rows = layer.rows,
-                    .cols = layer.cols,
+                    .rows = layer.grid.rows,
+                    .cols = layer.grid.cols,
                     .blocks = std::ssize(layer.bits),
                     .mean_bits = figures_of(layer.bits).mean,
                     .most_bits = layer.most_bits(),
@@ -125,10 +125,8 @@ class LearnedStudy {
     add("by layer", bytes, recipe, run_.weights, &stored);
     return stored;
   }
-  HostWeights add_by_block(int least_bits, double bytes) {
-    HostWeights weights = run_.weights;
-    for (const LearnedLayer& layer : run_.layers)
-      weights[layer.parameter] = cast_by_block(layer, run_.weights[layer.parameter], least_bits);
+  HostWeights add_by_block(double bytes) {
+    HostWeights weights = by_block(run_.weights);
     add("by block", bytes, parsed(plain_recipe_text(run_)), weights);
     return weights;
   }
@@ -141,13 +139,27 @@ class LearnedStudy {
     const std::vector<Operand> casts(run_.layers.size(), uniform.cast);
     add(name, bytes_of(run_, casts), parsed(recipe_text(run_, "uniform", casts)), run_.weights);
   }
-  /// As it was trained, and in the formats of this run's layers.
-  void add_rival(const LearnedRun& rival, const Recipe& by_layer, double bytes) {
-    add_of(rival.folder, "uncast", uncast_bytes(), rival.recipe, rival.weights, nullptr);
-    add_of(rival.folder, "by layer", bytes, by_layer, rival.weights, nullptr);
+  /// As it was trained, and in the formats of this run's layers and blocks.
+  void add_rival(const LearnedRun& rival, const Recipe& layered, double layer_bytes,
+                 double block_bytes) {
+    const auto add_cast = [&](const char* cast, double bytes, const Recipe& recipe,
+                              const HostWeights& weights) {
+      add_of(rival.folder, cast, bytes, recipe, weights, nullptr);
+    };
+    add_cast("uncast", uncast_bytes(), rival.recipe, rival.weights);
+    add_cast("by layer", layer_bytes, layered, rival.weights);
+    add_cast("by block", block_bytes, parsed(plain_recipe_text(run_)), by_block(rival.weights));
   }
 
  private:
+  /// Weights of this model with each block in the format that this run's has learned.
+  [[nodiscard]] HostWeights by_block(HostWeights weights) const {
+    for (const LearnedLayer& layer : run_.layers) {
+      std::vector<float>& values = weights[layer.parameter];
+      values = cast_by_block(layer, values, report_.settings.least_bits);
+    }
+    return weights;
+  }
   [[nodiscard]] double uncast_bytes() const { return 4.0 * static_cast<double>(report_.noised); }
   [[nodiscard]] Recipe parsed(const std::string& text) const {
     return Recipe::parse(text, learned_recipe_path(report_.settings.out));
@@ -213,10 +225,10 @@ LearnedResult learn_formats(const LearnedSettings& settings, const LearnedProgre
   LearnedStudy study(run, evaluations, report);
   study.add_uncast();
   HostWeights layered = study.add_by_layer(recipe, by_layer);
-  HostWeights blocked = study.add_by_block(settings.least_bits, by_block);
+  HostWeights blocked = study.add_by_block(by_block);
   study.add_uniform(by_layer);
   study.add_uniform(by_block);
-  for (const LearnedRun& rival : rivals) study.add_rival(rival, recipe, by_layer);
+  for (const LearnedRun& rival : rivals) study.add_rival(rival, recipe, by_layer, by_block);
   return {.report = std::move(report),
           .model = run.model,
           .recipe = toml,

@@ -86,7 +86,7 @@ using LearnedProgress = std::function<void(const std::string& what, int64_t done
 ///   by layer  each layer in the narrowest format that covers all of its blocks (recipe_text)
 ///   by block  each block in its own (cast_by_block)
 ///   uniform   one format for all layers, of at most the bytes of either
-///   others    each as it was trained (in its own recipe, without noise) and cast by layer
+///   others    each as it was trained (in its own recipe, without noise) and cast both ways
 /// Throws Error for what is wrong with a run, a text, or `out` where that holds other files.
 [[nodiscard]] LearnedResult learn_formats(const LearnedSettings& settings,
                                           const LearnedProgress& progress = {});

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "nn/layer_noise.h"
+#include "math/weight_noise.h"
 #include "recipe/layer_names.h"
 #include "train/bit_widths.h"
 
@@ -32,33 +32,27 @@ int64_t depth_of(const io::Safetensors& state) {
   return depth;
 }
 
-struct Shape {
-  int64_t rows = 0, cols = 0;
-};
+/// Only NIPQ learns one.
+std::optional<double> clip_of(const io::Safetensors& state, const std::string& layer) {
+  const io::SafetensorsEntry* clip = state.find(saved(layers::clip_of(layer)));
+  if (clip == nullptr || clip->elements() != 1) return std::nullopt;
+  return softplus(io::to_floats(*clip).front());
+}
 
-/// Of a layer's weight. Where rows of packed elements do not fill their last byte, it counts whole.
-Shape weight_shape(const io::Safetensors& state, const std::string& layer,
-                   const ElementFormat& element) {
+/// Of the blocks of a layer's weight. Where rows of packed elements do not fill their last byte, it
+/// counts whole.
+BlockGrid grid_of(const io::Safetensors& state, const std::string& layer,
+                  const LayerRecipe& recipe) {
   const io::SafetensorsEntry& weight = state.at(saved(layers::weight_of(layer)));
   if (weight.shape.size() != 2)
     throw Error({.place = state.path(),
                  .key = weight.name,
                  .problem = fmt::format("{} dimensions", weight.shape.size()),
                  .remedy = "the two of a weight"});
+  const ElementFormat& element = *recipe.weights.storage.element;
   const bool is_packed = weight.dtype != element.safetensors;
-  return {weight.shape[0], is_packed ? weight.shape[1] * 8 / element.bits : weight.shape[1]};
-}
-
-/// How many weights each block has, row by row of blocks.
-std::vector<int64_t> weights_by_block(const Block& block, const Shape& weight) {
-  const bool is_whole = block.kind == Block::Kind::tensor;
-  const int64_t height = is_whole ? weight.rows : block.rows;
-  const int64_t width = is_whole ? weight.cols : block.cols;
-  std::vector<int64_t> counts;
-  for (int64_t row = 0; row < weight.rows; row += height)
-    for (int64_t col = 0; col < weight.cols; col += width)
-      counts.push_back(std::min(height, weight.rows - row) * std::min(width, weight.cols - col));
-  return counts;
+  const int64_t cols = is_packed ? weight.shape[1] * 8 / element.bits : weight.shape[1];
+  return block_grid(recipe.weight_noise.block, weight.shape[0], cols);
 }
 
 BlockBits block_bits(const io::Safetensors& state, const Recipe& recipe, int64_t depth,
@@ -73,15 +67,11 @@ BlockBits block_bits(const io::Safetensors& state, const Recipe& recipe, int64_t
                  .remedy = "the checkpoint of a run in the recipe " + recipe.name()});
   };
   if (noise.kind == NoiseKind::none) refuse("a layer without noise by the recipe");
-  const Shape weight = weight_shape(state, learned.layer, *of_layer.weights.storage.element);
-  const ParameterSpec spec =
-      noise_parameters(noise, learned.layer, weight.rows, weight.cols).front();
-  if (spec.rows != learned.rows || spec.cols != learned.cols)
+  const BlockGrid grid = grid_of(state, learned.layer, of_layer);
+  if (grid.down() != learned.rows || grid.across() != learned.cols)
     refuse(fmt::format("{} x {} blocks, but {} x {} by the recipe", learned.rows, learned.cols,
-                       spec.rows, spec.cols));
-  return {.noise = noise,
-          .b_t = bits_of(noise, learned.b_i),
-          .weights = weights_by_block(noise.block, weight)};
+                       grid.down(), grid.across()));
+  return {.noise = noise, .b_t = bits_of(noise, learned.b_i), .grid = grid};
 }
 
 }  // namespace
@@ -97,6 +87,7 @@ std::vector<LearnedBits> learned_bits(const io::Safetensors& state, const Recipe
                       .rows = entry.shape[0],
                       .cols = entry.shape[1],
                       .b_i = io::to_floats(entry),
+                      .clip = clip_of(state, layer),
                       .bits = {}});
     LearnedBits& learned = layers.back();
     if (recipe != nullptr) learned.bits = block_bits(state, *recipe, depth, learned);
@@ -109,14 +100,13 @@ WeightShares shares_of_weights(std::span<const LearnedBits> layers) {
   int64_t up_to_5 = 0, up_to_9 = 0, up_to_12 = 0;
   for (const LearnedBits& layer : layers) {
     if (!layer.bits) continue;
-    for (size_t i = 0; i < layer.bits->b_t.size(); ++i) {
-      const float b_t = layer.bits->b_t[i];
-      const int64_t weights = layer.bits->weights[i];
-      shares.weights += weights;
-      up_to_5 += b_t <= 5 ? weights : 0;
-      up_to_9 += b_t <= 9 ? weights : 0;
-      up_to_12 += b_t <= 12 ? weights : 0;
-    }
+    layer.bits->grid.for_each([&](size_t block, const BlockGrid::Part& part) {
+      const float b_t = layer.bits->b_t[block];
+      shares.weights += part.size();
+      up_to_5 += b_t <= 5 ? part.size() : 0;
+      up_to_9 += b_t <= 9 ? part.size() : 0;
+      up_to_12 += b_t <= 12 ? part.size() : 0;
+    });
   }
   if (shares.weights == 0) return shares;
   const auto all = static_cast<double>(shares.weights);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "format/block_grid.h"
 #include "io/safetensors.h"
 #include "recipe/recipe.h"
 
@@ -16,8 +17,8 @@ namespace ng {
 /// What a recipe makes of a layer's learned numbers.
 struct BlockBits {
   WeightNoise noise;
-  std::vector<float> b_t;        ///< of each block, row by row
-  std::vector<int64_t> weights;  ///< how many share it: those on an edge may be fewer
+  std::vector<float> b_t;  ///< of each block, row by row
+  BlockGrid grid;          ///< where they lie in the weight
 };
 
 /// Of one layer.
@@ -26,6 +27,7 @@ struct LearnedBits {
   std::string layer;              ///< "blocks.0.mlp.up"
   int64_t rows = 0, cols = 0;     ///< blocks, as they lie in the weight (outputs, inputs)
   std::vector<float> b_i;         ///< of each block, row by row; nipq: β
+  std::optional<double> clip{};   ///< nipq: α = softplus of what is stored
   std::optional<BlockBits> bits;  ///< none where the recipe is not known
 };
 

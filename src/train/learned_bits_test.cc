@@ -58,7 +58,8 @@ TEST_F(CheckpointBits, AreThoseOfTheMetrics) {
     for (const LearnedBits& one : layers) {
       ASSERT_TRUE(one.bits) << one.layer;
       ASSERT_EQ(one.bits->b_t.size(), static_cast<size_t>(one.rows * one.cols));
-      ASSERT_EQ(one.bits->weights.size(), one.bits->b_t.size());
+      EXPECT_EQ(one.clip.has_value(), std::string(noise) == "nipq");
+      EXPECT_GT(one.clip.value_or(1), 0);
       const auto [least, most] = std::minmax_element(one.bits->b_t.begin(), one.bits->b_t.end());
       EXPECT_EQ(*least, figures[one.layer]["min"].get<float>()) << one.layer;
       EXPECT_EQ(*most, figures[one.layer]["max"].get<float>()) << one.layer;
@@ -75,25 +76,31 @@ TEST_F(CheckpointBits, BlocksOnAnEdgeHaveFewerWeights) {
   EXPECT_EQ(up.tensor, "weight.blocks.0.mlp.up.b_i");
   EXPECT_EQ(up.rows, 3);
   EXPECT_EQ(up.cols, 2);
-  EXPECT_EQ(up.bits->weights, (std::vector<int64_t>{1024, 256, 1024, 256, 192, 48}));
+  std::vector<int64_t> weights;
+  up.bits->grid.for_each([&](size_t block, const BlockGrid::Part& part) {
+    EXPECT_EQ(block, weights.size());
+    weights.push_back(part.size());
+  });
+  EXPECT_EQ(weights, (std::vector<int64_t>{1024, 256, 1024, 256, 192, 48}));
   EXPECT_EQ(shares_of_weights(layers).weights, 3 * 40 * 70);
 }
 
 TEST(WeightSharesOf, CountWeightsNotBlocks) {
-  const auto layer_of = [](std::vector<float> b_t, std::vector<int64_t> weights) {
-    return LearnedBits{
-        .tensor = "",
-        .layer = "",
-        .b_i = {},
-        .bits = BlockBits{.noise = {}, .b_t = std::move(b_t), .weights = std::move(weights)}};
+  const auto layer_of = [](std::vector<float> b_t, const BlockGrid& grid) {
+    return LearnedBits{.tensor = "",
+                       .layer = "",
+                       .b_i = {},
+                       .bits = BlockBits{.noise = {}, .b_t = std::move(b_t), .grid = grid}};
   };
-  const std::vector<LearnedBits> layers = {layer_of({5, 5.5f}, {1, 2}),
-                                           layer_of({9, 12, 12.5f}, {3, 4, 10})};
+  // Blocks of 2 and 1 weights, and of 7, 7 and 3.
+  const std::vector<LearnedBits> layers = {
+      layer_of({5.5f, 5}, {.rows = 1, .cols = 3, .height = 1, .width = 2}),
+      layer_of({12.5f, 12, 9}, {.rows = 17, .cols = 1, .height = 7, .width = 1})};
   const WeightShares shares = shares_of_weights(layers);
   EXPECT_EQ(shares.weights, 20);
   EXPECT_EQ(shares.up_to_5, 1 / 20.0);
   EXPECT_EQ(shares.up_to_9, 6 / 20.0);
-  EXPECT_EQ(shares.up_to_12, 10 / 20.0);
+  EXPECT_EQ(shares.up_to_12, 13 / 20.0);
   EXPECT_EQ(shares_of_weights({}).weights, 0);
 }
 

@@ -8,7 +8,6 @@
 #include <map>
 #include <span>
 
-#include "backend/noise_operations.h"
 #include "base/error.h"
 #include "base/keys.h"
 #include "base/toml.h"
@@ -21,19 +20,6 @@
 
 namespace ng {
 namespace {
-
-/// body(block, first row, end row, first column, end column)
-template <class Body>
-void for_blocks(const LearnedLayer& layer, const Body& body) {
-  const bool is_whole = layer.bits.size() == 1;
-  const int64_t down = is_whole ? layer.rows : kNoiseBlock;
-  const int64_t across = is_whole ? layer.cols : kNoiseBlock;
-  for (int64_t r = 0; r < layer.blocks_down; ++r)
-    for (int64_t c = 0; c < layer.blocks_across; ++c)
-      body(static_cast<size_t>(r * layer.blocks_across + c), r * down,
-           std::min((r + 1) * down, layer.rows), c * across,
-           std::min((c + 1) * across, layer.cols));
-}
 
 /// Rounds values that share a scale.
 class BlockCast {
@@ -128,7 +114,7 @@ UniformCast uniform_cast(const std::vector<LearnedLayer>& layers, double most_by
 }
 
 double stored_bytes(const LearnedLayer& layer, const Operand& cast) {
-  return stored_bits_per_value(cast, Contract::cols, layer.rows, layer.cols) *
+  return stored_bits_per_value(cast, Contract::cols, layer.grid.rows, layer.grid.cols) *
          static_cast<double>(layer.size()) / 8;
 }
 
@@ -136,9 +122,8 @@ double stored_bytes_by_block(const LearnedLayer& layer, int least_bits) {
   constexpr int64_t kBeside = 2;  // scale and format
   const std::vector<const LearnedFormat*> formats = formats_by_block(layer, least_bits);
   int64_t bytes = 0;
-  for_blocks(layer, [&](size_t block, int64_t row, int64_t row_end, int64_t col, int64_t col_end) {
-    const int64_t bits = (row_end - row) * (col_end - col) * formats[block]->bits();
-    bytes += (bits + 7) / 8 + kBeside;
+  layer.grid.for_each([&](size_t block, const BlockGrid::Part& part) {
+    bytes += (part.size() * formats[block]->bits() + 7) / 8 + kBeside;
   });
   return static_cast<double>(bytes);
 }
@@ -161,17 +146,17 @@ std::vector<float> cast_by_block(const LearnedLayer& layer, const std::vector<fl
   NG_CHECK(std::ssize(weight) == layer.size(), weight.size(), layer.name);
   const std::vector<const LearnedFormat*> formats = formats_by_block(layer, least_bits);
   std::vector<float> values = weight;
-  for_blocks(layer, [&](size_t block, int64_t row, int64_t row_end, int64_t col, int64_t col_end) {
+  layer.grid.for_each([&](size_t block, const BlockGrid::Part& part) {
     if (formats[block]->cast.is_fp32()) return;
     const auto span_of = [&](int64_t r) {
-      return std::span(values).subspan(static_cast<size_t>(r * layer.cols + col),
-                                       static_cast<size_t>(col_end - col));
+      return std::span(values).subspan(static_cast<size_t>(r * layer.grid.cols + part.col),
+                                       static_cast<size_t>(part.col_end - part.col));
     };
     float amax = 0;
-    for (int64_t r = row; r < row_end; ++r)
+    for (int64_t r = part.row; r < part.row_end; ++r)
       for (const float x : span_of(r)) amax = std::max(amax, std::fabs(x));
     const BlockCast round(*formats[block]->cast.element, amax);
-    for (int64_t r = row; r < row_end; ++r)
+    for (int64_t r = part.row; r < part.row_end; ++r)
       for (float& x : span_of(r)) x = round(x);
   });
   return values;

@@ -15,8 +15,8 @@
 #include "recipe/layer_names.h"
 #include "run/backends.h"
 #include "run/transfer.h"
-#include "train/bit_widths.h"
 #include "train/checkpoint.h"
+#include "train/learned_bits.h"
 #include "train/run_files.h"
 #include "train/run_inputs.h"
 
@@ -55,34 +55,21 @@ void require_own_recipe(const LearnedRun& run, const io::CheckpointEntry& checkp
                .remedy = "the recipe as it was, which the comments of run.toml show"});
 }
 
-// What is learned stands behind the weights of the table.
-const Parameter& learned_bits(Model& model, const std::string& layer) {
-  const std::span<Parameter> all = model.parameters();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Parameter& parameter) {
-    return parameter.spec.name == layers::bits_of(layer);
-  });
+size_t index_of_weight(Model& model, const std::string& layer) {
+  const std::span<const Parameter> all = model.parameters();
+  const auto found = std::ranges::find(all, layers::weight_of(layer),
+                                       [](const Parameter& p) { return p.spec.name; });
   NG_CHECK(found != all.end(), layer);
-  return *found;
+  return static_cast<size_t>(found - all.begin());
 }
 
-void add_layers(LearnedRun& run, const Run& memory, Model& model) {
-  for (size_t i = 0; i < run.weights.size(); ++i) {
-    const ParameterSpec& spec = model.parameters()[i].spec;
-    if (spec.is_vector) continue;
-    const std::string name(layers::layer_of(spec.name));
-    const LayerPlace place{
-        .name = name, .block = layers::place_of(name).block, .depth = run.model.layers};
-    const WeightNoise noise = run.recipe.layer(place, 0).weight_noise;
-    if (noise.kind == NoiseKind::none) continue;
-    const View learned = learned_bits(model, name).value();
-    run.layers.push_back({.name = name,
-                          .parameter = i,
-                          .rows = spec.rows,
-                          .cols = spec.cols,
-                          .blocks_down = learned.rows,
-                          .blocks_across = learned.cols,
-                          .bits = bits_of(noise, download(memory.backend(), learned))});
-  }
+void add_layers(LearnedRun& run, Model& model, const io::CheckpointEntry& checkpoint) {
+  const io::Safetensors state(join_path(checkpoint.path, kStateFile));
+  for (LearnedBits& learned : learned_bits(state, &run.recipe))
+    run.layers.push_back({.name = learned.layer,
+                          .parameter = index_of_weight(model, learned.layer),
+                          .grid = learned.bits->grid,
+                          .bits = std::move(learned.bits->b_t)});
 }
 
 }  // namespace
@@ -95,8 +82,8 @@ void require_finite_bits(const LearnedLayer& layer, const std::string& place) {
     const auto at = static_cast<int64_t>(i);
     throw Error({.place = place,
                  .key = layers::bits_of(layer.name),
-                 .problem = fmt::format("b_t of block ({}, {}) is {}", at / layer.blocks_across,
-                                        at % layer.blocks_across, layer.bits[i]),
+                 .problem = fmt::format("b_t of block ({}, {}) is {}", at / layer.grid.across(),
+                                        at % layer.grid.across(), layer.bits[i]),
                  .remedy = "a checkpoint whose bit-widths are finite: --step"});
   }
 }
@@ -123,7 +110,7 @@ LearnedRun read_learned_run(const std::string& folder, std::optional<int64_t> st
   const size_t weights = parameter_table(sizes).size();
   for (size_t i = 0; i < weights; ++i)
     run.weights.push_back(download(memory.backend(), model.parameters()[i].value()));
-  add_layers(run, memory, model);
+  add_layers(run, model, checkpoint);
   for (const LearnedLayer& layer : run.layers) require_finite_bits(layer, checkpoint.path);
   return run;
 }

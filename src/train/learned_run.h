@@ -10,20 +10,20 @@
 
 #include "base/threads.h"
 #include "data/tokenizer.h"
+#include "format/block_grid.h"
 #include "recipe/recipe.h"
 #include "train/run_config.h"
 
 namespace ng {
 
-/// A weight (rows, cols) with noise, and what its blocks have learned.
+/// A weight with noise, and what its blocks have learned.
 struct LearnedLayer {
-  std::string name;      ///< "blocks.0.mlp.up"
-  size_t parameter = 0;  ///< index of its weight in parameter_table()
-  int64_t rows = 0, cols = 0;
-  int64_t blocks_down = 1, blocks_across = 1;
-  std::vector<float> bits;  ///< b_t (blocks_down, blocks_across)
+  std::string name;         ///< "blocks.0.mlp.up"
+  size_t parameter = 0;     ///< index of its weight in parameter_table()
+  BlockGrid grid;           ///< of the weight
+  std::vector<float> bits;  ///< b_t of each block
 
-  [[nodiscard]] int64_t size() const { return rows * cols; }
+  [[nodiscard]] int64_t size() const { return grid.rows * grid.cols; }
   /// The largest b_t.
   [[nodiscard]] float most_bits() const;
 };

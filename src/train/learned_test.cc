@@ -123,7 +123,8 @@ TEST_F(Learned, CastValuesLieOnTheirGridsAndOthersStay) {
       continue;
     }
     EXPECT_NE(values, run.weights[layer.parameter]) << layer.name;
-    const Rows<const float> matrix{values.data(), layer.rows, layer.cols, layer.cols};
+    const Rows<const float> matrix{values.data(), layer.grid.rows, layer.grid.cols,
+                                   layer.grid.cols};
     EXPECT_EQ(dequantize(quantize(matrix, cast, {}, {1}), {1}), values) << layer.name;
   }
   EXPECT_EQ(others, run.weights);
@@ -181,10 +182,12 @@ TEST_F(Learned, RivalsAreCastToTheSameFormats) {
   LearnedSettings rivals = settings();
   rivals.against = {in("out")};  // itself: the same weights, the same losses
   const LearnedReport report = learn_formats(rivals).report;
-  const size_t count = report.losses.size();
-  EXPECT_EQ(report.losses[count - 2].evaluation.loss, report.losses[0].evaluation.loss);
-  EXPECT_EQ(report.losses[count - 1].evaluation.loss, report.losses[1].evaluation.loss);
-  EXPECT_EQ(report.losses[count - 1].bytes, report.losses[1].bytes);
+  const size_t first = report.losses.size() - 3;
+  for (size_t i = 0; i < 3; ++i) {  // uncast, by layer, by block
+    EXPECT_EQ(report.losses[first + i].cast, report.losses[i].cast);
+    EXPECT_EQ(report.losses[first + i].evaluation.loss, report.losses[i].evaluation.loss);
+    EXPECT_EQ(report.losses[first + i].bytes, report.losses[i].bytes);
+  }
   rivals.against = {in("plain")};
   EXPECT_NE(refusal_of(rivals).find("was trained with"), std::string::npos) << refusal_of(rivals);
 }
@@ -236,13 +239,11 @@ TEST_F(Learned, ReplacesNothingOfOthers) {
   refuses(in("mine"), "recipe.toml");
 }
 
+constexpr BlockGrid kSixBlocks{.rows = 40, .cols = 70, .height = 32, .width = 32};
+
 TEST(LearnedLayers, BitWidthsThatAreNoNumbersAreNamed) {
-  const LearnedLayer layer{.name = "blocks.1.mlp.up",
-                           .rows = 40,
-                           .cols = 70,
-                           .blocks_down = 2,
-                           .blocks_across = 3,
-                           .bits = {4, 4, 4, 4, std::nanf(""), 4}};
+  const LearnedLayer layer{
+      .name = "blocks.1.mlp.up", .grid = kSixBlocks, .bits = {4, 4, 4, 4, std::nanf(""), 4}};
   try {
     require_finite_bits(layer, "checkpoint");
     FAIL() << "accepted";
@@ -253,12 +254,7 @@ TEST(LearnedLayers, BitWidthsThatAreNoNumbersAreNamed) {
 }
 
 LearnedLayer layer_of_six_blocks() {
-  return {.name = "blocks.0.mlp.up",
-          .rows = 40,
-          .cols = 70,
-          .blocks_down = 2,
-          .blocks_across = 3,
-          .bits = {3.5f, 4.5f, 6, 10, 14, 4}};
+  return {.name = "blocks.0.mlp.up", .grid = kSixBlocks, .bits = {3.5f, 4.5f, 6, 10, 14, 4}};
 }
 
 std::vector<float> some_weights(int64_t count) {

@@ -181,7 +181,9 @@ TEST_F(Inspect, BitWidthsOfACheckpoint) {
       }
       EXPECT_EQ(most, figures.at(name).at("max")) << name;
       EXPECT_NE(text.find("\n  " + name + " "), std::string::npos) << text;
+      EXPECT_EQ(layer.contains("clip"), std::string(recipe) == "nipq") << name;
     }
+    EXPECT_EQ(text.find("clip") != std::string::npos, std::string(recipe) == "nipq") << text;
     EXPECT_NE(text.find("5 bits or fewer"), std::string::npos) << text;
   }
 }

@@ -108,7 +108,7 @@ them exactly; learned.json. With --per block the model has each block of 32 x 32
 format with one power of two as scale; no recipe can say that, so bytes are those that such a layout
 would take: elements, a byte for the scale and one for the format of each block.
 Losses: the weights uncast, cast both ways, and in one format of at most the same bytes throughout;
-of other runs as they were trained and cast to this run's formats layer by layer, to nearest.
+of other runs as they were trained and cast both ways to this run's formats, to nearest.
 Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
 
 std::function<int()> declare(CLI::App& app) {

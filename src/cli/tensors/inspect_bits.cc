@@ -1,5 +1,6 @@
 #include "cli/tensors/inspect_bits.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -35,6 +36,9 @@ std::string table_text(const LearnedOfFile& learned) {
   std::vector<std::string> heading = {"layer", "blocks", is_known ? "b_t mean" : "b_i mean",
                                       "sd",    "min",    "max"};
   if (is_known) heading.insert(heading.end(), {"to 5", "to 9", "to 12"});
+  const bool is_clipped = std::ranges::any_of(
+      learned.layers, [](const LearnedBits& layer) { return layer.clip.has_value(); });
+  if (is_clipped) heading.emplace_back("clip");
   Table table(heading);
   for (const LearnedBits& layer : learned.layers) {
     const BitWidths figures = figures_of(values_of(layer));
@@ -45,6 +49,7 @@ std::string table_text(const LearnedOfFile& learned) {
     if (is_known)
       for (const double share : {figures.up_to_5, figures.up_to_9, figures.up_to_12})
         cells.push_back(percent_text(share));
+    if (is_clipped) cells.push_back(layer.clip ? fmt::format("{:.4f}", *layer.clip) : "");
     table.row(cells);
   }
   return table.text();
@@ -65,6 +70,7 @@ Json layer_json(const LearnedBits& layer) {
     for (const char* share : {"up_to_5", "up_to_9", "up_to_12"}) json.erase(share);
   json["layer"] = layer.layer;
   json["blocks"] = {layer.rows, layer.cols};
+  if (layer.clip) json["clip"] = *layer.clip;
   json[layer.bits ? "b_t" : "b_i"] = matrix_json(layer);
   return json;
 }

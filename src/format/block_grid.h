@@ -1,0 +1,53 @@
+// Where the blocks of a matrix lie in it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "format/operand.h"
+
+namespace ng {
+
+/// Blocks of height × width, counted row by row; those on the right and the lower edge may be
+/// smaller.
+struct BlockGrid {
+  int64_t rows = 0, cols = 0;     ///< of the matrix
+  int64_t height = 1, width = 1;  ///< of a block
+
+  /// The elements of a block.
+  struct Part {
+    int64_t row, row_end, col, col_end;
+    [[nodiscard]] int64_t size() const { return (row_end - row) * (col_end - col); }
+  };
+
+  /// Blocks below and beside each other.
+  [[nodiscard]] int64_t down() const { return (rows + height - 1) / height; }
+  [[nodiscard]] int64_t across() const { return (cols + width - 1) / width; }
+
+  /// body(index of the block, its part)
+  template <class Body>
+  void for_each(const Body& body) const {
+    size_t index = 0;
+    for (int64_t row = 0; row < rows; row += height)
+      for (int64_t col = 0; col < cols; col += width)
+        body(index++, Part{.row = row,
+                           .row_end = std::min(row + height, rows),
+                           .col = col,
+                           .col_end = std::min(col + width, cols)});
+  }
+};
+
+/// Those of a matrix that is not empty.
+[[nodiscard]] inline BlockGrid block_grid(const Block& block, int64_t rows, int64_t cols) {
+  switch (block.kind) {
+    case Block::Kind::tensor:
+      return {.rows = rows, .cols = cols, .height = rows, .width = cols};
+    case Block::Kind::row:
+      return {.rows = rows, .cols = cols, .height = 1, .width = cols};
+    default:
+      return {.rows = rows, .cols = cols, .height = block.rows, .width = block.cols};
+  }
+}
+
+}  // namespace ng
