@@ -41,22 +41,20 @@ struct NoisyWeight {
   /// nipq: u given instead of drawn, where it has a row.
   ConstView bit_noise{};
 
-  /// Blocks along rows and columns.
-  [[nodiscard]] int64_t block_rows() const { return grid().down(); }
-  [[nodiscard]] int64_t block_cols() const { return grid().across(); }
+  /// Where the blocks lie in the weight.
+  [[nodiscard]] BlockGrid grid() const { return block_grid(block, weight.rows, weight.cols); }
   /// By which noise is drawn: one for all micro-batches.
   [[nodiscard]] RandomKey noise_key() const;
   void check_shapes() const {
-    NG_CHECK(bit_widths.rows == block_rows() && bit_widths.cols == block_cols(), bit_widths.rows,
-             bit_widths.cols, block_rows(), block_cols());
+    NG_CHECK(bit_widths.rows == grid().down() && bit_widths.cols == grid().across(),
+             bit_widths.rows, bit_widths.cols, grid().down(), grid().across());
     NG_CHECK(noise.rows == 0 || same_shape(noise, weight), noise.rows, noise.cols);
     NG_CHECK((kind == NoiseKind::nipq) == (clip.rows == 1), clip.rows);
     NG_CHECK(kind != NoiseKind::nipq || block.kind == Block::Kind::tensor, weight.rows);
-    NG_CHECK(block.kind == Block::Kind::tensor || block.rows == kNoiseBlock, block.rows);
+    NG_CHECK(block.kind == Block::Kind::tensor ||
+                 (block.rows == kNoiseBlock && block.cols == kNoiseBlock),
+             block.rows, block.cols);
   }
-
- private:
-  [[nodiscard]] BlockGrid grid() const { return block_grid(block, weight.rows, weight.cols); }
 };
 
 /// nipq in training: with the noise of its bit-width, given or drawn.
@@ -123,9 +121,9 @@ struct AddNoiseBackward {
 struct FinishNoiseGradient {
   static constexpr std::string_view kName = "finish_noise_gradient";
   static constexpr TimeKind kTime = TimeKind::weight_noise;
-  View bits;    ///< FP32
-  View clip{};  ///< nipq: FP32
-  NoisyWeight of;
+  View bits;       ///< FP32
+  View clip{};     ///< nipq: FP32
+  NoisyWeight of;  ///< needs no weight
   float lambda = 0;
   template <class F>
   void each_output(const F& f) const {

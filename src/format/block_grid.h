@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/error.h"
 #include "format/operand.h"
 
 namespace ng {
@@ -40,6 +41,7 @@ struct BlockGrid {
 
 /// Those of a matrix that is not empty.
 [[nodiscard]] inline BlockGrid block_grid(const Block& block, int64_t rows, int64_t cols) {
+  NG_CHECK(rows > 0 && cols > 0, rows, cols);
   switch (block.kind) {
     case Block::Kind::tensor:
       return {.rows = rows, .cols = cols, .height = rows, .width = cols};

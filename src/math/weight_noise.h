@@ -26,6 +26,11 @@ constexpr uint32_t rounded_normals(const PhiloxBlock& r) {
   return (r[1] & 0x88888888u) | (two << 1) | one;
 }
 
+/// Pr(±2), Pr(±1) and Pr(0), whichever sign. [eq. 10]
+inline constexpr double kPrTwo = 0.75 * 0x1p-8;
+inline constexpr double kPrOne = 0.75 * 0.75 * 0.5 * (1 - kPrTwo);
+inline constexpr double kPrZero = 1 - kPrOne - kPrTwo;
+
 /// What such a nibble stands for; -0 occurs.
 constexpr float rounded_normal_of(uint32_t nibble) {
   const auto magnitude = static_cast<float>(nibble & 3u);
@@ -75,12 +80,13 @@ inline double proxy_bits(double beta) { return 2 + 12 * sigmoid(beta); }
 /// What NIPQ clips at and adds in training, and how that changes with what it learns.
 struct NoiseProxy {
   double alpha = 0;  ///< softplus(a)
-  double delta = 0;  ///< α/(2^(b-1) - 1), b the nearest whole number to proxy_bits(β) + u
+  double bits = 0;   ///< b, the nearest whole number to proxy_bits(β) + u
+  double delta = 0;  ///< α/(2^(b-1) - 1)
   double delta_by_alpha = 0, delta_by_bits = 0;
 
   /// NaN in `beta` or `u` makes Δ NaN.
-  NoiseProxy(double a, double beta, double u) : alpha(softplus(a)) {
-    const double bits = std::nearbyint(proxy_bits(beta) + u);
+  NoiseProxy(double a, double beta, double u)
+      : alpha(softplus(a)), bits(std::nearbyint(proxy_bits(beta) + u)) {
     constexpr double kMost = 1000;  // of what a given u makes
     const double power =
         bits != bits ? bits

@@ -1,5 +1,5 @@
 // The noise on one linear layer's weight: ŵ in place of w, and the gradients of what it learns.
-// Nothing but Linear knows of it. [recipes.md §1]
+// No other layer knows of it. [recipes.md §1]
 #pragma once
 
 #include "nn/parameter.h"

@@ -224,7 +224,7 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
     return kept;
   }
-  const bool is_stored = is_as_stored(asked, weight_->weight.value.cast);
+  const bool is_stored = !noise_ && is_as_stored(asked, weight_->weight.value.cast);
   const ReadableWeight weight = read_weight(run, is_stored);
   PrepareContext by = context(role, weight_->id, run);
   if (is_stored) by.stored = weight_->value();

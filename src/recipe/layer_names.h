@@ -32,6 +32,9 @@ inline constexpr std::array kLinearsOfBlocks = {kQkv, kQ, kK, kV, kAttnOut, kGat
   return fmt::format("{}{}.{}", kBlocks, block, part);
 }
 
+/// More than any model has.
+inline constexpr int64_t kMostBlocks = int64_t{1} << 30;
+
 /// What in_block() put together; block -1 where a name is of no block. `part` lies in the name.
 struct Place {
   int64_t block = -1;
@@ -42,7 +45,8 @@ struct Place {
   const char* end = name.data() + name.size();
   if (!name.starts_with(kBlocks)) return {-1, name};
   const auto [rest, error] = std::from_chars(name.data() + kBlocks.size(), end, place.block);
-  if (error != std::errc() || place.block < 0 || rest == end || *rest != '.') return {-1, name};
+  const bool is_block = error == std::errc() && place.block >= 0 && place.block < kMostBlocks;
+  if (!is_block || rest == end || *rest != '.') return {-1, name};
   place.part = name.substr(static_cast<size_t>(rest + 1 - name.data()));
   return place;
 }

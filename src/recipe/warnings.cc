@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "recipe/layer_names.h"
+
 namespace ng {
 namespace {
 
@@ -76,6 +78,28 @@ void warn_of_optimizer(const OptimizerRecipe& optimizer, Sentences& warnings) {
 }
 
 }  // namespace
+
+std::vector<std::string> noise_warnings(const Recipe& recipe, std::span<const std::string> layers,
+                                        int64_t depth) {
+  Sentences warnings;
+  bool is_somewhere = false;
+  for (const std::string& name : layers) {
+    const LayerPlace place{.name = name, .block = layers::place_of(name).block, .depth = depth};
+    const LayerRecipe layer = recipe.layer(place, 0);
+    if (layer.weight_noise.kind == NoiseKind::none) continue;
+    is_somewhere = true;
+    const Operand& dgrad = layer.linear.dgrad.right;
+    if (warnings.empty() && !dgrad.is_unscaled())
+      warnings.push_back(fmt::format(
+          "linear.dgrad.weight: {} rounds the noisy weight of {} once more, so that the backward "
+          "pass is not that of the forward pass: \"bf16\" or \"fp32\" beside noise",
+          describe(dgrad), name));
+  }
+  if (!is_somewhere && recipe.settings(0).weight_noise.kind != NoiseKind::none)
+    warnings.emplace_back(
+        "weight_noise.layers: match no layer of this model, so nothing has noise");
+  return warnings;
+}
 
 std::vector<std::string> warnings_of(const RecipeSettings& settings) {
   Sentences warnings;

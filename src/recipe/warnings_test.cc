@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "recipe/recipe.h"
+#include "recipe/warnings.h"
 
 namespace ng {
 namespace {
@@ -85,6 +86,28 @@ TEST(Warnings, OfResidualsBesideScalesThatSaturate) {
   EXPECT_TRUE(
       recipe_of(residual + "{format='mxfp8_e4m3', scale_rule='rceil'}}").warnings().empty());
   EXPECT_TRUE(recipe_of(residual + "'nvfp4'}").warnings().empty());
+}
+
+TEST(Warnings, OfNoiseThatNoLayerHas) {
+  const std::vector<std::string> layers = {"blocks.0.attn.q", "blocks.0.mlp.up", "head"};
+  const auto warnings = [&](const std::string& toml) {
+    return noise_warnings(recipe_of(toml), layers, 1);
+  };
+  EXPECT_TRUE(warnings("").empty());
+  EXPECT_TRUE(warnings("weight_noise.kind = 'gaussws'").empty());
+  const std::string kind = "weight_noise.kind = 'gaussws'\nweight_noise.layers = ";
+  for (const char* none : {"['*.attn.qkv']", "['nothing.*']", "['head']"})
+    EXPECT_EQ(warnings(kind + none),
+              (std::vector<std::string>{
+                  "weight_noise.layers: match no layer of this model, so nothing has noise"}));
+  const std::string dgrad = "\nlinear.dgrad.weight = 'fp8_e4m3'";
+  EXPECT_TRUE(warnings(dgrad).empty());
+  const std::vector<std::string> rounded = warnings(kind + "['*.mlp.*']" + dgrad);
+  ASSERT_EQ(rounded.size(), 1u);
+  EXPECT_TRUE(
+      rounded.front().starts_with("linear.dgrad.weight: fp8_e4m3 rounds the noisy weight of "
+                                  "blocks.0.mlp.up once more"))
+      << rounded.front();
 }
 
 }  // namespace

@@ -78,8 +78,8 @@ HeatMap map_of(const LearnedBits& layer, int64_t side) {
     }
   for (size_t cell = 0; cell < cells; ++cell)
     map.values.push_back(static_cast<float>(sums[cell] / counts[cell]));
-  const auto [least, most] = std::minmax_element(b_t.begin(), b_t.end());
-  map.note = fmt::format("{} x {} blocks, {:.3g} to {:.3g}", layer.rows, layer.cols, *least, *most);
+  const auto [least, most] = range_of(b_t);
+  map.note = fmt::format("{} x {} blocks, {:.3g} to {:.3g}", layer.rows, layer.cols, least, most);
   if (height * width > 1) map.note += fmt::format("; a cell is {} x {}", height, width);
   return map;
 }

@@ -87,8 +87,9 @@ class BoxMullerMatrix {
     parallel_for(workspace_.threads(), blocks_in(weight_.rows), [&](int64_t strip, int worker) {
       const int64_t first = strip * kNoiseBlock;
       const int64_t rows = std::min(kNoiseBlock, weight_.rows - first);
+      const std::vector<float> scales = scales_of(first, rows);
       for (int64_t row = first; row < first + rows; row += kRows)
-        run_panel(row, std::min(kRows, first + rows - row), scales_of(first, rows), worker);
+        run_panel(row, std::min(kRows, first + rows - row), scales, worker);
     });
   }
 
@@ -137,6 +138,7 @@ std::vector<TimedKernel> noise_kernels(
   for (const Method& method : kMethods) {
     const std::string forward = fmt::format("noise {}", method.name);
     const std::string backward = forward + " backward";
+    if (!is_wanted(forward) && !is_wanted(backward)) continue;
     const auto matrix = std::make_shared<NoisyMatrix>(workspace, method.kind, weight);
     if (is_wanted(forward))
       all.push_back(

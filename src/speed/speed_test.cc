@@ -1,4 +1,10 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
 #include "model/config.h"
+#include "speed/box_muller.h"
 #include "speed/gemm_speed.h"
 #include "speed/kernel_speed.h"
 #include "speed/layer_speed.h"
@@ -30,6 +36,37 @@ TEST(KernelSpeed, OfTheKernelsAskedForBesideTheLimits) {
                                       "noise nipq backward", "noise box-muller"}));
   run.filter = "zzz";
   EXPECT_TRUE(says(error_of([&] { (void)kernel_speeds(run); }), "\"zzz\""));
+}
+
+/// Box and Muller's formulas in FP64; where half a normal number lies within rounding of the edge
+/// of two whole ones, either may come.
+TEST(BoxMuller, IsRoundedNormalNoiseOfItsDraws) {
+  constexpr int64_t kRows = 3, kCols = 64, kBeside = 16;  // columns that share a pair of draws
+  std::vector<uint16_t> draws;
+  for (int64_t i = 0; i < kRows * kCols; ++i) draws.push_back(static_cast<uint16_t>(i * 40503));
+  const std::vector<float> weight(draws.size(), 0), scales = {1, 4};
+  std::vector<Bf16> y(draws.size());
+  add_box_muller({.weight = weight.data(),
+                  .draws = draws.data(),
+                  .scales = scales.data(),
+                  .y = y.data(),
+                  .rows = kRows,
+                  .cols = kCols});
+  const auto uniform = [&](int64_t i) { return (draws[static_cast<size_t>(i)] + 0.5) / 65536; };
+  int64_t nonzero = 0;
+  for (int64_t i = 0; i < kRows * kCols; ++i) {
+    const bool is_first = i % (2 * kBeside) < kBeside;
+    const int64_t first = is_first ? i : i - kBeside;
+    const double angle = 2 * std::numbers::pi * uniform(first + kBeside);
+    const double half = std::sqrt(-2 * std::log(uniform(first))) / 2 *
+                        (is_first ? std::cos(angle) : std::sin(angle));
+    const double found = static_cast<double>(widened(y[static_cast<size_t>(i)])) /
+                         scales[static_cast<size_t>(i % kCols / (2 * kBeside))];
+    EXPECT_EQ(found, std::nearbyint(found));
+    EXPECT_LE(std::abs(found - half), 0.5 + 1e-5) << i;
+    nonzero += found != 0 ? 1 : 0;
+  }
+  EXPECT_GT(nonzero, kRows * kCols / 5);
 }
 
 /// Bytes an element of those that have no scale of their own; of a scale of the whole weight, or of

@@ -102,22 +102,31 @@ Matrix figure_matrix(const Settings& settings) {
           samples(Distribution::normal, stream(settings.seed, kFigureStream), kSide * kSide, {})};
 }
 
+/// Every element's max|w| of its block.
+Matrix maxima(const Matrix& w, int64_t block_rows, int64_t block_cols) {
+  const ScaleGrid blocks{.block_rows = block_rows,
+                         .block_cols = block_cols,
+                         .rows = (w.rows + block_rows - 1) / block_rows,
+                         .cols = (w.cols + block_cols - 1) / block_cols};
+  std::vector<float> amax(static_cast<size_t>(blocks.size()));
+  const auto block_of = [&](size_t i) {
+    const auto place = static_cast<int64_t>(i);
+    return static_cast<size_t>(blocks.at(place / w.cols, place % w.cols));
+  };
+  for (size_t i = 0; i < w.values.size(); ++i)
+    amax[block_of(i)] = std::max(amax[block_of(i)], std::fabs(w.values[i]));
+  Matrix result = w;
+  for (size_t i = 0; i < w.values.size(); ++i) result.values[i] = amax[block_of(i)];
+  return result;
+}
+
 /// R·max|w|·2^(1 - b_t) of square blocks, R uniform in ±1/2.
 Matrix figure_noise(const Matrix& w, const Settings& settings) {
   Matrix noise{kSide, kSide,
                drawn_noise(NoiseLaw::uniform16, noise_stream(settings.seed, kFigureStream),
                            kSide * kSide, {})};
-  const auto at = [](int64_t r, int64_t c) { return static_cast<size_t>(r * kSide + c); };
-  for (int64_t r = 0; r < kSide; ++r)
-    for (int64_t c = 0; c < kSide; ++c) {
-      float amax = 0;
-      const int64_t row = r / kFigureBlock * kFigureBlock, col = c / kFigureBlock * kFigureBlock;
-      for (int64_t i = row; i < row + kFigureBlock; ++i)
-        for (int64_t j = col; j < col + kFigureBlock; ++j)
-          amax = std::max(amax, std::fabs(w.values[at(i, j)]));
-      noise.values[at(r, c)] *= noise_scale(amax, kFigureBits);
-    }
-  return noise;
+  return combined(noise, maxima(w, kFigureBlock, kFigureBlock),
+                  [](float r, float amax) { return r * noise_scale(amax, kFigureBits); });
 }
 
 /// Fig. 2 and D.1, of other numbers than the paper's, which it gives as pictures.
@@ -196,24 +205,6 @@ Grid transpose_grid(const Matrix& w, const Settings& settings) {
     grid.at(r, 2).found = norm(difference(q, w)) / norm(w);
   }
   return grid;
-}
-
-/// Every element's max|w| of its block.
-Matrix maxima(const Matrix& w, int64_t block_rows, int64_t block_cols) {
-  const ScaleGrid blocks{.block_rows = block_rows,
-                         .block_cols = block_cols,
-                         .rows = (w.rows + block_rows - 1) / block_rows,
-                         .cols = (w.cols + block_cols - 1) / block_cols};
-  std::vector<float> amax(static_cast<size_t>(blocks.size()));
-  const auto block_of = [&](size_t i) {
-    const auto place = static_cast<int64_t>(i);
-    return static_cast<size_t>(blocks.at(place / w.cols, place % w.cols));
-  };
-  for (size_t i = 0; i < w.values.size(); ++i)
-    amax[block_of(i)] = std::max(amax[block_of(i)], std::fabs(w.values[i]));
-  Matrix result = w;
-  for (size_t i = 0; i < w.values.size(); ++i) result.values[i] = amax[block_of(i)];
-  return result;
 }
 
 /// s of fprop over s of dgrad, blocks lying along what each contracts.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "math/weight_noise.h"
 #include "study/noise_sections.h"
 #include "study/noise_weights.h"
 
@@ -33,11 +34,7 @@ Probabilities symmetric(double one, double two) {
   return {two, one, 1 - 2 * one - 2 * two, one, two};
 }
 
-/// Eq. 10. Pr(±1) is of what is not ±2, whichever sign.
-Probabilities equation_10() {
-  const double two = 0.75 * 0x1p-9;
-  return symmetric(0.75 * 0.75 * 0.25 * (1 - 2 * two), two);
-}
+Probabilities equation_10() { return symmetric(kPrOne / 2, kPrTwo / 2); }
 
 /// round(N(0,1)/2); what lies beyond ±2, 6e-7 of all, counts as ±2.
 Probabilities rounded_normal() {

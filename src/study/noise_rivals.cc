@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "math/weight_noise.h"
 #include "study/diffq_original.h"
 #include "study/nipq_histogram.h"
 #include "study/noise_sections.h"
@@ -138,11 +139,7 @@ struct Rival {
 };
 constexpr size_t kGaussws = 0, kDiffq = 1, kGaussian = 2, kNipqUniform = 4, kNipqHistogram = 5;
 constexpr Rival kRivals[] = {
-    {"GaussWS", of_gaussws,
-     [](int bits) {
-       constexpr double kTwo = 0.75 * 0x1p-8;  // Pr(±2) [Eq. 10]
-       return blocks_ratio(4 * kTwo + 0.28125 * (1 - kTwo), bits);
-     }},
+    {"GaussWS", of_gaussws, [](int bits) { return blocks_ratio(4 * kPrTwo + kPrOne, bits); }},
     {"DiffQ of 002", of_diffq, [](int bits) { return blocks_ratio(1 / 12.0, bits); }},
     {"DiffQ, gaussian", of_original_gaussian, [](int) { return std::sqrt(3.0); }},
     {"DiffQ, uniform", of_original_uniform, [](int) { return 1.0; }},

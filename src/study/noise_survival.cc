@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "math/weight_noise.h"
 #include "study/noise_sections.h"
 #include "study/noise_weights.h"
 #include "study/samples.h"
@@ -113,7 +114,6 @@ constexpr Annealing kAnnealings[] = {{"6 bits, BF16", 6, kBf16Mantissa},
                                      {"4 bits, 2 bits of mantissa", 4, 2}};
 
 /// Pr(R = 0). [Eq. 10]
-constexpr double kZeroProbability = 1 - 0.75 * 0x1p-8 - 0.28125 * (1 - 0.75 * 0x1p-8);
 
 struct Annealed {
   int64_t tried = 0, kept = 0, masked = 0;
@@ -148,7 +148,7 @@ Annealed annealed(const Annealing& of, int below, const Settings& settings) {
 
 /// A share of all tries beside its probability.
 Value share_of(int64_t count, int64_t tries, double expected) {
-  const double p = kZeroProbability;
+  const double p = kPrZero;
   return {.found = static_cast<double>(count) / static_cast<double>(tries),
           .error = std::sqrt(p * (1 - p) / static_cast<double>(tries)),
           .expected = expected};
@@ -170,9 +170,8 @@ Grid annealing_grid(const Settings& settings) {
       const Annealed found = annealed(kAnnealings[c], static_cast<int>(r) + 1, settings);
       // The proposition bounds both; weights too small to be seen beside noise reach the bounds.
       const bool at_bounds = r + 1 == grid.rows.size();
-      grid.at(r, 2 * c) = share_of(found.kept, found.tried, at_bounds ? kZeroProbability : kNone);
-      grid.at(r, 2 * c + 1) =
-          share_of(found.masked, found.tried, at_bounds ? 1 - kZeroProbability : kNone);
+      grid.at(r, 2 * c) = share_of(found.kept, found.tried, at_bounds ? kPrZero : kNone);
+      grid.at(r, 2 * c + 1) = share_of(found.masked, found.tried, at_bounds ? 1 - kPrZero : kNone);
     }
   return grid;
 }
@@ -190,18 +189,17 @@ std::string annealing_text(const Grid& grid) {
       "probability of {:.4f} at least, and noise masks it with {:.4f} at most. Found: {:.4f} at "
       "least, {:.4f} at most, whatever the weight's size. The rounded normal itself would mask "
       "0.3173, the figure of Proposition 4.",
-      kZeroProbability, 1 - kZeroProbability, extreme(0, true), extreme(1, false));
+      kPrZero, 1 - kPrZero, extreme(0, true), extreme(1, false));
 }
 
 Chart annealing_chart(const Grid& grid) {
   std::vector<double> binades;
   for (int below = 1; below <= kSmallest; ++below) binades.push_back(below);
   Chart chart = lines_of(grid, binades, "binades below the block's maximum", "share of weights");
-  chart.series.push_back({.name = "Pr(R = 0)",
-                          .y = std::vector<double>(binades.size(), kZeroProbability),
-                          .reference = true});
+  chart.series.push_back(
+      {.name = "Pr(R = 0)", .y = std::vector<double>(binades.size(), kPrZero), .reference = true});
   chart.series.push_back({.name = "1 - Pr(R = 0)",
-                          .y = std::vector<double>(binades.size(), 1 - kZeroProbability),
+                          .y = std::vector<double>(binades.size(), 1 - kPrZero),
                           .reference = true});
   return chart;
 }

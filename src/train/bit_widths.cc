@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/json.h"
 #include "recipe/layer_names.h"
@@ -21,10 +22,15 @@ BitWidths figures_of(const std::vector<float>& bits) {
   for (const float b : bits) figures.mean += b / count;
   for (const float b : bits) figures.sd += (b - figures.mean) * (b - figures.mean) / count;
   figures.sd = std::sqrt(figures.sd);
-  const auto [least, most] = std::minmax_element(bits.begin(), bits.end());
-  figures.least = *least;
-  figures.most = *most;
+  std::tie(figures.least, figures.most) = range_of(bits);
   return figures;
+}
+
+std::pair<float, float> range_of(const std::vector<float>& bits) {
+  const auto nan = std::ranges::find_if(bits, [](float b) { return std::isnan(b); });
+  if (nan != bits.end()) return {*nan, *nan};
+  const auto [least, most] = std::ranges::minmax(bits);
+  return {least, most};
 }
 
 Json json_of(const BitWidths& b) {

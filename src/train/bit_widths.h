@@ -1,6 +1,7 @@
 // The bit-widths that noise on weights learns, in figures. [recipes.md §1.1]
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "base/json_fwd.h"
@@ -15,6 +16,8 @@ struct BitWidths {
   double up_to_5 = 0, up_to_9 = 0, up_to_12 = 0;  ///< shares of the blocks
 };
 [[nodiscard]] BitWidths figures_of(const std::vector<float>& bits);
+/// The least and the most, of at least one; NaN where one is.
+[[nodiscard]] std::pair<float, float> range_of(const std::vector<float>& bits);
 /// {"mean", "sd", "min", "max", "up_to_5", "up_to_9", "up_to_12"}
 [[nodiscard]] Json json_of(const BitWidths& figures);
 

@@ -76,12 +76,16 @@ class Evaluations {
     require_batch(model, {.sequences = kWindowsAtOnce, .length = model.context}, settings.run, "");
   }
 
-  /// In the recipe's last phase. `stored`, where it is given, gets the values that were evaluated.
+  /// In the recipe's last phase. `noise` is what a recipe with noise has learned. `stored`, where
+  /// it is given, gets the values that were evaluated.
   Evaluation loss_of(const std::string& what, const Recipe& recipe, const HostWeights& weights,
-                     HostWeights* stored = nullptr) const {
+                     const HostWeights& noise, HostWeights* stored) const {
     Run run(make_backend(settings_.backend, settings_.threads), 1);
     Model model(run, model_, recipe, RecomputePolicy::none);
-    for (size_t i = 0; i < weights.size(); ++i) write(run, model, i, weights[i]);
+    const size_t count = model.parameters().size();
+    NG_CHECK(count == weights.size() + noise.size(), count, weights.size(), noise.size());
+    for (size_t i = 0; i < count; ++i)
+      write(run, model, i, i < weights.size() ? weights[i] : noise[i - weights.size()]);
     model.set_phase(run, static_cast<int>(recipe.phase_starts().size()) - 1);
     const Evaluation evaluation = evaluate(run, model, corpus_, kWindowsAtOnce, model_.context,
                                            [&](int64_t done, int64_t windows) {
@@ -142,13 +146,10 @@ class LearnedStudy {
   /// As it was trained, and in the formats of this run's layers and blocks.
   void add_rival(const LearnedRun& rival, const Recipe& layered, double layer_bytes,
                  double block_bytes) {
-    const auto add_cast = [&](const char* cast, double bytes, const Recipe& recipe,
-                              const HostWeights& weights) {
-      add_of(rival.folder, cast, bytes, recipe, weights, nullptr);
-    };
-    add_cast("uncast", uncast_bytes(), rival.recipe, rival.weights);
-    add_cast("by layer", layer_bytes, layered, rival.weights);
-    add_cast("by block", block_bytes, parsed(plain_recipe_text(run_)), by_block(rival.weights));
+    const Recipe plain = parsed(plain_recipe_text(run_));
+    add_of(rival.folder, "uncast", uncast_bytes(), rival.recipe, rival.weights, rival.noise);
+    add_of(rival.folder, "by layer", layer_bytes, layered, rival.weights);
+    add_of(rival.folder, "by block", block_bytes, plain, by_block(rival.weights));
   }
 
  private:
@@ -166,15 +167,16 @@ class LearnedStudy {
   }
   void add(const std::string& cast, double bytes, const Recipe& recipe, const HostWeights& weights,
            HostWeights* stored = nullptr) {
-    add_of(run_.folder, cast, bytes, recipe, weights, stored);
+    add_of(run_.folder, cast, bytes, recipe, weights, {}, stored);
   }
   void add_of(const std::string& run, const std::string& cast, double bytes, const Recipe& recipe,
-              const HostWeights& weights, HostWeights* stored) {
+              const HostWeights& weights, const HostWeights& noise = {},
+              HostWeights* stored = nullptr) {
     report_.losses.push_back({.run = run,
                               .cast = cast,
                               .bytes = bytes,
                               .evaluation = evaluations_.loss_of(fmt::format("{} {}", run, cast),
-                                                                 recipe, weights, stored)});
+                                                                 recipe, weights, noise, stored)});
   }
 
   const LearnedRun& run_;

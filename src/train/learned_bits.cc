@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "io/tensor_files.h"
 #include "math/weight_noise.h"
 #include "recipe/layer_names.h"
 #include "train/bit_widths.h"
+#include "train/tensor_input.h"
 
 namespace ng {
 namespace {
@@ -16,7 +18,8 @@ std::string saved(const std::string& parameter) { return fmt::format("{}{}", kWe
 
 /// The layer whose bit-widths a tensor is; empty where it is none's.
 std::string layer_of(const io::SafetensorsEntry& entry) {
-  if (!entry.name.starts_with(kWeights) || entry.shape.size() != 2 || entry.elements() == 0)
+  if (!entry.name.starts_with(kWeights) || entry.shape.size() != 2 || entry.elements() == 0 ||
+      !io::is_float(entry))
     return "";
   const std::string parameter = entry.name.substr(kWeights.size());
   const std::string layer(layers::layer_of(parameter));
@@ -35,7 +38,7 @@ int64_t depth_of(const io::Safetensors& state) {
 /// Only NIPQ learns one.
 std::optional<double> clip_of(const io::Safetensors& state, const std::string& layer) {
   const io::SafetensorsEntry* clip = state.find(saved(layers::clip_of(layer)));
-  if (clip == nullptr || clip->elements() != 1) return std::nullopt;
+  if (clip == nullptr || clip->elements() != 1 || !io::is_float(*clip)) return std::nullopt;
   return softplus(io::to_floats(*clip).front());
 }
 
@@ -44,11 +47,11 @@ std::optional<double> clip_of(const io::Safetensors& state, const std::string& l
 BlockGrid grid_of(const io::Safetensors& state, const std::string& layer,
                   const LayerRecipe& recipe) {
   const io::SafetensorsEntry& weight = state.at(saved(layers::weight_of(layer)));
-  if (weight.shape.size() != 2)
+  if (weight.shape.size() != 2 || weight.elements() == 0)
     throw Error({.place = state.path(),
                  .key = weight.name,
-                 .problem = fmt::format("{} dimensions", weight.shape.size()),
-                 .remedy = "the two of a weight"});
+                 .problem = fmt::format("shape {}", shape_text(weight.shape)),
+                 .remedy = "the two dimensions of a weight"});
   const ElementFormat& element = *recipe.weights.storage.element;
   const bool is_packed = weight.dtype != element.safetensors;
   const int64_t cols = is_packed ? weight.shape[1] * 8 / element.bits : weight.shape[1];

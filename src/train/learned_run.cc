@@ -102,14 +102,16 @@ LearnedRun read_learned_run(const std::string& folder, std::optional<int64_t> st
                  .model = sizes,
                  .step = checkpoint.step,
                  .weights = {},
+                 .noise = {},
                  .layers = {}};
   require_own_recipe(run, checkpoint);  // else tensors are missing, and no line says why
   Run memory(make_backend("cpu", threads), run.config.seed);
   Model model(memory, sizes, run.recipe, RecomputePolicy::none);
   read_checkpoint_weights(checkpoint, memory);
   const size_t weights = parameter_table(sizes).size();
-  for (size_t i = 0; i < weights; ++i)
-    run.weights.push_back(download(memory.backend(), model.parameters()[i].value()));
+  for (size_t i = 0; i < model.parameters().size(); ++i)
+    (i < weights ? run.weights : run.noise)
+        .push_back(download(memory.backend(), model.parameters()[i].value()));
   add_layers(run, model, checkpoint);
   for (const LearnedLayer& layer : run.layers) require_finite_bits(layer, checkpoint.path);
   return run;

@@ -43,6 +43,7 @@ struct LearnedRun {
   ModelConfig model;
   int64_t step = 0;
   HostWeights weights;               ///< as evaluation reads them
+  HostWeights noise;                 ///< what noise learned: the model's parameters behind those
   std::vector<LearnedLayer> layers;  ///< in the model's order; none without noise
 };
 

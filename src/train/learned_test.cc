@@ -40,9 +40,10 @@ class Learned : public SessionRuns {
     return config({recipe_file(recipe), "model.layers=2", "model.width=40", "model.head_dim=20",
                    "model.ffn=70", "train.keep_checkpoints=9"});
   }
-  void train_well(const RunConfig& run, const std::string& out = "out") const {
+  /// Returns the validation loss at the end.
+  double train_well(const RunConfig& run, const std::string& out = "out") const {
     Listener listener;
-    (void)train(run, listener, false, out);
+    return train(run, listener, false, out).validation->loss;
   }
   [[nodiscard]] LearnedSettings settings() const {
     LearnedSettings settings;
@@ -190,6 +191,25 @@ TEST_F(Learned, RivalsAreCastToTheSameFormats) {
   }
   rivals.against = {in("plain")};
   EXPECT_NE(refusal_of(rivals).find("was trained with"), std::string::npos) << refusal_of(rivals);
+}
+
+// With what its own noise has learned, and its own weights.
+TEST_F(Learned, RivalsAreEvaluatedAsTheyWereTrained) {
+  (void)recipe_file(kNoiseOfManyWidths);
+  train_well(noisy());
+  for (const char* rival : {"gaussws-down", "nipq", "fqt"}) {
+    const double loss =
+        train_well(config({fmt::format("recipe={}", rival), "model.layers=2", "model.width=40",
+                           "model.head_dim=20", "model.ffn=70", "train.keep_checkpoints=9"}),
+                   rival);
+    LearnedSettings rivals = settings();
+    rivals.against = {in(rival)};
+    const LearnedReport report = learn_formats(rivals).report;
+    const size_t first = report.losses.size() - 3;
+    EXPECT_EQ(report.losses[first].evaluation.loss, loss) << rival;
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_NE(report.losses[first + i].evaluation.loss, report.losses[i].evaluation.loss);
+  }
 }
 
 TEST_F(Learned, RefusesWhatIsNoRunWithNoise) {

@@ -34,6 +34,11 @@ WeightNoise noise_of(const Recipe& recipe, const NoiseFileSettings& settings) {
                  .key = "",
                  .problem = fmt::format("unknown \"{}\"", settings.layer),
                  .remedy = "a linear layer of a block (blocks.0.mlp.up, blocks.3.attn.qkv)"});
+  if (settings.blocks > 0 && settings.blocks <= place.block)
+    throw Error({.place = "--blocks",
+                 .key = "",
+                 .problem = fmt::format("{} blocks have no {}", settings.blocks, settings.layer),
+                 .remedy = fmt::format("{} or more", place.block + 1)});
   const int64_t depth = std::max(settings.blocks, place.block + 1);
   const WeightNoise noise =
       recipe.layer({.name = settings.layer, .block = place.block, .depth = depth}, 0).weight_noise;
@@ -79,13 +84,18 @@ class NoisyTensor {
            .b_target = static_cast<float>(recipe.b_target),
            .key = {.seed = settings.seed, .tensor = settings.tensor_id, .step = settings.step},
            .bits_tensor = settings.tensor_id};
+    scales_ = put({}, rows, cols);
     if (input.has("noise"))
       of_.noise =
           put(input.matrix("noise", input.rows(), input.cols()), input.rows(), input.cols());
     if (recipe.kind != NoiseKind::nipq) return;
     const float most = *std::max_element(weight.begin(), weight.end());
     of_.clip = put(input.has("alpha") ? number("alpha") : std::vector<float>{most}, 1, 1);
-    if (input.has("u_bit")) of_.bit_noise = put(number("u_bit"), 1, 1);
+    if (!input.has("u_bit")) return;
+    const std::vector<float> u = number("u_bit");
+    if (std::abs(u.front()) > 0.5f)
+      input.refuse("u_bit", fmt::format("{}", u.front()), "from -0.5 to 0.5");
+    of_.bit_noise = put(u, 1, 1);
   }
 
   [[nodiscard]] const NoisyWeight& of() const { return of_; }
@@ -97,31 +107,29 @@ class NoisyTensor {
       for (int64_t c = 0; c < of_.weight.cols; ++c) noise.push_back(noise_at(of_, r, c));
     return noise;
   }
-  /// ŵ as FP32 values; `scale` of each block too.
-  std::vector<float> noisy(std::vector<float>& scale) {
+  /// ŵ as FP32 values, and what noise was multiplied by, of each block.
+  struct Forward {
+    std::vector<float> weight, scales;
+  };
+  [[nodiscard]] Forward forward() {
     const bool in_bf16 = recipe_.cast == Compute::bf16;
     const View y = put({}, of_.weight.rows, of_.weight.cols);
-    const View scales = put({}, of_.bit_widths.rows, of_.bit_widths.cols);
     const BackendMemory narrow(backend_, static_cast<size_t>(y.size()) * sizeof(Bf16));
     const View rounded{narrow.data(), bf16_format(), y.rows, y.cols, y.cols};
-    backend_.execute(AddNoise{.y = in_bf16 ? rounded : y, .scales = scales, .of = of_});
+    backend_.execute(AddNoise{.y = in_bf16 ? rounded : y, .scales = scales_, .of = of_});
     if (in_bf16) backend_.execute(Copy{.y = y, .x = rounded});
-    scales_ = scales;
-    scale = download(backend_, scales);
-    return download(backend_, y);
+    return {.weight = download(backend_, y), .scales = download(backend_, scales_)};
   }
   /// b_t of each block; nipq: b as this step has it.
   [[nodiscard]] std::vector<float> bits() const {
-    if (of_.kind == NoiseKind::nipq) {
-      const NoiseProxy proxy = proxy_of(of_);
-      return {static_cast<float>(std::log2(proxy.alpha / proxy.delta + 1) + 1)};
-    }
+    if (of_.kind == NoiseKind::nipq) return {static_cast<float>(proxy_of(of_).bits)};
     return bits_of(recipe_, download(backend_, of_.bit_widths));
   }
 
   struct Gradients {
     std::vector<float> weight, bits, b_i, clip;
   };
+  /// After forward().
   [[nodiscard]] Gradients gradients() {
     const View grad = put(input_.matrix("grad", of_.weight.rows, of_.weight.cols), of_.weight.rows,
                           of_.weight.cols);
@@ -184,7 +192,7 @@ class Output {
 /// What an element's noise is multiplied by.
 float scale_at(const NoisyWeight& of, const std::vector<float>& scales, int64_t row, int64_t col) {
   if (of.block.kind == Block::Kind::tensor) return scales.front();
-  const int64_t block = row / kNoiseBlock * of.block_cols() + col / kNoiseBlock;
+  const int64_t block = row / kNoiseBlock * of.grid().across() + col / kNoiseBlock;
   return scales[static_cast<size_t>(block)];
 }
 
@@ -205,6 +213,16 @@ void count(const Noised& of, const NoisyWeight& how, Compute cast, NoiseFileRepo
   }
 }
 
+std::vector<std::string> unread_of(const TensorInput& input, NoiseKind kind) {
+  std::vector<std::string> names = input.names_with("");
+  const bool is_clipped = kind == NoiseKind::nipq;
+  std::erase_if(names, [&](const std::string& name) {
+    return name == "weight" || name == "b_i" || name == "grad" || name == "noise" ||
+           (is_clipped && (name == "alpha" || name == "u_bit"));
+  });
+  return names;
+}
+
 NoiseFileReport add_noise_to(const std::string& in, const std::string& out, const Recipe& recipe,
                              const NoiseFileSettings& settings) {
   const WeightNoise noise_recipe = noise_of(recipe, settings);
@@ -214,8 +232,11 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
   const std::vector<int64_t> shape = {input.rows(), input.cols()};
   const std::vector<int64_t> blocks = {tensor.of().bit_widths.rows, tensor.of().bit_widths.cols};
   Output output;
-  Noised of{.weight = input.weight(), .noise = tensor.noise(), .noisy = {}, .scales = {}};
-  of.noisy = tensor.noisy(of.scales);
+  NoisyTensor::Forward forward = tensor.forward();
+  const Noised of{.weight = input.weight(),
+                  .noise = tensor.noise(),
+                  .noisy = std::move(forward.weight),
+                  .scales = std::move(forward.scales)};
   const std::vector<float> bits = tensor.bits();
   output.add("noise", shape, of.noise);
   output.add("weight_hat", shape, of.noisy);
@@ -238,7 +259,8 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
                          .kind = std::string(name_of(noise_recipe.kind)),
                          .rows = input.rows(),
                          .cols = input.cols(),
-                         .blocks = std::ssize(bits)};
+                         .blocks = std::ssize(bits),
+                         .unread = unread_of(input, noise_recipe.kind)};
   const BitWidths widths = figures_of(bits);
   report.least_bits = widths.least;
   report.mean_bits = widths.mean;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/threads.h"
 #include "recipe/recipe.h"
@@ -28,7 +29,8 @@ struct NoiseFileReport {
   int64_t nonzero = 0;                                  ///< elements whose noise is not 0
   /// Elements whose noise times its scale is not 0, and ŵ is what the weight alone rounds to.
   int64_t lost = 0;
-  int64_t not_finite = 0;  ///< elements of ŵ, for which training skips a step
+  int64_t not_finite = 0;           ///< elements of ŵ, for which training skips a step
+  std::vector<std::string> unread;  ///< tensors of `in` that mean nothing by this recipe
 };
 
 /// Whether a file was written by noise_file().

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
+#include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/bit_widths.h"
 #include "train/evaluate.h"
@@ -67,6 +68,16 @@ struct Session::Clock {
   }
 };
 
+namespace {
+
+std::vector<std::string> names_of_linears(const Model& model) {
+  std::vector<std::string> names;
+  for (const Linear* linear : model.linears()) names.push_back(linear->name());
+  return names;
+}
+
+}  // namespace
+
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
     : config_(config),
       options_(std::move(options)),
@@ -86,6 +97,9 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
                                config_.twin);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
+  for (const std::string& warning :
+       noise_warnings(recipe_, names_of_linears(*model_), model.layers))
+    observer_.notice(warning);
   check_gemms(*model_, config_.train.backend, recipe_.compute(0));
   const StepSettings settings = step_settings(config_.train, model.context);
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings);

@@ -14,35 +14,31 @@ namespace {
 
 constexpr int64_t kTile = kNoiseBlock;  // side of what is summed in FP32
 
-/// A rectangle of weights that share a bit-width.
-struct Rectangle {
-  int64_t row, rows, col, cols;
-};
+/// Weights that share a bit-width, or some of them.
+using Part = BlockGrid::Part;
 
-Rectangle block_at(const NoisyWeight& of, int64_t i, int64_t j) {
-  if (of.block.kind == Block::Kind::tensor) return {0, of.weight.rows, 0, of.weight.cols};
-  const int64_t row = i * of.block.rows, col = j * of.block.cols;
-  return {row, std::min<int64_t>(of.block.rows, of.weight.rows - row), col,
-          std::min<int64_t>(of.block.cols, of.weight.cols - col)};
-}
+Part all_of(const NoisyWeight& of) { return {0, of.weight.rows, 0, of.weight.cols}; }
 
 template <class F>
-void for_each_element(const Rectangle& block, const F& f) {
-  for (int64_t r = block.row; r < block.row + block.rows; ++r)
-    for (int64_t c = block.col; c < block.col + block.cols; ++c) f(r, c);
+void for_each_element(const Part& part, const F& f) {
+  for (int64_t r = part.row; r < part.row_end; ++r)
+    for (int64_t c = part.col; c < part.col_end; ++c) f(r, c);
 }
 
 /// f(i, j, elements) of every block.
 template <class F>
 void for_each_block(const NoisyWeight& of, const F& f) {
-  for (int64_t i = 0; i < of.block_rows(); ++i)
-    for (int64_t j = 0; j < of.block_cols(); ++j) f(i, j, block_at(of, i, j));
+  const BlockGrid grid = of.grid();
+  grid.for_each([&](size_t index, const Part& part) {
+    const auto block = static_cast<int64_t>(index);
+    f(block / grid.across(), block % grid.across(), part);
+  });
 }
 
 /// Σ value(row, col) of 32 × 32 elements or fewer, as what `value` returns: lane l of 16 adds
 /// columns l and l + 16, rows in order; lanes fold by +8, +4, +2, +1.
 template <class F>
-auto tile_sum(const Rectangle& tile, const F& value) {
+auto tile_sum(const Part& tile, const F& value) {
   std::array<decltype(value(0, 0)), 16> lanes{};
   for_each_element(tile, [&](int64_t r, int64_t c) {
     lanes[static_cast<size_t>(c - tile.col) % lanes.size()] += value(r, c);
@@ -54,18 +50,17 @@ auto tile_sum(const Rectangle& tile, const F& value) {
 
 /// The same of a block of any size: of its tiles in order, in FP64.
 template <class F>
-double block_sum(const Rectangle& block, const F& value) {
+double block_sum(const Part& block, const F& value) {
   double sum = 0;
-  for (int64_t r = 0; r < block.rows; r += kTile)
-    for (int64_t c = 0; c < block.cols; c += kTile)
-      sum += tile_sum({block.row + r, std::min(kTile, block.rows - r), block.col + c,
-                       std::min(kTile, block.cols - c)},
-                      value);
+  for (int64_t r = block.row; r < block.row_end; r += kTile)
+    for (int64_t c = block.col; c < block.col_end; c += kTile)
+      sum += tile_sum(
+          Part{r, std::min(r + kTile, block.row_end), c, std::min(c + kTile, block.col_end)},
+          value);
   return sum;
 }
 
-float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j,
-               const Rectangle& block) {
+float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j, const Part& block) {
   float amax = 0;
   for_each_element(block, [&](int64_t r, int64_t c) {
     const float a = std::fabs(w(r, c));
@@ -79,7 +74,7 @@ void add_proxy(const AddNoise& op, const Reader& w, const Writer& y) {
   const NoiseProxy proxy = proxy_of(op.of);
   const auto alpha = static_cast<float>(proxy.alpha), delta = static_cast<float>(proxy.delta);
   op.scales.as<float>().row(0)[0] = delta;
-  for_each_element(block_at(op.of, 0, 0), [&](int64_t r, int64_t c) {
+  for_each_element(all_of(op.of), [&](int64_t r, int64_t c) {
     const float x = w(r, c);
     const float clipped = std::copysign(alpha, x);
     y.put(r, c, std::fabs(x) >= alpha ? clipped : x + noise_at(op.of, r, c) * delta);
@@ -91,7 +86,7 @@ void proxy_backward(const AddNoiseBackward& op, const Reader& w) {
   const auto alpha = static_cast<float>(proxy.alpha);
   const Writer grad(op.grad);
   const auto is_clipped = [&](int64_t r, int64_t c) { return std::fabs(w(r, c)) >= alpha; };
-  const Rectangle all = block_at(op.of, 0, 0);
+  const Part all = all_of(op.of);
   const double by_noise = block_sum(all, [&](int64_t r, int64_t c) {
     return is_clipped(r, c) ? 0.0 : double{grad(r, c)} * double{noise_at(op.of, r, c)};
   });
@@ -114,7 +109,7 @@ void perform(const AddNoise& op) {
   const Reader w(op.of.weight);
   const Writer y(op.y);
   if (op.of.kind == NoiseKind::nipq) return add_proxy(op, w, y);
-  for_each_block(op.of, [&](int64_t i, int64_t j, const Rectangle& block) {
+  for_each_block(op.of, [&](int64_t i, int64_t j, const Part& block) {
     const float s = scale_of(op.of, w, i, j, block);
     op.scales.as<float>().row(i)[j] = s;
     for_each_element(
@@ -126,7 +121,7 @@ void perform(const AddNoiseBackward& op) {
   op.of.check_shapes();
   const Reader grad(op.grad);
   if (op.of.kind == NoiseKind::nipq) return proxy_backward(op, Reader(op.of.weight));
-  for_each_block(op.of, [&](int64_t i, int64_t j, const Rectangle& block) {
+  for_each_block(op.of, [&](int64_t i, int64_t j, const Part& block) {
     const double sum =
         block_sum(block, [&](int64_t r, int64_t c) { return grad(r, c) * noise_at(op.of, r, c); });
     op.bits.as<float>().row(i)[j] =
@@ -140,7 +135,7 @@ void perform(const QuantizeByProxy& op) {
   const Writer y(op.y);
   const NoiseProxy proxy = quiet_proxy_of(op.of);
   const auto alpha = static_cast<float>(proxy.alpha), delta = static_cast<float>(proxy.delta);
-  for_each_element(block_at(op.of, 0, 0), [&](int64_t r, int64_t c) {
+  for_each_element(all_of(op.of), [&](int64_t r, int64_t c) {
     const float x = w(r, c);
     y.put(r, c,
           std::fabs(x) >= alpha ? std::copysign(alpha, x) : std::nearbyint(x / delta) * delta);
@@ -149,6 +144,7 @@ void perform(const QuantizeByProxy& op) {
 
 void perform(const FinishNoiseGradient& op) {
   const NoisyWeight& of = op.of;
+  NG_CHECK(same_shape(op.bits, of.bit_widths), op.bits.rows, op.bits.cols);
   const auto bits = op.bits.as<float>();
   const auto b_i = of.bit_widths.as<const float>();
   if (of.kind == NoiseKind::nipq) {
@@ -160,8 +156,8 @@ void perform(const FinishNoiseGradient& op) {
     return;
   }
   const float share = op.lambda / static_cast<float>(of.bit_widths.size());
-  for (int64_t i = 0; i < of.block_rows(); ++i)
-    for (int64_t j = 0; j < of.block_cols(); ++j) {
+  for (int64_t i = 0; i < of.bit_widths.rows; ++i)
+    for (int64_t j = 0; j < of.bit_widths.cols; ++j) {
       const float b_t = bits_of_block(b_i.row(i)[j], of.b_init, of.b_target);
       bits.row(i)[j] =
           (of.b_init - of.b_target) * (bits.row(i)[j] + share * sign_of(b_t - of.b_target));

@@ -2,6 +2,7 @@
 #include "train/noise_file.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
@@ -44,6 +45,9 @@ int noise(const Args& args) {
   settings.backend = args.machine.backend;
   settings.threads = args.machine.use();
   const NoiseFileReport report = noise_file(args.in, args.out, Recipe::load(args.recipe), settings);
+  for (const std::string& name : report.unread)
+    note(fmt::format("{}: {} is not read: it means nothing to noise of this kind", args.in,
+                     on_one_line(name)));
   if (report.not_finite > 0)
     note(fmt::format("{}: {} values of weight_hat are not finite, for which training skips a step",
                      args.out, report.not_finite));

@@ -178,9 +178,9 @@ void perform(Workspace& workspace, const AddNoiseBackward& op) {
     bits.row(0)[0] = kMinusLn2 * scales.row(0)[0] * static_cast<float>(total_of(sums, op.grad));
     return;
   }
-  for (int64_t i = 0; i < of.block_rows(); ++i)
-    for (int64_t j = 0; j < of.block_cols(); ++j)
-      bits.row(i)[j] = kMinusLn2 * scales.row(i)[j] * sums[i * of.block_cols() + j];
+  for (int64_t i = 0; i < bits.rows; ++i)
+    for (int64_t j = 0; j < bits.cols; ++j)
+      bits.row(i)[j] = kMinusLn2 * scales.row(i)[j] * sums[i * bits.cols + j];
 }
 
 void perform(Workspace& workspace, const QuantizeByProxy& op) {
