@@ -57,7 +57,7 @@ def verdict_of(claim, found):
 def claim_lines(figures):
     """A line per claim; `figures` is {(model, rate, recipe): {seed: by MEASURES}}."""
     rates = sorted({rate for _, rate, _ in figures}, key=lambda rate: -float(rate))
-    lines = ["| the paper | model | " + " | ".join(f"{rate} | " for rate in rates) + "|",
+    lines = ["| the paper | model | " + " | ".join(f"{rate} | verdict" for rate in rates) + " |",
              "|---" * (2 + 2 * len(rates)) + "|"]
     for claim in CLAIMS:
         cells = []
