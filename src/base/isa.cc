@@ -58,6 +58,16 @@ const std::vector<Isa>& isas_of_this_cpu() {
   return isas;
 }
 
+// The strongest, but for BF16 dot products that FMA outdoes. The bits are the same.
+Isa fastest_isa() {
+  static const Isa fastest = [] {
+    const Isa strongest = isas_of_this_cpu().back();
+    const bool is_slow = strongest == Isa::avx512bf16 && !bf16_dots_are_fast();
+    return is_slow ? Isa::avx512vnni : strongest;
+  }();
+  return fastest;
+}
+
 constexpr int kNotForced = -1;
 std::atomic<int> forced_isa = kNotForced;
 
@@ -69,7 +79,7 @@ std::vector<Isa> supported_isas() { return isas_of_this_cpu(); }
 
 Isa current_isa() {
   const int forced = forced_isa.load(std::memory_order_relaxed);
-  return forced == kNotForced ? isas_of_this_cpu().back() : static_cast<Isa>(forced);
+  return forced == kNotForced ? fastest_isa() : static_cast<Isa>(forced);
 }
 
 void force_isa(Isa isa) {
@@ -79,14 +89,14 @@ void force_isa(Isa isa) {
     throw Error({.place = "--isa",
                  .key = "",
                  .problem = fmt::format("this CPU has no \"{}\"", row.name),
-                 .remedy = "scalar always works, auto takes the strongest"});
+                 .remedy = "scalar always works, auto takes the fastest"});
   hwy::SetSupportedTargetsForTest(row.target);
   hwy::GetChosenTarget().Update(row.target);
   forced_isa = static_cast<int>(isa);
 }
 
 void force_isa(std::string_view name) {
-  if (name == "auto") return force_isa(isas_of_this_cpu().back());
+  if (name == "auto") return force_isa(fastest_isa());
   for (const Row& row : kIsas)
     if (row.name == name) return force_isa(row.isa);
   throw Error({.place = "--isa",

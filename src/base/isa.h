@@ -18,13 +18,14 @@ enum class Isa { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16 };
 /// Those this CPU can run, weakest first; never empty.
 [[nodiscard]] std::vector<Isa> supported_isas();
 
-/// The one in use: the strongest supported one unless force_isa chose another.
+/// The one in use: the fastest supported one unless force_isa chose another. That is the strongest,
+/// or the one without BF16 dot products where those are slower than FMAs in FP32.
 [[nodiscard]] Isa current_isa();
 
 /// Makes all kernels of this process use `isa`. Throws Error where the CPU lacks it.
 void force_isa(Isa isa);
 
-/// Reads a name, or "auto" (the strongest), and forces it.
+/// Reads a name, or "auto" (the fastest), and forces it.
 void force_isa(std::string_view name);
 
 /// Every name, weakest first: "scalar, avx2, ...".

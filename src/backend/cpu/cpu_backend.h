@@ -1,4 +1,4 @@
-// The fast backend: Highway kernels for the strongest instruction set of the machine.
+// The fast backend: Highway kernels for the fastest instruction set of the machine.
 #pragma once
 
 #include <memory>
