@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <span>
 
 #include "backend/cpu/noise/noise.h"
 #include "backend/cpu/quantize/kernels.h"
@@ -107,7 +108,10 @@ class BoxMullerMatrix {
   }
   void run_panel(int64_t row, int64_t rows, const std::vector<float>& scales, int worker) {
     constexpr int64_t kGroup = 8;
-    auto* const draws = reinterpret_cast<uint16_t*>(workspace_.worker(worker).data());
+    const std::span<std::byte> scratch = workspace_.worker(worker);
+    NG_CHECK(static_cast<size_t>(rows * weight_.cols) * sizeof(uint16_t) <= scratch.size(),
+             weight_.cols);
+    auto* const draws = reinterpret_cast<uint16_t*>(scratch.data());
     const int64_t groups = weight_.cols / kGroup;
     cpu::draw_rows({.seed = 1, .purpose = Purpose::weight_noise},
                    {.group = static_cast<uint64_t>(row * groups),

@@ -83,7 +83,7 @@ Section noise_speed_section(const Settings& settings, Progress& progress) {
   const Grid grid = speed_grid(settings, sizes);
   progress.step();
   Chart chart = lines_of(grid, {sizes.begin(), sizes.end()}, "rows and columns", "10^9 elements/s");
-  chart.log_x = true;
+  chart.log_x = chart.log_y = true;
   chart.x_ticks = {sizes.begin(), sizes.end()};
   chart.series.pop_back();  // the ratio is no speed
   return {.heading = "Speed (Fig. 6)",

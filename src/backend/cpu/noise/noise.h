@@ -1,4 +1,5 @@
-// Noise on weights of the cpu backend: contracts in backend/noise_operations.h.
+// Noise on weights of the cpu backend: contracts in backend/noise_operations.h. Noise that is given
+// instead of drawn goes ref's way, on one thread: no training does that.
 #pragma once
 
 #include "backend/cpu/workspace.h"
