@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "math/erf.h"
 #include "math/exp.h"
@@ -169,6 +170,13 @@ TEST(Normal, IsBoxMullerOnTheFirstTwoWords) {
     const long double want = 0.02f * radius * (e % 2 == 0 ? std::cos(angle) : std::sin(angle));
     EXPECT_LE(std::fabs(normal(key, e, 0.02f) - want), 0x1p-24L * std::fabs(want) + 1e-17L) << e;
   }
+}
+
+TEST(Normal, AreTheSameAllAtOnce) {
+  const RandomKey key{.seed = 3, .tensor = 2};
+  std::vector<float> values(7);
+  fill_normal(key, 0.5f, values);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], normal(key, i, 0.5f)) << i;
 }
 
 }  // namespace

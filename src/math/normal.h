@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "math/log.h"
 #include "math/philox.h"
@@ -25,6 +27,15 @@ inline std::array<double, 2> normal_pair(const RandomKey& key, uint64_t pair) {
 /// Element `element` of N(0, deviation²), rounded once to FP32.
 inline float normal(const RandomKey& key, uint64_t element, float deviation) {
   return static_cast<float>(normal_pair(key, element / 2)[element % 2] * deviation);
+}
+
+/// Elements 0, 1, ... of N(0, deviation²) as normal() has them; each pair is drawn once.
+inline void fill_normal(const RandomKey& key, float deviation, std::span<float> values) {
+  for (size_t i = 0; i < values.size(); i += 2) {
+    const std::array<double, 2> pair = normal_pair(key, i / 2);
+    values[i] = static_cast<float>(pair[0] * deviation);
+    if (i + 1 < values.size()) values[i + 1] = static_cast<float>(pair[1] * deviation);
+  }
 }
 
 }  // namespace ng::math

@@ -32,20 +32,20 @@ bool are_alike(const Parameter& a, const Parameter& b) {
 std::vector<float> known_values(uint32_t tensor, float deviation) {
   std::vector<float> values(kRows * kCols);
   const RandomKey key{.seed = 5, .tensor = tensor};
+  math::fill_normal(key, deviation, values);
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = std::ldexp(math::normal(key, i, deviation), static_cast<int>(i / 64 % 5) - 2);
+    values[i] = std::ldexp(values[i], static_cast<int>(i / 64 % 5) - 2);
   return values;
 }
 
-void put(Run& run, const View& to, uint32_t tensor, float deviation) {
-  const std::vector<float> values = known_values(tensor, deviation);
+void put(Run& run, const View& to, std::span<const float> values) {
   for (int64_t r = 0; r < kRows; ++r)
-    upload_row(run.backend(), to, r,
-               std::span(values).subspan(static_cast<size_t>(r * kCols), kCols));
+    upload_row(run.backend(), to, r, values.subspan(static_cast<size_t>(r * kCols), kCols));
 }
 
-/// A small parameter that is stored like another, with its states.
-Parameter like(Run& run, const Parameter& model, const Optimizer& optimizer) {
+/// A small parameter of these weights that is stored like another, with its states.
+Parameter like(Run& run, const Parameter& model, std::span<const float> weights,
+               const Optimizer& optimizer) {
   Parameter small;
   small.spec = model.spec;
   small.spec.rows = kRows;
@@ -70,7 +70,7 @@ Parameter like(Run& run, const Parameter& model, const Optimizer& optimizer) {
                                          .cols = kCols});
   optimizer.claim(run, small);
   const TemporaryTensor values(run.backend(), kRows, kCols);
-  put(run, values.view(), 0, 0.02f);
+  put(run, values.view(), weights);
   put_weight(run, small.weight, values.view());
   return small;
 }
@@ -81,7 +81,9 @@ class Trial {
   Trial(std::unique_ptr<Backend> backend, const Optimizer& optimizer,
         std::span<const Parameter* const> models)
       : run_(std::move(backend), 7), optimizer_(optimizer) {
-    for (const Parameter* model : models) parameters_.push_back(like(run_, *model, optimizer));
+    const std::vector<float> weights = known_values(0, 0.02f);
+    for (const Parameter* model : models)
+      parameters_.push_back(like(run_, *model, weights, optimizer));
     const Program program = run_.record([&] { update(0); });
     run_.reserve({&program});
     for (int64_t step = 0; step < kSteps; ++step) run_.replay(program, [&] { update(step); });
@@ -91,9 +93,10 @@ class Trial {
 
  private:
   void update(int64_t step) {
+    const std::vector<float> gradients = known_values(static_cast<uint32_t>(step + 1), 1e-3f);
     for (Parameter& parameter : parameters_) {
       const View grad = gradient_target(run_, parameter).view;
-      if (!run_.recording()) put(run_, grad, static_cast<uint32_t>(step + 1), 1e-3f);
+      if (!run_.recording()) put(run_, grad, gradients);
       optimizer_.update(run_, parameter, {.lr = 1e-3f, .step = step});
       forget_step(parameter);
     }
