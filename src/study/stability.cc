@@ -210,7 +210,8 @@ std::string spikes_text(const Stability& all, const StabilityTable& table) {
   std::string text = fmt::format("At a peak rate of {} the loss ", peak_rate_names()[rate]);
   if (!spiking.empty()) text += fmt::format("has spikes with {}", list_of(spiking));
   if (!calm.empty())
-    text += fmt::format("{}has none with {}", spiking.empty() ? "" : " and ", list_of(calm));
+    text += fmt::format("{}has {} with {}", spiking.empty() ? "" : " and ",
+                        spiking.empty() ? "no spikes" : "none", list_of(calm));
   return text + fmt::format(". The largest attention logit there is {}.", list_of(logits));
 }
 

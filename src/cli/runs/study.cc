@@ -184,7 +184,7 @@ std::function<int()> declare(CLI::App& app) {
       "gradient in every recipe with the one in FP32:\n"
       "  narrowgauge study gradients runs/nano --steps 50,800 --recipes mxfp4-nr,mxfp4-sr\n"
       "Study stability trains a Llama and a GPT-2 of 0.1 M parameters in every recipe at ten peak\n"
-      "learning rates, 120 runs of 200 steps: about ten minutes on two cores. It is a proxy for\n"
+      "learning rates, 120 runs of 200 steps: some five minutes on two cores. It is a proxy for\n"
       "what happens to large models late in training, and says so:\n"
       "  narrowgauge study stability --recipes bf16,gaussws-all,diffq\n"
       "Study update moves random weights, or those of a file, by every rule without a wider copy:\n"
