@@ -19,8 +19,9 @@ TEST(LayerNames, KnowTheirBlock) {
 }
 
 TEST(LayerNames, OthersAreOfNoBlock) {
-  for (const char* name : {"head", "embed", "", "blocks", "blocks.", "blocks.3", "blocks.x.mlp",
-                           "blocks.3mlp", "blocks.-1.mlp", "blocks.99999999999999999999.mlp"}) {
+  for (const char* name :
+       {"head", "embed", "", "blocks", "blocks.", "blocks.3", "blocks.x.mlp", "blocks.3mlp",
+        "blocks.-1.mlp", "blocks.99999999999999999999.mlp", "blocks.9223372036854775807.mlp"}) {
     EXPECT_EQ(place_of(name).block, -1) << name;
     EXPECT_EQ(place_of(name).part, name);
   }

@@ -144,6 +144,20 @@ TEST_F(CheckpointBits, OfARecipeThatDoesNotFitAreRefused) {
             std::string::npos);
 }
 
+TEST_F(CheckpointBits, OfAnEmptyWeightAreRefused) {
+  const float b_i = 1;
+  io::write_safetensors(in("state"), {{"weight.blocks.0.mlp.up.weight", "F32", {0, 64}, nullptr},
+                                      {"weight.blocks.0.mlp.up.b_i", "F32", {1, 1}, &b_i}});
+  const Recipe recipe = Recipe::parse("inherit = 'nipq'", "r.toml");
+  try {
+    (void)learned_bits(io::Safetensors(in("state")), &recipe);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.parts().key, "weight.blocks.0.mlp.up.weight");
+    EXPECT_EQ(error.parts().problem, "shape (0, 64)");
+  }
+}
+
 TEST_F(CheckpointBits, ThereAreNoneWithoutNoise) {
   train_with("name = 'plain'");
   EXPECT_TRUE(learned().empty());

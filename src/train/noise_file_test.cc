@@ -141,6 +141,34 @@ TEST_P(NoiseFile, RefusesWhatDoesNotFit) {
   settings_.layer = "embed";
   take("weight", {2, 3}, std::vector<float>(6));
   EXPECT_NE(refusal(gaussws).find("--layer: unknown \"embed\""), std::string::npos);
+  settings_.layer = "blocks.5.mlp.up";
+  settings_.blocks = 5;
+  take("weight", {2, 3}, std::vector<float>(6));
+  EXPECT_NE(refusal(gaussws).find("--blocks: 5 blocks have no blocks.5.mlp.up: 6 or more"),
+            std::string::npos);
+  settings_.blocks = 6;
+  take("weight", {2, 3}, std::vector<float>(6));
+  take("u_bit", {1, 1}, {0.75f});
+  EXPECT_NE(refusal("weight_noise = { kind = 'nipq', block = 'tensor' }").find("u_bit: 0.75: from"),
+            std::string::npos);
+}
+
+TEST_P(NoiseFile, NamesWhatItDoesNotRead) {
+  take("weight", {2, 3}, std::vector<float>(6));
+  take("bi", {1, 1}, {1});
+  take("u_bit", {1, 1}, {0.25f});
+  (void)add_noise("weight_noise.kind = 'gaussws'");
+  EXPECT_EQ(report_.unread, (std::vector<std::string>{"bi", "u_bit"}));
+}
+
+// A clip of nothing has no levels, but its bits are known.
+TEST_P(NoiseFile, NipqSaysItsBitsWhereNothingIsLeftToClip) {
+  take("weight", {2, 3}, std::vector<float>(6));
+  take("alpha", {1, 1}, {-200});
+  take("b_i", {1, 1}, {0});
+  take("u_bit", {1, 1}, {0.25f});
+  const io::Safetensors out = add_noise("weight_noise = { kind = 'nipq', block = 'tensor' }");
+  EXPECT_EQ(io::to_floats(out.at("b_t")), std::vector<float>{8});  // 2 + 12·σ(0)
 }
 
 // Zeros have no scale; widths out of all range give noise that is nothing, or not finite.
