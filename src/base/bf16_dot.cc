@@ -2,9 +2,7 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -102,43 +100,7 @@ Cases make(Draws& draws) {
   return (same | nan) == 0xFFFF;
 }
 
-constexpr int kChains = 12;  // enough to hide the latency of either
-constexpr int kSteps = 1000;
-
-/// Seconds of kSteps in each chain.
-template <class Instruction>
-[[gnu::target("avx512f,avx512bf16")]] double seconds_of(const Instruction& instruction) {
-  __m512 sums[kChains];
-  for (__m512& sum : sums) sum = _mm512_setzero_ps();
-  const auto start = std::chrono::steady_clock::now();
-  for (int step = 0; step < kSteps; ++step)
-    for (__m512& sum : sums) instruction(sum);
-  const auto end = std::chrono::steady_clock::now();
-  for (__m512& sum : sums) __asm__ volatile("" : : "v"(sum));
-  return std::chrono::duration<double>(end - start).count();
-}
-
-struct Dot {
-  [[gnu::target("avx512f,avx512bf16"), gnu::always_inline]] void operator()(__m512& sum) const {
-    __asm__ volatile("vdpbf16ps %0, %0, %0" : "+v"(sum));
-  }
-};
-struct Fma {
-  [[gnu::target("avx512f,avx512bf16"), gnu::always_inline]] void operator()(__m512& sum) const {
-    __asm__ volatile("vfmadd231ps %0, %0, %0" : "+v"(sum));
-  }
-};
-
 }  // namespace
-
-bool bf16_dots_are_fast() {
-  double dot = 1, fma = 1;  // seconds
-  for (int round = 0; round < 3; ++round) {
-    dot = std::min(dot, seconds_of(Dot()));
-    fma = std::min(fma, seconds_of(Fma()));
-  }
-  return dot < 2 * fma;  // two products for each of an FMA
-}
 
 bool bf16_dots_are_fmas() {
   Draws draws;

@@ -10,9 +10,4 @@ namespace ng {
 /// about a millisecond.
 [[nodiscard]] bool bf16_dots_are_fmas();
 
-/// Whether `vdpbf16ps` makes more products a second than FMA in FP32: on Zen 4 and 5 twice as many,
-/// on Intel's Sapphire Rapids half. Runs both for some ten microseconds each. Only for a CPU that
-/// has AVX512_BF16.
-[[nodiscard]] bool bf16_dots_are_fast();
-
 }  // namespace ng

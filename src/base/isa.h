@@ -19,7 +19,7 @@ enum class Isa { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16 };
 [[nodiscard]] std::vector<Isa> supported_isas();
 
 /// The one in use: the fastest supported one unless force_isa chose another. That is the strongest,
-/// or the one without BF16 dot products where those are slower than FMAs in FP32.
+/// or the one without BF16 dot products where those are slower than FMAs in FP32: on Intel's CPUs.
 [[nodiscard]] Isa current_isa();
 
 /// Makes all kernels of this process use `isa`. Throws Error where the CPU lacks it.
