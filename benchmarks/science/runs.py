@@ -26,11 +26,16 @@ class Run:
         return flat(tomllib.loads((self.folder / "run.toml").read_text()))
 
     @functools.cached_property
+    def records(self):
+        """Lines of metrics.jsonl."""
+        text = (self.folder / "metrics.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    @functools.cached_property
     def losses(self):
         """Training loss of each step; a step that was done again after a resume counts once."""
         by_step = {}
-        for line in (self.folder / "metrics.jsonl").read_text().splitlines():
-            record = json.loads(line)
+        for record in self.records:
             if "loss" in record:
                 by_step[record["step"]] = record["loss"]
         return [by_step[step] for step in sorted(by_step)]

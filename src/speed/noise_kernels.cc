@@ -29,9 +29,8 @@ class NoisyMatrix {
   NoisyMatrix(cpu::Workspace& workspace, NoiseKind kind, Rows<const float> weight)
       : workspace_(workspace),
         is_one_(kind == NoiseKind::nipq),
-        block_rows_(is_one_ ? 1 : blocks_in(weight.rows)),
-        block_cols_(is_one_ ? 1 : blocks_in(weight.cols)),
-        bit_widths_(static_cast<size_t>(block_rows_ * block_cols_), 1.0f),
+        grid_(block_grid(block(), weight.rows, weight.cols)),
+        bit_widths_(static_cast<size_t>(grid_.down() * grid_.across()), 1.0f),
         scales_(bit_widths_.size()),
         gradient_of_bits_(bit_widths_.size()),
         y_(static_cast<size_t>(weight.rows * weight.cols)),
@@ -56,7 +55,7 @@ class NoisyMatrix {
 
  private:
   [[nodiscard]] View blocks(std::vector<float>& values) const {
-    return {values.data(), block_rows_, block_cols_, block_cols_};
+    return {values.data(), grid_.down(), grid_.across(), grid_.across()};
   }
   [[nodiscard]] View one(float& value) const { return is_one_ ? View(&value, 1, 1, 1) : View(); }
   [[nodiscard]] View matrix() {
@@ -69,7 +68,7 @@ class NoisyMatrix {
 
   cpu::Workspace& workspace_;
   bool is_one_;
-  int64_t block_rows_, block_cols_;
+  BlockGrid grid_;
   float clip_ = 1, gradient_of_clip_ = 0;
   std::vector<float> bit_widths_, scales_, gradient_of_bits_;
   std::vector<Bf16> y_;

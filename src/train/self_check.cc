@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "backend/backend_memory.h"
-#include "math/normal.h"
 #include "math/round.h"
 #include "nn/linear.h"
 #include "run/transfer.h"
+#include "train/known_values.h"
 
 namespace ng {
 namespace {
@@ -31,16 +31,6 @@ struct TestedGemm {
 
   friend bool operator==(const TestedGemm&, const TestedGemm&) = default;
 };
-
-/// Normal values over some binades, as activations have them.
-std::vector<float> known_values(const OperandSpec& spec) {
-  std::vector<float> values(static_cast<size_t>(spec.rows * spec.k));
-  const RandomKey key{.seed = 5, .tensor = spec.side == Side::left ? 1u : 2u};
-  math::fill_normal(key, 1.0f, values);
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = std::ldexp(values[i], static_cast<int>(i / 64 % 5) - 2);
-  return values;
-}
 
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
@@ -76,7 +66,7 @@ class TestOperand {
         history_(backend, float_bytes(std::max(source.spec.cast.amax_history, 1))),
         memory_(backend, std::max<size_t>(backend.operand_bytes(source.spec), 1)) {
     const OperandSpec& spec = source.spec;
-    values_.upload(known_values(spec));
+    values_.upload(known_values(spec.rows * spec.k, spec.side == Side::left ? 1 : 2, 1.0f));
     const float one = 1.0f;
     backend.upload(scale_.data(), &one, sizeof one);
     packed_ = {.spec = spec,

@@ -30,6 +30,12 @@ constexpr int64_t kDetailEvery = 50;     // steps between metrics of every singl
 /// Of what happens every so many steps; 0: never.
 bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
 
+std::vector<std::string> names_of_linears(const Model& model) {
+  std::vector<std::string> names;
+  for (const Linear* linear : model.linears()) names.push_back(linear->name());
+  return names;
+}
+
 // Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
 void check_gemms(const Model& model, const std::string& backend, Compute compute) {
   if (backend == "ref") return;
@@ -67,16 +73,6 @@ struct Session::Clock {
     return std::chrono::duration<double>(last - start).count();
   }
 };
-
-namespace {
-
-std::vector<std::string> names_of_linears(const Model& model) {
-  std::vector<std::string> names;
-  for (const Linear* linear : model.linears()) names.push_back(linear->name());
-  return names;
-}
-
-}  // namespace
 
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
     : config_(config),

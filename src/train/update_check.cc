@@ -1,13 +1,12 @@
 #include "train/update_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
-#include "math/normal.h"
 #include "model/weights.h"
 #include "recipe/layer_names.h"
 #include "run/transfer.h"
+#include "train/known_values.h"
 
 namespace ng {
 namespace {
@@ -26,16 +25,6 @@ bool are_alike(const Parameter& a, const Parameter& b) {
          u.rule == w.rule && u.momentum_feedback == w.momentum_feedback && u.rtol == w.rtol &&
          u.max_iters == w.max_iters && same(a.moment1, b.moment1) && same(a.moment2, b.moment2) &&
          layers::place_of(a.spec.name).part == layers::place_of(b.spec.name).part;
-}
-
-/// Normal values over some binades, as weights and gradients have them.
-std::vector<float> known_values(uint32_t tensor, float deviation) {
-  std::vector<float> values(kRows * kCols);
-  const RandomKey key{.seed = 5, .tensor = tensor};
-  math::fill_normal(key, deviation, values);
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = std::ldexp(values[i], static_cast<int>(i / 64 % 5) - 2);
-  return values;
 }
 
 void put(Run& run, const View& to, std::span<const float> values) {
@@ -81,7 +70,7 @@ class Trial {
   Trial(std::unique_ptr<Backend> backend, const Optimizer& optimizer,
         std::span<const Parameter* const> models)
       : run_(std::move(backend), 7), optimizer_(optimizer) {
-    const std::vector<float> weights = known_values(0, 0.02f);
+    const std::vector<float> weights = known_values(kRows * kCols, 0, 0.02f);
     for (const Parameter* model : models)
       parameters_.push_back(like(run_, *model, weights, optimizer));
     const Program program = run_.record([&] { update(0); });
@@ -93,7 +82,8 @@ class Trial {
 
  private:
   void update(int64_t step) {
-    const std::vector<float> gradients = known_values(static_cast<uint32_t>(step + 1), 1e-3f);
+    const std::vector<float> gradients =
+        known_values(kRows * kCols, static_cast<uint32_t>(step + 1), 1e-3f);
     for (Parameter& parameter : parameters_) {
       const View grad = gradient_target(run_, parameter).view;
       if (!run_.recording()) put(run_, grad, gradients);

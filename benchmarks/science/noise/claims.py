@@ -1,8 +1,6 @@
 """What the paper of GaussWS claims, asked of the runs: differences paired by seed, and verdicts."""
 
 import dataclasses
-import json
-import math
 
 from paired import mean_of, paired
 
@@ -42,8 +40,6 @@ CLAIMS = [
 
 
 def verdict_of(claim, found):
-    if found.n < 2:
-        return "–"
     low, high = found.mean - found.half, found.mean + found.half
     if claim.is_same:
         if max(abs(low), abs(high)) <= SAME:
@@ -79,10 +75,7 @@ def claim_lines(figures):
 
 def bit_widths_of(run):
     """{layer: {"mean", "min", "max", "up_to_9", ...}} after the last step."""
-    last = {}
-    for line in (run.folder / "metrics.jsonl").read_text().splitlines():
-        last = json.loads(line).get("bit_widths") or last
-    return last
+    return [record["bit_widths"] for record in run.records if record.get("bit_widths")][-1]
 
 
 def bits_lines(runs):
@@ -98,7 +91,6 @@ def bits_lines(runs):
             mean, up_to_5, up_to_9 = (mean_of([f[key] for f in figures])
                                       for key in ("mean", "up_to_5", "up_to_9"))
             least, most = min(f["min"] for f in figures), max(f["max"] for f in figures)
-            if math.isfinite(mean):
-                lines.append(f"| {model} | {rate} | `{part}` | {mean:.3f} | {least:.3f} | "
-                             f"{most:.3f} | {100 * up_to_5:.0f} % | {100 * up_to_9:.0f} % |")
+            lines.append(f"| {model} | {rate} | `{part}` | {mean:.3f} | {least:.3f} | {most:.3f} | "
+                         f"{100 * up_to_5:.0f} % | {100 * up_to_9:.0f} % |")
     return lines
