@@ -1,0 +1,80 @@
+// THE SEAM between ranks: a handful of primitives that carry bytes. Sums are ours: a transport
+// never looks into what it carries, so no result depends on it. Every rank of a group calls the
+// same primitives in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "comm/traffic_kind.h"
+
+namespace ng {
+
+/// Bytes of each rank, by rank.
+using BytesByRank = std::span<const size_t>;
+
+/// A group of ranks, as one of them sees it.
+class Comm {
+ public:
+  virtual ~Comm() = default;
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }  ///< of this process, in [0, ranks())
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+  /// The pieces of `out` follow one another, `out_bytes[i]` for rank i; in `in` those of rank i for
+  /// this one are `in_bytes[i]`. A rank's piece for itself is copied.
+  void all_to_all(Traffic kind, std::span<const std::byte> out, BytesByRank out_bytes,
+                  std::span<std::byte> in, BytesByRank in_bytes);
+  /// `mine` of every rank, by rank, `bytes[i]` of rank i.
+  void all_gather(Traffic kind, std::span<const std::byte> mine, std::span<std::byte> all,
+                  BytesByRank bytes);
+  /// `bytes` of rank `root` to all.
+  void broadcast(Traffic kind, std::span<std::byte> bytes, int root);
+  /// To one rank, which receives as many bytes. Messages between two ranks keep their order.
+  void send(Traffic kind, std::span<const std::byte> bytes, int to);
+  void receive(std::span<std::byte> bytes, int from);
+  /// Returns when all ranks are here.
+  void barrier();
+
+  /// Small exact reductions, element by element, over all ranks: the largest (NaN wins), the sum of
+  /// integers, and sums in FP64 in the order of ranks, which are the same on all of them.
+  void max(std::span<float> values);
+  void sum(std::span<uint64_t> values);
+  void sum(std::span<double> values);
+
+  /// The group of those ranks that name the same `color`, in the order of their ranks here. Counts
+  /// its own bytes. Called by all ranks.
+  [[nodiscard]] virtual std::unique_ptr<Comm> split(int color) = 0;
+
+  /// Bytes that this rank has sent to others, by what they were; its own pieces do not count.
+  [[nodiscard]] const BytesByTraffic& sent() const { return sent_; }
+
+ protected:
+  Comm(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+
+ private:
+  virtual void do_all_to_all(std::span<const std::byte> out, BytesByRank out_bytes,
+                             std::span<std::byte> in, BytesByRank in_bytes) = 0;
+  virtual void do_all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+                             BytesByRank bytes) = 0;
+  virtual void do_broadcast(std::span<std::byte> bytes, int root) = 0;
+  virtual void do_send(std::span<const std::byte> bytes, int to) = 0;
+  virtual void do_receive(std::span<std::byte> bytes, int from) = 0;
+  virtual void do_barrier() = 0;
+
+  void count(Traffic kind, size_t bytes) { sent_[static_cast<size_t>(kind)] += bytes; }
+  template <class Value, class Merge>
+  void reduce(std::span<Value> values, const Merge& merge);
+
+  int rank_, ranks_;
+  BytesByTraffic sent_{};
+};
+
+/// The one rank of a program that was not started with others.
+[[nodiscard]] std::unique_ptr<Comm> one_rank();
+
+}  // namespace ng
