@@ -167,6 +167,10 @@ void Model::start_noise(Run& run) {
   for (const Linear* linear : linears_) linear->start_noise(run);
 }
 
+void Model::finish_gradients(Run& run) {
+  for (Linear* linear : linears_) linear->finish_gradient(run);
+}
+
 void Model::finish_noise(Run& run) {
   for (const Linear* linear : linears_) linear->finish_noise(run);
 }
@@ -247,6 +251,15 @@ void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float
 
 void Model::forget_step() {
   for (Parameter& parameter : parameters_) ng::forget_step(parameter);
+}
+
+std::vector<float*> Model::newest_amax() const {
+  std::vector<float*> newest;
+  for (const Linear* linear : linears_)
+    for (size_t role = 0; role < kOperandRoles; ++role)
+      if (float* history = linear->delayed(static_cast<OperandRole>(role)).history)
+        newest.push_back(history);
+  return newest;
 }
 
 void Model::roll_scales(Run& run, bool skipped) {

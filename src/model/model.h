@@ -60,12 +60,16 @@ class Model {
   void read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const;
   void write_row(Run& run, size_t index, int64_t row, std::span<const float> values);
 
+  /// Where the moment says that gradients are whole later (Moment::is_summed_later): they are now.
+  void finish_gradients(Run& run);
   /// After the last micro-batch: gradients of what the noise on weights learns are whole.
   void finish_noise(Run& run);
   /// After the step was decided: scales of gradients that saturate give way.
   void move_gradient_scales(Run& run, const StepControl* control);
   /// After the update: gradients and operands made from the old weights are gone.
   void forget_step();
+  /// The largest value so far of every operand whose scale is delayed, in backend memory.
+  [[nodiscard]] std::vector<float*> newest_amax() const;
   /// After a step: delayed scales move on; a skipped step leaves no trace in them.
   void roll_scales(Run& run, bool skipped);
 

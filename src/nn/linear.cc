@@ -295,20 +295,20 @@ Tensor Linear::forward(Run& run, Source& x) {
 void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy) {
   make_gradient_operands(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
-  const bool is_last = run.moment().micro + 1 == run.moment().micros;
-  if (is_last) finish_weight_gradient(run);
+  const bool is_whole = run.moment().is_last() && !run.moment().is_summed_later;
+  if (is_whole) finish_gradient(run);
   if (bias_ != nullptr) {
     const Run::Place place = run.in(name_, "bias");
     run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy.values()});
   }
   dgrad(run, dx, into, dy);
-  if (is_last) weight_->noisy = weight_->noise_scales = {};
+  if (is_whole) weight_->noisy = weight_->noise_scales = {};
 }
 
-void Linear::finish_weight_gradient(Run& run) {
+void Linear::finish_gradient(Run& run) {
   const Run::Place place = run.in(name_, "gradient");
   if (noise_) noise_->backward(run, *weight_);
-  finish_gradient(run, *weight_);
+  ng::finish_gradient(run, *weight_);
 }
 
 void Linear::start_noise(Run& run) const {

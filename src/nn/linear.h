@@ -76,6 +76,10 @@ class Linear {
   /// The time of its GEMMs counts as this instead of by what they do.
   void count_time_as(TimeKind kind) { time_ = kind; }
 
+  /// Once a step, when the gradient of what GEMMs read is whole: it becomes the weight's, as it is
+  /// kept. backward() does it after the last micro-batch unless the moment says later.
+  void finish_gradient(Run& run);
+
   // Of a weight with noise, else nothing: LayerNoise::start and finish.
   void start_noise(Run& run) const;
   void finish_noise(Run& run) const;
@@ -105,9 +109,6 @@ class Linear {
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
   /// What GEMMs read of the weight. `as_stored`: its elements without their scales.
   [[nodiscard]] ReadableWeight read_weight(Run& run, bool as_stored);
-  /// After the last micro-batch of a step: the gradient of what GEMMs read becomes the weight's.
-  void finish_weight_gradient(Run& run);
-
   std::string name_;
   uint32_t output_;
   Parameter* weight_;

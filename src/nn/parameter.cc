@@ -86,7 +86,8 @@ void finish_gradient(Run& run, Parameter& parameter) {
                             .key = {.seed = run.rounding_seed(),
                                     .tensor = parameter.id,
                                     .step = run.moment().step,
-                                    .purpose = Purpose::gradient_wire},
+                                    .purpose = Purpose::gradient_wire,
+                                    .micro = run.moment().first_micro},
                             .scale = parameter.auto_scale});
 }
 

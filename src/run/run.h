@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "comm/comm.h"
 #include "run/arena.h"
 #include "run/persistent.h"
 #include "tensor/stored.h"
@@ -22,8 +23,13 @@ namespace ng {
 /// Where in training an operation takes place; part of every random key.
 struct Moment {
   uint32_t step = 0;
-  uint32_t micro = 0;
-  uint32_t micros = 1;  ///< micro-batches in this step
+  uint32_t micro = 0;        ///< among the micro-batches of all ranks in this step
+  uint32_t first_micro = 0;  ///< the first of this rank
+  uint32_t micros = 1;       ///< of this rank in this step
+  /// Gradients are not whole after this rank's last micro-batch: Model::finish_gradients follows.
+  bool is_summed_later = false;
+
+  [[nodiscard]] bool is_last() const { return micro + 1 == first_micro + micros; }
 };
 
 /// Finds the first tensor that stopped being finite; used in a repeat of a failed step.
@@ -50,8 +56,9 @@ using TimeByKind = std::array<double, kTimeKinds>;
 
 class Run {
  public:
-  /// Runs of one seed and different `twin` differ in the draws of rounding only.
-  Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin = 0);
+  /// Runs of one seed and different `twin` differ in the draws of rounding only. `comm`, which
+  /// outlives the run, is the group of ranks that trains one model; null: this process alone.
+  Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin = 0, Comm* comm = nullptr);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -63,6 +70,9 @@ class Run {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const {
     return backend_->operand_bytes(spec);
   }
+  /// The ranks that train this model. What it carries lies in backend memory.
+  [[nodiscard]] Comm& comm() { return comm_ != nullptr ? *comm_ : *alone_; }
+  [[nodiscard]] const Comm& comm() const { return comm_ != nullptr ? *comm_ : *alone_; }
   /// For moving values to and from the host (run/transfer.h); operations go by execute().
   [[nodiscard]] Backend& backend() { return *backend_; }
   [[nodiscard]] const Backend& backend() const { return *backend_; }
@@ -208,6 +218,8 @@ class Run {
 
   std::unique_ptr<Backend> backend_;
   uint64_t seed_, twin_;
+  Comm* comm_;
+  std::unique_ptr<Comm> alone_;
   Moment moment_;
   TimeByKind seconds_{};
   std::vector<Persistent> persistents_;

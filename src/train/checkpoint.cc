@@ -104,7 +104,8 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   require_same(saved, mine, "tensor_names", "model");
   if (saved.at("recipe") != identity.older_recipe) require_same(saved, mine, "recipe", "recipe");
   require_same(saved, mine, "data", "text and tokenizer");
-  require_same(saved, mine, "batch", "train.batch, model.context and train.accumulate");
+  require_same(saved, mine, "batch",
+               "train.batch, model.context, and ranks times train.accumulate");
   return differing_settings(saved, identity);
 }
 

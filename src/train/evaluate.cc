@@ -70,21 +70,28 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer) {
   return {file, {source, 0, 0}, {source, 0, source->tokens()}};
 }
 
-std::optional<Evaluation> evaluate_windows(
-    const Corpus& corpus, const BatchSpans& tokens, int64_t batch,
-    const std::function<std::optional<double>()>& sum_of_losses,
-    const EvaluationProgress& progress) {
+std::optional<Evaluation> evaluate_windows(const Corpus& corpus, const BatchSpans& tokens,
+                                           int64_t batch, Comm& comm,
+                                           const std::function<double()>& sum_of_losses,
+                                           const EvaluationHooks& hooks) {
   const int64_t length = static_cast<int64_t>(tokens.inputs.size()) / batch;
   const int64_t windows = corpus.validation_windows(length);
   Evaluation result;
   double sum = 0;
-  for (int64_t first = 0; first < windows; first += batch) {
-    result.tokens +=
-        corpus.validation_batch({.first = first, .count = batch, .context = length}, tokens);
-    const std::optional<double> losses = sum_of_losses();
-    if (!losses) return {};
-    sum += *losses;
-    if (progress) progress(std::min(first + batch, windows), windows);
+  for (int64_t first = 0; first < windows; first += batch * comm.ranks()) {
+    if (hooks.stops && hooks.stops()) return {};
+    std::vector<double> losses(static_cast<size_t>(comm.ranks()));  // of this rank; others are 0
+    uint64_t counted = 0;
+    if (const int64_t own = first + comm.rank() * batch; own < windows) {
+      counted = static_cast<uint64_t>(
+          corpus.validation_batch({.first = own, .count = batch, .context = length}, tokens));
+      losses[static_cast<size_t>(comm.rank())] = sum_of_losses();
+    }
+    comm.sum(std::span(losses));
+    comm.sum(std::span(&counted, 1));
+    for (const double loss : losses) sum += loss;  // in the order of batches
+    result.tokens += static_cast<int64_t>(counted);
+    if (hooks.progress) hooks.progress(std::min(first + batch * comm.ranks(), windows), windows);
   }
   result.bytes = corpus.validation_bytes();
   result.loss = sum / static_cast<double>(result.tokens);
@@ -97,8 +104,9 @@ Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch,
                     const EvaluationProgress& progress) {
   batch = std::min(batch, corpus.validation_windows(length));
   Evaluator evaluator(run, model, batch, length);
-  return *evaluate_windows(
-      corpus, evaluator.tokens(), batch, [&] { return evaluator.sum_of_losses(); }, progress);
+  return *evaluate_windows(corpus, evaluator.tokens(), batch, run.comm(),
+                           [&] { return evaluator.sum_of_losses(); },
+                           {.stops = {}, .progress = progress});
 }
 
 }  // namespace ng

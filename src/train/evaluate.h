@@ -28,13 +28,18 @@ struct Evaluation {
 /// Hears how many of all windows are done.
 using EvaluationProgress = std::function<void(int64_t done, int64_t windows)>;
 
-/// Over all windows of the corpus's validation part, `batch` windows at once: each batch is put
-/// into `tokens`, then `sum_of_losses` returns Σ cross-entropy of the targets whose mask is 1.
-/// Nothing where that returns nothing, which ends it.
+/// What an evaluation asks and tells between batches; each may be empty.
+struct EvaluationHooks {
+  std::function<bool()> stops;  ///< true, on all ranks, ends it
+  EvaluationProgress progress;
+};
+
+/// Over all windows of the corpus's validation part, `batch` windows at once on each rank: each
+/// batch is put into `tokens`, then `sum_of_losses` returns Σ cross-entropy of the targets whose
+/// mask is 1. Nothing where it was stopped. The same on all ranks, and for any number of them.
 [[nodiscard]] std::optional<Evaluation> evaluate_windows(
-    const Corpus& corpus, const BatchSpans& tokens, int64_t batch,
-    const std::function<std::optional<double>()>& sum_of_losses,
-    const EvaluationProgress& progress = {});
+    const Corpus& corpus, const BatchSpans& tokens, int64_t batch, Comm& comm,
+    const std::function<double()>& sum_of_losses, const EvaluationHooks& hooks);
 
 /// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.
 /// In the numbers of the model's phase, stochastic casts to nearest.

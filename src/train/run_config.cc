@@ -220,10 +220,11 @@ std::string RunConfig::source_of(std::initializer_list<std::string_view> keys) c
 std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }
 
 std::map<std::string, std::string> RunConfig::update_settings() const {
-  constexpr std::array<std::string_view, 12> kPaths = {
+  constexpr std::array<std::string_view, 13> kPaths = {
       "train.steps",          "train.lr",          "train.min_lr",       "train.warmup",
       "train.schedule",       "train.decay_shape", "train.weight_decay", "train.betas",
-      "train.decay_fraction", "train.eps",         "train.clip",         "train.backend"};
+      "train.decay_fraction", "train.eps",         "train.clip",         "train.backend",
+      "train.deterministic"};
   std::map<std::string, std::string> settings;
   for (const auto& key : run_keys())
     if (std::find(kPaths.begin(), kPaths.end(), key.path) != kPaths.end())

@@ -13,6 +13,7 @@
 
 #include "model/config.h"
 #include "model/model.h"
+#include "train/data_parallel.h"
 #include "train/schedule.h"
 
 namespace ng {
@@ -52,7 +53,8 @@ struct RunTrain {
   double weight_decay = 0.1;
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
-  double clip = 1.0;               ///< 0: no clipping
+  double clip = 1.0;  ///< 0: no clipping
+  Determinism deterministic = Determinism::ranks;
   int64_t validate_every = 100;    ///< steps; 0: at the end only
   int64_t checkpoint_every = 100;  ///< steps; 0: at the end only
   int64_t keep_checkpoints = 2;

@@ -85,12 +85,26 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
   return model;
 }
 
+void require_global_sums(const RunConfig& config, const Recipe& recipe) {
+  if (config.train.deterministic != Determinism::global) return;
+  const GradientRecipe& gradient = recipe.settings(0).gradient;
+  const bool narrow = !gradient.communicate.is_fp32();
+  if (!narrow && gradient.accumulate == Compute::fp32) return;
+  throw Error({.place = config.source_of({"train.deterministic"}),
+               .key = "train.deterministic",
+               .problem = fmt::format("\"global\", but recipe {} has gradient.{}, which depends on "
+                                      "how many ranks there are",
+                                      recipe.name(), narrow ? "communicate" : "accumulate"),
+               .remedy = "\"ranks\", or a recipe that adds and sends gradients in FP32"});
+}
+
 StepSettings step_settings(const RunTrain& train, int64_t context) {
   StepSettings settings;
   settings.sequences = train.batch;
   settings.length = context;
   settings.micros = train.accumulate;
   settings.clip = train.clip;
+  settings.determinism = train.deterministic;
   settings.optimizer.beta1 = static_cast<float>(train.beta1);
   settings.optimizer.beta2 = static_cast<float>(train.beta2);
   settings.optimizer.eps = static_cast<float>(train.eps);

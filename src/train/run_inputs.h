@@ -23,6 +23,9 @@ namespace ng {
 /// Throws Error, naming the texts, where a part of the corpus is too short for this context.
 void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t context);
 
+/// Throws Error where train.deterministic = "global" and gradients are not added or sent in FP32.
+void require_global_sums(const RunConfig& config, const Recipe& recipe);
+
 /// The model of [model], from its `init` folder where one is named. Throws Error where the
 /// tokenizer could name a token that it lacks.
 [[nodiscard]] ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer);

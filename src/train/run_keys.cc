@@ -191,7 +191,7 @@ void add_length(Keys<RunConfig>& keys) {
       "sequences in a micro-batch"));
   keys.push_back(integer(
       "train.accumulate", [](auto& c) -> auto& { return c.train.accumulate; },
-      {1, kMaxMicroBatches}, "micro-batches in a step"));
+      {1, kMaxMicroBatches}, "micro-batches of each rank in a step"));
 }
 
 void add_optimizer(Keys<RunConfig>& keys) {
@@ -244,6 +244,10 @@ void add_house_keeping(Keys<RunConfig>& keys) {
       Choices<RecomputePolicy>{
           {{"none", RecomputePolicy::none}, {"block", RecomputePolicy::block}}},
       "run blocks a second time instead of keeping their activations"));
+  keys.push_back(choice(
+      "train.deterministic", [](auto& c) -> auto& { return c.train.deterministic; },
+      Choices<Determinism>{{{"ranks", Determinism::ranks}, {"global", Determinism::global}}},
+      "for what bits are the same: one number of ranks; or any, gradients sent in FP32"));
   keys.push_back(integer(
       "train.threads", [](auto& c) -> auto& { return c.train.threads; }, {0, 4096},
       "0: all cores"));

@@ -1,11 +1,11 @@
 #include "train/session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "base/json.h"
+#include "comm/agreement.h"
 #include "io/checkpoint_files.h"
 #include "io/hf_folder.h"
 #include "recipe/warnings.h"
@@ -26,6 +26,7 @@ namespace {
 
 constexpr int kMaxConsecutiveSkips = 5;  // more than a rare overflow: the run is lost
 constexpr int64_t kDetailEvery = 50;     // steps between metrics of every single tensor
+constexpr int kWriter = 0;               // the rank that writes files and speaks
 
 /// Of what happens every so many steps; 0: never.
 bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
@@ -55,25 +56,6 @@ void check_model_updates(Model& model, const std::string& backend, const Optimiz
 
 }  // namespace
 
-// Throughput of this process: a moving average over about 20 steps, and time left at that pace.
-struct Session::Clock {
-  using Steady = std::chrono::steady_clock;
-  Steady::time_point start = Steady::now();
-  Steady::time_point last = start;
-  double seconds_per_step = 0;
-
-  void tick() {
-    const Steady::time_point now = Steady::now();
-    const double step = std::chrono::duration<double>(now - last).count();
-    seconds_per_step =
-        seconds_per_step == 0 ? step : seconds_per_step + 0.05 * (step - seconds_per_step);
-    last = now;
-  }
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(last - start).count();
-  }
-};
-
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
     : config_(config),
       options_(std::move(options)),
@@ -82,15 +64,15 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
       threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
                                         : available_cores()},
       tokenizer_(open_run_tokenizer(config)),
-      corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))),
-      clock_(std::make_unique<Clock>()) {
+      corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))) {
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
+  require_global_sums(config_, recipe_);
   const ModelConfig model = run_model_config(config_, *tokenizer_);
   require_run_length(*corpus_, config_, model.context);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
   if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
-                               config_.twin);
+                               config_.twin, options_.comm);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
   for (const std::string& warning :
@@ -115,6 +97,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
 
 Session::~Session() = default;
 
+bool Session::is_writer() const { return run_->comm().rank() == kWriter; }
+
 std::string Session::checkpoints_folder() const {
   return join_path(options_.out, kCheckpointsFolder);
 }
@@ -128,13 +112,13 @@ RunIdentity Session::identity() const {
           .older_recipe = recipe_.hash_of_all_keys(),
           .data = corpus_->checksum(),
           .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
-                               trainer_->settings().length, trainer_->settings().micros),
+                               trainer_->settings().length, trainer_->micros_of_all()),
           .tensor_names = model_->tensors().hash(),
           .settings = config_.update_settings()};
 }
 
 void Session::take_folder() {
-  if (lock_) return;
+  if (lock_ || !is_writer()) return;
   new_folders_ = std::make_unique<NewFolders>(options_.out);
   lock_ = std::make_unique<FolderLock>(options_.out);
   const bool saved = !io::list_checkpoints(checkpoints_folder()).empty();
@@ -149,6 +133,7 @@ void Session::take_folder() {
 }
 
 void Session::write_run_file() {
+  if (!is_writer()) return;
   write_file_atomically(join_path(options_.out, kRunFile), run_file_text(config_, recipe_));
 }
 
@@ -158,12 +143,28 @@ void Session::follow_phase(int64_t step) {
     trainer_->set_phase(phase);
 }
 
+// Verified by the rank that writes them; the others read what it found.
+std::optional<io::CheckpointEntry> Session::newest_checkpoint() {
+  std::optional<io::CheckpointEntry> newest;
+  if (is_writer())
+    newest = io::newest_whole_checkpoint(checkpoints_folder(), [&](const std::string& why) {
+      observer_.notice("skipping a damaged checkpoint: " + why);
+    });
+  const int64_t step = number_of(run_->comm(), kWriter, newest ? newest->step : -1);
+  if (step < 0 || is_writer()) return newest;
+  for (const io::CheckpointEntry& seen : io::list_checkpoints(checkpoints_folder()))
+    if (seen.step == step) return seen;
+  throw Error({.place = checkpoints_folder(),
+               .key = "",
+               .problem = fmt::format("rank {} does not see the checkpoint of step {}",
+                                      run_->comm().rank(), step),
+               .remedy = "a folder that all ranks share"});
+}
+
 // Steps done so far.
 int64_t Session::restore() {
   if (!options_.resume) return 0;
-  const auto newest = io::newest_whole_checkpoint(
-      checkpoints_folder(),
-      [&](const std::string& why) { observer_.notice("skipping a damaged checkpoint: " + why); });
+  const std::optional<io::CheckpointEntry> newest = newest_checkpoint();
   if (!newest) {
     observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
     return 0;
@@ -187,7 +188,7 @@ void Session::fill_batches(int64_t step) {
   for (int64_t micro = 0; micro < settings.micros; ++micro) {
     const BatchSpans to = trainer_->train_tokens(micro);
     corpus_->train_batch(config_.seed, static_cast<uint32_t>(step),
-                         {.first = micro * settings.sequences,
+                         {.first = (trainer_->first_micro() + micro) * settings.sequences,
                           .count = settings.sequences,
                           .context = settings.length},
                          {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
@@ -202,11 +203,12 @@ void Session::note_skip(int64_t step, const StepReport& report) {
     problem_of_skips_ = "beyond the range of " + report.format;
   } else {
     const Diagnosis diagnosis = trainer_->diagnose(step);
-    origin_of_skips_ = diagnosis.found ? diagnosis.layer + ' ' + diagnosis.operand
-                                       : std::string("loss or gradient norm");
+    const std::string found = diagnosis.found ? diagnosis.layer + ' ' + diagnosis.operand : "";
+    origin_of_skips_ = first_text(run_->comm(), found);
+    if (origin_of_skips_.empty()) origin_of_skips_ = "loss or gradient norm";
     problem_of_skips_ = "not finite";
   }
-  metrics_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
+  log_.event("skipped step", step + 1, {{"origin", origin_of_skips_}});
   observer_.notice(
       fmt::format("step {} skipped: {} is {}", step + 1, origin_of_skips_, problem_of_skips_));
 }
@@ -214,8 +216,8 @@ void Session::note_skip(int64_t step, const StepReport& report) {
 void Session::require_convergence(int64_t step) const {
   if (consecutive_skips_ < kMaxConsecutiveSkips) return;
   const int64_t first = step + 2 - consecutive_skips_;
-  metrics_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
-  metrics_->keep_both();
+  log_.event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
+  log_.keep_both();
   throw Diverged({.place = options_.out,
                   .key = origin_of_skips_,
                   .problem = fmt::format("{} in {} steps in a row, since step {}",
@@ -249,7 +251,7 @@ void Session::train_one(int64_t step) {
     note_skip(step, report);
   else
     consecutive_skips_ = 0;
-  clock_->tick();
+  clock_.tick();
   StepMetrics metrics;
   metrics.step = step + 1;
   metrics.tokens = (step + 1) * trainer_->tokens_per_step();
@@ -257,23 +259,25 @@ void Session::train_one(int64_t step) {
   metrics.lr = lr;
   metrics.grad_norm = report.grad_norm;
   metrics.tokens_per_second =
-      static_cast<double>(trainer_->tokens_per_step()) / clock_->seconds_per_step;
-  metrics.seconds = clock_->seconds();
+      static_cast<double>(trainer_->tokens_per_step()) / clock_.seconds_per_step;
+  metrics.seconds = clock_.seconds();
   metrics.eta_seconds =
-      static_cast<double>(config_.train.steps - step - 1) * clock_->seconds_per_step;
+      static_cast<double>(config_.train.steps - step - 1) * clock_.seconds_per_step;
   metrics.skipped = report.skipped;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
   const bool is_updated = detail && !report.skipped;
-  metrics_->write(metrics,
-                  detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
-                         : operand_shares(counted),
-                  is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json(),
-                  detail ? bit_widths_json(*run_, *model_, recipe_) : Json());
+  log_.write(metrics,
+             detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
+                    : operand_shares(counted),
+             is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json(),
+             detail ? bit_widths_json(*run_, *model_, recipe_) : Json());
   observer_.step(metrics);
   require_convergence(step);
 }
 
-bool Session::must_stop() const { return options_.stop != nullptr && options_.stop->load(); }
+bool Session::must_stop() {
+  return any(run_->comm(), options_.stop != nullptr && options_.stop->load());
+}
 
 bool Session::is_validated(int64_t done) const {
   return corpus_->validation_tokens() == 0 || last_validated_ == done;
@@ -282,19 +286,16 @@ bool Session::is_validated(int64_t done) const {
 void Session::validate(int64_t done) {
   if (is_validated(done)) return;
   const BatchSpans to = trainer_->evaluation_tokens();
-  const std::optional<Evaluation> evaluation =
-      evaluate_windows(*corpus_, {to.inputs, to.targets, to.mask}, trainer_->settings().sequences,
-                       [&]() -> std::optional<double> {
-                         if (must_stop()) return {};
-                         return trainer_->evaluate();
-                       });
+  const std::optional<Evaluation> evaluation = evaluate_windows(
+      *corpus_, {to.inputs, to.targets, to.mask}, trainer_->settings().sequences, run_->comm(),
+      [&] { return trainer_->evaluate(); }, {.stops = [&] { return must_stop(); }, .progress = {}});
   if (!evaluation) return;  // a resumed run makes up for it
   last_validated_ = done;
   result_.validation = {
       .step = done, .loss = evaluation->loss, .bits_per_byte = evaluation->bits_per_byte};
-  metrics_->write(*result_.validation);
+  log_.write(*result_.validation);
   observer_.validation(*result_.validation);
-  clock_->last = Clock::Steady::now();  // time for validation is not time for a step
+  clock_.leave_out();
 }
 
 void Session::validate_if_due(int64_t done) {
@@ -303,15 +304,16 @@ void Session::validate_if_due(int64_t done) {
 
 void Session::save(int64_t done) {
   if (last_saved_ == done) return;
-  metrics_->event("time", done, {{"seconds", time_json(run_->seconds())}});
-  metrics_->sync();  // a checkpoint promises the lines of all its steps
-  save_checkpoint(checkpoints_folder(), done, *run_, identity_,
-                  static_cast<int>(config_.train.keep_checkpoints));
-  metrics_->saved();
+  log_.event("time", done, {{"seconds", time_json(run_->seconds())}});
+  log_.sync();  // a checkpoint promises the lines of all its steps
+  if (is_writer())
+    save_checkpoint(checkpoints_folder(), done, *run_, identity_,
+                    static_cast<int>(config_.train.keep_checkpoints));
+  log_.saved();
   last_saved_ = done;
   save_due_ = false;
   observer_.checkpoint(done);
-  clock_->last = Clock::Steady::now();
+  clock_.leave_out();
 }
 
 void Session::every_so_often(int64_t done) {
@@ -323,7 +325,7 @@ void Session::every_so_often(int64_t done) {
 
 void Session::interrupt(int64_t done) {
   save(done);
-  metrics_->event("interrupted", done);
+  log_.event("interrupted", done);
   result_.interrupted = true;
 }
 
@@ -331,7 +333,11 @@ void Session::finish() {
   validate(config_.train.steps);
   if (!is_validated(config_.train.steps)) return interrupt(config_.train.steps);
   save(config_.train.steps);
-  metrics_->saved();
+  log_.saved();
+  if (is_writer()) write_results();
+}
+
+void Session::write_results() {
   // Saves nothing when a finished run is resumed, but what a kill left there must go.
   io::prune_checkpoints(checkpoints_folder(), static_cast<int>(config_.train.keep_checkpoints));
   io::HfWriteOptions options;
@@ -355,16 +361,16 @@ SessionResult Session::train() {
   identity_ = identity();
   const int64_t start = restore();
   write_run_file();
-  metrics_ =
-      std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start,
-                                    [&](const std::string& text) { observer_.notice(text); });
-  if (options_.resume) metrics_->event("resume", start);
-  metrics_->event("memory", start,
-                  memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
+  if (is_writer())
+    log_.open(join_path(options_.out, kMetricsFile), start,
+              [&](const std::string& text) { observer_.notice(text); });
+  if (options_.resume) log_.event("resume", start);
+  log_.event("memory", start,
+             memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
   observer_.started(*this, start);
-  clock_ = std::make_unique<Clock>();
+  clock_ = {};
   last_saved_ = start;
-  const bool lacks = start > 0 && start > metrics_->validated();
+  const bool lacks = start > 0 && start > number_of(run_->comm(), kWriter, log_.validated());
   if (lacks && start < config_.train.steps) validate_if_due(start);
   int64_t done = start;
   while (done < config_.train.steps) {

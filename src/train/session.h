@@ -15,6 +15,8 @@
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/run_config.h"
+#include "train/run_log.h"
+#include "train/session_clock.h"
 #include "train/trainer.h"
 
 namespace ng {
@@ -42,7 +44,8 @@ struct SessionOptions {
   std::string out;      ///< folder of the run
   bool resume = false;  ///< go on from the newest whole checkpoint in `out`
   const std::atomic<bool>* stop =
-      nullptr;  ///< set: finish the step, save, return; a validation is left off
+      nullptr;           ///< set: finish the step, save, return; a validation is left off
+  Comm* comm = nullptr;  ///< the ranks that train together, of which rank 0 writes; null: alone
 };
 
 struct SessionResult {
@@ -94,7 +97,10 @@ class Session {
   SessionResult train();
 
  private:
+  /// Whether this rank writes the run's files.
+  [[nodiscard]] bool is_writer() const;
   void write_run_file();
+  [[nodiscard]] std::optional<io::CheckpointEntry> newest_checkpoint();
   int64_t restore();
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);
@@ -103,7 +109,8 @@ class Session {
   void note_skip(int64_t step, const StepReport& report);
   void require_convergence(int64_t step) const;
   void every_so_often(int64_t done);
-  [[nodiscard]] bool must_stop() const;
+  /// Whether any rank was asked to.
+  [[nodiscard]] bool must_stop();
   [[nodiscard]] bool is_validated(int64_t done) const;
   /// Leaves off where the run must stop.
   void validate(int64_t done);
@@ -111,6 +118,7 @@ class Session {
   void interrupt(int64_t done);
   void save(int64_t done);
   void finish();
+  void write_results();
   [[nodiscard]] RunIdentity identity() const;
   [[nodiscard]] std::string last_whole_state() const;
 
@@ -128,9 +136,8 @@ class Session {
   MemoryPlan memory_in_fp32_;
   std::unique_ptr<NewFolders> new_folders_;
   std::unique_ptr<FolderLock> lock_;
-  std::unique_ptr<MetricsFile> metrics_;
-  struct Clock;
-  std::unique_ptr<Clock> clock_;
+  RunLog log_;
+  SessionClock clock_;
   SessionResult result_;
   RunIdentity identity_;
   int64_t last_saved_ = 0;

@@ -80,7 +80,7 @@ std::string TensorUpdate::overflowing() const {
 }
 
 UpdateReport TensorUpdate::step(float lr, int64_t step, std::span<const float> moves) {
-  run_.set_moment({.step = static_cast<uint32_t>(step), .micro = 0, .micros = 1});
+  run_.set_moment({.step = static_cast<uint32_t>(step), .micro = 0, .first_micro = 0, .micros = 1});
   run_.execute(Clear{std::as_writable_bytes(std::span(report_, 1))});
   // Of a gradient whose norm nobody knows: CheckUpdate looks at every value.
   const StepControl unknown{.grad_norm = std::numeric_limits<double>::infinity()};

@@ -101,7 +101,7 @@ std::vector<float> first_logits(Run& run, Model& model, const TraceTokens& token
     if (!run.recording()) logits = download(run.backend(), y);
     model.forget_step();
   };
-  run.set_moment({.step = 0, .micro = 0, .micros = 1});
+  run.set_moment({.step = 0, .micro = 0, .first_micro = 0, .micros = 1});
   run.set_saving(false);
   run.set_writes_statistics(false);
   const Program program = run.record(body);

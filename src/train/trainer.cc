@@ -17,6 +17,7 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
     : run_(run),
       model_(model),
       settings_(settings),
+      parallel_(run, model, settings.determinism, settings.micros),
       optimizer_(make_optimizer(recipe.settings(0).optimizer,
                                 for_model(settings.optimizer, model.config()))),
       tokens_(run, settings.sequences * settings.length, settings.micros + 1),
@@ -92,19 +93,19 @@ Batch Trainer::train_batch(int64_t micro) const {
           .targets = tokens_.targets(micro),
           .mask = {},
           .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
-          .target_count = static_cast<double>(tokens_per_step()),
+          .target_count = parallel_.target_count(settings_.sequences * settings_.length),
           .cache = nullptr};
 }
 
 void Trainer::forward_backward(int64_t step) {
-  run_.execute(Clear{std::as_writable_bytes(std::span(control_, 1))});
+  parallel_.start(control_);
   run_.execute(Clear{std::as_writable_bytes(model_.stats())});
   for (int64_t micro = 0; micro < settings_.micros; ++micro) {
-    run_.set_moment({.step = static_cast<uint32_t>(step),
-                     .micro = static_cast<uint32_t>(micro),
-                     .micros = static_cast<uint32_t>(settings_.micros)});
-    model_.train_batch(run_, train_batch(micro), &control_->loss);
+    run_.set_moment(parallel_.moment(step, micro));
+    model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro));
+    parallel_.take(micro);
   }
+  parallel_.finish(control_);
   model_.finish_noise(run_);
 }
 
@@ -136,6 +137,7 @@ StepReport Trainer::step(int64_t step, float lr) {
     update(step, lr);
   });
   const StepControl control = run_.read(control_);  // the one read of the step
+  parallel_.share_largest();
   model_.roll_scales(run_, control.skip != 0);
   return report_of(control);
 }

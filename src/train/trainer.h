@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "run/run.h"
+#include "train/data_parallel.h"
 #include "train/device_batch.h"
 #include "train/memory_plan.h"
 
@@ -21,9 +22,10 @@ namespace ng {
 struct StepSettings {
   int64_t sequences = 1;  ///< in a micro-batch
   int64_t length = 1;     ///< tokens of a sequence
-  int64_t micros = 1;     ///< micro-batches in a step
+  int64_t micros = 1;     ///< micro-batches of a rank in a step
   OptimizerSettings optimizer;
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
+  Determinism determinism = Determinism::ranks;
 };
 
 struct StepReport {
@@ -41,9 +43,13 @@ class Trainer {
   Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings);
 
   [[nodiscard]] MemoryPlan memory() const;
+  /// Of all ranks.
   [[nodiscard]] int64_t tokens_per_step() const {
-    return settings_.sequences * settings_.length * settings_.micros;
+    return settings_.sequences * settings_.length * parallel_.micros_of_all();
   }
+  /// Which of a step's micro-batches is this rank's first.
+  [[nodiscard]] int64_t first_micro() const { return parallel_.first_micro(); }
+  [[nodiscard]] int64_t micros_of_all() const { return parallel_.micros_of_all(); }
   [[nodiscard]] const StepSettings& settings() const { return settings_; }
 
   /// To be filled before step().
@@ -86,6 +92,7 @@ class Trainer {
   Run& run_;
   Model& model_;
   StepSettings settings_;
+  DataParallel parallel_;
   std::unique_ptr<Optimizer> optimizer_;
   int phase_ = 0;
   std::vector<Program> train_programs_;       // by phase

@@ -40,8 +40,10 @@ struct TinyRunOptions {
   std::string backend = "cpu";
   int threads = 1;
   RecomputePolicy recompute = RecomputePolicy::none;
-  int64_t micros = 1;
+  int64_t micros = 1;  ///< of each rank
   double clip = 1;
+  Determinism determinism = Determinism::ranks;
+  Comm* comm = nullptr;
 };
 
 /// Model, trainer and random tokens; everything follows from the options.
@@ -49,7 +51,7 @@ class TinyRun {
  public:
   explicit TinyRun(const TinyRunOptions& options)
       : recipe_(Recipe::parse(options.recipe, "test.toml")),
-        run_(make_backend(options.backend, Threads{options.threads}), 7),
+        run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm),
         model_(run_, options.model, recipe_, options.recompute),
         trainer_(run_, model_, recipe_, settings(options)) {
     model_.initialize(run_);
@@ -64,9 +66,9 @@ class TinyRun {
     key.step = static_cast<uint32_t>(number);
     key.purpose = Purpose::data;
     const auto vocab = static_cast<uint32_t>(model_.config().vocab);
-    uint64_t group = 0;
     for (int64_t micro = 0; micro < trainer_.settings().micros; ++micro) {
       const BatchSpans to = trainer_.train_tokens(micro);
+      auto group = static_cast<uint64_t>(trainer_.first_micro() + micro) * to.inputs.size();
       for (size_t i = 0; i < to.inputs.size(); ++i, ++group) {
         to.inputs[i] = static_cast<int32_t>(draw(key, group)[0] % vocab);
         to.targets[i] = static_cast<int32_t>(draw(key, group)[1] % vocab);
@@ -92,6 +94,7 @@ class TinyRun {
     s.length = 11;
     s.micros = options.micros;
     s.clip = options.clip;
+    s.determinism = options.determinism;
     return s;
   }
 

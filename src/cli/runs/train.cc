@@ -9,6 +9,8 @@
 #include "cli/output.h"
 #include "cli/runs/run_folder.h"
 #include "cli/runs/train_screen.h"
+#include "comm/agreement.h"
+#include "comm/launch.h"
 #include "report/reporter.h"
 
 namespace ng::cli {
@@ -28,16 +30,30 @@ std::string resume_command(const Args& args, const std::string& out) {
   return command + " --out " + shell_quoted(out) + " --resume";
 }
 
-int train(const Args& args) {
-  const RunConfig config = args.run.load();
+// What rank 0 finds: the others may come too late.
+std::string folder_of(const Args& args, Comm& comm) {
   std::string out = args.out;
-  if (out.empty())
+  if (out.empty() && comm.rank() == 0)
     out = args.resume ? newest_run_folder(args.run.file) : new_run_folder(args.run.file);
-  TrainScreen screen;
+  return text_of(comm, 0, out);
+}
+
+int train(const Args& args) {
+  Comm& comm = world();
+  const RunConfig config = args.run.load();
+  const std::string out = folder_of(args, comm);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
   const StopAtSignals signals;
+  const SessionOptions options{
+      .out = out, .resume = args.resume, .stop = &signals.flag(), .comm = &comm};
+  if (comm.rank() != 0) {  // rank 0 speaks for all
+    SessionObserver silent;
+    (void)Session(config, options, silent).train();
+    return 0;
+  }
+  TrainScreen screen;
   report::RunReporter reporter(screen);
-  Session session(config, {.out = out, .resume = args.resume, .stop = &signals.flag()}, reporter);
+  Session session(config, options, reporter);
   session.take_folder();
   screen.begin(session, out);
   const SessionResult result = session.train();
@@ -55,6 +71,8 @@ std::string help() {
       "Writes run.toml, metrics.jsonl, report.html (a page with pictures, rewritten while the run\n"
       "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
       "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n\n"
+      "mpirun -n N narrowgauge train ... trains on N ranks: each takes train.accumulate\n"
+      "micro-batches of a step, with --threads threads of its own, and rank 0 writes.\n\n"
       "Keys of a run file: what they mean, the names that some take; defaults, the sizes' where\n"
       "no preset is named:\n";
   for (const KeyHelp& key : run_config_help()) {

@@ -1,0 +1,60 @@
+// One step on several ranks, each with its own micro-batches: gradients, loss and counters become
+// those of the whole batch. [distributed.md §1, §4; recipes.md §4.2]
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/sum_tree.h"
+#include "model/model.h"
+#include "run/run.h"
+
+namespace ng {
+
+/// For what the bits of a run are the same.
+enum class Determinism : uint8_t {
+  ranks,   ///< for one number of ranks; gradients are sent as the recipe says
+  global,  ///< for every number of ranks at an equal global batch: gradients are added by a fixed
+           ///< tree over micro-batches and are sent in FP32
+};
+
+class DataParallel {
+ public:
+  /// `micros`: micro-batches of each rank in a step.
+  DataParallel(Run& run, Model& model, Determinism mode, int64_t micros);
+
+  [[nodiscard]] int64_t micros_of_all() const { return micros_ * run_.comm().ranks(); }
+  [[nodiscard]] int64_t first_micro() const { return micros_ * run_.comm().rank(); }
+  [[nodiscard]] Moment moment(int64_t step, int64_t micro) const;
+  /// What a micro-batch of `tokens` divides the sum of its losses by, so that gradients come out as
+  /// those of the mean over all ranks.
+  [[nodiscard]] double target_count(int64_t tokens) const;
+
+  /// Before the first micro-batch of a step: no loss yet.
+  void start(StepControl* control);
+  /// Where micro-batch `micro` of this rank adds its loss.
+  [[nodiscard]] double* loss(StepControl* control, int64_t micro) const;
+  /// After micro-batch `micro` of this rank.
+  void take(int64_t micro);
+  /// After the last one: gradients, loss and the counters of operands are those of all ranks.
+  void finish(StepControl* control);
+  /// Before delayed scales move on: what they follow is the largest value of all ranks.
+  void share_largest();
+
+ private:
+  [[nodiscard]] bool is_global() const { return mode_ == Determinism::global; }
+  void finish_trees();
+  void average_gradients();
+  void share_loss(StepControl* control);
+  void share_counters();
+
+  Run& run_;
+  Model& model_;
+  Determinism mode_;
+  int64_t micros_;
+  std::vector<std::vector<TreeNode>> nodes_;  // that each rank's sums are, by rank
+  std::vector<SumTree<Tensor>> trees_;        // by parameter
+  std::span<double> losses_;                  // backend memory, by micro-batch; global only
+};
+
+}  // namespace ng

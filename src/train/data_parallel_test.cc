@@ -1,0 +1,128 @@
+// Ranks that train one model: the same bits for any number of them where that is promised, the mean
+// over all of them everywhere.
+#include "train/data_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include "comm/thread_ranks.h"
+#include "support/tiny_run.h"
+
+namespace ng {
+namespace {
+
+const char* const kDelayed =
+    "name = \"delayed\"\n"
+    "linear.fprop = { input={format=\"fp8_e4m3\", scaling=\"delayed\"}, weight=\"fp8_e4m3\" }\n";
+
+/// What a rank has after some steps.
+struct Outcome {
+  std::vector<float> weights;
+  std::vector<double> losses, norms;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+Outcome outcome_of(TinyRun& tiny, int64_t steps) {
+  Outcome outcome;
+  for (int64_t step = 0; step < steps; ++step) {
+    const StepReport report = tiny.step(step);
+    EXPECT_FALSE(report.skipped);
+    outcome.losses.push_back(report.loss);
+    outcome.norms.push_back(report.grad_norm);
+  }
+  outcome.weights = tiny.weights();
+  return outcome;
+}
+
+/// Of `micros` micro-batches on so many ranks, all of which must come to the same.
+Outcome train(TinyRunOptions options, int ranks, int64_t micros, int64_t steps = 3) {
+  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](Comm& comm) {
+    TinyRunOptions mine = options;
+    mine.micros = micros / ranks;
+    mine.comm = &comm;
+    TinyRun tiny(mine);
+    outcomes[static_cast<size_t>(comm.rank())] = outcome_of(tiny, steps);
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome == outcomes.front());
+  return outcomes.front();
+}
+
+struct Case {
+  std::string name;
+  TinyRunOptions options;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::string recipe :
+       {"fp32", "bf16", "mxfp4-sr-rht", "nvfp4", "gaussws-all", "nipq", "sr-bf16"})
+    all.push_back({recipe, {.recipe = "name = \"of ranks\"\ninherit = \"" + recipe + "\"\n"}});
+  all.push_back({"delayed", {.recipe = kDelayed}});
+  all.push_back({"gpt2", {.model = tiny_gpt2()}});
+  return all;
+}
+
+TEST(DataParallel, GlobalBitsDoNotDependOnTheRanks) {
+  for (Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    c.options.determinism = Determinism::global;
+    const Outcome want = train(c.options, 1, 8);
+    for (const int ranks : {2, 4, 8}) EXPECT_TRUE(train(c.options, ranks, 8) == want) << ranks;
+  }
+}
+
+TEST(DataParallel, GlobalBitsOnRanksThatAreNoPowerOfTwo) {
+  TinyRunOptions options{.determinism = Determinism::global};
+  const Outcome want = train(options, 1, 6);
+  for (const int ranks : {2, 3, 6}) EXPECT_TRUE(train(options, ranks, 6) == want) << ranks;
+}
+
+TEST(DataParallel, RanksRepeatTheirBits) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    EXPECT_TRUE(train(c.options, 3, 6) == train(c.options, 3, 6));
+  }
+}
+
+// The mean over ranks is that over micro-batches: sums of FP32 differ in their order alone. Adam
+// divides by the gradient's size, so that a weight whose gradient is all but 0 may move either way:
+// norms and losses are compared, and of weights how many differ.
+TEST(DataParallel, RanksComeToTheGradientOfOne) {
+  const Outcome one = train({}, 1, 4, 2), many = train({}, 4, 4, 2);
+  EXPECT_NEAR(many.losses[0], one.losses[0], 1e-12 * one.losses[0]);
+  EXPECT_NEAR(many.norms[0], one.norms[0], 1e-6 * one.norms[0]);
+  int64_t different = 0;
+  for (size_t i = 0; i < one.weights.size(); ++i)
+    different += std::abs(many.weights[i] - one.weights[i]) > 1e-5 ? 1 : 0;
+  EXPECT_LT(different, std::ssize(one.weights) / 100);
+}
+
+// One rank alone reads the row of a token whose embedding is not finite.
+TEST(DataParallel, ARankThatIsNotFiniteSkipsTheStepOnAll) {
+  for (const Determinism mode : {Determinism::ranks, Determinism::global}) {
+    run_ranks(3, [&](Comm& comm) {
+      TinyRunOptions options{.determinism = mode, .comm = &comm};
+      options.model.tie_embeddings = false;
+      TinyRun tiny(options);
+      const int64_t last = options.model.vocab - 1;
+      const std::vector<float> row(static_cast<size_t>(options.model.width),
+                                   std::numeric_limits<float>::infinity());
+      tiny.model().write_row(tiny.run(), 0, last, row);
+      const std::vector<float> before = tiny.weights();
+      const BatchSpans to = tiny.trainer().train_tokens(0);
+      for (size_t i = 0; i < to.inputs.size(); ++i) {
+        to.inputs[i] = comm.rank() == 1 ? static_cast<int32_t>(last) : 3;
+        to.targets[i] = 5;
+      }
+      EXPECT_TRUE(tiny.trainer().step(0, 1e-2f).skipped);
+      EXPECT_EQ(tiny.weights(), before);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ng
