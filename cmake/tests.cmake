@@ -10,7 +10,7 @@ endif()
 
 # They would more than double the time of the sanitizer run, and run little that others do not.
 set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(bits|crash|resume)_")
-string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_")
+string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_.*_ranks$")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
 
@@ -83,6 +83,18 @@ endforeach()
 if(TARGET layout_layout_test)
   list(JOIN NG_FOLDERS "," folders)
   target_compile_definitions(layout_layout_test PRIVATE NG_FOLDERS="${folders},cli")
+endif()
+
+# Ranks that are processes, more than there are cores: all on this machine, each yields its core.
+set(NG_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --mca mpi_yield_when_idle 1)
+set(NG_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+if(MPI_FOUND)
+  foreach(ranks 2 3 4)
+    set(name mpi_${ranks}_ranks)
+    ng_add_test(${name} mpi ${NG_MPIRUN} -n ${ranks} $<TARGET_FILE:mpi_ranks_test>)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 60 PROCESSORS 2
+                         ENVIRONMENT "NG_TEST_RANKS=${ranks};${NG_AS_ROOT}")
+  endforeach()
 endif()
 
 find_program(NG_PYTHON python3)

@@ -16,6 +16,7 @@ struct Command {
   /// Adds flags and positionals to `app`. Returns what to do when the command line has named this
   /// command; its result is the exit code. Errors are thrown.
   std::function<int()> (*declare)(CLI::App& app);
+  bool is_across_ranks = false;  ///< started as several ranks, these share one work
 };
 
 /// All commands, in the order of --help.

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <exception>
 #include <new>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -17,6 +19,7 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "comm/launch.h"
 
 namespace ng::cli {
 namespace {
@@ -30,7 +33,14 @@ constexpr const char* kFooter =
     "Start with: narrowgauge train examples/quickstart.toml\n"
     "Exit codes: 0 done, 1 failed, 2 wrong command line, 128 + n stopped by signal n.";
 
-void complain(std::string_view what) { write_error("narrowgauge: " + on_one_line(what) + "\n"); }
+/// Of several ranks: most of what fails, fails on all of them. Rank 0 says it first, which ends the
+/// others before they say it again.
+void complain(std::string_view what) {
+  const Launch started = launch();
+  if (started.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const std::string who = started.ranks == 1 ? "" : fmt::format("rank {}: ", started.rank);
+  write_error("narrowgauge: " + who + on_one_line(what) + "\n");
+}
 
 /// Where nothing can catch a failure: before main(), or for want of memory to report one.
 [[noreturn]] void end_in_one_line() {
@@ -60,6 +70,14 @@ void fill_closed_streams() {
   for (int stream = 0; stream <= 2; ++stream)
     if (::fcntl(stream, F_GETFD) < 0)
       (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+/// What all ranks would print, rank 0 prints.
+void print_on_rank_0_only() {
+  if (launch().rank == 0) return;
+  const int nowhere = ::open("/dev/null", O_WRONLY);
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::close(nowhere);
 }
 
 /// The command line's vocabulary and what was found of it.
@@ -177,14 +195,27 @@ std::optional<int> parse(Program& program, int argc, char** argv) {
   return {};
 }
 
+/// Copies of a command that knows nothing of ranks would write into the same files.
+void refuse_ranks(const Command& command) {
+  const int ranks = launch().ranks;
+  if (ranks == 1 || command.is_across_ranks) return;
+  throw Error({.place = std::string(command.name),
+               .key = "",
+               .problem = fmt::format("started as {} ranks, but it works in one process", ranks),
+               .remedy = "without mpirun or srun"});
+}
+
 int run(int argc, char** argv) {
   Program program;
   declare(program);
   const std::optional<int> done = parse(program, argc, argv);
   if (done) return *done;
   force_isa(program.isa);
-  for (size_t i = 0; i < program.subcommands.size(); ++i)
-    if (program.subcommands[i]->parsed()) return program.actions[i]();
+  for (size_t i = 0; i < program.subcommands.size(); ++i) {
+    if (!program.subcommands[i]->parsed()) continue;
+    refuse_ranks(commands()[i]);
+    return program.actions[i]();
+  }
   return 0;
 }
 
@@ -195,9 +226,11 @@ int main(int argc, char** argv) {
   using ng::cli::complain;
   try {
     ng::cli::fill_closed_streams();
+    ng::cli::print_on_rank_0_only();
     ng::cli::exit_at_signals();
     const int code = ng::cli::run(argc, argv);
     ng::cli::finish_output();
+    ng::leave_world();
     return code;
   } catch (const ng::Error& error) {
     complain(error.what());
@@ -206,5 +239,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     complain(fmt::format("a defect of the program, please report it: {}", error.what()));
   }
+  ng::abort_world(ng::cli::kFailed);
   return ng::cli::kFailed;
 }

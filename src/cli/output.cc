@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "comm/launch.h"
 
 namespace ng::cli {
 namespace {
@@ -52,6 +53,7 @@ void write_error(std::string_view text) noexcept {
 }
 
 void note(const std::string& sentence) {
+  if (launch().rank != 0) return;
   write_error(fmt::format("narrowgauge: note: {}\n", on_one_line(sentence)));
 }
 

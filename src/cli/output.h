@@ -23,7 +23,7 @@ void finish_output();
 /// nothing.
 void write_error(std::string_view text) noexcept;
 
-/// A sentence on standard error by write_error: "narrowgauge: note: ...".
+/// A sentence on standard error by write_error: "narrowgauge: note: ...". Of ranks, 0 writes it.
 void note(const std::string& sentence);
 
 /// Standard output of work that is worth more than what is said about it: what cannot be written

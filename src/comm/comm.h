@@ -29,7 +29,7 @@ class Comm {
   /// this one are `in_bytes[i]`. A rank's piece for itself is copied.
   void all_to_all(Traffic kind, std::span<const std::byte> out, BytesByRank out_bytes,
                   std::span<std::byte> in, BytesByRank in_bytes);
-  /// `mine` of every rank, by rank, `bytes[i]` of rank i.
+  /// `mine` of every rank, by rank, `bytes[i]` of rank i; it may lie in its place already.
   void all_gather(Traffic kind, std::span<const std::byte> mine, std::span<std::byte> all,
                   BytesByRank bytes);
   /// `bytes` of rank `root` to all.
