@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/comm.h"
 
 namespace ng {
@@ -23,5 +25,23 @@ namespace ng {
 
 /// The text of the first rank whose text is not empty; empty where there is none.
 [[nodiscard]] std::string first_text(Comm& comm, const std::string& mine);
+
+/// Does `work`, which calls nothing of all ranks. Where it throws an Error on any of them all
+/// throw: those that failed their own, the others that of the first.
+template <class Work>
+void on_all(Comm& comm, const Work& work) {
+  std::exception_ptr failure;
+  std::string problem;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    problem = error.what();
+  }
+  const std::string first = first_text(comm, problem);
+  if (failure) std::rethrow_exception(failure);
+  if (!first.empty())
+    throw Error({.place = "another rank", .key = "", .problem = first, .remedy = ""});
+}
 
 }  // namespace ng

@@ -21,6 +21,8 @@ class CheckpointWriter {
   /// `folder` is the run's `checkpoints`; made when missing. `step` is in [0, 10^8).
   CheckpointWriter(const std::string& folder, int64_t step);
 
+  /// Where files are written until publish().
+  [[nodiscard]] const std::string& folder() const { return writer_.path(); }
   /// Where to write the file called `name` (no slash), by base/files or write_safetensors.
   [[nodiscard]] std::string path_of(std::string_view name) const;
   void write_text(std::string_view name, std::string_view content);

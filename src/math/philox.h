@@ -31,11 +31,18 @@ struct RandomKey {
   uint32_t step = 0;
   Purpose purpose = Purpose::init;
   uint32_t micro = 0;  ///< micro-batch in the step; 0 for purposes 1, 3, 5, 8-11, 13, 14; < 2^24
+  /// first_group_of() where what draws are some rows of the tensor, counted from 0.
+  uint64_t first_group = 0;
 
   friend bool operator==(const RandomKey&, const RandomKey&) = default;
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;
+
+/// The group of the first eight elements of a row of a tensor of `cols` columns.
+constexpr uint64_t first_group_of(int64_t row, int64_t cols) {
+  return static_cast<uint64_t>(row) * static_cast<uint64_t>((cols + 7) / 8);
+}
 
 /// Philox4x32-10 [Salmon et al., SC'11].
 constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
@@ -59,6 +66,7 @@ constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
 /// from 32 up go into bits 20..31 of the tensor word. `extra` is 0, or 0x80 for the second call
 /// that 32-bit stochastic rounding needs.
 constexpr PhiloxBlock counter_of(const RandomKey& key, uint64_t group, uint32_t extra = 0) {
+  group += key.first_group;
   return {static_cast<uint32_t>(group), key.tensor | (static_cast<uint32_t>(group >> 32) << 20),
           key.step, ((static_cast<uint32_t>(key.purpose) | extra) << 24) | key.micro};
 }

@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "model/builder.h"
+#include "model/ownership.h"
 #include "model/weights.h"
 #include "recipe/layer_names.h"
+#include "run/owned_rows.h"
 #include "run/transfer.h"
 
 namespace ng {
@@ -21,26 +23,17 @@ std::vector<ParameterSpec> noise_parameters_of(const ParameterSpec& spec, const 
   return noise_parameters(noise, layer, spec.rows, spec.cols);
 }
 
-std::vector<Parameter> make_parameters(Run& run, const ModelConfig& config, const Recipe& recipe,
-                                       TensorTable& tensors) {
-  std::vector<Parameter> parameters;
-  std::vector<ParameterSpec> learned;  // by noise
-  for (ParameterSpec& spec : parameter_table(config)) {
-    Parameter parameter;
-    parameter.id = tensors.add(spec.name);
-    parameter.weight = claim_weight(run, spec, weight_storage(recipe, spec, config.layers));
-    for (ParameterSpec& own : noise_parameters_of(spec, recipe, config.layers))
-      learned.push_back(std::move(own));
-    parameter.spec = std::move(spec);
-    parameters.push_back(std::move(parameter));
-  }
-  for (ParameterSpec& spec : learned) {
-    Parameter parameter;
-    parameter.weight = claim_weight(run, spec, LayerRecipe().weights);
-    parameter.spec = std::move(spec);
-    parameters.push_back(std::move(parameter));
-  }
-  return parameters;
+// Some rows of a parameter.
+Parameter part_of(const Parameter& whole, const Piece& piece) {
+  Parameter part;
+  part.spec = whole.spec;
+  part.id = whole.id;
+  part.weight = whole.weight;
+  part.spec.rows = piece.rows;
+  part.first_row = piece.first_row;
+  part.whole_rows = whole.spec.rows;
+  part.weight.value.view = whole.value().slice(piece.first_row, piece.rows);
+  return part;
 }
 
 // Rows of the last position of each sequence.
@@ -56,7 +49,7 @@ Tensor last_rows(Run& run, const ConstView& x, const Positions& at) {
 Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute)
     : config_(config), recipe_(recipe) {
   validate(config, "model");
-  parameters_ = make_parameters(run, config_, recipe_, tensors_);
+  make_parameters(run);
   const std::span<Parameter> all = parameters_;
   const size_t of_architecture = tensors_.names().size();
   const ArchitectureParts& parts = parts_of(config_.architecture);
@@ -101,6 +94,45 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
 void Model::accumulate_in_bf16() {
   for (Linear* linear : linears_)
     if (&linear->weight() != embedding_->tokens()) linear->weight().grad_element = &bf16_format();
+}
+
+// What noise learns lies behind the parameters of the architecture.
+void Model::make_parameters(Run& run) {
+  std::vector<ParameterSpec> specs = parameter_table(config_), learned;
+  for (const ParameterSpec& spec : specs) {
+    tensors_.add(spec.name);
+    for (ParameterSpec& own : noise_parameters_of(spec, recipe_, config_.layers))
+      learned.push_back(std::move(own));
+  }
+  const size_t of_architecture = specs.size();
+  for (ParameterSpec& spec : learned) specs.push_back(std::move(spec));
+  partition_ = deal_parameters(specs, recipe_, config_.layers, run.comm().ranks());
+  parameters_.resize(specs.size());
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const WeightStorage storage = i < of_architecture
+                                      ? weight_storage(recipe_, specs[i], config_.layers)
+                                      : LayerRecipe().weights;
+    Parameter& parameter = parameters_[i];
+    parameter.id = static_cast<uint32_t>(i);
+    parameter.is_plain = storage.storage.is_fp32() && storage.master == WeightStorage::Master::none;
+    parameter.weight = claim_value(run, specs[i], storage);
+    parameter.spec = std::move(specs[i]);
+    claim_pieces(run, static_cast<int64_t>(i), storage);
+  }
+}
+
+// What this rank keeps beside the value of a parameter.
+void Model::claim_pieces(Run& run, int64_t index, const WeightStorage& storage) {
+  Parameter& whole = parameters_[static_cast<size_t>(index)];
+  for (const Piece& piece : partition_.of(index)) {
+    if (piece.owner != run.comm().rank()) continue;
+    const bool is_part = piece.rows < whole.spec.rows;
+    if (is_part) parts_.push_back(part_of(whole, piece));
+    Parameter& owned = is_part ? parts_.back() : whole;
+    owned.is_own = run.comm().ranks() > 1;
+    claim_owned(run, owned, storage);
+    owned_.push_back(&owned);
+  }
 }
 
 // Weights of the blocks are sent in few bits, what else there is in FP32. [errata-2, 4]
@@ -150,17 +182,34 @@ int64_t Model::parameter_count() const {
 }
 
 void Model::initialize(Run& run) {
-  for (Parameter& parameter : parameters_) {
-    if (is_plain(parameter.weight)) {
+  for (size_t index = 0; index < parameters_.size(); ++index) {
+    const Parameter& parameter = parameters_[index];
+    if (parameter.is_plain) {
       fill_initial(run, parameter, parameter.value());
       continue;
     }
     const TemporaryTensor values(run.backend(), parameter.spec.rows, parameter.spec.cols);
     fill_initial(run, parameter, values.view());
-    put_weight(run, parameter.weight, values.view());
-    put_carry(run, parameter.weight, parameter.id, values.view());
+    put_values(run, index, values.view());
   }
   start_noise(run);
+}
+
+// The owner of rows makes masters and carries of them, and the value that all have.
+void Model::put_values(Run& run, size_t index, const View& values) {
+  const Parameter& whole = parameters_[index];
+  for (const Parameter* owned : owned_) {
+    if (owned->id != whole.id) continue;
+    const View rows = values.slice(owned->first_row, owned->spec.rows);
+    put_weight(run, owned->weight, rows);
+    put_carry(run, *owned, rows);
+  }
+  send_rows(run, whole.value(), partition_.of(static_cast<int64_t>(index)));
+}
+
+void Model::send_updated(Run& run) {
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    send_rows(run, parameters_[i].value(), partition_.of(static_cast<int64_t>(i)));
 }
 
 void Model::start_noise(Run& run) {
@@ -237,7 +286,7 @@ void Model::read_row(const Run& run, size_t index, int64_t row, std::span<float>
 // row is there.
 void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float> values) {
   Parameter& parameter = parameters_.at(index);
-  if (is_plain(parameter.weight)) return upload_row(run.backend(), parameter.value(), row, values);
+  if (parameter.is_plain) return upload_row(run.backend(), parameter.value(), row, values);
   const ParameterSpec& spec = parameter.spec;
   NG_CHECK(row * spec.cols == std::ssize(pending_), spec.name, row, pending_.size());
   pending_.insert(pending_.end(), values.begin(), values.end());
@@ -245,12 +294,12 @@ void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float
   const TemporaryTensor whole(run.backend(), spec.rows, spec.cols);
   run.backend().upload(whole.view().data, pending_.data(), pending_.size() * sizeof(float));
   pending_ = {};
-  put_weight(run, parameter.weight, whole.view());
-  put_carry(run, parameter.weight, parameter.id, whole.view());
+  put_values(run, index, whole.view());
 }
 
 void Model::forget_step() {
   for (Parameter& parameter : parameters_) ng::forget_step(parameter);
+  for (Parameter& part : parts_) ng::forget_step(part);
 }
 
 std::vector<float*> Model::newest_amax() const {

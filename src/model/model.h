@@ -2,10 +2,12 @@
 // is declared per architecture (gpt2.cc, llama.cc).
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "comm/partition.h"
 #include "model/config.h"
 #include "nn/embedding.h"
 #include "nn/head.h"
@@ -29,6 +31,11 @@ class Model {
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   [[nodiscard]] std::span<Parameter> parameters() { return parameters_; }
+  /// Which ranks own which rows of parameters(), by index.
+  [[nodiscard]] const Partition& partition() const { return partition_; }
+  /// What this rank updates: parameters(), or parts of them, in the order of its pieces. A part has
+  /// states and a gradient of its own, the value's rows are those of its parameter.
+  [[nodiscard]] std::span<Parameter* const> owned() const { return owned_; }
   [[nodiscard]] int64_t parameter_count() const;
   [[nodiscard]] const TensorTable& tensors() const { return tensors_; }
   /// All linear layers, blocks first, the head last.
@@ -66,6 +73,8 @@ class Model {
   void finish_noise(Run& run);
   /// After the step was decided: scales of gradients that saturate give way.
   void move_gradient_scales(Run& run, const StepControl* control);
+  /// After the updates of owned(): all ranks have the new values.
+  void send_updated(Run& run);
   /// After the update: gradients and operands made from the old weights are gone.
   void forget_step();
   /// The largest value so far of every operand whose scale is delayed, in backend memory.
@@ -81,6 +90,9 @@ class Model {
   }
 
  private:
+  void make_parameters(Run& run);
+  void claim_pieces(Run& run, int64_t index, const WeightStorage& storage);
+  void put_values(Run& run, size_t index, const View& values);
   void allocate_stats(Run& run);
   void accumulate_in_bf16();
   void communicate_gradients(Run& run);
@@ -91,6 +103,9 @@ class Model {
   Recipe recipe_;
   TensorTable tensors_;
   std::vector<Parameter> parameters_;
+  Partition partition_;
+  std::deque<Parameter> parts_;  // of parameters that have several owners
+  std::vector<Parameter*> owned_;
   std::vector<float> pending_;  // rows of a parameter that is being written
   Chain blocks_;
   std::unique_ptr<Embedding> embedding_;

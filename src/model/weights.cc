@@ -29,30 +29,38 @@ WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, in
       .weights;
 }
 
-UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
-  const auto row = [&](std::string_view what, MemoryKind kind) {
-    return PersistentSpec{.name = fmt::format("{}.{}", what, spec.name),
-                          .owner = spec.name,
-                          .kind = kind,
-                          .rows = spec.rows,
-                          .cols = spec.cols};
-  };
+UpdatedWeight claim_value(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
   UpdatedWeight weight{.rule = storage.update,
                        .momentum_feedback = storage.momentum_feedback,
                        .rtol = static_cast<float>(storage.rtol),
                        .max_iters = storage.max_iters};
   Operand value = storage.storage;
   if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
-  weight.value = run.stored(row("weight", MemoryKind::weights), value);
+  Parameter whole;
+  whole.spec = spec;
+  weight.value = run.stored(whole.state("weight", MemoryKind::weights), value);
+  return weight;
+}
+
+void claim_owned(Run& run, Parameter& parameter, const WeightStorage& storage) {
+  UpdatedWeight& weight = parameter.weight;
   if (storage.master != WeightStorage::Master::none)
-    weight.master = run.stored(row("master", MemoryKind::master), master_cast(storage.master));
-  if (weight.master || storage.storage.is_fp32()) return weight;
+    weight.master =
+        run.stored(parameter.state("master", MemoryKind::master), master_cast(storage.master));
+  if (weight.master || storage.storage.is_fp32()) return;
   if (const ElementFormat* element = carry_element(storage)) {
-    PersistentSpec carry = row("carry", MemoryKind::weights);
+    PersistentSpec carry = parameter.state("carry", MemoryKind::weights);
     carry.element = element;
     weight.carry = run.persistent(carry);
   }
-  return weight;
+}
+
+UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
+  Parameter parameter;
+  parameter.spec = spec;
+  parameter.weight = claim_value(run, spec, storage);
+  claim_owned(run, parameter, storage);
+  return parameter.weight;
 }
 
 void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) {
@@ -62,17 +70,22 @@ void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) 
   run.execute(Store{weight.value.rounded_by(nearest), source, {}});
 }
 
-void put_carry(Run& run, const UpdatedWeight& weight, uint32_t tensor, const View& values) {
+void put_carry(Run& run, const Parameter& parameter, const View& values) {
+  const UpdatedWeight& weight = parameter.weight;
   if (weight.carry.rows == 0) return;
   const TemporaryTensor rounded(run.backend(), values.rows, values.cols);
   run.execute(Store{stored_plainly(rounded.view()), weight.value.view, {}});
   run.execute(Combine{.y = values, .x = rounded.view(), .a = -1, .b = 1});
   // An update by that difference rounds to the same value, and draws as no step of training does.
-  run.execute(Update{.optimizer = OptimizerRule::direction,
-                     .weight = weight,
-                     .grad = values,
-                     .numbers = {.lr = 1},
-                     .key = {.seed = run.seed(), .tensor = tensor, .step = UINT32_MAX}});
+  run.execute(
+      Update{.optimizer = OptimizerRule::direction,
+             .weight = weight,
+             .grad = values,
+             .numbers = {.lr = 1},
+             .key = {.seed = run.seed(),
+                     .tensor = parameter.id,
+                     .step = UINT32_MAX,
+                     .first_group = first_group_of(parameter.first_row, parameter.spec.cols)}});
 }
 
 }  // namespace ng

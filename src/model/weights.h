@@ -14,17 +14,17 @@ namespace ng {
 /// Registers value, master and carry.
 [[nodiscard]] UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec,
                                          const WeightStorage& storage);
+/// Registers the value alone.
+[[nodiscard]] UpdatedWeight claim_value(Run& run, const ParameterSpec& spec,
+                                        const WeightStorage& storage);
+/// Registers master and carry of a parameter, or part of one, whose value is there.
+void claim_owned(Run& run, Parameter& parameter, const WeightStorage& storage);
 
 /// Values in backend memory into a weight: the value is made of the master, where there is one.
 void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values);
 
 /// What the value lacks of the values that it was made of goes into its carry, where it has one:
-/// training begins where FP32 masters begin. `values` are used up; `tensor` is the id to draw by.
-void put_carry(Run& run, const UpdatedWeight& weight, uint32_t tensor, const View& values);
-
-/// Whether a weight is FP32 alone.
-[[nodiscard]] inline bool is_plain(const UpdatedWeight& weight) {
-  return weight.value.cast.is_fp32() && !weight.master;
-}
+/// training begins where FP32 masters begin. `values` are used up.
+void put_carry(Run& run, const Parameter& parameter, const View& values);
 
 }  // namespace ng

@@ -22,6 +22,8 @@ class LayerNoise {
   /// After the last micro-batch of a step, of a gradient that is still as it was summed: that of
   /// the bit-widths, and of ŵ becomes that of w.
   void backward(Run& run, Parameter& weight) const;
+  /// Whether the gradient of what it learns is on this rank.
+  [[nodiscard]] bool has_gradient() const { return static_cast<bool>(bit_widths_->grad); }
   /// Before the gradients' norm is taken: what the bit-widths cost joins their gradient.
   void finish(Run& run, const Parameter& weight) const;
 

@@ -307,7 +307,8 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
 
 void Linear::finish_gradient(Run& run) {
   const Run::Place place = run.in(name_, "gradient");
-  if (noise_) noise_->backward(run, *weight_);
+  // Of what all ranks have summed only the owner has the gradient; it owns the bit-widths, too.
+  if (noise_ && weight_->grad) noise_->backward(run, *weight_);
   ng::finish_gradient(run, *weight_);
 }
 
@@ -317,7 +318,7 @@ void Linear::start_noise(Run& run) const {
 
 void Linear::finish_noise(Run& run) const {
   const Run::Place place = run.in(name_, "gradient");
-  if (noise_) noise_->finish(run, *weight_);
+  if (noise_ && noise_->has_gradient()) noise_->finish(run, *weight_);
 }
 
 void Linear::roll_scales(Run& run, bool skipped) {

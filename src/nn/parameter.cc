@@ -28,6 +28,17 @@ Tensor scales_of(Run& run, const ElementFormat& element, int64_t rows, int64_t c
 
 }  // namespace
 
+PersistentSpec Parameter::state(std::string_view what, MemoryKind kind) const {
+  return {.name = fmt::format("{}.{}", what, spec.name),
+          .owner = spec.name,
+          .kind = kind,
+          .rows = spec.rows,
+          .cols = spec.cols,
+          .first_row = first_row,
+          .whole_rows = whole_rows,
+          .is_own = is_own};
+}
+
 View Parameter::gradient() const {
   View view = grad;
   if (!grad_scales[0]) return view;

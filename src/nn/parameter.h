@@ -27,6 +27,11 @@ struct ParameterSpec {
 
 struct Parameter {
   ParameterSpec spec;
+  /// Where the rows begin in the whole tensor, and how many that has; 0: these are all. A part of a
+  /// parameter has no gradient of its own but what its owner sums.
+  int64_t first_row = 0, whole_rows = 0;
+  bool is_own = false;      ///< its states are on no other rank
+  bool is_plain = true;     ///< its value, in FP32, is all that updates go into
   uint32_t id = 0;          ///< in the model's TensorTable
   UpdatedWeight weight;     ///< (rows, cols), persistent: its value, master and carry
   Stored moment1, moment2;  ///< persistent; no rows until an optimizer claims them
@@ -43,6 +48,12 @@ struct Parameter {
   Tensor noisy, noise_scales;
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
+
+  [[nodiscard]] int64_t elements() const {  ///< of the whole tensor
+    return (whole_rows > 0 ? whole_rows : spec.rows) * spec.cols;
+  }
+  /// What a state of these rows is registered by.
+  [[nodiscard]] PersistentSpec state(std::string_view what, MemoryKind kind) const;
 
   /// What forward and backward read.
   [[nodiscard]] const View& value() const { return weight.value.view; }

@@ -21,12 +21,11 @@ class AdamMini final : public Optimizer {
       parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
       return;
     }
-    parameter.moment2 = run.stored({.name = fmt::format("moment2.{}", spec.name),
-                                    .owner = spec.name,
-                                    .kind = MemoryKind::moments,
-                                    .rows = blocks(spec).blocks(),
-                                    .cols = 1},
-                                   operand_of("fp32"));
+    // A part of a tensor has whole blocks of one row each (model/ownership.cc).
+    PersistentSpec state = parameter.state("moment2", MemoryKind::moments);
+    state.rows = blocks(spec).blocks();
+    state.cols = 1;
+    parameter.moment2 = run.stored(std::move(state), operand_of("fp32"));
   }
   void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
     run.execute(CheckUpdate{.update = has_own_moments(parameter.spec)

@@ -28,13 +28,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
 
 Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_view name,
                               const Operand& cast) const {
-  const ParameterSpec& spec = parameter.spec;
-  const bool is_wide = spec.is_vector || spec.rows * spec.cols < settings_.least_narrow;
-  return run.stored({.name = fmt::format("{}.{}", name, spec.name),
-                     .owner = spec.name,
-                     .kind = MemoryKind::moments,
-                     .rows = spec.rows,
-                     .cols = spec.cols},
+  const bool is_wide = parameter.spec.is_vector || parameter.elements() < settings_.least_narrow;
+  return run.stored(parameter.state(name, MemoryKind::moments),
                     is_wide ? operand_of("fp32") : cast);
 }
 
@@ -58,7 +53,8 @@ Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter&
                 .numbers = numbers,
                 .key = {.seed = run.rounding_seed(),
                         .tensor = parameter.id,
-                        .step = static_cast<uint32_t>(step.step)},
+                        .step = static_cast<uint32_t>(step.step),
+                        .first_group = first_group_of(parameter.first_row, parameter.spec.cols)},
                 .control = step.control,
                 .report = step.report};
 }

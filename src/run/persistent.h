@@ -19,8 +19,11 @@ struct PersistentSpec {
   std::string owner;  ///< the parameter or layer it belongs to: "blocks.0.attn.q.weight"
   MemoryKind kind = MemoryKind::state;
   const ElementFormat* element = nullptr;
-  int64_t rows = 0;  ///< of the whole tensor
+  int64_t rows = 0;
   int64_t cols = 0;
+  /// Where the rows begin in the whole tensor, and how many that has; 0: these are all.
+  int64_t first_row = 0, whole_rows = 0;
+  bool is_own = false;   ///< no other rank has these rows: each saves its own
   bool is_saved = true;  ///< the next step depends on it: it belongs into checkpoints
 };
 

@@ -87,7 +87,7 @@ std::span<std::byte> Run::take(std::string name, size_t bytes, MemoryKind kind) 
 View Run::persistent(const PersistentSpec& spec) {
   NG_CHECK(spec.rows >= 0 && spec.cols >= 0 && spec.element != nullptr, spec.name, spec.rows,
            spec.cols);
-  NG_CHECK(names_.insert(spec.name).second, spec.name);
+  NG_CHECK(names_.insert(fmt::format("{}:{}", spec.name, spec.first_row)).second, spec.name);
   const int64_t stride = tight_stride(*spec.element, spec.cols);
   const size_t bytes = static_cast<size_t>(spec.rows) * bytes_of(*spec.element, stride);
   const std::span<std::byte> memory = take(spec.name, bytes, spec.kind);
@@ -102,6 +102,10 @@ Stored Run::stored(PersistentSpec spec, const Operand& cast) {
   if (cast.is_unscaled()) return tensor;
   const std::string name = spec.name;
   const ScaleShape grid = scale_shape(cast, spec.rows, spec.cols);
+  if (spec.whole_rows > 0) {
+    spec.whole_rows = scale_shape(cast, spec.whole_rows, spec.cols).rows;
+    spec.first_row = scale_shape(cast, spec.first_row, spec.cols).rows;
+  }
   spec.name = name + ".scale";
   spec.element = &scale_element(cast);
   spec.rows = grid.rows;
@@ -114,6 +118,7 @@ Stored Run::stored(PersistentSpec spec, const Operand& cast) {
   spec.name = name + ".tensor_scale";
   spec.element = &fp32_format();
   spec.rows = spec.cols = 1;
+  NG_CHECK(spec.whole_rows == 0, spec.name);
   const View level = persistent(spec);
   execute(Fill{.x = level, .value = 1.0f});
   tensor.view.scales.tensor = level.as<float>().data;

@@ -1,14 +1,11 @@
 #include "train/checkpoint.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <span>
 #include <vector>
 
 #include "base/json.h"
-#include "io/safetensors.h"
-#include "io/safetensors_dtype.h"
+#include "comm/agreement.h"
 #include "train/run_files.h"
 
 namespace ng {
@@ -17,23 +14,22 @@ namespace {
 constexpr std::string_view kIdentityFile = "run.json";
 constexpr size_t kMaxIdentityBytes = 1 << 20;
 
-// What the next step depends on, by the register.
-std::vector<const Persistent*> state_of(const Run& run) {
-  std::vector<const Persistent*> state;
-  for (const Persistent& row : run.persistents())
-    if (row.spec.is_saved) state.push_back(&row);
-  return state;
+// The tensor of this rank that is not finite; nothing where all are.
+std::string nonfinite_state(Run& run) {
+  for (const bool own : {false, true})
+    for (const Persistent* row : saved_rows(run, own))
+      if (const uint64_t bad = run.count_nonfinite(row->view); bad > 0)
+        return fmt::format("{}: {} values are not finite", row->spec.name, bad);
+  return "";
 }
 
 void require_finite(Run& run, const std::string& place) {
-  for (const Persistent* row : state_of(run)) {
-    const uint64_t bad = run.count_nonfinite(row->view);
-    if (bad == 0) continue;
-    throw Error({.place = place,
-                 .key = row->spec.name,
-                 .problem = fmt::format("{} values are not finite", bad),
-                 .remedy = "nothing was written; what was saved before is whole"});
-  }
+  const std::string problem = first_text(run.comm(), nonfinite_state(run));
+  if (problem.empty()) return;
+  throw Error({.place = place,
+               .key = "",
+               .problem = problem,
+               .remedy = "nothing was written; what was saved before is whole"});
 }
 
 Json identity_json(int64_t step, const RunIdentity& identity) {
@@ -109,84 +105,41 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   return differing_settings(saved, identity);
 }
 
-/// Rows of registered tensors follow one another, each from a byte on.
-size_t row_bytes(const View& view) { return bytes_of(*view.element, view.stride); }
-
-/// As what a file shows a tensor: by the dtype of its elements, or as the bytes of its rows where
-/// the format has none or rows do not fill their last byte.
-struct StoredAs {
-  std::string dtype;
-  std::vector<int64_t> shape;
-};
-
-StoredAs stored_as(const View& view) {
-  const std::string dtype(view.element->safetensors);
-  if (view.stride == view.cols && !dtype.empty() &&
-      io::find_dtype(dtype, "", "").bits == view.element->bits)
-    return {dtype, {view.rows, view.cols}};
-  return {"U8", {view.rows, static_cast<int64_t>(row_bytes(view))}};
-}
-
-constexpr size_t kPieceBytes = size_t{1} << 22;
-
-/// body(offset, bytes) for the pieces of a tensor, a buffer of the host for each.
-template <class Body>
-void for_pieces(const View& view, const Body& body) {
-  const size_t bytes = static_cast<size_t>(view.rows) * row_bytes(view);
-  std::vector<std::byte> buffer(std::min(kPieceBytes, bytes));
-  for (size_t at = 0; at < bytes; at += buffer.size())
-    body(at, std::span(buffer).first(std::min(buffer.size(), bytes - at)));
-}
-
-void read_into(Run& run, const io::Safetensors& file, const Persistent& row) {
-  const io::SafetensorsEntry& entry = file.at(row.spec.name);
-  const StoredAs as = stored_as(row.view);
-  if (entry.dtype != as.dtype || entry.shape != as.shape)
-    throw Error({.place = file.path(),
-                 .key = row.spec.name,
-                 .problem = fmt::format("{} [{}]", entry.dtype, fmt::join(entry.shape, ", ")),
-                 .remedy = fmt::format("{} [{}]", as.dtype, fmt::join(as.shape, ", "))});
-  for_pieces(row.view, [&](size_t at, std::span<std::byte> piece) {
-    entry.read(at, piece);
-    run.upload(row.view.data + at, std::span<const std::byte>(piece));
-  });
-}
-
-// As they are stored.
-void write_state(const Run& run, const std::string& path) {
-  std::vector<io::SafetensorsTensor> tensors;
-  for (const Persistent* row : state_of(run)) {
-    const StoredAs as = stored_as(row->view);
-    tensors.push_back({row->spec.name, as.dtype, as.shape, nullptr});
-  }
-  io::SafetensorsWriter writer(path, tensors);
-  for (const Persistent* row : state_of(run))
-    for_pieces(row->view, [&](size_t at, std::span<std::byte> piece) {
-      run.backend().download(piece.data(), row->view.data + at, piece.size());
-      writer.write(piece);
-    });
-  writer.commit();
-}
-
 }  // namespace
 
+// Every rank writes what it alone has; rank 0 what all have, and makes the checkpoint appear when
+// all files are there.
 void save_checkpoint(const std::string& folder, int64_t step, Run& run, const RunIdentity& identity,
                      int keep) {
   require_finite(run, folder);
-  io::CheckpointWriter writer(folder, step);
-  write_state(run, writer.path_of(kStateFile));
-  writer.write_text(kIdentityFile, json_text(identity_json(step, identity), 2) + "\n");
-  writer.publish();
-  set_newer_aside(folder, step);
-  io::prune_checkpoints(folder, keep);
+  Comm& comm = run.comm();
+  std::optional<io::CheckpointWriter> writer;
+  on_all(comm, [&] {
+    if (comm.rank() == 0) writer.emplace(folder, step);
+  });
+  const std::string place = text_of(comm, 0, writer ? writer->folder() : "");
+  on_all(comm, [&] {
+    if (writer) write_state(run, saved_rows(run, false), join_path(place, kStateFile));
+    if (comm.ranks() > 1)
+      write_state(run, saved_rows(run, true),
+                  join_path(place, rank_state_file(comm.rank(), comm.ranks())));
+  });
+  on_all(comm, [&] {
+    if (!writer) return;
+    writer->write_text(kIdentityFile, json_text(identity_json(step, identity), 2) + "\n");
+    writer->publish();
+    set_newer_aside(folder, step);
+    io::prune_checkpoints(folder, keep);
+  });
 }
 
 std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                                             const RunIdentity& identity) {
   const std::vector<std::string> differences =
       check_identity(join_path(checkpoint.path, kIdentityFile), checkpoint.step, identity);
-  const io::Safetensors file(join_path(checkpoint.path, kStateFile));
-  for (const Persistent* row : state_of(run)) read_into(run, file, *row);
+  const StateFiles files(checkpoint.path);
+  for (const bool own : {false, true})
+    for (const Persistent* row : saved_rows(run, own)) files.read_into(run, *row);
   return differences;
 }
 
@@ -205,9 +158,9 @@ void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run) {
   const std::string identity = join_path(checkpoint.path, kIdentityFile);
   const Json json = read_json_file(identity, kMaxIdentityBytes);
   require_step(JsonObject(json, identity), checkpoint.step);
-  const io::Safetensors file(join_path(checkpoint.path, kStateFile));
-  for (const Persistent* row : state_of(run))
-    if (row->spec.kind == MemoryKind::weights) read_into(run, file, *row);
+  const StateFiles files(checkpoint.path);
+  for (const Persistent* row : saved_rows(run, false))
+    if (row->spec.kind == MemoryKind::weights) files.read_into(run, *row);
 }
 
 std::optional<Recipe> recipe_of_checkpoint(const std::string& folder) {

@@ -11,11 +11,9 @@
 #include "base/json.h"
 #include "io/checkpoint_files.h"
 #include "model/model.h"
+#include "train/state_files.h"
 
 namespace ng {
-
-/// The file of a checkpoint with its tensors.
-inline constexpr std::string_view kStateFile = "state.safetensors";
 
 /// What must be the same for a resumed run to go on where it was; a mismatch is an Error.
 struct RunIdentity {
@@ -33,7 +31,8 @@ struct RunIdentity {
 
 /// Writes `folder`/step-NNNNNNNN with all that the run's register marks as saved, each tensor as it
 /// is stored, after `step` steps, then sets later ones aside and removes all but the `keep` newest.
-/// Throws Error, and writes nothing, where a value is not finite.
+/// Called by all ranks, each of which writes a file with the rows that it owns. Throws Error on
+/// all, and writes nothing, where a value is not finite or a file cannot be written.
 void save_checkpoint(const std::string& folder, int64_t step, Run& run, const RunIdentity& identity,
                      int keep);
 

@@ -1,9 +1,10 @@
 #include "train/data_parallel.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "run/rank_sum.h"
+#include "run/owned_rows.h"
 
 namespace ng {
 namespace {
@@ -23,6 +24,13 @@ DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t mic
   for (int rank = 0; rank < run.comm().ranks(); ++rank)
     nodes_.push_back(is_global() ? nodes_of(rank * micros, micros)
                                  : std::vector<TreeNode>{{0, rank}});
+  size_t chunks = 0;
+  for (const Parameter& parameter : model.parameters()) {
+    first_chunks_.push_back(chunks);
+    chunks += static_cast<size_t>((parameter.spec.rows + kPieceRows - 1) / kPieceRows);
+  }
+  if (is_global() || !is_alone())
+    squares_ = {run.persistent_values<double>("squares of rows", chunks), chunks};
   if (is_global())
     losses_ = {run.persistent_values<double>("losses", static_cast<size_t>(micros)),
                static_cast<size_t>(micros)};
@@ -63,7 +71,7 @@ void DataParallel::finish(StepControl* control) {
   if (is_global()) {
     finish_trees();
     model_.finish_gradients(run_);
-  } else if (run_.comm().ranks() > 1) {
+  } else if (!is_alone()) {
     average_gradients();
   }
   if (run_.recording()) return;
@@ -74,21 +82,101 @@ void DataParallel::finish(StepControl* control) {
 void DataParallel::finish_trees() {
   const std::span<Parameter> parameters = model_.parameters();
   for (size_t i = 0; i < parameters.size(); ++i)
-    if (!trees_[i].sums().empty()) parameters[i].grad = sum_over_ranks(run_, trees_[i], nodes_);
+    if (!trees_[i].sums().empty()) to_owners(i, trees_[i], 1.0f);
 }
 
 // Those that are sent in other formats have been: by finish_gradient.
 void DataParallel::average_gradients() {
-  const int ranks = run_.comm().ranks();
-  for (Parameter& parameter : model_.parameters()) {
+  const std::span<Parameter> parameters = model_.parameters();
+  const auto ranks = static_cast<float>(run_.comm().ranks());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    Parameter& parameter = parameters[i];
     if (!parameter.grad || !parameter.communicate.is_fp32()) continue;
-    SumTree<Tensor>& tree = trees_.front();
-    tree.push({0, run_.comm().rank()}, in_fp32(run_, std::exchange(parameter.grad, {})),
-              adding_tensors(run_));
-    parameter.grad = sum_over_ranks(run_, tree, nodes_);
-    const View sum = parameter.grad;
-    run_.execute(Combine{.y = sum, .x = sum, .a = 1.0f / static_cast<float>(ranks), .b = 0});
+    trees_[i].push({0, run_.comm().rank()}, in_fp32(run_, std::exchange(parameter.grad, {})),
+                   adding_tensors(run_));
+    to_owners(i, trees_[i], 1.0f / ranks);
   }
+}
+
+// The gradient of parameter `index` comes to lie in those of owned() that are of it.
+void DataParallel::to_owners(size_t index, SumTree<Tensor>& tree, float factor) {
+  std::vector<Tensor> sums =
+      sum_at_owners(run_, tree, nodes_, model_.partition().of(static_cast<int64_t>(index)), factor);
+  auto sum = sums.begin();
+  for (Parameter* owned : model_.owned())
+    if (owned->id == model_.parameters()[index].id) owned->grad = std::move(*sum++);
+}
+
+size_t DataParallel::index_of(const Parameter& owned) const {
+  const std::span<Parameter> all = model_.parameters();
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const Parameter& parameter) { return parameter.id == owned.id; });
+  return static_cast<size_t>(found - all.begin());
+}
+
+void DataParallel::sum_squares(double* sum) {
+  run_.execute(Clear{std::as_writable_bytes(std::span(sum, 1))});
+  if (squares_.empty()) {
+    for (const Parameter& parameter : model_.parameters())
+      run_.execute(AddSumOfSquares{sum, parameter.gradient()});
+    return;
+  }
+  run_.execute(Clear{std::as_writable_bytes(squares_)});
+  for (const Parameter* owned : model_.owned()) {
+    size_t chunk =
+        first_chunks_[index_of(*owned)] + static_cast<size_t>(owned->first_row / kPieceRows);
+    const View grad = owned->gradient();
+    for (int64_t row = 0; row < grad.rows; row += kPieceRows, ++chunk)
+      run_.execute(AddSumOfSquares{&squares_[chunk],
+                                   grad.slice(row, std::min(kPieceRows, grad.rows - row))});
+  }
+  if (run_.recording()) return;
+  std::vector<double> squares = run_.read(std::span<const double>(squares_));
+  run_.comm().sum(squares);  // each is 0 on all ranks but one
+  const double total = std::accumulate(squares.begin(), squares.end(), 0.0);
+  run_.upload(sum, std::span(&total, 1));
+}
+
+void DataParallel::share_decision(StepControl* control) {
+  Comm& comm = run_.comm();
+  if (is_alone() || run_.recording()) return;
+  const StepControl own = run_.read(control);
+  std::vector<StepControl> all(static_cast<size_t>(comm.ranks()));
+  comm.all_gather(Traffic::control, std::as_bytes(std::span(&own, 1)),
+                  std::as_writable_bytes(std::span(all)),
+                  std::vector<size_t>(all.size(), sizeof own));
+  for (const StepControl& of_rank : all) {
+    if (of_rank.overflowing == StoredState::none) continue;
+    run_.upload(control, std::span(&of_rank, 1));
+    return;
+  }
+}
+
+std::vector<UpdateReport> DataParallel::reports_of_all(const std::vector<UpdateReport>& own) {
+  std::vector<UpdateReport> all(model_.parameters().size());
+  const std::span<Parameter* const> owned = model_.owned();
+  for (size_t i = 0; i < owned.size(); ++i) {
+    UpdateReport& whole = all[index_of(*owned[i])];
+    whole.update_squares += own[i].update_squares;
+    whole.target_squares += own[i].target_squares;
+    whole.product += own[i].product;
+    whole.changed += own[i].changed;
+    whole.alpha = own[i].alpha;  // is of whole tensors
+  }
+  std::vector<double> sums;  // each is 0 on all ranks but those that own rows
+  for (const UpdateReport& r : all)
+    sums.insert(sums.end(), {r.update_squares, r.target_squares, r.product,
+                             static_cast<double>(r.changed), r.alpha});
+  run_.comm().sum(sums);
+  auto sum = sums.begin();
+  for (UpdateReport& r : all) {
+    r.update_squares = *sum++;
+    r.target_squares = *sum++;
+    r.product = *sum++;
+    r.changed = static_cast<uint64_t>(*sum++);
+    r.alpha = *sum++;
+  }
+  return all;
 }
 
 void DataParallel::share_loss(StepControl* control) {
@@ -111,7 +199,7 @@ void DataParallel::share_loss(StepControl* control) {
 
 void DataParallel::share_counters() {
   Comm& comm = run_.comm();
-  if (comm.ranks() == 1) return;
+  if (is_alone()) return;
   std::vector<OperandStats> stats = model_.read_stats(run_);
   static_assert(sizeof(OperandStats) % sizeof(uint64_t) == 0);
   comm.sum(std::span(reinterpret_cast<uint64_t*>(stats.data()),
@@ -120,7 +208,7 @@ void DataParallel::share_counters() {
 }
 
 void DataParallel::share_largest() {
-  if (run_.comm().ranks() == 1) return;
+  if (is_alone()) return;
   const std::vector<float*> places = model_.newest_amax();
   std::vector<float> largest;
   for (const float* place : places) largest.push_back(run_.read(place));

@@ -38,13 +38,23 @@ class DataParallel {
   void take(int64_t micro);
   /// After the last one: gradients, loss and the counters of operands are those of all ranks.
   void finish(StepControl* control);
+  /// *sum = Σ g² over the gradients of all parameters. Where several ranks have them, or gradients
+  /// do not depend on ranks, the squares of kPieceRows rows each are added in the order of rows.
+  void sum_squares(double* sum);
+  /// After the checks of updates: what one rank refuses all skip.
+  void share_decision(StepControl* control);
+  /// By model.parameters(), of reports by this rank's model.owned().
+  [[nodiscard]] std::vector<UpdateReport> reports_of_all(const std::vector<UpdateReport>& own);
   /// Before delayed scales move on: what they follow is the largest value of all ranks.
   void share_largest();
 
  private:
   [[nodiscard]] bool is_global() const { return mode_ == Determinism::global; }
+  [[nodiscard]] bool is_alone() const { return run_.comm().ranks() == 1; }
+  [[nodiscard]] size_t index_of(const Parameter& owned) const;
   void finish_trees();
   void average_gradients();
+  void to_owners(size_t index, SumTree<Tensor>& tree, float factor);
   void share_loss(StepControl* control);
   void share_counters();
 
@@ -54,6 +64,8 @@ class DataParallel {
   int64_t micros_;
   std::vector<std::vector<TreeNode>> nodes_;  // that each rank's sums are, by rank
   std::vector<SumTree<Tensor>> trees_;        // by parameter
+  std::vector<size_t> first_chunks_;          // by parameter, of its rows among squares_
+  std::span<double> squares_;                 // backend memory, by kPieceRows rows
   std::span<double> losses_;                  // backend memory, by micro-batch; global only
 };
 

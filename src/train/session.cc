@@ -50,8 +50,9 @@ void check_gemms(const Model& model, const std::string& backend, Compute compute
 void check_model_updates(Model& model, const std::string& backend, const OptimizerRecipe& optimizer,
                          const OptimizerSettings& settings) {
   if (backend == "ref") return;
-  check_updates(make_backend(backend, {1}), make_backend("ref", {1}), optimizer, settings,
-                model.parameters());
+  std::vector<Parameter> owned;
+  for (const Parameter* parameter : model.owned()) owned.push_back(*parameter);
+  check_updates(make_backend(backend, {1}), make_backend("ref", {1}), optimizer, settings, owned);
 }
 
 }  // namespace
@@ -306,9 +307,8 @@ void Session::save(int64_t done) {
   if (last_saved_ == done) return;
   log_.event("time", done, {{"seconds", time_json(run_->seconds())}});
   log_.sync();  // a checkpoint promises the lines of all its steps
-  if (is_writer())
-    save_checkpoint(checkpoints_folder(), done, *run_, identity_,
-                    static_cast<int>(config_.train.keep_checkpoints));
+  save_checkpoint(checkpoints_folder(), done, *run_, identity_,
+                  static_cast<int>(config_.train.keep_checkpoints));
   log_.saved();
   last_saved_ = done;
   save_due_ = false;

@@ -1,6 +1,6 @@
 #include "train/trainer.h"
 
-#include <algorithm>
+#include "comm/agreement.h"
 
 namespace ng {
 namespace {
@@ -24,8 +24,8 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
       control_(run.persistent_values<StepControl>("step control", 1)),
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
       evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)) {
-  for (Parameter& parameter : model_.parameters()) optimizer_->claim(run_, parameter);
-  const size_t count = model_.parameters().size();
+  for (Parameter* owned : model_.owned()) optimizer_->claim(run_, *owned);
+  const size_t count = model_.owned().size();
   update_reports_ = {run_.persistent_values<UpdateReport>("update reports", count), count};
   record_programs(recipe);
 }
@@ -110,22 +110,22 @@ void Trainer::forward_backward(int64_t step) {
 }
 
 void Trainer::update(int64_t step, float lr) {
-  run_.execute(Clear{std::as_writable_bytes(std::span(sum_of_squares_, 1))});
-  for (const Parameter& parameter : model_.parameters())
-    run_.execute(AddSumOfSquares{sum_of_squares_, parameter.gradient()});
+  parallel_.sum_squares(sum_of_squares_);
   run_.execute(DecideStep{.control = control_,
                           .sum_of_squares = sum_of_squares_,
                           .clip = settings_.clip,
                           .stats = model_.stats().data(),
                           .stats_count = static_cast<int64_t>(model_.stats().size())});
   OptimizerStep now{.lr = lr, .step = step, .control = control_};
-  for (const Parameter& parameter : model_.parameters()) optimizer_->check(run_, parameter, now);
+  for (const Parameter* owned : model_.owned()) optimizer_->check(run_, *owned, now);
+  parallel_.share_decision(control_);
   model_.move_gradient_scales(run_, control_);
   if (reports_updates_) now.report = update_reports_.data();
-  for (Parameter& parameter : model_.parameters()) {
-    optimizer_->update(run_, parameter, now);
+  for (Parameter* owned : model_.owned()) {
+    optimizer_->update(run_, *owned, now);
     if (now.report != nullptr) ++now.report;
   }
+  model_.send_updated(run_);
   model_.forget_step();
 }
 
@@ -142,23 +142,29 @@ StepReport Trainer::step(int64_t step, float lr) {
   return report_of(control);
 }
 
-StepReport Trainer::report_of(const StepControl& control) const {
+std::vector<UpdateReport> Trainer::update_reports() {
+  return parallel_.reports_of_all(run_.read(std::span<const UpdateReport>(update_reports_)));
+}
+
+StepReport Trainer::report_of(const StepControl& control) {
   StepReport report{.loss = control.loss / static_cast<double>(tokens_per_step()),
                     .grad_norm = control.grad_norm,
                     .skipped = control.skip != 0,
                     .overflowing = {},
                     .format = {}};
   if (control.overflowing == StoredState::none) return report;
-  const std::span<Parameter> parameters = model_.parameters();
-  const Parameter& parameter = *std::find_if(
-      parameters.begin(), parameters.end(),
-      [&](const Parameter& candidate) { return candidate.id == control.overflowing_parameter; });
-  const Stored* const states[] = {nullptr, &parameter.weight.value, &parameter.weight.master,
-                                  &parameter.moment1, &parameter.moment2};
-  const View& view = states[static_cast<size_t>(control.overflowing)]->view;
-  for (const Persistent& row : run_.persistents())
-    if (row.view.data == view.data) report.overflowing = row.spec.name;
-  report.format = view.element->short_name;
+  std::string name, format;  // where this rank has that state
+  for (const Parameter* owned : model_.owned()) {
+    if (owned->id != control.overflowing_parameter) continue;
+    const Stored* const states[] = {nullptr, &owned->weight.value, &owned->weight.master,
+                                    &owned->moment1, &owned->moment2};
+    const View& view = states[static_cast<size_t>(control.overflowing)]->view;
+    for (const Persistent& row : run_.persistents())
+      if (row.view.data == view.data) name = row.spec.name;
+    format = view.element->short_name;
+  }
+  report.overflowing = first_text(run_.comm(), name);
+  report.format = first_text(run_.comm(), format);
   return report;
 }
 

@@ -70,9 +70,7 @@ class Trainer {
   /// about twice as long.
   void set_reports_updates(bool reports) { reports_updates_ = reports; }
   /// What the updates of the last step did, by model.parameters(), where they report.
-  [[nodiscard]] std::vector<UpdateReport> update_reports() const {
-    return run_.read(std::span<const UpdateReport>(update_reports_));
-  }
+  [[nodiscard]] std::vector<UpdateReport> update_reports();
 
   /// Trains on train_tokens(); `step` counts from 0. Allocates nothing.
   StepReport step(int64_t step, float lr);
@@ -85,7 +83,7 @@ class Trainer {
   void record_programs(const Recipe& recipe);
   void forward_backward(int64_t step);
   void update(int64_t step, float lr);
-  [[nodiscard]] StepReport report_of(const StepControl& control) const;
+  [[nodiscard]] StepReport report_of(const StepControl& control);
   void evaluate_body();
   [[nodiscard]] Batch train_batch(int64_t micro) const;
 
@@ -102,7 +100,7 @@ class Trainer {
   StepControl* control_;                      // backend memory
   double* sum_of_squares_;                    // backend memory
   double* evaluation_loss_;                   // backend memory
-  std::span<UpdateReport> update_reports_;    // backend memory, by parameter
+  std::span<UpdateReport> update_reports_;    // backend memory, by model_.owned()
   bool reports_updates_ = false;
   std::function<void()> gradient_observer_;
 };

@@ -99,6 +99,6 @@ std::function<int()> declare(CLI::App& app) {
 }  // namespace
 
 extern const Command kTrain;
-const Command kTrain{"train", "train a model as a run file says", declare};
+const Command kTrain{"train", "train a model as a run file says", declare, true};
 
 }  // namespace ng::cli

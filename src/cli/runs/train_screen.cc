@@ -43,7 +43,8 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   const RunConfig& config = session.config();
   const Corpus& corpus = session.corpus();
   steps_ = config.train.steps;
-  peak_flops_ = measured_peak_flops({session.threads()});
+  const int ranks = session.run().comm().ranks();
+  peak_flops_ = measured_peak_flops({session.threads()}) * ranks;
   flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
   put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
@@ -53,7 +54,10 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("recipe      {}", report::recipe_text(session)));
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
                   config.train.backend, name_of(current_isa()), session.threads(),
-                  peak_flops_ / 1e9));
+                  peak_flops_ / ranks / 1e9));
+  if (ranks > 1)
+    put(fmt::format("ranks       {}, each with {} micro-batches of a step\n", ranks,
+                    session.trainer().settings().micros));
   put(memory_table(session));
   put(fmt::format("schedule    {}\n\n",
                   report::schedule_text(config, session.trainer().settings())));

@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "backend/cpu/quantize/kernels.h"
 #include "base/error.h"
@@ -120,8 +121,8 @@ struct Sequence {
 };
 
 // 8 draws of each of the first `count` groups.
-HWY_INLINE void DrawSequence(const RandomKey& key, const Sequence& sequence, int64_t count,
-                             uint16_t* draws) {
+HWY_INLINE void DrawSequence(RandomKey key, Sequence sequence, int64_t count, uint16_t* draws) {
+  sequence.first += std::exchange(key.first_group, 0);  // counters are made of whole groups here
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int kWays = 4;
@@ -187,7 +188,8 @@ HWY_INLINE uint32_t NibblesOf(const PhiloxBlock& block) {
 }
 
 // A word of eight nibbles of each of the `count` groups from `first` on.
-HWY_INLINE void DrawNibbleRow(const RandomKey& key, uint64_t first, int64_t count, uint32_t* to) {
+HWY_INLINE void DrawNibbleRow(RandomKey key, uint64_t first, int64_t count, uint32_t* to) {
+  first += std::exchange(key.first_group, 0);
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int kWays = 4;

@@ -1,0 +1,68 @@
+#include "model/ownership.h"
+
+#include "model/weights.h"
+#include "recipe/layer_names.h"
+
+namespace ng {
+namespace {
+
+// No scale of more than one row.
+bool has_scales_by_row(const Operand& cast) {
+  if (cast.is_unscaled()) return true;
+  if (cast.tensor_scale != ScaleKind::none) return false;
+  return cast.block.kind == Block::Kind::row ||
+         (cast.block.kind == Block::Kind::tile && cast.block.rows == 1);
+}
+
+// Blocks of Adam-mini's second moments and Muon's matrices are of many rows but for tables of
+// tokens, which have one per row or take AdamW.
+bool moves_rows_apart(const ParameterSpec& spec, OptimizerRecipe::Kind kind) {
+  using Kind = OptimizerRecipe::Kind;
+  if (kind == Kind::adamw || kind == Kind::sgd) return true;
+  const std::string_view layer = layers::layer_of(spec.name);
+  return layer == layers::kEmbed || layer == layers::kHead;
+}
+
+bool has_noise(const ParameterSpec& spec, const Recipe& recipe, int64_t depth) {
+  const std::string_view layer = layers::layer_of(spec.name);
+  return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
+             .weight_noise.kind != NoiseKind::none;
+}
+
+// What noise learns goes to the owner of its weight.
+void give_to_weights(std::span<const ParameterSpec> parameters, Partition& dealt) {
+  for (Piece& piece : dealt.pieces) {
+    const std::string& name = parameters[static_cast<size_t>(piece.tensor)].name;
+    const std::string_view layer = layers::layer_of(name);
+    if (name != layers::bits_of(layer) && name != layers::clip_of(layer)) continue;
+    for (const Piece& other : dealt.pieces)
+      if (parameters[static_cast<size_t>(other.tensor)].name == layers::weight_of(layer))
+        piece.owner = other.owner;
+  }
+}
+
+}  // namespace
+
+bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
+                       const OptimizerRecipe& optimizer) {
+  return !spec.is_vector && storage.storage.is_unscaled() &&
+         storage.master != WeightStorage::Master::fp16 &&
+         storage.update != UpdateRule::precision_aware && has_scales_by_row(optimizer.moment1) &&
+         has_scales_by_row(optimizer.moment2) && moves_rows_apart(spec, optimizer.kind);
+}
+
+Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recipe& recipe,
+                          int64_t depth, int ranks) {
+  std::vector<MatrixSize> sizes;
+  for (const ParameterSpec& spec : parameters)
+    sizes.push_back({.rows = spec.rows,
+                     .cols = spec.cols,
+                     .is_whole = has_noise(spec, recipe, depth) ||
+                                 !has_separate_rows(spec, weight_storage(recipe, spec, depth),
+                                                    recipe.settings(0).optimizer)});
+  Partition dealt = partition(sizes, ranks, recipe.settings(0).gradient.shard);
+  give_to_weights(parameters, dealt);
+  return dealt;
+}
+
+}  // namespace ng

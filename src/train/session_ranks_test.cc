@@ -1,0 +1,101 @@
+// Whole runs on several ranks: one writes, all end in the same bits, and others go on.
+#include <mutex>
+
+#include "comm/thread_ranks.h"
+#include "io/checkpoint_files.h"
+#include "support/session_runs.h"
+
+namespace ng {
+namespace {
+
+class SessionRanks : public SessionRuns {
+ protected:
+  /// `micros` micro-batches in a step, dealt to so many ranks.
+  [[nodiscard]] RunConfig config_of(int ranks, std::vector<std::string> settings,
+                                    int64_t micros = 4) const {
+    settings.push_back(fmt::format("train.accumulate={}", micros / ranks));
+    return config(std::move(settings));
+  }
+
+  /// What rank 0 returns. It stops after `stop_after` steps; -1: at the end.
+  SessionResult train_on(int ranks, const RunConfig& config, bool resume = false,
+                         int64_t stop_after = -1) const {
+    SessionResult first;
+    run_ranks(ranks, [&](Comm& comm) {
+      Listener listener;
+      listener.stop_after = stop_after;
+      Session session(config,
+                      {.out = in("out"), .resume = resume, .stop = &listener.stop, .comm = &comm},
+                      listener);
+      const SessionResult result = session.train();
+      if (comm.rank() == 0) first = result;
+    });
+    return first;
+  }
+};
+
+const std::vector<std::string> kGlobal = {"train.deterministic=global", "recipe=mxfp4-sr-rht",
+                                          "train.steps=8", "train.checkpoint_every=0"};
+
+TEST_F(SessionRanks, GlobalRunsEndInTheSameBitsOnAnyNumberOfRanks) {
+  const std::map<std::string, std::string> want = unbroken(config_of(1, kGlobal));
+  for (const int ranks : {2, 4}) {
+    SCOPED_TRACE(ranks);
+    remove_all(in("out"));
+    train_on(ranks, config_of(ranks, kGlobal));
+    expect_same_end(want, 8);
+    expect_whole_metrics(8, 3);
+  }
+}
+
+TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
+  const int64_t micros = 12;
+  const std::map<std::string, std::string> want = unbroken(config_of(1, kGlobal, micros));
+  int64_t done = 0;
+  for (const int ranks : {4, 3, 2, 1, 4}) {
+    const bool is_last = done == 4;
+    const SessionResult result =
+        train_on(ranks, config_of(ranks, kGlobal, micros), done > 0, is_last ? -1 : done + 1);
+    EXPECT_EQ(result.interrupted, !is_last);
+    done = result.steps;
+  }
+  expect_same_end(want, 8);
+  expect_whole_metrics(8, 3);
+}
+
+TEST_F(SessionRanks, AnotherGlobalBatchIsRefused) {
+  train_on(2, config_of(2, kGlobal), false, 2);
+  try {
+    train_on(3, config_of(2, kGlobal), true);
+    ADD_FAILURE() << "trained";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("2 x 8 x 4"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("2 x 8 x 6"), std::string::npos) << error.what();
+  }
+}
+
+// Rank 1 alone is asked to stop.
+TEST_F(SessionRanks, OneRankThatIsToStopStopsAll) {
+  run_ranks(2, [&](Comm& comm) {
+    Listener listener;
+    if (comm.rank() == 1) listener.stop_after = 3;
+    Session session(config_of(2, {"train.steps=6"}),
+                    {.out = in("out"), .stop = &listener.stop, .comm = &comm}, listener);
+    const SessionResult result = session.train();
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(result.steps, 3);
+  });
+  EXPECT_EQ(io::list_checkpoints(in("out/checkpoints")).front().step, 3);
+}
+
+TEST_F(SessionRanks, GlobalRefusesNarrowSums) {
+  for (const std::string gradient : {"communicate = \"bf16\"", "accumulate = \"bf16\""}) {
+    const std::string recipe = recipe_file("name = \"narrow\"\n[gradient]\n" + gradient + "\n");
+    const std::string error = refusal(config({recipe, "train.deterministic=global"}), false);
+    EXPECT_NE(error.find("train.deterministic"), std::string::npos) << error;
+    EXPECT_NE(error.find("gradient."), std::string::npos) << error;
+  }
+}
+
+}  // namespace
+}  // namespace ng
