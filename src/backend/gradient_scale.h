@@ -24,6 +24,15 @@ namespace ng {
   return std::min(encode_scale, pow2(100)) * (scale != nullptr ? scale->mu : 1.0f);
 }
 
+/// S, what a gradient is multiplied by whose largest magnitude, over all ranks, is `amax`. Of casts
+/// that have one such scale. NaN where amax is not finite. [errata-2, 27, 28]
+[[nodiscard]] inline float shared_encode_scale(const Operand& cast, float amax,
+                                               const AutoScale* scale) {
+  if (!std::isfinite(amax)) return float_of_bits(0x7FC00000u);
+  const float max = range_of(*cast.element).max;
+  return wire_encode_scale(encode_scale_of(amax, max, cast.scale == ScaleKind::pow2), scale);
+}
+
 /// Makes the first value of a tensor NaN, by its scale where it has one.
 inline void poison(const View& y) {
   const float nan = float_of_bits(0x7FC00000u);

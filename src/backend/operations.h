@@ -28,7 +28,7 @@ using Operation =
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
-                 FillNormal, DecideStep, Store, StoreGradient, MoveAutoScale, Update,
+                 FillNormal, DecideStep, Store, FindAmax, StoreGradient, MoveAutoScale, Update,
                  MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, QuantizeByProxy,
                  AddNoiseBackward, FinishNoiseGradient>;
 

@@ -35,10 +35,20 @@ struct AutoScale {
   float k = 0;  ///< a whole number
 };
 
+/// amax = the largest |x|; not finite where x has a value that is not.
+struct FindAmax {
+  static constexpr std::string_view kName = "find_amax";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  float* amax = nullptr;
+  ConstView x;  ///< FP32 or BF16
+  template <class F>
+  void each_output(const F& /* f */) const {}
+};
+
 /// y = x, a gradient as it is sent and kept from its last contribution to the update. One FP32 or
 /// pow2 scale for the tensor is fl(mu·s), s of Store but at most 2^100, so that sums over ranks
-/// stay finite. Where x has a value that is not finite, so has what y stands for. [errata-2, 28,
-/// 29, 41]
+/// stay finite. Where x or `amax` has a value that is not finite, so has what y stands for.
+/// [errata-2, 27-29, 41]
 struct StoreGradient {
   static constexpr std::string_view kName = "store_gradient";
   static constexpr TimeKind kTime = TimeKind::quantize;
@@ -46,6 +56,9 @@ struct StoreGradient {
   ConstView x;  ///< FP32 or BF16
   RandomKey key;
   const AutoScale* scale = nullptr;  ///< null: mu is 1
+  /// Of which a scale of the whole tensor is made: FindAmax of all of which x is a part, at least
+  /// that of x. null: that of x.
+  const float* amax = nullptr;
   template <class F>
   void each_output(const F& f) const {
     f("y", y.view);

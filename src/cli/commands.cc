@@ -14,6 +14,7 @@ extern const Command kInspect;
 extern const Command kMatmul;
 extern const Command kUpdate;
 extern const Command kNoise;
+extern const Command kReduce;
 extern const Command kLearned;
 extern const Command kTrace;
 extern const Command kStudy;
@@ -21,9 +22,9 @@ extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain, kCompare, kEval,   kGenerate, kRecipes, kFormats,
-                                      kCast,  kInspect, kMatmul, kUpdate,   kNoise,   kLearned,
-                                      kTrace, kStudy,   kBench,  kInfo};
+  static const Command kCommands[] = {kTrain,   kCompare, kEval,   kGenerate, kRecipes, kFormats,
+                                      kCast,    kInspect, kMatmul, kUpdate,   kNoise,   kReduce,
+                                      kLearned, kTrace,   kStudy,  kBench,    kInfo};
   return kCommands;
 }
 

@@ -95,6 +95,8 @@ constexpr Bad kValues[] = {
     {"weights.residual_bits = 6", "a.toml:1: weights.residual_bits: 6: 8 or 4"},
     {"weights.rtol = 0", "a.toml:1: weights.rtol: 0: a number above 0 and below 1"},
     {"optimizer.kind = 'adam'", "a.toml:1: optimizer.kind: unknown \"adam\": adamw, adam_mini,"},
+    {"gradient = { communicate = \"mxfp4\", reduce = \"wire\" }",
+     "a.toml: gradient.reduce: \"wire\" adds codes, and mxfp4 has scales that ranks do not share"},
     {"gradient.auto_scale = 1", "a.toml:1: gradient.auto_scale: 1: true or false"},
     {"gradient.growth_interval = 0",
      "a.toml:1: gradient.growth_interval: 0: a whole number from 1"},

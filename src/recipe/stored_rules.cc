@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/gradient_scale.h"
 #include "base/error.h"
 #include "recipe/update_words.h"
 
@@ -84,6 +85,12 @@ void check_gradient(const GradientRecipe& gradient, const std::string& place) {
     throw Error({place, "gradient.communicate",
                  fmt::format("{} without a scale, in which small gradients vanish", describe(wire)),
                  "a format with a scale, \"bf16\" or \"fp32\""});
+  if (gradient.reduce == GradientRecipe::Reduce::wire && !wire.is_unscaled() &&
+      !has_one_float_scale(wire))
+    throw Error({place, "gradient.reduce",
+                 fmt::format("\"wire\" adds codes, and {} has scales that ranks do not share",
+                             describe(wire)),
+                 "\"fp32\", or gradient.communicate with one scale for the tensor"});
 }
 
 void check_stored(const RecipeSettings& settings, const std::string& place) {

@@ -288,6 +288,52 @@ TEST(Conformance, StoreGradient) {
                 });
 }
 
+// A part of a tensor whose largest value lies elsewhere takes the scale of all.
+TEST(Conformance, StoreGradientOfAPart) {
+  Operand int8 = cast_of("int8");
+  int8.block.kind = Block::Kind::tensor;
+  for (const Size& size : kSizes)
+    for (const Operand& cast : {cast_of("fp8_e4m3"), scaled_by_power("fp8_e4m3"),
+                                cast_of("fp8_e5m2"), cast_of("mxfp4"), cast_of("nvfp4"), int8})
+      for (const float amax : {300.0f, std::numeric_limits<float>::quiet_NaN()})
+        conform(fmt::format("{} {}x{} {}", describe(cast), size.rows, size.cols, amax),
+                [&](const Place& with) -> Results {
+                  StoredTensor y(with.backend, cast, size.rows, size.cols);
+                  const Tensor x = with.fp32(spread(with, size, 5, 3.0f).values());
+                  Buffer<float> of_all = with.buffer<float>({amax});
+                  with.execute(
+                      StoreGradient{.y = y.stored(), .x = x, .key = {}, .amax = of_all.data()});
+                  Buffer<double> sum = with.buffer<double>({0.0});
+                  with.execute(AddSumOfSquares{sum.data(), y.view()});
+                  EXPECT_EQ(std::isfinite(sum.values()[0]), std::isfinite(amax));
+                  Results results;
+                  if (std::isfinite(amax)) add(results, "y", y);
+                  return results;
+                });
+}
+
+TEST(Conformance, FindAmax) {
+  for (const Size& size : kSizes)
+    for (const float bad :
+         {0.0f, -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+      conform(fmt::format("{}x{} {}", size.rows, size.cols, bad),
+              [&](const Place& with) -> Results {
+                Matrix values = spread(with, size, 5, 3.0f).values();
+                values.at(size.rows - 1, size.cols - 1) += bad;
+                float largest = 0;
+                for (int64_t r = 0; r < size.rows; ++r)
+                  for (int64_t c = 0; c < size.cols; ++c)
+                    largest = std::max(largest, std::fabs(values.at(r, c)));
+                const Tensor x = with.fp32(values);
+                Buffer<float> amax = with.buffer<float>({7.0f});
+                with.execute(FindAmax{.amax = amax.data(), .x = x});
+                const float found = amax.values()[0];
+                EXPECT_EQ(std::isfinite(found), bad == 0);
+                EXPECT_TRUE(bad != 0 || found == largest) << found;
+                return {};
+              });
+}
+
 TEST(Conformance, MoveMomentum) {
   for (const Size& size : kSizes)
     for (const Operand& cast : {cast_of("fp32"), cast_of("bf16"), in_blocks("fp8_e4m3", 1, 128)})

@@ -19,6 +19,7 @@ struct Job {
   OperandParts parts;
   ElementRange range;
   ElementCodec codec;
+  float amax = 0;  ///< of what the whole operand is a part of
 
   [[nodiscard]] bool floating() const { return spec.cast.element->kind == ElementKind::floating; }
   [[nodiscard]] float* row(int64_t r) const { return parts.elements + r * spec.k_padded(); }
@@ -111,7 +112,8 @@ uint32_t e8m0_code_of(const Job& job, const Region& region, const Amax& amax) {
 RegionCast scale_region(const Job& job, const Region& region, const TwoLevelScale& two_level,
                         float& stored) {
   const Operand& cast = job.spec.cast;
-  const Amax amax = amax_of(job, region);
+  Amax amax = amax_of(job, region);
+  if (cast.block.kind == Block::Kind::tensor) amax.value = std::max(amax.value, job.amax);
   const float finite_amax = amax.finite ? amax.value : 0.0f;  // else the scale is 1
   const bool power = cast.scale == ScaleKind::pow2;
   if (cast.scale == ScaleKind::e8m0) {
@@ -197,7 +199,8 @@ void scale_and_round(const Job& job) {
   const Region whole = {0, spec.rows, 0, spec.k_padded()};
   TwoLevelScale two_level;
   if (spec.cast.scale == ScaleKind::e4m3) {
-    two_level = two_level_scale(spec.cast.tensor_scale, amax_of(job, whole).value, job.range.max);
+    const float amax = std::max(amax_of(job, whole).value, job.amax);
+    two_level = two_level_scale(spec.cast.tensor_scale, amax, job.range.max);
   }
   const ConstView& taken = job.context.stored;
   if (taken.has_scales())
@@ -275,7 +278,8 @@ size_t operand_bytes(const OperandSpec& spec) {
   return bytes;
 }
 
-void prepare(PackedOperand& packed, const ConstView& source, const PrepareContext& context) {
+void prepare(PackedOperand& packed, const ConstView& source, const PrepareContext& context,
+             float amax) {
   const OperandSpec& spec = packed.spec;
   const bool straight = spec.contract == Contract::cols;
   NG_CHECK((straight ? source.rows : source.cols) == spec.rows, source.rows, source.cols,
@@ -287,7 +291,8 @@ void prepare(PackedOperand& packed, const ConstView& source, const PrepareContex
              .context = context,
              .parts = parts_of(packed),
              .range = range_of(*spec.cast.element),
-             .codec = ElementCodec(*spec.cast.element)};
+             .codec = ElementCodec(*spec.cast.element),
+             .amax = amax};
   load_values(job);
   if (context.stats != nullptr) count_nonfinite(job);
   *job.parts.tensor_scale = 1.0f;

@@ -42,7 +42,9 @@ struct OperandParts {
 [[nodiscard]] OperandParts parts_of(const PackedOperand& packed);
 
 [[nodiscard]] size_t operand_bytes(const OperandSpec& spec);
-void prepare(PackedOperand& packed, const ConstView& source, const PrepareContext& context);
+/// `amax`: at least so much is that of a scale for all of the operand; 0: as the values say.
+void prepare(PackedOperand& packed, const ConstView& source, const PrepareContext& context,
+             float amax = 0);
 void perform(const Prepare& op);
 void perform(const PrepareBoth& op);
 

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cmath>
 
 #include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/ops/reduce.h"
@@ -25,10 +26,11 @@ void for_values(Workspace& workspace, const StretchWalk& walk, const StoredCodec
   });
 }
 
-/// What a tensor becomes: values rounded once, scales found before.
-template <class Scale>
+/// What a tensor becomes: values rounded once, scales found before. `noted(y)` and `scaled(y)` are
+/// called before and after they are found.
+template <class Noted, class Scaled>
 void store(Workspace& workspace, StoredCodec& y, StoredCodec& x, int64_t rows, int64_t cols,
-           const Scale& scale) {
+           const Noted& noted, const Scaled& scaled) {
   StoredCodec* const codecs[] = {&y, &x};
   bool is_flat = true;
   const StretchWalk walk = walk_through(codecs, rows, cols, is_flat);
@@ -41,8 +43,9 @@ void store(Workspace& workspace, StoredCodec& y, StoredCodec& x, int64_t rows, i
     for_values(workspace, walk, x, [&](const Stretch& at, Buffers& b, const float* values) {
       y.note(at, values, b.scratch);
     });
+    noted(y);
     y.find_scales(false);
-    scale(y);
+    scaled(y);
   }
   for_values(workspace, walk, x, [&](const Stretch& at, Buffers& b, const float* values) {
     y.write(at, values, b.elements, b.scratch);
@@ -64,7 +67,27 @@ void perform(Workspace& workspace, const Store& op) {
   if (op.x.size() == 0 || is_skipped(op.control)) return;
   StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
   StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
-  store(workspace, y, x, op.x.rows, op.x.cols, [](StoredCodec&) {});
+  const auto nothing = [](StoredCodec&) {};
+  store(workspace, y, x, op.x.rows, op.x.cols, nothing, nothing);
+}
+
+void perform(Workspace& workspace, const FindAmax& op) {
+  *op.amax = 0;
+  if (op.x.size() == 0) return;
+  StoredCodec x(op.kName, as_stored(op.x), {}, Purpose::gradient_wire);
+  StoredCodec* const codecs[] = {&x};
+  bool is_flat = true;
+  const StretchWalk walk = walk_through(codecs, op.x.rows, op.x.cols, is_flat);
+  std::atomic<uint32_t> largest = 0;  // bits of magnitudes are ordered like them, NaN on top
+  for_values(workspace, walk, x, [&](const Stretch& at, Buffers& b, const float* values) {
+    b.scratch.amax[0] = 0;
+    block_amax({values, at.count}, 1, at.count,
+               {.amax = b.scratch.amax, .stride = 0, .rows_per_block = 1, .block = at.count});
+    uint32_t seen = largest;
+    while (seen < b.scratch.amax[0] && !largest.compare_exchange_weak(seen, b.scratch.amax[0])) {
+    }
+  });
+  *op.amax = float_of_bits(largest);
 }
 
 void perform(Workspace& workspace, const StoreGradient& op) {
@@ -73,10 +96,16 @@ void perform(Workspace& workspace, const StoreGradient& op) {
   StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
   StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
   const bool has_mu = has_one_float_scale(op.y.cast);
-  store(workspace, y, x, op.x.rows, op.x.cols, [&](StoredCodec& found) {
-    if (has_mu) found.scale_for_wire(op.scale);
-  });
-  uint64_t nonfinite = 0;
+  const bool is_shared = op.amax != nullptr && std::isfinite(*op.amax);
+  store(
+      workspace, y, x, op.x.rows, op.x.cols,
+      [&](StoredCodec& noted) {
+        if (is_shared) noted.note_of_all(*op.amax);
+      },
+      [&](StoredCodec& found) {
+        if (has_mu) found.scale_for_wire(op.scale);
+      });
+  uint64_t nonfinite = op.amax != nullptr && !is_shared ? 1 : 0;
   perform(workspace, AddNonfinite{&nonfinite, op.x});
   if (nonfinite > 0) poison(op.y.view);
 }

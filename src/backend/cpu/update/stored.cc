@@ -169,6 +169,11 @@ void StoredCodec::note_largest(uint32_t amax, int64_t block) const {
   }
 }
 
+void StoredCodec::note_of_all(float amax) {
+  amax_of_all_ = float_bits(amax);
+  if (cast_.block.kind == Block::Kind::tensor) note_largest(amax_of_all_, 0);
+}
+
 uint32_t StoredCodec::largest() const {
   return std::atomic_ref<uint32_t>(amax_[0]).load(std::memory_order_relaxed);
 }
@@ -183,7 +188,7 @@ void StoredCodec::find_scales(bool sticky) {
   }
   const int64_t count = scale_count();
   if (request_.kind == ScaleKind::e4m3) {
-    const uint32_t largest = *std::max_element(amax_, amax_ + count);
+    const uint32_t largest = std::max(amax_of_all_, *std::max_element(amax_, amax_ + count));
     request_.two_level = two_level_scale(cast_.tensor_scale, float_of_bits(largest), request_.max);
   }
   block_scales(request_, amax_, count, decode_, multiplier_);

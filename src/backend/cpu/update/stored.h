@@ -63,6 +63,8 @@ class StoredCodec {
   /// Bits of the largest |value| of some, where all have one scale; and of what was noted so far.
   void note_largest(uint32_t amax, int64_t block = 0) const;
   [[nodiscard]] uint32_t largest() const;
+  /// After all notes: at least so much is the amax of a scale that all of the tensor has.
+  void note_of_all(float amax);
   /// After all notes. `sticky`: one power of two stays while it fits. [errata-2, 14]
   void find_scales(bool sticky);
   /// After find_scales: the one scale as a gradient's is. [backend/gradient_scale.h]
@@ -122,6 +124,7 @@ class StoredCodec {
   ElementGrid grid_;
   CodeDecoder decoder_;
   uint32_t* amax_ = nullptr;
+  uint32_t amax_of_all_ = 0;  ///< bits
   float* decode_ = nullptr;
   float* multiplier_ = nullptr;
 };

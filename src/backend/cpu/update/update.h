@@ -7,6 +7,7 @@
 namespace ng::cpu {
 
 void perform(Workspace& workspace, const Store& op);
+void perform(Workspace& workspace, const FindAmax& op);
 void perform(Workspace& workspace, const StoreGradient& op);
 void perform(Workspace& workspace, const MoveAutoScale& op);
 void perform(Workspace& workspace, const Update& op);

@@ -23,6 +23,16 @@ void put_codes(const View& y, const OperandParts& parts) {
     }
 }
 
+/// The largest magnitude; NaN where one is not finite.
+float amax_of(std::span<const float> values) {
+  float amax = 0;
+  for (const float x : values) {
+    if (!std::isfinite(x)) return float_of_bits(0x7FC00000u);
+    amax = std::max(amax, std::fabs(x));
+  }
+  return amax;
+}
+
 void put_scales(const View& y, const OperandParts& parts) {
   const ElementCodec codec(*y.scales.element);
   const int bits = y.scales.element->bits;
@@ -43,8 +53,8 @@ std::vector<float> values_of(const ConstView& x) {
   return values;
 }
 
-void store(const Stored& y, std::span<const float> values, const RandomKey& key,
-           float encode_scale) {
+void store(const Stored& y, std::span<const float> values, const RandomKey& key, float encode_scale,
+           float amax) {
   NG_CHECK(std::ssize(values) == y.view.size() && y.view.is(*y.cast.element), y.view.rows,
            y.view.cols, values.size());
   NG_CHECK(y.view.has_scales() == !y.cast.is_unscaled(), y.cast.element->name);
@@ -56,7 +66,7 @@ void store(const Stored& y, std::span<const float> values, const RandomKey& key,
                        .storage = reinterpret_cast<std::byte*>(storage.data()),
                        .bytes = storage.size() * sizeof(float)};
   prepare(packed, {values.data(), y.view.rows, y.view.cols, y.view.cols},
-          {.key = key, .delayed = {&encode_scale, nullptr}, .update_history = false});
+          {.key = key, .delayed = {&encode_scale, nullptr}, .update_history = false}, amax);
   const OperandParts parts = parts_of(packed);
   put_codes(y.view, parts);
   if (y.view.has_scales()) put_scales(y.view, parts);
@@ -81,19 +91,18 @@ void perform(const Store& op) {
   store(op.y, values_of(op.x), op.key);
 }
 
+void perform(const FindAmax& op) { *op.amax = amax_of(values_of(op.x)); }
+
 void perform(const StoreGradient& op) {
   NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
   const std::vector<float> values = values_of(op.x);
-  float encode_scale = 0;
-  if (has_one_float_scale(op.y.cast)) {
-    float amax = 0;
-    for (const float x : values) amax = std::max(amax, std::fabs(x));
-    const float max = range_of(*op.y.cast.element).max;
-    encode_scale = wire_encode_scale(
-        ng::encode_scale_of(amax, max, op.y.cast.scale == ScaleKind::pow2), op.scale);
-  }
-  store(op.y, values, op.key, encode_scale);
-  if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); })) poison(op.y.view);
+  const float own = amax_of(values), amax = op.amax != nullptr ? *op.amax : own;
+  const bool is_finite = std::isfinite(own) && std::isfinite(amax);
+  const float shared = is_finite ? amax : 0;
+  const float encode_scale =
+      has_one_float_scale(op.y.cast) ? shared_encode_scale(op.y.cast, shared, op.scale) : 0;
+  store(op.y, values, op.key, encode_scale, shared);
+  if (!is_finite) poison(op.y.view);
 }
 
 void perform(const MoveAutoScale& op) {

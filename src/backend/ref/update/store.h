@@ -12,9 +12,10 @@ namespace ng::ref {
 [[nodiscard]] std::vector<float> values_of(const ConstView& x);
 
 /// Rounds `values` into y by its cast: the one way of quantizing (ref/operand.h), whose codes and
-/// scales are stored. `encode_scale` is that of the whole tensor; 0: scales come from the values.
+/// scales are stored. `encode_scale` is that of the whole tensor; 0: scales come from the values,
+/// and from `amax` where one is for all of a tensor of which these are a part.
 void store(const Stored& y, std::span<const float> values, const RandomKey& key = {},
-           float encode_scale = 0);
+           float encode_scale = 0, float amax = 0);
 
 /// As a weight: the one scale of a whole tensor that is a power of two stays while it fits.
 /// [errata-2, 14]
@@ -25,6 +26,7 @@ void store_weight(const Stored& y, std::span<const float> values, const RandomKe
 [[nodiscard]] float encode_scale_of(const Stored& y, std::span<const float> values);
 
 void perform(const Store& op);
+void perform(const FindAmax& op);
 void perform(const StoreGradient& op);
 void perform(const MoveAutoScale& op);
 

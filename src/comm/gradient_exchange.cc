@@ -1,0 +1,184 @@
+#include "comm/gradient_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/backend_memory.h"
+#include "comm/gradient_sum.h"
+
+namespace ng {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// What every rank sent to this one, one after another.
+struct Inbox {
+  Bytes bytes;
+  std::vector<size_t> sizes;
+  [[nodiscard]] std::span<const std::byte> of(size_t rank) const {
+    size_t first = 0;
+    for (size_t i = 0; i < rank; ++i) first += sizes[i];
+    return std::span(bytes).subspan(first, sizes[rank]);
+  }
+};
+
+/// All pieces to their owners. bytes_to(rank): what goes there; all ranks send this one as much.
+template <class BytesTo, class Append>
+Inbox exchange(Comm& comm, Traffic kind, const BytesTo& bytes_to, const Append& append) {
+  Bytes out;
+  std::vector<size_t> out_bytes;
+  for (int rank = 0; rank < comm.ranks(); ++rank) {
+    out_bytes.push_back(bytes_to(rank));
+    append(rank, out);
+  }
+  Inbox in;
+  in.sizes.assign(out_bytes.size(), out_bytes[static_cast<size_t>(comm.rank())]);
+  in.bytes.resize(in.sizes.size() * in.sizes[0]);
+  comm.all_to_all(kind, out, out_bytes, in.bytes, in.sizes);
+  return in;
+}
+
+/// The pieces of all ranks to all. bytes_of(rank): of what that one owns.
+template <class BytesOf, class Append>
+Inbox gather(Comm& comm, Traffic kind, const BytesOf& bytes_of_rank, const Append& append) {
+  Inbox all;
+  size_t bytes = 0;
+  for (int rank = 0; rank < comm.ranks(); ++rank)
+    bytes += all.sizes.emplace_back(bytes_of_rank(rank));
+  Bytes mine;
+  append(comm.rank(), mine);
+  all.bytes.resize(bytes);
+  comm.all_gather(kind, mine, all.bytes, all.sizes);
+  return all;
+}
+
+/// Scales of one rank are no other's: those of a shared one need not travel.
+ConstView without_shared_scale(ConstView x, const Operand& cast) {
+  if (ranks_share_scale(cast)) x.scales = {};
+  return x;
+}
+
+/// Flat places in the tensor of a rank's pieces.
+std::vector<int64_t> first_elements(std::span<const RowPiece> pieces, int owner, int64_t cols) {
+  std::vector<int64_t> firsts;
+  for (const RowPiece& piece : pieces)
+    if (piece.owner == owner && piece.rows > 0) firsts.push_back(piece.first * cols);
+  return firsts;
+}
+
+/// Stores this rank's part of a mean, as part of a whole with this amax.
+void store_pieces(Backend& backend, std::span<const float> mean, float amax,
+                  std::span<const RowPiece> pieces, int owner, const Stored& y) {
+  if (mean.empty()) return;
+  const BackendMemory values(backend, mean.size_bytes()), of_all(backend, sizeof amax);
+  backend.upload(values.data(), mean.data(), mean.size_bytes());
+  backend.upload(of_all.data(), &amax, sizeof amax);
+  const float* x = values.floats();
+  for (const RowPiece& piece : pieces) {
+    if (piece.owner != owner || piece.rows == 0) continue;
+    const Stored part = Stored{rows_of(y.view, piece), y.cast}.rounded_by(Rounding::nearest);
+    backend.execute(StoreGradient{.y = part,
+                                  .x = ConstView(x, piece.rows, y.view.cols, y.view.cols),
+                                  .key = {},
+                                  .amax = of_all.floats()});
+    x += piece.rows * y.view.cols;
+  }
+}
+
+/// A piece that came in, into rows of a tensor in backend memory, with its scales.
+void put_piece(Backend& backend, const ReceivedPiece& piece, const View& y) {
+  const ConstView& x = piece.view;
+  const size_t row = bytes_of(*x.element, x.stride);
+  for (int64_t r = 0; r < x.rows; ++r)
+    backend.upload(y.data + bytes_of(*y.element, r * y.stride),
+                   x.data + static_cast<size_t>(r) * row, row);
+  if (!x.has_scales()) return;
+  const int64_t last = x.scale_index(x.rows - 1, x.cols - 1);
+  backend.upload(y.scales.data, x.scales.data, bytes_of(*x.scales.element, last + 1));
+  if (y.scales.tensor != nullptr)
+    backend.upload(reinterpret_cast<std::byte*>(y.scales.tensor), &piece.level, sizeof(float));
+}
+
+}  // namespace
+
+HostGradient::HostGradient(const Backend& backend, const ConstView& x) : view_(x) {
+  elements_.resize(bytes_of(*x.element, x.rows * x.stride));
+  backend.download(elements_.data(), x.data, x.bytes());
+  view_.data = elements_.data();
+  if (!x.has_scales()) return;
+  scales_.resize(bytes_of(*x.scales.element, x.scale_index(x.rows - 1, x.cols - 1) + 1));
+  backend.download(scales_.data(), x.scales.data, scales_.size());
+  view_.scales.data = scales_.data();
+  if (x.scales.tensor == nullptr) return;
+  backend.download(&level_, reinterpret_cast<const std::byte*>(x.scales.tensor), sizeof level_);
+  view_.scales.tensor = &level_;
+}
+
+ReducedGradient reduce_gradient(Comm& comm, const ConstView& mine, const GradientWire& wire,
+                                std::span<const RowPiece> pieces) {
+  const ConstView sent = without_shared_scale(mine, wire.cast);
+  const Inbox elements = exchange(
+      comm, Traffic::gradients, [&](int to) { return element_bytes(sent, pieces, to); },
+      [&](int to, Bytes& out) { append_elements(sent, pieces, to, out); });
+  Inbox scales{{}, std::vector<size_t>(static_cast<size_t>(comm.ranks()))};
+  if (sent.has_scales())
+    scales = exchange(
+        comm, Traffic::scales, [&](int to) { return scale_bytes(sent, pieces, to); },
+        [&](int to, Bytes& out) { append_scales(sent, pieces, to, out); });
+
+  const auto ranks = static_cast<size_t>(comm.ranks());
+  const GradientDecoder decoder(*sent.element);
+  std::vector<std::vector<ReceivedPiece>> received;
+  for (size_t rank = 0; rank < ranks; ++rank)
+    received.push_back(
+        received_pieces(sent, pieces, comm.rank(), elements.of(rank), scales.of(rank)));
+  const std::vector<int64_t> firsts = first_elements(pieces, comm.rank(), sent.cols);
+  ReducedGradient reduced;
+  for (size_t piece = 0; piece < firsts.size(); ++piece) {
+    std::vector<std::vector<float>> values;
+    for (size_t rank = 0; rank < ranks; ++rank)
+      values.push_back(decoder.values(received[rank][piece]));
+    const std::vector<float> sum = wire.reduce == GradientRecipe::Reduce::wire
+                                       ? ring_sum(*sent.element, values, firsts[piece], sent.size())
+                                       : exact_sum(values);
+    reduced.sum.insert(reduced.sum.end(), sum.begin(), sum.end());
+  }
+  reduced.largest = count_largest(*sent.element, reduced.sum);
+  const float inverse = 1.0f / (static_cast<float>(ranks) * wire.encode_scale);
+  reduced.mean.reserve(reduced.sum.size());
+  for (const float sum : reduced.sum) reduced.mean.push_back(sum * inverse);
+  return reduced;
+}
+
+float amax_of(std::span<const float> values) {
+  float amax = 0;
+  for (const float x : values) {
+    if (!std::isfinite(x)) return std::numeric_limits<float>::quiet_NaN();
+    amax = std::max(amax, std::fabs(x));
+  }
+  return amax;
+}
+
+void gather_gradient(Comm& comm, Backend& backend, std::span<const float> mean, float amax,
+                     std::span<const RowPiece> pieces, const Stored& y) {
+  store_pieces(backend, mean, amax, pieces, comm.rank(), y);
+  const HostGradient own(backend, y.view);
+  const ConstView& x = own.view();
+  const Inbox elements = gather(
+      comm, Traffic::gradients, [&](int of) { return element_bytes(x, pieces, of); },
+      [&](int of, Bytes& out) { append_elements(x, pieces, of, out); });
+  const Inbox scales = gather(
+      comm, Traffic::scales, [&](int of) { return scale_bytes(x, pieces, of); },
+      [&](int of, Bytes& out) { append_scales(x, pieces, of, out); });
+  for (int rank = 0; rank < comm.ranks(); ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    const std::vector<ReceivedPiece> received =
+        received_pieces(x, pieces, rank, elements.of(at), scales.of(at));
+    auto it = received.begin();
+    for (const RowPiece& piece : pieces)
+      if (piece.owner == rank && piece.rows > 0) put_piece(backend, *it++, rows_of(y.view, piece));
+  }
+}
+
+}  // namespace ng

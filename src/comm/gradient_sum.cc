@@ -1,0 +1,83 @@
+#include "comm/gradient_sum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "format/packing.h"
+#include "format/scale.h"
+
+namespace ng {
+
+GradientDecoder::GradientDecoder(const ElementFormat& element) : element_(element) {
+  if (element.bits <= 16) table_ = decode_table(element);
+}
+
+void GradientDecoder::decode_row(const std::byte* row, std::span<float> out) const {
+  if (element_ == fp32_format()) {
+    std::memcpy(out.data(), row, out.size_bytes());
+    return;
+  }
+  std::vector<uint16_t> codes(out.size());
+  const auto bytes = bytes_of(element_, std::ssize(out));
+  unpack_codes({reinterpret_cast<const uint8_t*>(row), bytes}, element_.bits, codes);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = table_[codes[i]];
+}
+
+std::vector<float> GradientDecoder::values(const ReceivedPiece& piece) const {
+  const ConstView& x = piece.view;
+  std::vector<float> values(static_cast<size_t>(x.size()));
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const std::span<float> row =
+        std::span(values).subspan(static_cast<size_t>(r * x.cols), static_cast<size_t>(x.cols));
+    decode_row(x.data + bytes_of(element_, r * x.stride), row);
+    if (!x.has_scales()) continue;
+    for (int64_t c = 0; c < x.cols; ++c) {
+      const int64_t at = x.scale_index(r, c);
+      const size_t size = bytes_of(*x.scales.element, 1);
+      uint32_t code = 0;  // little endian, as everything here
+      std::memcpy(&code, x.scales.data + static_cast<size_t>(at) * size, size);
+      float& value = row[static_cast<size_t>(c)];
+      value = value * decode(*x.scales.element, code) * piece.level;
+    }
+  }
+  return values;
+}
+
+std::vector<float> exact_sum(ValuesByRank values) {
+  std::vector<double> sums(values[0].size());
+  for (const std::vector<float>& of_rank : values)
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(of_rank[i]);
+  return {sums.begin(), sums.end()};
+}
+
+// The sum of two values of a format of up to 16 bits is exact in FP32, or within an ulp of the
+// larger, which rounds to that either way: rounding it again is rounding once.
+std::vector<float> ring_sum(const ElementFormat& element, ValuesByRank values, int64_t first,
+                            int64_t n) {
+  const ElementCodec codec(element);
+  const bool rounds = element.bits < 32;
+  const auto ranks = static_cast<int64_t>(values.size()), shard = (n + ranks - 1) / ranks;
+  std::vector<float> sums(values[0].size());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const int64_t owner = (first + static_cast<int64_t>(i)) / shard;
+    const auto of = [&](int64_t hop) {
+      return values[static_cast<size_t>((owner + hop) % ranks)][i];
+    };
+    float running = of(1);
+    for (int64_t hop = 2; hop <= ranks; ++hop) {
+      running += of(hop);
+      if (rounds) running = codec.decode(codec.encode(running));
+    }
+    sums[i] = running;
+  }
+  return sums;
+}
+
+uint64_t count_largest(const ElementFormat& element, std::span<const float> values) {
+  const float largest = max_value(element);
+  return static_cast<uint64_t>(
+      std::ranges::count_if(values, [&](float x) { return std::fabs(x) == largest; }));
+}
+
+}  // namespace ng
