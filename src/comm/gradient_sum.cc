@@ -80,4 +80,18 @@ uint64_t count_largest(const ElementFormat& element, std::span<const float> valu
       std::ranges::count_if(values, [&](float x) { return std::fabs(x) == largest; }));
 }
 
+uint64_t count_largest(const ConstView& elements) {
+  NG_CHECK(elements.element->bits == 8, elements.element->name);
+  const ElementCodec codec(*elements.element);
+  const float max = range_of(*elements.element).max;
+  std::array<uint64_t, 256> is_largest{};
+  for (uint32_t code = 0; code < is_largest.size(); ++code)
+    is_largest[code] = std::fabs(codec.decode(code)) == max ? 1 : 0;
+  uint64_t count = 0;
+  for (int64_t r = 0; r < elements.rows; ++r)
+    for (int64_t c = 0; c < elements.cols; ++c)
+      count += is_largest[static_cast<uint8_t>(elements.data[r * elements.stride + c])];
+  return count;
+}
+
 }  // namespace ng

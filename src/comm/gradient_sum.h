@@ -37,6 +37,8 @@ class GradientDecoder {
 [[nodiscard]] std::vector<float> ring_sum(const ElementFormat& element, ValuesByRank values,
                                           int64_t first, int64_t n);
 
+/// How many elements of eight bits are ± the largest value of their format, without their scales.
+[[nodiscard]] uint64_t count_largest(const ConstView& elements);
 /// How many are ± the largest value of the format.
 [[nodiscard]] uint64_t count_largest(const ElementFormat& element, std::span<const float> values);
 

@@ -135,6 +135,14 @@ void Model::claim_pieces(Run& run, int64_t index, const WeightStorage& storage) 
   }
 }
 
+// A sum on the wire begins with 1/sqrt(N): with 1 the first steps would saturate. [errata-2, 32]
+AutoScale first_auto_scale(const GradientRecipe& gradient, int ranks) {
+  if (gradient.reduce == GradientRecipe::Reduce::fp32) return {};
+  const auto window = static_cast<double>(gradient.growth_interval);
+  const double k = std::round(-window / 2 * std::log2(ranks));
+  return {.mu = static_cast<float>(std::exp2(k / window)), .k = static_cast<float>(k)};
+}
+
 // Weights of the blocks are sent in few bits, what else there is in FP32. [errata-2, 4]
 void Model::communicate_gradients(Run& run) {
   const GradientRecipe& gradient = recipe_.settings(0).gradient;
@@ -151,7 +159,8 @@ void Model::communicate_gradients(Run& run) {
                                        .rows = 1,
                                        .cols = sizeof(AutoScale) / sizeof(float)});
     weight.auto_scale = reinterpret_cast<AutoScale*>(state.data);
-    run.upload(weight.auto_scale, std::span<const AutoScale>(std::array{AutoScale()}));
+    const AutoScale first = first_auto_scale(gradient, run.comm().ranks());
+    run.upload(weight.auto_scale, std::span<const AutoScale>(&first, 1));
   }
 }
 
@@ -216,8 +225,8 @@ void Model::start_noise(Run& run) {
   for (const Linear* linear : linears_) linear->start_noise(run);
 }
 
-void Model::finish_gradients(Run& run) {
-  for (Linear* linear : linears_) linear->finish_gradient(run);
+void Model::finish_noise_backward(Run& run) {
+  for (Linear* linear : linears_) linear->finish_noise_backward(run);
 }
 
 void Model::finish_noise(Run& run) {

@@ -67,8 +67,12 @@ class Model {
   void read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const;
   void write_row(Run& run, size_t index, int64_t row, std::span<const float> values);
 
-  /// Where the moment says that gradients are whole later (Moment::is_summed_later): they are now.
-  void finish_gradients(Run& run);
+  /// Where the moment says that gradients are whole later (Moment::is_summed_later) and they are
+  /// now: what the noise on weights learns gets its own, from the weights' that are on this rank.
+  void finish_noise_backward(Run& run);
+  [[nodiscard]] const GradientRecipe& gradient_recipe() const {
+    return recipe_.settings(0).gradient;
+  }
   /// After the last micro-batch: gradients of what the noise on weights learns are whole.
   void finish_noise(Run& run);
   /// After the step was decided: scales of gradients that saturate give way.

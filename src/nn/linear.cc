@@ -296,7 +296,11 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
   make_gradient_operands(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
   const bool is_whole = run.moment().is_last() && !run.moment().is_summed_later;
-  if (is_whole) finish_gradient(run);
+  if (is_whole) {
+    finish_noise_backward(run);
+    const Run::Place place = run.in(name_, "gradient");
+    finish_gradient(run, *weight_);
+  }
   if (bias_ != nullptr) {
     const Run::Place place = run.in(name_, "bias");
     run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy.values()});
@@ -305,11 +309,10 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
   if (is_whole) weight_->noisy = weight_->noise_scales = {};
 }
 
-void Linear::finish_gradient(Run& run) {
+// Of what all ranks have summed the owner alone has the gradient; it owns the bit-widths, too.
+void Linear::finish_noise_backward(Run& run) {
   const Run::Place place = run.in(name_, "gradient");
-  // Of what all ranks have summed only the owner has the gradient; it owns the bit-widths, too.
   if (noise_ && weight_->grad) noise_->backward(run, *weight_);
-  ng::finish_gradient(run, *weight_);
 }
 
 void Linear::start_noise(Run& run) const {

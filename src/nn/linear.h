@@ -76,9 +76,9 @@ class Linear {
   /// The time of its GEMMs counts as this instead of by what they do.
   void count_time_as(TimeKind kind) { time_ = kind; }
 
-  /// Once a step, when the gradient of what GEMMs read is whole: it becomes the weight's, as it is
-  /// kept. backward() does it after the last micro-batch unless the moment says later.
-  void finish_gradient(Run& run);
+  /// Once a step, when the gradient of what GEMMs read is whole, where it is on this rank: it
+  /// becomes the weight's, and the noise learns. backward() does it unless the moment says later.
+  void finish_noise_backward(Run& run);
 
   // Of a weight with noise, else nothing: LayerNoise::start and finish.
   void start_noise(Run& run) const;

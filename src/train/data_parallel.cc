@@ -20,7 +20,12 @@ Tensor in_fp32(Run& run, Tensor tensor) {
 }  // namespace
 
 DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t micros)
-    : run_(run), model_(model), mode_(mode), micros_(micros), trees_(model.parameters().size()) {
+    : run_(run),
+      model_(model),
+      mode_(mode),
+      micros_(micros),
+      wires_(run, model),
+      trees_(model.parameters().size()) {
   for (int rank = 0; rank < run.comm().ranks(); ++rank)
     nodes_.push_back(is_global() ? nodes_of(rank * micros, micros)
                                  : std::vector<TreeNode>{{0, rank}});
@@ -41,7 +46,7 @@ Moment DataParallel::moment(int64_t step, int64_t micro) const {
           .micro = static_cast<uint32_t>(first_micro() + micro),
           .first_micro = static_cast<uint32_t>(first_micro()),
           .micros = static_cast<uint32_t>(micros_),
-          .is_summed_later = is_global()};
+          .is_summed_later = is_global() || !is_alone()};
 }
 
 // "global" adds the gradients of all micro-batches, "ranks" takes the mean of the ranks' sums.
@@ -70,8 +75,10 @@ void DataParallel::take(int64_t micro) {
 void DataParallel::finish(StepControl* control) {
   if (is_global()) {
     finish_trees();
-    model_.finish_gradients(run_);
+    model_.finish_noise_backward(run_);
   } else if (!is_alone()) {
+    model_.finish_noise_backward(run_);
+    wires_.exchange();
     average_gradients();
   }
   if (run_.recording()) return;
@@ -85,7 +92,7 @@ void DataParallel::finish_trees() {
     if (!trees_[i].sums().empty()) to_owners(i, trees_[i], 1.0f);
 }
 
-// Those that are sent in other formats have been: by finish_gradient.
+// Those that are sent in other formats have been, as wires.
 void DataParallel::average_gradients() {
   const std::span<Parameter> parameters = model_.parameters();
   const auto ranks = static_cast<float>(run_.comm().ranks());
@@ -205,6 +212,13 @@ void DataParallel::share_counters() {
   comm.sum(std::span(reinterpret_cast<uint64_t*>(stats.data()),
                      stats.size() * sizeof(OperandStats) / sizeof(uint64_t)));
   run_.upload(model_.stats().data(), std::span<const OperandStats>(stats));
+}
+
+void DataParallel::move_gradient_scales(const StepControl* control) {
+  if (is_alone())
+    model_.move_gradient_scales(run_, control);
+  else
+    wires_.move_scales(control);
 }
 
 void DataParallel::share_largest() {

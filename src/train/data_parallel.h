@@ -8,6 +8,7 @@
 #include "comm/sum_tree.h"
 #include "model/model.h"
 #include "run/run.h"
+#include "train/gradient_wires.h"
 
 namespace ng {
 
@@ -43,6 +44,8 @@ class DataParallel {
   void sum_squares(double* sum);
   /// After the checks of updates: what one rank refuses all skip.
   void share_decision(StepControl* control);
+  /// After the step was decided: scales of gradients that saturate give way.
+  void move_gradient_scales(const StepControl* control);
   /// By model.parameters(), of reports by this rank's model.owned().
   [[nodiscard]] std::vector<UpdateReport> reports_of_all(const std::vector<UpdateReport>& own);
   /// Before delayed scales move on: what they follow is the largest value of all ranks.
@@ -62,6 +65,7 @@ class DataParallel {
   Model& model_;
   Determinism mode_;
   int64_t micros_;
+  GradientWires wires_;
   std::vector<std::vector<TreeNode>> nodes_;  // that each rank's sums are, by rank
   std::vector<SumTree<Tensor>> trees_;        // by parameter
   std::vector<size_t> first_chunks_;          // by parameter, of its rows among squares_

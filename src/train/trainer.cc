@@ -119,7 +119,7 @@ void Trainer::update(int64_t step, float lr) {
   OptimizerStep now{.lr = lr, .step = step, .control = control_};
   for (const Parameter* owned : model_.owned()) optimizer_->check(run_, *owned, now);
   parallel_.share_decision(control_);
-  model_.move_gradient_scales(run_, control_);
+  parallel_.move_gradient_scales(control_);
   if (reports_updates_) now.report = update_reports_.data();
   for (Parameter* owned : model_.owned()) {
     optimizer_->update(run_, *owned, now);
