@@ -10,7 +10,7 @@ endif()
 
 # They would more than double the time of the sanitizer run, and run little that others do not.
 set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(bits|crash|resume)_")
-string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_.*_ranks$")
+string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
 add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
 
@@ -95,6 +95,9 @@ if(MPI_FOUND)
     set_tests_properties(${name} PROPERTIES TIMEOUT 60 PROCESSORS 2
                          ENVIRONMENT "NG_TEST_RANKS=${ranks};${NG_AS_ROOT}")
   endforeach()
+  list(JOIN NG_MPIRUN " " mpirun)
+  set_property(TEST mpi_reduce_test APPEND PROPERTY ENVIRONMENT "NG_MPIRUN=${mpirun};${NG_AS_ROOT}")
+  set_tests_properties(mpi_reduce_test PROPERTIES TIMEOUT 120 PROCESSORS 2)
 endif()
 
 find_program(NG_PYTHON python3)
