@@ -103,15 +103,11 @@ void Model::accumulate_in_bf16() {
     if (&linear->weight() != embedding_->tokens()) linear->weight().grad_element = &bf16_format();
 }
 
-// Weights of the blocks are sent in few bits, what else there is in FP32. [errata-2, 4]
 void Model::communicate_gradients(Run& run) {
-  const GradientRecipe& gradient = recipe_.settings(0).gradient;
-  if (gradient.communicate.is_fp32()) return;
   for (Linear* linear : linears_) {
     Parameter& weight = linear->weight();
-    if (layers::place_of(weight.spec.name).block < 0) continue;
-    weight.communicate = gradient.communicate;
-    if (!gradient.auto_scale) continue;
+    weight.communicate = gradient_wire(recipe_, weight.spec);
+    if (weight.communicate.is_fp32() || !recipe_.settings(0).gradient.auto_scale) continue;
     const View state = run.persistent({.name = fmt::format("gradient_scale.{}", weight.spec.name),
                                        .owner = weight.spec.name,
                                        .kind = MemoryKind::state,

@@ -26,16 +26,21 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
   return nullptr;
 }
 
-Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_view name,
-                              const Operand& cast) const {
-  const ParameterSpec& spec = parameter.spec;
+StoredSpec Optimizer::state(const ParameterSpec& spec, std::string_view name,
+                            const Operand& cast) const {
   const bool is_wide = spec.is_vector || spec.rows * spec.cols < settings_.least_narrow;
-  return run.stored({.name = fmt::format("{}.{}", name, spec.name),
-                     .owner = spec.name,
-                     .kind = MemoryKind::moments,
-                     .rows = spec.rows,
-                     .cols = spec.cols},
-                    is_wide ? operand_of("fp32") : cast);
+  return {{.name = fmt::format("{}.{}", name, spec.name),
+           .owner = spec.name,
+           .kind = MemoryKind::moments,
+           .rows = spec.rows,
+           .cols = spec.cols},
+          is_wide ? operand_of("fp32") : cast};
+}
+
+void Optimizer::claim(Run& run, Parameter& parameter) const {
+  Stored* const moments[] = {&parameter.moment1, &parameter.moment2};
+  const std::vector<StoredSpec> all = states(parameter.spec);
+  for (size_t i = 0; i < all.size(); ++i) *moments[i] = run.stored(all[i]);
 }
 
 Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
