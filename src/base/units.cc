@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace ng {
@@ -15,6 +16,28 @@ std::string size_text(double bytes) {
     ++unit;
   }
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::optional<uint64_t> parse_size(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  constexpr Unit kUnits[] = {{"", 1},         {"B", 1},       {"KB", 1e3},     {"MB", 1e6},
+                             {"GB", 1e9},     {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20},
+                             {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  double count = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, count, std::chars_format::fixed);
+  if (error != std::errc()) return {};
+  std::string_view unit(rest, static_cast<size_t>(end - rest));
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  for (const Unit& known : kUnits) {
+    const double bytes = count * known.bytes;
+    if (unit == known.name && bytes >= 1 && bytes <= 1000 * 0x1p40)
+      return static_cast<uint64_t>(bytes);
+  }
+  return {};
 }
 
 std::string duration_text(double seconds) {

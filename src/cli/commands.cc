@@ -8,6 +8,7 @@ extern const Command kCompare;
 extern const Command kEval;
 extern const Command kGenerate;
 extern const Command kRecipes;
+extern const Command kPlan;
 extern const Command kFormats;
 extern const Command kCast;
 extern const Command kInspect;
@@ -22,9 +23,9 @@ extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain,   kCompare, kEval,   kGenerate, kRecipes, kFormats,
-                                      kCast,    kInspect, kMatmul, kUpdate,   kNoise,   kReduce,
-                                      kLearned, kTrace,   kStudy,  kBench,    kInfo};
+  static const Command kCommands[] = {kTrain,   kCompare, kEval,    kGenerate, kRecipes, kPlan,
+                                      kFormats, kCast,    kInspect, kMatmul,   kUpdate,  kNoise,
+                                      kReduce,  kLearned, kTrace,   kStudy,    kBench,   kInfo};
   return kCommands;
 }
 

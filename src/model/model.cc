@@ -106,7 +106,8 @@ void Model::make_parameters(Run& run) {
   }
   const size_t of_architecture = specs.size();
   for (ParameterSpec& spec : learned) specs.push_back(std::move(spec));
-  partition_ = deal_parameters(specs, recipe_, config_.layers, run.comm().ranks());
+  partition_ =
+      deal_parameters(specs, recipe_, config_.layers, run.comm().ranks(), gradient_recipe().shard);
   parameters_.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
     const WeightStorage storage = i < of_architecture
@@ -143,15 +144,11 @@ AutoScale first_auto_scale(const GradientRecipe& gradient, int ranks) {
   return {.mu = static_cast<float>(std::exp2(k / window)), .k = static_cast<float>(k)};
 }
 
-// Weights of the blocks are sent in few bits, what else there is in FP32. [errata-2, 4]
 void Model::communicate_gradients(Run& run) {
-  const GradientRecipe& gradient = recipe_.settings(0).gradient;
-  if (gradient.communicate.is_fp32()) return;
   for (Linear* linear : linears_) {
     Parameter& weight = linear->weight();
-    if (layers::place_of(weight.spec.name).block < 0) continue;
-    weight.communicate = gradient.communicate;
-    if (!gradient.auto_scale) continue;
+    weight.communicate = gradient_wire(recipe_, weight.spec);
+    if (weight.communicate.is_fp32() || !recipe_.settings(0).gradient.auto_scale) continue;
     const View state = run.persistent({.name = fmt::format("gradient_scale.{}", weight.spec.name),
                                        .owner = weight.spec.name,
                                        .kind = MemoryKind::state,

@@ -52,7 +52,7 @@ bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
 }
 
 Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recipe& recipe,
-                          int64_t depth, int ranks) {
+                          int64_t depth, int ranks, GradientRecipe::Shard shard) {
   std::vector<MatrixSize> sizes;
   for (const ParameterSpec& spec : parameters)
     sizes.push_back({.rows = spec.rows,
@@ -60,7 +60,7 @@ Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recip
                      .is_whole = has_noise(spec, recipe, depth) ||
                                  !has_separate_rows(spec, weight_storage(recipe, spec, depth),
                                                     recipe.settings(0).optimizer)});
-  Partition dealt = partition(sizes, ranks, recipe.settings(0).gradient.shard);
+  Partition dealt = partition(sizes, ranks, shard);
   give_to_weights(parameters, dealt);
   return dealt;
 }

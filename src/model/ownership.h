@@ -16,9 +16,10 @@ namespace ng {
 [[nodiscard]] bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
                                      const OptimizerRecipe& optimizer);
 
-/// The parameters of a model of `depth` blocks dealt to ranks as the recipe says. A layer's weight
+/// The parameters of a model of `depth` blocks dealt to ranks. A layer's weight
 /// that has noise and what the noise learns have one owner.
 [[nodiscard]] Partition deal_parameters(std::span<const ParameterSpec> parameters,
-                                        const Recipe& recipe, int64_t depth, int ranks);
+                                        const Recipe& recipe, int64_t depth, int ranks,
+                                        GradientRecipe::Shard shard);
 
 }  // namespace ng

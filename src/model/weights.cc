@@ -20,6 +20,12 @@ const ElementFormat* carry_element(const WeightStorage& storage) {
   return &element_format(storage.residual_bits == 8 ? "int8" : "int4");
 }
 
+bool is_linear_of_block(const ParameterSpec& spec) {
+  return !spec.is_vector && layers::place_of(spec.name).block >= 0;
+}
+
+bool is_narrow_wire(const Operand& cast) { return !cast.is_unscaled() || cast.element->bits < 16; }
+
 }  // namespace
 
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
@@ -29,30 +35,54 @@ WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, in
       .weights;
 }
 
+WeightParts weight_parts(const ParameterSpec& spec, const WeightStorage& storage) {
+  const auto part = [&](std::string_view what, MemoryKind kind, const Operand& cast) {
+    return StoredSpec{{.name = fmt::format("{}.{}", what, spec.name),
+                       .owner = spec.name,
+                       .kind = kind,
+                       .rows = spec.rows,
+                       .cols = spec.cols},
+                      cast};
+  };
+  Operand value = storage.storage;
+  if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
+  WeightParts parts{.value = part("weight", MemoryKind::weights, value), .master = {}, .carry = {}};
+  if (storage.master != WeightStorage::Master::none)
+    parts.master = part("master", MemoryKind::master, master_cast(storage.master));
+  if (parts.master || storage.storage.is_fp32()) return parts;
+  if (const ElementFormat* element = carry_element(storage)) {
+    Operand carry;
+    carry.element = element;
+    parts.carry = part("carry", MemoryKind::weights, carry);
+  }
+  return parts;
+}
+
+Operand gradient_wire(const Recipe& recipe, const ParameterSpec& spec) {
+  return is_linear_of_block(spec) ? recipe.settings(0).gradient.communicate : operand_of("fp32");
+}
+
+Operand weight_wire(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
+  const Operand stored = weight_storage(recipe, spec, depth).storage;
+  if (!stored.is_fp32()) return stored;
+  const Operand& cast = recipe.settings(0).communication.weights;
+  return is_narrow_wire(cast) && !is_linear_of_block(spec) ? operand_of("bf16") : cast;
+}
+
 UpdatedWeight claim_value(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
   UpdatedWeight weight{.rule = storage.update,
                        .momentum_feedback = storage.momentum_feedback,
                        .rtol = static_cast<float>(storage.rtol),
                        .max_iters = storage.max_iters};
-  Operand value = storage.storage;
-  if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
-  Parameter whole;
-  whole.spec = spec;
-  weight.value = run.stored(whole.state("weight", MemoryKind::weights), value);
+  weight.value = run.stored(weight_parts(spec, storage).value);
   return weight;
 }
 
 void claim_owned(Run& run, Parameter& parameter, const WeightStorage& storage) {
+  const WeightParts parts = weight_parts(parameter.whole_spec(), storage);
   UpdatedWeight& weight = parameter.weight;
-  if (storage.master != WeightStorage::Master::none)
-    weight.master =
-        run.stored(parameter.state("master", MemoryKind::master), master_cast(storage.master));
-  if (weight.master || storage.storage.is_fp32()) return;
-  if (const ElementFormat* element = carry_element(storage)) {
-    PersistentSpec carry = parameter.state("carry", MemoryKind::weights);
-    carry.element = element;
-    weight.carry = run.persistent(carry);
-  }
+  if (parts.master) weight.master = run.stored(parameter.own(*parts.master));
+  if (parts.carry) weight.carry = run.stored(parameter.own(*parts.carry)).view;
 }
 
 UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
@@ -70,22 +100,17 @@ void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) 
   run.execute(Store{weight.value.rounded_by(nearest), source, {}});
 }
 
-void put_carry(Run& run, const Parameter& parameter, const View& values) {
-  const UpdatedWeight& weight = parameter.weight;
+void put_carry(Run& run, const UpdatedWeight& weight, uint32_t tensor, const View& values) {
   if (weight.carry.rows == 0) return;
   const TemporaryTensor rounded(run.backend(), values.rows, values.cols);
   run.execute(Store{stored_plainly(rounded.view()), weight.value.view, {}});
   run.execute(Combine{.y = values, .x = rounded.view(), .a = -1, .b = 1});
   // An update by that difference rounds to the same value, and draws as no step of training does.
-  run.execute(
-      Update{.optimizer = OptimizerRule::direction,
-             .weight = weight,
-             .grad = values,
-             .numbers = {.lr = 1},
-             .key = {.seed = run.seed(),
-                     .tensor = parameter.id,
-                     .step = UINT32_MAX,
-                     .first_group = first_group_of(parameter.first_row, parameter.spec.cols)}});
+  run.execute(Update{.optimizer = OptimizerRule::direction,
+                     .weight = weight,
+                     .grad = values,
+                     .numbers = {.lr = 1},
+                     .key = {.seed = run.seed(), .tensor = tensor, .step = UINT32_MAX}});
 }
 
 }  // namespace ng

@@ -1,6 +1,8 @@
 // How a model's parameters persist, by its recipe. [recipes.md §5, §7; errata-2, 4]
 #pragma once
 
+#include <optional>
+
 #include "nn/parameter.h"
 #include "recipe/recipe.h"
 
@@ -10,6 +12,22 @@ namespace ng {
 /// what lies outside of the blocks where the storage has scales, unless an override means it.
 [[nodiscard]] WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec,
                                            int64_t depth);
+
+/// What persists of a parameter beside the optimizer's states.
+struct WeightParts {
+  StoredSpec value;
+  std::optional<StoredSpec> master, carry;
+};
+[[nodiscard]] WeightParts weight_parts(const ParameterSpec& spec, const WeightStorage& storage);
+
+/// As what a parameter's gradient is sent and kept when it is finished: weights of the blocks'
+/// linear layers as the recipe says, what else there is in FP32. [errata-2, 4]
+[[nodiscard]] Operand gradient_wire(const Recipe& recipe, const ParameterSpec& spec);
+
+/// As what its owner sends an updated weight. What is stored narrower than FP32 is sent as it is
+/// stored; FP32 as communication.weights says, which FP8 and formats with scales do for the weights
+/// of the blocks' linear layers alone: what else there is goes as BF16 then. [errata-2, 4, 38]
+[[nodiscard]] Operand weight_wire(const Recipe& recipe, const ParameterSpec& spec, int64_t depth);
 
 /// Registers value, master and carry.
 [[nodiscard]] UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec,

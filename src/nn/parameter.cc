@@ -28,15 +28,16 @@ Tensor scales_of(Run& run, const ElementFormat& element, int64_t rows, int64_t c
 
 }  // namespace
 
-PersistentSpec Parameter::state(std::string_view what, MemoryKind kind) const {
-  return {.name = fmt::format("{}.{}", what, spec.name),
-          .owner = spec.name,
-          .kind = kind,
-          .rows = spec.rows,
-          .cols = spec.cols,
-          .first_row = first_row,
-          .whole_rows = whole_rows,
-          .is_own = is_own};
+ParameterSpec Parameter::whole_spec() const {
+  ParameterSpec whole = spec;
+  whole.rows = rows_of_whole();
+  return whole;
+}
+
+StoredSpec Parameter::own(const StoredSpec& state) const {
+  StoredSpec mine = state.part(first_row, spec.rows, rows_of_whole());
+  mine.spec.is_own = is_own;
+  return mine;
 }
 
 View Parameter::gradient() const {

@@ -49,11 +49,12 @@ struct Parameter {
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
 
-  [[nodiscard]] int64_t elements() const {  ///< of the whole tensor
-    return (whole_rows > 0 ? whole_rows : spec.rows) * spec.cols;
-  }
-  /// What a state of these rows is registered by.
-  [[nodiscard]] PersistentSpec state(std::string_view what, MemoryKind kind) const;
+  [[nodiscard]] int64_t rows_of_whole() const { return whole_rows > 0 ? whole_rows : spec.rows; }
+  [[nodiscard]] int64_t elements_of_whole() const { return rows_of_whole() * spec.cols; }
+  /// Of the whole tensor.
+  [[nodiscard]] ParameterSpec whole_spec() const;
+  /// What these rows keep of a state of the whole tensor.
+  [[nodiscard]] StoredSpec own(const StoredSpec& state) const;
 
   /// What forward and backward read.
   [[nodiscard]] const View& value() const { return weight.value.view; }

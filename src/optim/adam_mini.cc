@@ -14,18 +14,14 @@ class AdamMini final : public Optimizer {
  public:
   using Optimizer::Optimizer;
 
-  void claim(Run& run, Parameter& parameter) const override {
-    const ParameterSpec& spec = parameter.spec;
-    parameter.moment1 = claim_state(run, parameter, "moment1", recipe_.moment1);
-    if (has_own_moments(spec)) {
-      parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
-      return;
+  [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
+    StoredSpec moment2 = state(spec, "moment2", recipe_.moment2);
+    if (!has_own_moments(spec)) {
+      moment2.cast = operand_of("fp32");
+      moment2.spec.rows = blocks(spec).blocks();
+      moment2.spec.cols = 1;
     }
-    // A part of a tensor has whole blocks of one row each (model/ownership.cc).
-    PersistentSpec state = parameter.state("moment2", MemoryKind::moments);
-    state.rows = blocks(spec).blocks();
-    state.cols = 1;
-    parameter.moment2 = run.stored(std::move(state), operand_of("fp32"));
+    return {state(spec, "moment1", recipe_.moment1), moment2};
   }
   void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
     run.execute(CheckUpdate{.update = has_own_moments(parameter.spec)

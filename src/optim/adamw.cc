@@ -9,9 +9,8 @@ class AdamW final : public Optimizer {
  public:
   using Optimizer::Optimizer;
 
-  void claim(Run& run, Parameter& parameter) const override {
-    parameter.moment1 = claim_state(run, parameter, "moment1", recipe_.moment1);
-    parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
+  [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
+    return {state(spec, "moment1", recipe_.moment1), state(spec, "moment2", recipe_.moment2)};
   }
   void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
     run.execute(CheckUpdate{.update = update_by(OptimizerRule::adamw, run, parameter, step),

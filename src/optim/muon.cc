@@ -95,13 +95,9 @@ class Muon final : public Optimizer {
  public:
   using Optimizer::Optimizer;
 
-  void claim(Run& run, Parameter& parameter) const override {
-    if (is_orthogonalized(parameter.spec)) {
-      parameter.moment1 = claim_state(run, parameter, "momentum", recipe_.moment1);
-      return;
-    }
-    parameter.moment1 = claim_state(run, parameter, "moment1", recipe_.moment1);
-    parameter.moment2 = claim_state(run, parameter, "moment2", recipe_.moment2);
+  [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
+    if (is_orthogonalized(spec)) return {state(spec, "momentum", recipe_.moment1)};
+    return {state(spec, "moment1", recipe_.moment1), state(spec, "moment2", recipe_.moment2)};
   }
 
   // The momentum is SGD's; what is made of it is of norm 1.

@@ -26,11 +26,21 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
   return nullptr;
 }
 
-Stored Optimizer::claim_state(Run& run, const Parameter& parameter, std::string_view name,
-                              const Operand& cast) const {
-  const bool is_wide = parameter.spec.is_vector || parameter.elements() < settings_.least_narrow;
-  return run.stored(parameter.state(name, MemoryKind::moments),
-                    is_wide ? operand_of("fp32") : cast);
+StoredSpec Optimizer::state(const ParameterSpec& spec, std::string_view name,
+                            const Operand& cast) const {
+  const bool is_wide = spec.is_vector || spec.rows * spec.cols < settings_.least_narrow;
+  return {{.name = fmt::format("{}.{}", name, spec.name),
+           .owner = spec.name,
+           .kind = MemoryKind::moments,
+           .rows = spec.rows,
+           .cols = spec.cols},
+          is_wide ? operand_of("fp32") : cast};
+}
+
+void Optimizer::claim(Run& run, Parameter& parameter) const {
+  Stored* const moments[] = {&parameter.moment1, &parameter.moment2};
+  const std::vector<StoredSpec> all = states(parameter.whole_spec());
+  for (size_t i = 0; i < all.size(); ++i) *moments[i] = run.stored(parameter.own(all[i]));
 }
 
 Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
@@ -53,8 +63,7 @@ Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter&
                 .numbers = numbers,
                 .key = {.seed = run.rounding_seed(),
                         .tensor = parameter.id,
-                        .step = static_cast<uint32_t>(step.step),
-                        .first_group = first_group_of(parameter.first_row, parameter.spec.cols)},
+                        .step = static_cast<uint32_t>(step.step)},
                 .control = step.control,
                 .report = step.report};
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "nn/parameter.h"
 #include "recipe/settings.h"
@@ -35,8 +36,10 @@ class Optimizer {
   Optimizer(const OptimizerRecipe& recipe, const OptimizerSettings& settings)
       : recipe_(recipe), settings_(settings) {}
   virtual ~Optimizer() = default;
-  /// Registers a parameter's states.
-  virtual void claim(Run& run, Parameter& parameter) const = 0;
+  /// The states that a parameter has: what becomes its moment1 and, where there are two, moment2.
+  [[nodiscard]] virtual std::vector<StoredSpec> states(const ParameterSpec& spec) const = 0;
+  /// Registers them.
+  void claim(Run& run, Parameter& parameter) const;
   /// Before any update of a step: skips it where this one's would store what its tensors do not
   /// hold (CheckUpdate).
   virtual void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const = 0;
@@ -47,9 +50,9 @@ class Optimizer {
   /// The update of a parameter by an element rule, with decay only where it has two dimensions.
   [[nodiscard]] Update update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
                                  const OptimizerStep& step) const;
-  /// Registers state `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
-  [[nodiscard]] Stored claim_state(Run& run, const Parameter& parameter, std::string_view name,
-                                   const Operand& cast) const;
+  /// State `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
+  [[nodiscard]] StoredSpec state(const ParameterSpec& spec, std::string_view name,
+                                 const Operand& cast) const;
 
   OptimizerRecipe recipe_;
   OptimizerSettings settings_;

@@ -9,8 +9,8 @@ class Sgd final : public Optimizer {
  public:
   using Optimizer::Optimizer;
 
-  void claim(Run& run, Parameter& parameter) const override {
-    parameter.moment1 = claim_state(run, parameter, "momentum", recipe_.moment1);
+  [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
+    return {state(spec, "momentum", recipe_.moment1)};
   }
   void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
     run.execute(CheckUpdate{.update = update_by(OptimizerRule::sgd, run, parameter, step),

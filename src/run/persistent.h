@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "format/operand.h"
 #include "run/memory_kind.h"
 #include "tensor/view.h"
 
@@ -25,6 +27,25 @@ struct PersistentSpec {
   int64_t first_row = 0, whole_rows = 0;
   bool is_own = false;   ///< no other rank has these rows: each saves its own
   bool is_saved = true;  ///< the next step depends on it: it belongs into checkpoints
+};
+
+/// Memory that persists comes in multiples of 64 bytes, at least one of them.
+[[nodiscard]] size_t persistent_bytes(size_t bytes);
+
+/// A tensor that persists as a cast stores it; the cast says the element.
+struct StoredSpec {
+  PersistentSpec spec;
+  Operand cast;
+
+  /// The rows of the register that it takes: its values, scales of its blocks as `<name>.scale`,
+  /// one of the whole tensor where blocks have theirs as `<name>.tensor_scale`.
+  [[nodiscard]] std::vector<PersistentSpec> rows() const;
+  /// All the memory of them.
+  [[nodiscard]] size_t bytes() const;
+  /// What a rank keeps that owns `rows` of the parameter's `of` rows, from `first` on: as many of
+  /// these; of a tensor with other rows (one for each head) as many as that share comes to, rounded
+  /// up.
+  [[nodiscard]] StoredSpec part(int64_t first, int64_t rows, int64_t of) const;
 };
 
 /// A row of the register.

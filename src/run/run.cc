@@ -8,12 +8,8 @@
 
 namespace ng {
 
-Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* comm)
-    : backend_(std::move(backend)),
-      seed_(seed),
-      twin_(twin),
-      comm_(comm),
-      alone_(comm == nullptr ? one_rank() : nullptr) {
+Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin)
+    : backend_(std::move(backend)), seed_(seed), twin_(twin) {
   nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 
@@ -74,7 +70,7 @@ void Run::end_replay() {
 }
 
 std::span<std::byte> Run::take(std::string name, size_t bytes, MemoryKind kind) {
-  const size_t rounded = std::max<size_t>((bytes + 63) / 64 * 64, 64);
+  const size_t rounded = persistent_bytes(bytes);
   const std::span<std::byte> memory(backend_->allocate(rounded), rounded);
   Persistent row{.spec = {}, .view = {}, .memory = memory};
   row.spec.name = std::move(name);
@@ -96,30 +92,16 @@ View Run::persistent(const PersistentSpec& spec) {
   return persistents_.back().view;
 }
 
-Stored Run::stored(PersistentSpec spec, const Operand& cast) {
-  spec.element = cast.element;
-  Stored tensor{persistent(spec), cast};
-  if (cast.is_unscaled()) return tensor;
-  const std::string name = spec.name;
-  const ScaleShape grid = scale_shape(cast, spec.rows, spec.cols);
-  if (spec.whole_rows > 0) {
-    spec.whole_rows = scale_shape(cast, spec.whole_rows, spec.cols).rows;
-    spec.first_row = scale_shape(cast, spec.first_row, spec.cols).rows;
-  }
-  spec.name = name + ".scale";
-  spec.element = &scale_element(cast);
-  spec.rows = grid.rows;
-  spec.cols = grid.cols;
-  const View scales = persistent(spec);
-  tensor.view.scales = {scales.data, spec.element, cast.block, nullptr};
+Stored Run::stored(const StoredSpec& what) {
+  const std::vector<PersistentSpec> rows = what.rows();
+  Stored tensor{persistent(rows[0]), what.cast};
+  if (rows.size() == 1) return tensor;
+  const View scales = persistent(rows[1]);
+  tensor.view.scales = {scales.data, rows[1].element, what.cast.block, nullptr};
   // Zeros are stored so; those of E8M0 and E4M3 have code 0. [errata-2, 12]
   if (scales.is(fp32_format())) execute(Fill{.x = scales, .value = 1.0f});
-  if (cast.tensor_scale == ScaleKind::none) return tensor;
-  spec.name = name + ".tensor_scale";
-  spec.element = &fp32_format();
-  spec.rows = spec.cols = 1;
-  NG_CHECK(spec.whole_rows == 0, spec.name);
-  const View level = persistent(spec);
+  if (rows.size() == 2) return tensor;
+  const View level = persistent(rows[2]);
   execute(Fill{.x = level, .value = 1.0f});
   tensor.view.scales.tensor = level.as<float>().data;
   return tensor;

@@ -137,9 +137,8 @@ class Run {
   // Memory of the run ---------------------------------------------------------------------------
   /// Zeroed memory that lives as long as the run, and is registered by `spec`.
   [[nodiscard]] View persistent(const PersistentSpec& spec);
-  /// The same of a tensor stored by `cast`, with scales of their own rows in the register: those of
-  /// blocks `<name>.scale`, of the whole tensor where blocks have theirs `<name>.tensor_scale`.
-  [[nodiscard]] Stored stored(PersistentSpec spec, const Operand& cast);
+  /// The same of a tensor stored by a cast, whose scales have rows of their own in the register.
+  [[nodiscard]] Stored stored(const StoredSpec& what);
   /// Scalars and tables of host types in backend memory, which no checkpoint holds.
   template <class Value>
   [[nodiscard]] Value* persistent_values(std::string name, size_t count,

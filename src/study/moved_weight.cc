@@ -67,7 +67,7 @@ MovedWeight::MovedWeight(const WeightFormat& format, const UpdateWay& way, int64
                           .rows = rows,
                           .cols = cols};
   };
-  value_ = run_.stored(spec("weight", nullptr), way.is_wide ? operand_of("fp32") : format.cast);
+  value_ = run_.stored({spec("weight", nullptr), way.is_wide ? operand_of("fp32") : format.cast});
   if (way.carry != nullptr) carry_ = run_.persistent(spec("carry", &element_format(way.carry)));
   floats_ = run_.persistent(spec("floats", &fp32_format()));
   report_ = run_.persistent_values<UpdateReport>("report", 1);

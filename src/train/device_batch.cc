@@ -1,30 +1,41 @@
 #include "train/device_batch.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace ng {
 
 DeviceBatch::DeviceBatch(Run& run, int64_t rows, int64_t batches)
     : rows_(rows),
-      inputs_(static_cast<size_t>(rows * batches)),
-      targets_(inputs_.size()),
-      mask_(inputs_.size()),
-      device_inputs_(run.persistent_values<int32_t>("inputs", inputs_.size())),
-      device_targets_(run.persistent_values<int32_t>("targets", inputs_.size())),
-      device_mask_(run.persistent_values<float>("mask", inputs_.size())) {}
+      tokens_(static_cast<size_t>(rows * batches)),
+      device_inputs_(run.persistent_values<int32_t>("inputs", tokens_)),
+      device_targets_(run.persistent_values<int32_t>("targets", tokens_)),
+      device_mask_(run.persistent_values<float>("mask", tokens_)) {}
+
+void DeviceBatch::take_host_memory() {
+  inputs_.resize(tokens_);
+  targets_.resize(tokens_);
+  mask_.resize(tokens_);
+}
 
 BatchSpans DeviceBatch::host(int64_t batch) {
   const auto rows = static_cast<size_t>(rows_), first = rows * static_cast<size_t>(batch);
-  NG_CHECK(batch >= 0 && first + rows <= inputs_.size(), batch);
+  NG_CHECK(batch >= 0 && first + rows <= tokens_, batch);
+  take_host_memory();
   return {std::span(inputs_).subspan(first, rows), std::span(targets_).subspan(first, rows),
           std::span(mask_).subspan(first, rows)};
 }
 
-void DeviceBatch::upload(Run& run, int64_t first, int64_t count) const {
+void DeviceBatch::upload(Run& run, int64_t first, int64_t count) {
+  take_host_memory();
   const auto begin = static_cast<size_t>(first * rows_), size = static_cast<size_t>(count * rows_);
-  run.upload(device_inputs_ + begin, std::span(inputs_).subspan(begin, size));
-  run.upload(device_targets_ + begin, std::span(targets_).subspan(begin, size));
-  run.upload(device_mask_ + begin, std::span(mask_).subspan(begin, size));
+  const auto put = [&](auto* to, const auto& from) {
+    run.upload(to + begin, std::span(from).subspan(begin, size));
+  };
+  put(device_inputs_, std::as_const(inputs_));
+  put(device_targets_, std::as_const(targets_));
+  put(device_mask_, std::as_const(mask_));
 }
 
 TokenView DeviceBatch::inputs(int64_t batch) const {

@@ -10,7 +10,8 @@
 
 namespace ng {
 
-/// Some batches of `rows` tokens each.
+/// Some batches of `rows` tokens each. Host memory is taken when it is first asked for: a plan of a
+/// batch that no machine holds takes none.
 class DeviceBatch {
  public:
   DeviceBatch(Run& run, int64_t rows, int64_t batches);
@@ -18,14 +19,17 @@ class DeviceBatch {
   /// Where the tokens of a batch are put.
   [[nodiscard]] BatchSpans host(int64_t batch);
   /// What was put there, batches [first, first + count), to backend memory.
-  void upload(Run& run, int64_t first, int64_t count) const;
+  void upload(Run& run, int64_t first, int64_t count);
 
   [[nodiscard]] TokenView inputs(int64_t batch) const;
   [[nodiscard]] TokenView targets(int64_t batch) const;
   [[nodiscard]] ConstView mask(int64_t batch) const;
 
  private:
+  void take_host_memory();
+
   int64_t rows_;
+  size_t tokens_;  // of all batches
   std::vector<int32_t> inputs_, targets_;
   std::vector<float> mask_;
   int32_t *device_inputs_, *device_targets_;

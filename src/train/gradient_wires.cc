@@ -117,7 +117,7 @@ void GradientWires::move_scales(const StepControl* control) {
                      .threshold = recipe.saturation_threshold,
                      .window = recipe.growth_interval},
                     static_cast<int64_t>(saturated[i]),
-                    parameters[i].elements() * (on_wire ? 1 : run_.comm().ranks()));
+                    parameters[i].elements_of_whole() * (on_wire ? 1 : run_.comm().ranks()));
     run_.upload(parameters[i].auto_scale, std::span<const AutoScale>(&scale, 1));
   }
 }

@@ -60,6 +60,15 @@ std::vector<StoredPart> stored_parts(const Run& run) {
   return parts;
 }
 
+std::vector<ParameterSpec> planned_parameters(const Backend& backend, const ModelConfig& model,
+                                              const Recipe& recipe) {
+  Run run(std::make_unique<PlanBackend>(backend), 0);
+  Model planned(run, model, recipe, RecomputePolicy::none);
+  std::vector<ParameterSpec> specs;
+  for (const Parameter& parameter : planned.parameters()) specs.push_back(parameter.spec);
+  return specs;
+}
+
 MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model, const Recipe& recipe,
                        RecomputePolicy recompute, const StepSettings& settings) {
   Run run(std::make_unique<PlanBackend>(backend), 0);

@@ -35,6 +35,11 @@ struct MemoryPlan {
 /// The parts of a run's register that parameters own.
 [[nodiscard]] std::vector<StoredPart> stored_parts(const Run& run);
 
+/// What a model trains by a recipe, in its order: what the noise on weights learns comes last.
+[[nodiscard]] std::vector<ParameterSpec> planned_parameters(const Backend& backend,
+                                                            const ModelConfig& model,
+                                                            const Recipe& recipe);
+
 /// The plan of training a model from scratch, without taking its memory: `backend` says what
 /// operands and scratch need.
 [[nodiscard]] MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model,

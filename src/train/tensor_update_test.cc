@@ -19,14 +19,10 @@ class PerRow final : public Optimizer {
  public:
   PerRow() : Optimizer({.kind = OptimizerRecipe::Kind::sgd, .moment1 = {}, .moment2 = {}}, {}) {}
 
-  void claim(Run& run, Parameter& parameter) const override {
-    parameter.moment1 = claim_state(run, parameter, "momentum", operand_of("fp32"));
-    parameter.moment2 = run.stored({.name = "moment2." + parameter.spec.name,
-                                    .owner = parameter.spec.name,
-                                    .kind = MemoryKind::moments,
-                                    .rows = parameter.spec.rows,
-                                    .cols = 1},
-                                   operand_of("fp32"));
+  [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
+    StoredSpec per_row = state(spec, "moment2", operand_of("fp32"));
+    per_row.spec.cols = 1;
+    return {state(spec, "momentum", operand_of("fp32")), per_row};
   }
   void check(Run& /* run */, const Parameter& /* parameter */,
              const OptimizerStep& /* step */) const override {}

@@ -42,11 +42,11 @@ Parameter like(Run& run, const Parameter& model, std::span<const float> weights,
   small.id = model.id;
   small.grad_element = model.grad_element;
   const auto stored = [&](const char* what, const Stored& as) {
-    return run.stored({.name = fmt::format("{}.{}", what, small.spec.name),
-                       .owner = small.spec.name,
-                       .rows = kRows,
-                       .cols = kCols},
-                      as.cast);
+    return run.stored({{.name = fmt::format("{}.{}", what, small.spec.name),
+                        .owner = small.spec.name,
+                        .rows = kRows,
+                        .cols = kCols},
+                       as.cast});
   };
   small.weight = model.weight;
   small.weight.value = stored("weight", model.weight.value);

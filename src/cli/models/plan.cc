@@ -1,0 +1,139 @@
+// narrowgauge plan MODEL --ranks N: what training over ranks takes of memory and sends, and what
+// would have to change at a thousand ranks. Nothing is trained or allocated.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/nearest.h"
+#include "cli/command.h"
+#include "cli/models/plan_text.h"
+#include "cli/output.h"
+#include "io/hf_folder.h"
+#include "model/tensor_parallel.h"
+#include "run/backends.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  std::string model;
+  std::string recipe = "fp8-lm";
+  RankLayout layout;
+  std::string device_memory = "80GB";
+  int64_t batch = 1;
+  int64_t length = 0;  ///< 0: the model's context
+  bool json = false;
+};
+
+std::vector<std::string_view> model_names() {
+  std::vector<std::string_view> names = model_preset_names();
+  for (const PublishedShape& shape : published_shapes()) names.push_back(shape.name);
+  return names;
+}
+
+ModelConfig config_of(const std::string& model) {
+  if (is_folder(model)) return io::read_hf_config(model);
+  if (const PublishedShape* shape = find_published_shape(model)) return shape->config;
+  const std::vector<std::string_view> names = model_names();
+  if (std::find(names.begin(), names.end(), model) != names.end()) return model_preset(model);
+  throw Error({.place = "MODEL",
+               .key = "",
+               .problem = fmt::format("unknown \"{}\"", model),
+               .remedy = fmt::format("{}a model folder, or one of {}", did_you_mean(model, names),
+                                     fmt::join(names, " "))});
+}
+
+void require_layout(const RankLayout& layout, const ModelConfig& model) {
+  if (layout.ranks % layout.tensor != 0)
+    throw Error({.place = "--tensor",
+                 .key = "",
+                 .problem = fmt::format("{}", layout.tensor),
+                 .remedy = fmt::format("a divisor of --ranks, {}", layout.ranks)});
+  require_tensor_parallel(model, layout.tensor, "--tensor");
+}
+
+StepSettings step_of(const Args& args, const ModelConfig& model) {
+  const int64_t length = args.length == 0 ? model.context : args.length;
+  if (length > model.context)
+    throw Error({.place = "--length",
+                 .key = "",
+                 .problem = fmt::format("{}", length),
+                 .remedy = fmt::format("at most the model's context, {}", model.context)});
+  require_batch(model, {.sequences = args.batch, .length = length}, "--batch", "");
+  return {.sequences = args.batch, .length = length, .micros = 1, .optimizer = {}};
+}
+
+int plan(const Args& args) {
+  const ModelConfig model = config_of(args.model);
+  const Recipe recipe = Recipe::load(args.recipe);
+  require_layout(args.layout, model);
+  const StepSettings step = step_of(args, model);
+  const uint64_t device = *parse_size(args.device_memory);  // checked by the flag
+  const auto backend = make_backend("cpu", Threads{1});     // the same plan on every machine
+  const RankPlan ranks(*backend, model, recipe, args.layout);
+  const RankPlan one(*backend, model, recipe, {});
+  const Json planned = plan_json({.model = args.model,
+                                  .plan = ranks,
+                                  .step = step,
+                                  .memory = ranks.memory(step),
+                                  .one = one.memory(step).most,
+                                  .device_bytes = device,
+                                  .largest_batch = ranks.largest_batch(step, device),
+                                  .traffic = step_traffic(ranks, step),
+                                  .many = at_many_ranks(*backend, ranks),
+                                  .published = find_published_shape(args.model)});
+  if (args.json)
+    print_json(planned);
+  else
+    print("{}", plan_text(planned));
+  return 0;
+}
+
+std::string is_size(const std::string& text) {
+  return parse_size(text) ? "" : text + ": a size, such as 80GB or 64GiB, of at most 1000TiB";
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  app.add_option("MODEL", args->model,
+                 fmt::format("a model folder, or one of {}", fmt::join(model_names(), ", ")))
+      ->required();
+  app.add_option("--ranks", args->layout.ranks, "processes, a device each")
+      ->required()
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--tensor", args->layout.tensor, "of them in a group that divides every layer")
+      ->type_name("T")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));
+  app.add_option("--device-memory", args->device_memory, "of each rank: 80GB, 64GiB")
+      ->type_name("SIZE")
+      ->capture_default_str()
+      ->check(is_size);
+  app.add_option("--recipe", args->recipe, "recipe, a name or a file")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--batch", args->batch, "sequences in a micro-batch of a rank")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--length", args->length, "tokens of a sequence; else the model's context")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  app.add_flag("--json", args->json, "print one JSON object");
+  app.footer(
+      "Weights lie whole on every rank, masters and optimizer states with the owner of their "
+      "rows,\n"
+      "gradients whole until the update. Sent are each rank's gradients of what others own, and "
+      "its\n"
+      "own weights to all others: (N-1)/N of both a rank.");
+  return [args] { return plan(*args); };
+}
+
+}  // namespace
+
+extern const Command kPlan;
+const Command kPlan{"plan", "memory and traffic of training over ranks, before it is done",
+                    declare};
+
+}  // namespace ng::cli

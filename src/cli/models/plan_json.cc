@@ -1,0 +1,126 @@
+#include "base/json.h"
+#include "cli/models/plan_text.h"
+
+namespace ng::cli {
+namespace {
+
+using Shard = GradientRecipe::Shard;
+
+Json memory_json(const RankMemory& memory) {
+  Json json = {{"rank", memory.rank}};
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    const std::string name(name_of(static_cast<MemoryKind>(kind)));
+    json[name] = memory.bytes[kind];
+    json["at_any_time"][name] = memory.most[kind];
+  }
+  json["gaps"] = memory.gaps;
+  json["total"] = memory.total();
+  return json;
+}
+
+Json sent_json(const BytesByTraffic& bytes, int rank) {
+  Json json = {{"rank", rank}};
+  uint64_t total = 0;
+  for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::activations,
+                             Traffic::scales, Traffic::control}) {
+    json[std::string(name_of(kind))] = bytes[static_cast<size_t>(kind)];
+    total += bytes[static_cast<size_t>(kind)];
+  }
+  json["total"] = total;
+  return json;
+}
+
+Json payload_json(const PayloadAgainst& against) {
+  Json json = {{"gradients", against.payload.gradients},
+               {"weights", against.payload.weights},
+               {"total", against.payload.total()}};
+  for (size_t i = 0; i < against.baselines.size(); ++i)
+    json["baselines"][std::string(kBaselines[i].name)] = {
+        {"bytes", against.baselines[i]},
+        {"change", against.change(i)},
+        {"change_of_narrow", against.change_of_narrow(i)}};
+  return json;
+}
+
+Json activations_json(const ActivationTraffic& activations) {
+  const auto of = [](double bytes, double in_bf16) {
+    return Json{{"bytes", bytes},
+                {"bytes_in_bf16", in_bf16},
+                {"change", in_bf16 == 0 ? 0 : bytes / in_bf16 - 1}};
+  };
+  return {{"five_collectives", of(activations.sent.five, activations.in_bf16.five)},
+          {"three_collectives", of(activations.sent.three, activations.in_bf16.three)}};
+}
+
+Json published_json(const PublishedShape& shape, const Recipe& recipe) {
+  return {{"tensor", shape.tensor},
+          {"pipeline", shape.pipeline},
+          {"data", shape.data},
+          {"payload", payload_json(payload_of(shape, recipe))},
+          {"published_gib", {{"fp32+bf16", shape.fp32_bf16_gib}, {"fp8-lm", shape.fp8_lm_gib}}}};
+}
+
+Json many_json(const ManyRanks& many) {
+  return {{"ranks", many.layout.ranks},
+          {"data", many.layout.data()},
+          {"nodes", many.nodes},
+          {"payload", payload_json(many.payload)},
+          {"bucket_bytes", many.bucket},
+          {"bucket_bytes_to_each_rank", many.per_rank},
+          {"bucket_bytes_to_each_node", many.per_node},
+          {"amax_reduces", many.amax_reduces},
+          {"amax_seconds", many.amax_seconds},
+          {"amax_seconds_in_one", kSmallAllReduceSeconds},
+          {"balance", {{"flat", many.balance_flat}, {"tensor", many.balance_tensor}}},
+          {"wire", many.wire},
+          {"shares_scale", many.shares_scale},
+          {"exact_ranks",
+           {{"fp32", many.exact.in_fp32},
+            {"int32", many.exact.in_int32},
+            {"int64", many.exact.in_int64}}},
+          {"owned_bytes", many.owned_bytes},
+          {"checkpoint_bytes", many.checkpoint_bytes}};
+}
+
+int64_t parameters_of(const RankPlan& plan) {
+  int64_t count = 0;
+  for (const ParameterSpec& spec : plan.parameters()) count += spec.rows * spec.cols;
+  return count;
+}
+
+}  // namespace
+
+Json plan_json(const Planned& planned) {
+  const RankPlan& plan = planned.plan;
+  const bool flat = plan.recipe().settings(0).gradient.shard == Shard::flat;
+  Json traffic = {{"mean_payload", payload_json(planned.traffic.mean)},
+                  {"least", sent_json(planned.traffic.least, planned.traffic.least_rank)},
+                  {"most", sent_json(planned.traffic.most, planned.traffic.most_rank)}};
+  if (plan.layout().tensor > 1)
+    traffic["activations"] = activations_json(planned.traffic.activations);
+  Json json = {{"model", planned.model},
+               {"recipe", plan.recipe().name()},
+               {"ranks", plan.layout().ranks},
+               {"tensor", plan.layout().tensor},
+               {"data", plan.layout().data()},
+               {"batch", planned.step.sequences},
+               {"length", planned.step.length},
+               {"parameters_of_rank", parameters_of(plan)},
+               {"memory",
+                {{"least", memory_json(planned.memory.least)},
+                 {"most", memory_json(planned.memory.most)},
+                 {"one_process", memory_json(planned.one)}}},
+               {"device_bytes", planned.device_bytes},
+               {"largest_batch", planned.largest_batch},
+               {"traffic", std::move(traffic)},
+               {"shard", flat ? "flat" : "tensor"},
+               {"balance",
+                {{"flat", plan.partition(Shard::flat).balance()},
+                 {"tensor", plan.partition(Shard::tensor).balance()}}},
+               {"many_ranks", many_json(planned.many)}};
+  if (planned.published != nullptr)
+    json["published"] = published_json(*planned.published, plan.recipe());
+  return json;
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,212 @@
+#include "cli/models/plan_text.h"
+
+#include "base/json.h"
+#include "cli/output.h"
+
+namespace ng::cli {
+namespace {
+
+/// "13.95 GiB": volumes are compared with published ones.
+std::string volume_text(double bytes) {
+  return bytes < 0x1p30 ? size_text(bytes) : fmt::format("{:.2f} GiB", bytes * 0x1p-30);
+}
+
+/// "80 GB", "195 kB": devices and buckets come in powers of 1,000.
+std::string decimal_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
+  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+}
+
+std::string volume_of(const Json& bytes) { return volume_text(bytes.get<double>()); }
+
+std::string percent(const Json& change) {
+  return fmt::format("{:+.1f} %", 100 * change.get<double>());
+}
+
+std::string heading_text(const Json& plan) {
+  const int64_t tensor = plan["tensor"], data = plan["data"];
+  std::string ranks = fmt::format("{} that divide batch and states", data);
+  if (tensor > 1) ranks += fmt::format(" x {} that divide every layer", tensor);
+  return fmt::format(
+      "model    {}, {} parameters on a rank\nrecipe   {}\nranks    {}\n"
+      "batch    {} x {} tokens in a micro-batch of a rank\n",
+      plan["model"].get<std::string>(), count_text(plan["parameters_of_rank"].get<int64_t>()),
+      plan["recipe"].get<std::string>(), ranks, plan["batch"].get<int64_t>(),
+      plan["length"].get<int64_t>());
+}
+
+/// Bytes by kind in each column; a row without any is left out, what a column lacks is blank.
+std::string columns_text(std::vector<std::string> heading, std::span<const std::string> kinds,
+                         std::span<const Json* const> columns) {
+  Table table(std::move(heading));
+  for (const std::string& kind : kinds) {
+    std::vector<std::string> cells = {kind};
+    bool is_empty = true;
+    for (const Json* column : columns) {
+      const double bytes = column->value(kind, 0.0);
+      cells.push_back(bytes > 0 ? volume_text(bytes) : "");
+      is_empty = is_empty && bytes == 0;
+    }
+    if (!is_empty) table.row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string rank_heading(const Json& of, const char* what) {
+  return fmt::format("rank {}, {}", of["rank"].get<int>(), what);
+}
+
+std::string memory_text(const Json& plan) {
+  const Json& memory = plan["memory"];
+  std::vector<std::string> kinds;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    kinds.emplace_back(name_of(static_cast<MemoryKind>(kind)));
+  kinds.insert(kinds.end(), {"gaps", "total"});
+  const Json *least = &memory["least"], *most = &memory["most"];
+  const Json* const columns[] = {least, most, &(*most)["at_any_time"], &memory["one_process"]};
+  std::string text =
+      columns_text({"memory at the peak", rank_heading(*least, "least"),
+                    rank_heading(*most, "most"), "its most at any time", "one process"},
+                   kinds, columns);
+  const int64_t batch = plan["largest_batch"];
+  const std::string device = decimal_text(plan["device_bytes"].get<double>());
+  text += batch > 0 ? fmt::format("largest micro-batch in {}: {} x {} tokens\n", device, batch,
+                                  plan["length"].get<int64_t>())
+                    : fmt::format("not even 1 x {} tokens fit in {}\n",
+                                  plan["length"].get<int64_t>(), device);
+  if (plan["tensor"].get<int64_t>() > 1)
+    text +=
+        "estimated by division: gradients, activations, operands and logits between the ranks "
+        "of a layer\n";
+  return text;
+}
+
+/// "fp32+bf16 37.20 GiB, -62.5 %; bf16+bf16 24.80 GiB, -43.7 %, of what is narrow alone -46.9 %"
+std::string against_text(const Json& payload) {
+  std::string text;
+  for (const Baseline& baseline : kBaselines) {
+    const Json& other = payload["baselines"][std::string(baseline.name)];
+    text += fmt::format("{}{} {}, {}", text.empty() ? "" : "; ", baseline.name,
+                        volume_of(other["bytes"]), percent(other["change"]));
+    if (other["change_of_narrow"] != other["change"])
+      text += ", of what is narrow alone " + percent(other["change_of_narrow"]);
+  }
+  return text;
+}
+
+std::string traffic_text(const Json& plan) {
+  const Json& traffic = plan["traffic"];
+  const Json *least = &traffic["least"], *most = &traffic["most"];
+  const Json* const ranks[] = {least, most};
+  const std::string kinds[] = {"gradients", "weights", "activations", "scales", "control", "total"};
+  std::string text = columns_text(
+      {"sent in a step", rank_heading(*least, "least"), rank_heading(*most, "most")}, kinds, ranks);
+  text += fmt::format("gradients and weights, mean of ranks: {} ({})\n",
+                      volume_of(traffic["mean_payload"]["total"]),
+                      against_text(traffic["mean_payload"]));
+  if (traffic.contains("activations")) {
+    const Json &five = traffic["activations"]["five_collectives"],
+               &three = traffic["activations"]["three_collectives"];
+    text += fmt::format(
+        "activations: {} against {} in BF16, {}; of the three collectives of layers'"
+        " inputs {}\n",
+        volume_of(five["bytes"]), volume_of(five["bytes_in_bf16"]), percent(five["change"]),
+        percent(three["change"]));
+  }
+  if (!plan.contains("published")) return text;
+  const Json& published = plan["published"];
+  const Json& payload = published["payload"];
+  return text +
+         fmt::format(
+             "laid out as published (tensor {}, pipeline {}, data {}; first stage): {} ({}); "
+             "MS-AMP's documentation: {} -> {} GiB\n",
+             published["tensor"].get<int>(), published["pipeline"].get<int>(),
+             published["data"].get<int>(), volume_of(payload["total"]), against_text(payload),
+             published["published_gib"]["fp32+bf16"].get<double>(),
+             published["published_gib"]["fp8-lm"].get<double>());
+}
+
+std::string balance_text(const Json& balance) {
+  return fmt::format("{:.3f} by row blocks, {:.3f} by whole tensors", balance["flat"].get<double>(),
+                     balance["tensor"].get<double>());
+}
+
+std::string exact_text(const Json& many) {
+  if (!many["shares_scale"].get<bool>())
+    return fmt::format("of gradients in {}, which round", many["wire"].get<std::string>());
+  const Json& exact = many["exact_ranks"];
+  return fmt::format("of {} codes, exact in FP32 up to {} ranks, in INT32 up to {}",
+                     many["wire"].get<std::string>(), count_text(exact["fp32"].get<int64_t>()),
+                     count_text(exact["int32"].get<int64_t>()));
+}
+
+/// The narrowest sum that is exact at these ranks.
+std::string sum_text(const Json& many) {
+  if (!many["shares_scale"].get<bool>()) return "one order of ranks: a fixed tree";
+  const Json& exact = many["exact_ranks"];
+  const int64_t ranks = many["data"];
+  if (ranks <= exact["fp32"].get<int64_t>()) return "nothing: FP32 is exact";
+  return ranks <= exact["int32"].get<int64_t>() ? "sums in INT32" : "sums in INT64";
+}
+
+std::string messages_text(const Json& many) {
+  if (many["nodes"] == many["data"]) return "nothing: each node has one rank of a group";
+  return fmt::format("nodes sum first: {} to each node",
+                     decimal_text(many["bucket_bytes_to_each_node"].get<double>()));
+}
+
+std::string seconds_text(const Json& seconds) {
+  return fmt::format("{:.2g} ms", 1e3 * seconds.get<double>());
+}
+
+// The items of distributed.md §8 that have numbers.
+std::string many_table(const Json& many) {
+  Table table({"what", "numbers", "what must change"}, 3);
+  table.row({"messages",
+             fmt::format("{} of a {} bucket to each rank",
+                         decimal_text(many["bucket_bytes_to_each_rank"].get<double>()),
+                         decimal_text(many["bucket_bytes"].get<double>())),
+             messages_text(many)});
+  table.row({"balance", balance_text(many["balance"]), "row blocks, whose scales are their own"});
+  const int64_t reduces = many["amax_reduces"];
+  table.row({"scales",
+             reduces == 0 ? "none is of a whole tensor"
+                          : fmt::format("{} small all-reduces of an amax: {}", reduces,
+                                        seconds_text(many["amax_seconds"])),
+             reduces == 0 ? "nothing"
+                          : fmt::format("one for all tensors of a step: {}",
+                                        seconds_text(many["amax_seconds_in_one"]))});
+  table.row({"sums", exact_text(many), sum_text(many)});
+  table.row({"failure",
+             fmt::format("{} of states are lost with a rank",
+                         size_text(many["owned_bytes"].get<double>())),
+             fmt::format("copies in neighbours' memory; all ranks write checkpoints ({})",
+                         size_text(many["checkpoint_bytes"].get<double>()))});
+  return table.text();
+}
+
+std::string many_text(const Json& plan) {
+  const Json& many = plan["many_ranks"];
+  return fmt::format(
+      "at {} ranks ({} divide batch and states, on {} nodes of {}) each sends {} ({})\n{}"
+      "and pipelines beside tensor-parallel groups, with a communicator each; heartbeats and "
+      "spare\n"
+      "nodes; hashes of sums against silent corruption; a service that hands out data. No plan\n"
+      "knows overlap, congestion and stragglers.\n",
+      count_text(many["ranks"].get<int64_t>()), count_text(many["data"].get<int64_t>()),
+      many["nodes"].get<int64_t>(), kRanksOfNode, volume_of(many["payload"]["total"]),
+      against_text(many["payload"]), many_table(many));
+}
+
+}  // namespace
+
+std::string plan_text(const Json& plan) {
+  return fmt::format("{}\n{}\n{}balance of owned values, mean / largest: {}; this recipe: {}\n\n{}",
+                     heading_text(plan), memory_text(plan), traffic_text(plan),
+                     balance_text(plan["balance"]),
+                     plan["shard"] == "flat" ? "row blocks" : "whole tensors", many_text(plan));
+}
+
+}  // namespace ng::cli

@@ -1,0 +1,49 @@
+// What each rank sends in a step of training by a recipe, against both baselines.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "comm/traffic.h"
+#include "train/published_shapes.h"
+#include "train/rank_memory.h"
+
+namespace ng {
+
+/// The parameters as a recipe sends them, in a model of `depth` blocks.
+[[nodiscard]] std::vector<SentTensor> sent_tensors(std::span<const ParameterSpec> parameters,
+                                                   const Recipe& recipe, int64_t depth);
+
+/// Gradients and weights, mean over ranks, in bytes; and what the baselines would send.
+struct PayloadAgainst {
+  MeanPayload payload;
+  std::array<double, std::size(kBaselines)> baselines{};
+  /// What would be sent, were all that goes in 16 bits or more sent as the baseline sends it.
+  std::array<double, std::size(kBaselines)> narrowed{};
+  /// -0.63: 63 % less than the baseline; 0 where that sends nothing. Of what is sent, and of what
+  /// narrowing alone changes.
+  [[nodiscard]] double change(size_t baseline) const;
+  [[nodiscard]] double change_of_narrow(size_t baseline) const;
+};
+[[nodiscard]] PayloadAgainst payload_against(std::span<const SentTensor> tensors, int ranks);
+
+/// Of the first pipeline stage, laid out as published.
+[[nodiscard]] PayloadAgainst payload_of(const PublishedShape& shape, const Recipe& recipe);
+
+/// Inputs and outputs of half blocks between the ranks of a tensor-parallel group, with sequence
+/// parallelism; a rank's bytes in a step. Embedding and head are left out.
+struct ActivationTraffic {
+  ActivationBytes sent;     ///< gathered as communication.activations, reduced as BF16
+  ActivationBytes in_bf16;  ///< all of it in BF16
+};
+
+struct StepTraffic {
+  PayloadAgainst mean;
+  BytesByTraffic least{}, most{};  ///< of the ranks that send least and most of all kinds
+  int least_rank = 0, most_rank = 0;
+  ActivationTraffic activations;
+};
+[[nodiscard]] StepTraffic step_traffic(const RankPlan& plan, const StepSettings& settings);
+
+}  // namespace ng

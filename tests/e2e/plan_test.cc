@@ -1,0 +1,105 @@
+// `plan`: published volumes, memory of ranks, refusals; and it takes no memory of what it plans.
+#include <sys/resource.h>
+
+#include <cmath>
+
+#include "base/json.h"
+#include "program.h"
+
+namespace ng::e2e {
+namespace {
+
+using Plan = Program;
+
+double gib(const Json& bytes) { return bytes.get<double>() / 0x1p30; }
+
+TEST_F(Plan, PublishedVolumesComeOut) {
+  struct Row {
+    std::vector<std::string> args;
+    double before, after;  // GiB in two digits, errata-2, 38
+  };
+  for (const Row& row :
+       {Row{{"plan", "gpt-7b", "--ranks", "32"}, 37.20, 13.95},
+        Row{{"plan", "gpt-13b", "--ranks", "32", "--tensor", "2"}, 34.40, 12.42},
+        Row{{"plan", "gpt-175b", "--ranks", "128", "--tensor", "8"}, 23.22, 8.04}}) {
+    std::vector<std::string> args = row.args;
+    args.emplace_back("--json");
+    const Json plan = Json::parse(run_well(args));
+    const Json& published = plan["published"]["payload"];
+    EXPECT_NEAR(gib(published["total"]), row.after, 0.005) << args[1];
+    EXPECT_NEAR(gib(published["baselines"]["fp32+bf16"]["bytes"]), row.before, 0.005) << args[1];
+    if (args[1] == "gpt-175b") continue;  // published with a pipeline
+    EXPECT_EQ(plan["traffic"]["mean_payload"]["total"], published["total"]) << args[1];
+  }
+}
+
+TEST_F(Plan, TakesNoMemoryOf175B) {
+  const auto with_2_gib = [] {
+    const rlimit limit{.rlim_cur = rlim_t{2} << 30, .rlim_max = rlim_t{2} << 30};
+    ::setrlimit(RLIMIT_AS, &limit);
+  };
+  const Result result = Process({"plan", "gpt-175b", "--ranks", "128", "--tensor", "8"}, folder_,
+                                "", "/dev/null", with_2_gib)
+                            .wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (const char* word :
+       {"memory at the peak", "moments", "largest micro-batch in 80 GB: ", "sent in a step",
+        "fp32+bf16 23.22 GiB", "8.04 GiB", "balance of owned values", "at 1,024 ranks",
+        "exact in FP32 up to 73 ranks, in INT32 up to 9,362"})
+    EXPECT_NE(result.out.find(word), std::string::npos) << word << " in\n" << result.out;
+}
+
+// The trainer's own plan, as `recipes NAME --model` has it.
+TEST_F(Plan, OneRankIsOneProcess) {
+  const Json plan = Json::parse(run_well({"plan", "char-gpt", "--ranks", "1", "--recipe", "bf16",
+                                          "--batch", "2", "--length", "64", "--json"}));
+  const Json& memory = plan["memory"];
+  EXPECT_EQ(memory["most"], memory["one_process"]);
+  EXPECT_EQ(memory["least"], memory["one_process"]);
+  EXPECT_EQ(memory["most"]["moments"].get<int64_t>(),
+            8 * plan["parameters_of_rank"].get<int64_t>());
+  EXPECT_EQ(plan["traffic"]["most"]["total"], 0);
+  EXPECT_EQ(plan["balance"]["tensor"], 1.0);
+  EXPECT_GT(plan["largest_batch"].get<int64_t>(), 2);
+  EXPECT_FALSE(plan.contains("published"));
+}
+
+TEST_F(Plan, MoreRanksHaveLessAndTheBatchThatFitsGrows) {
+  const auto plan = [&](const char* ranks) {
+    return Json::parse(run_well({"plan", "gpt2-124m", "--ranks", ranks, "--recipe", "fp32",
+                                 "--device-memory", "4GiB", "--length", "128", "--json"}));
+  };
+  const Json two = plan("2"), eight = plan("8");
+  EXPECT_GT(two["memory"]["most"]["moments"], eight["memory"]["most"]["moments"]);
+  EXPECT_EQ(two["memory"]["most"]["weights"], eight["memory"]["most"]["weights"]);
+  EXPECT_LT(two["largest_batch"], eight["largest_batch"]);
+  EXPECT_GT(eight["balance"]["flat"], eight["balance"]["tensor"]);
+  EXPECT_NEAR(eight["balance"]["tensor"].get<double>(), 0.403, 0.0005);
+}
+
+TEST_F(Plan, SaysWhereNothingFits) {
+  const std::string out =
+      run_well({"plan", "gpt2-124m", "--ranks", "2", "--device-memory", "100MB"});
+  EXPECT_NE(out.find("not even 1 x 1024 tokens fit in 100 MB"), std::string::npos) << out;
+}
+
+TEST_F(Plan, RefusalsNameTheFlag) {
+  const auto refused = [&](std::vector<std::string> flags, int code,
+                           const std::vector<std::string>& words) {
+    flags.insert(flags.begin(), "plan");
+    expect_refused(flags, code, words);
+  };
+  refused({"--ranks", "2"}, 2, {"MODEL"});
+  refused({"char-gpt"}, 2, {"--ranks"});
+  refused({"char-gpt", "--ranks", "0"}, 2, {"--ranks"});
+  refused({"char-gpt", "--ranks", "2", "--device-memory", "80 apples"}, 2,
+          {"--device-memory", "80 apples", "64GiB"});
+  refused({"gpt-8b", "--ranks", "2"}, 1, {"MODEL", "gpt-8b", "gpt-7b", "llama-1b"});
+  refused({"char-gpt", "--ranks", "2", "--recipe", "fp9"}, 1, {"fp9"});
+  refused({"char-gpt", "--ranks", "6", "--tensor", "4"}, 1, {"--tensor: 4", "--ranks, 6"});
+  refused({"char-gpt", "--ranks", "8", "--tensor", "4"}, 1, {"--tensor: 4 ranks for 6 heads"});
+  refused({"char-gpt", "--ranks", "2", "--length", "257"}, 1, {"--length", "257", "256"});
+}
+
+}  // namespace
+}  // namespace ng::e2e
