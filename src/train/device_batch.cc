@@ -1,5 +1,7 @@
 #include "train/device_batch.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ng {
@@ -25,6 +27,11 @@ void DeviceBatch::upload(Run& run, int64_t first, int64_t count) const {
   run.upload(device_inputs_ + begin, std::span(inputs_).subspan(begin, size));
   run.upload(device_targets_ + begin, std::span(targets_).subspan(begin, size));
   run.upload(device_mask_ + begin, std::span(mask_).subspan(begin, size));
+}
+
+int64_t DeviceBatch::count_targets(int64_t first, int64_t count) const {
+  const auto begin = mask_.begin() + first * rows_;
+  return std::count(begin, begin + count * rows_, 1.0f);
 }
 
 TokenView DeviceBatch::inputs(int64_t batch) const {
