@@ -37,9 +37,14 @@ void ByteSource::read(int64_t first, std::span<int32_t> out) const {
   for (size_t i = 0; i < out.size(); ++i) out[i] = std::to_integer<int32_t>(bytes[i]);
 }
 
-int64_t ByteSource::bytes(int64_t first, int64_t count) const {
+void ByteSource::read_mask(int64_t first, std::span<float> out) const {
+  NG_CHECK(first >= 0 && first + std::ssize(out) <= tokens_, first, out.size(), tokens_);
+  std::fill(out.begin(), out.end(), 1.0f);
+}
+
+TargetCount ByteSource::targets(int64_t first, int64_t count) const {
   NG_CHECK(first >= 0 && count >= 0 && first + count <= tokens_, first, count, tokens_);
-  return count;
+  return {.tokens = count, .bytes = count};
 }
 
 std::string ByteSource::checksum() const {

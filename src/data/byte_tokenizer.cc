@@ -1,6 +1,7 @@
 #include "data/byte_tokenizer.h"
 
 #include <array>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -42,6 +43,12 @@ std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
   std::vector<int32_t> ids(text.size());
   for (size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<uint8_t>(text[i]);
   return ids;
+}
+
+PlacedTokens ByteTokenizer::encode_with_starts(std::string_view text) const {
+  PlacedTokens tokens{.ids = encode(text), .starts = std::vector<int64_t>(text.size())};
+  std::iota(tokens.starts.begin(), tokens.starts.end(), 0);
+  return tokens;
 }
 
 std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {

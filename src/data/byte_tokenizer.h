@@ -11,6 +11,9 @@ class ByteTokenizer final : public Tokenizer {
   [[nodiscard]] std::string_view name() const override { return "bytes"; }
   [[nodiscard]] int64_t vocab() const override { return 256; }
   [[nodiscard]] std::vector<int32_t> encode(std::string_view text) const override;
+  [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override;
+  [[nodiscard]] std::optional<int32_t> end_token() const override { return {}; }
+  [[nodiscard]] std::string_view bos() const override { return ""; }
   [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override;
   [[nodiscard]] std::unique_ptr<TokenSource> open(
       const std::vector<std::string>& paths) const override;

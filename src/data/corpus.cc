@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "data/text_files.h"
+#include "data/texts.h"
 #include "math/philox.h"
 
 namespace ng {
@@ -29,10 +30,11 @@ int64_t draw_place(uint64_t seed, uint32_t step, int64_t sequence, int64_t place
   return static_cast<int64_t>((static_cast<Wide>(r) * static_cast<uint64_t>(places)) >> 64);
 }
 
-std::shared_ptr<const TokenSource> open_texts(const std::vector<std::string>& names,
-                                              const TextsPlace& where, const Tokenizer& tokenizer) {
+std::shared_ptr<const TokenSource> open_part(const std::vector<std::string>& names,
+                                             const TextsPlace& where, const Tokenizer& tokenizer,
+                                             const DocumentRules& documents) {
   const std::vector<std::string> paths = find_texts(names, where);
-  std::shared_ptr<const TokenSource> source = tokenizer.open(paths);
+  std::shared_ptr<const TokenSource> source = open_texts(paths, tokenizer, documents);
   if (source->tokens() == 0) {
     throw Error({.place = paths.front(),
                  .key = where.key,
@@ -42,15 +44,24 @@ std::shared_ptr<const TokenSource> open_texts(const std::vector<std::string>& na
   return source;
 }
 
+int64_t count_targets(std::span<const float> mask) {
+  return std::count(mask.begin(), mask.end(), 1.0f);
+}
+
+/// Of the tokens of a range but its first, which no token predicts.
+TargetCount targets_of(const TokenRange& range) {
+  if (range.count < 2) return {};
+  return range.source->targets(range.first + 1, range.count - 1);
+}
+
 }  // namespace
 
 Corpus::Corpus(std::string place, TokenRange train, TokenRange validation)
     : place_(std::move(place)), train_(std::move(train)), validation_(std::move(validation)) {}
 
-int64_t Corpus::validation_bytes() const {
-  if (validation_.count < 2) return 0;
-  return validation_.source->bytes(validation_.first + 1, validation_.count - 1);
-}
+int64_t Corpus::train_targets() const { return targets_of(train_).tokens; }
+
+int64_t Corpus::validation_bytes() const { return targets_of(validation_).bytes; }
 
 std::string Corpus::checksum() const {
   std::string text = fmt::format("{} {} {} {} {}", train_.source->checksum(), train_.first,
@@ -74,6 +85,16 @@ void Corpus::require_length(int64_t context) const {
   };
   require(train_.count >= context + 1, "data.train", "training", train_, context + 1);
   require(validation_.count != 1, "data.validation", "validation", validation_, 2);
+  require_targets(train_, "data.train");
+  if (validation_.count > 0) require_targets(validation_, "data.validation");
+}
+
+void Corpus::require_targets(const TokenRange& range, const char* key) const {
+  if (targets_of(range).tokens > 0) return;
+  throw Error({.place = place_,
+               .key = key,
+               .problem = fmt::format("none of its {} tokens is a target", range.count),
+               .remedy = "completions, or messages of an assistant"});
 }
 
 void Corpus::train_batch(uint64_t seed, uint32_t step, SequenceRange range, BatchSpans out) const {
@@ -86,8 +107,8 @@ void Corpus::train_batch(uint64_t seed, uint32_t step, SequenceRange range, Batc
     const size_t context = static_cast<size_t>(range.context);
     train_.source->read(first, out.inputs.subspan(at, context));
     train_.source->read(first + 1, out.targets.subspan(at, context));
+    train_.source->read_mask(first + 1, out.mask.subspan(at, context));
   }
-  std::fill(out.mask.begin(), out.mask.end(), 1.0f);
 }
 
 int64_t Corpus::validation_windows(int64_t context) const {
@@ -99,7 +120,6 @@ int64_t Corpus::validation_windows(int64_t context) const {
 int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
   require_sizes(range, out);
   const int64_t all_targets = std::max<int64_t>(validation_.count - 1, 0);
-  int64_t counted = 0;
   for (int64_t i = 0; i < range.count; ++i) {
     const int64_t begin = std::min((range.first + i) * range.context, all_targets);
     const size_t targets = static_cast<size_t>(std::min(range.context, all_targets - begin));
@@ -111,22 +131,22 @@ int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
     if (targets > 0) {
       validation_.source->read(validation_.first + begin, inputs.first(targets));
       validation_.source->read(validation_.first + begin + 1, next.first(targets));
+      validation_.source->read_mask(validation_.first + begin + 1, mask.first(targets));
     }
     std::fill(inputs.begin() + static_cast<int64_t>(targets), inputs.end(), 0);
     std::fill(next.begin() + static_cast<int64_t>(targets), next.end(), 0);
-    std::fill(mask.begin(), mask.begin() + static_cast<int64_t>(targets), 1.0f);
     std::fill(mask.begin() + static_cast<int64_t>(targets), mask.end(), 0.0f);
-    counted += static_cast<int64_t>(targets);
   }
-  return counted;
+  return count_targets(out.mask);
 }
 
 Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer) {
-  const auto train = open_texts(config.train, {config.place, "data.train"}, tokenizer);
+  const auto train =
+      open_part(config.train, {config.place, "data.train"}, tokenizer, config.documents);
   const int64_t all = train->tokens();
   if (!config.validation.empty()) {
-    const auto validation =
-        open_texts(config.validation, {config.place, "data.validation"}, tokenizer);
+    const auto validation = open_part(config.validation, {config.place, "data.validation"},
+                                      tokenizer, config.documents);
     return {config.place, {train, 0, all}, {validation, 0, validation->tokens()}};
   }
   if (!(config.validation_share >= 0.0 && config.validation_share < 1.0)) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "data/byte_tokenizer.h"
@@ -206,6 +207,84 @@ TEST_F(CorpusTest, FindsFilesFoldersAndPatterns) {
   EXPECT_NE(error_of([&] { open({}); }).find("names no text"), std::string::npos);
   EXPECT_NE(error_of([&] { open({file("empty", "")}); }).find("the text is empty"),
             std::string::npos);
+}
+
+std::string line_of(std::string_view prompt, std::string_view completion) {
+  return fmt::format("{{\"prompt\": \"{}\", \"completion\": \"{}\"}}\n", prompt, completion);
+}
+
+// Uppercase letters are targets.
+TEST_F(CorpusTest, TheMaskOfATargetIsThatOfItsToken) {
+  const Corpus corpus =
+      open({file("a.jsonl", line_of("abc", "DE") + line_of("f", "GHI")), file("b", "JKL"),
+            file("c", "M"), file("d.jsonl", line_of("nopq", "R"))});
+  EXPECT_EQ(corpus.train_tokens(), 18);
+  EXPECT_TRUE(corpus.has_mask());
+  Batch batch(300, 4);
+  corpus.train_batch(1, 1, batch.range, batch.spans());
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    EXPECT_EQ(batch.mask[i], batch.targets[i] < 'a' ? 1.0f : 0.0f);
+    EXPECT_EQ(batch.targets[i] & 31, (batch.inputs[i] & 31) + 1) << "in the order of the files";
+  }
+}
+
+TEST_F(CorpusTest, ValidationCountsTargetsOfTheMask) {
+  const std::string path = file("v.jsonl", line_of("abc", "DE") + line_of("fg", "HIJK"));
+  const Corpus corpus = open_corpus({.place = "",
+                                     .train = {file("a", counting_text(100))},
+                                     .validation_share = 0.0,
+                                     .validation = {path}},
+                                    ByteTokenizer());
+  EXPECT_FALSE(corpus.has_mask()) << "of training";
+  EXPECT_EQ(corpus.validation_bytes(), 6);
+  Batch batch(3, 4);
+  EXPECT_EQ(corpus.validation_batch(batch.range, batch.spans()), 6);
+  EXPECT_EQ(batch.mask, (std::vector<float>{0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0}));
+}
+
+TEST_F(CorpusTest, TextsWithoutPromptsHaveNoMaskAndKeepTheirChecksum) {
+  const std::string text = "some words";
+  const Corpus plain = open({file("a", text)});
+  const auto checksum = [](const std::string& of) {
+    return checksum_of(std::as_bytes(std::span(of)));
+  };
+  EXPECT_EQ(plain.checksum(), checksum(fmt::format("{} 0 10 10 0", checksum(text))));
+  const Corpus lines = open({file("a.jsonl", "{\"text\": \"some words\"}")});
+  EXPECT_FALSE(plain.has_mask());
+  EXPECT_FALSE(lines.has_mask());
+  Batch want(9, 4), have(9, 4);
+  plain.train_batch(1, 1, want.range, want.spans());
+  lines.train_batch(1, 1, have.range, have.spans());
+  EXPECT_EQ(have.inputs, want.inputs);
+  EXPECT_EQ(have.targets, want.targets);
+  EXPECT_EQ(have.mask, want.mask);
+}
+
+TEST_F(CorpusTest, TheChecksumTellsMasksApart) {
+  const auto checksum = [&](const std::string& lines) {
+    return open({file("a.jsonl", lines)}).checksum();
+  };
+  EXPECT_NE(checksum(line_of("ab", "cd")), checksum(line_of("a", "bcd")));
+  EXPECT_EQ(checksum(line_of("ab", "cd")), checksum("\n" + line_of("ab", "cd")));
+}
+
+TEST_F(CorpusTest, APartWithoutTargetsIsRefused) {
+  const std::string none = line_of("abcdefgh", "");
+  const auto refusal = [&](const std::string& train, const std::string& validation) {
+    const Corpus corpus = open_corpus({.place = "run.toml",
+                                       .train = {file("a.jsonl", train)},
+                                       .validation_share = 0.0,
+                                       .validation = {file("v.jsonl", validation)}},
+                                      ByteTokenizer());
+    return error_of([&] { corpus.require_length(4); });
+  };
+  EXPECT_EQ(refusal(none, line_of("a", "b")),
+            "run.toml: data.train: none of its 8 tokens is a target: completions, or messages of "
+            "an assistant");
+  EXPECT_EQ(refusal(line_of("abcd", "e"), line_of("", "a") + none).substr(0, 40),
+            "run.toml: data.validation: none of its 9")
+      << "no token predicts the first";
+  EXPECT_EQ(refusal(line_of("abcd", "e"), line_of("a", "b")), "accepted");
 }
 
 /// Resident memory of this process in bytes. [proc(5), statm]

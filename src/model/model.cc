@@ -156,7 +156,7 @@ void Model::communicate_gradients(Run& run) {
                                        .rows = 1,
                                        .cols = sizeof(AutoScale) / sizeof(float)});
     weight.auto_scale = reinterpret_cast<AutoScale*>(state.data);
-    const AutoScale first = first_auto_scale(gradient, run.comm().ranks());
+    const AutoScale first = first_auto_scale(gradient_recipe(), run.comm().ranks());
     run.upload(weight.auto_scale, std::span<const AutoScale>(&first, 1));
   }
 }

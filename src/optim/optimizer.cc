@@ -63,7 +63,8 @@ Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter&
                 .numbers = numbers,
                 .key = {.seed = run.rounding_seed(),
                         .tensor = parameter.id,
-                        .step = static_cast<uint32_t>(step.step)},
+                        .step = static_cast<uint32_t>(step.step),
+                        .first_group = first_group_of(parameter.first_row, parameter.spec.cols)},
                 .control = step.control,
                 .report = step.report};
 }

@@ -104,7 +104,6 @@ void add_bits(Page& page, const RunFacts& facts, const History& history) {
 
 RunFacts facts_of(Session& session) {
   const RunConfig& config = session.config();
-  const Corpus& corpus = session.corpus();
   RunFacts facts;
   facts.name = std::filesystem::path(config.place).stem().string();
   facts.steps = config.train.steps;
@@ -115,9 +114,7 @@ RunFacts facts_of(Session& session) {
       {"run", on_one_line(config.place) + " in " + on_one_line(session.folder())},
       {"model", model_text(session.model().config())},
       {"parameters", count_text(facts.parameters)},
-      {"text",
-       fmt::format("{} tokens to train on, {} to validate on", count_text(corpus.train_tokens()),
-                   count_text(corpus.validation_tokens()))},
+      {"text", corpus_text(session.corpus())},
       {"schedule", schedule_text(config, session.trainer().settings())},
       {"recipe", fmt::format("{} (hash {})", session.recipe().name(), session.recipe().hash())},
       {"seed", std::to_string(config.seed)},

@@ -31,6 +31,7 @@ StepSettings step_settings(const ProbeTask& task) {
   StepSettings s;
   s.sequences = task.sequences;
   s.length = task.model.context;
+  s.masked = task.masked;
   return s;
 }
 
@@ -49,7 +50,8 @@ ProbeTask generated_task(uint64_t seed, int64_t batches) {
         to.targets[i] = (*text)[at + 1];
       }
   };
-  return {.model = small_llama(), .sequences = kSequences, .seed = seed, .fill = fill};
+  return {
+      .model = small_llama(), .sequences = kSequences, .seed = seed, .masked = false, .fill = fill};
 }
 
 GradientProbe::GradientProbe(const std::string& recipe, const ProbeTask& task, Threads threads)

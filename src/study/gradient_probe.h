@@ -17,6 +17,7 @@ struct ProbeTask {
   ModelConfig model;
   int64_t sequences = 1;  ///< of a batch, each as long as the model's context
   uint64_t seed = 1;      ///< of weights and draws
+  bool masked = false;    ///< `fill` gives masks
   std::function<void(int64_t batch, const BatchSpans& to)> fill;
 };
 

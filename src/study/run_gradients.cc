@@ -75,7 +75,11 @@ ProbeTask task_of(const RunConfig& config, uint64_t seed) {
     corpus->train_batch(data_seed, step, range,
                         {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
   };
-  return {.model = model, .sequences = config.train.batch, .seed = seed, .fill = fill};
+  return {.model = model,
+          .sequences = config.train.batch,
+          .seed = seed,
+          .masked = corpus->has_mask(),
+          .fill = fill};
 }
 
 /// "blocks.0.attn.q.weight" is of kind "attn.q".

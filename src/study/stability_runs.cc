@@ -80,10 +80,10 @@ StabilityTask task_of_run(const RunConfig& config, int64_t steps) {
                         {.first = micro * count, .count = count, .context = context},
                         {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
   };
-  return {.model = model,
-          .settings = step_settings(config.train, model.context),
-          .schedule = schedule_of(config, steps),
-          .fill = fill};
+  StepSettings settings = step_settings(config.train, model.context);
+  settings.masked = corpus->has_mask();
+  return {
+      .model = model, .settings = settings, .schedule = schedule_of(config, steps), .fill = fill};
 }
 
 // --steps of the command line, or the share of `standard`.

@@ -50,8 +50,14 @@ Moment DataParallel::moment(int64_t step, int64_t micro) const {
 }
 
 // "global" adds the gradients of all micro-batches, "ranks" takes the mean of the ranks' sums.
-double DataParallel::target_count(int64_t tokens) const {
-  return static_cast<double>(tokens * (is_global() ? micros_of_all() : micros_));
+double DataParallel::target_count(int64_t targets) const {
+  return static_cast<double>(targets) / (is_global() ? 1 : run_.comm().ranks());
+}
+
+int64_t DataParallel::sum(int64_t of_rank) {
+  auto all = static_cast<uint64_t>(of_rank);
+  run_.comm().sum(std::span(&all, 1));
+  return static_cast<int64_t>(all);
 }
 
 void DataParallel::start(StepControl* control) {

@@ -27,9 +27,11 @@ class DataParallel {
   [[nodiscard]] int64_t micros_of_all() const { return micros_ * run_.comm().ranks(); }
   [[nodiscard]] int64_t first_micro() const { return micros_ * run_.comm().rank(); }
   [[nodiscard]] Moment moment(int64_t step, int64_t micro) const;
-  /// What a micro-batch of `tokens` divides the sum of its losses by, so that gradients come out as
-  /// those of the mean over all ranks.
-  [[nodiscard]] double target_count(int64_t tokens) const;
+  /// What a micro-batch divides the sum of its losses by, so that gradients come out as those of
+  /// the mean over the `targets` of all ranks.
+  [[nodiscard]] double target_count(int64_t targets) const;
+  /// Of the numbers of all ranks.
+  [[nodiscard]] int64_t sum(int64_t of_rank);
 
   /// Before the first micro-batch of a step: no loss yet.
   void start(StepControl* control);

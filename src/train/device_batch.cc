@@ -1,5 +1,6 @@
 #include "train/device_batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -36,6 +37,11 @@ void DeviceBatch::upload(Run& run, int64_t first, int64_t count) {
   put(device_inputs_, std::as_const(inputs_));
   put(device_targets_, std::as_const(targets_));
   put(device_mask_, std::as_const(mask_));
+}
+
+int64_t DeviceBatch::count_targets(int64_t first, int64_t count) const {
+  const auto begin = mask_.begin() + first * rows_;
+  return std::count(begin, begin + count * rows_, 1.0f);
 }
 
 TokenView DeviceBatch::inputs(int64_t batch) const {

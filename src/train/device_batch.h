@@ -21,6 +21,9 @@ class DeviceBatch {
   /// What was put there, batches [first, first + count), to backend memory.
   void upload(Run& run, int64_t first, int64_t count);
 
+  /// How many targets of those batches count: masks of 1.
+  [[nodiscard]] int64_t count_targets(int64_t first, int64_t count) const;
+
   [[nodiscard]] TokenView inputs(int64_t batch) const;
   [[nodiscard]] TokenView targets(int64_t batch) const;
   [[nodiscard]] ConstView mask(int64_t batch) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/text_files.h"
+#include "data/texts.h"
 #include "train/device_batch.h"
 
 namespace ng {
@@ -59,14 +60,21 @@ class Evaluator {
 
 }  // namespace
 
-Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer) {
+Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
+                          const DocumentRules& documents) {
   const std::vector<std::string> paths = find_texts({file}, {.place = "--data", .key = ""});
-  const std::shared_ptr<const TokenSource> source = tokenizer.open(paths);
-  if (source->tokens() < 2)
+  const std::shared_ptr<const TokenSource> source = open_texts(paths, tokenizer, documents);
+  const int64_t tokens = source->tokens();
+  if (tokens < 2)
     throw Error({.place = file,
                  .key = "",
-                 .problem = fmt::format("{} tokens", source->tokens()),
+                 .problem = fmt::format("{} tokens", tokens),
                  .remedy = "a text of at least 2"});
+  if (source->targets(1, tokens - 1).tokens == 0)
+    throw Error({.place = file,
+                 .key = "",
+                 .problem = fmt::format("none of its {} tokens is a target", tokens),
+                 .remedy = "completions, or messages of an assistant"});
   return {file, {source, 0, 0}, {source, 0, source->tokens()}};
 }
 

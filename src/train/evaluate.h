@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "data/jsonl.h"
 #include "data/tokenizer.h"
 #include "model/model.h"
 #include "run/run.h"
@@ -14,16 +15,17 @@
 namespace ng {
 
 struct Evaluation {
-  double loss = 0;           ///< mean cross-entropy per token, nats
+  double loss = 0;           ///< mean cross-entropy over the targets that count, nats
   double perplexity = 0;     ///< exp(loss)
   double bits_per_byte = 0;  ///< of the text behind the targets
-  int64_t tokens = 0;        ///< targets
+  int64_t tokens = 0;        ///< targets that count
   int64_t bytes = 0;         ///< behind them
 };
 
 /// All of a text as the validation part of a corpus. Throws Error where it has fewer than two
-/// tokens.
-[[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer);
+/// tokens, or none that is a target.
+[[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
+                                        const DocumentRules& documents);
 
 /// Hears how many of all windows are done.
 using EvaluationProgress = std::function<void(int64_t done, int64_t windows)>;

@@ -205,6 +205,7 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands, const Jso
                  {"tokens_per_second", number(step.tokens_per_second)},
                  {"seconds", step.seconds},
                  {"eta_seconds", number(step.eta_seconds)}};
+  if (step.targets) object["targets"] = *step.targets;
   if (step.skipped) object["skipped"] = true;
   if (!operands.empty()) object["operands"] = operands;
   if (!updates.empty()) object["updates"] = updates;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/files.h"
@@ -23,6 +24,7 @@ struct StepMetrics {
   double seconds = 0;            ///< of this process, since its first step
   double eta_seconds = 0;
   bool skipped = false;
+  std::optional<int64_t> targets = {};  ///< that count in this step, where a mask says which
 };
 
 struct ValidationMetrics {

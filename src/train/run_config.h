@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/chat_template.h"
 #include "model/config.h"
 #include "model/model.h"
 #include "train/data_parallel.h"
@@ -37,6 +38,9 @@ struct RunData {
   double validation_share = 0.05;            ///< last part of the text, if no files are named
   std::vector<std::string> validation_files;
   std::string tokenizer = "bytes";
+  /// Of files whose names end in ".jsonl".
+  std::string text_key = "text";
+  ChatTemplate chat = ChatTemplate::none;
 };
 
 /// [train]

@@ -228,6 +228,12 @@ constexpr Bad kBad[] = {
     {"data.validation=1", "run.toml:1: data.validation: 1: a number from 0 to 0.9"},
     {"data.validation=true",
      "run.toml:1: data.validation: true: a share from 0 to 0.9 of the text, or files"},
+    {"data.text_key='prompt'",
+     "run.toml:1: data.text_key: \"prompt\": a key other than prompt, completion and messages"},
+    {"data.text_key=''",
+     "run.toml:1: data.text_key: \"\": a key other than prompt, completion and messages"},
+    {"data.template='alpaca'",
+     "run.toml:1: data.template: unknown \"alpaca\": none, chatml or llama3"},
     {"train.backend='gpu'", "run.toml:1: train.backend: unknown \"gpu\": ref or cpu"},
 };
 

@@ -36,12 +36,17 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
   }
 }
 
+DocumentRules document_rules(const RunConfig& config) {
+  return {.text_key = config.data.text_key, .chat = config.data.chat};
+}
+
 Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
   DataConfig data;
   data.place = config.place;
   data.train = config.data.train;
   data.validation_share = config.data.validation_share;
   data.validation = config.data.validation_files;
+  data.documents = document_rules(config);
   try {
     return open_corpus(data, tokenizer);
   } catch (const Error& error) {

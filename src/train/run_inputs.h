@@ -17,6 +17,9 @@ namespace ng {
 /// open_tokenizer() of [data]; the error of one that does not exist has the run file's name.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config);
 
+/// How [data] has .jsonl files read.
+[[nodiscard]] DocumentRules document_rules(const RunConfig& config);
+
 /// The texts of [data]. Throws Error for what is missing, unreadable or empty.
 [[nodiscard]] Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer);
 

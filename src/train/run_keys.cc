@@ -1,5 +1,8 @@
 #include "train/run_keys.h"
 
+#include <iterator>
+
+#include "data/chat_template.h"
 #include "model/config.h"
 #include "run/backends.h"
 
@@ -152,14 +155,34 @@ RunKey validation_key() {
           }};
 }
 
+/// Not one of the keys by which the other kinds of documents are told.
+RunKey text_key_key() {
+  const std::string expected = "a key other than prompt, completion and messages";
+  RunKey key = text(
+      "data.text_key", [](auto& c) -> auto& { return c.data.text_key; }, expected,
+      "of a .jsonl file: the key whose value is a plain text");
+  key.read = [=](RunConfig& c, const TomlItem& item) {
+    const std::string name = read_text(item);
+    if (name.empty() || name == "prompt" || name == "completion" || name == "messages")
+      item.refuse(toml_quote(name), expected);
+    c.data.text_key = name;
+  };
+  return key;
+}
+
 void add_data(Keys<RunConfig>& keys) {
   keys.push_back(texts_key<RunConfig>(
       "data.train", [](auto& c) -> auto& { return c.data.train; }, "one or more strings",
-      "a prepared text by name (kjv), or files, patterns or folders of text"));
+      "a prepared text by name (kjv), or files, patterns or folders of text; *.jsonl: documents"));
   keys.push_back(validation_key());
   keys.push_back(text(
       "data.tokenizer", [](auto& c) -> auto& { return c.data.tokenizer; },
       "\"bytes\", or a tokenizer's file or folder", "how text becomes tokens"));
+  keys.push_back(text_key_key());
+  keys.push_back(choice(
+      "data.template", [](auto& c) -> auto& { return c.data.chat; },
+      Choices<ChatTemplate>{{std::begin(kChatTemplates), std::end(kChatTemplates)}},
+      "how \"messages\" of a .jsonl file become text"));
 }
 
 RunKey betas_key() {

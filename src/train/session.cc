@@ -80,7 +80,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
        noise_warnings(recipe_, names_of_linears(*model_), model.layers))
     observer_.notice(warning);
   check_gemms(*model_, config_.train.backend, recipe_.compute(0));
-  const StepSettings settings = step_settings(config_.train, model.context);
+  StepSettings settings = step_settings(config_.train, model.context);
+  settings.masked = corpus_->has_mask();
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings);
   check_model_updates(*model_, config_.train.backend, recipe_.settings(0).optimizer,
                       settings.optimizer);
@@ -265,8 +266,9 @@ void Session::train_one(int64_t step) {
   metrics.eta_seconds =
       static_cast<double>(config_.train.steps - step - 1) * clock_.seconds_per_step;
   metrics.skipped = report.skipped;
+  if (trainer_->settings().masked) metrics.targets = report.targets;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
-  const bool is_updated = detail && !report.skipped;
+  const bool is_updated = detail && !report.skipped && report.targets > 0;
   log_.write(metrics,
              detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
                     : operand_shares(counted),

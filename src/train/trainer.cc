@@ -91,9 +91,9 @@ void Trainer::set_phase(int phase) {
 Batch Trainer::train_batch(int64_t micro) const {
   return {.inputs = tokens_.inputs(micro),
           .targets = tokens_.targets(micro),
-          .mask = {},
+          .mask = settings_.masked ? tokens_.mask(micro) : ConstView{},
           .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
-          .target_count = parallel_.target_count(settings_.sequences * settings_.length),
+          .target_count = parallel_.target_count(std::max<int64_t>(targets_, 1)),
           .cache = nullptr};
 }
 
@@ -131,14 +131,21 @@ void Trainer::update(int64_t step, float lr) {
 
 StepReport Trainer::step(int64_t step, float lr) {
   tokens_.upload(run_, 0, settings_.micros);
-  run_.replay(train_programs_[static_cast<size_t>(phase_)], [&] {
+  targets_ = settings_.masked ? parallel_.sum(tokens_.count_targets(0, settings_.micros))
+                              : tokens_per_step();
+  const bool updates = targets_ > 0;
+  const std::vector<Program>& programs = updates ? train_programs_ : diagnosis_programs_;
+  run_.replay(programs[static_cast<size_t>(phase_)], [&] {
     forward_backward(step);
     if (gradient_observer_) gradient_observer_();
-    update(step, lr);
+    if (updates)
+      update(step, lr);
+    else
+      model_.forget_step();
   });
   const StepControl control = run_.read(control_);  // the one read of the step
   parallel_.share_largest();
-  model_.roll_scales(run_, control.skip != 0);
+  model_.roll_scales(run_, control.skip != 0 || !updates);
   return report_of(control);
 }
 
@@ -147,8 +154,9 @@ std::vector<UpdateReport> Trainer::update_reports() {
 }
 
 StepReport Trainer::report_of(const StepControl& control) {
-  StepReport report{.loss = control.loss / static_cast<double>(tokens_per_step()),
+  StepReport report{.loss = control.loss / static_cast<double>(std::max<int64_t>(targets_, 1)),
                     .grad_norm = control.grad_norm,
+                    .targets = targets_,
                     .skipped = control.skip != 0,
                     .overflowing = {},
                     .format = {}};

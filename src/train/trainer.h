@@ -23,14 +23,19 @@ struct StepSettings {
   int64_t sequences = 1;  ///< in a micro-batch
   int64_t length = 1;     ///< tokens of a sequence
   int64_t micros = 1;     ///< micro-batches of a rank in a step
+  /// The masks of train_tokens() say which targets count; else all do, and masks are not read.
+  bool masked = false;
   OptimizerSettings optimizer;
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
   Determinism determinism = Determinism::ranks;
 };
 
 struct StepReport {
-  double loss = 0;  ///< mean over the step's targets, before the update
+  double loss = 0;  ///< mean over the step's targets, before the update; 0 where none counts
   double grad_norm = 0;
+  /// That count. A step without any leaves weights, moments and delayed scales as they are: it
+  /// says nothing about them, and weight decay alone would only wear them down.
+  int64_t targets = 0;
   bool skipped = false;  ///< something was not finite: weights and moments are unchanged
   /// "moment2.blocks.0.mlp.up.weight": why it was skipped, where that is a state that would not
   /// hold its new values, and as what it is stored; else empty.
@@ -93,6 +98,7 @@ class Trainer {
   DataParallel parallel_;
   std::unique_ptr<Optimizer> optimizer_;
   int phase_ = 0;
+  int64_t targets_ = 0;                       // that count in the present step, all micro-batches
   std::vector<Program> train_programs_;       // by phase
   std::vector<Program> diagnosis_programs_;   // by phase: a step without its update
   std::vector<Program> evaluation_programs_;  // by phase

@@ -44,11 +44,14 @@ struct TinyRunOptions {
   double clip = 1;
   Determinism determinism = Determinism::ranks;
   Comm* comm = nullptr;
+  bool masked = false;  ///< fill() puts ones, which a test may change
 };
 
 /// Model, trainer and random tokens; everything follows from the options.
 class TinyRun {
  public:
+  static constexpr float kRate = 1e-2f;
+
   explicit TinyRun(const TinyRunOptions& options)
       : recipe_(Recipe::parse(options.recipe, "test.toml")),
         run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm),
@@ -62,6 +65,12 @@ class TinyRun {
   [[nodiscard]] Trainer& trainer() { return trainer_; }
 
   StepReport step(int64_t number) {
+    fill(number);
+    return trainer_.step(number, kRate);
+  }
+
+  /// The tokens of a step.
+  void fill(int64_t number) {
     RandomKey key;
     key.step = static_cast<uint32_t>(number);
     key.purpose = Purpose::data;
@@ -72,9 +81,9 @@ class TinyRun {
       for (size_t i = 0; i < to.inputs.size(); ++i, ++group) {
         to.inputs[i] = static_cast<int32_t>(draw(key, group)[0] % vocab);
         to.targets[i] = static_cast<int32_t>(draw(key, group)[1] % vocab);
+        to.mask[i] = 1.0f;
       }
     }
-    return trainer_.step(number, 1e-2f);
   }
 
   /// All weights, one after the other.
@@ -95,6 +104,7 @@ class TinyRun {
     s.micros = options.micros;
     s.clip = options.clip;
     s.determinism = options.determinism;
+    s.masked = options.masked;
     return s;
   }
 

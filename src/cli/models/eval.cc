@@ -1,5 +1,7 @@
 // narrowgauge eval MODEL --data FILE: how well a model predicts a text.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -16,9 +18,17 @@ namespace {
 struct Args {
   ModelFlags model;
   std::string data;
+  std::string text_key = "text", chat = "none";  // of .jsonl files
   int64_t batch = 8;
   bool json = false;
 };
+
+DocumentRules documents_of(const Args& args) {
+  const auto* const chat =
+      std::find_if(std::begin(kChatTemplates), std::end(kChatTemplates),
+                   [&](const auto& known) { return known.first == args.chat; });
+  return {.text_key = args.text_key, .chat = chat->second, .chat_name = "--template"};
+}
 
 Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corpus) {
   ProgressLine line("windows");
@@ -28,7 +38,7 @@ Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corp
 
 int eval(const Args& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
-  const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer);
+  const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer, documents_of(args));
   const OpenModel open = open_model(args.model);
   note_missing_histories(open);
   note_missing_bit_widths(open);
@@ -62,16 +72,24 @@ int eval(const Args& args) {
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   args->model.declare(app);
-  app.add_option("--data", args->data, "a text: file, folder, pattern or prepared name")
+  app.add_option("--data", args->data,
+                 "a text: file, folder, pattern or prepared name; *.jsonl: documents")
       ->required()
       ->type_name("FILE");
+  app.add_option("--text-key", args->text_key, "of a .jsonl file: the key of a plain text")
+      ->capture_default_str()
+      ->type_name("KEY")
+      ->check(not_empty);
+  app.add_option("--template", args->chat, "how messages of a .jsonl file become text")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"none", "chatml", "llama3"}));
   app.add_option("--batch", args->batch, "windows computed at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Windows as long as the model's context cover every token but the first once; the loss is\n"
-      "the mean over all of them.");
+      "the mean over those that are targets: of documents, completions and assistants' messages.");
   return [args] { return eval(*args); };
 }
 

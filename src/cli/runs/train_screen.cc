@@ -41,7 +41,6 @@ void TrainScreen::put_line(const std::string& text) {
 
 void TrainScreen::begin(Session& session, const std::string& out) {
   const RunConfig& config = session.config();
-  const Corpus& corpus = session.corpus();
   steps_ = config.train.steps;
   const int ranks = session.run().comm().ranks();
   peak_flops_ = measured_peak_flops({session.threads()}) * ranks;
@@ -49,8 +48,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
-  put(fmt::format("text        {} tokens to train on, {} to validate on\n",
-                  count_text(corpus.train_tokens()), count_text(corpus.validation_tokens())));
+  put(fmt::format("text        {}\n", report::corpus_text(session.corpus())));
   put(fmt::format("recipe      {}", report::recipe_text(session)));
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
                   config.train.backend, name_of(current_isa()), session.threads(),

@@ -1,0 +1,64 @@
+#include "data/chat_template.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+/// What stands around a message's role and content.
+struct Markers {
+  std::string_view before_role, before_content, closing, after;
+  bool trims;
+};
+
+constexpr Markers kChatml = {"<|im_start|>", "\n", "<|im_end|>", "\n", false};
+constexpr Markers kLlama3 = {"<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>", "",
+                             true};
+
+// The characters for which Python's str.isspace() is true, in UTF-8.
+constexpr std::string_view kSpaces[] = {
+    "\t",           "\n",           "\v",           "\f",           "\r",
+    "\x1c",         "\x1d",         "\x1e",         "\x1f",         " ",
+    "\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\x80", "\xE2\x80\x81",
+    "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84", "\xE2\x80\x85", "\xE2\x80\x86",
+    "\xE2\x80\x87", "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\xA8",
+    "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"};
+
+/// Bytes of the white space for which `stands` holds; 0 where it holds for none.
+size_t bytes_of_space(const auto& stands) {
+  const auto* const found = std::find_if(std::begin(kSpaces), std::end(kSpaces), stands);
+  return found == std::end(kSpaces) ? 0 : found->size();
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view utf8) {
+  const auto leads = [&](std::string_view space) { return utf8.starts_with(space); };
+  const auto trails = [&](std::string_view space) { return utf8.ends_with(space); };
+  while (const size_t bytes = bytes_of_space(leads)) utf8.remove_prefix(bytes);
+  while (const size_t bytes = bytes_of_space(trails)) utf8.remove_suffix(bytes);
+  return utf8;
+}
+
+Document render_chat(ChatTemplate format, std::span<const Message> messages, std::string_view bos) {
+  NG_CHECK(format != ChatTemplate::none);
+  const bool is_llama3 = format == ChatTemplate::llama3;
+  const Markers& markers = is_llama3 ? kLlama3 : kChatml;
+  Document document;
+  std::string& text = document.text;
+  if (is_llama3) text += bos;
+  for (const Message& message : messages) {
+    (text += markers.before_role) += message.role;
+    text += markers.before_content;
+    const size_t first = text.size();
+    text += markers.trims ? trimmed(message.content) : message.content;
+    text += markers.closing;
+    if (message.role == "assistant") document.targets.push_back({first, text.size()});
+    text += markers.after;
+  }
+  return document;
+}
+
+}  // namespace ng

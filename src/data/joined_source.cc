@@ -1,0 +1,65 @@
+#include "data/joined_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checksum.h"
+#include "base/error.h"
+
+namespace ng {
+
+JoinedSource::JoinedSource(std::vector<std::unique_ptr<TokenSource>> parts)
+    : parts_(std::move(parts)) {
+  for (const auto& part : parts_) tokens_ += part->tokens();
+}
+
+void JoinedSource::each_stretch(int64_t first, int64_t count,
+                                const std::function<void(const Stretch&)>& act) const {
+  NG_CHECK(first >= 0 && count >= 0 && first + count <= tokens_, first, count, tokens_);
+  int64_t done = 0;
+  for (const auto& part : parts_) {
+    if (done == count) return;
+    const int64_t from = first + done, here = std::min(part->tokens() - from, count - done);
+    if (here > 0) {
+      act({*part, from, static_cast<size_t>(done), static_cast<size_t>(here)});
+      done += here;
+    }
+    first -= part->tokens();
+  }
+}
+
+void JoinedSource::read(int64_t first, std::span<int32_t> out) const {
+  each_stretch(first, std::ssize(out), [&](const Stretch& stretch) {
+    stretch.part.read(stretch.from, out.subspan(stretch.at, stretch.count));
+  });
+}
+
+bool JoinedSource::has_mask() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part->has_mask(); });
+}
+
+void JoinedSource::read_mask(int64_t first, std::span<float> out) const {
+  each_stretch(first, std::ssize(out), [&](const Stretch& stretch) {
+    stretch.part.read_mask(stretch.from, out.subspan(stretch.at, stretch.count));
+  });
+}
+
+TargetCount JoinedSource::targets(int64_t first, int64_t count) const {
+  TargetCount all;
+  each_stretch(first, count, [&](const Stretch& stretch) {
+    const TargetCount some =
+        stretch.part.targets(stretch.from, static_cast<int64_t>(stretch.count));
+    all.tokens += some.tokens;
+    all.bytes += some.bytes;
+  });
+  return all;
+}
+
+std::string JoinedSource::checksum() const {
+  std::string text;
+  for (const auto& part : parts_) text += fmt::format("{} {}\n", part->tokens(), part->checksum());
+  return checksum_of(std::as_bytes(std::span(text)));
+}
+
+}  // namespace ng

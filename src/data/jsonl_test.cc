@@ -1,0 +1,242 @@
+// Which tokens of JSON lines are targets: by hand for every kind of document, and as transformers'
+// apply_chat_template says.
+#include "data/jsonl.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "data/byte_tokenizer.h"
+#include "data/jsonl_source.h"
+
+namespace ng {
+namespace {
+
+/// What a tokenizer of later times has: tokens of more than one byte, an end token, a bos. A pair
+/// of bytes is a token of that many bytes, so is a last byte alone.
+class PairTokenizer final : public Tokenizer {
+ public:
+  static constexpr int32_t kEnd = 'E';
+
+  [[nodiscard]] std::string_view name() const override { return "pairs"; }
+  [[nodiscard]] int64_t vocab() const override { return 256; }
+  [[nodiscard]] std::vector<int32_t> encode(std::string_view text) const override {
+    return encode_with_starts(text).ids;
+  }
+  [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override {
+    PlacedTokens tokens;
+    for (size_t at = 0; at < text.size(); at += 2) {
+      tokens.ids.push_back(text[at]);
+      tokens.starts.push_back(static_cast<int64_t>(at));
+    }
+    return tokens;
+  }
+  [[nodiscard]] std::optional<int32_t> end_token() const override { return kEnd; }
+  [[nodiscard]] std::string_view bos() const override { return "^"; }
+  [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override {
+    return std::string(2 * ids.size(), '?');
+  }
+  [[nodiscard]] std::unique_ptr<TokenSource> open(const std::vector<std::string>&) const override {
+    return nullptr;
+  }
+  void save(const std::string&) const override {}
+};
+
+/// Tokens and masks of lines, as text.
+struct Shown {
+  std::string tokens, mask;
+  bool operator==(const Shown&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Shown& shown) {
+  return out << '"' << shown.tokens << "\"\n\"" << shown.mask << '"';
+}
+
+std::vector<float> mask_of(const TokenSource& source) {
+  std::vector<float> mask(static_cast<size_t>(source.tokens()), -1.0f);
+  source.read_mask(0, mask);
+  return mask;
+}
+
+Shown shown(std::string_view lines, const DocumentRules& rules = {},
+            const Tokenizer& tokenizer = ByteTokenizer()) {
+  const JsonlSource source(lines, "t.jsonl", tokenizer, rules);
+  std::vector<int32_t> ids(static_cast<size_t>(source.tokens()));
+  source.read(0, ids);
+  Shown found;
+  for (const int32_t id : ids) found.tokens += static_cast<char>(id);
+  for (const float value : mask_of(source)) found.mask += value == 1.0f ? '1' : '0';
+  return found;
+}
+
+TEST(JsonlMasks, OfATextAllTokens) {
+  EXPECT_EQ(shown(R"({"text": "a\nb"})"), (Shown{"a\nb", "111"}));
+  EXPECT_EQ(shown(R"({"body": "é", "text": 5})", {.text_key = "body"}), (Shown{"é", "11"}));
+  EXPECT_EQ(shown(R"({"text": ""})"), (Shown{"", ""}));
+}
+
+TEST(JsonlMasks, OfAPromptNoneOfACompletionAll) {
+  EXPECT_EQ(shown(R"({"prompt": "2+2=", "completion": "4.", "id": 7})"),
+            (Shown{"2+2=4.", "000011"}));
+  EXPECT_EQ(shown(R"({"prompt": "", "completion": "x"})"), (Shown{"x", "1"}));
+  EXPECT_EQ(shown(R"({"prompt": "x", "completion": ""})"), (Shown{"x", "0"}));
+}
+
+TEST(JsonlMasks, OfAChatWhatTheAssistantSaysAndTheClosingMarker) {
+  EXPECT_EQ(shown(R"({"messages": [{"role": "user", "content": "Hi"},)"
+                  R"({"role": "assistant", "content": " Ho "}]})",
+                  {.chat = ChatTemplate::chatml}),
+            (Shown{"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n Ho <|im_end|>\n",
+                   "000000000000"
+                   "00000"
+                   "00"
+                   "0000000000"
+                   "0"
+                   "000000000000"
+                   "0000000000"
+                   "1111"
+                   "1111111111"
+                   "0"}));
+  EXPECT_EQ(shown(R"({"messages": [{"role": "assistant", "content": " Ho\n"},)"
+                  R"({"role": "user", "content": "\u3000Hi"}]})",
+                  {.chat = ChatTemplate::llama3}),
+            (Shown{"<|start_header_id|>assistant<|end_header_id|>\n\nHo<|eot_id|>"
+                   "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>",
+                   "0000000000000000000"
+                   "000000000"
+                   "00000000000000000"
+                   "00"
+                   "11"
+                   "1111111111"
+                   "0000000000000000000"
+                   "0000"
+                   "00000000000000000"
+                   "00"
+                   "00"
+                   "0000000000"}));
+}
+
+TEST(JsonlMasks, DocumentsFollowEachOtherAndKindsMix) {
+  EXPECT_EQ(shown("{\"text\": \"ab\"}\r\n\n{\"prompt\": \"c\", \"completion\": \"d\"}\n"
+                  "  \n{\"messages\": [{\"role\": \"user\", \"content\": \"e\"}]}",
+                  {.chat = ChatTemplate::chatml}),
+            (Shown{"abcd<|im_start|>user\ne<|im_end|>\n",
+                   "1101"
+                   "000000000000"
+                   "00000"
+                   "0"
+                   "0000000000"
+                   "0"}));
+}
+
+// The tokens "p?", "+c" (its first byte is the prompt's), "xy".
+TEST(JsonlMasks, ATokenCountsWhereItsFirstByteDoes) {
+  const PairTokenizer pairs;
+  EXPECT_EQ(shown(R"({"prompt": "p?+", "completion": "cxy"})", {}, pairs), (Shown{"p+xE", "0011"}));
+  EXPECT_EQ(shown(R"({"prompt": "p?", "completion": "cxy"})", {}, pairs), (Shown{"pcyE", "0111"}));
+  EXPECT_EQ(shown("{\"text\": \"abc\"}\n{\"text\": \"\"}", {}, pairs), (Shown{"acEE", "1111"}));
+  const Shown chat = shown(R"({"messages": [{"role": "assistant", "content": "a"}]})",
+                           {.chat = ChatTemplate::llama3}, pairs);
+  EXPECT_EQ(chat.tokens.substr(0, 3), "^|t") << "the bos, and no end token behind a chat";
+  EXPECT_EQ(chat.tokens.back(), '>');
+  EXPECT_EQ(chat.mask, std::string(24, '0') + "111111");
+}
+
+TEST(JsonlMasks, BytesAreThoseBehindTargets) {
+  const JsonlSource bytes(R"({"prompt": "abc", "completion": "de"})", "", ByteTokenizer(), {});
+  EXPECT_EQ(bytes.targets(0, 5).tokens, 2);
+  EXPECT_EQ(bytes.targets(0, 5).bytes, 2);
+  EXPECT_EQ(bytes.targets(4, 1).bytes, 1);
+  const JsonlSource pairs(R"({"prompt": "ab", "completion": "cdef"})", "", PairTokenizer(), {});
+  EXPECT_EQ(pairs.targets(0, 4).tokens, 3);
+  EXPECT_EQ(pairs.targets(0, 4).bytes, 4) << "nothing is written at the end token";
+}
+
+// What a token beyond the byte tokenizer's would be (the bos) is left out: it is its first of
+// llama3. Ids of the other tokenizer wait for that tokenizer; its text is the same.
+TEST(JsonlMasks, ChatsAreThoseOfTransformers) {
+  const std::string folder = NG_SOURCE_DIR "/tests/golden/chat/";
+  std::vector<std::string> lines;
+  std::istringstream chats(read_file(folder + "chat.jsonl", 1 << 20));
+  for (std::string line; std::getline(chats, line);) lines.push_back(line);
+  int compared = 0;
+  for (const Json& want : read_json_file(folder + "expected.json", 1 << 20)) {
+    const bool is_llama3 = want["template"] == "llama3";
+    const DocumentRules rules = {.chat = is_llama3 ? ChatTemplate::llama3 : ChatTemplate::chatml};
+    const std::string& line = lines.at(want["line"].get<size_t>());
+    EXPECT_EQ(read_document(line, rules, "<|endoftext|>", "").text, want["text"]);
+    if (want["tokenizer"] != "bytes") continue;
+    const Shown have = shown(line, rules);
+    Shown expected;
+    for (size_t i = is_llama3 ? 1 : 0; i < want["ids"].size(); ++i) {
+      expected.tokens += static_cast<char>(want["ids"][i].get<int>());
+      expected.mask += want["mask"][i] == 1 ? '1' : '0';
+    }
+    EXPECT_EQ(have, expected) << want["template"] << ' ' << want["line"];
+    ++compared;
+  }
+  EXPECT_EQ(compared, 8);
+}
+
+TEST(Trimmed, TakesWhatPythonTakesForWhiteSpace) {
+  EXPECT_EQ(trimmed(" \t\r\n a b\x1f\xC2\x85 \xE2\x80\x8A"), "a b");
+  EXPECT_EQ(trimmed("\xE2\x80\x8B"), "\xE2\x80\x8B") << "a zero-width space is none";
+  EXPECT_EQ(trimmed("\xE3\x80\x80 \xE1\x9A\x80"), "");
+  EXPECT_EQ(trimmed("\xC3\x85"), "\xC3\x85") << "the last byte of a letter is no space";
+}
+
+TEST(JsonlErrors, NameFileLineKeyAndRemedy) {
+  struct Case {
+    const char* line;
+    const char* says;
+  };
+  const Case kCases[] = {
+      {"{\"text\": \"a\"", "t.jsonl:3: not valid JSON: "},
+      {"{\"text\": \"\xFF\"}", "t.jsonl:3: not valid JSON: "},
+      {"[1]", "t.jsonl:3: [1] is not an object"},
+      {"{\"text\": 5}", "t.jsonl:3: text: 5: a string"},
+      {"{\"txt\": \"a\"}",
+       "t.jsonl:3: no kind of document: \"text\", or \"prompt\" and \"completion\", or "
+       "\"messages\""},
+      {"{\"text\": \"a\", \"prompt\": \"b\"}", "t.jsonl:3: more than one kind of document: "},
+      {"{\"prompt\": \"a\"}", "t.jsonl:3: completion: missing"},
+      {"{\"completion\": \"a\"}", "t.jsonl:3: prompt: missing"},
+      {"{\"prompt\": [], \"completion\": \"\"}", "t.jsonl:3: prompt: []: a string"},
+      {"{\"prompt\": \"a\", \"completion\": null}", "t.jsonl:3: completion: missing"},
+      {"{\"messages\": {}}", "t.jsonl:3: messages: {}: a list of {\"role\": "},
+      {"{\"messages\": []}", "t.jsonl:3: messages: []: a list of {\"role\": "},
+      {"{\"messages\": [\"a\"]}", "t.jsonl:3: messages[0]: \"a\" is not an object"},
+      {"{\"messages\": [{\"role\": \"user\"}]}", "t.jsonl:3: messages[0].content: missing"},
+      {"{\"messages\": [{\"content\": \"a\"}]}", "t.jsonl:3: messages[0].role: missing"},
+      {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"asistant\","
+       "\"content\": \"b\"}]}",
+       "t.jsonl:3: messages[1].role: \"asistant\": \"system\", \"developer\", \"user\", "},
+      {"{\"text\": \"a\", \"text\": \"b\"}", "t.jsonl:3: \"text\": is given twice"},
+  };
+  for (const Case& wrong : kCases) {
+    try {
+      (void)shown(std::string("{\"text\": \"a\"}\n\n") + wrong.line + "\n",
+                  {.chat = ChatTemplate::llama3});
+      ADD_FAILURE() << wrong.line;
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string_view(error.what()).starts_with(wrong.says)) << error.what();
+    }
+  }
+}
+
+TEST(JsonlErrors, AChatNeedsATemplate) {
+  try {
+    (void)shown("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "t.jsonl:1: messages: a chat, and no template that says how it becomes text: "
+                 "data.template: chatml or llama3");
+  }
+}
+
+}  // namespace
+}  // namespace ng

@@ -1,0 +1,42 @@
+#include "data/texts.h"
+
+#include <utility>
+
+#include "base/files.h"
+#include "data/joined_source.h"
+#include "data/jsonl_source.h"
+
+namespace ng {
+namespace {
+
+std::unique_ptr<TokenSource> open_jsonl(const std::string& path, const Tokenizer& tokenizer,
+                                        const DocumentRules& rules) {
+  const MappedFile file(path);
+  const std::string_view content(reinterpret_cast<const char*>(file.bytes().data()),
+                                 file.bytes().size());
+  return std::make_unique<JsonlSource>(content, path, tokenizer, rules);
+}
+
+}  // namespace
+
+std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
+                                        const Tokenizer& tokenizer, const DocumentRules& rules) {
+  std::vector<std::unique_ptr<TokenSource>> parts;
+  std::vector<std::string> plain;  // neighbours, not yet opened
+  const auto open_plain = [&] {
+    if (!plain.empty()) parts.push_back(tokenizer.open(std::exchange(plain, {})));
+  };
+  for (const std::string& path : paths) {
+    if (!is_jsonl(path)) {
+      plain.push_back(path);
+      continue;
+    }
+    open_plain();
+    parts.push_back(open_jsonl(path, tokenizer, rules));
+  }
+  open_plain();
+  if (parts.size() == 1) return std::move(parts.front());
+  return std::make_unique<JoinedSource>(std::move(parts));
+}
+
+}  // namespace ng

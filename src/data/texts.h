@@ -1,0 +1,21 @@
+// The files of a text, each in its own form, as tokens.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/jsonl.h"
+#include "data/token_source.h"
+#include "data/tokenizer.h"
+
+namespace ng {
+
+/// These files, one after the other: those whose names end in ".jsonl" as documents (JsonlSource),
+/// the others as the tokenizer opens them, every token a target. Throws Error for what cannot be
+/// read, and for lines that are no documents.
+[[nodiscard]] std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
+                                                      const Tokenizer& tokenizer,
+                                                      const DocumentRules& rules);
+
+}  // namespace ng
