@@ -8,6 +8,16 @@
 #include "format/scale.h"
 
 namespace ng {
+namespace {
+
+float scale_at(const ConstView& x, int64_t at) {
+  const size_t size = bytes_of(*x.scales.element, 1);
+  uint32_t code = 0;  // little endian, as everything here
+  std::memcpy(&code, x.scales.data + static_cast<size_t>(at) * size, size);
+  return decode(*x.scales.element, code);
+}
+
+}  // namespace
 
 GradientDecoder::GradientDecoder(const ElementFormat& element) : element_(element) {
   if (element.bits <= 16) table_ = decode_table(element);
@@ -18,9 +28,13 @@ void GradientDecoder::decode_row(const std::byte* row, std::span<float> out) con
     std::memcpy(out.data(), row, out.size_bytes());
     return;
   }
+  const auto* bytes = reinterpret_cast<const uint8_t*>(row);
+  if (element_.bits == 8) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = table_[bytes[i]];
+    return;
+  }
   std::vector<uint16_t> codes(out.size());
-  const auto bytes = bytes_of(element_, std::ssize(out));
-  unpack_codes({reinterpret_cast<const uint8_t*>(row), bytes}, element_.bits, codes);
+  unpack_codes({bytes, bytes_of(element_, std::ssize(out))}, element_.bits, codes);
   for (size_t i = 0; i < out.size(); ++i) out[i] = table_[codes[i]];
 }
 
@@ -32,13 +46,13 @@ std::vector<float> GradientDecoder::values(const ReceivedPiece& piece) const {
         std::span(values).subspan(static_cast<size_t>(r * x.cols), static_cast<size_t>(x.cols));
     decode_row(x.data + bytes_of(element_, r * x.stride), row);
     if (!x.has_scales()) continue;
-    for (int64_t c = 0; c < x.cols; ++c) {
-      const int64_t at = x.scale_index(r, c);
-      const size_t size = bytes_of(*x.scales.element, 1);
-      uint32_t code = 0;  // little endian, as everything here
-      std::memcpy(&code, x.scales.data + static_cast<size_t>(at) * size, size);
-      float& value = row[static_cast<size_t>(c)];
-      value = value * decode(*x.scales.element, code) * piece.level;
+    const bool is_tile = x.scales.block.kind == Block::Kind::tile;
+    const int64_t width = is_tile ? x.scales.block.cols : x.cols;
+    for (int64_t c = 0; c < x.cols; c += width) {
+      const float scale = scale_at(x, x.scale_index(r, c));
+      for (float& value :
+           row.subspan(static_cast<size_t>(c), static_cast<size_t>(std::min(width, x.cols - c))))
+        value = value * scale * piece.level;
     }
   }
   return values;

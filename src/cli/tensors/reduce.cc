@@ -81,9 +81,9 @@ int reduce(const Args& args) {
 }
 
 constexpr const char* kFooter =
-    R"(IN holds grad (ranks, r, c), floats. Under mpirun -n N, N its ranks, rank i takes grad[i]; without,
-one process does what all would, to the same bits. The wire is the recipe's gradient.communicate,
-the sum its gradient.reduce.
+    R"(IN holds grad (ranks, r, c), floats. Under mpirun -n N, N its ranks, rank i takes grad[i];
+without, one process does what all would, to the same bits. The wire is the recipe's
+gradient.communicate, the sum its gradient.reduce.
 OUT gets codes (ranks, r, c), one to an element, scale (1), by which ranks decode, or that of each
 rank's blocks, sum in units of codes, mean, saturated (ranks), mu_k of the next step, and skip,
 which is 1 where a gradient is not finite: then nothing is reduced and mu_k stays.
