@@ -8,8 +8,12 @@
 
 namespace ng {
 
-Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin)
-    : backend_(std::move(backend)), seed_(seed), twin_(twin) {
+Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* comm)
+    : backend_(std::move(backend)),
+      seed_(seed),
+      twin_(twin),
+      comm_(comm),
+      alone_(comm == nullptr ? one_rank() : nullptr) {
   nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 
