@@ -100,17 +100,22 @@ void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) 
   run.execute(Store{weight.value.rounded_by(nearest), source, {}});
 }
 
-void put_carry(Run& run, const UpdatedWeight& weight, uint32_t tensor, const View& values) {
+void put_carry(Run& run, const Parameter& parameter, const View& values) {
+  const UpdatedWeight& weight = parameter.weight;
   if (weight.carry.rows == 0) return;
   const TemporaryTensor rounded(run.backend(), values.rows, values.cols);
   run.execute(Store{stored_plainly(rounded.view()), weight.value.view, {}});
   run.execute(Combine{.y = values, .x = rounded.view(), .a = -1, .b = 1});
   // An update by that difference rounds to the same value, and draws as no step of training does.
-  run.execute(Update{.optimizer = OptimizerRule::direction,
-                     .weight = weight,
-                     .grad = values,
-                     .numbers = {.lr = 1},
-                     .key = {.seed = run.seed(), .tensor = tensor, .step = UINT32_MAX}});
+  run.execute(
+      Update{.optimizer = OptimizerRule::direction,
+             .weight = weight,
+             .grad = values,
+             .numbers = {.lr = 1},
+             .key = {.seed = run.seed(),
+                     .tensor = parameter.id,
+                     .step = UINT32_MAX,
+                     .first_group = first_group_of(parameter.first_row, parameter.spec.cols)}});
 }
 
 }  // namespace ng
