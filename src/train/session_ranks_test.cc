@@ -42,7 +42,8 @@ TEST_F(SessionRanks, GlobalRunsEndInTheSameBitsOnAnyNumberOfRanks) {
   for (const int ranks : {2, 4}) {
     SCOPED_TRACE(ranks);
     remove_all(in("out"));
-    train_on(ranks, config_of(ranks, kGlobal));
+    train_on(ranks, config_of(ranks, kGlobal), false, 7);
+    train_on(1, config_of(1, kGlobal), true);  // whose checkpoint is one file
     expect_same_end(want, 8);
     expect_whole_metrics(8, 3);
   }
@@ -52,8 +53,8 @@ TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
   const int64_t micros = 12;
   const std::map<std::string, std::string> want = unbroken(config_of(1, kGlobal, micros));
   int64_t done = 0;
-  for (const int ranks : {4, 3, 2, 1, 4}) {
-    const bool is_last = done == 4;
+  for (const int ranks : {4, 3, 2, 1, 4, 1}) {
+    const bool is_last = done == 5;
     const SessionResult result =
         train_on(ranks, config_of(ranks, kGlobal, micros), done > 0, is_last ? -1 : done + 1);
     EXPECT_EQ(result.interrupted, !is_last);
@@ -61,6 +62,28 @@ TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
   }
   expect_same_end(want, 8);
   expect_whole_metrics(8, 3);
+}
+
+// Each rank's own draws, scales and states come back.
+TEST_F(SessionRanks, AResumedRunOfNarrowStatesAndWiresEndsInTheBitsOfAnUnbrokenOne) {
+  const std::vector<std::string> settings = {"recipe=fp8-lm", "train.steps=6",
+                                             "train.checkpoint_every=0"};
+  train_on(3, config_of(3, settings, 3));
+  const std::map<std::string, std::string> want = contents(in("out"));
+  remove_all(in("out"));
+  train_on(3, config_of(3, settings, 3), false, 4);
+  train_on(3, config_of(3, settings, 3), true);
+  expect_same_end(want, 6);
+}
+
+TEST_F(SessionRanks, AMissingOrForeignFileOfARankIsNamed) {
+  train_on(2, config_of(2, {"train.steps=4", "train.checkpoint_every=2"}), false);
+  const std::string lost = checkpoint(4) + "/state-2-of-2.safetensors";
+  remove_all(lost);
+  Listener listener;
+  train(config_of(1, {"train.steps=4"}), listener, true);
+  EXPECT_TRUE(listener.heard("state-2-of-2.safetensors: missing")) << listener.notices.front();
+  EXPECT_EQ(listener.first_step, 3) << "from the older checkpoint";
 }
 
 TEST_F(SessionRanks, AnotherGlobalBatchIsRefused) {
