@@ -33,12 +33,13 @@ std::string corpus_text(const Corpus& corpus) {
                      count_text(corpus.validation_tokens()));
 }
 
-std::string schedule_text(const RunConfig& config, const StepSettings& step) {
+std::string schedule_text(const RunConfig& config, const StepSettings& step, int ranks) {
   constexpr const char* kKinds[] = {"cosine", "linear", "wsd", "constant"};
   const Schedule schedule = config.schedule();
-  const int64_t tokens = step.sequences * step.length * step.micros;
+  const int64_t tokens = step.sequences * step.length * step.micros * ranks;
   std::string batch = fmt::format("{} x {}", step.sequences, step.length);
   if (step.micros > 1) batch = fmt::format("{} x {}", step.micros, batch);
+  if (ranks > 1) batch = fmt::format("{} ranks x {}", ranks, batch);
   std::string lr = fmt::format("lr {:g}", schedule.lr);
   if (schedule.kind != ScheduleKind::constant) lr += fmt::format(" to {:g}", schedule.min_lr);
   const char* longer = schedule.warmup >= schedule.steps ? ", which is all of the run" : "";

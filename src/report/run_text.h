@@ -15,7 +15,8 @@ namespace ng::report {
 [[nodiscard]] std::string corpus_text(const Corpus& corpus);
 
 /// "600 steps of 16 x 128 = 2,048 tokens; lr 0.001 to 0.0001, cosine, 20 steps of warm-up"
-[[nodiscard]] std::string schedule_text(const RunConfig& config, const StepSettings& step);
+[[nodiscard]] std::string schedule_text(const RunConfig& config, const StepSettings& step,
+                                        int ranks = 1);
 
 /// Name and hash of the recipe, then a line for each GEMM of each group of layers.
 [[nodiscard]] std::string recipe_text(Session& session);

@@ -12,6 +12,9 @@ TEST(ScheduleText, SaysWhereTheWarmUpDoesNotEnd) {
   EXPECT_EQ(schedule_text(config, step),
             "21 steps of 2 x 16 x 128 = 4,096 tokens; lr 0.001 to 0.0001, cosine, "
             "20 steps of warm-up");
+  EXPECT_TRUE(
+      schedule_text(config, step, 3).starts_with("21 steps of 3 ranks x 2 x 16 x 128 = 12,288"))
+      << schedule_text(config, step, 3);
   config.train.steps = 20;
   EXPECT_TRUE(schedule_text(config, step).ends_with("20 steps of warm-up, which is all of the run"))
       << schedule_text(config, step);

@@ -58,7 +58,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
                     session.trainer().settings().micros));
   put(memory_table(session));
   put(fmt::format("schedule    {}\n\n",
-                  report::schedule_text(config, session.trainer().settings())));
+                  report::schedule_text(config, session.trainer().settings(), ranks)));
 }
 
 void TrainScreen::notice(const std::string& sentence) {

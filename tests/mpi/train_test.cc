@@ -1,0 +1,93 @@
+// `train` by mpirun: the bits of one process, a rank that dies, fewer ranks that go on.
+#include <cstdio>
+
+#include "mpi/program_of_ranks.h"
+
+namespace ng::e2e {
+namespace {
+
+class TrainByRanks : public ProgramOfRanks {
+ protected:
+  void SetUp() override {
+    ProgramOfRanks::SetUp();
+    if (IsSkipped()) return;
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += fmt::format("{} plus {} is {}. ", i, i * i, i + i * i);
+    write_text(path("text.txt"), text);
+  }
+
+  /// A run of 12 micro-batches a step in the mode whose bits do not depend on the ranks.
+  void write_run(int steps) const {
+    write_text(path("run.toml"),
+               fmt::format("recipe = 'nvfp4'\nseed = 3\ndata.train = 'text.txt'\n"
+                           "model = {{ layers=2, heads=2, kv_heads=1, head_dim=8, width=16, ffn=24,"
+                           " context=16 }}\n"
+                           "train = {{ steps={}, batch=1, accumulate=12, warmup=2, lr=1e-2,"
+                           " checkpoint_every=2, threads=1, deterministic='global' }}\n",
+                           steps));
+  }
+  [[nodiscard]] static std::string words(int ranks, const std::string& more = "") {
+    return fmt::format("train run.toml --set train.accumulate={} --out run {}", 12 / ranks, more);
+  }
+  /// What a script prints, which is killed after a minute.
+  [[nodiscard]] std::string printed_by(const std::string& script) const {
+    write_text(path("script"), script);
+    (void)std::system(
+        fmt::format("cd '{}' && timeout -k 1 60 bash script >printed", folder_.string()).c_str());
+    return text_of(path("printed"));
+  }
+};
+
+TEST_F(TrainByRanks, EndsInTheBitsOfOneProcess) {
+  write_run(4);
+  const Result one = run({"train", "run.toml", "--out", "one"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  for (const int ranks : {2, 3}) {
+    fs::remove_all(path("run"));
+    const Result many = mpirun(ranks, words(ranks));
+    ASSERT_EQ(many.code, 0) << many.err;
+    EXPECT_TRUE(weights("run") == weights("one")) << ranks;
+    // Rank 0 alone writes to the terminal.
+    EXPECT_EQ(many.out.find("validation loss"),
+              many.out.rfind("validation loss", std::string::npos))
+        << many.out;
+    EXPECT_TRUE(lines_of_program(many.err).empty()) << many.err;
+  }
+}
+
+TEST_F(TrainByRanks, WhereARankIsKilledTheJobEndsAndFewerGoOn) {
+  write_run(40);
+  ASSERT_EQ(run({"train", "run.toml", "--out", "one"}).code, 0);
+  // The second of mpirun's children is killed when there is a checkpoint.
+  const std::string printed = printed_by(fmt::format(
+      "{} -n 3 '{}' {} >out 2>err &\n"
+      "job=$!\n"
+      "while [ ! -e run/checkpoints/step-00000002 ] && kill -0 $job; do sleep 0.05; done\n"
+      "kill -9 $(pgrep -P $job | sed -n 2p)\n"
+      "begin=$(date +%s); wait $job; code=$?\n"
+      "echo $code $(($(date +%s) - begin))\n",
+      std::getenv("NG_MPIRUN"), std::getenv("NG_PROGRAM"), words(3)));
+  int code = 0, seconds = 0;
+  ASSERT_EQ(std::sscanf(printed.c_str(), "%d %d", &code, &seconds), 2) << printed;
+  EXPECT_NE(code, 0);
+  EXPECT_LE(seconds, 10);
+  EXPECT_FALSE(fs::exists(path("run/model")));
+
+  const Result resumed = mpirun(2, words(2, "--resume"));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(weights("run") == weights("one"));
+}
+
+TEST_F(TrainByRanks, AnErrorIsSaidOnce) {
+  write_run(4);
+  const Result wrong = mpirun(3, "train run.toml --set train.lr=-1 --out run");
+  EXPECT_EQ(wrong.code, 1);
+  const std::vector<std::string> lines = lines_of_program(wrong.err);
+  ASSERT_EQ(lines.size(), 1u) << wrong.err;
+  EXPECT_NE(lines.front().find("train.lr"), std::string::npos) << lines.front();
+  const Result other = mpirun(2, "train run.toml --set train.accumulate=5 --out run2");
+  EXPECT_EQ(other.code, 0) << other.err;  // another global batch is another run
+}
+
+}  // namespace
+}  // namespace ng::e2e
