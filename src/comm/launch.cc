@@ -3,13 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/version.h"
+#include "comm/agreement.h"
 #include "comm/mpi_comm.h"
 
 namespace ng {
@@ -79,27 +79,16 @@ void leave_world() {
 void abort_world(int code) { mpi::abort(code); }
 
 void require_same(Comm& comm, std::string_view what, std::string_view text) {
-  std::vector<uint64_t> lengths(static_cast<size_t>(comm.ranks()));
-  lengths[static_cast<size_t>(comm.rank())] = text.size();
-  comm.sum(lengths);
-  const std::vector<size_t> bytes(lengths.begin(), lengths.end());
-  std::string all(std::accumulate(bytes.begin(), bytes.end(), size_t{0}), '\0');
-  comm.all_gather(Traffic::files, std::as_bytes(std::span(text)),
-                  std::as_writable_bytes(std::span(all)), bytes);
-  const std::string first = all.substr(0, bytes[0]);
+  const std::vector<std::string> texts = texts_of_all(comm, std::string(text));
   std::vector<int> others;
-  std::string other;
-  for (size_t rank = 0, at = 0; rank < bytes.size(); at += bytes[rank++]) {
-    std::string theirs = all.substr(at, bytes[rank]);
-    if (theirs == first) continue;
-    if (others.empty()) other = std::move(theirs);
-    others.push_back(static_cast<int>(rank));
-  }
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    if (texts[rank] != texts[0]) others.push_back(static_cast<int>(rank));
   if (others.empty()) return;
   throw Error({.place = others.size() == 1 ? fmt::format("rank {}", others.front())
                                            : fmt::format("ranks {}", fmt::join(others, ", ")),
                .key = std::string(what),
-               .problem = fmt::format("\"{}\", not \"{}\" as rank 0's", other, first),
+               .problem = fmt::format("\"{}\", not \"{}\" as rank 0's",
+                                      texts[static_cast<size_t>(others.front())], texts[0]),
                .remedy = "the same on all ranks"});
 }
 

@@ -227,6 +227,13 @@ void DataParallel::move_gradient_scales(const StepControl* control) {
     wires_.move_scales(control);
 }
 
+BytesByTraffic DataParallel::sent_since(const BytesByTraffic& before) {
+  BytesByTraffic sent = run_.comm().sent();
+  for (size_t kind = 0; kind < sent.size(); ++kind) sent[kind] -= before[kind];
+  run_.comm().sum(std::span<uint64_t>(sent));
+  return sent;
+}
+
 void DataParallel::share_largest() {
   if (is_alone()) return;
   const std::vector<float*> places = model_.newest_amax();

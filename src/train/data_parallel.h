@@ -50,6 +50,8 @@ class DataParallel {
   void move_gradient_scales(const StepControl* control);
   /// By model.parameters(), of reports by this rank's model.owned().
   [[nodiscard]] std::vector<UpdateReport> reports_of_all(const std::vector<UpdateReport>& own);
+  /// What all ranks together have sent since this rank's counters said `before`.
+  [[nodiscard]] BytesByTraffic sent_since(const BytesByTraffic& before);
   /// Before delayed scales move on: what they follow is the largest value of all ranks.
   void share_largest();
 

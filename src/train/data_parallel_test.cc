@@ -165,6 +165,29 @@ TEST(DataParallel, RanksComeToTheGradientOfOne) {
   EXPECT_LT(different, std::ssize(one.weights) / 100);
 }
 
+// Every rank sends its gradient of what others own, and what it owns and has updated to all others.
+// [distributed.md §2; errata-2, 38]
+TEST(DataParallel, BytesOfGradientsAndWeightsAreThoseOfTheModel) {
+  for (const int ranks : {2, 3, 4}) {
+    run_ranks(ranks, [&](Comm& comm) {
+      TinyRunOptions options{.recipe = "name = \"wire\"\ninherit = \"fp8-lm\"\n", .comm = &comm};
+      options.model.vocab = 700;
+      TinyRun tiny(options);
+      const BytesByTraffic sent = tiny.step(0).sent;
+      uint64_t gradients = 0, weights = 0;
+      for (const Parameter& parameter : tiny.model().parameters()) {
+        const auto elements = static_cast<uint64_t>(parameter.spec.rows * parameter.spec.cols);
+        gradients += elements * static_cast<uint64_t>(parameter.communicate.element->bits / 8);
+        weights += elements * static_cast<uint64_t>(parameter.value().element->bits / 8);
+      }
+      const auto others = static_cast<uint64_t>(ranks - 1);
+      EXPECT_EQ(sent[static_cast<size_t>(Traffic::gradients)], others * gradients);
+      EXPECT_EQ(sent[static_cast<size_t>(Traffic::weights)], others * weights);
+      EXPECT_EQ(sent[static_cast<size_t>(Traffic::files)], 0u);
+    });
+  }
+}
+
 // One rank alone reads the row of a token whose embedding is not finite.
 TEST(DataParallel, ARankThatIsNotFiniteSkipsTheStepOnAll) {
   for (const Determinism mode : {Determinism::ranks, Determinism::global}) {

@@ -24,7 +24,8 @@ struct StepMetrics {
   double seconds = 0;            ///< of this process, since its first step
   double eta_seconds = 0;
   bool skipped = false;
-  std::optional<int64_t> targets = {};  ///< that count in this step, where a mask says which
+  std::optional<BytesByTraffic> sent{};  ///< by all ranks together, where there are several
+  std::optional<int64_t> targets = {};   ///< that count in this step, where a mask says which
 };
 
 struct ValidationMetrics {

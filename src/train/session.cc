@@ -18,6 +18,7 @@
 #include "train/run_inputs.h"
 #include "train/sample.h"
 #include "train/self_check.h"
+#include "train/session_ranks.h"
 #include "train/update_check.h"
 #include "train/update_metrics.h"
 
@@ -26,7 +27,6 @@ namespace {
 
 constexpr int kMaxConsecutiveSkips = 5;  // more than a rare overflow: the run is lost
 constexpr int64_t kDetailEvery = 50;     // steps between metrics of every single tensor
-constexpr int kWriter = 0;               // the rank that writes files and speaks
 
 /// Of what happens every so many steps; 0: never.
 bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
@@ -145,28 +145,12 @@ void Session::follow_phase(int64_t step) {
     trainer_->set_phase(phase);
 }
 
-// Verified by the rank that writes them; the others read what it found.
-std::optional<io::CheckpointEntry> Session::newest_checkpoint() {
-  std::optional<io::CheckpointEntry> newest;
-  if (is_writer())
-    newest = io::newest_whole_checkpoint(checkpoints_folder(), [&](const std::string& why) {
-      observer_.notice("skipping a damaged checkpoint: " + why);
-    });
-  const int64_t step = number_of(run_->comm(), kWriter, newest ? newest->step : -1);
-  if (step < 0 || is_writer()) return newest;
-  for (const io::CheckpointEntry& seen : io::list_checkpoints(checkpoints_folder()))
-    if (seen.step == step) return seen;
-  throw Error({.place = checkpoints_folder(),
-               .key = "",
-               .problem = fmt::format("rank {} does not see the checkpoint of step {}",
-                                      run_->comm().rank(), step),
-               .remedy = "a folder that all ranks share"});
-}
-
 // Steps done so far.
 int64_t Session::restore() {
   if (!options_.resume) return 0;
-  const std::optional<io::CheckpointEntry> newest = newest_checkpoint();
+  const std::optional<io::CheckpointEntry> newest = newest_checkpoint_of_all(
+      run_->comm(), checkpoints_folder(),
+      [&](const std::string& why) { observer_.notice("skipping a damaged checkpoint: " + why); });
   if (!newest) {
     observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
     return 0;
@@ -267,6 +251,7 @@ void Session::train_one(int64_t step) {
       static_cast<double>(config_.train.steps - step - 1) * clock_.seconds_per_step;
   metrics.skipped = report.skipped;
   if (trainer_->settings().masked) metrics.targets = report.targets;
+  if (run_->comm().ranks() > 1) metrics.sent = report.sent;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
   const bool is_updated = detail && !report.skipped && report.targets > 0;
   log_.write(metrics,
@@ -362,6 +347,7 @@ SessionResult Session::train() {
   take_folder();
   identity_ = identity();
   const int64_t start = restore();
+  require_equal_ranks(run_->comm(), config_, recipe_, *corpus_, *trainer_);
   write_run_file();
   if (is_writer())
     log_.open(join_path(options_.out, kMetricsFile), start,

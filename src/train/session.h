@@ -100,7 +100,6 @@ class Session {
   /// Whether this rank writes the run's files.
   [[nodiscard]] bool is_writer() const;
   void write_run_file();
-  [[nodiscard]] std::optional<io::CheckpointEntry> newest_checkpoint();
   int64_t restore();
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);

@@ -86,6 +86,23 @@ TEST_F(SessionRanks, AMissingOrForeignFileOfARankIsNamed) {
   EXPECT_EQ(listener.first_step, 3) << "from the older checkpoint";
 }
 
+TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
+  const auto refused = [&](const std::function<RunConfig(int)>& config_of_rank) -> std::string {
+    try {
+      run_ranks(2, [&](Comm& comm) {
+        Listener listener;
+        Session(config_of_rank(comm.rank()), {.out = in("other"), .comm = &comm}, listener).train();
+      });
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "trained";
+  };
+  const std::string error = refused(
+      [&](int rank) { return config_of(2, {rank == 0 ? "train.lr=1e-2" : "train.lr=2e-2"}); });
+  EXPECT_NE(error.find("checksum of the run file"), std::string::npos) << error;
+}
+
 TEST_F(SessionRanks, AnotherGlobalBatchIsRefused) {
   train_on(2, config_of(2, kGlobal), false, 2);
   try {

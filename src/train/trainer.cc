@@ -130,6 +130,7 @@ void Trainer::update(int64_t step, float lr) {
 }
 
 StepReport Trainer::step(int64_t step, float lr) {
+  const BytesByTraffic sent_before = run_.comm().sent();
   tokens_.upload(run_, 0, settings_.micros);
   targets_ = settings_.masked ? parallel_.sum(tokens_.count_targets(0, settings_.micros))
                               : tokens_per_step();
@@ -146,7 +147,9 @@ StepReport Trainer::step(int64_t step, float lr) {
   const StepControl control = run_.read(control_);  // the one read of the step
   parallel_.share_largest();
   model_.roll_scales(run_, control.skip != 0 || !updates);
-  return report_of(control);
+  StepReport report = report_of(control);
+  report.sent = parallel_.sent_since(sent_before);
+  return report;
 }
 
 std::vector<UpdateReport> Trainer::update_reports() {
@@ -157,6 +160,7 @@ StepReport Trainer::report_of(const StepControl& control) {
   StepReport report{.loss = control.loss / static_cast<double>(std::max<int64_t>(targets_, 1)),
                     .grad_norm = control.grad_norm,
                     .targets = targets_,
+                    .sent = {},
                     .skipped = control.skip != 0,
                     .overflowing = {},
                     .format = {}};

@@ -1,0 +1,30 @@
+// What the ranks of a session must agree on before they train. Called by all of them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "comm/comm.h"
+#include "data/corpus.h"
+#include "io/checkpoint_files.h"
+#include "train/run_config.h"
+#include "train/trainer.h"
+
+namespace ng {
+
+/// The rank that writes files and speaks.
+inline constexpr int kWriter = 0;
+
+/// io::newest_whole_checkpoint as the rank that writes finds it. Throws Error on a rank that does
+/// not see that folder.
+[[nodiscard]] std::optional<io::CheckpointEntry> newest_checkpoint_of_all(
+    Comm& comm, const std::string& folder,
+    const std::function<void(const std::string& why)>& damaged);
+
+/// Throws Error on all ranks where one would train something else, or where the same numbers come
+/// out otherwise on its CPU: the loss of one batch goes through most of what a step computes.
+void require_equal_ranks(Comm& comm, const RunConfig& config, const Recipe& recipe,
+                         const Corpus& corpus, Trainer& trainer);
+
+}  // namespace ng
