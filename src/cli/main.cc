@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <new>
@@ -33,11 +34,12 @@ constexpr const char* kFooter =
     "Start with: narrowgauge train examples/quickstart.toml\n"
     "Exit codes: 0 done, 1 failed, 2 wrong command line, 128 + n stopped by signal n.";
 
-/// Of several ranks: most of what fails, fails on all of them. Rank 0 says it first, which ends the
-/// others before they say it again.
+/// Of several ranks: most of what fails, fails on several of them. The first says it, which ends
+/// the others before they say it again.
 void complain(std::string_view what) {
   const Launch started = launch();
-  if (started.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  if (started.rank != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(400 + 100 * std::min(started.rank, 40)));
   const std::string who = started.ranks == 1 ? "" : fmt::format("rank {}: ", started.rank);
   write_error("narrowgauge: " + who + on_one_line(what) + "\n");
 }

@@ -42,6 +42,12 @@ class OneRank : public Comm {
 
 std::unique_ptr<Comm> one_rank() { return std::make_unique<OneRank>(); }
 
+Comm::Waiting Comm::waiting() const {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point since{Clock::duration(since_.load())};
+  return {.primitive = primitive_.load(), .time = Clock::now() - since, .step = step_.load()};
+}
+
 void Comm::all_to_all(Traffic kind, std::span<const std::byte> out, BytesByRank out_bytes,
                       std::span<std::byte> in, BytesByRank in_bytes) {
   const auto me = static_cast<size_t>(rank_), all = static_cast<size_t>(ranks_);
@@ -49,6 +55,7 @@ void Comm::all_to_all(Traffic kind, std::span<const std::byte> out, BytesByRank 
                out.size() == total(out_bytes) && in.size() == total(in_bytes),
            out.size(), in.size());
   count(kind, out.size() - out_bytes[me]);
+  const In in_primitive(*this, "all_to_all");
   do_all_to_all(out, out_bytes, in, in_bytes);
 }
 
@@ -58,27 +65,34 @@ void Comm::all_gather(Traffic kind, std::span<const std::byte> mine, std::span<s
                mine.size() == bytes[static_cast<size_t>(rank_)],
            mine.size(), all.size());
   count(kind, mine.size() * static_cast<size_t>(ranks_ - 1));
+  const In in_primitive(*this, "all_gather");
   do_all_gather(mine, all, bytes);
 }
 
 void Comm::broadcast(Traffic kind, std::span<std::byte> bytes, int root) {
   NG_CHECK(root >= 0 && root < ranks_, root);
   if (rank_ == root) count(kind, bytes.size() * static_cast<size_t>(ranks_ - 1));
+  const In in_primitive(*this, "broadcast");
   do_broadcast(bytes, root);
 }
 
 void Comm::send(Traffic kind, std::span<const std::byte> bytes, int to) {
   NG_CHECK(to >= 0 && to < ranks_ && to != rank_, to);
   count(kind, bytes.size());
+  const In in_primitive(*this, "send");
   do_send(bytes, to);
 }
 
 void Comm::receive(std::span<std::byte> bytes, int from) {
   NG_CHECK(from >= 0 && from < ranks_ && from != rank_, from);
+  const In in_primitive(*this, "receive");
   do_receive(bytes, from);
 }
 
-void Comm::barrier() { do_barrier(); }
+void Comm::barrier() {
+  const In in_primitive(*this, "barrier");
+  do_barrier();
+}
 
 // Gathered and merged in the order of ranks, so that every rank has the same bits.
 template <class Value, class Merge>

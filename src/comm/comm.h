@@ -3,6 +3,8 @@
 // same primitives in the same order.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,6 +52,16 @@ class Comm {
   /// its own bytes. Called by all ranks.
   [[nodiscard]] virtual std::unique_ptr<Comm> split(int color) = 0;
 
+  /// What a watchdog sees, from another thread: the primitive that this rank is in, null where it
+  /// is in none, for how long, and the step that it has come to; -1: none.
+  struct Waiting {
+    const char* primitive = nullptr;
+    std::chrono::steady_clock::duration time{};
+    int64_t step = -1;
+  };
+  [[nodiscard]] Waiting waiting() const;
+  void note_step(int64_t step) { step_ = step; }
+
   /// Bytes that this rank has sent to others, by what they were; its own pieces do not count.
   [[nodiscard]] const BytesByTraffic& sent() const { return sent_; }
 
@@ -57,6 +69,21 @@ class Comm {
   Comm(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
  private:
+  /// While it lives this rank is in a primitive.
+  class In {
+   public:
+    In(Comm& comm, const char* primitive) : comm_(comm) {
+      comm.since_ = std::chrono::steady_clock::now().time_since_epoch().count();
+      comm.primitive_ = primitive;
+    }
+    ~In() { comm_.primitive_ = nullptr; }
+    In(const In&) = delete;
+    In& operator=(const In&) = delete;
+
+   private:
+    Comm& comm_;
+  };
+
   virtual void do_all_to_all(std::span<const std::byte> out, BytesByRank out_bytes,
                              std::span<std::byte> in, BytesByRank in_bytes) = 0;
   virtual void do_all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -72,6 +99,9 @@ class Comm {
 
   int rank_, ranks_;
   BytesByTraffic sent_{};
+  std::atomic<const char*> primitive_{nullptr};
+  std::atomic<std::chrono::steady_clock::rep> since_{0};
+  std::atomic<int64_t> step_{-1};
 };
 
 /// The one rank of a program that was not started with others.

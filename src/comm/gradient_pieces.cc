@@ -95,6 +95,7 @@ std::vector<ReceivedPiece> received_pieces(const ConstView& like, std::span<cons
                                            int owner, std::span<const std::byte> elements,
                                            std::span<const std::byte> scales) {
   std::vector<ReceivedPiece> received;
+  if (elements.empty()) return received;
   const std::byte* const common = scales.data() + scales.size() - common_scale_bytes(like);
   for_pieces(pieces, owner, [&](const RowPiece& piece) {
     ReceivedPiece& it = received.emplace_back();

@@ -170,7 +170,12 @@ void run_ranks(int ranks, const std::function<void(Comm&)>& body) {
   };
   {
     std::vector<std::jthread> threads;
-    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run, rank);
+    try {
+      for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run, rank);
+    } catch (...) {  // nobody may wait for a rank that could not start
+      for (int rank = static_cast<int>(threads.size()); rank < ranks; ++rank)
+        post.end(rank, std::current_exception());
+    }
   }
   post.rethrow_first_failure();
 }

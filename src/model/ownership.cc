@@ -36,8 +36,12 @@ void give_to_weights(std::span<const ParameterSpec> parameters, Partition& dealt
     const std::string_view layer = layers::layer_of(name);
     if (name != layers::bits_of(layer) && name != layers::clip_of(layer)) continue;
     for (const Piece& other : dealt.pieces)
-      if (parameters[static_cast<size_t>(other.tensor)].name == layers::weight_of(layer))
+      if (parameters[static_cast<size_t>(other.tensor)].name == layers::weight_of(layer)) {
+        const int64_t elements = piece.rows * parameters[static_cast<size_t>(piece.tensor)].cols;
+        dealt.loads[static_cast<size_t>(piece.owner)] -= elements;
+        dealt.loads[static_cast<size_t>(other.owner)] += elements;
         piece.owner = other.owner;
+      }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -182,6 +183,18 @@ class Run {
   void start_diagnosis();
   /// The first tensor with a non-finite value.
   [[nodiscard]] Diagnosis finish_diagnosis();
+  /// While it lives a diagnosis looks at nothing: what comes from other ranks has its origin there.
+  class Unexamined {
+   public:
+    explicit Unexamined(Run& run) : run_(run), was_(std::exchange(run.diagnosing_, false)) {}
+    ~Unexamined() { run_.diagnosing_ = was_; }
+    Unexamined(const Unexamined&) = delete;
+    Unexamined& operator=(const Unexamined&) = delete;
+
+   private:
+    Run& run_;
+    bool was_;
+  };
 
   /// While it lives, operations are of this layer and, where it is given, of this operand.
   class Place {

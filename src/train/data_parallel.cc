@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "run/owned_rows.h"
@@ -84,6 +85,7 @@ void DataParallel::finish(StepControl* control) {
     model_.finish_noise_backward(run_);
   } else if (!is_alone()) {
     model_.finish_noise_backward(run_);
+    const Run::Unexamined from_others(run_);
     wires_.exchange();
     average_gradients();
   }
@@ -93,6 +95,8 @@ void DataParallel::finish(StepControl* control) {
 }
 
 void DataParallel::finish_trees() {
+  std::optional<Run::Unexamined> from_others;
+  if (!is_alone()) from_others.emplace(run_);
   const std::span<Parameter> parameters = model_.parameters();
   for (size_t i = 0; i < parameters.size(); ++i)
     if (!trees_[i].sums().empty()) to_owners(i, trees_[i], 1.0f);

@@ -207,6 +207,7 @@ TEST(DataParallel, ARankThatIsNotFiniteSkipsTheStepOnAll) {
       }
       EXPECT_TRUE(tiny.trainer().step(0, 1e-2f).skipped);
       EXPECT_EQ(tiny.weights(), before);
+      EXPECT_EQ(tiny.trainer().diagnose(0).found, comm.rank() == 1) << "where it began";
     });
   }
 }

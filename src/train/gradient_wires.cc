@@ -42,8 +42,9 @@ void GradientWires::exchange() {
 
 // One message for all tensors.
 void GradientWires::find_amax(std::span<const size_t> indices) {
-  for (const size_t i : indices)
-    run_.execute(FindAmax{.amax = &amax_[i], .x = model_.parameters()[i].grad});
+  const std::span<Parameter> parameters = model_.parameters();
+  if (!ranks_share_scale(parameters[indices.front()].communicate)) return;  // all have one format
+  for (const size_t i : indices) run_.execute(FindAmax{.amax = &amax_[i], .x = parameters[i].grad});
   if (run_.recording()) return;
   std::vector<float> largest = run_.read(std::span<const float>(amax_));
   run_.comm().max(largest);
@@ -55,15 +56,16 @@ void GradientWires::send(size_t index) {
   {
     const Tensor sum = std::exchange(parameter.grad, {});
     allocate_finished_gradient(run_, parameter);
-    run_.execute(StoreGradient{.y = {parameter.gradient(), parameter.communicate},
-                               .x = sum,
-                               .key = {.seed = run_.rounding_seed(),
-                                       .tensor = parameter.id,
-                                       .step = run_.moment().step,
-                                       .purpose = Purpose::gradient_wire,
-                                       .micro = run_.moment().first_micro},
-                               .scale = parameter.auto_scale,
-                               .amax = &amax_[index]});
+    run_.execute(
+        StoreGradient{.y = {parameter.gradient(), parameter.communicate},
+                      .x = sum,
+                      .key = {.seed = run_.rounding_seed(),
+                              .tensor = parameter.id,
+                              .step = run_.moment().step,
+                              .purpose = Purpose::gradient_wire,
+                              .micro = run_.moment().first_micro},
+                      .scale = parameter.auto_scale,
+                      .amax = ranks_share_scale(parameter.communicate) ? &amax_[index] : nullptr});
   }
   std::vector<Tensor> means;
   for (const Parameter* owned : model_.owned())

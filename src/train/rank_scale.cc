@@ -19,6 +19,13 @@ size_t checkpoint_bytes(const RankPlan& one, int64_t tensor) {
   return std::accumulate(stored.begin(), stored.end(), size_t{0}) * static_cast<size_t>(tensor);
 }
 
+// Where no scale is of more than the rows of a piece.
+double balance_of_rows(std::span<const SentTensor> tensors, int ranks) {
+  std::vector<MatrixSize> sizes;
+  for (const SentTensor& tensor : tensors) sizes.push_back(tensor.size);
+  return partition(sizes, ranks, Shard::flat).balance();
+}
+
 }  // namespace
 
 ManyRanks at_many_ranks(const Backend& backend, const RankPlan& plan) {
@@ -34,7 +41,7 @@ ManyRanks at_many_ranks(const Backend& backend, const RankPlan& plan) {
                    .payload = payload_against(tensors, static_cast<int>(data)),
                    .nodes = (many.layout().ranks + kRanksOfNode - 1) / kRanksOfNode,
                    .balance_tensor = many.partition(Shard::tensor).balance(),
-                   .balance_flat = many.partition(Shard::flat).balance(),
+                   .balance_flat = balance_of_rows(tensors, static_cast<int>(data)),
                    .wire = wire.element->short_name,
                    .exact = exact_ranks(*wire.element),
                    .shares_scale = !wire.is_unscaled() && wire.block.kind == Block::Kind::tensor,

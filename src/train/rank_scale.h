@@ -24,7 +24,8 @@ struct ManyRanks {
   double per_node = 0;       ///< to each node, where nodes sum first
   int64_t amax_reduces = 0;  ///< tensors with one scale for all of their gradient
   double amax_seconds = 0;   ///< one small all-reduce for each
-  double balance_tensor = 1, balance_flat = 1;
+  double balance_tensor = 1;
+  double balance_flat = 1;      ///< were nothing that tensors are stored with of all their rows
   std::string_view wire;        ///< element that gradients of the blocks are sent as
   ExactRanks exact;             ///< up to how many ranks sums are exact
   bool shares_scale = false;    ///< of all ranks: else sums are of values, not of codes

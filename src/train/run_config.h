@@ -65,7 +65,8 @@ struct RunTrain {
   std::string save_dtype = "F32";  ///< of the weights in model/
   RecomputePolicy recompute = RecomputePolicy::none;
   std::string backend = "cpu";
-  int64_t threads = 0;  ///< 0: all cores
+  int64_t threads = 0;     ///< 0: all cores
+  int64_t watchdog = 600;  ///< seconds that a rank waits for others; 0: for ever
 };
 
 /// Where a key was given, for errors: "run.toml:3", "--set seed=2", "--recipe".

@@ -103,6 +103,15 @@ void require_global_sums(const RunConfig& config, const Recipe& recipe) {
                .remedy = "\"ranks\", or a recipe that adds and sends gradients in FP32"});
 }
 
+void require_countable_micros(const RunConfig& config, int ranks) {
+  constexpr int64_t kMost = int64_t{1} << 24;  // bits of a random counter
+  if (config.train.accumulate <= kMost / ranks) return;
+  throw Error({.place = config.source_of({"train.accumulate"}),
+               .key = "train.accumulate",
+               .problem = fmt::format("{} on {} ranks", config.train.accumulate, ranks),
+               .remedy = fmt::format("at most {} micro-batches in a step", kMost)});
+}
+
 StepSettings step_settings(const RunTrain& train, int64_t context) {
   StepSettings settings;
   settings.sequences = train.batch;

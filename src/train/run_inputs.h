@@ -29,6 +29,9 @@ void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t c
 /// Throws Error where train.deterministic = "global" and gradients are not added or sent in FP32.
 void require_global_sums(const RunConfig& config, const Recipe& recipe);
 
+/// Throws Error where random keys cannot number the micro-batches of all ranks.
+void require_countable_micros(const RunConfig& config, int ranks);
+
 /// The model of [model], from its `init` folder where one is named. Throws Error where the
 /// tokenizer could name a token that it lacks.
 [[nodiscard]] ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer);

@@ -274,6 +274,9 @@ void add_house_keeping(Keys<RunConfig>& keys) {
   keys.push_back(integer(
       "train.threads", [](auto& c) -> auto& { return c.train.threads; }, {0, 4096},
       "0: all cores"));
+  keys.push_back(integer(
+      "train.watchdog", [](auto& c) -> auto& { return c.train.watchdog; }, {0, 1'000'000},
+      "seconds that a rank waits for the others before it ends the run; 0: for ever"));
   keys.push_back(word(
       "train.backend", [](auto& c) -> auto& { return c.train.backend; }, backend_names(),
       "who computes"));

@@ -66,6 +66,10 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
                                         : available_cores()},
       tokenizer_(open_run_tokenizer(config)),
       corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))) {
+  if (options_.comm != nullptr) {
+    require_countable_micros(config_, options_.comm->ranks());
+    require_equal_inputs(*options_.comm, config_, recipe_, *corpus_);
+  }
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
   require_global_sums(config_, recipe_);
   const ModelConfig model = run_model_config(config_, *tokenizer_);
@@ -347,7 +351,7 @@ SessionResult Session::train() {
   take_folder();
   identity_ = identity();
   const int64_t start = restore();
-  require_equal_ranks(run_->comm(), config_, recipe_, *corpus_, *trainer_);
+  require_equal_results(run_->comm(), config_.seed, *corpus_, *trainer_);
   write_run_file();
   if (is_writer())
     log_.open(join_path(options_.out, kMetricsFile), start,

@@ -24,17 +24,20 @@ std::optional<io::CheckpointEntry> newest_checkpoint_of_all(
        .remedy = "a folder that all ranks share"});
 }
 
-void require_equal_ranks(Comm& comm, const RunConfig& config, const Recipe& recipe,
-                         const Corpus& corpus, Trainer& trainer) {
+void require_equal_inputs(Comm& comm, const RunConfig& config, const Recipe& recipe,
+                          const Corpus& corpus) {
   if (comm.ranks() == 1) return;
   const std::string keys = config.resolved_toml();
   require_same(comm, "checksum of the run file", checksum_of(std::as_bytes(std::span(keys))));
   require_same(comm, "recipe", recipe.hash());
   require_same(comm, "checksum of the text", corpus.checksum());
+}
+
+void require_equal_results(Comm& comm, uint64_t seed, const Corpus& corpus, Trainer& trainer) {
+  if (comm.ranks() == 1) return;
   const StepSettings& settings = trainer.settings();
   const BatchSpans to = trainer.evaluation_tokens();
-  corpus.train_batch(config.seed, 0,
-                     {.first = 0, .count = settings.sequences, .context = settings.length},
+  corpus.train_batch(seed, 0, {.first = 0, .count = settings.sequences, .context = settings.length},
                      {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
   require_same(comm, "loss of the first batch", fmt::format("{:a}", trainer.evaluate()));
 }

@@ -22,9 +22,11 @@ inline constexpr int kWriter = 0;
     Comm& comm, const std::string& folder,
     const std::function<void(const std::string& why)>& damaged);
 
-/// Throws Error on all ranks where one would train something else, or where the same numbers come
-/// out otherwise on its CPU: the loss of one batch goes through most of what a step computes.
-void require_equal_ranks(Comm& comm, const RunConfig& config, const Recipe& recipe,
-                         const Corpus& corpus, Trainer& trainer);
+/// Before a model is made. Throws Error on all ranks where one would train something else.
+void require_equal_inputs(Comm& comm, const RunConfig& config, const Recipe& recipe,
+                          const Corpus& corpus);
+/// Throws Error on all ranks where the same numbers come out otherwise on the CPU of one: the loss
+/// of one batch goes through most of what a step computes.
+void require_equal_results(Comm& comm, uint64_t seed, const Corpus& corpus, Trainer& trainer);
 
 }  // namespace ng

@@ -101,6 +101,9 @@ TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
   const std::string error = refused(
       [&](int rank) { return config_of(2, {rank == 0 ? "train.lr=1e-2" : "train.lr=2e-2"}); });
   EXPECT_NE(error.find("checksum of the run file"), std::string::npos) << error;
+  const std::string other = refused(
+      [&](int rank) { return config_of(2, {rank == 0 ? "recipe=fp8-lm" : "recipe=bf16"}); });
+  EXPECT_NE(other.find("checksum of the run file"), std::string::npos) << other;
 }
 
 TEST_F(SessionRanks, AnotherGlobalBatchIsRefused) {

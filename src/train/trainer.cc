@@ -130,6 +130,7 @@ void Trainer::update(int64_t step, float lr) {
 }
 
 StepReport Trainer::step(int64_t step, float lr) {
+  run_.comm().note_step(step);
   const BytesByTraffic sent_before = run_.comm().sent();
   tokens_.upload(run_, 0, settings_.micros);
   targets_ = settings_.masked ? parallel_.sum(tokens_.count_targets(0, settings_.micros))

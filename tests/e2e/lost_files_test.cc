@@ -90,7 +90,7 @@ TEST_F(LostFiles, WhatARunReadsIsNotWritten) {
     return std::vector<std::string>{"train",         "tiny.toml", "--set", setting,   "--set",
                                     "train.steps=2", "--out",     "g",     "--resume"};
   };
-  expect_kept(resume("data.train=g/metrics.jsonl"), "g/metrics.jsonl", "data.train");
+  expect_kept(resume("data.train=g/report.html"), "g/report.html", "data.train");
   expect_kept(resume("data.validation=\"g/report.html\""), "g/report.html", "data.validation");
   expect_kept(resume("data.tokenizer=g/model"), "g/model", "data.tokenizer");
   fs::create_directory(path("h"));

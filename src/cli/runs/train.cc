@@ -1,6 +1,9 @@
 // narrowgauge train RUN.toml: from a run file to a model folder.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
+#include <thread>
 
 #include "base/text.h"
 #include "cli/command.h"
@@ -11,6 +14,7 @@
 #include "cli/runs/train_screen.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
+#include "comm/watchdog.h"
 #include "report/reporter.h"
 
 namespace ng::cli {
@@ -38,12 +42,27 @@ std::string folder_of(const Args& args, Comm& comm) {
   return text_of(comm, 0, out);
 }
 
+// A rank that waits too long says where, leaves the others the time to do so, and ends them all.
+std::unique_ptr<Watchdog> watch(const Comm& comm, const RunConfig& config) {
+  const std::chrono::seconds limit(config.train.watchdog);
+  if (comm.ranks() == 1 || limit.count() == 0) return nullptr;
+  return std::make_unique<Watchdog>(comm, limit, [](const std::string& where) {
+    write_error(
+        fmt::format("narrowgauge: {}: a rank that says nothing is stopped, or out of reach: "
+                    "--resume once it is back, or with fewer\n",
+                    where));
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    abort_world(1);
+  });
+}
+
 int train(const Args& args) {
   Comm& comm = world();
   const RunConfig config = args.run.load();
   const std::string out = folder_of(args, comm);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
   const StopAtSignals signals;
+  const std::unique_ptr<Watchdog> watchdog = watch(comm, config);
   const SessionOptions options{
       .out = out, .resume = args.resume, .stop = &signals.flag(), .comm = &comm};
   if (comm.rank() != 0) {  // rank 0 speaks for all

@@ -1,0 +1,36 @@
+#include "comm/watchdog.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ng {
+
+Watchdog::Watchdog(const Comm& comm, std::chrono::milliseconds limit,
+                   std::function<void(const std::string&)> late)
+    : comm_(comm), limit_(limit), late_(std::move(late)), thread_([this] { watch(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+void Watchdog::watch() {
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, limit_ / 10, [&] { return ends_; })) {
+    const Comm::Waiting waiting = comm_.waiting();
+    if (waiting.primitive == nullptr || waiting.time < limit_) continue;
+    const std::string step = waiting.step < 0 ? std::string("before the first step")
+                                              : fmt::format("in step {}", waiting.step + 1);
+    late_(fmt::format("rank {} of {} has waited {:.0f} s in {}, {}", comm_.rank(), comm_.ranks(),
+                      std::chrono::duration<double>(waiting.time).count(), waiting.primitive,
+                      step));
+    return;
+  }
+}
+
+}  // namespace ng
