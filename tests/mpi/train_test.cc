@@ -97,25 +97,6 @@ TEST_F(TrainByRanks, ARankThatIsStoppedIsNoticed) {
   EXPECT_NE(lines.front().find("of 2 has waited 3 s in "), std::string::npos) << lines.front();
 }
 
-TEST_F(TrainByRanks, ARankThatIsStoppedIsNoticed) {
-  write_run(100000);
-  const std::string printed = printed_by(fmt::format(
-      "{} -n 2 '{}' {} --set train.watchdog=3 >out 2>err &\n"
-      "job=$!\n"
-      "while [ ! -e run/checkpoints/step-00000002 ] && kill -0 $job; do sleep 0.05; done\n"
-      "kill -STOP $(pgrep -P $job | sed -n 2p)\n"
-      "begin=$(date +%s); wait $job; code=$?\n"
-      "echo $code $(($(date +%s) - begin))\n",
-      std::getenv("NG_MPIRUN"), std::getenv("NG_PROGRAM"), words(2)));
-  int code = 0, seconds = 0;
-  ASSERT_EQ(std::sscanf(printed.c_str(), "%d %d", &code, &seconds), 2) << printed;
-  EXPECT_NE(code, 0);
-  EXPECT_LE(seconds, 15);
-  const std::vector<std::string> lines = lines_of_program(text_of(path("err")));
-  ASSERT_EQ(lines.size(), 1u) << text_of(path("err"));
-  EXPECT_NE(lines.front().find("of 2 has waited 3 s in "), std::string::npos) << lines.front();
-}
-
 TEST_F(TrainByRanks, AnErrorIsSaidOnce) {
   write_run(4);
   const Result wrong = mpirun(3, "train run.toml --set train.lr=-1 --out run");
