@@ -27,9 +27,10 @@ struct Args {
 };
 
 // The same command line with --resume and --out, as a shell takes it.
-std::string resume_command(const Args& args, const std::string& out) {
+std::string resume_command(const Args& args, const std::string& out, int ranks) {
   const char* program = std::getenv("NARROWGAUGE_COMMAND");
-  std::string command = shell_quoted(program != nullptr ? program : "narrowgauge") + " train";
+  std::string command = ranks > 1 ? fmt::format("mpirun -n {} ", ranks) : "";
+  command += shell_quoted(program != nullptr ? program : "narrowgauge") + " train";
   for (const std::string& word : args.run.words()) command += ' ' + shell_quoted(word);
   return command + " --out " + shell_quoted(out) + " --resume";
 }
@@ -77,7 +78,7 @@ int train(const Args& args) {
   screen.begin(session, out);
   const SessionResult result = session.train();
   if (result.interrupted) {
-    screen.interrupted(result, resume_command(args, out));
+    screen.interrupted(result, resume_command(args, out, comm.ranks()));
     return signals.exit_code();
   }
   screen.end(session, result, out);
