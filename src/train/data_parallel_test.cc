@@ -144,8 +144,9 @@ TEST(DataParallel, EqualRanksTrainAsOne) {
 }
 
 TEST(DataParallel, RanksRepeatTheirBits) {
-  std::vector<Case> all = cases(), narrow = narrow_cases();
-  all.insert(all.end(), narrow.begin(), narrow.end());
+  std::vector<Case> all = narrow_cases();
+  for (const Case& c : cases())
+    if (c.name == "nvfp4" || c.name == "nipq" || c.name == "delayed") all.push_back(c);
   for (const Case& c : all) {
     SCOPED_TRACE(c.name);
     EXPECT_TRUE(train(c.options, 3, 6) == train(c.options, 3, 6));
