@@ -145,9 +145,7 @@ ReducedGradient reduce_gradient(Comm& comm, const ConstView& mine, const Gradien
     reduced.sum.insert(reduced.sum.end(), sum.begin(), sum.end());
   }
   reduced.largest = count_largest(*sent.element, reduced.sum);
-  const float inverse = 1.0f / (static_cast<float>(ranks) * wire.encode_scale);
-  reduced.mean.reserve(reduced.sum.size());
-  for (const float sum : reduced.sum) reduced.mean.push_back(sum * inverse);
+  reduced.mean = mean_of_sum(reduced.sum, static_cast<float>(ranks) * wire.encode_scale);
   return reduced;
 }
 

@@ -17,13 +17,13 @@ float largest_scale(const Operand& cast, ValuesByRank gradients) {
 
 RingMean ring_mean(const Operand& cast, ValuesByRank gradients, float encode, float whole) {
   const ElementCodec codec(*cast.element);
+  const std::vector<float> value_of = decode_table(*cast.element);
   std::vector<std::vector<float>> codes(gradients.begin(), gradients.end());
   for (std::vector<float>& of_rank : codes)
-    for (float& x : of_rank) x = codec.decode(codec.encode(x * encode));
-  RingMean ring{.sum = ring_sum(*cast.element, codes, 0, std::ssize(codes[0])), .mean = {}};
-  const float inverse = 1.0f / whole;
-  for (const float sum : ring.sum) ring.mean.push_back(sum * inverse);
-  return ring;
+    for (float& x : of_rank) x = value_of[codec.encode(x * encode)];
+  std::vector<float> sum = ring_sum(*cast.element, codes, 0, std::ssize(codes[0]));
+  std::vector<float> mean = mean_of_sum(sum, whole);
+  return {.sum = std::move(sum), .mean = std::move(mean)};
 }
 
 }  // namespace

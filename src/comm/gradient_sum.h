@@ -37,6 +37,10 @@ class GradientDecoder {
 [[nodiscard]] std::vector<float> ring_sum(const ElementFormat& element, ValuesByRank values,
                                           int64_t first, int64_t n);
 
+/// fl(sum·fl(1/encode_scale)): what sums of codes stand for. `encode_scale`: that of the sum,
+/// fl(N·S) for a mean of N ranks. [errata-2, 29]
+[[nodiscard]] std::vector<float> mean_of_sum(std::span<const float> sum, float encode_scale);
+
 /// How many elements of eight bits are ± the largest value of their format, without their scales.
 [[nodiscard]] uint64_t count_largest(const ConstView& elements);
 /// How many are ± the largest value of the format.

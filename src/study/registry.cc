@@ -7,6 +7,7 @@
 
 namespace ng::study {
 
+extern const Study kCommunication;
 extern const Study kGradients;
 extern const Study kHadamard;
 extern const Study kNoise;
@@ -16,8 +17,8 @@ extern const Study kStability;
 extern const Study kUpdate;
 
 std::span<const Study> studies() {
-  static const Study kStudies[] = {kScales, kHadamard,  kRounding, kUpdate,
-                                   kNoise,  kGradients, kStability};
+  static const Study kStudies[] = {kScales, kHadamard,  kRounding,  kUpdate,
+                                   kNoise,  kGradients, kStability, kCommunication};
   return kStudies;
 }
 

@@ -15,7 +15,7 @@ TEST_F(Study, IsListedWithoutAName) {
   std::vector<std::string> names;
   for (const Json& study : all) names.push_back(study["name"]);
   EXPECT_EQ(names, (std::vector<std::string>{"scales", "hadamard", "rounding", "update", "noise",
-                                             "gradients", "stability"}));
+                                             "gradients", "stability", "communication"}));
   EXPECT_NE(run_well({"study"}).find("hadamard"), std::string::npos);
 }
 
