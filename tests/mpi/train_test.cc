@@ -56,14 +56,15 @@ TEST_F(TrainByRanks, EndsInTheBitsOfOneProcess) {
 }
 
 TEST_F(TrainByRanks, WhereARankIsKilledTheJobEndsAndFewerGoOn) {
-  write_run(40);
+  write_run(200);
   ASSERT_EQ(run({"train", "run.toml", "--out", "one"}).code, 0);
   // The second of mpirun's children is killed when there is a checkpoint.
   const std::string printed = printed_by(fmt::format(
       "{} -n 3 '{}' {} >out 2>err &\n"
       "job=$!\n"
-      "while [ ! -e run/checkpoints/step-00000002 ] && kill -0 $job; do sleep 0.05; done\n"
-      "kill -9 $(pgrep -P $job | sed -n 2p)\n"
+      "until ls -d run/checkpoints/step-*[0-9] >ls 2>ls.err || ! kill -0 "
+      "$job; do sleep 0.05; done\n"
+      "kill -9 $(grep -ls \"^PPid:.$job$\" /proc/[0-9]*/status | cut -d/ -f3 | sed -n 2p)\n"
       "begin=$(date +%s); wait $job; code=$?\n"
       "echo $code $(($(date +%s) - begin))\n",
       std::getenv("NG_MPIRUN"), std::getenv("NG_PROGRAM"), words(3)));
@@ -83,8 +84,9 @@ TEST_F(TrainByRanks, ARankThatIsStoppedIsNoticed) {
   const std::string printed = printed_by(fmt::format(
       "{} -n 2 '{}' {} --set train.watchdog=3 >out 2>err &\n"
       "job=$!\n"
-      "while [ ! -e run/checkpoints/step-00000002 ] && kill -0 $job; do sleep 0.05; done\n"
-      "kill -STOP $(pgrep -P $job | sed -n 2p)\n"
+      "until ls -d run/checkpoints/step-*[0-9] >ls 2>ls.err || ! kill -0 "
+      "$job; do sleep 0.05; done\n"
+      "kill -STOP $(grep -ls \"^PPid:.$job$\" /proc/[0-9]*/status | cut -d/ -f3 | sed -n 2p)\n"
       "begin=$(date +%s); wait $job; code=$?\n"
       "echo $code $(($(date +%s) - begin))\n",
       std::getenv("NG_MPIRUN"), std::getenv("NG_PROGRAM"), words(2)));
@@ -93,7 +95,8 @@ TEST_F(TrainByRanks, ARankThatIsStoppedIsNoticed) {
   EXPECT_NE(code, 0);
   EXPECT_LE(seconds, 15);
   const std::vector<std::string> lines = lines_of_program(text_of(path("err")));
-  ASSERT_EQ(lines.size(), 1u) << text_of(path("err"));
+  // The one that is stopped may say so too when it is woken to be ended.
+  ASSERT_FALSE(lines.empty()) << text_of(path("err"));
   EXPECT_NE(lines.front().find("of 2 has waited 3 s in "), std::string::npos) << lines.front();
 }
 
