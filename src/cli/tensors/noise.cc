@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/tensors/draw_flags.h"
 
 namespace ng::cli {
 namespace {
@@ -72,17 +73,12 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   NoiseFileSettings& s = a.settings;
-  const int64_t most = (int64_t{1} << 32) - 1;
   app.add_option("IN", a.in, "safetensors file with weight")->required();
   app.add_option("OUT", a.out, "safetensors file to write")->required();
   app.add_option("--recipe", a.recipe, "recipe, a name or a file")->required();
   add_seed(app, s.seed, "of the noise");
-  app.add_option("--step", s.step, "of training")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, most));
-  app.add_option("--tensor-id", s.tensor_id, "of random draws")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, (int64_t{1} << 20) - 1));
+  add_step(app, s.step, "of training");
+  add_tensor_id(app, s.tensor_id);
   app.add_option("--layer", s.layer, "linear layer that the weight is of: its overrides apply")
       ->capture_default_str()
       ->type_name("NAME");

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/tensors/draw_flags.h"
 #include "comm/launch.h"
 
 namespace ng::cli {
@@ -93,17 +94,12 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   ReduceFileSettings& s = a.settings;
-  const int64_t most = (int64_t{1} << 32) - 1;
   app.add_option("IN", a.in, "safetensors file with grad")->required();
   app.add_option("OUT", a.out, "safetensors file to write")->required();
   app.add_option("--recipe", a.recipe, "recipe, a name or a file")->required();
   add_seed(app, s.seed, "of stochastic rounding");
-  app.add_option("--step", s.step, "of training")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, most));
-  app.add_option("--tensor-id", s.tensor_id, "of random draws")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, (int64_t{1} << 20) - 1));
+  add_step(app, s.step, "of training");
+  add_tensor_id(app, s.tensor_id);
   app.add_option("--mu-k", s.mu_k, "mu is 2^(K/growth_interval)")
       ->capture_default_str()
       ->type_name("K");

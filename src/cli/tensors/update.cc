@@ -8,6 +8,7 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/tensors/draw_flags.h"
 
 namespace ng::cli {
 namespace {
@@ -118,18 +119,13 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   UpdateFileSettings& s = a.settings;
-  const int64_t most = (int64_t{1} << 32) - 1;
   app.add_option("IN", a.in, "safetensors file with weight, and grad or direction")->required();
   app.add_option("OUT", a.out, "safetensors file to write")->required();
   app.add_option("--recipe", a.recipe, "recipe, a name or a file")->required();
   declare_optimizer(app, a);
   add_seed(app, s.seed, "of stochastic rounding");
-  app.add_option("--step", s.first_step, "of training, at which the first update takes place")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, most));
-  app.add_option("--tensor-id", s.tensor_id, "of random draws")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, (int64_t{1} << 20) - 1));
+  add_step(app, s.first_step, "of training, at which the first update takes place");
+  add_tensor_id(app, s.tensor_id);
   app.add_option("--layer", s.layer, "layer or parameter that the weight is: its overrides apply")
       ->capture_default_str()
       ->type_name("NAME");
