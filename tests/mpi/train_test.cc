@@ -29,12 +29,31 @@ class TrainByRanks : public ProgramOfRanks {
   [[nodiscard]] static std::string words(int ranks, const std::string& more = "") {
     return fmt::format("train run.toml --set train.accumulate={} --out run {}", 12 / ranks, more);
   }
-  /// What a script prints, which is killed after a minute.
-  [[nodiscard]] std::string printed_by(const std::string& script) const {
-    write_text(path("script"), script);
+  /// How a job ended of which one rank got a signal.
+  struct End {
+    int code = 0, seconds = 0;  ///< exit code of mpirun; since the signal
+  };
+  /// Starts `words` on so many ranks and, when there is a checkpoint, sends `signal` to the second
+  /// of mpirun's children. What the job writes to standard error is in `err`. Killed after a
+  /// minute.
+  [[nodiscard]] End end_by_signal(const char* signal, int ranks, const std::string& words) const {
+    write_text(
+        path("script"),
+        fmt::format("{} -n {} '{}' {} >out 2>err &\n"
+                    "job=$!\n"
+                    "until ls -d run/checkpoints/step-*[0-9] >ls 2>ls.err || ! kill -0 $job;"
+                    " do sleep 0.05; done\n"
+                    "kill -{} $(grep -ls \"^PPid:.$job$\" /proc/[0-9]*/status | cut -d/ -f3 |"
+                    " sed -n 2p)\n"
+                    "begin=$(date +%s); wait $job; code=$?\n"
+                    "echo $code $(($(date +%s) - begin))\n",
+                    std::getenv("NG_MPIRUN"), ranks, std::getenv("NG_PROGRAM"), words, signal));
     (void)std::system(
         fmt::format("cd '{}' && timeout -k 1 60 bash script >printed", folder_.string()).c_str());
-    return text_of(path("printed"));
+    const std::string printed = text_of(path("printed"));
+    End end;
+    EXPECT_EQ(std::sscanf(printed.c_str(), "%d %d", &end.code, &end.seconds), 2) << printed;
+    return end;
   }
 };
 
@@ -58,20 +77,9 @@ TEST_F(TrainByRanks, EndsInTheBitsOfOneProcess) {
 TEST_F(TrainByRanks, WhereARankIsKilledTheJobEndsAndFewerGoOn) {
   write_run(200);
   ASSERT_EQ(run({"train", "run.toml", "--out", "one"}).code, 0);
-  // The second of mpirun's children is killed when there is a checkpoint.
-  const std::string printed = printed_by(fmt::format(
-      "{} -n 3 '{}' {} >out 2>err &\n"
-      "job=$!\n"
-      "until ls -d run/checkpoints/step-*[0-9] >ls 2>ls.err || ! kill -0 "
-      "$job; do sleep 0.05; done\n"
-      "kill -9 $(grep -ls \"^PPid:.$job$\" /proc/[0-9]*/status | cut -d/ -f3 | sed -n 2p)\n"
-      "begin=$(date +%s); wait $job; code=$?\n"
-      "echo $code $(($(date +%s) - begin))\n",
-      std::getenv("NG_MPIRUN"), std::getenv("NG_PROGRAM"), words(3)));
-  int code = 0, seconds = 0;
-  ASSERT_EQ(std::sscanf(printed.c_str(), "%d %d", &code, &seconds), 2) << printed;
-  EXPECT_NE(code, 0);
-  EXPECT_LE(seconds, 10);
+  const End end = end_by_signal("KILL", 3, words(3));
+  EXPECT_NE(end.code, 0);
+  EXPECT_LE(end.seconds, 10);
   EXPECT_FALSE(fs::exists(path("run/model")));
 
   const Result resumed = mpirun(2, words(2, "--resume"));
@@ -81,19 +89,9 @@ TEST_F(TrainByRanks, WhereARankIsKilledTheJobEndsAndFewerGoOn) {
 
 TEST_F(TrainByRanks, ARankThatIsStoppedIsNoticed) {
   write_run(100000);
-  const std::string printed = printed_by(fmt::format(
-      "{} -n 2 '{}' {} --set train.watchdog=3 >out 2>err &\n"
-      "job=$!\n"
-      "until ls -d run/checkpoints/step-*[0-9] >ls 2>ls.err || ! kill -0 "
-      "$job; do sleep 0.05; done\n"
-      "kill -STOP $(grep -ls \"^PPid:.$job$\" /proc/[0-9]*/status | cut -d/ -f3 | sed -n 2p)\n"
-      "begin=$(date +%s); wait $job; code=$?\n"
-      "echo $code $(($(date +%s) - begin))\n",
-      std::getenv("NG_MPIRUN"), std::getenv("NG_PROGRAM"), words(2)));
-  int code = 0, seconds = 0;
-  ASSERT_EQ(std::sscanf(printed.c_str(), "%d %d", &code, &seconds), 2) << printed;
-  EXPECT_NE(code, 0);
-  EXPECT_LE(seconds, 15);
+  const End end = end_by_signal("STOP", 2, words(2, "--set train.watchdog=3"));
+  EXPECT_NE(end.code, 0);
+  EXPECT_LE(end.seconds, 15);
   const std::vector<std::string> lines = lines_of_program(text_of(path("err")));
   // The one that is stopped may say so too when it is woken to be ended.
   ASSERT_FALSE(lines.empty()) << text_of(path("err"));
