@@ -60,22 +60,22 @@ ConstView without_shared_scale(ConstView x, const Operand& cast) {
 }
 
 /// Flat places in the tensor of a rank's pieces.
-std::vector<int64_t> first_elements(std::span<const RowPiece> pieces, int owner, int64_t cols) {
+std::vector<int64_t> first_elements(std::span<const Piece> pieces, int owner, int64_t cols) {
   std::vector<int64_t> firsts;
-  for (const RowPiece& piece : pieces)
-    if (piece.owner == owner && piece.rows > 0) firsts.push_back(piece.first * cols);
+  for (const Piece& piece : pieces)
+    if (piece.owner == owner && piece.rows > 0) firsts.push_back(piece.first_row * cols);
   return firsts;
 }
 
 /// Stores this rank's part of a mean, as part of a whole with this amax.
 void store_pieces(Backend& backend, std::span<const float> mean, float amax,
-                  std::span<const RowPiece> pieces, int owner, const Stored& y) {
+                  std::span<const Piece> pieces, int owner, const Stored& y) {
   if (mean.empty()) return;
   const BackendMemory values(backend, mean.size_bytes()), of_all(backend, sizeof amax);
   backend.upload(values.data(), mean.data(), mean.size_bytes());
   backend.upload(of_all.data(), &amax, sizeof amax);
   const float* x = values.floats();
-  for (const RowPiece& piece : pieces) {
+  for (const Piece& piece : pieces) {
     if (piece.owner != owner || piece.rows == 0) continue;
     const Stored part = Stored{rows_of(y.view, piece), y.cast}.rounded_by(Rounding::nearest);
     backend.execute(StoreGradient{.y = part,
@@ -116,7 +116,7 @@ HostGradient::HostGradient(const Backend& backend, const ConstView& x) : view_(x
 }
 
 ReducedGradient reduce_gradient(Comm& comm, const ConstView& mine, const GradientWire& wire,
-                                std::span<const RowPiece> pieces) {
+                                std::span<const Piece> pieces) {
   const ConstView sent = without_shared_scale(mine, wire.cast);
   const Inbox elements = exchange(
       comm, Traffic::gradients, [&](int to) { return element_bytes(sent, pieces, to); },
@@ -159,7 +159,7 @@ float amax_of(std::span<const float> values) {
 }
 
 void gather_gradient(Comm& comm, Backend& backend, std::span<const float> mean, float amax,
-                     std::span<const RowPiece> pieces, const Stored& y) {
+                     std::span<const Piece> pieces, const Stored& y) {
   store_pieces(backend, mean, amax, pieces, comm.rank(), y);
   const HostGradient own(backend, y.view);
   const ConstView& x = own.view();
@@ -174,7 +174,7 @@ void gather_gradient(Comm& comm, Backend& backend, std::span<const float> mean, 
     const std::vector<ReceivedPiece> received =
         received_pieces(x, pieces, rank, elements.of(at), scales.of(at));
     auto it = received.begin();
-    for (const RowPiece& piece : pieces)
+    for (const Piece& piece : pieces)
       if (piece.owner == rank && piece.rows > 0) put_piece(backend, *it++, rows_of(y.view, piece));
   }
 }

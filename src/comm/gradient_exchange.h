@@ -51,7 +51,7 @@ struct ReducedGradient {
 /// All ranks, with the same pieces. `mine`: this rank's gradient as it is stored, in host memory.
 [[nodiscard]] ReducedGradient reduce_gradient(Comm& comm, const ConstView& mine,
                                               const GradientWire& wire,
-                                              std::span<const RowPiece> pieces);
+                                              std::span<const Piece> pieces);
 
 /// Largest magnitude; NaN where one is not finite.
 [[nodiscard]] float amax_of(std::span<const float> values);
@@ -59,6 +59,6 @@ struct ReducedGradient {
 /// The means of all pieces, rounded once, nearest even, into y of every rank, with fresh scales of
 /// the same kind. `amax`: amax_of(mean) over all ranks. [errata-2, 29]
 void gather_gradient(Comm& comm, Backend& backend, std::span<const float> mean, float amax,
-                     std::span<const RowPiece> pieces, const Stored& y);
+                     std::span<const Piece> pieces, const Stored& y);
 
 }  // namespace ng

@@ -112,7 +112,7 @@ TEST_P(Exchange, SumsAndGathersAsIfWhole) {
       const Floats sum = sum_by_definition(cast, amax, rows, cols);
       Floats mean;
       for (const float x : sum) mean.push_back(x * (1.0f / (kRanks * scale)));
-      const std::vector<RowPiece> pieces = even_pieces(cast, rows, kRanks);
+      const std::vector<Piece> pieces = even_pieces(cast, rows, kRanks);
       run_ranks(kRanks, [&, rows = rows, cols = cols](Comm& comm) {
         const std::unique_ptr<Backend> backend = backend_of(GetParam());
         const StoredTensor y(*backend, cast, rows, cols);
@@ -120,8 +120,8 @@ TEST_P(Exchange, SumsAndGathersAsIfWhole) {
         const HostGradient mine(*backend, y.view());
         const ReducedGradient reduced =
             reduce_gradient(comm, mine.view(), {cast, GradientRecipe::Reduce::fp32, scale}, pieces);
-        const RowPiece& own = pieces[static_cast<size_t>(comm.rank())];
-        const auto first = sum.begin() + own.first * cols;
+        const Piece& own = pieces[static_cast<size_t>(comm.rank())];
+        const auto first = sum.begin() + own.first_row * cols;
         EXPECT_EQ(reduced.sum, Floats(first, first + own.rows * cols));
         float of_mean = amax_of(reduced.mean);
         comm.max({&of_mean, 1});

@@ -68,13 +68,13 @@ struct Outcome {
   BytesByTraffic sent{};
 };
 
-using Pieces = std::vector<RowPiece>;
+using Pieces = std::vector<Piece>;
 
 void put(Floats& all, const Pieces& pieces, int owner, int64_t cols, const Floats& mine) {
   auto from = mine.begin();
-  for (const RowPiece& piece : pieces) {
+  for (const Piece& piece : pieces) {
     if (piece.owner != owner) continue;
-    std::copy_n(from, piece.rows * cols, all.begin() + piece.first * cols);
+    std::copy_n(from, piece.rows * cols, all.begin() + piece.first_row * cols);
     from += piece.rows * cols;
   }
 }
@@ -213,7 +213,8 @@ TEST_P(GradientsOfRanks, DoNotDependOnOwnersOrOrder) {
   each_case([&](const std::string& name, Case of) {
     const auto ranks = static_cast<int>(of.gradients.size());
     const Pieces even = even_pieces(of.cast, of.rows, ranks);
-    const Pieces odd = {{0, 3, ranks - 1}, {3, 0, 0}, {3, 1, 0}, {4, of.rows - 4, ranks - 1}};
+    const Pieces odd = {
+        {0, 0, 3, ranks - 1}, {0, 3, 0, 0}, {0, 3, 1, 0}, {0, 4, of.rows - 4, ranks - 1}};
     const Outcome got = Reduction(GetParam(), of, odd).run();
     EXPECT_EQ(got.sum, golden().floats(name + "sum"));
     EXPECT_EQ(got.ring_mean, golden().floats(name + "wire.mean"));

@@ -49,7 +49,7 @@ Trace trace_of(Comm& comm, const Json& p) {
   cast.scale = ScaleKind::pow2;
   const Reduce reduce = p["reduce"] == "wire" ? Reduce::wire : Reduce::fp32;
   StoredTensor x(*backend, operand_of("fp32"), rows, cols), y(*backend, cast, rows, cols);
-  const std::vector<RowPiece> pieces = even_pieces(cast, rows, comm.ranks());
+  const std::vector<Piece> pieces = even_pieces(cast, rows, comm.ranks());
   AutoScale scale{.k = p["k0"]};
   scale.mu = static_cast<float>(std::exp2(scale.k / p["window"].get<double>()));
   Trace trace;

@@ -134,6 +134,7 @@ void Model::claim_pieces(Run& run, int64_t index, const WeightStorage& storage) 
     claim_owned(run, owned, storage);
     owned_.push_back(&owned);
   }
+  first_owned_.push_back(owned_.size());
 }
 
 // A sum on the wire begins with 1/sqrt(N): with 1 the first steps would saturate. [errata-2, 32]
@@ -204,8 +205,7 @@ void Model::initialize(Run& run) {
 // The owner of rows makes masters and carries of them, and the value that all have.
 void Model::put_values(Run& run, size_t index, const View& values) {
   const Parameter& whole = parameters_[index];
-  for (const Parameter* owned : owned_) {
-    if (owned->id != whole.id) continue;
+  for (const Parameter* owned : owned_of(index)) {
     const View rows = values.slice(owned->first_row, owned->spec.rows);
     put_weight(run, owned->weight, rows);
     put_carry(run, *owned, rows);

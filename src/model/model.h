@@ -36,6 +36,10 @@ class Model {
   /// What this rank updates: parameters(), or parts of them, in the order of its pieces. A part has
   /// states and a gradient of its own, the value's rows are those of its parameter.
   [[nodiscard]] std::span<Parameter* const> owned() const { return owned_; }
+  /// Those of parameters()[index].
+  [[nodiscard]] std::span<Parameter* const> owned_of(size_t index) const {
+    return owned().subspan(first_owned_[index], first_owned_[index + 1] - first_owned_[index]);
+  }
   [[nodiscard]] int64_t parameter_count() const;
   [[nodiscard]] const TensorTable& tensors() const { return tensors_; }
   /// All linear layers, blocks first, the head last.
@@ -110,7 +114,8 @@ class Model {
   Partition partition_;
   std::deque<Parameter> parts_;  // of parameters that have several owners
   std::vector<Parameter*> owned_;
-  std::vector<float> pending_;  // rows of a parameter that is being written
+  std::vector<size_t> first_owned_{0};  // by parameter, and the end of the last
+  std::vector<float> pending_;          // rows of a parameter that is being written
   Chain blocks_;
   std::unique_ptr<Embedding> embedding_;
   std::unique_ptr<NormLayer> norm_;

@@ -87,7 +87,7 @@ void allocate_finished_gradient(Run& run, Parameter& parameter) {
     parameter.grad_scales[1] = scales_of(run, fp32_format(), 1, 1);
 }
 
-void finish_gradient(Run& run, Parameter& parameter) {
+void finish_gradient(Run& run, Parameter& parameter, const float* amax) {
   const Operand& cast = parameter.communicate;
   if (cast.is_fp32()) return;
   const Tensor sum = parameter.grad;
@@ -100,7 +100,8 @@ void finish_gradient(Run& run, Parameter& parameter) {
                                     .step = run.moment().step,
                                     .purpose = Purpose::gradient_wire,
                                     .micro = run.moment().first_micro},
-                            .scale = parameter.auto_scale});
+                            .scale = parameter.auto_scale,
+                            .amax = amax});
 }
 
 void forget_step(Parameter& parameter) {

@@ -84,7 +84,8 @@ struct GradientTarget {
 
 /// After the last contribution of a step: the gradient as it is sent, which one process keeps too,
 /// so that it trains as many with equal gradients do; its sum in FP32 is gone. [errata-2, 41]
-void finish_gradient(Run& run, Parameter& parameter);
+/// `amax`: the largest magnitude of all ranks, whose scale they share; null: this gradient's own.
+void finish_gradient(Run& run, Parameter& parameter, const float* amax = nullptr);
 /// Room for a gradient as it is sent, in the place of its sum.
 void allocate_finished_gradient(Run& run, Parameter& parameter);
 

@@ -120,15 +120,7 @@ void DataParallel::to_owners(size_t index, SumTree<Tensor>& tree, float factor) 
   std::vector<Tensor> sums =
       sum_at_owners(run_, tree, nodes_, model_.partition().of(static_cast<int64_t>(index)), factor);
   auto sum = sums.begin();
-  for (Parameter* owned : model_.owned())
-    if (owned->id == model_.parameters()[index].id) owned->grad = std::move(*sum++);
-}
-
-size_t DataParallel::index_of(const Parameter& owned) const {
-  const std::span<Parameter> all = model_.parameters();
-  const auto found = std::find_if(
-      all.begin(), all.end(), [&](const Parameter& parameter) { return parameter.id == owned.id; });
-  return static_cast<size_t>(found - all.begin());
+  for (Parameter* owned : model_.owned_of(index)) owned->grad = std::move(*sum++);
 }
 
 void DataParallel::sum_squares(double* sum) {
@@ -139,14 +131,14 @@ void DataParallel::sum_squares(double* sum) {
     return;
   }
   run_.execute(Clear{std::as_writable_bytes(squares_)});
-  for (const Parameter* owned : model_.owned()) {
-    size_t chunk =
-        first_chunks_[index_of(*owned)] + static_cast<size_t>(owned->first_row / kPieceRows);
-    const View grad = owned->gradient();
-    for (int64_t row = 0; row < grad.rows; row += kPieceRows, ++chunk)
-      run_.execute(AddSumOfSquares{&squares_[chunk],
-                                   grad.slice(row, std::min(kPieceRows, grad.rows - row))});
-  }
+  for (size_t i = 0; i < first_chunks_.size(); ++i)
+    for (const Parameter* owned : model_.owned_of(i)) {
+      size_t chunk = first_chunks_[i] + static_cast<size_t>(owned->first_row / kPieceRows);
+      const View grad = owned->gradient();
+      for (int64_t row = 0; row < grad.rows; row += kPieceRows, ++chunk)
+        run_.execute(AddSumOfSquares{&squares_[chunk],
+                                     grad.slice(row, std::min(kPieceRows, grad.rows - row))});
+    }
   if (run_.recording()) return;
   std::vector<double> squares = run_.read(std::span<const double>(squares_));
   run_.comm().sum(squares);  // each is 0 on all ranks but one
@@ -171,15 +163,16 @@ void DataParallel::share_decision(StepControl* control) {
 
 std::vector<UpdateReport> DataParallel::reports_of_all(const std::vector<UpdateReport>& own) {
   std::vector<UpdateReport> all(model_.parameters().size());
-  const std::span<Parameter* const> owned = model_.owned();
-  for (size_t i = 0; i < owned.size(); ++i) {
-    UpdateReport& whole = all[index_of(*owned[i])];
-    whole.update_squares += own[i].update_squares;
-    whole.target_squares += own[i].target_squares;
-    whole.product += own[i].product;
-    whole.changed += own[i].changed;
-    whole.alpha = own[i].alpha;  // is of whole tensors
-  }
+  auto report = own.begin();
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t rows = 0; rows < model_.owned_of(i).size(); ++rows, ++report) {
+      UpdateReport& whole = all[i];
+      whole.update_squares += report->update_squares;
+      whole.target_squares += report->target_squares;
+      whole.product += report->product;
+      whole.changed += report->changed;
+      whole.alpha = report->alpha;  // is of whole tensors
+    }
   std::vector<double> sums;  // each is 0 on all ranks but those that own rows
   for (const UpdateReport& r : all)
     sums.insert(sums.end(), {r.update_squares, r.target_squares, r.product,
@@ -197,6 +190,7 @@ std::vector<UpdateReport> DataParallel::reports_of_all(const std::vector<UpdateR
 }
 
 void DataParallel::share_loss(StepControl* control) {
+  if (is_alone() && !is_global()) return;
   Comm& comm = run_.comm();
   StepControl all = run_.read(control);
   if (is_global()) {  // the losses of all micro-batches in their order
@@ -206,10 +200,8 @@ void DataParallel::share_loss(StepControl* control) {
     comm.all_gather(Traffic::control, std::as_bytes(std::span(own)),
                     std::as_writable_bytes(std::span(losses)), bytes);
     all.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
-  } else if (comm.ranks() > 1) {
-    comm.sum(std::span(&all.loss, 1));
   } else {
-    return;
+    comm.sum(std::span(&all.loss, 1));
   }
   run_.upload(control, std::span<const StepControl>(&all, 1));
 }

@@ -58,7 +58,6 @@ class DataParallel {
  private:
   [[nodiscard]] bool is_global() const { return mode_ == Determinism::global; }
   [[nodiscard]] bool is_alone() const { return run_.comm().ranks() == 1; }
-  [[nodiscard]] size_t index_of(const Parameter& owned) const;
   void finish_trees();
   void average_gradients();
   void to_owners(size_t index, SumTree<Tensor>& tree, float factor);

@@ -7,16 +7,6 @@
 #include "comm/gradient_sum.h"
 
 namespace ng {
-namespace {
-
-std::vector<RowPiece> row_pieces(std::span<const Piece> pieces) {
-  std::vector<RowPiece> rows;
-  for (const Piece& piece : pieces)
-    rows.push_back({.first = piece.first_row, .rows = piece.rows, .owner = piece.owner});
-  return rows;
-}
-
-}  // namespace
 
 GradientWires::GradientWires(Run& run, Model& model)
     : run_(run), model_(model), saturated_(model.parameters().size()) {
@@ -53,31 +43,17 @@ void GradientWires::find_amax(std::span<const size_t> indices) {
 
 void GradientWires::send(size_t index) {
   Parameter& parameter = model_.parameters()[index];
-  {
-    const Tensor sum = std::exchange(parameter.grad, {});
-    allocate_finished_gradient(run_, parameter);
-    run_.execute(
-        StoreGradient{.y = {parameter.gradient(), parameter.communicate},
-                      .x = sum,
-                      .key = {.seed = run_.rounding_seed(),
-                              .tensor = parameter.id,
-                              .step = run_.moment().step,
-                              .purpose = Purpose::gradient_wire,
-                              .micro = run_.moment().first_micro},
-                      .scale = parameter.auto_scale,
-                      .amax = ranks_share_scale(parameter.communicate) ? &amax_[index] : nullptr});
-  }
+  finish_gradient(run_, parameter,
+                  ranks_share_scale(parameter.communicate) ? &amax_[index] : nullptr);
   std::vector<Tensor> means;
-  for (const Parameter* owned : model_.owned())
-    if (owned->id == parameter.id)
-      means.push_back(
-          run_.tensor(owned->spec.rows, owned->spec.cols, fp32_format(), MemoryKind::gradients));
+  for (const Parameter* owned : model_.owned_of(index))
+    means.push_back(
+        run_.tensor(owned->spec.rows, owned->spec.cols, fp32_format(), MemoryKind::gradients));
   if (!run_.recording()) take_mean(index, means);
   parameter.grad = {};
   parameter.grad_scales = {};
   auto mean = means.begin();
-  for (Parameter* owned : model_.owned())
-    if (owned->id == parameter.id) owned->grad = std::move(*mean++);
+  for (Parameter* owned : model_.owned_of(index)) owned->grad = std::move(*mean++);
 }
 
 void GradientWires::take_mean(size_t index, const std::vector<Tensor>& means) {
@@ -87,9 +63,8 @@ void GradientWires::take_mean(size_t index, const std::vector<Tensor>& means) {
   GradientWire wire{.cast = cast, .reduce = recipe.reduce};
   if (ranks_share_scale(cast))
     wire.encode_scale = shared_encode_scale(cast, run_.read(&amax_[index]), parameter.auto_scale);
-  const ReducedGradient reduced =
-      reduce_gradient(run_.comm(), parameter.gradient(), wire,
-                      row_pieces(model_.partition().of(static_cast<int64_t>(index))));
+  const ReducedGradient reduced = reduce_gradient(
+      run_.comm(), parameter.gradient(), wire, model_.partition().of(static_cast<int64_t>(index)));
   if (parameter.auto_scale != nullptr)
     saturated_[index] = recipe.reduce == GradientRecipe::Reduce::wire
                             ? reduced.largest

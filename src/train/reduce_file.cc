@@ -188,7 +188,7 @@ Outcome reduce(Comm& comm, const Job& job, Threads threads) {
   const Sent sent = wire.sent();
   const float encode_scale =
       ranks_share_scale(cast) ? shared_encode_scale(cast, amax, &job.scale) : 1.0f;
-  const std::vector<RowPiece> pieces = even_pieces(cast, job.input.rows(), comm.ranks());
+  const std::vector<Piece> pieces = even_pieces(cast, job.input.rows(), comm.ranks());
   const HostGradient mine(*backend, wire.stored().view);
   const ReducedGradient reduced =
       reduce_gradient(comm, mine.view(), {cast, job.gradient.reduce, encode_scale}, pieces);
@@ -199,7 +199,7 @@ Outcome reduce(Comm& comm, const Job& job, Threads threads) {
   outcome.mu_k = next_k(job, comm.ranks(), counts[0], counts[1]);
 
   std::vector<size_t> sizes;
-  for (const RowPiece& piece : pieces)
+  for (const Piece& piece : pieces)
     sizes.push_back(static_cast<size_t>(piece.rows * job.input.cols()));
   collect(comm, reduced.sum, sizes, outcome.sum);
   collect(comm, reduced.mean, sizes, outcome.mean);
