@@ -4,7 +4,6 @@
 
 #include "model/builder.h"
 #include "model/ownership.h"
-#include "model/weights.h"
 #include "recipe/layer_names.h"
 #include "run/owned_rows.h"
 #include "run/transfer.h"
@@ -32,6 +31,7 @@ Parameter part_of(const Parameter& whole, const Piece& piece) {
   part.spec.rows = piece.rows;
   part.first_row = piece.first_row;
   part.whole_rows = whole.spec.rows;
+  part.is_copied = whole.is_copied;
   part.weight.value.view = whole.value().slice(piece.first_row, piece.rows);
   return part;
 }
@@ -46,10 +46,11 @@ Tensor last_rows(Run& run, const ConstView& x, const Positions& at) {
 
 }  // namespace
 
-Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute)
+Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute,
+             WeightGather gather)
     : config_(config), recipe_(recipe) {
   validate(config, "model");
-  make_parameters(run);
+  make_parameters(run, gather_among(run.comm().ranks(), gather));
   const std::span<Parameter> all = parameters_;
   const size_t of_architecture = tensors_.names().size();
   const ArchitectureParts& parts = parts_of(config_.architecture);
@@ -97,33 +98,32 @@ void Model::accumulate_in_bf16() {
 }
 
 // What noise learns lies behind the parameters of the architecture.
-void Model::make_parameters(Run& run) {
+void Model::make_parameters(Run& run, WeightGather gather) {
   std::vector<ParameterSpec> specs = parameter_table(config_), learned;
   for (const ParameterSpec& spec : specs) {
     tensors_.add(spec.name);
     for (ParameterSpec& own : noise_parameters_of(spec, recipe_, config_.layers))
       learned.push_back(std::move(own));
   }
-  const size_t of_architecture = specs.size();
   for (ParameterSpec& spec : learned) specs.push_back(std::move(spec));
-  partition_ =
-      deal_parameters(specs, recipe_, config_.layers, run.comm().ranks(), gradient_recipe().shard);
+  partition_ = deal_parameters(specs, recipe_, config_.layers, run.comm().ranks(),
+                               gradient_recipe().shard, gather);
   parameters_.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const WeightStorage storage = i < of_architecture
-                                      ? weight_storage(recipe_, specs[i], config_.layers)
-                                      : LayerRecipe().weights;
+    const KeptWeight kept = kept_weight(recipe_, specs[i], config_.layers, gather);
+    const WeightStorage& storage = kept.storage;
     Parameter& parameter = parameters_[i];
     parameter.id = static_cast<uint32_t>(i);
     parameter.is_plain = storage.storage.is_fp32() && storage.master == WeightStorage::Master::none;
-    parameter.weight = claim_value(run, specs[i], storage);
+    parameter.is_copied = kept.is_copied;
+    parameter.weight = claim_value(run, specs[i], kept);
     parameter.spec = std::move(specs[i]);
-    claim_pieces(run, static_cast<int64_t>(i), storage);
+    claim_pieces(run, static_cast<int64_t>(i), kept);
   }
 }
 
 // What this rank keeps beside the value of a parameter.
-void Model::claim_pieces(Run& run, int64_t index, const WeightStorage& storage) {
+void Model::claim_pieces(Run& run, int64_t index, const KeptWeight& kept) {
   Parameter& whole = parameters_[static_cast<size_t>(index)];
   for (const Piece& piece : partition_.of(index)) {
     if (piece.owner != run.comm().rank()) continue;
@@ -131,7 +131,7 @@ void Model::claim_pieces(Run& run, int64_t index, const WeightStorage& storage) 
     if (is_part) parts_.push_back(part_of(whole, piece));
     Parameter& owned = is_part ? parts_.back() : whole;
     owned.is_own = run.comm().ranks() > 1;
-    claim_owned(run, owned, storage);
+    claim_owned(run, owned, kept);
     owned_.push_back(&owned);
   }
   first_owned_.push_back(owned_.size());
@@ -216,6 +216,14 @@ void Model::put_values(Run& run, size_t index, const View& values) {
 void Model::send_updated(Run& run) {
   for (size_t i = 0; i < parameters_.size(); ++i)
     send_rows(run, parameters_[i].value(), partition_.of(static_cast<int64_t>(i)));
+}
+
+void Model::copy_masters(Run& run) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].is_copied) continue;
+    for (const Parameter* owned : owned_of(i)) copy_master(run, owned->weight);
+    send_rows(run, parameters_[i].value(), partition_.of(static_cast<int64_t>(i)));
+  }
 }
 
 void Model::start_noise(Run& run) {

@@ -9,6 +9,7 @@
 
 #include "comm/partition.h"
 #include "model/config.h"
+#include "model/weights.h"
 #include "nn/embedding.h"
 #include "nn/head.h"
 #include "nn/layer.h"
@@ -24,7 +25,8 @@ enum class RecomputePolicy : uint8_t { none, block };
 class Model {
  public:
   /// Allocates the parameters (zero) in `run`. Throws Error where the config is impossible.
-  Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute);
+  Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute,
+        WeightGather gather = WeightGather::as_sent);
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -83,6 +85,8 @@ class Model {
   void move_gradient_scales(Run& run, const StepControl* control);
   /// After the updates of owned(): all ranks have the new values.
   void send_updated(Run& run);
+  /// After masters were read: values that no checkpoint has are made of them, on all ranks.
+  void copy_masters(Run& run);
   /// After the update: gradients and operands made from the old weights are gone.
   void forget_step();
   /// The largest value so far of every operand whose scale is delayed, in backend memory.
@@ -98,8 +102,8 @@ class Model {
   }
 
  private:
-  void make_parameters(Run& run);
-  void claim_pieces(Run& run, int64_t index, const WeightStorage& storage);
+  void make_parameters(Run& run, WeightGather gather);
+  void claim_pieces(Run& run, int64_t index, const KeptWeight& kept);
   void put_values(Run& run, size_t index, const View& values);
   void allocate_stats(Run& run);
   void accumulate_in_bf16();

@@ -1,6 +1,5 @@
 #include "model/ownership.h"
 
-#include "model/weights.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -56,14 +55,16 @@ bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
 }
 
 Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recipe& recipe,
-                          int64_t depth, int ranks, GradientRecipe::Shard shard) {
+                          int64_t depth, int ranks, GradientRecipe::Shard shard,
+                          WeightGather gather) {
   std::vector<MatrixSize> sizes;
   for (const ParameterSpec& spec : parameters)
-    sizes.push_back({.rows = spec.rows,
-                     .cols = spec.cols,
-                     .is_whole = has_noise(spec, recipe, depth) ||
-                                 !has_separate_rows(spec, weight_storage(recipe, spec, depth),
-                                                    recipe.settings(0).optimizer)});
+    sizes.push_back(
+        {.rows = spec.rows,
+         .cols = spec.cols,
+         .is_whole = has_noise(spec, recipe, depth) ||
+                     !has_separate_rows(spec, kept_weight(recipe, spec, depth, gather).storage,
+                                        recipe.settings(0).optimizer)});
   Partition dealt = partition(sizes, ranks, shard);
   give_to_weights(parameters, dealt);
   return dealt;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/partition.h"
+#include "model/weights.h"
 #include "nn/parameter.h"
 #include "recipe/recipe.h"
 
@@ -20,6 +21,6 @@ namespace ng {
 /// that has noise and what the noise learns have one owner.
 [[nodiscard]] Partition deal_parameters(std::span<const ParameterSpec> parameters,
                                         const Recipe& recipe, int64_t depth, int ranks,
-                                        GradientRecipe::Shard shard);
+                                        GradientRecipe::Shard shard, WeightGather gather);
 
 }  // namespace ng

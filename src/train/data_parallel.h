@@ -19,6 +19,11 @@ enum class Determinism : uint8_t {
            ///< tree over micro-batches and are sent in FP32
 };
 
+/// What depends on no number of ranks has every bit of the weights on all of them.
+[[nodiscard]] constexpr WeightGather weight_gather(Determinism mode) {
+  return mode == Determinism::global ? WeightGather::as_stored : WeightGather::as_sent;
+}
+
 class DataParallel {
  public:
   /// `micros`: micro-batches of each rank in a step.

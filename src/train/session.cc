@@ -79,7 +79,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
                                config_.twin, options_.comm);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
-  model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
+  model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute,
+                                   weight_gather(config_.train.deterministic));
   for (const std::string& warning :
        noise_warnings(recipe_, names_of_linears(*model_), model.layers))
     observer_.notice(warning);
@@ -170,6 +171,7 @@ int64_t Session::restore() {
   follow_phase(std::max<int64_t>(newest->step - 1, 0));
   for (const std::string& difference : restore_checkpoint(*newest, *run_, identity_))
     observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
+  model_->copy_masters(*run_);
   return newest->step;
 }
 

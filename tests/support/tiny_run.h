@@ -55,7 +55,7 @@ class TinyRun {
   explicit TinyRun(const TinyRunOptions& options)
       : recipe_(Recipe::parse(options.recipe, "test.toml")),
         run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm),
-        model_(run_, options.model, recipe_, options.recompute),
+        model_(run_, options.model, recipe_, options.recompute, weight_gather(options.determinism)),
         trainer_(run_, model_, recipe_, settings(options)) {
     model_.initialize(run_);
   }
