@@ -18,6 +18,7 @@
 #include "backend/gemm_operations.h"
 #include "backend/layer_operations.h"
 #include "backend/noise_operations.h"
+#include "backend/rank_operations.h"
 #include "backend/tensor_operations.h"
 #include "backend/update_operations.h"
 
@@ -28,9 +29,9 @@ using Operation =
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
                  Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
                  Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
-                 FillNormal, DecideStep, Store, FindAmax, StoreGradient, MoveAutoScale, Update,
-                 MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, QuantizeByProxy,
-                 AddNoiseBackward, FinishNoiseGradient>;
+                 FillNormal, DecideStep, Store, FindAmax, StoreGradient, MoveAutoScale, SumOfRanks,
+                 CountLargest, Update, MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise,
+                 QuantizeByProxy, AddNoiseBackward, FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

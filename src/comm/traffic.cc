@@ -21,20 +21,13 @@ uint64_t tensor_scales(const Operand& cast) {
 
 uint64_t& at(BytesByTraffic& bytes, Traffic kind) { return bytes[static_cast<size_t>(kind)]; }
 
-/// Whether a message about the tensor begins with this piece: its owner has none before.
-bool begins_message(const std::vector<Piece>& pieces, size_t at) {
-  for (size_t i = at; i > 0 && pieces[i - 1].tensor == pieces[at].tensor; --i)
-    if (pieces[i - 1].owner == pieces[at].owner) return false;
-  return true;
-}
-
 /// What of a piece is sent to one other rank.
 struct PieceBytes {
   uint64_t gradient = 0, gradient_scales = 0, weight = 0, weight_scales = 0;
 };
-PieceBytes bytes_of(const Piece& piece, const SentTensor& tensor, bool begins_message) {
+PieceBytes bytes_of(const Piece& piece, const SentTensor& tensor) {
   const MatrixSize rows{piece.rows, tensor.size.cols};
-  const bool has_level = begins_message && tensor.gradient.tensor_scale != ScaleKind::none;
+  const bool has_level = tensor.gradient.tensor_scale != ScaleKind::none;
   const uint64_t levels = piece.first_row == 0 ? tensor_scales(tensor.weight) : 0;
   return {
       .gradient = payload_bytes(tensor.gradient, rows),
@@ -72,10 +65,8 @@ std::vector<BytesByTraffic> traffic_by_rank(const Partition& partition,
   BytesByTraffic all{};  // of every rank, were it to own nothing
   at(all, Traffic::control) = others * control_bytes(partition, tensors);
   std::vector<PieceBytes> bytes;
-  for (size_t i = 0; i < partition.pieces.size(); ++i) {
-    const Piece& piece = partition.pieces[i];
-    bytes.push_back(bytes_of(piece, tensors[static_cast<size_t>(piece.tensor)],
-                             begins_message(partition.pieces, i)));
+  for (const Piece& piece : partition.pieces) {
+    bytes.push_back(bytes_of(piece, tensors[static_cast<size_t>(piece.tensor)]));
     at(all, Traffic::gradients) += bytes.back().gradient;
     at(all, Traffic::scales) += bytes.back().gradient_scales;
   }

@@ -89,6 +89,22 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
   allocate_stats(run);
   if (recipe.settings(0).gradient.accumulate == Compute::bf16) accumulate_in_bf16();
   communicate_gradients(run);
+  divide_backward();
+}
+
+// What lies in no block has its gradient with the head's, but for tables of tokens and positions.
+void Model::divide_backward() {
+  of_blocks_.resize(static_cast<size_t>(config_.layers));
+  const auto part_of_name = [&](std::string_view name) -> BackwardPart& {
+    if (const int64_t block = layers::place_of(name).block; block >= 0)
+      return of_blocks_[static_cast<size_t>(block)];
+    const std::string_view layer = layers::layer_of(name);
+    return layer == layers::kHead || layer == layers::kNorm ? of_head_ : of_rest_;
+  };
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    part_of_name(parameters_[i].spec.name).parameters.push_back(i);
+  for (Linear* linear : linears_)
+    part_of_name(linear->weight().spec.name).linears.push_back(linear);
 }
 
 // Gradients of embeddings, whose rows are added to one by one, and of vectors stay FP32.
@@ -213,11 +229,6 @@ void Model::put_values(Run& run, size_t index, const View& values) {
   send_rows(run, whole.value(), partition_.of(static_cast<int64_t>(index)));
 }
 
-void Model::send_updated(Run& run) {
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    send_rows(run, parameters_[i].value(), partition_.of(static_cast<int64_t>(i)));
-}
-
 void Model::copy_masters(Run& run) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].is_copied) continue;
@@ -232,6 +243,10 @@ void Model::start_noise(Run& run) {
 
 void Model::finish_noise_backward(Run& run) {
   for (Linear* linear : linears_) linear->finish_noise_backward(run);
+}
+
+void Model::finish_noise_backward(Run& run, const BackwardPart& part) {
+  for (Linear* linear : part.linears) linear->finish_noise_backward(run);
 }
 
 void Model::finish_noise(Run& run) {
@@ -263,7 +278,7 @@ Tensor Model::hidden(Run& run, const Batch& batch) {
   return blocks_.forward(run, embedding_->forward(run, batch), batch);
 }
 
-void Model::train_batch(Run& run, const Batch& batch, double* loss) {
+void Model::train_batch(Run& run, const Batch& batch, double* loss, const PartDone& done) {
   Tensor dx;
   {
     const Tensor x = hidden(run, batch);
@@ -275,8 +290,10 @@ void Model::train_batch(Run& run, const Batch& batch, double* loss) {
     dx = run.tensor_like(x);
     norm_->backward(run, dx, {}, dn, x);
   }
-  blocks_.backward(run, dx, batch);
+  done(of_head_);
+  blocks_.backward(run, dx, batch, [&](size_t block) { done(of_blocks_[block]); });
   embedding_->backward(run, dx, batch);
+  done(of_rest_);
 }
 
 void Model::evaluate_batch(Run& run, const Batch& batch, double* loss) {

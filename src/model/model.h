@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +22,14 @@
 namespace ng {
 
 enum class RecomputePolicy : uint8_t { none, block };
+
+/// What the backward pass comes past together: indices of parameters, and linear layers.
+struct BackwardPart {
+  std::vector<size_t> parameters;
+  std::vector<Linear*> linears;
+};
+/// Called when a micro-batch has no more to add to the gradients of a part.
+using PartDone = std::function<void(const BackwardPart&)>;
 
 class Model {
  public:
@@ -60,8 +69,9 @@ class Model {
   [[nodiscard]] Compute compute() const { return embedding_->compute(); }
 
   /// Forward and backward: gradients of the mean loss are added to the parameters' gradients,
-  /// *loss += Σ cross-entropy.
-  void train_batch(Run& run, const Batch& batch, double* loss);
+  /// *loss += Σ cross-entropy. `done`: of the head, the blocks from the last to the first, and all
+  /// else.
+  void train_batch(Run& run, const Batch& batch, double* loss, const PartDone& done);
   /// *loss += Σ cross-entropy, nothing kept.
   void evaluate_batch(Run& run, const Batch& batch, double* loss);
   /// Logits (T, vocabulary) of all positions, nothing kept. `last_only`: of the last position of
@@ -76,6 +86,7 @@ class Model {
   /// Where the moment says that gradients are whole later (Moment::is_summed_later) and they are
   /// now: what the noise on weights learns gets its own, from the weights' that are on this rank.
   void finish_noise_backward(Run& run);
+  static void finish_noise_backward(Run& run, const BackwardPart& part);
   [[nodiscard]] const GradientRecipe& gradient_recipe() const {
     return recipe_.settings(0).gradient;
   }
@@ -83,8 +94,6 @@ class Model {
   void finish_noise(Run& run);
   /// After the step was decided: scales of gradients that saturate give way.
   void move_gradient_scales(Run& run, const StepControl* control);
-  /// After the updates of owned(): all ranks have the new values.
-  void send_updated(Run& run);
   /// After masters were read: values that no checkpoint has are made of them, on all ranks.
   void copy_masters(Run& run);
   /// After the update: gradients and operands made from the old weights are gone.
@@ -108,6 +117,7 @@ class Model {
   void allocate_stats(Run& run);
   void accumulate_in_bf16();
   void communicate_gradients(Run& run);
+  void divide_backward();
   void fill_initial(Run& run, const Parameter& parameter, const View& values) const;
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
 
@@ -126,6 +136,8 @@ class Model {
   std::unique_ptr<Head> head_;
   std::vector<Linear*> linears_;
   std::span<OperandStats> stats_;
+  std::vector<BackwardPart> of_blocks_;
+  BackwardPart of_head_, of_rest_;
 };
 
 }  // namespace ng

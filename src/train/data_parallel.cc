@@ -5,18 +5,11 @@
 #include <optional>
 #include <utility>
 
-#include "run/owned_rows.h"
-
 namespace ng {
 namespace {
 
-Tensor in_fp32(Run& run, Tensor tensor) {
-  const View view = tensor.view();
-  if (view.is(fp32_format())) return tensor;
-  Tensor wide = run.tensor(view.rows, view.cols, fp32_format(), MemoryKind::gradients);
-  run.execute(Copy{.y = wide, .x = view});
-  return wide;
-}
+// Of a message with new values.
+constexpr int64_t kMessageElements = int64_t{1} << 22;
 
 }  // namespace
 
@@ -25,11 +18,9 @@ DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t mic
       model_(model),
       mode_(mode),
       micros_(micros),
-      wires_(run, model),
-      trees_(model.parameters().size()) {
-  for (int rank = 0; rank < run.comm().ranks(); ++rank)
-    nodes_.push_back(is_global() ? nodes_of(rank * micros, micros)
-                                 : std::vector<TreeNode>{{0, rank}});
+      background_(is_alone() ? nullptr : std::make_unique<BackgroundComm>(run.comm())),
+      gradients_(run, model, background_.get(), nodes_by_rank(),
+                 is_global() ? 1.0f : 1.0f / static_cast<float>(run.comm().ranks())) {
   size_t chunks = 0;
   for (const Parameter& parameter : model.parameters()) {
     first_chunks_.push_back(chunks);
@@ -40,6 +31,15 @@ DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t mic
   if (is_global())
     losses_ = {run.persistent_values<double>("losses", static_cast<size_t>(micros)),
                static_cast<size_t>(micros)};
+}
+
+// "global" adds what micro-batches come to, "ranks" what ranks come to.
+std::vector<std::vector<TreeNode>> DataParallel::nodes_by_rank() const {
+  std::vector<std::vector<TreeNode>> nodes;
+  for (int rank = 0; rank < run_.comm().ranks(); ++rank)
+    nodes.push_back(is_global() ? nodes_of(rank * micros_, micros_)
+                                : std::vector<TreeNode>{{0, rank}});
+  return nodes;
 }
 
 Moment DataParallel::moment(int64_t step, int64_t micro) const {
@@ -64,63 +64,37 @@ int64_t DataParallel::sum(int64_t of_rank) {
 void DataParallel::start(StepControl* control) {
   run_.execute(Clear{std::as_writable_bytes(std::span(control, 1))});
   if (is_global()) run_.execute(Clear{std::as_writable_bytes(losses_)});
+  gradients_.start();
 }
 
 double* DataParallel::loss(StepControl* control, int64_t micro) const {
   return is_global() ? &losses_[static_cast<size_t>(micro)] : &control->loss;
 }
 
-void DataParallel::take(int64_t micro) {
-  if (!is_global()) return;
-  const std::span<Parameter> parameters = model_.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i)
-    if (parameters[i].grad)
-      trees_[i].push({0, first_micro() + micro}, std::exchange(parameters[i].grad, {}),
-                     adding_tensors(run_));
+void DataParallel::take(int64_t micro, const BackwardPart& part) {
+  const bool is_last = micro + 1 == micros_;
+  if (is_global())
+    for (const size_t i : part.parameters) gradients_.add(i, {0, first_micro() + micro});
+  if (!is_last || (is_alone() && !is_global())) return;
+  if (!is_global()) {
+    Model::finish_noise_backward(run_, part);
+    for (const size_t i : part.parameters) gradients_.add(i, {0, run_.comm().rank()});
+  }
+  std::optional<Run::Unexamined> from_others;
+  if (!is_alone()) from_others.emplace(run_);
+  gradients_.send(part.parameters);
 }
 
 void DataParallel::finish(StepControl* control) {
-  if (is_global()) {
-    finish_trees();
-    model_.finish_noise_backward(run_);
-  } else if (!is_alone()) {
-    model_.finish_noise_backward(run_);
-    const Run::Unexamined from_others(run_);
-    wires_.exchange();
-    average_gradients();
+  {
+    std::optional<Run::Unexamined> from_others;
+    if (!is_alone()) from_others.emplace(run_);
+    gradients_.finish();
   }
+  if (is_global()) model_.finish_noise_backward(run_);
   if (run_.recording()) return;
   share_loss(control);
   share_counters();
-}
-
-void DataParallel::finish_trees() {
-  std::optional<Run::Unexamined> from_others;
-  if (!is_alone()) from_others.emplace(run_);
-  const std::span<Parameter> parameters = model_.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i)
-    if (!trees_[i].sums().empty()) to_owners(i, trees_[i], 1.0f);
-}
-
-// Those that are sent in other formats have been, as wires.
-void DataParallel::average_gradients() {
-  const std::span<Parameter> parameters = model_.parameters();
-  const auto ranks = static_cast<float>(run_.comm().ranks());
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    Parameter& parameter = parameters[i];
-    if (!parameter.grad || !parameter.communicate.is_fp32()) continue;
-    trees_[i].push({0, run_.comm().rank()}, in_fp32(run_, std::exchange(parameter.grad, {})),
-                   adding_tensors(run_));
-    to_owners(i, trees_[i], 1.0f / ranks);
-  }
-}
-
-// The gradient of parameter `index` comes to lie in those of owned() that are of it.
-void DataParallel::to_owners(size_t index, SumTree<Tensor>& tree, float factor) {
-  std::vector<Tensor> sums =
-      sum_at_owners(run_, tree, nodes_, model_.partition().of(static_cast<int64_t>(index)), factor);
-  auto sum = sums.begin();
-  for (Parameter* owned : model_.owned_of(index)) owned->grad = std::move(*sum++);
 }
 
 void DataParallel::sum_squares(double* sum) {
@@ -220,7 +194,30 @@ void DataParallel::move_gradient_scales(const StepControl* control) {
   if (is_alone())
     model_.move_gradient_scales(run_, control);
   else
-    wires_.move_scales(control);
+    gradients_.move_scales(control);
+}
+
+void DataParallel::send_updated(size_t index) {
+  if (is_alone() || run_.recording()) return;
+  updated_.add(run_.comm(), model_.parameters()[index].value(),
+               model_.partition().of(static_cast<int64_t>(index)));
+  if (updated_.elements >= kMessageElements) start_sending();
+}
+
+void DataParallel::start_sending() {
+  auto messages = std::make_shared<RowMessages>(std::exchange(updated_, {}));
+  sending_ =
+      background_->start([messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
+}
+
+void DataParallel::finish_sending() {
+  if (is_alone() || run_.recording()) return;
+  start_sending();
+  background_->wait(sending_);
+}
+
+BackgroundComm::Seconds DataParallel::seconds() const {
+  return background_ == nullptr ? BackgroundComm::Seconds{} : background_->seconds();
 }
 
 BytesByTraffic DataParallel::sent_since(const BytesByTraffic& before) {

@@ -102,8 +102,8 @@ void Trainer::forward_backward(int64_t step) {
   run_.execute(Clear{std::as_writable_bytes(model_.stats())});
   for (int64_t micro = 0; micro < settings_.micros; ++micro) {
     run_.set_moment(parallel_.moment(step, micro));
-    model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro));
-    parallel_.take(micro);
+    model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro),
+                       [&](const BackwardPart& part) { parallel_.take(micro, part); });
   }
   parallel_.finish(control_);
   model_.finish_noise(run_);
@@ -121,11 +121,14 @@ void Trainer::update(int64_t step, float lr) {
   parallel_.share_decision(control_);
   parallel_.move_gradient_scales(control_);
   if (reports_updates_) now.report = update_reports_.data();
-  for (Parameter* owned : model_.owned()) {
-    optimizer_->update(run_, *owned, now);
-    if (now.report != nullptr) ++now.report;
+  for (size_t i = 0; i < model_.parameters().size(); ++i) {
+    for (Parameter* owned : model_.owned_of(i)) {
+      optimizer_->update(run_, *owned, now);
+      if (now.report != nullptr) ++now.report;
+    }
+    parallel_.send_updated(i);
   }
-  model_.send_updated(run_);
+  parallel_.finish_sending();
   model_.forget_step();
 }
 
