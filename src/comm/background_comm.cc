@@ -43,7 +43,7 @@ void BackgroundComm::wait(Ticket ticket) {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-BackgroundComm::Seconds BackgroundComm::seconds() const {
+ExchangeSeconds BackgroundComm::seconds() const {
   const std::lock_guard lock(mutex_);
   return seconds_;
 }

@@ -15,6 +15,11 @@
 
 namespace ng {
 
+/// Of messages, and of that what this rank has waited for: the rest was hidden behind computing.
+struct ExchangeSeconds {
+  double busy = 0, waited = 0;
+};
+
 class BackgroundComm {
  public:
   /// Called by all ranks of `comm`, which outlives it.
@@ -32,11 +37,8 @@ class BackgroundComm {
   /// own group from then on. Throws what one of them threw.
   void wait(Ticket ticket);
 
-  /// How long jobs took, and how long wait() did: what the difference hides behind computing.
-  struct Seconds {
-    double busy = 0, waited = 0;
-  };
-  [[nodiscard]] Seconds seconds() const;
+  /// How long jobs have taken, and how long wait() has.
+  [[nodiscard]] ExchangeSeconds seconds() const;
 
  private:
   void work();
@@ -48,7 +50,7 @@ class BackgroundComm {
   std::deque<Job> jobs_;
   Ticket given_ = 0, done_ = 0;
   BytesByTraffic sent_{};  // of jobs that are done and have not been counted
-  Seconds seconds_;
+  ExchangeSeconds seconds_;
   std::exception_ptr failure_;
   bool ends_ = false;
   std::thread thread_;

@@ -216,8 +216,8 @@ void DataParallel::finish_sending() {
   background_->wait(sending_);
 }
 
-BackgroundComm::Seconds DataParallel::seconds() const {
-  return background_ == nullptr ? BackgroundComm::Seconds{} : background_->seconds();
+ExchangeSeconds DataParallel::seconds() const {
+  return background_ == nullptr ? ExchangeSeconds{} : background_->seconds();
 }
 
 BytesByTraffic DataParallel::sent_since(const BytesByTraffic& before) {

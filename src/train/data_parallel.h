@@ -64,7 +64,7 @@ class DataParallel {
   /// What all ranks together have sent since this rank's counters said `before`.
   [[nodiscard]] BytesByTraffic sent_since(const BytesByTraffic& before);
   /// Of messages behind the computing of this rank, so far.
-  [[nodiscard]] BackgroundComm::Seconds seconds() const;
+  [[nodiscard]] ExchangeSeconds seconds() const;
   /// Before delayed scales move on: what they follow is the largest value of all ranks.
   void share_largest();
 

@@ -258,6 +258,7 @@ void Session::train_one(int64_t step) {
   metrics.skipped = report.skipped;
   if (trainer_->settings().masked) metrics.targets = report.targets;
   if (run_->comm().ranks() > 1) metrics.sent = report.sent;
+  metrics.exchange = report.exchange;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
   const bool is_updated = detail && !report.skipped && report.targets > 0;
   log_.write(metrics,

@@ -135,6 +135,7 @@ void Trainer::update(int64_t step, float lr) {
 StepReport Trainer::step(int64_t step, float lr) {
   run_.comm().note_step(step);
   const BytesByTraffic sent_before = run_.comm().sent();
+  const ExchangeSeconds before = parallel_.seconds();
   tokens_.upload(run_, 0, settings_.micros);
   targets_ = settings_.masked ? parallel_.sum(tokens_.count_targets(0, settings_.micros))
                               : tokens_per_step();
@@ -153,6 +154,9 @@ StepReport Trainer::step(int64_t step, float lr) {
   model_.roll_scales(run_, control.skip != 0 || !updates);
   StepReport report = report_of(control);
   report.sent = parallel_.sent_since(sent_before);
+  const ExchangeSeconds now = parallel_.seconds();
+  report.exchange = {.busy = now.busy - before.busy, .waited = now.waited - before.waited};
+  run_.add_seconds(TimeKind::communication, report.exchange.waited);
   return report;
 }
 
@@ -165,6 +169,7 @@ StepReport Trainer::report_of(const StepControl& control) {
                     .grad_norm = control.grad_norm,
                     .targets = targets_,
                     .sent = {},
+                    .exchange = {},
                     .skipped = control.skip != 0,
                     .overflowing = {},
                     .format = {}};
