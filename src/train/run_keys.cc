@@ -214,7 +214,8 @@ void add_length(Keys<RunConfig>& keys) {
       "sequences in a micro-batch"));
   keys.push_back(integer(
       "train.accumulate", [](auto& c) -> auto& { return c.train.accumulate; },
-      {1, kMaxMicroBatches}, "micro-batches of each rank in a step"));
+      {1, kMaxMicroBatches},
+      "micro-batches of each rank in a step; a run that goes on keeps those of all ranks"));
 }
 
 void add_optimizer(Keys<RunConfig>& keys) {

@@ -53,10 +53,10 @@ TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
   const int64_t micros = 12;
   const std::map<std::string, std::string> want = unbroken(config_of(1, kGlobal, micros));
   int64_t done = 0;
-  for (const int ranks : {4, 3, 2, 1, 4, 1}) {
+  for (const int ranks : {4, 3, 2, 1, 4, 1}) {  // each with what the run file says for four
     const bool is_last = done == 5;
     const SessionResult result =
-        train_on(ranks, config_of(ranks, kGlobal, micros), done > 0, is_last ? -1 : done + 1);
+        train_on(ranks, config_of(4, kGlobal, micros), done > 0, is_last ? -1 : done + 1);
     EXPECT_EQ(result.interrupted, !is_last);
     done = result.steps;
   }
@@ -106,15 +106,40 @@ TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
   EXPECT_NE(other.find("checksum of the run file"), std::string::npos) << other;
 }
 
-TEST_F(SessionRanks, AnotherGlobalBatchIsRefused) {
+TEST_F(SessionRanks, TheGlobalBatchStaysAndIsSaidOnce) {
   train_on(2, config_of(2, kGlobal), false, 2);
+  Listener listener;
+  train(config_of(2, kGlobal), listener, true);
+  ASSERT_EQ(listener.notices.size(), 1U);
+  EXPECT_EQ(listener.notices.front(),
+            "--set train.accumulate=2: train.accumulate = 2 is taken as 4: a step of the "
+            "checkpoint has 4 micro-batches, which 1 rank does");
+  EXPECT_EQ(RunConfig::load(in("out/run.toml")).train.accumulate, 4);
+}
+
+TEST_F(SessionRanks, RanksThatCannotShareTheGlobalBatchAreRefused) {
+  train_on(2, config_of(2, kGlobal), false, 2);
+  const std::map<std::string, std::string> before = contents(in("out"));
   try {
     train_on(3, config_of(2, kGlobal), true);
     ADD_FAILURE() << "trained";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("2 x 8 x 4"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("2 x 8 x 6"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what())
+                  .find("a step has 4 micro-batches, which 3 ranks cannot share equally: "
+                        "1, 2 or 4 ranks"),
+              std::string::npos)
+        << error.what();
   }
+  EXPECT_EQ(contents(in("out")), before);
+}
+
+TEST_F(SessionRanks, AnotherBatchOfARankIsRefused) {
+  train_on(2, config_of(2, kGlobal), false, 2);
+  RunConfig other = config_of(4, kGlobal);
+  other.train.batch = 4;
+  const std::string error = refusal(other, true);
+  EXPECT_NE(error.find("2 x 8 x 4"), std::string::npos) << error;
+  EXPECT_NE(error.find("4 x 8 x 4"), std::string::npos) << error;
 }
 
 // Rank 1 alone is asked to stop.

@@ -82,8 +82,11 @@ TEST_F(TrainByRanks, WhereARankIsKilledTheJobEndsAndFewerGoOn) {
   EXPECT_LE(end.seconds, 10);
   EXPECT_FALSE(fs::exists(path("run/model")));
 
-  const Result resumed = mpirun(2, words(2, "--resume"));
+  const Result resumed = mpirun(2, words(3, "--resume"));  // the global batch stays by itself
   ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("note: --set train.accumulate=4: train.accumulate = 4 is taken as 6"),
+            std::string::npos)
+      << resumed.err;
   EXPECT_TRUE(weights("run") == weights("one"));
 }
 
