@@ -12,7 +12,7 @@ namespace {
 using RunKey = Key<RunConfig>;
 
 constexpr int64_t kMaxSteps = 99'999'999;      // checkpoint names hold eight digits
-constexpr int64_t kMaxMicroBatches = 1 << 20;  // of 24 bits in the random counter
+constexpr int64_t kMaxMicroBatches = 1 << 24;  // that the random counter can tell apart
 
 RunKey text(std::string path, auto get, std::string expected, std::string doc) {
   return text_key<RunConfig>(std::move(path), get, std::move(expected), std::move(doc));

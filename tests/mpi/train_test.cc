@@ -93,7 +93,7 @@ TEST_F(TrainByRanks, WhereARankIsKilledTheJobEndsAndFewerGoOn) {
 TEST_F(TrainByRanks, ARankThatIsStoppedIsNoticed) {
   write_run(100000);
   const End end = end_by_signal("STOP", 2, words(2, "--set train.watchdog=3"));
-  EXPECT_NE(end.code, 0);
+  EXPECT_EQ(end.code, 3) << "another rank was lost";
   EXPECT_LE(end.seconds, 15);
   const std::vector<std::string> lines = lines_of_program(text_of(path("err")));
   // The one that is stopped may say so too when it is woken to be ended.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/exit_codes.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -53,7 +54,7 @@ std::unique_ptr<Watchdog> watch(const Comm& comm, const RunConfig& config) {
                     "--resume once it is back, or with fewer\n",
                     where));
     std::this_thread::sleep_for(std::chrono::seconds(2));
-    abort_world(1);
+    abort_world(kLostRank);
   });
 }
 
@@ -92,7 +93,9 @@ std::string help() {
       "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
       "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n\n"
       "mpirun -n N narrowgauge train ... trains on N ranks: each takes train.accumulate\n"
-      "micro-batches of a step, with --threads threads of its own, and rank 0 writes.\n\n"
+      "micro-batches of a step, with --threads threads of its own, and rank 0 writes. With --resume\n"
+      "more or fewer ranks share the micro-batches of a step. Ctrl-C leaves ranks a second before\n"
+      "mpirun kills them; kill -USR1 to mpirun lets them finish the step and write a checkpoint.\n\n"
       "Keys of a run file: what they mean, the names that some take; defaults, the sizes' where\n"
       "no preset is named:\n";
   for (const KeyHelp& key : run_config_help()) {
