@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "mpi/program_of_ranks.h"
+#include "mpi/tiny_run.h"
 
 namespace ng::e2e {
 namespace {
@@ -10,21 +11,12 @@ class TrainByRanks : public ProgramOfRanks {
  protected:
   void SetUp() override {
     ProgramOfRanks::SetUp();
-    if (IsSkipped()) return;
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += fmt::format("{} plus {} is {}. ", i, i * i, i + i * i);
-    write_text(path("text.txt"), text);
+    if (!IsSkipped()) write_tiny_texts(folder_);
   }
 
-  /// A run of 12 micro-batches a step in the mode whose bits do not depend on the ranks.
+  /// A run of 12 micro-batches a step.
   void write_run(int steps) const {
-    write_text(path("run.toml"),
-               fmt::format("recipe = 'nvfp4'\nseed = 3\ndata.train = 'text.txt'\n"
-                           "model = {{ layers=2, heads=2, kv_heads=1, head_dim=8, width=16, ffn=24,"
-                           " context=16 }}\n"
-                           "train = {{ steps={}, batch=1, accumulate=12, warmup=2, lr=1e-2,"
-                           " checkpoint_every=2, threads=1, deterministic='global' }}\n",
-                           steps));
+    write_tiny_run(path("run.toml"), {.steps = steps, .micros_of_rank = 12});
   }
   [[nodiscard]] static std::string words(int ranks, const std::string& more = "") {
     return fmt::format("train run.toml --set train.accumulate={} --out run {}", 12 / ranks, more);
