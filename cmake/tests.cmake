@@ -102,6 +102,12 @@ if(MPI_FOUND)
   endforeach()
 endif()
 
+# Hosts that are namespaces; skipped by name where there are none.
+add_test(NAME net_drill COMMAND tests/net/drill $<TARGET_FILE:narrowgauge> ${CMAKE_SOURCE_DIR}
+                                "$<$<BOOL:${MPI_FOUND}>:${MPIEXEC_EXECUTABLE}>"
+         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+set_tests_properties(net_drill PROPERTIES LABELS net TIMEOUT 240 SKIP_RETURN_CODE 77)
+
 find_program(NG_PYTHON python3)
 if(NG_PYTHON)
   add_test(NAME science_paired COMMAND ${NG_PYTHON} -B -m doctest benchmarks/science/paired.py

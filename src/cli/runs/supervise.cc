@@ -36,7 +36,7 @@ using std::chrono::seconds;
 constexpr milliseconds kLook{100};
 // A rank that fails says so and ends the others at once. mpirun waits for hosts that are out of
 // reach for ever: it has so long to end, then so long after SIGTERM.
-constexpr seconds kToEnd{15}, kToEndAtSigterm{5};
+constexpr seconds kToEnd{10}, kToEndAtSigterm{5};
 constexpr seconds kToAnswer{20};  // a host, by starting a program there
 constexpr int kMostRanks = 1 << 16;
 constexpr size_t kMaxHostfileBytes = 1 << 24;
