@@ -58,7 +58,11 @@ class Supervise : public Program {
     while (text_of(path(name)).empty()) ::usleep(1000);
     return text_of(path(name));
   }
-  static bool is_running(pid_t process) { return ::kill(process, 0) == 0; }
+  /// A process that has ended may wait for its parent to hear of it.
+  static bool is_running(pid_t process) {
+    const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
+    return !stat.empty() && stat.find(") Z ") == stat.npos;
+  }
 };
 
 TEST_F(Supervise, GoesOnWithOneRankFewerAtTheSameGlobalBatch) {
@@ -168,6 +172,18 @@ TEST_F(Supervise, AWishToStopGoesOnToTheRanks) {
   EXPECT_TRUE(lines[1].ends_with(" supervise --ranks 2 --mpirun '" + path("mpirun").string() +
                                  " -x A' run.toml --out run --resume"))
       << lines[1];
+}
+
+TEST_F(Supervise, StopsWhileItLooksForHosts) {
+  write_text(path("hosts"), "a slots=2\nb slots=2\n");
+  write_mpirun("[ $last = true ] && { echo $$ >asked; exec sleep 1000; }\nexit 213");
+  Process process(words({"--hostfile", "hosts"}), folder_);
+  (void)wait_for("asked");
+  process.send(SIGTERM);
+  const Result result = process.wait();
+  EXPECT_EQ(result.code, 143) << result.err;
+  EXPECT_EQ(said(result), std::vector<std::string>{"stopped; to go on:"});
+  EXPECT_FALSE(is_running(std::stoi(text_of(path("asked")))));
 }
 
 TEST_F(Supervise, LeavesNothingRunning) {

@@ -79,7 +79,7 @@ class Supervisor {
   void look_for_hosts();
   [[nodiscard]] std::string hosts_text() const;
   [[nodiscard]] int ranks_after(const JobEnd& end, int ranks);
-  void say_how_to_go_on() const;
+  [[nodiscard]] int stopped(int code) const;
 
   Args args_;
   RunConfig config_;
@@ -225,7 +225,8 @@ std::string Supervisor::hosts_text() const {
                      silent.size() == 1 ? "does" : "do");
 }
 
-// How many to go on with after a job of `ranks` was lost. Throws Error where the run ends here.
+// How many to go on with after a job of `ranks` was lost, if nobody asks us to stop meanwhile.
+// Throws Error where the run ends here.
 int Supervisor::ranks_after(const JobEnd& end, int ranks) {
   const int64_t step = saved_step();
   const auto give_up = [&](const std::string& why) {
@@ -239,6 +240,7 @@ int Supervisor::ranks_after(const JobEnd& end, int ranks) {
     give_up(
         fmt::format("that is failure {} in a row without a newer checkpoint", failures_.count()));
   look_for_hosts();
+  if (is_to_stop()) return ranks;
   left_->lose(ranks, slots());
   const std::optional<int> next = left_->next(slots());
   if (!next)
@@ -250,9 +252,11 @@ int Supervisor::ranks_after(const JobEnd& end, int ranks) {
   return *next;
 }
 
-void Supervisor::say_how_to_go_on() const {
+// The exit code of a run that somebody asked to stop: us, or the ranks, which ended with `code`.
+int Supervisor::stopped(int code) const {
   write_error(
       fmt::format("narrowgauge: supervise: stopped; to go on:\n  {}\n", command_to_go_on()));
+  return is_to_stop() ? signals_.exit_code() : code;
 }
 
 int Supervisor::run() {
@@ -264,15 +268,13 @@ int Supervisor::run() {
     const JobEnd end = run_job(job_of(ranks, resume));
     const Verdict verdict = verdict_on(end);
     if (verdict == Verdict::done) return 0;
-    if (is_to_stop() || verdict == Verdict::stopped) {
-      say_how_to_go_on();
-      return is_to_stop() ? signals_.exit_code() : end.code;
-    }
+    if (is_to_stop() || verdict == Verdict::stopped) return stopped(end.code);
     if (verdict == Verdict::failed) {
       say("not started again: it would fail as before");
       return end.code;
     }
     ranks = ranks_after(end, ranks);
+    if (is_to_stop()) return stopped(end.code);
   }
 }
 
@@ -293,15 +295,14 @@ int supervise(const Args& args) {
 }
 
 constexpr const char* kHelp =
-    "Starts mpirun -n N narrowgauge train RUN ... and waits. Where a rank or a host is lost it "
-    "says\n"
-    "so and starts train again with --resume, at the same global batch:\n"
+    "Starts mpirun -n N narrowgauge train RUN ... and waits. Where a rank or a host is lost it\n"
+    "says so and starts train again with --resume, at the same global batch:\n"
     "  on one machine with one rank fewer, but with --min-ranks at least (so --ranks 4\n"
     "    --min-ranks 4 always starts four);\n"
     "  with --hostfile on the hosts that answer; one rank fewer where all do;\n"
     "  of those with the most that can share the micro-batches of a step equally.\n"
-    "What the program itself refuses is not started again: its exit code stays. Ctrl-C goes on to\n"
-    "the ranks, which finish the step and write a checkpoint; a second one ends all at once.\n"
+    "What the program itself refuses is not started again: its exit code stays. Ctrl-C goes on\n"
+    "to the ranks, which finish the step and write a checkpoint; a second one ends all at once.\n"
     "Parameters of Open MPI may stand in the environment (OMPI_MCA_plm_rsh_agent=...).";
 
 /// What --isa was given before or behind the command's name; it is the ranks' as well.
