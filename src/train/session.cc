@@ -12,6 +12,7 @@
 #include "run/backends.h"
 #include "train/bit_widths.h"
 #include "train/evaluate.h"
+#include "train/global_batch.h"
 #include "train/operand_error.h"
 #include "train/operand_report.h"
 #include "train/run_files.h"
@@ -66,6 +67,9 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
                                         : available_cores()},
       tokenizer_(open_run_tokenizer(config)),
       corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))) {
+  if (options_.resume)
+    keep_global_batch(options_.comm, checkpoints_folder(), config_,
+                      [&](const std::string& sentence) { observer_.notice(sentence); });
   if (options_.comm != nullptr) {
     require_countable_micros(config_, options_.comm->ranks());
     require_equal_inputs(*options_.comm, config_, recipe_, *corpus_);
