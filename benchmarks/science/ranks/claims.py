@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from figures import difference
+from figures import difference, text_of
 
 SAME = 0.01  # nats: "on par": an interval within this
 
@@ -31,6 +31,8 @@ CLAIMS = [
 
 
 def verdict_of(claim, found):
+    if found is None or found.n < 2:
+        return "–" if found is None else "one seed"
     low, high = found.mean - found.half, found.mean + found.half
     if claim.is_same:
         if max(abs(low), abs(high)) <= SAME:
@@ -52,7 +54,6 @@ def claim_lines(found):
             for by_kind in found.values():
                 runs = by_kind.get(f"ranks-{ranks}", {})
                 pair = difference(runs.get(claim.recipe, {}), runs.get(claim.other, {}))
-                cells.append(f"{pair.mean:+.4f} ± {pair.half:.4f} ({pair.n}) | "
-                             f"{verdict_of(claim, pair)}" if pair else "– | –")
+                cells.append(f"{text_of(pair)} | {verdict_of(claim, pair)}")
             lines.append(f"| {claim.text} ({asked}) | {ranks} | " + " | ".join(cells) + " |")
     return lines

@@ -72,11 +72,17 @@ def read(out):
 
 
 def difference(own, other):
-    """Paired, of losses of {seed: Run}; None where fewer than two seeds have both."""
+    """Paired, of losses of {seed: Run}; None where no seed has both."""
     seeds = sorted(set(own) & set(other))
-    if len(seeds) < 2:
-        return None
-    return paired([own[seed].loss - other[seed].loss for seed in seeds])
+    return paired([own[seed].loss - other[seed].loss for seed in seeds]) if seeds else None
+
+
+def text_of(pair):
+    """Mean, interval where there are two seeds or more, their number."""
+    if pair is None:
+        return "–"
+    spread = f" ± {pair.half:.4f}" if pair.n > 1 else ""
+    return f"{pair.mean:+.4f}{spread} ({pair.n})"
 
 
 def bits_of(value):
