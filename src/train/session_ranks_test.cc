@@ -173,10 +173,15 @@ TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
   };
   const std::string error = refused(
       [&](int rank) { return config_of(2, {rank == 0 ? "train.lr=1e-2" : "train.lr=2e-2"}); });
-  EXPECT_NE(error.find("checksum of the run file"), std::string::npos) << error;
+  EXPECT_EQ(error,
+            "rank 1: run file: \"train.lr = 0.02\", not \"train.lr = 0.01\" as rank 0's: "
+            "the same on all ranks");
   const std::string other = refused(
       [&](int rank) { return config_of(2, {rank == 0 ? "recipe=fp8-lm" : "recipe=bf16"}); });
-  EXPECT_NE(other.find("checksum of the run file"), std::string::npos) << other;
+  EXPECT_NE(other.find("recipe = \"bf16\""), std::string::npos) << other;
+  const std::string threads =
+      refused([&](int rank) { return config_of(2, {fmt::format("train.threads={}", 1 + rank)}); });
+  EXPECT_EQ(threads, "trained");
 }
 
 TEST_F(SessionRanks, TheGlobalBatchStaysAndIsSaidOnce) {
