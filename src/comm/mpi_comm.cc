@@ -39,10 +39,10 @@ void initialize() {
   if (is_running()) return;
   int provided = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-  if (provided < MPI_THREAD_SERIALIZED)
+  if (provided < MPI_THREAD_MULTIPLE)  // messages travel while others are sent
     throw Error({.place = "MPI",
                  .key = "MPI_Init_thread",
-                 .problem = "this MPI lets only one thread call it",
+                 .problem = "this MPI does not let threads call it at the same time",
                  .remedy = "one built with support for threads"});
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }

@@ -104,6 +104,9 @@ void History::take_step(const Json& line) {
   lr_.add(steps_, number(line, "lr"));
   grad_norm_.add(steps_, number(line, "grad_norm"));
   tokens_per_second_.add(steps_, number(line, "tokens_per_second"));
+  sent_.clear();
+  if (const auto sent = line.find("sent"); sent != line.end() && sent->is_object())
+    for (const auto& [kind, bytes] : sent->items()) sent_[kind] = number(*sent, kind);
   const auto operands = line.find("operands");
   if (operands != line.end() && are_by_layer(*operands)) take_operands(steps_, *operands);
   const auto updates = line.find("updates");

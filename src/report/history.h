@@ -88,6 +88,8 @@ class History {
   [[nodiscard]] double last_bits_per_byte() const { return last_bits_per_byte_; }
   /// In training steps, by the processes that worked on the run, what was lost left out.
   [[nodiscard]] double seconds() const { return earlier_seconds_ + seconds_; }
+  /// Bytes of the last step by kind, of a run on several ranks.
+  [[nodiscard]] const std::map<std::string, double>& sent() const { return sent_; }
   /// By kind of operation, of all processes, up to the last checkpoint.
   [[nodiscard]] std::map<std::string, double> seconds_by_kind() const;
 
@@ -109,7 +111,7 @@ class History {
   int64_t steps_ = 0, tokens_ = 0, skipped_ = 0;
   double last_val_loss_, last_bits_per_byte_;
   double earlier_seconds_ = 0, seconds_ = 0;
-  std::map<std::string, double> earlier_kinds_, kinds_;
+  std::map<std::string, double> earlier_kinds_, kinds_, sent_;
 };
 
 }  // namespace ng::report

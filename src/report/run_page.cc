@@ -14,6 +14,7 @@
 #include "report/charts.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
+#include "report/traffic_text.h"
 #include "report/update_charts.h"
 
 namespace ng::report {
@@ -121,6 +122,10 @@ RunFacts facts_of(Session& session) {
       {"seed", std::to_string(config.seed)},
       {"backend", fmt::format("{} ({}, {} threads)", config.train.backend, name_of(current_isa()),
                               session.threads())}};
+  facts.traffic = session.traffic();
+  if (facts.traffic.ranks > 1)
+    facts.lines.emplace_back("ranks", fmt::format("{}, which send {}", facts.traffic.ranks,
+                                                  traffic_text(facts.traffic)));
   facts.recipe = recipe_text(session);
   facts.recipe_toml = session.recipe().resolved_toml();
   facts.run_toml = config.resolved_toml();
@@ -150,6 +155,7 @@ Page run_page(const RunFacts& facts, const History& history) {
        .bars = {time_bars("Time of steps and validation", history.seconds_by_kind()),
                 memory_bars(facts.memory, facts.parameters)},
        .table = memory_table(facts)});
+  if (facts.traffic.ranks > 1) page.sections.push_back(traffic_section(facts.traffic, history));
   page.sections.push_back(recipe_section(facts));
   if (!facts.sample.empty())
     page.sections.push_back({.heading = "Sample", .listings = {{"", readable(facts.sample)}}});

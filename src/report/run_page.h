@@ -19,6 +19,7 @@ struct RunFacts {
   int64_t steps = 0;  ///< of the whole run
   int64_t parameters = 0;
   MemoryPlan memory, memory_in_fp32;
+  RunTraffic traffic;
   std::vector<std::pair<std::string, std::string>> lines;  ///< model, text, schedule, ...
   std::string recipe;                                      ///< a line for each GEMM
   std::string recipe_toml, run_toml;

@@ -9,6 +9,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {
@@ -125,6 +126,15 @@ Json stored_json(const MemoryPlan& plan) {
     json[part.name] = {
         {"kind", name_of(part.kind)}, {"elements", part.elements}, {"bytes", part.bytes}};
   return json;
+}
+
+Json traffic_event(const RunTraffic& traffic) {
+  Json sent = Json::object(), baselines = Json::object();
+  for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::scales})
+    sent[std::string(name_of(kind))] = traffic.sent[static_cast<size_t>(kind)];
+  for (size_t i = 0; i < traffic.baselines.size(); ++i)
+    baselines[std::string(kBaselines[i].name)] = traffic.baselines[i];
+  return {{"ranks", traffic.ranks}, {"sent", std::move(sent)}, {"baselines", std::move(baselines)}};
 }
 
 Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters) {

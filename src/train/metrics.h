@@ -13,6 +13,8 @@
 
 namespace ng {
 
+struct RunTraffic;
+
 /// What the progress line and metrics.jsonl say of one step.
 struct StepMetrics {
   int64_t step = 0;    ///< steps done, this one included
@@ -47,6 +49,9 @@ struct ValidationMetrics {
 [[nodiscard]] Json stored_json(const MemoryPlan& plan);
 /// The event `memory`: a plan beside that of FP32 AdamW.
 [[nodiscard]] Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters);
+
+/// The event `traffic`: what a step will send, beside both baselines.
+[[nodiscard]] Json traffic_event(const RunTraffic& traffic);
 
 /// Where a MetricsFile at `path` keeps what it replaces.
 [[nodiscard]] std::string replaced_metrics(const std::string& path);

@@ -30,17 +30,38 @@ ActivationTraffic activation_traffic(const RankPlan& plan, const StepSettings& s
 }  // namespace
 
 std::vector<SentTensor> sent_tensors(std::span<const ParameterSpec> parameters,
-                                     const Recipe& recipe, int64_t depth) {
+                                     const Recipe& recipe, int64_t depth, WeightGather gather) {
   std::vector<SentTensor> tensors;
   for (const ParameterSpec& spec : parameters) {
     const Operand gradient = gradient_wire(recipe, spec);
     tensors.push_back(
         {.size = {spec.rows, spec.cols},
          .gradient = gradient,
-         .weight = weight_wire(recipe, spec, depth),
+         .weight = gather == WeightGather::as_stored ? weight_storage(recipe, spec, depth).storage
+                                                     : weight_wire(recipe, spec, depth),
          .counts_saturation = recipe.settings(0).gradient.auto_scale && !gradient.is_fp32()});
   }
   return tensors;
+}
+
+double RunTraffic::payload() const {
+  return static_cast<double>(sent[static_cast<size_t>(Traffic::gradients)] +
+                             sent[static_cast<size_t>(Traffic::weights)]);
+}
+
+RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather) {
+  std::vector<ParameterSpec> specs;
+  for (const Parameter& parameter : model.parameters()) specs.push_back(parameter.spec);
+  const std::vector<SentTensor> tensors =
+      sent_tensors(specs, recipe, model.config().layers, gather);
+  RunTraffic traffic{.ranks = model.partition().ranks()};
+  for (const BytesByTraffic& rank : traffic_by_rank(model.partition(), tensors))
+    for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::scales})
+      traffic.sent[static_cast<size_t>(kind)] += rank[static_cast<size_t>(kind)];
+  const PayloadAgainst against = payload_against(tensors, traffic.ranks);
+  for (size_t i = 0; i < traffic.baselines.size(); ++i)
+    traffic.baselines[i] = against.baselines[i] * traffic.ranks;
+  return traffic;
 }
 
 double PayloadAgainst::change(size_t baseline) const {

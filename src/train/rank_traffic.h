@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/traffic.h"
+#include "model/model.h"
 #include "train/published_shapes.h"
 #include "train/rank_memory.h"
 
@@ -13,7 +14,8 @@ namespace ng {
 
 /// The parameters as a recipe sends them, in a model of `depth` blocks.
 [[nodiscard]] std::vector<SentTensor> sent_tensors(std::span<const ParameterSpec> parameters,
-                                                   const Recipe& recipe, int64_t depth);
+                                                   const Recipe& recipe, int64_t depth,
+                                                   WeightGather gather = WeightGather::as_sent);
 
 /// Gradients and weights, mean over ranks, in bytes; and what the baselines would send.
 struct PayloadAgainst {
@@ -37,6 +39,20 @@ struct ActivationTraffic {
   ActivationBytes sent;     ///< gathered as communication.activations, reduced as BF16
   ActivationBytes in_bf16;  ///< all of it in BF16
 };
+
+/// A step of a run: all of its ranks together.
+struct RunTraffic {
+  int ranks = 1;
+  BytesByTraffic sent{};  ///< what transports will count of gradients, weights and their scales
+  /// What gradients and weights would be, were all sent as the baselines send them.
+  std::array<double, std::size(kBaselines)> baselines{};
+
+  /// Gradients and weights.
+  [[nodiscard]] double payload() const;
+  /// -0.63: 63 % less than the baseline.
+  [[nodiscard]] double change(size_t baseline) const { return payload() / baselines[baseline] - 1; }
+};
+[[nodiscard]] RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather);
 
 struct StepTraffic {
   PayloadAgainst mean;

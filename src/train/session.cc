@@ -108,6 +108,10 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
 
 Session::~Session() = default;
 
+RunTraffic Session::traffic() const {
+  return run_traffic(*model_, recipe_, weight_gather(config_.train.deterministic));
+}
+
 bool Session::is_writer() const { return run_->comm().rank() == kWriter; }
 
 std::string Session::checkpoints_folder() const {
@@ -366,6 +370,7 @@ SessionResult Session::train() {
   if (options_.resume) log_.event("resume", start);
   log_.event("memory", start,
              memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
+  if (run_->comm().ranks() > 1) log_.event("traffic", start, traffic_event(traffic()));
   observer_.started(*this, start);
   clock_ = {};
   last_saved_ = start;

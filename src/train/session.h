@@ -14,6 +14,7 @@
 #include "data/tokenizer.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
+#include "train/rank_traffic.h"
 #include "train/run_config.h"
 #include "train/run_log.h"
 #include "train/session_clock.h"
@@ -82,6 +83,8 @@ class Session {
   [[nodiscard]] Trainer& trainer() { return *trainer_; }
   /// What FP32 AdamW would take for the same model and batch.
   [[nodiscard]] const MemoryPlan& memory_in_fp32() const { return memory_in_fp32_; }
+  /// What a step will send.
+  [[nodiscard]] RunTraffic traffic() const;
   [[nodiscard]] const Corpus& corpus() const { return *corpus_; }
   [[nodiscard]] int threads() const { return threads_.count; }
   [[nodiscard]] const std::string& folder() const { return options_.out; }

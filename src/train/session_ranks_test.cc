@@ -108,6 +108,24 @@ TEST_F(SessionRanks, CheckpointsHaveTheValuesAndNoCopies) {
   EXPECT_EQ(tensors(4), tensors(6));
 }
 
+TEST_F(SessionRanks, StepsSendWhatWasPlanned) {
+  for (const std::string recipe : {"fp8-lm", "fp32"}) {
+    remove_all(in("out"));
+    train_on(3, config_of(3, {"recipe=" + recipe, "train.steps=3"}, 3));
+    Json planned;
+    int64_t steps = 0;
+    for (const Json& line : metrics_lines()) {
+      if (line.value("event", "") == "traffic") planned = line;
+      if (!line.contains("loss")) continue;
+      ++steps;
+      for (const char* kind : {"gradients", "weights", "scales"})
+        EXPECT_EQ(line["sent"][kind], planned["sent"][kind]) << recipe << ' ' << kind;
+    }
+    EXPECT_EQ(planned["ranks"], 3);
+    EXPECT_EQ(steps, 3);
+  }
+}
+
 // A checkpoint that a rank's file was never part of, and says so, is no damaged one.
 TEST_F(SessionRanks, RowsThatNoFileHoldsAreNamed) {
   train_on(2, config_of(2, {"train.steps=4", "train.checkpoint_every=4"}), false, 3);

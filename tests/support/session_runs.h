@@ -141,17 +141,23 @@ class SessionRuns : public testing::Test {
     EXPECT_GE(compared, 6u);
   }
 
+  /// Of the run in out.
+  [[nodiscard]] std::vector<Json> metrics_lines() const {
+    const std::string text = read_file(in("out/metrics.jsonl"), kMaxFile);
+    EXPECT_TRUE(text.ends_with('\n'));
+    std::vector<Json> lines;
+    for (size_t begin = 0, end = text.find('\n'); end != std::string::npos;
+         begin = end + 1, end = text.find('\n', begin))
+      lines.push_back(Json::parse(text.substr(begin, end - begin)));
+    return lines;
+  }
+
   /// Steps 1 ... `steps` once each and in order, each due validation once, complete lines only.
   void expect_whole_metrics(int64_t steps, int64_t validate_every) const {
-    const std::string text = read_file(in("out/metrics.jsonl"), kMaxFile);
-    ASSERT_TRUE(text.ends_with('\n'));
     std::vector<int64_t> trained, validated, want_trained, want_validated;
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = text.find('\n', begin);
-      const Json line = Json::parse(text.substr(begin, end - begin));
+    for (const Json& line : metrics_lines()) {
       if (line.contains("loss")) trained.push_back(line["step"]);
       if (line.contains("val_loss")) validated.push_back(line["step"]);
-      begin = end + 1;
     }
     for (int64_t step = 1; step <= steps; ++step) {
       want_trained.push_back(step);

@@ -10,6 +10,7 @@
 #include "cli/time_table.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
+#include "report/traffic_text.h"
 #include "speed/machine.h"
 #include "train/flops.h"
 
@@ -54,8 +55,8 @@ void TrainScreen::begin(Session& session, const std::string& out) {
                   config.train.backend, name_of(current_isa()), session.threads(),
                   peak_flops_ / ranks / 1e9));
   if (ranks > 1)
-    put(fmt::format("ranks       {}, each with {} micro-batches of a step\n", ranks,
-                    session.trainer().settings().micros));
+    put(fmt::format("ranks       {}, each with {} micro-batches of a step; they send {}\n", ranks,
+                    session.trainer().settings().micros, report::traffic_text(session.traffic())));
   put(memory_table(session));
   put(fmt::format("schedule    {}\n\n",
                   report::schedule_text(config, session.trainer().settings(), ranks)));
