@@ -11,6 +11,7 @@ void perform(Workspace& workspace, const FindAmax& op);
 void perform(Workspace& workspace, const StoreGradient& op);
 void perform(Workspace& workspace, const MoveAutoScale& op);
 void perform(Workspace& workspace, const Update& op);
+void perform(Workspace& workspace, const FindUpdateMaxima& op);
 void perform(Workspace& workspace, const MoveBlockMoment& op);
 void perform(Workspace& workspace, const MoveMomentum& op);
 
