@@ -39,7 +39,9 @@ struct WeightParts {
 void claim_owned(Run& run, Parameter& parameter, const WeightStorage& storage);
 
 /// Values in backend memory into a weight: the value is made of the master, where there is one.
-void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values);
+/// `parts`: ranks that have the other parts of it, all of which call this; null: it is whole.
+void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values,
+                Comm* parts = nullptr);
 
 /// What the value lacks of the values that it was made of goes into its carry, where it has one:
 /// training begins where FP32 masters begin. `values` are used up.

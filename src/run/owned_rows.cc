@@ -63,10 +63,10 @@ size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeo
 /// One tensor on its way to those who own it.
 class Exchange {
  public:
-  Exchange(Run& run, const std::vector<std::vector<TreeNode>>& nodes, std::span<const Piece> pieces,
-           int64_t cols)
-      : run_(run), nodes_(nodes) {
-    const int ranks = run.comm().ranks();
+  Exchange(Run& run, Comm& comm, std::span<const std::vector<TreeNode>> nodes,
+           std::span<const Piece> pieces, int64_t cols)
+      : run_(run), comm_(comm), nodes_(nodes) {
+    const int ranks = comm.ranks();
     for (int rank = 0; rank < ranks; ++rank) owners_.emplace_back(pieces, cols, rank);
     for (const OwnedRow& owner : owners_) longest_ = std::max(longest_, owner.elements());
     for (const std::vector<TreeNode>& of_rank : nodes) slots_ = std::max(slots_, of_rank.size());
@@ -75,7 +75,7 @@ class Exchange {
     in_ = run.bytes(slots_ * chunk, MemoryKind::gradients);
   }
 
-  [[nodiscard]] const OwnedRow& own() const { return owner(run_.comm().rank()); }
+  [[nodiscard]] const OwnedRow& own() const { return owner(comm_.rank()); }
 
   void sum(const std::vector<SumTree<Tensor>::Sum>& mine, const std::vector<Tensor>& sums,
            float factor) {
@@ -113,8 +113,8 @@ class Exchange {
       places_[rank].push_back(next);
       next += in.back();
     }
-    run_.comm().all_to_all(Traffic::gradients, {out_.bytes(), bytes_of(packed)}, out,
-                           {to, static_cast<size_t>(next - to)}, in);
+    comm_.all_to_all(Traffic::gradients, {out_.bytes(), bytes_of(packed)}, out,
+                     {to, static_cast<size_t>(next - to)}, in);
     return next;
   }
 
@@ -140,7 +140,8 @@ class Exchange {
   }
 
   Run& run_;
-  const std::vector<std::vector<TreeNode>>& nodes_;
+  Comm& comm_;
+  std::span<const std::vector<TreeNode>> nodes_;
   std::vector<OwnedRow> owners_;
   int64_t longest_ = 0;  // elements of one owner
   size_t slots_ = 0;     // nodes of one rank
@@ -157,14 +158,14 @@ View scales_of(const View& tensor) {
 
 }  // namespace
 
-std::vector<Tensor> sum_at_owners(Run& run, SumTree<Tensor>& mine,
-                                  const std::vector<std::vector<TreeNode>>& nodes,
+std::vector<Tensor> sum_at_owners(Run& run, Comm& comm, SumTree<Tensor>& mine,
+                                  std::span<const std::vector<TreeNode>> nodes,
                                   std::span<const Piece> pieces, float factor) {
-  if (run.comm().ranks() == 1) return {mine.finish(adding_tensors(run))};
+  if (comm.ranks() == 1) return {mine.finish(adding_tensors(run))};
   const int64_t cols = mine.sums().front().value.view().cols;
   std::vector<Tensor> sums;
   {
-    Exchange exchange(run, nodes, pieces, cols);
+    Exchange exchange(run, comm, nodes, pieces, cols);
     for (const Piece& piece : exchange.own().pieces())
       sums.push_back(run.tensor(piece.rows, cols, fp32_format(), MemoryKind::gradients));
     if (!run.recording()) exchange.sum(mine.sums(), sums, factor);
@@ -173,8 +174,7 @@ std::vector<Tensor> sum_at_owners(Run& run, SumTree<Tensor>& mine,
   return sums;
 }
 
-void send_rows(Run& run, const View& tensor, std::span<const Piece> pieces) {
-  Comm& comm = run.comm();
+void send_rows(Run& run, Comm& comm, const View& tensor, std::span<const Piece> pieces) {
   if (comm.ranks() == 1 || run.recording()) return;
   const View scales = scales_of(tensor);
   for (const Piece& piece : pieces) {

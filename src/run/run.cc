@@ -8,12 +8,9 @@
 
 namespace ng {
 
-Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* comm)
-    : backend_(std::move(backend)),
-      seed_(seed),
-      twin_(twin),
-      comm_(comm),
-      alone_(comm == nullptr ? one_rank() : nullptr) {
+Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* world,
+         int tensor_ranks)
+    : backend_(std::move(backend)), seed_(seed), twin_(twin), ranks_(world, tensor_ranks) {
   nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 

@@ -27,7 +27,7 @@ DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t mic
       micros_(micros),
       wires_(run, model),
       trees_(model.parameters().size()) {
-  for (int rank = 0; rank < run.comm().ranks(); ++rank)
+  for (int rank = 0; rank < world().ranks(); ++rank)
     nodes_.push_back(is_global() ? nodes_of(rank * micros, micros)
                                  : std::vector<TreeNode>{{0, rank}});
   size_t chunks = 0;
@@ -109,16 +109,21 @@ void DataParallel::average_gradients() {
   for (size_t i = 0; i < parameters.size(); ++i) {
     Parameter& parameter = parameters[i];
     if (!parameter.grad || !parameter.communicate.is_fp32()) continue;
-    trees_[i].push({0, run_.comm().rank()}, in_fp32(run_, std::exchange(parameter.grad, {})),
+    const int rank = owners_of(run_, parameter.spec).rank();
+    trees_[i].push({0, rank}, in_fp32(run_, std::exchange(parameter.grad, {})),
                    adding_tensors(run_));
     to_owners(i, trees_[i], 1.0f / ranks);
   }
 }
 
-// The gradient of parameter `index` comes to lie in those of owned() that are of it.
+// Each rank has the mean's part by its own tokens of what is whole on all, and the gradient itself
+// of what it alone has a part of in its tensor group. The gradient of parameter `index` comes to
+// lie in those of owned() that are of it.
 void DataParallel::to_owners(size_t index, SumTree<Tensor>& tree, float factor) {
-  std::vector<Tensor> sums =
-      sum_at_owners(run_, tree, nodes_, model_.partition().of(static_cast<int64_t>(index)), factor);
+  Comm& owners = owners_of(run_, model_.parameters()[index].spec);
+  std::vector<Tensor> sums = sum_at_owners(
+      run_, owners, tree, std::span(nodes_).first(static_cast<size_t>(owners.ranks())),
+      model_.partition().of(static_cast<int64_t>(index)), factor);
   auto sum = sums.begin();
   for (Parameter* owned : model_.owned_of(index)) owned->grad = std::move(*sum++);
 }
@@ -141,13 +146,13 @@ void DataParallel::sum_squares(double* sum) {
     }
   if (run_.recording()) return;
   std::vector<double> squares = run_.read(std::span<const double>(squares_));
-  run_.comm().sum(squares);  // each is 0 on all ranks but one
+  world().sum(squares);  // each is 0 on all ranks but those that own the rows
   const double total = std::accumulate(squares.begin(), squares.end(), 0.0);
   run_.upload(sum, std::span(&total, 1));
 }
 
 void DataParallel::share_decision(StepControl* control) {
-  Comm& comm = run_.comm();
+  Comm& comm = world();
   if (is_alone() || run_.recording()) return;
   const StepControl own = run_.read(control);
   std::vector<StepControl> all(static_cast<size_t>(comm.ranks()));
@@ -177,7 +182,7 @@ std::vector<UpdateReport> DataParallel::reports_of_all(const std::vector<UpdateR
   for (const UpdateReport& r : all)
     sums.insert(sums.end(), {r.update_squares, r.target_squares, r.product,
                              static_cast<double>(r.changed), r.alpha});
-  run_.comm().sum(sums);
+  world().sum(sums);
   auto sum = sums.begin();
   for (UpdateReport& r : all) {
     r.update_squares = *sum++;
@@ -191,7 +196,7 @@ std::vector<UpdateReport> DataParallel::reports_of_all(const std::vector<UpdateR
 
 void DataParallel::share_loss(StepControl* control) {
   if (is_alone() && !is_global()) return;
-  Comm& comm = run_.comm();
+  Comm& comm = world();
   StepControl all = run_.read(control);
   if (is_global()) {  // the losses of all micro-batches in their order
     const std::vector<double> own = run_.read(std::span<const double>(losses_));
@@ -207,7 +212,7 @@ void DataParallel::share_loss(StepControl* control) {
 }
 
 void DataParallel::share_counters() {
-  Comm& comm = run_.comm();
+  Comm& comm = world();
   if (is_alone()) return;
   std::vector<OperandStats> stats = model_.read_stats(run_);
   static_assert(sizeof(OperandStats) % sizeof(uint64_t) == 0);
@@ -224,9 +229,9 @@ void DataParallel::move_gradient_scales(const StepControl* control) {
 }
 
 BytesByTraffic DataParallel::sent_since(const BytesByTraffic& before) {
-  BytesByTraffic sent = run_.comm().sent();
+  BytesByTraffic sent = run_.ranks().sent();
   for (size_t kind = 0; kind < sent.size(); ++kind) sent[kind] -= before[kind];
-  run_.comm().sum(std::span<uint64_t>(sent));
+  world().sum(std::span<uint64_t>(sent));
   return sent;
 }
 
@@ -235,7 +240,7 @@ void DataParallel::share_largest() {
   const std::vector<float*> places = model_.newest_amax();
   std::vector<float> largest;
   for (const float* place : places) largest.push_back(run_.read(place));
-  run_.comm().max(largest);
+  world().max(largest);
   for (size_t i = 0; i < places.size(); ++i)
     run_.upload(places[i], std::span<const float>(&largest[i], 1));
 }

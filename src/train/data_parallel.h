@@ -57,7 +57,9 @@ class DataParallel {
 
  private:
   [[nodiscard]] bool is_global() const { return mode_ == Determinism::global; }
-  [[nodiscard]] bool is_alone() const { return run_.comm().ranks() == 1; }
+  /// All ranks; run_.comm() are those that divide the batch.
+  [[nodiscard]] Comm& world() const { return run_.ranks().world(); }
+  [[nodiscard]] bool is_alone() const { return world().ranks() == 1; }
   void finish_trees();
   void average_gradients();
   void to_owners(size_t index, SumTree<Tensor>& tree, float factor);

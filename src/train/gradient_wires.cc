@@ -10,7 +10,7 @@ namespace ng {
 
 GradientWires::GradientWires(Run& run, Model& model)
     : run_(run), model_(model), saturated_(model.parameters().size()) {
-  if (run.comm().ranks() > 1 && !sent().empty())
+  if (run.ranks().world().ranks() > 1 && !sent().empty())
     amax_ = {run.persistent_values<float>("largest gradients", saturated_.size()),
              saturated_.size()};
 }
@@ -37,7 +37,7 @@ void GradientWires::find_amax(std::span<const size_t> indices) {
   for (const size_t i : indices) run_.execute(FindAmax{.amax = &amax_[i], .x = parameters[i].grad});
   if (run_.recording()) return;
   std::vector<float> largest = run_.read(std::span<const float>(amax_));
-  run_.comm().max(largest);
+  run_.ranks().world().max(largest);  // of whole tensors, whoever has parts of them
   run_.upload(amax_.data(), std::span<const float>(largest));
 }
 
@@ -82,7 +82,7 @@ void GradientWires::take_mean(size_t index, const std::vector<Tensor>& means) {
 void GradientWires::move_scales(const StepControl* control) {
   if (run_.recording() || run_.read(control).skip != 0) return;
   std::vector<uint64_t> saturated = saturated_;
-  run_.comm().sum(saturated);
+  run_.ranks().world().sum(saturated);
   const GradientRecipe& recipe = model_.gradient_recipe();
   const bool on_wire = recipe.reduce == GradientRecipe::Reduce::wire;
   const std::span<Parameter> parameters = model_.parameters();
@@ -94,7 +94,8 @@ void GradientWires::move_scales(const StepControl* control) {
                      .threshold = recipe.saturation_threshold,
                      .window = recipe.growth_interval},
                     static_cast<int64_t>(saturated[i]),
-                    parameters[i].elements_of_whole() * (on_wire ? 1 : run_.comm().ranks()));
+                    parameters[i].elements_of_whole() * parameters[i].spec.cut.parts *
+                        (on_wire ? 1 : run_.comm().ranks()));
     run_.upload(parameters[i].auto_scale, std::span<const AutoScale>(&scale, 1));
   }
 }

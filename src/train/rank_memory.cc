@@ -35,9 +35,9 @@ RankPlan::RankPlan(const Backend& backend, const ModelConfig& model, const Recip
       recipe_(recipe),
       layout_(layout),
       parameters_(tensor_parallel_parts(planned_parameters(backend, model, recipe), layout.tensor)),
-      flat_(deal_parameters(parameters_, recipe, model.layers, layout.data(), Shard::flat)),
-      whole_(deal_parameters(parameters_, recipe, model.layers, layout.data(), Shard::tensor)),
-      stored_(static_cast<size_t>(layout.data())) {
+      flat_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::flat)),
+      whole_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::tensor)),
+      stored_(static_cast<size_t>(layout.ranks)) {
   add_stored();
 }
 
@@ -47,6 +47,14 @@ const Partition& RankPlan::partition(Shard shard) const {
 
 const Partition& RankPlan::partition() const {
   return partition(recipe_.settings(0).gradient.shard);
+}
+
+std::vector<size_t> RankPlan::owners_of(const Piece& piece) const {
+  const auto owner = static_cast<size_t>(piece.owner);
+  if (!parameters_[static_cast<size_t>(piece.tensor)].cut) return {owner};
+  std::vector<size_t> ranks(static_cast<size_t>(layout_.tensor));
+  std::iota(ranks.begin(), ranks.end(), owner * ranks.size());
+  return ranks;
 }
 
 void RankPlan::add_stored() {
@@ -63,12 +71,13 @@ void RankPlan::add_stored() {
   std::vector<size_t> owned_bytes(stored_.size());
   for (const Piece& piece : partition().pieces) {
     const auto parameter = static_cast<size_t>(piece.tensor);
-    const auto owner = static_cast<size_t>(piece.owner);
     for (const StoredSpec& part : owned[parameter]) {
       const size_t bytes =
           part.part(piece.first_row, piece.rows, parameters_[parameter].rows).bytes();
-      at(stored_[owner], part.spec.kind) += bytes;
-      owned_bytes[owner] += bytes;
+      for (const size_t owner : owners_of(piece)) {
+        at(stored_[owner], part.spec.kind) += bytes;
+        owned_bytes[owner] += bytes;
+      }
     }
   }
   for (MemoryByKind& rank : stored_)
@@ -81,13 +90,19 @@ MemoryByKind RankPlan::share_of(int rank, MemoryByKind one, const StepSettings& 
   const auto index = static_cast<size_t>(rank);
   for (const MemoryKind kind : {MemoryKind::weights, MemoryKind::master, MemoryKind::moments})
     at(one, kind) = stored_[index][static_cast<size_t>(kind)];
-  for (const MemoryKind kind :
-       {MemoryKind::gradients, MemoryKind::activations, MemoryKind::operands, MemoryKind::logits})
+  for (const MemoryKind kind : {MemoryKind::activations, MemoryKind::operands, MemoryKind::logits})
     at(one, kind) /= tensor;
+  double own = 0, all = 0;  // values
+  for (const ParameterSpec& spec : parameters_) {
+    own += static_cast<double>(spec.rows * spec.cols);
+    all += static_cast<double>(spec.rows * spec.cols * spec.cut.parts);
+  }
+  size_t& gradients = at(one, MemoryKind::gradients);
+  if (tensor > 1) gradients = static_cast<size_t>(static_cast<double>(gradients) * own / all);
   const auto values = static_cast<size_t>(settings.sequences * settings.length * model_.width);
   const size_t bytes = recipe_.compute(0) == Compute::bf16 ? 2 : 4;
   at(one, MemoryKind::activations) += values * bytes / tensor * (tensor - 1);
-  if (layout_.data() > 1)
+  if (layout_.ranks > 1)
     at(one, MemoryKind::gradients) += sizeof(float) * static_cast<size_t>(partition().loads[index]);
   return one;
 }
@@ -104,7 +119,7 @@ MemoryOfRanks RankPlan::memory(const StepSettings& settings) const {
   const MemoryPlan one = plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings);
   MemoryOfRanks of_ranks;
   of_ranks.least = of_ranks.most = memory_of(0, one, settings);
-  for (int rank = 1; rank < layout_.data(); ++rank) {
+  for (int rank = 1; rank < layout_.ranks; ++rank) {
     const RankMemory memory = memory_of(rank, one, settings);
     if (memory.total() < of_ranks.least.total()) of_ranks.least = memory;
     if (memory.total() > of_ranks.most.total()) of_ranks.most = memory;

@@ -97,6 +97,8 @@ class Session {
   SessionResult train();
 
  private:
+  /// All ranks of the run.
+  [[nodiscard]] Comm& world() const;
   /// Whether this rank writes the run's files.
   [[nodiscard]] bool is_writer() const;
   void write_run_file();
@@ -118,6 +120,7 @@ class Session {
   void save(int64_t done);
   void finish();
   void write_results();
+  void write_model(Run& run, Model& model);
   [[nodiscard]] RunIdentity identity() const;
   [[nodiscard]] std::string last_whole_state() const;
 

@@ -42,7 +42,8 @@ void TrainScreen::put_line(const std::string& text) {
 void TrainScreen::begin(Session& session, const std::string& out) {
   const RunConfig& config = session.config();
   steps_ = config.train.steps;
-  const int ranks = session.run().comm().ranks();
+  const RankGroups& groups = session.run().ranks();
+  const int ranks = groups.world().ranks(), tensor = groups.tensor().ranks();
   peak_flops_ = measured_peak_flops({session.threads()}) * ranks;
   flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
   put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
@@ -53,12 +54,17 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
                   config.train.backend, name_of(current_isa()), session.threads(),
                   peak_flops_ / ranks / 1e9));
-  if (ranks > 1)
+  if (tensor > 1)
+    put(
+        fmt::format("ranks       {} in groups of {} that divide every layer, each group with {} "
+                    "micro-batches of a step\n",
+                    ranks, tensor, session.trainer().settings().micros));
+  else if (ranks > 1)
     put(fmt::format("ranks       {}, each with {} micro-batches of a step\n", ranks,
                     session.trainer().settings().micros));
   put(memory_table(session));
   put(fmt::format("schedule    {}\n\n",
-                  report::schedule_text(config, session.trainer().settings(), ranks)));
+                  report::schedule_text(config, session.trainer().settings(), ranks / tensor)));
 }
 
 void TrainScreen::notice(const std::string& sentence) {
