@@ -23,8 +23,9 @@ enum class TimeKind : uint8_t {
   embedding,
   optimizer,
   elementwise,
+  communication,  ///< sums over ranks, and waiting for messages
 };
-constexpr size_t kTimeKinds = 11;
+constexpr size_t kTimeKinds = 12;
 [[nodiscard]] std::string_view name_of(TimeKind kind);
 
 /// Numbers of everything that is not a linear GEMM.

@@ -6,7 +6,7 @@ std::string_view name_of(TimeKind kind) {
   constexpr std::array<std::string_view, kTimeKinds> kNames = {
       "gemm fprop",   "gemm dgrad", "gemm wgrad",          "quantize",
       "weight noise", "attention",  "norm and activation", "head and loss",
-      "embedding",    "optimizer",  "elementwise"};
+      "embedding",    "optimizer",  "elementwise",         "communication"};
   return kNames[static_cast<size_t>(kind)];
 }
 

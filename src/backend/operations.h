@@ -18,6 +18,7 @@
 #include "backend/gemm_operations.h"
 #include "backend/layer_operations.h"
 #include "backend/noise_operations.h"
+#include "backend/rank_operations.h"
 #include "backend/tensor_operations.h"
 #include "backend/update_operations.h"
 
@@ -29,8 +30,9 @@ using Operation =
                  SwigluBackward, Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill,
                  Clear, Copy, Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares,
                  AddNonfinite, FillNormal, DecideStep, Store, FindAmax, StoreGradient,
-                 MoveAutoScale, Update, FindUpdateMaxima, MoveBlockMoment, MoveMomentum,
-                 CheckUpdate, AddNoise, QuantizeByProxy, AddNoiseBackward, FinishNoiseGradient>;
+                 MoveAutoScale, SumOfRanks, CountLargest, Update, FindUpdateMaxima, MoveBlockMoment,
+                 MoveMomentum, CheckUpdate, AddNoise, QuantizeByProxy, AddNoiseBackward,
+                 FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);

@@ -19,6 +19,10 @@ struct Command {
   bool is_across_ranks = false;  ///< started as several ranks, these share one work
 };
 
+/// Throws Error where the program was started as several ranks: copies of a command that knows
+/// nothing of others would write into the same files.
+void refuse_ranks(std::string_view command);
+
 /// All commands, in the order of --help.
 [[nodiscard]] std::span<const Command> commands();
 

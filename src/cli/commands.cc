@@ -1,5 +1,7 @@
 // The registry of commands: a declaration and a row per command.
+#include "base/error.h"
 #include "cli/command.h"
+#include "comm/launch.h"
 
 namespace ng::cli {
 
@@ -27,6 +29,15 @@ std::span<const Command> commands() {
                                       kFormats, kCast,    kInspect, kMatmul,   kUpdate,  kNoise,
                                       kReduce,  kLearned, kTrace,   kStudy,    kBench,   kInfo};
   return kCommands;
+}
+
+void refuse_ranks(std::string_view command) {
+  const int ranks = launch().ranks;
+  if (ranks == 1) return;
+  throw Error({.place = std::string(command),
+               .key = "",
+               .problem = fmt::format("started as {} ranks, but it works in one process", ranks),
+               .remedy = "without mpirun or srun"});
 }
 
 }  // namespace ng::cli

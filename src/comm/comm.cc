@@ -13,6 +13,10 @@ namespace {
 
 size_t total(BytesByRank bytes) { return std::accumulate(bytes.begin(), bytes.end(), size_t{0}); }
 
+void copy(std::span<const std::byte> from, std::span<std::byte> to) {
+  if (!from.empty() && to.data() != from.data()) std::memmove(to.data(), from.data(), from.size());
+}
+
 /// Everything stays where it is.
 class OneRank : public Comm {
  public:
@@ -20,13 +24,8 @@ class OneRank : public Comm {
   [[nodiscard]] std::unique_ptr<Comm> split(int /*color*/) override { return one_rank(); }
 
  private:
-  static void copy(std::span<const std::byte> from, std::span<std::byte> to) {
-    if (!from.empty() && to.data() != from.data())
-      std::memmove(to.data(), from.data(), from.size());
-  }
-  void do_all_to_all(std::span<const std::byte> out, BytesByRank /*out_bytes*/,
-                     std::span<std::byte> in, BytesByRank /*in_bytes*/) override {
-    copy(out, in);
+  void do_exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    NG_CHECK(out.empty() && in.empty(), out.size(), in.size());
   }
   void do_all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                      BytesByRank /*bytes*/) override {
@@ -54,9 +53,35 @@ void Comm::all_to_all(Traffic kind, std::span<const std::byte> out, BytesByRank 
   NG_CHECK(out_bytes.size() == all && in_bytes.size() == all && out_bytes[me] == in_bytes[me] &&
                out.size() == total(out_bytes) && in.size() == total(in_bytes),
            out.size(), in.size());
-  count(kind, out.size() - out_bytes[me]);
-  const In in_primitive(*this, "all_to_all");
-  do_all_to_all(out, out_bytes, in, in_bytes);
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  std::span<const std::byte> own;
+  for (size_t rank = 0; rank < all; ++rank) {
+    const std::span<const std::byte> piece = out.first(out_bytes[rank]);
+    out = out.subspan(piece.size());
+    if (rank == me)
+      own = piece;
+    else
+      outgoing.push_back({static_cast<int>(rank), kind, piece});
+  }
+  for (size_t rank = 0; rank < all; ++rank) {
+    const std::span<std::byte> piece = in.first(in_bytes[rank]);
+    in = in.subspan(piece.size());
+    if (rank == me)
+      copy(own, piece);
+    else
+      incoming.push_back({static_cast<int>(rank), piece});
+  }
+  exchange(outgoing, incoming);
+}
+
+void Comm::exchange(std::span<const Outgoing> out, std::span<const Incoming> in) {
+  for (const Outgoing& message : out) {
+    NG_CHECK(message.to >= 0 && message.to < ranks_ && message.to != rank_, message.to);
+    count(message.kind, message.bytes.size());
+  }
+  const In in_primitive(*this, "exchange");
+  do_exchange(out, in);
 }
 
 void Comm::all_gather(Traffic kind, std::span<const std::byte> mine, std::span<std::byte> all,

@@ -17,6 +17,17 @@ namespace ng {
 /// Bytes of each rank, by rank.
 using BytesByRank = std::span<const size_t>;
 
+/// Bytes for another rank, and from one; they stay where they are until the exchange is over.
+struct Outgoing {
+  int to = 0;
+  Traffic kind{};
+  std::span<const std::byte> bytes;
+};
+struct Incoming {
+  int from = 0;
+  std::span<std::byte> bytes;
+};
+
 /// A group of ranks, as one of them sees it.
 class Comm {
  public:
@@ -27,6 +38,9 @@ class Comm {
   [[nodiscard]] int rank() const { return rank_; }  ///< of this process, in [0, ranks())
   [[nodiscard]] int ranks() const { return ranks_; }
 
+  /// Messages between pairs of ranks, all at once; those of a pair come in the order in which they
+  /// are listed on both sides. None is for this rank itself.
+  void exchange(std::span<const Outgoing> out, std::span<const Incoming> in);
   /// The pieces of `out` follow one another, `out_bytes[i]` for rank i; in `in` those of rank i for
   /// this one are `in_bytes[i]`. A rank's piece for itself is copied.
   void all_to_all(Traffic kind, std::span<const std::byte> out, BytesByRank out_bytes,
@@ -64,14 +78,8 @@ class Comm {
   /// From now on whoever watches `whole`, which this is a part of, sees what this waits in.
   void be_seen_in(Comm& whole) { seen_in_ = &whole; }
 
-  /// Bytes that this rank has sent to others, by what they were; its own pieces do not count.
-  [[nodiscard]] const BytesByTraffic& sent() const { return sent_; }
-
- protected:
-  Comm(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
-
- private:
-  /// While it lives this rank is in a primitive.
+  /// While it lives, a watchdog sees this rank in a primitive: in one of its own, or in what is
+  /// waited for.
   class In {
    public:
     In(Comm& comm, const char* primitive)
@@ -87,8 +95,18 @@ class Comm {
     Comm& comm_;
   };
 
-  virtual void do_all_to_all(std::span<const std::byte> out, BytesByRank out_bytes,
-                             std::span<std::byte> in, BytesByRank in_bytes) = 0;
+  /// Bytes that this rank has sent to others, by what they were; its own pieces do not count.
+  [[nodiscard]] const BytesByTraffic& sent() const { return sent_; }
+  /// What this rank has sent in another group counts here, too.
+  void count(const BytesByTraffic& elsewhere) {
+    for (size_t kind = 0; kind < sent_.size(); ++kind) sent_[kind] += elsewhere[kind];
+  }
+
+ protected:
+  Comm(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+
+ private:
+  virtual void do_exchange(std::span<const Outgoing> out, std::span<const Incoming> in) = 0;
   virtual void do_all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                              BytesByRank bytes) = 0;
   virtual void do_broadcast(std::span<std::byte> bytes, int root) = 0;

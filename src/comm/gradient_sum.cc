@@ -58,55 +58,6 @@ std::vector<float> GradientDecoder::values(const ReceivedPiece& piece) const {
   return values;
 }
 
-std::vector<float> exact_sum(ValuesByRank values) {
-  std::vector<double> sums(values[0].size());
-  for (const std::vector<float>& of_rank : values)
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(of_rank[i]);
-  return {sums.begin(), sums.end()};
-}
-
-// The sum of two values of a format of up to 16 bits is exact in FP32, or within an ulp of the
-// larger, which rounds to that either way: rounding it again is rounding once.
-std::vector<float> ring_sum(const ElementFormat& element, ValuesByRank values, int64_t first,
-                            int64_t n) {
-  const ElementCodec codec(element);
-  const bool rounds = element.bits < 32;
-  // Of a byte a table is faster than decoding; of 16 bits it takes longer to make than most sums.
-  const std::vector<float> table = element.bits <= 8 ? decode_table(element) : std::vector<float>{};
-  const auto value_of = [&](uint32_t code) {
-    return table.empty() ? codec.decode(code) : table[code];
-  };
-  const auto ranks = static_cast<int64_t>(values.size()), shard = (n + ranks - 1) / ranks;
-  std::vector<float> sums(values[0].size());
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const int64_t owner = (first + static_cast<int64_t>(i)) / shard;
-    const auto of = [&](int64_t hop) {
-      return values[static_cast<size_t>((owner + hop) % ranks)][i];
-    };
-    float running = of(1);
-    for (int64_t hop = 2; hop <= ranks; ++hop) {
-      running += of(hop);
-      if (rounds) running = value_of(codec.encode(running));
-    }
-    sums[i] = running;
-  }
-  return sums;
-}
-
-std::vector<float> mean_of_sum(std::span<const float> sum, float encode_scale) {
-  const float inverse = 1.0f / encode_scale;
-  std::vector<float> mean;
-  mean.reserve(sum.size());
-  for (const float x : sum) mean.push_back(x * inverse);
-  return mean;
-}
-
-uint64_t count_largest(const ElementFormat& element, std::span<const float> values) {
-  const float largest = max_value(element);
-  return static_cast<uint64_t>(
-      std::ranges::count_if(values, [&](float x) { return std::fabs(x) == largest; }));
-}
-
 uint64_t count_largest(const ConstView& elements) {
   NG_CHECK(elements.element->bits == 8, elements.element->name);
   const ElementCodec codec(*elements.element);

@@ -3,7 +3,9 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -92,30 +94,24 @@ class MpiRank : public Comm {
   }
 
  private:
-  // Every pair's bytes on their own: counts and places of MPI_Alltoallv end at 2 GiB.
-  void do_all_to_all(std::span<const std::byte> out, BytesByRank out_bytes, std::span<std::byte> in,
-                     BytesByRank in_bytes) override {
-    const auto me = static_cast<size_t>(rank());
+  void do_exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
     std::vector<MPI_Request> requests;
-    std::span<std::byte> own;
-    for (size_t from = 0; from < in_bytes.size(); ++from) {
-      const std::span<std::byte> piece = in.first(in_bytes[from]);
-      in = in.subspan(piece.size());
-      if (from == me)
-        own = piece;
-      else
-        start_receiving(piece, static_cast<int>(from), requests);
+    for (const Incoming& message : in) start_receiving(message.bytes, message.from, requests);
+    for (const Outgoing& message : out) start_sending(message.bytes, message.to, requests);
+    wait_for(requests);
+  }
+  // MPI_Waitall would take a core for itself, which others compute on: between looks this thread
+  // sleeps, the longer the longer it takes.
+  static void wait_for(std::vector<MPI_Request>& requests) {
+    constexpr std::chrono::microseconds kFirst{10}, kLongest{200};
+    for (auto pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
+      int is_done = 0;
+      check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done,
+                        MPI_STATUSES_IGNORE),
+            "MPI_Testall");
+      if (is_done != 0) return;
+      std::this_thread::sleep_for(pause);
     }
-    for (size_t to = 0; to < out_bytes.size(); ++to) {
-      const std::span<const std::byte> piece = out.first(out_bytes[to]);
-      out = out.subspan(piece.size());
-      if (to == me)
-        std::copy(piece.begin(), piece.end(), own.begin());
-      else
-        start_sending(piece, static_cast<int>(to), requests);
-    }
-    check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-          "MPI_Waitall");
   }
   void start_receiving(std::span<std::byte> bytes, int from, std::vector<MPI_Request>& requests) {
     in_pieces(bytes.size(), most_, [&](size_t first, int count) {

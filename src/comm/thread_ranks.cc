@@ -102,18 +102,9 @@ class ThreadRank : public Comm {
   }
 
  private:
-  void do_all_to_all(std::span<const std::byte> out, BytesByRank out_bytes, std::span<std::byte> in,
-                     BytesByRank in_bytes) override {
-    for (int to = 0; to < ranks(); ++to) {
-      const size_t bytes = out_bytes[static_cast<size_t>(to)];
-      post(out.first(bytes), to);
-      out = out.subspan(bytes);
-    }
-    for (int from = 0; from < ranks(); ++from) {
-      const size_t bytes = in_bytes[static_cast<size_t>(from)];
-      take(in.first(bytes), from);
-      in = in.subspan(bytes);
-    }
+  void do_exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    for (const Outgoing& message : out) post(message.bytes, message.to);
+    for (const Incoming& message : in) take(message.bytes, message.from);
   }
   void do_all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                      BytesByRank bytes) override {

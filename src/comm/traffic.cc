@@ -27,11 +27,13 @@ struct PieceBytes {
 };
 PieceBytes bytes_of(const Piece& piece, const SentTensor& tensor) {
   const MatrixSize rows{piece.rows, tensor.size.cols};
+  const bool has_level = tensor.gradient.tensor_scale != ScaleKind::none;
   const uint64_t levels = piece.first_row == 0 ? tensor_scales(tensor.weight) : 0;
-  return {.gradient = payload_bytes(tensor.gradient, rows),
-          .gradient_scales = block_scale_bytes(tensor.gradient, rows),
-          .weight = payload_bytes(tensor.weight, rows),
-          .weight_scales = block_scale_bytes(tensor.weight, rows) + levels * sizeof(float)};
+  return {
+      .gradient = payload_bytes(tensor.gradient, rows),
+      .gradient_scales = block_scale_bytes(tensor.gradient, rows) + (has_level ? sizeof(float) : 0),
+      .weight = payload_bytes(tensor.weight, rows),
+      .weight_scales = block_scale_bytes(tensor.weight, rows) + levels * sizeof(float)};
 }
 
 /// Numbers that all ranks tell one another: amax for the scales of whole tensors, of weights where

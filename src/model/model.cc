@@ -6,7 +6,6 @@
 #include "model/builder.h"
 #include "model/ownership.h"
 #include "model/tensor_parallel.h"
-#include "model/weights.h"
 #include "recipe/layer_names.h"
 #include "run/owned_rows.h"
 #include "run/transfer.h"
@@ -34,6 +33,7 @@ Parameter part_of(const Parameter& whole, const Piece& piece) {
   part.spec.rows = piece.rows;
   part.first_row = piece.first_row;
   part.whole_rows = whole.spec.rows;
+  part.is_copied = whole.is_copied;
   part.weight.value.view = whole.value().slice(piece.first_row, piece.rows);
   return part;
 }
@@ -48,10 +48,11 @@ Tensor last_rows(Run& run, const ConstView& x, const Positions& at) {
 
 }  // namespace
 
-Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute)
+Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute,
+             WeightGather gather)
     : config_(config), recipe_(recipe) {
   validate(config, "model");
-  make_parameters(run);
+  make_parameters(run, gather);
   const std::span<Parameter> all = parameters_;
   const size_t of_architecture = tensors_.names().size();
   const ArchitectureParts& parts = parts_of(config_.architecture);
@@ -90,6 +91,22 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
   allocate_stats(run);
   if (recipe.settings(0).gradient.accumulate == Compute::bf16) accumulate_in_bf16();
   communicate_gradients(run);
+  divide_backward();
+}
+
+// What lies in no block has its gradient with the head's, but for tables of tokens and positions.
+void Model::divide_backward() {
+  of_blocks_.resize(static_cast<size_t>(config_.layers));
+  const auto part_of_name = [&](std::string_view name) -> BackwardPart& {
+    if (const int64_t block = layers::place_of(name).block; block >= 0)
+      return of_blocks_[static_cast<size_t>(block)];
+    const std::string_view layer = layers::layer_of(name);
+    return layer == layers::kHead || layer == layers::kNorm ? of_head_ : of_rest_;
+  };
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    part_of_name(parameters_[i].spec.name).parameters.push_back(i);
+  for (Linear* linear : linears_)
+    part_of_name(linear->weight().spec.name).linears.push_back(linear);
 }
 
 // Gradients of embeddings, whose rows are added to one by one, and of vectors stay FP32.
@@ -99,7 +116,7 @@ void Model::accumulate_in_bf16() {
 }
 
 // What noise learns lies behind the parameters of the architecture.
-void Model::make_parameters(Run& run) {
+void Model::make_parameters(Run& run, WeightGather gather) {
   const Comm& group = run.tensor_group();
   std::vector<ParameterSpec> specs = tensor_parallel_parts(parameter_table(config_), group.ranks(),
                                                            group.rank()),
@@ -109,27 +126,27 @@ void Model::make_parameters(Run& run) {
     for (ParameterSpec& own : noise_parameters_of(spec, recipe_, config_.layers))
       learned.push_back(std::move(own));
   }
-  const size_t of_architecture = specs.size();
   for (ParameterSpec& spec : learned) specs.push_back(std::move(spec));
-  partition_ = deal_parameters(specs, recipe_, config_.layers,
-                               {.data = run.comm().ranks(), .tensor = group.ranks()},
-                               gradient_recipe().shard);
+  partition_ = deal_parameters(
+      specs, recipe_, config_.layers, {.data = run.comm().ranks(), .tensor = group.ranks()},
+      gradient_recipe().shard, gather_among(run.ranks().world().ranks(), gather));
   parameters_.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const WeightStorage storage = i < of_architecture
-                                      ? weight_storage(recipe_, specs[i], config_.layers)
-                                      : LayerRecipe().weights;
+    const KeptWeight kept = kept_weight(recipe_, specs[i], config_.layers,
+                                        gather_among(owners_of(run, specs[i]).ranks(), gather));
+    const WeightStorage& storage = kept.storage;
     Parameter& parameter = parameters_[i];
     parameter.id = static_cast<uint32_t>(i);
     parameter.is_plain = storage.storage.is_fp32() && storage.master == WeightStorage::Master::none;
-    parameter.weight = claim_value(run, specs[i], storage);
+    parameter.is_copied = kept.is_copied;
+    parameter.weight = claim_value(run, specs[i], kept);
     parameter.spec = std::move(specs[i]);
-    claim_pieces(run, static_cast<int64_t>(i), storage);
+    claim_pieces(run, static_cast<int64_t>(i), kept);
   }
 }
 
 // What this rank keeps beside the value of a parameter.
-void Model::claim_pieces(Run& run, int64_t index, const WeightStorage& storage) {
+void Model::claim_pieces(Run& run, int64_t index, const KeptWeight& kept) {
   Parameter& whole = parameters_[static_cast<size_t>(index)];
   const Comm& owners = owners_of(run, whole.spec);
   for (const Piece& piece : partition_.of(index)) {
@@ -138,7 +155,7 @@ void Model::claim_pieces(Run& run, int64_t index, const WeightStorage& storage) 
     if (is_part) parts_.push_back(part_of(whole, piece));
     Parameter& owned = is_part ? parts_.back() : whole;
     owned.is_own = run.ranks().world().ranks() > 1;
-    claim_owned(run, owned, storage);
+    claim_owned(run, owned, kept);
     owned_.push_back(&owned);
   }
   first_owned_.push_back(owned_.size());
@@ -237,8 +254,12 @@ void Model::send_value(Run& run, size_t index) {
             partition_.of(static_cast<int64_t>(index)));
 }
 
-void Model::send_updated(Run& run) {
-  for (size_t i = 0; i < parameters_.size(); ++i) send_value(run, i);
+void Model::copy_masters(Run& run) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].is_copied) continue;
+    for (const Parameter* owned : owned_of(i)) copy_master(run, owned->weight);
+    send_value(run, i);
+  }
 }
 
 void Model::start_noise(Run& run) {
@@ -247,6 +268,10 @@ void Model::start_noise(Run& run) {
 
 void Model::finish_noise_backward(Run& run) {
   for (Linear* linear : linears_) linear->finish_noise_backward(run);
+}
+
+void Model::finish_noise_backward(Run& run, const BackwardPart& part) {
+  for (Linear* linear : part.linears) linear->finish_noise_backward(run);
 }
 
 void Model::finish_noise(Run& run) {
@@ -278,7 +303,7 @@ Tensor Model::hidden(Run& run, const Batch& batch) {
   return blocks_.forward(run, embedding_->forward(run, batch), batch);
 }
 
-void Model::train_batch(Run& run, const Batch& batch, double* loss) {
+void Model::train_batch(Run& run, const Batch& batch, double* loss, const PartDone& done) {
   Tensor dx;
   {
     const Tensor x = hidden(run, batch);
@@ -290,8 +315,10 @@ void Model::train_batch(Run& run, const Batch& batch, double* loss) {
     dx = run.tensor_like(x);
     norm_->backward(run, dx, {}, dn, x);
   }
-  blocks_.backward(run, dx, batch);
+  done(of_head_);
+  blocks_.backward(run, dx, batch, [&](size_t block) { done(of_blocks_[block]); });
   embedding_->backward(run, dx, batch);
+  done(of_rest_);
 }
 
 void Model::evaluate_batch(Run& run, const Batch& batch, double* loss) {

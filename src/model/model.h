@@ -3,12 +3,14 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "comm/partition.h"
 #include "model/config.h"
+#include "model/weights.h"
 #include "nn/embedding.h"
 #include "nn/head.h"
 #include "nn/layer.h"
@@ -21,10 +23,19 @@ namespace ng {
 
 enum class RecomputePolicy : uint8_t { none, block };
 
+/// What the backward pass comes past together: indices of parameters, and linear layers.
+struct BackwardPart {
+  std::vector<size_t> parameters;
+  std::vector<Linear*> linears;
+};
+/// Called when a micro-batch has no more to add to the gradients of a part.
+using PartDone = std::function<void(const BackwardPart&)>;
+
 class Model {
  public:
   /// Allocates the parameters (zero) in `run`. Throws Error where the config is impossible.
-  Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute);
+  Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute,
+        WeightGather gather = WeightGather::as_sent);
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -58,8 +69,9 @@ class Model {
   [[nodiscard]] Compute compute() const { return embedding_->compute(); }
 
   /// Forward and backward: gradients of the mean loss are added to the parameters' gradients,
-  /// *loss += Σ cross-entropy.
-  void train_batch(Run& run, const Batch& batch, double* loss);
+  /// *loss += Σ cross-entropy. `done`: of the head, the blocks from the last to the first, and all
+  /// else.
+  void train_batch(Run& run, const Batch& batch, double* loss, const PartDone& done);
   /// *loss += Σ cross-entropy, nothing kept.
   void evaluate_batch(Run& run, const Batch& batch, double* loss);
   /// Logits (T, vocabulary) of all positions, nothing kept. `last_only`: of the last position of
@@ -74,6 +86,7 @@ class Model {
   /// Where the moment says that gradients are whole later (Moment::is_summed_later) and they are
   /// now: what the noise on weights learns gets its own, from the weights' that are on this rank.
   void finish_noise_backward(Run& run);
+  static void finish_noise_backward(Run& run, const BackwardPart& part);
   [[nodiscard]] const GradientRecipe& gradient_recipe() const {
     return recipe_.settings(0).gradient;
   }
@@ -81,8 +94,8 @@ class Model {
   void finish_noise(Run& run);
   /// After the step was decided: scales of gradients that saturate give way.
   void move_gradient_scales(Run& run, const StepControl* control);
-  /// After the updates of owned(): all ranks have the new values.
-  void send_updated(Run& run);
+  /// After masters were read: values that no checkpoint has are made of them, on all ranks.
+  void copy_masters(Run& run);
   /// After the update: gradients and operands made from the old weights are gone.
   void forget_step();
   /// The largest value so far of every operand whose scale is delayed, in backend memory.
@@ -98,13 +111,14 @@ class Model {
   }
 
  private:
-  void make_parameters(Run& run);
-  void claim_pieces(Run& run, int64_t index, const WeightStorage& storage);
+  void make_parameters(Run& run, WeightGather gather);
+  void claim_pieces(Run& run, int64_t index, const KeptWeight& kept);
   void put_values(Run& run, size_t index, const View& values);
   void send_value(Run& run, size_t index);
   void allocate_stats(Run& run);
   void accumulate_in_bf16();
   void communicate_gradients(Run& run);
+  void divide_backward();
   void fill_initial(Run& run, const Parameter& parameter, const View& values) const;
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
 
@@ -123,6 +137,8 @@ class Model {
   std::unique_ptr<Head> head_;
   std::vector<Linear*> linears_;
   std::span<OperandStats> stats_;
+  std::vector<BackwardPart> of_blocks_;
+  BackwardPart of_head_, of_rest_;
 };
 
 }  // namespace ng

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "model/weights.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -67,14 +66,16 @@ bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
 }
 
 Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recipe& recipe,
-                          int64_t depth, const RankCounts& ranks, GradientRecipe::Shard shard) {
+                          int64_t depth, const RankCounts& ranks, GradientRecipe::Shard shard,
+                          WeightGather gather) {
   std::vector<MatrixSize> whole, cut;
   for (const ParameterSpec& spec : parameters) {
-    const MatrixSize size{.rows = spec.rows,
-                          .cols = spec.cols,
-                          .is_whole = has_noise(spec, recipe, depth) ||
-                                      !has_separate_rows(spec, weight_storage(recipe, spec, depth),
-                                                         recipe.settings(0).optimizer)};
+    const MatrixSize size{
+        .rows = spec.rows,
+        .cols = spec.cols,
+        .is_whole = has_noise(spec, recipe, depth) ||
+                    !has_separate_rows(spec, kept_weight(recipe, spec, depth, gather).storage,
+                                       recipe.settings(0).optimizer)};
     whole.push_back(spec.cut ? MatrixSize{} : size);
     cut.push_back(spec.cut ? size : MatrixSize{});
   }

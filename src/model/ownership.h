@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/partition.h"
+#include "model/weights.h"
 #include "nn/parameter.h"
 #include "recipe/recipe.h"
 
@@ -28,6 +29,7 @@ struct RankCounts {
 /// what is whole to all. Loads are of all ranks. [comm/rank_groups.h]
 [[nodiscard]] Partition deal_parameters(std::span<const ParameterSpec> parameters,
                                         const Recipe& recipe, int64_t depth,
-                                        const RankCounts& ranks, GradientRecipe::Shard shard);
+                                        const RankCounts& ranks, GradientRecipe::Shard shard,
+                                        WeightGather gather);
 
 }  // namespace ng

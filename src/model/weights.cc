@@ -41,6 +41,22 @@ void put(Run& run, const Stored& to, const ConstView& values, Comm* parts) {
 
 bool is_narrow_wire(const Operand& cast) { return !cast.is_unscaled() || cast.element->bits < 16; }
 
+bool is_bf16_wire(const Operand& cast) {
+  return cast.is_unscaled() && cast.element == &bf16_format();
+}
+
+bool computes_in_bf16(const Recipe& recipe) {
+  const auto phases = static_cast<int>(recipe.phase_starts().size());
+  for (int phase = 0; phase < phases; ++phase)
+    if (recipe.compute(phase) != Compute::bf16) return false;
+  return true;
+}
+
+bool is_learned_by_noise(const ParameterSpec& spec) {
+  const std::string_view layer = layers::layer_of(spec.name);
+  return spec.name == layers::bits_of(layer) || spec.name == layers::clip_of(layer);
+}
+
 }  // namespace
 
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
@@ -50,7 +66,20 @@ WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, in
       .weights;
 }
 
-WeightParts weight_parts(const ParameterSpec& spec, const WeightStorage& storage) {
+KeptWeight kept_weight(const Recipe& recipe, const ParameterSpec& spec, int64_t depth,
+                       WeightGather gather) {
+  KeptWeight kept = weight_storage(recipe, spec, depth);
+  const Operand wire = weight_wire(recipe, spec, depth);
+  if (gather == WeightGather::as_stored || !kept.storage.storage.is_fp32() || wire.is_fp32())
+    return kept;
+  kept.storage.storage = wire;
+  kept.storage.master = WeightStorage::Master::fp32;
+  kept.is_copied = true;
+  return kept;
+}
+
+WeightParts weight_parts(const ParameterSpec& spec, const KeptWeight& kept) {
+  const WeightStorage& storage = kept.storage;
   const auto part = [&](std::string_view what, MemoryKind kind, const Operand& cast) {
     return StoredSpec{{.name = fmt::format("{}.{}", what, spec.name),
                        .owner = spec.name,
@@ -62,9 +91,13 @@ WeightParts weight_parts(const ParameterSpec& spec, const WeightStorage& storage
   };
   Operand value = storage.storage;
   if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
-  WeightParts parts{.value = part("weight", MemoryKind::weights, value), .master = {}, .carry = {}};
+  WeightParts parts{.value = part(kept.is_copied ? "copy" : "weight", MemoryKind::weights, value),
+                    .master = {},
+                    .carry = {}};
+  parts.value.spec.is_saved = !kept.is_copied;
   if (storage.master != WeightStorage::Master::none)
-    parts.master = part("master", MemoryKind::master, master_cast(storage.master));
+    parts.master =
+        part(kept.is_copied ? "weight" : "master", MemoryKind::master, master_cast(storage.master));
   if (parts.master || storage.storage.is_fp32()) return parts;
   if (const ElementFormat* element = carry_element(storage)) {
     Operand carry;
@@ -82,40 +115,47 @@ Operand weight_wire(const Recipe& recipe, const ParameterSpec& spec, int64_t dep
   const Operand stored = weight_storage(recipe, spec, depth).storage;
   if (!stored.is_fp32()) return stored;
   const Operand& cast = recipe.settings(0).communication.weights;
+  const bool stays = is_learned_by_noise(spec) || !computes_in_bf16(recipe);
+  if (stays && (is_bf16_wire(cast) || !is_linear_of_block(spec))) return stored;
   return is_narrow_wire(cast) && !is_linear_of_block(spec) ? operand_of("bf16") : cast;
 }
 
-UpdatedWeight claim_value(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
+UpdatedWeight claim_value(Run& run, const ParameterSpec& spec, const KeptWeight& kept) {
+  const WeightStorage& storage = kept.storage;
   UpdatedWeight weight{.rule = storage.update,
                        .momentum_feedback = storage.momentum_feedback,
                        .rtol = static_cast<float>(storage.rtol),
                        .max_iters = storage.max_iters};
-  weight.value = run.stored(weight_parts(spec, storage).value);
+  weight.value = run.stored(weight_parts(spec, kept).value);
   return weight;
 }
 
-void claim_owned(Run& run, Parameter& parameter, const WeightStorage& storage) {
-  const WeightParts parts = weight_parts(parameter.whole_spec(), storage);
+void claim_owned(Run& run, Parameter& parameter, const KeptWeight& kept) {
+  const WeightParts parts = weight_parts(parameter.whole_spec(), kept);
   UpdatedWeight& weight = parameter.weight;
   if (parts.master) weight.master = run.stored(parameter.own(*parts.master));
   if (parts.carry) weight.carry = run.stored(parameter.own(*parts.carry)).view;
 }
 
-UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const WeightStorage& storage) {
+UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const KeptWeight& kept) {
   Parameter parameter;
   parameter.spec = spec;
-  parameter.weight = claim_value(run, spec, storage);
-  claim_owned(run, parameter, storage);
+  parameter.weight = claim_value(run, spec, kept);
+  claim_owned(run, parameter, kept);
   return parameter.weight;
 }
 
 void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values, Comm* parts) {
+  if (!weight.master) return put(run, weight.value, values, parts);
   put(run, weight.master, values, parts);
-  if (!weight.master || weight.value.cast.is_unscaled() || parts == nullptr)
-    return put(run, weight.value, weight.master ? ConstView(weight.master.view) : values, parts);
+  if (weight.value.cast.is_unscaled() || parts == nullptr) return copy_master(run, weight);
   const TemporaryTensor of_master(run.backend(), values.rows, values.cols);
   run.execute(Store{stored_plainly(of_master.view()), weight.master.view, {}});
   put(run, weight.value, of_master.view(), parts);
+}
+
+void copy_master(Run& run, const UpdatedWeight& weight) {
+  run.execute(Store{weight.value.rounded_by(Rounding::nearest), weight.master.view, {}});
 }
 
 void put_carry(Run& run, const Parameter& parameter, const View& values) {

@@ -8,10 +8,6 @@ Tensor Chain::forward(Run& run, const Tensor& x, const Batch& batch) {
   return y;
 }
 
-void Chain::backward(Run& run, const View& dy, const Batch& batch) {
-  for (size_t i = layers_.size(); i-- > 0;) layers_[i]->backward(run, dy, batch);
-}
-
 void Chain::collect(std::vector<Linear*>& linears) {
   for (const auto& layer : layers_) layer->collect(linears);
 }

@@ -27,7 +27,17 @@ class Chain final : public Layer {
  public:
   void add(std::unique_ptr<Layer> layer) { layers_.push_back(std::move(layer)); }
   [[nodiscard]] Tensor forward(Run& run, const Tensor& x, const Batch& batch) override;
-  void backward(Run& run, const View& dy, const Batch& batch) override;
+  void backward(Run& run, const View& dy, const Batch& batch) override {
+    backward(run, dy, batch, [](size_t /*layer*/) {});
+  }
+  /// done(i) after the backward pass of layer i.
+  template <class Done>
+  void backward(Run& run, const View& dy, const Batch& batch, const Done& done) {
+    for (size_t i = layers_.size(); i-- > 0;) {
+      layers_[i]->backward(run, dy, batch);
+      done(i);
+    }
+  }
   void collect(std::vector<Linear*>& linears) override;
 
  private:

@@ -271,14 +271,15 @@ void Linear::keep_weights(const Run& run, bool keeps) {
 void Linear::fprop(Run& run, const View& y, Source& x) {
   const Prepared w = weight_operand(run, OperandRole::fprop_weight);
   const Prepared& qx = activation(run, OperandRole::fprop_input, x);
-  const Run::Place place = run.in(name_, "fprop.output");
   const bool has_bias =  // once in a sum over ranks
       bias_ != nullptr && !(divides_inputs() && run.tensor_group().rank() > 0);
+  const ReadableWeight bias = has_bias ? readable_vector(run, *bias_) : ReadableWeight{};
+  const Run::Place place = run.in(name_, "fprop.output");
   run.execute(Gemm{.y = y,
                    .a = &qx.packed,
                    .b = &w.packed,
                    .into = Into::overwrite,
-                   .bias = has_bias ? bias_->value() : View(),
+                   .bias = bias.view,
                    .round = recipe().fprop.output,
                    .time = time_of(TimeKind::gemm_fprop)});
 }

@@ -4,12 +4,13 @@ namespace ng {
 
 Tensor NormLayer::forward(Run& run, const ConstView& x) const {
   const Run::Place place = run.in(parts_.gain->spec.name);
+  const ReadableWeight gain = readable_vector(run, *parts_.gain), bias = read_bias(run);
   const Tensor y = run.tensor_like(x);
   run.execute(Norm{.kind = parts_.kind,
                    .y = y,
                    .x = x,
-                   .gain = parts_.gain->value(),
-                   .bias = bias(),
+                   .gain = gain.view,
+                   .bias = bias.view,
                    .eps = parts_.eps});
   return y;
 }
@@ -17,6 +18,7 @@ Tensor NormLayer::forward(Run& run, const ConstView& x) const {
 void NormLayer::backward(Run& run, const View& dx, const ConstView& dresidual, const ConstView& dy,
                          const ConstView& x) const {
   const Run::Place place = run.in(parts_.gain->spec.name);
+  const ReadableWeight gain = readable_vector(run, *parts_.gain);
   const View dgain = gradient_to_add_to(run, *parts_.gain);
   const View dbias = parts_.bias != nullptr ? gradient_to_add_to(run, *parts_.bias) : View();
   run.execute(NormBackward{.kind = parts_.kind,
@@ -26,7 +28,7 @@ void NormLayer::backward(Run& run, const View& dx, const ConstView& dresidual, c
                            .dresidual = dresidual,
                            .dy = dy,
                            .x = x,
-                           .gain = parts_.gain->value(),
+                           .gain = gain.view,
                            .eps = parts_.eps});
 }
 

@@ -28,7 +28,9 @@ class NormLayer {
                 const ConstView& x) const;
 
  private:
-  [[nodiscard]] View bias() const { return parts_.bias != nullptr ? parts_.bias->value() : View(); }
+  [[nodiscard]] ReadableWeight read_bias(Run& run) const {
+    return parts_.bias != nullptr ? readable_vector(run, *parts_.bias) : ReadableWeight{};
+  }
   Parts parts_;
 };
 

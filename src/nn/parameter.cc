@@ -49,6 +49,12 @@ ReadableWeight readable(Run& run, const Parameter& parameter) {
   return copy_of(run, value, is_exact_in_bf16(parameter.weight.value.cast));
 }
 
+ReadableWeight readable_vector(Run& run, const Parameter& parameter) {
+  const View& value = parameter.value();
+  if (value.is(fp32_format())) return {value, {}};
+  return copy_of(run, value, false);
+}
+
 ReadableWeight readable_elements(Run& run, const Parameter& parameter) {
   View elements = parameter.value();
   elements.scales = {};

@@ -41,6 +41,7 @@ struct Parameter {
   int64_t first_row = 0, whole_rows = 0;
   bool is_own = false;      ///< its states are on no other rank
   bool is_plain = true;     ///< its value, in FP32, is all that updates go into
+  bool is_copied = false;   ///< its value is a copy of the master that no checkpoint has
   uint32_t id = 0;          ///< in the model's TensorTable
   UpdatedWeight weight;     ///< (rows, cols), persistent: its value, master and carry
   Stored moment1, moment2;  ///< persistent; no rows until an optimizer claims them
@@ -78,6 +79,8 @@ struct ReadableWeight {
   Tensor copy;
 };
 [[nodiscard]] ReadableWeight readable(Run& run, const Parameter& parameter);
+/// A gain or a bias as operations read it: in FP32.
+[[nodiscard]] ReadableWeight readable_vector(Run& run, const Parameter& parameter);
 /// The elements of a weight that has scales, without them.
 [[nodiscard]] ReadableWeight readable_elements(Run& run, const Parameter& parameter);
 

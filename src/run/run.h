@@ -106,6 +106,10 @@ class Run {
   /// Where the time went since the last reset.
   [[nodiscard]] const TimeByKind& seconds() const { return seconds_; }
   void reset_seconds() { seconds_ = {}; }
+  /// Time of what is no operation.
+  void add_seconds(TimeKind kind, double seconds) {
+    seconds_[static_cast<size_t>(kind)] += seconds;
+  }
   [[nodiscard]] uint64_t seed() const { return seed_; }
   [[nodiscard]] uint64_t rounding_seed() const { return seed_ + (twin_ << 32); }
   [[nodiscard]] const Moment& moment() const { return moment_; }

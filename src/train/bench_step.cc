@@ -12,7 +12,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Uniform ids: input t + 1 is target t.
-void fill_random(const BatchSpans& to, const BenchShape& shape, int64_t vocab, int64_t step) {
+void fill_random(const BatchSpans& to, const BenchShape& shape, int64_t vocab, int64_t step,
+                 int64_t first_sequence) {
   const RandomKey key{
       .seed = 1, .tensor = 0, .step = static_cast<uint32_t>(step), .purpose = Purpose::data};
   const auto id = [&](int64_t sequence, int64_t position) {
@@ -22,7 +23,7 @@ void fill_random(const BatchSpans& to, const BenchShape& shape, int64_t vocab, i
     return static_cast<int32_t>(r * static_cast<uint64_t>(vocab) >> 32);
   };
   size_t i = 0;
-  for (int64_t s = 0; s < shape.batch; ++s)
+  for (int64_t s = first_sequence; s < first_sequence + shape.batch; ++s)
     for (int64_t t = 0; t < shape.length; ++t, ++i) {
       to.inputs[i] = id(s, t);
       to.targets[i] = id(s, t + 1);
@@ -52,17 +53,20 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
   for (int64_t step = 0; step < shape.warmup + shape.steps; ++step) {
     if (step == shape.warmup) run.reset_seconds();
     const Clock::time_point start = Clock::now();
-    fill_random(trainer.train_tokens(0), shape, model.config().vocab, step);
+    fill_random(trainer.train_tokens(0), shape, model.config().vocab, step,
+                trainer.first_micro() * shape.batch);
     const StepReport report = trainer.step(step, kLr);
     if (step == 0) result.first_loss = report.loss;
     if (step < shape.warmup) continue;
     result.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     result.skipped += report.skipped ? 1 : 0;
+    result.sent = report.sent;
+    result.exchange.busy += report.exchange.busy;
+    result.exchange.waited += report.exchange.waited;
   }
   result.seconds_by_kind = run.seconds();
   result.median_seconds = median(result.seconds);
-  result.tokens_per_second =
-      static_cast<double>(shape.batch * shape.length) / result.median_seconds;
+  result.tokens_per_second = static_cast<double>(trainer.tokens_per_step()) / result.median_seconds;
   return result;
 }
 

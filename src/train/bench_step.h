@@ -27,12 +27,14 @@ struct BenchResult {
   int64_t skipped = 0;  ///< timed steps without an update: something was not finite
   MemoryPlan planned;
   TimeByKind seconds_by_kind{};  ///< sums over the timed steps
+  ExchangeSeconds exchange{};    ///< sums over the timed steps, of this rank
+  BytesByTraffic sent{};         ///< in a step, by all ranks together
 
   /// Of the timed steps, outside of operations.
   [[nodiscard]] double rest_seconds() const;
 };
 
-/// Initializes the model and trains it on tokens that are drawn uniformly.
+/// Initializes the model and trains it on tokens that are drawn uniformly, `shape` on each rank.
 [[nodiscard]] BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe,
                                       const BenchShape& shape);
 

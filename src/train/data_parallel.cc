@@ -5,31 +5,18 @@
 #include <optional>
 #include <utility>
 
-#include "run/owned_rows.h"
-
 namespace ng {
 namespace {
 
-Tensor in_fp32(Run& run, Tensor tensor) {
-  const View view = tensor.view();
-  if (view.is(fp32_format())) return tensor;
-  Tensor wide = run.tensor(view.rows, view.cols, fp32_format(), MemoryKind::gradients);
-  run.execute(Copy{.y = wide, .x = view});
-  return wide;
-}
+// Of a message with new values.
+constexpr int64_t kMessageElements = int64_t{1} << 22;
 
 }  // namespace
 
 DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t micros)
-    : run_(run),
-      model_(model),
-      mode_(mode),
-      micros_(micros),
-      wires_(run, model),
-      trees_(model.parameters().size()) {
-  for (int rank = 0; rank < world().ranks(); ++rank)
-    nodes_.push_back(is_global() ? nodes_of(rank * micros, micros)
-                                 : std::vector<TreeNode>{{0, rank}});
+    : run_(run), model_(model), mode_(mode), micros_(micros) {
+  add_group(world());
+  if (run.tensor_group().ranks() > 1) add_group(run.comm());
   size_t chunks = 0;
   for (const Parameter& parameter : model.parameters()) {
     first_chunks_.push_back(chunks);
@@ -40,6 +27,41 @@ DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t mic
   if (is_global())
     losses_ = {run.persistent_values<double>("losses", static_cast<size_t>(micros)),
                static_cast<size_t>(micros)};
+}
+
+// "global" adds what micro-batches come to, "ranks" what ranks come to.
+std::vector<std::vector<TreeNode>> DataParallel::nodes_by_rank(const Comm& comm) const {
+  std::vector<std::vector<TreeNode>> nodes;
+  for (int rank = 0; rank < comm.ranks(); ++rank)
+    nodes.push_back(is_global() ? nodes_of(rank * micros_, micros_)
+                                : std::vector<TreeNode>{{0, rank}});
+  return nodes;
+}
+
+// Each rank has the mean's part by its own tokens of what is whole on all, and the gradient itself
+// of what it alone has a part of in its tensor group: both divide by the ranks that divide the
+// batch.
+void DataParallel::add_group(Comm& comm) {
+  auto background = is_alone() ? nullptr : std::make_unique<BackgroundComm>(comm);
+  const float factor = is_global() ? 1.0f : 1.0f / static_cast<float>(run_.comm().ranks());
+  GradientStream::Ranks ranks{
+      .owners = &comm,
+      .background = background.get(),
+      .all = groups_.empty() ? background.get() : groups_.front().background.get()};
+  groups_.push_back({.comm = comm,
+                     .background = std::move(background),
+                     .gradients = {run_, model_, ranks, nodes_by_rank(comm), factor}});
+}
+
+size_t DataParallel::group_of(size_t index) const {
+  return model_.parameters()[index].spec.cut ? 1 : 0;
+}
+
+std::vector<size_t> DataParallel::of_group(const BackwardPart& part, size_t group) const {
+  std::vector<size_t> own;
+  for (const size_t index : part.parameters)
+    if (group_of(index) == group) own.push_back(index);
+  return own;
 }
 
 Moment DataParallel::moment(int64_t step, int64_t micro) const {
@@ -64,68 +86,42 @@ int64_t DataParallel::sum(int64_t of_rank) {
 void DataParallel::start(StepControl* control) {
   run_.execute(Clear{std::as_writable_bytes(std::span(control, 1))});
   if (is_global()) run_.execute(Clear{std::as_writable_bytes(losses_)});
+  for (Group& group : groups_) group.gradients.start();
 }
 
 double* DataParallel::loss(StepControl* control, int64_t micro) const {
   return is_global() ? &losses_[static_cast<size_t>(micro)] : &control->loss;
 }
 
-void DataParallel::take(int64_t micro) {
-  if (!is_global()) return;
-  const std::span<Parameter> parameters = model_.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i)
-    if (parameters[i].grad)
-      trees_[i].push({0, first_micro() + micro}, std::exchange(parameters[i].grad, {}),
-                     adding_tensors(run_));
+void DataParallel::take(int64_t micro, const BackwardPart& part) {
+  const bool is_last = micro + 1 == micros_;
+  if (is_global())
+    for (const size_t i : part.parameters)
+      groups_[group_of(i)].gradients.add(i, {0, first_micro() + micro});
+  if (!is_last || (is_alone() && !is_global())) return;
+  if (!is_global()) {
+    Model::finish_noise_backward(run_, part);
+    for (const size_t i : part.parameters) {
+      Group& group = groups_[group_of(i)];
+      group.gradients.add(i, {0, group.comm.rank()});
+    }
+  }
+  std::optional<Run::Unexamined> from_others;
+  if (!is_alone()) from_others.emplace(run_);
+  for (size_t group = 0; group < groups_.size(); ++group)
+    groups_[group].gradients.send(of_group(part, group));
 }
 
 void DataParallel::finish(StepControl* control) {
-  if (is_global()) {
-    finish_trees();
-    model_.finish_noise_backward(run_);
-  } else if (!is_alone()) {
-    model_.finish_noise_backward(run_);
-    const Run::Unexamined from_others(run_);
-    wires_.exchange();
-    average_gradients();
+  {
+    std::optional<Run::Unexamined> from_others;
+    if (!is_alone()) from_others.emplace(run_);
+    for (Group& group : groups_) group.gradients.finish();
   }
+  if (is_global()) model_.finish_noise_backward(run_);
   if (run_.recording()) return;
   share_loss(control);
   share_counters();
-}
-
-void DataParallel::finish_trees() {
-  std::optional<Run::Unexamined> from_others;
-  if (!is_alone()) from_others.emplace(run_);
-  const std::span<Parameter> parameters = model_.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i)
-    if (!trees_[i].sums().empty()) to_owners(i, trees_[i], 1.0f);
-}
-
-// Those that are sent in other formats have been, as wires.
-void DataParallel::average_gradients() {
-  const std::span<Parameter> parameters = model_.parameters();
-  const auto ranks = static_cast<float>(run_.comm().ranks());
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    Parameter& parameter = parameters[i];
-    if (!parameter.grad || !parameter.communicate.is_fp32()) continue;
-    const int rank = owners_of(run_, parameter.spec).rank();
-    trees_[i].push({0, rank}, in_fp32(run_, std::exchange(parameter.grad, {})),
-                   adding_tensors(run_));
-    to_owners(i, trees_[i], 1.0f / ranks);
-  }
-}
-
-// Each rank has the mean's part by its own tokens of what is whole on all, and the gradient itself
-// of what it alone has a part of in its tensor group. The gradient of parameter `index` comes to
-// lie in those of owned() that are of it.
-void DataParallel::to_owners(size_t index, SumTree<Tensor>& tree, float factor) {
-  Comm& owners = owners_of(run_, model_.parameters()[index].spec);
-  std::vector<Tensor> sums = sum_at_owners(
-      run_, owners, tree, std::span(nodes_).first(static_cast<size_t>(owners.ranks())),
-      model_.partition().of(static_cast<int64_t>(index)), factor);
-  auto sum = sums.begin();
-  for (Parameter* owned : model_.owned_of(index)) owned->grad = std::move(*sum++);
 }
 
 void DataParallel::sum_squares(double* sum) {
@@ -225,7 +221,39 @@ void DataParallel::move_gradient_scales(const StepControl* control) {
   if (is_alone())
     model_.move_gradient_scales(run_, control);
   else
-    wires_.move_scales(control);
+    groups_.back().gradients.move_scales(control);  // those of layers, which ranks may divide
+}
+
+void DataParallel::send_updated(size_t index) {
+  if (is_alone() || run_.recording()) return;
+  Group& group = groups_[group_of(index)];
+  if (group.comm.ranks() == 1) return;
+  group.updated.add(group.comm, model_.parameters()[index].value(),
+                    model_.partition().of(static_cast<int64_t>(index)));
+  if (group.updated.elements >= kMessageElements) start_sending(group);
+}
+
+void DataParallel::start_sending(Group& group) {
+  auto messages = std::make_shared<RowMessages>(std::exchange(group.updated, {}));
+  group.sending = group.background->start(
+      [messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
+}
+
+void DataParallel::finish_sending() {
+  if (is_alone() || run_.recording()) return;
+  for (Group& group : groups_) start_sending(group);
+  for (Group& group : groups_) group.background->wait(group.sending);
+}
+
+ExchangeSeconds DataParallel::seconds() const {
+  ExchangeSeconds sum;
+  for (const Group& group : groups_) {
+    if (group.background == nullptr) continue;
+    const ExchangeSeconds seconds = group.background->seconds();
+    sum.busy += seconds.busy;
+    sum.waited += seconds.waited;
+  }
+  return sum;
 }
 
 BytesByTraffic DataParallel::sent_since(const BytesByTraffic& before) {

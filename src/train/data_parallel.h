@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <vector>
 
-#include "comm/sum_tree.h"
+#include "comm/background_comm.h"
 #include "model/model.h"
+#include "run/owned_rows.h"
 #include "run/run.h"
-#include "train/gradient_wires.h"
+#include "train/gradient_stream.h"
 
 namespace ng {
 
@@ -18,6 +21,11 @@ enum class Determinism : uint8_t {
   global,  ///< for every number of ranks at an equal global batch: gradients are added by a fixed
            ///< tree over micro-batches and are sent in FP32
 };
+
+/// What depends on no number of ranks has every bit of the weights on all of them.
+[[nodiscard]] constexpr WeightGather weight_gather(Determinism mode) {
+  return mode == Determinism::global ? WeightGather::as_stored : WeightGather::as_sent;
+}
 
 class DataParallel {
  public:
@@ -37,8 +45,8 @@ class DataParallel {
   void start(StepControl* control);
   /// Where micro-batch `micro` of this rank adds its loss.
   [[nodiscard]] double* loss(StepControl* control, int64_t micro) const;
-  /// After micro-batch `micro` of this rank.
-  void take(int64_t micro);
+  /// When micro-batch `micro` of this rank has no more to add to the gradients of a part.
+  void take(int64_t micro, const BackwardPart& part);
   /// After the last one: gradients, loss and the counters of operands are those of all ranks.
   void finish(StepControl* control);
   /// *sum = Σ g² over the gradients of all parameters. Where several ranks have them, or gradients
@@ -48,21 +56,37 @@ class DataParallel {
   void share_decision(StepControl* control);
   /// After the step was decided: scales of gradients that saturate give way.
   void move_gradient_scales(const StepControl* control);
+  /// After this rank's updates of what it owns of a parameter, by all ranks in the same order.
+  void send_updated(size_t index);
+  /// After the last one: all ranks have the new values.
+  void finish_sending();
   /// By model.parameters(), of reports by this rank's model.owned().
   [[nodiscard]] std::vector<UpdateReport> reports_of_all(const std::vector<UpdateReport>& own);
   /// What all ranks together have sent since this rank's counters said `before`.
   [[nodiscard]] BytesByTraffic sent_since(const BytesByTraffic& before);
+  /// Of messages behind the computing of this rank, so far.
+  [[nodiscard]] ExchangeSeconds seconds() const;
   /// Before delayed scales move on: what they follow is the largest value of all ranks.
   void share_largest();
 
  private:
   [[nodiscard]] bool is_global() const { return mode_ == Determinism::global; }
+  /// Ranks that have the same parts of parameters, and what passes between them.
+  struct Group {
+    Comm& comm;
+    std::unique_ptr<BackgroundComm> background;  ///< null: one rank
+    GradientStream gradients;
+    RowMessages updated{};  ///< not sent yet
+    BackgroundComm::Ticket sending = 0;
+  };
   /// All ranks; run_.comm() are those that divide the batch.
   [[nodiscard]] Comm& world() const { return run_.ranks().world(); }
   [[nodiscard]] bool is_alone() const { return world().ranks() == 1; }
-  void finish_trees();
-  void average_gradients();
-  void to_owners(size_t index, SumTree<Tensor>& tree, float factor);
+  [[nodiscard]] std::vector<std::vector<TreeNode>> nodes_by_rank(const Comm& comm) const;
+  void add_group(Comm& comm);
+  [[nodiscard]] size_t group_of(size_t index) const;
+  [[nodiscard]] std::vector<size_t> of_group(const BackwardPart& part, size_t group) const;
+  static void start_sending(Group& group);
   void share_loss(StepControl* control);
   void share_counters();
 
@@ -70,12 +94,12 @@ class DataParallel {
   Model& model_;
   Determinism mode_;
   int64_t micros_;
-  GradientWires wires_;
-  std::vector<std::vector<TreeNode>> nodes_;  // that each rank's sums are, by rank
-  std::vector<SumTree<Tensor>> trees_;        // by parameter
-  std::vector<size_t> first_chunks_;          // by parameter, of its rows among squares_
-  std::span<double> squares_;                 // backend memory, by kPieceRows rows
-  std::span<double> losses_;                  // backend memory, by micro-batch; global only
+  /// Of all ranks; where those of a tensor group have parts of layers, also of those with the same
+  /// part.
+  std::deque<Group> groups_;
+  std::vector<size_t> first_chunks_;  // by parameter, of its rows among squares_
+  std::span<double> squares_;         // backend memory, by kPieceRows rows
+  std::span<double> losses_;          // backend memory, by micro-batch; global only
 };
 
 }  // namespace ng

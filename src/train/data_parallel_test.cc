@@ -10,6 +10,7 @@
 
 #include "comm/thread_ranks.h"
 #include "support/tiny_run.h"
+#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {
@@ -166,27 +167,59 @@ TEST(DataParallel, RanksComeToTheGradientOfOne) {
   EXPECT_LT(different, std::ssize(one.weights) / 100);
 }
 
-// Every rank sends its gradient of what others own, and what it owns and has updated to all others.
-// [distributed.md §2; errata-2, 38]
-TEST(DataParallel, BytesOfGradientsAndWeightsAreThoseOfTheModel) {
-  for (const int ranks : {2, 3, 4}) {
-    run_ranks(ranks, [&](Comm& comm) {
-      TinyRunOptions options{.recipe = "name = \"wire\"\ninherit = \"fp8-lm\"\n", .comm = &comm};
+/// What a recipe sends on ranks, by their transports, in one step.
+std::vector<BytesByTraffic> sent_in_a_step(TinyRunOptions options, int ranks) {
+  std::vector<BytesByTraffic> sent(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](Comm& comm) {
+    TinyRunOptions mine = options;
+    mine.comm = &comm;
+    TinyRun tiny(mine);
+    const BytesByTraffic before = comm.sent();
+    (void)tiny.step(0);
+    BytesByTraffic& own = sent[static_cast<size_t>(comm.rank())];
+    for (size_t kind = 0; kind < own.size(); ++kind) own[kind] = comm.sent()[kind] - before[kind];
+  });
+  return sent;
+}
+
+// Every rank sends its gradient of what others own, and what it owns and has updated to all others:
+// byte for byte what `plan` says. [distributed.md §2; errata-2, 38]
+TEST(DataParallel, BytesSentAreThoseOfTheModel) {
+  const auto backend = make_backend("ref", Threads{1});
+  for (const std::string keys :
+       {"inherit = 'fp8-lm'", "inherit = 'fp32'", "inherit = 'bf16'", "inherit = 'mxfp4-sr-rht'",
+        "inherit = 'kahan-bf16'", "inherit = 'gaussws-all'", "inherit = 'nipq'",
+        "inherit = 'bf16'\ncommunication.weights = 'fp32'",
+        "inherit = 'bf16'\ncommunication.weights = { format = 'fp8_e4m3', scale = 'pow2' }",
+        "inherit = 'bf16'\ngradient.communicate = 'nvfp4'\ngradient.shard = 'tensor'",
+        "inherit = 'bf16'\ngradient.communicate = 'mxfp8_e4m3'"})
+    for (const int ranks : {2, 3, 4}) {
+      SCOPED_TRACE(fmt::format("{} on {} ranks", keys, ranks));
+      TinyRunOptions options{.recipe = "name = 'wire'\n" + keys};
       options.model.vocab = 700;
-      TinyRun tiny(options);
-      const BytesByTraffic sent = tiny.step(0).sent;
-      uint64_t gradients = 0, weights = 0;
-      for (const Parameter& parameter : tiny.model().parameters()) {
-        const auto elements = static_cast<uint64_t>(parameter.spec.rows * parameter.spec.cols);
-        gradients += elements * static_cast<uint64_t>(parameter.communicate.element->bits / 8);
-        weights += elements * static_cast<uint64_t>(parameter.value().element->bits / 8);
-      }
-      const auto others = static_cast<uint64_t>(ranks - 1);
-      EXPECT_EQ(sent[static_cast<size_t>(Traffic::gradients)], others * gradients);
-      EXPECT_EQ(sent[static_cast<size_t>(Traffic::weights)], others * weights);
-      EXPECT_EQ(sent[static_cast<size_t>(Traffic::files)], 0u);
-    });
-  }
+      const std::vector<BytesByTraffic> sent = sent_in_a_step(options, ranks);
+      const Recipe recipe = Recipe::parse(options.recipe, "test.toml");
+      const RankPlan plan(*backend, options.model, recipe, {.ranks = ranks});
+      const std::vector<BytesByTraffic> planned = traffic_by_rank(
+          plan.partition(), sent_tensors(plan.parameters(), recipe, options.model.layers));
+      for (size_t rank = 0; rank < sent.size(); ++rank)
+        for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::scales}) {
+          const auto at = static_cast<size_t>(kind);
+          EXPECT_EQ(sent[rank][at], planned[rank][at]) << rank << ' ' << name_of(kind);
+        }
+    }
+}
+
+// What BF16 computes with is a copy of its owner's FP32 values. Where all that reads it rounds to
+// BF16 in any case, as in a Llama of recipe bf16, ranks train as they do with FP32 everywhere.
+TEST(DataParallel, CopiesInBf16AreExactWhereAllReadersRound) {
+  const std::string bf16 = "name = 'copies'\ninherit = 'bf16'\n";
+  Outcome copied = train({.recipe = bf16}, 3, 3);
+  const Outcome whole = train({.recipe = bf16 + "communication.weights = 'fp32'"}, 3, 3);
+  EXPECT_EQ(copied.losses, whole.losses);
+  EXPECT_EQ(copied.norms, whole.norms);
+  EXPECT_NE(copied.weights, whole.weights);
+  for (float& weight : copied.weights) EXPECT_EQ(weight, round_to_bf16(weight));
 }
 
 // One rank alone reads the row of a token whose embedding is not finite.

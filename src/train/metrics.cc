@@ -207,9 +207,11 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands, const Jso
                  {"eta_seconds", number(step.eta_seconds)}};
   if (step.targets) object["targets"] = *step.targets;
   if (step.skipped) object["skipped"] = true;
-  if (step.sent)
+  if (step.sent) {
     for (size_t kind = 0; kind < kTrafficKinds; ++kind)
       object["sent"][std::string(name_of(static_cast<Traffic>(kind)))] = (*step.sent)[kind];
+    object["exchange"] = {{"seconds", step.exchange.busy}, {"waited", step.exchange.waited}};
+  }
   if (!operands.empty()) object["operands"] = operands;
   if (!updates.empty()) object["updates"] = updates;
   if (!bit_widths.empty()) object["bit_widths"] = bit_widths;

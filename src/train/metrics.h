@@ -25,6 +25,7 @@ struct StepMetrics {
   double eta_seconds = 0;
   bool skipped = false;
   std::optional<BytesByTraffic> sent{};  ///< by all ranks together, where there are several
+  ExchangeSeconds exchange{};            ///< of rank 0, where there are several
   std::optional<int64_t> targets = {};   ///< that count in this step, where a mask says which
 };
 

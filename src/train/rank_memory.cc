@@ -35,8 +35,10 @@ RankPlan::RankPlan(const Backend& backend, const ModelConfig& model, const Recip
       recipe_(recipe),
       layout_(layout),
       parameters_(tensor_parallel_parts(planned_parameters(backend, model, recipe), layout.tensor)),
-      flat_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::flat)),
-      whole_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::tensor)),
+      flat_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::flat,
+                            WeightGather::as_sent)),
+      whole_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::tensor,
+                             WeightGather::as_sent)),
       stored_(static_cast<size_t>(layout.ranks)) {
   add_stored();
 }
@@ -63,8 +65,13 @@ void RankPlan::add_stored() {
       {.heads = model_.heads / layout_.tensor, .kv_heads = model_.kv_heads / layout_.tensor});
   std::vector<std::vector<StoredSpec>> owned;  // by parameter
   MemoryByKind whole{};
+  const auto gather_of = [&](const ParameterSpec& spec) {
+    const int64_t ranks = spec.cut ? layout_.data() : layout_.ranks;
+    return gather_among(static_cast<int>(ranks), WeightGather::as_sent);
+  };
   for (const ParameterSpec& spec : parameters_) {
-    const WeightParts weight = weight_parts(spec, weight_storage(recipe_, spec, model_.layers));
+    const WeightParts weight =
+        weight_parts(spec, kept_weight(recipe_, spec, model_.layers, gather_of(spec)));
     at(whole, MemoryKind::weights) += weight.value.bytes();
     owned.push_back(owned_parts(weight, optimizer->states(spec)));
   }

@@ -74,14 +74,18 @@ TEST(RankTraffic, NarrowAreTheWeightsOfBlocksAndBf16Matrices) {
     const char *block, *outside, *vector;
   };
   for (const Row& row :
-       {Row{"inherit='fp32'", "fp32 bf16", "fp32 bf16", "fp32 bf16"},
-        Row{"communication.weights='fp32'", "fp32 fp32", "fp32 fp32", "fp32 fp32"},
+       {Row{"inherit='fp32'", "fp32 fp32", "fp32 fp32", "fp32 fp32"},
+        Row{"inherit='bf16'", "fp32 bf16", "fp32 bf16", "fp32 bf16"},
+        Row{"inherit='bf16'\ncommunication.weights='fp32'", "fp32 fp32", "fp32 fp32", "fp32 fp32"},
         Row{"inherit='fp8-lm'", "e4m3 e4m3", "fp32 bf16", "fp32 bf16"},
-        Row{"communication.weights='fp8_e4m3'", "fp32 e4m3", "fp32 bf16", "fp32 bf16"},
+        Row{"communication.weights='fp8_e4m3'", "fp32 e4m3", "fp32 fp32", "fp32 fp32"},
+        Row{"inherit='bf16'\ncommunication.weights='fp8_e4m3'", "fp32 e4m3", "fp32 bf16",
+            "fp32 bf16"},
         Row{"inherit='naive-bf16'\ncommunication.weights='fp32'", "fp32 bf16", "fp32 bf16",
             "fp32 fp32"},
         Row{"inherit='precision-aware-fp8'", "fp32 e4m3", "fp32 bf16", "fp32 bf16"},
-        Row{"gradient.communicate='mxfp4'", "e2m1 bf16", "fp32 bf16", "fp32 bf16"}}) {
+        Row{"inherit='bf16'\ngradient.communicate='mxfp4'", "e2m1 bf16", "fp32 bf16",
+            "fp32 bf16"}}) {
     const Recipe recipe = recipe_of(row.keys);
     EXPECT_EQ(wires(recipe, "blocks.3.mlp.up.weight"), row.block) << row.keys;
     EXPECT_EQ(wires(recipe, "head.weight"), row.outside) << row.keys;

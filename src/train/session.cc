@@ -82,7 +82,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
                                config_.twin, options_.comm,
                                static_cast<int>(config_.train.tensor_parallel));
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
-  model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute);
+  model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute,
+                                   weight_gather(config_.train.deterministic));
   for (const std::string& warning :
        noise_warnings(recipe_, names_of_linears(*model_), model.layers))
     observer_.notice(warning);
@@ -105,8 +106,6 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
 }
 
 Session::~Session() = default;
-
-Comm& Session::world() const { return run_->ranks().world(); }
 
 bool Session::is_writer() const { return world().rank() == kWriter; }
 
@@ -175,6 +174,7 @@ int64_t Session::restore() {
   follow_phase(std::max<int64_t>(newest->step - 1, 0));
   for (const std::string& difference : restore_checkpoint(*newest, *run_, identity_))
     observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
+  model_->copy_masters(*run_);
   return newest->step;
 }
 
@@ -261,6 +261,7 @@ void Session::train_one(int64_t step) {
   metrics.skipped = report.skipped;
   if (trainer_->settings().masked) metrics.targets = report.targets;
   if (world().ranks() > 1) metrics.sent = report.sent;
+  metrics.exchange = report.exchange;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
   const bool is_updated = detail && !report.skipped && report.targets > 0;
   log_.write(metrics,

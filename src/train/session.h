@@ -98,7 +98,7 @@ class Session {
 
  private:
   /// All ranks of the run.
-  [[nodiscard]] Comm& world() const;
+  [[nodiscard]] Comm& world() const { return run_->ranks().world(); }
   /// Whether this rank writes the run's files.
   [[nodiscard]] bool is_writer() const;
   void write_run_file();

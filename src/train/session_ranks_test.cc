@@ -1,8 +1,10 @@
 // Whole runs on several ranks: one writes, all end in the same bits, and others go on.
 #include <mutex>
 
+#include "base/files.h"
 #include "comm/thread_ranks.h"
 #include "io/checkpoint_files.h"
+#include "io/safetensors.h"
 #include "support/session_runs.h"
 
 namespace ng {
@@ -66,14 +68,44 @@ TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
 
 // Each rank's own draws, scales and states come back.
 TEST_F(SessionRanks, AResumedRunOfNarrowStatesAndWiresEndsInTheBitsOfAnUnbrokenOne) {
-  const std::vector<std::string> settings = {"recipe=fp8-lm", "train.steps=6",
-                                             "train.checkpoint_every=0"};
-  train_on(3, config_of(3, settings, 3));
-  const std::map<std::string, std::string> want = contents(in("out"));
-  remove_all(in("out"));
-  train_on(3, config_of(3, settings, 3), false, 4);
-  train_on(3, config_of(3, settings, 3), true);
-  expect_same_end(want, 6);
+  for (const std::string recipe : {"fp8-lm", "bf16"}) {
+    SCOPED_TRACE(recipe);
+    const std::vector<std::string> settings = {"recipe=" + recipe, "train.steps=6",
+                                               "train.checkpoint_every=0"};
+    remove_all(in("out"));
+    train_on(3, config_of(3, settings, 3));
+    const std::map<std::string, std::string> want = contents(in("out"));
+    remove_all(in("out"));
+    train_on(3, config_of(3, settings, 3), false, 4);
+    train_on(3, config_of(3, settings, 3), true);
+    expect_same_end(want, 6);
+  }
+}
+
+// Several ranks compute with copies in BF16: no checkpoint has them, so that one rank, which has
+// FP32 values alone, writes the same tensors.
+TEST_F(SessionRanks, CheckpointsHaveTheValuesAndNoCopies) {
+  const std::vector<std::string> settings = {
+      "recipe=bf16", "train.steps=6", "train.checkpoint_every=0", "train.keep_checkpoints=3"};
+  const auto tensors = [&](int64_t step) {
+    std::map<std::string, std::vector<int64_t>> shapes;  // rows of parts come together
+    for (const std::string& name : list_folder(checkpoint(step))) {
+      if (!name.ends_with(".safetensors")) continue;
+      const io::Safetensors file(join_path(checkpoint(step), name));
+      for (const io::SafetensorsEntry& entry : file.entries()) {
+        std::vector<int64_t>& shape = shapes[entry.name.substr(0, entry.name.find('['))];
+        if (shape.empty()) shape = {0, entry.shape[1]};
+        shape[0] += entry.shape[0];
+        EXPECT_FALSE(entry.name.starts_with("copy.")) << name << ' ' << entry.name;
+      }
+    }
+    return shapes;
+  };
+  train_on(2, config_of(2, settings), false, 2);
+  train_on(1, config_of(1, settings), true, 4);
+  train_on(4, config_of(4, settings), true);
+  EXPECT_EQ(tensors(2), tensors(4));
+  EXPECT_EQ(tensors(4), tensors(6));
 }
 
 TEST_F(SessionRanks, AMissingOrForeignFileOfARankIsNamed) {

@@ -102,8 +102,8 @@ void Trainer::forward_backward(int64_t step) {
   run_.execute(Clear{std::as_writable_bytes(model_.stats())});
   for (int64_t micro = 0; micro < settings_.micros; ++micro) {
     run_.set_moment(parallel_.moment(step, micro));
-    model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro));
-    parallel_.take(micro);
+    model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro),
+                       [&](const BackwardPart& part) { parallel_.take(micro, part); });
   }
   parallel_.finish(control_);
   model_.finish_noise(run_);
@@ -121,17 +121,21 @@ void Trainer::update(int64_t step, float lr) {
   parallel_.share_decision(control_);
   parallel_.move_gradient_scales(control_);
   if (reports_updates_) now.report = update_reports_.data();
-  for (Parameter* owned : model_.owned()) {
-    optimizer_->update(run_, *owned, now);
-    if (now.report != nullptr) ++now.report;
+  for (size_t i = 0; i < model_.parameters().size(); ++i) {
+    for (Parameter* owned : model_.owned_of(i)) {
+      optimizer_->update(run_, *owned, now);
+      if (now.report != nullptr) ++now.report;
+    }
+    parallel_.send_updated(i);
   }
-  model_.send_updated(run_);
+  parallel_.finish_sending();
   model_.forget_step();
 }
 
 StepReport Trainer::step(int64_t step, float lr) {
   run_.ranks().world().note_step(step);
   const BytesByTraffic sent_before = run_.ranks().sent();
+  const ExchangeSeconds before = parallel_.seconds();
   tokens_.upload(run_, 0, settings_.micros);
   targets_ = settings_.masked ? parallel_.sum(tokens_.count_targets(0, settings_.micros))
                               : tokens_per_step();
@@ -150,6 +154,9 @@ StepReport Trainer::step(int64_t step, float lr) {
   model_.roll_scales(run_, control.skip != 0 || !updates);
   StepReport report = report_of(control);
   report.sent = parallel_.sent_since(sent_before);
+  const ExchangeSeconds now = parallel_.seconds();
+  report.exchange = {.busy = now.busy - before.busy, .waited = now.waited - before.waited};
+  run_.add_seconds(TimeKind::communication, report.exchange.waited);
   return report;
 }
 
@@ -162,6 +169,7 @@ StepReport Trainer::report_of(const StepControl& control) {
                     .grad_norm = control.grad_norm,
                     .targets = targets_,
                     .sent = {},
+                    .exchange = {},
                     .skipped = control.skip != 0,
                     .overflowing = {},
                     .format = {}};

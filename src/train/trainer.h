@@ -36,8 +36,9 @@ struct StepReport {
   /// That count. A step without any leaves weights, moments and delayed scales as they are: it
   /// says nothing about them, and weight decay alone would only wear them down.
   int64_t targets = 0;
-  BytesByTraffic sent{};  ///< by all ranks together in this step, by what it was
-  bool skipped = false;   ///< something was not finite: weights and moments are unchanged
+  BytesByTraffic sent{};       ///< by all ranks together in this step, by what it was
+  ExchangeSeconds exchange{};  ///< of gradients and new values in this step, on this rank
+  bool skipped = false;        ///< something was not finite: weights and moments are unchanged
   /// "moment2.blocks.0.mlp.up.weight": why it was skipped, where that is a state that would not
   /// hold its new values, and as what it is stored; else empty.
   std::string overflowing, format;

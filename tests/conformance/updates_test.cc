@@ -1,6 +1,9 @@
 // Tensors as they persist, and updates of them: `ref` fixes their bits, for every format, rule and
 // optimizer, in shapes whose rows end inside blocks and bytes.
+#include <deque>
+
 #include "conformance.h"
+#include "format/codec.h"
 #include "stored_casts.h"
 #include "support/stored_tensor.h"
 
@@ -331,6 +334,58 @@ TEST(Conformance, FindAmax) {
                 EXPECT_EQ(std::isfinite(found), bad == 0);
                 EXPECT_TRUE(bad != 0 || found == largest) << found;
                 return {};
+              });
+}
+
+/// Means of three ranks' gradients, as they came.
+Results sum_of_ranks(const Place& with, const Size& size, const Operand& cast, RankSum rule) {
+  std::deque<StoredTensor> ranks;
+  std::vector<ConstView> views;
+  for (uint64_t rank = 0; rank < 3; ++rank) {
+    StoredTensor& y = ranks.emplace_back(with.backend, cast, size.rows, size.cols);
+    const float scale = cast.is_unscaled() ? 200.0f : 3.0f;
+    const Tensor x = with.fp32(spread(with, size, 5 + rank, scale).values());
+    with.execute(Store{.y = y.stored(), .x = x, .key = {.seed = rank}});
+    views.push_back(y.view());
+  }
+  Tensor mean = with.fp32(Matrix(size.rows, size.cols));
+  Buffer<uint64_t> largest = with.buffer<uint64_t>({0});
+  with.execute(SumOfRanks{.y = mean,
+                          .x = views,
+                          .rule = rule,
+                          .encode_scale = 3 * 0.7f,
+                          .first = 100,
+                          .size = 100 + 2 * size.rows * size.cols,
+                          .largest = largest.data()});
+  return {{"mean", mean.values()},
+          {"largest", Matrix::row({static_cast<float>(largest.values()[0])})}};
+}
+
+TEST(Conformance, SumOfRanks) {
+  for (const Size& size : kSizes) {
+    for (const Operand& cast : stored_casts())
+      conform(fmt::format("{} {}x{}", describe(cast), size.rows, size.cols),
+              [&](const Place& with) { return sum_of_ranks(with, size, cast, RankSum::exact); });
+    for (const std::string_view format : {"fp8_e4m3", "fp8_e5m2", "bf16", "fp32"})
+      conform(fmt::format("ring {} {}x{}", format, size.rows, size.cols), [&](const Place& with) {
+        return sum_of_ranks(with, size, cast_of(format), RankSum::ring);
+      });
+  }
+}
+
+TEST(Conformance, CountLargest) {
+  for (const Size& size : kSizes)
+    for (const Operand& cast : {cast_of("fp8_e4m3"), cast_of("fp8_e5m2")})
+      conform(fmt::format("{} {}x{}", describe(cast), size.rows, size.cols),
+              [&](const Place& with) -> Results {
+                StoredTensor y(with.backend, cast, size.rows, size.cols);
+                const float beyond = 4 * max_value(*cast.element);
+                const Tensor x = with.fp32(spread(with, size, 5, beyond).values());
+                with.execute(Store{.y = y.stored(), .x = x, .key = {}});
+                Buffer<uint64_t> count = with.buffer<uint64_t>({3});
+                with.execute(CountLargest{count.data(), y.view()});
+                EXPECT_TRUE(size.rows == 1 || count.values()[0] > 3);
+                return {{"count", Matrix::row({static_cast<float>(count.values()[0])})}};
               });
 }
 

@@ -58,7 +58,7 @@ class TinyRun {
       : recipe_(Recipe::parse(options.recipe, "test.toml")),
         run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm,
              options.tensor),
-        model_(run_, options.model, recipe_, options.recompute),
+        model_(run_, options.model, recipe_, options.recompute, weight_gather(options.determinism)),
         trainer_(run_, model_, recipe_, settings(options)) {
     model_.initialize(run_);
   }

@@ -14,6 +14,7 @@
 #include "backend/ref/norm.h"
 #include "backend/ref/operand.h"
 #include "backend/ref/optimizer.h"
+#include "backend/ref/rank_sum.h"
 #include "backend/ref/update/momentum.h"
 #include "backend/ref/update/store.h"
 #include "backend/ref/update/update.h"

@@ -20,6 +20,7 @@ std::function<int()> declare(CLI::App& app) {
   const auto bench_update = declare_bench_update(*update);
   return [=] {
     if (step->parsed()) return bench_step();
+    refuse_ranks("bench");
     if (gemm->parsed()) return bench_gemm();
     return kernels->parsed() ? bench_kernels() : bench_update();
   };
@@ -28,6 +29,6 @@ std::function<int()> declare(CLI::App& app) {
 }  // namespace
 
 extern const Command kBench;
-const Command kBench{"bench", "speed of training steps, GEMMs, casts and updates", declare};
+const Command kBench{"bench", "speed of training steps, GEMMs, casts and updates", declare, true};
 
 }  // namespace ng::cli

@@ -1,4 +1,7 @@
-// narrowgauge bench step: how fast whole training steps are on this machine.
+// narrowgauge bench step: how fast whole training steps are on this machine, also of ranks.
+#include <algorithm>
+#include <numeric>
+
 #include "base/isa.h"
 #include "base/json.h"
 #include "base/version.h"
@@ -8,6 +11,7 @@
 #include "cli/models/open_model.h"
 #include "cli/output.h"
 #include "cli/time_table.h"
+#include "comm/launch.h"
 #include "run/backends.h"
 #include "speed/machine.h"
 #include "train/bench_step.h"
@@ -25,6 +29,20 @@ struct Args {
   bool json = false;
 };
 
+/// Of a step, on rank 0; bytes are those of all ranks.
+Json exchange_json(const Args& args, const BenchResult& result) {
+  const auto steps = static_cast<double>(args.steps);
+  const auto [busy, waited] = result.exchange;
+  Json sent = Json::object();
+  for (size_t kind = 0; kind < result.sent.size(); ++kind)
+    sent[std::string(name_of(static_cast<Traffic>(kind)))] = result.sent[kind];
+  return {{"seconds", busy / steps},
+          {"waited", waited / steps},
+          {"hidden", busy > 0 ? std::max(0.0, 1 - waited / busy) : 0.0},
+          {"bytes", std::accumulate(result.sent.begin(), result.sent.end(), uint64_t{0})},
+          {"sent", std::move(sent)}};
+}
+
 Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model& model,
                  const BenchResult& result) {
   const double peak = measured_peak_flops(threads);
@@ -41,6 +59,7 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"seq", args.step.length},
           {"steps", args.steps},
           {"threads", threads.count},
+          {"ranks", world().ranks()},
           {"seconds_per_step", result.median_seconds},
           {"tokens_per_second", result.tokens_per_second},
           {"first_loss", result.first_loss},
@@ -52,14 +71,22 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"planned_bytes_stored", stored_json(result.planned)},
           {"peak_flops", peak},
           {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
-          {"seconds_by_kind", seconds}};
+          {"seconds_by_kind", seconds},
+          {"exchange", exchange_json(args, result)}};
+}
+
+void print_exchange(const Json& exchange) {
+  print("exchange    {:.3f} s per step, of which {:.0f} % are hidden behind computing; {} sent\n",
+        exchange["seconds"].get<double>(), 100 * exchange["hidden"].get<double>(),
+        size_text(exchange["bytes"].get<double>()));
 }
 
 int bench_step(Args args) {
   const ModelConfig config = args.step.config();
   const Recipe recipe = Recipe::load(args.recipe);
   const Threads threads = args.machine.use();
-  Run run(make_backend(args.machine.backend, threads), 1);
+  Comm& ranks = world();
+  Run run(make_backend(args.machine.backend, threads), 1, 0, &ranks);
   Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
   const BenchResult result =
       bench_steps(run, model, recipe,
@@ -71,13 +98,15 @@ int bench_step(Args args) {
   }
   print("model       {}, {} parameters, recipe {}\n", args.step.model,
         count_text(model.parameter_count()), recipe.name());
-  print("step        {} x {} tokens on {} threads, {}\n", args.step.batch, args.step.length,
-        threads.count, name_of(current_isa()));
+  print("step        {} x {} tokens on {} threads, {}{}\n", args.step.batch, args.step.length,
+        threads.count, name_of(current_isa()),
+        ranks.ranks() > 1 ? fmt::format(", on each of {} ranks", ranks.ranks()) : std::string());
   print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured peak\n",
         result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
   print("memory      {} planned, {} at the peak of the process\n",
         size_text(static_cast<double>(result.planned.total)),
         size_text(json["peak_bytes"].get<double>()));
+  if (ranks.ranks() > 1) print_exchange(json["exchange"]);
   if (result.skipped > 0)
     print("skipped     {} of {} steps: something was not finite\n", result.skipped, args.steps);
   print("{}", time_table(result.seconds_by_kind, result.rest_seconds()));

@@ -27,10 +27,10 @@ void for_values(Workspace& workspace, const StretchWalk& walk, const StoredCodec
 }
 
 /// What a tensor becomes: values rounded once, scales found before. `noted(y)` and `scaled(y)` are
-/// called before and after they are found.
+/// called before and after they are found. `is_known`: `noted` says all that scales depend on.
 template <class Noted, class Scaled>
 void store(Workspace& workspace, StoredCodec& y, StoredCodec& x, int64_t rows, int64_t cols,
-           const Noted& noted, const Scaled& scaled) {
+           bool is_known, const Noted& noted, const Scaled& scaled) {
   StoredCodec* const codecs[] = {&y, &x};
   bool is_flat = true;
   const StretchWalk walk = walk_through(codecs, rows, cols, is_flat);
@@ -40,9 +40,10 @@ void store(Workspace& workspace, StoredCodec& y, StoredCodec& x, int64_t rows, i
     if (3 * count * sizeof(float) > kSharedScratchBytes)
       throw Unsupported(fmt::format("cpu: store of {} scales", count));
     y.set_pass_memory(reinterpret_cast<uint32_t*>(words), words + count, words + 2 * count);
-    for_values(workspace, walk, x, [&](const Stretch& at, Buffers& b, const float* values) {
-      y.note(at, values, b.scratch);
-    });
+    if (!is_known)
+      for_values(workspace, walk, x, [&](const Stretch& at, Buffers& b, const float* values) {
+        y.note(at, values, b.scratch);
+      });
     noted(y);
     y.find_scales(false);
     scaled(y);
@@ -60,6 +61,19 @@ int64_t count_largest(const uint8_t* codes, int64_t count, uint8_t largest) {
   return found;
 }
 
+int64_t count_largest(Workspace& workspace, const ConstView& codes) {
+  NG_CHECK(codes.element->bits == 8 && codes.contiguous(), codes.element->name, codes.stride);
+  const uint32_t largest = ElementCodec(*codes.element).encode(range_of(*codes.element).max);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(codes.data);
+  const int64_t size = codes.size(), items = (size + kBlockElements - 1) / kBlockElements;
+  std::atomic<int64_t> found = 0;
+  parallel_for(workspace.threads(), items, [&](int64_t item, int) {
+    const int64_t first = item * kBlockElements, count = std::min(kBlockElements, size - first);
+    found += count_largest(bytes + first, count, static_cast<uint8_t>(largest));
+  });
+  return found;
+}
+
 }  // namespace
 
 void perform(Workspace& workspace, const Store& op) {
@@ -68,7 +82,7 @@ void perform(Workspace& workspace, const Store& op) {
   StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
   StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
   store(
-      workspace, y, x, op.x.rows, op.x.cols,
+      workspace, y, x, op.x.rows, op.x.cols, false,
       [&](StoredCodec& noted) {
         if (op.amax != nullptr) noted.note_of_all(*op.amax);
       },
@@ -101,32 +115,27 @@ void perform(Workspace& workspace, const StoreGradient& op) {
   StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
   const bool has_mu = has_one_float_scale(op.y.cast);
   const bool is_shared = op.amax != nullptr && std::isfinite(*op.amax);
+  const bool is_known = is_shared && op.y.cast.block.kind == Block::Kind::tensor;
   store(
-      workspace, y, x, op.x.rows, op.x.cols,
+      workspace, y, x, op.x.rows, op.x.cols, is_known,
       [&](StoredCodec& noted) {
         if (is_shared) noted.note_of_all(*op.amax);
       },
       [&](StoredCodec& found) {
         if (has_mu) found.scale_for_wire(op.scale);
       });
-  uint64_t nonfinite = op.amax != nullptr && !is_shared ? 1 : 0;
-  perform(workspace, AddNonfinite{&nonfinite, op.x});
+  uint64_t nonfinite = op.amax != nullptr && !is_shared ? 1 : 0;  // a finite amax has seen x
+  if (op.amax == nullptr) perform(workspace, AddNonfinite{&nonfinite, op.x});
   if (nonfinite > 0) poison(op.y.view);
+}
+
+void perform(Workspace& workspace, const CountLargest& op) {
+  *op.count += static_cast<uint64_t>(count_largest(workspace, op.codes));
 }
 
 void perform(Workspace& workspace, const MoveAutoScale& op) {
   if (is_skipped(op.control)) return;
-  const ConstView& codes = op.codes;
-  NG_CHECK(codes.element->bits == 8 && codes.contiguous(), codes.element->name, codes.stride);
-  const uint32_t largest = ElementCodec(*codes.element).encode(range_of(*codes.element).max);
-  const auto* const bytes = reinterpret_cast<const uint8_t*>(codes.data);
-  const int64_t size = codes.size(), items = (size + kBlockElements - 1) / kBlockElements;
-  std::atomic<int64_t> saturated = 0;
-  parallel_for(workspace.threads(), items, [&](int64_t item, int) {
-    const int64_t first = item * kBlockElements, count = std::min(kBlockElements, size - first);
-    saturated += count_largest(bytes + first, count, static_cast<uint8_t>(largest));
-  });
-  move_auto_scale(op, saturated, size);
+  move_auto_scale(op, count_largest(workspace, op.codes), op.codes.size());
 }
 
 }  // namespace ng::cpu

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <vector>
+
+#include "backend/cpu/update/stored.h"
+#include "backend/cpu/update/update.h"
+#include "backend/ref/rank_sum.h"
+#include "format/codec.h"
+
+namespace ng::cpu {
+namespace {
+
+struct Buffers {
+  alignas(64) float values[kStretch], running[kStretch];
+  alignas(64) double sums[kStretch];
+  StretchScratch scratch;
+};
+static_assert(sizeof(Buffers) <= kWorkerScratchBytes);
+
+/// Codes of eight bits that share a scale are integers in units of the smallest; so are their sums.
+bool is_exact_in_fp32(const ConstView& x, size_t ranks) {
+  if (x.has_scales() || x.element->bits > 8) return false;
+  return static_cast<double>(ranks) * max_value(*x.element) <=
+         0x1p24 * static_cast<double>(min_subnormal(*x.element));
+}
+
+class RankSummer {
+ public:
+  explicit RankSummer(const SumOfRanks& op)
+      : op_(op),
+        in_fp32_(is_exact_in_fp32(op.x[0], op.x.size())),
+        inverse_(1.0f / op.encode_scale),
+        largest_(max_value(*op.x[0].element)) {
+    for (const ConstView& x : op.x)
+      ranks_.emplace_back(op.kName, as_stored(x), RandomKey{}, Purpose::gradient_wire);
+  }
+
+  /// Through y and all that is added.
+  [[nodiscard]] StretchWalk walk() {
+    std::vector<StoredCodec*> codecs;
+    for (StoredCodec& rank : ranks_) codecs.push_back(&rank);
+    is_flat_ = op_.y.contiguous();
+    return walk_through(codecs, op_.y.rows, op_.y.cols, is_flat_);
+  }
+
+  void sum(const Stretch& at, Buffers& b) {
+    float* const sums = b.running;
+    if (op_.rule == RankSum::ring)
+      on_ring(at, b);
+    else if (in_fp32_)
+      in_order(at, b, sums);
+    else
+      in_fp64(at, b);
+    if (op_.largest != nullptr) count(sums, at.count);
+    float* const y = reinterpret_cast<float*>(op_.y.data) + at.row * op_.y.stride + at.col;
+    for (int64_t i = 0; i < at.count; ++i) y[i] = sums[i] * inverse_;
+  }
+
+  [[nodiscard]] uint64_t largest() const { return found_; }
+
+ private:
+  void in_order(const Stretch& at, Buffers& b, float* sums) const {
+    std::fill_n(sums, at.count, 0.0f);
+    for (const StoredCodec& rank : ranks_) add(rank.read(at, b.values, b.scratch), at.count, sums);
+  }
+
+  void in_fp64(const Stretch& at, Buffers& b) const {
+    std::fill_n(b.sums, at.count, 0.0);
+    for (const StoredCodec& rank : ranks_) {
+      const float* const values = rank.read(at, b.values, b.scratch);
+      for (int64_t i = 0; i < at.count; ++i) b.sums[i] += static_cast<double>(values[i]);
+    }
+    for (int64_t i = 0; i < at.count; ++i) b.running[i] = static_cast<float>(b.sums[i]);
+  }
+
+  // Shard by shard: each begins with another rank.
+  void on_ring(const Stretch& at, Buffers& b) const {
+    const auto ranks = static_cast<int64_t>(ranks_.size());
+    const int64_t shard = (op_.size + ranks - 1) / ranks;
+    const int64_t row = op_.first + at.row * op_.y.cols;
+    for (int64_t done = 0; done < at.count;) {
+      const int64_t element = row + at.col + done, owner = element / shard;
+      const Stretch part{at.row, at.col + done,
+                         std::min(at.count - done, (owner + 1) * shard - element)};
+      float* const running = b.running + done;
+      std::fill_n(running, part.count, -0.0f);  // what -0 is added to stays
+      for (int64_t hop = 1; hop <= ranks; ++hop) {
+        const StoredCodec& rank = ranks_[static_cast<size_t>((owner + hop) % ranks)];
+        add(rank.read(part, b.values, b.scratch), part.count, running);
+        if (hop > 1) rank.round(part, running, running, b.scratch);
+      }
+      done += part.count;
+    }
+  }
+
+  static void add(const float* values, int64_t count, float* sums) {
+    for (int64_t i = 0; i < count; ++i) sums[i] += values[i];
+  }
+
+  void count(const float* sums, int64_t count) {
+    uint64_t found = 0;
+    for (int64_t i = 0; i < count; ++i) found += std::fabs(sums[i]) == largest_ ? 1 : 0;
+    found_ += found;
+  }
+
+  const SumOfRanks& op_;
+  std::vector<StoredCodec> ranks_;
+  bool in_fp32_, is_flat_ = false;
+  float inverse_, largest_;
+  std::atomic<uint64_t> found_ = 0;
+};
+
+}  // namespace
+
+void perform(Workspace& workspace, const SumOfRanks& op) {
+  for (const ConstView& x : op.x)
+    NG_CHECK(same_shape(op.y, x), op.y.rows, op.y.cols, x.rows, x.cols);
+  if (op.y.size() == 0) return;
+  const bool rounds_elements = !op.x[0].has_scales() && op.x[0].element->bits >= 8;
+  if (op.rule == RankSum::ring && !rounds_elements) return ref::perform(op);  // no recipe has it
+  RankSummer summer(op);
+  const StretchWalk walk = summer.walk();
+  parallel_for(workspace.threads(), walk.items(), [&](int64_t item, int worker) {
+    auto& b = *reinterpret_cast<Buffers*>(workspace.worker(worker).data());
+    walk.for_item(item, [&](const Stretch& at) { summer.sum(at, b); });
+  });
+  if (op.largest != nullptr) *op.largest += summer.largest();
+}
+
+}  // namespace ng::cpu

@@ -1,0 +1,98 @@
+// Gradients on their way to the owners of their rows while the backward pass goes on: a few tensors
+// at a time, as they become whole. Each rank sends its own, in FP32 or rounded by a scale that all
+// share; their owners add them up, in an order that no transport decides. [distributed.md §1;
+// recipes.md §4.2; errata-2, 27-33]
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/background_comm.h"
+#include "comm/sum_tree.h"
+#include "model/model.h"
+#include "run/run.h"
+
+namespace ng {
+
+class GradientStream {
+ public:
+  /// Between which ranks; what is pointed to outlives it.
+  struct Ranks {
+    Comm* owners = nullptr;                ///< among which rows are dealt
+    BackgroundComm* background = nullptr;  ///< of those; null: this process is alone
+    BackgroundComm* all = nullptr;  ///< of all that have parts of the same tensors, or the same
+  };
+  /// FP32 gradients become `factor` times the sum over `nodes`, which are by rank of the owners:
+  /// those that add() has made of this rank's. What is sent otherwise becomes the mean over ranks.
+  GradientStream(Run& run, Model& model, const Ranks& ranks,
+                 std::vector<std::vector<TreeNode>> nodes, float factor);
+
+  /// Before the first gradient of a step.
+  void start();
+  /// The gradient of a parameter is one of the terms of its sum.
+  void add(size_t index, TreeNode node);
+  /// No terms of these parameters' gradients are to come. Called by all ranks in the same order.
+  void send(std::span<const size_t> parameters);
+  /// All gradients come to lie in model.owned().
+  void finish();
+  /// After the step was decided: scales that saturate give way, by the counts of all ranks.
+  void move_scales(const StepControl* control);
+
+ private:
+  /// A gradient that has been sent, and those of others.
+  struct Sent {
+    size_t index = 0;
+    std::vector<SumTree<Tensor>::Sum> mine;  ///< in FP32
+    Tensor codes;                            ///< or rounded
+    std::array<Tensor, 2> scales;
+    Tensor from_others;
+    /// What came, or lies here, by piece that this rank owns, rank, and node.
+    std::vector<std::vector<std::vector<View>>> terms;
+  };
+  /// Tensors that travel together.
+  struct Bucket {
+    std::vector<size_t> parameters;
+    std::shared_ptr<std::vector<float>> amax;  ///< of all ranks, once it is there
+    std::vector<Sent> sent;
+    BackgroundComm::Ticket ticket = 0;
+  };
+  struct Messages {
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+  };
+
+  [[nodiscard]] Parameter& parameter(size_t index) { return model_.parameters()[index]; }
+  [[nodiscard]] bool is_narrow(size_t index) { return !parameter(index).communicate.is_fp32(); }
+  [[nodiscard]] bool shares_scale(size_t index);
+  [[nodiscard]] bool is_alone() const { return ranks_.background == nullptr; }
+  /// In FP32 and owned by this rank alone: its sum is the gradient.
+  [[nodiscard]] bool stays_here(const Sent& sent) const {
+    return ranks_.owners->ranks() == 1 && !sent.mine.empty();
+  }
+  void begin(std::vector<size_t> parameters);
+  void find_scales(Bucket& bucket);
+  void take_scales(const Bucket& bucket);
+  void dispatch(Bucket bucket);
+  [[nodiscard]] Sent encode(size_t index);
+  [[nodiscard]] View term_of_mine(Sent& sent, size_t node, const Piece& piece);
+  void lay_out(Sent& sent, Messages& messages);
+  void arrive(Bucket& bucket);
+  void add_up(Sent& sent, size_t piece, const View& y);
+  void take_mean(Sent& sent, size_t piece, const View& y, int64_t first);
+
+  Run& run_;
+  Model& model_;
+  Ranks ranks_;
+  std::vector<std::vector<TreeNode>> nodes_;
+  size_t most_nodes_ = 0;  // of one rank
+  float factor_;
+  std::vector<SumTree<Tensor>> trees_;  // by parameter
+  std::deque<Bucket> scaling_, travelling_;
+  std::span<float> amax_;          // backend memory, by parameter; of all ranks
+  std::span<uint64_t> saturated_;  // backend memory, by parameter, as this rank counted them
+};
+
+}  // namespace ng
