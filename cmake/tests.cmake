@@ -96,11 +96,17 @@ if(MPI_FOUND)
                          ENVIRONMENT "NG_TEST_RANKS=${ranks};${NG_AS_ROOT}")
   endforeach()
   list(JOIN NG_MPIRUN " " mpirun)
-  foreach(name mpi_reduce_test mpi_train_test)
+  foreach(name mpi_reduce_test mpi_supervise_test mpi_train_test)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "NG_MPIRUN=${mpirun};${NG_AS_ROOT}")
     set_tests_properties(${name} PROPERTIES TIMEOUT 120 PROCESSORS 2)
   endforeach()
 endif()
+
+# Hosts that are namespaces; skipped by name where there are none.
+add_test(NAME net_drill COMMAND tests/net/drill $<TARGET_FILE:narrowgauge> ${CMAKE_SOURCE_DIR}
+                                "$<$<BOOL:${MPI_FOUND}>:${MPIEXEC_EXECUTABLE}>"
+         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+set_tests_properties(net_drill PROPERTIES LABELS net TIMEOUT 240 SKIP_RETURN_CODE 77)
 
 find_program(NG_PYTHON python3)
 if(NG_PYTHON)

@@ -6,6 +6,7 @@
 namespace ng::cli {
 
 extern const Command kTrain;
+extern const Command kSupervise;
 extern const Command kCompare;
 extern const Command kEval;
 extern const Command kGenerate;
@@ -25,9 +26,10 @@ extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain,   kCompare, kEval,    kGenerate, kRecipes, kPlan,
-                                      kFormats, kCast,    kInspect, kMatmul,   kUpdate,  kNoise,
-                                      kReduce,  kLearned, kTrace,   kStudy,    kBench,   kInfo};
+  static const Command kCommands[] = {kTrain,   kSupervise, kCompare, kEval,   kGenerate,
+                                      kRecipes, kPlan,      kFormats, kCast,   kInspect,
+                                      kMatmul,  kUpdate,    kNoise,   kReduce, kLearned,
+                                      kTrace,   kStudy,     kBench,   kInfo};
   return kCommands;
 }
 

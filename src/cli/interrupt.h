@@ -1,12 +1,14 @@
-// SIGINT, SIGTERM and SIGHUP: a command ends at once with 128 + signal, or finishes what it must
-// not lose. SIGHUP stays ignored where it is at the start (nohup).
+// SIGINT, SIGTERM, SIGHUP and SIGUSR1: a command ends at once with 128 + signal, or finishes what
+// it must not lose. SIGHUP stays ignored where it is at the start (nohup). SIGUSR1 is what mpirun
+// hands on to all ranks without ending them soon after, and what batch systems can send ahead of
+// the end of a job's time.
 #pragma once
 
 #include <atomic>
 
 namespace ng::cli {
 
-/// From now on a signal ends the process at once, with exit code 129, 130 or 143; half-written
+/// From now on a signal ends the process at once, with exit code 128 + signal; half-written
 /// files go. A file that grows beyond the limit of its size is a failed write, no signal.
 void exit_at_signals();
 
@@ -21,7 +23,7 @@ class StopAtSignals {
 
   /// Set by the first signal.
   [[nodiscard]] const std::atomic<bool>& flag() const;
-  /// 129, 130 or 143 after a signal.
+  /// 128 + signal after one.
   [[nodiscard]] int exit_code() const;
 };
 

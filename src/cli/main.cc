@@ -1,5 +1,6 @@
 // The program: reads the command line, runs a command, turns failures into one line and an exit
-// code. 0 done, 1 failed, 2 wrong command line, 128 + signal after SIGINT, SIGTERM, SIGHUP.
+// code. 0 done, 1 failed, 2 wrong command line, 3 another rank was lost, 128 + signal after SIGINT,
+// SIGTERM, SIGHUP, SIGUSR1.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "base/files.h"
 #include "base/isa.h"
 #include "base/nearest.h"
@@ -25,14 +27,13 @@
 namespace ng::cli {
 namespace {
 
-constexpr int kFailed = 1, kWrongCommandLine = 2;
-
 constexpr std::string_view kNoMemory =
     "memory: there is not enough: more of it, or less to do: model, batch, context, threads";
 
 constexpr const char* kFooter =
     "Start with: narrowgauge train examples/quickstart.toml\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong command line, 128 + n stopped by signal n.";
+    "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 another rank was lost,\n"
+    "128 + n stopped by signal n.";
 
 /// Of several ranks: most of what fails, fails on several of them. The first says it, which ends
 /// the others before they say it again.
@@ -216,6 +217,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using ng::cli::complain;
+  int failure = ng::kFailed;
   try {
     ng::cli::fill_closed_streams();
     ng::cli::print_on_rank_0_only();
@@ -224,6 +226,9 @@ int main(int argc, char** argv) {
     ng::cli::finish_output();
     ng::leave_world();
     return code;
+  } catch (const ng::LostRank& error) {
+    complain(error.what());
+    failure = ng::kLostRank;
   } catch (const ng::Error& error) {
     complain(error.what());
   } catch (const std::bad_alloc&) {
@@ -231,6 +236,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     complain(fmt::format("a defect of the program, please report it: {}", error.what()));
   }
-  ng::abort_world(ng::cli::kFailed);
-  return ng::cli::kFailed;
+  ng::abort_world(failure);
+  return failure;
 }

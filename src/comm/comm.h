@@ -10,9 +10,15 @@
 #include <memory>
 #include <span>
 
+#include "base/error.h"
 #include "comm/traffic_kind.h"
 
 namespace ng {
+
+/// A transport fails: most often because another rank is gone.
+class LostRank : public Error {
+  using Error::Error;
+};
 
 /// Bytes of each rank, by rank.
 using BytesByRank = std::span<const size_t>;

@@ -22,10 +22,10 @@ void check(int code, std::string_view call) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw Error({.place = "MPI",
-               .key = std::string(call),
-               .problem = std::string(text, static_cast<size_t>(length)),
-               .remedy = ""});
+  throw LostRank({.place = "MPI",
+                  .key = std::string(call),
+                  .problem = std::string(text, static_cast<size_t>(length)),
+                  .remedy = ""});
 }
 
 bool is_running() {

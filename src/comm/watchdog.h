@@ -16,7 +16,8 @@ namespace ng {
 class Watchdog {
  public:
   /// Calls `late` once, in a thread of its own, when a primitive of `comm` has not returned for
-  /// `limit`: "rank 1 of 4 has waited 60 s in all_to_all, in step 12". `comm` outlives it.
+  /// `limit`: "rank 1 of 4 has waited 60 s in all_to_all, in step 12". Time in which this process
+  /// was stopped itself does not count. `comm` outlives it.
   Watchdog(const Comm& comm, std::chrono::milliseconds limit,
            std::function<void(const std::string& where)> late);
   ~Watchdog();

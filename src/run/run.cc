@@ -9,8 +9,11 @@
 namespace ng {
 
 Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* world,
-         int tensor_ranks)
-    : backend_(std::move(backend)), seed_(seed), twin_(twin), ranks_(world, tensor_ranks) {
+         int64_t tensor_ranks)
+    : backend_(std::move(backend)),
+      seed_(seed),
+      twin_(twin),
+      ranks_(world, static_cast<int>(tensor_ranks)) {
   nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 

@@ -61,7 +61,7 @@ class Run {
   /// outlives the run, are the ranks that train one model, in groups of `tensor_ranks` that divide
   /// its layers; null: this process alone.
   Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin = 0, Comm* world = nullptr,
-      int tensor_ranks = 1);
+      int64_t tensor_ranks = 1);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;

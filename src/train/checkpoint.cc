@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <span>
 #include <vector>
 
@@ -100,8 +101,7 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   require_same(saved, mine, "tensor_names", "model");
   if (saved.at("recipe") != identity.older_recipe) require_same(saved, mine, "recipe", "recipe");
   require_same(saved, mine, "data", "text and tokenizer");
-  require_same(saved, mine, "batch",
-               "train.batch, model.context, and ranks times train.accumulate");
+  require_same(saved, mine, "batch", "train.batch and model.context");
   return differing_settings(saved, identity);
 }
 
@@ -141,6 +141,20 @@ std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoin
   for (const bool own : {false, true})
     for (const Persistent* row : saved_rows(run, own)) files.read_into(run, *row);
   return differences;
+}
+
+int64_t micros_of_checkpoint(const io::CheckpointEntry& checkpoint) {
+  const std::string path = join_path(checkpoint.path, kIdentityFile);
+  const Json json = read_json_file(path, kMaxIdentityBytes);
+  const JsonObject saved(json, path);
+  const std::string batch = saved.text("batch");
+  const char* const end = batch.data() + batch.size();
+  const char* const number = batch.data() + batch.rfind(' ') + 1;
+  int64_t micros = 0;
+  const auto [stop, failed] = std::from_chars(number, end, micros);
+  if (failed != std::errc() || stop != end || micros < 1)
+    saved.refuse("batch", "\"" + batch + "\"", "sequences x tokens x micro-batches");
+  return micros;
 }
 
 std::string recipe_hash_of(const std::string& folder) {

@@ -42,6 +42,10 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
 std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                                             const RunIdentity& identity);
 
+/// The micro-batches of a step of the run that saved it, over all ranks. Throws Error where that
+/// cannot be read.
+[[nodiscard]] int64_t micros_of_checkpoint(const io::CheckpointEntry& checkpoint);
+
 /// Which recipe the run had that saved the checkpoint in a folder. Throws Error where that cannot
 /// be read.
 [[nodiscard]] std::string recipe_hash_of(const std::string& folder);

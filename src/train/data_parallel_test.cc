@@ -112,35 +112,54 @@ TEST(DataParallel, RowsOfTablesHaveSeveralOwners) {
   }
 }
 
+/// Weights of ranks that all have the same micro-batches, after some steps.
+std::vector<float> weights_of_equal_ranks(TinyRunOptions options, int ranks, int64_t steps) {
+  std::vector<float> all;
+  options.clip = 0;  // norms are added in another order
+  run_ranks(ranks, [&](Comm& comm) {
+    TinyRunOptions mine = options;
+    mine.comm = &comm;
+    TinyRun tiny(mine);
+    for (int64_t step = 0; step < steps; ++step) {
+      tiny.fill(step);
+      const BatchSpans to = tiny.trainer().train_tokens(0);
+      for (size_t i = 0; i < to.inputs.size(); ++i) {
+        to.inputs[i] = static_cast<int32_t>((i * 7 + static_cast<size_t>(step)) % 37);
+        to.targets[i] = static_cast<int32_t>((i * 5 + 1) % 37);
+      }
+      EXPECT_FALSE(tiny.trainer().step(step, 1e-2f).skipped);
+    }
+    if (comm.rank() == 0) all = tiny.weights();
+  });
+  return all;
+}
+
 // One process rounds as it would send, so that the mean of equal gradients is one of them: exactly
 // where the number of ranks is a power of two. [errata-2, 33]
 TEST(DataParallel, EqualRanksTrainAsOne) {
-  for (Case& c : narrow_cases()) {
+  for (const Case& c : narrow_cases()) {
     if (c.name == "fp8-lm" || c.name.find("stochastic") != std::string::npos) continue;
     SCOPED_TRACE(c.name);
-    const auto weights = [&](int ranks) {
-      std::vector<float> all;
-      run_ranks(ranks, [&](Comm& comm) {
-        TinyRunOptions mine = c.options;
-        mine.comm = &comm;
-        mine.clip = 0;  // norms are added in another order
-        TinyRun tiny(mine);
-        for (int64_t step = 0; step < 3; ++step) {
-          tiny.fill(step);
-          const BatchSpans to = tiny.trainer().train_tokens(0);
-          for (size_t i = 0; i < to.inputs.size(); ++i) {
-            to.inputs[i] = static_cast<int32_t>((i * 7 + static_cast<size_t>(step)) % 37);
-            to.targets[i] = static_cast<int32_t>((i * 5 + 1) % 37);
-          }
-          EXPECT_FALSE(tiny.trainer().step(step, 1e-2f).skipped);
-        }
-        if (comm.rank() == 0) all = tiny.weights();
-      });
-      return all;
-    };
-    const std::vector<float> one = weights(1);
-    EXPECT_TRUE(weights(2) == one);
-    EXPECT_TRUE(weights(4) == one);
+    const std::vector<float> one = weights_of_equal_ranks(c.options, 1, 3);
+    EXPECT_TRUE(weights_of_equal_ranks(c.options, 2, 3) == one);
+    EXPECT_TRUE(weights_of_equal_ranks(c.options, 4, 3) == one);
+  }
+}
+
+// Of more elements than are sent at once.
+TEST(DataParallel, LargeTensorsTravelInParts) {
+  TinyRunOptions options{.determinism = Determinism::global};
+  options.model.layers = 1;
+  options.model.vocab = 220'000;
+  EXPECT_TRUE(train(options, 2, 2, 1) == train(options, 1, 2, 1));
+  options.model.vocab = 37;
+  options.model.ffn = 220'000;
+  options.determinism = Determinism::ranks;
+  for (const std::string wire : {"{ format = \"fp8_e4m3\", scale = \"pow2\" }", "\"nvfp4\""}) {
+    SCOPED_TRACE(wire);
+    options.recipe = "name = \"wire\"\ngradient.communicate = " + wire + "\n";
+    const std::vector<float> one = weights_of_equal_ranks(options, 1, 1);
+    EXPECT_TRUE(weights_of_equal_ranks(options, 2, 1) == one);
   }
 }
 

@@ -10,9 +10,10 @@
 namespace ng {
 namespace {
 
-// Of a bucket: small enough that the first is on its way early, large enough that what a message
-// costs by itself does not count.
-constexpr int64_t kBucketElements = int64_t{1} << 22;
+// What an owner may get at once, in elements of all ranks: small enough that the first bucket is on
+// its way early and the last not long, large enough that what a message costs does not count.
+constexpr int64_t kArrivingElements = int64_t{1} << 23;
+constexpr int64_t kFewestElements = int64_t{1} << 16;
 
 Tensor in_fp32(Run& run, Tensor tensor) {
   const View view = tensor.view();
@@ -58,9 +59,8 @@ GradientStream::GradientStream(Run& run, Model& model, const Ranks& ranks,
       ranks_(ranks),
       nodes_(std::move(nodes)),
       factor_(factor),
-      trees_(model.parameters().size()) {
-  for (const std::vector<TreeNode>& of_rank : nodes_)
-    most_nodes_ = std::max(most_nodes_, of_rank.size());
+      trees_(model.parameters().size()),
+      bucket_elements_(std::max(kFewestElements, kArrivingElements / ranks.owners->ranks())) {
   const std::span<Parameter> all = model.parameters();
   const bool any_is_narrow = std::any_of(
       all.begin(), all.end(), [](const Parameter& p) { return !p.communicate.is_fp32(); });
@@ -79,17 +79,29 @@ void GradientStream::add(size_t index, TreeNode node) {
 }
 
 void GradientStream::send(std::span<const size_t> parameters) {
-  std::vector<size_t> bucket;
+  std::vector<Range> bucket;
   int64_t elements = 0;
   for (const size_t index : parameters) {
-    if (!parameter(index).grad && trees_[index].sums().empty()) continue;
-    const int64_t more = parameter(index).value().size();
-    if (!bucket.empty() && elements + more > kBucketElements) {
-      begin(std::exchange(bucket, {}));
-      elements = 0;
+    SumTree<Tensor>& tree = trees_[index];
+    if (!parameter(index).grad && tree.sums().empty()) continue;
+    const bool is_mine_alone = ranks_.owners->ranks() == 1 && !is_narrow(index);
+    if (is_alone() || is_mine_alone) {
+      parameter(index).grad = tree.finish(adding(run_));
+      continue;
     }
-    bucket.push_back(index);
-    elements += more;
+    const View& whole = parameter(index).value();
+    const int64_t rows =
+        std::max(kPieceRows, bucket_elements_ / whole.cols / kPieceRows * kPieceRows);
+    for (int64_t row = 0; row < whole.rows; row += rows) {
+      const Range range{index, row, std::min(rows, whole.rows - row)};
+      const int64_t more = range.rows * whole.cols;
+      if (!bucket.empty() && elements + more > bucket_elements_) {
+        begin(std::exchange(bucket, {}));
+        elements = 0;
+      }
+      bucket.push_back(range);
+      elements += more;
+    }
   }
   if (!bucket.empty()) begin(std::move(bucket));
 }
@@ -99,9 +111,9 @@ bool GradientStream::shares_scale(size_t index) {
 }
 
 // What a bucket waits for travels while the next one is computed.
-void GradientStream::begin(std::vector<size_t> parameters) {
+void GradientStream::begin(std::vector<Range> ranges) {
   Bucket& bucket = scaling_.emplace_back();
-  bucket.parameters = std::move(parameters);
+  bucket.ranges = std::move(ranges);
   find_scales(bucket);
   const auto scales = static_cast<std::ptrdiff_t>(bucket.amax != nullptr);
   while (std::ssize(scaling_) > scales) {
@@ -110,10 +122,11 @@ void GradientStream::begin(std::vector<size_t> parameters) {
   }
 }
 
-// One message for all tensors of the bucket.
+// One message for all tensors that begin in the bucket.
 void GradientStream::find_scales(Bucket& bucket) {
-  for (const size_t i : bucket.parameters) {
-    if (!shares_scale(i)) continue;
+  for (const Range& range : bucket.ranges) {
+    const size_t i = range.index;
+    if (range.first_row > 0 || !shares_scale(i)) continue;
     run_.execute(FindAmax{.amax = &amax_[i], .x = parameter(i).grad});
     if (bucket.amax == nullptr) bucket.amax = std::make_shared<std::vector<float>>();
     if (!run_.recording()) bucket.amax->push_back(run_.read(&amax_[i]));
@@ -126,18 +139,25 @@ void GradientStream::take_scales(const Bucket& bucket) {
   if (bucket.amax == nullptr || run_.recording()) return;
   ranks_.all->wait(bucket.ticket);
   auto of_all = bucket.amax->begin();
-  for (const size_t i : bucket.parameters)
-    if (shares_scale(i)) run_.upload(&amax_[i], std::span<const float>(&*of_all++, 1));
+  for (const Range& range : bucket.ranges)
+    if (range.first_row == 0 && shares_scale(range.index))
+      run_.upload(&amax_[range.index], std::span<const float>(&*of_all++, 1));
 }
 
 void GradientStream::dispatch(Bucket bucket) {
   take_scales(bucket);
   auto messages = std::make_shared<Messages>();
-  for (const size_t index : bucket.parameters) {
-    Sent& sent = bucket.sent.emplace_back(encode(index));
-    if (!is_alone() && !stays_here(sent)) lay_out(sent, *messages);
+  for (const Range& range : bucket.ranges) {
+    if (range.first_row == 0)
+      encoded_[range.index] = std::make_shared<Encoded>(encode(range.index));
+    Sent& sent = bucket.sent.emplace_back();
+    sent.range = range;
+    sent.mine = encoded_[range.index];
+    if (range.first_row + range.rows == parameter(range.index).value().rows)
+      encoded_.erase(range.index);
+    lay_out(sent, *messages);
   }
-  if (!run_.recording() && !is_alone())
+  if (!run_.recording())
     bucket.ticket = ranks_.background->start(
         [messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
   travelling_.push_back(std::move(bucket));
@@ -146,85 +166,103 @@ void GradientStream::dispatch(Bucket bucket) {
   travelling_.pop_front();
 }
 
-GradientStream::Sent GradientStream::encode(size_t index) {
-  Sent sent;
-  sent.index = index;
-  sent.mine = std::exchange(trees_[index].sums(), {});
-  if (!sent.mine.empty()) return sent;
+GradientStream::Encoded GradientStream::encode(size_t index) {
+  Encoded encoded;
+  encoded.sums = std::exchange(trees_[index].sums(), {});
+  if (!encoded.sums.empty()) return encoded;
   Parameter& of = parameter(index);
   finish_gradient(run_, of, shares_scale(index) ? &amax_[index] : nullptr);
   if (of.auto_scale != nullptr && model_.gradient_recipe().reduce == GradientRecipe::Reduce::fp32)
     run_.execute(CountLargest{&saturated_[index], of.grad});
-  sent.codes = std::move(of.grad);
-  sent.scales = std::exchange(of.grad_scales, {});
-  return sent;
+  encoded.codes = std::move(of.grad);
+  encoded.scales = std::exchange(of.grad_scales, {});
+  return encoded;
 }
 
 // Rows of what this rank sends. A scale that all share does not travel.
-View GradientStream::term_of_mine(Sent& sent, size_t node, const Piece& piece) {
-  if (!sent.mine.empty()) return rows_of(sent.mine[node].value.view(), piece);
-  const Operand& cast = parameter(sent.index).communicate;
-  View codes = sent.codes;
-  if (sent.scales[0] && !ranks_share_scale(cast))
-    codes.scales = {sent.scales[0].bytes(), sent.scales[0].view().element, cast.block,
-                    sent.scales[1] ? sent.scales[1].view().as<float>().data : nullptr};
+View GradientStream::term_of_mine(const Sent& sent, size_t node, const Piece& piece) {
+  const Encoded& mine = *sent.mine;
+  if (!mine.sums.empty()) return rows_of(mine.sums[node].value.view(), piece);
+  const Operand& cast = parameter(sent.range.index).communicate;
+  View codes = mine.codes;
+  if (mine.scales[0] && !ranks_share_scale(cast))
+    codes.scales = {mine.scales[0].bytes(), mine.scales[0].view().element, cast.block,
+                    mine.scales[1] ? mine.scales[1].view().as<float>().data : nullptr};
   return rows_of(codes, piece);
 }
 
 void GradientStream::lay_out(Sent& sent, Messages& messages) {
-  const std::span<const Piece> pieces = model_.partition().of(static_cast<int64_t>(sent.index));
-  const int own = ranks_.owners->rank();
-  const auto me = static_cast<size_t>(own);
-  const auto nodes = [&](size_t rank) { return sent.mine.empty() ? 1 : nodes_[rank].size(); };
+  const int me = ranks_.owners->rank();
+  const size_t nodes = sent.mine->sums.empty() ? 1 : sent.mine->sums.size();
+  const int64_t end = sent.range.first_row + sent.range.rows;
+  for (Piece piece : model_.partition().of(static_cast<int64_t>(sent.range.index))) {
+    const int64_t last = std::min(piece.first_row + piece.rows, end);
+    piece.first_row = std::max(piece.first_row, sent.range.first_row);
+    piece.rows = last - piece.first_row;
+    if (piece.rows <= 0) continue;
+    if (piece.owner == me)
+      sent.pieces.push_back(piece);
+    else
+      for (size_t node = 0; node < nodes; ++node)
+        append_to(term_of_mine(sent, node, piece), Traffic::gradients, piece.owner, messages.out);
+  }
+  const auto nodes_of_others = [&] {
+    if (sent.mine->sums.empty()) return nodes_.size() - 1;
+    size_t count = 0;
+    for (const std::vector<TreeNode>& of_rank : nodes_) count += of_rank.size();
+    return count - nodes;
+  }();
   size_t room = 0;
-  for (const Piece& piece : pieces)
-    for (size_t rank = 0; rank < nodes_.size(); ++rank)
-      if (piece.owner == own && rank != me)
-        room += nodes(rank) * room_for(term_of_mine(sent, 0, piece));
+  for (const Piece& piece : sent.pieces)
+    room += nodes_of_others * room_for(term_of_mine(sent, 0, piece));
   if (room > 0) sent.from_others = run_.bytes(room, MemoryKind::gradients);
   std::byte* at = room > 0 ? sent.from_others.bytes() : nullptr;
-  for (const Piece& piece : pieces) {
-    if (piece.owner != own) {
-      for (size_t node = 0; node < nodes(me); ++node)
-        append_to(term_of_mine(sent, node, piece), Traffic::gradients, piece.owner, messages.out);
-      continue;
+  for (const Piece& piece : sent.pieces) receive(sent, piece, messages, at);
+}
+
+void GradientStream::receive(Sent& sent, const Piece& piece, Messages& messages, std::byte*& at) {
+  const auto me = static_cast<size_t>(ranks_.owners->rank());
+  auto& terms = sent.terms.emplace_back(nodes_.size());
+  for (size_t rank = 0; rank < nodes_.size(); ++rank) {
+    const size_t nodes = sent.mine->sums.empty() ? 1 : nodes_[rank].size();
+    for (size_t node = 0; node < nodes; ++node) {
+      View& term = terms[rank].emplace_back(term_of_mine(sent, rank == me ? node : 0, piece));
+      if (rank == me) continue;
+      term = placed(term, at);
+      at += room_for(term);
+      append_from(term, static_cast<int>(rank), messages.in);
     }
-    auto& terms = sent.terms.emplace_back(nodes_.size());
-    for (size_t rank = 0; rank < nodes_.size(); ++rank)
-      for (size_t node = 0; node < nodes(rank); ++node) {
-        View& term = terms[rank].emplace_back(term_of_mine(sent, rank == me ? node : 0, piece));
-        if (rank == me) continue;
-        term = placed(term, at);
-        at += room_for(term);
-        append_from(term, static_cast<int>(rank), messages.in);
-      }
   }
 }
 
 void GradientStream::arrive(Bucket& bucket) {
-  if (!run_.recording() && !is_alone()) ranks_.background->wait(bucket.ticket);
+  if (!run_.recording()) ranks_.background->wait(bucket.ticket);
   for (Sent& sent : bucket.sent) {
-    if (stays_here(sent)) {
-      SumTree<Tensor>& tree = trees_[sent.index];
-      tree.sums() = std::move(sent.mine);
-      parameter(sent.index).grad = tree.finish(adding(run_));
-      continue;
-    }
-    size_t piece = 0;
-    for (Parameter* owned : model_.owned_of(sent.index)) {
-      owned->grad =
-          run_.tensor(owned->spec.rows, owned->spec.cols, fp32_format(), MemoryKind::gradients);
-      if (!sent.mine.empty())
-        add_up(sent, piece, owned->grad);
+    for (size_t i = 0; i < sent.pieces.size(); ++i) {
+      const View y = rows_of_mean(sent.range.index, sent.pieces[i]);
+      if (sent.mine->sums.empty())
+        take_mean(sent, i, y);
       else
-        take_mean(sent, piece, owned->grad, owned->first_row * owned->spec.cols);
-      ++piece;
+        add_up(sent, i, y);
     }
     sent = {};
   }
 }
 
-void GradientStream::add_up(Sent& sent, size_t piece, const View& y) {
+View GradientStream::rows_of_mean(size_t index, const Piece& piece) {
+  for (Parameter* owned : model_.owned_of(index)) {
+    const int64_t first = piece.first_row - owned->first_row;
+    if (first < 0 || first >= owned->spec.rows) continue;
+    if (first == 0)
+      owned->grad =
+          run_.tensor(owned->spec.rows, owned->spec.cols, fp32_format(), MemoryKind::gradients);
+    return owned->grad.view().slice(first, piece.rows);
+  }
+  NG_CHECK(false, index, piece.first_row);
+  return {};
+}
+
+void GradientStream::add_up(const Sent& sent, size_t piece, const View& y) {
   SumTree<View> tree;
   for (size_t rank = 0; rank < nodes_.size(); ++rank)
     for (size_t node = 0; node < nodes_[rank].size(); ++node)
@@ -233,23 +271,23 @@ void GradientStream::add_up(Sent& sent, size_t piece, const View& y) {
   run_.execute(Combine{.y = y, .x = sum, .a = factor_, .b = 0});
 }
 
-void GradientStream::take_mean(Sent& sent, size_t piece, const View& y, int64_t first) {
-  const Parameter& of = parameter(sent.index);
+void GradientStream::take_mean(const Sent& sent, size_t piece, const View& y) {
+  const size_t index = sent.range.index;
+  const Parameter& of = parameter(index);
   std::vector<ConstView> terms;
   for (const std::vector<View>& of_rank : sent.terms[piece]) terms.emplace_back(of_rank[0]);
   const auto ranks = static_cast<float>(terms.size());
   const bool on_ring = model_.gradient_recipe().reduce == GradientRecipe::Reduce::wire;
-  SumOfRanks sum{
-      .y = y,
-      .x = terms,
-      .rule = on_ring ? RankSum::ring : RankSum::exact,
-      .encode_scale = ranks,
-      .first = first,
-      .size = of.elements_of_whole(),
-      .largest = on_ring && of.auto_scale != nullptr ? &saturated_[sent.index] : nullptr};
-  if (shares_scale(sent.index) && !run_.recording())
+  SumOfRanks sum{.y = y,
+                 .x = terms,
+                 .rule = on_ring ? RankSum::ring : RankSum::exact,
+                 .encode_scale = ranks,
+                 .first = sent.pieces[piece].first_row * of.spec.cols,
+                 .size = of.elements_of_whole(),
+                 .largest = on_ring && of.auto_scale != nullptr ? &saturated_[index] : nullptr};
+  if (shares_scale(index) && !run_.recording())
     sum.encode_scale =
-        ranks * shared_encode_scale(of.communicate, run_.read(&amax_[sent.index]), of.auto_scale);
+        ranks * shared_encode_scale(of.communicate, run_.read(&amax_[index]), of.auto_scale);
   run_.execute(sum);
 }
 

@@ -4,8 +4,10 @@
 // recipes.md §4.2; errata-2, 27-33]
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -42,19 +44,27 @@ class GradientStream {
   void move_scales(const StepControl* control);
 
  private:
-  /// A gradient that has been sent, and those of others.
-  struct Sent {
-    size_t index = 0;
-    std::vector<SumTree<Tensor>::Sum> mine;  ///< in FP32
+  /// A gradient as this rank sends it.
+  struct Encoded {
+    std::vector<SumTree<Tensor>::Sum> sums;  ///< in FP32
     Tensor codes;                            ///< or rounded
     std::array<Tensor, 2> scales;
+  };
+  /// Rows of a parameter that travel together.
+  struct Range {
+    size_t index = 0;
+    int64_t first_row = 0, rows = 0;
+  };
+  struct Sent {
+    Range range;
+    std::shared_ptr<Encoded> mine;
     Tensor from_others;
-    /// What came, or lies here, by piece that this rank owns, rank, and node.
+    /// What this rank owns of the range; and what came, or lies here, of it: by rank, and node.
+    std::vector<Piece> pieces;
     std::vector<std::vector<std::vector<View>>> terms;
   };
-  /// Tensors that travel together.
   struct Bucket {
-    std::vector<size_t> parameters;
+    std::vector<Range> ranges;
     std::shared_ptr<std::vector<float>> amax;  ///< of all ranks, once it is there
     std::vector<Sent> sent;
     BackgroundComm::Ticket ticket = 0;
@@ -68,28 +78,27 @@ class GradientStream {
   [[nodiscard]] bool is_narrow(size_t index) { return !parameter(index).communicate.is_fp32(); }
   [[nodiscard]] bool shares_scale(size_t index);
   [[nodiscard]] bool is_alone() const { return ranks_.background == nullptr; }
-  /// In FP32 and owned by this rank alone: its sum is the gradient.
-  [[nodiscard]] bool stays_here(const Sent& sent) const {
-    return ranks_.owners->ranks() == 1 && !sent.mine.empty();
-  }
-  void begin(std::vector<size_t> parameters);
+  void begin(std::vector<Range> ranges);
   void find_scales(Bucket& bucket);
   void take_scales(const Bucket& bucket);
   void dispatch(Bucket bucket);
-  [[nodiscard]] Sent encode(size_t index);
-  [[nodiscard]] View term_of_mine(Sent& sent, size_t node, const Piece& piece);
+  [[nodiscard]] Encoded encode(size_t index);
+  [[nodiscard]] View term_of_mine(const Sent& sent, size_t node, const Piece& piece);
   void lay_out(Sent& sent, Messages& messages);
+  void receive(Sent& sent, const Piece& piece, Messages& messages, std::byte*& at);
   void arrive(Bucket& bucket);
-  void add_up(Sent& sent, size_t piece, const View& y);
-  void take_mean(Sent& sent, size_t piece, const View& y, int64_t first);
+  [[nodiscard]] View rows_of_mean(size_t index, const Piece& piece);
+  void add_up(const Sent& sent, size_t piece, const View& y);
+  void take_mean(const Sent& sent, size_t piece, const View& y);
 
   Run& run_;
   Model& model_;
   Ranks ranks_;
   std::vector<std::vector<TreeNode>> nodes_;
-  size_t most_nodes_ = 0;  // of one rank
   float factor_;
   std::vector<SumTree<Tensor>> trees_;  // by parameter
+  int64_t bucket_elements_;
+  std::map<size_t, std::shared_ptr<Encoded>> encoded_;  // of which rows are still to be sent
   std::deque<Bucket> scaling_, travelling_;
   std::span<float> amax_;          // backend memory, by parameter; of all ranks
   std::span<uint64_t> saturated_;  // backend memory, by parameter, as this rank counted them

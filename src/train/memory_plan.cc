@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/planned_rank.h"
 #include "train/trainer.h"
 
 namespace ng {
@@ -70,9 +71,11 @@ std::vector<ParameterSpec> planned_parameters(const Backend& backend, const Mode
 }
 
 MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model, const Recipe& recipe,
-                       RecomputePolicy recompute, const StepSettings& settings) {
-  Run run(std::make_unique<PlanBackend>(backend), 0);
-  Model planned(run, model, recipe, recompute);
+                       RecomputePolicy recompute, const StepSettings& settings, int rank,
+                       int ranks) {
+  const std::unique_ptr<Comm> comm = planned_rank(rank, ranks);
+  Run run(std::make_unique<PlanBackend>(backend), 0, 0, comm.get());
+  Model planned(run, model, recipe, recompute, weight_gather(settings.determinism));
   return Trainer(run, planned, recipe, settings).memory();
 }
 

@@ -41,10 +41,10 @@ struct MemoryPlan {
                                                             const Recipe& recipe);
 
 /// The plan of training a model from scratch, without taking its memory: `backend` says what
-/// operands and scratch need.
+/// operands and scratch need. Of one of so many ranks.
 [[nodiscard]] MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model,
                                      const Recipe& recipe, RecomputePolicy recompute,
-                                     const StepSettings& settings);
+                                     const StepSettings& settings, int rank = 0, int ranks = 1);
 
 /// The same of FP32 AdamW, to compare with.
 [[nodiscard]] MemoryPlan plan_memory_in_fp32(const Backend& backend, const ModelConfig& model,

@@ -1,6 +1,7 @@
 #include "train/rank_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "model/ownership.h"
@@ -11,6 +12,8 @@ namespace ng {
 namespace {
 
 using Shard = GradientRecipe::Shard;
+
+constexpr size_t kFewRanks = 16;
 
 /// More sequences than any step has.
 constexpr int64_t kMostSequences = int64_t{1} << 20;
@@ -109,26 +112,48 @@ MemoryByKind RankPlan::share_of(int rank, MemoryByKind one, const StepSettings& 
   const auto values = static_cast<size_t>(settings.sequences * settings.length * model_.width);
   const size_t bytes = recipe_.compute(0) == Compute::bf16 ? 2 : 4;
   at(one, MemoryKind::activations) += values * bytes / tensor * (tensor - 1);
-  if (layout_.ranks > 1)
-    at(one, MemoryKind::gradients) += sizeof(float) * static_cast<size_t>(partition().loads[index]);
   return one;
 }
 
-RankMemory RankPlan::memory_of(int rank, const MemoryPlan& one,
-                               const StepSettings& settings) const {
+RankMemory RankPlan::memory_of(int rank, const StepSettings& settings) const {
+  const MemoryPlan plan = plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings,
+                                      rank / static_cast<int>(layout_.tensor), layout_.data());
+  if (layout_.tensor == 1)
+    return {.rank = rank, .bytes = plan.bytes, .most = plan.most, .gaps = plan.gaps};
   return {.rank = rank,
-          .bytes = share_of(rank, one.bytes, settings),
-          .most = share_of(rank, one.most, settings),
-          .gaps = one.gaps / static_cast<size_t>(layout_.tensor)};
+          .bytes = share_of(rank, plan.bytes, settings),
+          .most = share_of(rank, plan.most, settings),
+          .gaps = plan.gaps / static_cast<size_t>(layout_.tensor)};
+}
+
+// All of few. Of many, whose steps would take long to record, those that have the most and the
+// least to keep and to sum: what others have on the way differs from theirs by buckets.
+std::vector<int> RankPlan::planned_ranks() const {
+  std::vector<int> ranks(std::min<size_t>(stored_.size(), kFewRanks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (ranks.size() == stored_.size()) return ranks;
+  ranks.clear();
+  const auto at_most = [&](const auto& values) {
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    return std::array{static_cast<int>(least - values.begin()),
+                      static_cast<int>(most - values.begin())};
+  };
+  std::vector<size_t> stored;
+  for (const MemoryByKind& bytes : stored_)
+    stored.push_back(std::accumulate(bytes.begin(), bytes.end(), size_t{0}));
+  for (const auto& pair : {at_most(stored), at_most(partition().loads)})
+    ranks.insert(ranks.end(), pair.begin(), pair.end());
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
 }
 
 MemoryOfRanks RankPlan::memory(const StepSettings& settings) const {
-  const MemoryPlan one = plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings);
   MemoryOfRanks of_ranks;
-  of_ranks.least = of_ranks.most = memory_of(0, one, settings);
-  for (int rank = 1; rank < layout_.ranks; ++rank) {
-    const RankMemory memory = memory_of(rank, one, settings);
-    if (memory.total() < of_ranks.least.total()) of_ranks.least = memory;
+  for (const int rank : planned_ranks()) {
+    const RankMemory memory = memory_of(rank, settings);
+    if (of_ranks.least.total() == 0 || memory.total() < of_ranks.least.total())
+      of_ranks.least = memory;
     if (memory.total() > of_ranks.most.total()) of_ranks.most = memory;
   }
   return of_ranks;

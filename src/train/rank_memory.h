@@ -1,9 +1,9 @@
 // What training takes of memory on each rank, and which rank keeps what of the model.
 //
-// Weights lie whole on every rank, as they are stored. Masters, carries and optimizer states of a
-// parameter lie where its rows are owned (comm/partition.h). Everything else of a step is what one
-// process plans (train/memory_plan.h): gradients are whole until the update, and the owner of rows
-// has their sums in FP32 beside them. [distributed.md §3; Rajbhandari et al. 2020, ZeRO stage 1]
+// Weights lie whole on every rank, as they are sent. Masters, carries and optimizer states of a
+// parameter lie where its rows are owned (comm/partition.h). A rank's step is recorded as one
+// process records its own (train/memory_plan.h): what is planned is what it allocates.
+// [distributed.md §3; Rajbhandari et al. 2020, ZeRO]
 #pragma once
 
 #include <vector>
@@ -59,9 +59,10 @@ class RankPlan {
   /// Those bytes that only their owner has, of the rank that has most of them.
   [[nodiscard]] size_t most_owned_bytes() const { return most_owned_; }
 
-  /// With `tensor` > 1 activations, operands and logits count as divided by it, gradients by the
-  /// share of the parameters, and one layer's input as gathered: an estimate, where all else is
-  /// what is allocated.
+  /// Of up to 16 ranks every one is planned, of more those with the extremes of what they own. With
+  /// `tensor` > 1 activations, operands and logits count as divided by it, gradients by the share of
+  /// the parameters, and one layer's input as gathered: an estimate, where all else is what is
+  /// allocated.
   [[nodiscard]] MemoryOfRanks memory(const StepSettings& settings) const;
   /// The most sequences in a micro-batch that every rank holds in `bytes`; 0: not one.
   [[nodiscard]] int64_t largest_batch(StepSettings settings, size_t bytes) const;
@@ -70,8 +71,8 @@ class RankPlan {
   void add_stored();
   /// The ranks that own a piece: of a part of a layer, one for each part.
   [[nodiscard]] std::vector<size_t> owners_of(const Piece& piece) const;
-  [[nodiscard]] RankMemory memory_of(int rank, const MemoryPlan& one,
-                                     const StepSettings& settings) const;
+  [[nodiscard]] std::vector<int> planned_ranks() const;
+  [[nodiscard]] RankMemory memory_of(int rank, const StepSettings& settings) const;
   [[nodiscard]] MemoryByKind share_of(int rank, MemoryByKind one,
                                       const StepSettings& settings) const;
 

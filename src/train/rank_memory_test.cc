@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
+#include "comm/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace ng {
@@ -60,7 +62,8 @@ TEST_F(RankMemoryTest, OfOneRankIsThatOfTheTrainer) {
 }
 
 TEST_F(RankMemoryTest, OwnersShareMastersAndStates) {
-  const RankPlan one = plan("inherit='fp8-lm'", 1), four = plan("inherit='fp8-lm'", 4);
+  const std::string keys = "inherit='fp8-lm'\ncommunication.weights='fp32'";
+  const RankPlan one = plan(keys, 1), four = plan(keys, 4);
   const MemoryByKind whole = one.stored_by_rank().front();
   MemoryByKind sum{};
   for (const MemoryByKind& rank : four.stored_by_rank()) {
@@ -83,23 +86,56 @@ TEST_F(RankMemoryTest, BytesByHandInFp32) {
     EXPECT_EQ(of(stored, MemoryKind::moments), 8 * static_cast<size_t>(parts.loads[rank]));
     EXPECT_EQ(of(stored, MemoryKind::master), 0u);
   }
-  const MemoryOfRanks memory = three.memory(kStep);
-  const RankMemory one = plan("inherit='fp32'", 1).memory(kStep).most;
-  for (const RankMemory* rank : {&memory.least, &memory.most}) {
-    const auto load = static_cast<size_t>(parts.loads[static_cast<size_t>(rank->rank)]);
-    EXPECT_EQ(of(rank->bytes, MemoryKind::gradients),
-              of(one.bytes, MemoryKind::gradients) + 4 * load)
-        << "the sums of what it owns";
-    EXPECT_EQ(of(rank->bytes, MemoryKind::activations), of(one.bytes, MemoryKind::activations));
+}
+
+// What is planned of every rank is what its trainer allocates.
+TEST_F(RankMemoryTest, OfSeveralRanksIsThatOfTheirTrainers) {
+  for (const char* keys :
+       {"inherit='fp32'", "inherit='fp8-lm'", "inherit='bf16'", "inherit='residual-bf16'",
+        "inherit='gaussws-all'", "gradient.communicate='nvfp4'"})
+    for (const int ranks : {2, 4, 8}) {
+      SCOPED_TRACE(fmt::format("{} on {} ranks", keys, ranks));
+      std::vector<MemoryPlan> plans(static_cast<size_t>(ranks));
+      const TinyRunOptions options{.model = even_model(),
+                                   .recipe = std::string("name='t'\n") + keys};
+      StepSettings settings;
+      run_ranks(ranks, [&](Comm& comm) {
+        TinyRunOptions mine = options;
+        mine.comm = &comm;
+        TinyRun tiny(mine);
+        (void)tiny.step(0);  // replays what was recorded, or fails
+        plans[static_cast<size_t>(comm.rank())] = tiny.trainer().memory();
+        if (comm.rank() == 0) settings = tiny.trainer().settings();
+      });
+      const auto cpu = make_backend("cpu", Threads{1});
+      const RankPlan plan(*cpu, options.model, recipe_of(keys), {.ranks = ranks});
+      const MemoryOfRanks got = plan.memory(settings);
+      size_t most = 0, least = std::numeric_limits<size_t>::max();
+      for (const MemoryPlan& of_rank : plans) {
+        most = std::max(most, of_rank.total);
+        least = std::min(least, of_rank.total);
+      }
+      EXPECT_EQ(got.most.total(), most);
+      EXPECT_EQ(got.least.total(), least);
+      EXPECT_EQ(got.most.most, plans[static_cast<size_t>(got.most.rank)].most);
+    }
+}
+
+// States of eight ranks are an eighth, gradients exist where they are on their way or owned.
+TEST_F(RankMemoryTest, FallsWithTheNumberOfRanks) {
+  size_t before = std::numeric_limits<size_t>::max();
+  ModelConfig model = even_model();
+  model.vocab = 4096;  // which every rank has rows of
+  for (const int64_t ranks : {1, 2, 4, 8}) {
+    const RankPlan plan(*backend_, model, recipe_of("inherit='fp32'"), {.ranks = ranks});
+    const RankMemory most = plan.memory(kStep).most;
+    EXPECT_LT(most.total(), before) << ranks;
+    before = most.total();
   }
-  EXPECT_EQ(parts.loads[static_cast<size_t>(memory.most.rank)],
-            *std::max_element(parts.loads.begin(), parts.loads.end()));
-  EXPECT_EQ(parts.loads[static_cast<size_t>(memory.least.rank)],
-            *std::min_element(parts.loads.begin(), parts.loads.end()));
 }
 
 TEST_F(RankMemoryTest, CarriesLieWithTheirOwners) {
-  const RankPlan two = plan("inherit='residual-bf16'", 2);
+  const RankPlan two = plan("inherit='residual-bf16'\ncommunication.weights='fp32'", 2);
   const Partition& parts = two.partition();
   size_t vectors = 0, matrices = 0;
   for (const ParameterSpec& spec : two.parameters())

@@ -106,8 +106,9 @@ void require_global_sums(const RunConfig& config, const Recipe& recipe) {
 }
 
 void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
-                                 const ModelConfig& model, int ranks) {
+                                 const ModelConfig& model, const Comm* comm) {
   const int64_t parts = config.train.tensor_parallel;
+  const int ranks = comm == nullptr ? 1 : comm->ranks();
   if (parts == 1) return;
   constexpr const char* kKey = "train.tensor_parallel";
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {

@@ -12,7 +12,7 @@ namespace {
 using RunKey = Key<RunConfig>;
 
 constexpr int64_t kMaxSteps = 99'999'999;      // checkpoint names hold eight digits
-constexpr int64_t kMaxMicroBatches = 1 << 20;  // of 24 bits in the random counter
+constexpr int64_t kMaxMicroBatches = 1 << 24;  // that the random counter can tell apart
 
 RunKey text(std::string path, auto get, std::string expected, std::string doc) {
   return text_key<RunConfig>(std::move(path), get, std::move(expected), std::move(doc));
@@ -214,7 +214,8 @@ void add_length(Keys<RunConfig>& keys) {
       "sequences in a micro-batch"));
   keys.push_back(integer(
       "train.accumulate", [](auto& c) -> auto& { return c.train.accumulate; },
-      {1, kMaxMicroBatches}, "micro-batches of each rank in a step"));
+      {1, kMaxMicroBatches},
+      "micro-batches of each rank in a step; a run that goes on keeps those of all ranks"));
   keys.push_back(integer(
       "train.tensor_parallel", [](auto& c) -> auto& { return c.train.tensor_parallel; },
       {1, 1 << 16}, "neighbouring ranks that divide every layer, and have their batches together"));

@@ -12,6 +12,7 @@
 #include "run/backends.h"
 #include "train/bit_widths.h"
 #include "train/evaluate.h"
+#include "train/global_batch.h"
 #include "train/operand_error.h"
 #include "train/operand_report.h"
 #include "train/run_files.h"
@@ -66,6 +67,9 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
                                         : available_cores()},
       tokenizer_(open_run_tokenizer(config)),
       corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))) {
+  if (options_.resume)
+    keep_global_batch(options_.comm, checkpoints_folder(), config_,
+                      [&](const std::string& sentence) { observer_.notice(sentence); });
   if (options_.comm != nullptr) {
     require_countable_micros(config_, options_.comm->ranks());
     require_equal_inputs(*options_.comm, config_, recipe_, *corpus_);
@@ -75,12 +79,10 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   const ModelConfig model = run_model_config(config_, *tokenizer_);
   require_run_length(*corpus_, config_, model.context);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
-  require_tensor_parallel_run(config_, recipe_, model,
-                              options_.comm != nullptr ? options_.comm->ranks() : 1);
+  require_tensor_parallel_run(config_, recipe_, model, options_.comm);
   if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
-                               config_.twin, options_.comm,
-                               static_cast<int>(config_.train.tensor_parallel));
+                               config_.twin, options_.comm, config_.train.tensor_parallel);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute,
                                    weight_gather(config_.train.deterministic));
@@ -348,9 +350,8 @@ void Session::write_results() {
 }
 
 void Session::write_model(Run& run, Model& model) {
-  io::HfWriteOptions options;
-  options.tokenizer = tokenizer_.get();
-  options.dtype = config_.train.save_dtype;
+  const io::HfWriteOptions options{.dtype = config_.train.save_dtype,
+                                   .tokenizer = tokenizer_.get()};
   io::write_hf_folder(
       model_folder(), model.config(),
       [&](size_t index, int64_t row, std::span<float> values) {

@@ -55,10 +55,10 @@ TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
   const int64_t micros = 12;
   const std::map<std::string, std::string> want = unbroken(config_of(1, kGlobal, micros));
   int64_t done = 0;
-  for (const int ranks : {4, 3, 2, 1, 4, 1}) {
+  for (const int ranks : {4, 3, 2, 1, 4, 1}) {  // each with what the run file says for four
     const bool is_last = done == 5;
     const SessionResult result =
-        train_on(ranks, config_of(ranks, kGlobal, micros), done > 0, is_last ? -1 : done + 1);
+        train_on(ranks, config_of(4, kGlobal, micros), done > 0, is_last ? -1 : done + 1);
     EXPECT_EQ(result.interrupted, !is_last);
     done = result.steps;
   }
@@ -108,14 +108,55 @@ TEST_F(SessionRanks, CheckpointsHaveTheValuesAndNoCopies) {
   EXPECT_EQ(tensors(4), tensors(6));
 }
 
-TEST_F(SessionRanks, AMissingOrForeignFileOfARankIsNamed) {
+// A checkpoint that a rank's file was never part of, and says so, is no damaged one.
+TEST_F(SessionRanks, RowsThatNoFileHoldsAreNamed) {
+  train_on(2, config_of(2, {"train.steps=4", "train.checkpoint_every=4"}), false, 3);
+  const std::string manifest = join_path(checkpoint(3), "manifest.json");
+  Json files = Json::parse(read_file(manifest, kMaxFile));
+  ASSERT_EQ(files.at("files").erase("state-2-of-2.safetensors"), 1U);
+  write_file_atomically(manifest, files.dump());
+  remove_all(join_path(checkpoint(3), "state-2-of-2.safetensors"));
+  const std::string whole = refusal(config_of(1, {"train.steps=4"}), true);
+  EXPECT_NE(whole.find("state-1-of-2.safetensors: moment1.embed.weight[0:128]"), std::string::npos)
+      << whole;
+  try {
+    train_on(2, config_of(2, {"train.steps=4"}), true);
+    ADD_FAILURE() << "trained";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("are in none of the state files"), std::string::npos)
+        << error.what();
+  }
+}
+
+// A damaged file of a rank costs the checkpoint, not the run.
+TEST_F(SessionRanks, ATruncatedMissingOrForeignFileOfARankIsNamed) {
   train_on(2, config_of(2, {"train.steps=4", "train.checkpoint_every=2"}), false);
-  const std::string lost = checkpoint(4) + "/state-2-of-2.safetensors";
-  remove_all(lost);
-  Listener listener;
-  train(config_of(1, {"train.steps=4"}), listener, true);
-  EXPECT_TRUE(listener.heard("state-2-of-2.safetensors: missing")) << listener.notices.front();
-  EXPECT_EQ(listener.first_step, 3) << "from the older checkpoint";
+  const std::map<std::string, std::string> whole = contents(in("out"));
+  const std::string name = "state-2-of-2.safetensors", path = join_path(checkpoint(4), name);
+  const std::string bytes = read_file(path, kMaxFile);
+  const std::string older = read_file(join_path(checkpoint(2), name), kMaxFile);
+  ASSERT_EQ(older.size(), bytes.size()) << "only its checksum gives it away";
+
+  const auto expect_named = [&](const std::string& problem, const std::function<void()>& damage) {
+    SCOPED_TRACE(problem);
+    remove_all(in("out"));
+    for (const auto& [file, content] : whole) {
+      make_folders(in(join_path("out", file.substr(0, file.rfind('/') + 1))));
+      write_file_atomically(in(join_path("out", file)), content);
+    }
+    damage();
+    Listener listener;
+    train(config_of(1, {"train.steps=4"}), listener, true);
+    EXPECT_TRUE(listener.heard(problem)) << listener.notices.front();
+    EXPECT_EQ(listener.first_step, 3) << "from the older checkpoint";
+  };
+  expect_named(name + ": missing", [&] { remove_all(path); });
+  expect_named(name + ": has ",
+               [&] { write_file_atomically(path, bytes.substr(0, bytes.size() - 1)); });
+  expect_named(name + ": its checksum", [&] { write_file_atomically(path, older); });
+  expect_named("state-3-of-3.safetensors: is not in the manifest", [&] {
+    write_file_atomically(join_path(checkpoint(4), "state-3-of-3.safetensors"), bytes);
+  });
 }
 
 TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
@@ -132,21 +173,51 @@ TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
   };
   const std::string error = refused(
       [&](int rank) { return config_of(2, {rank == 0 ? "train.lr=1e-2" : "train.lr=2e-2"}); });
-  EXPECT_NE(error.find("checksum of the run file"), std::string::npos) << error;
+  EXPECT_EQ(error,
+            "rank 1: run file: \"train.lr = 0.02\", not \"train.lr = 0.01\" as rank 0's: "
+            "the same on all ranks");
   const std::string other = refused(
       [&](int rank) { return config_of(2, {rank == 0 ? "recipe=fp8-lm" : "recipe=bf16"}); });
-  EXPECT_NE(other.find("checksum of the run file"), std::string::npos) << other;
+  EXPECT_NE(other.find("recipe = \"bf16\""), std::string::npos) << other;
+  const std::string threads =
+      refused([&](int rank) { return config_of(2, {fmt::format("train.threads={}", 1 + rank)}); });
+  EXPECT_EQ(threads, "trained");
 }
 
-TEST_F(SessionRanks, AnotherGlobalBatchIsRefused) {
+TEST_F(SessionRanks, TheGlobalBatchStaysAndIsSaidOnce) {
   train_on(2, config_of(2, kGlobal), false, 2);
+  Listener listener;
+  train(config_of(2, kGlobal), listener, true);
+  ASSERT_EQ(listener.notices.size(), 1U);
+  EXPECT_EQ(listener.notices.front(),
+            "--set train.accumulate=2: train.accumulate = 2 is taken as 4: a step of the "
+            "checkpoint has 4 micro-batches, which 1 rank does");
+  EXPECT_EQ(RunConfig::load(in("out/run.toml")).train.accumulate, 4);
+}
+
+TEST_F(SessionRanks, RanksThatCannotShareTheGlobalBatchAreRefused) {
+  train_on(2, config_of(2, kGlobal), false, 2);
+  const std::map<std::string, std::string> before = contents(in("out"));
   try {
     train_on(3, config_of(2, kGlobal), true);
     ADD_FAILURE() << "trained";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("2 x 8 x 4"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("2 x 8 x 6"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what())
+                  .find("a step has 4 micro-batches, which 3 ranks cannot share equally: "
+                        "1, 2 or 4 ranks"),
+              std::string::npos)
+        << error.what();
   }
+  EXPECT_EQ(contents(in("out")), before);
+}
+
+TEST_F(SessionRanks, AnotherBatchOfARankIsRefused) {
+  train_on(2, config_of(2, kGlobal), false, 2);
+  RunConfig other = config_of(4, kGlobal);
+  other.train.batch = 4;
+  const std::string error = refusal(other, true);
+  EXPECT_NE(error.find("2 x 8 x 4"), std::string::npos) << error;
+  EXPECT_NE(error.find("4 x 8 x 4"), std::string::npos) << error;
 }
 
 // Rank 1 alone is asked to stop.

@@ -48,8 +48,8 @@ std::vector<std::string> losses_of(const fs::path& metrics) {
 TEST_F(Resume, ASignalFinishesTheStepAndSaysHowToGoOn) {
   (void)run_well(train("whole", kLong));
   ::signal(SIGHUP, SIG_DFL);
-  for (const auto& [signal, code] :
-       {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGHUP, 129}}) {
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143},
+                                     std::pair{SIGHUP, 129}, std::pair{SIGUSR1, 138}}) {
     const std::string out = "run" + std::to_string(signal);
     Process process(train(out, kLong), folder_);
     process.read_until(has_stepped);

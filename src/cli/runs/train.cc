@@ -5,12 +5,12 @@
 #include <memory>
 #include <thread>
 
+#include "base/exit_codes.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/runs/run_folder.h"
+#include "cli/runs/train_flags.h"
 #include "cli/runs/train_screen.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
@@ -20,14 +20,10 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
-  RunFlags run;
-  std::string out;
-  bool resume = false;
-};
-
-// The same command line with --resume and --out, as a shell takes it.
-std::string resume_command(const Args& args, const std::string& out, int ranks) {
+// The same command line with --resume and --out, as a shell takes it. Empty under a supervisor,
+// which says its own.
+std::string resume_command(const TrainFlags& args, const std::string& out, int ranks) {
+  if (std::getenv(kSupervised) != nullptr) return "";
   const char* program = std::getenv("NARROWGAUGE_COMMAND");
   std::string command = ranks > 1 ? fmt::format("mpirun -n {} ", ranks) : "";
   command += shell_quoted(program != nullptr ? program : "narrowgauge") + " train";
@@ -36,11 +32,8 @@ std::string resume_command(const Args& args, const std::string& out, int ranks) 
 }
 
 // What rank 0 finds: the others may come too late.
-std::string folder_of(const Args& args, Comm& comm) {
-  std::string out = args.out;
-  if (out.empty() && comm.rank() == 0)
-    out = args.resume ? newest_run_folder(args.run.file) : new_run_folder(args.run.file);
-  return text_of(comm, 0, out);
+std::string folder_of(const TrainFlags& args, Comm& comm) {
+  return text_of(comm, 0, comm.rank() == 0 ? args.folder() : "");
 }
 
 // A rank that waits too long says where, leaves the others the time to do so, and ends them all.
@@ -53,11 +46,11 @@ std::unique_ptr<Watchdog> watch(const Comm& comm, const RunConfig& config) {
                     "--resume once it is back, or with fewer\n",
                     where));
     std::this_thread::sleep_for(std::chrono::seconds(2));
-    abort_world(1);
+    abort_world(kLostRank);
   });
 }
 
-int train(const Args& args) {
+int train(const TrainFlags& args) {
   Comm& comm = world();
   const RunConfig config = args.run.load();
   const std::string out = folder_of(args, comm);
@@ -92,7 +85,10 @@ std::string help() {
       "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
       "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n\n"
       "mpirun -n N narrowgauge train ... trains on N ranks: each takes train.accumulate\n"
-      "micro-batches of a step, with --threads threads of its own, and rank 0 writes.\n\n"
+      "micro-batches of a step, with --threads threads of its own, and rank 0 writes. More or\n"
+      "fewer ranks share the same micro-batches with --resume. Ctrl-C leaves ranks a second until\n"
+      "mpirun kills them; kill -USR1 to mpirun lets them finish the step and write a checkpoint.\n"
+      "narrowgauge supervise starts mpirun, and goes on where a rank is lost.\n\n"
       "Keys of a run file: what they mean, the names that some take; defaults, the sizes' where\n"
       "no preset is named:\n";
   for (const KeyHelp& key : run_config_help()) {
@@ -106,12 +102,8 @@ std::string help() {
 }
 
 std::function<int()> declare(CLI::App& app) {
-  auto args = std::make_shared<Args>();
-  args->run.declare(app);
-  app.add_option("--out", args->out, "folder of the run; else runs/NAME, runs/NAME-2, ...")
-      ->type_name("DIR");
-  app.add_flag("--resume", args->resume,
-               "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
+  auto args = std::make_shared<TrainFlags>();
+  args->declare(app);
   app.footer(help);
   return [args] { return train(*args); };
 }

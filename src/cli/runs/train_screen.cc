@@ -139,7 +139,8 @@ void TrainScreen::end(Session& session, const SessionResult& result, const std::
 void TrainScreen::interrupted(const SessionResult& result, const std::string& how_to_resume) {
   if (live_columns_ > 0) put("\n");
   live_columns_ = 0;
-  put(fmt::format("stopped after step {}; to go on:\n  {}\n", result.steps, how_to_resume));
+  const std::string more = how_to_resume.empty() ? "" : "; to go on:\n  " + how_to_resume;
+  put(fmt::format("stopped after step {}{}\n", result.steps, more));
 }
 
 void TrainScreen::require_written() const {

@@ -1,0 +1,20 @@
+#include "cli/runs/train_flags.h"
+
+#include "cli/runs/run_folder.h"
+
+namespace ng::cli {
+
+void TrainFlags::declare(CLI::App& app) {
+  run.declare(app);
+  app.add_option("--out", out, "folder of the run; else runs/NAME, runs/NAME-2, ...")
+      ->type_name("DIR");
+  app.add_flag("--resume", resume,
+               "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
+}
+
+std::string TrainFlags::folder() const {
+  if (!out.empty()) return out;
+  return resume ? newest_run_folder(run.file) : new_run_folder(run.file);
+}
+
+}  // namespace ng::cli
