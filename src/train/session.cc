@@ -350,14 +350,13 @@ void Session::write_results() {
 }
 
 void Session::write_model(Run& run, Model& model) {
-  const io::HfWriteOptions options{.dtype = config_.train.save_dtype,
-                                   .tokenizer = tokenizer_.get()};
+  const io::HfWriteOptions how{.dtype = config_.train.save_dtype, .tokenizer = tokenizer_.get()};
   io::write_hf_folder(
       model_folder(), model.config(),
       [&](size_t index, int64_t row, std::span<float> values) {
         model.read_row(run, index, row, values);
       },
-      options);
+      how);
   try {
     result_.sample = sample_text(run, model, *corpus_, *tokenizer_);
   } catch (const Error& error) {  // a model whose logits are not finite; all is written by now
