@@ -26,6 +26,19 @@ struct Prepare {
   }
 };
 
+/// amax = the largest |value| that an operand by `spec` casts, after its transform, NaN aside:
+/// what a scale of the whole is made of. Infinite where a value is not finite and such a scale
+/// would be dropped for it, as Prepare does.
+struct FindOperandAmax {
+  static constexpr std::string_view kName = "find_operand_amax";
+  static constexpr TimeKind kTime = TimeKind::quantize;
+  float* amax = nullptr;
+  OperandSpec spec;
+  ConstView source;
+  template <class F>
+  void each_output(const F& /* f */) const {}
+};
+
 /// Both operands of one source, with the bits of two of `Prepare`; a backend may read the source
 /// once for both.
 struct PrepareBoth {

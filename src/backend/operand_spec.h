@@ -89,14 +89,28 @@ struct PackedOperand {
 
 /// How `prepare` draws and what it reports to.
 struct PrepareContext {
-  RandomKey key;                  ///< read only where the cast rounds stochastically
-  int64_t first_row = 0;          ///< of the source within the whole tensor (for the draws)
+  RandomKey key;  ///< read only where the cast rounds stochastically
+  /// Where the source lies within the whole tensor, for the draws: its first row and column, a
+  /// multiple of 8, and the columns of the whole; 0: those of the source.
+  int64_t first_row = 0, first_col = 0, whole_cols = 0;
   DelayedScale delayed;           ///< delayed scaling only
   bool update_history = true;     ///< false in evaluation and recompute
   OperandStats* stats = nullptr;  ///< may be null: nothing is counted
+  /// Of which a scale of the whole tensor is made: FindOperandAmax of all that the source is a part
+  /// of, at least that of the source. null: that of the source.
+  const float* amax = nullptr;
   /// Where the source's values are a stored tensor's elements without their scales: that tensor,
   /// whose scales the operand takes. Its cast is the operand's, without transform and prescale.
   ConstView stored{};
+
+  /// Draw groups of eight columns from one row of the whole tensor to the next, and that of the
+  /// source's first element. [recipes.md §0]
+  [[nodiscard]] int64_t groups_of_row(int64_t cols) const {
+    return ((whole_cols > 0 ? whole_cols : cols) + 7) / 8;
+  }
+  [[nodiscard]] int64_t first_group(int64_t cols) const {
+    return first_row * groups_of_row(cols) + first_col / 8;
+  }
 
   /// The stored scale of the operand's block that begins at (row, k); null where the source ends
   /// before it.

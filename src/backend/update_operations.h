@@ -22,6 +22,9 @@ struct Store {
   ConstView x;
   RandomKey key;
   const StepControl* control = nullptr;  ///< null: never skipped
+  /// Of which a scale of the whole tensor is made: FindAmax of all of which x is a part, at least
+  /// that of x. null: that of x.
+  const float* amax = nullptr;
   template <class F>
   void each_output(const F& f) const {
     f("y", y.view);
@@ -122,6 +125,12 @@ struct UpdateReport {
   double alpha = 0;           ///< precision_aware: the step that was taken instead of lr
 };
 
+/// The largest magnitudes of a tensor's new values in FP32, in backend memory: scales of whole
+/// tensors are made of them. `weight`: before it is rounded into the master or the value.
+struct UpdateMaxima {
+  float weight = 0, moment1 = 0, moment2 = 0;
+};
+
 /// One step of one tensor, in FP32 in this order, no fused multiply-add [errata-2, 3, 20-23, 40]:
 ///   g = grad·grad_scale
 ///   adamw: m = beta1·m + (1 - beta1)·g;  v = beta2·v + (1 - beta2)·(g·g)
@@ -145,6 +154,18 @@ struct Update {
   RandomKey key{};                       ///< seed, tensor, step; purposes are the operation's
   const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
   UpdateReport* report = nullptr;        ///< null: nobody asks
+  /// FindUpdateMaxima of all of which these tensors are parts, whose scales of whole tensors they
+  /// share; null: these are all. Only where has_shared_scales() says so.
+  const UpdateMaxima* maxima = nullptr;
+
+  /// Whether any tensor has one scale for all of it that maxima decide: not what rounding gives
+  /// back to a moment, nor second levels of scales.
+  [[nodiscard]] bool has_shared_scales() const {
+    const auto has_one = [](const Stored& x) {
+      return x && !x.cast.is_unscaled() && x.cast.block.kind == Block::Kind::tensor;
+    };
+    return has_one(weight.value) || has_one(weight.master) || has_one(moment1) || has_one(moment2);
+  }
 
   /// Every tensor that is there has the gradient's shape, but moments of blocks.
   void check_shapes() const {
@@ -169,6 +190,16 @@ struct Update {
     if (moment1) f("moment1", moment1.view);
     if (moment2) f("moment2", moment2.view);
   }
+};
+
+/// *maxima = of what `update` would store; nothing in a step that is skipped.
+struct FindUpdateMaxima {
+  static constexpr std::string_view kName = "find_update_maxima";
+  static constexpr TimeKind kTime = TimeKind::optimizer;
+  Update update;
+  UpdateMaxima* maxima = nullptr;
+  template <class F>
+  void each_output(const F& /* f */) const {}
 };
 
 /// One second moment for each block of rows, g = grad·grad_scale:

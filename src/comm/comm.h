@@ -81,14 +81,17 @@ class Comm {
   };
   [[nodiscard]] Waiting waiting() const;
   void note_step(int64_t step) { step_ = step; }
+  /// From now on whoever watches `whole`, which this is a part of, sees what this waits in.
+  void be_seen_in(Comm& whole) { seen_in_ = &whole; }
 
   /// While it lives, a watchdog sees this rank in a primitive: in one of its own, or in what is
   /// waited for.
   class In {
    public:
-    In(Comm& comm, const char* primitive) : comm_(comm) {
-      comm.since_ = std::chrono::steady_clock::now().time_since_epoch().count();
-      comm.primitive_ = primitive;
+    In(Comm& comm, const char* primitive)
+        : comm_(comm.seen_in_ != nullptr ? *comm.seen_in_ : comm) {
+      comm_.since_ = std::chrono::steady_clock::now().time_since_epoch().count();
+      comm_.primitive_ = primitive;
     }
     ~In() { comm_.primitive_ = nullptr; }
     In(const In&) = delete;
@@ -122,6 +125,7 @@ class Comm {
   void reduce(std::span<Value> values, const Merge& merge);
 
   int rank_, ranks_;
+  Comm* seen_in_ = nullptr;
   BytesByTraffic sent_{};
   std::atomic<const char*> primitive_{nullptr};
   std::atomic<std::chrono::steady_clock::rep> since_{0};

@@ -1,5 +1,6 @@
 #include "model/builder.h"
 
+#include "model/tensor_parallel.h"
 #include "nn/attention_block.h"
 #include "nn/mlp_block.h"
 #include "recipe/layer_names.h"
@@ -88,30 +89,36 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
   NormLayer before = norm(in_block(index, layers::kNorm1));
   std::vector<Linear> qkv = linears(index, parts_of(config().architecture).projections);
   const uint32_t attention = activation(in_block(index, layers::kAttn));
+  Linear out = linear(in_block(index, layers::kAttnOut), index);
+  const TokenWires wires = token_wires(sources_.recipe, out);
+  const int ranks = run().tensor_group().ranks();
   return std::make_unique<AttentionBlock>(
       AttentionBlock::Parts{.norm = before,
                             .projections = std::move(qkv),
-                            .out = linear(in_block(index, layers::kAttnOut), index),
+                            .out = std::move(out),
                             .name = in_block(index, layers::kAttn),
                             .block = index,
-                            .heads = static_cast<int>(config().heads),
-                            .kv_heads = static_cast<int>(config().kv_heads),
+                            .heads = static_cast<int>(config().heads) / ranks,
+                            .kv_heads = static_cast<int>(config().kv_heads) / ranks,
                             .head_dim = static_cast<int>(config().head_dim),
                             .rope_table = rope_table,
-                            .attention = attention});
+                            .attention = attention,
+                            .wires = wires});
 }
 
 std::unique_ptr<Layer> Builder::mlp_block(int64_t index) const {
   NormLayer before = norm(in_block(index, layers::kNorm2));
   std::vector<Linear> inputs = linears(index, parts_of(config().architecture).mlp_inputs);
   const uint32_t act = activation(in_block(index, layers::kMlpAct));
-  return std::make_unique<MlpBlock>(
-      MlpBlock::Parts{.norm = before,
-                      .inputs = std::move(inputs),
-                      .down = linear(in_block(index, layers::kDown), index),
-                      .name = in_block(index, layers::kMlp),
-                      .gelu = config().gelu,
-                      .activation = act});
+  Linear down = linear(in_block(index, layers::kDown), index);
+  const TokenWires wires = token_wires(sources_.recipe, down);
+  return std::make_unique<MlpBlock>(MlpBlock::Parts{.norm = before,
+                                                    .inputs = std::move(inputs),
+                                                    .down = std::move(down),
+                                                    .name = in_block(index, layers::kMlp),
+                                                    .gelu = config().gelu,
+                                                    .activation = act,
+                                                    .wires = wires});
 }
 
 std::unique_ptr<Layer> Builder::block(int64_t index, View rope_table) const {

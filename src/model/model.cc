@@ -1,9 +1,11 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/builder.h"
 #include "model/ownership.h"
+#include "model/tensor_parallel.h"
 #include "recipe/layer_names.h"
 #include "run/owned_rows.h"
 #include "run/transfer.h"
@@ -50,7 +52,7 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
              WeightGather gather)
     : config_(config), recipe_(recipe) {
   validate(config, "model");
-  make_parameters(run, gather_among(run.comm().ranks(), gather));
+  make_parameters(run, gather);
   const std::span<Parameter> all = parameters_;
   const size_t of_architecture = tensors_.names().size();
   const ArchitectureParts& parts = parts_of(config_.architecture);
@@ -115,18 +117,23 @@ void Model::accumulate_in_bf16() {
 
 // What noise learns lies behind the parameters of the architecture.
 void Model::make_parameters(Run& run, WeightGather gather) {
-  std::vector<ParameterSpec> specs = parameter_table(config_), learned;
+  const Comm& group = run.tensor_group();
+  std::vector<ParameterSpec> specs = tensor_parallel_parts(parameter_table(config_), group.ranks(),
+                                                           group.rank()),
+                             learned;
   for (const ParameterSpec& spec : specs) {
     tensors_.add(spec.name);
     for (ParameterSpec& own : noise_parameters_of(spec, recipe_, config_.layers))
       learned.push_back(std::move(own));
   }
   for (ParameterSpec& spec : learned) specs.push_back(std::move(spec));
-  partition_ = deal_parameters(specs, recipe_, config_.layers, run.comm().ranks(),
-                               gradient_recipe().shard, gather);
+  partition_ = deal_parameters(
+      specs, recipe_, config_.layers, {.data = run.comm().ranks(), .tensor = group.ranks()},
+      gradient_recipe().shard, gather_among(run.ranks().world().ranks(), gather));
   parameters_.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const KeptWeight kept = kept_weight(recipe_, specs[i], config_.layers, gather);
+    const KeptWeight kept = kept_weight(recipe_, specs[i], config_.layers,
+                                        gather_among(owners_of(run, specs[i]).ranks(), gather));
     const WeightStorage& storage = kept.storage;
     Parameter& parameter = parameters_[i];
     parameter.id = static_cast<uint32_t>(i);
@@ -141,12 +148,13 @@ void Model::make_parameters(Run& run, WeightGather gather) {
 // What this rank keeps beside the value of a parameter.
 void Model::claim_pieces(Run& run, int64_t index, const KeptWeight& kept) {
   Parameter& whole = parameters_[static_cast<size_t>(index)];
+  const Comm& owners = owners_of(run, whole.spec);
   for (const Piece& piece : partition_.of(index)) {
-    if (piece.owner != run.comm().rank()) continue;
+    if (piece.owner != owners.rank()) continue;
     const bool is_part = piece.rows < whole.spec.rows;
     if (is_part) parts_.push_back(part_of(whole, piece));
     Parameter& owned = is_part ? parts_.back() : whole;
-    owned.is_own = run.comm().ranks() > 1;
+    owned.is_own = run.ranks().world().ranks() > 1;
     claim_owned(run, owned, kept);
     owned_.push_back(&owned);
   }
@@ -200,40 +208,57 @@ void Model::allocate_stats(Run& run) {
 
 int64_t Model::parameter_count() const {
   int64_t count = 0;
-  for (const Parameter& parameter : parameters_) count += parameter.value().size();
+  for (const Parameter& parameter : parameters_)
+    count += parameter.value().size() * parameter.spec.cut.parts;
   return count;
 }
 
 void Model::initialize(Run& run) {
   for (size_t index = 0; index < parameters_.size(); ++index) {
     const Parameter& parameter = parameters_[index];
-    if (parameter.is_plain) {
+    if (parameter.is_plain && !parameter.spec.cut) {
       fill_initial(run, parameter, parameter.value());
       continue;
     }
-    const TemporaryTensor values(run.backend(), parameter.spec.rows, parameter.spec.cols);
-    fill_initial(run, parameter, values.view());
-    put_values(run, index, values.view());
+    const ParameterSpec& spec = parameter.spec;
+    const TemporaryTensor whole(run.backend(), spec.cut.whole_rows(spec.rows),
+                                spec.cut.whole_cols(spec.cols));
+    fill_initial(run, parameter, whole.view());
+    if (!spec.cut) {
+      put_values(run, index, whole.view());
+      continue;
+    }
+    const TemporaryTensor mine(run.backend(), spec.rows, spec.cols);
+    for (const CutPiece& at : pieces_of(spec.cut, spec.rows, spec.cols))
+      run.execute(Copy{.y = mine.view().part(at.row, at.rows, at.col, at.cols),
+                       .x = whole.view().part(at.whole_row, at.rows, at.whole_col, at.cols)});
+    put_values(run, index, mine.view());
   }
   start_noise(run);
 }
 
 // The owner of rows makes masters and carries of them, and the value that all have.
 void Model::put_values(Run& run, size_t index, const View& values) {
-  const Parameter& whole = parameters_[index];
+  Comm* const parts = parameters_[index].spec.cut ? &run.tensor_group() : nullptr;
   for (const Parameter* owned : owned_of(index)) {
     const View rows = values.slice(owned->first_row, owned->spec.rows);
-    put_weight(run, owned->weight, rows);
+    put_weight(run, owned->weight, rows, parts);
     put_carry(run, *owned, rows);
   }
-  send_rows(run, whole.value(), partition_.of(static_cast<int64_t>(index)));
+  send_value(run, index);
+}
+
+void Model::send_value(Run& run, size_t index) {
+  const Parameter& parameter = parameters_[index];
+  send_rows(run, owners_of(run, parameter.spec), parameter.value(),
+            partition_.of(static_cast<int64_t>(index)));
 }
 
 void Model::copy_masters(Run& run) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].is_copied) continue;
     for (const Parameter* owned : owned_of(i)) copy_master(run, owned->weight);
-    send_rows(run, parameters_[i].value(), partition_.of(static_cast<int64_t>(i)));
+    send_value(run, i);
   }
 }
 
@@ -284,7 +309,7 @@ void Model::train_batch(Run& run, const Batch& batch, double* loss, const PartDo
     const Tensor x = hidden(run, batch);
     Tensor dn;
     {
-      Source n = norm_->source(run, x);
+      Source n = norm_->source(run, x, own_tokens(run, batch.tokens()).first);
       dn = head_->loss_and_gradient(run, n, batch, loss);
     }
     dx = run.tensor_like(x);
@@ -298,11 +323,12 @@ void Model::train_batch(Run& run, const Batch& batch, double* loss, const PartDo
 
 void Model::evaluate_batch(Run& run, const Batch& batch, double* loss) {
   const Tensor x = hidden(run, batch);
-  Source n = norm_->source(run, x);
+  Source n = norm_->source(run, x, own_tokens(run, batch.tokens()).first);
   head_->loss(run, n, batch, loss);
 }
 
 Tensor Model::logits(Run& run, const Batch& batch, bool last_only) {
+  NG_CHECK(run.tensor_group().ranks() == 1);
   Tensor x = hidden(run, batch);
   if (last_only) x = last_rows(run, x, batch.at);
   Source n = norm_->source(run, x);
@@ -310,22 +336,33 @@ Tensor Model::logits(Run& run, const Batch& batch, bool last_only) {
 }
 
 void Model::read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const {
-  download_row(run.backend(), parameters_.at(index).value(), row, values);
+  const Parameter& parameter = parameters_.at(index);
+  NG_CHECK(!parameter.spec.cut, parameter.spec.name);
+  download_row(run.backend(), parameter.value(), row, values);
 }
 
 // A scale may span rows, and a master is more than its value: such a weight is put when its last
 // row is there.
 void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float> values) {
   Parameter& parameter = parameters_.at(index);
-  if (parameter.is_plain) return upload_row(run.backend(), parameter.value(), row, values);
   const ParameterSpec& spec = parameter.spec;
-  NG_CHECK(row * spec.cols == std::ssize(pending_), spec.name, row, pending_.size());
-  pending_.insert(pending_.end(), values.begin(), values.end());
-  if (row + 1 < spec.rows) return;
-  const TemporaryTensor whole(run.backend(), spec.rows, spec.cols);
-  run.backend().upload(whole.view().data, pending_.data(), pending_.size() * sizeof(float));
+  std::vector<float> mine(static_cast<size_t>(spec.cols));
+  int64_t own_row = -1;
+  for (const CutPiece& at : pieces_of(spec.cut, spec.rows, spec.cols)) {
+    if (row < at.whole_row || row >= at.whole_row + at.rows) continue;
+    own_row = at.row + row - at.whole_row;
+    std::copy_n(values.begin() + at.whole_col, at.cols, mine.begin() + at.col);
+  }
+  if (own_row >= 0) {
+    if (parameter.is_plain) return upload_row(run.backend(), parameter.value(), own_row, mine);
+    NG_CHECK(own_row * spec.cols == std::ssize(pending_), spec.name, row, pending_.size());
+    pending_.insert(pending_.end(), mine.begin(), mine.end());
+  }
+  if (parameter.is_plain || row + 1 < spec.cut.whole_rows(spec.rows)) return;
+  const TemporaryTensor all(run.backend(), spec.rows, spec.cols);
+  run.backend().upload(all.view().data, pending_.data(), pending_.size() * sizeof(float));
   pending_ = {};
-  put_values(run, index, whole.view());
+  put_values(run, index, all.view());
 }
 
 void Model::forget_step() {

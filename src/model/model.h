@@ -78,8 +78,8 @@ class Model {
   /// each sequence.
   [[nodiscard]] Tensor logits(Run& run, const Batch& batch, bool last_only = false);
 
-  /// Row `row` of parameter `index` as FP32 on the host; and into it, rounded to nearest even: all
-  /// rows of a parameter in order.
+  /// Row `row` of parameter `index` as FP32 on the host, where no ranks divide it; and into it, or
+  /// what this rank has of it, rounded to nearest even: all rows of a parameter in order.
   void read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const;
   void write_row(Run& run, size_t index, int64_t row, std::span<const float> values);
 
@@ -114,6 +114,7 @@ class Model {
   void make_parameters(Run& run, WeightGather gather);
   void claim_pieces(Run& run, int64_t index, const KeptWeight& kept);
   void put_values(Run& run, size_t index, const View& values);
+  void send_value(Run& run, size_t index);
   void allocate_stats(Run& run);
   void accumulate_in_bf16();
   void communicate_gradients(Run& run);

@@ -1,5 +1,7 @@
 #include "model/ownership.h"
 
+#include <algorithm>
+
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -44,6 +46,15 @@ void give_to_weights(std::span<const ParameterSpec> parameters, Partition& dealt
   }
 }
 
+/// Pieces and loads of what every rank of a tensor group has its part of.
+void add_cut(const Partition& cut, int tensor, Partition& all) {
+  all.pieces.insert(all.pieces.end(), cut.pieces.begin(), cut.pieces.end());
+  std::stable_sort(all.pieces.begin(), all.pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.tensor < b.tensor; });
+  for (size_t rank = 0; rank < all.loads.size(); ++rank)
+    all.loads[rank] += cut.loads[rank / static_cast<size_t>(tensor)];
+}
+
 }  // namespace
 
 bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
@@ -55,17 +66,21 @@ bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
 }
 
 Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recipe& recipe,
-                          int64_t depth, int ranks, GradientRecipe::Shard shard,
+                          int64_t depth, const RankCounts& ranks, GradientRecipe::Shard shard,
                           WeightGather gather) {
-  std::vector<MatrixSize> sizes;
-  for (const ParameterSpec& spec : parameters)
-    sizes.push_back(
-        {.rows = spec.rows,
-         .cols = spec.cols,
-         .is_whole = has_noise(spec, recipe, depth) ||
-                     !has_separate_rows(spec, kept_weight(recipe, spec, depth, gather).storage,
-                                        recipe.settings(0).optimizer)});
-  Partition dealt = partition(sizes, ranks, shard);
+  std::vector<MatrixSize> whole, cut;
+  for (const ParameterSpec& spec : parameters) {
+    const MatrixSize size{
+        .rows = spec.rows,
+        .cols = spec.cols,
+        .is_whole = has_noise(spec, recipe, depth) ||
+                    !has_separate_rows(spec, kept_weight(recipe, spec, depth, gather).storage,
+                                       recipe.settings(0).optimizer)};
+    whole.push_back(spec.cut ? MatrixSize{} : size);
+    cut.push_back(spec.cut ? size : MatrixSize{});
+  }
+  Partition dealt = partition(whole, ranks.all(), shard);
+  if (ranks.tensor > 1) add_cut(partition(cut, ranks.data, shard), ranks.tensor, dealt);
   give_to_weights(parameters, dealt);
   return dealt;
 }

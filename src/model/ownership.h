@@ -17,10 +17,19 @@ namespace ng {
 [[nodiscard]] bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
                                      const OptimizerRecipe& optimizer);
 
-/// The parameters of a model of `depth` blocks dealt to ranks. A layer's weight
-/// that has noise and what the noise learns have one owner.
+/// How many ranks divide the batch and, each of those as a group, the layers.
+struct RankCounts {
+  int data = 1, tensor = 1;
+  [[nodiscard]] int all() const { return data * tensor; }
+};
+
+/// The parameters of a model of `depth` blocks, as a rank has them, dealt to ranks. A layer's
+/// weight that has noise and what the noise learns have one owner. What ranks of a tensor group
+/// have parts of is dealt to the ranks with the same part, whose place in their group is the owner;
+/// what is whole to all. Loads are of all ranks. [comm/rank_groups.h]
 [[nodiscard]] Partition deal_parameters(std::span<const ParameterSpec> parameters,
-                                        const Recipe& recipe, int64_t depth, int ranks,
-                                        GradientRecipe::Shard shard, WeightGather gather);
+                                        const Recipe& recipe, int64_t depth,
+                                        const RankCounts& ranks, GradientRecipe::Shard shard,
+                                        WeightGather gather);
 
 }  // namespace ng

@@ -6,17 +6,26 @@
 #include <vector>
 
 #include "model/config.h"
+#include "nn/linear.h"
+#include "nn/tensor_group.h"
+#include "recipe/recipe.h"
 
 namespace ng {
 
 /// Throws Error{place, ...} where `ranks` do not divide heads and the feed-forward's width.
 void require_tensor_parallel(const ModelConfig& config, int64_t ranks, std::string_view place);
 
-/// Shapes on one of `ranks` ranks: of projections, gate and up their share of the outputs and the
-/// biases, of attention's and the feed-forward's outputs their share of the inputs, of embedding
-/// and head their share of the vocabulary, rounded up; positions, norms and biases of outputs
-/// whole.
+/// Shapes on rank `part` of `ranks`: of projections, gate and up its share of the outputs and the
+/// biases, of attention's and the feed-forward's outputs its share of the inputs. Embedding, head,
+/// positions, norms and biases of outputs are whole: they work on a slice of the tokens.
 [[nodiscard]] std::vector<ParameterSpec> tensor_parallel_parts(std::vector<ParameterSpec> specs,
-                                                               int64_t ranks);
+                                                               int64_t ranks, int64_t part = 0);
+
+/// What travels in a tensor group: `inputs` as communication.activations says, in BF16 where that
+/// is FP32 but activations are not; sums of parts in FP32 where inputs travel so, else in BF16.
+/// Gradients travel as the GEMMs of layer `to`, whose inputs are divided, read them, where that
+/// takes as many bits: rounded once, then. Else as `inputs`.
+[[nodiscard]] TokenWires token_wires(const Recipe& recipe);
+[[nodiscard]] TokenWires token_wires(const Recipe& recipe, const Linear& to);
 
 }  // namespace ng

@@ -18,7 +18,7 @@ std::map<std::string, Shape> shapes(const ModelConfig& config, int64_t ranks) {
 
 TEST(TensorParallel, DividesOutputsOfTheFirstAndInputsOfTheSecondLayer) {
   const std::map<std::string, Shape> gpt2 = shapes(model_preset("gpt2-124m"), 4);
-  EXPECT_EQ(gpt2.at("embed.weight"), Shape(12565, 768)) << "50,257 rows, rounded up";
+  EXPECT_EQ(gpt2.at("embed.weight"), Shape(50257, 768)) << "works on a slice of the tokens";
   EXPECT_EQ(gpt2.at("pos.weight"), Shape(1024, 768));
   EXPECT_EQ(gpt2.at("blocks.0.attn.qkv.weight"), Shape(576, 768));
   EXPECT_EQ(gpt2.at("blocks.0.attn.qkv.bias"), Shape(1, 576));
@@ -31,7 +31,23 @@ TEST(TensorParallel, DividesOutputsOfTheFirstAndInputsOfTheSecondLayer) {
   EXPECT_EQ(llama.at("blocks.0.attn.q.weight"), Shape(384, 768));
   EXPECT_EQ(llama.at("blocks.0.mlp.gate.weight"), Shape(1024, 768));
   EXPECT_EQ(llama.at("blocks.0.mlp.down.weight"), Shape(768, 1024));
-  EXPECT_EQ(llama.at("head.weight"), Shape(16000, 768));
+  EXPECT_EQ(llama.at("head.weight"), Shape(32000, 768));
+}
+
+TEST(TensorParallel, PartsOfOneLayerAreThoseOfQueriesKeysAndValues) {
+  const auto specs = tensor_parallel_parts(parameter_table(model_preset("gpt2-124m")), 4, 1);
+  for (const ParameterSpec& spec : specs) {
+    if (spec.name != "blocks.0.attn.qkv.weight") continue;
+    std::vector<int64_t> firsts;
+    for (const CutPiece& at : pieces_of(spec.cut, spec.rows, spec.cols)) {
+      EXPECT_EQ(at.rows, 192);
+      EXPECT_EQ(at.cols, 768);
+      firsts.push_back(at.whole_row);
+    }
+    EXPECT_EQ(firsts, (std::vector<int64_t>{192, 768 + 192, 2 * 768 + 192}));
+    return;
+  }
+  ADD_FAILURE() << "no such parameter";
 }
 
 TEST(TensorParallel, OneRankHasEverything) {

@@ -24,6 +24,21 @@ bool is_linear_of_block(const ParameterSpec& spec) {
   return !spec.is_vector && layers::place_of(spec.name).block >= 0;
 }
 
+// Where ranks have parts of a tensor its scale is made of all of them.
+void put(Run& run, const Stored& to, const ConstView& values, Comm* parts) {
+  if (!to) return;
+  Store store{to.rounded_by(Rounding::nearest), values, {}};
+  if (parts == nullptr || to.cast.is_unscaled()) return run.execute(store);
+  const TemporaryTensor amax(run.backend(), 1, 1);
+  float* const at = amax.view().as<float>().data;
+  run.execute(FindAmax{.amax = at, .x = values});
+  float largest = run.read(at);
+  parts->max(std::span(&largest, 1));
+  run.upload(at, std::span<const float>(&largest, 1));
+  store.amax = at;
+  run.execute(store);
+}
+
 bool is_narrow_wire(const Operand& cast) { return !cast.is_unscaled() || cast.element->bits < 16; }
 
 bool is_bf16_wire(const Operand& cast) {
@@ -70,7 +85,8 @@ WeightParts weight_parts(const ParameterSpec& spec, const KeptWeight& kept) {
                        .owner = spec.name,
                        .kind = kind,
                        .rows = spec.rows,
-                       .cols = spec.cols},
+                       .cols = spec.cols,
+                       .cut = spec.cut},
                       cast};
   };
   Operand value = storage.storage;
@@ -129,11 +145,13 @@ UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const KeptWeight
   return parameter.weight;
 }
 
-void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values) {
-  const Rounding nearest = Rounding::nearest;
-  if (!weight.master) return run.execute(Store{weight.value.rounded_by(nearest), values, {}});
-  run.execute(Store{weight.master.rounded_by(nearest), values, {}});
-  copy_master(run, weight);
+void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values, Comm* parts) {
+  if (!weight.master) return put(run, weight.value, values, parts);
+  put(run, weight.master, values, parts);
+  if (weight.value.cast.is_unscaled() || parts == nullptr) return copy_master(run, weight);
+  const TemporaryTensor of_master(run.backend(), values.rows, values.cols);
+  run.execute(Store{stored_plainly(of_master.view()), weight.master.view, {}});
+  put(run, weight.value, of_master.view(), parts);
 }
 
 void copy_master(Run& run, const UpdatedWeight& weight) {

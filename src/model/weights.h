@@ -62,7 +62,9 @@ struct WeightParts {
 void claim_owned(Run& run, Parameter& parameter, const KeptWeight& kept);
 
 /// Values in backend memory into a weight: the value is made of the master, where there is one.
-void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values);
+/// `parts`: ranks that have the other parts of it, all of which call this; null: it is whole.
+void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values,
+                Comm* parts = nullptr);
 /// The value becomes its master, rounded to nearest even.
 void copy_master(Run& run, const UpdatedWeight& weight);
 

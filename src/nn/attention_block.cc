@@ -31,9 +31,9 @@ void AttentionBlock::rotate(Run& run, const View& qkv, const Batch& batch, bool 
 }
 
 Tensor AttentionBlock::project(Run& run, const ConstView& x, const Batch& batch) {
-  Source n = parts_.norm.source(run, x);
+  Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
   const int64_t width = (int64_t{parts_.heads} + 2 * parts_.kv_heads) * parts_.head_dim;
-  const Tensor qkv = run.tensor(x.rows, width, *x.element);
+  const Tensor qkv = run.tensor(n.rows(), width, *x.element);
   int64_t column = 0;
   for (Linear& projection : parts_.projections) {
     projection.fprop(run, qkv.view().columns(column, projection.outputs()), n);
@@ -70,7 +70,8 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
            parts_.attention);
   const Tensor lse = run.tensor(tokens, parts_.heads, fp32_format());
   attend(run, a.owner(), lse, qkv, batch);
-  Tensor y = parts_.out.forward(run, a);
+  Tensor y =
+      sum_of_own_tokens(run, parts_.out.forward(run, a), *parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
   run.save(x);
   run.save(qkv);
@@ -83,15 +84,16 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
 Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tensor& dqkv,
                                         const Batch& batch) {
   rotate(run, dqkv, batch, true);
-  Source n = parts_.norm.source(run, x);  // made again: cheaper than keeping it
-  const Tensor dn = gradient_sum(run, x, parts_.projections);
+  // Made again, and gathered again: cheaper than keeping it.
+  Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
+  Tensor dn = gradient_sum(run, x, n.rows(), parts_.projections);
   int64_t column = 0;
   for (Linear& projection : parts_.projections) {
     Source dy(dqkv, dqkv.view().columns(column, projection.outputs()), projection.output());
     projection.backward(run, dn, column == 0 ? Into::overwrite : Into::add, n, dy);
     column += projection.outputs();
   }
-  return as_type_of(run, x, dn);
+  return sum_of_own_tokens(run, std::move(dn), *parts_.wires.sums, *x.element);
 }
 
 void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
@@ -104,7 +106,8 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
   const Tensor dqkv = run.tensor_like(qkv);
   {
     const Tensor da = run.tensor_like(a.values());
-    Source dout({}, dy, parts_.out.output());
+    if (parts_.out.divides_inputs()) parts_.out.add_bias_gradient(run, dy);
+    Source dout = gathered(run, {{}, dy, parts_.out.output()}, parts_.wires.gradients);
     parts_.out.backward(run, da, Into::overwrite, a, dout);
     const Qkv forward = split(qkv), d = split(dqkv);
     run.execute(AttentionBackward{.dq = d.q,

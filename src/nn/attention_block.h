@@ -10,6 +10,7 @@
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/tensor_group.h"
 
 namespace ng {
 
@@ -21,11 +22,12 @@ class AttentionBlock final : public Layer {
     Linear out;
     std::string name;   ///< "blocks.3.attn"
     int64_t block = 0;  ///< index, for the KV cache
-    int heads = 0;
+    int heads = 0;      ///< of this rank
     int kv_heads = 0;
     int head_dim = 0;
     View rope_table;         ///< rows == 0: learned positions, no RoPE
     uint32_t attention = 0;  ///< tensor id of a
+    TokenWires wires;
   };
   explicit AttentionBlock(Parts parts) : parts_(std::move(parts)) {}
 

@@ -1,18 +1,29 @@
 #include "nn/embedding.h"
 
+#include "nn/tensor_group.h"
+
 namespace ng {
+namespace {
+
+TokenView ids_of(const Batch& batch, const TokenSlice& tokens) {
+  return batch.inputs.subspan(static_cast<size_t>(tokens.first), static_cast<size_t>(tokens.count));
+}
+
+}  // namespace
 
 Tensor Embedding::forward(Run& run, const Batch& batch) const {
   const Run::Place place = run.in(tokens_->spec.name);
-  const Tensor y = run.tensor(batch.tokens(), tokens_->value().cols, element_of(compute_));
+  const TokenSlice own = own_tokens(run, batch.tokens());
+  const Tensor y = run.tensor(own.count, tokens_->value().cols, element_of(compute_));
   const ReadableWeight tokens = readable(run, *tokens_);
   ReadableWeight positions;
   if (positions_ != nullptr) positions = readable(run, *positions_);
-  run.execute(Embed{.y = y,
-                    .ids = batch.inputs,
-                    .tokens = tokens.view,
-                    .positions = positions.view,
-                    .at = batch.at});
+  for (const auto& [tokens_of_run, at] : runs_of(own, batch.at))
+    run.execute(Embed{.y = y.view().slice(tokens_of_run.first - own.first, tokens_of_run.count),
+                      .ids = ids_of(batch, tokens_of_run),
+                      .tokens = tokens.view,
+                      .positions = positions.view,
+                      .at = at});
   return y;
 }
 
@@ -20,8 +31,13 @@ void Embedding::backward(Run& run, const ConstView& dy, const Batch& batch) cons
   const Run::Place place = run.in(tokens_->spec.name);
   const View dtokens = gradient_to_add_to(run, *tokens_);
   const View dpositions = positions_ != nullptr ? gradient_to_add_to(run, *positions_) : View();
-  run.execute(EmbedBackward{
-      .dtokens = dtokens, .dpositions = dpositions, .dy = dy, .ids = batch.inputs, .at = batch.at});
+  const TokenSlice own = own_tokens(run, batch.tokens());
+  for (const auto& [tokens, at] : runs_of(own, batch.at))
+    run.execute(EmbedBackward{.dtokens = dtokens,
+                              .dpositions = dpositions,
+                              .dy = dy.slice(tokens.first - own.first, tokens.count),
+                              .ids = ids_of(batch, tokens),
+                              .at = at});
 }
 
 }  // namespace ng

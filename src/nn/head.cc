@@ -83,7 +83,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
   linear_.keep_weights(run, !whole);
   for (int64_t first = 0; first < tokens; first += piece_rows) {
     const int64_t count = std::min(piece_rows, tokens - first);
-    const Batch part = part_of(batch, first, count);
+    const Batch part = part_of(batch, x.first_row() + first, count);
     Source rows = x.part(first, count);
     const Tensor logits = logits_of(run, rows);
     run.execute(CrossEntropy{.logits = logits,
@@ -91,7 +91,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
                              .targets = part.targets,
                              .mask = part.mask,
                              .scale = scale});
-    Source dlogits(logits, logits.view(), linear_.output(), first);
+    Source dlogits(logits, logits.view(), linear_.output(), x.first_row() + first);
     linear_.make_gradient_operands(run, dlogits);
     linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, dlogits);
     GradientTarget to = target;
@@ -113,7 +113,7 @@ void Head::loss(Run& run, Source& x, const Batch& batch, double* loss) {
   linear_.keep_weights(run, piece_rows < tokens);
   for (int64_t first = 0; first < tokens; first += piece_rows) {
     const int64_t count = std::min(piece_rows, tokens - first);
-    const Batch part = part_of(batch, first, count);
+    const Batch part = part_of(batch, x.first_row() + first, count);
     Source rows = x.part(first, count);
     const Tensor logits = logits_of(run, rows);
     run.execute(CrossEntropyLoss{.logits = logits,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "format/hadamard.h"
+#include "nn/tensor_group.h"
 
 namespace ng {
 namespace {
@@ -62,17 +63,6 @@ std::array<uint32_t, 4> signs_for(HadamardSigns signs, const RandomKey& key, uin
 // pass over the values to count nothing would cost 10 % of a step. Every other cast counts.
 bool can_lose_values(const Operand& cast) {
   return !cast.is_fp32() && !(cast.is_unscaled() && cast.element->short_name == "bf16");
-}
-
-/// Rule (g): a weight operand in the format of the storage takes the stored codes and scales.
-/// Blocks of one row lie along the reduction only where rows are not summed over. [recipes.md §7]
-bool is_as_stored(const OperandSpec& spec, const Operand& storage) {
-  const Block& block = storage.block;
-  const bool is_square = block.kind == Block::Kind::tensor ||
-                         (block.kind == Block::Kind::tile && block.rows == block.cols);
-  return !storage.is_unscaled() && spec.hadamard.size == 0 &&
-         spec.cast == storage.rounded_by(Rounding::nearest) &&
-         (spec.contract == Contract::cols || is_square);
 }
 
 // 0 where no phase delays the scale.
@@ -153,6 +143,14 @@ void Linear::set_phase(Run& run, size_t phase) {
   phase_ = phase;
 }
 
+bool Linear::is_part(OperandRole role) const {
+  const Cut& cut = weight_->spec.cut;
+  if (is_weight(role)) return static_cast<bool>(cut);
+  const bool is_grad = role == OperandRole::dgrad_grad || role == OperandRole::wgrad_grad;
+  if (!cut) return true;  // tokens are divided
+  return (cut.axis == Cut::Axis::rows) == is_grad;
+}
+
 OperandSpec Linear::spec(OperandRole role, int64_t tokens, const Run& run) const {
   const GemmRecipe& gemm = gemm_of(recipe(), role);
   OperandSpec spec = operand_form(recipe(), role);
@@ -186,7 +184,9 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
                  .micro = is_weight(role) ? 0 : run.moment().micro};
   context.delayed = delayed(role);
   context.update_history = run.writes_statistics();
-  const bool counts = run.writes_statistics() && stats_ != nullptr && can_lose_values(cast(role));
+  const bool is_first = run.tensor_group().rank() == 0;
+  const bool counts = run.writes_statistics() && stats_ != nullptr && can_lose_values(cast(role)) &&
+                      (is_first || is_part(role));
   context.stats = counts ? stats_ + static_cast<size_t>(role) : nullptr;
   return context;
 }
@@ -196,16 +196,40 @@ void Linear::show(Run& run, OperandRole role, const Prepared& made, const ConstV
 }
 
 OperandRequest Linear::request(const Run& run, OperandRole role, const Source& source) const {
-  OperandRequest by{spec(role, source.values().rows, run), context(role, source.tensor(), run)};
+  OperandRequest by{spec(role, source.rows(), run), context(role, source.tensor(), run)};
   by.context.first_row = source.first_row();
+  place_in_whole(role, by.context);
   return by;
+}
+
+// What is made of several bands lies in no one place: such layers do not draw.
+void Linear::place_in_whole(OperandRole role, PrepareContext& context) const {
+  const Cut& cut = weight_->spec.cut;
+  if (!cut || !is_part(role)) return;
+  const int64_t size = cut.axis == Cut::Axis::rows ? outputs() : inputs();
+  if (is_weight(role) && cut.axis == Cut::Axis::rows) {
+    context.first_row = cut.part * size;
+    return;
+  }
+  context.first_col = cut.part * size;
+  context.whole_cols = cut.parts * size;
+}
+
+void Linear::share_amax(Run& run, OperandRole role, const ConstView& values,
+                        OperandRequest& request, Tensor& keeps) const {
+  if (!is_part(role)) return;
+  keeps = amax_of_group(run, request.spec, values);
+  if (keeps) request.context.amax = keeps.view().as<float>().data;
 }
 
 const Prepared& Linear::activation(Run& run, OperandRole role, Source& source) {
   const Run::Place place = run.in(name_, name_of(role));
-  const OperandRequest by = request(run, role, source);
+  OperandRequest by = request(run, role, source);
+  Tensor amax;
+  if (!source.has_operand(by.spec, by.context.key))
+    share_amax(run, role, source.values(), by, amax);
   const Prepared& made = source.operand(run, by.spec, by.context);
-  show(run, role, made, source.values());
+  if (!source.is_taken_by(by.spec)) show(run, role, made, source.values());
   return made;
 }
 
@@ -224,11 +248,16 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
     return kept;
   }
-  const bool is_stored = !noise_ && is_as_stored(asked, weight_->weight.value.cast);
+  const bool is_stored = !noise_ && takes_stored(asked, weight_->weight.value.cast);
   const ReadableWeight weight = read_weight(run, is_stored);
-  PrepareContext by = context(role, weight_->id, run);
-  if (is_stored) by.stored = weight_->value();
-  Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by);
+  OperandRequest by{asked, context(role, weight_->id, run)};
+  place_in_whole(role, by.context);
+  Tensor amax;
+  if (is_stored)
+    by.context.stored = weight_->value();
+  else
+    share_amax(run, role, weight.view, by, amax);
+  Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context);
   if (!is_stored) show(run, role, made, weight.view);
   if (again_this_step) kept = made;
   return made;
@@ -242,7 +271,9 @@ void Linear::keep_weights(const Run& run, bool keeps) {
 void Linear::fprop(Run& run, const View& y, Source& x) {
   const Prepared w = weight_operand(run, OperandRole::fprop_weight);
   const Prepared& qx = activation(run, OperandRole::fprop_input, x);
-  const ReadableWeight bias = bias_ != nullptr ? readable_vector(run, *bias_) : ReadableWeight{};
+  const bool has_bias =  // once in a sum over ranks
+      bias_ != nullptr && !(divides_inputs() && run.tensor_group().rank() > 0);
+  const ReadableWeight bias = has_bias ? readable_vector(run, *bias_) : ReadableWeight{};
   const Run::Place place = run.in(name_, "fprop.output");
   run.execute(Gemm{.y = y,
                    .a = &qx.packed,
@@ -281,10 +312,14 @@ void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy
 
 void Linear::make_gradient_operands(Run& run, Source& dy) const {
   for (const OperandRole role : {OperandRole::dgrad_grad, OperandRole::wgrad_grad})
-    if (cast(role).scaling == Scaling::delayed) return;  // made at every request
+    if (cast(role).scaling == Scaling::delayed || dy.is_stored()) return;  // made at every request
   const Run::Place place = run.in(name_, name_of(OperandRole::dgrad_grad));
-  dy.make_both(run, request(run, OperandRole::dgrad_grad, dy),
-               request(run, OperandRole::wgrad_grad, dy));
+  OperandRequest dgrad = request(run, OperandRole::dgrad_grad, dy),
+                 wgrad = request(run, OperandRole::wgrad_grad, dy);
+  Tensor of_dgrad, of_wgrad;
+  share_amax(run, OperandRole::dgrad_grad, dy.values(), dgrad, of_dgrad);
+  share_amax(run, OperandRole::wgrad_grad, dy.values(), wgrad, of_wgrad);
+  dy.make_both(run, dgrad, wgrad);
 }
 
 Tensor Linear::forward(Run& run, Source& x) {
@@ -302,12 +337,15 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
     const Run::Place place = run.in(name_, "gradient");
     finish_gradient(run, *weight_);
   }
-  if (bias_ != nullptr) {
-    const Run::Place place = run.in(name_, "bias");
-    run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy.values()});
-  }
+  if (!divides_inputs()) add_bias_gradient(run, dy.values());
   dgrad(run, dx, into, dy);
   if (is_whole) weight_->noisy = weight_->noise_scales = {};
+}
+
+void Linear::add_bias_gradient(Run& run, const ConstView& dy) {
+  if (bias_ == nullptr) return;
+  const Run::Place place = run.in(name_, "bias");
+  run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy});
 }
 
 // Of what all ranks have summed the owner alone has the gradient; it owns the bit-widths, too.
@@ -336,19 +374,12 @@ void Linear::roll_scales(Run& run, bool skipped) {
   }
 }
 
-Tensor gradient_sum(Run& run, const ConstView& x, std::span<const Linear> layers) {
+Tensor gradient_sum(Run& run, const ConstView& x, int64_t rows, std::span<const Linear> layers) {
   const bool is_unrounded =
       layers.size() > 1 && std::any_of(layers.begin(), layers.end(), [](const Linear& layer) {
         return layer.recipe().dgrad.output == Compute::fp32;
       });
-  return is_unrounded ? run.tensor(x.rows, x.cols, fp32_format()) : run.tensor_like(x);
-}
-
-Tensor as_type_of(Run& run, const ConstView& x, const Tensor& sum) {
-  if (sum.view().is(*x.element)) return sum;
-  Tensor rounded = run.tensor_like(x);
-  run.execute(Copy{.y = rounded, .x = sum});
-  return rounded;
+  return run.tensor(rows, x.cols, is_unrounded ? fp32_format() : *x.element);
 }
 
 }  // namespace ng

@@ -57,6 +57,8 @@ class Linear {
   [[nodiscard]] Parameter& weight() { return *weight_; }
   [[nodiscard]] int64_t inputs() const { return weight_->value().cols; }
   [[nodiscard]] int64_t outputs() const { return weight_->value().rows; }
+  /// Ranks divide its inputs: what it makes of them are parts of sums.
+  [[nodiscard]] bool divides_inputs() const { return weight_->spec.cut.axis == Cut::Axis::cols; }
 
   /// Numbers from now on. An operand whose cast changes starts fresh delayed-scaling state.
   void set_phase(Run& run, size_t phase);
@@ -70,6 +72,9 @@ class Linear {
   void fprop(Run& run, const View& y, Source& x);
   void dgrad(Run& run, const View& dx, Into into, Source& dy);
   void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
+  /// db += Σ_T dy of some tokens, where there is a bias: backward() does it, but not where inputs
+  /// are divided, for its dy has been rounded on the way.
+  void add_bias_gradient(Run& run, const ConstView& dy);
   /// For a caller of both: makes their operands of dy at once, which may spare reading it twice.
   void make_gradient_operands(Run& run, Source& dy) const;
 
@@ -101,7 +106,14 @@ class Linear {
  private:
   [[nodiscard]] OperandSpec spec(OperandRole role, int64_t tokens, const Run& run) const;
   [[nodiscard]] PrepareContext context(OperandRole role, uint32_t tensor, const Run& run) const;
+  /// Where what an operand is made of lies in the whole that ranks divide, for its draws.
+  void place_in_whole(OperandRole role, PrepareContext& context) const;
+  /// Of a whole that ranks divide, where the operand's scale is made of it; `keeps` it.
+  void share_amax(Run& run, OperandRole role, const ConstView& values, OperandRequest& request,
+                  Tensor& keeps) const;
   void show(Run& run, OperandRole role, const Prepared& made, const ConstView& source) const;
+  /// Whether ranks that divide layers have parts of this operand; else all have the same.
+  [[nodiscard]] bool is_part(OperandRole role) const;
   [[nodiscard]] TimeKind time_of(TimeKind own) const { return time_.value_or(own); }
   [[nodiscard]] OperandRequest request(const Run& run, OperandRole role,
                                        const Source& source) const;
@@ -122,10 +134,8 @@ class Linear {
   std::optional<TimeKind> time_;
 };
 
-/// Room for the sum of the input gradients of layers that read the same x: of x's type, or FP32
+/// Room for the sum of `rows` input gradients of layers that read the same x: of x's type, or FP32
 /// where several are added that the recipe does not round in between.
-[[nodiscard]] Tensor gradient_sum(Run& run, const ConstView& x, std::span<const Linear> layers);
-/// Such a sum as x's type: itself, or rounded.
-[[nodiscard]] Tensor as_type_of(Run& run, const ConstView& x, const Tensor& sum);
-
+[[nodiscard]] Tensor gradient_sum(Run& run, const ConstView& x, int64_t rows,
+                                  std::span<const Linear> layers);
 }  // namespace ng

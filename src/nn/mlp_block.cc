@@ -30,9 +30,9 @@ Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
   const Run::Place place = run.in(parts_.name);
   Tensor hidden;
   {
-    Source n = parts_.norm.source(run, x);
+    Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
     const auto parts = static_cast<int64_t>(parts_.inputs.size());
-    hidden = run.tensor(x.view().rows, parts * parts_.down.inputs(), *x.view().element);
+    hidden = run.tensor(n.rows(), parts * parts_.down.inputs(), *x.view().element);
     int64_t column = 0;
     for (Linear& input : parts_.inputs) {
       input.fprop(run, hidden.view().columns(column, input.outputs()), n);
@@ -40,7 +40,8 @@ Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
     }
   }
   Source a(activate(run, hidden), parts_.activation);
-  Tensor y = parts_.down.forward(run, a);
+  Tensor y =
+      sum_of_own_tokens(run, parts_.down.forward(run, a), *parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
   run.save(x);
   run.save(hidden);
@@ -55,21 +56,23 @@ void MlpBlock::backward(Run& run, const View& dy, const Batch&) {
   {
     Source a(activate(run, hidden), parts_.activation);  // made again: cheaper than keeping it
     const Tensor da = run.tensor_like(a.values());
-    Source dout({}, dy, parts_.down.output());
+    if (parts_.down.divides_inputs()) parts_.down.add_bias_gradient(run, dy);
+    Source dout = gathered(run, {{}, dy, parts_.down.output()}, parts_.wires.gradients);
     parts_.down.backward(run, da, Into::overwrite, a, dout);
     dhidden = run.tensor_like(hidden);
     activate_backward(run, dhidden, da, hidden);
   }
   hidden = {};
-  Source n = parts_.norm.source(run, x);
-  const Tensor dn = gradient_sum(run, x, parts_.inputs);
+  Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
+  Tensor dn = gradient_sum(run, x, n.rows(), parts_.inputs);
   int64_t column = 0;
   for (Linear& input : parts_.inputs) {
     Source dinput(dhidden, dhidden.view().columns(column, input.outputs()), input.output());
     input.backward(run, dn, column == 0 ? Into::overwrite : Into::add, n, dinput);
     column += input.outputs();
   }
-  parts_.norm.backward(run, dy, dy, as_type_of(run, x, dn), x);
+  dn = sum_of_own_tokens(run, std::move(dn), *parts_.wires.sums, *x.view().element);
+  parts_.norm.backward(run, dy, dy, dn, x);
 }
 
 void MlpBlock::collect(std::vector<Linear*>& linears) {

@@ -8,6 +8,7 @@
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/tensor_group.h"
 
 namespace ng {
 
@@ -20,6 +21,7 @@ class MlpBlock final : public Layer {
     std::string name;                ///< "blocks.3.mlp"
     GeluKind gelu = GeluKind::tanh;  ///< where there is no gate
     uint32_t activation = 0;         ///< tensor id of down's input
+    TokenWires wires;
   };
   explicit MlpBlock(Parts parts) : parts_(std::move(parts)) {}
 

@@ -8,12 +8,6 @@ void allocate_gradient(Run& run, Parameter& parameter) {
                               *parameter.grad_element, MemoryKind::gradients);
 }
 
-// Eight significant bits and a scale that is a power of two.
-bool is_exact_in_bf16(const Operand& cast) {
-  const bool powers = cast.scale != ScaleKind::fp32 && cast.scale != ScaleKind::e4m3;
-  return cast.element->bits <= 8 && powers && cast.tensor_scale == ScaleKind::none;
-}
-
 ReadableWeight copy_of(Run& run, const View& weight, bool in_bf16) {
   Tensor copy = run.tensor(weight.rows, weight.cols, in_bf16 ? bf16_format() : fp32_format(),
                            MemoryKind::operands);

@@ -8,6 +8,7 @@
 
 #include "nn/source.h"
 #include "run/run.h"
+#include "tensor/cut.h"
 
 namespace ng {
 
@@ -23,7 +24,15 @@ struct ParameterSpec {
   bool hf_transposed = false;  ///< transformers stores (in, out): GPT-2's Conv1D
   Init init = Init::normal;
   std::optional<float> weight_decay{};  ///< its own, whatever others have
+  /// Which part of the parameter `rows` and `cols` are, where ranks divide it.
+  Cut cut{};
 };
+
+/// The ranks among which the states of a parameter are dealt, and that sum its gradient: those that
+/// have the same part of it.
+[[nodiscard]] inline Comm& owners_of(const Run& run, const ParameterSpec& spec) {
+  return spec.cut ? run.comm() : run.ranks().world();
+}
 
 struct Parameter {
   ParameterSpec spec;

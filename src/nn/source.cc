@@ -31,6 +31,59 @@ Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
 
 }  // namespace
 
+CastTensor cast_tensor(Run& run, int64_t rows, int64_t cols, const Operand& cast, MemoryKind kind) {
+  CastTensor made;
+  made.cast = cast;
+  made.elements = run.tensor(rows, cols, *cast.element, kind);
+  const ScaleShape shape = scale_shape(cast, rows, cols);
+  made.scales = run.tensor(shape.rows, shape.cols, scale_element(cast), kind);
+  if (cast.tensor_scale != ScaleKind::none) made.level = run.tensor(1, 1, fp32_format(), kind);
+  made.view = made.elements;
+  made.view.scales = {made.scales.bytes(), made.scales.view().element, cast.block,
+                      made.level ? made.level.view().as<float>().data : nullptr};
+  return made;
+}
+
+bool takes_stored(const OperandSpec& spec, const Operand& cast) {
+  const Block& block = cast.block;
+  const bool is_square = block.kind == Block::Kind::tensor ||
+                         (block.kind == Block::Kind::tile && block.rows == block.cols);
+  return !cast.is_unscaled() && spec.hadamard.size == 0 &&
+         spec.cast == cast.rounded_by(Rounding::nearest) &&
+         (spec.contract == Contract::cols || is_square);
+}
+
+// Eight significant bits and a scale that is a power of two.
+bool is_exact_in_bf16(const Operand& cast) {
+  const bool powers = cast.scale != ScaleKind::fp32 && cast.scale != ScaleKind::e4m3;
+  return cast.element->bits <= 8 && powers && cast.tensor_scale == ScaleKind::none;
+}
+
+Source::Source(const CastTensor& stored, uint32_t tensor)
+    : stored_(stored), tensor_(tensor), first_row_(0) {}
+
+bool Source::is_taken_by(const OperandSpec& spec) const {
+  return stored_ && takes_stored(spec, stored_.cast);
+}
+
+ConstView Source::read(Run& run, bool taken) {
+  if (!stored_) return values_;
+  const auto copy = [&](const View& of, bool in_bf16) {
+    Tensor made =
+        run.tensor(of.rows, of.cols, in_bf16 ? bf16_format() : fp32_format(), MemoryKind::operands);
+    run.execute(Store{stored_plainly(made), of, {}});
+    return made;
+  };
+  if (taken) {
+    View elements = stored_.view;
+    elements.scales = {};
+    if (!elements_) elements_ = copy(elements, elements.element->bits <= 8);
+    return elements_;
+  }
+  if (!owner_) owner_ = copy(stored_.view, is_exact_in_bf16(stored_.cast));
+  return values_ = owner_;
+}
+
 Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const OperandSpec& spec,
                          const PrepareContext& context) {
   Prepared made = reserve_operand(run, owner, spec, context);
@@ -40,16 +93,25 @@ Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const 
 
 void Source::make_both(Run& run, const OperandRequest& first, const OperandRequest& second) {
   for (const OperandRequest* request : {&first, &second})
-    NG_CHECK(request->spec.cast.scaling != Scaling::delayed, request->spec.rows);
+    NG_CHECK(request->spec.cast.scaling != Scaling::delayed && !stored_, request->spec.rows);
   Prepared& a = next_slot() = reserve_operand(run, owner_, first.spec, first.context);
   Prepared& b = next_slot() = reserve_operand(run, owner_, second.spec, second.context);
   run.execute(PrepareBoth{{{{&a.packed, first.context}, {&b.packed, second.context}}}, values_});
 }
 
-const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
+const Prepared* Source::find_operand(const OperandSpec& spec, const RandomKey& key) const {
   for (const Prepared& made : made_)
-    if (made && same_operand(made, spec, context.key)) return made;
-  return next_slot() = prepare_operand(run, owner_, values_, spec, context);
+    if (made && same_operand(made, spec, key)) return &made;
+  return nullptr;
+}
+
+const Prepared& Source::operand(Run& run, const OperandSpec& spec, const PrepareContext& context) {
+  if (const Prepared* made = find_operand(spec, context.key)) return *made;
+  const bool taken = is_taken_by(spec);
+  PrepareContext by = context;
+  if (taken) by.stored = stored_.view;
+  const ConstView values = read(run, taken);
+  return next_slot() = prepare_operand(run, taken ? elements_ : owner_, values, spec, by);
 }
 
 }  // namespace ng

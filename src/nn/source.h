@@ -21,6 +21,24 @@ struct Prepared {
 [[nodiscard]] Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values,
                                        const OperandSpec& spec, const PrepareContext& context);
 
+/// A tensor of the step that is stored by a cast, and what keeps its memory alive.
+struct CastTensor {
+  Tensor elements, scales, level;  ///< the last two where the cast has them
+  View view;                       ///< with its scales
+  Operand cast;
+  [[nodiscard]] explicit operator bool() const { return view.rows > 0; }
+};
+/// Room for rows × cols values by `cast`, which has scales.
+[[nodiscard]] CastTensor cast_tensor(Run& run, int64_t rows, int64_t cols, const Operand& cast,
+                                     MemoryKind kind);
+
+/// Whether an operand by `spec` of a tensor stored by `cast` takes its codes and scales: they are
+/// cast the same, and blocks of one row lie along the reduction. [recipes.md §7, rule g]
+[[nodiscard]] bool takes_stored(const OperandSpec& spec, const Operand& cast);
+
+/// Whether BF16 holds every value that is stored by `cast`.
+[[nodiscard]] bool is_exact_in_bf16(const Operand& cast);
+
 /// What an operand is made by.
 struct OperandRequest {
   OperandSpec spec;
@@ -37,16 +55,30 @@ class Source {
   Source(Tensor owner, ConstView values, uint32_t tensor, int64_t first_row = 0)
       : owner_(std::move(owner)), values_(values), tensor_(tensor), first_row_(first_row) {}
 
+  /// Values that are stored in few bits, with the cast that they came to lie there by. An operand
+  /// of that cast takes their codes and scales as they are.
+  Source(const CastTensor& stored, uint32_t tensor);
+
   /// Rows [first, first + count) on their own, with the draws that they have in the whole.
   [[nodiscard]] Source part(int64_t first, int64_t count) const {
     return {owner_, values_.slice(first, count), tensor_, first_row_ + first};
   }
 
+  [[nodiscard]] int64_t rows() const { return stored_ ? stored_.view.rows : values_.rows; }
+  /// Of a source that is not stored in few bits.
   [[nodiscard]] ConstView values() const { return values_; }
+  [[nodiscard]] bool is_stored() const { return static_cast<bool>(stored_); }
+  [[nodiscard]] const CastTensor& stored() const { return stored_; }
+  /// Whether an operand by `spec` takes what is stored.
+  [[nodiscard]] bool is_taken_by(const OperandSpec& spec) const;
   [[nodiscard]] uint32_t tensor() const { return tensor_; }
   [[nodiscard]] const Tensor& owner() const { return owner_; }
   [[nodiscard]] int64_t first_row() const { return first_row_; }
 
+  /// Whether it was made and would not be made again.
+  [[nodiscard]] bool has_operand(const OperandSpec& spec, const RandomKey& key) const {
+    return find_operand(spec, key) != nullptr;
+  }
   /// The operand, made at the first request. The reference is valid until the next request.
   [[nodiscard]] const Prepared& operand(Run& run, const OperandSpec& spec,
                                         const PrepareContext& context);
@@ -56,8 +88,14 @@ class Source {
  private:
   [[nodiscard]] Prepared& next_slot() { return made_[next_++ % made_.size()]; }
 
-  Tensor owner_;
+  [[nodiscard]] const Prepared* find_operand(const OperandSpec& spec, const RandomKey& key) const;
+  /// What an operand is made of; `taken`: elements without their scales.
+  [[nodiscard]] ConstView read(Run& run, bool taken);
+
+  Tensor owner_;  ///< of values_
   ConstView values_;
+  CastTensor stored_;
+  Tensor elements_;  ///< its elements without their scales, where an operand takes those
   uint32_t tensor_;
   int64_t first_row_;
   std::array<Prepared, 4> made_;  // more kinds of operand than these are simply made again

@@ -28,12 +28,14 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
 
 StoredSpec Optimizer::state(const ParameterSpec& spec, std::string_view name,
                             const Operand& cast) const {
-  const bool is_wide = spec.is_vector || spec.rows * spec.cols < settings_.least_narrow;
+  const int64_t elements = spec.cut.whole_rows(spec.rows) * spec.cut.whole_cols(spec.cols);
+  const bool is_wide = spec.is_vector || elements < settings_.least_narrow;
   return {{.name = fmt::format("{}.{}", name, spec.name),
            .owner = spec.name,
            .kind = MemoryKind::moments,
            .rows = spec.rows,
-           .cols = spec.cols},
+           .cols = spec.cols,
+           .cut = spec.cut},
           is_wide ? operand_of("fp32") : cast};
 }
 
@@ -67,6 +69,23 @@ Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter&
                         .first_group = first_group_of(parameter.first_row, parameter.spec.cols)},
                 .control = step.control,
                 .report = step.report};
+}
+
+void Optimizer::execute(Run& run, const Parameter& parameter, Update update) {
+  if (!parameter.spec.cut || !update.has_shared_scales()) return run.execute(update);
+  static_assert(sizeof(UpdateMaxima) == 3 * sizeof(float));
+  const Tensor maxima = run.tensor(1, 3, fp32_format(), MemoryKind::operands);
+  auto* const at = reinterpret_cast<UpdateMaxima*>(maxima.bytes());
+  run.execute(FindUpdateMaxima{.update = update, .maxima = at});
+  if (!run.recording()) {
+    UpdateMaxima own = run.read(at);
+    float of_all[] = {own.weight, own.moment1, own.moment2};
+    run.tensor_group().max(of_all);
+    own = {.weight = of_all[0], .moment1 = of_all[1], .moment2 = of_all[2]};
+    run.upload(at, std::span<const UpdateMaxima>(&own, 1));
+  }
+  update.maxima = at;
+  run.execute(update);
 }
 
 }  // namespace ng

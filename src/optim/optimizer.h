@@ -50,6 +50,9 @@ class Optimizer {
   /// The update of a parameter by an element rule, with decay only where it has two dimensions.
   [[nodiscard]] Update update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
                                  const OptimizerStep& step) const;
+  /// Does it; where ranks have parts of the parameter and its tensors scales of the whole, those
+  /// are made of all parts.
+  static void execute(Run& run, const Parameter& parameter, Update update);
   /// State `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
   [[nodiscard]] StoredSpec state(const ParameterSpec& spec, std::string_view name,
                                  const Operand& cast) const;

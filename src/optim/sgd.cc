@@ -18,7 +18,7 @@ class Sgd final : public Optimizer {
                             .parameter = parameter.id});
   }
   void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
-    run.execute(update_by(OptimizerRule::sgd, run, parameter, step));
+    execute(run, parameter, update_by(OptimizerRule::sgd, run, parameter, step));
   }
 };
 

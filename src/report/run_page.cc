@@ -16,6 +16,7 @@
 #include "report/run_text.h"
 #include "report/traffic_text.h"
 #include "report/update_charts.h"
+#include "train/session_ranks.h"
 
 namespace ng::report {
 namespace {
@@ -122,7 +123,7 @@ RunFacts facts_of(Session& session) {
       {"seed", std::to_string(config.seed)},
       {"backend", fmt::format("{} ({}, {} threads)", config.train.backend, name_of(current_isa()),
                               session.threads())}};
-  facts.traffic = session.traffic();
+  facts.traffic = traffic_of(session);
   if (facts.traffic.ranks > 1)
     facts.lines.emplace_back("ranks", fmt::format("{}, which send {}", facts.traffic.ranks,
                                                   traffic_text(facts.traffic)));

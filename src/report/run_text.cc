@@ -39,7 +39,8 @@ std::string schedule_text(const RunConfig& config, const StepSettings& step, int
   const int64_t tokens = step.sequences * step.length * step.micros * ranks;
   std::string batch = fmt::format("{} x {}", step.sequences, step.length);
   if (step.micros > 1) batch = fmt::format("{} x {}", step.micros, batch);
-  if (ranks > 1) batch = fmt::format("{} ranks x {}", ranks, batch);
+  const char* const who = config.train.tensor_parallel > 1 ? "groups of ranks" : "ranks";
+  if (ranks > 1) batch = fmt::format("{} {} x {}", ranks, who, batch);
   std::string lr = fmt::format("lr {:g}", schedule.lr);
   if (schedule.kind != ScheduleKind::constant) lr += fmt::format(" to {:g}", schedule.min_lr);
   const char* longer = schedule.warmup >= schedule.steps ? ", which is all of the run" : "";

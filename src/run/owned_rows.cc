@@ -19,8 +19,7 @@ void RowMessages::add(const Comm& comm, const View& tensor, std::span<const Piec
   elements += tensor.size();
 }
 
-void send_rows(Run& run, const View& tensor, std::span<const Piece> pieces) {
-  Comm& comm = run.comm();
+void send_rows(Run& run, Comm& comm, const View& tensor, std::span<const Piece> pieces) {
   if (comm.ranks() == 1 || run.recording()) return;
   RowMessages messages;
   messages.add(comm, tensor, pieces);

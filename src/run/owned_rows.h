@@ -20,7 +20,7 @@ struct RowMessages {
   void add(const Comm& comm, const View& tensor, std::span<const Piece> pieces);
 };
 
-/// The same at once. Called by all ranks; in a dry run nothing is sent.
-void send_rows(Run& run, const View& tensor, std::span<const Piece> pieces);
+/// The same at once. Called by all ranks of `comm`; in a dry run nothing is sent.
+void send_rows(Run& run, Comm& comm, const View& tensor, std::span<const Piece> pieces);
 
 }  // namespace ng

@@ -24,6 +24,7 @@ std::vector<PersistentSpec> StoredSpec::rows() const {
     scales.element = &element;
     scales.rows = shape.rows;
     scales.cols = shape.cols;
+    if (shape.rows * shape.cols == 1) scales.cut = {};  // one for all parts
     if (spec.whole_rows == 0) return;
     scales.first_row = scale_shape(cast, spec.first_row, spec.cols).rows;
     scales.whole_rows = scale_shape(cast, spec.whole_rows, spec.cols).rows;

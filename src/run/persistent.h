@@ -11,6 +11,7 @@
 
 #include "format/operand.h"
 #include "run/memory_kind.h"
+#include "tensor/cut.h"
 #include "tensor/view.h"
 
 namespace ng {
@@ -25,6 +26,7 @@ struct PersistentSpec {
   int64_t cols = 0;
   /// Where the rows begin in the whole tensor, and how many that has; 0: these are all.
   int64_t first_row = 0, whole_rows = 0;
+  Cut cut{};             ///< which part of what ranks divide that tensor is
   bool is_own = false;   ///< no other rank has these rows: each saves its own
   bool is_saved = true;  ///< the next step depends on it: it belongs into checkpoints
 };

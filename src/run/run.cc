@@ -8,12 +8,12 @@
 
 namespace ng {
 
-Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* comm)
+Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* world,
+         int64_t tensor_ranks)
     : backend_(std::move(backend)),
       seed_(seed),
       twin_(twin),
-      comm_(comm),
-      alone_(comm == nullptr ? one_rank() : nullptr) {
+      ranks_(world, static_cast<int>(tensor_ranks)) {
   nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "comm/comm.h"
+#include "comm/rank_groups.h"
 #include "run/arena.h"
 #include "run/persistent.h"
 #include "tensor/stored.h"
@@ -57,9 +57,11 @@ using TimeByKind = std::array<double, kTimeKinds>;
 
 class Run {
  public:
-  /// Runs of one seed and different `twin` differ in the draws of rounding only. `comm`, which
-  /// outlives the run, is the group of ranks that trains one model; null: this process alone.
-  Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin = 0, Comm* comm = nullptr);
+  /// Runs of one seed and different `twin` differ in the draws of rounding only. `world`, which
+  /// outlives the run, are the ranks that train one model, in groups of `tensor_ranks` that divide
+  /// its layers; null: this process alone.
+  Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin = 0, Comm* world = nullptr,
+      int64_t tensor_ranks = 1);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -71,9 +73,13 @@ class Run {
   [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const {
     return backend_->operand_bytes(spec);
   }
-  /// The ranks that train this model. What it carries lies in backend memory.
-  [[nodiscard]] Comm& comm() { return comm_ != nullptr ? *comm_ : *alone_; }
-  [[nodiscard]] const Comm& comm() const { return comm_ != nullptr ? *comm_ : *alone_; }
+  /// The ranks that divide the batch; where layers are not divided, all. What groups carry lies in
+  /// backend memory.
+  [[nodiscard]] Comm& comm() const { return ranks_.data(); }
+  /// The ranks that divide the layers: this one alone, or its group.
+  [[nodiscard]] Comm& tensor_group() const { return ranks_.tensor(); }
+  /// All ranks that train this model.
+  [[nodiscard]] const RankGroups& ranks() const { return ranks_; }
   /// For moving values to and from the host (run/transfer.h); operations go by execute().
   [[nodiscard]] Backend& backend() { return *backend_; }
   [[nodiscard]] const Backend& backend() const { return *backend_; }
@@ -234,8 +240,7 @@ class Run {
 
   std::unique_ptr<Backend> backend_;
   uint64_t seed_, twin_;
-  Comm* comm_;
-  std::unique_ptr<Comm> alone_;
+  RankGroups ranks_;
   Moment moment_;
   TimeByKind seconds_{};
   std::vector<Persistent> persistents_;

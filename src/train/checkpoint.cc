@@ -25,7 +25,7 @@ std::string nonfinite_state(Run& run) {
 }
 
 void require_finite(Run& run, const std::string& place) {
-  const std::string problem = first_text(run.comm(), nonfinite_state(run));
+  const std::string problem = first_text(run.ranks().world(), nonfinite_state(run));
   if (problem.empty()) return;
   throw Error({.place = place,
                .key = "",
@@ -112,16 +112,16 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
 void save_checkpoint(const std::string& folder, int64_t step, Run& run, const RunIdentity& identity,
                      int keep) {
   require_finite(run, folder);
-  Comm& comm = run.comm();
+  Comm& comm = run.ranks().world();
   std::optional<io::CheckpointWriter> writer;
   on_all(comm, [&] {
     if (comm.rank() == 0) writer.emplace(folder, step);
   });
   const std::string place = text_of(comm, 0, writer ? writer->folder() : "");
   on_all(comm, [&] {
-    if (writer) write_state(run, saved_rows(run, false), join_path(place, kStateFile));
+    if (writer) write_state(run, rows_to_write(run, false), join_path(place, kStateFile));
     if (comm.ranks() > 1)
-      write_state(run, saved_rows(run, true),
+      write_state(run, rows_to_write(run, true),
                   join_path(place, rank_state_file(comm.rank(), comm.ranks())));
   });
   on_all(comm, [&] {

@@ -14,13 +14,9 @@ constexpr int64_t kMessageElements = int64_t{1} << 22;
 }  // namespace
 
 DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t micros)
-    : run_(run),
-      model_(model),
-      mode_(mode),
-      micros_(micros),
-      background_(is_alone() ? nullptr : std::make_unique<BackgroundComm>(run.comm())),
-      gradients_(run, model, background_.get(), nodes_by_rank(),
-                 is_global() ? 1.0f : 1.0f / static_cast<float>(run.comm().ranks())) {
+    : run_(run), model_(model), mode_(mode), micros_(micros) {
+  add_group(world());
+  if (run.tensor_group().ranks() > 1) add_group(run.comm());
   size_t chunks = 0;
   for (const Parameter& parameter : model.parameters()) {
     first_chunks_.push_back(chunks);
@@ -34,12 +30,38 @@ DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t mic
 }
 
 // "global" adds what micro-batches come to, "ranks" what ranks come to.
-std::vector<std::vector<TreeNode>> DataParallel::nodes_by_rank() const {
+std::vector<std::vector<TreeNode>> DataParallel::nodes_by_rank(const Comm& comm) const {
   std::vector<std::vector<TreeNode>> nodes;
-  for (int rank = 0; rank < run_.comm().ranks(); ++rank)
+  for (int rank = 0; rank < comm.ranks(); ++rank)
     nodes.push_back(is_global() ? nodes_of(rank * micros_, micros_)
                                 : std::vector<TreeNode>{{0, rank}});
   return nodes;
+}
+
+// Each rank has the mean's part by its own tokens of what is whole on all, and the gradient itself
+// of what it alone has a part of in its tensor group: both divide by the ranks that divide the
+// batch.
+void DataParallel::add_group(Comm& comm) {
+  auto background = is_alone() ? nullptr : std::make_unique<BackgroundComm>(comm);
+  const float factor = is_global() ? 1.0f : 1.0f / static_cast<float>(run_.comm().ranks());
+  GradientStream::Ranks ranks{
+      .owners = &comm,
+      .background = background.get(),
+      .all = groups_.empty() ? background.get() : groups_.front().background.get()};
+  groups_.push_back({.comm = comm,
+                     .background = std::move(background),
+                     .gradients = {run_, model_, ranks, nodes_by_rank(comm), factor}});
+}
+
+size_t DataParallel::group_of(size_t index) const {
+  return model_.parameters()[index].spec.cut ? 1 : 0;
+}
+
+std::vector<size_t> DataParallel::of_group(const BackwardPart& part, size_t group) const {
+  std::vector<size_t> own;
+  for (const size_t index : part.parameters)
+    if (group_of(index) == group) own.push_back(index);
+  return own;
 }
 
 Moment DataParallel::moment(int64_t step, int64_t micro) const {
@@ -64,7 +86,7 @@ int64_t DataParallel::sum(int64_t of_rank) {
 void DataParallel::start(StepControl* control) {
   run_.execute(Clear{std::as_writable_bytes(std::span(control, 1))});
   if (is_global()) run_.execute(Clear{std::as_writable_bytes(losses_)});
-  gradients_.start();
+  for (Group& group : groups_) group.gradients.start();
 }
 
 double* DataParallel::loss(StepControl* control, int64_t micro) const {
@@ -74,22 +96,27 @@ double* DataParallel::loss(StepControl* control, int64_t micro) const {
 void DataParallel::take(int64_t micro, const BackwardPart& part) {
   const bool is_last = micro + 1 == micros_;
   if (is_global())
-    for (const size_t i : part.parameters) gradients_.add(i, {0, first_micro() + micro});
+    for (const size_t i : part.parameters)
+      groups_[group_of(i)].gradients.add(i, {0, first_micro() + micro});
   if (!is_last || (is_alone() && !is_global())) return;
   if (!is_global()) {
     Model::finish_noise_backward(run_, part);
-    for (const size_t i : part.parameters) gradients_.add(i, {0, run_.comm().rank()});
+    for (const size_t i : part.parameters) {
+      Group& group = groups_[group_of(i)];
+      group.gradients.add(i, {0, group.comm.rank()});
+    }
   }
   std::optional<Run::Unexamined> from_others;
   if (!is_alone()) from_others.emplace(run_);
-  gradients_.send(part.parameters);
+  for (size_t group = 0; group < groups_.size(); ++group)
+    groups_[group].gradients.send(of_group(part, group));
 }
 
 void DataParallel::finish(StepControl* control) {
   {
     std::optional<Run::Unexamined> from_others;
     if (!is_alone()) from_others.emplace(run_);
-    gradients_.finish();
+    for (Group& group : groups_) group.gradients.finish();
   }
   if (is_global()) model_.finish_noise_backward(run_);
   if (run_.recording()) return;
@@ -115,13 +142,13 @@ void DataParallel::sum_squares(double* sum) {
     }
   if (run_.recording()) return;
   std::vector<double> squares = run_.read(std::span<const double>(squares_));
-  run_.comm().sum(squares);  // each is 0 on all ranks but one
+  world().sum(squares);  // each is 0 on all ranks but those that own the rows
   const double total = std::accumulate(squares.begin(), squares.end(), 0.0);
   run_.upload(sum, std::span(&total, 1));
 }
 
 void DataParallel::share_decision(StepControl* control) {
-  Comm& comm = run_.comm();
+  Comm& comm = world();
   if (is_alone() || run_.recording()) return;
   const StepControl own = run_.read(control);
   std::vector<StepControl> all(static_cast<size_t>(comm.ranks()));
@@ -151,7 +178,7 @@ std::vector<UpdateReport> DataParallel::reports_of_all(const std::vector<UpdateR
   for (const UpdateReport& r : all)
     sums.insert(sums.end(), {r.update_squares, r.target_squares, r.product,
                              static_cast<double>(r.changed), r.alpha});
-  run_.comm().sum(sums);
+  world().sum(sums);
   auto sum = sums.begin();
   for (UpdateReport& r : all) {
     r.update_squares = *sum++;
@@ -165,7 +192,7 @@ std::vector<UpdateReport> DataParallel::reports_of_all(const std::vector<UpdateR
 
 void DataParallel::share_loss(StepControl* control) {
   if (is_alone() && !is_global()) return;
-  Comm& comm = run_.comm();
+  Comm& comm = world();
   StepControl all = run_.read(control);
   if (is_global()) {  // the losses of all micro-batches in their order
     const std::vector<double> own = run_.read(std::span<const double>(losses_));
@@ -181,7 +208,7 @@ void DataParallel::share_loss(StepControl* control) {
 }
 
 void DataParallel::share_counters() {
-  Comm& comm = run_.comm();
+  Comm& comm = world();
   if (is_alone()) return;
   std::vector<OperandStats> stats = model_.read_stats(run_);
   static_assert(sizeof(OperandStats) % sizeof(uint64_t) == 0);
@@ -194,36 +221,45 @@ void DataParallel::move_gradient_scales(const StepControl* control) {
   if (is_alone())
     model_.move_gradient_scales(run_, control);
   else
-    gradients_.move_scales(control);
+    groups_.back().gradients.move_scales(control);  // those of layers, which ranks may divide
 }
 
 void DataParallel::send_updated(size_t index) {
   if (is_alone() || run_.recording()) return;
-  updated_.add(run_.comm(), model_.parameters()[index].value(),
-               model_.partition().of(static_cast<int64_t>(index)));
-  if (updated_.elements >= kMessageElements) start_sending();
+  Group& group = groups_[group_of(index)];
+  if (group.comm.ranks() == 1) return;
+  group.updated.add(group.comm, model_.parameters()[index].value(),
+                    model_.partition().of(static_cast<int64_t>(index)));
+  if (group.updated.elements >= kMessageElements) start_sending(group);
 }
 
-void DataParallel::start_sending() {
-  auto messages = std::make_shared<RowMessages>(std::exchange(updated_, {}));
-  sending_ =
-      background_->start([messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
+void DataParallel::start_sending(Group& group) {
+  auto messages = std::make_shared<RowMessages>(std::exchange(group.updated, {}));
+  group.sending = group.background->start(
+      [messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
 }
 
 void DataParallel::finish_sending() {
   if (is_alone() || run_.recording()) return;
-  start_sending();
-  background_->wait(sending_);
+  for (Group& group : groups_) start_sending(group);
+  for (Group& group : groups_) group.background->wait(group.sending);
 }
 
 ExchangeSeconds DataParallel::seconds() const {
-  return background_ == nullptr ? ExchangeSeconds{} : background_->seconds();
+  ExchangeSeconds sum;
+  for (const Group& group : groups_) {
+    if (group.background == nullptr) continue;
+    const ExchangeSeconds seconds = group.background->seconds();
+    sum.busy += seconds.busy;
+    sum.waited += seconds.waited;
+  }
+  return sum;
 }
 
 BytesByTraffic DataParallel::sent_since(const BytesByTraffic& before) {
-  BytesByTraffic sent = run_.comm().sent();
+  BytesByTraffic sent = run_.ranks().sent();
   for (size_t kind = 0; kind < sent.size(); ++kind) sent[kind] -= before[kind];
-  run_.comm().sum(std::span<uint64_t>(sent));
+  world().sum(std::span<uint64_t>(sent));
   return sent;
 }
 
@@ -232,7 +268,7 @@ void DataParallel::share_largest() {
   const std::vector<float*> places = model_.newest_amax();
   std::vector<float> largest;
   for (const float* place : places) largest.push_back(run_.read(place));
-  run_.comm().max(largest);
+  world().max(largest);
   for (size_t i = 0; i < places.size(); ++i)
     run_.upload(places[i], std::span<const float>(&largest[i], 1));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -70,9 +71,22 @@ class DataParallel {
 
  private:
   [[nodiscard]] bool is_global() const { return mode_ == Determinism::global; }
-  [[nodiscard]] bool is_alone() const { return run_.comm().ranks() == 1; }
-  [[nodiscard]] std::vector<std::vector<TreeNode>> nodes_by_rank() const;
-  void start_sending();
+  /// Ranks that have the same parts of parameters, and what passes between them.
+  struct Group {
+    Comm& comm;
+    std::unique_ptr<BackgroundComm> background;  ///< null: one rank
+    GradientStream gradients;
+    RowMessages updated{};  ///< not sent yet
+    BackgroundComm::Ticket sending = 0;
+  };
+  /// All ranks; run_.comm() are those that divide the batch.
+  [[nodiscard]] Comm& world() const { return run_.ranks().world(); }
+  [[nodiscard]] bool is_alone() const { return world().ranks() == 1; }
+  [[nodiscard]] std::vector<std::vector<TreeNode>> nodes_by_rank(const Comm& comm) const;
+  void add_group(Comm& comm);
+  [[nodiscard]] size_t group_of(size_t index) const;
+  [[nodiscard]] std::vector<size_t> of_group(const BackwardPart& part, size_t group) const;
+  static void start_sending(Group& group);
   void share_loss(StepControl* control);
   void share_counters();
 
@@ -80,10 +94,9 @@ class DataParallel {
   Model& model_;
   Determinism mode_;
   int64_t micros_;
-  std::unique_ptr<BackgroundComm> background_;  // null: one rank
-  GradientStream gradients_;
-  RowMessages updated_;  // not sent yet
-  BackgroundComm::Ticket sending_ = 0;
+  /// Of all ranks; where those of a tensor group have parts of layers, also of those with the same
+  /// part.
+  std::deque<Group> groups_;
   std::vector<size_t> first_chunks_;  // by parameter, of its rows among squares_
   std::span<double> squares_;         // backend memory, by kPieceRows rows
   std::span<double> losses_;          // backend memory, by micro-batch; global only

@@ -59,7 +59,9 @@ void keep_global_batch(Comm* comm, const std::string& folder, RunConfig& config,
   int64_t micros = is_writer ? saved_micros(folder).value_or(0) : 0;
   if (comm != nullptr) micros = number_of(*comm, kWriter, micros);
   if (micros == 0) return;
-  const int ranks = comm == nullptr ? 1 : comm->ranks();
+  // Those that divide layers have their micro-batches together.
+  const auto parts = static_cast<int>(config.train.tensor_parallel);
+  const int ranks = std::max(1, (comm == nullptr ? 1 : comm->ranks()) / parts);
   require_shared_equally(micros, ranks, folder);
   const int64_t mine = micros / ranks;
   if (mine == config.train.accumulate) return;

@@ -52,19 +52,19 @@ View placed(View x, std::byte* at) {
 
 }  // namespace
 
-GradientStream::GradientStream(Run& run, Model& model, BackgroundComm* comm,
+GradientStream::GradientStream(Run& run, Model& model, const Ranks& ranks,
                                std::vector<std::vector<TreeNode>> nodes, float factor)
     : run_(run),
       model_(model),
-      comm_(comm),
+      ranks_(ranks),
       nodes_(std::move(nodes)),
       factor_(factor),
       trees_(model.parameters().size()),
-      bucket_elements_(std::max(kFewestElements, kArrivingElements / run.comm().ranks())) {
+      bucket_elements_(std::max(kFewestElements, kArrivingElements / ranks.owners->ranks())) {
   const std::span<Parameter> all = model.parameters();
   const bool any_is_narrow = std::any_of(
       all.begin(), all.end(), [](const Parameter& p) { return !p.communicate.is_fp32(); });
-  if (run.comm().ranks() == 1 || !any_is_narrow) return;
+  if (is_alone() || !any_is_narrow) return;
   amax_ = {run.persistent_values<float>("largest gradients", all.size()), all.size()};
   saturated_ = {run.persistent_values<uint64_t>("saturated gradients", all.size()), all.size()};
 }
@@ -74,7 +74,7 @@ void GradientStream::start() {
 }
 
 void GradientStream::add(size_t index, TreeNode node) {
-  if (!parameter(index).grad || (run_.comm().ranks() > 1 && is_narrow(index))) return;
+  if (!parameter(index).grad || (!is_alone() && is_narrow(index))) return;
   trees_[index].push(node, in_fp32(run_, std::exchange(parameter(index).grad, {})), adding(run_));
 }
 
@@ -84,7 +84,8 @@ void GradientStream::send(std::span<const size_t> parameters) {
   for (const size_t index : parameters) {
     SumTree<Tensor>& tree = trees_[index];
     if (!parameter(index).grad && tree.sums().empty()) continue;
-    if (comm_ == nullptr) {
+    const bool is_mine_alone = ranks_.owners->ranks() == 1 && !is_narrow(index);
+    if (is_alone() || is_mine_alone) {
       parameter(index).grad = tree.finish(adding(run_));
       continue;
     }
@@ -131,12 +132,12 @@ void GradientStream::find_scales(Bucket& bucket) {
     if (!run_.recording()) bucket.amax->push_back(run_.read(&amax_[i]));
   }
   if (bucket.amax == nullptr || run_.recording()) return;
-  bucket.ticket = comm_->start([amax = bucket.amax](Comm& comm) { comm.max(*amax); });
+  bucket.ticket = ranks_.all->start([amax = bucket.amax](Comm& comm) { comm.max(*amax); });
 }
 
 void GradientStream::take_scales(const Bucket& bucket) {
   if (bucket.amax == nullptr || run_.recording()) return;
-  comm_->wait(bucket.ticket);
+  ranks_.all->wait(bucket.ticket);
   auto of_all = bucket.amax->begin();
   for (const Range& range : bucket.ranges)
     if (range.first_row == 0 && shares_scale(range.index))
@@ -157,8 +158,8 @@ void GradientStream::dispatch(Bucket bucket) {
     lay_out(sent, *messages);
   }
   if (!run_.recording())
-    bucket.ticket =
-        comm_->start([messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
+    bucket.ticket = ranks_.background->start(
+        [messages](Comm& comm) { comm.exchange(messages->out, messages->in); });
   travelling_.push_back(std::move(bucket));
   if (travelling_.size() < 2) return;
   arrive(travelling_.front());
@@ -191,7 +192,7 @@ View GradientStream::term_of_mine(const Sent& sent, size_t node, const Piece& pi
 }
 
 void GradientStream::lay_out(Sent& sent, Messages& messages) {
-  const int me = run_.comm().rank();
+  const int me = ranks_.owners->rank();
   const size_t nodes = sent.mine->sums.empty() ? 1 : sent.mine->sums.size();
   const int64_t end = sent.range.first_row + sent.range.rows;
   for (Piece piece : model_.partition().of(static_cast<int64_t>(sent.range.index))) {
@@ -220,7 +221,7 @@ void GradientStream::lay_out(Sent& sent, Messages& messages) {
 }
 
 void GradientStream::receive(Sent& sent, const Piece& piece, Messages& messages, std::byte*& at) {
-  const auto me = static_cast<size_t>(run_.comm().rank());
+  const auto me = static_cast<size_t>(ranks_.owners->rank());
   auto& terms = sent.terms.emplace_back(nodes_.size());
   for (size_t rank = 0; rank < nodes_.size(); ++rank) {
     const size_t nodes = sent.mine->sums.empty() ? 1 : nodes_[rank].size();
@@ -235,7 +236,7 @@ void GradientStream::receive(Sent& sent, const Piece& piece, Messages& messages,
 }
 
 void GradientStream::arrive(Bucket& bucket) {
-  if (!run_.recording()) comm_->wait(bucket.ticket);
+  if (!run_.recording()) ranks_.background->wait(bucket.ticket);
   for (Sent& sent : bucket.sent) {
     for (size_t i = 0; i < sent.pieces.size(); ++i) {
       const View y = rows_of_mean(sent.range.index, sent.pieces[i]);
@@ -303,19 +304,20 @@ void GradientStream::finish() {
 void GradientStream::move_scales(const StepControl* control) {
   if (saturated_.empty() || run_.recording() || run_.read(control).skip != 0) return;
   std::vector<uint64_t> saturated = run_.read(std::span<const uint64_t>(saturated_));
-  run_.comm().sum(saturated);
+  run_.ranks().world().sum(saturated);
   const GradientRecipe& recipe = model_.gradient_recipe();
   const bool on_wire = recipe.reduce == GradientRecipe::Reduce::wire;
   for (size_t i = 0; i < saturated.size(); ++i) {
     const Parameter& of = parameter(i);
     if (of.auto_scale == nullptr) continue;
     AutoScale scale = run_.read(of.auto_scale);
-    move_auto_scale({.scale = &scale,
-                     .codes = {},
-                     .threshold = recipe.saturation_threshold,
-                     .window = recipe.growth_interval},
-                    static_cast<int64_t>(saturated[i]),
-                    of.elements_of_whole() * (on_wire ? 1 : run_.comm().ranks()));
+    move_auto_scale(
+        {.scale = &scale,
+         .codes = {},
+         .threshold = recipe.saturation_threshold,
+         .window = recipe.growth_interval},
+        static_cast<int64_t>(saturated[i]),
+        of.elements_of_whole() * of.spec.cut.parts * (on_wire ? 1 : ranks_.owners->ranks()));
     run_.upload(of.auto_scale, std::span<const AutoScale>(&scale, 1));
   }
 }

@@ -21,10 +21,15 @@ namespace ng {
 
 class GradientStream {
  public:
-  /// FP32 gradients become `factor` times the sum over `nodes`, which are by rank: those that
-  /// add() has made of this rank's. What is sent otherwise becomes the mean over ranks. `comm`
-  /// outlives it; null: one rank.
-  GradientStream(Run& run, Model& model, BackgroundComm* comm,
+  /// Between which ranks; what is pointed to outlives it.
+  struct Ranks {
+    Comm* owners = nullptr;                ///< among which rows are dealt
+    BackgroundComm* background = nullptr;  ///< of those; null: this process is alone
+    BackgroundComm* all = nullptr;  ///< of all that have parts of the same tensors, or the same
+  };
+  /// FP32 gradients become `factor` times the sum over `nodes`, which are by rank of the owners:
+  /// those that add() has made of this rank's. What is sent otherwise becomes the mean over ranks.
+  GradientStream(Run& run, Model& model, const Ranks& ranks,
                  std::vector<std::vector<TreeNode>> nodes, float factor);
 
   /// Before the first gradient of a step.
@@ -72,6 +77,7 @@ class GradientStream {
   [[nodiscard]] Parameter& parameter(size_t index) { return model_.parameters()[index]; }
   [[nodiscard]] bool is_narrow(size_t index) { return !parameter(index).communicate.is_fp32(); }
   [[nodiscard]] bool shares_scale(size_t index);
+  [[nodiscard]] bool is_alone() const { return ranks_.background == nullptr; }
   void begin(std::vector<Range> ranges);
   void find_scales(Bucket& bucket);
   void take_scales(const Bucket& bucket);
@@ -87,7 +93,7 @@ class GradientStream {
 
   Run& run_;
   Model& model_;
-  BackgroundComm* comm_;
+  Ranks ranks_;
   std::vector<std::vector<TreeNode>> nodes_;
   float factor_;
   std::vector<SumTree<Tensor>> trees_;  // by parameter

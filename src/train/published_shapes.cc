@@ -52,7 +52,13 @@ std::vector<ParameterSpec> parameters_of_first_stage(const PublishedShape& shape
     return (is_behind && !is_last) ||
            layers::place_of(layer).block >= shape.config.layers / shape.pipeline;
   });
-  return tensor_parallel_parts(std::move(specs), shape.tensor);
+  specs = tensor_parallel_parts(std::move(specs), shape.tensor);
+  for (ParameterSpec& spec : specs) {  // their embedding and head are cut by the vocabulary
+    const std::string_view layer = layers::layer_of(spec.name);
+    if (layer == layers::kEmbed || layer == layers::kHead)
+      spec.rows = (spec.rows + shape.tensor - 1) / shape.tensor;
+  }
+  return specs;
 }
 
 }  // namespace ng

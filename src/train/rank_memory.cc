@@ -38,11 +38,11 @@ RankPlan::RankPlan(const Backend& backend, const ModelConfig& model, const Recip
       recipe_(recipe),
       layout_(layout),
       parameters_(tensor_parallel_parts(planned_parameters(backend, model, recipe), layout.tensor)),
-      flat_(deal_parameters(parameters_, recipe, model.layers, layout.data(), Shard::flat,
+      flat_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::flat,
                             WeightGather::as_sent)),
-      whole_(deal_parameters(parameters_, recipe, model.layers, layout.data(), Shard::tensor,
+      whole_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::tensor,
                              WeightGather::as_sent)),
-      stored_(static_cast<size_t>(layout.data())) {
+      stored_(static_cast<size_t>(layout.ranks)) {
   add_stored();
 }
 
@@ -54,28 +54,40 @@ const Partition& RankPlan::partition() const {
   return partition(recipe_.settings(0).gradient.shard);
 }
 
+std::vector<size_t> RankPlan::owners_of(const Piece& piece) const {
+  const auto owner = static_cast<size_t>(piece.owner);
+  if (!parameters_[static_cast<size_t>(piece.tensor)].cut) return {owner};
+  std::vector<size_t> ranks(static_cast<size_t>(layout_.tensor));
+  std::iota(ranks.begin(), ranks.end(), owner * ranks.size());
+  return ranks;
+}
+
 void RankPlan::add_stored() {
   const auto optimizer = make_optimizer(
       recipe_.settings(0).optimizer,
       {.heads = model_.heads / layout_.tensor, .kv_heads = model_.kv_heads / layout_.tensor});
   std::vector<std::vector<StoredSpec>> owned;  // by parameter
   MemoryByKind whole{};
-  const WeightGather gather = gather_among(layout_.data(), WeightGather::as_sent);
+  const auto gather_of = [&](const ParameterSpec& spec) {
+    const int64_t ranks = spec.cut ? layout_.data() : layout_.ranks;
+    return gather_among(static_cast<int>(ranks), WeightGather::as_sent);
+  };
   for (const ParameterSpec& spec : parameters_) {
     const WeightParts weight =
-        weight_parts(spec, kept_weight(recipe_, spec, model_.layers, gather));
+        weight_parts(spec, kept_weight(recipe_, spec, model_.layers, gather_of(spec)));
     at(whole, MemoryKind::weights) += weight.value.bytes();
     owned.push_back(owned_parts(weight, optimizer->states(spec)));
   }
   std::vector<size_t> owned_bytes(stored_.size());
   for (const Piece& piece : partition().pieces) {
     const auto parameter = static_cast<size_t>(piece.tensor);
-    const auto owner = static_cast<size_t>(piece.owner);
     for (const StoredSpec& part : owned[parameter]) {
       const size_t bytes =
           part.part(piece.first_row, piece.rows, parameters_[parameter].rows).bytes();
-      at(stored_[owner], part.spec.kind) += bytes;
-      owned_bytes[owner] += bytes;
+      for (const size_t owner : owners_of(piece)) {
+        at(stored_[owner], part.spec.kind) += bytes;
+        owned_bytes[owner] += bytes;
+      }
     }
   }
   for (MemoryByKind& rank : stored_)
@@ -88,9 +100,15 @@ MemoryByKind RankPlan::share_of(int rank, MemoryByKind one, const StepSettings& 
   const auto index = static_cast<size_t>(rank);
   for (const MemoryKind kind : {MemoryKind::weights, MemoryKind::master, MemoryKind::moments})
     at(one, kind) = stored_[index][static_cast<size_t>(kind)];
-  for (const MemoryKind kind :
-       {MemoryKind::gradients, MemoryKind::activations, MemoryKind::operands, MemoryKind::logits})
+  for (const MemoryKind kind : {MemoryKind::activations, MemoryKind::operands, MemoryKind::logits})
     at(one, kind) /= tensor;
+  double own = 0, all = 0;  // values
+  for (const ParameterSpec& spec : parameters_) {
+    own += static_cast<double>(spec.rows * spec.cols);
+    all += static_cast<double>(spec.rows * spec.cols * spec.cut.parts);
+  }
+  size_t& gradients = at(one, MemoryKind::gradients);
+  if (tensor > 1) gradients = static_cast<size_t>(static_cast<double>(gradients) * own / all);
   const auto values = static_cast<size_t>(settings.sequences * settings.length * model_.width);
   const size_t bytes = recipe_.compute(0) == Compute::bf16 ? 2 : 4;
   at(one, MemoryKind::activations) += values * bytes / tensor * (tensor - 1);
@@ -98,8 +116,8 @@ MemoryByKind RankPlan::share_of(int rank, MemoryByKind one, const StepSettings& 
 }
 
 RankMemory RankPlan::memory_of(int rank, const StepSettings& settings) const {
-  const MemoryPlan plan =
-      plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings, rank, layout_.data());
+  const MemoryPlan plan = plan_memory(backend_, model_, recipe_, RecomputePolicy::none, settings,
+                                      rank / static_cast<int>(layout_.tensor), layout_.data());
   if (layout_.tensor == 1)
     return {.rank = rank, .bytes = plan.bytes, .most = plan.most, .gaps = plan.gaps};
   return {.rank = rank,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/partition.h"
+#include "model/ownership.h"
 #include "train/memory_plan.h"
 #include "train/trainer.h"
 
@@ -19,11 +20,14 @@ namespace ng {
 struct RankLayout {
   int64_t ranks = 1, tensor = 1;
   [[nodiscard]] int data() const { return static_cast<int>(ranks / tensor); }
+  [[nodiscard]] RankCounts counts() const {
+    return {.data = data(), .tensor = static_cast<int>(tensor)};
+  }
 };
 
 /// Of a step on one rank.
 struct RankMemory {
-  int rank = 0;          ///< in its group of data-parallel ranks
+  int rank = 0;
   MemoryByKind bytes{};  ///< live at the peak
   MemoryByKind most{};   ///< of each kind at any time
   size_t gaps = 0;
@@ -50,20 +54,23 @@ class RankPlan {
   /// The one that the recipe names.
   [[nodiscard]] const Partition& partition() const;
 
-  /// Weights, masters and moments of every rank of a group of data-parallel ranks.
+  /// Weights, masters and moments of every rank.
   [[nodiscard]] const std::vector<MemoryByKind>& stored_by_rank() const { return stored_; }
   /// Those bytes that only their owner has, of the rank that has most of them.
   [[nodiscard]] size_t most_owned_bytes() const { return most_owned_; }
 
-  /// Of up to 16 data-parallel ranks every one is planned, of more those with the extremes of what
-  /// they own. With `tensor` > 1 activations, operands, logits and gradients count as divided by
-  /// it, and one layer's input as gathered: an estimate, where all else is what is allocated.
+  /// Of up to 16 ranks every one is planned, of more those with the extremes of what they own. With
+  /// `tensor` > 1 activations, operands and logits count as divided by it, gradients by the share
+  /// of the parameters, and one layer's input as gathered: an estimate, where all else is what is
+  /// allocated.
   [[nodiscard]] MemoryOfRanks memory(const StepSettings& settings) const;
   /// The most sequences in a micro-batch that every rank holds in `bytes`; 0: not one.
   [[nodiscard]] int64_t largest_batch(StepSettings settings, size_t bytes) const;
 
  private:
   void add_stored();
+  /// The ranks that own a piece: of a part of a layer, one for each part.
+  [[nodiscard]] std::vector<size_t> owners_of(const Piece& piece) const;
   [[nodiscard]] std::vector<int> planned_ranks() const;
   [[nodiscard]] RankMemory memory_of(int rank, const StepSettings& settings) const;
   [[nodiscard]] MemoryByKind share_of(int rank, MemoryByKind one,

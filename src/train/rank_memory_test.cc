@@ -149,11 +149,16 @@ TEST_F(RankMemoryTest, CarriesLieWithTheirOwners) {
 TEST_F(RankMemoryTest, TensorParallelRanksShareLayers) {
   const RankPlan two = plan("inherit='fp32'", 2, 2);
   EXPECT_EQ(two.layout().data(), 1);
-  // Embedding and head 256 x 128, per block q, k, v, out 128 x 128, gate, up, down 256 x 128, half
-  // of each; gains of five norms whole.
-  const size_t values = 256 * 128 + 2 * (4 * 128 * 128 + 3 * 256 * 128) / 2 + 5 * 128;
-  EXPECT_EQ(of(two.stored_by_rank().front(), MemoryKind::weights), 4 * values);
-  EXPECT_EQ(of(two.stored_by_rank().front(), MemoryKind::moments), 8 * values);
+  // Embedding and head 256 x 128 and gains of five norms are whole on both, of q, k, v, out 128 x
+  // 128 and gate, up, down 256 x 128 of two blocks each has half.
+  const size_t whole = 2 * 256 * 128 + 5 * 128;
+  const size_t half = 2 * (4 * 128 * 128 + 3 * 256 * 128) / 2;
+  size_t moments = 0;
+  for (const MemoryByKind& rank : two.stored_by_rank()) {
+    EXPECT_EQ(of(rank, MemoryKind::weights), 4 * (whole + half));
+    moments += of(rank, MemoryKind::moments);
+  }
+  EXPECT_EQ(moments, 8 * (whole + 2 * half)) << "each value has one owner";
 }
 
 TEST_F(RankMemoryTest, TheLargestBatchFitsAndOneMoreDoesNot) {

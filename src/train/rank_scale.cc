@@ -13,10 +13,10 @@ bool has_one_scale(const Operand& cast) {
          (cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none);
 }
 
-/// Weights once, masters and states of all ranks, of each of the `tensor` parts.
-size_t checkpoint_bytes(const RankPlan& one, int64_t tensor) {
+/// Weights, masters and states, each once.
+size_t checkpoint_bytes(const RankPlan& one) {
   const MemoryByKind& stored = one.stored_by_rank().front();
-  return std::accumulate(stored.begin(), stored.end(), size_t{0}) * static_cast<size_t>(tensor);
+  return std::accumulate(stored.begin(), stored.end(), size_t{0});
 }
 
 // Where no scale is of more than the rows of a piece.
@@ -32,13 +32,13 @@ ManyRanks at_many_ranks(const Backend& backend, const RankPlan& plan) {
   const int64_t tensor = plan.layout().tensor;
   const RankPlan many(backend, plan.model(), plan.recipe(),
                       {.ranks = kManyRanks / tensor * tensor, .tensor = tensor});
-  const RankPlan one(backend, plan.model(), plan.recipe(), {.ranks = tensor, .tensor = tensor});
+  const RankPlan one(backend, plan.model(), plan.recipe(), {});
   const std::vector<SentTensor> tensors =
       sent_tensors(plan.parameters(), plan.recipe(), plan.model().layers);
   const int64_t data = many.layout().data();
   const Operand& wire = plan.recipe().settings(0).gradient.communicate;
   ManyRanks result{.layout = many.layout(),
-                   .payload = payload_against(tensors, static_cast<int>(data)),
+                   .payload = payload_of(many),
                    .nodes = (many.layout().ranks + kRanksOfNode - 1) / kRanksOfNode,
                    .balance_tensor = many.partition(Shard::tensor).balance(),
                    .balance_flat = balance_of_rows(tensors, static_cast<int>(data)),
@@ -46,7 +46,7 @@ ManyRanks at_many_ranks(const Backend& backend, const RankPlan& plan) {
                    .exact = exact_ranks(*wire.element),
                    .shares_scale = !wire.is_unscaled() && wire.block.kind == Block::Kind::tensor,
                    .owned_bytes = many.most_owned_bytes(),
-                   .checkpoint_bytes = checkpoint_bytes(one, tensor)};
+                   .checkpoint_bytes = checkpoint_bytes(one)};
   result.nodes = std::min(result.nodes, data);
   double gradients = 0;
   for (const SentTensor& sent : tensors) {

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "model/tensor_parallel.h"
 #include "model/weights.h"
 
 namespace ng {
@@ -9,6 +10,14 @@ namespace {
 
 uint64_t sum(const BytesByTraffic& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+}
+
+/// Of a matrix sent by a cast, without scales of all of it.
+uint64_t scale_bytes(const Operand& cast, const MatrixSize& rows) {
+  if (cast.is_unscaled() || cast.block.kind == Block::Kind::tensor) return 0;
+  const ScaleShape shape = scale_shape(cast, rows.rows, rows.cols);
+  return static_cast<uint64_t>(shape.rows * shape.cols) * static_cast<uint64_t>(scale_bits(cast)) /
+         8;
 }
 
 ActivationTraffic activation_traffic(const RankPlan& plan, const StepSettings& settings) {
@@ -21,10 +30,56 @@ ActivationTraffic activation_traffic(const RankPlan& plan, const StepSettings& s
   const auto times = [&](const ActivationBytes& bytes) {
     return ActivationBytes{.three = values * bytes.three, .five = values * bytes.five};
   };
+  const TokenWires wires = token_wires(plan.recipe());
+  Operand sums;
+  sums.element = wires.sums;
   const Operand bf16 = operand_of("bf16");
-  const Operand& gathered = plan.recipe().settings(0).communication.activations;
-  return {.sent = times(activation_bytes(gathered, bf16)),
-          .in_bf16 = times(activation_bytes(bf16, bf16))};
+  ActivationTraffic traffic{.sent = times(activation_bytes(wires.inputs, sums)),
+                            .in_bf16 = times(activation_bytes(bf16, bf16))};
+  const MatrixSize slice{.rows = settings.sequences * settings.length / layout.tensor,
+                         .cols = plan.model().width};
+  const auto messages = static_cast<uint64_t>((layout.tensor - 1) * half_blocks * settings.micros);
+  traffic.elements =
+      messages * (3 * payload_bytes(wires.inputs, slice) + 2 * payload_bytes(sums, slice));
+  traffic.scales = messages * 3 * scale_bytes(wires.inputs, slice);
+  const bool has_one =
+      !wires.inputs.is_unscaled() && (wires.inputs.block.kind == Block::Kind::tensor ||
+                                      wires.inputs.tensor_scale != ScaleKind::none);
+  traffic.control = has_one ? messages * 3 * sizeof(float) : 0;
+  return traffic;
+}
+
+/// Those that ranks of a tensor group have parts of, or the others; `pieces` of them.
+struct SentGroup {
+  std::vector<SentTensor> tensors;
+  Partition partition;
+};
+SentGroup group_of(std::span<const ParameterSpec> parameters, std::span<const SentTensor> all,
+                   const Partition& dealt, const RankLayout& layout, bool is_cut) {
+  SentGroup group;
+  std::vector<int64_t> index(all.size(), -1);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (static_cast<bool>(parameters[i].cut) != is_cut) continue;
+    index[i] = std::ssize(group.tensors);
+    group.tensors.push_back(all[i]);
+  }
+  for (Piece piece : dealt.pieces) {
+    piece.tensor = index[static_cast<size_t>(piece.tensor)];
+    if (piece.tensor >= 0) group.partition.pieces.push_back(piece);
+  }
+  const int64_t ranks = is_cut ? layout.data() : layout.ranks;
+  group.partition.loads.resize(static_cast<size_t>(ranks));  // their number is all that is asked
+  return group;
+}
+SentGroup group_of(const RankPlan& plan, bool is_cut) {
+  return group_of(plan.parameters(),
+                  sent_tensors(plan.parameters(), plan.recipe(), plan.model().layers),
+                  plan.partition(), plan.layout(), is_cut);
+}
+
+void add(MeanPayload& sum, const MeanPayload& more) {
+  sum.gradients += more.gradients;
+  sum.weights += more.weights;
 }
 
 }  // namespace
@@ -49,18 +104,24 @@ double RunTraffic::payload() const {
                              sent[static_cast<size_t>(Traffic::weights)]);
 }
 
-RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather) {
+RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather,
+                       const RankLayout& layout) {
   std::vector<ParameterSpec> specs;
   for (const Parameter& parameter : model.parameters()) specs.push_back(parameter.spec);
   const std::vector<SentTensor> tensors =
       sent_tensors(specs, recipe, model.config().layers, gather);
-  RunTraffic traffic{.ranks = model.partition().ranks()};
-  for (const BytesByTraffic& rank : traffic_by_rank(model.partition(), tensors))
-    for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::scales})
-      traffic.sent[static_cast<size_t>(kind)] += rank[static_cast<size_t>(kind)];
-  const PayloadAgainst against = payload_against(tensors, traffic.ranks);
-  for (size_t i = 0; i < traffic.baselines.size(); ++i)
-    traffic.baselines[i] = against.baselines[i] * traffic.ranks;
+  RunTraffic traffic{.ranks = static_cast<int>(layout.ranks)};
+  for (const bool is_cut : {false, true}) {
+    const SentGroup group = group_of(specs, tensors, model.partition(), layout, is_cut);
+    const int64_t groups = is_cut ? layout.tensor : 1;  // each with parts of the same size
+    for (const BytesByTraffic& rank : traffic_by_rank(group.partition, group.tensors))
+      for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::scales})
+        traffic.sent[static_cast<size_t>(kind)] +=
+            static_cast<uint64_t>(groups) * rank[static_cast<size_t>(kind)];
+    const PayloadAgainst against = payload_against(group.tensors, group.partition.ranks());
+    for (size_t i = 0; i < traffic.baselines.size(); ++i)
+      traffic.baselines[i] += against.baselines[i] * static_cast<double>(layout.ranks);
+  }
   return traffic;
 }
 
@@ -88,12 +149,29 @@ PayloadAgainst payload_of(const PublishedShape& shape, const Recipe& recipe) {
       static_cast<int>(shape.data));
 }
 
+PayloadAgainst payload_of(const RankPlan& plan) {
+  PayloadAgainst sum;
+  for (const bool is_cut : {false, true}) {
+    const SentGroup group = group_of(plan, is_cut);
+    const PayloadAgainst part = payload_against(group.tensors, group.partition.ranks());
+    add(sum.payload, part.payload);
+    for (size_t i = 0; i < sum.baselines.size(); ++i) {
+      sum.baselines[i] += part.baselines[i];
+      sum.narrowed[i] += part.narrowed[i];
+    }
+  }
+  return sum;
+}
+
 StepTraffic step_traffic(const RankPlan& plan, const StepSettings& settings) {
-  const std::vector<SentTensor> tensors =
-      sent_tensors(plan.parameters(), plan.recipe(), plan.model().layers);
-  StepTraffic traffic{.mean = payload_against(tensors, plan.layout().data()),
-                      .activations = activation_traffic(plan, settings)};
-  const std::vector<BytesByTraffic> ranks = traffic_by_rank(plan.partition(), tensors);
+  StepTraffic traffic{.mean = payload_of(plan), .activations = activation_traffic(plan, settings)};
+  const SentGroup whole = group_of(plan, false), cut = group_of(plan, true);
+  std::vector<BytesByTraffic> ranks = traffic_by_rank(whole.partition, whole.tensors);
+  const std::vector<BytesByTraffic> of_parts = traffic_by_rank(cut.partition, cut.tensors);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const BytesByTraffic& part = of_parts[rank / static_cast<size_t>(plan.layout().tensor)];
+    for (size_t kind = 0; kind < kTrafficKinds; ++kind) ranks[rank][kind] += part[kind];
+  }
   traffic.least = traffic.most = ranks[0];
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     if (sum(ranks[rank]) < sum(traffic.least)) {
@@ -105,9 +183,12 @@ StepTraffic step_traffic(const RankPlan& plan, const StepSettings& settings) {
       traffic.most_rank = static_cast<int>(rank);
     }
   }
-  const auto activations = static_cast<uint64_t>(traffic.activations.sent.five);
-  for (BytesByTraffic* bytes : {&traffic.least, &traffic.most})
-    (*bytes)[static_cast<size_t>(Traffic::activations)] = activations;
+  const ActivationTraffic& activations = traffic.activations;
+  for (BytesByTraffic* bytes : {&traffic.least, &traffic.most}) {
+    (*bytes)[static_cast<size_t>(Traffic::activations)] += activations.elements;
+    (*bytes)[static_cast<size_t>(Traffic::scales)] += activations.scales;
+    (*bytes)[static_cast<size_t>(Traffic::control)] += activations.control;
+  }
   return traffic;
 }
 

@@ -30,14 +30,22 @@ struct PayloadAgainst {
 };
 [[nodiscard]] PayloadAgainst payload_against(std::span<const SentTensor> tensors, int ranks);
 
+/// Of a plan: what is whole on every rank over all of them, parts of layers over those that have
+/// the same.
+[[nodiscard]] PayloadAgainst payload_of(const RankPlan& plan);
+
 /// Of the first pipeline stage, laid out as published.
 [[nodiscard]] PayloadAgainst payload_of(const PublishedShape& shape, const Recipe& recipe);
 
 /// Inputs and outputs of half blocks between the ranks of a tensor-parallel group, with sequence
-/// parallelism; a rank's bytes in a step. Embedding and head are left out.
+/// parallelism; a rank's bytes in a step. Embedding and head work on slices of tokens. Blocks that
+/// are run a second time (train.recompute) gather and sum once more.
 struct ActivationTraffic {
-  ActivationBytes sent;     ///< gathered as communication.activations, reduced as BF16
+  ActivationBytes sent;     ///< gathered as communication.activations, sums as BF16 or FP32
   ActivationBytes in_bf16;  ///< all of it in BF16
+  /// What transports count of `sent.five`: elements, scales of blocks, and the amax of what has one
+  /// scale for all ranks.
+  uint64_t elements = 0, scales = 0, control = 0;
 };
 
 /// A step of a run: all of its ranks together.
@@ -52,7 +60,8 @@ struct RunTraffic {
   /// -0.63: 63 % less than the baseline.
   [[nodiscard]] double change(size_t baseline) const { return payload() / baselines[baseline] - 1; }
 };
-[[nodiscard]] RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather);
+[[nodiscard]] RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather,
+                                     const RankLayout& layout);
 
 struct StepTraffic {
   PayloadAgainst mean;

@@ -6,6 +6,8 @@
 #include "base/files.h"
 #include "base/toml.h"
 #include "io/hf_folder.h"
+#include "model/parts_of_numbers.h"
+#include "model/tensor_parallel.h"
 
 namespace ng {
 Recipe open_run_recipe(const RunConfig& config) {
@@ -101,6 +103,33 @@ void require_global_sums(const RunConfig& config, const Recipe& recipe) {
                                       "how many ranks there are",
                                       recipe.name(), narrow ? "communicate" : "accumulate"),
                .remedy = "\"ranks\", or a recipe that adds and sends gradients in FP32"});
+}
+
+void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
+                                 const ModelConfig& model, const Comm* comm) {
+  const int64_t parts = config.train.tensor_parallel;
+  const int ranks = comm == nullptr ? 1 : comm->ranks();
+  if (parts == 1) return;
+  constexpr const char* kKey = "train.tensor_parallel";
+  const auto refuse = [&](const std::string& problem, const std::string& remedy) {
+    throw Error(
+        {.place = config.source_of({kKey}), .key = kKey, .problem = problem, .remedy = remedy});
+  };
+  if (ranks % parts != 0)
+    refuse(fmt::format("{} of {} rank{}", parts, ranks, ranks == 1 ? "" : "s"),
+           "a divisor of the ranks that mpirun or srun starts");
+  if (config.train.deterministic == Determinism::global)
+    refuse(fmt::format("{} with train.deterministic = \"global\", but sums over parts of layers "
+                       "depend on how many there are",
+                       parts),
+           "train.deterministic = \"ranks\"");
+  const int64_t tokens = config.train.batch * model.context;
+  try {
+    require_tensor_parallel(model, parts, kKey);
+    require_numbers_in_parts(model, recipe, {.parts = parts, .tokens = tokens}, kKey);
+  } catch (const Error& error) {
+    refuse(error.parts().problem, error.parts().remedy);
+  }
 }
 
 void require_countable_micros(const RunConfig& config, int ranks) {

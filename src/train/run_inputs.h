@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "comm/comm.h"
 #include "data/corpus.h"
 #include "data/tokenizer.h"
 #include "recipe/recipe.h"
@@ -28,6 +29,11 @@ void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t c
 
 /// Throws Error where train.deterministic = "global" and gradients are not added or sent in FP32.
 void require_global_sums(const RunConfig& config, const Recipe& recipe);
+
+/// Throws Error where train.tensor_parallel does not divide the ranks, the model, a micro-batch or
+/// what the recipe's numbers share scales and draws over. `comm`: those ranks; null: one.
+void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
+                                 const ModelConfig& model, const Comm* comm);
 
 /// Throws Error where random keys cannot number the micro-batches of all ranks.
 void require_countable_micros(const RunConfig& config, int ranks);

@@ -79,9 +79,10 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   const ModelConfig model = run_model_config(config_, *tokenizer_);
   require_run_length(*corpus_, config_, model.context);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
+  require_tensor_parallel_run(config_, recipe_, model, options_.comm);
   if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
-                               config_.twin, options_.comm);
+                               config_.twin, options_.comm, config_.train.tensor_parallel);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute,
                                    weight_gather(config_.train.deterministic));
@@ -108,11 +109,7 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
 
 Session::~Session() = default;
 
-RunTraffic Session::traffic() const {
-  return run_traffic(*model_, recipe_, weight_gather(config_.train.deterministic));
-}
-
-bool Session::is_writer() const { return run_->comm().rank() == kWriter; }
+bool Session::is_writer() const { return world().rank() == kWriter; }
 
 std::string Session::checkpoints_folder() const {
   return join_path(options_.out, kCheckpointsFolder);
@@ -162,7 +159,7 @@ void Session::follow_phase(int64_t step) {
 int64_t Session::restore() {
   if (!options_.resume) return 0;
   const std::optional<io::CheckpointEntry> newest = newest_checkpoint_of_all(
-      run_->comm(), checkpoints_folder(),
+      world(), checkpoints_folder(),
       [&](const std::string& why) { observer_.notice("skipping a damaged checkpoint: " + why); });
   if (!newest) {
     observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
@@ -204,7 +201,7 @@ void Session::note_skip(int64_t step, const StepReport& report) {
   } else {
     const Diagnosis diagnosis = trainer_->diagnose(step);
     const std::string found = diagnosis.found ? diagnosis.layer + ' ' + diagnosis.operand : "";
-    origin_of_skips_ = first_text(run_->comm(), found);
+    origin_of_skips_ = first_text(world(), found);
     if (origin_of_skips_.empty()) origin_of_skips_ = "loss or gradient norm";
     problem_of_skips_ = "not finite";
   }
@@ -265,7 +262,7 @@ void Session::train_one(int64_t step) {
       static_cast<double>(config_.train.steps - step - 1) * clock_.seconds_per_step;
   metrics.skipped = report.skipped;
   if (trainer_->settings().masked) metrics.targets = report.targets;
-  if (run_->comm().ranks() > 1) metrics.sent = report.sent;
+  if (world().ranks() > 1) metrics.sent = report.sent;
   metrics.exchange = report.exchange;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
   const bool is_updated = detail && !report.skipped && report.targets > 0;
@@ -279,7 +276,7 @@ void Session::train_one(int64_t step) {
 }
 
 bool Session::must_stop() {
-  return any(run_->comm(), options_.stop != nullptr && options_.stop->load());
+  return any(world(), options_.stop != nullptr && options_.stop->load());
 }
 
 bool Session::is_validated(int64_t done) const {
@@ -342,17 +339,26 @@ void Session::finish() {
 void Session::write_results() {
   // Saves nothing when a finished run is resumed, but what a kill left there must go.
   io::prune_checkpoints(checkpoints_folder(), static_cast<int>(config_.train.keep_checkpoints));
-  io::HfWriteOptions options;
-  options.tokenizer = tokenizer_.get();
-  options.dtype = config_.train.save_dtype;
+  if (run_->tensor_group().ranks() == 1) return write_model(*run_, *model_);
+  // Each rank has parts of the layers; the last checkpoint has them all.
+  Run whole(make_backend(config_.train.backend, threads_), config_.seed, config_.twin);
+  Model model(whole, model_->config(), recipe_, config_.train.recompute);
+  for (const io::CheckpointEntry& saved : io::list_checkpoints(checkpoints_folder()))
+    if (saved.step == last_saved_) (void)restore_checkpoint(saved, whole, identity_);
+  model.set_phase(whole, trainer_->phase());
+  write_model(whole, model);
+}
+
+void Session::write_model(Run& run, Model& model) {
+  const io::HfWriteOptions how{.dtype = config_.train.save_dtype, .tokenizer = tokenizer_.get()};
   io::write_hf_folder(
-      model_folder(), model_->config(),
+      model_folder(), model.config(),
       [&](size_t index, int64_t row, std::span<float> values) {
-        model_->read_row(*run_, index, row, values);
+        model.read_row(run, index, row, values);
       },
-      options);
+      how);
   try {
-    result_.sample = sample_text(*run_, *model_, *corpus_, *tokenizer_);
+    result_.sample = sample_text(run, model, *corpus_, *tokenizer_);
   } catch (const Error& error) {  // a model whose logits are not finite; all is written by now
     observer_.notice(fmt::format("no sample: {}", error.what()));
   }
@@ -362,7 +368,7 @@ SessionResult Session::train() {
   take_folder();
   identity_ = identity();
   const int64_t start = restore();
-  require_equal_results(run_->comm(), config_.seed, *corpus_, *trainer_);
+  require_equal_results(world(), config_.seed, *corpus_, *trainer_);
   write_run_file();
   if (is_writer())
     log_.open(join_path(options_.out, kMetricsFile), start,
@@ -370,11 +376,11 @@ SessionResult Session::train() {
   if (options_.resume) log_.event("resume", start);
   log_.event("memory", start,
              memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
-  if (run_->comm().ranks() > 1) log_.event("traffic", start, traffic_event(traffic()));
+  if (world().ranks() > 1) log_.event("traffic", start, traffic_event(traffic_of(*this)));
   observer_.started(*this, start);
   clock_ = {};
   last_saved_ = start;
-  const bool lacks = start > 0 && start > number_of(run_->comm(), kWriter, log_.validated());
+  const bool lacks = start > 0 && start > number_of(world(), kWriter, log_.validated());
   if (lacks && start < config_.train.steps) validate_if_due(start);
   int64_t done = start;
   while (done < config_.train.steps) {

@@ -14,7 +14,6 @@
 #include "data/tokenizer.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
-#include "train/rank_traffic.h"
 #include "train/run_config.h"
 #include "train/run_log.h"
 #include "train/session_clock.h"
@@ -83,8 +82,6 @@ class Session {
   [[nodiscard]] Trainer& trainer() { return *trainer_; }
   /// What FP32 AdamW would take for the same model and batch.
   [[nodiscard]] const MemoryPlan& memory_in_fp32() const { return memory_in_fp32_; }
-  /// What a step will send.
-  [[nodiscard]] RunTraffic traffic() const;
   [[nodiscard]] const Corpus& corpus() const { return *corpus_; }
   [[nodiscard]] int threads() const { return threads_.count; }
   [[nodiscard]] const std::string& folder() const { return options_.out; }
@@ -100,6 +97,8 @@ class Session {
   SessionResult train();
 
  private:
+  /// All ranks of the run.
+  [[nodiscard]] Comm& world() const { return run_->ranks().world(); }
   /// Whether this rank writes the run's files.
   [[nodiscard]] bool is_writer() const;
   void write_run_file();
@@ -121,6 +120,7 @@ class Session {
   void save(int64_t done);
   void finish();
   void write_results();
+  void write_model(Run& run, Model& model);
   [[nodiscard]] RunIdentity identity() const;
   [[nodiscard]] std::string last_whole_state() const;
 

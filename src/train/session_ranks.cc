@@ -4,6 +4,7 @@
 
 #include "comm/agreement.h"
 #include "comm/launch.h"
+#include "train/session.h"
 
 namespace ng {
 
@@ -40,6 +41,13 @@ void require_equal_inputs(Comm& comm, const RunConfig& config, const Recipe& rec
   require_same_keys(comm, config);
   require_same(comm, "recipe", recipe.hash());
   require_same(comm, "checksum of the text", corpus.checksum());
+}
+
+RunTraffic traffic_of(Session& session) {
+  const RunTrain& train = session.config().train;
+  return run_traffic(
+      session.model(), session.recipe(), weight_gather(train.deterministic),
+      {.ranks = session.run().ranks().world().ranks(), .tensor = train.tensor_parallel});
 }
 
 void require_equal_results(Comm& comm, uint64_t seed, const Corpus& corpus, Trainer& trainer) {

@@ -1,4 +1,4 @@
-// What the ranks of a session must agree on before they train. Called by all of them.
+// What the ranks of a session must agree on before they train, which all of them call, and send.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,13 @@
 #include "comm/comm.h"
 #include "data/corpus.h"
 #include "io/checkpoint_files.h"
+#include "train/rank_traffic.h"
 #include "train/run_config.h"
 #include "train/trainer.h"
 
 namespace ng {
+
+class Session;
 
 /// The rank that writes files and speaks.
 inline constexpr int kWriter = 0;
@@ -28,5 +31,8 @@ void require_equal_inputs(Comm& comm, const RunConfig& config, const Recipe& rec
 /// Throws Error on all ranks where the same numbers come out otherwise on the CPU of one: the loss
 /// of one batch goes through most of what a step computes.
 void require_equal_results(Comm& comm, uint64_t seed, const Corpus& corpus, Trainer& trainer);
+
+/// What its ranks send in a step.
+[[nodiscard]] RunTraffic traffic_of(Session& session);
 
 }  // namespace ng

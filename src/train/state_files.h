@@ -21,8 +21,12 @@ inline constexpr std::string_view kStateFile = "state.safetensors";
 
 /// What the next step depends on, by the register, of this rank alone or else of all.
 [[nodiscard]] std::vector<const Persistent*> saved_rows(const Run& run, bool own);
+/// The same as it is written: into the file of this rank what it alone has, and what it has a part
+/// of in its tensor group where it is the first of those with that part; into that of all the rest.
+[[nodiscard]] std::vector<const Persistent*> rows_to_write(const Run& run, bool own);
 
-/// Those tensors as they are stored; rows of a tensor that has more as "name[first:last]".
+/// Those tensors as they are stored; rows of a tensor that has more as "name[first:last]", some of
+/// its columns as "name[first:last,first:last]".
 void write_state(const Run& run, const std::vector<const Persistent*>& rows,
                  const std::string& path);
 
@@ -37,10 +41,14 @@ class StateFiles {
   void read_into(Run& run, const Persistent& row) const;
 
  private:
+  /// Rows and columns of a tensor; `cols` 0: all that there are.
   struct Part {
-    int64_t first_row, rows;
+    int64_t first_row, rows, first_col, cols;
     const io::SafetensorsEntry* entry;
   };
+  void read_place(Run& run, const Persistent& row, const CutPiece& place) const;
+  void require_as_stored(const Persistent& row, const Part& part, int64_t cols) const;
+
   std::deque<io::Safetensors> files_;
   std::map<std::string, std::vector<Part>> parts_;  // by tensor, from its first row on
 };

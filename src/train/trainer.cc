@@ -133,8 +133,8 @@ void Trainer::update(int64_t step, float lr) {
 }
 
 StepReport Trainer::step(int64_t step, float lr) {
-  run_.comm().note_step(step);
-  const BytesByTraffic sent_before = run_.comm().sent();
+  run_.ranks().world().note_step(step);
+  const BytesByTraffic sent_before = run_.ranks().sent();
   const ExchangeSeconds before = parallel_.seconds();
   tokens_.upload(run_, 0, settings_.micros);
   targets_ = settings_.masked ? parallel_.sum(tokens_.count_targets(0, settings_.micros))
@@ -184,8 +184,8 @@ StepReport Trainer::report_of(const StepControl& control) {
       if (row.view.data == view.data) name = row.spec.name;
     format = view.element->short_name;
   }
-  report.overflowing = first_text(run_.comm(), name);
-  report.format = first_text(run_.comm(), format);
+  report.overflowing = first_text(run_.ranks().world(), name);
+  report.format = first_text(run_.ranks().world(), format);
   return report;
 }
 
@@ -217,7 +217,9 @@ void Trainer::evaluate_body() {
 double Trainer::evaluate() {
   tokens_.upload(run_, settings_.micros, 1);
   run_.replay(evaluation_programs_[static_cast<size_t>(phase_)], [&] { evaluate_body(); });
-  return run_.read(evaluation_loss_);
+  double loss = run_.read(evaluation_loss_);
+  run_.tensor_group().sum(std::span(&loss, 1));
+  return loss;
 }
 
 }  // namespace ng

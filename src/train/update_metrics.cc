@@ -26,7 +26,7 @@ bool is_searched(const UpdatedWeight& weight) {
 
 Json update_json(const Parameter& parameter, const UpdateReport& report, double lr) {
   const UpdateFigures figures = figures_of(report, parameter.weight, static_cast<float>(lr));
-  Json json = {{"changed", figures.changed},
+  Json json = {{"changed", figures.changed / parameter.spec.cut.parts},  // of all ranks' parts
                {"ratio", json_of(figures.ratio)},
                {"projection", json_of(figures.projection)},
                {"cosine", json_of(figures.cosine)}};

@@ -92,6 +92,30 @@ TEST_F(TrainByRanks, ARankThatIsStoppedIsNoticed) {
   EXPECT_NE(lines.front().find("of 2 has waited 3 s in "), std::string::npos) << lines.front();
 }
 
+// The model of examples/quickstart.toml, of short sequences.
+TEST_F(TrainByRanks, NeighboursDivideLayersAndOneProcessGoesOn) {
+  write_text(path("run.toml"),
+             "recipe = 'mxfp4-sr-rht'\nseed = 1\ndata.train = 'text.txt'\n"
+             "model = { architecture='llama', layers=4, heads=4, width=256, ffn=768, context=32 }\n"
+             "train = { steps=3, batch=4, warmup=1, checkpoint_every=1, threads=1,"
+             " tensor_parallel=2 }\n");
+  const Result four = mpirun(4, "train run.toml --set train.steps=2 --out run");
+  ASSERT_EQ(four.code, 0) << four.err;
+  EXPECT_NE(four.out.find("4 in groups of 2 that divide every layer"), std::string::npos)
+      << four.out;
+  EXPECT_TRUE(fs::exists(path("run/model/model.safetensors")));
+  const Result one = run({"train", "run.toml", "--set", "train.tensor_parallel=1", "--set",
+                          "train.accumulate=2", "--out", "run", "--resume"});
+  EXPECT_EQ(one.code, 0) << one.err;
+
+  const Result wrong = mpirun(2, "train run.toml --set train.tensor_parallel=3 --out other");
+  EXPECT_EQ(wrong.code, 1);
+  const std::vector<std::string> lines = lines_of_program(wrong.err);
+  ASSERT_EQ(lines.size(), 1u) << wrong.err;
+  EXPECT_NE(lines.front().find("train.tensor_parallel: 3 of 2 ranks"), std::string::npos)
+      << lines.front();
+}
+
 TEST_F(TrainByRanks, AnErrorIsSaidOnce) {
   write_run(4);
   const Result wrong = mpirun(3, "train run.toml --set train.lr=-1 --out run");

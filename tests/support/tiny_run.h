@@ -44,6 +44,8 @@ struct TinyRunOptions {
   double clip = 1;
   Determinism determinism = Determinism::ranks;
   Comm* comm = nullptr;
+  int tensor = 1;  ///< ranks that divide every layer
+  int64_t sequences = 3, length = 11;
   bool masked = false;  ///< fill() puts ones, which a test may change
 };
 
@@ -54,7 +56,8 @@ class TinyRun {
 
   explicit TinyRun(const TinyRunOptions& options)
       : recipe_(Recipe::parse(options.recipe, "test.toml")),
-        run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm),
+        run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm,
+             options.tensor),
         model_(run_, options.model, recipe_, options.recompute, weight_gather(options.determinism)),
         trainer_(run_, model_, recipe_, settings(options)) {
     model_.initialize(run_);
@@ -99,8 +102,8 @@ class TinyRun {
  private:
   static StepSettings settings(const TinyRunOptions& options) {
     StepSettings s;
-    s.sequences = 3;
-    s.length = 11;
+    s.sequences = options.sequences;
+    s.length = options.length;
     s.micros = options.micros;
     s.clip = options.clip;
     s.determinism = options.determinism;

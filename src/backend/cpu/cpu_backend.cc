@@ -25,6 +25,7 @@ namespace {
 
 // Every operation is an overload of perform: those of ops/ and attention/, and these.
 void perform(Workspace& workspace, const Prepare& op) { prepare(workspace, op); }
+void perform(Workspace& workspace, const FindOperandAmax& op) { find_operand_amax(workspace, op); }
 void perform(Workspace& workspace, const PrepareBoth& op) { prepare_both(workspace, op); }
 void perform(Workspace& /* workspace */, const Unpack& op) { unpack(op); }
 void perform(Workspace& workspace, const Gemm& op) { gemm(workspace, op); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "backend/ref/number.h"
 #include "format/codec.h"
@@ -113,7 +115,10 @@ RegionCast scale_region(const Job& job, const Region& region, const TwoLevelScal
                         float& stored) {
   const Operand& cast = job.spec.cast;
   Amax amax = amax_of(job, region);
-  if (cast.block.kind == Block::Kind::tensor) amax.value = std::max(amax.value, job.amax);
+  if (cast.block.kind == Block::Kind::tensor) {
+    amax.value = std::max(amax.value, job.amax);
+    amax.finite = amax.finite && std::isfinite(job.amax);
+  }
   const float finite_amax = amax.finite ? amax.value : 0.0f;  // else the scale is 1
   const bool power = cast.scale == ScaleKind::pow2;
   if (cast.scale == ScaleKind::e8m0) {
@@ -147,11 +152,13 @@ Rounder rounder_of(const Job& job, int64_t row, int64_t k) {
   const Operand& cast = job.spec.cast;
   if (cast.rounding == Rounding::nearest) return {};
   const bool straight = job.spec.contract == Contract::cols;
-  const int64_t source_row = (straight ? row : k) + job.context.first_row;
-  const int64_t source_col = straight ? k : row;
-  const uint32_t random = random_bits(job.context.key, static_cast<uint64_t>(source_row),
-                                      static_cast<uint64_t>(source_col),
-                                      static_cast<uint64_t>(job.source.cols), cast.sr_bits);
+  const PrepareContext& context = job.context;
+  const int64_t source_row = (straight ? row : k) + context.first_row;
+  const int64_t source_col = (straight ? k : row) + context.first_col;
+  const int64_t cols = context.whole_cols > 0 ? context.whole_cols : job.source.cols;
+  const uint32_t random =
+      random_bits(context.key, static_cast<uint64_t>(source_row), static_cast<uint64_t>(source_col),
+                  static_cast<uint64_t>(cols), cast.sr_bits);
   return {.mode = RoundMode::sr, .bits = cast.sr_bits, .random = random};
 }
 
@@ -292,7 +299,7 @@ void prepare(PackedOperand& packed, const ConstView& source, const PrepareContex
              .parts = parts_of(packed),
              .range = range_of(*spec.cast.element),
              .codec = ElementCodec(*spec.cast.element),
-             .amax = amax};
+             .amax = std::max(amax, context.amax != nullptr ? *context.amax : 0.0f)};
   load_values(job);
   if (context.stats != nullptr) count_nonfinite(job);
   *job.parts.tensor_scale = 1.0f;
@@ -305,6 +312,24 @@ void prepare(PackedOperand& packed, const ConstView& source, const PrepareContex
 }
 
 void perform(const Prepare& op) { prepare(*op.packed, op.source, op.context); }
+
+void perform(const FindOperandAmax& op) {
+  size_t bytes = 0;
+  layout_of(op.spec, nullptr, bytes);
+  std::vector<std::byte> storage(bytes);
+  const PackedOperand packed{
+      .spec = op.spec, .source = op.source, .storage = storage.data(), .bytes = bytes};
+  const Job job = {.spec = op.spec,
+                   .source = op.source,
+                   .context = {},
+                   .parts = parts_of(packed),
+                   .range = range_of(*op.spec.cast.element),
+                   .codec = ElementCodec(*op.spec.cast.element)};
+  load_values(job);
+  const Amax amax = amax_of(job, {0, op.spec.rows, 0, op.spec.k_padded()});
+  const bool drops = !amax.finite && op.spec.cast.scale != ScaleKind::e4m3;
+  *op.amax = drops ? std::numeric_limits<float>::infinity() : amax.value;
+}
 
 void perform(const PrepareBoth& op) {
   for (const PrepareBoth::Made& made : op.made) prepare(*made.packed, op.source, made.context);

@@ -8,8 +8,8 @@
 //   3. scales from the amax of the values so far: per block, row or tensor, NVFP4's two levels, or
 //      the stored one (delayed scaling)
 //   4. · prescale, one FP32 rounding
-//   5. one rounding per element. Stochastic: R = random_bits(key, row + first_row, col,
-//      source.cols) of the element's place in the untransposed, whole source; a value moved by
+//   5. one rounding per element. Stochastic: R = random_bits(key, row + first_row, col + first_col,
+//      whole_cols) of the element's place in the untransposed, whole source; a value moved by
 //      the Hadamard transform draws for the position it ends at. Positions k >= spec.k draw by the
 //      same formula with their (row, col) outside the source; without a transform they are +0 and
 //      stay so. Integers (int8, int4) use floor(x + R·2^-r), all others the magnitude.
@@ -46,6 +46,7 @@ struct OperandParts {
 void prepare(PackedOperand& packed, const ConstView& source, const PrepareContext& context,
              float amax = 0);
 void perform(const Prepare& op);
+void perform(const FindOperandAmax& op);
 void perform(const PrepareBoth& op);
 
 /// values: fl32(element · scale), then fl32(· tensor scale).

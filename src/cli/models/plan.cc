@@ -11,6 +11,7 @@
 #include "cli/models/plan_text.h"
 #include "cli/output.h"
 #include "io/hf_folder.h"
+#include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
 #include "run/backends.h"
 
@@ -45,13 +46,16 @@ ModelConfig config_of(const std::string& model) {
                                      fmt::join(names, " "))});
 }
 
-void require_layout(const RankLayout& layout, const ModelConfig& model) {
+void require_layout(const RankLayout& layout, const ModelConfig& model, const Recipe& recipe,
+                    const StepSettings& step) {
   if (layout.ranks % layout.tensor != 0)
     throw Error({.place = "--tensor",
                  .key = "",
                  .problem = fmt::format("{}", layout.tensor),
                  .remedy = fmt::format("a divisor of --ranks, {}", layout.ranks)});
   require_tensor_parallel(model, layout.tensor, "--tensor");
+  require_numbers_in_parts(
+      model, recipe, {.parts = layout.tensor, .tokens = step.sequences * step.length}, "--tensor");
 }
 
 StepSettings step_of(const Args& args, const ModelConfig& model) {
@@ -68,8 +72,8 @@ StepSettings step_of(const Args& args, const ModelConfig& model) {
 int plan(const Args& args) {
   const ModelConfig model = config_of(args.model);
   const Recipe recipe = Recipe::load(args.recipe);
-  require_layout(args.layout, model);
   const StepSettings step = step_of(args, model);
+  require_layout(args.layout, model, recipe, step);
   const uint64_t device = *parse_size(args.device_memory);  // checked by the flag
   const auto backend = make_backend("cpu", Threads{1});     // the same plan on every machine
   const RankPlan ranks(*backend, model, recipe, args.layout);

@@ -13,6 +13,7 @@
 #include "report/traffic_text.h"
 #include "speed/machine.h"
 #include "train/flops.h"
+#include "train/session_ranks.h"
 
 namespace ng::cli {
 namespace {
@@ -43,7 +44,8 @@ void TrainScreen::put_line(const std::string& text) {
 void TrainScreen::begin(Session& session, const std::string& out) {
   const RunConfig& config = session.config();
   steps_ = config.train.steps;
-  const int ranks = session.run().comm().ranks();
+  const RankGroups& groups = session.run().ranks();
+  const int ranks = groups.world().ranks(), tensor = groups.tensor().ranks();
   peak_flops_ = measured_peak_flops({session.threads()}) * ranks;
   flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
   put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
@@ -54,12 +56,16 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
                   config.train.backend, name_of(current_isa()), session.threads(),
                   peak_flops_ / ranks / 1e9));
-  if (ranks > 1)
-    put(fmt::format("ranks       {}, each with {} micro-batches of a step; they send {}\n", ranks,
-                    session.trainer().settings().micros, report::traffic_text(session.traffic())));
+  if (ranks > 1) {
+    const std::string groups =
+        tensor > 1 ? fmt::format(" in groups of {} that divide every layer", tensor) : "";
+    put(fmt::format("ranks       {}{}, each{} with {} micro-batches of a step; they send {}\n",
+                    ranks, groups, tensor > 1 ? " group" : "", session.trainer().settings().micros,
+                    report::traffic_text(traffic_of(session))));
+  }
   put(memory_table(session));
   put(fmt::format("schedule    {}\n\n",
-                  report::schedule_text(config, session.trainer().settings(), ranks)));
+                  report::schedule_text(config, session.trainer().settings(), ranks / tensor)));
 }
 
 void TrainScreen::notice(const std::string& sentence) {

@@ -158,6 +158,16 @@ void count_in_place(const Workspace& workspace, const QuantizeJob& job) {
   add_stats(job, sum_of(totals).stats);
 }
 
+/// Of all that the operand is a part of: as it is known, or of the operand itself.
+QuantizeTotals whole_amax(const Workspace& workspace, const QuantizeJob& job) {
+  const float* known = job.context.amax;
+  if (known == nullptr) return tensor_amax(workspace, job);
+  QuantizeTotals whole;
+  whole.amax = float_bits(*known);
+  whole.nonfinite = !std::isfinite(*known);
+  return whole;
+}
+
 /// Scales that the whole tensor decides.
 void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   const Operand& cast = job.spec.cast;
@@ -179,12 +189,13 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   const bool needs_amax = two_levels ? cast.tensor_scale != ScaleKind::none || !job.scales_by_block
                                      : !job.scales_by_block;
   if (!needs_amax && !two_levels) return;
-  const QuantizeTotals whole = needs_amax ? tensor_amax(workspace, job) : QuantizeTotals{};
+  const QuantizeTotals whole = needs_amax ? whole_amax(workspace, job) : QuantizeTotals{};
   if (two_levels)
     job.request.two_level =
         two_level_scale(cast.tensor_scale, float_of_bits(whole.amax), job.request.max);
   if (job.scales_by_block) return;
-  job.is_finite = !whole.nonfinite;
+  job.is_finite =
+      !whole.nonfinite && (job.context.amax == nullptr || cast.scale != ScaleKind::e4m3);
   const bool drops = whole.nonfinite && cast.scale != ScaleKind::e4m3;
   const uint32_t amax = drops ? kFloatInf : whole.amax;
   block_scales(job.request, &amax, 1, &job.decode, &job.multiplier);
@@ -201,8 +212,7 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
 // ---------------------------------------------------------------- the course of a preparation
 
 DrawGroups groups_of(const ConstView& source, const PrepareContext& context) {
-  const int64_t groups = (source.cols + 7) / 8;
-  return {context.first_row * groups, groups};
+  return {context.first_group(source.cols), context.groups_of_row(source.cols)};
 }
 
 QuantizeJob job_of(const Prepare& op, const DrawGroups& groups) {
@@ -268,6 +278,15 @@ void prepare(Workspace& workspace, const Prepare& op) {
 void prepare(Workspace& workspace, const Prepare& op, const DrawGroups& groups) {
   QuantizeJob job = job_of(op, groups);
   prepare_alone(workspace, job);
+}
+
+void find_operand_amax(Workspace& workspace, const FindOperandAmax& op) {
+  PackedOperand packed;
+  packed.spec = op.spec;
+  const QuantizeJob job = quantize_job(packed, op.source, {}, groups_of(op.source, {}));
+  const QuantizeTotals whole = tensor_amax(workspace, job);
+  const bool drops = whole.nonfinite && op.spec.cast.scale != ScaleKind::e4m3;
+  *op.amax = float_of_bits(drops ? kFloatInf : whole.amax);
 }
 
 void prepare_both(Workspace& workspace, const PrepareBoth& op) {

@@ -22,6 +22,9 @@ void prepare(Workspace& workspace, const Prepare& op);
 /// op.context.first_row says nothing then.
 void prepare(Workspace& workspace, const Prepare& op, const DrawGroups& groups);
 
+/// What a scale of the whole operand is made of, in the first pass of its preparation.
+void find_operand_amax(Workspace& workspace, const FindOperandAmax& op);
+
 /// Two operands of one source: tile by tile, so that the second finds the values in the cache,
 /// where both can be made of parts; else one after the other.
 void prepare_both(Workspace& workspace, const PrepareBoth& op);

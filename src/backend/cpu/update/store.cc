@@ -81,8 +81,12 @@ void perform(Workspace& workspace, const Store& op) {
   if (op.x.size() == 0 || is_skipped(op.control)) return;
   StoredCodec y(op.kName, op.y, op.key, op.key.purpose);
   StoredCodec x(op.kName, as_stored(op.x), op.key, op.key.purpose);
-  const auto nothing = [](StoredCodec&) {};
-  store(workspace, y, x, op.x.rows, op.x.cols, false, nothing, nothing);
+  store(
+      workspace, y, x, op.x.rows, op.x.cols, false,
+      [&](StoredCodec& noted) {
+        if (op.amax != nullptr) noted.note_of_all(*op.amax);
+      },
+      [](StoredCodec&) {});
 }
 
 void perform(Workspace& workspace, const FindAmax& op) {

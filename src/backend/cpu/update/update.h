@@ -13,6 +13,7 @@ void perform(Workspace& workspace, const MoveAutoScale& op);
 void perform(Workspace& workspace, const CountLargest& op);
 void perform(Workspace& workspace, const SumOfRanks& op);
 void perform(Workspace& workspace, const Update& op);
+void perform(Workspace& workspace, const FindUpdateMaxima& op);
 void perform(Workspace& workspace, const MoveBlockMoment& op);
 void perform(Workspace& workspace, const MoveMomentum& op);
 

@@ -1,5 +1,6 @@
 #include "backend/cpu/update/updater.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "backend/cpu/ops/blocks.h"
@@ -313,13 +314,38 @@ void Updater::end_scales() {
   moment2_.find_scales(false);
 }
 
+UpdateMaxima Updater::maxima() {
+  NG_CHECK(!has_feedback());
+  pass(Pass::scales);
+  const auto largest = [](const StoredCodec& codec) {
+    return codec.needs_pass() ? float_of_bits(codec.largest()) : 0.0f;
+  };
+  return {.weight = std::max(largest(value_), largest(master_)),
+          .moment1 = largest(moment1_),
+          .moment2 = largest(moment2_)};
+}
+
+// In place of a pass, but where blocks of several rows have scales, too.
+void Updater::note_maxima(const UpdateMaxima& maxima) {
+  NG_CHECK(!has_feedback());
+  StoredCodec* const codecs[] = {&value_, &master_, &moment1_, &moment2_};
+  const auto has_more = [](const StoredCodec* codec) { return codec->scale_count() > 1; };
+  if (std::any_of(std::begin(codecs), std::end(codecs), has_more)) pass(Pass::scales);
+  const float amax[] = {maxima.weight, maxima.weight, maxima.moment1, maxima.moment2};
+  for (size_t i = 0; i < std::size(codecs); ++i)
+    if (codecs[i]->scale_count() == 1) codecs[i]->note_largest(float_bits(amax[i]));
+}
+
 void Updater::run() {
   const bool precision_aware = op_.weight.rule == UpdateRule::precision_aware && !is_direct();
   const bool moments = moment1_.needs_pass() && has_feedback();
   const bool needs_scales =
       value_.needs_pass() || master_.needs_pass() || moment1_.needs_pass() || moment2_.needs_pass();
   if (needs_scales) {
-    pass(Pass::scales);
+    if (op_.maxima != nullptr)
+      note_maxima(*op_.maxima);
+    else
+      pass(Pass::scales);
     end_scales();
   }
   if (moments) {
@@ -345,6 +371,12 @@ void perform(Workspace& workspace, const Update& op) {
   if (is_skipped(op.control)) return;
   if (is_adamw_in_fp32(op)) return adamw_in_fp32(workspace, op);
   if (op.grad.size() > 0) Updater(workspace, op).run();
+}
+
+void perform(Workspace& workspace, const FindUpdateMaxima& op) {
+  *op.maxima = {};
+  if (is_skipped(op.update.control) || !op.update.has_shared_scales()) return;
+  if (op.update.grad.size() > 0) *op.maxima = Updater(workspace, op.update).maxima();
 }
 
 }  // namespace ng::cpu

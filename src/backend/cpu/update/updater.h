@@ -30,6 +30,8 @@ class Updater {
  public:
   Updater(Workspace& workspace, const Update& op);
   void run();
+  /// What scales of whole tensors are made of; nothing is stored.
+  [[nodiscard]] UpdateMaxima maxima();
 
  private:
   /// scales: of weights and moments; moments: of a first moment that takes back what rounding with
@@ -45,6 +47,7 @@ class Updater {
   void make_walk();
   void take_pass_memory();
   void pass(Pass pass);
+  void note_maxima(const UpdateMaxima& maxima);
   void end_scales();
 
   void compute(const Stretch& at, StretchBuffers& b) const;

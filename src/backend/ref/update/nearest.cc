@@ -10,7 +10,7 @@ std::vector<float> sum_of(const Before& before) {
 }
 
 void round_nearest(const UpdatedWeight& weight, const Before& before) {
-  store_weight(weight.value.rounded_by(Rounding::nearest), sum_of(before));
+  store_weight(weight.value.rounded_by(Rounding::nearest), sum_of(before), {}, before.amax);
 }
 
 }  // namespace ng::ref

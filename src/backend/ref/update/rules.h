@@ -16,7 +16,8 @@ struct Before {
   std::span<const float> w;  ///< as stored
   std::span<const float> u;  ///< the weight is to become w + lr·u
   float lr = 0;
-  RandomKey key;  ///< of purpose 8
+  RandomKey key;   ///< of purpose 8
+  float amax = 0;  ///< of all of a tensor of which these are a part; 0: these are all
 };
 
 /// w + D, D = fl(lr·u)

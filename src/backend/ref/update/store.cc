@@ -72,23 +72,24 @@ void store(const Stored& y, std::span<const float> values, const RandomKey& key,
   if (y.view.has_scales()) put_scales(y.view, parts);
 }
 
-float encode_scale_of(const Stored& y, std::span<const float> values) {
+float encode_scale_of(const Stored& y, std::span<const float> values, float amax) {
   if (y.cast.is_unscaled()) return 1.0f;
   NG_CHECK(y.cast.has_one_power_of_two(), y.cast.element->name);
-  float amax = 0;
   for (const float x : values) amax = std::max(amax, std::fabs(x));
   const float now = *reinterpret_cast<const float*>(y.view.scales.data);
   return sticky_encode_scale(1.0f / now, amax, range_of(*y.cast.element).max);
 }
 
-void store_weight(const Stored& y, std::span<const float> values, const RandomKey& key) {
-  store(y, values, key, y.cast.has_one_power_of_two() ? encode_scale_of(y, values) : 0.0f);
+void store_weight(const Stored& y, std::span<const float> values, const RandomKey& key,
+                  float amax) {
+  store(y, values, key, y.cast.has_one_power_of_two() ? encode_scale_of(y, values, amax) : 0.0f,
+        amax);
 }
 
 void perform(const Store& op) {
   NG_CHECK(same_shape(op.y.view, op.x), op.y.view.rows, op.y.view.cols, op.x.rows, op.x.cols);
   if (is_skipped(op.control)) return;
-  store(op.y, values_of(op.x), op.key);
+  store(op.y, values_of(op.x), op.key, 0, op.amax != nullptr ? *op.amax : 0);
 }
 
 void perform(const FindAmax& op) { *op.amax = amax_of(values_of(op.x)); }

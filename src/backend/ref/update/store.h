@@ -18,12 +18,13 @@ void store(const Stored& y, std::span<const float> values, const RandomKey& key 
            float encode_scale = 0, float amax = 0);
 
 /// As a weight: the one scale of a whole tensor that is a power of two stays while it fits.
-/// [errata-2, 14]
-void store_weight(const Stored& y, std::span<const float> values, const RandomKey& key = {});
+/// `amax`: as for store(). [errata-2, 14]
+void store_weight(const Stored& y, std::span<const float> values, const RandomKey& key = {},
+                  float amax = 0);
 
 /// The scale by which `store_weight` would encode `values`; 1 where nothing is scaled. Only of
 /// tensors without scales or with one power of two.
-[[nodiscard]] float encode_scale_of(const Stored& y, std::span<const float> values);
+[[nodiscard]] float encode_scale_of(const Stored& y, std::span<const float> values, float amax = 0);
 
 void perform(const Store& op);
 void perform(const FindAmax& op);

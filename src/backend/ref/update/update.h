@@ -11,6 +11,7 @@ namespace ng::ref {
 [[nodiscard]] std::vector<float> second_moments(const Update& op);
 
 void perform(const Update& op);
+void perform(const FindUpdateMaxima& op);
 void perform(const CheckUpdate& op);
 
 }  // namespace ng::ref

@@ -1,0 +1,156 @@
+#include "nn/tensor_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/gradient_pieces.h"
+
+namespace ng {
+namespace {
+
+/// A scale of all of a tensor, whatever blocks have.
+bool has_scale_of_all(const Operand& cast) {
+  return !cast.is_unscaled() &&
+         (cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none);
+}
+
+std::span<std::byte> bytes_of_rows(const View& x, int64_t first, int64_t count) {
+  const size_t row = bytes_of(*x.element, x.stride);
+  return {x.data + static_cast<size_t>(first) * row, static_cast<size_t>(count) * row};
+}
+
+/// Equal slices of `all` from their ranks to all; each has its own there.
+void gather_rows(Run& run, Traffic kind, const View& all) {
+  if (run.recording()) return;
+  Comm& group = run.tensor_group();
+  const int64_t rows = all.rows / group.ranks();
+  const std::span<std::byte> mine = bytes_of_rows(all, group.rank() * rows, rows);
+  group.all_gather(kind, mine, bytes_of_rows(all, 0, all.rows),
+                   std::vector<size_t>(static_cast<size_t>(group.ranks()), mine.size()));
+}
+
+RandomKey key_of(const Run& run, const Source& mine, const TokenSlice& slice) {
+  return {.seed = run.rounding_seed(),
+          .tensor = mine.tensor(),
+          .step = run.moment().step,
+          .purpose = Purpose::fprop_input,
+          .micro = run.moment().micro,
+          .first_group = first_group_of(slice.first, mine.values().cols)};
+}
+
+/// *amax becomes the largest of the group's.
+void share_amax(Run& run, float* amax) {
+  if (run.recording()) return;
+  float largest = run.read(amax);
+  run.tensor_group().max(std::span(&largest, 1));
+  run.upload(amax, std::span<const float>(&largest, 1));
+}
+
+Source gathered_plainly(Run& run, const Source& mine, const Operand& cast,
+                        const TokenSlice& slice) {
+  const ConstView x = mine.values();
+  const int64_t rows = x.rows * run.tensor_group().ranks();
+  const Tensor all = run.tensor(rows, x.cols, *cast.element);
+  const View own = all.view().slice(slice.first, slice.count);
+  if (x.is(*cast.element))
+    run.execute(Copy{.y = own, .x = x});
+  else
+    run.execute(Store{{own, cast}, x, key_of(run, mine, slice)});
+  gather_rows(run, Traffic::activations, all);
+  const View whole = all;
+  if (whole.is(fp32_format()) || whole.is(bf16_format())) return {all, mine.tensor()};
+  Tensor wide = run.tensor(rows, x.cols, is_exact_in_bf16(cast) ? bf16_format() : fp32_format());
+  run.execute(Store{stored_plainly(wide), all, {}});
+  return {wide, mine.tensor()};
+}
+
+}  // namespace
+
+TokenSlice own_tokens(const Run& run, int64_t all) {
+  const Comm& group = run.tensor_group();
+  NG_CHECK(all % group.ranks() == 0, all, group.ranks());
+  const int64_t count = all / group.ranks();
+  return {.first = group.rank() * count, .count = count};
+}
+
+std::vector<TokenRun> runs_of(const TokenSlice& slice, const Positions& at) {
+  std::vector<TokenRun> runs;
+  const int64_t end = slice.first + slice.count;
+  for (int64_t token = slice.first; token < end;) {
+    const int64_t place = token % at.length;
+    const bool is_whole = place == 0 && token + at.length <= end;
+    const int64_t sequences = is_whole ? (end - token) / at.length : 1;
+    const int64_t length = is_whole ? at.length : std::min(at.length - place, end - token);
+    runs.push_back({.tokens = {.first = token, .count = sequences * length},
+                    .at = {.sequences = sequences, .length = length, .first = at.first + place}});
+    token += sequences * length;
+  }
+  return runs;
+}
+
+Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part) {
+  if (run.tensor_group().ranks() == 1 || !has_scale_of_all(spec.cast) ||
+      spec.cast.scaling == Scaling::delayed)  // whose largest values are shared after the step
+    return {};
+  const Tensor amax = run.tensor(1, 1, fp32_format());
+  float* const at = amax.view().as<float>().data;
+  run.execute(FindOperandAmax{.amax = at, .spec = spec, .source = part});
+  share_amax(run, at);
+  return amax;
+}
+
+Source gathered(Run& run, const Source& mine, const Operand& wire) {
+  const Operand cast = run.evaluating() ? wire.rounded_by(Rounding::nearest) : wire;
+  const int ranks = run.tensor_group().ranks();
+  if (ranks == 1) return mine;
+  const ConstView x = mine.values();
+  const TokenSlice slice = own_tokens(run, x.rows * ranks);
+  if (cast.is_unscaled()) return gathered_plainly(run, mine, cast, slice);
+  const CastTensor all = cast_tensor(run, x.rows * ranks, x.cols, cast, MemoryKind::activations);
+  Tensor amax;
+  if (has_scale_of_all(cast)) {
+    amax = run.tensor(1, 1, fp32_format());
+    run.execute(FindAmax{.amax = amax.view().as<float>().data, .x = x});
+    share_amax(run, amax.view().as<float>().data);
+  }
+  const View own = rows_of(all.view, {.first_row = slice.first, .rows = slice.count});
+  run.execute(StoreGradient{.y = {own, cast},
+                            .x = x,
+                            .key = key_of(run, mine, slice),
+                            .amax = amax ? amax.view().as<float>().data : nullptr});
+  gather_rows(run, Traffic::activations, all.elements);
+  if (cast.block.kind != Block::Kind::tensor) gather_rows(run, Traffic::scales, all.scales);
+  return {all, mine.tensor()};
+}
+
+Tensor sum_of_own_tokens(Run& run, Tensor part, const ElementFormat& wire,
+                         const ElementFormat& element) {
+  Comm& group = run.tensor_group();
+  const auto as = [&](Tensor from, const ElementFormat& to) {
+    const View x = from.view();
+    if (x.is(to)) return from;
+    Tensor y = run.tensor(x.rows, x.cols, to);
+    run.execute(Copy{.y = y, .x = x});
+    return y;
+  };
+  if (group.ranks() == 1) return as(std::move(part), element);
+  part = as(std::move(part), wire);
+  const View out = part;
+  const TokenSlice slice = own_tokens(run, out.rows);
+  const Tensor all = run.tensor(out.rows, out.cols, wire);  // of my tokens, by rank
+  if (!run.recording()) {
+    const std::vector<size_t> bytes(static_cast<size_t>(group.ranks()),
+                                    bytes_of_rows(out, 0, slice.count).size());
+    group.all_to_all(Traffic::activations, bytes_of_rows(out, 0, out.rows), bytes,
+                     bytes_of_rows(all, 0, out.rows), bytes);
+  }
+  part = {};
+  Tensor sum = run.tensor(slice.count, out.cols, fp32_format());
+  const auto of = [&](int rank) { return all.view().slice(rank * slice.count, slice.count); };
+  run.execute(Add{.y = sum, .a = of(0), .b = of(1)});
+  for (int rank = 2; rank < group.ranks(); ++rank)
+    run.execute(Add{.y = sum, .a = sum, .b = of(rank)});
+  return as(std::move(sum), element);
+}
+
+}  // namespace ng

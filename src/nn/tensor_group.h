@@ -1,0 +1,50 @@
+// What passes between the ranks that divide a layer. Between the layers each has a slice of the
+// tokens: rank r of T rows [r·n/T, (r + 1)·n/T). Where the outputs of a layer are divided its input
+// is gathered, where its inputs are divided all have a part of every sum of outputs.
+// [Korthikanti et al. 2022, sequence parallelism; Peng et al. 2023, FP8-LM; recipes.md §4.2]
+#pragma once
+
+#include <vector>
+
+#include "nn/batch.h"
+#include "nn/source.h"
+
+namespace ng {
+
+/// As what tokens travel in a tensor group. [recipes.md §7, `communication.activations`]
+struct TokenWires {
+  Operand inputs;                              ///< of layers whose outputs are divided
+  Operand gradients;                           ///< of outputs of layers whose inputs are divided
+  const ElementFormat* sums = &bf16_format();  ///< of parts of sums, FP32 or BF16
+};
+
+/// Which tokens of all this rank has; all of them, where it is alone.
+struct TokenSlice {
+  int64_t first = 0, count = 0;
+};
+[[nodiscard]] TokenSlice own_tokens(const Run& run, int64_t all);
+
+/// Tokens that have consecutive positions, in sequences of one length.
+struct TokenRun {
+  TokenSlice tokens;
+  Positions at;
+};
+/// A slice of a batch as such runs: parts of a sequence at its ends, whole ones between.
+[[nodiscard]] std::vector<TokenRun> runs_of(const TokenSlice& slice, const Positions& at);
+
+/// The rows of all ranks, one slice after another, each cast to `wire` by its rank: with the scale
+/// of the whole where a scale is of all of it, so that codes and scales are those of a cast of the
+/// whole. `mine` itself where this rank is alone.
+[[nodiscard]] Source gathered(Run& run, const Source& mine, const Operand& wire);
+
+/// The sum over ranks of their `parts` (n, C), of this rank's tokens, as `element`: parts are
+/// rounded to `wire`, added in FP32 in the order of ranks, and rounded once. `part` itself where
+/// this rank is alone, where it is of that element.
+[[nodiscard]] Tensor sum_of_own_tokens(Run& run, Tensor part, const ElementFormat& wire,
+                                       const ElementFormat& element);
+
+/// Where an operand by `spec` has a scale of all of a tensor that this rank has a part of: what
+/// that scale is made of, the largest of the group's. Else nothing.
+[[nodiscard]] Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part);
+
+}  // namespace ng
