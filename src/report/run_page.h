@@ -9,6 +9,7 @@
 #include "report/history.h"
 #include "report/page.h"
 #include "train/learned_bits.h"
+#include "train/rank_traffic.h"
 #include "train/session.h"
 
 namespace ng::report {

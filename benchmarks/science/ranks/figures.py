@@ -71,10 +71,10 @@ def read(out):
     return dict(sorted(found.items(), key=lambda item: -float(item[0])))
 
 
-def difference(own, other):
-    """Paired, of losses of {seed: Run}; None where no seed has both."""
+def difference(own, other, value=lambda run: run.loss):
+    """Paired, of a figure of {seed: Run}; None where no seed has both."""
     seeds = sorted(set(own) & set(other))
-    return paired([own[seed].loss - other[seed].loss for seed in seeds]) if seeds else None
+    return paired([value(own[seed]) - value(other[seed]) for seed in seeds]) if seeds else None
 
 
 def text_of(pair):

@@ -57,10 +57,10 @@ void TrainScreen::begin(Session& session, const std::string& out) {
                   config.train.backend, name_of(current_isa()), session.threads(),
                   peak_flops_ / ranks / 1e9));
   if (ranks > 1) {
-    const std::string groups =
+    const std::string layout =
         tensor > 1 ? fmt::format(" in groups of {} that divide every layer", tensor) : "";
     put(fmt::format("ranks       {}{}, each{} with {} micro-batches of a step; they send {}\n",
-                    ranks, groups, tensor > 1 ? " group" : "", session.trainer().settings().micros,
+                    ranks, layout, tensor > 1 ? " group" : "", session.trainer().settings().micros,
                     report::traffic_text(traffic_of(session))));
   }
   put(memory_table(session));
