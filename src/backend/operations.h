@@ -26,11 +26,11 @@ namespace ng {
 using Operation =
     std::variant<Prepare, PrepareBoth, Unpack, Gemm, RollDelayedScale, Embed, EmbedBackward,
                  RopeTable, Rope, Norm, NormBackward, Gelu, GeluBackward, Swiglu, SwigluBackward,
-                 Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, Fill, Clear, Copy,
-                 Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares, AddNonfinite,
-                 FillNormal, DecideStep, Store, FindAmax, StoreGradient, MoveAutoScale, Update,
-                 MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise, QuantizeByProxy,
-                 AddNoiseBackward, FinishNoiseGradient>;
+                 Attention, AttentionBackward, CrossEntropy, CrossEntropyLoss, PreferenceLoss, Fill,
+                 Clear, Copy, Add, Combine, Normalize, AddColumnSums, AddSum, AddSumOfSquares,
+                 AddNonfinite, FillNormal, DecideStep, Store, FindAmax, StoreGradient,
+                 MoveAutoScale, Update, MoveBlockMoment, MoveMomentum, CheckUpdate, AddNoise,
+                 QuantizeByProxy, AddNoiseBackward, FinishNoiseGradient>;
 
 [[nodiscard]] std::string_view name_of(const Operation& operation);
 [[nodiscard]] TimeKind time_of(const Operation& operation);
