@@ -61,7 +61,7 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                        .learned_by_noise = all.subspan(of_architecture)});
   View rope_table;
   if (!parts.learned_positions) {
-    rope_table = run.persistent({.name = "rope_table",
+    rope_table = run.persistent({.name = recipe.is_frozen() ? "reference.rope_table" : "rope_table",
                                  .owner = "model",
                                  .kind = MemoryKind::state,
                                  .element = &fp32_format(),
@@ -256,13 +256,32 @@ Tensor Model::hidden(Run& run, const Batch& batch) {
 }
 
 void Model::train_batch(Run& run, const Batch& batch, double* loss) {
+  forward_backward(run, batch,
+                   [&](Source& n) { return head_->loss_and_gradient(run, n, batch, loss); });
+}
+
+// The logits are made twice, for no layer keeps all of them.
+void Model::train_batch(Run& run, const Batch& batch, const Weigh& weigh) {
+  forward_backward(run, batch, [&](Source& n) {
+    const Tensor losses = run.tensor(1, batch.tokens(), fp32_format());
+    const Tensor weights = run.tensor_like(losses);
+    head_->token_losses(run, n, batch, losses);
+    weigh(losses, weights);
+    Batch weighted = batch;
+    weighted.mask = weights.view();
+    return head_->loss_and_gradient(run, n, weighted, nullptr);
+  });
+}
+
+void Model::forward_backward(Run& run, const Batch& batch,
+                             const std::function<Tensor(Source& n)>& through_head) {
   Tensor dx;
   {
     const Tensor x = hidden(run, batch);
     Tensor dn;
     {
       Source n = norm_->source(run, x);
-      dn = head_->loss_and_gradient(run, n, batch, loss);
+      dn = through_head(n);
     }
     dx = run.tensor_like(x);
     norm_->backward(run, dx, {}, dn, x);
@@ -275,6 +294,12 @@ void Model::evaluate_batch(Run& run, const Batch& batch, double* loss) {
   const Tensor x = hidden(run, batch);
   Source n = norm_->source(run, x);
   head_->loss(run, n, batch, loss);
+}
+
+void Model::token_losses(Run& run, const Batch& batch, const View& losses) {
+  const Tensor x = hidden(run, batch);
+  Source n = norm_->source(run, x);
+  head_->token_losses(run, n, batch, losses);
 }
 
 Tensor Model::logits(Run& run, const Batch& batch, bool last_only) {

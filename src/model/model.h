@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -60,6 +61,12 @@ class Model {
   /// Forward and backward: gradients of the mean loss are added to the parameters' gradients,
   /// *loss += Σ cross-entropy.
   void train_batch(Run& run, const Batch& batch, double* loss);
+  /// The same for a loss that is a function of the targets' cross-entropies: `weigh` is given them,
+  /// (1, T), and what they count in the gradient in place of the mask, to be filled.
+  using Weigh = std::function<void(const View& losses, const View& weights)>;
+  void train_batch(Run& run, const Batch& batch, const Weigh& weigh);
+  /// losses (1, T) = mask·cross-entropy of each target, nothing kept.
+  void token_losses(Run& run, const Batch& batch, const View& losses);
   /// *loss += Σ cross-entropy, nothing kept.
   void evaluate_batch(Run& run, const Batch& batch, double* loss);
   /// Logits (T, vocabulary) of all positions, nothing kept. `last_only`: of the last position of
@@ -106,6 +113,9 @@ class Model {
   void communicate_gradients(Run& run);
   void fill_initial(Run& run, const Parameter& parameter, const View& values) const;
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
+  /// Forward to the head's input, then backward from its gradient.
+  void forward_backward(Run& run, const Batch& batch,
+                        const std::function<Tensor(Source& n)>& through_head);
 
   ModelConfig config_;
   Recipe recipe_;

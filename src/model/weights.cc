@@ -29,7 +29,11 @@ bool is_narrow_wire(const Operand& cast) { return !cast.is_unscaled() || cast.el
 }  // namespace
 
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
-  if (spec.is_vector) return LayerRecipe().weights;
+  if (spec.is_vector) {
+    WeightStorage plain = LayerRecipe().weights;
+    plain.is_frozen = recipe.is_frozen();
+    return plain;
+  }
   const std::string_view layer = layers::layer_of(spec.name);
   return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
       .weights;
@@ -46,6 +50,11 @@ WeightParts weight_parts(const ParameterSpec& spec, const WeightStorage& storage
   };
   Operand value = storage.storage;
   if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
+  if (storage.is_frozen) {
+    WeightParts frozen{.value = part("reference", MemoryKind::reference, value)};
+    frozen.value.spec.is_saved = false;  // it is read again where a run goes on
+    return frozen;
+  }
   WeightParts parts{.value = part("weight", MemoryKind::weights, value), .master = {}, .carry = {}};
   if (storage.master != WeightStorage::Master::none)
     parts.master = part("master", MemoryKind::master, master_cast(storage.master));

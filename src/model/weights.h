@@ -13,10 +13,11 @@ namespace ng {
 [[nodiscard]] WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec,
                                            int64_t depth);
 
-/// What persists of a parameter beside the optimizer's states.
+/// What persists of a parameter beside the optimizer's states; of a frozen one the value alone, as
+/// `reference.<name>`.
 struct WeightParts {
   StoredSpec value;
-  std::optional<StoredSpec> master, carry;
+  std::optional<StoredSpec> master{}, carry{};
 };
 [[nodiscard]] WeightParts weight_parts(const ParameterSpec& spec, const WeightStorage& storage);
 
