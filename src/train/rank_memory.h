@@ -55,8 +55,9 @@ class RankPlan {
   /// Those bytes that only their owner has, of the rank that has most of them.
   [[nodiscard]] size_t most_owned_bytes() const { return most_owned_; }
 
-  /// With `tensor` > 1 activations, operands, logits and gradients count as divided by it, and one
-  /// layer's input as gathered: an estimate, where all else is what is allocated.
+  /// With `tensor` > 1 activations, operands, logits, gradients and a reference's weights count as
+  /// divided by it, and one layer's input as gathered: an estimate, where all else is what is
+  /// allocated.
   [[nodiscard]] MemoryOfRanks memory(const StepSettings& settings) const;
   /// The most sequences in a micro-batch that every rank holds in `bytes`; 0: not one.
   [[nodiscard]] int64_t largest_batch(StepSettings settings, size_t bytes) const;
