@@ -255,6 +255,23 @@ Tensor Model::hidden(Run& run, const Batch& batch) {
   return blocks_.forward(run, embedding_->forward(run, batch), batch);
 }
 
+template <class ThroughHead>
+void Model::forward_backward(Run& run, const Batch& batch, const ThroughHead& through_head) {
+  Tensor dx;
+  {
+    const Tensor x = hidden(run, batch);
+    Tensor dn;
+    {
+      Source n = norm_->source(run, x);
+      dn = through_head(n);
+    }
+    dx = run.tensor_like(x);
+    norm_->backward(run, dx, {}, dn, x);
+  }
+  blocks_.backward(run, dx, batch);
+  embedding_->backward(run, dx, batch);
+}
+
 void Model::train_batch(Run& run, const Batch& batch, double* loss) {
   forward_backward(run, batch,
                    [&](Source& n) { return head_->loss_and_gradient(run, n, batch, loss); });
@@ -271,23 +288,6 @@ void Model::train_batch(Run& run, const Batch& batch, const Weigh& weigh) {
     weighted.mask = weights.view();
     return head_->loss_and_gradient(run, n, weighted, nullptr);
   });
-}
-
-void Model::forward_backward(Run& run, const Batch& batch,
-                             const std::function<Tensor(Source& n)>& through_head) {
-  Tensor dx;
-  {
-    const Tensor x = hidden(run, batch);
-    Tensor dn;
-    {
-      Source n = norm_->source(run, x);
-      dn = through_head(n);
-    }
-    dx = run.tensor_like(x);
-    norm_->backward(run, dx, {}, dn, x);
-  }
-  blocks_.backward(run, dx, batch);
-  embedding_->backward(run, dx, batch);
 }
 
 void Model::evaluate_batch(Run& run, const Batch& batch, double* loss) {

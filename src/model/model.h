@@ -62,7 +62,8 @@ class Model {
   /// *loss += Σ cross-entropy.
   void train_batch(Run& run, const Batch& batch, double* loss);
   /// The same for a loss that is a function of the targets' cross-entropies: `weigh` is given them,
-  /// (1, T), and what they count in the gradient in place of the mask, to be filled.
+  /// (1, T), and what they count in the gradient in place of the mask, to be filled. It captures
+  /// two pointers at most: a step takes no memory.
   using Weigh = std::function<void(const View& losses, const View& weights)>;
   void train_batch(Run& run, const Batch& batch, const Weigh& weigh);
   /// losses (1, T) = mask·cross-entropy of each target, nothing kept.
@@ -114,8 +115,8 @@ class Model {
   void fill_initial(Run& run, const Parameter& parameter, const View& values) const;
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
   /// Forward to the head's input, then backward from its gradient.
-  void forward_backward(Run& run, const Batch& batch,
-                        const std::function<Tensor(Source& n)>& through_head);
+  template <class ThroughHead>
+  void forward_backward(Run& run, const Batch& batch, const ThroughHead& through_head);
 
   ModelConfig config_;
   Recipe recipe_;

@@ -5,10 +5,9 @@
 namespace ng {
 namespace {
 
-// The policy's losses against the reference's.
-PreferenceLoss loss_of(const DpoSettings& settings, const Batch& batch, const View& losses,
-                       const Tensor& reference) {
-  return {.losses = losses,
+// Against the reference's losses; the policy's are yet to be known.
+PreferenceLoss loss_of(const DpoSettings& settings, const Batch& batch, const Tensor& reference) {
+  return {.losses = {},
           .reference = reference.view(),
           .mask = batch.mask,
           .length = batch.at.length,
@@ -52,11 +51,12 @@ Tensor Dpo::reference_losses(const Batch& batch) {
 
 void Dpo::train_batch(const Batch& batch, int64_t micro, double* loss) {
   const Tensor reference = reference_losses(batch);
-  policy_.train_batch(run_, batch, [&](const View& losses, const View& weights) {
-    PreferenceLoss op = loss_of(settings_, batch, losses, reference);
+  PreferenceLoss op = loss_of(settings_, batch, reference);
+  op.loss = loss;
+  op.sums = &sums_[static_cast<size_t>(micro)];
+  policy_.train_batch(run_, batch, [this, &op](const View& losses, const View& weights) {
+    op.losses = losses;
     op.weights = weights;
-    op.loss = loss;
-    op.sums = &sums_[static_cast<size_t>(micro)];
     run_.execute(op);
   });
 }
@@ -67,7 +67,8 @@ void Dpo::evaluate_batch(const Batch& batch, double* loss) {
   const Tensor reference = reference_losses(batch);
   const Tensor losses = run_.tensor(1, batch.tokens(), fp32_format());
   policy_.token_losses(run_, batch, losses);
-  PreferenceLoss op = loss_of(settings_, batch, losses, reference);
+  PreferenceLoss op = loss_of(settings_, batch, reference);
+  op.losses = losses;
   op.loss = loss;
   op.sums = &sums_.back();
   run_.execute(op);
@@ -75,12 +76,17 @@ void Dpo::evaluate_batch(const Batch& batch, double* loss) {
 
 PreferenceSums Dpo::of_step() {
   Comm& comm = run_.comm();
-  const auto own = run_.read(std::span<const PreferenceSums>(sums_.first(sums_.size() - 1)));
-  std::vector<PreferenceSums> all(own.size() * static_cast<size_t>(comm.ranks()));
-  comm.all_gather(
-      Traffic::control, std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)),
-      std::vector<size_t>(static_cast<size_t>(comm.ranks()), std::span(own).size_bytes()));
+  const std::span<const PreferenceSums> micros = sums_.first(sums_.size() - 1);
   PreferenceSums sum;
+  if (comm.ranks() == 1) {
+    for (const PreferenceSums& of_micro : micros) sum += run_.read(&of_micro);
+    return sum;
+  }
+  const std::vector<PreferenceSums> own = run_.read(micros);
+  std::vector<PreferenceSums> all(own.size() * static_cast<size_t>(comm.ranks()));
+  comm.all_gather(Traffic::control, std::as_bytes(std::span(own)),
+                  std::as_writable_bytes(std::span(all)),
+                  std::vector<size_t>(static_cast<size_t>(comm.ranks()), micros.size_bytes()));
   for (const PreferenceSums& of_micro : all) sum += of_micro;
   return sum;
 }
