@@ -254,4 +254,39 @@ struct CrossEntropyLoss {
   }
 };
 
+/// Sums over pairs of sequences of which one is preferred, in FP64.
+struct PreferenceSums {
+  double pairs = 0;  ///< those that have targets
+  double loss = 0;
+  double chosen = 0, rejected = 0;  ///< log-probabilities by the policy
+  /// β·(log-probability by the policy - by the reference).
+  double chosen_reward = 0, rejected_reward = 0;
+  double accurate = 0;  ///< pairs whose chosen reward is the larger
+
+  PreferenceSums& operator+=(const PreferenceSums& other);
+};
+
+/// The loss of direct preference optimization. Sequences 2i and 2i + 1, of `length` tokens each,
+/// are the chosen and the rejected one of pair i; with log p = -Σ_t losses[t] of a sequence,
+///   z = β·((log p(c) - log p_ref(c)) - (log p(r) - log p_ref(r)))
+///   loss = -(1 - ε)·ln σ(z) - ε·ln σ(-z)                  [Rafailov et al. 2023, eq. 7; ε: cDPO]
+/// and d loss / d losses[t] = ±β·(1 - ε - σ(z)), + where chosen, goes into the weights of the
+/// tokens whose mask is 1; others get 0. A pair that has none counts for nothing.
+struct PreferenceLoss {
+  static constexpr std::string_view kName = "preference_loss";
+  static constexpr TimeKind kTime = TimeKind::head_and_loss;
+  ConstView losses;     ///< (1, T) FP32: the policy's cross-entropies, 0 where the mask is
+  ConstView reference;  ///< the same of the reference
+  ConstView mask;       ///< (1, T) FP32: 0 or 1
+  View weights{};       ///< (1, T) FP32; no rows: not wanted
+  int64_t length = 0;
+  double beta = 0, label_smoothing = 0;  ///< β, ε
+  double* loss = nullptr;                ///< += Σ loss
+  PreferenceSums* sums = nullptr;        ///< +=
+  template <class F>
+  void each_output(const F& f) const {
+    f("weights", weights);
+  }
+};
+
 }  // namespace ng

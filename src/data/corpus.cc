@@ -5,30 +5,12 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "data/text_files.h"
 #include "data/texts.h"
-#include "math/philox.h"
 
 namespace ng {
 namespace {
-
-void require_sizes(const SequenceRange& range, const BatchSpans& out) {
-  NG_CHECK(range.first >= 0 && range.count >= 0 && range.context >= 1, range.first, range.count,
-           range.context);
-  const size_t size = static_cast<size_t>(range.count * range.context);
-  NG_CHECK(out.inputs.size() == size && out.targets.size() == size && out.mask.size() == size, size,
-           out.inputs.size(), out.targets.size(), out.mask.size());
-}
-
-/// Uniform in [0, places): the high half of a 64 × 64-bit product. Uneven by less than
-/// places / 2^64.
-int64_t draw_place(uint64_t seed, uint32_t step, int64_t sequence, int64_t places) {
-  const PhiloxBlock bits = draw({.seed = seed, .tensor = 0, .step = step, .purpose = Purpose::data},
-                                static_cast<uint64_t>(sequence));
-  const uint64_t r = (static_cast<uint64_t>(bits[1]) << 32) | bits[0];
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<int64_t>((static_cast<Wide>(r) * static_cast<uint64_t>(places)) >> 64);
-}
 
 std::shared_ptr<const TokenSource> open_part(const std::vector<std::string>& names,
                                              const TextsPlace& where, const Tokenizer& tokenizer,
@@ -42,10 +24,6 @@ std::shared_ptr<const TokenSource> open_part(const std::vector<std::string>& nam
                  .remedy = "name a text to read"});
   }
   return source;
-}
-
-int64_t count_targets(std::span<const float> mask) {
-  return std::count(mask.begin(), mask.end(), 1.0f);
 }
 
 /// Of the tokens of a range but its first, which no token predicts.
@@ -70,6 +48,13 @@ std::string Corpus::checksum() const {
     text += validation_.source->checksum();
   }
   return checksum_of(std::as_bytes(std::span(text)));
+}
+
+std::string Corpus::size_text() const {
+  std::string targets;
+  if (has_mask()) targets = fmt::format(" ({} targets)", count_text(train_targets()));
+  return fmt::format("{} tokens to train on{}, {} to validate on", count_text(train_tokens()),
+                     targets, count_text(validation_tokens()));
 }
 
 void Corpus::require_length(int64_t context) const {
@@ -138,6 +123,16 @@ int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
     std::fill(mask.begin() + static_cast<int64_t>(targets), mask.end(), 0.0f);
   }
   return count_targets(out.mask);
+}
+
+std::vector<int32_t> Corpus::sample_prompt(uint64_t seed, int64_t context) const {
+  constexpr int64_t kTokens = 16;
+  std::vector<int32_t> inputs(static_cast<size_t>(context)), targets(inputs);
+  std::vector<float> mask(inputs.size());
+  train_batch(seed, 0, {.first = 0, .count = 1, .context = context},
+              {.inputs = inputs, .targets = targets, .mask = mask});
+  inputs.resize(static_cast<size_t>(std::min(kTokens, context)));
+  return inputs;
 }
 
 Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer) {

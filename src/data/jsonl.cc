@@ -1,18 +1,13 @@
 #include "data/jsonl.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/chat_messages.h"
 
 namespace ng {
 namespace {
-
-// Another name is a slip of the pen, which would leave a chat without targets.
-constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
 Document whole(std::string text) {
   const size_t size = text.size();
@@ -26,26 +21,8 @@ Document completed(std::string prompt, const std::string& completion) {
   return {.text = std::move(prompt), .targets = {{first, last}}, .ends = true};
 }
 
-Message message_of(const Json& value, const std::string& place, size_t index) {
-  const JsonObject object(value, place, fmt::format("messages[{}].", index));
-  Message message{.role = object.text("role"), .content = object.text("content")};
-  if (std::find(std::begin(kRoles), std::end(kRoles), message.role) == std::end(kRoles))
-    object.refuse("role", brief(object.at("role")),
-                  "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
-  return message;
-}
-
 Document chat_of(const JsonObject& object, const DocumentRules& rules, std::string_view bos) {
-  const Json& list = object.at("messages");
-  if (!list.is_array() || list.empty())
-    object.refuse("messages", brief(list), "a list of {\"role\": ..., \"content\": ...}");
-  if (rules.chat == ChatTemplate::none)
-    object.refuse("messages", "a chat, and no template that says how it becomes text",
-                  rules.chat_name + ": chatml or llama3");
-  std::vector<Message> messages;
-  for (const Json& value : list)
-    messages.push_back(message_of(value, object.place(), messages.size()));
-  return render_chat(rules.chat, messages, bos);
+  return render_chat(rules.chat, read_messages(object, "messages", rules), bos);
 }
 
 }  // namespace

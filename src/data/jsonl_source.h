@@ -6,13 +6,11 @@
 #include <vector>
 
 #include "data/jsonl.h"
+#include "data/masked_tokens.h"
 #include "data/token_source.h"
 #include "data/tokenizer.h"
 
 namespace ng {
-
-/// Whether a file is read as JSONL: its name ends in ".jsonl".
-[[nodiscard]] bool is_jsonl(std::string_view path);
 
 /// Unlike those of a plain text, its tokens stay in memory: five bytes each.
 class JsonlSource final : public TokenSource {
@@ -22,7 +20,7 @@ class JsonlSource final : public TokenSource {
   JsonlSource(std::string_view content, const std::string& path, const Tokenizer& tokenizer,
               const DocumentRules& rules);
 
-  [[nodiscard]] int64_t tokens() const override { return std::ssize(ids_); }
+  [[nodiscard]] int64_t tokens() const override { return std::ssize(tokens_.ids); }
   void read(int64_t first, std::span<int32_t> out) const override;
   [[nodiscard]] bool has_mask() const override { return has_mask_; }
   void read_mask(int64_t first, std::span<float> out) const override;
@@ -30,11 +28,9 @@ class JsonlSource final : public TokenSource {
   [[nodiscard]] std::string checksum() const override;
 
  private:
-  void add(const Document& document, const Tokenizer& tokenizer);
   [[nodiscard]] bool holds(int64_t first, int64_t count) const;
 
-  std::vector<int32_t> ids_;
-  std::vector<uint8_t> is_target_;    // by token, 0 or 1
+  MaskedTokens tokens_;
   std::vector<int64_t> bytes_of_id_;  // of text behind a token
   bool has_mask_ = false;
 };

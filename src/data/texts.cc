@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "data/joined_source.h"
+#include "data/jsonl_lines.h"
 #include "data/jsonl_source.h"
 
 namespace ng {

@@ -38,14 +38,6 @@ Parameter part_of(const Parameter& whole, const Piece& piece) {
   return part;
 }
 
-// Rows of the last position of each sequence.
-Tensor last_rows(Run& run, const ConstView& x, const Positions& at) {
-  Tensor last = run.tensor(at.sequences, x.cols, *x.element);
-  for (int64_t s = 0; s < at.sequences; ++s)
-    run.execute(Copy{.y = last.view().slice(s, 1), .x = x.slice((s + 1) * at.length - 1, 1)});
-  return last;
-}
-
 }  // namespace
 
 Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute,
@@ -64,7 +56,7 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                        .learned_by_noise = all.subspan(of_architecture)});
   View rope_table;
   if (!parts.learned_positions) {
-    rope_table = run.persistent({.name = "rope_table",
+    rope_table = run.persistent({.name = recipe.is_frozen() ? "reference.rope_table" : "rope_table",
                                  .owner = "model",
                                  .kind = MemoryKind::state,
                                  .element = &fp32_format(),
@@ -296,43 +288,6 @@ void Model::fill_initial(Run& run, const Parameter& parameter, const View& value
 void Model::set_phase(Run& run, int phase) {
   embedding_->set_compute(recipe_.compute(phase));
   for (Linear* linear : linears_) linear->set_phase(run, static_cast<size_t>(phase));
-}
-
-Tensor Model::hidden(Run& run, const Batch& batch) {
-  NG_CHECK(batch.at.first + batch.at.length <= config_.context, batch.at.first, batch.at.length);
-  return blocks_.forward(run, embedding_->forward(run, batch), batch);
-}
-
-void Model::train_batch(Run& run, const Batch& batch, double* loss, const PartDone& done) {
-  Tensor dx;
-  {
-    const Tensor x = hidden(run, batch);
-    Tensor dn;
-    {
-      Source n = norm_->source(run, x, own_tokens(run, batch.tokens()).first);
-      dn = head_->loss_and_gradient(run, n, batch, loss);
-    }
-    dx = run.tensor_like(x);
-    norm_->backward(run, dx, {}, dn, x);
-  }
-  done(of_head_);
-  blocks_.backward(run, dx, batch, [&](size_t block) { done(of_blocks_[block]); });
-  embedding_->backward(run, dx, batch);
-  done(of_rest_);
-}
-
-void Model::evaluate_batch(Run& run, const Batch& batch, double* loss) {
-  const Tensor x = hidden(run, batch);
-  Source n = norm_->source(run, x, own_tokens(run, batch.tokens()).first);
-  head_->loss(run, n, batch, loss);
-}
-
-Tensor Model::logits(Run& run, const Batch& batch, bool last_only) {
-  NG_CHECK(run.tensor_group().ranks() == 1);
-  Tensor x = hidden(run, batch);
-  if (last_only) x = last_rows(run, x, batch.at);
-  Source n = norm_->source(run, x);
-  return head_->logits(run, n);
 }
 
 void Model::read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const {

@@ -72,6 +72,13 @@ class Model {
   /// *loss += Σ cross-entropy. `done`: of the head, the blocks from the last to the first, and all
   /// else.
   void train_batch(Run& run, const Batch& batch, double* loss, const PartDone& done);
+  /// The same for a loss that is a function of the targets' cross-entropies: `weigh` is given them,
+  /// (1, T), and what they count in the gradient in place of the mask, to be filled. It captures
+  /// two pointers at most: a step takes no memory.
+  using Weigh = std::function<void(const View& losses, const View& weights)>;
+  void train_batch(Run& run, const Batch& batch, const Weigh& weigh, const PartDone& done);
+  /// losses (1, T) = mask·cross-entropy of each target, nothing kept.
+  void token_losses(Run& run, const Batch& batch, const View& losses);
   /// *loss += Σ cross-entropy, nothing kept.
   void evaluate_batch(Run& run, const Batch& batch, double* loss);
   /// Logits (T, vocabulary) of all positions, nothing kept. `last_only`: of the last position of
@@ -121,6 +128,10 @@ class Model {
   void divide_backward();
   void fill_initial(Run& run, const Parameter& parameter, const View& values) const;
   [[nodiscard]] Tensor hidden(Run& run, const Batch& batch);
+  /// Forward to the head's input, then backward from its gradient.
+  template <class ThroughHead>
+  void forward_backward(Run& run, const Batch& batch, const ThroughHead& through_head,
+                        const PartDone& done);
 
   ModelConfig config_;
   Recipe recipe_;

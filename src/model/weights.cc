@@ -60,7 +60,11 @@ bool is_learned_by_noise(const ParameterSpec& spec) {
 }  // namespace
 
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
-  if (spec.is_vector) return LayerRecipe().weights;
+  if (spec.is_vector) {
+    WeightStorage plain = LayerRecipe().weights;
+    plain.is_frozen = recipe.is_frozen();
+    return plain;
+  }
   const std::string_view layer = layers::layer_of(spec.name);
   return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
       .weights;
@@ -70,8 +74,8 @@ KeptWeight kept_weight(const Recipe& recipe, const ParameterSpec& spec, int64_t 
                        WeightGather gather) {
   KeptWeight kept = weight_storage(recipe, spec, depth);
   const Operand wire = weight_wire(recipe, spec, depth);
-  if (gather == WeightGather::as_stored || !kept.storage.storage.is_fp32() || wire.is_fp32())
-    return kept;
+  const bool is_sent_as_stored = gather == WeightGather::as_stored || kept.storage.is_frozen;
+  if (is_sent_as_stored || !kept.storage.storage.is_fp32() || wire.is_fp32()) return kept;
   kept.storage.storage = wire;
   kept.storage.master = WeightStorage::Master::fp32;
   kept.is_copied = true;
@@ -91,9 +95,12 @@ WeightParts weight_parts(const ParameterSpec& spec, const KeptWeight& kept) {
   };
   Operand value = storage.storage;
   if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
-  WeightParts parts{.value = part(kept.is_copied ? "copy" : "weight", MemoryKind::weights, value),
-                    .master = {},
-                    .carry = {}};
+  if (storage.is_frozen) {
+    WeightParts frozen{.value = part("reference", MemoryKind::reference, value)};
+    frozen.value.spec.is_saved = false;  // it is read again where a run goes on
+    return frozen;
+  }
+  WeightParts parts{.value = part(kept.is_copied ? "copy" : "weight", MemoryKind::weights, value)};
   parts.value.spec.is_saved = !kept.is_copied;
   if (storage.master != WeightStorage::Master::none)
     parts.master =

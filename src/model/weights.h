@@ -35,10 +35,11 @@ struct KeptWeight {
 [[nodiscard]] KeptWeight kept_weight(const Recipe& recipe, const ParameterSpec& spec, int64_t depth,
                                      WeightGather gather);
 
-/// What persists of a parameter beside the optimizer's states.
+/// What persists of a parameter beside the optimizer's states; of a frozen one the value alone, as
+/// `reference.<name>`.
 struct WeightParts {
   StoredSpec value;
-  std::optional<StoredSpec> master, carry;
+  std::optional<StoredSpec> master{}, carry{};
 };
 [[nodiscard]] WeightParts weight_parts(const ParameterSpec& spec, const KeptWeight& kept);
 

@@ -19,7 +19,8 @@ struct KvCache {
 struct Batch {
   TokenView inputs;
   TokenView targets;  ///< empty where no loss is wanted
-  ConstView mask{};   ///< (1, T): 1 where the target counts; no rows: all count
+  ConstView mask{};   ///< (1, T): what the target counts in the loss, 1 or 0; in a gradient any
+                      ///< number; no rows: all count
   Positions at;
   double target_count = 0;   ///< targets that count in the whole step, all micro-batches
   KvCache* cache = nullptr;  ///< generation only

@@ -101,15 +101,20 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
   }
   if (!whole) linear_.keep_weights(run, false);
   if (product) add_product(run, target, product);
-  run.execute(AddSum{.sum = loss, .x = losses});
+  if (loss != nullptr) run.execute(AddSum{.sum = loss, .x = losses});
   return dx;
 }
 
 void Head::loss(Run& run, Source& x, const Batch& batch, double* loss) {
+  const Tensor losses = run.tensor(1, x.values().rows, fp32_format());
+  token_losses(run, x, batch, losses);
+  run.execute(AddSum{.sum = loss, .x = losses});
+}
+
+void Head::token_losses(Run& run, Source& x, const Batch& batch, const View& losses) {
   const Run::Place place = run.in(linear_.name());
   const int64_t tokens = x.values().rows;
   const int64_t piece_rows = piece(tokens, run);
-  const Tensor losses = run.tensor(1, tokens, fp32_format());
   linear_.keep_weights(run, piece_rows < tokens);
   for (int64_t first = 0; first < tokens; first += piece_rows) {
     const int64_t count = std::min(piece_rows, tokens - first);
@@ -117,12 +122,11 @@ void Head::loss(Run& run, Source& x, const Batch& batch, double* loss) {
     Source rows = x.part(first, count);
     const Tensor logits = logits_of(run, rows);
     run.execute(CrossEntropyLoss{.logits = logits,
-                                 .losses = losses.view().columns(first, count),
+                                 .losses = losses.columns(first, count),
                                  .targets = part.targets,
                                  .mask = part.mask});
   }
   if (piece_rows < tokens) linear_.keep_weights(run, false);
-  run.execute(AddSum{.sum = loss, .x = losses});
 }
 
 }  // namespace ng

@@ -17,10 +17,13 @@ class Head {
   [[nodiscard]] Linear& linear() { return linear_; }
 
   [[nodiscard]] Tensor logits(Run& run, Source& x) { return linear_.forward(run, x); }
-  /// *loss += Σ cross-entropy over the batch's targets; returns d(mean loss)/dx and adds to dW.
+  /// Σ mask·cross-entropy over the batch's targets is added to *loss, unless that is null; returns
+  /// d(that / target_count)/dx and adds to dW.
   [[nodiscard]] Tensor loss_and_gradient(Run& run, Source& x, const Batch& batch, double* loss);
   /// *loss += Σ cross-entropy only.
   void loss(Run& run, Source& x, const Batch& batch, double* loss);
+  /// losses (1, T) = mask·cross-entropy of each target.
+  void token_losses(Run& run, Source& x, const Batch& batch, const View& losses);
 
  private:
   /// Tokens per piece: all of them where a scale may span more.

@@ -66,6 +66,36 @@ TEST(LayerRecipe, AnOverrideOfTheEmbeddingsStorageMeansALayer) {
   EXPECT_EQ(recipe_of(embed + "linear='mxfp4'").warnings().size(), 1u);
 }
 
+// Of a reference beside the model that is trained: its GEMMs, and nothing that moves.
+TEST(LayerRecipe, FrozenKeepsGemmsAndNothingThatMoves) {
+  const LayerPlace block{.name = "blocks.0.mlp.up", .block = 0, .depth = 2};
+  const LayerPlace embed{.name = "embed", .block = -1, .depth = 2};
+  const Recipe recipe = Recipe::parse(
+      "linear.fprop = { input={format='fp8_e4m3', scaling='delayed'}, weight='fp8_e4m3' }\n"
+      "weights = { storage='bf16', master='fp32' }\n"
+      "gradient.communicate = 'mxfp8_e4m3'\n",
+      "t.toml");
+  const LayerRecipe trained = recipe.layer(block, 0);
+  const Recipe frozen = recipe.frozen({});
+  EXPECT_TRUE(frozen.is_frozen());
+  EXPECT_FALSE(recipe.is_frozen());
+  const LayerRecipe kept = frozen.layer(block, 0);
+  EXPECT_EQ(kept.weights, (WeightStorage{.storage = operand_of("bf16"), .is_frozen = true}));
+  EXPECT_EQ(kept.linear.fprop.right, trained.linear.fprop.right);
+  EXPECT_EQ(kept.linear.fprop.left, operand_of("fp8_e4m3")) << "it has no history of scales";
+  EXPECT_EQ(kept.linear.dgrad, trained.linear.dgrad);
+  EXPECT_TRUE(frozen.settings(0).gradient.communicate.is_fp32());
+  EXPECT_EQ(frozen.layer(embed, 0).weights.storage, operand_of("bf16"));
+
+  const Recipe narrow = recipe.frozen(operand_of("nvfp4"));
+  EXPECT_EQ(narrow.layer(block, 0).weights.storage, operand_of("nvfp4"));
+  EXPECT_TRUE(narrow.layer(embed, 0).weights.storage.is_fp32()) << "it has scales";
+  EXPECT_EQ(recipe.frozen(operand_of("bf16")).layer(embed, 0).weights.storage, operand_of("bf16"));
+  const Recipe noisy = Recipe::parse("weight_noise.kind = 'gaussws'", "t.toml");
+  EXPECT_NE(noisy.layer(block, 0).weight_noise.kind, NoiseKind::none);
+  EXPECT_EQ(noisy.frozen({}).layer(block, 0).weight_noise.kind, NoiseKind::none);
+}
+
 TEST(LayerRecipe, NipqLearnsTwoToFourteenBitsForATensor) {
   const std::string nipq = "weight_noise = { kind = 'nipq', ";
   const std::pair<const char*, const char*> refused[] = {

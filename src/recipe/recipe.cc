@@ -14,6 +14,8 @@ namespace ng {
 struct Recipe::Data {
   ResolvedRecipe recipe;
   std::vector<std::string> warnings;
+  bool is_frozen = false;
+  std::optional<Operand> frozen_as{};  // none: as the recipe says
 };
 
 namespace {
@@ -72,6 +74,21 @@ std::string identity_of(const ResolvedRecipe& recipe) {
   for (size_t i = 1; i < recipe.phases.size(); ++i)
     text += phase_header(recipe.phase_starts[i]) + differing_keys(recipe.phases[i]);
   return text;
+}
+
+// Nothing moves any more: no update, and no history of scales.
+void freeze(LayerRecipe& layer, const std::optional<Operand>& storage, bool is_in_block) {
+  WeightStorage frozen{.storage = storage.value_or(layer.weights.storage), .is_frozen = true};
+  if (storage && !storage->is_unscaled() && !is_in_block) frozen.storage = operand_of("fp32");
+  layer.weights = frozen;
+  layer.weight_noise = WeightNoise{};
+  for (GemmRecipe* gemm : {&layer.linear.fprop, &layer.linear.dgrad, &layer.linear.wgrad})
+    for (Operand* operand : {&gemm->left, &gemm->right})
+      if (operand->scaling == Scaling::delayed) {
+        operand->scaling = Scaling::current;
+        operand->amax_history = Operand{}.amax_history;  // these mean nothing any more
+        operand->amax_compute = Operand{}.amax_compute;
+      }
 }
 
 }  // namespace
@@ -137,8 +154,19 @@ Compute Recipe::compute(int phase) const { return settings(phase).compute; }
 LayerRecipe Recipe::layer(const LayerPlace& place, int phase) const {
   RecipeSettings settings = data_->recipe.settings_of(place, phase);
   if (!has_noise(settings, place)) settings.weight_noise = WeightNoise{};
+  if (data_->is_frozen) freeze(settings, data_->frozen_as, place.block >= 0);
   return settings;  // sliced: what holds for the whole run stays here
 }
+
+Recipe Recipe::frozen(const std::optional<Operand>& storage) const {
+  auto data = std::make_shared<Data>(*data_);
+  data->is_frozen = true;
+  data->frozen_as = storage;
+  for (RecipeSettings& phase : data->recipe.phases) phase.gradient = RecipeSettings().gradient;
+  return Recipe(std::move(data));
+}
+
+bool Recipe::is_frozen() const { return data_->is_frozen; }
 
 LinearRecipe Recipe::linear(const LayerPlace& place, int phase) const {
   return layer(place, phase).linear;

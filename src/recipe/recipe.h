@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,12 @@ class Recipe {
   /// unless an override's `layers` match the name: one without `layers` leaves it alone. Noise is
   /// `none` for a layer that weight_noise.layers does not mean.
   [[nodiscard]] LayerRecipe layer(const LayerPlace& place, int phase) const;
+  /// Of a model that is evaluated beside the one that this recipe trains: the same GEMMs, operands
+  /// of delayed scaling scaled by themselves; weights without master, carry and noise, stored as
+  /// `storage`, vectors and, where that has scales, what lies outside of the blocks in FP32.
+  /// Without `storage` they are stored as those that are trained.
+  [[nodiscard]] Recipe frozen(const std::optional<Operand>& storage) const;
+  [[nodiscard]] bool is_frozen() const;
   /// Its GEMMs alone.
   [[nodiscard]] LinearRecipe linear(const LayerPlace& place, int phase) const;
 

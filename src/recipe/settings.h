@@ -54,6 +54,7 @@ struct WeightStorage {
   double rtol = 1e-2;
   int max_iters = 32;
   int residual_bits = 8;
+  bool is_frozen = false;  ///< nothing updates them: of a model that is only evaluated
   friend bool operator==(const WeightStorage&, const WeightStorage&) = default;
 };
 

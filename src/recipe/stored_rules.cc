@@ -17,21 +17,6 @@ bool rounds_plainly(const WeightStorage& w) {
 
 bool has_one_grid(const Operand& cast) { return cast.is_unscaled() || cast.has_one_power_of_two(); }
 
-/// A cast as it persists: nothing of it may depend on the step or be undone by a GEMM.
-void check_cast(const Operand& cast, const std::string& key, const std::string& place) {
-  const auto refuse = [&](const char* part, const char* problem, const char* remedy) {
-    throw Error({place, key + "." + part, problem, remedy});
-  };
-  if (cast.scaling != Scaling::current)
-    refuse("scaling", "a stored tensor is scaled when it is stored", "\"current\"");
-  if (cast.prescale != 1) refuse("prescale", "no GEMM undoes it for a stored tensor", "1.0");
-  if (cast.overflow == Overflow::special && cast.element->short_name != "bf16")
-    refuse("overflow", "a stored tensor saturates", "\"saturate\"");
-  if (cast.sr_bits == 32) refuse("sr_bits", "a stored tensor draws 8 or 16 bits", "16");
-  if (cast.scale_rule == ScaleRule::mse)
-    refuse("scale_rule", "mse is for operands of GEMMs", "\"floor\" or another");
-}
-
 void check_weights(const RecipeSettings& settings, const std::string& place) {
   const WeightStorage& w = settings.weights;
   const auto refuse = [&](const char* key, std::string problem, const char* remedy) {
@@ -72,9 +57,24 @@ void check_weights(const RecipeSettings& settings, const std::string& place) {
 
 }  // namespace
 
+// Nothing of it may depend on the step or be undone by a GEMM.
+void check_stored_cast(const Operand& cast, const std::string& key, const std::string& place) {
+  const auto refuse = [&](const char* part, const char* problem, const char* remedy) {
+    throw Error({place, key + "." + part, problem, remedy});
+  };
+  if (cast.scaling != Scaling::current)
+    refuse("scaling", "a stored tensor is scaled when it is stored", "\"current\"");
+  if (cast.prescale != 1) refuse("prescale", "no GEMM undoes it for a stored tensor", "1.0");
+  if (cast.overflow == Overflow::special && cast.element->short_name != "bf16")
+    refuse("overflow", "a stored tensor saturates", "\"saturate\"");
+  if (cast.sr_bits == 32) refuse("sr_bits", "a stored tensor draws 8 or 16 bits", "16");
+  if (cast.scale_rule == ScaleRule::mse)
+    refuse("scale_rule", "mse is for operands of GEMMs", "\"floor\" or another");
+}
+
 void check_gradient(const GradientRecipe& gradient, const std::string& place) {
   const Operand& wire = gradient.communicate;
-  check_cast(wire, "gradient.communicate", place);
+  check_stored_cast(wire, "gradient.communicate", place);
   const bool has_one_scale = !wire.is_unscaled() && wire.block.kind == Block::Kind::tensor;
   if (gradient.auto_scale && (!has_one_scale || wire.element->bits != 8))
     throw Error({place, "gradient.auto_scale",
@@ -96,9 +96,9 @@ void check_gradient(const GradientRecipe& gradient, const std::string& place) {
 void check_stored(const RecipeSettings& settings, const std::string& place) {
   check_weights(settings, place);
   check_gradient(settings.gradient, place);
-  check_cast(settings.weights.storage, "weights.storage", place);
-  check_cast(settings.optimizer.moment1, "optimizer.moment1", place);
-  check_cast(settings.optimizer.moment2, "optimizer.moment2", place);
+  check_stored_cast(settings.weights.storage, "weights.storage", place);
+  check_stored_cast(settings.optimizer.moment1, "optimizer.moment1", place);
+  check_stored_cast(settings.optimizer.moment2, "optimizer.moment2", place);
   if (settings.optimizer.kind == OptimizerRecipe::Kind::sgd &&
       !settings.optimizer.moment2.is_fp32())
     throw Error({place, "optimizer.moment2", "sgd has no second moment",

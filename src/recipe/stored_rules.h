@@ -12,4 +12,7 @@ namespace ng {
 /// another, or a cast cannot be that of a tensor that persists. [recipes.md §7, rule e]
 void check_stored(const RecipeSettings& settings, const std::string& place);
 
+/// Throws Error, naming a key below `key`, where a cast cannot be that of a tensor that persists.
+void check_stored_cast(const Operand& cast, const std::string& key, const std::string& place);
+
 }  // namespace ng

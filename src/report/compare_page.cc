@@ -147,7 +147,7 @@ Table result_table(std::span<const ComparedRun> runs, const std::vector<Seeds>& 
          {differs ? (row.difference < 0 ? "" : "+") +
                         with_deviation(row.difference, row.difference_sd, row.seeds)
                   : ""},
-         {row.diverged != 0 ? "" : fmt::format("{:.4f}", row.bits_per_byte)},
+         {std::isnan(row.bits_per_byte) ? "" : fmt::format("{:.4f}", row.bits_per_byte)},
          {count_text(std::llround(row.tokens_per_second))},
          {fmt::format("{:.2f}", row.bytes_per_parameter.total)},
          {count_text(row.skipped)}});
@@ -190,7 +190,8 @@ Section runs_section(std::span<const ComparedRun> runs) {
         {{on_one_line(one.run.label)},
          {std::to_string(one.run.config.seed)},
          {diverged ? "diverged" + when : fmt::format("{:.4f}", one.result.val_loss)},
-         {diverged ? "" : fmt::format("{:.4f}", one.result.bits_per_byte)},
+         {std::isnan(one.result.bits_per_byte) ? ""
+                                               : fmt::format("{:.4f}", one.result.bits_per_byte)},
          {count_text(std::llround(one.result.tokens_per_second))},
          {on_one_line(name), has_report ? name + "/report.html" : std::string()}});
   }

@@ -52,6 +52,7 @@ std::string_view name_of(BitMetric metric) {
 
 History::History(std::string path, size_t points)
     : path_(std::move(path)),
+      points_(points),
       loss_(points),
       val_loss_(points),
       lr_(points),
@@ -88,6 +89,7 @@ size_t History::take_lines(std::string_view text) {
 
 void History::take(const Json& line) {
   if (line.contains("event")) return take_event(line);
+  take_preferences(line);
   if (line.contains("loss")) return take_step(line);
   if (!line.contains("val_loss")) return;
   last_val_loss_ = number(line, "val_loss");
@@ -113,6 +115,17 @@ void History::take_step(const Json& line) {
   if (updates != line.end() && updates->is_object()) take_updates(steps_, *updates);
   const auto bits = line.find("bit_widths");
   if (bits != line.end() && bits->is_object()) take_bit_widths(steps_, *bits);
+}
+
+void History::take_preferences(const Json& line) {
+  constexpr std::string_view kValidation = "val_";
+  for (const auto& [key, value] : line.items()) {
+    const bool is_val = key.starts_with(kValidation);
+    const std::string name = is_val ? key.substr(kValidation.size()) : key;
+    if (!name.starts_with("rewards/") && !name.starts_with("logps/")) continue;
+    std::map<std::string, Series>& known = is_val ? val_preferences_ : preferences_;
+    known.try_emplace(name, points_).first->second.add(integer(line, "step"), number(line, key));
+  }
 }
 
 void History::take_bit_widths(int64_t step, const Json& layers) {

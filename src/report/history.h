@@ -70,6 +70,12 @@ class History {
   [[nodiscard]] const Series& lr() const { return lr_; }
   [[nodiscard]] const Series& grad_norm() const { return grad_norm_; }
   [[nodiscard]] const Series& tokens_per_second() const { return tokens_per_second_; }
+  /// Of a run on pairs, by the names of metrics.jsonl: "rewards/margins".
+  [[nodiscard]] const std::map<std::string, Series>& preferences() const { return preferences_; }
+  /// The same of validations, by the same names.
+  [[nodiscard]] const std::map<std::string, Series>& val_preferences() const {
+    return val_preferences_;
+  }
   /// By layer, in the order of the model, and role.
   [[nodiscard]] const std::map<std::string, std::map<std::string, OperandHistory>>& operands()
       const {
@@ -97,6 +103,7 @@ class History {
   size_t take_lines(std::string_view text);
   void take(const Json& line);
   void take_step(const Json& line);
+  void take_preferences(const Json& line);
   void take_operands(int64_t step, const Json& layers);
   void take_updates(int64_t step, const Json& parameters);
   void take_bit_widths(int64_t step, const Json& layers);
@@ -104,7 +111,9 @@ class History {
 
   std::string path_;
   uint64_t bytes_ = 0;  // of complete lines, taken so far
+  size_t points_;
   Series loss_, val_loss_, lr_, grad_norm_, tokens_per_second_;
+  std::map<std::string, Series> preferences_, val_preferences_;
   std::map<std::string, std::map<std::string, OperandHistory>> operands_;
   std::map<std::string, UpdateHistory> updates_;
   std::map<std::string, BitHistory> bits_;

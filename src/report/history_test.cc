@@ -49,6 +49,24 @@ TEST_F(HistoryTest, ReadsCompleteLinesAsTheyCome) {
   EXPECT_TRUE(std::isnan(history.loss().buckets()[1].mean()));
 }
 
+TEST_F(HistoryTest, TellsPairsFromTheirValidation) {
+  History history(path_);
+  write(
+      "{\"step\":1,\"loss\":0.7,\"seconds\":1,\"rewards/margins\":0.5,\"logps/chosen\":-9}\n"
+      "{\"step\":1,\"val_loss\":0.6,\"val_rewards/margins\":0.25}\n"
+      "{\"step\":2,\"loss\":0.7,\"seconds\":1,\"rewards/margins\":null}\n");
+  history.read();
+  ASSERT_EQ(history.preferences().size(), 2u);
+  const Series& margins = history.preferences().at("rewards/margins");
+  ASSERT_EQ(margins.buckets().size(), 2u);
+  EXPECT_EQ(margins.buckets()[0].mean(), 0.5);
+  EXPECT_TRUE(std::isnan(margins.buckets()[1].mean()));
+  EXPECT_EQ(history.preferences().at("logps/chosen").buckets()[0].mean(), -9);
+  ASSERT_EQ(history.val_preferences().size(), 1u);
+  EXPECT_EQ(history.val_preferences().at("rewards/margins").buckets()[0].mean(), 0.25);
+  EXPECT_TRUE(std::isnan(history.last_bits_per_byte()));
+}
+
 TEST_F(HistoryTest, AddsUpTheTimesOfItsProcesses) {
   write(
       "{\"step\":1,\"loss\":1,\"seconds\":10}\n"

@@ -50,4 +50,11 @@ std::vector<std::vector<std::string>> memory_rows(const MemoryPlan& plan, const 
   return rows;
 }
 
+std::string roles_text(const MemoryPlan& plan) {
+  const std::optional<RoleBytes> roles = bytes_by_role(plan);
+  if (!roles) return "";
+  return fmt::format("policy {} of weights, masters, moments, gradients; reference {} of weights",
+                     size_of(roles->policy), size_of(roles->reference));
+}
+
 }  // namespace ng::report

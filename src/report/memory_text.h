@@ -17,4 +17,8 @@ namespace ng::report {
                                                                 const MemoryPlan& fp32,
                                                                 int64_t parameters);
 
+/// "policy 53.0 MiB of weights, masters, moments, gradients; reference 6.6 MiB of weights"; empty
+/// where there is one model.
+[[nodiscard]] std::string roles_text(const MemoryPlan& plan);
+
 }  // namespace ng::report

@@ -1,8 +1,9 @@
 #include "report/reporter.h"
 
-#include <array>
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "io/checkpoint_files.h"
@@ -82,17 +83,25 @@ void RunReporter::started(Session& session, int64_t step) {
 }
 
 void RunReporter::step(const StepMetrics& metrics) {
-  const std::array<Scalar, 4> scalars = {{{"loss", metrics.loss},
-                                          {"lr", metrics.lr},
-                                          {"grad_norm", metrics.grad_norm},
-                                          {"tokens_per_second", metrics.tokens_per_second}}};
+  std::vector<Scalar> scalars = {{"loss", metrics.loss},
+                                 {"lr", metrics.lr},
+                                 {"grad_norm", metrics.grad_norm},
+                                 {"tokens_per_second", metrics.tokens_per_second}};
+  if (metrics.preferences)
+    for (const Scalar& scalar : named_values(*metrics.preferences)) scalars.push_back(scalar);
   add_events(metrics.step, scalars);
   next_.step(metrics);
 }
 
 void RunReporter::validation(const ValidationMetrics& metrics) {
-  const std::array<Scalar, 2> scalars = {
-      {{"val_loss", metrics.loss}, {"val_bits_per_byte", metrics.bits_per_byte}}};
+  std::vector<Scalar> scalars = {{"val_loss", metrics.loss}};
+  std::vector<std::pair<std::string, double>> of_pairs;
+  if (metrics.preferences)
+    for (const auto& [name, value] : named_values(*metrics.preferences))
+      of_pairs.emplace_back(fmt::format("val_{}", name), value);
+  else
+    scalars.emplace_back("val_bits_per_byte", metrics.bits_per_byte);
+  scalars.insert(scalars.end(), of_pairs.begin(), of_pairs.end());
   add_events(metrics.step, scalars);
   next_.validation(metrics);
   write_page_if_cheap();

@@ -13,6 +13,7 @@
 #include "report/bit_maps.h"
 #include "report/charts.h"
 #include "report/memory_text.h"
+#include "report/preference_charts.h"
 #include "report/run_text.h"
 #include "report/traffic_text.h"
 #include "report/update_charts.h"
@@ -26,8 +27,9 @@ std::string last_values(const RunFacts& facts, const History& history) {
                                  count_text(facts.steps), count_text(history.tokens()));
   if (history.seconds() > 0) text += " in " + duration_text(history.seconds());
   if (std::isfinite(history.last_val_loss()))
-    text += fmt::format("; validation loss {:.4f}, {:.4f} bits per byte", history.last_val_loss(),
-                        history.last_bits_per_byte());
+    text += fmt::format("; validation loss {:.4f}", history.last_val_loss());
+  if (std::isfinite(history.last_bits_per_byte()))
+    text += fmt::format(", {:.4f} bits per byte", history.last_bits_per_byte());
   if (history.skipped() > 0)
     text += fmt::format("; {} steps skipped: something was not finite", history.skipped());
   return text;
@@ -36,6 +38,7 @@ std::string last_values(const RunFacts& facts, const History& history) {
 Section loss_section(const History& history) {
   Section section{.heading = "Loss"};
   Chart chart = loss_chart("");
+  if (!history.preferences().empty()) chart.y_label = "loss of pairs, nats";
   Line training = line_of("training", 0, history.loss());
   const Line average = smoothed(training);
   const bool is_smooth = average.y == training.y;
@@ -116,7 +119,7 @@ RunFacts facts_of(Session& session) {
       {"run", on_one_line(config.place) + " in " + on_one_line(session.folder())},
       {"model", model_text(session.model().config())},
       {"parameters", count_text(facts.parameters)},
-      {"text", corpus_text(session.corpus())},
+      {"text", session.data().size_text()},
       {"schedule",
        schedule_text(config, session.trainer().settings(), session.run().comm().ranks())},
       {"recipe", fmt::format("{} (hash {})", session.recipe().name(), session.recipe().hash())},
@@ -127,6 +130,8 @@ RunFacts facts_of(Session& session) {
   if (facts.traffic.ranks > 1)
     facts.lines.emplace_back("ranks", fmt::format("{}, which send {}", facts.traffic.ranks,
                                                   traffic_text(facts.traffic)));
+  if (const std::string roles = roles_text(facts.memory); !roles.empty())
+    facts.lines.emplace_back("roles", roles);
   facts.recipe = recipe_text(session);
   facts.recipe_toml = session.recipe().resolved_toml();
   facts.run_toml = config.resolved_toml();
@@ -138,7 +143,9 @@ Page run_page(const RunFacts& facts, const History& history) {
   page.title = fmt::format("Training run {}", on_one_line(facts.name));
   page.subtitle = last_values(facts, history);
   page.facts = facts.lines;
-  page.sections = {loss_section(history), course_section(history)};
+  page.sections = {loss_section(history)};
+  if (!history.preferences().empty()) page.sections.push_back(preference_section(history));
+  page.sections.push_back(course_section(history));
   Section casts{.heading = "What casts lose, by layer and operand",
                 .note = kOperandNote,
                 .choice_label = "layers",

@@ -25,14 +25,6 @@ std::string model_text(const ModelConfig& c) {
                      c.ffn, c.context, c.vocab, c.tie_embeddings ? "tied" : "untied");
 }
 
-std::string corpus_text(const Corpus& corpus) {
-  std::string targets;
-  if (corpus.has_mask()) targets = fmt::format(" ({} targets)", count_text(corpus.train_targets()));
-  return fmt::format("{} tokens to train on{}, {} to validate on",
-                     count_text(corpus.train_tokens()), targets,
-                     count_text(corpus.validation_tokens()));
-}
-
 std::string schedule_text(const RunConfig& config, const StepSettings& step, int ranks) {
   constexpr const char* kKinds[] = {"cosine", "linear", "wsd", "constant"};
   const Schedule schedule = config.schedule();

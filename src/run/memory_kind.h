@@ -12,6 +12,7 @@ enum class MemoryKind : uint8_t {
   weights,  ///< carries included
   master,
   moments,
+  reference,  ///< weights of a model that is only evaluated, beside the one that is trained
   gradients,
   activations,
   operands,
@@ -20,11 +21,11 @@ enum class MemoryKind : uint8_t {
   state,
   scratch,
 };
-constexpr size_t kMemoryKinds = 10;
+constexpr size_t kMemoryKinds = 11;
 
 [[nodiscard]] constexpr std::string_view name_of(MemoryKind kind) {
   constexpr std::array<std::string_view, kMemoryKinds> kNames = {
-      "weights",  "master", "moments", "gradients", "activations",
+      "weights",  "master", "moments", "reference", "gradients", "activations",
       "operands", "logits", "cache",   "state",     "scratch"};
   return kNames[static_cast<size_t>(kind)];
 }

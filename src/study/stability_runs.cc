@@ -80,7 +80,7 @@ StabilityTask task_of_run(const RunConfig& config, int64_t steps) {
                         {.first = micro * count, .count = count, .context = context},
                         {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
   };
-  StepSettings settings = step_settings(config.train, model.context);
+  StepSettings settings = step_settings(config, model.context);
   settings.masked = corpus->has_mask();
   return {
       .model = model, .settings = settings, .schedule = schedule_of(config, steps), .fill = fill};

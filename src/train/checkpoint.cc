@@ -40,6 +40,7 @@ Json identity_json(int64_t step, const RunIdentity& identity) {
           {"model", identity.model},
           {"recipe", identity.recipe},
           {"data", identity.data},
+          {"reference", identity.reference},
           {"batch", identity.batch},
           {"tensor_names", fmt::format("{:016x}", identity.tensor_names)},
           {"settings", identity.settings}};
@@ -101,6 +102,8 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   require_same(saved, mine, "tensor_names", "model");
   if (saved.at("recipe") != identity.older_recipe) require_same(saved, mine, "recipe", "recipe");
   require_same(saved, mine, "data", "text and tokenizer");
+  if (saved.has("reference") || !identity.reference.empty())
+    require_same(saved, mine, "reference", "weights in model.init");
   require_same(saved, mine, "batch", "train.batch and model.context");
   return differing_settings(saved, identity);
 }

@@ -22,7 +22,8 @@ struct RunIdentity {
   Json model;                 ///< its configuration, as in config.json
   std::string recipe;         ///< Recipe::hash()
   std::string older_recipe;   ///< hash_of_all_keys(), which older checkpoints have in its place
-  std::string data;           ///< checksum of the corpus
+  std::string data;           ///< checksum of what it learns from
+  std::string reference;      ///< checksum of the weights that a reference was read from
   std::string batch;          ///< "16 x 128 x 1": sequences, their length, micro-batches
   uint64_t tensor_names = 0;  ///< hash of the model's TensorTable
   /// RunConfig::update_settings; these may differ, and the user hears of it.

@@ -69,7 +69,7 @@ void require_same_run(const CompareRun& run, const JsonObject& saved) {
 }
 
 void require_validation(const CompareRun& run, const Session& session) {
-  if (session.corpus().validation_tokens() > 0) return;
+  if (session.data().has_validation()) return;
   throw Error({.place = run.config.source_of({"data.validation"}),
                .key = "data.validation",
                .problem = "nothing to validate on",
@@ -230,7 +230,7 @@ std::optional<CompareResult> finished_result(const CompareRun& run) {
   const JsonObject bytes = r.object("bytes_per_parameter");
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
     result.bytes_per_parameter.most[kind] =
-        bytes.number(name_of(static_cast<MemoryKind>(kind)), 0, kMost);
+        bytes.number_or(name_of(static_cast<MemoryKind>(kind)), 0, kMost, 0);  // older: fewer kinds
   result.bytes_per_parameter.total = bytes.number("total", 0, kMost);
   return result;
 }
@@ -251,7 +251,7 @@ std::optional<CompareResult> train_to_compare(const CompareRun& run, const std::
     if (done.interrupted) return {};
     if (std::isfinite(done.validation->loss)) {
       result.val_loss = done.validation->loss;
-      result.bits_per_byte = done.validation->bits_per_byte;
+      if (!done.validation->preferences) result.bits_per_byte = done.validation->bits_per_byte;
     }
   } catch (const Diverged& end) {
     observer.notice(end.what());

@@ -44,7 +44,7 @@ struct CompareResult {
   std::string label;
   uint64_t seed = 0;
   double val_loss = kNan;       ///< at the end; NaN where it was not finite
-  double bits_per_byte = kNan;  ///< at the end; NaN where the loss is
+  double bits_per_byte = kNan;  ///< at the end; NaN where the loss is, and of pairs
   int64_t diverged = 0;  ///< the step (of the process that gave up) from which on nothing was
                          ///< finite, for which the run ended; 0: it did not
   double tokens_per_second = 0;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/corpus.h"
+#include "data/training_data.h"
 #include "nn/batch.h"
 #include "run/run.h"
 

@@ -78,12 +78,12 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
   return {file, {source, 0, 0}, {source, 0, source->tokens()}};
 }
 
-std::optional<Evaluation> evaluate_windows(const Corpus& corpus, const BatchSpans& tokens,
+std::optional<Evaluation> evaluate_windows(const TrainingData& data, const BatchSpans& tokens,
                                            int64_t batch, Comm& comm,
                                            const std::function<double()>& sum_of_losses,
                                            const EvaluationHooks& hooks) {
   const int64_t length = static_cast<int64_t>(tokens.inputs.size()) / batch;
-  const int64_t windows = corpus.validation_windows(length);
+  const int64_t windows = data.validation_windows(length);
   Evaluation result;
   double sum = 0;
   for (int64_t first = 0; first < windows; first += batch * comm.ranks()) {
@@ -92,7 +92,7 @@ std::optional<Evaluation> evaluate_windows(const Corpus& corpus, const BatchSpan
     uint64_t counted = 0;
     if (const int64_t own = first + comm.rank() * batch; own < windows) {
       counted = static_cast<uint64_t>(
-          corpus.validation_batch({.first = own, .count = batch, .context = length}, tokens));
+          data.validation_batch({.first = own, .count = batch, .context = length}, tokens));
       losses[static_cast<size_t>(comm.rank())] = sum_of_losses();
     }
     comm.sum(std::span(losses));
@@ -101,7 +101,7 @@ std::optional<Evaluation> evaluate_windows(const Corpus& corpus, const BatchSpan
     result.tokens += static_cast<int64_t>(counted);
     if (hooks.progress) hooks.progress(std::min(first + batch * comm.ranks(), windows), windows);
   }
-  result.bytes = corpus.validation_bytes();
+  result.bytes = data.validation_bytes();
   result.loss = sum / static_cast<double>(result.tokens);
   result.perplexity = std::exp(result.loss);
   result.bits_per_byte = sum / std::log(2.0) / static_cast<double>(result.bytes);

@@ -36,11 +36,11 @@ struct EvaluationHooks {
   EvaluationProgress progress;
 };
 
-/// Over all windows of the corpus's validation part, `batch` windows at once on each rank: each
+/// Over all windows of the validation part, `batch` windows at once on each rank: each
 /// batch is put into `tokens`, then `sum_of_losses` returns Σ cross-entropy of the targets whose
 /// mask is 1. Nothing where it was stopped. The same on all ranks, and for any number of them.
 [[nodiscard]] std::optional<Evaluation> evaluate_windows(
-    const Corpus& corpus, const BatchSpans& tokens, int64_t batch, Comm& comm,
+    const TrainingData& data, const BatchSpans& tokens, int64_t batch, Comm& comm,
     const std::function<double()>& sum_of_losses, const EvaluationHooks& hooks);
 
 /// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.

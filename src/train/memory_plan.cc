@@ -34,10 +34,19 @@ class PlanBackend final : public Backend {
 };
 
 bool is_of_parameters(MemoryKind kind) {
-  return kind == MemoryKind::weights || kind == MemoryKind::master || kind == MemoryKind::moments;
+  return kind == MemoryKind::weights || kind == MemoryKind::master || kind == MemoryKind::moments ||
+         kind == MemoryKind::reference;
 }
 
 }  // namespace
+
+std::optional<RoleBytes> bytes_by_role(const MemoryPlan& plan) {
+  const auto most = [&](MemoryKind kind) { return plan.most[static_cast<size_t>(kind)]; };
+  if (most(MemoryKind::reference) == 0) return {};
+  return RoleBytes{.policy = most(MemoryKind::weights) + most(MemoryKind::master) +
+                             most(MemoryKind::moments) + most(MemoryKind::gradients),
+                   .reference = most(MemoryKind::reference)};
+}
 
 std::vector<StoredPart> stored_parts(const Run& run) {
   std::vector<StoredPart> parts;
@@ -76,13 +85,17 @@ MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model, const R
   const std::unique_ptr<Comm> comm = planned_rank(rank, ranks);
   Run run(std::make_unique<PlanBackend>(backend), 0, 0, comm.get());
   Model planned(run, model, recipe, recompute, weight_gather(settings.determinism));
-  return Trainer(run, planned, recipe, settings).memory();
+  std::unique_ptr<Model> reference;
+  if (settings.dpo) reference = make_reference(run, model, recipe, *settings.dpo);
+  return Trainer(run, planned, recipe, settings, reference.get()).memory();
 }
 
 MemoryPlan plan_memory_in_fp32(const Backend& backend, const ModelConfig& model,
                                RecomputePolicy recompute, const StepSettings& settings) {
   const Recipe fp32 = Recipe::parse("name = \"fp32\"", "fp32");
-  return plan_memory(backend, model, fp32, recompute, settings);
+  StepSettings in_fp32 = settings;
+  if (in_fp32.dpo) in_fp32.dpo->reference_storage = {};  // as the policy's
+  return plan_memory(backend, model, fp32, recompute, in_fp32);
 }
 
 }  // namespace ng

@@ -2,6 +2,7 @@
 // stored.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,7 @@ struct StepSettings;
 /// their states, with the scales.
 struct StoredPart {
   std::string name;                       ///< as tensors of checkpoints begin: "weight", "moment1"
-  MemoryKind kind = MemoryKind::weights;  ///< weights, master or moments
+  MemoryKind kind = MemoryKind::weights;  ///< weights, master, moments or reference
   std::vector<std::string_view>
       elements;      ///< formats as the table names them, the first used first
   size_t bytes = 0;  ///< as allocated: each tensor a multiple of 64
@@ -31,6 +32,13 @@ struct MemoryPlan {
   size_t total = 0;                ///< sum of `bytes` and `gaps` = what is allocated
   std::vector<StoredPart> stored;  ///< in the order of kinds
 };
+
+/// What two models beside each other take, where there are two: the one that is trained its
+/// weights, masters, moments and gradients, each at its most; the reference its weights.
+struct RoleBytes {
+  size_t policy = 0, reference = 0;
+};
+[[nodiscard]] std::optional<RoleBytes> bytes_by_role(const MemoryPlan& plan);
 
 /// The parts of a run's register that parameters own.
 [[nodiscard]] std::vector<StoredPart> stored_parts(const Run& run);

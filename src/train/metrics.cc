@@ -90,6 +90,12 @@ void put_back_what_was_replaced(const std::string& path, int64_t last_step) {
 
 }  // namespace
 
+std::vector<std::pair<std::string_view, double>> named_values(const PreferenceMetrics& p) {
+  return {{"rewards/margins", p.margins},      {"rewards/accuracies", p.accuracies},
+          {"rewards/chosen", p.chosen_reward}, {"rewards/rejected", p.rejected_reward},
+          {"logps/chosen", p.chosen_logp},     {"logps/rejected", p.rejected_logp}};
+}
+
 std::string replaced_metrics(const std::string& path) {
   return fmt::format("{}.before-resume", path);
 }
@@ -138,10 +144,13 @@ Json traffic_event(const RunTraffic& traffic) {
 }
 
 Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters) {
-  return {{"parameters", parameters}, {"stored", stored_json(plan)},
-          {"most", most_json(plan)},  {"at_peak", memory_json(plan)},
-          {"total", plan.total},      {"fp32_most", by_kind(fp32.most)},
-          {"fp32_total", fp32.total}};
+  Json event = {{"parameters", parameters}, {"stored", stored_json(plan)},
+                {"most", most_json(plan)},  {"at_peak", memory_json(plan)},
+                {"total", plan.total},      {"fp32_most", by_kind(fp32.most)},
+                {"fp32_total", fp32.total}};
+  if (const std::optional<RoleBytes> roles = bytes_by_role(plan))
+    event["roles"] = {{"policy", roles->policy}, {"reference", roles->reference}};
+  return event;
 }
 
 // The file of before, under another name; it gets its own back unless it is told to stay or go.
@@ -216,6 +225,9 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands, const Jso
                  {"seconds", step.seconds},
                  {"eta_seconds", number(step.eta_seconds)}};
   if (step.targets) object["targets"] = *step.targets;
+  if (step.preferences)
+    for (const auto& [name, value] : named_values(*step.preferences))
+      object[std::string(name)] = number(value);
   if (step.skipped) object["skipped"] = true;
   if (step.sent) {
     for (size_t kind = 0; kind < kTrafficKinds; ++kind)
@@ -231,9 +243,13 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands, const Jso
 void MetricsFile::write(const ValidationMetrics& validation) {
   if (validation.step <= validated_) return;
   validated_ = validation.step;
-  line({{"step", validation.step},
-        {"val_loss", number(validation.loss)},
-        {"val_bits_per_byte", number(validation.bits_per_byte)}});
+  Json object = {{"step", validation.step}, {"val_loss", number(validation.loss)}};
+  if (validation.preferences)
+    for (const auto& [name, value] : named_values(*validation.preferences))
+      object[fmt::format("val_{}", name)] = number(value);
+  else
+    object["val_bits_per_byte"] = number(validation.bits_per_byte);
+  line(object);
 }
 
 void MetricsFile::event(const std::string& name, int64_t step, const Json& details) {

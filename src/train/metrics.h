@@ -6,6 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "base/json_fwd.h"
@@ -19,7 +22,7 @@ struct RunTraffic;
 struct StepMetrics {
   int64_t step = 0;    ///< steps done, this one included
   int64_t tokens = 0;  ///< trained on so far
-  double loss = 0;     ///< mean cross-entropy in nats, before the update
+  double loss = 0;     ///< mean over the targets in nats, or over the pairs, before the update
   double lr = 0;
   double grad_norm = 0;
   double tokens_per_second = 0;  ///< moving average
@@ -29,13 +32,19 @@ struct StepMetrics {
   std::optional<BytesByTraffic> sent{};  ///< by all ranks together, where there are several
   ExchangeSeconds exchange{};            ///< of rank 0, where there are several
   std::optional<int64_t> targets = {};   ///< that count in this step, where a mask says which
+  std::optional<PreferenceMetrics> preferences{};  ///< where the loss is that of pairs
 };
 
 struct ValidationMetrics {
   int64_t step = 0;
-  double loss = 0;           ///< mean cross-entropy per token, nats
-  double bits_per_byte = 0;  ///< of the text behind the targets
+  double loss = 0;           ///< mean cross-entropy per token, nats; or mean loss of pairs
+  double bits_per_byte = 0;  ///< of the text behind the targets; 0 of pairs
+  std::optional<PreferenceMetrics> preferences{};  ///< where the loss is that of pairs
 };
+
+/// Names and values, as TRL logs them.
+[[nodiscard]] std::vector<std::pair<std::string_view, double>> named_values(
+    const PreferenceMetrics& preferences);
 
 /// {"gemm fprop": seconds, ...}, every kind.
 [[nodiscard]] Json time_json(const TimeByKind& seconds);

@@ -100,7 +100,8 @@ MemoryByKind RankPlan::share_of(int rank, MemoryByKind one, const StepSettings& 
   const auto index = static_cast<size_t>(rank);
   for (const MemoryKind kind : {MemoryKind::weights, MemoryKind::master, MemoryKind::moments})
     at(one, kind) = stored_[index][static_cast<size_t>(kind)];
-  for (const MemoryKind kind : {MemoryKind::activations, MemoryKind::operands, MemoryKind::logits})
+  for (const MemoryKind kind :
+       {MemoryKind::reference, MemoryKind::activations, MemoryKind::operands, MemoryKind::logits})
     at(one, kind) /= tensor;
   double own = 0, all = 0;  // values
   for (const ParameterSpec& spec : parameters_) {
@@ -174,7 +175,7 @@ int64_t RankPlan::largest_batch(StepSettings settings, size_t bytes) const {
     const int64_t middle = most + (beyond - most) / 2;
     (fits(middle) ? most : beyond) = middle;
   }
-  return most;
+  return settings.dpo ? most - most % 2 : most;  // whole pairs
 }
 
 }  // namespace ng

@@ -60,9 +60,9 @@ class RankPlan {
   [[nodiscard]] size_t most_owned_bytes() const { return most_owned_; }
 
   /// Of up to 16 ranks every one is planned, of more those with the extremes of what they own. With
-  /// `tensor` > 1 activations, operands and logits count as divided by it, gradients by the share
-  /// of the parameters, and one layer's input as gathered: an estimate, where all else is what is
-  /// allocated.
+  /// `tensor` > 1 activations, operands, logits and a reference's weights count as divided by it,
+  /// gradients by the share of the parameters, and one layer's input as gathered: an estimate,
+  /// where all else is what is allocated.
   [[nodiscard]] MemoryOfRanks memory(const StepSettings& settings) const;
   /// The most sequences in a micro-batch that every rank holds in `bytes`; 0: not one.
   [[nodiscard]] int64_t largest_batch(StepSettings settings, size_t bytes) const;

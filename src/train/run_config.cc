@@ -177,12 +177,28 @@ void resolve_train(RunConfig& config) {
            fmt::format("{} is above train.lr = {}", *train.min_lr, train.lr), "at most train.lr");
 }
 
+/// A pair is two sequences of one micro-batch; without pairs what is said of them means nothing.
+void check_objective(const RunConfig& config) {
+  if (config.train.objective == Objective::dpo) {
+    if (config.train.batch % 2 == 0) return;
+    refuse(config, {"train.batch", "train.objective"},
+           fmt::format("{} sequences, and a pair is two", config.train.batch), "an even number");
+  }
+  for (const auto& key : run_keys()) {
+    if (!key.path.starts_with("dpo.") || key.print(config) == key.print(RunConfig())) continue;
+    refuse(config, {key.path, "train.objective"},
+           fmt::format("{} without train.objective = \"dpo\"", key.print(config)),
+           "that, or neither");
+  }
+}
+
 RunConfig resolve(const Documents& documents, const std::string& place) {
   RunConfig config;
   config.place = place;
   for (size_t i = 0; i < documents.size(); ++i) read_document(config, documents[i], i);
   resolve_model(config);
   resolve_train(config);
+  check_objective(config);
   return config;
 }
 
@@ -220,11 +236,12 @@ std::string RunConfig::source_of(std::initializer_list<std::string_view> keys) c
 std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }
 
 std::map<std::string, std::string> RunConfig::update_settings() const {
-  constexpr std::array<std::string_view, 13> kPaths = {
+  constexpr std::array<std::string_view, 17> kPaths = {
       "train.steps",          "train.lr",          "train.min_lr",       "train.warmup",
       "train.schedule",       "train.decay_shape", "train.weight_decay", "train.betas",
       "train.decay_fraction", "train.eps",         "train.clip",         "train.backend",
-      "train.deterministic"};
+      "train.deterministic",  "train.objective",   "dpo.beta",           "dpo.label_smoothing",
+      "dpo.reference_storage"};
   std::map<std::string, std::string> settings;
   for (const auto& key : run_keys())
     if (std::find(kPaths.begin(), kPaths.end(), key.path) != kPaths.end())

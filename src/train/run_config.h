@@ -15,6 +15,7 @@
 #include "model/config.h"
 #include "model/model.h"
 #include "train/data_parallel.h"
+#include "train/dpo.h"
 #include "train/schedule.h"
 
 namespace ng {
@@ -43,8 +44,12 @@ struct RunData {
   ChatTemplate chat = ChatTemplate::none;
 };
 
+/// What is made small.
+enum class Objective : uint8_t { cross_entropy, dpo };
+
 /// [train]
 struct RunTrain {
+  Objective objective = Objective::cross_entropy;
   int64_t steps = 600;
   int64_t batch = 16;           ///< sequences in a micro-batch
   int64_t accumulate = 1;       ///< micro-batches in a step
@@ -85,6 +90,7 @@ struct RunConfig {
   RunModel model;
   RunData data;
   RunTrain train;
+  DpoSettings dpo;  ///< [dpo]: nothing without train.objective = "dpo"
 
   /// Reads a run file, then puts each of `settings` ("train.steps=50"; a value that is no TOML is
   /// taken as a string) over it, then fills in defaults and checks that nothing contradicts.

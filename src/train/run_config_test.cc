@@ -130,6 +130,16 @@ TEST(RunConfig, ResolvedTextNamesEveryKeyAndLoadsBack) {
   }
 }
 
+TEST(RunConfig, TheReferenceIsStoredAsThePolicyUnlessSaid) {
+  EXPECT_FALSE(config_of("train.objective='dpo'").dpo.reference_storage.has_value());
+  const std::string dpo = "train.objective = 'dpo'\ndpo.reference_storage = ";
+  EXPECT_EQ(config_of(dpo + "'bf16'").dpo.reference_storage, operand_of("bf16"));
+  EXPECT_FALSE(config_of(dpo + "'policy'").dpo.reference_storage.has_value());
+  const RunConfig table = config_of(dpo + "{ format = 'fp8_e4m3', scale = 'pow2' }");
+  EXPECT_EQ(table.dpo.reference_storage->scale, ScaleKind::pow2);
+  EXPECT_EQ(config_of(table.resolved_toml()).dpo.reference_storage, table.dpo.reference_storage);
+}
+
 TEST(RunConfig, TheQuickstartLoads) {
   const RunConfig config = RunConfig::load(NG_SOURCE_DIR "/examples/quickstart.toml");
   EXPECT_EQ(config.recipe, "mxfp4-sr-rht");
@@ -234,6 +244,14 @@ constexpr Bad kBad[] = {
      "run.toml:1: data.text_key: \"\": a key other than prompt, completion and messages"},
     {"data.template='alpaca'",
      "run.toml:1: data.template: unknown \"alpaca\": none, chatml or llama3"},
+    {"train.objective='ppo'", "run.toml:1: train.objective: unknown \"ppo\": cross_entropy or dpo"},
+    {"train.objective='dpo'\ntrain.batch=7",
+     "run.toml:2: train.batch: 7 sequences, and a pair is two: an even number"},
+    {"dpo.beta=0.2",
+     "run.toml:1: dpo.beta: 0.2 without train.objective = \"dpo\": that, or neither"},
+    {"dpo.beta=0", "run.toml:1: dpo.beta: 0: a number above 0 and at most 1000"},
+    {"dpo.label_smoothing=0.5",
+     "run.toml:1: dpo.label_smoothing: 0.5: a number at least 0 and below 0.5"},
     {"train.backend='gpu'", "run.toml:1: train.backend: unknown \"gpu\": ref or cpu"},
 };
 

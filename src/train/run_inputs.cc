@@ -42,7 +42,11 @@ DocumentRules document_rules(const RunConfig& config) {
   return {.text_key = config.data.text_key, .chat = config.data.chat};
 }
 
-Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
+namespace {
+
+// What `open` makes of [data]; errors say where the key was given.
+template <class Open>
+auto open_run_data(const RunConfig& config, const Open& open) {
   DataConfig data;
   data.place = config.place;
   data.train = config.data.train;
@@ -50,7 +54,7 @@ Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
   data.validation = config.data.validation_files;
   data.documents = document_rules(config);
   try {
-    return open_corpus(data, tokenizer);
+    return open(data);
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     if (parts.place != config.place) throw;  // of a text
@@ -59,18 +63,35 @@ Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
   }
 }
 
-// The corpus knows how long it is, the run file what it is made of.
-void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t context) {
+}  // namespace
+
+Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
+  if (config.train.objective == Objective::dpo)
+    throw Error({.place = config.source_of({"train.objective"}),
+                 .key = "train.objective",
+                 .problem = "\"dpo\", whose pairs are no text",
+                 .remedy = "a run that learns from texts"});
+  return open_run_data(config,
+                       [&](const DataConfig& data) { return open_corpus(data, tokenizer); });
+}
+
+PreferencePairs open_run_pairs(const RunConfig& config, const Tokenizer& tokenizer) {
+  return open_run_data(config, [&](const DataConfig& data) { return open_pairs(data, tokenizer); });
+}
+
+// The data knows how long it is, the run file what it is made of.
+void require_run_length(const TrainingData& data, const RunConfig& config, int64_t context) {
   try {
-    corpus.require_length(context);
+    data.require_length(context);
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
-    const RunData& data = config.data;
-    const bool training = parts.key == "data.train" || data.validation_files.empty();
+    if (parts.place != config.place) throw;  // of a line
+    const RunData& named = config.data;
+    const bool training = parts.key == "data.train" || named.validation_files.empty();
     parts.place = config.source_of(
         {"data.train", "data.validation", "model.context", "model.preset", "model.init"});
     parts.key +=
-        fmt::format(" = {}", fmt::join(training ? data.train : data.validation_files, ", "));
+        fmt::format(" = {}", fmt::join(training ? named.train : named.validation_files, ", "));
     throw Error(parts);
   }
 }
@@ -123,6 +144,9 @@ void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
                        "depend on how many there are",
                        parts),
            "train.deterministic = \"ranks\"");
+  if (config.train.objective == Objective::dpo)
+    refuse(fmt::format("{} with train.objective = \"dpo\", whose pairs lie whole on a rank", parts),
+           "1: ranks that share the pairs");
   const int64_t tokens = config.train.batch * model.context;
   try {
     require_tensor_parallel(model, parts, kKey);
@@ -141,13 +165,15 @@ void require_countable_micros(const RunConfig& config, int ranks) {
                .remedy = fmt::format("at most {} micro-batches in a step", kMost)});
 }
 
-StepSettings step_settings(const RunTrain& train, int64_t context) {
+StepSettings step_settings(const RunConfig& config, int64_t context) {
+  const RunTrain& train = config.train;
   StepSettings settings;
   settings.sequences = train.batch;
   settings.length = context;
   settings.micros = train.accumulate;
   settings.clip = train.clip;
   settings.determinism = train.deterministic;
+  if (train.objective == Objective::dpo) settings.dpo = config.dpo;
   settings.optimizer.beta1 = static_cast<float>(train.beta1);
   settings.optimizer.beta2 = static_cast<float>(train.beta2);
   settings.optimizer.eps = static_cast<float>(train.eps);

@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "data/corpus.h"
+#include "data/preference_pairs.h"
 #include "data/tokenizer.h"
 #include "recipe/recipe.h"
 #include "train/run_config.h"
@@ -21,11 +22,15 @@ namespace ng {
 /// How [data] has .jsonl files read.
 [[nodiscard]] DocumentRules document_rules(const RunConfig& config);
 
-/// The texts of [data]. Throws Error for what is missing, unreadable or empty.
+/// The texts of [data]. Throws Error for what is missing, unreadable or empty, and where the run's
+/// objective takes pairs.
 [[nodiscard]] Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer);
 
-/// Throws Error, naming the texts, where a part of the corpus is too short for this context.
-void require_run_length(const Corpus& corpus, const RunConfig& config, int64_t context);
+/// The pairs of [data]. Throws Error for what is missing, unreadable or empty.
+[[nodiscard]] PreferencePairs open_run_pairs(const RunConfig& config, const Tokenizer& tokenizer);
+
+/// TrainingData::require_length, naming the texts.
+void require_run_length(const TrainingData& data, const RunConfig& config, int64_t context);
 
 /// Throws Error where train.deterministic = "global" and gradients are not added or sent in FP32.
 void require_global_sums(const RunConfig& config, const Recipe& recipe);
@@ -42,7 +47,7 @@ void require_countable_micros(const RunConfig& config, int ranks);
 /// tokenizer could name a token that it lacks.
 [[nodiscard]] ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer);
 
-/// What [train] says of a step; sequences of `context` tokens.
-[[nodiscard]] StepSettings step_settings(const RunTrain& train, int64_t context);
+/// What [train] and [dpo] say of a step; sequences of `context` tokens.
+[[nodiscard]] StepSettings step_settings(const RunConfig& config, int64_t context);
 
 }  // namespace ng

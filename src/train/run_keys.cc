@@ -4,6 +4,8 @@
 
 #include "data/chat_template.h"
 #include "model/config.h"
+#include "recipe/operand_keys.h"
+#include "recipe/stored_rules.h"
 #include "run/backends.h"
 
 namespace ng {
@@ -256,6 +258,43 @@ void add_optimizer(Keys<RunConfig>& keys) {
       "largest norm of all gradients; 0: no clipping"));
 }
 
+/// "policy", or what weights may be stored in.
+RunKey reference_storage_key() {
+  const std::string path = "dpo.reference_storage";
+  return {{.path = path,
+           .expected = "\"policy\", a format name or a table of operand keys",
+           .doc = "in what the reference's weights are stored: as the policy's, or so",
+           .takes_table = true},
+          [=](RunConfig& c, const TomlItem& item) {
+            c.dpo.reference_storage = {};
+            if (item.value->is_string() && read_text(item) == "policy") return;
+            Operand storage = operand_of("fp32");
+            read_operand(storage, item);
+            check_stored_cast(storage, path, item.place);
+            if (storage.rounding != Rounding::nearest)
+              item.refuse("rounded stochastically", "nearest: a reference draws nothing");
+            c.dpo.reference_storage = storage;
+          },
+          [](const RunConfig& c) {
+            const std::optional<Operand>& storage = c.dpo.reference_storage;
+            return storage ? print_operand(*storage) : toml_quote("policy");
+          }};
+}
+
+void add_objective(Keys<RunConfig>& keys) {
+  keys.push_back(choice(
+      "train.objective", [](auto& c) -> auto& { return c.train.objective; },
+      Choices<Objective>{{{"cross_entropy", Objective::cross_entropy}, {"dpo", Objective::dpo}}},
+      "what is made small: of texts, or of pairs of a chosen and a rejected completion"));
+  keys.push_back(number(
+      "dpo.beta", [](auto& c) -> auto& { return c.dpo.beta; }, {0, 1000, true},
+      "how much a log-probability's distance from the reference's counts"));
+  keys.push_back(number(
+      "dpo.label_smoothing", [](auto& c) -> auto& { return c.dpo.label_smoothing; },
+      {0, 0.5, false, true}, "probability that a pair is the wrong way round"));
+  keys.push_back(reference_storage_key());
+}
+
 void add_house_keeping(Keys<RunConfig>& keys) {
   keys.push_back(integer(
       "train.validate_every", [](auto& c) -> auto& { return c.train.validate_every; },
@@ -300,6 +339,7 @@ const Keys<RunConfig>& run_keys() {
     add_data(all);
     add_length(all);
     add_optimizer(all);
+    add_objective(all);
     add_house_keeping(all);
     return all;
   }();

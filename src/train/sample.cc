@@ -1,6 +1,5 @@
 #include "train/sample.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "train/generator.h"
@@ -8,23 +7,14 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kPrompt = 16, kTokens = 300;
+constexpr int64_t kTokens = 300;
 constexpr double kTemperature = 0.5;  // low enough for a small model to spell words
-
-// The beginning of the first training window.
-std::vector<int32_t> prompt_of(const Corpus& corpus, uint64_t seed, int64_t context) {
-  std::vector<int32_t> inputs(static_cast<size_t>(context)), targets(inputs);
-  std::vector<float> mask(inputs.size());
-  corpus.train_batch(seed, 0, {.first = 0, .count = 1, .context = context},
-                     {.inputs = inputs, .targets = targets, .mask = mask});
-  inputs.resize(static_cast<size_t>(std::min(kPrompt, context)));
-  return inputs;
-}
 
 }  // namespace
 
-std::string sample_text(Run& run, Model& model, const Corpus& corpus, const Tokenizer& tokenizer) {
-  std::vector<int32_t> tokens = prompt_of(corpus, run.seed(), model.config().context);
+std::string sample_text(Run& run, Model& model, const TrainingData& data,
+                        const Tokenizer& tokenizer) {
+  std::vector<int32_t> tokens = data.sample_prompt(run.seed(), model.config().context);
   SamplingSettings sampling;
   sampling.temperature = kTemperature;
   sampling.vocab = tokenizer.vocab();

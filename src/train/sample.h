@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "data/corpus.h"
 #include "data/tokenizer.h"
+#include "data/training_data.h"
 #include "model/model.h"
 #include "run/run.h"
 
 namespace ng {
 
 /// A few tokens of the training text and what the model makes of them; drawn by the run's seed.
-[[nodiscard]] std::string sample_text(Run& run, Model& model, const Corpus& corpus,
+[[nodiscard]] std::string sample_text(Run& run, Model& model, const TrainingData& data,
                                       const Tokenizer& tokenizer);
 
 }  // namespace ng

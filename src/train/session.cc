@@ -11,17 +11,16 @@
 #include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/bit_widths.h"
-#include "train/evaluate.h"
 #include "train/global_batch.h"
 #include "train/operand_error.h"
 #include "train/operand_report.h"
 #include "train/run_files.h"
 #include "train/run_inputs.h"
 #include "train/sample.h"
-#include "train/self_check.h"
 #include "train/session_ranks.h"
-#include "train/update_check.h"
+#include "train/session_start.h"
 #include "train/update_metrics.h"
+#include "train/validation.h"
 
 namespace ng {
 namespace {
@@ -38,24 +37,6 @@ std::vector<std::string> names_of_linears(const Model& model) {
   return names;
 }
 
-// Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
-void check_gemms(const Model& model, const std::string& backend, Compute compute) {
-  if (backend == "ref") return;
-  std::vector<LinearRecipe> recipes;
-  for (const Linear* linear : model.linears())
-    recipes.insert(recipes.end(), linear->phases().begin(), linear->phases().end());
-  self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes, compute);
-}
-
-// The same of its updates.
-void check_model_updates(Model& model, const std::string& backend, const OptimizerRecipe& optimizer,
-                         const OptimizerSettings& settings) {
-  if (backend == "ref") return;
-  std::vector<Parameter> owned;
-  for (const Parameter* parameter : model.owned()) owned.push_back(*parameter);
-  check_updates(make_backend(backend, {1}), make_backend("ref", {1}), optimizer, settings, owned);
-}
-
 }  // namespace
 
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
@@ -66,18 +47,19 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
       threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
                                         : available_cores()},
       tokenizer_(open_run_tokenizer(config)),
-      corpus_(std::make_unique<Corpus>(open_run_corpus(config, *tokenizer_))) {
+      data_(open_training_data(config, *tokenizer_)) {
   if (options_.resume)
     keep_global_batch(options_.comm, checkpoints_folder(), config_,
                       [&](const std::string& sentence) { observer_.notice(sentence); });
   if (options_.comm != nullptr) {
     require_countable_micros(config_, options_.comm->ranks());
-    require_equal_inputs(*options_.comm, config_, recipe_, *corpus_);
+    require_equal_inputs(*options_.comm, config_, recipe_, *data_);
   }
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
   require_global_sums(config_, recipe_);
   const ModelConfig model = run_model_config(config_, *tokenizer_);
-  require_run_length(*corpus_, config_, model.context);
+  require_run_length(*data_, config_, model.context);
+  for (const std::string& warning : data_->warnings(model.context)) observer_.notice(warning);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
   require_tensor_parallel_run(config_, recipe_, model, options_.comm);
   if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
@@ -90,21 +72,18 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
        noise_warnings(recipe_, names_of_linears(*model_), model.layers))
     observer_.notice(warning);
   check_gemms(*model_, config_.train.backend, recipe_.compute(0));
-  StepSettings settings = step_settings(config_.train, model.context);
-  settings.masked = corpus_->has_mask();
-  trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings);
+  StepSettings settings = step_settings(config_, model.context);
+  settings.masked = data_->has_mask();
+  if (settings.dpo) {
+    reference_ = make_reference(*run_, model, recipe_, *settings.dpo);
+    check_gemms(*reference_, config_.train.backend, recipe_.compute(0));
+  }
+  trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings, reference_.get());
   check_model_updates(*model_, config_.train.backend, recipe_.settings(0).optimizer,
                       settings.optimizer);
   memory_in_fp32_ = plan_memory_in_fp32(run_->backend(), model, config_.train.recompute, settings);
-  if (config_.model.init.empty()) {
-    model_->initialize(*run_);
-    return;
-  }
-  io::read_hf_weights(config_.model.init, model,
-                      [&](size_t index, int64_t row, std::span<const float> values) {
-                        model_->write_row(*run_, index, row, values);
-                      });
-  model_->start_noise(*run_);
+  (void)put_first_values(*run_, *model_, config_);
+  if (reference_) reference_checksum_ = put_first_values(*run_, *reference_, config_);
 }
 
 Session::~Session() = default;
@@ -122,7 +101,8 @@ RunIdentity Session::identity() const {
           .model = Json::parse(io::hf_config_text(model_->config(), "float32")),
           .recipe = recipe_.hash(),
           .older_recipe = recipe_.hash_of_all_keys(),
-          .data = corpus_->checksum(),
+          .data = data_->checksum(),
+          .reference = reference_checksum_,
           .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
                                trainer_->settings().length, trainer_->micros_of_all()),
           .tensor_names = model_->tensors().hash(),
@@ -184,11 +164,11 @@ void Session::fill_batches(int64_t step) {
   const StepSettings& settings = trainer_->settings();
   for (int64_t micro = 0; micro < settings.micros; ++micro) {
     const BatchSpans to = trainer_->train_tokens(micro);
-    corpus_->train_batch(config_.seed, static_cast<uint32_t>(step),
-                         {.first = (trainer_->first_micro() + micro) * settings.sequences,
-                          .count = settings.sequences,
-                          .context = settings.length},
-                         {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+    data_->train_batch(config_.seed, static_cast<uint32_t>(step),
+                       {.first = (trainer_->first_micro() + micro) * settings.sequences,
+                        .count = settings.sequences,
+                        .context = settings.length},
+                       {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
   }
 }
 
@@ -262,6 +242,7 @@ void Session::train_one(int64_t step) {
       static_cast<double>(config_.train.steps - step - 1) * clock_.seconds_per_step;
   metrics.skipped = report.skipped;
   if (trainer_->settings().masked) metrics.targets = report.targets;
+  metrics.preferences = report.preferences;
   if (world().ranks() > 1) metrics.sent = report.sent;
   metrics.exchange = report.exchange;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
@@ -280,19 +261,17 @@ bool Session::must_stop() {
 }
 
 bool Session::is_validated(int64_t done) const {
-  return corpus_->validation_tokens() == 0 || last_validated_ == done;
+  return !data_->has_validation() || last_validated_ == done;
 }
 
 void Session::validate(int64_t done) {
   if (is_validated(done)) return;
-  const BatchSpans to = trainer_->evaluation_tokens();
-  const std::optional<Evaluation> evaluation = evaluate_windows(
-      *corpus_, {to.inputs, to.targets, to.mask}, trainer_->settings().sequences, run_->comm(),
-      [&] { return trainer_->evaluate(); }, {.stops = [&] { return must_stop(); }, .progress = {}});
-  if (!evaluation) return;  // a resumed run makes up for it
+  const std::optional<ValidationMetrics> metrics =
+      validation_of(*data_, *trainer_, run_->comm(), [&] { return must_stop(); });
+  if (!metrics) return;  // a resumed run makes up for it
   last_validated_ = done;
-  result_.validation = {
-      .step = done, .loss = evaluation->loss, .bits_per_byte = evaluation->bits_per_byte};
+  result_.validation = metrics;
+  result_.validation->step = done;
   log_.write(*result_.validation);
   observer_.validation(*result_.validation);
   clock_.leave_out();
@@ -358,7 +337,7 @@ void Session::write_model(Run& run, Model& model) {
       },
       how);
   try {
-    result_.sample = sample_text(run, model, *corpus_, *tokenizer_);
+    result_.sample = sample_text(run, model, *data_, *tokenizer_);
   } catch (const Error& error) {  // a model whose logits are not finite; all is written by now
     observer_.notice(fmt::format("no sample: {}", error.what()));
   }
@@ -368,7 +347,7 @@ SessionResult Session::train() {
   take_folder();
   identity_ = identity();
   const int64_t start = restore();
-  require_equal_results(world(), config_.seed, *corpus_, *trainer_);
+  require_equal_results(world(), config_.seed, *data_, *trainer_);
   write_run_file();
   if (is_writer())
     log_.open(join_path(options_.out, kMetricsFile), start,

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "data/corpus.h"
 #include "data/tokenizer.h"
+#include "data/training_data.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/run_config.h"
@@ -82,7 +82,7 @@ class Session {
   [[nodiscard]] Trainer& trainer() { return *trainer_; }
   /// What FP32 AdamW would take for the same model and batch.
   [[nodiscard]] const MemoryPlan& memory_in_fp32() const { return memory_in_fp32_; }
-  [[nodiscard]] const Corpus& corpus() const { return *corpus_; }
+  [[nodiscard]] const TrainingData& data() const { return *data_; }
   [[nodiscard]] int threads() const { return threads_.count; }
   [[nodiscard]] const std::string& folder() const { return options_.out; }
   [[nodiscard]] std::string checkpoints_folder() const;
@@ -130,10 +130,11 @@ class Session {
   Recipe recipe_;
   Threads threads_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<Corpus> corpus_;
+  std::unique_ptr<TrainingData> data_;
   std::unique_ptr<Run> run_;
   std::unique_ptr<OperandErrors> operand_errors_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Model> model_, reference_;  // the latter for pairs
+  std::string reference_checksum_;            // of what it was read from
   std::unique_ptr<Trainer> trainer_;
   MemoryPlan memory_in_fp32_;
   std::unique_ptr<NewFolders> new_folders_;

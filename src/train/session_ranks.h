@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comm/comm.h"
-#include "data/corpus.h"
+#include "data/training_data.h"
 #include "io/checkpoint_files.h"
 #include "train/rank_traffic.h"
 #include "train/run_config.h"
@@ -27,10 +27,10 @@ inline constexpr int kWriter = 0;
 
 /// Before a model is made. Throws Error on all ranks where one would train something else.
 void require_equal_inputs(Comm& comm, const RunConfig& config, const Recipe& recipe,
-                          const Corpus& corpus);
+                          const TrainingData& data);
 /// Throws Error on all ranks where the same numbers come out otherwise on the CPU of one: the loss
 /// of one batch goes through most of what a step computes.
-void require_equal_results(Comm& comm, uint64_t seed, const Corpus& corpus, Trainer& trainer);
+void require_equal_results(Comm& comm, uint64_t seed, const TrainingData& data, Trainer& trainer);
 
 /// What its ranks send in a step.
 [[nodiscard]] RunTraffic traffic_of(Session& session);

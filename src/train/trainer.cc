@@ -13,7 +13,8 @@ OptimizerSettings for_model(OptimizerSettings settings, const ModelConfig& model
 
 }  // namespace
 
-Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings)
+Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings,
+                 Model* reference)
     : run_(run),
       model_(model),
       settings_(settings),
@@ -24,6 +25,9 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
       control_(run.persistent_values<StepControl>("step control", 1)),
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
       evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)) {
+  NG_CHECK(settings_.dpo.has_value() == (reference != nullptr));
+  if (reference != nullptr)
+    dpo_.emplace(run_, model_, *reference, *settings_.dpo, settings_.micros);
   for (Parameter* owned : model_.owned()) optimizer_->claim(run_, *owned);
   const size_t count = model_.owned().size();
   update_reports_ = {run_.persistent_values<UpdateReport>("update reports", count), count};
@@ -35,7 +39,7 @@ void Trainer::record_programs(const Recipe& recipe) {
   for (int phase = 0; phase < phases; ++phase) {
     const auto in_phase = [&](const auto& body) {
       return run_.record([&] {
-        model_.set_phase(run_, phase);
+        set_phase(phase);
         body();
       });
     };
@@ -86,6 +90,7 @@ BatchSpans Trainer::evaluation_tokens() { return tokens_.host(settings_.micros);
 void Trainer::set_phase(int phase) {
   phase_ = phase;
   model_.set_phase(run_, phase);
+  if (dpo_) dpo_->set_phase(phase);
 }
 
 Batch Trainer::train_batch(int64_t micro) const {
@@ -93,17 +98,26 @@ Batch Trainer::train_batch(int64_t micro) const {
           .targets = tokens_.targets(micro),
           .mask = settings_.masked ? tokens_.mask(micro) : ConstView{},
           .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
-          .target_count = parallel_.target_count(std::max<int64_t>(targets_, 1)),
+          .target_count = parallel_.target_count(terms()),
           .cache = nullptr};
+}
+
+int64_t Trainer::terms() const {
+  if (dpo_) return settings_.sequences / 2 * parallel_.micros_of_all();
+  return std::max<int64_t>(targets_, 1);
 }
 
 void Trainer::forward_backward(int64_t step) {
   parallel_.start(control_);
+  if (dpo_) dpo_->start();
   run_.execute(Clear{std::as_writable_bytes(model_.stats())});
   for (int64_t micro = 0; micro < settings_.micros; ++micro) {
     run_.set_moment(parallel_.moment(step, micro));
-    model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro),
-                       [&](const BackwardPart& part) { parallel_.take(micro, part); });
+    const PartDone done = [this, micro](const BackwardPart& part) { parallel_.take(micro, part); };
+    if (dpo_)
+      dpo_->train_batch(train_batch(micro), micro, parallel_.loss(control_, micro), done);
+    else
+      model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro), done);
   }
   parallel_.finish(control_);
   model_.finish_noise(run_);
@@ -153,6 +167,7 @@ StepReport Trainer::step(int64_t step, float lr) {
   parallel_.share_largest();
   model_.roll_scales(run_, control.skip != 0 || !updates);
   StepReport report = report_of(control);
+  if (dpo_) report.preferences = metrics_of(dpo_->of_step());
   report.sent = parallel_.sent_since(sent_before);
   const ExchangeSeconds now = parallel_.seconds();
   report.exchange = {.busy = now.busy - before.busy, .waited = now.waited - before.waited};
@@ -165,7 +180,7 @@ std::vector<UpdateReport> Trainer::update_reports() {
 }
 
 StepReport Trainer::report_of(const StepControl& control) {
-  StepReport report{.loss = control.loss / static_cast<double>(std::max<int64_t>(targets_, 1)),
+  StepReport report{.loss = control.loss / static_cast<double>(terms()),
                     .grad_norm = control.grad_norm,
                     .targets = targets_,
                     .sent = {},
@@ -211,6 +226,7 @@ void Trainer::evaluate_body() {
       .target_count = 1,
       .cache = nullptr};
   const EvaluationMode mode(run_);
+  if (dpo_) return dpo_->evaluate_batch(batch, evaluation_loss_);
   model_.evaluate_batch(run_, batch, evaluation_loss_);
 }
 
@@ -220,6 +236,11 @@ double Trainer::evaluate() {
   double loss = run_.read(evaluation_loss_);
   run_.tensor_group().sum(std::span(&loss, 1));
   return loss;
+}
+
+PreferenceSums Trainer::evaluate_pairs() {
+  (void)evaluate();
+  return dpo_->of_evaluation();
 }
 
 }  // namespace ng

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "run/run.h"
 #include "train/data_parallel.h"
 #include "train/device_batch.h"
+#include "train/dpo.h"
 #include "train/memory_plan.h"
 
 namespace ng {
@@ -28,14 +30,18 @@ struct StepSettings {
   OptimizerSettings optimizer;
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
   Determinism determinism = Determinism::ranks;
+  /// The loss is that of pairs of sequences; then `masked`, and `sequences` are even.
+  std::optional<DpoSettings> dpo{};
 };
 
 struct StepReport {
-  double loss = 0;  ///< mean over the step's targets, before the update; 0 where none counts
+  /// Mean over the step's targets, or pairs, before the update; 0 where none counts.
+  double loss = 0;
   double grad_norm = 0;
   /// That count. A step without any leaves weights, moments and delayed scales as they are: it
   /// says nothing about them, and weight decay alone would only wear them down.
   int64_t targets = 0;
+  std::optional<PreferenceMetrics> preferences{};  ///< of the step's pairs
   BytesByTraffic sent{};       ///< by all ranks together in this step, by what it was
   ExchangeSeconds exchange{};  ///< of gradients and new values in this step, on this rank
   bool skipped = false;        ///< something was not finite: weights and moments are unchanged
@@ -46,8 +52,10 @@ struct StepReport {
 
 class Trainer {
  public:
-  /// Claims optimizer states, dry-runs every phase of the recipe and takes the memory.
-  Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings);
+  /// Claims optimizer states, dry-runs every phase of the recipe and takes the memory. `reference`
+  /// is the model of a frozen recipe that settings.dpo needs.
+  Trainer(Run& run, Model& model, const Recipe& recipe, const StepSettings& settings,
+          Model* reference = nullptr);
 
   [[nodiscard]] MemoryPlan memory() const;
   /// Of all ranks.
@@ -83,8 +91,11 @@ class Trainer {
   StepReport step(int64_t step, float lr);
   /// Repeats the last, skipped step without its update and names the first non-finite tensor.
   [[nodiscard]] Diagnosis diagnose(int64_t step);
-  /// Σ cross-entropy over the unmasked evaluation_tokens().
+  /// Σ cross-entropy over the unmasked evaluation_tokens(); Σ loss of their pairs where the loss is
+  /// that of pairs.
   [[nodiscard]] double evaluate();
+  /// The same with all that is known of these pairs.
+  [[nodiscard]] PreferenceSums evaluate_pairs();
 
  private:
   void record_programs(const Recipe& recipe);
@@ -93,12 +104,15 @@ class Trainer {
   [[nodiscard]] StepReport report_of(const StepControl& control);
   void evaluate_body();
   [[nodiscard]] Batch train_batch(int64_t micro) const;
+  /// What the loss is the mean over, of all ranks.
+  [[nodiscard]] int64_t terms() const;
 
   Run& run_;
   Model& model_;
   StepSettings settings_;
   DataParallel parallel_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<Dpo> dpo_;
   int phase_ = 0;
   int64_t targets_ = 0;                       // that count in the present step, all micro-batches
   std::vector<Program> train_programs_;       // by phase

@@ -91,18 +91,20 @@ TEST(Trainer, AllocatesExactlyWhatWasPlanned) {
 }
 
 TEST(Trainer, NoHeapAllocationFromTheSecondStepOn) {
-  for (const char* recipe : {"name = \"fp32\"", kNarrow}) {
-    TinyRunOptions options;
-    options.recipe = recipe;
-    options.threads = 2;
-    options.micros = 2;
-    TinyRun tiny(options);
-    tiny.step(0);
-    const int64_t before = heap_allocations;
-    tiny.step(1);
-    tiny.step(2);
-    EXPECT_EQ(heap_allocations - before, 0) << recipe;
-  }
+  for (const bool of_pairs : {false, true})
+    for (const char* recipe : {"name = \"fp32\"", kNarrow}) {
+      TinyRunOptions options;
+      options.recipe = recipe;
+      options.threads = 2;
+      options.micros = 2;
+      if (of_pairs) options.dpo.emplace();
+      TinyRun tiny(options);
+      tiny.step(0);
+      const int64_t before = heap_allocations;
+      tiny.step(1);
+      tiny.step(2);
+      EXPECT_EQ(heap_allocations - before, 0) << recipe << (of_pairs ? " of pairs" : "");
+    }
 }
 
 TEST(Trainer, SameBitsOnAnyNumberOfThreadsAndWithRecompute) {

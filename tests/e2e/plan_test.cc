@@ -79,6 +79,22 @@ TEST_F(Plan, MoreRanksHaveLessAndTheBatchThatFitsGrows) {
   EXPECT_NEAR(eight["balance"]["tensor"].get<double>(), 0.403, 0.0005);
 }
 
+// Every rank has the whole reference, beside what it owns of the policy.
+TEST_F(Plan, AReferenceIsItsWeightsAlone) {
+  const auto memory = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "char-gpt", "--ranks", "2", "--recipe", "fp32", "--batch",
+                               "2", "--length", "64", "--json"});
+    return Json::parse(run_well(more))["memory"]["most"];
+  };
+  const Json none = memory({}), as_policy = memory({"--reference", "policy"}),
+             bf16 = memory({"--reference", "bf16"});
+  EXPECT_EQ(none["reference"], 0);
+  EXPECT_EQ(as_policy["reference"], as_policy["weights"]);
+  EXPECT_NEAR(bf16["reference"].get<double>() / as_policy["reference"].get<double>(), 0.5, 0.01);
+  for (const char* kind : {"weights", "moments", "gradients"})
+    EXPECT_EQ(bf16["at_any_time"][kind], none["at_any_time"][kind]) << kind;
+}
+
 TEST_F(Plan, SaysWhereNothingFits) {
   const std::string out =
       run_well({"plan", "gpt2-124m", "--ranks", "2", "--device-memory", "100MB"});
@@ -100,6 +116,10 @@ TEST_F(Plan, RefusalsNameTheFlag) {
   refused({"char-gpt", "--ranks", "2", "--recipe", "fp9"}, 1, {"fp9"});
   refused({"char-gpt", "--ranks", "6", "--tensor", "4"}, 1, {"--tensor: 4", "--ranks, 6"});
   refused({"char-gpt", "--ranks", "8", "--tensor", "4"}, 1, {"--tensor: 4 ranks for 6 heads"});
+  refused({"char-gpt", "--ranks", "2", "--batch", "2", "--reference", "fp9"}, 1,
+          {"--reference", "fp9", "bf16"});
+  refused({"char-gpt", "--ranks", "2", "--batch", "3", "--reference", "policy"}, 1,
+          {"--batch: 3 sequences, and a pair is two: an even number"});
   refused({"char-gpt", "--ranks", "2", "--length", "257"}, 1, {"--length", "257", "256"});
 }
 

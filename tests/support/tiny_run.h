@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,8 @@ struct TinyRunOptions {
   Comm* comm = nullptr;
   int tensor = 1;  ///< ranks that divide every layer
   int64_t sequences = 3, length = 11;
-  bool masked = false;  ///< fill() puts ones, which a test may change
+  bool masked = false;                  ///< fill() puts ones, which a test may change
+  std::optional<DpoSettings> dpo = {};  ///< of two pairs; then masked
 };
 
 /// Model, trainer and random tokens; everything follows from the options.
@@ -59,12 +61,16 @@ class TinyRun {
         run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm,
              options.tensor),
         model_(run_, options.model, recipe_, options.recompute, weight_gather(options.determinism)),
-        trainer_(run_, model_, recipe_, settings(options)) {
+        reference_(options.dpo ? make_reference(run_, options.model, recipe_, *options.dpo)
+                               : nullptr),
+        trainer_(run_, model_, recipe_, settings(options), reference_.get()) {
     model_.initialize(run_);
+    if (reference_) reference_->initialize(run_);
   }
 
   [[nodiscard]] Run& run() { return run_; }
   [[nodiscard]] Model& model() { return model_; }
+  [[nodiscard]] Model* reference() { return reference_.get(); }
   [[nodiscard]] Trainer& trainer() { return trainer_; }
 
   StepReport step(int64_t number) {
@@ -90,9 +96,10 @@ class TinyRun {
   }
 
   /// All weights, one after the other.
-  [[nodiscard]] std::vector<float> weights() {
+  [[nodiscard]] std::vector<float> weights() { return weights_of(model_); }
+  [[nodiscard]] std::vector<float> weights_of(Model& model) {
     std::vector<float> all;
-    for (const Parameter& p : model_.parameters()) {
+    for (const Parameter& p : model.parameters()) {
       const std::vector<float> values = download(run_.backend(), p.value());
       all.insert(all.end(), values.begin(), values.end());
     }
@@ -102,18 +109,20 @@ class TinyRun {
  private:
   static StepSettings settings(const TinyRunOptions& options) {
     StepSettings s;
-    s.sequences = options.sequences;
+    s.sequences = options.dpo ? 4 : options.sequences;
     s.length = options.length;
     s.micros = options.micros;
     s.clip = options.clip;
     s.determinism = options.determinism;
-    s.masked = options.masked;
+    s.masked = options.masked || options.dpo;
+    s.dpo = options.dpo;
     return s;
   }
 
   Recipe recipe_;
   Run run_;
   Model model_;
+  std::unique_ptr<Model> reference_;
   Trainer trainer_;
 };
 

@@ -16,6 +16,7 @@
 #include "backend/cpu/update/adamw_fp32.h"
 #include "backend/cpu/update/update.h"
 #include "backend/cpu/workspace.h"
+#include "backend/host_preference.h"
 #include "backend/host_step.h"
 #include "backend/ref/update/update.h"
 
@@ -33,6 +34,7 @@ void perform(Workspace& /* workspace */, const RollDelayedScale& op) {
   roll_delayed_scale(op.cast, op.state);
 }
 void perform(Workspace& /* workspace */, const DecideStep& op) { decide_step_on_host(op); }
+void perform(Workspace& /* workspace */, const PreferenceLoss& op) { preference_loss_on_host(op); }
 // Looks at values in steps only whose gradients are out of all proportion: no kernel is worth it.
 void perform(Workspace& /* workspace */, const CheckUpdate& op) { ref::perform(op); }
 

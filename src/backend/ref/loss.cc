@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/host_preference.h"
 #include "backend/ref/number.h"
 #include "math/exp.h"
 #include "math/log.h"
@@ -62,5 +63,7 @@ void perform(const CrossEntropy& op) {
     }
   }
 }
+
+void perform(const PreferenceLoss& op) { preference_loss_on_host(op); }
 
 }  // namespace ng::ref

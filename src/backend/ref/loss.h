@@ -9,5 +9,6 @@ namespace ng::ref {
 /// Rows whose mask is 0 get zeros, whatever they and their targets hold.
 void perform(const CrossEntropy& op);
 void perform(const CrossEntropyLoss& op);
+void perform(const PreferenceLoss& op);
 
 }  // namespace ng::ref

@@ -24,7 +24,8 @@ struct Args {
   RankLayout layout;
   std::string device_memory = "80GB";
   int64_t batch = 1;
-  int64_t length = 0;  ///< 0: the model's context
+  int64_t length = 0;     ///< 0: the model's context
+  std::string reference;  ///< empty: none
   bool json = false;
 };
 
@@ -58,6 +59,24 @@ void require_layout(const RankLayout& layout, const ModelConfig& model, const Re
       model, recipe, {.parts = layout.tensor, .tokens = step.sequences * step.length}, "--tensor");
 }
 
+// Of preference training.
+std::optional<DpoSettings> dpo_of(const Args& args) {
+  if (args.reference.empty()) return {};
+  if (args.batch % 2 != 0)
+    throw Error({.place = "--batch",
+                 .key = "",
+                 .problem = fmt::format("{} sequences, and a pair is two", args.batch),
+                 .remedy = "an even number"});
+  if (args.reference == "policy") return DpoSettings{};
+  try {
+    return DpoSettings{.reference_storage = operand_of(args.reference)};
+  } catch (const Error& error) {
+    Error::Parts parts = error.parts();
+    parts.place = "--reference";
+    throw Error(parts);
+  }
+}
+
 StepSettings step_of(const Args& args, const ModelConfig& model) {
   const int64_t length = args.length == 0 ? model.context : args.length;
   if (length > model.context)
@@ -66,7 +85,12 @@ StepSettings step_of(const Args& args, const ModelConfig& model) {
                  .problem = fmt::format("{}", length),
                  .remedy = fmt::format("at most the model's context, {}", model.context)});
   require_batch(model, {.sequences = args.batch, .length = length}, "--batch", "");
-  return {.sequences = args.batch, .length = length, .micros = 1, .optimizer = {}};
+  return {.sequences = args.batch,
+          .length = length,
+          .micros = 1,
+          .masked = !args.reference.empty(),
+          .optimizer = {},
+          .dpo = dpo_of(args)};
 }
 
 int plan(const Args& args) {
@@ -124,6 +148,11 @@ std::function<int()> declare(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   app.add_option("--length", args->length, "tokens of a sequence; else the model's context")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  app.add_option(
+         "--reference", args->reference,
+         "preference training (DPO): a reference lies beside the policy, its weights in this "
+         "format, or as the policy's: bf16, fp8_e4m3, policy")
+      ->type_name("FORMAT");
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Weights lie whole on every rank, masters and optimizer states with the owner of their "

@@ -78,8 +78,8 @@ std::string memory_text(const Json& plan) {
                                   plan["length"].get<int64_t>(), device);
   if (plan["tensor"].get<int64_t>() > 1)
     text +=
-        "estimated by division: gradients, activations, operands and logits between the ranks "
-        "of a layer\n";
+        "estimated by division: gradients, activations, operands, logits and a reference between "
+        "the ranks of a layer\n";
   return text;
 }
 

@@ -76,7 +76,7 @@ void print_rows(const std::vector<CompareRow>& rows) {
         r.label,
         r.diverged != 0 ? divergence_text(r) : with_sd(r.val_loss, r.val_loss_sd, r.seeds, ""),
         differs ? with_sd(r.difference, r.difference_sd, r.seeds, "+") : "",
-        r.diverged != 0 ? "" : fmt::format("{:.4f}", r.bits_per_byte),
+        std::isnan(r.bits_per_byte) ? "" : fmt::format("{:.4f}", r.bits_per_byte),
         fmt::format("{:.0f}", r.tokens_per_second)};
     for (const size_t kind : kinds)
       cells.push_back(fmt::format("{:.2f}", r.bytes_per_parameter.most[kind]));

@@ -30,6 +30,16 @@ std::string memory_table(Session& session) {
   return table.text();
 }
 
+std::string preference_text(const PreferenceMetrics& preferences) {
+  return fmt::format("margin {:.4f}  accuracy {:.3f}", preferences.margins, preferences.accuracies);
+}
+
+// What is said beside the loss.
+std::string measure_text(const ValidationMetrics& m) {
+  return m.preferences ? preference_text(*m.preferences)
+                       : fmt::format("{:.4f} bits per byte", m.bits_per_byte);
+}
+
 }  // namespace
 
 TrainScreen::TrainScreen() : terminal_(output_is_terminal()), last_print_(Clock::now()) {}
@@ -51,7 +61,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
-  put(fmt::format("text        {}\n", report::corpus_text(session.corpus())));
+  put(fmt::format("text        {}\n", session.data().size_text()));
   put(fmt::format("recipe      {}", report::recipe_text(session)));
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
                   config.train.backend, name_of(current_isa()), session.threads(),
@@ -64,6 +74,8 @@ void TrainScreen::begin(Session& session, const std::string& out) {
                     report::traffic_text(traffic_of(session))));
   }
   put(memory_table(session));
+  if (const std::string roles = report::roles_text(session.trainer().memory()); !roles.empty())
+    put(fmt::format("roles       {}\n", roles));
   put(fmt::format("schedule    {}\n\n",
                   report::schedule_text(config, session.trainer().settings(), ranks / tensor)));
 }
@@ -88,6 +100,7 @@ std::string TrainScreen::progress(const StepMetrics& m, size_t columns) const {
       {1, fmt::format("{:.0f} tokens/s", m.tokens_per_second)},
       {4, fmt::format("{:.0f} % of peak", share)},
       {0, fmt::format("{} left", duration_text(m.eta_seconds))}};
+  if (m.preferences) fields.insert(fields.begin() + 2, {1, preference_text(*m.preferences)});
   if (m.skipped) fields.push_back({0, "skipped"});
   const auto line = [&](int most) {
     std::string text;
@@ -117,8 +130,8 @@ void TrainScreen::step(const StepMetrics& metrics) {
 }
 
 void TrainScreen::validation(const ValidationMetrics& metrics) {
-  put_line(fmt::format("step {:>{}}/{}  validation loss {:.4f}  {:.4f} bits per byte", metrics.step,
-                       std::to_string(steps_).size(), steps_, metrics.loss, metrics.bits_per_byte));
+  put_line(fmt::format("step {:>{}}/{}  validation loss {:.4f}  {}", metrics.step,
+                       std::to_string(steps_).size(), steps_, metrics.loss, measure_text(metrics)));
 }
 
 void TrainScreen::end(Session& session, const SessionResult& result, const std::string& out) {
@@ -128,8 +141,8 @@ void TrainScreen::end(Session& session, const SessionResult& result, const std::
   if (result.skipped > 0)
     put(fmt::format("skipped     {} steps: something was not finite\n", result.skipped));
   if (result.validation)
-    put(fmt::format("validation  loss {:.4f}, {:.4f} bits per byte\n", result.validation->loss,
-                    result.validation->bits_per_byte));
+    put(fmt::format("validation  loss {:.4f}, {}\n", result.validation->loss,
+                    measure_text(*result.validation)));
   if (!result.sample.empty()) put(fmt::format("sample\n{}\n\n", readable(result.sample)));
   put(fmt::format("model       {}\nreport      {}\nmetrics     {}\ncheckpoints {}\n",
                   on_one_line(session.model_folder()), on_one_line(join_path(out, "report.html")),

@@ -1,0 +1,52 @@
+#include "train/session_start.h"
+
+#include <vector>
+
+#include "base/checksum.h"
+#include "io/hf_folder.h"
+#include "run/backends.h"
+#include "train/run_inputs.h"
+#include "train/self_check.h"
+#include "train/update_check.h"
+
+namespace ng {
+
+std::unique_ptr<TrainingData> open_training_data(const RunConfig& config,
+                                                 const Tokenizer& tokenizer) {
+  if (config.train.objective == Objective::dpo)
+    return std::make_unique<PreferencePairs>(open_run_pairs(config, tokenizer));
+  return std::make_unique<Corpus>(open_run_corpus(config, tokenizer));
+}
+
+void check_gemms(const Model& model, const std::string& backend, Compute compute) {
+  if (backend == "ref") return;
+  std::vector<LinearRecipe> recipes;
+  for (const Linear* linear : model.linears())
+    recipes.insert(recipes.end(), linear->phases().begin(), linear->phases().end());
+  self_check(*make_backend(backend, {1}), *make_backend("ref", {1}), recipes, compute);
+}
+
+void check_model_updates(Model& model, const std::string& backend, const OptimizerRecipe& optimizer,
+                         const OptimizerSettings& settings) {
+  if (backend == "ref") return;
+  std::vector<Parameter> owned;
+  for (const Parameter* parameter : model.owned()) owned.push_back(*parameter);
+  check_updates(make_backend(backend, {1}), make_backend("ref", {1}), optimizer, settings, owned);
+}
+
+std::string put_first_values(Run& run, Model& model, const RunConfig& config) {
+  if (config.model.init.empty()) {
+    model.initialize(run);
+    return "";
+  }
+  Checksum checksum;
+  io::read_hf_weights(config.model.init, model.config(),
+                      [&](size_t index, int64_t row, std::span<const float> values) {
+                        checksum.add(std::as_bytes(values));
+                        model.write_row(run, index, row, values);
+                      });
+  model.start_noise(run);
+  return checksum.hex();
+}
+
+}  // namespace ng
