@@ -198,6 +198,12 @@ void Model::allocate_stats(Run& run) {
     linears_[i]->set_stats(stats_.data() + i * kOperandRoles);
 }
 
+bool Model::is_part() const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [](const Parameter& parameter) {
+    return parameter.is_copied || parameter.spec.cut;
+  });
+}
+
 int64_t Model::parameter_count() const {
   int64_t count = 0;
   for (const Parameter& parameter : parameters_)

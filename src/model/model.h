@@ -52,6 +52,9 @@ class Model {
     return owned().subspan(first_owned_[index], first_owned_[index + 1] - first_owned_[index]);
   }
   [[nodiscard]] int64_t parameter_count() const;
+  /// Whether it is no whole model by itself: layers are divided, or values are copies, rounded as
+  /// they are sent, of those that their owners have.
+  [[nodiscard]] bool is_part() const;
   [[nodiscard]] const TensorTable& tensors() const { return tensors_; }
   /// All linear layers, blocks first, the head last.
   [[nodiscard]] const std::vector<Linear*>& linears() const { return linears_; }

@@ -18,12 +18,13 @@ Tensor Embedding::forward(Run& run, const Batch& batch) const {
   const ReadableWeight tokens = readable(run, *tokens_);
   ReadableWeight positions;
   if (positions_ != nullptr) positions = readable(run, *positions_);
-  for (const auto& [tokens_of_run, at] : runs_of(own, batch.at))
-    run.execute(Embed{.y = y.view().slice(tokens_of_run.first - own.first, tokens_of_run.count),
-                      .ids = ids_of(batch, tokens_of_run),
+  for_runs(own, batch.at, [&](const TokenRun& at) {
+    run.execute(Embed{.y = y.view().slice(at.tokens.first - own.first, at.tokens.count),
+                      .ids = ids_of(batch, at.tokens),
                       .tokens = tokens.view,
                       .positions = positions.view,
-                      .at = at});
+                      .at = at.at});
+  });
   return y;
 }
 
@@ -32,12 +33,13 @@ void Embedding::backward(Run& run, const ConstView& dy, const Batch& batch) cons
   const View dtokens = gradient_to_add_to(run, *tokens_);
   const View dpositions = positions_ != nullptr ? gradient_to_add_to(run, *positions_) : View();
   const TokenSlice own = own_tokens(run, batch.tokens());
-  for (const auto& [tokens, at] : runs_of(own, batch.at))
+  for_runs(own, batch.at, [&](const TokenRun& at) {
     run.execute(EmbedBackward{.dtokens = dtokens,
                               .dpositions = dpositions,
-                              .dy = dy.slice(tokens.first - own.first, tokens.count),
-                              .ids = ids_of(batch, tokens),
-                              .at = at});
+                              .dy = dy.slice(at.tokens.first - own.first, at.tokens.count),
+                              .ids = ids_of(batch, at.tokens),
+                              .at = at.at});
+  });
 }
 
 }  // namespace ng

@@ -73,21 +73,6 @@ TokenSlice own_tokens(const Run& run, int64_t all) {
   return {.first = group.rank() * count, .count = count};
 }
 
-std::vector<TokenRun> runs_of(const TokenSlice& slice, const Positions& at) {
-  std::vector<TokenRun> runs;
-  const int64_t end = slice.first + slice.count;
-  for (int64_t token = slice.first; token < end;) {
-    const int64_t place = token % at.length;
-    const bool is_whole = place == 0 && token + at.length <= end;
-    const int64_t sequences = is_whole ? (end - token) / at.length : 1;
-    const int64_t length = is_whole ? at.length : std::min(at.length - place, end - token);
-    runs.push_back({.tokens = {.first = token, .count = sequences * length},
-                    .at = {.sequences = sequences, .length = length, .first = at.first + place}});
-    token += sequences * length;
-  }
-  return runs;
-}
-
 Tensor amax_of_group(Run& run, const OperandSpec& spec, const ConstView& part) {
   if (run.tensor_group().ranks() == 1 || !has_scale_of_all(spec.cast) ||
       spec.cast.scaling == Scaling::delayed)  // whose largest values are shared after the step

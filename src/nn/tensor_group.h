@@ -4,6 +4,7 @@
 // [Korthikanti et al. 2022, sequence parallelism; Peng et al. 2023, FP8-LM; recipes.md §4.2]
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "nn/batch.h"
@@ -29,8 +30,21 @@ struct TokenRun {
   TokenSlice tokens;
   Positions at;
 };
-/// A slice of a batch as such runs: parts of a sequence at its ends, whole ones between.
-[[nodiscard]] std::vector<TokenRun> runs_of(const TokenSlice& slice, const Positions& at);
+/// body(run) for a slice of a batch as such runs: parts of a sequence at its ends, whole ones
+/// between.
+template <class Body>
+void for_runs(const TokenSlice& slice, const Positions& at, const Body& body) {
+  const int64_t end = slice.first + slice.count;
+  for (int64_t token = slice.first; token < end;) {
+    const int64_t place = token % at.length;
+    const bool is_whole = place == 0 && token + at.length <= end;
+    const int64_t sequences = is_whole ? (end - token) / at.length : 1;
+    const int64_t length = is_whole ? at.length : std::min(at.length - place, end - token);
+    body(TokenRun{.tokens = {.first = token, .count = sequences * length},
+                  .at = {.sequences = sequences, .length = length, .first = at.first + place}});
+    token += sequences * length;
+  }
+}
 
 /// The rows of all ranks, one slice after another, each cast to `wire` by its rank: with the scale
 /// of the whole where a scale is of all of it, so that codes and scales are those of a cast of the

@@ -283,9 +283,10 @@ TEST(TensorGroup, GathersTheCodesAndScalesOfOneCast) {
 TEST(TensorGroup, SlicesAreRunsOfPositions) {
   const auto text = [](const TokenSlice& slice, const Positions& at) {
     std::string runs;
-    for (const TokenRun& run : runs_of(slice, at))
+    for_runs(slice, at, [&](const TokenRun& run) {
       runs += fmt::format("{}+{}: {}x{} from {}; ", run.tokens.first, run.tokens.count,
                           run.at.sequences, run.at.length, run.at.first);
+    });
     return runs;
   };
   EXPECT_EQ(text({0, 12}, {2, 6, 0}), "0+12: 2x6 from 0; ");

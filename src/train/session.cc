@@ -318,8 +318,8 @@ void Session::finish() {
 void Session::write_results() {
   // Saves nothing when a finished run is resumed, but what a kill left there must go.
   io::prune_checkpoints(checkpoints_folder(), static_cast<int>(config_.train.keep_checkpoints));
-  if (run_->tensor_group().ranks() == 1) return write_model(*run_, *model_);
-  // Each rank has parts of the layers; the last checkpoint has them all.
+  if (!model_->is_part()) return write_model(*run_, *model_);
+  // Each rank has parts of the layers, or copies of the values; the last checkpoint has them all.
   Run whole(make_backend(config_.train.backend, threads_), config_.seed, config_.twin);
   Model model(whole, model_->config(), recipe_, config_.train.recompute);
   for (const io::CheckpointEntry& saved : io::list_checkpoints(checkpoints_folder()))
