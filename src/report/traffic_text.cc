@@ -11,8 +11,7 @@ namespace {
 
 constexpr const char* kNote =
     "Bytes that all ranks together sent to one another. Control are largest values, losses, norms "
-    "and counters; the first step of a process and steps with every operand's metrics send more of "
-    "it. The baselines send every gradient and every weight in their formats.";
+    "and counters. The baselines send every gradient and every weight in their formats.";
 
 std::string against(double change) {
   return fmt::format("{:.0f} % {}", 100 * std::fabs(change), change > 0 ? "more" : "less");

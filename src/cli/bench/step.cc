@@ -45,7 +45,7 @@ Json exchange_json(const Args& args, const BenchResult& result) {
 
 Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model& model,
                  const BenchResult& result) {
-  const double peak = measured_peak_flops(threads);
+  const double peak = measured_peak_flops(threads) * world().ranks();  // ranks at once
   Json seconds = time_json(result.seconds_by_kind);
   seconds["rest"] = result.rest_seconds();
   return {{"program", fmt::format("narrowgauge {}", version())},
