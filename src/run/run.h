@@ -27,7 +27,7 @@ struct Moment {
   uint32_t micro = 0;        ///< among the micro-batches of all ranks in this step
   uint32_t first_micro = 0;  ///< the first of this rank
   uint32_t micros = 1;       ///< of this rank in this step
-  /// Gradients are not whole after this rank's last micro-batch: Model::finish_gradients follows.
+  /// Gradients are not whole after this rank's last micro-batch: those of others are to come.
   bool is_summed_later = false;
 
   [[nodiscard]] bool is_last() const { return micro + 1 == first_micro + micros; }
