@@ -92,7 +92,6 @@ struct Outcome {
   Values y = Values(kTokens * kWidth), dx = y, dup = Values(kHidden * kWidth), ddown = dup,
          dbias = Values(kWidth);
   uint64_t activations = 0;  ///< bytes that a rank sent
-  friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
 void put_rows(Values& whole, int64_t first, const Values& rows) {
