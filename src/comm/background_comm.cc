@@ -68,8 +68,7 @@ void BackgroundComm::work() {
     lock.lock();
     seconds_.busy += seconds_since(start);
     failure_ = failure;
-    for (size_t kind = 0; kind < sent_.size(); ++kind)
-      sent_[kind] += group_->sent()[kind] - before[kind];
+    add(sent_, since(before, group_->sent()));
     ++done_;
     changed_.notify_all();
   }

@@ -104,9 +104,7 @@ class Comm {
   /// Bytes that this rank has sent to others, by what they were; its own pieces do not count.
   [[nodiscard]] const BytesByTraffic& sent() const { return sent_; }
   /// What this rank has sent in another group counts here, too.
-  void count(const BytesByTraffic& elsewhere) {
-    for (size_t kind = 0; kind < sent_.size(); ++kind) sent_[kind] += elsewhere[kind];
-  }
+  void count(const BytesByTraffic& elsewhere) { add(sent_, elsewhere); }
 
  protected:
   Comm(int rank, int ranks) : rank_(rank), ranks_(ranks) {}

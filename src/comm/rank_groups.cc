@@ -20,8 +20,7 @@ RankGroups::RankGroups(Comm* world, int tensor)
 BytesByTraffic RankGroups::sent() const {
   BytesByTraffic sent = world_->sent();
   for (const Comm* group : {own_data_.get(), own_tensor_.get()})
-    for (size_t kind = 0; group != nullptr && kind < sent.size(); ++kind)
-      sent[kind] += group->sent()[kind];
+    if (group != nullptr) add(sent, group->sent());
   return sent;
 }
 

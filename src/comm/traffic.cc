@@ -6,13 +6,6 @@
 namespace ng {
 namespace {
 
-/// Scales that travel with the elements of some rows: one of the whole tensor is agreed upon.
-uint64_t block_scale_bytes(const Operand& cast, const MatrixSize& rows) {
-  if (cast.is_unscaled() || cast.block.kind == Block::Kind::tensor) return 0;
-  const ScaleShape scales = scale_shape(cast, rows.rows, rows.cols);
-  return static_cast<uint64_t>(scales.rows * scales.cols * scale_bits(cast) / 8);
-}
-
 /// Scales of a whole tensor: the elements' own, or a second level.
 uint64_t tensor_scales(const Operand& cast) {
   const bool has_one = !cast.is_unscaled() && cast.block.kind == Block::Kind::tensor;
@@ -52,6 +45,12 @@ uint64_t control_bytes(const Partition& partition, std::span<const SentTensor> t
 }
 
 }  // namespace
+
+uint64_t block_scale_bytes(const Operand& cast, const MatrixSize& size) {
+  if (cast.is_unscaled() || cast.block.kind == Block::Kind::tensor) return 0;
+  const ScaleShape scales = scale_shape(cast, size.rows, size.cols);
+  return static_cast<uint64_t>(scales.rows * scales.cols * scale_bits(cast) / 8);
+}
 
 uint64_t payload_bytes(const Operand& cast, const MatrixSize& size) {
   const int64_t stride = tight_stride(*cast.element, size.cols);

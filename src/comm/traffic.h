@@ -24,6 +24,9 @@ struct SentTensor {
 /// Bytes of one tensor's elements as they travel: rows are packed one by one.
 [[nodiscard]] uint64_t payload_bytes(const Operand& cast, const MatrixSize& size);
 
+/// Bytes of the scales of its blocks that travel with them: one of the whole tensor is agreed upon.
+[[nodiscard]] uint64_t block_scale_bytes(const Operand& cast, const MatrixSize& size);
+
 /// What each rank sends in a step, by rank and kind. `activations` and `files` are 0. `control` is
 /// the amax of each tensor that has one scale for all of it, and the counts of saturated codes.
 [[nodiscard]] std::vector<BytesByTraffic> traffic_by_rank(const Partition& partition,

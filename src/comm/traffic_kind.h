@@ -26,4 +26,13 @@ inline constexpr size_t kTrafficKinds = 6;
 
 using BytesByTraffic = std::array<uint64_t, kTrafficKinds>;
 
+constexpr void add(BytesByTraffic& sum, const BytesByTraffic& more) {
+  for (size_t kind = 0; kind < kTrafficKinds; ++kind) sum[kind] += more[kind];
+}
+/// Of counters that only grow: what they have counted since they were `before`.
+[[nodiscard]] constexpr BytesByTraffic since(const BytesByTraffic& before, BytesByTraffic now) {
+  for (size_t kind = 0; kind < kTrafficKinds; ++kind) now[kind] -= before[kind];
+  return now;
+}
+
 }  // namespace ng

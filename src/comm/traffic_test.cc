@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/exact_sum.h"
+#include "format/exact_sum.h"
 #include "support/golden_file.h"
 
 namespace ng {

@@ -257,8 +257,7 @@ ExchangeSeconds DataParallel::seconds() const {
 }
 
 BytesByTraffic DataParallel::sent_since(const BytesByTraffic& before) {
-  BytesByTraffic sent = run_.ranks().sent();
-  for (size_t kind = 0; kind < sent.size(); ++kind) sent[kind] -= before[kind];
+  BytesByTraffic sent = since(before, run_.ranks().sent());
   world().sum(std::span<uint64_t>(sent));
   return sent;
 }

@@ -195,8 +195,7 @@ std::vector<BytesByTraffic> sent_in_a_step(TinyRunOptions options, int ranks) {
     TinyRun tiny(mine);
     const BytesByTraffic before = comm.sent();
     (void)tiny.step(0);
-    BytesByTraffic& own = sent[static_cast<size_t>(comm.rank())];
-    for (size_t kind = 0; kind < own.size(); ++kind) own[kind] = comm.sent()[kind] - before[kind];
+    sent[static_cast<size_t>(comm.rank())] = since(before, comm.sent());
   });
   return sent;
 }

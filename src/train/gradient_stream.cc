@@ -174,21 +174,17 @@ GradientStream::Encoded GradientStream::encode(size_t index) {
   finish_gradient(run_, of, shares_scale(index) ? &amax_[index] : nullptr);
   if (of.auto_scale != nullptr && model_.gradient_recipe().reduce == GradientRecipe::Reduce::fp32)
     run_.execute(CountLargest{&saturated_[index], of.grad});
+  encoded.rounded = of.gradient();  // without a scale that all share: it need not travel
+  if (ranks_share_scale(of.communicate)) encoded.rounded.scales = {};
   encoded.codes = std::move(of.grad);
   encoded.scales = std::exchange(of.grad_scales, {});
   return encoded;
 }
 
-// Rows of what this rank sends. A scale that all share does not travel.
+// Rows of what this rank sends.
 View GradientStream::term_of_mine(const Sent& sent, size_t node, const Piece& piece) {
   const Encoded& mine = *sent.mine;
-  if (!mine.sums.empty()) return rows_of(mine.sums[node].value.view(), piece);
-  const Operand& cast = parameter(sent.range.index).communicate;
-  View codes = mine.codes;
-  if (mine.scales[0] && !ranks_share_scale(cast))
-    codes.scales = {mine.scales[0].bytes(), mine.scales[0].view().element, cast.block,
-                    mine.scales[1] ? mine.scales[1].view().as<float>().data : nullptr};
-  return rows_of(codes, piece);
+  return rows_of(mine.sums.empty() ? mine.rounded : mine.sums[node].value.view(), piece);
 }
 
 void GradientStream::lay_out(Sent& sent, Messages& messages) {

@@ -47,7 +47,8 @@ class GradientStream {
   /// A gradient as this rank sends it.
   struct Encoded {
     std::vector<SumTree<Tensor>::Sum> sums;  ///< in FP32
-    Tensor codes;                            ///< or rounded
+    View rounded;                            ///< or rounded, with the scales that travel
+    Tensor codes;                            ///< what that lies in
     std::array<Tensor, 2> scales;
   };
   /// Rows of a parameter that travel together.

@@ -134,6 +134,13 @@ Json stored_json(const MemoryPlan& plan) {
   return json;
 }
 
+Json sent_json(const BytesByTraffic& sent) {
+  Json json = Json::object();
+  for (size_t kind = 0; kind < kTrafficKinds; ++kind)
+    json[std::string(name_of(static_cast<Traffic>(kind)))] = sent[kind];
+  return json;
+}
+
 Json traffic_event(const RunTraffic& traffic) {
   Json sent = Json::object(), baselines = Json::object();
   for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::scales})
@@ -230,8 +237,7 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands, const Jso
       object[std::string(name)] = number(value);
   if (step.skipped) object["skipped"] = true;
   if (step.sent) {
-    for (size_t kind = 0; kind < kTrafficKinds; ++kind)
-      object["sent"][std::string(name_of(static_cast<Traffic>(kind)))] = (*step.sent)[kind];
+    object["sent"] = sent_json(*step.sent);
     object["exchange"] = {{"seconds", step.exchange.busy}, {"waited", step.exchange.waited}};
   }
   if (!operands.empty()) object["operands"] = operands;

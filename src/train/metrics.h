@@ -59,6 +59,8 @@ struct ValidationMetrics {
 /// The event `memory`: a plan beside that of FP32 AdamW.
 [[nodiscard]] Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters);
 
+/// {"gradients": bytes, ..., "files": bytes}, every kind.
+[[nodiscard]] Json sent_json(const BytesByTraffic& sent);
 /// The event `traffic`: what a step will send, beside both baselines.
 [[nodiscard]] Json traffic_event(const RunTraffic& traffic);
 

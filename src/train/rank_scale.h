@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "comm/exact_sum.h"
+#include "format/exact_sum.h"
 #include "train/rank_traffic.h"
 
 namespace ng {

@@ -12,14 +12,6 @@ uint64_t sum(const BytesByTraffic& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
 }
 
-/// Of a matrix sent by a cast, without scales of all of it.
-uint64_t scale_bytes(const Operand& cast, const MatrixSize& rows) {
-  if (cast.is_unscaled() || cast.block.kind == Block::Kind::tensor) return 0;
-  const ScaleShape shape = scale_shape(cast, rows.rows, rows.cols);
-  return static_cast<uint64_t>(shape.rows * shape.cols) * static_cast<uint64_t>(scale_bits(cast)) /
-         8;
-}
-
 ActivationTraffic activation_traffic(const RankPlan& plan, const StepSettings& settings) {
   const RankLayout& layout = plan.layout();
   // Of a collective each rank sends its share to the others: (T-1)/T of the whole.
@@ -41,7 +33,7 @@ ActivationTraffic activation_traffic(const RankPlan& plan, const StepSettings& s
   const auto messages = static_cast<uint64_t>((layout.tensor - 1) * half_blocks * settings.micros);
   traffic.elements =
       messages * (3 * payload_bytes(wires.inputs, slice) + 2 * payload_bytes(sums, slice));
-  traffic.scales = messages * 3 * scale_bytes(wires.inputs, slice);
+  traffic.scales = messages * 3 * block_scale_bytes(wires.inputs, slice);
   const bool has_one =
       !wires.inputs.is_unscaled() && (wires.inputs.block.kind == Block::Kind::tensor ||
                                       wires.inputs.tensor_scale != ScaleKind::none);
@@ -168,10 +160,8 @@ StepTraffic step_traffic(const RankPlan& plan, const StepSettings& settings) {
   const SentGroup whole = group_of(plan, false), cut = group_of(plan, true);
   std::vector<BytesByTraffic> ranks = traffic_by_rank(whole.partition, whole.tensors);
   const std::vector<BytesByTraffic> of_parts = traffic_by_rank(cut.partition, cut.tensors);
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const BytesByTraffic& part = of_parts[rank / static_cast<size_t>(plan.layout().tensor)];
-    for (size_t kind = 0; kind < kTrafficKinds; ++kind) ranks[rank][kind] += part[kind];
-  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    add(ranks[rank], of_parts[rank / static_cast<size_t>(plan.layout().tensor)]);
   traffic.least = traffic.most = ranks[0];
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     if (sum(ranks[rank]) < sum(traffic.least)) {

@@ -164,8 +164,7 @@ void encode(Backend& backend, const Job& job, int rank, const std::vector<float>
 
 /// What all ranks have sent since `before`.
 BytesByTraffic sent_since(Comm& comm, const BytesByTraffic& before) {
-  BytesByTraffic sent = comm.sent();
-  for (size_t kind = 0; kind < sent.size(); ++kind) sent[kind] -= before[kind];
+  BytesByTraffic sent = since(before, comm.sent());
   comm.sum(sent);
   return sent;
 }

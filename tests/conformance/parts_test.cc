@@ -99,7 +99,7 @@ class Weights {
  public:
   Weights(const Place& with, const std::vector<Operand>& casts, const Matrix& start,
           const float* amax)
-      : with_(with), control_(with.buffer<StepControl>({{.grad_scale = 0.7f, .skip = 0}})) {
+      : control_(with.buffer<StepControl>({{.grad_scale = 0.7f, .skip = 0}})) {
     for (const Operand& cast : casts)
       tensors_.push_back(
           cast.element == nullptr
@@ -151,7 +151,6 @@ class Weights {
   }
 
  private:
-  const Place& with_;
   std::vector<std::unique_ptr<StoredTensor>> tensors_;  // value, master, both moments
   Buffer<StepControl> control_;
 };

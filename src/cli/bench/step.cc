@@ -33,14 +33,11 @@ struct Args {
 Json exchange_json(const Args& args, const BenchResult& result) {
   const auto steps = static_cast<double>(args.steps);
   const auto [busy, waited] = result.exchange;
-  Json sent = Json::object();
-  for (size_t kind = 0; kind < result.sent.size(); ++kind)
-    sent[std::string(name_of(static_cast<Traffic>(kind)))] = result.sent[kind];
   return {{"seconds", busy / steps},
           {"waited", waited / steps},
           {"hidden", busy > 0 ? std::max(0.0, 1 - waited / busy) : 0.0},
           {"bytes", std::accumulate(result.sent.begin(), result.sent.end(), uint64_t{0})},
-          {"sent", std::move(sent)}};
+          {"sent", sent_json(result.sent)}};
 }
 
 Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model& model,

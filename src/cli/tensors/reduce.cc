@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/tensors/draw_flags.h"
 #include "comm/launch.h"
+#include "train/metrics.h"
 
 namespace ng::cli {
 namespace {
@@ -20,13 +21,6 @@ struct Args {
   MachineFlags machine;
   bool json = false;
 };
-
-Json sent_json(const BytesByTraffic& sent) {
-  Json json = Json::object();
-  for (size_t kind = 0; kind < sent.size(); ++kind)
-    json[std::string(name_of(static_cast<Traffic>(kind)))] = sent[kind];
-  return json;
-}
 
 std::string sent_text(const BytesByTraffic& sent) {
   std::string text;

@@ -7,6 +7,7 @@
 #include "backend/cpu/update/update.h"
 #include "backend/ref/rank_sum.h"
 #include "format/codec.h"
+#include "format/exact_sum.h"
 
 namespace ng::cpu {
 namespace {
@@ -18,18 +19,17 @@ struct Buffers {
 };
 static_assert(sizeof(Buffers) <= kWorkerScratchBytes);
 
-/// Codes of eight bits that share a scale are integers in units of the smallest; so are their sums.
+/// Codes of up to eight bits that share a scale.
 bool is_exact_in_fp32(const ConstView& x, size_t ranks) {
-  if (x.has_scales() || x.element->bits > 8) return false;
-  return static_cast<double>(ranks) * max_value(*x.element) <=
-         0x1p24 * static_cast<double>(min_subnormal(*x.element));
+  return !x.has_scales() && x.element->bits <= 8 &&
+         static_cast<int64_t>(ranks) <= exact_ranks(*x.element).in_fp32;
 }
 
 class RankSummer {
  public:
   explicit RankSummer(const SumOfRanks& op)
       : op_(op),
-        in_fp32_(is_exact_in_fp32(op.x[0], op.x.size())),
+        is_exact_in_fp32_(is_exact_in_fp32(op.x[0], op.x.size())),
         inverse_(1.0f / op.encode_scale),
         largest_(max_value(*op.x[0].element)) {
     for (const ConstView& x : op.x)
@@ -40,29 +40,29 @@ class RankSummer {
   [[nodiscard]] StretchWalk walk() {
     std::vector<StoredCodec*> codecs;
     for (StoredCodec& rank : ranks_) codecs.push_back(&rank);
-    is_flat_ = op_.y.contiguous();
-    return walk_through(codecs, op_.y.rows, op_.y.cols, is_flat_);
+    bool is_flat = op_.y.contiguous();
+    return walk_through(codecs, op_.y.rows, op_.y.cols, is_flat);
   }
 
   void sum(const Stretch& at, Buffers& b) {
-    float* const sums = b.running;
     if (op_.rule == RankSum::ring)
       on_ring(at, b);
-    else if (in_fp32_)
-      in_order(at, b, sums);
+    else if (is_exact_in_fp32_)
+      in_fp32(at, b);
     else
       in_fp64(at, b);
-    if (op_.largest != nullptr) count(sums, at.count);
+    if (op_.largest != nullptr) count(b.running, at.count);
     float* const y = reinterpret_cast<float*>(op_.y.data) + at.row * op_.y.stride + at.col;
-    for (int64_t i = 0; i < at.count; ++i) y[i] = sums[i] * inverse_;
+    for (int64_t i = 0; i < at.count; ++i) y[i] = b.running[i] * inverse_;
   }
 
   [[nodiscard]] uint64_t largest() const { return found_; }
 
  private:
-  void in_order(const Stretch& at, Buffers& b, float* sums) const {
-    std::fill_n(sums, at.count, 0.0f);
-    for (const StoredCodec& rank : ranks_) add(rank.read(at, b.values, b.scratch), at.count, sums);
+  void in_fp32(const Stretch& at, Buffers& b) const {
+    std::fill_n(b.running, at.count, 0.0f);
+    for (const StoredCodec& rank : ranks_)
+      add(rank.read(at, b.values, b.scratch), at.count, b.running);
   }
 
   void in_fp64(const Stretch& at, Buffers& b) const {
@@ -106,7 +106,7 @@ class RankSummer {
 
   const SumOfRanks& op_;
   std::vector<StoredCodec> ranks_;
-  bool in_fp32_, is_flat_ = false;
+  bool is_exact_in_fp32_;
   float inverse_, largest_;
   std::atomic<uint64_t> found_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "comm/exact_sum.h"
+#include "format/exact_sum.h"
 
 #include <cmath>
 
