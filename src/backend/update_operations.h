@@ -94,8 +94,10 @@ struct UpdatedWeight {
                  ///< of the value's element over 2^bits. No rows: none
   UpdateRule rule = UpdateRule::nearest;  ///< without master
   bool momentum_feedback = false;         ///< the error of rounding goes into the first moment
-  float rtol = 1e-2f;                     ///< precision_aware: of ‖update‖
-  int max_iters = 32;                     ///< precision_aware: most bisections
+  bool keeps_scale = true;  ///< one power of two for the value stays while it fits: not where the
+                            ///< value is made anew of its master, as no checkpoint has it
+  float rtol = 1e-2f;       ///< precision_aware: of ‖update‖
+  int max_iters = 32;       ///< precision_aware: most bisections
 };
 
 /// What an optimizer makes of moments and gradient. [recipes.md §6]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/gradient_pieces.h"
 #include "model/builder.h"
 #include "model/ownership.h"
 #include "model/tensor_parallel.h"
@@ -34,7 +35,7 @@ Parameter part_of(const Parameter& whole, const Piece& piece) {
   part.first_row = piece.first_row;
   part.whole_rows = whole.spec.rows;
   part.is_copied = whole.is_copied;
-  part.weight.value.view = whole.value().slice(piece.first_row, piece.rows);
+  part.weight.value.view = rows_of(whole.value(), piece);
   return part;
 }
 
@@ -237,10 +238,15 @@ void Model::initialize(Run& run) {
 
 // The owner of rows makes masters and carries of them, and the value that all have.
 void Model::put_values(Run& run, size_t index, const View& values) {
-  Comm* const parts = parameters_[index].spec.cut ? &run.tensor_group() : nullptr;
+  const ParameterSpec& spec = parameters_[index].spec;
+  std::optional<float> amax;
+  if (spec.cut || partition_.of(static_cast<int64_t>(index)).size() > 1) {
+    amax = largest_of(run, values);
+    if (spec.cut) run.tensor_group().max(std::span(&*amax, 1));
+  }
   for (const Parameter* owned : owned_of(index)) {
     const View rows = values.slice(owned->first_row, owned->spec.rows);
-    put_weight(run, owned->weight, rows, parts);
+    put_weight(run, owned->weight, rows, amax);
     put_carry(run, *owned, rows);
   }
   send_value(run, index);
@@ -255,7 +261,11 @@ void Model::send_value(Run& run, size_t index) {
 void Model::copy_masters(Run& run) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].is_copied) continue;
-    for (const Parameter* owned : owned_of(i)) copy_master(run, owned->weight);
+    float amax = 0;
+    for (const Parameter* owned : owned_of(i))
+      amax = std::max(amax, largest_of(run, owned->weight.master.view));
+    run.ranks().world().max(std::span(&amax, 1));
+    for (const Parameter* owned : owned_of(i)) copy_master(run, owned->weight, amax);
     send_value(run, i);
   }
 }

@@ -7,12 +7,28 @@
 namespace ng {
 namespace {
 
-// No scale of more than one row.
-bool has_scales_by_row(const Operand& cast) {
+// Scales of blocks that pieces have whole. One of the whole tensor can be made of what all pieces
+// find, a second level above it cannot.
+bool has_separate_rows(const Operand& cast, bool can_share) {
   if (cast.is_unscaled()) return true;
   if (cast.tensor_scale != ScaleKind::none) return false;
-  return cast.block.kind == Block::Kind::row ||
-         (cast.block.kind == Block::Kind::tile && cast.block.rows == 1);
+  switch (cast.block.kind) {
+    case Block::Kind::row:
+      return true;
+    case Block::Kind::tile:
+      return kPieceRows % cast.block.rows == 0;
+    case Block::Kind::tensor:
+      return can_share;
+    default:
+      return false;
+  }
+}
+
+// Rules that give back what rounding loses know the values only when the scale is known.
+bool rounds_once(const WeightStorage& storage) {
+  if (storage.master != WeightStorage::Master::none || storage.storage.is_unscaled()) return true;
+  return !storage.momentum_feedback &&
+         (storage.update == UpdateRule::nearest || storage.update == UpdateRule::stochastic);
 }
 
 // Blocks of Adam-mini's second moments and Muon's matrices are of many rows but for tables of
@@ -59,10 +75,14 @@ void add_cut(const Partition& cut, int tensor, Partition& all) {
 
 bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
                        const OptimizerRecipe& optimizer) {
-  return !spec.is_vector && storage.storage.is_unscaled() &&
-         storage.master != WeightStorage::Master::fp16 &&
-         storage.update != UpdateRule::precision_aware && has_scales_by_row(optimizer.moment1) &&
-         has_scales_by_row(optimizer.moment2) && moves_rows_apart(spec, optimizer.kind);
+  using Kind = OptimizerRecipe::Kind;
+  const bool can_share = optimizer.kind == Kind::adamw || optimizer.kind == Kind::sgd;
+  const bool has_shared_master = storage.master == WeightStorage::Master::fp16;
+  return !spec.is_vector && has_separate_rows(storage.storage, can_share) &&
+         (can_share || !has_shared_master) && rounds_once(storage) &&
+         storage.update != UpdateRule::precision_aware &&
+         has_separate_rows(optimizer.moment1, can_share) &&
+         has_separate_rows(optimizer.moment2, can_share) && moves_rows_apart(spec, optimizer.kind);
 }
 
 Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recipe& recipe,

@@ -12,8 +12,8 @@
 
 namespace ng {
 
-/// Whether rows of a parameter can be updated apart: nothing that they are stored with, and no norm
-/// that decides about a step, belongs to all of them.
+/// Whether rows of a parameter can be updated apart: no norm that decides about a step belongs to
+/// all of them, nor what they are stored with but scales that train/shared_scales.h makes.
 [[nodiscard]] bool has_separate_rows(const ParameterSpec& spec, const WeightStorage& storage,
                                      const OptimizerRecipe& optimizer);
 

@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include "format/codec.h"
 #include "recipe/layer_names.h"
 #include "run/transfer.h"
 
@@ -24,19 +25,23 @@ bool is_linear_of_block(const ParameterSpec& spec) {
   return !spec.is_vector && layers::place_of(spec.name).block >= 0;
 }
 
-// Where ranks have parts of a tensor its scale is made of all of them.
-void put(Run& run, const Stored& to, const ConstView& values, Comm* parts) {
-  if (!to) return;
+void put(Run& run, const Stored& to, const ConstView& values, std::optional<float> amax) {
   Store store{to.rounded_by(Rounding::nearest), values, {}};
-  if (parts == nullptr || to.cast.is_unscaled()) return run.execute(store);
-  const TemporaryTensor amax(run.backend(), 1, 1);
-  float* const at = amax.view().as<float>().data;
-  run.execute(FindAmax{.amax = at, .x = values});
-  float largest = run.read(at);
-  parts->max(std::span(&largest, 1));
-  run.upload(at, std::span<const float>(&largest, 1));
+  if (!amax || to.cast.is_unscaled()) return run.execute(store);
+  const TemporaryTensor of_whole(run.backend(), 1, 1);
+  float* const at = of_whole.view().as<float>().data;
+  run.upload(at, std::span<const float>(&*amax, 1));
   store.amax = at;
   run.execute(store);
+}
+
+// A largest value as a master holds it, which has been stored.
+float rounded_by(Run& run, const Stored& master, float amax) {
+  if (master.cast.is_fp32()) return amax;
+  NG_CHECK(master.cast.block.kind == Block::Kind::tensor);
+  const float scale = run.read(reinterpret_cast<const float*>(master.view.scales.data));
+  const ElementCodec codec(*master.cast.element);
+  return codec.decode(codec.encode(amax * (1.0f / scale))) * scale;
 }
 
 bool is_narrow_wire(const Operand& cast) { return !cast.is_unscaled() || cast.element->bits < 16; }
@@ -131,6 +136,7 @@ UpdatedWeight claim_value(Run& run, const ParameterSpec& spec, const KeptWeight&
   const WeightStorage& storage = kept.storage;
   UpdatedWeight weight{.rule = storage.update,
                        .momentum_feedback = storage.momentum_feedback,
+                       .keeps_scale = !kept.is_copied,
                        .rtol = static_cast<float>(storage.rtol),
                        .max_iters = storage.max_iters};
   weight.value = run.stored(weight_parts(spec, kept).value);
@@ -152,17 +158,23 @@ UpdatedWeight claim_weight(Run& run, const ParameterSpec& spec, const KeptWeight
   return parameter.weight;
 }
 
-void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values, Comm* parts) {
-  if (!weight.master) return put(run, weight.value, values, parts);
-  put(run, weight.master, values, parts);
-  if (weight.value.cast.is_unscaled() || parts == nullptr) return copy_master(run, weight);
-  const TemporaryTensor of_master(run.backend(), values.rows, values.cols);
-  run.execute(Store{stored_plainly(of_master.view()), weight.master.view, {}});
-  put(run, weight.value, of_master.view(), parts);
+void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values,
+                std::optional<float> amax) {
+  if (!weight.master) return put(run, weight.value, values, amax);
+  put(run, weight.master, values, amax);
+  if (amax) amax = rounded_by(run, weight.master, *amax);
+  copy_master(run, weight, amax);
 }
 
-void copy_master(Run& run, const UpdatedWeight& weight) {
-  run.execute(Store{weight.value.rounded_by(Rounding::nearest), weight.master.view, {}});
+void copy_master(Run& run, const UpdatedWeight& weight, std::optional<float> amax) {
+  put(run, weight.value, weight.master.view, amax);
+}
+
+float largest_of(Run& run, const ConstView& values) {
+  const TemporaryTensor amax(run.backend(), 1, 1);
+  float* const at = amax.view().as<float>().data;
+  run.execute(FindAmax{.amax = at, .x = values});
+  return run.read(at);
 }
 
 void put_carry(Run& run, const Parameter& parameter, const View& values) {

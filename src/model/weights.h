@@ -63,11 +63,13 @@ struct WeightParts {
 void claim_owned(Run& run, Parameter& parameter, const KeptWeight& kept);
 
 /// Values in backend memory into a weight: the value is made of the master, where there is one.
-/// `parts`: ranks that have the other parts of it, all of which call this; null: it is whole.
+/// `amax`: the largest magnitude of the whole tensor, of which these are a part.
 void put_weight(Run& run, const UpdatedWeight& weight, const ConstView& values,
-                Comm* parts = nullptr);
-/// The value becomes its master, rounded to nearest even.
-void copy_master(Run& run, const UpdatedWeight& weight);
+                std::optional<float> amax = {});
+/// The value becomes its master, rounded to nearest even. `amax`: of the whole master.
+void copy_master(Run& run, const UpdatedWeight& weight, std::optional<float> amax = {});
+/// The largest magnitude of values in backend memory.
+[[nodiscard]] float largest_of(Run& run, const ConstView& values);
 
 /// What the value lacks of the values that it was made of goes into its carry, where it has one:
 /// training begins where FP32 masters begin. `values` are used up.

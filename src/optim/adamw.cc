@@ -12,14 +12,9 @@ class AdamW final : public Optimizer {
   [[nodiscard]] std::vector<StoredSpec> states(const ParameterSpec& spec) const override {
     return {state(spec, "moment1", recipe_.moment1), state(spec, "moment2", recipe_.moment2)};
   }
-  void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const override {
-    run.execute(CheckUpdate{.update = update_by(OptimizerRule::adamw, run, parameter, step),
-                            .control = step.control,
-                            .parameter = parameter.id});
-  }
-  void update(Run& run, Parameter& parameter, const OptimizerStep& step) const override {
-    execute(run, parameter, update_by(OptimizerRule::adamw, run, parameter, step));
-  }
+
+ private:
+  [[nodiscard]] std::optional<OptimizerRule> rule() const override { return OptimizerRule::adamw; }
 };
 
 }  // namespace

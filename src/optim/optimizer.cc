@@ -68,24 +68,29 @@ Update Optimizer::update_by(OptimizerRule rule, const Run& run, const Parameter&
                         .step = static_cast<uint32_t>(step.step),
                         .first_group = first_group_of(parameter.first_row, parameter.spec.cols)},
                 .control = step.control,
-                .report = step.report};
+                .report = step.report,
+                .maxima = step.maxima};
 }
 
-void Optimizer::execute(Run& run, const Parameter& parameter, Update update) {
-  if (!parameter.spec.cut || !update.has_shared_scales()) return run.execute(update);
-  static_assert(sizeof(UpdateMaxima) == 3 * sizeof(float));
-  const Tensor maxima = run.tensor(1, 3, fp32_format(), MemoryKind::operands);
-  auto* const at = reinterpret_cast<UpdateMaxima*>(maxima.bytes());
-  run.execute(FindUpdateMaxima{.update = update, .maxima = at});
-  if (!run.recording()) {
-    UpdateMaxima own = run.read(at);
-    float of_all[] = {own.weight, own.moment1, own.moment2};
-    run.tensor_group().max(of_all);
-    own = {.weight = of_all[0], .moment1 = of_all[1], .moment2 = of_all[2]};
-    run.upload(at, std::span<const UpdateMaxima>(&own, 1));
-  }
-  update.maxima = at;
-  run.execute(update);
+void Optimizer::check(Run& run, const Parameter& parameter, const OptimizerStep& step) const {
+  run.execute(CheckUpdate{.update = update_by(rule().value(), run, parameter, step),
+                          .control = step.control,
+                          .parameter = parameter.id});
+}
+
+bool Optimizer::has_shared_scales(const Run& run, const Parameter& parameter) const {
+  const bool is_part = parameter.spec.cut || parameter.whole_rows > 0;
+  return is_part && rule() && update_by(*rule(), run, parameter, {}).has_shared_scales();
+}
+
+void Optimizer::find_maxima(Run& run, const Parameter& parameter, const OptimizerStep& step,
+                            UpdateMaxima* maxima) const {
+  run.execute(FindUpdateMaxima{.update = update_by(rule().value(), run, parameter, step),
+                               .maxima = maxima});
+}
+
+void Optimizer::update(Run& run, Parameter& parameter, const OptimizerStep& step) const {
+  run.execute(update_by(rule().value(), run, parameter, step));
 }
 
 }  // namespace ng

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nn/parameter.h"
@@ -29,6 +30,8 @@ struct OptimizerStep {
   int64_t step = 0;                ///< counted from 0
   StepControl* control = nullptr;  ///< clip factor and skip flag
   UpdateReport* report = nullptr;  ///< backend memory for what the update did; null: nobody asks
+  /// Where has_shared_scales: the largest that find_maxima found in any part.
+  const UpdateMaxima* maxima = nullptr;
 };
 
 class Optimizer {
@@ -42,17 +45,22 @@ class Optimizer {
   void claim(Run& run, Parameter& parameter) const;
   /// Before any update of a step: skips it where this one's would store what its tensors do not
   /// hold (CheckUpdate).
-  virtual void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const = 0;
+  virtual void check(Run& run, const Parameter& parameter, const OptimizerStep& step) const;
+  /// Whether the parameter, a part of a tensor, has one scale of all of that for any of its own
+  /// tensors; false where matrices move as a whole.
+  [[nodiscard]] bool has_shared_scales(const Run& run, const Parameter& parameter) const;
+  /// What such scales are made of, in this part.
+  void find_maxima(Run& run, const Parameter& parameter, const OptimizerStep& step,
+                   UpdateMaxima* maxima) const;
   /// Moves the parameter by its gradient.
-  virtual void update(Run& run, Parameter& parameter, const OptimizerStep& step) const = 0;
+  virtual void update(Run& run, Parameter& parameter, const OptimizerStep& step) const;
 
  protected:
+  /// How every value of every parameter moves, by itself; none where check and update say.
+  [[nodiscard]] virtual std::optional<OptimizerRule> rule() const { return {}; }
   /// The update of a parameter by an element rule, with decay only where it has two dimensions.
   [[nodiscard]] Update update_by(OptimizerRule rule, const Run& run, const Parameter& parameter,
                                  const OptimizerStep& step) const;
-  /// Does it; where ranks have parts of the parameter and its tensors scales of the whole, those
-  /// are made of all parts.
-  static void execute(Run& run, const Parameter& parameter, Update update);
   /// State `name` of a parameter, stored by `cast`; FP32 where that is not worth it.
   [[nodiscard]] StoredSpec state(const ParameterSpec& spec, std::string_view name,
                                  const Operand& cast) const;

@@ -11,7 +11,7 @@
 namespace ng {
 
 /// Messages by which the rows of tensors that lie whole on every rank become those of their owners,
-/// as they are stored, scales too; only whole tensors have any.
+/// as they are stored, scales too: one of the whole tensor comes from the owner of its first rows.
 struct RowMessages {
   std::vector<Outgoing> out;
   std::vector<Incoming> in;

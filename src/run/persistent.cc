@@ -18,19 +18,22 @@ std::vector<PersistentSpec> StoredSpec::rows() const {
   std::vector<PersistentSpec> rows = {spec};
   rows[0].element = cast.element;
   if (cast.is_unscaled()) return rows;
-  const auto add = [&](const char* ending, const ElementFormat& element, const ScaleShape& shape) {
+  const auto add = [&](const char* ending, const ElementFormat& element, const ScaleShape& shape,
+                       bool is_shared) {
     PersistentSpec& scales = rows.emplace_back(spec);
     scales.name += ending;
     scales.element = &element;
     scales.rows = shape.rows;
     scales.cols = shape.cols;
-    if (shape.rows * shape.cols == 1) scales.cut = {};  // one for all parts
-    if (spec.whole_rows == 0) return;
+    scales.is_shared = is_shared;
+    if (is_shared || shape.rows * shape.cols == 1) scales.cut = {};  // one for all parts
+    if (is_shared || spec.whole_rows == 0) return;
     scales.first_row = scale_shape(cast, spec.first_row, spec.cols).rows;
     scales.whole_rows = scale_shape(cast, spec.whole_rows, spec.cols).rows;
   };
-  add(".scale", scale_element(cast), scale_shape(cast, spec.rows, spec.cols));
-  if (cast.tensor_scale != ScaleKind::none) add(".tensor_scale", fp32_format(), {1, 1});
+  add(".scale", scale_element(cast), scale_shape(cast, spec.rows, spec.cols),
+      cast.block.kind == Block::Kind::tensor);
+  if (cast.tensor_scale != ScaleKind::none) add(".tensor_scale", fp32_format(), {1, 1}, true);
   return rows;
 }
 

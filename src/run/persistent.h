@@ -26,9 +26,10 @@ struct PersistentSpec {
   int64_t cols = 0;
   /// Where the rows begin in the whole tensor, and how many that has; 0: these are all.
   int64_t first_row = 0, whole_rows = 0;
-  Cut cut{};             ///< which part of what ranks divide that tensor is
-  bool is_own = false;   ///< no other rank has these rows: each saves its own
-  bool is_saved = true;  ///< the next step depends on it: it belongs into checkpoints
+  Cut cut{};               ///< which part of what ranks divide that tensor is
+  bool is_shared = false;  ///< one value for the whole tensor, which every part of it has
+  bool is_own = false;     ///< no other rank has these rows: each saves its own
+  bool is_saved = true;    ///< the next step depends on it: it belongs into checkpoints
 };
 
 /// Memory that persists comes in multiples of 64 bytes, at least one of them.
@@ -40,7 +41,8 @@ struct StoredSpec {
   Operand cast;
 
   /// The rows of the register that it takes: its values, scales of its blocks as `<name>.scale`,
-  /// one of the whole tensor where blocks have theirs as `<name>.tensor_scale`.
+  /// one of the whole tensor where blocks have theirs as `<name>.tensor_scale`. Parts have one each
+  /// of what is of the whole tensor.
   [[nodiscard]] std::vector<PersistentSpec> rows() const;
   /// All the memory of them.
   [[nodiscard]] size_t bytes() const;

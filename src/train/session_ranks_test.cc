@@ -51,19 +51,35 @@ TEST_F(SessionRanks, GlobalRunsEndInTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
+// The second recipe has scales of whole tensors, whose rows have several owners.
 TEST_F(SessionRanks, MoreOrFewerRanksGoOnWithTheSameBits) {
   const int64_t micros = 12;
-  const std::map<std::string, std::string> want = unbroken(config_of(1, kGlobal, micros));
-  int64_t done = 0;
-  for (const int ranks : {4, 3, 2, 1, 4, 1}) {  // each with what the run file says for four
-    const bool is_last = done == 5;
-    const SessionResult result =
-        train_on(ranks, config_of(4, kGlobal, micros), done > 0, is_last ? -1 : done + 1);
-    EXPECT_EQ(result.interrupted, !is_last);
-    done = result.steps;
+  write_file_atomically(in("rows.toml"),
+                        "name = 'rows'\ninherit = 'fp8-lm'\n"
+                        "gradient = { communicate = 'fp32', reduce = 'fp32', auto_scale = false,"
+                        " shard = 'flat' }\n");
+  const std::vector<std::string> shared = {"train.deterministic=global",
+                                           "recipe=" + in("rows.toml"),
+                                           "model.layers=1",
+                                           "model.ffn=700",
+                                           "train.steps=8",
+                                           "train.checkpoint_every=0"};
+  for (const std::vector<std::string>& settings : {kGlobal, shared}) {
+    SCOPED_TRACE(settings[1]);
+    remove_all(in("out"));
+    remove_all(in("unbroken"));
+    const std::map<std::string, std::string> want = unbroken(config_of(1, settings, micros));
+    int64_t done = 0;
+    for (const int ranks : {4, 3, 2, 1, 4, 1}) {  // each with what the run file says for four
+      const bool is_last = done == 5;
+      const SessionResult result =
+          train_on(ranks, config_of(4, settings, micros), done > 0, is_last ? -1 : done + 1);
+      EXPECT_EQ(result.interrupted, !is_last);
+      done = result.steps;
+    }
+    expect_same_end(want, 8);
+    expect_whole_metrics(8, 3);
   }
-  expect_same_end(want, 8);
-  expect_whole_metrics(8, 3);
 }
 
 // Each rank's own draws, scales and states come back.

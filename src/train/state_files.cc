@@ -37,6 +37,7 @@ StoredAs stored_as(const View& view, int64_t rows, int64_t cols) {
 /// Where what is registered lies in the whole tensor, and in its view.
 std::vector<CutPiece> places_of(const Persistent& row) {
   const PersistentSpec& spec = row.spec;
+  if (spec.is_shared) return {{.rows = spec.rows, .cols = spec.cols}};
   std::vector<CutPiece> places;
   for (CutPiece at :
        pieces_of(spec.cut, spec.whole_rows > 0 ? spec.whole_rows : spec.rows, spec.cols)) {
@@ -77,7 +78,7 @@ void for_pieces(size_t bytes, const Body& body) {
 }
 
 std::string name_in_file(const PersistentSpec& spec, const CutPiece& at) {
-  if (spec.whole_rows == 0 && !spec.cut) return spec.name;
+  if (spec.is_shared || (spec.whole_rows == 0 && !spec.cut)) return spec.name;
   const std::string rows = fmt::format("{}:{}", at.whole_row, at.whole_row + at.rows);
   if (spec.cut.axis != Cut::Axis::cols) return fmt::format("{}[{}]", spec.name, rows);
   return fmt::format("{}[{},{}:{}]", spec.name, rows, at.whole_col, at.whole_col + at.cols);
@@ -134,7 +135,8 @@ std::vector<const Persistent*> saved_rows(const Run& run, bool own) {
 std::vector<const Persistent*> rows_to_write(const Run& run, bool own) {
   std::vector<const Persistent*> written;
   for (const Persistent& row : run.persistents()) {
-    if (!row.spec.is_saved) continue;
+    const bool is_of_others = row.spec.is_shared && row.spec.first_row > 0;  // the first part's
+    if (!row.spec.is_saved || is_of_others) continue;
     const bool is_part = !row.spec.is_own && row.spec.cut;
     const bool is_mine = row.spec.is_own || (is_part && run.comm().rank() == 0);
     if (own ? is_mine : !row.spec.is_own && !is_part) written.push_back(&row);

@@ -29,6 +29,7 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
   if (reference != nullptr)
     dpo_.emplace(run_, model_, *reference, *settings_.dpo, settings_.micros);
   for (Parameter* owned : model_.owned()) optimizer_->claim(run_, *owned);
+  shared_scales_.emplace(run_, model_, *optimizer_);
   const size_t count = model_.owned().size();
   update_reports_ = {run_.persistent_values<UpdateReport>("update reports", count), count};
   record_programs(recipe);
@@ -135,14 +136,13 @@ void Trainer::update(int64_t step, float lr) {
   parallel_.share_decision(control_);
   parallel_.move_gradient_scales(control_);
   if (reports_updates_) now.report = update_reports_.data();
+  shared_scales_->find(now);
   for (size_t i = 0; i < model_.parameters().size(); ++i) {
-    for (Parameter* owned : model_.owned_of(i)) {
-      optimizer_->update(run_, *owned, now);
-      if (now.report != nullptr) ++now.report;
-    }
+    shared_scales_->update(i, now);
     parallel_.send_updated(i);
   }
   parallel_.finish_sending();
+  shared_scales_->forget();
   model_.forget_step();
 }
 

@@ -18,6 +18,7 @@
 #include "train/device_batch.h"
 #include "train/dpo.h"
 #include "train/memory_plan.h"
+#include "train/shared_scales.h"
 
 namespace ng {
 
@@ -112,6 +113,7 @@ class Trainer {
   StepSettings settings_;
   DataParallel parallel_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<SharedScales> shared_scales_;  // once states are claimed
   std::optional<Dpo> dpo_;
   int phase_ = 0;
   int64_t targets_ = 0;                       // that count in the present step, all micro-batches

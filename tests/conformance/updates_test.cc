@@ -94,6 +94,9 @@ std::vector<Case> cases() {
   all.back().moment2 = scaled_by_power("fp16");
   all.push_back(of("fp32 master", scaled_by_power("fp8_e4m3"), UpdateRule::nearest));
   all.back().weight.master.cast = cast_of("fp32");
+  all.push_back(all.back());
+  all.back().name = "copy of fp32 master";
+  all.back().weight.keeps_scale = false;
   return all;
 }
 
@@ -187,6 +190,36 @@ TEST(Conformance, UpdateReports) {
                                                    static_cast<float>(report.alpha)});
                   return results;
                 });
+}
+
+// A scale of four times the values fits, but is not the one that they have without a past.
+TEST(Conformance, CopiesOfMastersKeepNoScale) {
+  const Size size = kSizes[0];
+  for (const bool keeps : {true, false})
+    conform(fmt::format("keeps its scale: {}", keeps), [&](const Place& with) -> Results {
+      const auto tensor = [&](const Operand& cast) {
+        return std::make_unique<StoredTensor>(with.backend, cast, size.rows, size.cols);
+      };
+      const auto value = tensor(scaled_by_power("fp8_e4m3")), anew = tensor(value->stored().cast),
+                 master = tensor(cast_of("fp32"));
+      with.execute(Store{.y = value->stored(), .x = spread(with, size, 6, 2.0f), .key = {}});
+      with.execute(Store{.y = master->stored(), .x = spread(with, size, 6, 0.5f), .key = {}});
+      const Tensor step = spread(with, size, 7, 1e-2f);
+      Update op;
+      op.optimizer = OptimizerRule::direction;
+      op.weight.value = value->stored();
+      op.weight.master = master->stored();
+      op.weight.keeps_scale = keeps;
+      op.grad = step;
+      op.numbers = {.lr = 1};
+      with.execute(op);
+      with.execute(Store{.y = anew->stored(), .x = master->view(), .key = {}});
+      EXPECT_EQ(value->scale_bytes() == anew->scale_bytes(), !keeps);
+      EXPECT_EQ(value->codes() == anew->codes(), !keeps);
+      Results results;
+      add(results, "value", *value);
+      return results;
+    });
 }
 
 // Sums of squares are FP64 and rounded once: their order hardly ever shows, here never.

@@ -309,7 +309,7 @@ void Updater::pass(Pass pass) {
 void Updater::end_scales() {
   master_.find_scales(false);
   if (master_ && value_.needs_pass() && !master_.is_fp32()) value_.round_maxima(master_);
-  value_.find_scales(true);
+  value_.find_scales(op_.weight.keeps_scale);
   if (!has_feedback()) moment1_.find_scales(false);
   moment2_.find_scales(false);
 }

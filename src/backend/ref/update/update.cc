@@ -81,8 +81,10 @@ void put_new_weights(const Update& op, const ElementRule& rule, const Tensors& t
   const Stored& master = op.weight.master;
   if (!master) return store_weight(op.weight.value, x, {}, amax);
   store(master, x, {}, 0, amax);
-  store_weight(op.weight.value.rounded_by(Rounding::nearest), values_of(master.view), {},
-               amax == 0 ? 0 : rounded_by(master, amax));
+  const Stored value = op.weight.value.rounded_by(Rounding::nearest);
+  const float of_value = amax == 0 ? 0 : rounded_by(master, amax);
+  if (op.weight.keeps_scale) return store_weight(value, values_of(master.view), {}, of_value);
+  store(value, values_of(master.view), {}, 0, of_value);
 }
 
 void put_with_feedback(const Update& op, const ElementRule& rule, Tensors& t) {
