@@ -21,15 +21,14 @@ class Check {
       refuse(fmt::format("{} tokens of a micro-batch", of_.tokens),
              "train.batch times model.context "
              "that they divide");
-    const Operand& sent = recipe_.settings(0).communication.activations;
-    if (sent.scaling == Scaling::delayed || sent.prescale != 1.0f)
-      refuse("communication.activations with a delayed scale or a prescale", "neither");
-    const int64_t rows = of_.tokens / of_.parts;
-    if (sent.block.kind == Block::Kind::tile && rows % sent.block.rows != 0)
-      refuse(fmt::format("{} tokens on each, {} of which share scales of "
-                         "communication.activations",
-                         rows, sent.block.rows),
-             "blocks of fewer tokens");
+    const CommunicationRecipe& as = recipe_.settings(0).communication;
+    wire("communication.activations", as.activations);
+    wire("communication.sums", as.sums);
+    if (as.sums.rounding == Rounding::stochastic)
+      refuse("communication.sums that are stochastic", "nearest");
+    if (as.sums.is_unscaled() && !as.sums.is_fp32() && as.sums.element != &bf16_format())
+      refuse(fmt::format("communication.sums in {} without scales", as.sums.element->short_name),
+             "bf16, fp32 or numbers with scales");
   }
 
   void optimizer() const {
@@ -106,6 +105,16 @@ class Check {
                  .key = "",
                  .problem = fmt::format("{} ranks for {}", of_.parts, problem),
                  .remedy = remedy});
+  }
+
+  void wire(const std::string& key, const Operand& sent) const {
+    if (sent.scaling == Scaling::delayed || sent.prescale != 1.0f)
+      refuse(key + " with a delayed scale or a prescale", "neither");
+    const int64_t rows = of_.tokens / of_.parts;
+    if (sent.block.kind == Block::Kind::tile && rows % sent.block.rows != 0)
+      refuse(fmt::format("{} tokens on each, {} of which share scales of {}", rows, sent.block.rows,
+                         key),
+             "blocks of fewer tokens");
   }
 
   /// What lies side by side on a rank.

@@ -57,12 +57,13 @@ std::vector<ParameterSpec> tensor_parallel_parts(std::vector<ParameterSpec> spec
 }
 
 TokenWires token_wires(const Recipe& recipe) {
-  TokenWires wires{.inputs = recipe.settings(0).communication.activations, .gradients = {}};
+  const CommunicationRecipe& as = recipe.settings(0).communication;
+  TokenWires wires{.inputs = as.activations, .gradients = {}, .sums = as.sums};
   bool is_narrow = true;
   for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase)
     is_narrow &= recipe.compute(static_cast<int>(phase)) == Compute::bf16;
-  if (wires.inputs.is_fp32() && is_narrow) wires.inputs = operand_of("bf16");
-  if (wires.inputs.is_fp32()) wires.sums = &fp32_format();
+  for (Operand* wire : {&wires.inputs, &wires.sums})
+    if (wire->is_fp32() && is_narrow) *wire = operand_of("bf16");
   wires.gradients = wires.inputs;
   return wires;
 }

@@ -21,8 +21,8 @@ void require_tensor_parallel(const ModelConfig& config, int64_t ranks, std::stri
 [[nodiscard]] std::vector<ParameterSpec> tensor_parallel_parts(std::vector<ParameterSpec> specs,
                                                                int64_t ranks, int64_t part = 0);
 
-/// What travels in a tensor group: `inputs` as communication.activations says, in BF16 where that
-/// is FP32 but activations are not; sums of parts in FP32 where inputs travel so, else in BF16.
+/// What travels in a tensor group: `inputs` as communication.activations says, sums of parts as
+/// communication.sums, in BF16 where that is FP32 but activations are not.
 /// Gradients travel as the GEMMs of layer `to`, whose inputs are divided, read them, where that
 /// takes as many bits: rounded once, then. Else as `inputs`.
 [[nodiscard]] TokenWires token_wires(const Recipe& recipe);

@@ -71,7 +71,7 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
   const Tensor lse = run.tensor(tokens, parts_.heads, fp32_format());
   attend(run, a.owner(), lse, qkv, batch);
   Tensor y =
-      sum_of_own_tokens(run, parts_.out.forward(run, a), *parts_.wires.sums, *x.view().element);
+      sum_of_own_tokens(run, parts_.out.forward(run, a), parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
   run.save(x);
   run.save(qkv);
@@ -93,7 +93,7 @@ Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tens
     projection.backward(run, dn, column == 0 ? Into::overwrite : Into::add, n, dy);
     column += projection.outputs();
   }
-  return sum_of_own_tokens(run, std::move(dn), *parts_.wires.sums, *x.element);
+  return sum_of_own_tokens(run, std::move(dn), parts_.wires.sums, *x.element);
 }
 
 void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {

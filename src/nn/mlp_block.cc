@@ -41,7 +41,7 @@ Tensor MlpBlock::forward(Run& run, const Tensor& x, const Batch&) {
   }
   Source a(activate(run, hidden), parts_.activation);
   Tensor y =
-      sum_of_own_tokens(run, parts_.down.forward(run, a), *parts_.wires.sums, *x.view().element);
+      sum_of_own_tokens(run, parts_.down.forward(run, a), parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
   run.save(x);
   run.save(hidden);
@@ -71,7 +71,7 @@ void MlpBlock::backward(Run& run, const View& dy, const Batch&) {
     input.backward(run, dn, column == 0 ? Into::overwrite : Into::add, n, dinput);
     column += input.outputs();
   }
-  dn = sum_of_own_tokens(run, std::move(dn), *parts_.wires.sums, *x.view().element);
+  dn = sum_of_own_tokens(run, std::move(dn), parts_.wires.sums, *x.view().element);
   parts_.norm.backward(run, dy, dy, dn, x);
 }
 

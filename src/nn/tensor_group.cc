@@ -64,6 +64,71 @@ Source gathered_plainly(Run& run, const Source& mine, const Operand& cast,
   return {wide, mine.tensor()};
 }
 
+/// x by y's cast, with the scale of the group's tensors where one is of all.
+void store_by_group(Run& run, const Stored& y, const ConstView& x, const RandomKey& key) {
+  Tensor amax;
+  if (has_scale_of_all(y.cast)) {
+    amax = run.tensor(1, 1, fp32_format());
+    run.execute(FindAmax{.amax = amax.view().as<float>().data, .x = x});
+    share_amax(run, amax.view().as<float>().data);
+  }
+  run.execute(StoreGradient{
+      .y = y, .x = x, .key = key, .amax = amax ? amax.view().as<float>().data : nullptr});
+}
+
+Tensor as(Run& run, Tensor from, const ElementFormat& to) {
+  const View x = from.view();
+  if (x.is(to)) return from;
+  Tensor y = run.tensor(x.rows, x.cols, to);
+  run.execute(Copy{.y = y, .x = x});
+  return y;
+}
+
+/// Each rank's rows of its tokens' owner go there: `of_mine`, by rank.
+void exchange_rows(Run& run, Traffic kind, const View& parts, const View& of_mine) {
+  if (run.recording()) return;
+  Comm& group = run.tensor_group();
+  const std::span<std::byte> to = bytes_of_rows(of_mine, 0, of_mine.rows);
+  const std::vector<size_t> bytes(static_cast<size_t>(group.ranks()),
+                                  to.size() / static_cast<size_t>(group.ranks()));
+  group.all_to_all(kind, bytes_of_rows(parts, 0, parts.rows), bytes, to, bytes);
+}
+
+Tensor plain_sum(Run& run, Tensor part) {
+  const View parts = part;
+  const int ranks = run.tensor_group().ranks();
+  const TokenSlice slice = own_tokens(run, parts.rows);
+  const Tensor all = run.tensor(parts.rows, parts.cols, *parts.element);
+  exchange_rows(run, Traffic::activations, parts, all);
+  part = {};
+  Tensor sum = run.tensor(slice.count, parts.cols, fp32_format());
+  const auto of = [&](int rank) { return all.view().slice(rank * slice.count, slice.count); };
+  run.execute(Add{.y = sum, .a = of(0), .b = of(1)});
+  for (int rank = 2; rank < ranks; ++rank) run.execute(Add{.y = sum, .a = sum, .b = of(rank)});
+  return sum;
+}
+
+Tensor narrow_sum(Run& run, Tensor part, const Operand& wire) {
+  const auto [rows, cols] = std::pair(part.view().rows, part.view().cols);
+  const TokenSlice slice = own_tokens(run, rows);
+  const CastTensor mine = cast_tensor(run, rows, cols, wire, MemoryKind::activations),
+                   all = cast_tensor(run, rows, cols, wire, MemoryKind::activations);
+  store_by_group(run, {mine.view, wire}, part, {});
+  part = {};
+  exchange_rows(run, Traffic::activations, mine.elements, all.elements);
+  const bool has_one = wire.block.kind == Block::Kind::tensor;
+  if (!has_one) exchange_rows(run, Traffic::scales, mine.scales, all.scales);
+  View of_all = all.view;
+  if (has_one) of_all.scales = mine.view.scales;
+  of_all.scales.tensor = mine.view.scales.tensor;
+  std::vector<ConstView> terms;
+  for (int rank = 0; rank < run.tensor_group().ranks(); ++rank)
+    terms.emplace_back(rows_of(of_all, {.first_row = rank * slice.count, .rows = slice.count}));
+  Tensor sum = run.tensor(slice.count, cols, fp32_format());
+  run.execute(SumOfRanks{.y = sum, .x = terms});
+  return sum;
+}
+
 }  // namespace
 
 TokenSlice own_tokens(const Run& run, int64_t all) {
@@ -92,50 +157,19 @@ Source gathered(Run& run, const Source& mine, const Operand& wire) {
   const TokenSlice slice = own_tokens(run, x.rows * ranks);
   if (cast.is_unscaled()) return gathered_plainly(run, mine, cast, slice);
   const CastTensor all = cast_tensor(run, x.rows * ranks, x.cols, cast, MemoryKind::activations);
-  Tensor amax;
-  if (has_scale_of_all(cast)) {
-    amax = run.tensor(1, 1, fp32_format());
-    run.execute(FindAmax{.amax = amax.view().as<float>().data, .x = x});
-    share_amax(run, amax.view().as<float>().data);
-  }
-  const View own = rows_of(all.view, {.first_row = slice.first, .rows = slice.count});
-  run.execute(StoreGradient{.y = {own, cast},
-                            .x = x,
-                            .key = key_of(run, mine, slice),
-                            .amax = amax ? amax.view().as<float>().data : nullptr});
+  store_by_group(run, {rows_of(all.view, {.first_row = slice.first, .rows = slice.count}), cast}, x,
+                 key_of(run, mine, slice));
   gather_rows(run, Traffic::activations, all.elements);
   if (cast.block.kind != Block::Kind::tensor) gather_rows(run, Traffic::scales, all.scales);
   return {all, mine.tensor()};
 }
 
-Tensor sum_of_own_tokens(Run& run, Tensor part, const ElementFormat& wire,
-                         const ElementFormat& element) {
-  Comm& group = run.tensor_group();
-  const auto as = [&](Tensor from, const ElementFormat& to) {
-    const View x = from.view();
-    if (x.is(to)) return from;
-    Tensor y = run.tensor(x.rows, x.cols, to);
-    run.execute(Copy{.y = y, .x = x});
-    return y;
-  };
-  if (group.ranks() == 1) return as(std::move(part), element);
-  part = as(std::move(part), wire);
-  const View out = part;
-  const TokenSlice slice = own_tokens(run, out.rows);
-  const Tensor all = run.tensor(out.rows, out.cols, wire);  // of my tokens, by rank
-  if (!run.recording()) {
-    const std::vector<size_t> bytes(static_cast<size_t>(group.ranks()),
-                                    bytes_of_rows(out, 0, slice.count).size());
-    group.all_to_all(Traffic::activations, bytes_of_rows(out, 0, out.rows), bytes,
-                     bytes_of_rows(all, 0, out.rows), bytes);
-  }
-  part = {};
-  Tensor sum = run.tensor(slice.count, out.cols, fp32_format());
-  const auto of = [&](int rank) { return all.view().slice(rank * slice.count, slice.count); };
-  run.execute(Add{.y = sum, .a = of(0), .b = of(1)});
-  for (int rank = 2; rank < group.ranks(); ++rank)
-    run.execute(Add{.y = sum, .a = sum, .b = of(rank)});
-  return as(std::move(sum), element);
+Tensor sum_of_own_tokens(Run& run, Tensor part, const Operand& wire, const ElementFormat& element) {
+  if (run.tensor_group().ranks() == 1) return as(run, std::move(part), element);
+  const bool is_plain = wire.is_unscaled();
+  Tensor sum = is_plain ? plain_sum(run, as(run, std::move(part), *wire.element))
+                        : narrow_sum(run, std::move(part), wire);
+  return as(run, std::move(sum), element);
 }
 
 }  // namespace ng

@@ -12,11 +12,11 @@
 
 namespace ng {
 
-/// As what tokens travel in a tensor group. [recipes.md §7, `communication.activations`]
+/// As what tokens travel in a tensor group. [recipes.md §7, `communication`]
 struct TokenWires {
-  Operand inputs;                              ///< of layers whose outputs are divided
-  Operand gradients;                           ///< of outputs of layers whose inputs are divided
-  const ElementFormat* sums = &bf16_format();  ///< of parts of sums, FP32 or BF16
+  Operand inputs;                     ///< of layers whose outputs are divided
+  Operand gradients;                  ///< of outputs of layers whose inputs are divided
+  Operand sums = operand_of("bf16");  ///< of parts of sums
 };
 
 /// Which tokens of all this rank has; all of them, where it is alone.
@@ -51,10 +51,11 @@ void for_runs(const TokenSlice& slice, const Positions& at, const Body& body) {
 /// whole. `mine` itself where this rank is alone.
 [[nodiscard]] Source gathered(Run& run, const Source& mine, const Operand& wire);
 
-/// The sum over ranks of their `parts` (n, C), of this rank's tokens, as `element`: parts are
-/// rounded to `wire`, added in FP32 in the order of ranks, and rounded once. `part` itself where
-/// this rank is alone, where it is of that element.
-[[nodiscard]] Tensor sum_of_own_tokens(Run& run, Tensor part, const ElementFormat& wire,
+/// The sum over ranks of their `parts` (n, C), of this rank's tokens, as `element`. FP32 or BF16
+/// parts are added in FP32 in the order of ranks; others are cast to `wire`, with one scale for all
+/// where a scale is of the whole, and added in FP64 (SumOfRanks). The sum is rounded once. `part`
+/// itself where this rank is alone, where it is of that element.
+[[nodiscard]] Tensor sum_of_own_tokens(Run& run, Tensor part, const Operand& wire,
                                        const ElementFormat& element);
 
 /// Where an operand by `spec` has a scale of all of a tensor that this rank has a part of: what

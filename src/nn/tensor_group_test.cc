@@ -130,14 +130,14 @@ Outcome pass(const LinearRecipe& recipe, const TokenWires& wires, int ranks,
       layers.up().fprop(run, h.owner(), n);
       const Tensor part = run.tensor(kTokens, kWidth, fp32_format());
       layers.down().fprop(run, part, h);
-      run.execute(Copy{.y = y, .x = sum_of_own_tokens(run, part, *wires.sums, fp32_format())});
+      run.execute(Copy{.y = y, .x = sum_of_own_tokens(run, part, wires.sums, fp32_format())});
       if (layers.down().divides_inputs()) layers.down().add_bias_gradient(run, dmine);
       Source dout = gathered(run, Source({}, dmine, 9), wires.gradients);
       Source dh(run.tensor(kTokens, layers.up().outputs(), fp32_format()), 8);
       layers.down().backward(run, dh.owner(), Into::overwrite, h, dout);
       const Tensor dn = run.tensor(kTokens, kWidth, fp32_format());
       layers.up().backward(run, dn, Into::overwrite, n, dh);
-      run.execute(Copy{.y = dx, .x = sum_of_own_tokens(run, dn, *wires.sums, fp32_format())});
+      run.execute(Copy{.y = dx, .x = sum_of_own_tokens(run, dn, wires.sums, fp32_format())});
       if (run.recording()) return;
       std::vector<float> dbias = download(run.backend(), layers.bias().grad.view());
       const Values dup = download(run.backend(), layers.up_weight().grad.view()),
@@ -200,10 +200,8 @@ TEST(TensorGroup, ExactSumsAreThoseOfOneRank) {
       "linear.wgrad={grad={format='mxfp4', rounding='stochastic'},"
       " input={format='mxfp4', rounding='stochastic'}}\n";
   for (const Case& c :
-       {Case{"", {fp32, fp32, &fp32_format()}}, Case{"", {bf16, bf16, &fp32_format()}},
-        Case{fp8, {e4m3, e4m3, &fp32_format()}},
-        Case{fp8, {e4m3, cast_of("fp8_e5m2", true), &fp32_format()}},
-        Case{mxfp4, {mxfp8, fp32, &fp32_format()}}})
+       {Case{"", {fp32, fp32, fp32}}, Case{"", {bf16, bf16, fp32}}, Case{fp8, {e4m3, e4m3, fp32}},
+        Case{fp8, {e4m3, cast_of("fp8_e5m2", true), fp32}}, Case{mxfp4, {mxfp8, fp32, fp32}}})
     for (const char* backend : {"ref", "cpu"}) {
       SCOPED_TRACE(fmt::format("{} on {}", c.keys, backend));
       const LinearRecipe recipe = recipe_of(c.keys);
@@ -224,10 +222,63 @@ TEST(TensorGroup, ExactSumsAreThoseOfOneRank) {
 TEST(TensorGroup, SendsAShareOfEveryCollective) {
   const Operand e4m3 = cast_of("fp8_e4m3");
   for (const int ranks : {2, 4}) {
-    const Outcome many = pass(recipe_of(""), {e4m3, e4m3, &bf16_format()}, ranks, "cpu");
+    const Outcome many = pass(recipe_of(""), {e4m3, e4m3, cast_of("bf16")}, ranks, "cpu");
     const auto share = static_cast<uint64_t>(kTokens * kWidth / ranks * (ranks - 1));
     EXPECT_EQ(many.activations, share * (2 * 1 + 2 * 2)) << ranks;
+    const Outcome narrow = pass(recipe_of(""), {e4m3, e4m3, e4m3}, ranks, "cpu");
+    EXPECT_EQ(narrow.activations, share * (2 * 1 + 2 * 1)) << ranks;
   }
+}
+
+/// The sum of parts that ranks draw, all tokens of it; `parts` of each, by rank.
+Values sum_of(const Operand& wire, const std::vector<Values>& parts, const std::string& backend) {
+  Values sum(parts.front().size());
+  const auto ranks = static_cast<int>(parts.size());
+  run_ranks(ranks, [&](Comm& comm) {
+    Run run(make_backend(backend, Threads{1}), 11, 0, &comm, ranks);
+    const TokenSlice own = own_tokens(run, kTokens);
+    const Values& mine = parts[static_cast<size_t>(comm.rank())];
+    const auto body = [&] {
+      const Tensor part = run.tensor(kTokens, kWidth, fp32_format());
+      if (!run.recording()) run.upload(part.view().as<float>().data, std::span<const float>(mine));
+      const Tensor y = sum_of_own_tokens(run, part, wire, fp32_format());
+      if (run.recording()) return;
+      const Values rows = download(run.backend(), y.view());
+      std::copy(rows.begin(), rows.end(), sum.begin() + own.first * kWidth);
+    };
+    const Program program = run.record(body);
+    run.reserve({&program});
+    run.replay(program, body);
+  });
+  return sum;
+}
+
+// Integers of four bits are in every such format under one power of two; others are rounded once
+// in each part, by at most half a unit of their last place, and a whole one under a scale of FP32.
+TEST(TensorGroup, NarrowSumsAreThoseOfRoundedParts) {
+  for (const char* backend : {"ref", "cpu"})
+    for (const Operand& wire :
+         {cast_of("fp8_e4m3", true), cast_of("mxfp8_e4m3"), cast_of("fp8_e4m3")}) {
+      SCOPED_TRACE(fmt::format("{} on {}", describe(wire), backend));
+      std::vector<Values> parts;
+      Values want(kTokens * kWidth), bound = want;
+      for (const bool is_exact : {true, false}) {
+        if (is_exact && wire.scale == ScaleKind::fp32) continue;
+        parts.clear();
+        std::fill(want.begin(), want.end(), 0.0f);
+        for (uint32_t rank = 0; rank < 4; ++rank) {
+          parts.push_back(integers(kTokens * kWidth, 40 + rank, is_exact ? 7 : 1000));
+          for (size_t i = 0; i < want.size(); ++i) {
+            want[i] += parts.back()[i];
+            bound[i] += std::abs(parts.back()[i]) * 0x1p-4f + 1000.0f / 448 * 0x1p-9f;
+          }
+        }
+        const Values sum = sum_of(wire, parts, backend);
+        EXPECT_EQ(sum == want, is_exact);
+        for (size_t i = 0; i < want.size() && !is_exact; ++i)
+          EXPECT_LE(std::abs(sum[i] - want[i]), bound[i]) << i;
+      }
+    }
 }
 
 /// Codes and scales of what is gathered.

@@ -10,7 +10,8 @@ LayerRecipe::LayerRecipe() {
 
 RecipeSettings::RecipeSettings() {
   optimizer.moment1 = optimizer.moment2 = gradient.communicate = operand_of("fp32");
-  communication.activations = communication.weights = operand_of("bf16");
+  for (Operand* wire : {&communication.activations, &communication.weights, &communication.sums})
+    *wire = operand_of("bf16");
 }
 
 }  // namespace ng

@@ -89,7 +89,7 @@ struct GradientRecipe {
 };
 
 struct CommunicationRecipe {
-  Operand activations, weights;
+  Operand activations, weights, sums;
 };
 
 /// One state of a recipe, base or a phase: of its layers, and of the whole run. The `output`

@@ -274,6 +274,9 @@ void add_communication(Rows& keys) {
   keys.push_back(operand(
       "communication.weights", [](auto& s) -> auto& { return s.communication.weights; },
       "format of gathered weights, between ranks"));
+  keys.push_back(operand(
+      "communication.sums", [](auto& s) -> auto& { return s.communication.sums; },
+      "format of parts of sums, between ranks that divide a layer"));
 }
 
 const Rows& all_rows() {

@@ -23,6 +23,9 @@ std::string traffic_text(const RunTraffic& traffic) {
   std::string text = size_text(traffic.payload()) + " a step";
   for (size_t i = 0; i < traffic.baselines.size(); ++i)
     text += fmt::format(", {} than {}", against(traffic.change(i)), kBaselines[i].name);
+  const uint64_t activations = traffic.sent[static_cast<size_t>(Traffic::activations)];
+  if (activations > 0)
+    text += fmt::format("; and {} of activations", size_text(static_cast<double>(activations)));
   return text;
 }
 

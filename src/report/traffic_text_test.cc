@@ -17,6 +17,10 @@ RunTraffic of_two_ranks() {
 TEST(TrafficText, SaysHowMuchLessOrMoreThanTheBaselines) {
   EXPECT_EQ(traffic_text(of_two_ranks()),
             "3.0 KiB a step, 25 % less than fp32+bf16, 50 % more than bf16+bf16");
+  RunTraffic divided = of_two_ranks();
+  divided.sent[static_cast<size_t>(Traffic::activations)] = 5 << 20;
+  EXPECT_TRUE(traffic_text(divided).ends_with("bf16+bf16; and 5.0 MiB of activations"))
+      << traffic_text(divided);
 }
 
 TEST(TrafficText, SectionHasABarForTheRunAndEachBaseline) {

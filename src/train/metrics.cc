@@ -143,7 +143,8 @@ Json sent_json(const BytesByTraffic& sent) {
 
 Json traffic_event(const RunTraffic& traffic) {
   Json sent = Json::object(), baselines = Json::object();
-  for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::scales})
+  for (const Traffic kind :
+       {Traffic::gradients, Traffic::weights, Traffic::scales, Traffic::activations})
     sent[std::string(name_of(kind))] = traffic.sent[static_cast<size_t>(kind)];
   for (size_t i = 0; i < traffic.baselines.size(); ++i)
     baselines[std::string(kBaselines[i].name)] = traffic.baselines[i];

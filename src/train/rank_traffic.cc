@@ -12,32 +12,42 @@ uint64_t sum(const BytesByTraffic& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
 }
 
-ActivationTraffic activation_traffic(const RankPlan& plan, const StepSettings& settings) {
-  const RankLayout& layout = plan.layout();
+/// What a layout sends of half blocks.
+struct HalfBlocks {
+  const ModelConfig& model;
+  const Recipe& recipe;
+  const RankLayout& layout;
+};
+
+ActivationTraffic activation_traffic(const HalfBlocks& of, const StepSettings& settings,
+                                     RecomputePolicy recompute) {
   // Of a collective each rank sends its share to the others: (T-1)/T of the whole.
-  const double share = static_cast<double>(layout.tensor - 1) / static_cast<double>(layout.tensor);
+  const int64_t others = of.layout.tensor - 1, half_blocks = 2 * of.model.layers;
+  const double share = static_cast<double>(others) / static_cast<double>(of.layout.tensor);
   const int64_t tokens = settings.sequences * settings.length * settings.micros;
-  const int64_t half_blocks = 2 * plan.model().layers;
-  const double values = share * static_cast<double>(tokens * plan.model().width * half_blocks);
+  const double values = share * static_cast<double>(tokens * of.model.width * half_blocks);
   const auto times = [&](const ActivationBytes& bytes) {
     return ActivationBytes{.three = values * bytes.three, .five = values * bytes.five};
   };
-  const TokenWires wires = token_wires(plan.recipe());
-  Operand sums;
-  sums.element = wires.sums;
+  const TokenWires wires = token_wires(of.recipe);
   const Operand bf16 = operand_of("bf16");
-  ActivationTraffic traffic{.sent = times(activation_bytes(wires.inputs, sums)),
+  ActivationTraffic traffic{.sent = times(activation_bytes(wires.inputs, wires.sums)),
                             .in_bf16 = times(activation_bytes(bf16, bf16))};
-  const MatrixSize slice{.rows = settings.sequences * settings.length / layout.tensor,
-                         .cols = plan.model().width};
-  const auto messages = static_cast<uint64_t>((layout.tensor - 1) * half_blocks * settings.micros);
+  const MatrixSize slice{.rows = settings.sequences * settings.length / of.layout.tensor,
+                         .cols = of.model.width};
+  const auto messages = static_cast<uint64_t>(others * half_blocks * settings.micros);
+  const uint64_t again = recompute == RecomputePolicy::block ? 1 : 0;
+  const uint64_t gathers = messages * (3 + again), reduces = messages * (2 + again);
   traffic.elements =
-      messages * (3 * payload_bytes(wires.inputs, slice) + 2 * payload_bytes(sums, slice));
-  traffic.scales = messages * 3 * block_scale_bytes(wires.inputs, slice);
-  const bool has_one =
-      !wires.inputs.is_unscaled() && (wires.inputs.block.kind == Block::Kind::tensor ||
-                                      wires.inputs.tensor_scale != ScaleKind::none);
-  traffic.control = has_one ? messages * 3 * sizeof(float) : 0;
+      gathers * payload_bytes(wires.inputs, slice) + reduces * payload_bytes(wires.sums, slice);
+  traffic.scales = gathers * block_scale_bytes(wires.inputs, slice) +
+                   reduces * block_scale_bytes(wires.sums, slice);
+  const auto amax_bytes = [](const Operand& cast) -> uint64_t {
+    const bool has_one =
+        cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none;
+    return !cast.is_unscaled() && has_one ? sizeof(float) : 0;
+  };
+  traffic.control = gathers * amax_bytes(wires.inputs) + reduces * amax_bytes(wires.sums);
   return traffic;
 }
 
@@ -97,7 +107,8 @@ double RunTraffic::payload() const {
 }
 
 RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather,
-                       const RankLayout& layout) {
+                       const RankLayout& layout, const StepSettings& settings,
+                       RecomputePolicy recompute) {
   std::vector<ParameterSpec> specs;
   for (const Parameter& parameter : model.parameters()) specs.push_back(parameter.spec);
   const std::vector<SentTensor> tensors =
@@ -114,6 +125,11 @@ RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather,
     for (size_t i = 0; i < traffic.baselines.size(); ++i)
       traffic.baselines[i] += against.baselines[i] * static_cast<double>(layout.ranks);
   }
+  const ActivationTraffic activations = activation_traffic(
+      {.model = model.config(), .recipe = recipe, .layout = layout}, settings, recompute);
+  const auto ranks = static_cast<uint64_t>(layout.ranks);
+  traffic.sent[static_cast<size_t>(Traffic::activations)] = ranks * activations.elements;
+  traffic.sent[static_cast<size_t>(Traffic::scales)] += ranks * activations.scales;
   return traffic;
 }
 
@@ -156,7 +172,10 @@ PayloadAgainst payload_of(const RankPlan& plan) {
 }
 
 StepTraffic step_traffic(const RankPlan& plan, const StepSettings& settings) {
-  StepTraffic traffic{.mean = payload_of(plan), .activations = activation_traffic(plan, settings)};
+  StepTraffic traffic{.mean = payload_of(plan),
+                      .activations = activation_traffic(
+                          {.model = plan.model(), .recipe = plan.recipe(), .layout = plan.layout()},
+                          settings, RecomputePolicy::none)};
   const SentGroup whole = group_of(plan, false), cut = group_of(plan, true);
   std::vector<BytesByTraffic> ranks = traffic_by_rank(whole.partition, whole.tensors);
   const std::vector<BytesByTraffic> of_parts = traffic_by_rank(cut.partition, cut.tensors);

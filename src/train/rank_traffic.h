@@ -38,12 +38,12 @@ struct PayloadAgainst {
 [[nodiscard]] PayloadAgainst payload_of(const PublishedShape& shape, const Recipe& recipe);
 
 /// Inputs and outputs of half blocks between the ranks of a tensor-parallel group, with sequence
-/// parallelism; a rank's bytes in a step. Embedding and head work on slices of tokens. Blocks that
-/// are run a second time (train.recompute) gather and sum once more.
+/// parallelism; a rank's bytes in a step. Embedding and head work on slices of tokens.
 struct ActivationTraffic {
-  ActivationBytes sent;     ///< gathered as communication.activations, sums as BF16 or FP32
+  ActivationBytes sent;     ///< as communication.activations and .sums
   ActivationBytes in_bf16;  ///< all of it in BF16
-  /// What transports count of `sent.five`: elements, scales of blocks, and the amax of what has one
+  /// What transports count: elements of `sent.five`, and of one gather and one sum more where
+  /// blocks are run a second time (train.recompute); scales of blocks; the amax of what has one
   /// scale for all ranks.
   uint64_t elements = 0, scales = 0, control = 0;
 };
@@ -51,7 +51,7 @@ struct ActivationTraffic {
 /// A step of a run: all of its ranks together.
 struct RunTraffic {
   int ranks = 1;
-  BytesByTraffic sent{};  ///< what transports will count of gradients, weights and their scales
+  BytesByTraffic sent{};  ///< what transports will count, but of control
   /// What gradients and weights would be, were all sent as the baselines send them.
   std::array<double, std::size(kBaselines)> baselines{};
 
@@ -61,7 +61,8 @@ struct RunTraffic {
   [[nodiscard]] double change(size_t baseline) const { return payload() / baselines[baseline] - 1; }
 };
 [[nodiscard]] RunTraffic run_traffic(Model& model, const Recipe& recipe, WeightGather gather,
-                                     const RankLayout& layout);
+                                     const RankLayout& layout, const StepSettings& settings,
+                                     RecomputePolicy recompute);
 
 struct StepTraffic {
   PayloadAgainst mean;

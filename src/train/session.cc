@@ -19,6 +19,7 @@
 #include "train/sample.h"
 #include "train/session_ranks.h"
 #include "train/session_start.h"
+#include "train/small_run.h"
 #include "train/update_metrics.h"
 #include "train/validation.h"
 
@@ -347,6 +348,7 @@ SessionResult Session::train() {
   take_folder();
   identity_ = identity();
   const int64_t start = restore();
+  require_equal_bits(world(), config_.train.backend, model_->config(), recipe_);
   require_equal_results(world(), config_.seed, *data_, *trainer_);
   write_run_file();
   if (is_writer())

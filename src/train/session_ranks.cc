@@ -12,7 +12,18 @@ std::optional<io::CheckpointEntry> newest_checkpoint_of_all(
     Comm& comm, const std::string& folder,
     const std::function<void(const std::string& why)>& damaged) {
   std::optional<io::CheckpointEntry> newest;
-  if (comm.rank() == kWriter) newest = io::newest_whole_checkpoint(folder, damaged);
+  std::string problem;
+  if (comm.rank() == kWriter)
+    newest = io::newest_whole_checkpoint(folder, [&](const std::string& why) {
+      damaged(why);
+      problem = why;
+    });
+  problem = first_text(comm, newest ? "" : problem);
+  if (!problem.empty())
+    throw Error({.place = folder,
+                 .key = "",
+                 .problem = "no checkpoint is whole: " + problem,
+                 .remedy = "one as it was written, or another --out to start anew"});
   const int64_t step = number_of(comm, kWriter, newest ? newest->step : -1);
   if (step < 0 || comm.rank() == kWriter) return newest;
   for (const io::CheckpointEntry& seen : io::list_checkpoints(folder))
@@ -47,7 +58,8 @@ RunTraffic traffic_of(Session& session) {
   const RunTrain& train = session.config().train;
   return run_traffic(
       session.model(), session.recipe(), weight_gather(train.deterministic),
-      {.ranks = session.run().ranks().world().ranks(), .tensor = train.tensor_parallel});
+      {.ranks = session.run().ranks().world().ranks(), .tensor = train.tensor_parallel},
+      session.trainer().settings(), train.recompute);
 }
 
 void require_equal_results(Comm& comm, uint64_t seed, const TrainingData& data, Trainer& trainer) {

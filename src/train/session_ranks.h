@@ -19,8 +19,9 @@ class Session;
 /// The rank that writes files and speaks.
 inline constexpr int kWriter = 0;
 
-/// io::newest_whole_checkpoint as the rank that writes finds it. Throws Error on a rank that does
-/// not see that folder.
+/// io::newest_whole_checkpoint as the rank that writes finds it; none where there is no checkpoint.
+/// Throws Error on all ranks where there are, but none is whole, and on a rank that does not see
+/// that folder.
 [[nodiscard]] std::optional<io::CheckpointEntry> newest_checkpoint_of_all(
     Comm& comm, const std::string& folder,
     const std::function<void(const std::string& why)>& damaged);
@@ -29,7 +30,7 @@ inline constexpr int kWriter = 0;
 void require_equal_inputs(Comm& comm, const RunConfig& config, const Recipe& recipe,
                           const TrainingData& data);
 /// Throws Error on all ranks where the same numbers come out otherwise on the CPU of one: the loss
-/// of one batch goes through most of what a step computes.
+/// of one batch, of the shapes that will be trained.
 void require_equal_results(Comm& comm, uint64_t seed, const TrainingData& data, Trainer& trainer);
 
 /// What its ranks send in a step.

@@ -193,6 +193,26 @@ TEST_F(SessionRanks, ATruncatedMissingOrForeignFileOfARankIsNamed) {
   });
 }
 
+// A run does not begin anew over what is left of another.
+TEST_F(SessionRanks, ARunOfDamagedCheckpointsAloneIsRefused) {
+  const RunConfig config =
+      config_of(2, {"train.steps=4", "train.checkpoint_every=4", "train.keep_checkpoints=1"});
+  train_on(2, config, false, 3);
+  remove_all(join_path(checkpoint(3), "state-2-of-2.safetensors"));
+  const std::map<std::string, std::string> before = contents(in("out"));
+  for (const int ranks : {2, 1}) {
+    try {
+      train_on(ranks, config, true);
+      FAIL() << "trained on " << ranks;
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find("no checkpoint is whole"), std::string::npos) << what;
+      EXPECT_NE(what.find("state-2-of-2.safetensors: missing"), std::string::npos) << what;
+    }
+    EXPECT_EQ(contents(in("out")), before);
+  }
+}
+
 TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
   const auto refused = [&](const std::function<RunConfig(int)>& config_of_rank) -> std::string {
     try {

@@ -161,7 +161,8 @@ Difference allowed(const TinyRunOptions& options, const Outcome& one, float shar
   return most;
 }
 
-constexpr const char* kFp32 = "communication.activations='fp32'\noptimizer.kind='sgd'\n";
+constexpr const char* kFp32 =
+    "communication={activations='fp32', sums='fp32'}\noptimizer.kind='sgd'\n";
 
 void expect_within(const Outcome& many, const Outcome& one, const Difference& most) {
   const Difference d = difference(many, one);
@@ -221,7 +222,7 @@ void expect_loss_of_one_rank(const TinyRunOptions& options, float share) {
 // FP32's sums.
 TEST(TensorParallel, NarrowOperandsAreThoseOfOneRank) {
   const std::string in_fp32 =
-      "\ncompute='fp32'\ncommunication.activations='fp32'\ncommunication.weights='fp32'";
+      "\ncompute='fp32'\ncommunication={activations='fp32', weights='fp32', sums='fp32'}";
   for (const RecipeCase& c : {RecipeCase{"inherit='fp8-lm'", Architecture::gpt2},
                               RecipeCase{"inherit='fp8-lm'", Architecture::llama},
                               RecipeCase{"inherit='fp8-current'", Architecture::gpt2},
@@ -291,20 +292,26 @@ TEST(TensorParallel, ShareOfSkippedStepsIsThatOfAllRanks) {
 
 TEST(TensorParallel, BytesAreThoseOfTheModelOfTraffic) {
   const auto backend = make_backend("ref", Threads{1});
-  for (const char* wire : {"fp32", "bf16", "fp8_e4m3", "mxfp8_e4m3"})
+  for (const auto& [wire, sums] : {std::pair{"fp32", "fp32"},
+                                   {"bf16", "bf16"},
+                                   {"fp8_e4m3", "bf16"},
+                                   {"mxfp8_e4m3", "fp8_e4m3"},
+                                   {"fp8_e4m3", "mxfp8_e4m3"}})
     for (const Layout& layout : {Layout{2, 2}, Layout{4, 4}, Layout{4, 2}}) {
       SCOPED_TRACE(fmt::format("{}: {} of {}", wire, layout.tensor, layout.ranks));
-      TinyRunOptions options =
-          options_of(fmt::format("communication = {{ activations='{}', weights='fp32' }}\n", wire),
-                     Architecture::gpt2);
+      TinyRunOptions options = options_of(
+          fmt::format("communication = {{ activations='{}', sums='{}', weights='fp32' }}\n", wire,
+                      sums),
+          Architecture::gpt2);
       options.micros = 2;
+      const StepSettings settings{.sequences = 4,
+                                  .length = 16,
+                                  .micros = 2 * layout.tensor / layout.ranks,
+                                  .optimizer = {}};
       const Outcome many = train(options, layout, 1);
       const RankPlan plan(*backend, options.model, Recipe::parse(options.recipe, "test.toml"),
                           {.ranks = layout.ranks, .tensor = layout.tensor});
-      const StepTraffic traffic = step_traffic(plan, {.sequences = 4,
-                                                      .length = 16,
-                                                      .micros = 2 * layout.tensor / layout.ranks,
-                                                      .optimizer = {}});
+      const StepTraffic traffic = step_traffic(plan, settings);
       const auto sent = [&](Traffic kind) { return many.sent[static_cast<size_t>(kind)]; };
       const auto ranks = static_cast<uint64_t>(layout.ranks);
       EXPECT_EQ(sent(Traffic::activations), ranks * traffic.activations.elements);
@@ -314,6 +321,21 @@ TEST(TensorParallel, BytesAreThoseOfTheModelOfTraffic) {
       EXPECT_EQ(static_cast<double>(sent(Traffic::weights)),
                 traffic.mean.payload.weights * layout.ranks);
       EXPECT_GE(sent(Traffic::control), ranks * traffic.activations.control);
+      // As a run says it of itself.
+      for (const RecomputePolicy recompute : {RecomputePolicy::none, RecomputePolicy::block}) {
+        RunTraffic planned;
+        options.recompute = recompute;
+        const Outcome again = train(options, layout, 1, [&](TinyRun& tiny) {
+          if (tiny.run().ranks().world().rank() != 0) return;
+          planned = run_traffic(
+              tiny.model(), Recipe::parse(options.recipe, "test.toml"), WeightGather::as_sent,
+              {.ranks = layout.ranks, .tensor = layout.tensor}, settings, recompute);
+        });
+        for (const Traffic kind :
+             {Traffic::activations, Traffic::scales, Traffic::gradients, Traffic::weights})
+          EXPECT_EQ(again.sent[static_cast<size_t>(kind)], planned.sent[static_cast<size_t>(kind)])
+              << name_of(kind);
+      }
     }
 }
 
