@@ -61,11 +61,10 @@ class SentGradient {
 std::vector<TimedKernel> gradient_kernels(
     cpu::Workspace& workspace, Rows<const float> gradient,
     const std::function<bool(const std::string& name)>& is_wanted) {
-  using Work = std::function<void(SentGradient&)>;
   struct Each {
     const char* name;
     double bytes;
-    Work work;
+    std::function<void(SentGradient&)> work;
   };
   const Each each[] = {
       {"gradient amax", 4, [](SentGradient& g) { g.find_amax(); }},
@@ -74,11 +73,12 @@ std::vector<TimedKernel> gradient_kernels(
       {"gradient of 2 ranks ring", 2 + 4, [](SentGradient& g) { g.sum(RankSum::ring); }}};
   std::shared_ptr<SentGradient> sent;
   std::vector<TimedKernel> all;
-  for (const auto& [name, bytes, work] : each) {
-    if (!is_wanted(name)) continue;
+  for (const Each& kernel : each) {
+    if (!is_wanted(kernel.name)) continue;
     if (!sent) sent = std::make_shared<SentGradient>(workspace, gradient);
-    all.push_back(
-        {.name = name, .bytes_per_element = bytes, .work = [sent, work] { work(*sent); }});
+    all.push_back({.name = kernel.name,
+                   .bytes_per_element = kernel.bytes,
+                   .work = [sent, work = kernel.work] { work(*sent); }});
   }
   return all;
 }
