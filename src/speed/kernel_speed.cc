@@ -12,6 +12,7 @@
 #include "numbers/narrow_matrix.h"
 #include "numbers/product.h"
 #include "numbers/unpack.h"
+#include "speed/gradient_kernels.h"
 #include "speed/noise_kernels.h"
 #include "speed/timing.h"
 
@@ -38,7 +39,7 @@ class Bench {
     cast.scale_rule = ScaleRule::mse;
     add_encode("encode mxfp4 along mse", spec_of(cast, Contract::cols));
     for (const char* format : {"fp8_e4m3", "mxfp4", "nvfp4"}) add_unpack(format);
-    add_noise();
+    add_noise_and_gradients();
     require_some();
   }
 
@@ -193,10 +194,11 @@ class Bench {
                         }});
   }
 
-  void add_noise() {
+  void add_noise_and_gradients() {
     const auto wanted = [this](const std::string& name) { return is_wanted(name); };
-    for (TimedKernel& kernel : noise_kernels(workspace_, source(), wanted))
-      kernels_.push_back(std::move(kernel));
+    for (const auto& kernels_of : {noise_kernels, gradient_kernels})
+      for (TimedKernel& kernel : kernels_of(workspace_, source(), wanted))
+        kernels_.push_back(std::move(kernel));
   }
 
   SpeedRun run_;

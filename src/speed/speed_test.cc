@@ -34,6 +34,12 @@ TEST(KernelSpeed, OfTheKernelsAskedForBesideTheLimits) {
             (std::vector<std::string>{"copy", "read", "noise gaussws", "noise gaussws backward",
                                       "noise diffq", "noise diffq backward", "noise nipq",
                                       "noise nipq backward", "noise box-muller"}));
+  run.filter = "gradient";
+  names.clear();
+  for (const KernelSpeed& speed : kernel_speeds(run)) names.push_back(speed.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"copy", "read", "gradient amax", "gradient to fp8_e4m3",
+                                      "gradient of 2 ranks exact", "gradient of 2 ranks ring"}));
   run.filter = "zzz";
   EXPECT_TRUE(says(error_of([&] { (void)kernel_speeds(run); }), "\"zzz\""));
 }

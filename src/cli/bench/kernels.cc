@@ -1,4 +1,5 @@
-// narrowgauge bench kernels: the casts of the cpu backend against the machine's own limits.
+// narrowgauge bench kernels: casts and their like on the cpu backend against the limits of the
+// machine.
 #include <utility>
 
 #include "base/error.h"
@@ -126,7 +127,10 @@ std::function<int()> declare_bench_kernels(CLI::App& app) {
       "lie along the rows as stored; turned: along the columns, so the matrix is transposed too.\n"
       "Decoding turns codes into FP32, unpacking turns operands into codes. Noise makes a weight "
       "in\n"
-      "BF16 with what training by noise adds to it; backward: the gradient of its bit-widths.\n"
+      "BF16 with what training by noise adds to it; backward: the gradient of its bit-widths. Of\n"
+      "gradients between ranks: the largest magnitude, codes by one scale of all ranks, the mean "
+      "of\n"
+      "two ranks' codes.\n"
       "GB/s count what must be read and written once. % of copy compares GB/s, % of read\n"
       "elements/s, each with what the cache, or the memory, gives a copy or the reading of a\n"
       "matrix.");

@@ -83,11 +83,11 @@ HWY_INLINE void StoreE4m3(F16 element, std::byte* to) {
   StoreLow(Or(Bits<uint32_t>(magnitude), sign), reinterpret_cast<uint8_t*>(to), kLanes);
 }
 
-/// Codes of values as RoundElement rounds them. A value is n spacings of its binade 2^e, and n
-/// counts codes from that of 2^e - 8 spacings on; n is what the magic number leaves in the lowest
-/// bits, or what a draw carries into.
+/// Codes of values, or of the first `left`, as RoundElement rounds them. A value is n spacings of
+/// its binade 2^e, and n counts codes from that of 2^e - 8 spacings on; n is what the magic number
+/// leaves in the lowest bits, or what a draw carries into.
 template <bool kStochastic>
-HWY_INLINE void StoreAsE4m3(const Rules& k, F16 y, U16 draw, std::byte* to) {
+HWY_INLINE void StoreAsE4m3(const Rules& k, F16 y, U16 draw, std::byte* to, int64_t left = kLanes) {
   const F16 magnitude = Bits<float>(Min(Bits<int32_t>(Abs(y)), k.clip));
   const U16 binade = Bits<uint32_t>(Binade(k, magnitude));
   U16 n;
@@ -100,7 +100,7 @@ HWY_INLINE void StoreAsE4m3(const Rules& k, F16 y, U16 draw, std::byte* to) {
   }
   const U16 code = Add(n, Sub(ShiftRight<20>(binade), Set16(121u << 3)));
   const U16 sign = And(ShiftRight<24>(Bits<uint32_t>(y)), Set16(0x80u));
-  StoreLow(Or(code, sign), reinterpret_cast<uint8_t*>(to), kLanes);
+  StoreLow(Or(code, sign), reinterpret_cast<uint8_t*>(to), left);
 }
 
 // ---------------------------------------------------------------- FP16

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "backend/cpu/quantize/job.h"
+#include "backend/cpu/update/e4m3.h"
 #include "backend/cpu/update/stored.h"
 #include "backend/cpu/update/update.h"
 #include "backend/ref/rank_sum.h"
@@ -25,11 +27,20 @@ bool is_exact_in_fp32(const ConstView& x, size_t ranks) {
          static_cast<int64_t>(ranks) <= exact_ranks(*x.element).in_fp32;
 }
 
+/// What sum_e4m3 adds up.
+bool is_e4m3(const SumOfRanks& op) {
+  const ConstView& x = op.x[0];
+  return x.element->short_name == "e4m3" && !x.has_scales() &&
+         (op.rule == RankSum::ring || is_exact_in_fp32(x, op.x.size()));
+}
+
 class RankSummer {
  public:
   explicit RankSummer(const SumOfRanks& op)
       : op_(op),
+        grid_(element_grid(*op.x[0].element, Overflow::saturate)),
         is_exact_in_fp32_(is_exact_in_fp32(op.x[0], op.x.size())),
+        is_e4m3_(is_e4m3(op)),
         inverse_(1.0f / op.encode_scale),
         largest_(max_value(*op.x[0].element)) {
     for (const ConstView& x : op.x)
@@ -45,6 +56,7 @@ class RankSummer {
   }
 
   void sum(const Stretch& at, Buffers& b) {
+    if (is_e4m3_) return sum_codes(at);
     if (op_.rule == RankSum::ring)
       on_ring(at, b);
     else if (is_exact_in_fp32_)
@@ -52,7 +64,7 @@ class RankSummer {
     else
       in_fp64(at, b);
     if (op_.largest != nullptr) count(b.running, at.count);
-    float* const y = reinterpret_cast<float*>(op_.y.data) + at.row * op_.y.stride + at.col;
+    float* const y = mean(at);
     for (int64_t i = 0; i < at.count; ++i) y[i] = b.running[i] * inverse_;
   }
 
@@ -74,24 +86,54 @@ class RankSummer {
     for (int64_t i = 0; i < at.count; ++i) b.running[i] = static_cast<float>(b.sums[i]);
   }
 
-  // Shard by shard: each begins with another rank.
+  void sum_codes(const Stretch& at) {
+    if (op_.rule == RankSum::exact) return sum_codes_from(0, at);
+    for_shards(at, [&](const Stretch& part, int64_t owner) { sum_codes_from(owner + 1, part); });
+  }
+
+  // From rank `first` on round to the one before it.
+  void sum_codes_from(int64_t first, const Stretch& at) {
+    std::vector<const std::byte*> codes;
+    for (int64_t rank = first; rank < first + ranks(); ++rank) {
+      const ConstView& x = op_.x[static_cast<size_t>(rank % ranks())];
+      codes.push_back(x.data + at.row * x.stride + at.col);
+    }
+    found_ += sum_e4m3(grid_, {.ranks = codes,
+                               .rounds_each = op_.rule == RankSum::ring,
+                               .factor = inverse_,
+                               .count = at.count,
+                               .mean = mean(at)});
+  }
+
   void on_ring(const Stretch& at, Buffers& b) const {
-    const auto ranks = static_cast<int64_t>(ranks_.size());
-    const int64_t shard = (op_.size + ranks - 1) / ranks;
+    for_shards(at, [&](const Stretch& part, int64_t owner) {
+      float* const running = b.running + (part.col - at.col);
+      std::fill_n(running, part.count, -0.0f);  // what -0 is added to stays
+      for (int64_t hop = 1; hop <= ranks(); ++hop) {
+        const StoredCodec& rank = ranks_[static_cast<size_t>((owner + hop) % ranks())];
+        add(rank.read(part, b.values, b.scratch), part.count, running);
+        if (hop > 1) rank.round(part, running, running, b.scratch);
+      }
+    });
+  }
+
+  /// body(part, its owner): each shard begins with another rank.
+  template <class Body>
+  void for_shards(const Stretch& at, const Body& body) const {
+    const int64_t shard = (op_.size + ranks() - 1) / ranks();
     const int64_t row = op_.first + at.row * op_.y.cols;
     for (int64_t done = 0; done < at.count;) {
       const int64_t element = row + at.col + done, owner = element / shard;
       const Stretch part{at.row, at.col + done,
                          std::min(at.count - done, (owner + 1) * shard - element)};
-      float* const running = b.running + done;
-      std::fill_n(running, part.count, -0.0f);  // what -0 is added to stays
-      for (int64_t hop = 1; hop <= ranks; ++hop) {
-        const StoredCodec& rank = ranks_[static_cast<size_t>((owner + hop) % ranks)];
-        add(rank.read(part, b.values, b.scratch), part.count, running);
-        if (hop > 1) rank.round(part, running, running, b.scratch);
-      }
+      body(part, owner);
       done += part.count;
     }
+  }
+
+  [[nodiscard]] int64_t ranks() const { return std::ssize(ranks_); }
+  [[nodiscard]] float* mean(const Stretch& at) const {
+    return reinterpret_cast<float*>(op_.y.data) + at.row * op_.y.stride + at.col;
   }
 
   static void add(const float* values, int64_t count, float* sums) {
@@ -106,7 +148,8 @@ class RankSummer {
 
   const SumOfRanks& op_;
   std::vector<StoredCodec> ranks_;
-  bool is_exact_in_fp32_;
+  ElementGrid grid_;
+  bool is_exact_in_fp32_, is_e4m3_;
   float inverse_, largest_;
   std::atomic<uint64_t> found_ = 0;
 };

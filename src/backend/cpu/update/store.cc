@@ -3,6 +3,7 @@
 
 #include "backend/cpu/ops/blocks.h"
 #include "backend/cpu/ops/reduce.h"
+#include "backend/cpu/update/e4m3.h"
 #include "backend/cpu/update/stored.h"
 #include "backend/cpu/update/update.h"
 #include "backend/gradient_scale.h"
@@ -54,24 +55,18 @@ void store(Workspace& workspace, StoredCodec& y, StoredCodec& x, int64_t rows, i
   y.put_scales();
 }
 
-// Codes of the largest magnitude, the sign aside.
-int64_t count_largest(const uint8_t* codes, int64_t count, uint8_t largest) {
-  int64_t found = 0;
-  for (int64_t i = 0; i < count; ++i) found += (codes[i] & 0x7F) == largest ? 1 : 0;
-  return found;
-}
-
 int64_t count_largest(Workspace& workspace, const ConstView& codes) {
   NG_CHECK(codes.element->bits == 8 && codes.contiguous(), codes.element->name, codes.stride);
   const uint32_t largest = ElementCodec(*codes.element).encode(range_of(*codes.element).max);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(codes.data);
   const int64_t size = codes.size(), items = (size + kBlockElements - 1) / kBlockElements;
-  std::atomic<int64_t> found = 0;
+  std::atomic<uint64_t> found = 0;
   parallel_for(workspace.threads(), items, [&](int64_t item, int) {
     const int64_t first = item * kBlockElements, count = std::min(kBlockElements, size - first);
-    found += count_largest(bytes + first, count, static_cast<uint8_t>(largest));
+    found +=
+        count_magnitude({bytes + first, static_cast<size_t>(count)}, static_cast<uint8_t>(largest));
   });
-  return found;
+  return static_cast<int64_t>(found.load());
 }
 
 }  // namespace

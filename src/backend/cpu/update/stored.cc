@@ -6,6 +6,7 @@
 
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/update/codes.h"
+#include "backend/cpu/update/e4m3.h"
 #include "backend/gradient_scale.h"
 #include "format/codec.h"
 #include "format/packing.h"
@@ -209,6 +210,11 @@ void StoredCodec::round_maxima(const StoredCodec& other) const {
   }
 }
 
+bool StoredCodec::is_e4m3_of_one_scale() const {
+  return cast_.element->short_name == "e4m3" &&
+         (cast_.is_unscaled() || cast_.block.kind == Block::Kind::tensor);
+}
+
 float StoredCodec::encode_scale() const { return needs_pass() ? multiplier_[0] : 1.0f; }
 
 void StoredCodec::scale_stretch(const Stretch& at, const float* values,
@@ -227,6 +233,14 @@ void StoredCodec::draw(const Stretch& at, uint16_t* draws) const {
                     .rows = 1,
                     .groups = ceil_div(at.count, 8)};
   draw_rows(key_, box, draws, 0);
+}
+
+const uint16_t* StoredCodec::draws_of(const Stretch& at, StretchScratch& scratch) const {
+  if (cast_.rounding != Rounding::stochastic) return nullptr;
+  draw(at, scratch.draws);
+  if (cast_.sr_bits == 8)
+    for (int64_t i = 0; i < at.count; ++i) scratch.draws[i] &= 0xFF00;
+  return scratch.draws;
 }
 
 void StoredCodec::round(const Stretch& at, const float* values, float* elements,
@@ -252,12 +266,7 @@ void StoredCodec::round(const Stretch& at, const float* values, float* elements,
   tile.multipliers = scratch.multiplier;
   tile.divides = cast_.element->kind == ElementKind::integer &&
                  (cast_.scale == ScaleKind::fp32 || cast_.scale == ScaleKind::pow2);
-  if (cast_.rounding == Rounding::stochastic) {
-    draw(at, scratch.draws);
-    if (cast_.sr_bits == 8)
-      for (int64_t i = 0; i < at.count; ++i) scratch.draws[i] &= 0xFF00;
-    tile.draws = scratch.draws;
-  }
+  tile.draws = draws_of(at, scratch);
   const bool wide = grid_.kind == ElementGrid::Kind::fp16;
   tile.form = wide ? ElementForm::fp32 : ElementForm::bf16;
   tile.out = wide ? static_cast<void*>(elements) : scratch.elements;
@@ -317,6 +326,9 @@ void StoredCodec::put(const Stretch& at, const float* elements, StretchScratch& 
 void StoredCodec::write(const Stretch& at, const float* values, float* buffer,
                         StretchScratch& scratch) const {
   if (cast_.is_fp32()) return put(at, values, scratch);
+  if (is_e4m3_of_one_scale())
+    return store_e4m3(grid_, {values, static_cast<size_t>(at.count)}, encode_scale(),
+                      draws_of(at, scratch), memory(at));
   round(at, values, buffer, scratch);
   put(at, buffer, scratch);
 }

@@ -114,6 +114,9 @@ class StoredCodec {
   [[nodiscard]] int64_t blocks_in(const Stretch& at) const;
   [[nodiscard]] std::byte* memory(const Stretch& at) const;
   [[nodiscard]] const uint16_t* codes(const Stretch& at, StretchScratch& scratch) const;
+  /// Null where no draw decides.
+  const uint16_t* draws_of(const Stretch& at, StretchScratch& scratch) const;
+  [[nodiscard]] bool is_e4m3_of_one_scale() const;
   void put_scale(int64_t at, float decode) const;
   void scale_stretch(const Stretch& at, const float* values, StretchScratch& scratch) const;
 
