@@ -48,6 +48,7 @@ struct Outcome {
   std::vector<float> scales;
   std::vector<float> sum, mean;
   std::vector<uint64_t> saturated;
+  uint64_t saturated_sums = 0;
   int64_t mu_k = 0;
   BytesByTraffic sent{};
 };
@@ -195,6 +196,7 @@ Outcome reduce(Comm& comm, const Job& job, Threads threads) {
   comm.sum(counts);
   outcome.sent = sent_since(comm, before);
   outcome.decode_scale = 1.0f / encode_scale;
+  outcome.saturated_sums = counts[1];
   outcome.mu_k = next_k(job, comm.ranks(), counts[0], counts[1]);
 
   std::vector<size_t> sizes;
@@ -331,6 +333,7 @@ ReduceFileReport reduce_file(const std::string& in, const std::string& out, cons
                           .is_skipped = outcome.is_skipped,
                           .sent = outcome.sent,
                           .saturated = outcome.saturated,
+                          .saturated_sums = outcome.saturated_sums,
                           .mu_k = outcome.mu_k,
                           .unread = input.unread()};
   if (world.rank() != 0) return report;

@@ -29,6 +29,7 @@ struct ReduceFileReport {
   double snr_db = 0;        ///< of the mean against that of FP64; infinite where they are equal
   BytesByTraffic sent{};    ///< by all ranks together
   std::vector<uint64_t> saturated;  ///< codes of the largest magnitude of each rank
+  uint64_t saturated_sums = 0;      ///< of the ring
   int64_t mu_k = 0;                 ///< of the next step
   std::vector<std::string> unread;  ///< tensors of `in` that mean nothing here
 };

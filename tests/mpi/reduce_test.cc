@@ -1,4 +1,5 @@
 // `reduce`: gradients of a file over ranks, by mpirun and by one process.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -79,6 +80,10 @@ TEST_F(Reduce, IsThatOfTheOracle) {
       const bool is_ring = reduce == "wire";
       EXPECT_EQ(floats(out, "sum"), is_ring ? decoded(golden.integers(name + ".wire.codes"))
                                             : golden.floats(name + ".sum"));
+      const Floats sum = floats(out, "sum");
+      const auto largest =
+          std::count_if(sum.begin(), sum.end(), [](float x) { return std::abs(x) == 448; });
+      EXPECT_EQ(figures["saturated_sums"], is_ring ? Json(largest) : Json());
       EXPECT_EQ(floats(out, "mean"), golden.floats(name + (is_ring ? ".wire.mean" : ".mean")));
       const Json& snr = p["snr_db"][reduce];  // in two places; infinite: null
       if (!snr.is_null()) {

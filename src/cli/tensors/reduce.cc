@@ -40,7 +40,9 @@ void print_text(const ReduceFileReport& r) {
   }
   const uint64_t saturated = std::accumulate(r.saturated.begin(), r.saturated.end(), uint64_t{0});
   print("  SNR         {:.2f} dB, of the mean against that in FP64\n", r.snr_db);
-  print("  saturated   {} of {} codes\n", saturated, r.ranks * r.rows * r.cols);
+  print("  saturated   {} of {} codes", saturated, r.ranks * r.rows * r.cols);
+  if (r.is_ring) print(", {} of {} sums", r.saturated_sums, r.rows * r.cols);
+  print("\n");
   print("  bytes sent  {}\n", sent_text(r.sent));
   print("  mu_k        {} in the next step\n", r.mu_k);
 }
@@ -54,6 +56,7 @@ Json json_of(const ReduceFileReport& r) {
           {"skip", r.is_skipped ? 1 : 0},
           {"snr_db", r.is_skipped ? Json() : json_number(r.snr_db)},
           {"saturated", r.saturated},
+          {"saturated_sums", r.is_ring ? Json(r.saturated_sums) : Json()},
           {"mu_k", r.mu_k},
           {"sent", sent_json(r.sent)}};
 }
@@ -82,7 +85,8 @@ gradient.communicate, the sum its gradient.reduce.
 OUT gets codes (ranks, r, c), one to an element, scale (1), by which ranks decode, or that of each
 rank's blocks, sum in units of codes, mean, saturated (ranks), mu_k of the next step, and skip,
 which is 1 where a gradient is not finite: then nothing is reduced and mu_k stays.
---json adds snr_db, of the mean against that in FP64, and sent, bytes by kind of all ranks.)";
+--json adds snr_db, of the mean against that in FP64, saturated_sums of the ring (null: owners add),
+and sent, bytes by kind of all ranks.)";
 
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
