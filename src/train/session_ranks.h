@@ -19,8 +19,8 @@ class Session;
 /// The rank that writes files and speaks.
 inline constexpr int kWriter = 0;
 
-/// io::newest_whole_checkpoint as the rank that writes finds it. Throws Error on a rank that does
-/// not see that folder.
+/// io::newest_whole_checkpoint as the rank that writes finds it. Throws Error on all ranks where
+/// one does not see it.
 [[nodiscard]] std::optional<io::CheckpointEntry> newest_checkpoint_of_all(
     Comm& comm, const std::string& folder,
     const std::function<void(const std::string& why)>& damaged);
