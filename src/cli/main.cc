@@ -8,11 +8,11 @@
 #include <chrono>
 #include <exception>
 #include <new>
-#include <optional>
 #include <thread>
 
 #include "base/error.h"
 #include "base/exit_codes.h"
+#include "base/failure_text.h"
 #include "base/files.h"
 #include "base/isa.h"
 #include "base/nearest.h"
@@ -22,27 +22,64 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "comm/agreement.h"
 #include "comm/launch.h"
 
 namespace ng::cli {
 namespace {
-
-constexpr std::string_view kNoMemory =
-    "memory: there is not enough: more of it, or less to do: model, batch, context, threads";
 
 constexpr const char* kFooter =
     "Start with: narrowgauge train examples/quickstart.toml\n"
     "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 another rank was lost,\n"
     "128 + n stopped by signal n.";
 
-/// Of several ranks: most of what fails, fails on several of them. The first says it, which ends
-/// the others before they say it again.
+class WrongCommandLine : public Error {
+ public:
+  explicit WrongCommandLine(const std::string& what)
+      : Error({.place = "", .key = "", .problem = what, .remedy = ""}) {}
+};
+
+int exit_code_of(const std::exception& failure) {
+  if (dynamic_cast<const WrongCommandLine*>(&failure) != nullptr) return kWrongCommandLine;
+  if (dynamic_cast<const LostRank*>(&failure) != nullptr) return kLostRank;
+  return kFailed;
+}
+
 void complain(std::string_view what) {
+  write_error(fmt::format("narrowgauge: {}\n", on_one_line(what)));
+}
+
+/// Of ranks that have met, and one has failed where the others could not be asked. Where they fail
+/// alike, of memory or a full disk, the first says it and ends the others before they do, for which
+/// mpirun takes a second.
+void complain_for_this_rank(std::string_view what) {
   const Launch started = launch();
   if (started.rank != 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(400 + 100 * std::min(started.rank, 40)));
-  const std::string who = started.ranks == 1 ? "" : fmt::format("rank {}: ", started.rank);
-  write_error("narrowgauge: " + who + on_one_line(what) + "\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500 + 100 * std::min(started.rank, 40)));
+  complain(started.ranks == 1 ? std::string(what) : fmt::format("rank {}: {}", started.rank, what));
+}
+
+/// Says a failure, one of all ranks once, and ends them. Returns the exit code.
+int end_by(const std::exception& failure) {
+  const int code = exit_code_of(failure);
+  std::string problem = failure_text(failure);
+  bool is_of_all = dynamic_cast<const SharedFailure*>(&failure) != nullptr;
+  if (!is_of_all && !has_met()) {
+    problem = failure_of_all(problem);
+    is_of_all = true;
+  }
+  if (!is_of_all) {
+    complain_for_this_rank(problem);
+    abort_world(code);
+    return code;
+  }
+  if (launch().rank == 0) complain(problem);
+  try {
+    leave_world();
+  } catch (const LostRank&) {  // it is said
+    abort_world(code);
+  }
+  return code;
 }
 
 /// Where nothing can catch a failure: before main(), or for want of memory to report one.
@@ -166,43 +203,38 @@ std::string about_unexpected(const Program& program, const std::string& argument
                      help);
 }
 
-/// Reads the command line. The exit code where there is nothing left to do.
-std::optional<int> parse(Program& program, int argc, char** argv) {
-  const auto wrong = [&](const std::string& what) {
-    complain(what);
-    return kWrongCommandLine;
-  };
+/// Reads the command line. Returns whether there is something left to do. Throws WrongCommandLine.
+bool parse(Program& program, int argc, char** argv) {
   try {
     program.app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     print("{}", program.app.help());
-    return 0;
+    return false;
   } catch (const CLI::CallForVersion& version) {
     print("{}\n", version.what());
-    return 0;
+    return false;
   } catch (const CLI::ExtrasError& error) {
     const std::vector<std::string> rest = program.app.remaining(true);
-    return wrong(rest.empty() ? error.what() : about_unexpected(program, rest.front()));
+    throw WrongCommandLine(rest.empty() ? error.what() : about_unexpected(program, rest.front()));
   } catch (const CLI::RequiredError& error) {
     const std::vector<std::string> rest = program.app.remaining(true);
     if (!rest.empty() && !commands_of(innermost(program.app)).empty())
-      return wrong(about_unexpected(program, rest.front()));
-    return wrong(fmt::format("{}: see {}", error.what(), help_of(program.app)));
+      throw WrongCommandLine(about_unexpected(program, rest.front()));
+    throw WrongCommandLine(fmt::format("{}: see {}", error.what(), help_of(program.app)));
   } catch (const CLI::ParseError& error) {
-    return wrong(fmt::format("{}: see {}", error.what(), help_of(program.app)));
+    throw WrongCommandLine(fmt::format("{}: see {}", error.what(), help_of(program.app)));
   }
   if (const std::string hole = list_with_a_hole(innermost(program.app), argc, argv); !hole.empty())
-    return wrong(fmt::format("{}: see {}", hole, help_of(program.app)));
+    throw WrongCommandLine(fmt::format("{}: see {}", hole, help_of(program.app)));
   if (program.app.get_subcommands().empty())
-    return wrong("a command is missing: one of those that narrowgauge --help lists");
-  return {};
+    throw WrongCommandLine("a command is missing: one of those that narrowgauge --help lists");
+  return true;
 }
 
 int run(int argc, char** argv) {
   Program program;
   declare(program);
-  const std::optional<int> done = parse(program, argc, argv);
-  if (done) return *done;
+  if (!parse(program, argc, argv)) return 0;
   force_isa(program.isa);
   for (size_t i = 0; i < program.subcommands.size(); ++i) {
     if (!program.subcommands[i]->parsed()) continue;
@@ -216,8 +248,6 @@ int run(int argc, char** argv) {
 }  // namespace ng::cli
 
 int main(int argc, char** argv) {
-  using ng::cli::complain;
-  int failure = ng::kFailed;
   try {
     ng::cli::fill_closed_streams();
     ng::cli::print_on_rank_0_only();
@@ -226,16 +256,7 @@ int main(int argc, char** argv) {
     ng::cli::finish_output();
     ng::leave_world();
     return code;
-  } catch (const ng::LostRank& error) {
-    complain(error.what());
-    failure = ng::kLostRank;
-  } catch (const ng::Error& error) {
-    complain(error.what());
-  } catch (const std::bad_alloc&) {
-    complain(ng::cli::kNoMemory);
   } catch (const std::exception& error) {
-    complain(fmt::format("a defect of the program, please report it: {}", error.what()));
+    return ng::cli::end_by(error);
   }
-  ng::abort_world(failure);
-  return failure;
 }

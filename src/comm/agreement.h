@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/failure_text.h"
 #include "comm/comm.h"
 
 namespace ng {
@@ -26,22 +28,39 @@ namespace ng {
 /// The text of the first rank whose text is not empty; empty where there is none.
 [[nodiscard]] std::string first_text(Comm& comm, const std::string& mine);
 
-/// Does `work`, which calls nothing of all ranks. Where it throws an Error on any of them all
-/// throw: those that failed their own, the others that of the first.
+/// A failure that all ranks throw at the same place, with the same text: rank 0 says it for all.
+class SharedFailure : public Error {
+  using Error::Error;
+};
+
+/// "rank 1", "ranks 1, 2"
+[[nodiscard]] std::string name_of_ranks(const std::vector<int>& ranks);
+
+/// What is wrong on each rank, "" where nothing is. Throws SharedFailure where anything is on any,
+/// naming the ranks unless all say the same.
+void require_no_problem(Comm& comm, const std::string& problem);
+
+/// Throws SharedFailure, naming those whose `text` is not rank 0's. `what`: "the recipe".
+void require_same(Comm& comm, std::string_view what, std::string_view text);
+
+/// Does `work`, which calls nothing of all ranks. Where it throws on any of them, all throw
+/// SharedFailure; one rank alone throws what `work` did.
 template <class Work>
 void on_all(Comm& comm, const Work& work) {
-  std::exception_ptr failure;
+  if (comm.ranks() == 1) return work();
   std::string problem;
   try {
     work();
   } catch (const std::exception& error) {
-    failure = std::current_exception();
-    problem = error.what();
+    problem = failure_text(error);
   }
-  const std::string first = first_text(comm, problem);
-  if (failure) std::rethrow_exception(failure);
-  if (!first.empty())
-    throw Error({.place = "another rank", .key = "", .problem = first, .remedy = ""});
+  require_no_problem(comm, problem);
+}
+/// `comm` null: of one rank.
+template <class Work>
+void on_all(Comm* comm, const Work& work) {
+  if (comm == nullptr) return work();
+  on_all(*comm, work);
 }
 
 }  // namespace ng

@@ -1,7 +1,5 @@
 #include "comm/launch.h"
 
-#include <fmt/ranges.h>
-
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -37,9 +35,17 @@ std::unique_ptr<Comm>& the_world() {
   return world;
 }
 
-std::unique_ptr<Comm> meet() {
+/// `problem` is what has failed here, for the others to know; "" where nothing has.
+std::unique_ptr<Comm> meet(const std::string& problem) {
   const Launch started = launch();
   if (started.ranks == 1) return one_rank();
+  if (!started.can_meet)  // each would be alone, do the whole work and write the same files
+    throw Error({.place = "srun",
+                 .key = "",
+                 .problem = fmt::format("{} tasks were started that do not know of one another",
+                                        started.ranks),
+                 .remedy = fmt::format("srun --mpi=pmix -n {} ..., or one process: srun -n 1 ...",
+                                       started.ranks)});
   std::unique_ptr<Comm> all = mpi::world();
   if (all->ranks() != started.ranks)
     throw Error({.place = "MPI",
@@ -48,13 +54,14 @@ std::unique_ptr<Comm> meet() {
                                         all->ranks()),
                  .remedy = "mpirun of the MPI that this was built with, or srun --mpi=pmix"});
   require_same(*all, "the version of the program", version());
+  require_no_problem(*all, problem);
   return all;
 }
 
 }  // namespace
 
-// Under Slurm SLURM_NTASKS alone says nothing: a script that runs one process has it too. PMI's
-// rank is there only where srun starts each process for MPI.
+// Under Slurm SLURM_NTASKS alone says nothing: a script that runs one process has it too. What srun
+// starts has the tasks of its step, and PMI's rank only where it is started for MPI.
 Launch launch() {
   Launch launch;
   if (const std::optional<int> ranks = number("OMPI_COMM_WORLD_SIZE")) {
@@ -62,13 +69,28 @@ Launch launch() {
   } else if (const std::optional<int> rank = first_number({"PMIX_RANK", "PMI_RANK"})) {
     launch = {*rank,
               first_number({"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}).value_or(1)};
+    launch.starter = kSrun;
+  } else if (const std::optional<int> tasks = number("SLURM_STEP_NUM_TASKS")) {
+    launch = {number("SLURM_PROCID").value_or(0), *tasks, kSrun, false};
   }
   return launch.rank < launch.ranks ? launch : Launch{};
 }
 
 Comm& world() {
-  if (!the_world()) the_world() = meet();
+  if (!the_world()) the_world() = meet("");
   return *the_world();
+}
+
+bool has_met() { return launch().ranks == 1 || the_world() != nullptr; }
+
+std::string failure_of_all(const std::string& mine) {
+  try {
+    (void)meet(mine);
+  } catch (const SharedFailure& failure) {
+    return failure.what();
+  } catch (const Error&) {  // nobody can meet, so that all fail
+  }
+  return mine;
 }
 
 void leave_world() {
@@ -77,19 +99,5 @@ void leave_world() {
 }
 
 void abort_world(int code) { mpi::abort(code); }
-
-void require_same(Comm& comm, std::string_view what, std::string_view text) {
-  const std::vector<std::string> texts = texts_of_all(comm, std::string(text));
-  std::vector<int> others;
-  for (size_t rank = 0; rank < texts.size(); ++rank)
-    if (texts[rank] != texts[0]) others.push_back(static_cast<int>(rank));
-  if (others.empty()) return;
-  throw Error({.place = others.size() == 1 ? fmt::format("rank {}", others.front())
-                                           : fmt::format("ranks {}", fmt::join(others, ", ")),
-               .key = std::string(what),
-               .problem = fmt::format("\"{}\", not \"{}\" as rank 0's",
-                                      texts[static_cast<size_t>(others.front())], texts[0]),
-               .remedy = "the same on all ranks"});
-}
 
 }  // namespace ng

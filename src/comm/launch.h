@@ -1,22 +1,36 @@
 // How this process was started: alone, or by mpirun or srun as one of several ranks.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "comm/comm.h"
 
 namespace ng {
 
+inline constexpr std::string_view kMpirun = "mpirun", kSrun = "srun --mpi=pmix";
+
 /// This process as who started it sees it, by the environment alone.
 struct Launch {
   int rank = 0, ranks = 1;
+  std::string_view starter = kMpirun;  ///< the command that starts such ranks
+  bool can_meet = true;                ///< whether the starter tells ranks how to find one another
 };
-/// Open MPI's mpirun, and srun with PMIx or PMI, say so; a plain start is one rank.
+/// Open MPI's mpirun, and srun with PMIx or PMI, say so; tasks of srun without these are ranks that
+/// cannot meet; a plain start is one rank.
 [[nodiscard]] Launch launch();
 
 /// All ranks of the program. The first call meets the others, of which one_rank() has none; MPI is
-/// touched by nothing else. Throws Error where ranks cannot meet, or run different versions.
+/// touched by nothing else. Throws Error where ranks cannot meet, SharedFailure where they run
+/// different versions or one has failed before it came here.
 [[nodiscard]] Comm& world();
+
+/// Whether there is nobody to meet, or world() has met them.
+[[nodiscard]] bool has_met();
+
+/// For a rank that fails before it has met the others: tells them why, who hear of it in world().
+/// Returns what rank 0 is to say for all.
+[[nodiscard]] std::string failure_of_all(const std::string& mine);
 
 /// At a normal end, after the last use of world() and what was split from it: waits for the others.
 void leave_world();
@@ -24,8 +38,5 @@ void leave_world();
 /// At the end of a rank that has failed and said so: ends all other ranks too, with exit code
 /// `code`. Returns where there are none.
 void abort_world(int code);
-
-/// Throws Error on all ranks, naming those whose `text` is not rank 0's. `what`: "the recipe".
-void require_same(Comm& comm, std::string_view what, std::string_view text);
 
 }  // namespace ng

@@ -27,10 +27,10 @@ std::string nonfinite_state(Run& run) {
 void require_finite(Run& run, const std::string& place) {
   const std::string problem = first_text(run.ranks().world(), nonfinite_state(run));
   if (problem.empty()) return;
-  throw Error({.place = place,
-               .key = "",
-               .problem = problem,
-               .remedy = "nothing was written; what was saved before is whole"});
+  throw SharedFailure({.place = place,
+                       .key = "",
+                       .problem = problem,
+                       .remedy = "nothing was written; what was saved before is whole"});
 }
 
 Json identity_json(int64_t step, const RunIdentity& identity) {

@@ -62,7 +62,7 @@ void keep_global_batch(Comm* comm, const std::string& folder, RunConfig& config,
   // Those that divide layers have their micro-batches together.
   const auto parts = static_cast<int>(config.train.tensor_parallel);
   const int ranks = std::max(1, (comm == nullptr ? 1 : comm->ranks()) / parts);
-  require_shared_equally(micros, ranks, folder);
+  on_all(comm, [&] { require_shared_equally(micros, ranks, folder); });
   const int64_t mine = micros / ranks;
   if (mine == config.train.accumulate) return;
   notice(

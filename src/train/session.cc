@@ -41,29 +41,24 @@ std::vector<std::string> names_of_linears(const Model& model) {
 }  // namespace
 
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
+    : Session(config, options, observer, open_inputs(config, options.comm)) {}
+
+Session::Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
+                 RunInputs inputs)
     : config_(config),
-      options_(std::move(options)),
+      options_(options),
       observer_(observer),
-      recipe_(open_run_recipe(config)),
+      recipe_(std::move(inputs.recipe)),
       threads_{config.train.threads > 0 ? static_cast<int>(config.train.threads)
                                         : available_cores()},
-      tokenizer_(open_run_tokenizer(config)),
-      data_(open_training_data(config, *tokenizer_)) {
+      tokenizer_(std::move(inputs.tokenizer)),
+      data_(std::move(inputs.data)) {
+  if (options_.comm != nullptr) require_equal_inputs(*options_.comm, config_, recipe_, *data_);
   if (options_.resume)
     keep_global_batch(options_.comm, checkpoints_folder(), config_,
                       [&](const std::string& sentence) { observer_.notice(sentence); });
-  if (options_.comm != nullptr) {
-    require_countable_micros(config_, options_.comm->ranks());
-    require_equal_inputs(*options_.comm, config_, recipe_, *data_);
-  }
-  for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
-  require_global_sums(config_, recipe_);
-  const ModelConfig model = run_model_config(config_, *tokenizer_);
-  require_run_length(*data_, config_, model.context);
-  for (const std::string& warning : data_->warnings(model.context)) observer_.notice(warning);
-  for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
-  require_tensor_parallel_run(config_, recipe_, model, options_.comm);
-  if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
+  ModelConfig model;
+  on_all(options_.comm, [&] { model = checked_model(); });
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
                                config_.twin, options_.comm, config_.train.tensor_parallel);
   operand_errors_ = std::make_unique<OperandErrors>(*run_);
@@ -72,7 +67,7 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   for (const std::string& warning :
        noise_warnings(recipe_, names_of_linears(*model_), model.layers))
     observer_.notice(warning);
-  check_gemms(*model_, config_.train.backend, recipe_.compute(0));
+  on_all(options_.comm, [&] { check_gemms(*model_, config_.train.backend, recipe_.compute(0)); });
   StepSettings settings = step_settings(config_, model.context);
   settings.masked = data_->has_mask();
   if (settings.dpo) {
@@ -88,6 +83,19 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
 }
 
 Session::~Session() = default;
+
+ModelConfig Session::checked_model() {
+  if (options_.comm != nullptr) require_countable_micros(config_, options_.comm->ranks());
+  for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
+  require_global_sums(config_, recipe_);
+  ModelConfig model = run_model_config(config_, *tokenizer_);
+  require_run_length(*data_, config_, model.context);
+  for (const std::string& warning : data_->warnings(model.context)) observer_.notice(warning);
+  for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
+  require_tensor_parallel_run(config_, recipe_, model, options_.comm);
+  if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
+  return model;
+}
 
 bool Session::is_writer() const { return world().rank() == kWriter; }
 
@@ -111,7 +119,14 @@ RunIdentity Session::identity() const {
 }
 
 void Session::take_folder() {
-  if (lock_ || !is_writer()) return;
+  if (has_folder_) return;
+  on_all(world(), [&] {
+    if (is_writer()) lock_folder();
+  });
+  has_folder_ = true;
+}
+
+void Session::lock_folder() {
   new_folders_ = std::make_unique<NewFolders>(options_.out);
   lock_ = std::make_unique<FolderLock>(options_.out);
   const bool saved = !io::list_checkpoints(checkpoints_folder()).empty();
@@ -146,16 +161,11 @@ int64_t Session::restore() {
     observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
     return 0;
   }
-  if (newest->step > config_.train.steps)
-    throw Error({.place = newest->path,
-                 .key = "",
-                 .problem = fmt::format("{} steps are done, but train.steps = {}", newest->step,
-                                        config_.train.steps),
-                 .remedy = fmt::format("train.steps of at least {} to resume, or another --out to "
-                                       "start anew",
-                                       newest->step)});
+  on_all(world(), [&] { require_steps_left(*newest, config_.train.steps); });
   follow_phase(std::max<int64_t>(newest->step - 1, 0));
-  for (const std::string& difference : restore_checkpoint(*newest, *run_, identity_))
+  std::vector<std::string> differences;
+  on_all(world(), [&] { differences = restore_checkpoint(*newest, *run_, identity_); });
+  for (const std::string& difference : differences)
     observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
   model_->copy_masters(*run_);
   return newest->step;
@@ -196,12 +206,14 @@ void Session::require_convergence(int64_t step) const {
   const int64_t first = step + 2 - consecutive_skips_;
   log_.event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
   log_.keep_both();
-  throw Diverged({.place = options_.out,
-                  .key = origin_of_skips_,
-                  .problem = fmt::format("{} in {} steps in a row, since step {}",
-                                         problem_of_skips_, consecutive_skips_, first),
-                  .remedy = "a lower lr or a wider format there; " + last_whole_state()},
-                 first);
+  on_all(world(), [&] {
+    throw Diverged({.place = options_.out,
+                    .key = origin_of_skips_,
+                    .problem = fmt::format("{} in {} steps in a row, since step {}",
+                                           problem_of_skips_, consecutive_skips_, first),
+                    .remedy = "a lower lr or a wider format there; " + last_whole_state()},
+                   first);
+  });
 }
 
 // What a run that must stop can go back to.

@@ -68,6 +68,8 @@ class Diverged : public Error {
   int64_t step_;
 };
 
+struct RunInputs;
+
 class Session {
  public:
   /// Opens texts, recipe and model, plans and takes all memory. Throws Error for anything wrong
@@ -97,6 +99,11 @@ class Session {
   SessionResult train();
 
  private:
+  Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
+          RunInputs inputs);
+  /// Says what to beware of. Throws Error where the run cannot be trained.
+  [[nodiscard]] ModelConfig checked_model();
+  void lock_folder();
   /// All ranks of the run.
   [[nodiscard]] Comm& world() const { return run_->ranks().world(); }
   /// Whether this rank writes the run's files.
@@ -139,6 +146,7 @@ class Session {
   MemoryPlan memory_in_fp32_;
   std::unique_ptr<NewFolders> new_folders_;
   std::unique_ptr<FolderLock> lock_;
+  bool has_folder_ = false;
   RunLog log_;
   SessionClock clock_;
   SessionResult result_;

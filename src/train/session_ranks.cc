@@ -1,47 +1,61 @@
 #include "train/session_ranks.h"
 
-#include <sstream>
-
 #include "comm/agreement.h"
-#include "comm/launch.h"
+#include "train/run_keys.h"
 #include "train/session.h"
 
 namespace ng {
+
+namespace {
+
+io::CheckpointEntry checkpoint_of(const std::string& folder, int64_t step) {
+  for (const io::CheckpointEntry& seen : io::list_checkpoints(folder))
+    if (seen.step == step) return seen;
+  throw Error(
+      {.place = folder,
+       .key = "",
+       .problem = fmt::format("the checkpoint of step {}, which rank 0 sees, is not there", step),
+       .remedy = "a folder that all ranks share"});
+}
+
+}  // namespace
 
 std::optional<io::CheckpointEntry> newest_checkpoint_of_all(
     Comm& comm, const std::string& folder,
     const std::function<void(const std::string& why)>& damaged) {
   std::optional<io::CheckpointEntry> newest;
   std::string problem;
-  if (comm.rank() == kWriter)
+  on_all(comm, [&] {
+    if (comm.rank() != kWriter) return;
     newest = io::newest_whole_checkpoint(folder, [&](const std::string& why) {
       damaged(why);
       problem = why;
     });
+  });
   problem = first_text(comm, newest ? "" : problem);
   if (!problem.empty())
-    throw Error({.place = folder,
-                 .key = "",
-                 .problem = "no checkpoint is whole: " + problem,
-                 .remedy = "one as it was written, or another --out to start anew"});
+    throw SharedFailure({.place = folder,
+                         .key = "",
+                         .problem = "no checkpoint is whole: " + problem,
+                         .remedy = "one as it was written, or another --out to start anew"});
   const int64_t step = number_of(comm, kWriter, newest ? newest->step : -1);
-  if (step < 0 || comm.rank() == kWriter) return newest;
-  for (const io::CheckpointEntry& seen : io::list_checkpoints(folder))
-    if (seen.step == step) return seen;
-  throw Error(
-      {.place = folder,
-       .key = "",
-       .problem = fmt::format("rank {} does not see the checkpoint of step {}", comm.rank(), step),
-       .remedy = "a folder that all ranks share"});
+  if (step < 0) return {};
+  on_all(comm, [&] {
+    if (comm.rank() != kWriter) newest = checkpoint_of(folder, step);
+  });
+  return newest;
 }
 
 namespace {
 
-// Line by line, so that an error names a key. The bits do not depend on threads.
+// Every key has its turn, so that all ranks ask the same questions whichever keys they leave out.
+// The bits do not depend on threads.
 void require_same_keys(Comm& comm, RunConfig config) {
   config.train.threads = 0;
-  std::istringstream lines(config.resolved_toml());
-  for (std::string line; std::getline(lines, line);) require_same(comm, "run file", line);
+  for (const auto& key : run_keys()) {
+    const std::string value = key.print(config);
+    require_same(comm, "run file", value.empty() ? key.path : key.path + " = " + value);
+  }
 }
 
 }  // namespace

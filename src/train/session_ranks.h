@@ -20,8 +20,8 @@ class Session;
 inline constexpr int kWriter = 0;
 
 /// io::newest_whole_checkpoint as the rank that writes finds it; none where there is no checkpoint.
-/// Throws Error on all ranks where there are, but none is whole, and on a rank that does not see
-/// that folder.
+/// Throws Error on all ranks where there are, but none is whole, and where one does not see that
+/// folder.
 [[nodiscard]] std::optional<io::CheckpointEntry> newest_checkpoint_of_all(
     Comm& comm, const std::string& folder,
     const std::function<void(const std::string& why)>& damaged);

@@ -1,7 +1,9 @@
 // Whole runs on several ranks: one writes, all end in the same bits, and others go on.
 #include <mutex>
+#include <set>
 
 #include "base/files.h"
+#include "comm/agreement.h"
 #include "comm/thread_ranks.h"
 #include "io/checkpoint_files.h"
 #include "io/safetensors.h"
@@ -233,9 +235,42 @@ TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
   const std::string other = refused(
       [&](int rank) { return config_of(2, {rank == 0 ? "recipe=fp8-lm" : "recipe=bf16"}); });
   EXPECT_NE(other.find("recipe = \"bf16\""), std::string::npos) << other;
+  const std::string left_out = refused([&](int rank) {
+    return config_of(2, {rank == 0 ? "train.warmup=1" : "train.min_lr=1e-4", "train.warmup=1"});
+  });
+  EXPECT_EQ(left_out,
+            "rank 1: run file: \"train.min_lr = 0.0001\", not \"train.min_lr\" as rank 0's: "
+            "the same on all ranks");
   const std::string threads =
       refused([&](int rank) { return config_of(2, {fmt::format("train.threads={}", 1 + rank)}); });
   EXPECT_EQ(threads, "trained");
+}
+
+// Each would say what only rank 1 knows, or what all know.
+TEST_F(SessionRanks, WhatOneRankMissesAllRanksTell) {
+  std::mutex mutex;
+  std::set<std::string> told;
+  const auto train_at = [&](const std::function<std::string(int)>& text_of_rank) {
+    told.clear();
+    run_ranks(2, [&](Comm& comm) {
+      Listener listener;
+      try {
+        Session(config_of(2, {"data.train=" + text_of_rank(comm.rank())}),
+                {.out = in("other"), .comm = &comm}, listener)
+            .train();
+      } catch (const SharedFailure& failure) {
+        const std::lock_guard lock(mutex);
+        told.insert(failure.what());
+      }
+    });
+  };
+  train_at([&](int rank) { return rank == 0 ? in("text.txt") : in("missing.txt"); });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told.begin()->find("rank 1: "), 0U) << *told.begin();
+  EXPECT_NE(told.begin()->find("missing.txt"), std::string::npos) << *told.begin();
+  train_at([&](int) { return in("missing.txt"); });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told.begin()->find("rank"), std::string::npos) << *told.begin();
 }
 
 TEST_F(SessionRanks, TheGlobalBatchStaysAndIsSaidOnce) {

@@ -1,8 +1,11 @@
 #include "train/session_start.h"
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/checksum.h"
+#include "comm/agreement.h"
 #include "io/hf_folder.h"
 #include "run/backends.h"
 #include "train/run_inputs.h"
@@ -16,6 +19,17 @@ std::unique_ptr<TrainingData> open_training_data(const RunConfig& config,
   if (config.train.objective == Objective::dpo)
     return std::make_unique<PreferencePairs>(open_run_pairs(config, tokenizer));
   return std::make_unique<Corpus>(open_run_corpus(config, tokenizer));
+}
+
+RunInputs open_inputs(const RunConfig& config, Comm* comm) {
+  std::optional<RunInputs> inputs;
+  on_all(comm, [&] {
+    Recipe recipe = open_run_recipe(config);
+    std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
+    std::unique_ptr<TrainingData> data = open_training_data(config, *tokenizer);
+    inputs = {std::move(recipe), std::move(tokenizer), std::move(data)};
+  });
+  return std::move(*inputs);
 }
 
 void check_gemms(const Model& model, const std::string& backend, Compute compute) {
@@ -32,6 +46,17 @@ void check_model_updates(Model& model, const std::string& backend, const Optimiz
   std::vector<Parameter> owned;
   for (const Parameter* parameter : model.owned()) owned.push_back(*parameter);
   check_updates(make_backend(backend, {1}), make_backend("ref", {1}), optimizer, settings, owned);
+}
+
+void require_steps_left(const io::CheckpointEntry& newest, int64_t steps) {
+  if (newest.step <= steps) return;
+  throw Error(
+      {.place = newest.path,
+       .key = "",
+       .problem = fmt::format("{} steps are done, but train.steps = {}", newest.step, steps),
+       .remedy = fmt::format("train.steps of at least {} to resume, or another --out to "
+                             "start anew",
+                             newest.step)});
 }
 
 std::string put_first_values(Run& run, Model& model, const RunConfig& config) {

@@ -4,17 +4,32 @@
 #include <memory>
 #include <string>
 
+#include "comm/comm.h"
 #include "data/tokenizer.h"
 #include "data/training_data.h"
+#include "io/checkpoint_files.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
+#include "recipe/recipe.h"
 #include "train/run_config.h"
 
 namespace ng {
 
+/// What a run file names.
+struct RunInputs {
+  Recipe recipe;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<TrainingData> data;
+};
+/// Opens it. Throws Error, on all ranks where it is missing or unreadable on one.
+[[nodiscard]] RunInputs open_inputs(const RunConfig& config, Comm* comm);
+
 /// What the run file's objective learns from. Throws Error for what is missing or unreadable.
 [[nodiscard]] std::unique_ptr<TrainingData> open_training_data(const RunConfig& config,
                                                                const Tokenizer& tokenizer);
+
+/// Throws Error where a run of `steps` steps has fewer than its checkpoint.
+void require_steps_left(const io::CheckpointEntry& newest, int64_t steps);
 
 /// Refuses to train on a machine that does not multiply as the recipe's numbers are defined.
 void check_gemms(const Model& model, const std::string& backend, Compute compute);

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "comm/launch.h"
+#include "comm/agreement.h"
 #include "run/backends.h"
 #include "train/trainer.h"
 

@@ -205,7 +205,7 @@ TEST_F(ReduceByRanks, OtherCommandsRefuseToBeSeveral) {
   const Result result = mpirun(2, "info");
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(lines_of_program(result.err).front(),
-            "narrowgauge: rank 0: info: started as 2 ranks, but it works in one process: without "
+            "narrowgauge: info: started as 2 ranks, but it works in one process: without "
             "mpirun or srun");
 }
 

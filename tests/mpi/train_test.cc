@@ -123,8 +123,62 @@ TEST_F(TrainByRanks, AnErrorIsSaidOnce) {
   const std::vector<std::string> lines = lines_of_program(wrong.err);
   ASSERT_EQ(lines.size(), 1u) << wrong.err;
   EXPECT_NE(lines.front().find("train.lr"), std::string::npos) << lines.front();
+  EXPECT_EQ(lines.front().find("rank"), std::string::npos) << lines.front();
   const Result other = mpirun(2, "train run.toml --set train.accumulate=5 --out run2");
   EXPECT_EQ(other.code, 0) << other.err;  // another global batch is another run
+}
+
+// Before and after ranks have met.
+TEST_F(TrainByRanks, WhatAllRanksMeetIsSaidOnceWithoutARank) {
+  write_run(4);
+  const std::pair<const char*, int> cases[] = {{"train run.toml --wrong", 2},
+                                               {"nosuch", 2},
+                                               {"train missing.toml", 1},
+                                               {"train run.toml --set data.train=none.txt", 1}};
+  for (const auto& [words, code] : cases) {
+    SCOPED_TRACE(words);
+    const Result wrong = mpirun(3, words);
+    EXPECT_EQ(wrong.code, code);
+    const std::vector<std::string> lines = lines_of_program(wrong.err);
+    ASSERT_EQ(lines.size(), 1u) << wrong.err;
+    EXPECT_EQ(lines.front().find("rank"), std::string::npos) << lines.front();
+  }
+}
+
+// Each rank in a folder of its own, as on hosts that share none.
+TEST_F(TrainByRanks, WhatOneRankMeetsIsSaidWithItsRank) {
+  write_run(4);
+  fs::create_directory(path("1"));
+  fs::copy_file(path("run.toml"), path("1/run.toml"));
+  const auto said_of = [&](const std::string& words) -> std::string {
+    const Result wrong = mpirun_command(
+        2, fmt::format("sh -c 'test $OMPI_COMM_WORLD_RANK = 0 || cd 1; exec \"{}\" {}'",
+                       std::getenv("NG_PROGRAM"), words));
+    EXPECT_EQ(wrong.code, 1) << wrong.err;
+    const std::vector<std::string> lines = lines_of_program(wrong.err);
+    return lines.size() == 1 ? lines.front() : wrong.err;
+  };
+  const std::string text = said_of("train run.toml --out run");
+  EXPECT_EQ(text.find("narrowgauge: rank 1: "), 0u) << text;
+  EXPECT_NE(text.find("text.txt"), std::string::npos) << text;
+  fs::remove(path("1/run.toml"));
+  const std::string run_file = said_of("train run.toml --out run");
+  EXPECT_EQ(run_file.find("narrowgauge: rank 1: run.toml: "), 0u) << run_file;
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(TrainByRanks, FoldersThatDifferAreRefused) {
+  write_run(4);
+  const Result wrong = mpirun_command(
+      2, fmt::format("sh -c 'exec \"{}\" train run.toml --out run$OMPI_COMM_WORLD_RANK'",
+                     std::getenv("NG_PROGRAM")));
+  EXPECT_EQ(wrong.code, 1);
+  const std::vector<std::string> lines = lines_of_program(wrong.err);
+  ASSERT_EQ(lines.size(), 1u) << wrong.err;
+  EXPECT_EQ(
+      lines.front(),
+      "narrowgauge: rank 1: --out: \"run1\", not \"run0\" as rank 0's: the same on all ranks");
+  EXPECT_FALSE(fs::exists(path("run0")));
 }
 
 }  // namespace

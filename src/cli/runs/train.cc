@@ -25,14 +25,16 @@ namespace {
 std::string resume_command(const TrainFlags& args, const std::string& out, int ranks) {
   if (std::getenv(kSupervised) != nullptr) return "";
   const char* program = std::getenv("NARROWGAUGE_COMMAND");
-  std::string command = ranks > 1 ? fmt::format("mpirun -n {} ", ranks) : "";
+  std::string command = ranks > 1 ? fmt::format("{} -n {} ", launch().starter, ranks) : "";
   command += shell_quoted(program != nullptr ? program : "narrowgauge") + " train";
   for (const std::string& word : args.run.words()) command += ' ' + shell_quoted(word);
   return command + " --out " + shell_quoted(out) + " --resume";
 }
 
-// What rank 0 finds: the others may come too late.
+// The folder where none is named is what rank 0 finds: the others may come too late.
 std::string folder_of(const TrainFlags& args, Comm& comm) {
+  require_same(comm, "--out", args.out);
+  require_same(comm, "--resume", args.resume ? "given" : "left out");
   return text_of(comm, 0, comm.rank() == 0 ? args.folder() : "");
 }
 
@@ -51,8 +53,8 @@ std::unique_ptr<Watchdog> watch(const Comm& comm, const RunConfig& config) {
 }
 
 int train(const TrainFlags& args) {
-  Comm& comm = world();
   const RunConfig config = args.run.load();
+  Comm& comm = world();
   const std::string out = folder_of(args, comm);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
   const StopAtSignals signals;

@@ -1,0 +1,85 @@
+// What the environment says of how a process was started, as mpirun and srun set it.
+#include "comm/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+class LaunchBy : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name :
+         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
+          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_PROCID"})
+      ::unsetenv(name);
+  }
+  static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+  static void expect(int rank, int ranks, bool can_meet) {
+    const Launch started = launch();
+    EXPECT_EQ(started.rank, rank);
+    EXPECT_EQ(started.ranks, ranks);
+    EXPECT_EQ(started.can_meet, can_meet);
+  }
+};
+
+TEST_F(LaunchBy, APlainStartIsAlone) {
+  expect(0, 1, true);
+  EXPECT_TRUE(has_met());
+}
+
+TEST_F(LaunchBy, ABatchScriptOfSeveralTasksIsAlone) {
+  set("SLURM_NTASKS", "4");
+  set("SLURM_PROCID", "0");
+  expect(0, 1, true);
+}
+
+TEST_F(LaunchBy, SrunWithPmix) {
+  set("SLURM_NTASKS", "8");
+  set("SLURM_STEP_NUM_TASKS", "4");
+  set("SLURM_PROCID", "3");
+  set("PMIX_RANK", "3");
+  expect(3, 4, true);
+  EXPECT_EQ(launch().starter, kSrun);
+  EXPECT_FALSE(has_met());
+}
+
+TEST_F(LaunchBy, MpirunInAStepOfSlurm) {
+  set("SLURM_STEP_NUM_TASKS", "2");
+  set("SLURM_PROCID", "1");
+  set("OMPI_COMM_WORLD_SIZE", "3");
+  set("OMPI_COMM_WORLD_RANK", "2");
+  expect(2, 3, true);
+  EXPECT_EQ(launch().starter, kMpirun);
+}
+
+TEST_F(LaunchBy, SrunOfOneTaskIsAlone) {
+  set("SLURM_STEP_NUM_TASKS", "1");
+  set("SLURM_PROCID", "0");
+  expect(0, 1, true);
+}
+
+// Each would be a run of its own in the folder of the others.
+TEST_F(LaunchBy, SrunWithoutPmiIsRefused) {
+  set("SLURM_STEP_NUM_TASKS", "2");
+  set("SLURM_PROCID", "1");
+  expect(1, 2, false);
+  try {
+    (void)world();
+    FAIL() << "it met the others";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "srun: 2 tasks were started that do not know of one another: "
+                 "srun --mpi=pmix -n 2 ..., or one process: srun -n 1 ...");
+  }
+  EXPECT_EQ(failure_of_all("x: is wrong"), "x: is wrong") << "and rank 0 says it";
+}
+
+}  // namespace
+}  // namespace ng
