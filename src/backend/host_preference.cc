@@ -62,7 +62,8 @@ void preference_loss_on_host(const PreferenceLoss& op) {
     const double z = one.chosen_reward - one.rejected_reward;
     one.accurate = z > 0 ? 1 : 0;
     // softplus(x) = -ln σ(-x)
-    one.loss = (1 - op.label_smoothing) * softplus(-z) + op.label_smoothing * softplus(z);
+    one.loss = (1 - op.label_smoothing) * softplus(-z);
+    if (op.label_smoothing > 0) one.loss += op.label_smoothing * softplus(z);  // which may be ∞
     put_weights(op, mask.values, pair,
                 counts ? op.beta * (1 - op.label_smoothing - sigmoid(z)) : 0);
     if (!counts) continue;

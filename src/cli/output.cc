@@ -80,7 +80,7 @@ Json json_number(double value) {
 
 void print_json(const Json& json) { print("{}\n", json_text(json, 2)); }
 
-bool output_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+bool output_is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && launch().starter != kMpirun; }
 
 size_t terminal_columns() {
   winsize size{};

@@ -49,6 +49,7 @@ void print(fmt::format_string<Values...> format, Values&&... values) {
 /// One JSON document and a newline.
 void print_json(const Json& json);
 
+/// Somebody's: mpirun gives rank 0 one wherever its output goes.
 [[nodiscard]] bool output_is_terminal();
 /// Columns of the terminal; 80 where it does not say.
 [[nodiscard]] size_t terminal_columns();

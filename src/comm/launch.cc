@@ -65,13 +65,13 @@ std::unique_ptr<Comm> meet(const std::string& problem) {
 Launch launch() {
   Launch launch;
   if (const std::optional<int> ranks = number("OMPI_COMM_WORLD_SIZE")) {
-    launch = {number("OMPI_COMM_WORLD_RANK").value_or(0), *ranks};
+    launch = {number("OMPI_COMM_WORLD_RANK").value_or(0), *ranks, kMpirun};
   } else if (const std::optional<int> rank = first_number({"PMIX_RANK", "PMI_RANK"})) {
     launch = {*rank,
               first_number({"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}).value_or(1)};
     launch.starter = kSrun;
   } else if (const std::optional<int> tasks = number("SLURM_STEP_NUM_TASKS")) {
-    launch = {number("SLURM_PROCID").value_or(0), *tasks, kSrun, false};
+    if (*tasks > 1) launch = {number("SLURM_PROCID").value_or(0), *tasks, kSrun, false};
   }
   return launch.rank < launch.ranks ? launch : Launch{};
 }

@@ -13,8 +13,8 @@ inline constexpr std::string_view kMpirun = "mpirun", kSrun = "srun --mpi=pmix";
 /// This process as who started it sees it, by the environment alone.
 struct Launch {
   int rank = 0, ranks = 1;
-  std::string_view starter = kMpirun;  ///< the command that starts such ranks
-  bool can_meet = true;                ///< whether the starter tells ranks how to find one another
+  std::string_view starter{};  ///< the command that started it so; empty: a plain start
+  bool can_meet = true;        ///< whether the starter tells ranks how to find one another
 };
 /// Open MPI's mpirun, and srun with PMIx or PMI, say so; tasks of srun without these are ranks that
 /// cannot meet; a plain start is one rank.

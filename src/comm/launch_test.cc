@@ -32,6 +32,14 @@ class LaunchBy : public ::testing::Test {
 TEST_F(LaunchBy, APlainStartIsAlone) {
   expect(0, 1, true);
   EXPECT_TRUE(has_met());
+  EXPECT_EQ(launch().starter, "");
+}
+
+TEST_F(LaunchBy, MpirunOfOneRankIsNoPlainStart) {
+  set("OMPI_COMM_WORLD_SIZE", "1");
+  set("OMPI_COMM_WORLD_RANK", "0");
+  expect(0, 1, true);
+  EXPECT_EQ(launch().starter, kMpirun);
 }
 
 TEST_F(LaunchBy, ABatchScriptOfSeveralTasksIsAlone) {

@@ -32,7 +32,7 @@ TEST(Identity, StaysFromVersionToVersion) {
   for (const auto& [name, hash] : known) EXPECT_EQ(Recipe::load(name).hash(), hash) << name;
 }
 
-// As checkpoints name recipes that hold every key. A new key ends this: its default is in the text.
+// As checkpoints name recipes that hold every key that there was.
 TEST(Identity, OfOlderCheckpointsIsKnownToo) {
   const std::map<std::string, std::string> known = {{"fp32", "f2c562685c9f48ec"},
                                                     {"bf16", "42a67c792afb1fe4"},

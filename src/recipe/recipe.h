@@ -44,8 +44,7 @@ class Recipe {
   /// have equal hashes whatever they are called, however base and phases were written, and in every
   /// version whose keys mean the same: checkpoints carry it.
   [[nodiscard]] std::string hash() const;
-  /// The same over every key of resolved_toml(): how older checkpoints know the recipe, until there
-  /// is a key that they lacked.
+  /// The same over every key that resolved_toml() had when checkpoints knew recipes so.
   [[nodiscard]] std::string hash_of_all_keys() const;
   /// What the user should know: "stochastic rounding on a forward operand ...".
   [[nodiscard]] const std::vector<std::string>& warnings() const;

@@ -239,8 +239,8 @@ TEST_F(SessionRanks, RanksThatWouldTrainSomethingElseAreRefused) {
     return config_of(2, {rank == 0 ? "train.warmup=1" : "train.min_lr=1e-4", "train.warmup=1"});
   });
   EXPECT_EQ(left_out,
-            "rank 1: run file: \"train.min_lr = 0.0001\", not \"train.min_lr\" as rank 0's: "
-            "the same on all ranks");
+            "rank 1: run file: \"train.min_lr = 0.0001\", "
+            "not \"train.min_lr = 0.001\" as rank 0's: the same on all ranks");
   const std::string threads =
       refused([&](int rank) { return config_of(2, {fmt::format("train.threads={}", 1 + rank)}); });
   EXPECT_EQ(threads, "trained");

@@ -161,15 +161,18 @@ TEST_F(SessionResume, ADamagedCheckpointPushesNoWholeOneOut) {
   expect_same_end(want, 8);
 }
 
-TEST_F(SessionResume, WithoutAWholeCheckpointStartAnewAndSaySo) {
+TEST_F(SessionResume, OnlyWithoutACheckpointStartAnewAndSaySo) {
   const std::map<std::string, std::string> want = unbroken(config());
   interrupt(config(), 5);
-  for (const char* name : {"step-00000004", "step-00000005"})
-    remove_all(join_path(in("out/checkpoints"), join_path(name, "manifest.json")));
+  for (const int64_t step : {4, 5}) remove_all(join_path(checkpoint(step), "manifest.json"));
+  Listener damaged;
+  EXPECT_THROW(train(config(), damaged, true), Error) << "it would be lost";
+  EXPECT_TRUE(damaged.heard("step-00000004"));
+  EXPECT_TRUE(damaged.heard("step-00000005"));
+  EXPECT_EQ(damaged.first_step, 0);
+  remove_all(in("out/checkpoints"));
   Listener listener;
   train(config(), listener, true);
-  EXPECT_TRUE(listener.heard("step-00000004"));
-  EXPECT_TRUE(listener.heard("step-00000005"));
   EXPECT_TRUE(listener.heard("starting at step 0"));
   EXPECT_EQ(listener.first_step, 1);
   expect_same_end(want, 6);
@@ -179,7 +182,7 @@ TEST_F(SessionResume, WithoutAWholeCheckpointStartAnewAndSaySo) {
 TEST_F(SessionResume, OldMetricsStayWhereNothingCanBeSaved) {
   interrupt(config(), 5);
   const std::string before = read_file(in("out/metrics.jsonl"), kMaxFile);
-  for (const int64_t step : {4, 5}) remove_all(join_path(checkpoint(step), "manifest.json"));
+  remove_all(in("out/checkpoints"));
   Listener listener;
   listener.on_step = [&](int64_t) {
     remove_all(in("out/checkpoints"));

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "comm/launch.h"
 #include "comm/mpi_comm.h"
 #include "support/comm_cases.h"
 

@@ -179,14 +179,17 @@ TEST_F(ReduceByRanks, WriteTheSameBytesAsOneProcess) {
 
 TEST_F(ReduceByRanks, RefuseAnotherNumberOfRanks) {
   write_gradients(path("in"), 3);
-  const Result result = mpirun(2, "reduce in out --recipe fp8-lm");
-  EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(lines_of_program(result.err).front(),
-            "narrowgauge: rank 0: in: grad: holds gradients of 3 ranks, but 2 were started: "
-            "mpirun -n 3, or no mpirun")
-      << result.err;
-  EXPECT_EQ(result.out, "");
-  EXPECT_FALSE(fs::exists(path("out")));
+  const std::string of_three = "in: grad: holds gradients of 3 ranks, but ",
+                    remedy = " started: mpirun -n 3, or no mpirun";
+  for (const auto& [ranks, started] :
+       {std::pair{2, "narrowgauge: rank 0: " + of_three + "2 were" + remedy},
+        {1, "narrowgauge: " + of_three + "1 was" + remedy}}) {
+    const Result result = mpirun(ranks, "reduce in out --recipe fp8-lm");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(lines_of_program(result.err).front(), started) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_FALSE(fs::exists(path("out")));
+  }
 }
 
 // A file that only one rank cannot read: the others wait for its gradient.

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/agreement.h"
 #include "comm/comm.h"
-#include "comm/launch.h"
 
 namespace ng::comm_cases {
 

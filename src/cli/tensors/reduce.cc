@@ -9,6 +9,7 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/tensors/draw_flags.h"
+#include "comm/agreement.h"
 #include "comm/launch.h"
 #include "train/metrics.h"
 
