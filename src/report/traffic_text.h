@@ -9,7 +9,7 @@
 
 namespace ng::report {
 
-/// "8.04 GiB a step, 65 % less than fp32+bf16, 48 % less than bf16+bf16; and 2.5 GiB of
+/// "8.04 GiB a step, 65 % less than fp32+bf16, as many bytes as bf16+bf16; and 2.5 GiB of
 /// activations": gradients and weights of all ranks together, then what ranks that divide layers
 /// send.
 [[nodiscard]] std::string traffic_text(const RunTraffic& traffic);
