@@ -156,12 +156,13 @@ void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
   }
 }
 
-void require_countable_micros(const RunConfig& config, int ranks) {
+void require_countable_micros(int64_t micros, int64_t ranks, std::string_view place,
+                              std::string key) {
   constexpr int64_t kMost = int64_t{1} << 24;  // bits of a random counter
-  if (config.train.accumulate <= kMost / ranks) return;
-  throw Error({.place = config.source_of({"train.accumulate"}),
-               .key = "train.accumulate",
-               .problem = fmt::format("{} on {} ranks", config.train.accumulate, ranks),
+  if (micros <= kMost / ranks) return;
+  throw Error({.place = std::string(place),
+               .key = std::move(key),
+               .problem = fmt::format("{} on {} ranks", micros, ranks),
                .remedy = fmt::format("at most {} micro-batches in a step", kMost)});
 }
 

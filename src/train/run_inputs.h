@@ -40,8 +40,10 @@ void require_global_sums(const RunConfig& config, const Recipe& recipe);
 void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
                                  const ModelConfig& model, const Comm* comm);
 
-/// Throws Error where random keys cannot number the micro-batches of all ranks.
-void require_countable_micros(const RunConfig& config, int ranks);
+/// Throws Error{place, key, ...} where random keys cannot number the micro-batches of all ranks,
+/// `micros` of each.
+void require_countable_micros(int64_t micros, int64_t ranks, std::string_view place,
+                              std::string key);
 
 /// The model of [model], from its `init` folder where one is named. Throws Error where the
 /// tokenizer could name a token that it lacks.

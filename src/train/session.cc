@@ -52,7 +52,8 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
     keep_global_batch(options_.comm, checkpoints_folder(), config_,
                       [&](const std::string& sentence) { observer_.notice(sentence); });
   if (options_.comm != nullptr) {
-    require_countable_micros(config_, options_.comm->ranks());
+    require_countable_micros(config_.train.accumulate, options_.comm->ranks(),
+                             config_.source_of({"train.accumulate"}), "train.accumulate");
     require_equal_inputs(*options_.comm, config_, recipe_, *data_);
   }
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
