@@ -120,7 +120,7 @@ TEST_P(NarrowState, GoesOnFromWhatIsSaved) {
 
 TEST_P(NarrowState, IsTheSameWhereUpdatesReport) {
   TinyRun silent(options_of(GetParam())), reporting(options_of(GetParam()));
-  reporting.trainer().set_reports_updates(true);
+  reporting.trainer().set_reports_details(true);
   for (int step = 0; step < 3; ++step) {
     EXPECT_EQ(silent.step(step).loss, reporting.step(step).loss);
     for (const UpdateReport& report : reporting.trainer().update_reports())

@@ -126,12 +126,11 @@ TEST(OperandErrors, OfAStepNameEveryOperandThatCanLoseValues) {
       "name = \"n\"\nlinear.dgrad = { grad=\"mxfp4\", weight=\"mxfp4\" }\n"
       "linear.fprop = { input=\"bf16\", weight=\"bf16\" }\n";
   TinyRun tiny(options);
-  OperandErrors errors(tiny.run());
+  const OperandErrors& errors = tiny.trainer().operand_errors();
   tiny.step(0);
   EXPECT_TRUE(std::isnan(errors.sqnr_db("blocks.0.mlp.up", "dgrad.grad"))) << "nobody looks";
-  tiny.run().set_operand_observer(&errors);
+  tiny.trainer().set_reports_details(true);
   tiny.step(1);
-  tiny.run().set_operand_observer(nullptr);
   for (const char* layer : {"blocks.0.attn.q", "blocks.0.attn.k", "blocks.1.mlp.down"}) {
     EXPECT_GT(errors.sqnr_db(layer, "dgrad.grad"), 5) << layer;
     EXPECT_GT(errors.sqnr_db(layer, "dgrad.weight"), 5) << layer;

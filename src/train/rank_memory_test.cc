@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "comm/thread_ranks.h"
+#include "support/session_runs.h"
 #include "support/tiny_run.h"
 
 namespace ng {
@@ -121,6 +122,62 @@ TEST_F(RankMemoryTest, OfSeveralRanksIsThatOfTheirTrainers) {
     }
 }
 
+/// A whole run on one of some ranks: what was planned, what it had taken after its step.
+struct SessionMemory {
+  MemoryPlan plan;
+  size_t allocated = 0;
+};
+
+class SessionMemoryTest : public SessionRuns {
+ protected:
+  /// By rank; and what RankPlan says of such runs.
+  struct Planned {
+    std::vector<SessionMemory> sessions;
+    MemoryOfRanks plan;
+  };
+  [[nodiscard]] Planned planned(int ranks, const std::vector<std::string>& settings) const {
+    const RunConfig run = config(settings);
+    Planned result{.sessions = std::vector<SessionMemory>(static_cast<size_t>(ranks)), .plan = {}};
+    run_ranks(ranks, [&](Comm& comm) {
+      Listener listener;
+      Session session(run, {.out = in("out"), .comm = &comm}, listener);
+      listener.on_step = [&](int64_t) {  // the sample at the end takes more
+        result.sessions[static_cast<size_t>(comm.rank())] = {session.trainer().memory(),
+                                                             session.run().allocated_bytes()};
+      };
+      (void)session.train();
+      if (comm.rank() > 0) return;
+      const auto backend = make_backend("cpu", Threads{1});
+      const RankPlan plan(*backend, session.model().config(), session.recipe(), {.ranks = ranks});
+      result.plan = plan.memory(session.trainer().settings());
+    });
+    remove_all(in("out"));
+    return result;
+  }
+};
+
+// To the byte, with all that is reported beside the step, of one and of several micro-batches.
+TEST_F(SessionMemoryTest, WhatIsPlannedIsWhatARunTakes) {
+  for (const char* recipe : {"bf16", "fp8-lm", "mxfp4-sr-rht"})
+    for (const int ranks : {1, 2, 3})
+      for (const int micros : {1, 3}) {
+        SCOPED_TRACE(fmt::format("{} on {} ranks, {} micro-batches", recipe, ranks, micros));
+        const auto [sessions, plan] =
+            planned(ranks, {fmt::format("recipe={}", recipe), "train.steps=1",
+                            fmt::format("train.accumulate={}", micros)});
+        for (const RankMemory& rank : {plan.least, plan.most}) {
+          const auto& [want, allocated] = sessions[static_cast<size_t>(rank.rank)];
+          EXPECT_EQ(rank.bytes, want.bytes);
+          EXPECT_EQ(rank.most, want.most);
+          EXPECT_EQ(rank.total(), allocated);
+        }
+        for (const SessionMemory& session : sessions) {
+          EXPECT_GE(session.allocated, plan.least.total());
+          EXPECT_LE(session.allocated, plan.most.total());
+        }
+      }
+}
+
 // States of eight ranks are an eighth, gradients exist where they are on their way or owned.
 TEST_F(RankMemoryTest, FallsWithTheNumberOfRanks) {
   size_t before = std::numeric_limits<size_t>::max();
@@ -170,6 +227,21 @@ TEST_F(RankMemoryTest, TheLargestBatchFitsAndOneMoreDoesNot) {
   EXPECT_EQ(two.largest_batch(kStep, bytes - 1), 36);
   step.sequences = 1;
   EXPECT_EQ(two.largest_batch(kStep, two.memory(step).most.total() - 1), 0);
+}
+
+// Of several micro-batches gradients lie whole on each rank, of one where they are owned.
+TEST_F(RankMemoryTest, GradientsOfSeveralMicroBatchesLieWhole) {
+  const RankPlan four = plan("inherit='fp32'", 4);
+  StepSettings step = kStep;
+  step.micros = 3;
+  const RankMemory of_three = four.memory(step).most;
+  size_t whole = 0;
+  for (const ParameterSpec& spec : four.parameters())
+    whole += 4 * static_cast<size_t>(spec.rows * spec.cols);
+  EXPECT_GE(of(of_three.most, MemoryKind::gradients), whole);
+  EXPECT_GT(four.largest_batch(kStep, of_three.total()), kStep.sequences) << "of one";
+  EXPECT_EQ(four.largest_batch(step, of_three.total()), kStep.sequences);
+  EXPECT_LT(four.largest_batch(step, of_three.total() - 1), kStep.sequences);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "run/backends.h"
 #include "train/bit_widths.h"
 #include "train/global_batch.h"
-#include "train/operand_error.h"
 #include "train/operand_report.h"
 #include "train/run_files.h"
 #include "train/run_inputs.h"
@@ -66,7 +65,6 @@ Session::Session(const RunConfig& config, SessionOptions options, SessionObserve
   if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
   run_ = std::make_unique<Run>(make_backend(config_.train.backend, threads_), config_.seed,
                                config_.twin, options_.comm, config_.train.tensor_parallel);
-  operand_errors_ = std::make_unique<OperandErrors>(*run_);
   model_ = std::make_unique<Model>(*run_, model, recipe_, config_.train.recompute,
                                    weight_gather(config_.train.deterministic));
   for (const std::string& warning :
@@ -220,11 +218,8 @@ void Session::train_one(int64_t step) {
   const double lr = learning_rate(config_.schedule(), step);
   fill_batches(step);
   const bool detail = shows_every_tensor(step + 1);
-  run_->set_operand_observer(detail ? operand_errors_.get() : nullptr);
-  operand_errors_->forget();
-  trainer_->set_reports_updates(detail);
+  trainer_->set_reports_details(detail);
   const StepReport report = trainer_->step(step, static_cast<float>(lr));
-  run_->set_operand_observer(nullptr);
   if (report.skipped)
     note_skip(step, report);
   else
@@ -249,7 +244,7 @@ void Session::train_one(int64_t step) {
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
   const bool is_updated = detail && !report.skipped && report.targets > 0;
   log_.write(metrics,
-             detail ? operand_shares_by_layer(counted, *model_, *operand_errors_)
+             detail ? operand_shares_by_layer(counted, *model_, trainer_->operand_errors())
                     : operand_shares(counted),
              is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json(),
              detail ? bit_widths_json(*run_, *model_, recipe_) : Json());

@@ -21,7 +21,6 @@
 
 namespace ng {
 
-class OperandErrors;
 class Session;
 struct SessionResult;
 
@@ -132,7 +131,6 @@ class Session {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<TrainingData> data_;
   std::unique_ptr<Run> run_;
-  std::unique_ptr<OperandErrors> operand_errors_;
   std::unique_ptr<Model> model_, reference_;  // the latter for pairs
   std::string reference_checksum_;            // of what it was read from
   std::unique_ptr<Trainer> trainer_;

@@ -24,7 +24,8 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
       tokens_(run, settings.sequences * settings.length, settings.micros + 1),
       control_(run.persistent_values<StepControl>("step control", 1)),
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
-      evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)) {
+      evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)),
+      operand_errors_(run) {
   NG_CHECK(settings_.dpo.has_value() == (reference != nullptr));
   if (reference != nullptr)
     dpo_.emplace(run_, model_, *reference, *settings_.dpo, settings_.micros);
@@ -135,7 +136,7 @@ void Trainer::update(int64_t step, float lr) {
   for (const Parameter* owned : model_.owned()) optimizer_->check(run_, *owned, now);
   parallel_.share_decision(control_);
   parallel_.move_gradient_scales(control_);
-  if (reports_updates_) now.report = update_reports_.data();
+  if (reports_details_) now.report = update_reports_.data();
   shared_scales_->find(now);
   for (size_t i = 0; i < model_.parameters().size(); ++i) {
     shared_scales_->update(i, now);
@@ -155,6 +156,8 @@ StepReport Trainer::step(int64_t step, float lr) {
                               : tokens_per_step();
   const bool updates = targets_ > 0;
   const std::vector<Program>& programs = updates ? train_programs_ : diagnosis_programs_;
+  if (reports_details_) operand_errors_.forget();
+  run_.set_operand_observer(reports_details_ ? &operand_errors_ : nullptr);
   run_.replay(programs[static_cast<size_t>(phase_)], [&] {
     forward_backward(step);
     if (gradient_observer_) gradient_observer_();
@@ -163,6 +166,7 @@ StepReport Trainer::step(int64_t step, float lr) {
     else
       model_.forget_step();
   });
+  run_.set_operand_observer(nullptr);
   const StepControl control = run_.read(control_);  // the one read of the step
   parallel_.share_largest();
   model_.roll_scales(run_, control.skip != 0 || !updates);

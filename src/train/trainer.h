@@ -18,6 +18,7 @@
 #include "train/device_batch.h"
 #include "train/dpo.h"
 #include "train/memory_plan.h"
+#include "train/operand_error.h"
 #include "train/shared_scales.h"
 
 namespace ng {
@@ -82,9 +83,11 @@ class Trainer {
     gradient_observer_ = std::move(observer);
   }
 
-  /// Whether updates report what they do. They do the same either way; reporting takes FP32's AdamW
-  /// about twice as long.
-  void set_reports_updates(bool reports) { reports_updates_ = reports; }
+  /// Whether steps report what operands lose and what updates do. They do the same either way;
+  /// reporting takes FP32's AdamW about twice as long.
+  void set_reports_details(bool reports) { reports_details_ = reports; }
+  /// What the operands of the last step that reported lost.
+  [[nodiscard]] const OperandErrors& operand_errors() const { return operand_errors_; }
   /// What the updates of the last step did, by model.parameters(), where they report.
   [[nodiscard]] std::vector<UpdateReport> update_reports();
 
@@ -125,7 +128,8 @@ class Trainer {
   double* sum_of_squares_;                    // backend memory
   double* evaluation_loss_;                   // backend memory
   std::span<UpdateReport> update_reports_;    // backend memory, by model_.owned()
-  bool reports_updates_ = false;
+  OperandErrors operand_errors_;
+  bool reports_details_ = false;
   std::function<void()> gradient_observer_;
 };
 
