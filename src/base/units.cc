@@ -55,4 +55,9 @@ std::string count_text(int64_t count) {
   return digits;
 }
 
+std::string counted(int64_t count, std::string_view thing) {
+  const char* const plural = thing.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : plural);
+}
+
 }  // namespace ng

@@ -17,5 +17,7 @@ namespace ng {
 [[nodiscard]] std::string duration_text(double seconds);
 /// "4,712,960"
 [[nodiscard]] std::string count_text(int64_t count);
+/// "1 layer", "2 layers"; "1 batch", "2 batches"
+[[nodiscard]] std::string counted(int64_t count, std::string_view thing);
 
 }  // namespace ng

@@ -20,5 +20,12 @@ TEST(ParseSize, RefusesWhatIsNoSize) {
     EXPECT_FALSE(parse_size(text)) << text;
 }
 
+TEST(Counted, OneIsSingular) {
+  EXPECT_EQ(counted(1, "layer"), "1 layer");
+  EXPECT_EQ(counted(0, "layer"), "0 layers");
+  EXPECT_EQ(counted(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(counted(12, "micro-batch"), "12 micro-batches");
+}
+
 }  // namespace
 }  // namespace ng

@@ -8,15 +8,6 @@
 
 namespace ng::report {
 
-namespace {
-
-// "1 layer", "2 layers"
-std::string counted(int64_t count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
-}  // namespace
-
 std::string model_text(const ModelConfig& c) {
   std::string heads = fmt::format("{} of {}", counted(c.heads, "head"), c.head_dim);
   if (c.kv_heads != c.heads) heads += fmt::format(", {} of keys and values", c.kv_heads);

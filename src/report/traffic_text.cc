@@ -13,16 +13,26 @@ constexpr const char* kNote =
     "Bytes that all ranks together sent to one another. Control are largest values, losses, norms "
     "and counters. The baselines send every gradient and every weight in their formats.";
 
-std::string against(double change) {
-  return fmt::format("{:.0f} % {}", 100 * std::fabs(change), change > 0 ? "more" : "less");
+/// "25 % less than fp32+bf16": how much a run sends beside a baseline.
+struct Against {
+  std::string much;  ///< "25 % less", "as many bytes"
+  const char* than = "than";
+};
+Against against(double change) {
+  if (change == 0) return {.much = "as many bytes", .than = "as"};
+  if (std::fabs(change) < 0.005) return {.much = "about as many bytes", .than = "as"};
+  return {.much =
+              fmt::format("{:.0f} % {}", 100 * std::fabs(change), change > 0 ? "more" : "less")};
 }
 
 }  // namespace
 
 std::string traffic_text(const RunTraffic& traffic) {
   std::string text = size_text(traffic.payload()) + " a step";
-  for (size_t i = 0; i < traffic.baselines.size(); ++i)
-    text += fmt::format(", {} than {}", against(traffic.change(i)), kBaselines[i].name);
+  for (size_t i = 0; i < traffic.baselines.size(); ++i) {
+    const auto [much, than] = against(traffic.change(i));
+    text += fmt::format(", {} {} {}", much, than, kBaselines[i].name);
+  }
   return text;
 }
 
@@ -35,7 +45,7 @@ Section traffic_section(const RunTraffic& traffic, const History& history) {
   for (size_t i = 0; i < traffic.baselines.size(); ++i)
     beside.bars.push_back({std::string(kBaselines[i].name), traffic.baselines[i],
                            fmt::format("{}; this run {}", size_text(traffic.baselines[i]),
-                                       against(traffic.change(i)))});
+                                       against(traffic.change(i)).much)});
   return {.heading = "Messages between ranks", .note = kNote, .bars = {kinds, beside}};
 }
 

@@ -9,8 +9,8 @@
 
 namespace ng::report {
 
-/// "8.04 GiB a step, 65 % less than fp32+bf16, 48 % less than bf16+bf16": gradients and weights of
-/// all ranks together.
+/// "8.04 GiB a step, 65 % less than fp32+bf16, 48 % less than bf16+bf16", or "as many bytes as":
+/// gradients and weights of all ranks together.
 [[nodiscard]] std::string traffic_text(const RunTraffic& traffic);
 
 /// Bytes by kind as they were counted in the last step, and gradients and weights beside both

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "comm/agreement.h"
 #include "io/checkpoint_files.h"
 #include "train/checkpoint.h"
@@ -37,9 +38,8 @@ void require_shared_equally(int64_t micros, int ranks, const std::string& place)
     if (micros % n == 0) able.push_back(n);
   throw Error({.place = place,
                .key = "",
-               .problem = fmt::format("a step has {} micro-batches, which {} ranks cannot share "
-                                      "equally",
-                                      micros, ranks),
+               .problem = fmt::format("a step has {}, which {} ranks cannot share equally",
+                                      counted(micros, "micro-batch"), ranks),
                .remedy = fmt::format("{} {}", any_of(able), able.size() > 1 ? "ranks" : "rank")});
 }
 
@@ -66,10 +66,10 @@ void keep_global_batch(Comm* comm, const std::string& folder, RunConfig& config,
   const int64_t mine = micros / ranks;
   if (mine == config.train.accumulate) return;
   notice(
-      fmt::format("{}: train.accumulate = {} is taken as {}: a step of the checkpoint has {} "
-                  "micro-batches, which {} {}",
-                  config.place_of({"train.accumulate"}), config.train.accumulate, mine, micros,
-                  ranks, ranks == 1 ? "rank does" : "ranks share"));
+      fmt::format("{}: train.accumulate = {} is taken as {}: a step of the checkpoint has {}, "
+                  "which {} {}",
+                  config.place_of({"train.accumulate"}), config.train.accumulate, mine,
+                  counted(micros, "micro-batch"), ranks, ranks == 1 ? "rank does" : "ranks share"));
   config.train.accumulate = mine;
 }
 

@@ -101,7 +101,9 @@ TEST_F(TrainByRanks, NeighboursDivideLayersAndOneProcessGoesOn) {
              " tensor_parallel=2 }\n");
   const Result four = mpirun(4, "train run.toml --set train.steps=2 --out run");
   ASSERT_EQ(four.code, 0) << four.err;
-  EXPECT_NE(four.out.find("4 in groups of 2 that divide every layer"), std::string::npos)
+  EXPECT_NE(four.out.find("4 in groups of 2 that divide every layer, each group with 1 micro-batch "
+                          "of a step; they send "),
+            std::string::npos)
       << four.out;
   EXPECT_TRUE(fs::exists(path("run/model/model.safetensors")));
   const Result one = run({"train", "run.toml", "--set", "train.tensor_parallel=1", "--set",

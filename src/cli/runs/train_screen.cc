@@ -69,8 +69,9 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   if (ranks > 1) {
     const std::string layout =
         tensor > 1 ? fmt::format(" in groups of {} that divide every layer", tensor) : "";
-    put(fmt::format("ranks       {}{}, each{} with {} micro-batches of a step; they send {}\n",
-                    ranks, layout, tensor > 1 ? " group" : "", session.trainer().settings().micros,
+    put(fmt::format("ranks       {}{}, each{} with {} of a step; they send {}\n", ranks, layout,
+                    tensor > 1 ? " group" : "",
+                    counted(session.trainer().settings().micros, "micro-batch"),
                     report::traffic_text(traffic_of(session))));
   }
   put(memory_table(session));
