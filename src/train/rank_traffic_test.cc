@@ -113,7 +113,7 @@ TEST(ManyRanks, NumbersOf175B) {
   const auto backend = make_backend("ref", Threads{1});
   const RankPlan plan(*backend, find_published_shape("gpt-175b")->config, Recipe::load("fp8-lm"),
                       {.ranks = 32});
-  const ManyRanks many = at_many_ranks(*backend, plan);
+  const ManyRanks many = at_many_ranks(*backend, plan).value();
   EXPECT_EQ(many.layout.data(), 1024);
   EXPECT_EQ(many.nodes, 128);
   // distributed.md §8: 200 kB flat, 1.6 MB with nodes of 8.
@@ -121,11 +121,47 @@ TEST(ManyRanks, NumbersOf175B) {
   EXPECT_DOUBLE_EQ(many.per_node, 200e6 / 128);
   EXPECT_EQ(many.amax_reduces, 4 * 96) << "weights of the blocks";
   EXPECT_DOUBLE_EQ(many.amax_seconds, 384 * 50e-6);
-  EXPECT_EQ(many.exact.in_fp32, 73);
-  EXPECT_EQ(many.exact.in_int32, 9362);
-  EXPECT_TRUE(many.shares_scale);
+  EXPECT_EQ(many.sums.kind, RankSums::Kind::ring);
+  EXPECT_EQ(many.sums.exact.in_fp32, 73);
   EXPECT_LT(many.balance_tensor, 0.4) << "a feed-forward matrix is 3.5 times the mean";
   EXPECT_GT(many.balance_flat, 0.8);
+}
+
+TEST(ManyRanks, NoneOfAPlanThatHasAsMany) {
+  const auto backend = make_backend("ref", Threads{1});
+  const auto many = [&](const RankLayout& layout) {
+    return at_many_ranks(*backend,
+                         {*backend, model_preset("char-gpt"), Recipe::load("fp32"), layout});
+  };
+  EXPECT_EQ(many({.ranks = 1023}).value().layout.ranks, 1024);
+  EXPECT_FALSE(many({.ranks = 1024}).has_value());
+  EXPECT_FALSE(many({.ranks = 2000}).has_value());
+  EXPECT_EQ(many({.ranks = 3, .tensor = 3}).value().layout.ranks, 1023) << "whole groups";
+  EXPECT_FALSE(many({.ranks = 1023, .tensor = 3}).has_value());
+}
+
+TEST(ManyRanks, SumsAreThoseOfTheWire) {
+  const auto sums = [](const std::string& keys, int64_t ranks = 1024) {
+    return sums_of_ranks(recipe_of(keys).settings(0).gradient, ranks);
+  };
+  using Kind = RankSums::Kind;
+  EXPECT_EQ(sums("").kind, Kind::tree);
+  EXPECT_EQ(sums("inherit='fp8-lm'").kind, Kind::ring);
+  EXPECT_EQ(sums("inherit='fp8-lm'\ngradient.reduce='fp32'").kind, Kind::codes);
+  EXPECT_EQ(sums("gradient.communicate='fp16'").kind, Kind::codes) << "without a scale, one unit";
+  EXPECT_EQ(sums("gradient.communicate='fp16'").exact.in_fp64, 8196);
+  EXPECT_EQ(sums("gradient.communicate='fp16'", 8197).kind, Kind::values);
+  // 53 bits less those of a value, less ten for 1,024 ranks.
+  struct Case {
+    const char* format;
+    int bits;
+  };
+  for (const Case& c : {Case{"bf16", 8}, Case{"mxfp8_e4m3", 4}, Case{"mxfp8_e5m2", 3},
+                        Case{"mxint8", 7}, Case{"nvfp4", 24}}) {
+    const RankSums of = sums(fmt::format("gradient.communicate='{}'", c.format));
+    EXPECT_EQ(of.kind, Kind::values) << c.format;
+    EXPECT_EQ(of.exact_exponents, 43 - c.bits) << c.format;
+  }
 }
 
 }  // namespace

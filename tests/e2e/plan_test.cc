@@ -1,4 +1,5 @@
 // `plan`: published volumes, memory of ranks, refusals; and it takes no memory of what it plans.
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <cmath>
@@ -47,7 +48,9 @@ TEST_F(Plan, TakesNoMemoryOf175B) {
   for (const char* word :
        {"memory at the peak", "moments", "largest micro-batch in 80 GB: ", "sent in a step",
         "fp32+bf16 23.22 GiB", "8.04 GiB", "balance of owned values", "at 1,024 ranks",
-        "exact in FP32 up to 73 ranks, in INT32 up to 9,362"})
+        "; 1 micro-batch of each rank in a step\n", "rounded at each of 127 hops",
+        "gradient.reduce = \"fp32\": exact in FP32 up to 73 ranks, in FP64 up to 39,268,272,420",
+        "with what is wide sent as there"})
     EXPECT_NE(result.out.find(word), std::string::npos) << word << " in\n" << result.out;
 }
 
@@ -77,6 +80,85 @@ TEST_F(Plan, MoreRanksHaveLessAndTheBatchThatFitsGrows) {
   EXPECT_LT(two["largest_batch"], eight["largest_batch"]);
   EXPECT_GT(eight["balance"]["flat"], eight["balance"]["tensor"]);
   EXPECT_NEAR(eight["balance"]["tensor"].get<double>(), 0.403, 0.0005);
+}
+
+TEST_F(Plan, SeveralMicroBatchesTakeMoreAndLeaveLess) {
+  const auto words = [&](const char* micros, int64_t batch) {
+    return std::vector<std::string>{"plan",
+                                    "char-gpt",
+                                    "--ranks",
+                                    "4",
+                                    "--recipe",
+                                    "fp32",
+                                    "--length",
+                                    "64",
+                                    "--device-memory",
+                                    "200MB",
+                                    "--accumulate",
+                                    micros,
+                                    "--batch",
+                                    std::to_string(batch)};
+  };
+  const auto plan = [&](const char* micros, int64_t batch) {
+    std::vector<std::string> args = words(micros, batch);
+    args.emplace_back("--json");
+    return Json::parse(run_well(args));
+  };
+  const Json one = plan("1", 2), four = plan("4", 2);
+  EXPECT_EQ(one["accumulate"], 1);
+  EXPECT_EQ(four["accumulate"], 4);
+  const int64_t whole = 4 * four["parameters_of_rank"].get<int64_t>();
+  EXPECT_GE(four["memory"]["most"]["at_any_time"]["gradients"].get<int64_t>(), whole);
+  EXPECT_LT(one["memory"]["most"]["at_any_time"]["gradients"].get<int64_t>(), whole);
+  EXPECT_EQ(one["traffic"], four["traffic"]) << "sent once a step";
+  const int64_t largest = four["largest_batch"];
+  EXPECT_LT(largest, one["largest_batch"].get<int64_t>());
+  EXPECT_LE(plan("4", largest)["memory"]["most"]["total"].get<int64_t>(), 200'000'000);
+  EXPECT_GT(plan("4", largest + 1)["memory"]["most"]["total"].get<int64_t>(), 200'000'000);
+  const std::string text = run_well(words("4", 2));
+  EXPECT_NE(text.find("; 4 micro-batches of each rank in a step\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(fmt::format("200 MB: {} x 64 tokens, 4 a step\n", largest)),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(Plan, ManyRanksAreSaidOfFewerAlone) {
+  const auto words = [&](const char* ranks) {
+    return std::vector<std::string>{"plan", "char-gpt", "--ranks", ranks, "--length", "64"};
+  };
+  EXPECT_NE(run_well(words("1000")).find("at 1,024 ranks"), std::string::npos);
+  const std::string text = run_well(words("2000"));
+  EXPECT_EQ(text.find("1,024"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(" by whole tensors; this recipe: whole tensors\n")) << text;
+  std::vector<std::string> args = words("2000");
+  args.emplace_back("--json");
+  EXPECT_FALSE(Json::parse(run_well(args)).contains("many_ranks"));
+}
+
+// As owners add what comes: codes exactly, values with their own exponents in FP64, FP32 by a tree.
+TEST_F(Plan, SaysHowFarSumsAreExact) {
+  struct Case {
+    const char* gradient;
+    std::vector<std::string> words;
+  };
+  for (const Case& c :
+       {Case{"communicate='fp8_e5m2'",
+             {"of fp8_e5m2, not exact in FP32, in FP64 up to 2,396,745 ranks",
+              "nothing: added in FP64, rounded once"}},
+        Case{"communicate='mxfp8_e4m3'",
+             {"of mxfp8_e4m3 in FP64, exact of exponents at most 39 apart",
+              "one order of nodes, too, where they sum first"}},
+        Case{"communicate='fp8_e4m3'\ngradient.reduce='wire'",
+             {"of fp8_e4m3, rounded at each of 1,023 hops",
+              "gradient.reduce = \"fp32\": exact in FP32 up to 73 ranks"}},
+        Case{"communicate='fp32'", {"of FP32 values by a tree of ranks, every sum rounded"}}}) {
+    write_text(path("wire.toml"), fmt::format("name = 'wire'\ngradient.{}\n", c.gradient));
+    const std::string text =
+        run_well({"plan", "char-gpt", "--ranks", "2", "--length", "64", "--recipe", "wire.toml"});
+    for (const std::string& word : c.words)
+      EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
+    EXPECT_EQ(text.find("INT32"), std::string::npos) << text;
+  }
 }
 
 // Every rank has the whole reference, beside what it owns of the policy.
@@ -121,6 +203,9 @@ TEST_F(Plan, RefusalsNameTheFlag) {
   refused({"char-gpt", "--ranks", "2", "--batch", "3", "--reference", "policy"}, 1,
           {"--batch: 3 sequences, and a pair is two: an even number"});
   refused({"char-gpt", "--ranks", "2", "--length", "257"}, 1, {"--length", "257", "256"});
+  refused({"char-gpt", "--ranks", "2", "--accumulate", "0"}, 2, {"--accumulate"});
+  refused({"char-gpt", "--ranks", "2", "--accumulate", "8388609"}, 1,
+          {"--accumulate: 8388609 on 2 ranks: at most 16777216 micro-batches in a step"});
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace ng {
 /// Decoded values of the same elements, by rank.
 using ValuesByRank = std::span<const std::vector<float>>;
 
-/// fl of the sum in FP64, in the order of ranks: exact there for codes of up to 16 bits that share
-/// a scale, so that nothing but this rounding is lost.
+/// fl of the sum in FP64, in the order of ranks: exact there for codes that share a scale, of as
+/// many ranks as format/exact_sum.h says, so that nothing but this rounding is lost.
 [[nodiscard]] std::vector<float> exact_sum(ValuesByRank values);
 
 /// A running value that every rank adds to and rounds to `element`, saturating: flat element i of n

@@ -14,6 +14,7 @@
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
 #include "run/backends.h"
+#include "train/run_inputs.h"
 
 namespace ng::cli {
 namespace {
@@ -24,6 +25,7 @@ struct Args {
   RankLayout layout;
   std::string device_memory = "80GB";
   int64_t batch = 1;
+  int64_t accumulate = 1;
   int64_t length = 0;     ///< 0: the model's context
   std::string reference;  ///< empty: none
   bool json = false;
@@ -84,10 +86,12 @@ StepSettings step_of(const Args& args, const ModelConfig& model) {
                  .key = "",
                  .problem = fmt::format("{}", length),
                  .remedy = fmt::format("at most the model's context, {}", model.context)});
-  require_batch(model, {.sequences = args.batch, .length = length}, "--batch", "");
+  require_batch(model, {.sequences = args.batch, .length = length, .micros = args.accumulate},
+                "--batch", "");
+  require_countable_micros(args.accumulate, args.layout.ranks, "--accumulate", "");
   return {.sequences = args.batch,
           .length = length,
-          .micros = 1,
+          .micros = args.accumulate,
           .masked = !args.reference.empty(),
           .optimizer = {},
           .dpo = dpo_of(args)};
@@ -99,7 +103,7 @@ int plan(const Args& args) {
   const StepSettings step = step_of(args, model);
   require_layout(args.layout, model, recipe, step);
   const uint64_t device = *parse_size(args.device_memory);  // checked by the flag
-  const auto backend = make_backend("cpu", Threads{1});     // the same plan on every machine
+  const auto backend = make_backend("cpu", Threads{kPlannedThreads});
   const RankPlan ranks(*backend, model, recipe, args.layout);
   const RankPlan one(*backend, model, recipe, {});
   const Json planned = plan_json({.model = args.model,
@@ -146,6 +150,10 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--batch", args->batch, "sequences in a micro-batch of a rank")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--accumulate", args->accumulate, "micro-batches of each rank in a step")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   app.add_option("--length", args->length, "tokens of a sequence; else the model's context")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   app.add_option(
@@ -155,11 +163,12 @@ std::function<int()> declare(CLI::App& app) {
       ->type_name("FORMAT");
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
-      "Weights lie whole on every rank, masters and optimizer states with the owner of their "
-      "rows,\n"
-      "gradients whole until the update. Sent are each rank's gradients of what others own, and "
-      "its\n"
-      "own weights to all others: (N-1)/N of both a rank.");
+      "Weights lie whole on every rank, masters and optimizer states with the owner of their\n"
+      "rows. So do gradients, which are sent during the backward pass, where a step has one\n"
+      "micro-batch of each rank; those of several lie whole on every rank until the last is\n"
+      "added to them. Sent are each rank's gradients of what others own, and its own weights to\n"
+      "all others: (N-1)/N of both a rank. Planned is what train takes with --threads 1, without\n"
+      "train.recompute, in train.deterministic = \"ranks\".");
   return [args] { return plan(*args); };
 }
 

@@ -60,6 +60,15 @@ Json published_json(const PublishedShape& shape, const Recipe& recipe) {
           {"published_gib", {{"fp32+bf16", shape.fp32_bf16_gib}, {"fp8-lm", shape.fp8_lm_gib}}}};
 }
 
+Json sums_json(const RankSums& sums) {
+  using Kind = RankSums::Kind;
+  Json json = {{"kind", name_of(sums.kind)}};
+  if (sums.kind == Kind::codes || sums.kind == Kind::ring)
+    json["exact_ranks"] = {{"fp32", sums.exact.in_fp32}, {"fp64", sums.exact.in_fp64}};
+  if (sums.kind == Kind::values) json["exact_exponents"] = sums.exact_exponents;
+  return json;
+}
+
 Json many_json(const ManyRanks& many) {
   return {{"ranks", many.layout.ranks},
           {"data", many.layout.data()},
@@ -73,11 +82,7 @@ Json many_json(const ManyRanks& many) {
           {"amax_seconds_in_one", kSmallAllReduceSeconds},
           {"balance", {{"flat", many.balance_flat}, {"tensor", many.balance_tensor}}},
           {"wire", many.wire},
-          {"shares_scale", many.shares_scale},
-          {"exact_ranks",
-           {{"fp32", many.exact.in_fp32},
-            {"int32", many.exact.in_int32},
-            {"int64", many.exact.in_int64}}},
+          {"sums", sums_json(many.sums)},
           {"owned_bytes", many.owned_bytes},
           {"checkpoint_bytes", many.checkpoint_bytes}};
 }
@@ -105,6 +110,8 @@ Json plan_json(const Planned& planned) {
                {"data", plan.layout().data()},
                {"batch", planned.step.sequences},
                {"length", planned.step.length},
+               {"accumulate", planned.step.micros},
+               {"threads", kPlannedThreads},
                {"parameters_of_rank", parameters_of(plan)},
                {"memory",
                 {{"least", memory_json(planned.memory.least)},
@@ -116,8 +123,8 @@ Json plan_json(const Planned& planned) {
                {"shard", flat ? "flat" : "tensor"},
                {"balance",
                 {{"flat", plan.partition(Shard::flat).balance()},
-                 {"tensor", plan.partition(Shard::tensor).balance()}}},
-               {"many_ranks", many_json(planned.many)}};
+                 {"tensor", plan.partition(Shard::tensor).balance()}}}};
+  if (planned.many) json["many_ranks"] = many_json(*planned.many);
   if (planned.published != nullptr)
     json["published"] = published_json(*planned.published, plan.recipe());
   return json;

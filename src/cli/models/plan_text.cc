@@ -22,19 +22,27 @@ std::string decimal_text(double bytes) {
 std::string volume_of(const Json& bytes) { return volume_text(bytes.get<double>()); }
 
 std::string percent(const Json& change) {
+  if (change == 0.0) return "as many";
   return fmt::format("{:+.1f} %", 100 * change.get<double>());
 }
 
+std::string ranks_text(int64_t data, int64_t tensor) {
+  if (data * tensor == 1) return "1 process, which has everything";
+  std::string text = data > 1 ? fmt::format("{} that divide batch and states", data) : "";
+  if (tensor > 1)
+    text += fmt::format("{}{} that divide every layer", data > 1 ? " x " : "", tensor);
+  return text;
+}
+
 std::string heading_text(const Json& plan) {
-  const int64_t tensor = plan["tensor"], data = plan["data"];
-  std::string ranks = fmt::format("{} that divide batch and states", data);
-  if (tensor > 1) ranks += fmt::format(" x {} that divide every layer", tensor);
   return fmt::format(
       "model    {}, {} parameters on a rank\nrecipe   {}\nranks    {}\n"
-      "batch    {} x {} tokens in a micro-batch of a rank\n",
+      "batch    {} x {} tokens in a micro-batch; {} of each rank in a step\n",
       plan["model"].get<std::string>(), count_text(plan["parameters_of_rank"].get<int64_t>()),
-      plan["recipe"].get<std::string>(), ranks, plan["batch"].get<int64_t>(),
-      plan["length"].get<int64_t>());
+      plan["recipe"].get<std::string>(),
+      ranks_text(plan["data"].get<int64_t>(), plan["tensor"].get<int64_t>()),
+      plan["batch"].get<int64_t>(), plan["length"].get<int64_t>(),
+      counted(plan["accumulate"].get<int64_t>(), "micro-batch"));
 }
 
 /// Bytes by kind in each column; a row without any is left out, what a column lacks is blank.
@@ -72,10 +80,11 @@ std::string memory_text(const Json& plan) {
                    kinds, columns);
   const int64_t batch = plan["largest_batch"];
   const std::string device = decimal_text(plan["device_bytes"].get<double>());
-  text += batch > 0 ? fmt::format("largest micro-batch in {}: {} x {} tokens\n", device, batch,
-                                  plan["length"].get<int64_t>())
-                    : fmt::format("not even 1 x {} tokens fit in {}\n",
-                                  plan["length"].get<int64_t>(), device);
+  const int64_t length = plan["length"], micros = plan["accumulate"];
+  text += batch > 0
+              ? fmt::format("largest micro-batch in {}: {} x {} tokens", device, batch, length)
+              : fmt::format("not even 1 x {} tokens fit in {}", length, device);
+  text += micros > 1 ? fmt::format(", {} a step\n", micros) : "\n";
   if (plan["tensor"].get<int64_t>() > 1)
     text +=
         "estimated by division: gradients, activations, operands, logits and a reference between "
@@ -83,7 +92,8 @@ std::string memory_text(const Json& plan) {
   return text;
 }
 
-/// "fp32+bf16 37.20 GiB, -62.5 %; bf16+bf16 24.80 GiB, -43.7 %, of what is narrow alone -46.9 %"
+/// "fp32+bf16 37.20 GiB, -62.5 %; bf16+bf16 24.80 GiB, -43.7 %, or -46.9 % with what is wide sent
+/// as there"
 std::string against_text(const Json& payload) {
   std::string text;
   for (const Baseline& baseline : kBaselines) {
@@ -91,7 +101,8 @@ std::string against_text(const Json& payload) {
     text += fmt::format("{}{} {}, {}", text.empty() ? "" : "; ", baseline.name,
                         volume_of(other["bytes"]), percent(other["change"]));
     if (other["change_of_narrow"] != other["change"])
-      text += ", of what is narrow alone " + percent(other["change_of_narrow"]);
+      text += fmt::format(", or {} with what is wide sent as there",
+                          percent(other["change_of_narrow"]));
   }
   return text;
 }
@@ -133,22 +144,39 @@ std::string balance_text(const Json& balance) {
                      balance["tensor"].get<double>());
 }
 
-std::string exact_text(const Json& many) {
-  if (!many["shares_scale"].get<bool>())
-    return fmt::format("of gradients in {}, which round", many["wire"].get<std::string>());
-  const Json& exact = many["exact_ranks"];
-  return fmt::format("of {} codes, exact in FP32 up to {} ranks, in INT32 up to {}",
-                     many["wire"].get<std::string>(), count_text(exact["fp32"].get<int64_t>()),
-                     count_text(exact["int32"].get<int64_t>()));
+/// "exact in FP32 up to 73 ranks, in FP64 up to 39,268,272,420"; empty: in neither.
+std::string exact_text(const Json& exact) {
+  const int64_t fp32 = exact["fp32"], fp64 = exact["fp64"];
+  if (fp64 == 0) return "";
+  if (fp32 == 0) return fmt::format("not exact in FP32, in FP64 up to {} ranks", count_text(fp64));
+  return fmt::format("exact in FP32 up to {} ranks, in FP64 up to {}", count_text(fp32),
+                     count_text(fp64));
 }
 
-/// The narrowest sum that is exact at these ranks.
-std::string sum_text(const Json& many) {
-  if (!many["shares_scale"].get<bool>()) return "one order of ranks: a fixed tree";
-  const Json& exact = many["exact_ranks"];
-  const int64_t ranks = many["data"];
-  if (ranks <= exact["fp32"].get<int64_t>()) return "nothing: FP32 is exact";
-  return ranks <= exact["int32"].get<int64_t>() ? "sums in INT32" : "sums in INT64";
+/// How owners add, and how far that is exact.
+std::string sums_text(const Json& many) {
+  const Json& sums = many["sums"];
+  const std::string kind = sums["kind"], wire = many["wire"];
+  if (kind == "tree") return "of FP32 values by a tree of ranks, every sum rounded";
+  if (kind == "ring")
+    return fmt::format("of {}, rounded at each of {} hops", wire,
+                       count_text(many["data"].get<int64_t>() - 1));
+  if (kind == "codes") return fmt::format("of {}, {}", wire, exact_text(sums["exact_ranks"]));
+  return fmt::format("of {} in FP64, exact of exponents at most {} apart", wire,
+                     sums["exact_exponents"].get<int>());
+}
+
+std::string change_of_sums(const Json& many) {
+  const Json& sums = many["sums"];
+  if (sums["kind"] == "ring") {
+    const std::string exact = exact_text(sums["exact_ranks"]);
+    return fmt::format("gradient.reduce = \"fp32\": {}", exact.empty() ? "rounded once" : exact);
+  }
+  if (sums["kind"] == "codes")
+    return many["data"] <= sums["exact_ranks"]["fp32"] ? "nothing: added in FP32"
+                                                       : "nothing: added in FP64, rounded once";
+  return many["nodes"] == many["data"] ? "nothing: ranks have one order"
+                                       : "one order of nodes, too, where they sum first";
 }
 
 std::string messages_text(const Json& many) {
@@ -178,7 +206,7 @@ std::string many_table(const Json& many) {
              reduces == 0 ? "nothing"
                           : fmt::format("one for all tensors of a step: {}",
                                         seconds_text(many["amax_seconds_in_one"]))});
-  table.row({"sums", exact_text(many), sum_text(many)});
+  table.row({"sums", sums_text(many), change_of_sums(many)});
   table.row({"failure",
              fmt::format("{} of states are lost with a rank",
                          size_text(many["owned_bytes"].get<double>())),
@@ -203,10 +231,11 @@ std::string many_text(const Json& plan) {
 }  // namespace
 
 std::string plan_text(const Json& plan) {
-  return fmt::format("{}\n{}\n{}balance of owned values, mean / largest: {}; this recipe: {}\n\n{}",
+  return fmt::format("{}\n{}\n{}balance of owned values, mean / largest: {}; this recipe: {}\n{}",
                      heading_text(plan), memory_text(plan), traffic_text(plan),
                      balance_text(plan["balance"]),
-                     plan["shard"] == "flat" ? "row blocks" : "whole tensors", many_text(plan));
+                     plan["shard"] == "flat" ? "row blocks" : "whole tensors",
+                     plan.contains("many_ranks") ? "\n" + many_text(plan) : "");
 }
 
 }  // namespace ng::cli

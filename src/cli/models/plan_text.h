@@ -8,6 +8,9 @@
 
 namespace ng::cli {
 
+/// Of each rank: scratch grows with them, and a plan is the same on every machine.
+inline constexpr int kPlannedThreads = 1;
+
 /// Everything that was planned.
 struct Planned {
   std::string model;  ///< as it was named
@@ -18,7 +21,7 @@ struct Planned {
   uint64_t device_bytes = 0;
   int64_t largest_batch = 0;
   StepTraffic traffic;
-  ManyRanks many;
+  std::optional<ManyRanks> many;
   const PublishedShape* published = nullptr;  ///< null: the model is none of them
 };
 
