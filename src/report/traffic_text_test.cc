@@ -32,15 +32,6 @@ TEST(TrafficText, SaysWhereBytesAreThoseOfABaseline) {
             "3.0 KiB; this run as many bytes");
 }
 
-TEST(TrafficText, SaysWhereBytesAreThoseOfABaseline) {
-  RunTraffic traffic = of_two_ranks();
-  traffic.baselines = {3072, 3080};  // the second 0.3 % more
-  EXPECT_EQ(traffic_text(traffic),
-            "3.0 KiB a step, as many bytes as fp32+bf16, about as many bytes as bf16+bf16");
-  EXPECT_EQ(traffic_section(traffic, History("no such file")).bars[1].bars[1].text,
-            "3.0 KiB; this run as many bytes");
-}
-
 TEST(TrafficText, SectionHasABarForTheRunAndEachBaseline) {
   const Section section = traffic_section(of_two_ranks(), History("no such file"));
   ASSERT_EQ(section.bars.size(), 2u);
