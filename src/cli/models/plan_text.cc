@@ -100,9 +100,9 @@ std::string against_text(const Json& payload) {
     const Json& other = payload["baselines"][std::string(baseline.name)];
     text += fmt::format("{}{} {}, {}", text.empty() ? "" : "; ", baseline.name,
                         volume_of(other["bytes"]), percent(other["change"]));
-    if (other["change_of_narrow"] != other["change"])
-      text += fmt::format(", or {} with what is wide sent as there",
-                          percent(other["change_of_narrow"]));
+    const Json& of_narrow = other["change_of_narrow"];  // 0: nothing is narrow
+    if (of_narrow != 0.0 && of_narrow != other["change"])
+      text += fmt::format(", or {} with what is wide sent as there", percent(of_narrow));
   }
   return text;
 }
