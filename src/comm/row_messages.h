@@ -10,6 +10,12 @@
 
 namespace ng {
 
+/// Whether all of a tensor has one scale, which pieces of it share.
+template <class Byte>
+[[nodiscard]] bool has_one_scale(const BasicView<Byte>& x) {
+  return x.has_scales() && x.scales.block.kind == Block::Kind::tensor;
+}
+
 /// body(bytes, is_scale) for all memory of a tensor whose rows follow one another.
 template <class Byte, class Body>
 void for_each_memory(const BasicView<Byte>& x, const Body& body) {

@@ -236,15 +236,22 @@ void Model::initialize(Run& run) {
   start_noise(run);
 }
 
-// The owner of rows makes masters and carries of them, and the value that all have.
+bool has_scales(const UpdatedWeight& weight) {
+  return !weight.value.cast.is_unscaled() || (weight.master && !weight.master.cast.is_unscaled());
+}
+
+// The owner of rows makes masters and carries of them, and the value that all have. Ranks that have
+// the parts of a row own the same rows.
 void Model::put_values(Run& run, size_t index, const View& values) {
   const ParameterSpec& spec = parameters_[index].spec;
+  const std::span<Parameter* const> mine = owned_of(index);
+  const bool is_in_parts = spec.cut || partition_.of(static_cast<int64_t>(index)).size() > 1;
   std::optional<float> amax;
-  if (spec.cut || partition_.of(static_cast<int64_t>(index)).size() > 1) {
+  if (is_in_parts && !mine.empty() && has_scales(mine.front()->weight)) {
     amax = largest_of(run, values);
     if (spec.cut) run.tensor_group().max(std::span(&*amax, 1));
   }
-  for (const Parameter* owned : owned_of(index)) {
+  for (const Parameter* owned : mine) {
     const View rows = values.slice(owned->first_row, owned->spec.rows);
     put_weight(run, owned->weight, rows, amax);
     put_carry(run, *owned, rows);
@@ -261,10 +268,13 @@ void Model::send_value(Run& run, size_t index) {
 void Model::copy_masters(Run& run) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].is_copied) continue;
-    float amax = 0;
-    for (const Parameter* owned : owned_of(i))
-      amax = std::max(amax, largest_of(run, owned->weight.master.view));
-    run.ranks().world().max(std::span(&amax, 1));
+    std::optional<float> amax;
+    if (parameters_[i].value().has_scales()) {
+      amax = 0;
+      for (const Parameter* owned : owned_of(i))
+        amax = std::max(*amax, largest_of(run, owned->weight.master.view));
+      run.ranks().world().max(std::span(&*amax, 1));
+    }
     for (const Parameter* owned : owned_of(i)) copy_master(run, owned->weight, amax);
     send_value(run, i);
   }

@@ -8,12 +8,6 @@
 namespace ng {
 namespace {
 
-/// A scale of all of a tensor, whatever blocks have.
-bool has_scale_of_all(const Operand& cast) {
-  return !cast.is_unscaled() &&
-         (cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none);
-}
-
 std::span<std::byte> bytes_of_rows(const View& x, int64_t first, int64_t count) {
   const size_t row = bytes_of(*x.element, x.stride);
   return {x.data + static_cast<size_t>(first) * row, static_cast<size_t>(count) * row};
@@ -130,6 +124,11 @@ Tensor narrow_sum(Run& run, Tensor part, const Operand& wire) {
 }
 
 }  // namespace
+
+bool has_scale_of_all(const Operand& cast) {
+  return !cast.is_unscaled() &&
+         (cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none);
+}
 
 TokenSlice own_tokens(const Run& run, int64_t all) {
   const Comm& group = run.tensor_group();

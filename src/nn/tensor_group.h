@@ -19,6 +19,9 @@ struct TokenWires {
   Operand sums = operand_of("bf16");  ///< of parts of sums
 };
 
+/// A scale of all of a tensor, whatever blocks have: ranks that have parts of it agree on one.
+[[nodiscard]] bool has_scale_of_all(const Operand& cast);
+
 /// Which tokens of all this rank has; all of them, where it is alone.
 struct TokenSlice {
   int64_t first = 0, count = 0;

@@ -6,7 +6,7 @@
 namespace ng {
 
 void RowMessages::add(const Comm& comm, const View& tensor, std::span<const Piece> pieces) {
-  const bool has_one = tensor.has_scales() && tensor.scales.block.kind == Block::Kind::tensor;
+  const bool has_one = has_one_scale(tensor);
   for (const Piece& piece : pieces) {
     View rows = rows_of(tensor, piece);
     if (has_one && piece.first_row > 0) rows.scales = {};  // came with the first rows

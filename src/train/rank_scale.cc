@@ -5,16 +5,12 @@
 #include <numeric>
 
 #include "comm/gradient_pieces.h"
+#include "nn/tensor_group.h"
 
 namespace ng {
 namespace {
 
 using Shard = GradientRecipe::Shard;
-
-bool has_one_scale(const Operand& cast) {
-  return !cast.is_unscaled() &&
-         (cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none);
-}
 
 /// Weights, masters and states, each once.
 size_t checkpoint_bytes(const RankPlan& one) {
@@ -79,7 +75,7 @@ std::optional<ManyRanks> at_many_ranks(const Backend& backend, const RankPlan& p
   double gradients = 0;
   for (const SentTensor& sent : tensors) {
     gradients += static_cast<double>(payload_bytes(sent.gradient, sent.size));
-    result.amax_reduces += has_one_scale(sent.gradient) ? 1 : 0;
+    result.amax_reduces += has_scale_of_all(sent.gradient) ? 1 : 0;
   }
   result.bucket = std::min(kBucketBytes, gradients);
   result.per_rank = result.bucket / static_cast<double>(data);

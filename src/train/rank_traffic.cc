@@ -42,12 +42,8 @@ ActivationTraffic activation_traffic(const HalfBlocks& of, const StepSettings& s
       gathers * payload_bytes(wires.inputs, slice) + reduces * payload_bytes(wires.sums, slice);
   traffic.scales = gathers * block_scale_bytes(wires.inputs, slice) +
                    reduces * block_scale_bytes(wires.sums, slice);
-  const auto amax_bytes = [](const Operand& cast) -> uint64_t {
-    const bool has_one =
-        cast.block.kind == Block::Kind::tensor || cast.tensor_scale != ScaleKind::none;
-    return !cast.is_unscaled() && has_one ? sizeof(float) : 0;
-  };
-  traffic.control = gathers * amax_bytes(wires.inputs) + reduces * amax_bytes(wires.sums);
+  if (has_scale_of_all(wires.inputs)) traffic.control += gathers * sizeof(float);
+  if (has_scale_of_all(wires.sums)) traffic.control += reduces * sizeof(float);
   return traffic;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "comm/row_messages.h"
+
 namespace ng {
 namespace {
 
@@ -17,10 +19,6 @@ UpdateMaxima larger(const UpdateMaxima& a, const UpdateMaxima& b) {
 
 /// The one scale of a tensor, as a tensor.
 View scale_of(const View& x) { return {x.scales.data, *x.scales.element, 1, 1, 1}; }
-
-bool has_one_scale(const View& x) {
-  return x.has_scales() && x.scales.block.kind == Block::Kind::tensor;
-}
 
 }  // namespace
 
