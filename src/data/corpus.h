@@ -8,8 +8,8 @@
 
 #include "data/jsonl.h"
 #include "data/token_source.h"
-#include "data/tokenizer.h"
 #include "data/training_data.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ng {
 

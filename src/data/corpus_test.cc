@@ -11,7 +11,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "data/byte_tokenizer.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {

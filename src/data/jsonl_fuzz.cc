@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/byte_tokenizer.h"
-#include "data/jsonl_source.h"
+#include "data/memory_source.h"
 #include "data/preference_pairs.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace {
 
 void read_all(std::string_view lines, ng::ChatTemplate chat) {
-  const ng::JsonlSource source(lines, "fuzz.jsonl", ng::ByteTokenizer(), {.chat = chat});
+  const ng::ByteTokenizer tokenizer;
+  const ng::MemorySource source(ng::tokens_of_jsonl(lines, "fuzz.jsonl", tokenizer, {.chat = chat}),
+                                tokenizer);
   std::vector<float> mask(static_cast<size_t>(source.tokens()));
   source.read_mask(0, mask);
   const auto ones = std::count(mask.begin(), mask.end(), 1.0f);

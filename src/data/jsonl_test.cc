@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "data/byte_tokenizer.h"
-#include "data/jsonl_source.h"
+#include "data/memory_source.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {
@@ -40,9 +40,10 @@ class PairTokenizer final : public Tokenizer {
   [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override {
     return std::string(2 * ids.size(), '?');
   }
-  [[nodiscard]] std::unique_ptr<TokenSource> open(const std::vector<std::string>&) const override {
-    return nullptr;
+  [[nodiscard]] std::string decode_text(std::span<const int32_t> ids) const override {
+    return decode(ids);
   }
+  [[nodiscard]] int64_t text_bytes(int32_t id) const override { return id == kEnd ? 0 : 2; }
   void save(const std::string&) const override {}
 };
 
@@ -63,7 +64,7 @@ std::vector<float> mask_of(const TokenSource& source) {
 
 Shown shown(std::string_view lines, const DocumentRules& rules = {},
             const Tokenizer& tokenizer = ByteTokenizer()) {
-  const JsonlSource source(lines, "t.jsonl", tokenizer, rules);
+  const MemorySource source(tokens_of_jsonl(lines, "t.jsonl", tokenizer, rules), tokenizer);
   std::vector<int32_t> ids(static_cast<size_t>(source.tokens()));
   source.read(0, ids);
   Shown found;
@@ -73,16 +74,16 @@ Shown shown(std::string_view lines, const DocumentRules& rules = {},
 }
 
 TEST(JsonlMasks, OfATextAllTokens) {
-  EXPECT_EQ(shown(R"({"text": "a\nb"})"), (Shown{"a\nb", "111"}));
-  EXPECT_EQ(shown(R"({"body": "é", "text": 5})", {.text_key = "body"}), (Shown{"é", "11"}));
-  EXPECT_EQ(shown(R"({"text": ""})"), (Shown{"", ""}));
+  EXPECT_EQ(shown(R"({"text": "a\nb"})"), (Shown{"a\nb\xFF", "1111"}));
+  EXPECT_EQ(shown(R"({"body": "é", "text": 5})", {.text_key = "body"}), (Shown{"é\xFF", "111"}));
+  EXPECT_EQ(shown(R"({"text": ""})"), (Shown{"\xFF", "1"}));
 }
 
 TEST(JsonlMasks, OfAPromptNoneOfACompletionAll) {
   EXPECT_EQ(shown(R"({"prompt": "2+2=", "completion": "4.", "id": 7})"),
-            (Shown{"2+2=4.", "000011"}));
-  EXPECT_EQ(shown(R"({"prompt": "", "completion": "x"})"), (Shown{"x", "1"}));
-  EXPECT_EQ(shown(R"({"prompt": "x", "completion": ""})"), (Shown{"x", "0"}));
+            (Shown{"2+2=4.\xFF", "0000111"}));
+  EXPECT_EQ(shown(R"({"prompt": "", "completion": "x"})"), (Shown{"x\xFF", "11"}));
+  EXPECT_EQ(shown(R"({"prompt": "x", "completion": ""})"), (Shown{"x\xFF", "01"}));
 }
 
 TEST(JsonlMasks, OfAChatWhatTheAssistantSaysAndTheClosingMarker) {
@@ -103,8 +104,9 @@ TEST(JsonlMasks, OfAChatWhatTheAssistantSaysAndTheClosingMarker) {
   EXPECT_EQ(shown(R"({"messages": [{"role": "assistant", "content": " Ho\n"},)"
                   R"({"role": "user", "content": "\u3000Hi"}]})",
                   {.chat = ChatTemplate::llama3}),
-            (Shown{"<|start_header_id|>assistant<|end_header_id|>\n\nHo<|eot_id|>"
+            (Shown{"\xFF<|start_header_id|>assistant<|end_header_id|>\n\nHo<|eot_id|>"
                    "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>",
+                   "0"
                    "0000000000000000000"
                    "000000000"
                    "00000000000000000"
@@ -123,8 +125,9 @@ TEST(JsonlMasks, DocumentsFollowEachOtherAndKindsMix) {
   EXPECT_EQ(shown("{\"text\": \"ab\"}\r\n\n{\"prompt\": \"c\", \"completion\": \"d\"}\n"
                   "  \n{\"messages\": [{\"role\": \"user\", \"content\": \"e\"}]}",
                   {.chat = ChatTemplate::chatml}),
-            (Shown{"abcd<|im_start|>user\ne<|im_end|>\n",
-                   "1101"
+            (Shown{"ab\xFF"
+                   "cd\xFF<|im_start|>user\ne<|im_end|>\n",
+                   "111011"
                    "000000000000"
                    "00000"
                    "0"
@@ -146,17 +149,19 @@ TEST(JsonlMasks, ATokenCountsWhereItsFirstByteDoes) {
 }
 
 TEST(JsonlMasks, BytesAreThoseBehindTargets) {
-  const JsonlSource bytes(R"({"prompt": "abc", "completion": "de"})", "", ByteTokenizer(), {});
-  EXPECT_EQ(bytes.targets(0, 5).tokens, 2);
-  EXPECT_EQ(bytes.targets(0, 5).bytes, 2);
+  const auto source = [](const char* line, const Tokenizer& tokenizer) {
+    return MemorySource(tokens_of_jsonl(line, "", tokenizer, {}), tokenizer);
+  };
+  const MemorySource bytes = source(R"({"prompt": "abc", "completion": "de"})", ByteTokenizer());
+  EXPECT_EQ(bytes.targets(0, 6).tokens, 3);
+  EXPECT_EQ(bytes.targets(0, 6).bytes, 2) << "nothing is written at the end token";
   EXPECT_EQ(bytes.targets(4, 1).bytes, 1);
-  const JsonlSource pairs(R"({"prompt": "ab", "completion": "cdef"})", "", PairTokenizer(), {});
+  const MemorySource pairs = source(R"({"prompt": "ab", "completion": "cdef"})", PairTokenizer());
   EXPECT_EQ(pairs.targets(0, 4).tokens, 3);
-  EXPECT_EQ(pairs.targets(0, 4).bytes, 4) << "nothing is written at the end token";
+  EXPECT_EQ(pairs.targets(0, 4).bytes, 4);
 }
 
-// What a token beyond the byte tokenizer's would be (the bos) is left out: it is its first of
-// llama3. Ids of the other tokenizer wait for that tokenizer; its text is the same.
+// Ids of the other tokenizer of the file are that tokenizer's test; its text is the same.
 TEST(JsonlMasks, ChatsAreThoseOfTransformers) {
   const std::string folder = NG_SOURCE_DIR "/tests/golden/chat/";
   std::vector<std::string> lines;
@@ -164,14 +169,14 @@ TEST(JsonlMasks, ChatsAreThoseOfTransformers) {
   for (std::string line; std::getline(chats, line);) lines.push_back(line);
   int compared = 0;
   for (const Json& want : read_json_file(folder + "expected.json", 1 << 20)) {
-    const bool is_llama3 = want["template"] == "llama3";
-    const DocumentRules rules = {.chat = is_llama3 ? ChatTemplate::llama3 : ChatTemplate::chatml};
+    const DocumentRules rules = {.chat = want["template"] == "llama3" ? ChatTemplate::llama3
+                                                                      : ChatTemplate::chatml};
     const std::string& line = lines.at(want["line"].get<size_t>());
     EXPECT_EQ(read_document(line, rules, "<|endoftext|>", "").text, want["text"]);
     if (want["tokenizer"] != "bytes") continue;
     const Shown have = shown(line, rules);
     Shown expected;
-    for (size_t i = is_llama3 ? 1 : 0; i < want["ids"].size(); ++i) {
+    for (size_t i = 0; i < want["ids"].size(); ++i) {
       expected.tokens += static_cast<char>(want["ids"][i].get<int>());
       expected.mask += want["mask"][i] == 1 ? '1' : '0';
     }

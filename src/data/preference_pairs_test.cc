@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "data/byte_tokenizer.h"
 #include "data/preference.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {

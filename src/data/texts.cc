@@ -3,9 +3,11 @@
 #include <utility>
 
 #include "base/files.h"
+#include "data/byte_source.h"
 #include "data/joined_source.h"
 #include "data/jsonl_lines.h"
-#include "data/jsonl_source.h"
+#include "data/masked_tokens.h"
+#include "data/memory_source.h"
 
 namespace ng {
 namespace {
@@ -13,9 +15,14 @@ namespace {
 std::unique_ptr<TokenSource> open_jsonl(const std::string& path, const Tokenizer& tokenizer,
                                         const DocumentRules& rules) {
   const MappedFile file(path);
-  const std::string_view content(reinterpret_cast<const char*>(file.bytes().data()),
-                                 file.bytes().size());
-  return std::make_unique<JsonlSource>(content, path, tokenizer, rules);
+  return std::make_unique<MemorySource>(tokens_of_jsonl(text_of(file), path, tokenizer, rules),
+                                        tokenizer);
+}
+
+std::unique_ptr<TokenSource> open_plain_texts(const std::vector<std::string>& paths,
+                                              const Tokenizer& tokenizer) {
+  if (tokenizer.ids_are_bytes()) return std::make_unique<ByteSource>(paths);
+  return std::make_unique<MemorySource>(tokens_of_texts(paths, tokenizer), tokenizer);
 }
 
 }  // namespace
@@ -25,7 +32,7 @@ std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
   std::vector<std::unique_ptr<TokenSource>> parts;
   std::vector<std::string> plain;  // neighbours, not yet opened
   const auto open_plain = [&] {
-    if (!plain.empty()) parts.push_back(tokenizer.open(std::exchange(plain, {})));
+    if (!plain.empty()) parts.push_back(open_plain_texts(std::exchange(plain, {}), tokenizer));
   };
   for (const std::string& path : paths) {
     if (!is_jsonl(path)) {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/json_fwd.h"
-#include "data/tokenizer.h"
 #include "model/config.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ng::io {
 

@@ -8,11 +8,11 @@
 #include "base/file_calls.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "data/byte_tokenizer.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
 #include "io/safetensors.h"
 #include "support/hf_models.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng::io {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "data/corpus.h"
 #include "data/jsonl.h"
-#include "data/tokenizer.h"
 #include "model/model.h"
 #include "run/run.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ng {
 

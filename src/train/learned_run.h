@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/threads.h"
-#include "data/tokenizer.h"
 #include "format/block_grid.h"
 #include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
 #include "train/run_config.h"
 
 namespace ng {

@@ -6,8 +6,8 @@
 #include "comm/comm.h"
 #include "data/corpus.h"
 #include "data/preference_pairs.h"
-#include "data/tokenizer.h"
 #include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
 #include "train/run_config.h"
 #include "train/trainer.h"
 

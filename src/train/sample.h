@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "data/tokenizer.h"
 #include "data/training_data.h"
 #include "model/model.h"
 #include "run/run.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ng {
 

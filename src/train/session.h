@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "data/tokenizer.h"
 #include "data/training_data.h"
+#include "tokenizer/tokenizer.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/run_config.h"

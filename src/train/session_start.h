@@ -5,12 +5,12 @@
 #include <string>
 
 #include "comm/comm.h"
-#include "data/tokenizer.h"
 #include "data/training_data.h"
 #include "io/checkpoint_files.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
 #include "train/run_config.h"
 
 namespace ng {

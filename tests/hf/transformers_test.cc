@@ -6,10 +6,10 @@
 
 #include "base/files.h"
 #include "base/program.h"
-#include "data/byte_tokenizer.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
 #include "io/safetensors.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng::io {
 namespace {

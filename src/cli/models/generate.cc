@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/models/open_model.h"
 #include "cli/output.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "train/generator.h"
 
 namespace ng::cli {

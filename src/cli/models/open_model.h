@@ -5,10 +5,10 @@
 #include <string>
 
 #include "cli/flags.h"
-#include "data/tokenizer.h"
 #include "model/model.h"
 #include "recipe/recipe.h"
 #include "run/run.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ng::cli {
 

@@ -2,28 +2,35 @@
 #pragma once
 
 #include "base/json_fwd.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ng {
 
+/// The byte 0xFF, which valid UTF-8 never contains, is the end token as well: its content is
+/// "<|endoftext|>", and encode() takes that text for it.
 class ByteTokenizer final : public Tokenizer {
  public:
+  static constexpr int32_t kEnd = 255;
+  static constexpr std::string_view kEndText = "<|endoftext|>";
+
   [[nodiscard]] std::string_view name() const override { return "bytes"; }
   [[nodiscard]] int64_t vocab() const override { return 256; }
+  [[nodiscard]] bool ids_are_bytes() const override { return true; }
   [[nodiscard]] std::vector<int32_t> encode(std::string_view text) const override;
   [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override;
-  [[nodiscard]] std::optional<int32_t> end_token() const override { return {}; }
-  [[nodiscard]] std::string_view bos() const override { return ""; }
+  [[nodiscard]] std::optional<int32_t> end_token() const override { return kEnd; }
+  [[nodiscard]] std::string_view bos() const override { return kEndText; }
   [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override;
-  [[nodiscard]] std::unique_ptr<TokenSource> open(
-      const std::vector<std::string>& paths) const override;
+  [[nodiscard]] std::string decode_text(std::span<const int32_t> ids) const override;
+  [[nodiscard]] int64_t text_bytes(int32_t id) const override { return id == kEnd ? 0 : 1; }
   void save(const std::string& folder) const override;
 };
 
 /// What save() writes as tokenizer.json: a byte-level BPE without merges.
 [[nodiscard]] std::string byte_tokenizer_json();
 
-/// Throws Error where a tokenizer.json encodes otherwise than ByteTokenizer.
+/// Throws Error where a tokenizer.json encodes otherwise than ByteTokenizer. Files of before the
+/// end token, whose 256th name is that of the byte, are taken too.
 void require_byte_tokenizer(const Json& json, const std::string& place);
 
 }  // namespace ng

@@ -1,24 +1,19 @@
-// Documents, one JSON object a line, as tokens packed one after the other with their loss mask.
+// Tokens with their loss mask, held in memory.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "data/jsonl.h"
 #include "data/masked_tokens.h"
 #include "data/token_source.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ng {
 
-/// Unlike those of a plain text, its tokens stay in memory: five bytes each.
-class JsonlSource final : public TokenSource {
+/// Five bytes a token.
+class MemorySource final : public TokenSource {
  public:
-  /// The documents of `content`; lines of white space alone are passed over. Throws Error at
-  /// "path:line" for a line that read_document() refuses.
-  JsonlSource(std::string_view content, const std::string& path, const Tokenizer& tokenizer,
-              const DocumentRules& rules);
+  MemorySource(MaskedTokens tokens, const Tokenizer& tokenizer);
 
   [[nodiscard]] int64_t tokens() const override { return std::ssize(tokens_.ids); }
   void read(int64_t first, std::span<int32_t> out) const override;

@@ -1,9 +1,9 @@
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "data/byte_tokenizer.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 

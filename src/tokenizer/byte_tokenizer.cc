@@ -1,34 +1,17 @@
-#include "data/byte_tokenizer.h"
+#include "tokenizer/byte_tokenizer.h"
 
-#include <array>
-#include <numeric>
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "data/byte_source.h"
+#include "base/text.h"
+#include "tokenizer/byte_names.h"
 
 namespace ng {
 namespace {
 
 constexpr int kBytes = 256;
-
-/// UTF-8 of a code point below U+0800.
-std::string utf8(int code_point) {
-  if (code_point < 0x80) return {static_cast<char>(code_point)};
-  return {static_cast<char>(0xC0 | (code_point >> 6)), static_cast<char>(0x80 | (code_point & 63))};
-}
-
-/// The visible characters by which tokenizer.json names bytes. [openai/gpt-2, bytes_to_unicode]
-std::array<std::string, kBytes> byte_names() {
-  std::array<std::string, kBytes> names;
-  int next = kBytes;
-  for (int byte = 0; byte < kBytes; ++byte) {
-    const bool visible = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
-    names[static_cast<size_t>(byte)] = utf8(visible ? byte : next++);
-  }
-  return names;
-}
 
 OrderedJson byte_level(bool with_regex) {
   return {{"type", "ByteLevel"},
@@ -37,18 +20,33 @@ OrderedJson byte_level(bool with_regex) {
           {"use_regex", with_regex}};
 }
 
-}  // namespace
-
-std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
-  std::vector<int32_t> ids(text.size());
-  for (size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<uint8_t>(text[i]);
-  return ids;
+OrderedJson end_token_json() {
+  return {{"id", ByteTokenizer::kEnd},
+          {"content", ByteTokenizer::kEndText},
+          {"single_word", false},
+          {"lstrip", false},
+          {"rstrip", false},
+          {"normalized", false},
+          {"special", true}};
 }
 
+}  // namespace
+
 PlacedTokens ByteTokenizer::encode_with_starts(std::string_view text) const {
-  PlacedTokens tokens{.ids = encode(text), .starts = std::vector<int64_t>(text.size())};
-  std::iota(tokens.starts.begin(), tokens.starts.end(), 0);
+  PlacedTokens tokens;
+  tokens.ids.reserve(text.size());
+  tokens.starts.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const bool ends = text.substr(at).starts_with(kEndText);
+    tokens.ids.push_back(ends ? kEnd : static_cast<uint8_t>(text[at]));
+    tokens.starts.push_back(static_cast<int64_t>(at));
+    at += ends ? kEndText.size() : 1;
+  }
   return tokens;
+}
+
+std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
+  return encode_with_starts(text).ids;
 }
 
 std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
@@ -65,14 +63,24 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
-std::unique_ptr<TokenSource> ByteTokenizer::open(const std::vector<std::string>& paths) const {
-  return std::make_unique<ByteSource>(paths);
+std::string ByteTokenizer::decode_text(std::span<const int32_t> ids) const {
+  std::string text;
+  for (size_t done = 0; done < ids.size();) {
+    const std::span<const int32_t> rest = ids.subspan(done);
+    const auto end = std::find(rest.begin(), rest.end(), kEnd);
+    const auto count = static_cast<size_t>(end - rest.begin());
+    text += as_utf8(decode(rest.first(count)));
+    if (end != rest.end()) text += kEndText;
+    done += count + 1;
+  }
+  return text;
 }
 
 std::string byte_tokenizer_json() {
   OrderedJson vocab = OrderedJson::object();
-  const std::array<std::string, kBytes> names = byte_names();
-  for (int byte = 0; byte < kBytes; ++byte) vocab[names[static_cast<size_t>(byte)]] = byte;
+  for (int byte = 0; byte < ByteTokenizer::kEnd; ++byte)
+    vocab[byte_names()[static_cast<size_t>(byte)]] = byte;
+  vocab[ByteTokenizer::kEndText] = ByteTokenizer::kEnd;
   const OrderedJson model = {{"type", "BPE"},
                              {"dropout", nullptr},
                              {"unk_token", nullptr},
@@ -86,7 +94,7 @@ std::string byte_tokenizer_json() {
   const OrderedJson json = {{"version", "1.0"},
                             {"truncation", nullptr},
                             {"padding", nullptr},
-                            {"added_tokens", OrderedJson::array()},
+                            {"added_tokens", {end_token_json()}},
                             {"normalizer", nullptr},
                             {"pre_tokenizer", byte_level(false)},
                             {"post_processor", nullptr},
@@ -98,7 +106,9 @@ std::string byte_tokenizer_json() {
 void ByteTokenizer::save(const std::string& folder) const {
   write_file_atomically(join_path(folder, "tokenizer.json"), byte_tokenizer_json());
   const OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                              {"clean_up_tokenization_spaces", false}};
+                              {"clean_up_tokenization_spaces", false},
+                              {"eos_token", kEndText},
+                              {"pad_token", kEndText}};
   write_file_atomically(join_path(folder, "tokenizer_config.json"), json_text(config, 1) + "\n");
 }
 
@@ -108,9 +118,11 @@ void require_byte_tokenizer(const Json& json, const std::string& place) {
     file.refuse(key, fmt::format("{} is not supported", found),
                 "the byte-level tokenizer that \"tokenizer = \"bytes\"\" writes");
   };
-  for (const char* key : {"added_tokens", "normalizer", "post_processor"}) {
+  for (const char* key : {"normalizer", "post_processor"})
     if (file.has(key) && !file.at(key).empty()) refuse(key, brief(file.at(key)));
-  }
+  const bool has_end = file.has("added_tokens") && !file.at("added_tokens").empty();
+  if (has_end && file.at("added_tokens") != Json::array({Json(end_token_json())}))
+    refuse("added_tokens", brief(file.at("added_tokens")));
   const JsonObject pieces = file.object("pre_tokenizer");
   if (pieces.text("type") != "ByteLevel" || pieces.boolean_or("add_prefix_space", true)) {
     refuse("pre_tokenizer", brief(pieces.value()));
@@ -120,9 +132,11 @@ void require_byte_tokenizer(const Json& json, const std::string& place) {
   if (!model.at("merges").empty()) refuse("model.merges", brief(model.at("merges")));
   const JsonObject vocab = model.object("vocab");
   if (vocab.value().size() != kBytes) refuse("model.vocab", brief(vocab.value()));
-  const std::array<std::string, kBytes> names = byte_names();
   for (int byte = 0; byte < kBytes; ++byte) {
-    (void)vocab.integer(names[static_cast<size_t>(byte)], byte, byte);
+    const bool is_end = has_end && byte == ByteTokenizer::kEnd;
+    const std::string name(is_end ? ByteTokenizer::kEndText
+                                  : std::string_view(byte_names()[static_cast<size_t>(byte)]));
+    (void)vocab.integer(name, byte, byte);
   }
 }
 

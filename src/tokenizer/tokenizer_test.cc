@@ -1,11 +1,11 @@
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "data/byte_tokenizer.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {
@@ -30,7 +30,32 @@ TEST(ByteTokenizer, NamesBytesAsGpt2Does) {
   EXPECT_EQ(vocab["\u010A"], '\n');
   EXPECT_EQ(vocab["\u0100"], 0);
   EXPECT_EQ(vocab["\u0143"], 0xAD);
-  EXPECT_EQ(vocab["\u00FF"], 0xFF);
+  EXPECT_EQ(vocab["\u00FE"], 0xFE);
+  EXPECT_EQ(vocab["<|endoftext|>"], 0xFF);
+}
+
+// As transformers reads the folder that save() writes.
+TEST(ByteTokenizer, TheEndOfAFileIsAByteThatTextNeverHas) {
+  const ByteTokenizer tokenizer;
+  const PlacedTokens tokens = tokenizer.encode_with_starts("a<|endoftext|>b<|end");
+  EXPECT_EQ(tokens.ids, (std::vector<int32_t>{'a', 255, 'b', '<', '|', 'e', 'n', 'd'}));
+  EXPECT_EQ(tokens.starts, (std::vector<int64_t>{0, 1, 14, 15, 16, 17, 18, 19}));
+  EXPECT_EQ(tokenizer.end_token(), 255);
+  EXPECT_EQ(tokenizer.text_bytes(255), 0);
+  EXPECT_EQ(tokenizer.decode_text(std::vector<int32_t>{'a', 0xC3, 255, 0xC3, 0xA9}),
+            "a\uFFFD<|endoftext|>\u00E9");
+  EXPECT_EQ(tokenizer.decode(tokens.ids),
+            "a\xFF"
+            "b<|end");
+}
+
+TEST(OpenTokenizer, TakesFilesOfBeforeTheEndToken) {
+  Json json = parse_json(byte_tokenizer_json(), "");
+  json["added_tokens"] = Json::array();
+  EXPECT_THROW(require_byte_tokenizer(json, ""), Error);
+  json["model"]["vocab"].erase("<|endoftext|>");
+  json["model"]["vocab"]["\u00FF"] = 255;
+  EXPECT_NO_THROW(require_byte_tokenizer(json, ""));
 }
 
 TEST(OpenTokenizer, KnowsWhatItWroteAndRefusesTheRest) {

@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "data/token_source.h"
-
 namespace ng {
 
 /// Tokens, and where in the text each begins.
@@ -26,17 +24,28 @@ class Tokenizer {
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// Ids are in [0, vocab()).
   [[nodiscard]] virtual int64_t vocab() const = 0;
+  /// Whether a file's bytes are its ids: then a plain text is read in place, and nothing in it is a
+  /// special token.
+  [[nodiscard]] virtual bool ids_are_bytes() const { return false; }
+
+  /// Special tokens are recognized by their content. `text` need not be valid UTF-8.
   [[nodiscard]] virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   [[nodiscard]] virtual PlacedTokens encode_with_starts(std::string_view text) const = 0;
+
   /// The token that follows a whole document; empty where the vocabulary has none.
   [[nodiscard]] virtual std::optional<int32_t> end_token() const = 0;
   /// What begins a chat in templates that say so, as text; empty where the vocabulary has none.
   [[nodiscard]] virtual std::string_view bos() const = 0;
+  /// The Jinja text of tokenizer_config.json; empty where it has none.
+  [[nodiscard]] virtual std::string_view chat_template() const { return ""; }
+
   /// Raw bytes: they need not be valid UTF-8. Throws Error for an id outside of the vocabulary.
   [[nodiscard]] virtual std::string decode(std::span<const int32_t> ids) const = 0;
-  /// These files, one after the other without separator, as tokens.
-  [[nodiscard]] virtual std::unique_ptr<TokenSource> open(
-      const std::vector<std::string>& paths) const = 0;
+  /// Valid UTF-8: special tokens by their content, U+FFFD for ill-formed bytes.
+  [[nodiscard]] virtual std::string decode_text(std::span<const int32_t> ids) const = 0;
+  /// Bytes of text that stand for a token inside a text; 0 for the end token.
+  [[nodiscard]] virtual int64_t text_bytes(int32_t id) const = 0;
+
   /// Writes tokenizer.json and tokenizer_config.json as Hugging Face's libraries read them.
   virtual void save(const std::string& folder) const = 0;
 };
