@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/checksum.h"
-#include "base/error.h"
 
 namespace ng {
 
@@ -18,8 +17,7 @@ ByteSource::ByteSource(const std::vector<std::string>& paths) {
 }
 
 void ByteSource::read(int64_t first, std::span<int32_t> out) const {
-  NG_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tokens_, first, out.size(),
-           tokens_);
+  require_tokens(*this, first, std::ssize(out));
   if (out.empty()) return;
   auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), first,
                                 [](int64_t at, const Piece& p) { return at < p.first; });
@@ -38,13 +36,17 @@ void ByteSource::read(int64_t first, std::span<int32_t> out) const {
 }
 
 void ByteSource::read_mask(int64_t first, std::span<float> out) const {
-  NG_CHECK(first >= 0 && first + std::ssize(out) <= tokens_, first, out.size(), tokens_);
+  require_tokens(*this, first, std::ssize(out));
   std::fill(out.begin(), out.end(), 1.0f);
 }
 
-TargetCount ByteSource::targets(int64_t first, int64_t count) const {
-  NG_CHECK(first >= 0 && count >= 0 && first + count <= tokens_, first, count, tokens_);
-  return {.tokens = count, .bytes = count};
+int64_t ByteSource::target_tokens(int64_t first, int64_t count) const {
+  require_tokens(*this, first, count);
+  return count;
+}
+
+int64_t ByteSource::target_bytes(int64_t first, int64_t count) const {
+  return target_tokens(first, count);
 }
 
 std::string ByteSource::checksum() const {

@@ -17,6 +17,22 @@ constexpr Markers kChatml = {"<|im_start|>", "\n", "<|im_end|>", "\n", false};
 constexpr Markers kLlama3 = {"<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>", "",
                              true};
 
+// Written so that they can stand in a tokenizer_config.json, with the targets marked.
+constexpr std::string_view kChatmlJinja =
+    R"jinja({%- for m in messages %}{{- '<|im_start|>' + m['role'] + '\n' }})jinja"
+    R"jinja({%- if m['role'] == 'assistant' %}{% generation %})jinja"
+    R"jinja({{- m['content'] + '<|im_end|>' }}{% endgeneration %}{{- '\n' }}{%- else %})jinja"
+    R"jinja({{- m['content'] + '<|im_end|>\n' }}{%- endif %}{%- endfor %})jinja"
+    R"jinja({%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %})jinja";
+constexpr std::string_view kLlama3Jinja =
+    R"jinja({{- bos_token }}{%- for m in messages %})jinja"
+    R"jinja({{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\n\n' }})jinja"
+    R"jinja({%- if m['role'] == 'assistant' %}{% generation %})jinja"
+    R"jinja({{- m['content'] | trim + '<|eot_id|>' }}{% endgeneration %}{%- else %})jinja"
+    R"jinja({{- m['content'] | trim + '<|eot_id|>' }}{%- endif %}{%- endfor %})jinja"
+    R"jinja({%- if add_generation_prompt %})jinja"
+    R"jinja({{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %})jinja";
+
 // The characters for which Python's str.isspace() is true, in UTF-8.
 constexpr std::string_view kSpaces[] = {
     "\t",           "\n",           "\v",           "\f",           "\r",
@@ -42,11 +58,12 @@ std::string_view trimmed(std::string_view utf8) {
   return utf8;
 }
 
-Document render_chat(ChatTemplate format, std::span<const Message> messages, std::string_view bos) {
+Document render_chat(ChatTemplate format, std::span<const Message> messages, std::string_view bos,
+                     bool generation_prompt) {
   NG_CHECK(format != ChatTemplate::none);
   const bool is_llama3 = format == ChatTemplate::llama3;
   const Markers& markers = is_llama3 ? kLlama3 : kChatml;
-  Document document;
+  Document document{.text = "", .targets = {}, .kind = DocumentKind::chat};
   std::string& text = document.text;
   if (is_llama3) text += bos;
   for (const Message& message : messages) {
@@ -58,7 +75,26 @@ Document render_chat(ChatTemplate format, std::span<const Message> messages, std
     if (message.role == "assistant") document.targets.push_back({first, text.size()});
     text += markers.after;
   }
+  if (generation_prompt) ((text += markers.before_role) += "assistant") += markers.before_content;
   return document;
+}
+
+std::string_view jinja_of(ChatTemplate format) {
+  switch (format) {
+    case ChatTemplate::none:
+      return "";
+    case ChatTemplate::chatml:
+      return kChatmlJinja;
+    case ChatTemplate::llama3:
+      return kLlama3Jinja;
+  }
+  return "";
+}
+
+ChatTemplate chat_template_of(std::string_view jinja) {
+  for (const ChatTemplate format : {ChatTemplate::chatml, ChatTemplate::llama3})
+    if (jinja == jinja_of(format)) return format;
+  return ChatTemplate::none;
 }
 
 }  // namespace ng

@@ -14,9 +14,9 @@ namespace {
 
 std::shared_ptr<const TokenSource> open_part(const std::vector<std::string>& names,
                                              const TextsPlace& where, const Tokenizer& tokenizer,
-                                             const DocumentRules& documents) {
+                                             const TextRules& rules) {
   const std::vector<std::string> paths = find_texts(names, where);
-  std::shared_ptr<const TokenSource> source = open_texts(paths, tokenizer, documents);
+  std::shared_ptr<const TokenSource> source = open_texts(paths, tokenizer, rules);
   if (source->tokens() == 0) {
     throw Error({.place = paths.front(),
                  .key = where.key,
@@ -26,20 +26,22 @@ std::shared_ptr<const TokenSource> open_part(const std::vector<std::string>& nam
   return source;
 }
 
-/// Of the tokens of a range but its first, which no token predicts.
-TargetCount targets_of(const TokenRange& range) {
-  if (range.count < 2) return {};
-  return range.source->targets(range.first + 1, range.count - 1);
+/// How many tokens of a range but its first, which no token predicts, are targets.
+int64_t targets_of(const TokenRange& range) {
+  if (range.count < 2) return 0;
+  return range.source->target_tokens(range.first + 1, range.count - 1);
 }
 
 }  // namespace
 
 Corpus::Corpus(std::string place, TokenRange train, TokenRange validation)
-    : place_(std::move(place)), train_(std::move(train)), validation_(std::move(validation)) {}
+    : place_(std::move(place)), train_(std::move(train)), validation_(std::move(validation)) {
+  if (validation_.count < 2) return;
+  validation_bytes_ =
+      validation_.source->target_bytes(validation_.first + 1, validation_.count - 1);
+}
 
-int64_t Corpus::train_targets() const { return targets_of(train_).tokens; }
-
-int64_t Corpus::validation_bytes() const { return targets_of(validation_).bytes; }
+int64_t Corpus::train_targets() const { return targets_of(train_); }
 
 std::string Corpus::checksum() const {
   std::string text = fmt::format("{} {} {} {} {}", train_.source->checksum(), train_.first,
@@ -75,7 +77,7 @@ void Corpus::require_length(int64_t context) const {
 }
 
 void Corpus::require_targets(const TokenRange& range, const char* key) const {
-  if (targets_of(range).tokens > 0) return;
+  if (targets_of(range) > 0) return;
   throw Error({.place = place_,
                .key = key,
                .problem = fmt::format("none of its {} tokens is a target", range.count),
@@ -106,7 +108,9 @@ int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
   require_sizes(range, out);
   const int64_t all_targets = std::max<int64_t>(validation_.count - 1, 0);
   for (int64_t i = 0; i < range.count; ++i) {
-    const int64_t begin = std::min((range.first + i) * range.context, all_targets);
+    const int64_t own = std::min((range.first + i) * range.context, all_targets);
+    const bool reaches_back = fills_last_ && own < all_targets && range.context < all_targets;
+    const int64_t begin = reaches_back ? std::min(own, all_targets - range.context) : own;
     const size_t targets = static_cast<size_t>(std::min(range.context, all_targets - begin));
     const size_t at = static_cast<size_t>(i * range.context);
     const size_t context = static_cast<size_t>(range.context);
@@ -117,6 +121,7 @@ int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
       validation_.source->read(validation_.first + begin, inputs.first(targets));
       validation_.source->read(validation_.first + begin + 1, next.first(targets));
       validation_.source->read_mask(validation_.first + begin + 1, mask.first(targets));
+      std::fill_n(mask.begin(), own - begin, 0.0f);
     }
     std::fill(inputs.begin() + static_cast<int64_t>(targets), inputs.end(), 0);
     std::fill(next.begin() + static_cast<int64_t>(targets), next.end(), 0);
@@ -136,12 +141,11 @@ std::vector<int32_t> Corpus::sample_prompt(uint64_t seed, int64_t context) const
 }
 
 Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer) {
-  const auto train =
-      open_part(config.train, {config.place, "data.train"}, tokenizer, config.documents);
+  const auto train = open_part(config.train, {config.place, "data.train"}, tokenizer, config.rules);
   const int64_t all = train->tokens();
   if (!config.validation.empty()) {
-    const auto validation = open_part(config.validation, {config.place, "data.validation"},
-                                      tokenizer, config.documents);
+    const auto validation =
+        open_part(config.validation, {config.place, "data.validation"}, tokenizer, config.rules);
     return {config.place, {train, 0, all}, {validation, 0, validation->tokens()}};
   }
   if (!(config.validation_share >= 0.0 && config.validation_share < 1.0)) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/jsonl.h"
+#include "data/texts.h"
 #include "data/token_source.h"
 #include "data/training_data.h"
 #include "tokenizer/tokenizer.h"
@@ -20,7 +20,7 @@ struct DataConfig {
   double validation_share = 0.05;  ///< the last part of the text, in [0, 1); 0: no validation
   /// Texts of their own; then the share is ignored.
   std::vector<std::string> validation = {};
-  DocumentRules documents = {};  ///< of files whose names end in ".jsonl"
+  TextRules rules = {};
 };
 
 /// Tokens [first, first + count) of a source.
@@ -42,7 +42,7 @@ class Corpus final : public TrainingData {
   [[nodiscard]] bool has_validation() const override { return validation_.count > 0; }
   [[nodiscard]] std::string size_text() const override;
   /// Bits per byte = loss sum / ln 2 / this.
-  [[nodiscard]] int64_t validation_bytes() const override;
+  [[nodiscard]] int64_t validation_bytes() const override { return validation_bytes_; }
   [[nodiscard]] std::string checksum() const override;
 
   /// Throws Error with the numbers where a part is too short for sequences of this length: training
@@ -56,6 +56,9 @@ class Corpus final : public TrainingData {
   /// Windows that cover every target of the validation part once: window w takes inputs from
   /// w · context on.
   [[nodiscard]] int64_t validation_windows(int64_t context) const override;
+  /// From now on the last window, where it has fewer targets than others, has all the inputs: it
+  /// begins earlier, at targets that no longer count.
+  void fill_last_window() { fills_last_ = true; }
   int64_t validation_batch(SequenceRange range, BatchSpans out) const override;
 
   /// The beginning of the first window to train on.
@@ -67,6 +70,8 @@ class Corpus final : public TrainingData {
   std::string place_;
   TokenRange train_;
   TokenRange validation_;
+  int64_t validation_bytes_ = 0;
+  bool fills_last_ = false;
 };
 
 /// Opens the texts. Throws Error for what is missing, unreadable or empty.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,21 @@ struct TextSpan {
   size_t last = 0;
 };
 
+/// What the lines of a file hold.
+enum class DocumentKind : uint8_t {
+  text,        ///< every token of it is a target
+  completion,  ///< behind a prompt
+  chat
+};
+
 /// A token is a target where its first byte lies in one of `targets`; all others get mask 0.
 struct Document {
   std::string text;
   std::vector<TextSpan> targets;  ///< ascending, apart from each other
-  bool ends = false;  ///< the tokenizer's end token follows, where it has one; a target too
+  DocumentKind kind = DocumentKind::text;
+
+  /// Whether the tokenizer's end token follows, where it has one; it is a target too.
+  [[nodiscard]] bool ends() const { return kind != DocumentKind::chat; }
 };
 
 }  // namespace ng

@@ -45,15 +45,20 @@ void JoinedSource::read_mask(int64_t first, std::span<float> out) const {
   });
 }
 
-TargetCount JoinedSource::targets(int64_t first, int64_t count) const {
-  TargetCount all;
+int64_t JoinedSource::target_tokens(int64_t first, int64_t count) const {
+  int64_t tokens = 0;
   each_stretch(first, count, [&](const Stretch& stretch) {
-    const TargetCount some =
-        stretch.part.targets(stretch.from, static_cast<int64_t>(stretch.count));
-    all.tokens += some.tokens;
-    all.bytes += some.bytes;
+    tokens += stretch.part.target_tokens(stretch.from, static_cast<int64_t>(stretch.count));
   });
-  return all;
+  return tokens;
+}
+
+int64_t JoinedSource::target_bytes(int64_t first, int64_t count) const {
+  int64_t bytes = 0;
+  each_stretch(first, count, [&](const Stretch& stretch) {
+    bytes += stretch.part.target_bytes(stretch.from, static_cast<int64_t>(stretch.count));
+  });
+  return bytes;
 }
 
 std::string JoinedSource::checksum() const {

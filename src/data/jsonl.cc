@@ -11,18 +11,19 @@ namespace {
 
 Document whole(std::string text) {
   const size_t size = text.size();
-  return {.text = std::move(text), .targets = {{0, size}}, .ends = true};
+  return {.text = std::move(text), .targets = {{0, size}}, .kind = DocumentKind::text};
 }
 
 Document completed(std::string prompt, const std::string& completion) {
   const size_t first = prompt.size();
   prompt += completion;
   const size_t last = prompt.size();
-  return {.text = std::move(prompt), .targets = {{first, last}}, .ends = true};
+  return {.text = std::move(prompt), .targets = {{first, last}}, .kind = DocumentKind::completion};
 }
 
 Document chat_of(const JsonObject& object, const DocumentRules& rules, std::string_view bos) {
-  return render_chat(rules.chat, read_messages(object, "messages", rules), bos);
+  return render_chat(rules.chat, read_messages(object, "messages", rules), bos,
+                     rules.generation_prompt);
 }
 
 }  // namespace

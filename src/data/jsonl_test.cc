@@ -186,6 +186,16 @@ TEST(JsonlMasks, ChatsAreThoseOfTransformers) {
   EXPECT_EQ(compared, 8);
 }
 
+TEST(ChatTemplates, AreTheTextsThatTransformersRan) {
+  const Json jinja = read_json_file(NG_SOURCE_DIR "/tests/golden/chat/templates.json", 1 << 20);
+  for (const auto& [name, format] : kChatTemplates) {
+    if (format == ChatTemplate::none) continue;
+    EXPECT_EQ(jinja_of(format), jinja[std::string(name)].get<std::string>());
+    EXPECT_EQ(chat_template_of(jinja_of(format)), format);
+  }
+  EXPECT_EQ(chat_template_of("{{ messages }}"), ChatTemplate::none);
+}
+
 TEST(Trimmed, TakesWhatPythonTakesForWhiteSpace) {
   EXPECT_EQ(trimmed(" \t\r\n a b\x1f\xC2\x85 \xE2\x80\x8A"), "a b");
   EXPECT_EQ(trimmed("\xE2\x80\x8B"), "\xE2\x80\x8B") << "a zero-width space is none";

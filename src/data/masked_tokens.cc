@@ -1,8 +1,8 @@
 #include "data/masked_tokens.h"
 
 #include <optional>
+#include <utility>
 
-#include "base/files.h"
 #include "data/jsonl_lines.h"
 
 namespace ng {
@@ -22,30 +22,79 @@ std::vector<uint8_t> mask_of(const std::vector<int64_t>& starts,
   return mask;
 }
 
+/// A line of a file, and what became of it.
+struct Line {
+  std::string_view text;
+  std::string place;
+  Document document = {};
+  MaskedTokens tokens = {};
+};
+
+/// The template of the rules, else the tokenizer's own where it is one that we know.
+DocumentRules rules_with(const Tokenizer& tokenizer, DocumentRules rules) {
+  if (rules.chat == ChatTemplate::none) rules.chat = chat_template_of(tokenizer.chat_template());
+  return rules;
+}
+
 }  // namespace
+
+void MaskedTokens::add(const MaskedTokens& more) {
+  ids.insert(ids.end(), more.ids.begin(), more.ids.end());
+  is_target.insert(is_target.end(), more.is_target.begin(), more.is_target.end());
+}
+
+MaskedTokens tokens_of(const Document& document, const Tokenizer& tokenizer, EndToken end) {
+  PlacedTokens placed = tokenizer.encode_with_starts(document.text);
+  MaskedTokens tokens{.ids = std::move(placed.ids),
+                      .is_target = mask_of(placed.starts, document.targets)};
+  const std::optional<int32_t> last = tokenizer.end_token();
+  if (document.ends() && last && end == EndToken::as_the_kind_says) {
+    tokens.ids.push_back(*last);
+    tokens.is_target.push_back(1);
+  }
+  return tokens;
+}
 
 std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-void MaskedTokens::add(const Document& document, const Tokenizer& tokenizer) {
-  const PlacedTokens tokens = tokenizer.encode_with_starts(document.text);
-  const std::vector<uint8_t> mask = mask_of(tokens.starts, document.targets);
-  ids.insert(ids.end(), tokens.ids.begin(), tokens.ids.end());
-  is_target.insert(is_target.end(), mask.begin(), mask.end());
-  if (const std::optional<int32_t> end = tokenizer.end_token(); document.ends && end) {
-    ids.push_back(*end);
-    is_target.push_back(1);
-  }
+void for_each_document(
+    std::string_view content, const std::string& path, const Tokenizer& tokenizer,
+    const DocumentRules& rules, EndToken end, Threads threads,
+    const std::function<void(const Document&, const MaskedTokens&, size_t done)>& f) {
+  constexpr size_t kLines = 256, kBytes = 4 << 20;  // tokenized before f sees the first
+  const DocumentRules known = rules_with(tokenizer, rules);
+  std::vector<Line> lines;
+  size_t bytes = 0;
+  const auto hand_over = [&] {
+    parallel_for(threads, std::ssize(lines), [&](int64_t i, int) {
+      Line& line = lines[static_cast<size_t>(i)];
+      line.document = read_document(line.text, known, tokenizer.bos(), line.place);
+      line.tokens = tokens_of(line.document, tokenizer, end);
+    });
+    for (const Line& line : lines) {
+      const char* const behind = line.text.data() + line.text.size();
+      f(line.document, line.tokens, static_cast<size_t>(behind - content.data()));
+    }
+    lines.clear();
+    bytes = 0;
+  };
+  for_each_line(content, path, [&](std::string_view text, const std::string& place) {
+    lines.push_back({.text = text, .place = place});
+    bytes += text.size();
+    if (lines.size() == kLines || bytes >= kBytes) hand_over();
+  });
+  hand_over();
 }
 
 MaskedTokens tokens_of_jsonl(std::string_view content, const std::string& path,
                              const Tokenizer& tokenizer, const DocumentRules& rules) {
-  MaskedTokens tokens;
-  for_each_line(content, path, [&](std::string_view line, const std::string& place) {
-    tokens.add(read_document(line, rules, tokenizer.bos(), place), tokenizer);
-  });
-  return tokens;
+  MaskedTokens all;
+  for_each_document(content, path, tokenizer, rules, EndToken::as_the_kind_says,
+                    {.count = available_cores()},
+                    [&](const Document&, const MaskedTokens& tokens, size_t) { all.add(tokens); });
+  return all;
 }
 
 MaskedTokens tokens_of_texts(const std::vector<std::string>& paths, const Tokenizer& tokenizer) {

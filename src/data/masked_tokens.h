@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/files.h"
+#include "base/threads.h"
 #include "data/document.h"
 #include "data/jsonl.h"
 #include "tokenizer/tokenizer.h"
@@ -17,15 +19,29 @@ struct MaskedTokens {
   std::vector<int32_t> ids;
   std::vector<uint8_t> is_target;  ///< by token, 0 or 1
 
-  /// Appends a document's tokens.
-  void add(const Document& document, const Tokenizer& tokenizer);
+  /// Appends others.
+  void add(const MaskedTokens& more);
 };
+
+/// May the tokenizer's end token follow a document?
+enum class EndToken : uint8_t { as_the_kind_says, never };
+
+/// A document is tokenized once, as a whole.
+[[nodiscard]] MaskedTokens tokens_of(const Document& document, const Tokenizer& tokenizer,
+                                     EndToken end = EndToken::as_the_kind_says);
 
 /// The bytes of a file.
 [[nodiscard]] std::string_view text_of(const MappedFile& file);
 
-/// The documents of JSON lines, one behind the other; lines of white space alone are passed over.
-/// Throws Error at "path:line" for a line that read_document() refuses.
+/// f(document, its tokens, bytes of `content` done) of the documents of JSON lines, in order; lines
+/// of white space alone are passed over. Threads tokenize several at once. Throws Error at
+/// "path:line" for a line that read_document() refuses.
+void for_each_document(
+    std::string_view content, const std::string& path, const Tokenizer& tokenizer,
+    const DocumentRules& rules, EndToken end, Threads threads,
+    const std::function<void(const Document&, const MaskedTokens&, size_t done)>& f);
+
+/// The documents of JSON lines, one behind the other.
 [[nodiscard]] MaskedTokens tokens_of_jsonl(std::string_view content, const std::string& path,
                                            const Tokenizer& tokenizer, const DocumentRules& rules);
 

@@ -10,6 +10,9 @@
 
 namespace ng {
 
+/// Bytes of text behind every id of a vocabulary.
+[[nodiscard]] std::vector<int64_t> text_bytes_by_id(const Tokenizer& tokenizer);
+
 /// Five bytes a token.
 class MemorySource final : public TokenSource {
  public:
@@ -19,12 +22,11 @@ class MemorySource final : public TokenSource {
   void read(int64_t first, std::span<int32_t> out) const override;
   [[nodiscard]] bool has_mask() const override { return has_mask_; }
   void read_mask(int64_t first, std::span<float> out) const override;
-  [[nodiscard]] TargetCount targets(int64_t first, int64_t count) const override;
+  [[nodiscard]] int64_t target_tokens(int64_t first, int64_t count) const override;
+  [[nodiscard]] int64_t target_bytes(int64_t first, int64_t count) const override;
   [[nodiscard]] std::string checksum() const override;
 
  private:
-  [[nodiscard]] bool holds(int64_t first, int64_t count) const;
-
   MaskedTokens tokens_;
   std::vector<int64_t> bytes_of_id_;  // of text behind a token
   bool has_mask_ = false;

@@ -18,7 +18,7 @@ std::string text_of(const JsonObject& object, const char* key) {
 Document completed(const std::string& prompt, const std::string& completion) {
   return {.text = prompt + completion,
           .targets = {{prompt.size(), prompt.size() + completion.size()}},
-          .ends = true};
+          .kind = DocumentKind::completion};
 }
 
 Preference texts_of(const JsonObject& object) {

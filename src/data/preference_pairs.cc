@@ -51,7 +51,7 @@ PreferencePairs::Sequence PreferencePairs::take(const Document& document,
                                                 const Tokenizer& tokenizer, const char* key,
                                                 const std::string& place) {
   Sequence sequence{.first = std::ssize(tokens_.ids)};
-  tokens_.add(document, tokenizer);
+  tokens_.add(tokens_of(document, tokenizer));
   sequence.count = std::ssize(tokens_.ids) - sequence.first;
   const auto begin = tokens_.is_target.begin() + sequence.first;
   sequence.prompt = std::find(begin, tokens_.is_target.end(), 1) - begin;
@@ -170,7 +170,7 @@ std::vector<int32_t> PreferencePairs::sample_prompt(uint64_t /* seed */, int64_t
 
 PreferencePairs open_pairs(const DataConfig& config, const Tokenizer& tokenizer) {
   PreferencePairs pairs(config.place);
-  add_files(pairs, config.train, {config.place, "data.train"}, tokenizer, config.documents);
+  add_files(pairs, config.train, {config.place, "data.train"}, tokenizer, config.rules.documents);
   if (config.validation.empty()) {
     const auto all = static_cast<double>(pairs.pairs());
     pairs.cut(pairs.pairs() - static_cast<int64_t>(std::floor(all * config.validation_share)));
@@ -178,7 +178,7 @@ PreferencePairs open_pairs(const DataConfig& config, const Tokenizer& tokenizer)
   }
   pairs.cut(pairs.pairs());
   add_files(pairs, config.validation, {config.place, "data.validation"}, tokenizer,
-            config.documents);
+            config.rules.documents);
   return pairs;
 }
 

@@ -11,11 +11,17 @@
 
 namespace ng {
 
-/// These files, one after the other: those whose names end in ".jsonl" as documents,
-/// the others as plain texts, every token a target. Throws Error for what cannot be
-/// read, and for lines that are no documents.
+/// How files become tokens, as the user says it.
+struct TextRules {
+  DocumentRules documents = {};  ///< of files whose names end in ".jsonl"
+  bool bare_uint16 = false;  ///< all others are token files, of ids alone where they say nothing
+};
+
+/// These files, one after the other: those whose names end in ".jsonl" as documents, those that
+/// begin as files of token ids do as such, the others as plain texts, every token a target. Throws
+/// Error for what cannot be read, for lines that are no documents and for foreign ids.
 [[nodiscard]] std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
                                                       const Tokenizer& tokenizer,
-                                                      const DocumentRules& rules);
+                                                      const TextRules& rules);
 
 }  // namespace ng

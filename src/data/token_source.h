@@ -7,12 +7,6 @@
 
 namespace ng {
 
-/// Tokens that count as targets, and the bytes of text behind them.
-struct TargetCount {
-  int64_t tokens = 0;
-  int64_t bytes = 0;
-};
-
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
@@ -24,10 +18,15 @@ class TokenSource {
   [[nodiscard]] virtual bool has_mask() const = 0;
   /// The loss mask of the tokens that read() gives: 1 where a token is a target, else 0.
   virtual void read_mask(int64_t first, std::span<float> out) const = 0;
-  /// Of tokens [first, first + count).
-  [[nodiscard]] virtual TargetCount targets(int64_t first, int64_t count) const = 0;
+  /// How many of tokens [first, first + count) are targets.
+  [[nodiscard]] virtual int64_t target_tokens(int64_t first, int64_t count) const = 0;
+  /// Bytes of text behind those. May read them all.
+  [[nodiscard]] virtual int64_t target_bytes(int64_t first, int64_t count) const = 0;
   /// Changes when any token does, or whether it is a target; 32 hexadecimal digits.
   [[nodiscard]] virtual std::string checksum() const = 0;
 };
+
+/// Throws InternalError where tokens [first, first + count) do not lie in the source.
+void require_tokens(const TokenSource& source, int64_t first, int64_t count);
 
 }  // namespace ng

@@ -17,6 +17,7 @@ struct PlacedTokens {
   std::vector<int64_t> starts;  ///< by token: its first byte's place, ascending
 };
 
+/// Its functions may be called by several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

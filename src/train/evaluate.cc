@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "data/prefixed_source.h"
 #include "data/text_files.h"
 #include "data/texts.h"
 #include "train/device_batch.h"
@@ -60,22 +61,42 @@ class Evaluator {
 
 }  // namespace
 
+namespace {
+
+std::shared_ptr<const TokenSource> after_end_token(std::unique_ptr<TokenSource> source,
+                                                   const Tokenizer& tokenizer) {
+  const std::optional<int32_t> end = tokenizer.end_token();
+  if (!end)
+    throw Error({.place = "--prefix-end",
+                 .key = "",
+                 .problem = fmt::format("the tokenizer {} has no end token", tokenizer.name()),
+                 .remedy = "an eos_token in its tokenizer_config.json"});
+  return std::make_shared<PrefixedSource>(*end, std::move(source));
+}
+
+}  // namespace
+
 Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
-                          const DocumentRules& documents) {
+                          const TextRules& rules, Prefix prefix) {
   const std::vector<std::string> paths = find_texts({file}, {.place = "--data", .key = ""});
-  const std::shared_ptr<const TokenSource> source = open_texts(paths, tokenizer, documents);
-  const int64_t tokens = source->tokens();
-  if (tokens < 2)
+  std::unique_ptr<TokenSource> opened = open_texts(paths, tokenizer, rules);
+  const bool prefixed = prefix == Prefix::end_token;
+  const int64_t tokens = opened->tokens(), least = prefixed ? 1 : 2;
+  if (tokens < least)
     throw Error({.place = file,
                  .key = "",
                  .problem = fmt::format("{} tokens", tokens),
-                 .remedy = "a text of at least 2"});
-  if (source->targets(1, tokens - 1).tokens == 0)
+                 .remedy = fmt::format("a text of at least {}", least)});
+  if (opened->target_tokens(least - 1, tokens - least + 1) == 0)
     throw Error({.place = file,
                  .key = "",
                  .problem = fmt::format("none of its {} tokens is a target", tokens),
                  .remedy = "completions, or messages of an assistant"});
-  return {file, {source, 0, 0}, {source, 0, source->tokens()}};
+  const std::shared_ptr<const TokenSource> source =
+      prefixed ? after_end_token(std::move(opened), tokenizer) : std::move(opened);
+  Corpus corpus(file, {source, 0, 0}, {source, 0, source->tokens()});
+  if (prefixed) corpus.fill_last_window();
+  return corpus;
 }
 
 std::optional<Evaluation> evaluate_windows(const TrainingData& data, const BatchSpans& tokens,
@@ -105,6 +126,7 @@ std::optional<Evaluation> evaluate_windows(const TrainingData& data, const Batch
   result.loss = sum / static_cast<double>(result.tokens);
   result.perplexity = std::exp(result.loss);
   result.bits_per_byte = sum / std::log(2.0) / static_cast<double>(result.bytes);
+  result.byte_perplexity = std::exp2(result.bits_per_byte);
   return result;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data/corpus.h"
-#include "data/jsonl.h"
+#include "data/texts.h"
 #include "model/model.h"
 #include "run/run.h"
 #include "tokenizer/tokenizer.h"
@@ -15,17 +15,24 @@
 namespace ng {
 
 struct Evaluation {
-  double loss = 0;           ///< mean cross-entropy over the targets that count, nats
-  double perplexity = 0;     ///< exp(loss)
-  double bits_per_byte = 0;  ///< of the text behind the targets
-  int64_t tokens = 0;        ///< targets that count
-  int64_t bytes = 0;         ///< behind them
+  double loss = 0;             ///< mean cross-entropy over the targets that count, nats
+  double perplexity = 0;       ///< exp(loss)
+  double bits_per_byte = 0;    ///< of the text behind the targets
+  double byte_perplexity = 0;  ///< 2^bits_per_byte
+  int64_t tokens = 0;          ///< targets that count
+  int64_t bytes = 0;           ///< behind them
 };
 
+/// How a text is cut into windows: the first predicts no token of the text from nothing, or, with
+/// the end token before the text, each of them.
+enum class Prefix : uint8_t { none, end_token };
+
 /// All of a text as the validation part of a corpus. Throws Error where it has fewer than two
-/// tokens, or none that is a target.
+/// tokens, or none that is a target. With Prefix::end_token every target counts, and the last
+/// window, where it is shorter, sees as much before it as a whole one: the windows of lm-eval's
+/// rolling likelihood. [EleutherAI/lm-evaluation-harness, utils.get_rolling_token_windows]
 [[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
-                                        const DocumentRules& documents);
+                                        const TextRules& rules, Prefix prefix = Prefix::none);
 
 /// Hears how many of all windows are done.
 using EvaluationProgress = std::function<void(int64_t done, int64_t windows)>;

@@ -24,7 +24,7 @@ struct NamedText {
 
 NamedText text_of(const LearnedRun& run, const std::string& data) {
   if (!data.empty())
-    return {data, corpus_to_evaluate(data, *run.tokenizer, document_rules(run.config))};
+    return {data, corpus_to_evaluate(data, *run.tokenizer, text_rules(run.config))};
   NamedText text{"validation text of " + run.folder, open_run_corpus(run.config, *run.tokenizer)};
   if (text.corpus.validation_tokens() >= 2) return text;
   throw Error({.place = join_path(run.folder, kRunFile),

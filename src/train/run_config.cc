@@ -169,6 +169,13 @@ void resolve_model(RunConfig& config) {
   }
 }
 
+/// A model goes on with the tokenizer that it was trained with.
+void resolve_tokenizer(RunConfig& config) {
+  const std::string& folder = config.model.init;
+  if (folder.empty() || config.given.contains("data.tokenizer")) return;
+  if (is_file(join_path(folder, "tokenizer.json"))) config.data.tokenizer = folder;
+}
+
 void resolve_train(RunConfig& config) {
   RunTrain& train = config.train;
   if (!train.min_lr) train.min_lr = train.lr / 10;
@@ -197,6 +204,7 @@ RunConfig resolve(const Documents& documents, const std::string& place) {
   config.place = place;
   for (size_t i = 0; i < documents.size(); ++i) read_document(config, documents[i], i);
   resolve_model(config);
+  resolve_tokenizer(config);
   resolve_train(config);
   check_objective(config);
   return config;

@@ -33,6 +33,12 @@ struct RunModel {
   std::optional<GeluKind> gelu;
 };
 
+/// What files that are no .jsonl hold.
+enum class TokensAs : uint8_t {
+  automatic,  ///< token ids where they begin so, else text
+  uint16      ///< token ids, bare ones where they do not begin as any kind
+};
+
 /// [data]
 struct RunData {
   std::vector<std::string> train = {"kjv"};  ///< prepared text, files, globs or folders
@@ -42,6 +48,7 @@ struct RunData {
   /// Of files whose names end in ".jsonl".
   std::string text_key = "text";
   ChatTemplate chat = ChatTemplate::none;
+  TokensAs tokens = TokensAs::automatic;
 };
 
 /// What is made small.

@@ -38,8 +38,9 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
   }
 }
 
-DocumentRules document_rules(const RunConfig& config) {
-  return {.text_key = config.data.text_key, .chat = config.data.chat};
+TextRules text_rules(const RunConfig& config) {
+  return {.documents = {.text_key = config.data.text_key, .chat = config.data.chat},
+          .bare_uint16 = config.data.tokens == TokensAs::uint16};
 }
 
 namespace {
@@ -52,7 +53,7 @@ auto open_run_data(const RunConfig& config, const Open& open) {
   data.train = config.data.train;
   data.validation_share = config.data.validation_share;
   data.validation = config.data.validation_files;
-  data.documents = document_rules(config);
+  data.rules = text_rules(config);
   try {
     return open(data);
   } catch (const Error& error) {

@@ -19,8 +19,8 @@ namespace ng {
 /// open_tokenizer() of [data]; the error of one that does not exist has the run file's name.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config);
 
-/// How [data] has .jsonl files read.
-[[nodiscard]] DocumentRules document_rules(const RunConfig& config);
+/// How [data] has files read.
+[[nodiscard]] TextRules text_rules(const RunConfig& config);
 
 /// The texts of [data]. Throws Error for what is missing, unreadable or empty, and where the run's
 /// objective takes pairs.

@@ -175,16 +175,22 @@ RunKey text_key_key() {
 void add_data(Keys<RunConfig>& keys) {
   keys.push_back(texts_key<RunConfig>(
       "data.train", [](auto& c) -> auto& { return c.data.train; }, "one or more strings",
-      "a prepared text by name (kjv), or files, patterns or folders of text; *.jsonl: documents"));
+      "a prepared text by name (kjv), or files, patterns or folders; *.jsonl: documents, others "
+      "text or token ids"));
   keys.push_back(validation_key());
   keys.push_back(text(
       "data.tokenizer", [](auto& c) -> auto& { return c.data.tokenizer; },
-      "\"bytes\", or a tokenizer's file or folder", "how text becomes tokens"));
+      "\"bytes\", or a tokenizer's file or folder",
+      "how text becomes tokens; with model.init that of the folder unless given"));
   keys.push_back(text_key_key());
   keys.push_back(choice(
       "data.template", [](auto& c) -> auto& { return c.data.chat; },
       Choices<ChatTemplate>{{std::begin(kChatTemplates), std::end(kChatTemplates)}},
       "how \"messages\" of a .jsonl file become text"));
+  keys.push_back(choice(
+      "data.tokens", [](auto& c) -> auto& { return c.data.tokens; },
+      Choices<TokensAs>{{{"auto", TokensAs::automatic}, {"uint16", TokensAs::uint16}}},
+      "uint16: files are bare token ids of two bytes where they do not say what they are"));
 }
 
 RunKey betas_key() {

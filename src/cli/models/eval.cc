@@ -20,14 +20,16 @@ struct Args {
   std::string data;
   std::string text_key = "text", chat = "none";  // of .jsonl files
   int64_t batch = 8;
+  bool prefix_end = false;
   bool json = false;
 };
 
-DocumentRules documents_of(const Args& args) {
+TextRules rules_of(const Args& args) {
   const auto* const chat =
       std::find_if(std::begin(kChatTemplates), std::end(kChatTemplates),
                    [&](const auto& known) { return known.first == args.chat; });
-  return {.text_key = args.text_key, .chat = chat->second, .chat_name = "--template"};
+  return {
+      .documents = {.text_key = args.text_key, .chat = chat->second, .chat_name = "--template"}};
 }
 
 Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corpus) {
@@ -38,7 +40,8 @@ Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corp
 
 int eval(const Args& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
-  const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer, documents_of(args));
+  const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer, rules_of(args),
+                                           args.prefix_end ? Prefix::end_token : Prefix::none);
   const OpenModel open = open_model(args.model);
   note_missing_histories(open);
   note_missing_bit_widths(open);
@@ -56,16 +59,17 @@ int eval(const Args& args) {
     print_json({{"loss", result.loss},
                 {"perplexity", result.perplexity},
                 {"bits_per_byte", result.bits_per_byte},
+                {"byte_perplexity", result.byte_perplexity},
                 {"tokens", result.tokens},
                 {"bytes", result.bytes},
                 {"context", context},
                 {"recipe", open.recipe.name()}});
     return 0;
   }
-  print("loss           {:.6f}\nperplexity     {:.4f}\nbits per byte  {:.6f}\n", result.loss,
-        result.perplexity, result.bits_per_byte);
-  print("tokens         {} in windows of {}, recipe {}\n", count_text(result.tokens), context,
-        open.recipe.name());
+  print("loss           {:.6f}\nperplexity     {:.4f} per token, {:.4f} per byte\n", result.loss,
+        result.perplexity, result.byte_perplexity);
+  print("bits per byte  {:.6f}\ntokens         {} in windows of {}, recipe {}\n",
+        result.bits_per_byte, count_text(result.tokens), context, open.recipe.name());
   return 0;
 }
 
@@ -73,7 +77,7 @@ std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   args->model.declare(app);
   app.add_option("--data", args->data,
-                 "a text: file, folder, pattern or prepared name; *.jsonl: documents")
+                 "file, folder, pattern or prepared name: text, token ids; *.jsonl: documents")
       ->required()
       ->type_name("FILE");
   app.add_option("--text-key", args->text_key, "of a .jsonl file: the key of a plain text")
@@ -86,6 +90,8 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--batch", args->batch, "windows computed at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
+  app.add_flag("--prefix-end", args->prefix_end,
+               "the end token before the text, so that its first token counts too: as lm-eval");
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Windows as long as the model's context cover every token but the first once; the loss is\n"

@@ -1,0 +1,114 @@
+// narrowgauge detokenize IN OUT|-: token ids as text.
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/output_file.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include "cli/texts/tokenizer_flag.h"
+#include "data/jsonl_lines.h"
+#include "data/masked_tokens.h"
+#include "data/token_file_source.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  std::string in, out, tokenizer, from = "auto";
+};
+
+using Ids = std::vector<int32_t>;
+
+Ids ids_of_line(std::string_view line, const std::string& place) {
+  const Json json = parse_json(line, place);
+  const JsonObject object(json, place);
+  const Json& list = object.at("ids");
+  if (!list.is_array()) object.refuse("ids", brief(list), "a list of token ids");
+  Ids ids;
+  for (const Json& id : list) {
+    const bool fits = id.is_number_integer() && id.get<int64_t>() >= 0 &&
+                      id.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+    if (!fits) object.refuse("ids", brief(id), "token ids");
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
+}
+
+Ids ids_of_file(const std::string& path, bool bare_uint16, const Tokenizer& tokenizer) {
+  const TokenFileSource source(path, bare_uint16, tokenizer);
+  Ids ids(static_cast<size_t>(source.tokens()));
+  source.read(0, ids);
+  return ids;
+}
+
+/// f(ids) of each document of IN, a token file being one.
+void each_document(const Args& args, const Tokenizer& tokenizer,
+                   const std::function<void(const Ids&)>& f) {
+  if (!is_jsonl(args.in)) {
+    f(ids_of_file(args.in, args.from == "uint16", tokenizer));
+    return;
+  }
+  const MappedFile file(args.in);
+  for_each_line(text_of(file), args.in, [&](std::string_view line, const std::string& place) {
+    const Ids ids = ids_of_line(line, place);
+    for (const int32_t id : ids)
+      if (id >= tokenizer.vocab())
+        throw Error(
+            {.place = place,
+             .key = "ids",
+             .problem = fmt::format("{}", id),
+             .remedy = fmt::format("ids below {}, which the tokenizer has", tokenizer.vocab())});
+    f(ids);
+  });
+}
+
+int detokenize(const Args& args) {
+  (void)ReadFile(args.in);
+  const auto tokenizer = open_named_tokenizer(args.tokenizer);
+  if (args.out == "-") {
+    each_document(args, *tokenizer, [&](const Ids& ids) {
+      write_output(json_text(OrderedJson{{"text", tokenizer->decode_text(ids)}}, -1) + "\n");
+    });
+    return 0;
+  }
+  refuse_input(args.out, args.in);
+  require_target(args.out, "a text", [](const std::string&) { return true; });
+  FileWriter file(args.out);
+  uint64_t bytes = 0;
+  each_document(args, *tokenizer, [&](const Ids& ids) {
+    const std::string text = tokenizer->decode(ids);
+    file.write(text);
+    bytes += text.size();
+  });
+  file.commit();
+  print("{}  {} bytes\n", args.out, count_text(static_cast<int64_t>(bytes)));
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  app.add_option("IN", args->in, "token file, or JSONL of {\"ids\": [...]}")
+      ->required()
+      ->check(not_empty);
+  app.add_option("OUT", args->out, "text to write, or - for JSON lines of {\"text\": ...}")
+      ->required()
+      ->check(not_empty);
+  add_tokenizer(app, args->tokenizer)->required();
+  app.add_option("--from", args->from, "uint16: IN is bare ids of two bytes")
+      ->check(CLI::IsMember({"auto", "uint16"}))
+      ->capture_default_str();
+  app.footer(
+      "A text holds the bytes that the ids stand for, one document behind the other; JSON lines\n"
+      "hold one document each, with U+FFFD for bytes that are no UTF-8.");
+  return [args] { return detokenize(*args); };
+}
+
+}  // namespace
+
+extern const Command kDetokenize;
+const Command kDetokenize{"detokenize", "token ids as text", declare};
+
+}  // namespace ng::cli

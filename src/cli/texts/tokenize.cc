@@ -1,0 +1,262 @@
+// narrowgauge tokenize IN OUT|-: texts, documents and chats as token ids.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/output_file.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include "cli/progress_line.h"
+#include "cli/texts/tokenizer_flag.h"
+#include "data/jsonl_lines.h"
+#include "data/masked_tokens.h"
+#include "data/token_file_source.h"
+#include "data/token_writer.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  std::string in, out, tokenizer;
+  std::string text_key = "text", chat = "none", from = "auto", as;
+  bool no_end = false, generation_prompt = false;
+  int64_t vocab = 0;  // 0: not said
+  int64_t threads = 0;
+};
+
+/// Where ids go, document by document; the mask is empty where a document has none.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void document(const MaskedTokens& tokens, bool has_mask, const std::string* text) = 0;
+  virtual void finish() = 0;
+};
+
+/// One JSON object a line and document.
+class JsonSink final : public Sink {
+ public:
+  explicit JsonSink(int64_t vocab) : vocab_(vocab) {}
+  void document(const MaskedTokens& tokens, bool has_mask, const std::string* text) override {
+    const auto foreign = std::find_if(tokens.ids.begin(), tokens.ids.end(),
+                                      [&](int32_t id) { return id < 0 || id >= vocab_; });
+    if (foreign != tokens.ids.end())
+      throw Error({.place = "--vocab",
+                   .key = "",
+                   .problem = fmt::format("{}, and an id is {}", vocab_, *foreign),
+                   .remedy = "more than every id"});
+    OrderedJson line = {{"ids", tokens.ids}};
+    if (has_mask) line["mask"] = tokens.is_target;
+    if (text != nullptr) line["text"] = *text;
+    write_output(json_text(line, -1) + "\n");
+  }
+  void finish() override {}
+
+ private:
+  int64_t vocab_;
+};
+
+/// A token file.
+class FileSink final : public Sink {
+ public:
+  FileSink(const std::string& path, TokenFileKind kind, int64_t vocab)
+      : path_(path), keeps_mask_(kind == TokenFileKind::bintok), writer_(path, kind, vocab) {}
+  void document(const MaskedTokens& tokens, bool has_mask, const std::string*) override {
+    writer_.add(tokens.ids, tokens.is_target);
+    loses_mask_ = loses_mask_ || (has_mask && !keeps_mask_);
+  }
+  void finish() override {
+    writer_.finish();
+    if (loses_mask_) note(path_ + ": files of this kind have no loss mask: --as bintok keeps it");
+    print("{}  {} tokens\n", path_, count_text(writer_.tokens()));
+  }
+
+ private:
+  std::string path_;
+  bool keeps_mask_;
+  TokenWriter writer_;
+  bool loses_mask_ = false;
+};
+
+TokenFileKind kind_of(const Args& args) {
+  const std::string name = !args.as.empty()             ? args.as
+                           : args.out.ends_with(".npy") ? std::string("npy")
+                                                        : std::string("llmc");
+  const auto* const known = std::find_if(std::begin(kTokenFileKinds), std::end(kTokenFileKinds),
+                                         [&](const auto& kind) { return kind.first == name; });
+  return known->second;
+}
+
+/// A file of bare ids begins as none; texts have no zero bytes.
+bool may_be_bare_ids(const std::string& path) {
+  constexpr uint64_t kLook = 4096;
+  const ReadFile file(path);
+  std::string begin(std::min(file.size(), kLook), '\0');
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  return begin.find('\0') != std::string::npos;
+}
+
+std::unique_ptr<Sink> open_sink(const Args& args, int64_t vocab) {
+  if (args.out == "-") return std::make_unique<JsonSink>(vocab);
+  const TokenFileKind kind = kind_of(args);
+  refuse_input(args.out, args.in);
+  require_target(args.out, "a file of token ids", [&](const std::string& path) {
+    return is_token_file(path) || (kind == TokenFileKind::uint16 && may_be_bare_ids(path));
+  });
+  return std::make_unique<FileSink>(args.out, kind, vocab);
+}
+
+/// f(ids and mask) of a token file, piece by piece.
+void each_piece(const ReadFile& file, const TokenFileLayout& layout, size_t piece,
+                const std::function<void(const MaskedTokens&)>& f) {
+  const auto all = static_cast<size_t>(layout.tokens);
+  MaskedTokens tokens;
+  for (size_t done = 0; done < all; done += tokens.ids.size()) {
+    const size_t count = std::min(piece, all - done);
+    tokens.ids.resize(count);
+    tokens.is_target.assign(count, 1);
+    const auto first = static_cast<int64_t>(done);
+    read_token_ids(file, layout, first,
+                   {reinterpret_cast<uint32_t*>(tokens.ids.data()), tokens.ids.size()});
+    if (layout.mask) read_token_mask(file, layout, first, tokens.is_target);
+    f(tokens);
+  }
+}
+
+/// One more than the largest id of a token file.
+int64_t vocab_of(const ReadFile& file, const TokenFileLayout& layout) {
+  int64_t vocab = 1;
+  each_piece(file, layout, 1 << 16, [&](const MaskedTokens& tokens) {
+    for (const int32_t id : tokens.ids)
+      vocab = std::max(vocab, int64_t{static_cast<uint32_t>(id)} + 1);
+  });
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (vocab <= kMost) return vocab;
+  throw Error({.place = file.path(),
+               .key = "",
+               .problem = fmt::format("an id of {}", vocab - 1),
+               .remedy = fmt::format("ids below {}", kMost)});
+}
+
+void copy_tokens(const Args& args) {
+  if (!args.tokenizer.empty())
+    throw Error({.place = "--tokenizer",
+                 .key = "",
+                 .problem = fmt::format("{} holds token ids already", args.in),
+                 .remedy = "a file of token ids is copied without a tokenizer"});
+  const ReadFile file(args.in);
+  const TokenFileLayout layout = token_layout_of(file, args.from == "uint16");
+  const auto sink = open_sink(args, args.vocab > 0 ? args.vocab : vocab_of(file, layout));
+  constexpr size_t kPiece = 1 << 20;
+  each_piece(file, layout, kPiece, [&](const MaskedTokens& tokens) {
+    sink->document(tokens, layout.mask.has_value(), nullptr);
+  });
+  sink->finish();
+}
+
+DocumentRules rules_of(const Args& args) {
+  const auto* const chat =
+      std::find_if(std::begin(kChatTemplates), std::end(kChatTemplates),
+                   [&](const auto& known) { return known.first == args.chat; });
+  return {.text_key = args.text_key,
+          .chat = chat->second,
+          .chat_name = "--template",
+          .generation_prompt = args.generation_prompt};
+}
+
+void tokenize_lines(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
+  const MappedFile file(args.in);
+  ProgressLine line("MB");
+  constexpr size_t kMega = 1000000;
+  const auto total = static_cast<int64_t>(file.bytes().size() / kMega);
+  for_each_document(text_of(file), args.in, tokenizer, rules_of(args),
+                    args.no_end ? EndToken::never : EndToken::as_the_kind_says,
+                    threads_of(args.threads),
+                    [&](const Document& document, const MaskedTokens& tokens, size_t done) {
+                      const bool is_chat = document.kind == DocumentKind::chat;
+                      sink.document(tokens, document.kind != DocumentKind::text,
+                                    is_chat ? &document.text : nullptr);
+                      line.show(static_cast<int64_t>(done / kMega), total);
+                    });
+}
+
+void tokenize_text(const std::string& path, const Tokenizer& tokenizer, Sink& sink) {
+  MaskedTokens tokens;
+  if (!tokenizer.ids_are_bytes()) {
+    tokens = tokens_of_texts({path}, tokenizer);
+  } else {  // as training reads them: no byte is anything else
+    const MappedFile file(path);
+    for (const char byte : text_of(file)) tokens.ids.push_back(static_cast<uint8_t>(byte));
+    tokens.is_target.assign(tokens.ids.size(), 1);
+  }
+  sink.document(tokens, false, nullptr);
+}
+
+int tokenize(const Args& args) {
+  const bool documents = is_jsonl(args.in);
+  if (!documents && (args.from == "uint16" || is_token_file(args.in))) {
+    copy_tokens(args);
+    return 0;
+  }
+  if (args.tokenizer.empty())
+    throw Error({.place = "--tokenizer",
+                 .key = "",
+                 .problem = fmt::format("missing, and {} holds no token ids", args.in),
+                 .remedy = "a tokenizer.json, a folder with one, or bytes"});
+  (void)ReadFile(args.in);  // a wrong path is said before a tokenizer is read
+  const auto tokenizer = open_named_tokenizer(args.tokenizer);
+  const auto sink = open_sink(args, args.vocab > 0 ? args.vocab : tokenizer->vocab());
+  if (documents)
+    tokenize_lines(args, *tokenizer, *sink);
+  else
+    tokenize_text(args.in, *tokenizer, *sink);
+  sink->finish();
+  return 0;
+}
+
+constexpr const char* kFooter =
+    R"(IN is a text (one document), JSONL (a document a line: {"text"}, {"prompt","completion"} or
+{"messages"}), or a file of token ids, whose ids and mask are copied.
+OUT "-": a JSON object a line and document: ids; mask where some tokens are no targets; text of
+chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as says; two bytes an id
+where the vocabulary is at most 65,536.
+The end token follows documents of JSONL but chats; a plain text has none.)";
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  Args& a = *args;
+  app.add_option("IN", a.in, "text, JSONL or token file to read")->required()->check(not_empty);
+  app.add_option("OUT", a.out, "token file to write, or - for JSON lines")
+      ->required()
+      ->check(not_empty);
+  add_tokenizer(app, a.tokenizer);
+  app.add_flag("--no-end", a.no_end, "no end token behind documents");
+  app.add_option("--template", a.chat, "how messages become text")
+      ->check(CLI::IsMember({"none", "chatml", "llama3"}))
+      ->capture_default_str();
+  app.add_flag("--generation-prompt", a.generation_prompt,
+               "behind chats, what begins the assistant's answer");
+  app.add_option("--text-key", a.text_key, "the key of a plain text in JSONL")
+      ->type_name("KEY")
+      ->capture_default_str()
+      ->check(not_empty);
+  app.add_option("--from", a.from, "uint16: IN is bare ids of two bytes")
+      ->check(CLI::IsMember({"auto", "uint16"}))
+      ->capture_default_str();
+  app.add_option("--as", a.as, "kind of OUT, else by its name")
+      ->check(CLI::IsMember({"llmc", "bintok", "npy", "uint16"}));
+  app.add_option("--vocab", a.vocab, "all ids are below it; else the tokenizer's or the largest")
+      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
+  add_threads(app, a.threads);
+  app.footer(kFooter);
+  return [args] { return tokenize(*args); };
+}
+
+}  // namespace
+
+extern const Command kTokenize;
+const Command kTokenize{"tokenize", "texts, documents and chats as token ids", declare};
+
+}  // namespace ng::cli

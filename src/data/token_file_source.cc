@@ -1,0 +1,139 @@
+#include "data/token_file_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "data/memory_source.h"
+
+namespace ng {
+namespace {
+
+constexpr int64_t kChunk = 1 << 16;  // tokens read at once where all are
+
+/// f(first, count) of the pieces of tokens [first, first + count).
+void each_chunk(int64_t first, int64_t count, const std::function<void(int64_t, size_t)>& f) {
+  for (int64_t done = 0; done < count; done += kChunk)
+    f(first + done, static_cast<size_t>(std::min(kChunk, count - done)));
+}
+
+}  // namespace
+
+TokenFileLayout token_layout_of(const ReadFile& file, bool bare_uint16) {
+  std::string begin(std::min<uint64_t>(file.size(), kTokenHeaderBytes), '\0');
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  return parse_token_layout(begin, file.size(), bare_uint16, file.path());
+}
+
+void read_token_ids(const ReadFile& file, const TokenFileLayout& layout, int64_t first,
+                    std::span<uint32_t> out) {
+  if (out.empty()) return;
+  // The bytes land at the end of `out` and are widened from the front: value i overwrites bytes
+  // 4i ... 4i+3 of it, none of which holds a byte still to be read.
+  const auto width = static_cast<size_t>(layout.width);
+  const std::span<std::byte> bytes = std::as_writable_bytes(out).last(width * out.size());
+  file.read(layout.first + static_cast<uint64_t>(first) * width, bytes);
+  for (size_t i = 0; i < out.size(); ++i) {
+    uint32_t id = 0;
+    std::memcpy(&id, bytes.data() + i * width, width);
+    out[i] = id;
+  }
+}
+
+void read_token_mask(const ReadFile& file, const TokenFileLayout& layout, int64_t first,
+                     std::span<uint8_t> out) {
+  NG_CHECK(layout.mask, file.path());
+  if (out.empty()) return;
+  const uint64_t begin = static_cast<uint64_t>(first) / 8;
+  const uint64_t end = (static_cast<uint64_t>(first) + out.size() - 1) / 8 + 1;
+  std::vector<uint8_t> bits(end - begin);
+  file.read(*layout.mask + begin, std::as_writable_bytes(std::span(bits)));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const uint64_t token = static_cast<uint64_t>(first) + i;
+    out[i] = static_cast<uint8_t>(bits[token / 8 - begin] >> (token % 8) & 1);
+  }
+}
+
+TokenFileSource::TokenFileSource(const std::string& path, bool bare_uint16,
+                                 const Tokenizer& tokenizer)
+    : file_(path),
+      layout_(token_layout_of(file_, bare_uint16)),
+      bytes_of_id_(text_bytes_by_id(tokenizer)) {
+  read_whole(tokenizer);
+}
+
+void TokenFileSource::read_whole(const Tokenizer& tokenizer) {
+  const int64_t vocab = tokenizer.vocab();
+  Checksum checksum;
+  std::vector<uint32_t> ids(kChunk);
+  std::vector<uint8_t> mask(kChunk);
+  each_chunk(0, tokens(), [&](int64_t first, size_t count) {
+    const std::span<uint32_t> chunk = std::span(ids).first(count);
+    read_token_ids(file_, layout_, first, chunk);
+    checksum.add(std::as_bytes(chunk));
+    const auto foreign =
+        std::find_if(chunk.begin(), chunk.end(), [&](uint32_t id) { return int64_t{id} >= vocab; });
+    if (foreign != chunk.end())
+      throw Error({.place = file_.path(),
+                   .key = fmt::format("token {}", first + (foreign - chunk.begin())),
+                   .problem = fmt::format("id {}", *foreign),
+                   .remedy = fmt::format("ids below {}, which the tokenizer \"{}\" has, or the "
+                                         "tokenizer of the file",
+                                         vocab, tokenizer.name())});
+    if (!layout_.mask) return;
+    const std::span<uint8_t> bits = std::span(mask).first(count);
+    read_token_mask(file_, layout_, first, bits);
+    checksum.add(std::as_bytes(bits));
+    has_mask_ = has_mask_ || std::find(bits.begin(), bits.end(), 0) != bits.end();
+  });
+  checksum_ = checksum.hex();
+}
+
+void TokenFileSource::read(int64_t first, std::span<int32_t> out) const {
+  require_tokens(*this, first, std::ssize(out));
+  read_token_ids(file_, layout_, first, {reinterpret_cast<uint32_t*>(out.data()), out.size()});
+}
+
+void TokenFileSource::read_mask(int64_t first, std::span<float> out) const {
+  require_tokens(*this, first, std::ssize(out));
+  if (!has_mask_) {
+    std::fill(out.begin(), out.end(), 1.0f);
+    return;
+  }
+  std::vector<uint8_t> mask(out.size());
+  read_token_mask(file_, layout_, first, mask);
+  std::copy(mask.begin(), mask.end(), out.begin());
+}
+
+int64_t TokenFileSource::target_tokens(int64_t first, int64_t count) const {
+  require_tokens(*this, first, count);
+  if (!has_mask_) return count;
+  int64_t targets = 0;
+  std::vector<uint8_t> mask(kChunk);
+  each_chunk(first, count, [&](int64_t at, size_t of_chunk) {
+    const std::span<uint8_t> bits = std::span(mask).first(of_chunk);
+    read_token_mask(file_, layout_, at, bits);
+    targets += std::count(bits.begin(), bits.end(), 1);
+  });
+  return targets;
+}
+
+int64_t TokenFileSource::target_bytes(int64_t first, int64_t count) const {
+  require_tokens(*this, first, count);
+  int64_t bytes = 0;
+  std::vector<uint32_t> ids(kChunk);
+  std::vector<uint8_t> mask(kChunk, 1);
+  each_chunk(first, count, [&](int64_t at, size_t of_chunk) {
+    read_token_ids(file_, layout_, at, std::span(ids).first(of_chunk));
+    if (has_mask_) read_token_mask(file_, layout_, at, std::span(mask).first(of_chunk));
+    for (size_t i = 0; i < of_chunk; ++i) bytes += mask[i] * bytes_of_id_[ids[i]];
+  });
+  return bytes;
+}
+
+}  // namespace ng

@@ -1,0 +1,107 @@
+// Texts, documents and chats as token ids and back, and runs that learn from them.
+#include "base/json.h"
+#include "program.h"
+
+namespace ng::e2e {
+namespace {
+
+class Tokens : public Program {
+ protected:
+  /// The objects of JSON lines on standard output.
+  std::vector<Json> lines_of(const std::vector<std::string>& args) {
+    std::vector<Json> lines;
+    std::istringstream out(run_well(args));
+    for (std::string line; std::getline(out, line);) lines.push_back(parse_json(line, "output"));
+    return lines;
+  }
+  void expect_nothing_at(const char* name) const { EXPECT_FALSE(fs::exists(path(name))) << name; }
+};
+
+TEST_F(Tokens, OfATextAreOneDocumentWithoutEnd) {
+  write_text(path("t.txt"), "a\xFF<|endoftext|>");
+  const std::vector<Json> lines = lines_of({"tokenize", "t.txt", "-", "--tokenizer", "bytes"});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["ids"].size(), 15u) << "every byte is its own id";
+  EXPECT_EQ(lines[0]["ids"][1], 255);
+  EXPECT_FALSE(lines[0].contains("mask"));
+  (void)run_well({"tokenize", "t.txt", "t.bin", "--tokenizer", "bytes"});
+  (void)run_well({"detokenize", "t.bin", "back.txt", "--tokenizer", "bytes"});
+  EXPECT_EQ(text_of(path("back.txt")), "a\xFF<|endoftext|>");
+}
+
+TEST_F(Tokens, OfDocumentsHaveEndsAndMasks) {
+  write_text(path("d.jsonl"),
+             "{\"text\": \"hi\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}\n"
+             "{\"messages\": [{\"role\": \"assistant\", \"content\": \"c\"}]}\n");
+  const std::vector<std::string> command = {"tokenize", "d.jsonl",    "-",     "--tokenizer",
+                                            "bytes",    "--template", "chatml"};
+  const std::vector<Json> lines = lines_of(command);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], parse_json(R"({"ids": [104, 105, 255]})", ""));
+  EXPECT_EQ(lines[1], parse_json(R"({"ids": [97, 98, 255], "mask": [0, 1, 1]})", ""));
+  EXPECT_EQ(lines[2]["text"], "<|im_start|>assistant\nc<|im_end|>\n");
+  EXPECT_EQ(lines[2]["mask"].size(), lines[2]["ids"].size());
+  std::vector<std::string> bare = command;
+  bare.insert(bare.end(), {"--no-end", "--generation-prompt"});
+  const std::vector<Json> without = lines_of(bare);
+  EXPECT_EQ(without[0]["ids"].size(), 2u);
+  EXPECT_EQ(without[2]["text"], "<|im_start|>assistant\nc<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST_F(Tokens, AreCopiedFromKindToKind) {
+  write_text(path("d.jsonl"), "{\"prompt\": \"ab\", \"completion\": \"cd\"}\n");
+  (void)run_well({"tokenize", "d.jsonl", "d.bin", "--tokenizer", "bytes", "--as", "bintok"});
+  const Json want = parse_json(R"({"ids": [97, 98, 99, 100, 255], "mask": [0, 0, 1, 1, 1]})", "");
+  EXPECT_EQ(lines_of({"tokenize", "d.bin", "-"}).at(0), want);
+  const Result lossy = run({"tokenize", "d.bin", "d.npy"});
+  EXPECT_EQ(lossy.code, 0);
+  EXPECT_NE(lossy.err.find("no loss mask: --as bintok keeps it"), std::string::npos) << lossy.err;
+  (void)run_well({"tokenize", "d.npy", "d.u16", "--as", "uint16"});
+  EXPECT_EQ(text_of(path("d.u16")), std::string("a\0b\0c\0d\0\xFF\0", 10));
+  EXPECT_EQ(lines_of({"tokenize", "d.u16", "-", "--from", "uint16"}).at(0)["ids"], want["ids"]);
+  const std::vector<Json> text = lines_of({"detokenize", "d.bin", "-", "--tokenizer", "bytes"});
+  EXPECT_EQ(text.at(0)["text"], "abcd<|endoftext|>");
+}
+
+TEST_F(Tokens, MalformedInputIsOneLineAndLeavesNothing) {
+  write_text(path("t.txt"), "abc");
+  write_text(path("bad.jsonl"), "{\"text\": \"a\"}\n{\"text\": 5}\n");
+  write_text(path("ids.jsonl"), "{\"ids\": [1, 256]}\n");
+  write_text(path("cut.bin"), std::string("BIN.TOK\n\1\0\0\0", 12));
+  expect_refused({"tokenize", "no.txt", "out.bin", "--tokenizer", "bytes"}, 1, {"no.txt"});
+  expect_refused({"tokenize", "t.txt", "out.bin"}, 1, {"--tokenizer", "missing"});
+  expect_refused({"tokenize", "t.txt", "out.bin", "--tokenizer", "no.json"}, 1,
+                 {"--tokenizer", "no.json", "no such file"});
+  expect_refused({"tokenize", "bad.jsonl", "out.bin", "--tokenizer", "bytes"}, 1,
+                 {"bad.jsonl:2", "text", "5"});
+  expect_refused({"tokenize", "t.txt", "out.bin", "--tokenizer", "bytes", "--vocab", "98"}, 1,
+                 {"out.bin", "token 1", "id 98"});
+  expect_refused({"tokenize", "cut.bin", "out.bin"}, 1, {"cut.bin", "header ends"});
+  expect_refused({"tokenize", "t.txt", "bad.jsonl", "--tokenizer", "bytes"}, 1,
+                 {"bad.jsonl", "is there"});
+  expect_refused({"detokenize", "ids.jsonl", "out.bin", "--tokenizer", "bytes"}, 1,
+                 {"ids.jsonl:1", "256"});
+  expect_refused({"tokenize", "t.txt", "out.bin", "--tokenizer", "bytes", "--as", "zip"}, 2,
+                 {"--as"});
+  expect_nothing_at("out.bin");
+}
+
+TEST_F(Tokens, AShardTrainsToTheBitsOfItsText) {
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=3", "--out", "text"});
+  (void)run_well({"tokenize", "tiny.txt", "t.bin", "--tokenizer", "bytes"});
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=3", "--set", "data.train=t.bin",
+                  "--out", "shard"});
+  EXPECT_EQ(text_of(path("text/model/model.safetensors")),
+            text_of(path("shard/model/model.safetensors")));
+  const Json of_text =
+      parse_json(run_well({"eval", "text/model", "--data", "tiny.txt", "--json"}), "");
+  const Json of_shard =
+      parse_json(run_well({"eval", "shard/model", "--data", "t.bin", "--json"}), "");
+  EXPECT_EQ(of_text, of_shard);
+  const Json whole =
+      parse_json(run_well({"eval", "text/model", "--data", "t.bin", "--prefix-end", "--json"}), "");
+  EXPECT_EQ(whole["tokens"].get<int64_t>(), of_text["tokens"].get<int64_t>() + 1);
+}
+
+}  // namespace
+}  // namespace ng::e2e
