@@ -190,7 +190,9 @@ struct AttentionShape {
   int head_dim = 0;
 };
 
-/// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse = log-sum-exp per query.
+/// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse = log-sum-exp per query. `first_keys`: for each
+/// row of q the first key position that it sees, not below that of the row before it in a sequence;
+/// empty: 0 for all.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr TimeKind kTime = TimeKind::attention;
@@ -198,6 +200,7 @@ struct Attention {
   View lse;  ///< (rows of q, heads) FP32
   ConstView q, k, v;
   AttentionShape shape;
+  TokenView first_keys{};
   template <class F>
   void each_output(const F& f) const {
     f("out", out);
@@ -213,6 +216,7 @@ struct AttentionBackward {
   ConstView dout, out, lse;
   ConstView q, k, v;
   AttentionShape shape;
+  TokenView first_keys{};
   template <class F>
   void each_output(const F& f) const {
     f("dq", dq);

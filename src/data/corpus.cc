@@ -32,6 +32,17 @@ int64_t targets_of(const TokenRange& range) {
   return range.source->target_tokens(range.first + 1, range.count - 1);
 }
 
+/// Of the tokens of a sequence that begins at `first`: where in it their documents begin.
+void read_first_keys(const TokenSource& source, int64_t first, std::span<int32_t> out) {
+  std::vector<uint8_t> begins(out.size());
+  source.read_begins(first, begins);
+  int32_t begin = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (begins[i] != 0) begin = static_cast<int32_t>(i);
+    out[i] = begin;
+  }
+}
+
 }  // namespace
 
 Corpus::Corpus(std::string place, TokenRange train, TokenRange validation)
@@ -95,6 +106,8 @@ void Corpus::train_batch(uint64_t seed, uint32_t step, SequenceRange range, Batc
     train_.source->read(first, out.inputs.subspan(at, context));
     train_.source->read(first + 1, out.targets.subspan(at, context));
     train_.source->read_mask(first + 1, out.mask.subspan(at, context));
+    if (!out.first_keys.empty())
+      read_first_keys(*train_.source, first, out.first_keys.subspan(at, context));
   }
 }
 
@@ -122,6 +135,12 @@ int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
       validation_.source->read(validation_.first + begin + 1, next.first(targets));
       validation_.source->read_mask(validation_.first + begin + 1, mask.first(targets));
       std::fill_n(mask.begin(), own - begin, 0.0f);
+    }
+    if (!out.first_keys.empty()) {
+      const std::span<int32_t> keys = out.first_keys.subspan(at, context);
+      read_first_keys(*validation_.source, validation_.first + begin, keys.first(targets));
+      const int32_t last = targets == 0 ? 0 : keys[targets - 1];
+      std::fill(keys.begin() + static_cast<int64_t>(targets), keys.end(), last);
     }
     std::fill(inputs.begin() + static_cast<int64_t>(targets), inputs.end(), 0);
     std::fill(next.begin() + static_cast<int64_t>(targets), next.end(), 0);

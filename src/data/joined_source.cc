@@ -45,6 +45,12 @@ void JoinedSource::read_mask(int64_t first, std::span<float> out) const {
   });
 }
 
+void JoinedSource::read_begins(int64_t first, std::span<uint8_t> out) const {
+  each_stretch(first, std::ssize(out), [&](const Stretch& stretch) {
+    stretch.part.read_begins(stretch.from, out.subspan(stretch.at, stretch.count));
+  });
+}
+
 int64_t JoinedSource::target_tokens(int64_t first, int64_t count) const {
   int64_t tokens = 0;
   each_stretch(first, count, [&](const Stretch& stretch) {

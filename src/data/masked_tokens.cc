@@ -39,6 +39,7 @@ DocumentRules rules_with(const Tokenizer& tokenizer, DocumentRules rules) {
 }  // namespace
 
 void MaskedTokens::add(const MaskedTokens& more) {
+  if (!more.ids.empty()) begins.push_back(std::ssize(ids));
   ids.insert(ids.end(), more.ids.begin(), more.ids.end());
   is_target.insert(is_target.end(), more.is_target.begin(), more.is_target.end());
 }
@@ -101,10 +102,10 @@ MaskedTokens tokens_of_texts(const std::vector<std::string>& paths, const Tokeni
   MaskedTokens tokens;
   for (const std::string& path : paths) {
     const MappedFile file(path);
-    const std::vector<int32_t> ids = tokenizer.encode(text_of(file));
-    tokens.ids.insert(tokens.ids.end(), ids.begin(), ids.end());
+    MaskedTokens text{.ids = tokenizer.encode(text_of(file)), .is_target = {}};
+    text.is_target.assign(text.ids.size(), 1);
+    tokens.add(text);
   }
-  tokens.is_target.assign(tokens.ids.size(), 1);
   return tokens;
 }
 

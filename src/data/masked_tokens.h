@@ -17,9 +17,10 @@ namespace ng {
 
 struct MaskedTokens {
   std::vector<int32_t> ids;
-  std::vector<uint8_t> is_target;  ///< by token, 0 or 1
+  std::vector<uint8_t> is_target;    ///< by token, 0 or 1
+  std::vector<int64_t> begins = {};  ///< the first tokens of documents, ascending
 
-  /// Appends others.
+  /// Appends others as one document.
   void add(const MaskedTokens& more);
 };
 

@@ -29,6 +29,15 @@ void MemorySource::read_mask(int64_t first, std::span<float> out) const {
   std::copy_n(tokens_.is_target.begin() + first, out.size(), out.begin());
 }
 
+void MemorySource::read_begins(int64_t first, std::span<uint8_t> out) const {
+  require_tokens(*this, first, std::ssize(out));
+  std::fill(out.begin(), out.end(), 0);
+  const std::vector<int64_t>& begins = tokens_.begins;
+  auto begin = std::lower_bound(begins.begin(), begins.end(), first);
+  for (; begin != begins.end() && *begin < first + std::ssize(out); ++begin)
+    out[static_cast<size_t>(*begin - first)] = 1;
+}
+
 int64_t MemorySource::target_tokens(int64_t first, int64_t count) const {
   require_tokens(*this, first, count);
   const auto begin = tokens_.is_target.begin() + first;

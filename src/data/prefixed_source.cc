@@ -37,6 +37,14 @@ void PrefixedSource::read_mask(int64_t first, std::span<float> out) const {
   rest_->read_mask(part.first, out.subspan(static_cast<size_t>(part.before)));
 }
 
+// The prefix is of the first document.
+void PrefixedSource::read_begins(int64_t first, std::span<uint8_t> out) const {
+  const Part part = part_of(first, std::ssize(out));
+  rest_->read_begins(part.first, out.subspan(static_cast<size_t>(part.before)));
+  if (first <= 1 && first + std::ssize(out) > 1) out[static_cast<size_t>(1 - first)] = 0;
+  if (part.before == 1) out.front() = 1;
+}
+
 int64_t PrefixedSource::target_tokens(int64_t first, int64_t count) const {
   const Part part = part_of(first, count);
   return rest_->target_tokens(part.first, part.count);

@@ -63,7 +63,8 @@ TokenFileSource::TokenFileSource(const std::string& path, bool bare_uint16,
                                  const Tokenizer& tokenizer)
     : file_(path),
       layout_(token_layout_of(file_, bare_uint16)),
-      bytes_of_id_(text_bytes_by_id(tokenizer)) {
+      bytes_of_id_(text_bytes_by_id(tokenizer)),
+      end_token_(tokenizer.end_token()) {
   read_whole(tokenizer);
 }
 
@@ -108,6 +109,19 @@ void TokenFileSource::read_mask(int64_t first, std::span<float> out) const {
   std::vector<uint8_t> mask(out.size());
   read_token_mask(file_, layout_, first, mask);
   std::copy(mask.begin(), mask.end(), out.begin());
+}
+
+void TokenFileSource::read_begins(int64_t first, std::span<uint8_t> out) const {
+  require_tokens(*this, first, std::ssize(out));
+  std::fill(out.begin(), out.end(), 0);
+  if (out.empty()) return;
+  if (first == 0) out.front() = 1;
+  const int64_t before = std::max<int64_t>(first - 1, 0);  // a document begins behind an end token
+  std::vector<uint32_t> ids(static_cast<size_t>(first + std::ssize(out) - 1 - before));
+  read_token_ids(file_, layout_, before, ids);
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (end_token_ && ids[i] == static_cast<uint32_t>(*end_token_))
+      out[static_cast<size_t>(before - first + 1) + i] = 1;
 }
 
 int64_t TokenFileSource::target_tokens(int64_t first, int64_t count) const {

@@ -1,6 +1,7 @@
 // A file of token ids, read in place: nothing of it stays in memory, whatever its size.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,14 @@ namespace ng {
 class TokenFileSource final : public TokenSource {
  public:
   /// Reads the file once. Throws Error naming the file for what parse_token_layout refuses, and for
-  /// an id that the tokenizer does not have.
+  /// an id that the tokenizer does not have. Documents end with the tokenizer's end token.
   TokenFileSource(const std::string& path, bool bare_uint16, const Tokenizer& tokenizer);
 
   [[nodiscard]] int64_t tokens() const override { return layout_.tokens; }
   void read(int64_t first, std::span<int32_t> out) const override;
   [[nodiscard]] bool has_mask() const override { return has_mask_; }
   void read_mask(int64_t first, std::span<float> out) const override;
+  void read_begins(int64_t first, std::span<uint8_t> out) const override;
   [[nodiscard]] int64_t target_tokens(int64_t first, int64_t count) const override;
   [[nodiscard]] int64_t target_bytes(int64_t first, int64_t count) const override;
   [[nodiscard]] std::string checksum() const override { return checksum_; }
@@ -31,6 +33,7 @@ class TokenFileSource final : public TokenSource {
   ReadFile file_;
   TokenFileLayout layout_;
   std::vector<int64_t> bytes_of_id_;  // of text behind a token
+  std::optional<int32_t> end_token_;
   std::string checksum_;
   bool has_mask_ = false;
 };

@@ -220,6 +220,28 @@ TEST_F(TokenSources, OfATextTrainAsTheText) {
   EXPECT_EQ(batch_of("t.txt"), batch_of("t.bin"));
 }
 
+TEST_F(TokenSources, SayWhereDocumentsBegin) {
+  write_file_atomically(in("a.txt"), "abc");
+  write_file_atomically(in("d.jsonl"), "{\"text\": \"x\"}\n{\"text\": \"yz\"}\n");
+  TokenWriter writer(in("t.bin"), TokenFileKind::llmc, 256);
+  writer.add(std::vector<int32_t>{1, 255, 2, 255, 255, 3}, std::vector<uint8_t>(6, 1));
+  writer.finish();
+  const auto source = open_texts({in("a.txt"), in("d.jsonl"), in("t.bin")}, ByteTokenizer(), {});
+  std::vector<uint8_t> begins(14);  // a b c x . y z . 1 . 2 . . 3
+  source->read_begins(0, begins);
+  EXPECT_EQ(begins, (std::vector<uint8_t>{1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 1}));
+  std::vector<uint8_t> part(3);
+  source->read_begins(10, part);
+  EXPECT_EQ(part, (std::vector<uint8_t>{1, 0, 1}));
+
+  const Corpus corpus("t", {nullptr, 0, 0}, {open_texts({in("d.jsonl")}, ByteTokenizer(), {}), 0, 5});
+  std::vector<int32_t> inputs(6), targets(6), first_keys(6, -1);
+  std::vector<float> mask(6);
+  corpus.validation_batch({.first = 0, .count = 2, .context = 3},
+                          {inputs, targets, mask, first_keys});
+  EXPECT_EQ(first_keys, (std::vector<int32_t>{0, 0, 2, 0, 0, 0}));
+}
+
 // lm_eval.utils.get_rolling_token_windows of 7 tokens, windows of 3: the last window's inputs reach
 // back, and only its last target counts.
 TEST_F(TokenSources, BehindAPrefixEveryTokenCountsOnce) {

@@ -18,6 +18,8 @@ class TokenSource {
   [[nodiscard]] virtual bool has_mask() const = 0;
   /// The loss mask of the tokens that read() gives: 1 where a token is a target, else 0.
   virtual void read_mask(int64_t first, std::span<float> out) const = 0;
+  /// 1 for each of those tokens that a document begins with, else 0.
+  virtual void read_begins(int64_t first, std::span<uint8_t> out) const = 0;
   /// How many of tokens [first, first + count) are targets.
   [[nodiscard]] virtual int64_t target_tokens(int64_t first, int64_t count) const = 0;
   /// Bytes of text behind those. May read them all.

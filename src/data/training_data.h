@@ -14,6 +14,9 @@ struct BatchSpans {
   std::span<int32_t> inputs;
   std::span<int32_t> targets;  ///< the token after each input
   std::span<float> mask;       ///< 1: the target counts; 0: it does not, or is padding
+  /// Where in its sequence the document of each input begins, as Attention's first_keys; empty:
+  /// nobody asks.
+  std::span<int32_t> first_keys = {};
 };
 
 /// Sequences [first, first + count) of `context` inputs each.

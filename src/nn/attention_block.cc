@@ -58,8 +58,13 @@ void AttentionBlock::attend(Run& run, const View& a, const View& lse, const View
     parts.k = keys;
     parts.v = values;
   }
-  run.execute(Attention{
-      .out = a, .lse = lse, .q = parts.q, .k = parts.k, .v = parts.v, .shape = shape(batch)});
+  run.execute(Attention{.out = a,
+                        .lse = lse,
+                        .q = parts.q,
+                        .k = parts.k,
+                        .v = parts.v,
+                        .shape = shape(batch),
+                        .first_keys = batch.first_keys});
 }
 
 Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
@@ -119,7 +124,8 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
                                   .q = forward.q,
                                   .k = forward.k,
                                   .v = forward.v,
-                                  .shape = shape(batch)});
+                                  .shape = shape(batch),
+                                  .first_keys = batch.first_keys});
   }
   const Tensor dn = project_backward(run, x, dqkv, batch);
   parts_.norm.backward(run, dy, dy, dn, x);

@@ -187,6 +187,9 @@ void resolve_train(RunConfig& config) {
 /// A pair is two sequences of one micro-batch; without pairs what is said of them means nothing.
 void check_objective(const RunConfig& config) {
   if (config.train.objective == Objective::dpo) {
+    if (config.train.document_mask)
+      refuse(config, {"train.document_mask", "train.objective"},
+             "true with train.objective = \"dpo\", whose sequences are one document each", "false");
     if (config.train.batch % 2 == 0) return;
     refuse(config, {"train.batch", "train.objective"},
            fmt::format("{} sequences, and a pair is two", config.train.batch), "an even number");
@@ -244,12 +247,12 @@ std::string RunConfig::source_of(std::initializer_list<std::string_view> keys) c
 std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }
 
 std::map<std::string, std::string> RunConfig::update_settings() const {
-  constexpr std::array<std::string_view, 17> kPaths = {
+  constexpr std::array<std::string_view, 18> kPaths = {
       "train.steps",          "train.lr",          "train.min_lr",       "train.warmup",
       "train.schedule",       "train.decay_shape", "train.weight_decay", "train.betas",
       "train.decay_fraction", "train.eps",         "train.clip",         "train.backend",
       "train.deterministic",  "train.objective",   "dpo.beta",           "dpo.label_smoothing",
-      "dpo.reference_storage"};
+      "dpo.reference_storage", "train.document_mask"};
   std::map<std::string, std::string> settings;
   for (const auto& key : run_keys())
     if (std::find(kPaths.begin(), kPaths.end(), key.path) != kPaths.end())

@@ -61,6 +61,7 @@ struct RunTrain {
   int64_t batch = 16;           ///< sequences in a micro-batch
   int64_t accumulate = 1;       ///< micro-batches in a step
   int64_t tensor_parallel = 1;  ///< ranks that divide every layer, and tokens between layers
+  bool document_mask = false;   ///< no token sees one of another document
   double lr = 1e-3;
   std::optional<double> min_lr;  ///< a tenth of lr unless given
   int64_t warmup = 20;

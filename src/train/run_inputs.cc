@@ -175,6 +175,7 @@ StepSettings step_settings(const RunConfig& config, int64_t context) {
   settings.micros = train.accumulate;
   settings.clip = train.clip;
   settings.determinism = train.deterministic;
+  settings.document_mask = train.document_mask;
   if (train.objective == Objective::dpo) settings.dpo = config.dpo;
   settings.optimizer.beta1 = static_cast<float>(train.beta1);
   settings.optimizer.beta2 = static_cast<float>(train.beta2);

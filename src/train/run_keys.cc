@@ -224,6 +224,9 @@ void add_length(Keys<RunConfig>& keys) {
       "train.accumulate", [](auto& c) -> auto& { return c.train.accumulate; },
       {1, kMaxMicroBatches},
       "micro-batches of each rank in a step; a run that goes on keeps those of all ranks"));
+  keys.push_back(boolean(
+      "train.document_mask", [](auto& c) -> auto& { return c.train.document_mask; },
+      "attention stays within documents: a token sees none of another that is packed beside it"));
   keys.push_back(integer(
       "train.tensor_parallel", [](auto& c) -> auto& { return c.train.tensor_parallel; },
       {1, 1 << 16}, "neighbouring ranks that divide every layer, and have their batches together"));

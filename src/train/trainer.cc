@@ -21,7 +21,8 @@ Trainer::Trainer(Run& run, Model& model, const Recipe& recipe, const StepSetting
       parallel_(run, model, settings.determinism, settings.micros),
       optimizer_(make_optimizer(recipe.settings(0).optimizer,
                                 for_model(settings.optimizer, model.config()))),
-      tokens_(run, settings.sequences * settings.length, settings.micros + 1),
+      tokens_(run, settings.sequences * settings.length, settings.micros + 1,
+              settings.document_mask),
       control_(run.persistent_values<StepControl>("step control", 1)),
       sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
       evaluation_loss_(run.persistent_values<double>("evaluation loss", 1)),
@@ -100,6 +101,7 @@ Batch Trainer::train_batch(int64_t micro) const {
           .targets = tokens_.targets(micro),
           .mask = settings_.masked ? tokens_.mask(micro) : ConstView{},
           .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
+          .first_keys = tokens_.first_keys(micro),
           .target_count = parallel_.target_count(terms()),
           .cache = nullptr};
 }
@@ -227,6 +229,7 @@ void Trainer::evaluate_body() {
       .targets = tokens_.targets(last),
       .mask = tokens_.mask(last),
       .at = {.sequences = settings_.sequences, .length = settings_.length, .first = 0},
+      .first_keys = tokens_.first_keys(last),
       .target_count = 1,
       .cache = nullptr};
   const EvaluationMode mode(run_);

@@ -29,6 +29,8 @@ struct StepSettings {
   int64_t micros = 1;     ///< micro-batches of a rank in a step
   /// The masks of train_tokens() say which targets count; else all do, and masks are not read.
   bool masked = false;
+  /// No token sees one of another document; train_tokens() says where these begin.
+  bool document_mask = false;
   OptimizerSettings optimizer;
   double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
   Determinism determinism = Determinism::ranks;

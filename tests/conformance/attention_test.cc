@@ -13,19 +13,22 @@ struct Case {
   AttentionShape shape;
   Storage storage;
   float size;  // of q and k: how peaked the softmax is
+  int64_t document = 0;  // keys of each, the first begins at 0; 0: all are of one
 };
 
 std::string text(const Case& c) {
   const AttentionShape& s = c.shape;
-  return fmt::format("attention {} x {} (keys {}, stride {}, first {}), heads {}/{} of {}",
-                     s.sequences, s.length, s.kv_length, s.kv_stride, s.first, s.heads, s.kv_heads,
-                     s.head_dim);
+  return fmt::format(
+      "attention {} x {} (keys {}, stride {}, first {}), heads {}/{} of {}, documents of {}",
+      s.sequences, s.length, s.kv_length, s.kv_stride, s.first, s.heads, s.kv_heads, s.head_dim,
+      c.document);
 }
 
 /// Inputs of one case; q, k and v lie side by side in one matrix where their rows match.
 struct Inputs {
   Case c;
   Matrix q, k, v, dout;
+  std::vector<int32_t> first_keys;
 
   explicit Inputs(const Case& which) : c(which) {
     const AttentionShape& s = c.shape;
@@ -34,6 +37,13 @@ struct Inputs {
     k = Matrix(keys, int64_t{s.kv_heads} * s.head_dim, 3, 2).fill_uniform(61, c.size);
     v = Matrix(keys, int64_t{s.kv_heads} * s.head_dim, 3, 3).fill_uniform(62, 2);
     dout = Matrix(tokens, int64_t{s.heads} * s.head_dim).fill_uniform(63, 2);
+    for (int64_t row = 0; c.document > 0 && row < tokens; ++row) {
+      const int64_t position = s.first + row % s.length;
+      first_keys.push_back(static_cast<int32_t>(position - position % c.document));
+    }
+  }
+  [[nodiscard]] int64_t first_key(int64_t row) const {
+    return first_keys.empty() ? 0 : first_keys[static_cast<size_t>(row)];
   }
   [[nodiscard]] double in(const Matrix& x, int64_t row, int64_t head, int64_t i) const {
     return read(x.at(row, head * c.shape.head_dim + i), c.storage);
@@ -48,17 +58,20 @@ struct Forward {
 Forward forward(const Place& with, const Inputs& x) {
   Tensor out = with.activation(Matrix(x.q.rows(), x.q.cols(), 1));
   Tensor lse = with.fp32(Matrix(x.q.rows(), x.c.shape.heads, 2));
+  const Buffer<int32_t> first_keys = with.buffer(x.first_keys);
   with.execute(Attention{.out = out,
                          .lse = lse,
                          .q = with.activation(x.q),
                          .k = with.activation(x.k),
                          .v = with.activation(x.v),
-                         .shape = x.c.shape});
+                         .shape = x.c.shape,
+                         .first_keys = first_keys.span()});
   return {out.values(), lse.values()};
 }
 
 Results run(const Place& with, const Inputs& x, const Forward& known) {
   const Forward own = forward(with, x);
+  const Buffer<int32_t> first_keys = with.buffer(x.first_keys);
   Tensor dq = with.activation(Matrix(x.q.rows(), x.q.cols(), 2));
   // Rows past kv_length keep this.
   Tensor dk = with.activation(Matrix(x.k.rows(), x.k.cols(), 1, 3).fill(-7));
@@ -72,7 +85,8 @@ Results run(const Place& with, const Inputs& x, const Forward& known) {
                                  .q = with.activation(x.q),
                                  .k = with.activation(x.k),
                                  .v = with.activation(x.v),
-                                 .shape = x.c.shape});
+                                 .shape = x.c.shape,
+                                 .first_keys = first_keys.span()});
   return {{"out", own.out},
           {"lse", own.lse},
           {"dq", dq.values()},
@@ -119,6 +133,7 @@ class Bounds {
 
   void add_query(int64_t sequence, int64_t head, int64_t i) {
     const int64_t row = sequence * s_.length + i, keys = s_.first + i + 1;
+    const int64_t begin = x_.first_key(row);
     const int64_t kv_head = head / (s_.heads / s_.kv_heads);
     const double scale = 1 / std::sqrt(static_cast<double>(s_.head_dim));
     const double lse = known_.lse.at(row, head), d = s_.head_dim;
@@ -126,7 +141,7 @@ class Bounds {
     const double all = static_cast<double>(s_.kv_length * s_.heads) * kUnit + terms;
     std::vector<Score> scores;
     double worst = 0;
-    for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t j = begin; j < keys; ++j) {
       const Dot qk = dot(x_.q, row, head, x_.k, sequence * s_.kv_stride + j, kv_head);
       scores.push_back(
           {scale * qk.value, kUnit * ((d + 3) * scale * qk.size + 2 * std::abs(scale * qk.value))});
@@ -137,8 +152,8 @@ class Bounds {
     bound_["lse"].at(row, head) =
         static_cast<float>(worst + terms + 8 * kUnit * (1 + std::abs(lse)));
     Matrix &out = bound_["out"], &dq = bound_["dq"], &dk = bound_["dk"], &dv = bound_["dv"];
-    for (int64_t j = 0; j < keys; ++j) {
-      const auto [score, error] = scores[static_cast<size_t>(j)];
+    for (int64_t j = begin; j < keys; ++j) {
+      const auto [score, error] = scores[static_cast<size_t>(j - begin)];
       const int64_t key = sequence * s_.kv_stride + j;
       const double p = std::exp(score - lse);
       const double ep = error + 4 * kUnit * (2 + std::abs(score - lse) + std::abs(score));
@@ -256,6 +271,41 @@ TEST(Conformance, Attention) {
   for (const AttentionShape& shape : kAttentionShapes)
     for (const Storage storage : kStorages)
       for (const float size : {1.0f, 5.0f}) check({shape, storage, size});
+}
+
+// Documents shorter than a vector, than a tile, and longer than one.
+TEST(Conformance, AttentionWithinDocuments) {
+  for (const AttentionShape& shape : kAttentionShapes)
+    for (const Storage storage : kStorages)
+      for (const int64_t document : {1, 7, 40, 100}) check({shape, storage, 2.0f, document});
+}
+
+// Rows of a part of the inputs, as a sequence of its own.
+Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
+  Matrix part(count, x.cols());
+  for (int64_t r = 0; r < count; ++r)
+    for (int64_t c = 0; c < x.cols(); ++c) part.at(r, c) = x.at(first + r, c);
+  return part;
+}
+
+TEST(Conformance, ADocumentIsAsItWereAlone) {
+  const AttentionShape shape{.sequences = 1, .length = 50, .kv_length = 50, .kv_stride = 50,
+                             .first = 0,     .heads = 2,   .kv_heads = 1,   .head_dim = 8};
+  const Place ref{reference(), Storage::fp32};
+  const Inputs packed({shape, Storage::fp32, 3.0f, 20});
+  const Results whole = run(ref, packed, forward(ref, packed));
+  for (const auto& [first, count] : {std::pair(0, 20), std::pair(20, 20), std::pair(40, 10)}) {
+    AttentionShape own = shape;
+    own.length = own.kv_length = own.kv_stride = count;
+    Inputs alone({own, Storage::fp32, 3.0f});
+    for (auto [to, from] : {std::pair(&alone.q, &packed.q), std::pair(&alone.k, &packed.k),
+                            std::pair(&alone.v, &packed.v), std::pair(&alone.dout, &packed.dout)})
+      *to = rows_of(*from, first, count);
+    for (const auto& [name, matrix] : run(ref, alone, forward(ref, alone)))
+      for (int64_t r = 0; r < count; ++r)
+        for (int64_t c = 0; c < matrix.cols(); ++c)
+          ASSERT_EQ(matrix.at(r, c), whole.at(name).at(first + r, c)) << name << ' ' << r;
+  }
 }
 
 // A query's result is a function of the keys it sees: one at a time, with a cache, gives the bits

@@ -49,6 +49,7 @@ struct TinyRunOptions {
   int64_t sequences = 3, length = 11;
   bool masked = false;                  ///< fill() puts ones, which a test may change
   std::optional<DpoSettings> dpo = {};  ///< of two pairs; then masked
+  int64_t document = 0;                 ///< tokens of each in a sequence; 0: no document mask
 };
 
 /// Model, trainer and random tokens; everything follows from the options.
@@ -63,7 +64,8 @@ class TinyRun {
         model_(run_, options.model, recipe_, options.recompute, weight_gather(options.determinism)),
         reference_(options.dpo ? make_reference(run_, options.model, recipe_, *options.dpo)
                                : nullptr),
-        trainer_(run_, model_, recipe_, settings(options), reference_.get()) {
+        trainer_(run_, model_, recipe_, settings(options), reference_.get()),
+        document_(options.document) {
     model_.initialize(run_);
     if (reference_) reference_->initialize(run_);
   }
@@ -91,6 +93,9 @@ class TinyRun {
         to.inputs[i] = static_cast<int32_t>(draw(key, group)[0] % vocab);
         to.targets[i] = static_cast<int32_t>(draw(key, group)[1] % vocab);
         to.mask[i] = 1.0f;
+        if (document_ == 0) continue;
+        const int64_t position = static_cast<int64_t>(i) % trainer_.settings().length;
+        to.first_keys[i] = static_cast<int32_t>(position - position % document_);
       }
     }
   }
@@ -116,6 +121,7 @@ class TinyRun {
     s.determinism = options.determinism;
     s.masked = options.masked || options.dpo;
     s.dpo = options.dpo;
+    s.document_mask = options.document > 0;
     return s;
   }
 
@@ -124,6 +130,7 @@ class TinyRun {
   Model model_;
   std::unique_ptr<Model> reference_;
   Trainer trainer_;
+  int64_t document_;
 };
 
 }  // namespace ng

@@ -51,7 +51,9 @@ void perform(const Rope& op) {
 
 namespace {
 
-void check(const AttentionShape& s, const ConstView& q, const ConstView& k, const ConstView& v) {
+void check(const AttentionShape& s, const ConstView& q, const ConstView& k, const ConstView& v,
+           const TokenView& first_keys) {
+  NG_CHECK(first_keys.empty() || std::ssize(first_keys) == q.rows, first_keys.size(), q.rows);
   NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0, s.heads, s.kv_heads);
   NG_CHECK(q.rows == s.sequences * s.length && q.cols == int64_t{s.heads} * s.head_dim, q.rows,
            q.cols, s.sequences, s.length, s.heads, s.head_dim);
@@ -81,6 +83,7 @@ struct Head {
   int64_t sequence;
   int head;
   int kv_head;
+  const TokenView& first_keys;
 
   [[nodiscard]] int64_t query_row(int64_t i) const { return sequence * s.length + i; }
   [[nodiscard]] int64_t key_row(int64_t j) const { return sequence * s.kv_stride + j; }
@@ -90,6 +93,10 @@ struct Head {
     return {x, query_row(i), query_col()};
   }
   [[nodiscard]] Part key(const Reader& x, int64_t j) const { return {x, key_row(j), key_col()}; }
+  /// Query i sees keys first_key(i) ... visible(i) - 1.
+  [[nodiscard]] int64_t first_key(int64_t i) const {
+    return first_keys.empty() ? 0 : first_keys[static_cast<size_t>(query_row(i))];
+  }
   [[nodiscard]] int64_t visible(int64_t i) const { return s.first + i + 1; }
 };
 
@@ -100,15 +107,16 @@ void for_each_kv_head(const AttentionShape& s, const Body& body) {
 }
 
 template <class Body>
-void for_each_head_of(const AttentionShape& s, int64_t sequence, int kv_head, const Body& body) {
+void for_each_head_of(const AttentionShape& s, const TokenView& first_keys, int64_t sequence,
+                      int kv_head, const Body& body) {
   const int group = s.heads / s.kv_heads;
   for (int head = kv_head * group; head < (kv_head + 1) * group; ++head)
-    body(Head{s, sequence, head, kv_head});
+    body(Head{s, sequence, head, kv_head, first_keys});
 }
 
-double max_of(const double* x, int64_t n) {
+double max_of(const double* x, int64_t first, int64_t end) {
   double max = -std::numeric_limits<double>::infinity();
-  for (int64_t j = 0; j < n; ++j) max = (x[j] > max || std::isnan(x[j])) ? x[j] : max;
+  for (int64_t j = first; j < end; ++j) max = (x[j] > max || std::isnan(x[j])) ? x[j] : max;
   return max;
 }
 
@@ -116,7 +124,7 @@ double max_of(const double* x, int64_t n) {
 
 void perform(const Attention& op, Scratch& scratch) {
   const AttentionShape& shape = op.shape;
-  check(shape, op.q, op.k, op.v);
+  check(shape, op.q, op.k, op.v, op.first_keys);
   NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == shape.heads,
            op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
   const double scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
@@ -125,21 +133,21 @@ void perform(const Attention& op, Scratch& scratch) {
   const Reader q(op.q, op.out), k(op.k, op.out), v(op.v, op.out);
   const Writer out(op.out), lse(op.lse);
   const auto one_query = [&](const Head& at, int64_t i) {
-    const int64_t keys = at.visible(i);
-    for (int64_t j = 0; j < keys; ++j)
+    const int64_t first = at.first_key(i), keys = at.visible(i);
+    for (int64_t j = first; j < keys; ++j)
       score[j] = scale * dot(at.query(q, i), at.key(k, j), shape.head_dim);
-    const double max = max_of(score, keys);
+    const double max = max_of(score, first, keys);
     double sum = 0;
-    for (int64_t j = 0; j < keys; ++j) sum += score[j] = math::exp(score[j] - max);
+    for (int64_t j = first; j < keys; ++j) sum += score[j] = math::exp(score[j] - max);
     for (int c = 0; c < shape.head_dim; ++c) {
       double value = 0;
-      for (int64_t j = 0; j < keys; ++j) value += score[j] * at.key(v, j)[c];
+      for (int64_t j = first; j < keys; ++j) value += score[j] * at.key(v, j)[c];
       out.put(at.query_row(i), at.query_col() + c, static_cast<float>(value / sum));
     }
     lse.put(at.query_row(i), at.head, static_cast<float>(max + math::log(sum)));
   };
   for_each_kv_head(shape, [&](int64_t sequence, int kv_head) {
-    for_each_head_of(shape, sequence, kv_head, [&](const Head& at) {
+    for_each_head_of(shape, op.first_keys, sequence, kv_head, [&](const Head& at) {
       for (int64_t i = 0; i < shape.length; ++i) one_query(at, i);
     });
   });
@@ -147,7 +155,7 @@ void perform(const Attention& op, Scratch& scratch) {
 
 void perform(const AttentionBackward& op, Scratch& scratch) {
   const AttentionShape& shape = op.shape;
-  check(shape, op.q, op.k, op.v);
+  check(shape, op.q, op.k, op.v, op.first_keys);
   NG_CHECK(same_shape(op.dq, op.q) && same_shape(op.dout, op.q) && same_shape(op.out, op.q) &&
                same_shape(op.dk, op.k) && same_shape(op.dv, op.v) && op.lse.rows == op.q.rows &&
                op.lse.cols == shape.heads,
@@ -168,7 +176,7 @@ void perform(const AttentionBackward& op, Scratch& scratch) {
     const double mean = dot(dy, at.query(out, i), d);
     const double log_sum = lse(at.query_row(i), at.head);
     std::fill_n(dq_sum, d, 0.0);
-    for (int64_t j = 0; j < at.visible(i); ++j) {
+    for (int64_t j = at.first_key(i); j < at.visible(i); ++j) {
       const double p = math::exp(scale * dot(at.query(q, i), at.key(k, j), d) - log_sum);
       const double ds = p * (dot(dy, at.key(v, j), d) - mean) * scale;
       for (int c = 0; c < d; ++c) {
@@ -182,10 +190,10 @@ void perform(const AttentionBackward& op, Scratch& scratch) {
   };
   for_each_kv_head(shape, [&](int64_t sequence, int kv_head) {
     std::fill_n(dk_sum, 2 * sums, 0.0);
-    for_each_head_of(shape, sequence, kv_head, [&](const Head& at) {
+    for_each_head_of(shape, op.first_keys, sequence, kv_head, [&](const Head& at) {
       for (int64_t i = 0; i < shape.length; ++i) one_query(at, i);
     });
-    const Head at{shape, sequence, 0, kv_head};
+    const Head at{shape, sequence, 0, kv_head, op.first_keys};
     for (int64_t j = 0; j < shape.kv_length; ++j)
       for (int c = 0; c < d; ++c) {
         dk.put(at.key_row(j), at.key_col() + c, static_cast<float>(dk_sum[j * d + c]));

@@ -36,6 +36,22 @@ HWY_INLINE void UnpackRows(const float* HWY_RESTRICT src, const View& dst, int64
   });
 }
 
+/// The first keys that a tile's queries see, as numbers; null where all see from the first on. Those
+/// of the queries that the tile lacks are as the last's. `line`: (edge).
+HWY_INLINE const float* FirstKeys(const TokenView& first_keys, int64_t first_row, int64_t queries,
+                                  int64_t edge, float* line) {
+  if (first_keys.empty()) return nullptr;
+  for (int64_t n = 0; n < edge; ++n)
+    line[n] = static_cast<float>(
+        first_keys[static_cast<size_t>(first_row + std::min(n, queries - 1))]);
+  return line;
+}
+
+/// The first key of the first tile that any of these queries sees part of.
+HWY_INLINE int64_t FirstTile(const float* first_keys, int64_t edge) {
+  return first_keys == nullptr ? 0 : static_cast<int64_t>(first_keys[0]) / edge * edge;
+}
+
 /// dst (width, edge) = transpose of src (edge, width); both are multiples of 16.
 HWY_INLINE void TransposeTile(const float* HWY_RESTRICT src, float* HWY_RESTRICT dst,
                               const AttentionTiles& tiles) {
@@ -154,17 +170,43 @@ HWY_INLINE void Multiply(const Product& p) {
 #endif
 }
 
-/// Which part of the scores a tile holds: query n sees key i iff i <= n + diagonal.
+/// Which part of the scores a tile holds: query n sees key i iff i <= n + diagonal, and where there
+/// are documents iff, besides, i is not before that of its query.
 struct Visible {
   int64_t queries;
   int64_t keys;
   int64_t diagonal;
+  int64_t first_key;        ///< of the tile within the sequence
+  const float* first_keys;  ///< by query: the first key that it sees; null: no documents
 
   [[nodiscard]] bool all() const { return keys - 1 <= diagonal; }
   /// Number of keys that query n sees.
   [[nodiscard]] int64_t keys_of(int64_t n) const {
     return std::clamp<int64_t>(n + diagonal + 1, 0, keys);
   }
+  /// Whether some query's document begins behind the tile's first key: the last begins last.
+  [[nodiscard]] bool hides() const {
+    return first_keys != nullptr && first_keys[queries - 1] > static_cast<float>(first_key);
+  }
+};
+
+/// The documents of 16 queries from n against the keys of a tile.
+class Documents16 {
+ public:
+  HWY_INLINE Documents16(const Visible& visible, int64_t n)
+      : hides_(visible.hides()),
+        first_(hides_ ? Sub(Load16(visible.first_keys + n),
+                            Set16(static_cast<float>(visible.first_key)))
+                      : Zero16()) {}
+  /// x of the queries that see key i, else `hidden`.
+  HWY_INLINE F16 Seen(F16 x, int64_t i, F16 hidden) const {
+    return hides_ ? Select(Ge(Set16(static_cast<float>(i)), first_), x, hidden) : x;
+  }
+  [[nodiscard]] HWY_INLINE bool hides() const { return hides_; }
+
+ private:
+  bool hides_;
+  F16 first_;
 };
 
 /// scores (keys, edge) = x (keys, width) · y, y (width, edge) the queries as columns. Vectors of 16

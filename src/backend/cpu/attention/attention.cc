@@ -26,6 +26,7 @@ struct ForwardItem {
   ConstView q, k, v;
   int64_t first_query;  // of the tile within the sequence
   int64_t position;     // of the sequence's first query
+  TokenView first_keys;  // of the sequence's queries; empty: 0
   AttentionTiles tiles;
 };
 }  // namespace ng::cpu
@@ -50,6 +51,7 @@ HWY_INLINE void SoftmaxOf16(float* scores, const Softmax& state, int64_t n, floa
   alignas(64) static constexpr float kIndex[] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                  8, 9, 10, 11, 12, 13, 14, 15};
   const F16 index = Load16(kIndex);
+  const Documents16 documents(visible, n);
   F16 largest = minus_infinity;
   for (int64_t i = 0; i < keys; ++i) {
     float* at = scores + i * tiles.edge + n;
@@ -57,8 +59,9 @@ HWY_INLINE void SoftmaxOf16(float* scores, const Softmax& state, int64_t n, floa
     if (i >= common) {
       const F16 first_seeing = Set16(static_cast<float>(i - visible.diagonal - n));
       s = Select(Ge(index, first_seeing), s, minus_infinity);
-      Store16(s, at);
     }
+    s = documents.Seen(s, i, minus_infinity);
+    if (i >= common || documents.hides()) Store16(s, at);
     largest = Max(s, largest);
   }
   const F16 old_max = Load16(state.max + n);
@@ -112,6 +115,7 @@ void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
   float* sums = scratch.take(edge * width);
   float* scores = scratch.take(edge * edge);
   const Softmax state{scratch.take(edge), scratch.take(edge), scratch.take(edge)};
+  float* first_keys_line = scratch.take(edge);
 
   const int64_t queries = std::min(edge, item.q.rows - item.first_query);
   std::fill_n(q, edge * width, 0.0f);
@@ -121,17 +125,22 @@ void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
   PackRows(item.q.slice(item.first_query, queries), q, width);
   TransposeTile(q, q_columns, item.tiles);
 
+  const float* const first_keys =
+      FirstKeys(item.first_keys, item.first_query, queries, edge, first_keys_line);
   const int64_t last_position = item.position + item.first_query + queries - 1;
-  for (int64_t first_key = 0; first_key <= last_position; first_key += edge) {
+  const int64_t first_tile = FirstTile(first_keys, edge);
+  for (int64_t first_key = first_tile; first_key <= last_position; first_key += edge) {
     const Visible visible{.queries = queries,
                           .keys = std::min(edge, last_position + 1 - first_key),
-                          .diagonal = item.position + item.first_query - first_key};
+                          .diagonal = item.position + item.first_query - first_key,
+                          .first_key = first_key,
+                          .first_keys = first_keys};
     PackRows(item.k.slice(first_key, visible.keys), k, width);
     PackRows(item.v.slice(first_key, visible.keys), v, width);
     Scores(k, q_columns, scores, item.tiles, visible);
     for (int64_t n = 0; n < queries; n += kLanes)
       SoftmaxOf16(scores, state, n, scale, item.tiles, visible);
-    if (first_key > 0) ScaleRows(sums, state.rescale, queries, width);
+    if (first_key > first_tile) ScaleRows(sums, state.rescale, queries, width);
     AddOverKeys(scores, v, sums, item.tiles, visible);
   }
   StoreOutput(item, queries, sums, state);
@@ -154,7 +163,8 @@ constexpr int64_t kTilesInARow = 4;
 constexpr int64_t kManyHeads = 32;
 
 void check_attention(const AttentionShape& s, const ConstView& q, const ConstView& k,
-                     const ConstView& v) {
+                     const ConstView& v, const TokenView& first_keys) {
+  NG_CHECK(first_keys.empty() || std::ssize(first_keys) == q.rows, first_keys.size(), q.rows);
   NG_CHECK(s.heads > 0 && s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.head_dim > 0, s.heads,
            s.kv_heads, s.head_dim);
   NG_CHECK(q.rows == s.sequences * s.length && q.cols == int64_t{s.heads} * s.head_dim, q.rows,
@@ -170,7 +180,7 @@ void perform(Workspace& workspace, const Attention& op) {
   const AttentionShape& shape = op.shape;
   require_one_type(op.kName, {op.out, op.q, op.k, op.v});
   require_fp32(op.kName, {op.lse});
-  check_attention(shape, op.q, op.k, op.v);
+  check_attention(shape, op.q, op.k, op.v, op.first_keys);
   NG_CHECK(same_shape(op.out, op.q) && op.lse.rows == op.q.rows && op.lse.cols == shape.heads,
            op.out.rows, op.out.cols, op.lse.rows, op.lse.cols);
   const Rows<float> lse = op.lse.as<float>();
@@ -191,6 +201,7 @@ void perform(Workspace& workspace, const Attention& op) {
                      .v = place.keys(op.v, shape),
                      .first_query = 0,
                      .position = shape.first,
+                     .first_keys = place.first_keys(op.first_keys, shape),
                      .tiles = tiles};
     const int64_t first_tile = index % runs * run;
     for (int64_t tile = first_tile; tile < std::min(first_tile + run, query_tiles); ++tile) {

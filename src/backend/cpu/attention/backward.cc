@@ -39,11 +39,12 @@ struct KeyBand {
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-/// One worker's tiles: (edge, width) each, but scores and slopes (edge, edge), lse and mean (edge).
+/// One worker's tiles: (edge, width) each, but scores and slopes (edge, edge), lse, mean and
+/// first_keys (edge).
 struct BackwardTiles {
   float *q, *q_columns, *dout, *dout_columns, *dq, *k, *v;
   float *scores, *slopes;
-  float *lse, *mean;
+  float *lse, *mean, *first_keys;
 };
 
 HWY_INLINE BackwardTiles TakeTiles(const AttentionTiles& tiles, TileScratch& scratch) {
@@ -51,7 +52,7 @@ HWY_INLINE BackwardTiles TakeTiles(const AttentionTiles& tiles, TileScratch& scr
   for (float** matrix : {&t.q, &t.q_columns, &t.dout, &t.dout_columns, &t.dq, &t.k, &t.v})
     *matrix = scratch.take(tiles.edge * tiles.width);
   for (float** square : {&t.scores, &t.slopes}) *square = scratch.take(tiles.edge * tiles.edge);
-  for (float** line : {&t.lse, &t.mean}) *line = scratch.take(tiles.edge);
+  for (float** line : {&t.lse, &t.mean, &t.first_keys}) *line = scratch.take(tiles.edge);
   return t;
 }
 
@@ -93,10 +94,12 @@ HWY_INLINE void Slopes16(const BackwardTiles& t, int64_t n, float scale,
   const F16 scale16 = Set16(scale);
   const F16 minus_lse = Neg(Load16(t.lse + n));
   const F16 mean = Load16(t.mean + n);
+  const Documents16 documents(visible, n);
   for (int64_t i = 0; i < visible.keys_of(n + kLanes - 1); ++i) {
     float* score = t.scores + i * tiles.edge + n;
     float* slope = t.slopes + i * tiles.edge + n;
-    const F16 p = Exp(Fma(Load16(score), scale16, minus_lse));
+    const F16 p =
+        documents.Seen(Exp(Fma(Load16(score), scale16, minus_lse)), i, Zero16());
     Store16(p, score);
     Store16(Mul(Mul(p, Sub(Load16(slope), mean)), scale16), slope);
   }
@@ -115,11 +118,16 @@ HWY_INLINE void BackwardQueries(const AttentionBackward& a, const AttentionTiles
   if (key_end <= band.first) return;
   LoadQueries(a, tiles, place, first_query, queries, t);
   const ConstView k = place.keys(a.k, a.shape), v = place.keys(a.v, a.shape);
+  const float* const first_keys =
+      FirstKeys(place.first_keys(a.first_keys, a.shape), first_query, queries, edge, t.first_keys);
   const int64_t last = with_dq ? key_end : std::min(key_end, band.end);
-  for (int64_t first_key = band.first; first_key < last; first_key += edge) {
+  for (int64_t first_key = std::max(band.first, FirstTile(first_keys, edge)); first_key < last;
+       first_key += edge) {
     const Visible visible{.queries = queries,
                           .keys = std::min(edge, key_end - first_key),
-                          .diagonal = position - first_key};
+                          .diagonal = position - first_key,
+                          .first_key = first_key,
+                          .first_keys = first_keys};
     PackRows(k.slice(first_key, visible.keys), t.k, width);
     PackRows(v.slice(first_key, visible.keys), t.v, width);
     Scores(t.k, t.q_columns, t.scores, tiles, visible);
@@ -190,7 +198,7 @@ void perform(Workspace& workspace, const AttentionBackward& op) {
   const AttentionShape& shape = op.shape;
   require_one_type(op.kName, {op.dq, op.dk, op.dv, op.dout, op.out, op.q, op.k, op.v});
   require_fp32(op.kName, {op.lse});
-  check_attention(shape, op.q, op.k, op.v);
+  check_attention(shape, op.q, op.k, op.v, op.first_keys);
   NG_CHECK(same_shape(op.dq, op.q) && same_shape(op.dout, op.q) && same_shape(op.out, op.q),
            op.dq.rows, op.dq.cols, op.dout.rows, op.dout.cols, op.out.rows, op.out.cols);
   NG_CHECK(same_shape(op.dk, op.k) && same_shape(op.dv, op.v), op.dk.rows, op.dk.cols, op.dv.rows,

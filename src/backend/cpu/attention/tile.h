@@ -62,9 +62,14 @@ struct HeadPlace {
   BasicView<Byte> keys(const BasicView<Byte>& x, const AttentionShape& s) const {
     return x.part(sequence * s.kv_stride, s.kv_length, kv_head * s.head_dim, s.head_dim);
   }
+  /// Of the sequence's queries; empty where there are none.
+  [[nodiscard]] TokenView first_keys(const TokenView& x, const AttentionShape& s) const {
+    if (x.empty()) return {};
+    return x.subspan(static_cast<size_t>(sequence * s.length), static_cast<size_t>(s.length));
+  }
 };
 
 void check_attention(const AttentionShape& s, const ConstView& q, const ConstView& k,
-                     const ConstView& v);
+                     const ConstView& v, const TokenView& first_keys);
 
 }  // namespace ng::cpu
