@@ -190,9 +190,9 @@ struct AttentionShape {
   int head_dim = 0;
 };
 
-/// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse = log-sum-exp per query. `first_keys`: for each
-/// row of q the first key position that it sees, not below that of the row before it in a sequence;
-/// empty: 0 for all.
+/// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse = log-sum-exp per query. `first_keys`: for
+/// each row of q the first key position that it sees, not below that of the row before it in a
+/// sequence; empty: 0 for all.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr TimeKind kTime = TimeKind::attention;

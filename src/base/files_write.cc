@@ -226,6 +226,7 @@ void FileWriter::write(const void* data, size_t bytes) {
 
 void FileWriter::write_at(uint64_t offset, const void* data, size_t bytes) {
   NG_CHECK(file_ >= 0, path_);
+  flush();  // or what was written before would come later
   const char* next = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t written = file_calls::write_at(file_, next, bytes, static_cast<int64_t>(offset));

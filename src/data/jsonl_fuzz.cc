@@ -22,7 +22,7 @@ void read_all(std::string_view lines, ng::ChatTemplate chat) {
   const auto ones = std::count(mask.begin(), mask.end(), 1.0f);
   const auto zeros = std::count(mask.begin(), mask.end(), 0.0f);
   if (ones + zeros != source.tokens() || source.has_mask() != (zeros > 0)) std::abort();
-  if (source.targets(0, source.tokens()).tokens != ones) std::abort();
+  if (source.target_tokens(0, source.tokens()) != ones) std::abort();
 }
 
 void read_pairs(std::string_view lines, ng::ChatTemplate chat) {

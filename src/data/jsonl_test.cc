@@ -153,12 +153,12 @@ TEST(JsonlMasks, BytesAreThoseBehindTargets) {
     return MemorySource(tokens_of_jsonl(line, "", tokenizer, {}), tokenizer);
   };
   const MemorySource bytes = source(R"({"prompt": "abc", "completion": "de"})", ByteTokenizer());
-  EXPECT_EQ(bytes.targets(0, 6).tokens, 3);
-  EXPECT_EQ(bytes.targets(0, 6).bytes, 2) << "nothing is written at the end token";
-  EXPECT_EQ(bytes.targets(4, 1).bytes, 1);
+  EXPECT_EQ(bytes.target_tokens(0, 6), 3);
+  EXPECT_EQ(bytes.target_bytes(0, 6), 2) << "nothing is written at the end token";
+  EXPECT_EQ(bytes.target_bytes(4, 1), 1);
   const MemorySource pairs = source(R"({"prompt": "ab", "completion": "cdef"})", PairTokenizer());
-  EXPECT_EQ(pairs.targets(0, 4).tokens, 3);
-  EXPECT_EQ(pairs.targets(0, 4).bytes, 4);
+  EXPECT_EQ(pairs.target_tokens(0, 4), 3);
+  EXPECT_EQ(pairs.target_bytes(0, 4), 4);
 }
 
 // Ids of the other tokenizer of the file are that tokenizer's test; its text is the same.

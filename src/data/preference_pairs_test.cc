@@ -53,15 +53,16 @@ Filled shown(const PreferencePairs& pairs, int64_t context) {
   return filled;
 }
 
-const char* const kOne = R"({"prompt": "1+1=", "chosen": "2.", "rejected": "three", "id": 5})";
+// With the end token behind them two and five tokens of completion.
+const char* const kOne = R"({"prompt": "1+1=", "chosen": "2", "rejected": "thre", "id": 5})";
 
 TEST(PreferencePairs, AreTheChosenThenTheRejectedSequence) {
   const Filled f = shown(pairs_of(kOne), 10);
   EXPECT_EQ(f.text_of(f.inputs, 0), "1+1=2.....");
-  EXPECT_EQ(f.text_of(f.targets, 0), "+1=2......");
+  EXPECT_EQ(f.text_of(f.targets, 0), "+1=2\xFF.....");
   EXPECT_EQ(f.mask_of(0), "0001100000");
   EXPECT_EQ(f.text_of(f.inputs, 1), "1+1=thre..");
-  EXPECT_EQ(f.text_of(f.targets, 1), "+1=three..");
+  EXPECT_EQ(f.text_of(f.targets, 1), "+1=thre\xFF..");
   EXPECT_EQ(f.mask_of(1), "0001111100");
 }
 
@@ -112,8 +113,7 @@ TEST(PreferencePairs, OfChatsTheAssistantsLastWordsCount) {
 TEST(PreferencePairs, AreDrawnByTheirNumber) {
   std::string lines;
   for (char c = 'a'; c <= 'p'; ++c)
-    lines +=
-        fmt::format("{{\"prompt\": \"{0}\", \"chosen\": \"y{0}\", \"rejected\": \"n{0}\"}}\n", c);
+    lines += fmt::format("{{\"prompt\": \"{0}\", \"chosen\": \"y\", \"rejected\": \"n\"}}\n", c);
   PreferencePairs pairs = pairs_of(lines);
   pairs.cut(12);
   Filled whole(8, 4), part(4, 4);
@@ -153,9 +153,9 @@ TEST(PreferencePairs, TheChecksumIsOfTokensMasksAndCut) {
   pairs.cut(1);
   EXPECT_NE(pairs.checksum(), uncut);
   const auto of = [](const char* line) { return pairs_of(line).checksum(); };
-  EXPECT_EQ(of(R"({"prompt": "1+1=", "chosen": "2.", "rejected": "three"})"), uncut);
-  EXPECT_NE(of(R"({"prompt": "1+1", "chosen": "=2.", "rejected": "=three"})"), uncut);
-  EXPECT_NE(of(R"({"prompt": "1+1=", "chosen": "three", "rejected": "2."})"), uncut);
+  EXPECT_EQ(of(R"({"prompt": "1+1=", "chosen": "2", "rejected": "thre"})"), uncut);
+  EXPECT_NE(of(R"({"prompt": "1+1", "chosen": "=2", "rejected": "=thre"})"), uncut);
+  EXPECT_NE(of(R"({"prompt": "1+1=", "chosen": "thre", "rejected": "2"})"), uncut);
 }
 
 TEST(PreferencePairs, WhatIsWrongIsNamed) {

@@ -234,7 +234,8 @@ TEST_F(TokenSources, SayWhereDocumentsBegin) {
   source->read_begins(10, part);
   EXPECT_EQ(part, (std::vector<uint8_t>{1, 0, 1}));
 
-  const Corpus corpus("t", {nullptr, 0, 0}, {open_texts({in("d.jsonl")}, ByteTokenizer(), {}), 0, 5});
+  const Corpus corpus("t", {nullptr, 0, 0},
+                      {open_texts({in("d.jsonl")}, ByteTokenizer(), {}), 0, 5});
   std::vector<int32_t> inputs(6), targets(6), first_keys(6, -1);
   std::vector<float> mask(6);
   corpus.validation_batch({.first = 0, .count = 2, .context = 3},

@@ -22,8 +22,8 @@ struct Batch {
   ConstView mask{};   ///< (1, T): what the target counts in the loss, 1 or 0; in a gradient any
                       ///< number; no rows: all count
   Positions at;
-  TokenView first_keys{};  ///< (T): where each token's document begins, as Attention takes it;
-                           ///< empty: at the sequence's beginning
+  TokenView first_keys{};    ///< (T): where each token's document begins, as Attention takes it;
+                             ///< empty: at the sequence's beginning
   double target_count = 0;   ///< targets that count in the whole step, all micro-batches
   KvCache* cache = nullptr;  ///< generation only
   [[nodiscard]] int64_t tokens() const { return at.sequences * at.length; }

@@ -13,8 +13,7 @@ DeviceBatch::DeviceBatch(Run& run, int64_t rows, int64_t batches, bool with_docu
       device_inputs_(run.persistent_values<int32_t>("inputs", tokens_)),
       device_targets_(run.persistent_values<int32_t>("targets", tokens_)),
       device_mask_(run.persistent_values<float>("mask", tokens_)) {
-  if (with_documents)
-    device_first_keys_ = run.persistent_values<int32_t>("first_keys", tokens_);
+  if (with_documents) device_first_keys_ = run.persistent_values<int32_t>("first_keys", tokens_);
 }
 
 void DeviceBatch::take_host_memory() {

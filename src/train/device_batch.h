@@ -10,8 +10,8 @@
 
 namespace ng {
 
-/// Some batches of `rows` tokens each; `with_documents`: and where their documents begin. Host memory is taken when it is first asked for: a plan of a
-/// batch that no machine holds takes none.
+/// Some batches of `rows` tokens each; `with_documents`: and where their documents begin. Host
+/// memory is taken when it is first asked for: a plan of a batch that no machine holds takes none.
 class DeviceBatch {
  public:
   DeviceBatch(Run& run, int64_t rows, int64_t batches, bool with_documents = false);

@@ -30,10 +30,8 @@ TEST(DocumentMask, WhatStandsInAnotherDocumentChangesNothing) {
   for (const ModelConfig& model : {tiny_llama(), tiny_gpt2()})
     for (const char* backend : {"cpu", "ref"})
       for (const RecomputePolicy recompute : {RecomputePolicy::none, RecomputePolicy::block}) {
-        const TinyRunOptions packed{.model = model,
-                                    .backend = backend,
-                                    .recompute = recompute,
-                                    .document = kDocument};
+        const TinyRunOptions packed{
+            .model = model, .backend = backend, .recompute = recompute, .document = kDocument};
         TinyRunOptions crossing = packed;
         crossing.document = 0;
         std::vector<float> weights, shifted;

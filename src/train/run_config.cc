@@ -248,10 +248,10 @@ std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys
 
 std::map<std::string, std::string> RunConfig::update_settings() const {
   constexpr std::array<std::string_view, 18> kPaths = {
-      "train.steps",          "train.lr",          "train.min_lr",       "train.warmup",
-      "train.schedule",       "train.decay_shape", "train.weight_decay", "train.betas",
-      "train.decay_fraction", "train.eps",         "train.clip",         "train.backend",
-      "train.deterministic",  "train.objective",   "dpo.beta",           "dpo.label_smoothing",
+      "train.steps",           "train.lr",           "train.min_lr",       "train.warmup",
+      "train.schedule",        "train.decay_shape",  "train.weight_decay", "train.betas",
+      "train.decay_fraction",  "train.eps",          "train.clip",         "train.backend",
+      "train.deterministic",   "train.objective",    "dpo.beta",           "dpo.label_smoothing",
       "dpo.reference_storage", "train.document_mask"};
   std::map<std::string, std::string> settings;
   for (const auto& key : run_keys())

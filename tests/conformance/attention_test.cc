@@ -12,7 +12,7 @@ namespace {
 struct Case {
   AttentionShape shape;
   Storage storage;
-  float size;  // of q and k: how peaked the softmax is
+  float size;            // of q and k: how peaked the softmax is
   int64_t document = 0;  // keys of each, the first begins at 0; 0: all are of one
 };
 
@@ -289,8 +289,14 @@ Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
 }
 
 TEST(Conformance, ADocumentIsAsItWereAlone) {
-  const AttentionShape shape{.sequences = 1, .length = 50, .kv_length = 50, .kv_stride = 50,
-                             .first = 0,     .heads = 2,   .kv_heads = 1,   .head_dim = 8};
+  const AttentionShape shape{.sequences = 1,
+                             .length = 50,
+                             .kv_length = 50,
+                             .kv_stride = 50,
+                             .first = 0,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .head_dim = 8};
   const Place ref{reference(), Storage::fp32};
   const Inputs packed({shape, Storage::fp32, 3.0f, 20});
   const Results whole = run(ref, packed, forward(ref, packed));

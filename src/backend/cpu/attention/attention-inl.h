@@ -36,14 +36,14 @@ HWY_INLINE void UnpackRows(const float* HWY_RESTRICT src, const View& dst, int64
   });
 }
 
-/// The first keys that a tile's queries see, as numbers; null where all see from the first on. Those
-/// of the queries that the tile lacks are as the last's. `line`: (edge).
+/// The first keys that a tile's queries see, as numbers; null where all see from the first on.
+/// Those of the queries that the tile lacks are as the last's. `line`: (edge).
 HWY_INLINE const float* FirstKeys(const TokenView& first_keys, int64_t first_row, int64_t queries,
                                   int64_t edge, float* line) {
   if (first_keys.empty()) return nullptr;
   for (int64_t n = 0; n < edge; ++n)
-    line[n] = static_cast<float>(
-        first_keys[static_cast<size_t>(first_row + std::min(n, queries - 1))]);
+    line[n] =
+        static_cast<float>(first_keys[static_cast<size_t>(first_row + std::min(n, queries - 1))]);
   return line;
 }
 

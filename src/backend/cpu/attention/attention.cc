@@ -24,8 +24,8 @@ struct ForwardItem {
   View out;         // (length, head_dim) of this head, as q; k and v (kv_length, head_dim)
   Rows<float> lse;  // (length, 1)
   ConstView q, k, v;
-  int64_t first_query;  // of the tile within the sequence
-  int64_t position;     // of the sequence's first query
+  int64_t first_query;   // of the tile within the sequence
+  int64_t position;      // of the sequence's first query
   TokenView first_keys;  // of the sequence's queries; empty: 0
   AttentionTiles tiles;
 };

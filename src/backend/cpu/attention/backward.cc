@@ -98,8 +98,7 @@ HWY_INLINE void Slopes16(const BackwardTiles& t, int64_t n, float scale,
   for (int64_t i = 0; i < visible.keys_of(n + kLanes - 1); ++i) {
     float* score = t.scores + i * tiles.edge + n;
     float* slope = t.slopes + i * tiles.edge + n;
-    const F16 p =
-        documents.Seen(Exp(Fma(Load16(score), scale16, minus_lse)), i, Zero16());
+    const F16 p = documents.Seen(Exp(Fma(Load16(score), scale16, minus_lse)), i, Zero16());
     Store16(p, score);
     Store16(Mul(Mul(p, Sub(Load16(slope), mean)), scale16), slope);
   }
