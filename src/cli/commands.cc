@@ -12,6 +12,7 @@ extern const Command kEval;
 extern const Command kGenerate;
 extern const Command kRecipes;
 extern const Command kPlan;
+extern const Command kTokenizer;
 extern const Command kFormats;
 extern const Command kCast;
 extern const Command kInspect;
@@ -26,10 +27,10 @@ extern const Command kBench;
 extern const Command kInfo;
 
 std::span<const Command> commands() {
-  static const Command kCommands[] = {kTrain,   kSupervise, kCompare, kEval,   kGenerate,
-                                      kRecipes, kPlan,      kFormats, kCast,   kInspect,
-                                      kMatmul,  kUpdate,    kNoise,   kReduce, kLearned,
-                                      kTrace,   kStudy,     kBench,   kInfo};
+  static const Command kCommands[] = {kTrain,   kSupervise, kCompare,   kEval,    kGenerate,
+                                      kRecipes, kPlan,      kTokenizer, kFormats, kCast,
+                                      kInspect, kMatmul,    kUpdate,    kNoise,   kReduce,
+                                      kLearned, kTrace,     kStudy,     kBench,   kInfo};
   return kCommands;
 }
 
