@@ -5,43 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/utf8.h"
+
 namespace ng {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-/// The next character of a text: how many bytes, and whether they are one.
-struct Character {
-  size_t bytes = 1;
-  bool valid = false;
-  bool unfinished = false;  ///< valid so far, the text ends in it
-};
-
 uint8_t byte_at(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
-
-// Table 3-7 of the Unicode standard; ill-formed: the longest prefix of a valid sequence.
-Character next_character(std::string_view text) {
-  const uint8_t first = byte_at(text, 0);
-  if (first < 0x80) return {1, true, false};
-  size_t length = 0;
-  uint8_t low = 0x80, high = 0xBF;  // of the second byte
-  if (first >= 0xC2 && first <= 0xDF) length = 2;
-  if (first >= 0xE0 && first <= 0xEF) length = 3;
-  if (first >= 0xF0 && first <= 0xF4) length = 4;
-  if (length == 0) return {};
-  if (first == 0xE0) low = 0xA0;
-  if (first == 0xED) high = 0x9F;
-  if (first == 0xF0) low = 0x90;
-  if (first == 0xF4) high = 0x8F;
-  for (size_t i = 1; i < length; ++i) {
-    if (i == text.size()) return {i, false, true};
-    const uint8_t next = byte_at(text, i);
-    if (next < low || next > high) return {i, false, false};
-    low = 0x80;
-    high = 0xBF;
-  }
-  return {length, true, false};
-}
 
 // C0, DEL and C1 (U+0080 ... U+009F are C2 80 ... C2 9F).
 bool is_control(std::string_view character) {
@@ -54,7 +23,7 @@ void append_printable(std::string& out, std::string_view character) {
   if (!is_control(character) || character == "\n" || character == "\t")
     out += character;
   else if (character != "\r")
-    out += kReplacement;
+    out += kReplacementCharacter;
 }
 
 void append_escaped(std::string& out, std::string_view bytes) {
@@ -82,7 +51,7 @@ void for_lines(std::string_view text, const Body& body) {
 std::string on_one_line(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const Character c = next_character(text);
+    const Utf8Character c = next_character(text);
     const std::string_view bytes = text.substr(0, c.bytes);
     if (c.valid && !is_control(bytes))
       out += bytes;
@@ -95,7 +64,7 @@ std::string on_one_line(std::string_view text) {
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const Character c = next_character(text);
+    const Utf8Character c = next_character(text);
     if (!c.valid) return false;
     text.remove_prefix(c.bytes);
   }
@@ -105,8 +74,8 @@ bool is_utf8(std::string_view text) {
 std::string as_utf8(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const Character c = next_character(text);
-    out += c.valid ? text.substr(0, c.bytes) : kReplacement;
+    const Utf8Character c = next_character(text);
+    out += c.valid ? text.substr(0, c.bytes) : kReplacementCharacter;
     text.remove_prefix(c.bytes);
   }
   return out;
@@ -117,9 +86,9 @@ std::string TextFilter::push(std::string_view bytes) {
   std::string out;
   std::string_view rest = held_;
   while (!rest.empty()) {
-    const Character c = next_character(rest);
+    const Utf8Character c = next_character(rest);
     if (c.unfinished) break;
-    append_printable(out, c.valid ? rest.substr(0, c.bytes) : kReplacement);
+    append_printable(out, c.valid ? rest.substr(0, c.bytes) : kReplacementCharacter);
     rest.remove_prefix(c.bytes);
   }
   held_ = std::string(rest);
@@ -129,7 +98,7 @@ std::string TextFilter::push(std::string_view bytes) {
 std::string TextFilter::finish() {
   const bool unfinished = !held_.empty();
   held_.clear();
-  return std::string(unfinished ? kReplacement : "");
+  return std::string(unfinished ? kReplacementCharacter : "");
 }
 
 std::string readable(std::string_view bytes) {

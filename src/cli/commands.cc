@@ -14,6 +14,7 @@ extern const Command kRecipes;
 extern const Command kPlan;
 extern const Command kTokenize;
 extern const Command kDetokenize;
+extern const Command kTokenizer;
 extern const Command kFormats;
 extern const Command kCast;
 extern const Command kInspect;
@@ -29,9 +30,9 @@ extern const Command kInfo;
 
 std::span<const Command> commands() {
   static const Command kCommands[] = {
-      kTrain,    kSupervise,  kCompare, kEval,  kGenerate, kRecipes, kPlan,
-      kTokenize, kDetokenize, kFormats, kCast,  kInspect,  kMatmul,  kUpdate,
-      kNoise,    kReduce,     kLearned, kTrace, kStudy,    kBench,   kInfo};
+      kTrain,      kSupervise, kCompare, kEval,  kGenerate, kRecipes, kPlan,   kTokenize,
+      kDetokenize, kTokenizer, kFormats, kCast,  kInspect,  kMatmul,  kUpdate, kNoise,
+      kReduce,     kLearned,   kTrace,   kStudy, kBench,    kInfo};
   return kCommands;
 }
 

@@ -1,0 +1,112 @@
+// narrowgauge tokenizer train FILE... OUT.json: a byte-level BPE of texts.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/output_file.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include "cli/progress_line.h"
+#include "tokenizer/bpe_trainer.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr int64_t kMaxVocab = 1 << 24;
+
+struct Args {
+  std::vector<std::string> files;  ///< texts, then the output
+  BpeTraining training;
+  int64_t threads = 0;
+  bool json = false;
+};
+
+/// As this program and Hugging Face's library write them.
+bool is_tokenizer(const std::string& path) {
+  return begins_with(path, "{\n \"version\": \"1.0\"") ||
+         begins_with(path, "{\n  \"version\": \"1.0\"") ||
+         begins_with(path, "{\"version\":\"1.0\"");
+}
+
+int train(const Args& args) {
+  BpeTraining training = args.training;
+  if (training.special_tokens.empty()) training.special_tokens = {"<|endoftext|>"};
+  const std::string& out = args.files.back();
+  require_target(out, "a tokenizer", is_tokenizer);
+  std::vector<MappedFile> files;
+  std::vector<std::string_view> texts;
+  for (auto path = args.files.begin(); path != args.files.end() - 1; ++path) {
+    refuse_input(out, *path);
+    const std::span<const std::byte> bytes = files.emplace_back(*path).bytes();
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  TrainedBpe trained;
+  {
+    ProgressLine line("tokens");
+    trained = train_bpe(texts, training, threads_of(args.threads),
+                        [&](int64_t done, int64_t total) { line.show(done, total); });
+  }
+  write_file_atomically(out, tokenizer_json_of(trained, training));
+  const auto tokens = static_cast<int64_t>(trained.names.size());
+  if (tokens < training.vocab)
+    note(fmt::format("{}: the texts give no more than {} tokens", out, tokens));
+  if (args.json)
+    print_json({{"out", out}, {"vocab", tokens}, {"merges", trained.merges.size()}});
+  else
+    print("{}: {} tokens, {} merges\n", out, tokens, trained.merges.size());
+  return 0;
+}
+
+std::function<int()> declare_train(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  Args& a = *args;
+  app.add_option("FILES", a.files, "texts, then the tokenizer.json to write")
+      ->required()
+      ->expected(2, -1)
+      ->check(not_empty)
+      ->type_name("FILE... OUT");
+  app.add_option("--vocab", a.training.vocab,
+                 "tokens, special ones and the 256 bytes included; fewer where the texts give no "
+                 "more")
+      ->required()
+      ->check(CLI::Range(int64_t{1}, kMaxVocab))
+      ->type_name("N");
+  app.add_option("--pattern", a.training.pattern, "how texts are cut before: as in these models")
+      ->required()
+      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "o200k"}))
+      ->type_name("gpt2|llama3|qwen2|o200k");
+  app.add_option("--min-frequency", a.training.min_frequency,
+                 "how often a pair occurs at least that becomes a token")
+      ->check(CLI::Range(int64_t{0}, INT64_MAX))
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_flag("--nfc", a.training.compose, "normalize texts to NFC, as Qwen does");
+  app.add_option("--special", a.training.special_tokens,
+                 "special tokens, which get the first ids; default: <|endoftext|>")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->check(not_empty)
+      ->type_name("TOKEN");
+  add_threads(app, a.threads);
+  app.add_flag("--json", a.json, "what was written, as JSON");
+  app.footer(
+      "Each FILE is one text. The result is that of the BpeTrainer of Hugging Face's tokenizers,\n"
+      "id for id. Give it to a run as data.tokenizer.");
+  return [args] { return train(*args); };
+}
+
+std::function<int()> declare(CLI::App& app) {
+  app.require_subcommand(1);
+  CLI::App* train = app.add_subcommand("train", "a byte-level BPE of texts");
+  train->fallthrough();  // --isa is the program's
+  return declare_train(*train);
+}
+
+}  // namespace
+
+extern const Command kTokenizer;
+const Command kTokenizer{"tokenizer", "train a tokenizer", declare};
+
+}  // namespace ng::cli

@@ -1,0 +1,239 @@
+#include "tokenizer/subword_tokenizer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+
+namespace ng {
+namespace {
+
+constexpr std::string_view kUsualEnd = "<|endoftext|>";
+
+/// Post-processors put tokens around a whole text, which no command here asks for.
+void check_post_processor(const JsonObject& file) {
+  if (!file.has("post_processor")) return;
+  const JsonObject whole = file.object("post_processor");
+  const auto check = [&](const Json& step, const std::string& key) {
+    const JsonObject processor(step, file.place(), key + ".");
+    const std::string type = processor.text("type");
+    if (type != "ByteLevel" && type != "TemplateProcessing")
+      processor.refuse("type", fmt::format("\"{}\" is not supported", type),
+                       "ByteLevel, TemplateProcessing, or a Sequence of them");
+  };
+  if (whole.text("type") != "Sequence") return check(whole.value(), "post_processor");
+  const Json& steps = whole.at("processors");
+  if (!steps.is_array()) whole.refuse("processors", brief(steps), "a list");
+  for (const Json& step : steps) check(step, "post_processor.processors");
+}
+
+/// A token of tokenizer_config.json: its content, or an object with it; empty where there is none.
+std::string token_in_config(const JsonObject& config, const std::string& key) {
+  if (!config.has(key)) return "";
+  if (config.at(key).is_object()) return config.object(key).text("content");
+  return config.text(key);
+}
+
+/// The one that is used where none is named.
+std::string chat_template_in_config(const JsonObject& config) {
+  if (!config.has("chat_template")) return "";
+  const Json& value = config.at("chat_template");
+  if (!value.is_array()) return config.text("chat_template");
+  for (const Json& entry : value) {
+    const JsonObject named(entry, config.place(), "chat_template.");
+    if (named.text("name") == "default") return named.text("template");
+  }
+  return "";
+}
+
+}  // namespace
+
+/// A part of a text as rewritten, and where it comes from.
+struct SubwordTokenizer::Level {
+  const Level* above;  ///< nullptr: the text that was given
+  int64_t begin;       ///< in the text above
+  const RewrittenText* rewritten;
+
+  [[nodiscard]] int64_t place_of(int64_t at) const {
+    for (const Level* level = this; level != nullptr; level = level->above)
+      at = level->begin + level->rewritten->place_of(at);
+    return at;
+  }
+};
+
+/// Scratch of the tokenizer's, which goes back to it.
+class SubwordTokenizer::Scratch {
+ public:
+  explicit Scratch(const SubwordTokenizer& of) : of_(of) {
+    const std::lock_guard lock(of_.mutex_);
+    if (!of_.idle_.empty()) {
+      scratch_ = std::move(of_.idle_.back());
+      of_.idle_.pop_back();
+      return;
+    }
+    scratch_ = std::make_unique<EncodeScratch>();
+    scratch_->splits.resize(of_.pre_tokenizer_.patterns());
+  }
+  ~Scratch() {
+    const std::lock_guard lock(of_.mutex_);
+    of_.idle_.push_back(std::move(scratch_));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] EncodeScratch& use() const { return *scratch_; }
+
+ private:
+  const SubwordTokenizer& of_;
+  std::unique_ptr<EncodeScratch> scratch_;
+};
+
+SubwordTokenizer::SubwordTokenizer(const Json& json, TokenizerFiles files)
+    : files_(std::move(files)),
+      normalizer_(JsonObject(json, files_.json_place)),
+      pre_tokenizer_(JsonObject(json, files_.json_place)) {
+  const JsonObject file(json, files_.json_place);
+  check_post_processor(file);
+  model_ = read_subword_model(file.object("model"), pre_tokenizer_.is_of_bytes(), vocabulary_);
+  read_added_tokens(file);
+  texts_ =
+      std::make_unique<TokenTexts>(file, pre_tokenizer_.is_of_bytes(), vocabulary_.names, added_);
+  read_config();
+}
+
+SubwordTokenizer::~SubwordTokenizer() = default;
+
+void SubwordTokenizer::read_added_tokens(const JsonObject& file) {
+  std::vector<AddedToken> raw, normalized;
+  const Json none = Json::array();
+  const Json& list = file.has("added_tokens") ? file.at("added_tokens") : none;
+  if (!list.is_array()) file.refuse("added_tokens", brief(list), "a list");
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string key = fmt::format("added_tokens[{}]", i);
+    const JsonObject entry(list[i], file.place(), key + ".");
+    AddedToken token{.id = static_cast<int32_t>(entry.integer("id", 0, INT32_MAX)),
+                     .content = entry.text("content"),
+                     .single_word = entry.boolean_or("single_word", false),
+                     .lstrip = entry.boolean_or("lstrip", false),
+                     .rstrip = entry.boolean_or("rstrip", false),
+                     .normalized = entry.boolean_or("normalized", false)};
+    if (token.content.empty()) entry.refuse("content", "empty", "a text");
+    vocabulary_.add(token.content, token.id, file, key);
+    RewrittenText text(token.content, false);
+    if (token.normalized) normalizer_.apply(text);
+    added_.push_back({token, std::string(text.text())});
+    if (!token.normalized) {
+      raw.push_back(std::move(token));
+    } else if (!text.text().empty()) {
+      token.content = text.text();
+      normalized.push_back(std::move(token));
+    }
+  }
+  raw_tokens_ = std::make_unique<AddedTokens>(std::move(raw));
+  normalized_tokens_ = std::make_unique<AddedTokens>(std::move(normalized));
+}
+
+void SubwordTokenizer::read_config() {
+  const Json json =
+      files_.config.empty() ? Json::object() : parse_json(files_.config, files_.config_place);
+  const JsonObject config(json, files_.config_place);
+  const std::string end = token_in_config(config, "eos_token");
+  const int32_t id = vocabulary_.id_of(end.empty() ? std::string(kUsualEnd) : end);
+  if (id >= 0)
+    end_ = id;
+  else if (!end.empty())
+    config.refuse("eos_token", brief(config.at("eos_token")),
+                  "a token of the tokenizer.json beside it");
+  bos_ = token_in_config(config, "bos_token");
+  if (bos_.empty() && end_) bos_ = end.empty() ? std::string(kUsualEnd) : end;
+  chat_template_ = chat_template_in_config(config);
+}
+
+std::vector<int32_t> SubwordTokenizer::encode(std::string_view text) const {
+  return encode_all(text, false).tokens.ids;
+}
+
+PlacedTokens SubwordTokenizer::encode_with_starts(std::string_view text) const {
+  return encode_all(text, true).tokens;
+}
+
+// Added tokens of the raw text, then those of the normalized text between them, then the rest.
+TokenList SubwordTokenizer::encode_all(std::string_view text, bool with_starts) const {
+  const Scratch scratch(*this);
+  TokenList out{.tokens = {}, .with_starts = with_starts};
+  out.tokens.ids.reserve(text.size() / 4);
+  RewrittenText valid(text, with_starts);
+  valid.make_valid();
+  const Level whole{nullptr, 0, &valid};
+  for (const AddedTokens::Part& part : raw_tokens_->parts_of(valid.text())) {
+    const auto begin = static_cast<int64_t>(part.begin);
+    if (part.id) {
+      out.add(*part.id, with_starts ? whole.place_of(begin) : 0);
+      continue;
+    }
+    RewrittenText normalized(valid.text().substr(part.begin, part.end - part.begin), with_starts);
+    normalizer_.apply(normalized);
+    encode_normalized({&whole, begin, &normalized}, scratch.use(), out);
+  }
+  return out;
+}
+
+void SubwordTokenizer::encode_normalized(const Level& level, EncodeScratch& scratch,
+                                         TokenList& out) const {
+  const std::string_view text = level.rewritten->text();
+  for (const AddedTokens::Part& part : normalized_tokens_->parts_of(text)) {
+    const auto begin = static_cast<int64_t>(part.begin);
+    if (part.id) {
+      out.add(*part.id, out.with_starts ? level.place_of(begin) : 0);
+      continue;
+    }
+    RewrittenText spaced(text.substr(part.begin, part.end - part.begin), out.with_starts);
+    pre_tokenizer_.rewrite(spaced, level.begin == 0 && part.begin == 0);
+    encode_ordinary({&level, begin, &spaced}, scratch, out);
+  }
+}
+
+void SubwordTokenizer::encode_ordinary(const Level& level, EncodeScratch& scratch,
+                                       TokenList& out) const {
+  const std::string_view text = level.rewritten->text();
+  const size_t first = out.tokens.starts.size();
+  pre_tokenizer_.for_pieces(text, scratch, [&](size_t begin, size_t end) {
+    model_->encode(text.substr(begin, end - begin), static_cast<int64_t>(begin), scratch, out);
+  });
+  for (size_t i = first; i < out.tokens.starts.size(); ++i)
+    out.tokens.starts[i] = level.place_of(out.tokens.starts[i]);
+}
+
+std::string SubwordTokenizer::decode(std::span<const int32_t> ids) const {
+  for (int32_t id : ids) {
+    if (id < 0 || id >= vocab()) {
+      throw Error({.place = files_.json_place,
+                   .key = "token id",
+                   .problem = fmt::format("{}", id),
+                   .remedy = fmt::format("an id from 0 to {}", vocab() - 1)});
+    }
+  }
+  return texts_->joined(ids);
+}
+
+std::string SubwordTokenizer::decode_text(std::span<const int32_t> ids) const {
+  return as_utf8(decode(ids));
+}
+
+int64_t SubwordTokenizer::text_bytes(int32_t id) const {
+  return id == end_ ? 0 : static_cast<int64_t>(texts_->of(id).size());
+}
+
+void SubwordTokenizer::save(const std::string& folder) const {
+  write_file_atomically(join_path(folder, "tokenizer.json"), files_.json);
+  std::string config = files_.config;
+  if (config.empty()) {
+    OrderedJson json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"clean_up_tokenization_spaces", false}};
+    if (end_) json["eos_token"] = kUsualEnd;  // without a configuration it is no other
+    config = json_text(json, 1) + "\n";
+  }
+  write_file_atomically(join_path(folder, "tokenizer_config.json"), config);
+}
+
+}  // namespace ng

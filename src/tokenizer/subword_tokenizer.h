@@ -1,0 +1,71 @@
+// The tokenizers of Hugging Face's tokenizer.json, encoding as its library does: BPE over bytes,
+// BPE as sentencepiece does it, and Unigram.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/subword_model.h"
+#include "tokenizer/token_texts.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ng {
+
+/// A tokenizer.json and the tokenizer_config.json beside it as they are written, and their places
+/// for messages. The second may be empty.
+struct TokenizerFiles {
+  std::string json, json_place;
+  std::string config, config_place;
+};
+
+/// Any number of threads may encode at once.
+class SubwordTokenizer final : public Tokenizer {
+ public:
+  /// `json` is files.json, parsed. Throws Error naming what is malformed or not supported.
+  SubwordTokenizer(const Json& json, TokenizerFiles files);
+  ~SubwordTokenizer() override;
+
+  [[nodiscard]] std::string_view name() const override { return model_->name(); }
+  [[nodiscard]] int64_t vocab() const override { return texts_->count(); }
+  [[nodiscard]] std::vector<int32_t> encode(std::string_view text) const override;
+  [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override;
+  [[nodiscard]] std::optional<int32_t> end_token() const override { return end_; }
+  [[nodiscard]] std::string_view bos() const override { return bos_; }
+  [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
+  [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override;
+  [[nodiscard]] std::string decode_text(std::span<const int32_t> ids) const override;
+  [[nodiscard]] int64_t text_bytes(int32_t id) const override;
+  /// The files as they were read; where there was no tokenizer_config.json, one that names the end
+  /// token.
+  void save(const std::string& folder) const override;
+
+ private:
+  class Scratch;
+  struct Level;
+
+  void read_added_tokens(const JsonObject& file);
+  void read_config();
+  [[nodiscard]] TokenList encode_all(std::string_view text, bool with_starts) const;
+  void encode_normalized(const Level& level, EncodeScratch& scratch, TokenList& out) const;
+  void encode_ordinary(const Level& level, EncodeScratch& scratch, TokenList& out) const;
+
+  TokenizerFiles files_;
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  Vocabulary vocabulary_;
+  std::unique_ptr<SubwordModel> model_;
+  std::vector<NamedToken> added_;
+  std::unique_ptr<AddedTokens> raw_tokens_, normalized_tokens_;
+  std::unique_ptr<TokenTexts> texts_;
+  std::optional<int32_t> end_;
+  std::string bos_, chat_template_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<EncodeScratch>> idle_;  ///< guarded by mutex_
+};
+
+}  // namespace ng

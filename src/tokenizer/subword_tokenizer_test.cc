@@ -1,0 +1,183 @@
+#include "tokenizer/subword_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ng {
+namespace {
+
+const std::string kGolden = NG_SOURCE_DIR "/tests/golden/tokenizers/";
+constexpr size_t kMaxBytes = 1 << 20;
+
+using Ids = std::vector<int32_t>;
+using Starts = std::vector<int64_t>;
+
+Json golden(const std::string& name) { return read_json_file(kGolden + name, kMaxBytes); }
+
+std::unique_ptr<SubwordTokenizer> open(const Json& json, const std::string& config = "") {
+  return std::make_unique<SubwordTokenizer>(
+      json, TokenizerFiles{json.dump(), "t.json", config, "tokenizer_config.json"});
+}
+
+std::string random_text(std::mt19937& draw, size_t characters) {
+  const char32_t kLast[] = {0x7F, 0x7F, 0x24F, 0x3FF, 0x30FF, 0x9FFF, 0x1F6FF};
+  std::string text;
+  for (size_t i = 0; i < characters; ++i) {
+    const char32_t drawn = draw() % (kLast[draw() % std::size(kLast)] + 1);
+    const char32_t character = drawn >= 0xD800 && drawn < 0xE000 ? U' ' : drawn;
+    for (char c : utf8_of(character)) text += c;
+  }
+  return text;
+}
+
+TEST(SubwordTokenizer, GivesRandomTextsBack) {
+  std::mt19937 draw(1);
+  for (const char* name : {"gpt2", "llama3", "o200k", "metaspace", "prepend", "unigram"}) {
+    const auto tokenizer = open_tokenizer(kGolden + name + ".json");
+    for (size_t round = 0; round < 200; ++round) {
+      std::string text = random_text(draw, round);
+      // sentencepiece's own mark comes back as a space, and it adds one in front
+      if (tokenizer->name() != "bpe") text = "a" + text;
+      if (text.find("\u2581") != std::string::npos) continue;
+      EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << name;
+    }
+  }
+}
+
+TEST(SubwordTokenizer, TakesAnyBytes) {
+  std::mt19937 draw(2);
+  for (const char* name : {"gpt2", "qwen", "metaspace", "unigram"}) {
+    const auto tokenizer = open_tokenizer(kGolden + name + ".json");
+    for (size_t round = 0; round < 200; ++round) {
+      std::string bytes;
+      for (size_t i = 0; i < round; ++i) bytes += static_cast<char>(draw());
+      const PlacedTokens placed = tokenizer->encode_with_starts(bytes);
+      EXPECT_EQ(placed.ids, tokenizer->encode(as_utf8(bytes))) << name;
+      EXPECT_TRUE(std::is_sorted(placed.starts.begin(), placed.starts.end())) << name;
+    }
+  }
+}
+
+TEST(SubwordTokenizer, PlacesTokensInTheOriginalText) {
+  const auto qwen = open_tokenizer(kGolden + "qwen.json");
+  // "é" is composed of three bytes here; U+FFFD of one.
+  const PlacedTokens placed = qwen->encode_with_starts("e\u0301\xFF<|im_end|>x");
+  EXPECT_EQ(placed.starts, (Starts{0, 0, 3, 3, 3, 4, 14}));
+  EXPECT_EQ(placed.ids[5], 602);
+  const auto metaspace = open_tokenizer(kGolden + "metaspace.json");
+  const PlacedTokens words = metaspace->encode_with_starts("the  \u65e5");
+  EXPECT_EQ(words.starts.front(), 0);
+  EXPECT_EQ(words.starts.back(), 7) << "the last byte of the last character";
+}
+
+// Long pieces are merged by a heap, short ones by looking: the same.
+TEST(SubwordTokenizer, MergesLongPiecesAsShortOnes) {
+  const auto tokenizer = open_tokenizer(kGolden + "llama3.json");
+  const std::string word = "thereforethewhatherthen";
+  std::string many;
+  for (int i = 0; i < 3; ++i) many += word;
+  Ids pieces = tokenizer->encode(many);
+  EXPECT_EQ(tokenizer->decode(pieces), many);
+  Json json = golden("llama3.json");
+  json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?:therefore)?thewhatherthen";
+  EXPECT_EQ(open(json)->encode(many), [&] {
+    Ids ids;
+    for (int i = 0; i < 3; ++i)
+      for (int32_t id : tokenizer->encode(word)) ids.push_back(id);
+    return ids;
+  }());
+}
+
+TEST(SubwordTokenizer, ReadsEndBeginAndTemplateBesideIt) {
+  const Json json = golden("o200k.json");
+  const auto plain = open(json);
+  EXPECT_EQ(plain->end_token(), 0);
+  EXPECT_EQ(plain->bos(), "<|endoftext|>");
+  EXPECT_EQ(plain->chat_template(), "");
+  const auto chat = open(json, R"({"eos_token": {"content": "<|im_end|>"}, "bos_token": null,
+    "chat_template": [{"name": "tools", "template": "a"}, {"name": "default", "template": "b"}]})");
+  EXPECT_EQ(chat->end_token(), 501);
+  EXPECT_EQ(chat->bos(), "<|im_end|>");
+  EXPECT_EQ(chat->chat_template(), "b");
+  EXPECT_EQ(chat->text_bytes(501), 0);
+  EXPECT_EQ(chat->text_bytes(500), 12);
+  EXPECT_THROW((void)open(json, R"({"eos_token": "</s>"})"), Error);
+  EXPECT_THROW((void)chat->decode(Ids{502}), Error);
+  EXPECT_THROW((void)chat->decode(Ids{-1}), Error);
+}
+
+TEST(SubwordTokenizer, WritesTheFilesItRead) {
+  const std::string folder = join_path(testing::TempDir(), "subword_tokenizer_test");
+  remove_all(folder);
+  make_folders(folder);
+  open_tokenizer(kGolden + "o200k.json")->save(folder);
+  EXPECT_EQ(read_file(folder + "/tokenizer.json", kMaxBytes),
+            read_file(kGolden + "o200k.json", kMaxBytes));
+  EXPECT_EQ(open_tokenizer(folder)->end_token(), 0);
+  write_file_atomically(folder + "/tokenizer_config.json", R"({"eos_token": "<|im_end|>"} )");
+  const std::string again = folder + "/again";
+  make_folders(again);
+  open_tokenizer(folder)->save(again);
+  EXPECT_EQ(read_file(again + "/tokenizer_config.json", kMaxBytes),
+            R"({"eos_token": "<|im_end|>"} )");
+  EXPECT_EQ(open_tokenizer(again)->end_token(), 501);
+  remove_all(folder);
+}
+
+struct Change {
+  const char* file;
+  const char* pointer;
+  Json value;
+  const char* says;
+};
+
+TEST(SubwordTokenizer, RefusesByName) {
+  const Change kChanges[] = {
+      {"gpt2.json", "/normalizer", Json{{"type", "NFKC"}}, "normalizer.type: \"NFKC\" is not"},
+      {"gpt2.json", "/normalizer", Json{{"type", "Precompiled"}}, "\"Precompiled\" is not"},
+      {"gpt2.json", "/pre_tokenizer", Json{{"type", "Whitespace"}}, "\"Whitespace\" is not"},
+      {"o200k.json", "/pre_tokenizer/pretokenizers/0/behavior", "Removed", "\"Removed\" is not"},
+      {"o200k.json", "/pre_tokenizer/pretokenizers/0/invert", true, "invert: true"},
+      {"o200k.json", "/pre_tokenizer/pretokenizers/0/pattern/Regex", "\\d", "with \\d is not"},
+      {"o200k.json", "/pre_tokenizer/pretokenizers/1/add_prefix_space", true, "add_prefix_space"},
+      {"o200k.json", "/post_processor", Json{{"type", "BertProcessing"}}, "\"BertProcessing\""},
+      {"o200k.json", "/decoder", Json{{"type", "WordPiece"}}, "decoder"},
+      {"o200k.json", "/model/dropout", 0.1, "model.dropout: 0.1 is not supported"},
+      {"o200k.json", "/model/type", "WordPiece", "model.type: \"WordPiece\" is not"},
+      {"o200k.json", "/model/merges/0", "a b c", "model.merges[0]: \"a b c\""},
+      {"o200k.json", "/model/merges/0", Json{"!!", "\""}, "not in the vocabulary"},
+      {"o200k.json", "/model/vocab/!", 2, "the name or the id is taken"},
+      {"o200k.json", "/model/vocab/!", -1, "model.vocab.!: -1"},
+      {"o200k.json", "/added_tokens/1/id", 3, "added_tokens[1]: 3 for \"<|im_start|>\""},
+      {"o200k.json", "/added_tokens/1/content", "", "added_tokens[1].content: empty"},
+      {"metaspace.json", "/pre_tokenizer/split", true, "pre_tokenizer.split: true"},
+      {"metaspace.json", "/model/unk_token", "<none>", "model.unk_token: \"<none>\""},
+      {"metaspace.json", "/decoder/decoders/1", Json{{"type", "CTC"}}, "\"CTC\" here is not"},
+      {"unigram.json", "/model/unk_id", 560, "model.unk_id: 560"},
+      {"unigram.json", "/model/vocab/7", "x", "model.vocab[7]: \"x\""}};
+  for (const Change& change : kChanges) {
+    Json json = golden(change.file);
+    json[Json::json_pointer(change.pointer)] = change.value;
+    try {
+      (void)open(json);
+      ADD_FAILURE() << change.pointer << " " << change.value;
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      EXPECT_TRUE(what.starts_with("t.json: ")) << what;
+      EXPECT_NE(what.find(change.says), std::string::npos) << what;
+    }
+  }
+  Json json = golden("o200k.json");
+  json["model"]["vocab"].erase("!");
+  EXPECT_THROW((void)open(json), Error) << "a byte without a token";
+}
+
+}  // namespace
+}  // namespace ng

@@ -1,0 +1,67 @@
+// What tokenizers 0.23.3 makes of texts, and what transformers makes of chats with them.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ng {
+namespace {
+
+const std::string kGolden = NG_SOURCE_DIR "/tests/golden/";
+constexpr size_t kMaxBytes = 1 << 20;
+
+using Ids = std::vector<int32_t>;
+
+Json golden(const std::string& name) { return read_json_file(kGolden + name, kMaxBytes); }
+
+class GoldenTokenizer : public testing::TestWithParam<const char*> {
+ protected:
+  const std::string name_ = std::string("tokenizers/") + GetParam();
+  const std::unique_ptr<Tokenizer> tokenizer_ = open_tokenizer(kGolden + name_ + ".json");
+};
+
+TEST_P(GoldenTokenizer, EncodesAndDecodesEachCase) {
+  const Json cases = golden(name_ + ".cases.json");
+  EXPECT_GE(cases.size(), 30u);
+  for (const Json& one : cases) {
+    const auto text = one.at("text").get<std::string>();
+    const Ids ids = tokenizer_->encode(text);
+    EXPECT_EQ(ids, one.at("ids").get<Ids>()) << text;
+    EXPECT_EQ(tokenizer_->decode_text(ids), one.at("decoded").get<std::string>()) << text;
+  }
+}
+
+// The tokens of a text are those of the same text with places, which ascend from its begin.
+TEST_P(GoldenTokenizer, KnowsWhereTokensBegin) {
+  for (const Json& one : golden(name_ + ".cases.json")) {
+    const auto text = one.at("text").get<std::string>();
+    const PlacedTokens placed = tokenizer_->encode_with_starts(text);
+    EXPECT_EQ(placed.ids, tokenizer_->encode(text)) << text;
+    ASSERT_EQ(placed.starts.size(), placed.ids.size());
+    for (size_t i = 0; i < placed.starts.size(); ++i) {
+      EXPECT_GE(placed.starts[i], i == 0 ? 0 : placed.starts[i - 1]) << text;
+      EXPECT_LT(placed.starts[i], int64_t(text.size())) << text;
+    }
+    if (!placed.starts.empty()) EXPECT_EQ(placed.starts[0], 0) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer,
+                         testing::Values("gpt2", "llama3", "qwen", "o200k", "metaspace", "prepend",
+                                         "unigram"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(GoldenChats, AreTokenizedAsWhole) {
+  const auto tokenizer = open_tokenizer(kGolden + "tokenizers/o200k.json");
+  int chats = 0;
+  for (const Json& chat : golden("chat/expected.json")) {
+    if (chat.at("tokenizer") != "o200k") continue;
+    EXPECT_EQ(tokenizer->encode(chat.at("text").get<std::string>()), chat.at("ids").get<Ids>());
+    ++chats;
+  }
+  EXPECT_GE(chats, 4);
+}
+
+}  // namespace
+}  // namespace ng
