@@ -40,8 +40,7 @@ int eval(const Args& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
   const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer, documents_of(args));
   const OpenModel open = open_model(args.model);
-  note_missing_histories(open);
-  note_missing_bit_widths(open);
+  note_missing(open);
   io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
   const int64_t context = open.model->config().context;
   require_batch(open.model->config(), {.sequences = args.batch, .length = context}, "--batch", "");
