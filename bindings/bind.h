@@ -28,9 +28,14 @@ using namespace nb::literals;  // NOLINT(google-build-using-namespace): "x"_a
 void add_arrays(nb::module_& module);
 void add_errors(nb::module_& module);
 void add_formats(nb::module_& module);
+void add_inspect(nb::module_& module);
+void add_model(nb::module_& module);
 void add_packing(nb::module_& module);
 void add_products(nb::module_& module);
 void add_quantized(nb::module_& module);
+void add_recipes(nb::module_& module);
+void add_tokenizer(nb::module_& module);
+void add_trainer(nb::module_& module);
 
 /// Arrays that Python hands over, as they are: no copy is made of another type or layout.
 using FloatMatrix = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;

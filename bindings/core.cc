@@ -71,4 +71,9 @@ NB_MODULE(_core, module) {
   python::add_quantized(module);
   python::add_products(module);
   python::add_packing(module);
+  python::add_inspect(module);
+  python::add_recipes(module);
+  python::add_tokenizer(module);
+  python::add_model(module);
+  python::add_trainer(module);
 }

@@ -7,6 +7,7 @@
 
 from ._core import Element, Format, __version__
 from ._errors import Diverged, Error
+from ._models import Model, Tokenizer, inspect
 from ._numbers import (
     Counts,
     Errors,
@@ -20,6 +21,8 @@ from ._numbers import (
     quantize,
 )
 from ._packing import assemble, unpack
+from ._recipes import Recipe, recipes
+from ._train import Trainer
 
 __all__ = [
     "Counts",
@@ -28,7 +31,11 @@ __all__ = [
     "Error",
     "Errors",
     "Format",
+    "Model",
     "Quantized",
+    "Recipe",
+    "Tokenizer",
+    "Trainer",
     "__version__",
     "assemble",
     "dequantize",
@@ -36,7 +43,9 @@ __all__ = [
     "error",
     "format",
     "formats",
+    "inspect",
     "matmul",
     "quantize",
+    "recipes",
     "unpack",
 ]
