@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json_fwd.h"
 #include "base/threads.h"
 
@@ -50,6 +51,9 @@ using Values = nb::ndarray<nb::numpy, float>;
 /// Throws Error where a keyword's word is none of `known`.
 void require_word(const char* key, const std::string& word,
                   std::initializer_list<std::string_view> known);
+
+/// The error of a command line as one of a call: flags are keywords.
+[[nodiscard]] Error as_keyword(const Error& error);
 
 /// Memory that becomes an array of Python's without a copy. What is in it has to be written.
 template <class Value>

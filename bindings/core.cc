@@ -10,6 +10,19 @@
 #include "base/version.h"
 
 namespace ng::python {
+namespace {
+
+/// Flags become keywords: "--scale-rule floor" is "scale_rule floor".
+std::string without_flags(std::string text) {
+  for (size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at)) {
+    text.erase(at, 2);
+    for (; at < text.size() && text[at] != ' ' && text[at] != ','; ++at)
+      if (text[at] == '-') text[at] = '_';
+  }
+  return text;
+}
+
+}  // namespace
 
 Threads threads_of(int64_t count) {
   constexpr int64_t kMost = 4096;
@@ -28,6 +41,15 @@ void require_word(const char* key, const std::string& word,
                .key = key,
                .problem = "\"" + word + "\"",
                .remedy = fmt::format("\"{}\"", fmt::join(known, "\" or \""))});
+}
+
+Error as_keyword(const Error& error) {
+  const Error::Parts& parts = error.parts();
+  const std::string key = without_flags(parts.key);
+  return Error({.place = parts.place == "cast" ? "" : without_flags(parts.place),
+                .key = key == "sr_bits" ? "random_bits" : key,
+                .problem = without_flags(parts.problem),
+                .remedy = without_flags(parts.remedy)});
 }
 
 nb::object python_of(const Json& json) {
@@ -64,7 +86,7 @@ nb::object python_of(const Json& json) {
 NB_MODULE(_core, module) {
   namespace python = ng::python;
   module.doc() = "NarrowGauge's C++ side; narrowgauge is what to import.";
-  module.attr("__version__") = std::string(ng::version());
+  module.def("version", [] { return std::string(ng::version()); });
   python::add_errors(module);
   python::add_arrays(module);
   python::add_formats(module);

@@ -57,17 +57,6 @@ uint32_t encode(const Element& element, double value, const Words& words) {
   return element.encode(x, words.how(), overflow_of(words.overflow));
 }
 
-/// The error of a flag as that of a keyword: "--scale-rule" is scale_rule.
-Error::Parts as_keyword(Error::Parts parts) {
-  for (std::string* part : {&parts.place, &parts.key}) {
-    if (part->starts_with("--")) *part = part->substr(2);
-    if (part == &parts.key && parts.place != "format")
-      std::replace(part->begin(), part->end(), '-', '_');
-  }
-  if (parts.place == "cast") parts.place.clear();
-  return parts;
-}
-
 PublicFormat make_format(const std::string& name, const std::map<std::string, nb::object>& fields) {
   CastWords words;
   words.format = name;
@@ -92,21 +81,24 @@ PublicFormat make_format(const std::string& name, const std::map<std::string, nb
     narrowgauge::check(format);
     return format;
   } catch (const Error& error) {
-    throw Error(as_keyword(error.parts()));
+    throw as_keyword(error);
   }
 }
 
-/// What quantize takes: a name of the table of formats where elements and scales are its own, else
-/// that of the element.
+/// What quantize takes: the format of these elements, scales and, if there is one, blocks; else that
+/// of the element.
 std::string_view name_of_format(const PublicFormat& format) {
   const Operand operand = operand_of(format);
+  std::string_view nearest = operand.element->name;
   for (const std::string_view name : cast_names()) {
     const Operand known = *find_cast(name);
-    if (known.element == operand.element && known.block == operand.block &&
-        known.scale == operand.scale && known.tensor_scale == operand.tensor_scale)
-      return name;
+    if (known.element != operand.element || known.scale != operand.scale ||
+        known.tensor_scale != operand.tensor_scale)
+      continue;
+    nearest = name;
+    if (known.block == operand.block) break;
   }
-  return operand.element->name;
+  return nearest;
 }
 
 std::string text_of(const PublicFormat& format) {

@@ -67,7 +67,11 @@ Values product(const FloatMatrix& a, const FloatMatrix& b, const Words& words, u
   job.seed = seed;
   job.threads = threads_of(threads);
   require_shapes(job);
-  require_fitting_blocks(job.a_cast, job.b_cast);
+  try {
+    require_fitting_blocks(job.a_cast, job.b_cast);
+  } catch (const Error& error) {
+    throw as_keyword(error);
+  }
   std::vector<float> c;
   {
     const nb::gil_scoped_release unlocked;

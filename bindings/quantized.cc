@@ -220,6 +220,7 @@ Hadamard hadamard_of(const Operand& cast, int size) {
 
 Rows<const float> rows_of(const FloatMatrix& x) {
   const auto rows = static_cast<int64_t>(x.shape(0)), cols = static_cast<int64_t>(x.shape(1));
+  if (rows * cols == 0) return {x.data(), rows, cols, cols};
   if (cols > 1 && x.stride(1) != 1) refuse("x", "gaps between the values of a row", "no gaps");
   if (rows > 1 && x.stride(0) < cols) refuse("x", "rows that overlap", "rows apart");
   return {x.data(), rows, cols, rows > 1 ? x.stride(0) : cols};

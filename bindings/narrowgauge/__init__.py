@@ -5,7 +5,8 @@
     ng.error(x, q).sqnr_db
 """
 
-from ._core import Element, Format, __version__
+from . import _core
+from ._core import Element, Format
 from ._errors import Diverged, Error
 from ._models import Model, Tokenizer, inspect
 from ._numbers import (
@@ -23,6 +24,8 @@ from ._numbers import (
 from ._packing import assemble, unpack
 from ._recipes import Recipe, recipes
 from ._train import Trainer
+
+__version__: str = _core.version()
 
 __all__ = [
     "Counts",

@@ -55,7 +55,7 @@ def _is_ml_dtypes(dtype: np.dtype) -> bool:
 
 
 def _of_ml_dtypes(x: np.ndarray, threads: int) -> np.ndarray:
-    codes = np.ascontiguousarray(x).view(np.uint8 if x.dtype.itemsize == 1 else np.uint16)
+    codes: Any = np.ascontiguousarray(x).view(np.uint8 if x.dtype.itemsize == 1 else np.uint16)
     element = _core.Element(x.dtype.name)
     if element.bits < 8:  # what lies above them in the byte says nothing
         codes = codes & np.uint8((1 << element.bits) - 1)

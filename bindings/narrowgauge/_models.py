@@ -113,13 +113,13 @@ class Model:
         seed: int = 1,
     ) -> Any:
         """What follows a prompt: text for text, a list of ids for ids."""
-        is_text = isinstance(prompt, (str, bytes))
-        ids = self.tokenizer.encode(prompt) if is_text else prompt
-        vocab = self.tokenizer.vocab if is_text else 0  # a model's may be padded
-        made = self._core.generate(
-            _ids_of(ids).reshape(-1), tokens, temperature, top_k, top_p, seed, vocab
-        )
-        return self.tokenizer.decode(made) if is_text else made
+        if isinstance(prompt, (str, bytes)):
+            ids = _ids_of(self.tokenizer.encode(prompt))
+            vocab = self.tokenizer.vocab  # a model's may be padded
+            made = self._core.generate(ids, tokens, temperature, top_k, top_p, seed, vocab)
+            return self.tokenizer.decode(made)
+        ids = _ids_of(prompt).reshape(-1)
+        return self._core.generate(ids, tokens, temperature, top_k, top_p, seed, 0)
 
     def evaluate(
         self, data: Path, *, batch: int = 8, text_key: str = "text", template: str = "none"

@@ -92,7 +92,7 @@ class Quantized:
     @property
     def codes(self) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
         """One code a value, in the source's shape; in uint16 where they have more than 8 bits."""
-        codes = self._core.codes
+        codes: Any = self._core.codes
         if codes.size != int(np.prod(self.shape)):  # a transform has padded it
             return codes
         return codes.reshape(self.shape)

@@ -36,14 +36,16 @@ def _gguf_kind(format: Format, along: str) -> str:
 
 def pack(q: Quantized, layout: str) -> npt.NDArray[np.uint8]:
     _word(layout)
-    codes = q._core.codes.astype(np.uint16)
+    codes: Any = q._core.codes
+    codes = codes.astype(np.uint16)
     rows, cols = codes.shape
     lead = q.shape[:-1] if rows == int(np.prod(q.shape[:-1])) else (rows,)
     if layout == "gguf":
         kind = _gguf_kind(q.format, q.along)
         if cols % _GGUF[kind]:
             raise Error(f"gguf of rows of {cols}", f"a multiple of {_GGUF[kind]}")
-        flat = _core.pack_gguf(kind, codes.reshape(-1), q._core.scale_codes.reshape(-1))
+        scale_codes: Any = q._core.scale_codes
+        flat = _core.pack_gguf(kind, codes.reshape(-1), scale_codes.reshape(-1))
         return flat.reshape(*lead, -1)
     bits = q.format.element.bits
     if layout == "fp4x2":

@@ -9,7 +9,9 @@ def test_names_and_text_are_those_of_the_program(program):
     names = ng.recipes()
     assert {"fp32", "nvfp4", "mxfp4-sr-rht"} <= set(names)
     for name in ("fp32", "nvfp4", "fp8-lm"):
-        assert ng.Recipe(name).resolved.strip() == program("recipes", name).strip()
+        said = program("recipes", name).splitlines()
+        said = [line for line in said if not line.startswith("#")]
+        assert "\n".join(said).strip() == ng.Recipe(name).resolved.strip()
 
 
 def test_overrides_change_keys():
