@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -71,11 +70,6 @@ void SteadyOutput::require_written(const std::string& what_is_whole) const {
   if (failure_.empty()) return;
   throw Error(
       {.place = "standard output", .key = "", .problem = failure_, .remedy = what_is_whole});
-}
-
-Json json_number(double value) {
-  if (std::isnan(value)) return "nan";  // of either sign
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
 }
 
 void print_json(const Json& json) { print("{}\n", json_text(json, 2)); }

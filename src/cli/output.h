@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "base/json_number.h"
 #include "base/units.h"
 
 namespace ng::cli {
@@ -42,9 +43,6 @@ template <class... Values>
 void print(fmt::format_string<Values...> format, Values&&... values) {
   write_output(fmt::format(format, std::forward<Values>(values)...));
 }
-
-/// A number, or "nan", "inf", "-inf", which JSON's numbers do not have.
-[[nodiscard]] Json json_number(double value);
 
 /// One JSON document and a newline.
 void print_json(const Json& json);

@@ -1,6 +1,5 @@
 // The values of a tensor as numbers.
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -8,6 +7,7 @@
 #include "format/packing.h"
 #include "io/safetensors.h"
 #include "io/safetensors_dtype.h"
+#include "math/round_to_odd.h"
 
 namespace ng::io {
 namespace {
@@ -64,13 +64,6 @@ bool is_integer(const Dtype& dtype) {
                .remedy = remedy});
 }
 
-float odd_float(double x) {
-  const auto nearest = static_cast<float>(x);
-  if (static_cast<double>(nearest) == x || std::isnan(x)) return nearest;
-  const uint32_t bits = float_bits(nearest);  // the next one toward zero, its last bit set
-  return float_of_bits((std::fabs(nearest) > std::fabs(x) ? bits - 1 : bits) | 1u);
-}
-
 /// Values of the codes of a stored float of at most 16 bits; empty where the dtype is none.
 std::vector<float> codes_of(const Dtype& dtype) {
   if (dtype.kind != DtypeKind::floating || dtype.bits > 16) return {};
@@ -97,7 +90,7 @@ void FloatReader::read(int64_t first, std::span<float> out) const {
   if (entry_->dtype == "F32")
     return entry_->read(static_cast<size_t>(first) * sizeof(float), std::as_writable_bytes(out));
   if (entry_->dtype == "F64" && rounding_ == FromF64::odd)
-    return convert_all<double>(*entry_, first, out, odd_float);
+    return convert_all<double>(*entry_, first, out, rounded_to_odd);
   if (entry_->dtype == "F64") return cast_all<double>(*entry_, first, out);
   if (table_.empty()) return read_integers(*entry_, first, out);
   if (code_bits_ < 8) return read_packed(first, out);

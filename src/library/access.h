@@ -31,6 +31,8 @@ auto translated(const Body& body) -> decltype(body()) {
 void require(bool condition, const std::string& problem, const std::string& remedy);
 
 [[nodiscard]] ng::Threads threads_of(int count);
+/// Of a cast by current scaling.
+[[nodiscard]] Format format_of(const ng::Operand& operand);
 [[nodiscard]] ng::Operand operand_of(const Format& format);
 [[nodiscard]] ng::ScaleGrid grid_of(const Quantized& matrix);
 [[nodiscard]] ng::Hadamard hadamard_of(const Hadamard& hadamard);

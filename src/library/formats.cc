@@ -21,20 +21,11 @@ constexpr To same(From value) {
 }
 static_assert(same<ng::ScaleRule>(ScaleRule::up) == ng::ScaleRule::up);
 static_assert(same<ng::ScaleKind>(ScaleKind::e4m3) == ng::ScaleKind::e4m3);
+static_assert(same<ng::Rounding>(Rounding::stochastic) == ng::Rounding::stochastic);
 static_assert(same<ng::Overflow>(Overflow::special) == ng::Overflow::special);
 static_assert(same<ng::Block::Kind>(Block::Kind::tile) == ng::Block::Kind::tile);
 static_assert(same<ng::Specials>(Specials::none) == ng::Specials::none);
 static_assert(same<ng::ElementKind>(ElementKind::integer) == ng::ElementKind::integer);
-
-Format format_of(const ng::Operand& operand) {
-  Format out{.element = ElementAccess::element_of(*operand.element)};
-  out.block = {same<Block::Kind>(operand.block.kind), operand.block.rows, operand.block.cols};
-  out.scale = same<ScaleKind>(operand.scale);
-  out.tensor_scale = same<ScaleKind>(operand.tensor_scale);
-  out.scale_rule = same<ScaleRule>(operand.scale_rule);
-  out.overflow = same<Overflow>(operand.overflow);
-  return out;
-}
 
 bool is_random_bits(int bits) { return bits == 8 || bits == 16 || bits == 32; }
 
@@ -127,6 +118,19 @@ Format format(std::string_view name) {
                               fmt::join(names, " "), ng::kExmyNames));
     return Format{.element = ElementAccess::element_of(*element)};
   });
+}
+
+Format format_of(const ng::Operand& operand) {
+  Format out{.element = ElementAccess::element_of(*operand.element)};
+  out.block = {same<Block::Kind>(operand.block.kind), operand.block.rows, operand.block.cols};
+  out.scale = same<ScaleKind>(operand.scale);
+  out.tensor_scale = same<ScaleKind>(operand.tensor_scale);
+  out.scale_rule = same<ScaleRule>(operand.scale_rule);
+  out.rounding = same<Rounding>(operand.rounding);
+  out.random_bits = operand.sr_bits;
+  out.overflow = same<Overflow>(operand.overflow);
+  out.prescale = operand.prescale;
+  return out;
 }
 
 ng::Operand operand_of(const Format& format) {

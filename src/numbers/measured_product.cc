@@ -6,6 +6,7 @@
 
 #include "backend/cpu/gemm/gemm.h"
 #include "backend/cpu/quantize/quantize.h"
+#include "base/error.h"
 #include "format/hadamard.h"
 #include "numbers/product.h"
 
@@ -71,23 +72,52 @@ std::vector<float> turned(Rows<const float> x) {
   return out;
 }
 
+/// Both factors of a job, rounded, and their product.
+struct Factors {
+  explicit Factors(const ProductJob& job)
+      : workspace(job.threads),
+        a(workspace, spec_of(job, Side::left), job.a,
+          {.seed = job.seed, .tensor = 0, .step = 0, .purpose = Purpose::fprop_input}),
+        b(workspace, spec_of(job, Side::right), job.b,
+          {.seed = job.seed, .tensor = 1, .step = 0, .purpose = Purpose::fprop_weight}) {}
+
+  [[nodiscard]] std::vector<float> product(int64_t m, int64_t n) {
+    std::vector<float> c(static_cast<size_t>(m * n));
+    cpu::gemm(workspace, {.y = {c.data(), m, n, n}, .a = &a.packed(), .b = &b.packed()});
+    return c;
+  }
+
+  cpu::Workspace workspace;
+  Factor a, b;
+};
+
 struct Sums {
   ErrorSums total, quantization, accumulation;
 };
 
 }  // namespace
 
+void require_fitting_blocks(const Operand& a, const Operand& b) {
+  const auto length = [](const Operand& cast) {
+    return cast.block.kind == Block::Kind::tile ? cast.block.cols : 1;
+  };
+  const int small = std::min(length(a), length(b)), large = std::max(length(a), length(b));
+  if (large % small == 0) return;
+  throw Error({.place = "--b",
+               .key = "block",
+               .problem = fmt::format("blocks of {} beside blocks of {}", length(b), length(a)),
+               .remedy = "one length along K divides the other"});
+}
+
+std::vector<float> product(const ProductJob& job) { return Factors(job).product(job.m(), job.n()); }
+
 MeasuredProduct measure_product(const ProductJob& job, const ProductProgress& progress) {
-  cpu::Workspace workspace(job.threads);
-  const RandomKey key{.seed = job.seed, .tensor = 0, .step = 0, .purpose = Purpose::fprop_input};
-  const RandomKey other{.seed = job.seed, .tensor = 1, .step = 0, .purpose = Purpose::fprop_weight};
-  const Factor a(workspace, spec_of(job, Side::left), job.a, key);
-  const Factor b(workspace, spec_of(job, Side::right), job.b, other);
+  Factors factors(job);
+  const Factor &a = factors.a, &b = factors.b;
   const Decoded a_values(a.packed()), b_values(b.packed());
   const int64_t m = job.m(), n = job.n();
   MeasuredProduct product;
-  product.c.resize(static_cast<size_t>(m * n));
-  cpu::gemm(workspace, {.y = {product.c.data(), m, n, n}, .a = &a.packed(), .b = &b.packed()});
+  product.c = factors.product(m, n);
 
   const std::vector<float> b_rows = job.b_is_turned ? turned(job.b) : std::vector<float>();
   const Rows<const float> exact_b =

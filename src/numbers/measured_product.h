@@ -23,6 +23,12 @@ struct ProductJob {
   [[nodiscard]] int64_t k() const { return a.cols; }
 };
 
+/// Throws Error where of the blocks along K the shorter does not divide the longer.
+void require_fitting_blocks(const Operand& a, const Operand& b);
+
+/// C alone, row by row.
+[[nodiscard]] std::vector<float> product(const ProductJob& job);
+
 /// What the products differ by: C is the cpu backend's by the accumulation rules of formats.md §9,
 /// E the FP64 product of A and B, D that of the values they were rounded to.
 struct MeasuredProduct {

@@ -1,6 +1,7 @@
 #include "numbers/narrow_matrix.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/cpu/quantize/dequantize.h"
 #include "backend/cpu/workspace.h"
@@ -21,8 +22,8 @@ void place(std::vector<Value>& whole, int64_t stride, int64_t row, int64_t col,
     std::copy_n(from, cols, whole.begin() + row * stride + col);
 }
 
+/// All but the codes.
 void place(NarrowMatrix& whole, const Panel& panel, const NarrowMatrix& part) {
-  place(whole.codes, whole.cols, panel.row, panel.col, part.codes, part.cols);
   whole.counts += part.counts;
   whole.tensor_scale = part.tensor_scale;
   const ScaleGrid& grid = whole.grid;
@@ -33,7 +34,7 @@ void place(NarrowMatrix& whole, const Panel& panel, const NarrowMatrix& part) {
   place(whole.zeros, grid.cols, row, col, part.zeros, part.grid.cols);
 }
 
-/// With room for codes and scales.
+/// With room for scales, not for codes.
 NarrowMatrix empty_matrix(const Operand& cast, const QuantizeOptions& options, int64_t rows,
                           int64_t cols) {
   const int64_t g = std::max(options.hadamard.size, 1);
@@ -44,7 +45,6 @@ NarrowMatrix empty_matrix(const Operand& cast, const QuantizeOptions& options, i
   out.rows = straight ? rows : ceil_div(rows, g) * g;
   out.cols = straight ? ceil_div(cols, g) * g : cols;
   out.grid = scale_grid(cast, out.along, out.rows, out.cols);
-  out.codes.resize(static_cast<size_t>(out.rows * out.cols));
   const auto scales = static_cast<size_t>(out.grid.size());
   out.scales.resize(scales);
   out.scale_codes.resize(has_scale_codes(cast) ? scales : 0);
@@ -87,29 +87,46 @@ double stored_bits_per_value(const Operand& cast, Contract along, int64_t rows, 
 }
 
 NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
-                      Threads threads) {
+                      Threads threads, const CodeSink& take) {
   cpu::Workspace workspace(threads);
   NarrowEncoder encoder(workspace, {cast, options, source.rows, source.cols});
   const std::vector<Panel> panels = encoder.panels();
   const auto values = [&](const Panel& panel) {
     return source.slice(panel.row, panel.rows).columns(panel.col, panel.cols);
   };
-  NarrowMatrix part;
-  if (panels.size() == 1) {
-    encoder.encode(panels[0], values(panels[0]), part);
-    return part;
-  }
   if (encoder.needs_range())
     for (const Panel& panel : panels) encoder.note(panel, values(panel));
   NarrowMatrix whole = empty_matrix(cast, options, source.rows, source.cols);
+  NarrowMatrix part;
   for (const Panel& panel : panels) {
     encoder.encode(panel, values(panel), part);
     place(whole, panel, part);
+    take(whole, {.row = panel.row, .col = panel.col, .cols = part.cols}, part.codes);
   }
   return whole;
 }
 
-void dequantize(const NarrowMatrix& matrix, Rows<float> values, Threads threads) {
+NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
+                      Threads threads) {
+  std::vector<uint16_t> all;
+  NarrowMatrix made =
+      quantize(source, cast, options, threads,
+               [&](const NarrowMatrix& whole, const CodePlace& at, std::vector<uint16_t>& codes) {
+                 const auto count = static_cast<size_t>(whole.rows * whole.cols);
+                 if (codes.size() == count) return all.swap(codes);
+                 all.resize(count);
+                 place(all, whole.cols, at.row, at.col, codes, at.cols);
+               });
+  made.codes = std::move(all);
+  return made;
+}
+
+namespace {
+
+/// `codes_at(first, count, wide)`: so many codes of the matrix from `first` on, maybe in `wide`.
+template <class CodesAt>
+void decode(const NarrowMatrix& matrix, const CodesAt& codes_at, Rows<float> values,
+            Threads threads) {
   NG_CHECK(values.rows == matrix.rows && values.cols == matrix.cols, values.rows, values.cols);
   const cpu::CodeDecoder decoder = cpu::code_decoder(*matrix.cast.element);
   const ScaleGrid& grid = matrix.grid;
@@ -118,10 +135,13 @@ void dequantize(const NarrowMatrix& matrix, Rows<float> values, Threads threads)
   const int64_t step = block < kPieceCols ? ceil_div(kPieceCols, block) * block : kPieceCols;
   NG_CHECK(block < kPieceCols || block >= matrix.cols, block);
   const int64_t pieces = ceil_div(matrix.cols, step);
-  parallel_for(threads, matrix.rows * pieces, [&](int64_t item, int) {
+  std::vector<std::vector<uint16_t>> wide(static_cast<size_t>(std::max(threads.count, 1)));
+  parallel_for(threads, matrix.rows * pieces, [&](int64_t item, int worker) {
     const int64_t row = item / pieces, col = item % pieces * step;
-    cpu::CodedRow coded{.codes = matrix.codes.data() + row * matrix.cols + col,
-                        .cols = std::min(step, matrix.cols - col)};
+    const int64_t cols = std::min(step, matrix.cols - col);
+    cpu::CodedRow coded{
+        .codes = codes_at(row * matrix.cols + col, cols, wide[static_cast<size_t>(worker)]),
+        .cols = cols};
     if (grid.size() != 0) {
       const int64_t first = grid.at(row, col);
       coded.block = grid.block_cols;
@@ -131,6 +151,27 @@ void dequantize(const NarrowMatrix& matrix, Rows<float> values, Threads threads)
     }
     cpu::dequantize_row(decoder, coded, values.row(row) + col);
   });
+}
+
+}  // namespace
+
+void dequantize(const NarrowMatrix& matrix, Rows<float> values, Threads threads) {
+  decode(
+      matrix,
+      [&](int64_t first, int64_t, std::vector<uint16_t>&) { return matrix.codes.data() + first; },
+      values, threads);
+}
+
+void dequantize(const NarrowMatrix& matrix, std::span<const uint8_t> codes, Rows<float> values,
+                Threads threads) {
+  NG_CHECK(std::ssize(codes) == matrix.rows * matrix.cols, codes.size());
+  decode(
+      matrix,
+      [&](int64_t first, int64_t count, std::vector<uint16_t>& wide) {
+        wide.assign(codes.begin() + first, codes.begin() + first + count);
+        return wide.data();
+      },
+      values, threads);
 }
 
 std::vector<float> dequantize(const NarrowMatrix& matrix, Threads threads) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
@@ -73,9 +75,26 @@ struct QuantizeOptions {
 [[nodiscard]] NarrowMatrix quantize(Rows<const float> source, const Operand& cast,
                                     const QuantizeOptions& options, Threads threads);
 
+/// Where codes of a part of a matrix begin, and how many there are in each of its rows.
+struct CodePlace {
+  int64_t row = 0, col = 0, cols = 0;
+};
+/// Is given the codes of a matrix part by part, row by row; `whole` knows its sizes. What it does
+/// to `codes` is its affair.
+using CodeSink = std::function<void(const NarrowMatrix& whole, const CodePlace& at,
+                                    std::vector<uint16_t>& codes)>;
+
+/// The same for a caller that keeps codes otherwise: `codes` of what is returned is empty.
+[[nodiscard]] NarrowMatrix quantize(Rows<const float> source, const Operand& cast,
+                                    const QuantizeOptions& options, Threads threads,
+                                    const CodeSink& take);
+
 /// values (rows, cols): fl32(decode(code) · scale), then fl32(· tensor scale). Neither prescale nor
 /// transform is undone.
 void dequantize(const NarrowMatrix& matrix, Rows<float> values, Threads threads);
 [[nodiscard]] std::vector<float> dequantize(const NarrowMatrix& matrix, Threads threads);
+/// The same of codes of at most 8 bits that lie elsewhere, one a byte.
+void dequantize(const NarrowMatrix& matrix, std::span<const uint8_t> codes, Rows<float> values,
+                Threads threads);
 
 }  // namespace ng

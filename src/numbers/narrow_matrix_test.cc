@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -341,6 +342,34 @@ TEST(Affine, StochasticRoundingIsUnbiasedOverAllDraws) {
     const float t = x[2] / q.scales[0] * 256;
     const bool up = std::floor(t) + static_cast<float>(r) >= 256;
     ASSERT_EQ(q.codes[static_cast<size_t>(c)], 85 + up) << c;
+  }
+}
+
+// Kept as bytes, panel by panel, they are the same codes and stand for the same values.
+TEST(Quantize, CodesGoWhereTheCallerKeepsThem) {
+  const std::vector<float> x = values(131, 70);
+  const Rows<const float> source{x.data(), 131, 70, 70};
+  for (const Operand& cast : casts()) {
+    if (cast.element->bits > 8) continue;
+    QuantizeOptions options = options_of(Contract::cols);
+    const NarrowMatrix want = quantize(source, cast, options, {1});
+    options.panel_values = 1;
+    std::vector<uint8_t> bytes(131 * 70);
+    const NarrowMatrix have = quantize(
+        source, cast, options, {2},
+        [&](const NarrowMatrix& whole, const CodePlace& at, const std::vector<uint16_t>& codes) {
+          ASSERT_EQ(whole.cols, 70);
+          for (size_t i = 0; i < codes.size(); ++i) {
+            const auto row = at.row + int64_t(i) / at.cols, col = at.col + int64_t(i) % at.cols;
+            bytes[size_t(row * 70 + col)] = static_cast<uint8_t>(codes[i]);
+          }
+        });
+    EXPECT_TRUE(have.codes.empty());
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), want.codes.begin(), want.codes.end()));
+    EXPECT_EQ(have.scale_codes, want.scale_codes);
+    std::vector<float> decoded(131 * 70);
+    dequantize(have, bytes, {decoded.data(), 131, 70, 70}, {3});
+    expect_same_bits(decoded, dequantize(want, {1}), describe(cast));
   }
 }
 

@@ -95,6 +95,7 @@ void freeze(LayerRecipe& layer, const std::optional<Operand>& storage, bool is_i
 }  // namespace
 
 Recipe Recipe::load(const std::string& name_or_path, const std::string& folder) {
+  if (name_or_path.find('\n') != std::string::npos) return parse(name_or_path, "recipe");
   const std::string path = find_recipe(name_or_path, folder);
   return parse(read_file(path, kMaxTomlBytes), path);
 }

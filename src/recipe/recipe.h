@@ -30,7 +30,7 @@ struct LayerPlace {
 class Recipe {
  public:
   /// By path (ends in .toml or has a slash) or by name, searched in `folder` (where not empty),
-  /// then in recipe_folders().
+  /// then in recipe_folders(); of several lines, the TOML itself.
   [[nodiscard]] static Recipe load(const std::string& name_or_path, const std::string& folder = "");
   /// From TOML text; `place` names it in errors, its folder is searched first by `inherit`.
   [[nodiscard]] static Recipe parse(std::string_view toml, const std::string& place);
@@ -81,8 +81,12 @@ class Recipe {
 };
 
 /// Folders searched for recipes by name, first match wins: those of $NARROWGAUGE_RECIPES (separated
-/// by colons), recipes/ of the source tree, the installed share/narrowgauge/recipes.
+/// by colons), that of set_recipe_folder(), recipes/ of the source tree, the installed
+/// share/narrowgauge/recipes.
 [[nodiscard]] std::vector<std::string> recipe_folders();
+
+/// Where a package keeps its recipes that lies beside no program of ours.
+void set_recipe_folder(std::string folder);
 
 /// Names of all recipes in recipe_folders(), sorted.
 [[nodiscard]] std::vector<std::string> recipe_names();

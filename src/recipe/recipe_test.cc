@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "support/scratch_folder.h"
 
 namespace ng {
 namespace {
@@ -196,6 +197,32 @@ TEST(Recipe, OverrideOfAllLayersToBf16IsBf16) {
     EXPECT_EQ(by_override.linear(place, 0), bf16.linear(place, 0)) << name;
   }
   EXPECT_EQ(by_override.compute(0), bf16.compute(0));
+}
+
+TEST(Recipe, SeveralLinesAreTheRecipeItself) {
+  const Recipe recipe =
+      Recipe::load("inherit = \"nvfp4\"\nlinear.fprop.input.rounding = \"stochastic\"");
+  EXPECT_NE(recipe.hash(), Recipe::load("nvfp4").hash());
+  EXPECT_EQ(recipe.hash(), Recipe::parse(recipe.resolved_toml(), "again").hash());
+  try {
+    (void)Recipe::load("inherit = \"nvfp4\"\nlinear.fprop.inputs = \"mxfp4\"");
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.parts().place, "recipe:2");
+  }
+}
+
+using RecipeFolder = ScratchFolder;
+
+TEST_F(RecipeFolder, APackageNamesItsOwn) {
+  const size_t named = recipe_names().size();
+  make_folders(folder_);
+  write_file_atomically(in("mine.toml"), "linear = 'fp16'");
+  set_recipe_folder(folder_);
+  EXPECT_EQ(Recipe::load("mine").place(), in("mine.toml"));
+  EXPECT_EQ(recipe_names().size(), named + 1);
+  set_recipe_folder("");
+  EXPECT_THROW((void)Recipe::load("mine"), Error);
 }
 
 TEST(Recipe, HeadFollowsComputeUnlessAnOverrideMatchesIt) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -101,6 +102,11 @@ bool is_reachable_folder(const std::string& folder) {
   }
 }
 
+std::string& package_folder() {
+  static std::string folder;
+  return folder;
+}
+
 /// The folder share/narrowgauge/recipes beside the folder of the running program.
 std::string installed_folder() {
   std::error_code error;
@@ -121,10 +127,12 @@ std::vector<std::string> recipe_folders() {
       rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
     }
   }
-  for (const std::string& folder : {std::string(NG_RECIPES), installed_folder()})
-    if (is_reachable_folder(folder)) folders.push_back(folder);
+  for (const std::string& folder : {package_folder(), std::string(NG_RECIPES), installed_folder()})
+    if (!folder.empty() && is_reachable_folder(folder)) folders.push_back(folder);
   return folders;
 }
+
+void set_recipe_folder(std::string folder) { package_folder() = std::move(folder); }
 
 std::vector<std::string> recipe_names() {
   std::set<std::string> names;

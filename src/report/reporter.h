@@ -24,6 +24,7 @@ class RunReporter final : public SessionObserver {
   RunReporter& operator=(const RunReporter&) = delete;
 
   void notice(const std::string& sentence) override { next_.notice(sentence); }
+  void line(const Json& object) override { next_.line(object); }
   void started(Session& session, int64_t step) override;
   void step(const StepMetrics& metrics) override;
   void validation(const ValidationMetrics& metrics) override;

@@ -220,7 +220,10 @@ void MetricsFile::keep_both() {
   if (replaced_) replaced_->stay();
 }
 
-void MetricsFile::line(const Json& object) { file_->append(json_text(object) + "\n"); }
+void MetricsFile::line(const Json& object) {
+  file_->append(json_text(object) + "\n");
+  if (heard_) heard_(object);
+}
 
 void MetricsFile::write(const StepMetrics& step, const Json& operands, const Json& updates,
                         const Json& bit_widths) {

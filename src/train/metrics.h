@@ -81,6 +81,9 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
+  /// From now on `heard` is given every line that was written.
+  void set_listener(std::function<void(const Json& line)> heard) { heard_ = std::move(heard); }
+
   /// `operands`, `updates` and `bit_widths` are left out where they are empty.
   void write(const StepMetrics& step, const Json& operands, const Json& updates,
              const Json& bit_widths);
@@ -106,6 +109,7 @@ class MetricsFile {
   std::string path_;
   std::unique_ptr<Replaced> replaced_;
   std::unique_ptr<AppendFile> file_;
+  std::function<void(const Json&)> heard_;
   int64_t validated_ = -1;
 };
 

@@ -53,8 +53,8 @@ RunKey optional_text(std::string path, auto get, std::string expected, std::stri
 
 void add_run(Keys<RunConfig>& keys) {
   keys.push_back(text(
-      "recipe", [](auto& c) -> auto& { return c.recipe; }, "a recipe's name or path",
-      "in which numbers"));
+      "recipe", [](auto& c) -> auto& { return c.recipe; },
+      "a recipe's name or path, or its TOML in several lines", "in which numbers"));
   keys.push_back(integer(
       "seed", [](auto& c) -> auto& { return c.seed; }, {0}, "of every draw"));
   keys.push_back(integer(

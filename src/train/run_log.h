@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/json.h"
 #include "train/metrics.h"
@@ -13,10 +14,12 @@ namespace ng {
 
 class RunLog {
  public:
-  /// See MetricsFile. To be called by the rank that writes.
+  /// See MetricsFile, whose listener `heard` is. To be called by the rank that writes.
   void open(const std::string& path, int64_t last_step,
-            const std::function<void(const std::string&)>& notice) {
+            const std::function<void(const std::string&)>& notice,
+            std::function<void(const Json&)> heard) {
     file_ = std::make_unique<MetricsFile>(path, last_step, notice);
+    file_->set_listener(std::move(heard));
   }
 
   template <class... Parts>

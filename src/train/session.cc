@@ -361,8 +361,10 @@ SessionResult Session::train() {
   require_equal_results(world(), config_.seed, *data_, *trainer_);
   write_run_file();
   if (is_writer())
-    log_.open(join_path(options_.out, kMetricsFile), start,
-              [&](const std::string& text) { observer_.notice(text); });
+    log_.open(
+        join_path(options_.out, kMetricsFile), start,
+        [&](const std::string& text) { observer_.notice(text); },
+        [&](const Json& line) { observer_.line(line); });
   if (options_.resume) log_.event("resume", start);
   log_.event("memory", start,
              memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));

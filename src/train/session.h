@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json_fwd.h"
 #include "base/threads.h"
 #include "data/training_data.h"
 #include "tokenizer/tokenizer.h"
@@ -35,6 +36,8 @@ class SessionObserver {
   virtual void step(const StepMetrics&) {}
   virtual void validation(const ValidationMetrics&) {}
   virtual void checkpoint(int64_t /*step*/) {}
+  /// A line that metrics.jsonl has got.
+  virtual void line(const Json& /*object*/) {}
   /// The last step of this process is done and everything is written.
   virtual void finished(const SessionResult&) {}
 };

@@ -33,6 +33,13 @@ class SessionMetrics : public SessionRuns {
   }
 };
 
+TEST_F(SessionMetrics, AnObserverHearsEveryLine) {
+  Listener listener;
+  train(config({}), listener);
+  EXPECT_EQ(listener.lines, lines());
+  EXPECT_GT(listener.lines.size(), 8u);
+}
+
 TEST_F(SessionMetrics, BytesStandBesideThoseOfFp32) {
   Listener listener;
   train(config({"recipe=residual-bf16"}), listener);

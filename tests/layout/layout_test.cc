@@ -161,7 +161,7 @@ TEST(DependencyOrder, FindsWhatIsForbidden) {
 TEST(Shape, EveryFileKeepsTheRules) {
   size_t checked = 0;
   for (const char* folder :
-       {"src", "include", "tests", "cmake", "scripts", "benchmarks", "examples"}) {
+       {"src", "bindings", "include", "tests", "cmake", "scripts", "benchmarks", "examples"}) {
     for (const fs::path& file : files_under(kRoot / folder)) {
       const std::string path = fs::relative(file, kRoot).generic_string();
       const bool is_source =

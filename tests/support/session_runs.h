@@ -25,6 +25,7 @@ inline const char* const kRunFile =
 /// Remembers what it hears, and may act on it.
 struct Listener : SessionObserver {
   void notice(const std::string& text) override { notices.push_back(text); }
+  void line(const Json& object) override { lines.push_back(object); }
   void step(const StepMetrics& metrics) override {
     if (first_step == 0) first_step = metrics.step;
     if (metrics.step == stop_after) stop = true;
@@ -41,6 +42,7 @@ struct Listener : SessionObserver {
   }
 
   std::vector<std::string> notices;
+  std::vector<Json> lines;  ///< of metrics.jsonl
   int64_t first_step = 0;
   int64_t stop_after = -1;
   std::atomic<bool> stop = false;

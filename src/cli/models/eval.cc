@@ -43,8 +43,7 @@ int eval(const Args& args) {
   const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer, rules_of(args),
                                            args.prefix_end ? Prefix::end_token : Prefix::none);
   const OpenModel open = open_model(args.model);
-  note_missing_histories(open);
-  note_missing_bit_widths(open);
+  note_missing(open);
   io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
   const int64_t context = open.model->config().context;
   require_batch(open.model->config(), {.sequences = args.batch, .length = context}, "--batch", "");

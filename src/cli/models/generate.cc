@@ -112,8 +112,7 @@ int generate(const Args& args) {
   std::vector<int32_t> prompt = args.prompt_ids;
   if (!from_ids) prompt = tokenizer->encode(args.prompt == "-" ? read_input() : args.prompt);
   const OpenModel open = open_model(args.model);
-  note_missing_histories(open);
-  note_missing_bit_widths(open);
+  note_missing(open);
   require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", open.model->config().vocab);
   Generator generator(*open.run, *open.model);
   Printer printer(tokenizer.get(), args);

@@ -6,7 +6,6 @@
 #include "base/files.h"
 #include "cli/output.h"
 #include "io/hf_folder.h"
-#include "run/backends.h"
 
 namespace ng::cli {
 
@@ -54,47 +53,14 @@ ModelConfig StepFlags::config() {
   return config;
 }
 
-std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
-  if (is_folder(folder)) return open_tokenizer(folder);
-  throw Error({.place = folder,
-               .key = "",
-               .problem = is_file(folder) ? "is not a folder" : "no such folder",
-               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json"});
-}
-
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
-  const ModelConfig config = io::read_hf_config(flags.folder);
-  io::check_hf_weights(flags.folder, config);
-  OpenModel open{Recipe::load(flags.recipe), flags.machine.use(), nullptr, nullptr};
-  open.run = std::make_unique<Run>(make_backend(flags.machine.backend, open.threads), seed);
-  open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
-  io::read_hf_weights(flags.folder, config,
-                      [&](size_t index, int64_t row, std::span<const float> values) {
-                        open.model->write_row(*open.run, index, row, values);
-                      });
-  open.model->start_noise(*open.run);
-  open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
-  return open;
+  return ng::open_model(
+      flags.folder, Recipe::load(flags.recipe),
+      {.backend = flags.machine.backend, .threads = flags.machine.use(), .seed = seed});
 }
 
-void note_missing_histories(const OpenModel& open) {
-  for (const Linear* linear : open.model->linears())
-    for (size_t role = 0; role < kOperandRoles; ++role) {
-      if (linear->delayed(static_cast<OperandRole>(role)).history == nullptr) continue;
-      note(open.recipe.name() +
-           " scales by the history of training, which a model folder does not hold: its scales are "
-           "1 here");
-      return;
-    }
-}
-
-void note_missing_bit_widths(const OpenModel& open) {
-  const WeightNoise& noise = open.recipe.settings(0).weight_noise;
-  if (noise.kind == NoiseKind::nipq)
-    note(
-        fmt::format("{} quantizes by bit-widths that training learns, which a model folder does "
-                    "not hold: they are {:g} here",
-                    open.recipe.name(), noise.b_init));
+void note_missing(const OpenModel& open) {
+  for (const std::string& sentence : missing_of_training(open)) note(sentence);
 }
 
 }  // namespace ng::cli

@@ -1,18 +1,15 @@
-// A model folder opened for use: weights loaded, in the numbers of a recipe.
+// Flags that say which model, in which numbers, on what.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "cli/flags.h"
-#include "model/model.h"
-#include "recipe/recipe.h"
-#include "run/run.h"
-#include "tokenizer/tokenizer.h"
+#include "train/open_model.h"
 
 namespace ng::cli {
 
-/// Which model, in which numbers, on what.
+/// A model folder and the recipe that it is computed in.
 struct ModelFlags {
   std::string folder;
   std::string recipe = "fp32";
@@ -32,25 +29,10 @@ struct StepFlags {
   [[nodiscard]] ModelConfig config();
 };
 
-struct OpenModel {
-  Recipe recipe;
-  Threads threads;
-  std::unique_ptr<Run> run;
-  std::unique_ptr<Model> model;
-};
-
-/// The tokenizer of a model folder. Throws Error where there is no such folder or none in it.
-[[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder);
-
 /// Weights of the folder under the recipe's last phase. Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const ModelFlags& flags, uint64_t seed = 1);
 
-/// Tells the user where the recipe scales by what earlier steps have seen: a model folder has no
-/// such history, so those scales are 1.
-void note_missing_histories(const OpenModel& open);
-
-/// The same of the bit-widths by which nipq quantizes: a model folder has none, so those are the
-/// ones that training begins with.
-void note_missing_bit_widths(const OpenModel& open);
+/// Tells the user what the recipe needs of training that is not in a model folder.
+void note_missing(const OpenModel& open);
 
 }  // namespace ng::cli

@@ -12,10 +12,10 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/runs/run_folder.h"
 #include "report/compare_page.h"
 #include "report/reporter.h"
 #include "train/run_files.h"
+#include "train/run_folder.h"
 
 namespace ng::cli {
 namespace {

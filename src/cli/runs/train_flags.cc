@@ -1,6 +1,6 @@
 #include "cli/runs/train_flags.h"
 
-#include "cli/runs/run_folder.h"
+#include "train/run_folder.h"
 
 namespace ng::cli {
 

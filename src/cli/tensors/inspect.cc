@@ -13,17 +13,15 @@
 #include "cli/tensors/inspect_text.h"
 #include "cli/tensors/tensor_text.h"
 #include "io/tensor_files.h"
+#include "numbers/inspection.h"
 #include "recipe/cast_words.h"
 
 namespace ng::cli {
 namespace {
 
-constexpr const char* kDefaultFormats =
-    "fp8_e4m3,fp8_e5m2,mxfp8_e4m3,mxfp6_e3m2,mxfp6_e2m3,mxfp4,nvfp4,mxint8,int8,int4,uint8,uint4";
-
 struct Args {
   std::vector<std::string> files;
-  std::string formats = kDefaultFormats;
+  std::string formats{kInspectedFormats};
   std::string tensors = "*";
   int64_t threads = 0;
   bool json = false;
@@ -93,7 +91,7 @@ int inspect(const Args& args) {
       progress.finish(entry.bytes);
       progress.clear();
       if (args.json)
-        tensors.push_back(inspect_json(entry, facts, trials));
+        tensors.push_back(inspection_json(entry, facts, trials));
       else
         print("{}", inspect_text(entry, facts, trials));
       flush_output();

@@ -1,10 +1,9 @@
-// A tensor's inspection, for people and for programs.
+// A tensor's inspection, for people.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "base/json_fwd.h"
 #include "numbers/format_trial.h"
 
 namespace ng::cli {
@@ -12,8 +11,5 @@ namespace ng::cli {
 /// Facts, histogram, table and recommendation: lines of at most 100 columns.
 [[nodiscard]] std::string inspect_text(const io::SafetensorsEntry& entry, const TensorFacts& facts,
                                        const std::vector<FormatTrial>& trials);
-
-[[nodiscard]] Json inspect_json(const io::SafetensorsEntry& entry, const TensorFacts& facts,
-                                const std::vector<FormatTrial>& trials);
 
 }  // namespace ng::cli

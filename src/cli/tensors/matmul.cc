@@ -96,18 +96,6 @@ void check_out(const std::string& out, const Matrix& a, const Matrix& b) {
   require_target(out, "a product", is_product);
 }
 
-void check_blocks(const Operand& a, const Operand& b) {
-  const auto length = [](const Operand& cast) {
-    return cast.block.kind == Block::Kind::tile ? cast.block.cols : 1;
-  };
-  const int small = std::min(length(a), length(b)), large = std::max(length(a), length(b));
-  if (large % small == 0) return;
-  throw Error({.place = "--b",
-               .key = "block",
-               .problem = fmt::format("blocks of {} beside blocks of {}", length(b), length(a)),
-               .remedy = "one length along K divides the other"});
-}
-
 // Of a product without a finite value nothing is known.
 double max_abs_of(const ErrorMetrics& errors) {
   return errors.values == 0 ? std::nan("") : errors.max_abs;
@@ -160,7 +148,7 @@ int matmul(const Args& args) {
   ProductJob job;
   job.a_cast = operand_at("--a", args.a_format, args.rounding);
   job.b_cast = operand_at("--b", args.b_format, args.rounding);
-  check_blocks(job.a_cast, job.b_cast);
+  require_fitting_blocks(job.a_cast, job.b_cast);
   const Matrix a = matrix_of(args.a), b = matrix_of(args.b);
   check_shapes(args, a, b);
   if (!args.out.empty()) check_out(args.out, a, b);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ng::cli {
+namespace ng {
 
 /// "runs/quickstart" for "examples/quickstart.toml"
 [[nodiscard]] std::string first_run_folder(const std::string& run_file);
@@ -14,4 +14,4 @@ namespace ng::cli {
 /// The last of them that holds a run; the first where none does.
 [[nodiscard]] std::string newest_run_folder(const std::string& run_file);
 
-}  // namespace ng::cli
+}  // namespace ng

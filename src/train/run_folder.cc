@@ -1,10 +1,10 @@
-#include "cli/runs/run_folder.h"
+#include "train/run_folder.h"
 
 #include <filesystem>
 
 #include "base/files.h"
 
-namespace ng::cli {
+namespace ng {
 namespace {
 
 std::string numbered(const std::string& run_file, int number) {
@@ -34,4 +34,4 @@ std::string newest_run_folder(const std::string& run_file) {
   return numbered(run_file, std::max(1, count_runs(run_file)));
 }
 
-}  // namespace ng::cli
+}  // namespace ng

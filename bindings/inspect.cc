@@ -1,0 +1,71 @@
+// What formats make of the tensors of files.
+#include <nanobind/stl/vector.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "bind.h"
+#include "io/tensor_files.h"
+#include "numbers/inspection.h"
+#include "recipe/cast_words.h"
+
+namespace ng::python {
+namespace {
+
+/// What is tried on every tensor.
+struct Casts {
+  std::vector<std::string> names;
+  std::vector<Operand> casts;
+
+  explicit Casts(std::vector<std::string> formats) : names(std::move(formats)) {
+    if (names.empty()) names = split_at_commas(kInspectedFormats);
+    for (const std::string& name : names) casts.push_back(cast_named(name));
+  }
+};
+
+Json tensor_json(const io::SafetensorsEntry& entry, const Casts& tried, Threads threads) {
+  const TensorProgress silent = [](double) {};
+  const TensorFacts facts = facts_of(entry, threads, silent);
+  std::vector<FormatTrial> trials;
+  for (size_t i = 0; i < tried.names.size(); ++i)
+    trials.push_back(try_format(entry, tried.names[i], tried.casts[i], threads, silent));
+  return inspection_json(entry, facts, trials);
+}
+
+/// As `narrowgauge inspect --json`.
+Json inspect(const std::vector<std::string>& words, const Casts& tried, const std::string& names,
+             Threads threads) {
+  Json files = Json::array();
+  bool is_empty = true;
+  const std::vector<std::string> paths = io::tensor_files(words);
+  for (const std::string& path : paths) {
+    const io::Safetensors file(path);
+    Json tensors = Json::array();
+    for (const io::SafetensorsEntry& entry : file.entries())
+      if (io::is_wanted(entry, names)) tensors.push_back(tensor_json(entry, tried, threads));
+    is_empty = is_empty && tensors.empty();
+    files.push_back({{"file", path}, {"tensors", std::move(tensors)}});
+  }
+  if (is_empty) io::refuse_without_floats(io::Safetensors(paths.front()), names);
+  return {{"files", std::move(files)}};
+}
+
+}  // namespace
+
+void add_inspect(nb::module_& module) {
+  module.def(
+      "inspect",
+      [](const std::vector<std::string>& paths, std::vector<std::string> formats,
+         const std::string& tensors, int64_t threads) {
+        const Threads workers = threads_of(threads);
+        Json json;
+        {
+          const nb::gil_scoped_release unlocked;
+          json = inspect(paths, Casts(std::move(formats)), tensors, workers);
+        }
+        return python_of(json);
+      },
+      "paths"_a, "formats"_a, "tensors"_a, "threads"_a);
+}
+
+}  // namespace ng::python

@@ -1,0 +1,179 @@
+// A model folder: its logits, its text, its loss on a text.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "bind.h"
+#include "io/hf_folder.h"
+#include "train/evaluate.h"
+#include "train/generator.h"
+#include "train/logits.h"
+#include "train/open_model.h"
+
+namespace ng::python {
+namespace {
+
+using Ids = Vector<int32_t>;
+
+/// Threads take turns: a run has one arena.
+class PythonModel {
+ public:
+  PythonModel(const std::string& folder, const std::string& recipe, const std::string& backend,
+              Threads threads)
+      : folder_(folder),
+        open_(open_model(folder, Recipe::load(recipe), {.backend = backend, .threads = threads})) {}
+
+  [[nodiscard]] const ModelConfig& config() const { return open_.model->config(); }
+  [[nodiscard]] const OpenModel& open() const { return open_; }
+
+  [[nodiscard]] std::vector<float> logits(std::span<const int32_t> ids) {
+    require_ids(ids);
+    if (std::ssize(ids) > config().context)
+      refuse_ids(std::to_string(ids.size()), fmt::format("at most {}", config().context));
+    const std::scoped_lock turn(mutex_);
+    if (!logits_) logits_.emplace(*open_.run, *open_.model);
+    return logits_->read(ids);
+  }
+
+  /// `goes_on` is asked after each token.
+  [[nodiscard]] std::vector<int32_t> generate(std::span<const int32_t> prompt, int64_t count,
+                                              const SamplingSettings& settings,
+                                              const std::function<bool()>& goes_on) {
+    validate(settings);
+    require_ids(prompt);
+    const std::scoped_lock turn(mutex_);
+    if (!generator_) generator_.emplace(*open_.run, *open_.model);
+    std::vector<int32_t> made;
+    generator_->generate(prompt, count, settings, [&](int32_t id) {
+      made.push_back(id);
+      return goes_on();
+    });
+    return made;
+  }
+
+  [[nodiscard]] Evaluation evaluate(const std::string& data, const DocumentRules& documents,
+                                    int64_t batch) {
+    const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
+    const Corpus corpus = corpus_to_evaluate(data, *tokenizer, documents);
+    io::require_vocabulary(folder_, config(), tokenizer->vocab());
+    require_batch(config(), {.sequences = batch, .length = config().context}, "batch", "");
+    const std::scoped_lock turn(mutex_);
+    return ng::evaluate(*open_.run, *open_.model, corpus, batch, config().context);
+  }
+
+  void save(const std::string& folder, const std::string& dtype) {
+    const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
+    const std::scoped_lock turn(mutex_);
+    io::write_hf_folder(folder, config(),
+                        [&](size_t index, int64_t row, std::span<float> values) {
+                          open_.model->read_row(*open_.run, index, row, values);
+                        },
+                        {.dtype = dtype, .tokenizer = tokenizer.get()});
+  }
+
+ private:
+  [[noreturn]] void refuse_ids(const std::string& problem, const std::string& remedy) const {
+    throw Error({.place = folder_, .key = "ids", .problem = problem, .remedy = remedy});
+  }
+  void require_ids(std::span<const int32_t> ids) const {
+    const std::string remedy = fmt::format("at least one id from 0 to {}", config().vocab - 1);
+    if (ids.empty()) refuse_ids("empty", remedy);
+    for (const int32_t id : ids)
+      if (id < 0 || id >= config().vocab) refuse_ids(std::to_string(id), remedy);
+  }
+
+  std::string folder_;
+  OpenModel open_;
+  std::mutex mutex_;
+  std::optional<LogitsReader> logits_;
+  std::optional<Generator> generator_;
+};
+
+Values logits(PythonModel& model, const Ids& ids) {
+  std::vector<float> values;
+  {
+    const nb::gil_scoped_release unlocked;
+    values = model.logits({ids.data(), ids.size()});
+  }
+  return array_of(std::move(values), {ids.size(), static_cast<size_t>(model.config().vocab)});
+}
+
+/// What generate() is told beside the prompt.
+std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tokens,
+                              const SamplingSettings& settings) {
+  const nb::gil_scoped_release unlocked;
+  return model.generate({prompt.data(), prompt.size()}, tokens, settings, [] {
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C
+    return true;
+  });
+}
+
+nb::object evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
+                    const std::string& chat, int64_t batch) {
+  DocumentRules documents{.text_key = text_key, .chat_name = "template"};
+  std::optional<ChatTemplate> known;
+  for (const auto& [name, value] : kChatTemplates)
+    if (name == chat) known = value;
+  if (!known)
+    throw Error({.place = "",
+                 .key = "template",
+                 .problem = "\"" + chat + "\"",
+                 .remedy = "\"none\", \"chatml\" or \"llama3\""});
+  documents.chat = *known;
+  Evaluation result;
+  {
+    const nb::gil_scoped_release unlocked;
+    result = model.evaluate(data, documents, batch);
+  }
+  return python_of({{"loss", result.loss},
+                    {"perplexity", result.perplexity},
+                    {"bits_per_byte", result.bits_per_byte},
+                    {"tokens", result.tokens},
+                    {"bytes", result.bytes},
+                    {"context", model.config().context},
+                    {"recipe", model.open().recipe.name()}});
+}
+
+nb::object config(const PythonModel& model) {
+  return python_of(Json::parse(io::hf_config_text(model.config(), "float32")));
+}
+
+}  // namespace
+
+void add_model(nb::module_& module) {
+  nb::class_<PythonModel>(module, "Model")
+      .def(
+          "__init__",
+          [](PythonModel* self, const std::string& folder, const std::string& recipe,
+             const std::string& backend, int64_t threads) {
+            const Threads workers = threads_of(threads);
+            const nb::gil_scoped_release unlocked;
+            new (self) PythonModel(folder, recipe, backend, workers);
+          },
+          "folder"_a, "recipe"_a, "backend"_a, "threads"_a)
+      .def_prop_ro("config", config)
+      .def_prop_ro("missing", [](const PythonModel& m) { return missing_of_training(m.open()); })
+      .def("logits", logits, "ids"_a)
+      .def(
+          "generate",
+          [](PythonModel& model, const Ids& prompt, int64_t tokens, double temperature,
+             int64_t top_k, double top_p, uint64_t seed, int64_t vocab) {
+            return generate(model, prompt, tokens,
+                            {.temperature = temperature,
+                             .top_k = top_k,
+                             .top_p = top_p,
+                             .vocab = vocab,
+                             .seed = seed});
+          },
+          "prompt"_a, "tokens"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "vocab"_a)
+      .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a, "batch"_a)
+      .def("save", &PythonModel::save, "folder"_a, "dtype"_a,
+           nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace ng::python

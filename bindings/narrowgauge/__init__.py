@@ -1,0 +1,54 @@
+"""NarrowGauge: narrow number formats to the bit, and training of language models in them.
+
+    import narrowgauge as ng
+    q = ng.quantize(x, "mxfp4")
+    ng.error(x, q).sqnr_db
+"""
+
+from . import _core
+from ._core import Element, Format
+from ._errors import Diverged, Error
+from ._models import Model, Tokenizer, inspect
+from ._numbers import (
+    Counts,
+    Errors,
+    Quantized,
+    dequantize,
+    element,
+    error,
+    format,
+    formats,
+    matmul,
+    quantize,
+)
+from ._packing import assemble, unpack
+from ._recipes import Recipe, recipes
+from ._train import Trainer
+
+__version__: str = _core.version()
+
+__all__ = [
+    "Counts",
+    "Diverged",
+    "Element",
+    "Error",
+    "Errors",
+    "Format",
+    "Model",
+    "Quantized",
+    "Recipe",
+    "Tokenizer",
+    "Trainer",
+    "__version__",
+    "assemble",
+    "dequantize",
+    "element",
+    "error",
+    "format",
+    "formats",
+    "inspect",
+    "matmul",
+    "quantize",
+    "recipes",
+    "unpack",
+]

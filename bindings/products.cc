@@ -1,0 +1,111 @@
+// Products of narrow numbers, and how far numbers are from what they stand for.
+#include <narrowgauge/dot.h>
+
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "numbers/errors.h"
+#include "numbers/measured_product.h"
+#include "quantized.h"
+#include "recipe/cast_words.h"
+
+namespace ng::python {
+namespace {
+
+Values multiply(const Quantized& a, const Quantized& b, int64_t threads) {
+  const int workers = threads_of(threads).count;
+  std::vector<float> y;
+  {
+    const nb::gil_scoped_release unlocked;
+    y = narrowgauge::multiply(a.as_public(), b.as_public(), workers);
+  }
+  const auto rows = [](const Quantized& q) {
+    return q.matrix.along == Contract::cols ? q.rows() : q.cols();
+  };
+  return array_of(std::move(y), {rows(a), rows(b)});
+}
+
+Operand factor(const char* key, const std::string& format, const std::string& rounding) {
+  Operand cast = factor_cast(key, format);
+  if (rounding.empty()) return cast;
+  require_word("rounding", rounding, {"nearest", "stochastic"});
+  if (cast.element->bits < 32)
+    cast.rounding = rounding == "stochastic" ? Rounding::stochastic : Rounding::nearest;
+  return cast;
+}
+
+/// Throws Error where the matrices have no product.
+void require_shapes(const ProductJob& job) {
+  const int64_t k = job.b_is_turned ? job.b.rows : job.b.cols;
+  const auto refuse = [](const char* key, const std::string& problem, const std::string& remedy) {
+    throw Error({.place = "", .key = key, .problem = problem, .remedy = remedy});
+  };
+  if (job.k() == k && job.k() > 0 && job.m() > 0 && job.n() > 0) return;
+  refuse(
+      "b", fmt::format("({}, {}) beside ({}, {})", job.b.rows, job.b.cols, job.a.rows, job.a.cols),
+      job.b_is_turned ? "(K, N) beside (M, K), none of them 0"
+                      : "(N, K) beside (M, K), none of them 0, or transpose_b where b is (K, N)");
+}
+
+/// What matmul is told of its factors.
+struct Words {
+  std::string a_format, b_format, rounding;
+  bool transpose_b = false;
+  int hadamard = 0;
+};
+
+Values product(const FloatMatrix& a, const FloatMatrix& b, const Words& words, uint64_t seed,
+               int64_t threads) {
+  ProductJob job;
+  job.a = rows_of(a);
+  job.b = rows_of(b);
+  job.b_is_turned = words.transpose_b;
+  job.a_cast = factor("a_format", words.a_format, words.rounding);
+  job.b_cast = factor("b_format", words.b_format, words.rounding);
+  job.hadamard = hadamard_of(job.a_cast, words.hadamard);
+  job.seed = seed;
+  job.threads = threads_of(threads);
+  require_shapes(job);
+  try {
+    require_fitting_blocks(job.a_cast, job.b_cast);
+  } catch (const Error& error) {
+    throw as_keyword(error);
+  }
+  std::vector<float> c;
+  {
+    const nb::gil_scoped_release unlocked;
+    c = ng::product(job);
+  }
+  return array_of(std::move(c), {static_cast<size_t>(job.m()), static_cast<size_t>(job.n())});
+}
+
+nb::tuple error_metrics(const FloatMatrix& x, const FloatMatrix& q, int64_t threads) {
+  const Rows<const float> source = rows_of(x), rounded = rows_of(q);
+  const Threads workers = threads_of(threads);
+  ErrorMetrics e;
+  {
+    const nb::gil_scoped_release unlocked;
+    e = error_sums(source, rounded, workers).metrics();
+  }
+  return nb::make_tuple(e.values, e.mse, e.relative_mse, e.sqnr_db, e.max_abs, e.max_relative,
+                        e.underflow, e.bias);
+}
+
+}  // namespace
+
+void add_products(nb::module_& module) {
+  module.def("multiply", multiply, "a"_a, "b"_a, "threads"_a);
+  module.def(
+      "product",
+      [](const FloatMatrix& a, const FloatMatrix& b, const std::string& a_format,
+         const std::string& b_format, const std::string& rounding, bool transpose_b, int hadamard,
+         uint64_t seed, int64_t threads) {
+        return product(a, b, {a_format, b_format, rounding, transpose_b, hadamard}, seed, threads);
+      },
+      "a"_a.noconvert(), "b"_a.noconvert(), "a_format"_a, "b_format"_a, "rounding"_a,
+      "transpose_b"_a, "hadamard"_a, "seed"_a, "threads"_a);
+  module.def("error_metrics", error_metrics, "x"_a.noconvert(), "q"_a.noconvert(), "threads"_a);
+}
+
+}  // namespace ng::python

@@ -1,0 +1,43 @@
+// A model folder opened for use: weights loaded, in the numbers of a recipe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "model/model.h"
+#include "recipe/recipe.h"
+#include "run/run.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ng {
+
+struct OpenModel {
+  Recipe recipe;
+  Threads threads;
+  std::unique_ptr<Run> run;
+  std::unique_ptr<Model> model;
+};
+
+/// What computes, and with which draws.
+struct OpenModelSettings {
+  std::string backend = "cpu";
+  Threads threads;
+  uint64_t seed = 1;
+};
+
+/// Weights of the folder under the recipe's last phase. Throws Error for what is wrong with either.
+[[nodiscard]] OpenModel open_model(const std::string& folder, Recipe recipe,
+                                   const OpenModelSettings& settings);
+
+/// The tokenizer of a model folder. Throws Error where there is no such folder or none in it.
+[[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder);
+
+/// What the recipe needs of training that a model folder does not hold: the histories by which it
+/// scales, whose scales are 1 then; the bit-widths by which nipq quantizes, which are those that
+/// training begins with. A sentence for each.
+[[nodiscard]] std::vector<std::string> missing_of_training(const OpenModel& open);
+
+}  // namespace ng

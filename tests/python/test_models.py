@@ -1,0 +1,96 @@
+"""Model folders, tokenizers and files."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from conftest import GOLDEN, tensors, write_tensors
+
+import narrowgauge as ng
+
+LLAMA = GOLDEN / "models" / "llama_tiny"
+
+
+def test_logits_are_those_of_the_golden_file():
+    golden = tensors(LLAMA / "reference.safetensors")
+    model = ng.Model(LLAMA)
+    ids = golden["tokens"][0][:, :-1]
+    logits = model.logits(ids)
+    assert logits.shape == golden["logits_f64"].shape and logits.dtype == np.float32
+    # As tests/golden/README.md says of FP32 logits.
+    assert np.abs(logits - golden["logits_f64"]).max() <= 1e-4
+    assert np.array_equal(model.logits(ids[0].tolist()), logits[0])
+    assert np.array_equal(model.logits(ids[0][:5]), logits[0][:5])  # later tokens change nothing
+    narrow = ng.Model(LLAMA, recipe="mxfp4-all", threads=1).logits(ids[0])
+    assert not np.array_equal(narrow, logits[0])
+    assert model.config["hidden_size"] == 64
+
+
+def test_greedy_generation_is_exact():
+    golden = tensors(LLAMA / "reference.safetensors")
+    prompt, tokens = golden["greedy.prompt"][0], golden["greedy.tokens"][0]
+    made = ng.Model(LLAMA).generate(prompt, tokens=16, temperature=0)
+    assert made == tokens[-16:].tolist()
+
+
+def test_threads_take_turns():
+    model = ng.Model(LLAMA, threads=1)
+    want = model.logits([1, 2, 3])
+    wrong = []
+
+    def work():
+        for _ in range(5):
+            if not np.array_equal(model.logits([1, 2, 3]), want):
+                wrong.append(1)
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_generation_is_the_programs(program):
+    made = ng.Model(LLAMA).generate([1, 2, 3], tokens=12, seed=4)
+    text = program("generate", LLAMA, "--prompt-ids", "1,2,3", "--tokens", 12, "--ids", "--seed", 4)
+    assert made == [int(i) for i in text.split(",")]
+
+
+def test_ids_that_are_none_are_refused():
+    model = ng.Model(LLAMA)
+    for ids, problem in (([], "empty"), ([128], "128"), ([-1], "-1"), ([0.5], "float64"),
+                         (np.arange(1000) % 7, "1000")):  # fmt: skip
+        with pytest.raises(ng.Error, match=problem):
+            model.logits(ids)
+    with pytest.raises(ng.Error, match="temperature"):
+        model.generate([1], temperature=-1)
+
+
+def test_a_folder_without_a_tokenizer_is_not_saved(tmp_path):
+    with pytest.raises(ng.Error, match="tokenizer"):
+        ng.Model(LLAMA).save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_bytes_are_a_tokenizer():
+    tokenizer = ng.Tokenizer("bytes")
+    assert tokenizer.vocab == 256
+    assert tokenizer.encode("Añ") == [65, 195, 177]
+    assert tokenizer.decode([65, 195, 177]) == "Añ"
+    assert tokenizer.decode(np.array([195])) == "\ufffd"
+    every = bytes(range(256))
+    assert tokenizer.decode_bytes(tokenizer.encode(every)) == every
+
+
+def test_inspect_is_the_programs(program, tmp_path):
+    x = np.random.default_rng(1).normal(size=(16, 64)).astype(np.float32)
+    write_tensors(tmp_path / "x.safetensors", {"x": x, "y": x * 100})
+    file = tmp_path / "x.safetensors"
+    made = ng.inspect(file, formats=["mxfp4", "nvfp4"])
+    assert [t["name"] for t in made["files"][0]["tensors"]] == ["x", "y"]
+    assert made == json.loads(program("inspect", file, "--format", "mxfp4,nvfp4", "--json"))
+    assert ng.inspect([file], tensors="y") == json.loads(
+        program("inspect", file, "--tensor", "y", "--json")
+    )
