@@ -10,16 +10,16 @@ import numpy as np
 from . import _core
 from ._errors import Error
 
-#: torch's narrow types, by the names of their elements
-_TORCH_ELEMENTS = {
-    "torch.bfloat16": "bfloat16",
-    "torch.float8_e4m3fn": "float8_e4m3fn",
-    "torch.float8_e4m3fnuz": "float8_e4m3fnuz",
-    "torch.float8_e5m2": "float8_e5m2",
-    "torch.float8_e5m2fnuz": "float8_e5m2fnuz",
-    "torch.float8_e8m0fnu": "float8_e8m0fnu",
-}
-_FP4_PAIRS = "torch.float4_e2m1fn_x2"
+#: elements that torch has a type of the same name for, one a value
+TORCH_ELEMENTS = (
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+_FP4_PAIRS = "float4_e2m1fn_x2"
 
 
 def is_torch(x: object) -> bool:
@@ -32,17 +32,17 @@ def _of_torch(x: Any, threads: int) -> np.ndarray:
     if x.device.type != "cpu":
         raise Error(f"a tensor on {x.device}", "one on the CPU: x.cpu()")
     x = x.detach()
-    name = str(x.dtype)
+    name = str(x.dtype).removeprefix("torch.")
     torch = sys.modules["torch"]
     if name == _FP4_PAIRS:  # a shape counts bytes: the even element lies low
         pairs = x.contiguous().view(torch.uint8).numpy()
         codes = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(*x.shape[:-1], -1)
         return _of_codes(codes, "float4_e2m1fn", threads)
-    if name not in _TORCH_ELEMENTS:
+    if name not in TORCH_ELEMENTS:
         return x.numpy()
-    wide = name == "torch.bfloat16"
+    wide = name == "bfloat16"
     codes = x.contiguous().view(torch.int16 if wide else torch.uint8).numpy()
-    return _of_codes(codes.view(np.uint16) if wide else codes, _TORCH_ELEMENTS[name], threads)
+    return _of_codes(codes.view(np.uint16) if wide else codes, name, threads)
 
 
 def _of_codes(codes: np.ndarray, element: str, threads: int) -> np.ndarray:

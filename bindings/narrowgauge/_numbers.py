@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arrays import floats_of, matrix_of
+from ._arrays import TORCH_ELEMENTS, floats_of, matrix_of
 from ._core import Element, Format
 from ._errors import Error
 
@@ -153,9 +153,9 @@ class Quantized:
         name = self.format.element.name
         if name == "float4_e2m1fn":
             return torch.from_numpy(self.pack("fp4x2")).view(torch.float4_e2m1fn_x2)
-        dtype = getattr(torch, name, None)
-        if not isinstance(dtype, torch.dtype):
+        if name not in (*TORCH_ELEMENTS, "float16", "int8", "uint8"):
             raise Error(f"torch has no {name}", ".codes, or .dequantize()")
+        dtype = getattr(torch, name)
         return torch.from_dlpack(self._core.shared_codes()).view(dtype).reshape(self.codes.shape)
 
     def pack(self, layout: str) -> npt.NDArray[np.uint8]:

@@ -6,6 +6,7 @@
 #include "backend/cpu/packed.h"
 #include "format/codec.h"
 #include "format/scale.h"
+#include "math/bf16.h"
 
 namespace ng {
 namespace {
@@ -71,14 +72,26 @@ void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& ou
   });
 }
 
+/// The plain cast to BF16 of `count` values. Returns whether one is NaN, whose code is not set.
+bool plain_bf16_codes(const float* x, int64_t count, uint16_t* codes) {
+  bool has_nan = false;
+  for (int64_t i = 0; i < count; ++i) {
+    codes[i] = to_bf16(x[i]).bits;
+    has_nan |= x[i] != x[i];
+  }
+  return has_nan;
+}
+
 /// The driver rounds such values itself: here they are rounded by the definition.
 void round_codes(const PackedOperand& packed, NarrowMatrix& out, Threads threads) {
   const OverflowRule rule = overflow_rule(out.cast.overflow);
   const ElementCodec codec(*out.cast.element);
+  const bool is_plain = *out.cast.element == bf16_format() && rule == OverflowRule::special;
   const Rows<const float> source = packed.source.as<float>();
   parallel_for(threads, out.rows, [&](int64_t row, int) {
     const float* x = source.row(row);
     uint16_t* to = out.codes.data() + row * out.cols;
+    if (is_plain && !plain_bf16_codes(x, out.cols, to)) return;
     for (int64_t c = 0; c < out.cols; ++c)
       to[c] = static_cast<uint16_t>(codec.encode(x[c], {}, rule));
   });

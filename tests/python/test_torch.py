@@ -36,5 +36,8 @@ def test_gradients_strides_and_pairs():
 
 
 def test_memory_is_shared():
+    assert ng.quantize(np.ones((2, 32)), "int8").as_torch().dtype == torch.int8
+    with pytest.raises(ng.Error, match="torch has no"):
+        ng.quantize(np.ones((2, 32)), "mxfp6_e3m2").as_torch()
     q = ng.quantize(np.ones((2, 32), np.float32), "fp8_e4m3")
     assert q.as_torch().data_ptr() == q.codes.ctypes.data
