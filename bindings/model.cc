@@ -55,10 +55,10 @@ class PythonModel {
     return made;
   }
 
-  [[nodiscard]] Evaluation evaluate(const std::string& data, const DocumentRules& documents,
-                                    int64_t batch) {
+  [[nodiscard]] Evaluation evaluate(const std::string& data, const TextRules& rules,
+                                    Prefix prefix, int64_t batch) {
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
-    const Corpus corpus = corpus_to_evaluate(data, *tokenizer, documents);
+    const Corpus corpus = corpus_to_evaluate(data, *tokenizer, rules, prefix);
     io::require_vocabulary(folder_, config(), tokenizer->vocab());
     require_batch(config(), {.sequences = batch, .length = config().context}, "batch", "");
     const std::scoped_lock turn(mutex_);
@@ -114,8 +114,8 @@ std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tok
 }
 
 nb::object evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
-                    const std::string& chat, int64_t batch) {
-  DocumentRules documents{.text_key = text_key, .chat_name = "template"};
+                    const std::string& chat, bool prefix_end, int64_t batch) {
+  TextRules rules{.documents = {.text_key = text_key, .chat_name = "template"}};
   std::optional<ChatTemplate> known;
   for (const auto& [name, value] : kChatTemplates)
     if (name == chat) known = value;
@@ -124,15 +124,16 @@ nb::object evaluate(PythonModel& model, const std::string& data, const std::stri
                  .key = "template",
                  .problem = "\"" + chat + "\"",
                  .remedy = "\"none\", \"chatml\" or \"llama3\""});
-  documents.chat = *known;
+  rules.documents.chat = *known;
   Evaluation result;
   {
     const nb::gil_scoped_release unlocked;
-    result = model.evaluate(data, documents, batch);
+    result = model.evaluate(data, rules, prefix_end ? Prefix::end_token : Prefix::none, batch);
   }
   return python_of({{"loss", result.loss},
                     {"perplexity", result.perplexity},
                     {"bits_per_byte", result.bits_per_byte},
+                    {"byte_perplexity", result.byte_perplexity},
                     {"tokens", result.tokens},
                     {"bytes", result.bytes},
                     {"context", model.config().context},
@@ -171,7 +172,8 @@ void add_model(nb::module_& module) {
                              .seed = seed});
           },
           "prompt"_a, "tokens"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "vocab"_a)
-      .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a, "batch"_a)
+      .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a,
+           "prefix_end"_a, "batch"_a)
       .def("save", &PythonModel::save, "folder"_a, "dtype"_a,
            nb::call_guard<nb::gil_scoped_release>());
 }

@@ -122,10 +122,16 @@ class Model:
         return self._core.generate(ids, tokens, temperature, top_k, top_p, seed, 0)
 
     def evaluate(
-        self, data: Path, *, batch: int = 8, text_key: str = "text", template: str = "none"
+        self,
+        data: Path,
+        *,
+        batch: int = 8,
+        text_key: str = "text",
+        template: str = "none",
+        prefix_end: bool = False,
     ) -> dict[str, Any]:
         """Loss, perplexity and bits per byte over a text, as `narrowgauge eval --json` says them."""
-        return self._core.evaluate(os.fspath(data), text_key, template, batch)
+        return self._core.evaluate(os.fspath(data), text_key, template, prefix_end, batch)
 
     def save(self, folder: Path, dtype: str = "F32") -> None:
         """A model folder with the tokenizer; dtype F32, BF16 or F16."""
