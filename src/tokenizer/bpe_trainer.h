@@ -16,7 +16,7 @@ struct BpeTraining {
   int64_t min_frequency = 0;  ///< of a pair to become a token
   std::string pattern;        ///< of known_pattern(): its name
   bool compose = false;       ///< normalize to NFC
-  std::vector<std::string> special_tokens;
+  std::vector<std::string> special_tokens = {};
 };
 
 /// What has been learned: names by id, and merges of two ids each, the first learned first.

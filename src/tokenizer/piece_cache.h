@@ -1,6 +1,7 @@
 // Tokens of pieces that were met before.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
