@@ -85,8 +85,8 @@ PublicFormat make_format(const std::string& name, const std::map<std::string, nb
   }
 }
 
-/// What quantize takes: the format of these elements, scales and, if there is one, blocks; else that
-/// of the element.
+/// What quantize takes: the format of these elements, scales and, if there is one, blocks; else
+/// that of the element.
 std::string_view name_of_format(const PublicFormat& format) {
   const Operand operand = operand_of(format);
   std::string_view nearest = operand.element->name;

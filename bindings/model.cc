@@ -113,8 +113,8 @@ std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tok
   });
 }
 
-nb::object evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
-                    const std::string& chat, int64_t batch) {
+nb::dict evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
+                  const std::string& chat, int64_t batch) {
   DocumentRules documents{.text_key = text_key, .chat_name = "template"};
   std::optional<ChatTemplate> known;
   for (const auto& [name, value] : kChatTemplates)
@@ -130,17 +130,17 @@ nb::object evaluate(PythonModel& model, const std::string& data, const std::stri
     const nb::gil_scoped_release unlocked;
     result = model.evaluate(data, documents, batch);
   }
-  return python_of({{"loss", result.loss},
-                    {"perplexity", result.perplexity},
-                    {"bits_per_byte", result.bits_per_byte},
-                    {"tokens", result.tokens},
-                    {"bytes", result.bytes},
-                    {"context", model.config().context},
-                    {"recipe", model.open().recipe.name()}});
+  return dict_of({{"loss", result.loss},
+                  {"perplexity", result.perplexity},
+                  {"bits_per_byte", result.bits_per_byte},
+                  {"tokens", result.tokens},
+                  {"bytes", result.bytes},
+                  {"context", model.config().context},
+                  {"recipe", model.open().recipe.name()}});
 }
 
-nb::object config(const PythonModel& model) {
-  return python_of(Json::parse(io::hf_config_text(model.config(), "float32")));
+nb::dict config(const PythonModel& model) {
+  return dict_of(Json::parse(io::hf_config_text(model.config(), "float32")));
 }
 
 }  // namespace
