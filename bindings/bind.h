@@ -98,5 +98,7 @@ template <class Value>
 
 /// A JSON value as Python has it: dict, list, str, int, float, bool, None.
 [[nodiscard]] nb::object python_of(const Json& json);
+/// The same of an object.
+[[nodiscard]] nb::dict dict_of(const Json& json);
 
 }  // namespace ng::python

@@ -81,6 +81,8 @@ nb::object python_of(const Json& json) {
   }
 }
 
+nb::dict dict_of(const Json& json) { return nb::cast<nb::dict>(python_of(json)); }
+
 }  // namespace ng::python
 
 NB_MODULE(_core, module) {

@@ -63,7 +63,7 @@ void add_inspect(nb::module_& module) {
           const nb::gil_scoped_release unlocked;
           json = inspect(paths, Casts(std::move(formats)), tensors, workers);
         }
-        return python_of(json);
+        return dict_of(json);
       },
       "paths"_a, "formats"_a, "tensors"_a, "threads"_a);
 }

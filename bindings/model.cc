@@ -55,8 +55,8 @@ class PythonModel {
     return made;
   }
 
-  [[nodiscard]] Evaluation evaluate(const std::string& data, const TextRules& rules,
-                                    Prefix prefix, int64_t batch) {
+  [[nodiscard]] Evaluation evaluate(const std::string& data, const TextRules& rules, Prefix prefix,
+                                    int64_t batch) {
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
     const Corpus corpus = corpus_to_evaluate(data, *tokenizer, rules, prefix);
     io::require_vocabulary(folder_, config(), tokenizer->vocab());
@@ -113,8 +113,8 @@ std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tok
   });
 }
 
-nb::object evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
-                    const std::string& chat, bool prefix_end, int64_t batch) {
+nb::dict evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
+                  const std::string& chat, bool prefix_end, int64_t batch) {
   TextRules rules{.documents = {.text_key = text_key, .chat_name = "template"}};
   std::optional<ChatTemplate> known;
   for (const auto& [name, value] : kChatTemplates)
@@ -130,18 +130,18 @@ nb::object evaluate(PythonModel& model, const std::string& data, const std::stri
     const nb::gil_scoped_release unlocked;
     result = model.evaluate(data, rules, prefix_end ? Prefix::end_token : Prefix::none, batch);
   }
-  return python_of({{"loss", result.loss},
-                    {"perplexity", result.perplexity},
-                    {"bits_per_byte", result.bits_per_byte},
-                    {"byte_perplexity", result.byte_perplexity},
-                    {"tokens", result.tokens},
-                    {"bytes", result.bytes},
-                    {"context", model.config().context},
-                    {"recipe", model.open().recipe.name()}});
+  return dict_of({{"loss", result.loss},
+                  {"perplexity", result.perplexity},
+                  {"bits_per_byte", result.bits_per_byte},
+                  {"byte_perplexity", result.byte_perplexity},
+                  {"tokens", result.tokens},
+                  {"bytes", result.bytes},
+                  {"context", model.config().context},
+                  {"recipe", model.open().recipe.name()}});
 }
 
-nb::object config(const PythonModel& model) {
-  return python_of(Json::parse(io::hf_config_text(model.config(), "float32")));
+nb::dict config(const PythonModel& model) {
+  return dict_of(Json::parse(io::hf_config_text(model.config(), "float32")));
 }
 
 }  // namespace
@@ -172,8 +172,7 @@ void add_model(nb::module_& module) {
                              .seed = seed});
           },
           "prompt"_a, "tokens"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "vocab"_a)
-      .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a,
-           "prefix_end"_a, "batch"_a)
+      .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a, "prefix_end"_a, "batch"_a)
       .def("save", &PythonModel::save, "folder"_a, "dtype"_a,
            nb::call_guard<nb::gil_scoped_release>());
 }

@@ -102,10 +102,10 @@ class PythonTrainer {
                            session_->model().parameter_count());
   }
 
-  [[nodiscard]] nb::object plan() const { return python_of(plan_); }
-  [[nodiscard]] nb::object memory() const { return python_of(memory_); }
+  [[nodiscard]] nb::dict plan() const { return dict_of(plan_); }
+  [[nodiscard]] nb::dict memory() const { return dict_of(memory_); }
 
-  nb::object train(nb::object progress) {
+  nb::dict train(nb::object progress) {
     if (session_ == nullptr)
       throw Error({.place = "",
                    .key = "train",
@@ -121,7 +121,7 @@ class PythonTrainer {
       throw;
     }
     end();
-    return python_of(result);
+    return dict_of(result);
   }
 
  private:
