@@ -88,6 +88,9 @@ std::vector<Linear> Builder::linears(int64_t block, std::span<const std::string_
 std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) const {
   NormLayer before = norm(in_block(index, layers::kNorm1));
   std::vector<Linear> qkv = linears(index, parts_of(config().architecture).projections);
+  std::optional<AttentionBlock::HeadNorms> head_norms;
+  if (parts_of(config().architecture).head_norms)
+    head_norms = {norm(in_block(index, layers::kQNorm)), norm(in_block(index, layers::kKNorm))};
   const uint32_t attention = activation(in_block(index, layers::kAttn));
   Linear out = linear(in_block(index, layers::kAttnOut), index);
   const TokenWires wires = token_wires(sources_.recipe, out);
@@ -101,6 +104,7 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
                             .heads = static_cast<int>(config().heads) / ranks,
                             .kv_heads = static_cast<int>(config().kv_heads) / ranks,
                             .head_dim = static_cast<int>(config().head_dim),
+                            .head_norms = head_norms,
                             .rope_table = rope_table,
                             .attention = attention,
                             .wires = wires});

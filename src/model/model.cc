@@ -64,7 +64,8 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                                  .rows = config_.context,
                                  .cols = config_.head_dim,
                                  .is_saved = false});
-    run.execute(RopeTable{.table = rope_table, .theta = config_.rope_theta});
+    run.execute(RopeTable{
+        .table = rope_table, .theta = config_.rope_theta, .scaling = config_.rope_scaling});
   }
   embedding_ =
       std::make_unique<Embedding>(build.parameter(layers::weight_of(layers::kEmbed)),

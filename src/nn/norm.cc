@@ -3,16 +3,20 @@
 namespace ng {
 
 Tensor NormLayer::forward(Run& run, const ConstView& x) const {
+  const Tensor y = run.tensor_like(x);
+  forward(run, y, x);
+  return y;
+}
+
+void NormLayer::forward(Run& run, const View& y, const ConstView& x) const {
   const Run::Place place = run.in(parts_.gain->spec.name);
   const ReadableWeight gain = readable_vector(run, *parts_.gain), bias = read_bias(run);
-  const Tensor y = run.tensor_like(x);
   run.execute(Norm{.kind = parts_.kind,
                    .y = y,
                    .x = x,
                    .gain = gain.view,
                    .bias = bias.view,
                    .eps = parts_.eps});
-  return y;
 }
 
 void NormLayer::backward(Run& run, const View& dx, const ConstView& dresidual, const ConstView& dy,

@@ -19,7 +19,8 @@ inline constexpr std::string_view kBlocks = "blocks.";
 // Parts of a block.
 inline constexpr std::string_view kNorm1 = "norm1", kQkv = "attn.qkv", kQ = "attn.q", kK = "attn.k",
                                   kV = "attn.v", kAttnOut = "attn.out", kNorm2 = "norm2",
-                                  kGate = "mlp.gate", kUp = "mlp.up", kDown = "mlp.down";
+                                  kGate = "mlp.gate", kUp = "mlp.up", kDown = "mlp.down",
+                                  kQNorm = "attn.q_norm", kKNorm = "attn.k_norm";
 
 // Those that are no layers: what attention and the gate give, and each half of a block.
 inline constexpr std::string_view kAttn = "attn", kMlp = "mlp", kMlpAct = "mlp.act";

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "model/architecture.h"
 #include "train/run_keys.h"
 
 namespace ng {
@@ -96,6 +97,7 @@ void fill_from(RunModel& model, const ModelConfig& preset) {
 
 /// The small model of the quickstart, in the shape of the architecture.
 ModelConfig default_model(Architecture architecture) {
+  const ArchitectureParts& parts = parts_of(architecture);
   const bool gpt2 = architecture == Architecture::gpt2;
   return {.architecture = architecture,
           .vocab = 0,
@@ -107,8 +109,8 @@ ModelConfig default_model(Architecture architecture) {
           .ffn = gpt2 ? 1024 : 768,
           .context = 128,
           .tie_embeddings = true,
-          .attention_bias = gpt2,
-          .mlp_bias = gpt2,
+          .attention_bias = parts.attention_bias.value_or(gpt2),
+          .mlp_bias = parts.mlp_bias.value_or(gpt2),
           .norm_bias = gpt2};
 }
 

@@ -80,7 +80,11 @@ void add_model_sizes(Keys<RunConfig>& keys) {
       "weights and sizes to start from"));
   keys.push_back(choice(
       "model.architecture", [](auto& c) -> auto& { return c.model.architecture; },
-      Choices<Architecture>{{{"llama", Architecture::llama}, {"gpt2", Architecture::gpt2}}},
+      Choices<Architecture>{{{"llama", Architecture::llama},
+                             {"gpt2", Architecture::gpt2},
+                             {"mistral", Architecture::mistral},
+                             {"qwen2", Architecture::qwen2},
+                             {"qwen3", Architecture::qwen3}}},
       "what blocks are made of"));
   const auto size = [&](const char* name, auto get, int64_t max, const char* doc) {
     keys.push_back(integer(std::string("model.") + name, get, {1, max}, doc));
