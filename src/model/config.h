@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "math/rope_scaling.h"
+#include "model/lora.h"
 #include "nn/parameter.h"
 
 namespace ng {
@@ -33,6 +34,7 @@ struct ModelConfig {
   RopeScaling rope_scaling{};
   GeluKind gelu = GeluKind::tanh;
   float init_std = 0.02f;
+  Lora lora{};  ///< in training alone: a model folder has none
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

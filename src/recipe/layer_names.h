@@ -66,6 +66,13 @@ struct Place {
 [[nodiscard]] inline std::string clip_of(std::string_view layer) {
   return fmt::format("{}.alpha", layer);
 }
+/// The matrices of a low-rank adapter.
+[[nodiscard]] inline std::string lora_a_of(std::string_view layer) {
+  return fmt::format("{}.lora_a", layer);
+}
+[[nodiscard]] inline std::string lora_b_of(std::string_view layer) {
+  return fmt::format("{}.lora_b", layer);
+}
 /// The layer that a parameter is of.
 [[nodiscard]] inline std::string_view layer_of(std::string_view parameter) {
   return parameter.substr(0, parameter.rfind('.'));

@@ -179,6 +179,16 @@ void resolve_train(RunConfig& config) {
            fmt::format("{} is above train.lr = {}", *train.min_lr, train.lr), "at most train.lr");
 }
 
+/// Keys of a section that mean nothing without `key`.
+void refuse_section(const RunConfig& config, std::string_view section, const std::string& key,
+                    std::string_view wanted) {
+  for (const auto& row : run_keys()) {
+    if (!row.path.starts_with(section) || row.print(config) == row.print(RunConfig())) continue;
+    refuse(config, {row.path, key}, fmt::format("{} without {}", row.print(config), wanted),
+           "that, or neither");
+  }
+}
+
 /// A pair is two sequences of one micro-batch; without pairs what is said of them means nothing.
 void check_objective(const RunConfig& config) {
   if (config.train.objective == Objective::dpo) {
@@ -186,12 +196,21 @@ void check_objective(const RunConfig& config) {
     refuse(config, {"train.batch", "train.objective"},
            fmt::format("{} sequences, and a pair is two", config.train.batch), "an even number");
   }
-  for (const auto& key : run_keys()) {
-    if (!key.path.starts_with("dpo.") || key.print(config) == key.print(RunConfig())) continue;
-    refuse(config, {key.path, "train.objective"},
-           fmt::format("{} without train.objective = \"dpo\"", key.print(config)),
-           "that, or neither");
-  }
+  refuse_section(config, "dpo.", "train.objective", "train.objective = \"dpo\"");
+}
+
+/// Adapters stand beside the weights of a folder, which ranks do not divide.
+void check_lora(const RunConfig& config) {
+  const int64_t rank = config.lora.adapters.rank;
+  if (rank == 0) return refuse_section(config, "lora.", "lora.rank", "lora.rank");
+  if (config.model.init.empty())
+    refuse(config, {"lora.rank", "model.init"}, fmt::format("{} without model.init", rank),
+           "a model folder whose weights stay as they are");
+  if (config.train.tensor_parallel > 1)
+    refuse(config, {"train.tensor_parallel", "lora.rank"},
+           fmt::format("{} with lora.rank, whose adapters are not divided",
+                       config.train.tensor_parallel),
+           "1: ranks that share the batch");
 }
 
 RunConfig resolve(const Documents& documents, const std::string& place) {
@@ -201,6 +220,7 @@ RunConfig resolve(const Documents& documents, const std::string& place) {
   resolve_model(config);
   resolve_train(config);
   check_objective(config);
+  check_lora(config);
   return config;
 }
 

@@ -75,6 +75,13 @@ struct RunTrain {
   int64_t watchdog = 600;  ///< seconds that a rank waits for others; 0: for ever
 };
 
+/// [lora]: nothing without a rank.
+struct RunLora {
+  enum class Save : uint8_t { merged, adapter };
+  Lora adapters;
+  Save save = Save::merged;  ///< what model/ is
+};
+
 /// Where a key was given, for errors: "run.toml:3", "--set seed=2", "--recipe".
 struct GivenAt {
   std::string place;
@@ -90,6 +97,7 @@ struct RunConfig {
   RunModel model;
   RunData data;
   RunTrain train;
+  RunLora lora;
   DpoSettings dpo;  ///< [dpo]: nothing without train.objective = "dpo"
 
   /// Reads a run file, then puts each of `settings` ("train.steps=50"; a value that is no TOML is

@@ -6,8 +6,10 @@
 #include "base/files.h"
 #include "base/toml.h"
 #include "io/hf_folder.h"
+#include "model/adapters.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
+#include "recipe/layer_names.h"
 
 namespace ng {
 Recipe open_run_recipe(const RunConfig& config) {
@@ -88,8 +90,8 @@ void require_run_length(const TrainingData& data, const RunConfig& config, int64
     if (parts.place != config.place) throw;  // of a line
     const RunData& named = config.data;
     const bool training = parts.key == "data.train" || named.validation_files.empty();
-    parts.place = config.source_of(
-        {"data.train", "data.validation", "model.context", "model.preset", "model.init"});
+    parts.place = config.source_of({"data.train", "data.validation", "train.length",
+                                    "model.context", "model.preset", "model.init"});
     parts.key +=
         fmt::format(" = {}", fmt::join(training ? named.train : named.validation_files, ", "));
     throw Error(parts);
@@ -103,14 +105,41 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
                  .key = "model.init",
                  .problem = fmt::format("no folder {}", toml_quote(folder)),
                  .remedy = "a model folder: config.json, model.safetensors"});
-  const ModelConfig model =
+  ModelConfig model =
       folder.empty() ? config.model_config(tokenizer.vocab()) : io::read_hf_config(folder);
   if (!folder.empty()) io::require_vocabulary(folder, model, tokenizer.vocab());
   require_batch(
       model,
       {.sequences = config.train.batch, .length = model.context, .micros = config.train.accumulate},
       config.source_of({"train.batch", "train.accumulate", "model.context"}), "train.batch");
+  model.lora = config.lora.adapters;
+  if (model.lora.is_used())
+    validate_lora(model, config.source_of({"lora.targets"}), "lora.targets");
   return model;
+}
+
+void require_lora_numbers(const RunConfig& config, const Recipe& recipe, const ModelConfig& model) {
+  if (!model.lora.is_used()) return;
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    throw Error(
+        {.place = config.source_of({"lora.rank", "recipe"}),
+         .key = "lora.rank",
+         .problem = fmt::format("{}, but recipe {} has {}", model.lora.rank, recipe.name(), what),
+         .remedy = remedy});
+  };
+  using Kind = OptimizerRecipe::Kind;
+  const Kind kind = recipe.settings(0).optimizer.kind;
+  if (kind == Kind::adam_mini || kind == Kind::muon)
+    refuse(fmt::format("optimizer.kind = \"{}\", which knows the heads of whole matrices",
+                       kind == Kind::muon ? "muon" : "adam_mini"),
+           "adamw or sgd");
+  for (const ParameterSpec& spec : parameter_table(model)) {
+    const std::string_view layer = layers::layer_of(spec.name);
+    const LayerPlace place{
+        .name = layer, .block = layers::place_of(layer).block, .depth = model.layers};
+    if (recipe.layer(place, 0).weight_noise.kind != NoiseKind::none)
+      refuse(fmt::format("weight_noise in {}, whose weights are frozen", layer), "none");
+  }
 }
 
 void require_global_sums(const RunConfig& config, const Recipe& recipe) {

@@ -332,6 +332,23 @@ void add_house_keeping(Keys<RunConfig>& keys) {
       {"F32", "BF16", "F16"}, "of the weights in model/, rounded once from what is stored"));
 }
 
+void add_lora(Keys<RunConfig>& keys) {
+  keys.push_back(integer(
+      "lora.rank", [](auto& c) -> auto& { return c.lora.adapters.rank; }, {0, 65'536},
+      "of the adapters that are trained beside frozen weights; 0: all weights are trained"));
+  keys.push_back(number(
+      "lora.alpha", [](auto& c) -> auto& { return c.lora.adapters.alpha; }, {0, 1e6, true},
+      "adapters count alpha / rank times"));
+  keys.push_back(texts_key<RunConfig>(
+      "lora.targets", [](auto& c) -> auto& { return c.lora.adapters.targets; },
+      "one or more patterns", "layers with adapters: attn.q, mlp.*, blocks.3.*"));
+  keys.push_back(choice(
+      "lora.save", [](auto& c) -> auto& { return c.lora.save; },
+      Choices<RunLora::Save>{
+          {{"merged", RunLora::Save::merged}, {"adapter", RunLora::Save::adapter}}},
+      "what model/ is: the whole model, or a PEFT folder of the adapters"));
+}
+
 }  // namespace
 
 const Keys<RunConfig>& run_keys() {
@@ -344,6 +361,7 @@ const Keys<RunConfig>& run_keys() {
     add_length(all);
     add_optimizer(all);
     add_objective(all);
+    add_lora(all);
     add_house_keeping(all);
     return all;
   }();
