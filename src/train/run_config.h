@@ -52,6 +52,7 @@ struct RunTrain {
   Objective objective = Objective::cross_entropy;
   int64_t steps = 600;
   int64_t batch = 16;           ///< sequences in a micro-batch
+  int64_t length = 0;           ///< tokens of a sequence; 0: the model's context
   int64_t accumulate = 1;       ///< micro-batches in a step
   int64_t tensor_parallel = 1;  ///< ranks that divide every layer, and tokens between layers
   double lr = 1e-3;

@@ -98,6 +98,16 @@ void require_run_length(const TrainingData& data, const RunConfig& config, int64
   }
 }
 
+int64_t run_length(const RunConfig& config, const ModelConfig& model) {
+  const int64_t length = config.train.length;
+  if (length > model.context)
+    throw Error({.place = config.source_of({"train.length", "model.context", "model.init"}),
+                 .key = "train.length",
+                 .problem = fmt::format("{}", length),
+                 .remedy = fmt::format("at most the model's context, {}", model.context)});
+  return length == 0 ? model.context : length;
+}
+
 ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer) {
   const std::string& folder = config.model.init;
   if (!folder.empty() && !is_folder(folder))
@@ -108,10 +118,12 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
   ModelConfig model =
       folder.empty() ? config.model_config(tokenizer.vocab()) : io::read_hf_config(folder);
   if (!folder.empty()) io::require_vocabulary(folder, model, tokenizer.vocab());
-  require_batch(
-      model,
-      {.sequences = config.train.batch, .length = model.context, .micros = config.train.accumulate},
-      config.source_of({"train.batch", "train.accumulate", "model.context"}), "train.batch");
+  require_batch(model,
+                {.sequences = config.train.batch,
+                 .length = run_length(config, model),
+                 .micros = config.train.accumulate},
+                config.source_of({"train.batch", "train.accumulate", "model.context"}),
+                "train.batch");
   model.lora = config.lora.adapters;
   if (model.lora.is_used())
     validate_lora(model, config.source_of({"lora.targets"}), "lora.targets");
@@ -176,7 +188,7 @@ void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
   if (config.train.objective == Objective::dpo)
     refuse(fmt::format("{} with train.objective = \"dpo\", whose pairs lie whole on a rank", parts),
            "1: ranks that share the pairs");
-  const int64_t tokens = config.train.batch * model.context;
+  const int64_t tokens = config.train.batch * run_length(config, model);
   try {
     require_tensor_parallel(model, parts, kKey);
     require_numbers_in_parts(model, recipe, {.parts = parts, .tokens = tokens}, kKey);
@@ -195,11 +207,11 @@ void require_countable_micros(int64_t micros, int64_t ranks, std::string_view pl
                .remedy = fmt::format("at most {} micro-batches in a step", kMost)});
 }
 
-StepSettings step_settings(const RunConfig& config, int64_t context) {
+StepSettings step_settings(const RunConfig& config, const ModelConfig& model) {
   const RunTrain& train = config.train;
   StepSettings settings;
   settings.sequences = train.batch;
-  settings.length = context;
+  settings.length = run_length(config, model);
   settings.micros = train.accumulate;
   settings.clip = train.clip;
   settings.determinism = train.deterministic;

@@ -52,7 +52,10 @@ void require_countable_micros(int64_t micros, int64_t ranks, std::string_view pl
 /// tokenizer could name a token that it lacks.
 [[nodiscard]] ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer);
 
-/// What [train] and [dpo] say of a step; sequences of `context` tokens.
-[[nodiscard]] StepSettings step_settings(const RunConfig& config, int64_t context);
+/// Tokens of a sequence. Throws Error where train.length is above the model's context.
+[[nodiscard]] int64_t run_length(const RunConfig& config, const ModelConfig& model);
+
+/// What [train] and [dpo] say of a step.
+[[nodiscard]] StepSettings step_settings(const RunConfig& config, const ModelConfig& model);
 
 }  // namespace ng

@@ -219,6 +219,9 @@ void add_length(Keys<RunConfig>& keys) {
       "train.batch", [](auto& c) -> auto& { return c.train.batch; }, {1, 1 << 20},
       "sequences in a micro-batch"));
   keys.push_back(integer(
+      "train.length", [](auto& c) -> auto& { return c.train.length; }, {0, 16'000'000},
+      "tokens of a sequence; 0: the model's context"));
+  keys.push_back(integer(
       "train.accumulate", [](auto& c) -> auto& { return c.train.accumulate; },
       {1, kMaxMicroBatches},
       "micro-batches of each rank in a step; a run that goes on keeps those of all ranks"));

@@ -67,7 +67,7 @@ Session::Session(const RunConfig& config, const SessionOptions& options, Session
        noise_warnings(recipe_, names_of_linears(*model_), model.layers))
     observer_.notice(warning);
   on_all(options_.comm, [&] { check_gemms(*model_, config_.train.backend, recipe_.compute(0)); });
-  StepSettings settings = step_settings(config_, model.context);
+  StepSettings settings = step_settings(config_, model);
   settings.masked = data_->has_mask();
   if (settings.dpo) {
     reference_ = make_reference(*run_, model, recipe_, *settings.dpo);
@@ -92,8 +92,9 @@ ModelConfig Session::checked_model() {
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
   require_global_sums(config_, recipe_);
   ModelConfig model = run_model_config(config_, *tokenizer_);
-  require_run_length(*data_, config_, model.context);
-  for (const std::string& warning : data_->warnings(model.context)) observer_.notice(warning);
+  const int64_t length = run_length(config_, model);
+  require_run_length(*data_, config_, length);
+  for (const std::string& warning : data_->warnings(length)) observer_.notice(warning);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
   require_lora_numbers(config_, recipe_, model);
   require_tensor_parallel_run(config_, recipe_, model, options_.comm);
