@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backend/operation_words.h"
+#include "math/rope_scaling.h"
 #include "tensor/view.h"
 
 namespace ng {
@@ -50,12 +51,13 @@ struct EmbedBackward {
 };
 
 /// table (positions, head_dim) FP32: cos of angle i in column i, sin in column head_dim/2 + i;
-/// angle = position · theta^(-2i/head_dim).
+/// angle = position · f, f = theta^(-2i/head_dim), scaled.
 struct RopeTable {
   static constexpr std::string_view kName = "rope_table";
   static constexpr TimeKind kTime = TimeKind::attention;
   View table;
   float theta = 0;
+  RopeScaling scaling{};
   template <class F>
   void each_output(const F& f) const {
     f("table", table);
@@ -103,7 +105,7 @@ struct NormBackward {
   static constexpr std::string_view kName = "norm_backward";
   static constexpr TimeKind kTime = TimeKind::norm_activation;
   NormKind kind = NormKind::rms;
-  View dx;                ///< = dresidual + dnorm/dx · dy; may be dresidual's memory
+  View dx;                ///< = dresidual + dnorm/dx · dy; may be dresidual's memory, or dy's
   View dgain;             ///< (1, cols) FP32, added to
   View dbias{};           ///< the same; no rows: no bias (rms: always)
   ConstView dresidual{};  ///< no rows: none

@@ -1,4 +1,6 @@
 // config.json <-> ModelConfig.
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <cstdlib>
 
@@ -7,6 +9,8 @@
 #include "base/json.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
+#include "io/hf_rope.h"
+#include "model/architecture.h"
 
 namespace ng::io {
 namespace {
@@ -79,64 +83,78 @@ ModelConfig parse_gpt2(const JsonObject& json) {
   return config;
 }
 
-/// Refuses all ways of scaling the rotary frequencies.
-void require_plain_rope(const JsonObject& rope) {
-  for (const char* key : {"rope_type", "type"}) {
-    const std::string type = rope.text_or(key, "default");
-    if (type == "default") continue;
-    rope.refuse(key, fmt::format("\"{}\" is not supported", type), "\"default\"");
-  }
-  if (rope.number_or("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0) {
-    rope.refuse("partial_rotary_factor", brief(rope.at("partial_rotary_factor")), "1.0");
+/// What transformers takes for a missing key of an architecture; 0: what follows from others.
+struct Defaults {
+  int64_t kv_heads = 0, head_dim = 0;
+};
+
+// [transformers 5.24, models/*/configuration_*.py]
+Defaults defaults_of(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::mistral:
+      return {.kv_heads = 8};
+    case Architecture::qwen2:
+      return {.kv_heads = 32};
+    case Architecture::qwen3:
+      return {.kv_heads = 32, .head_dim = 128};
+    default:
+      return {};
   }
 }
 
-/// rope_theta at the top (transformers 4) or inside rope_parameters (5).
-float read_rope_theta(const JsonObject& json) {
-  constexpr double kDefault = 10000.0;
-  constexpr double kLeast = 1e-3;
-  constexpr double kMost = 1e30;
-  double theta = json.number_or("rope_theta", kLeast, kMost, kDefault);
-  if (json.has("rope_scaling")) require_plain_rope(json.object("rope_scaling"));
-  if (json.number_or("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0) {
-    json.refuse("partial_rotary_factor", brief(json.at("partial_rotary_factor")), "1.0");
-  }
-  if (json.has("rope_parameters")) {
-    const JsonObject rope = json.object("rope_parameters");
-    require_plain_rope(rope);
-    const double inner = rope.number_or("rope_theta", kLeast, kMost, theta);
-    if (json.has("rope_theta") && inner != theta) {
-      rope.refuse("rope_theta",
-                  fmt::format("{} contradicts the rope_theta {} above it", inner, theta),
-                  "write one of them");
-    }
-    theta = inner;
-  }
-  return static_cast<float>(theta);
+void read_heads(const JsonObject& json, ModelConfig* config) {
+  const Defaults defaults = defaults_of(config->architecture);
+  config->heads = size(json, "num_attention_heads");
+  const bool follows = defaults.kv_heads == 0 || json.value().contains("num_key_value_heads");
+  config->kv_heads =
+      size_or(json, "num_key_value_heads", follows ? config->heads : defaults.kv_heads);
+  require_divisor(json, "num_key_value_heads", config->kv_heads, "num_attention_heads",
+                  config->heads);
+  if (!json.has("head_dim") && defaults.head_dim == 0)
+    require_divisor(json, "num_attention_heads", config->heads, "hidden_size", config->width);
+  config->head_dim = size_or(
+      json, "head_dim", defaults.head_dim > 0 ? defaults.head_dim : config->width / config->heads);
 }
 
-ModelConfig parse_llama(const JsonObject& json) {
-  ModelConfig config{.architecture = Architecture::llama};
+/// Every token attends to all before it: windows are refused. Without a key Mistral has one of
+/// 4,096 tokens, which a shorter context never fills.
+void require_full_attention(const JsonObject& json, const ModelConfig& config) {
+  constexpr int64_t kDefaultWindow = 4096;
+  require_boolean(json, "use_sliding_window", false);
+  const bool is_mistral = config.architecture == Architecture::mistral;
+  if (is_mistral && json.has("sliding_window"))
+    json.refuse("sliding_window", brief(json.at("sliding_window")) + " is not supported", "null");
+  if (is_mistral && !json.value().contains("sliding_window") && config.context > kDefaultWindow)
+    json.refuse("sliding_window", fmt::format("missing, which means {}", kDefaultWindow), "null");
+  if (!json.has("layer_types")) return;
+  const Json& types = json.at("layer_types");
+  if (!types.is_array()) json.refuse("layer_types", brief(types), "a list of \"full_attention\"");
+  for (const Json& type : types)
+    if (type != "full_attention")
+      json.refuse("layer_types", brief(type) + " is not supported", "\"full_attention\"");
+}
+
+/// What an architecture always has, transformers reads from no key.
+bool read_bias(const JsonObject& json, std::string_view key, const std::optional<bool>& always) {
+  return always ? *always : json.boolean_or(key, false);
+}
+
+ModelConfig parse_llama(const JsonObject& json, const ArchitectureParts& parts) {
+  ModelConfig config{.architecture = parts.architecture};
   read_common(json, "rms_norm_eps", 1e-6, &config);
   config.context = size(json, "max_position_embeddings");
   config.width = size(json, "hidden_size");
   config.ffn = size(json, "intermediate_size");
   config.layers = size(json, "num_hidden_layers");
-  config.heads = size(json, "num_attention_heads");
-  config.kv_heads = size_or(json, "num_key_value_heads", config.heads);
-  require_divisor(json, "num_key_value_heads", config.kv_heads, "num_attention_heads",
-                  config.heads);
-  if (!json.has("head_dim")) {
-    require_divisor(json, "num_attention_heads", config.heads, "hidden_size", config.width);
-  }
-  config.head_dim = size_or(json, "head_dim", config.width / config.heads);
+  read_heads(json, &config);
   const std::string activation = json.text_or("hidden_act", "silu");
   if (activation != "silu" && activation != "swish") {
     json.refuse("hidden_act", fmt::format("\"{}\" is not supported", activation), "\"silu\"");
   }
-  config.rope_theta = read_rope_theta(json);
-  config.attention_bias = json.boolean_or("attention_bias", false);
-  config.mlp_bias = json.boolean_or("mlp_bias", false);
+  read_hf_rope(json, &config);
+  require_full_attention(json, config);
+  config.attention_bias = read_bias(json, "attention_bias", parts.attention_bias);
+  config.mlp_bias = read_bias(json, "mlp_bias", parts.mlp_bias);
   config.norm_bias = false;
   config.tie_embeddings = json.boolean_or("tie_word_embeddings", false);
   return config;
@@ -200,7 +218,7 @@ void add_gpt2(const ModelConfig& config, OrderedJson* json) {
 }
 
 void add_llama(const ModelConfig& config, OrderedJson* json) {
-  const double theta = shortest(config.rope_theta);
+  const ArchitectureParts& parts = parts_of(config.architecture);
   (*json)["max_position_embeddings"] = config.context;
   (*json)["hidden_size"] = config.width;
   (*json)["intermediate_size"] = config.ffn;
@@ -210,11 +228,14 @@ void add_llama(const ModelConfig& config, OrderedJson* json) {
   (*json)["head_dim"] = config.head_dim;
   (*json)["hidden_act"] = "silu";
   (*json)["rms_norm_eps"] = shortest(config.norm_eps);
-  (*json)["rope_theta"] = theta;  // for transformers 4
-  (*json)["rope_parameters"] = {{"rope_theta", theta}, {"rope_type", "default"}};
-  (*json)["attention_bias"] = config.attention_bias;
-  (*json)["mlp_bias"] = config.mlp_bias;
+  add_hf_rope(config, json);
+  if (!parts.attention_bias) (*json)["attention_bias"] = config.attention_bias;
+  if (!parts.mlp_bias) (*json)["mlp_bias"] = config.mlp_bias;
   (*json)["attention_dropout"] = 0.0;
+  if (config.architecture == Architecture::mistral) (*json)["sliding_window"] = nullptr;
+  const bool is_qwen =
+      config.architecture == Architecture::qwen2 || config.architecture == Architecture::qwen3;
+  if (is_qwen) (*json)["use_sliding_window"] = false;
 }
 
 }  // namespace
@@ -223,14 +244,12 @@ ModelConfig parse_hf_config(const Json& json, const std::string& place) {
   const JsonObject object(json, place);
   const std::string type = object.text("model_type");
   refuse_quantized(object);
-  ModelConfig config;
-  if (type == "gpt2") {
-    config = parse_gpt2(object);
-  } else if (type == "llama") {
-    config = parse_llama(object);
-  } else {
-    object.refuse("model_type", brief(Json(type)) + " is not supported", "gpt2 llama");
-  }
+  const ArchitectureParts* parts = find_architecture(type);
+  if (parts == nullptr)
+    object.refuse("model_type", brief(Json(type)) + " is not supported",
+                  fmt::format("{}", fmt::join(architecture_names(), " ")));
+  const bool is_gpt2 = parts->architecture == Architecture::gpt2;
+  const ModelConfig config = is_gpt2 ? parse_gpt2(object) : parse_llama(object, *parts);
   validate_file(object, config);
   return config;
 }
@@ -250,12 +269,15 @@ void require_vocabulary(const std::string& folder, const ModelConfig& config, in
 }
 
 std::string hf_config_text(const ModelConfig& config, std::string_view dtype) {
-  const bool gpt2 = config.architecture == Architecture::gpt2;
+  const ArchitectureParts& parts = parts_of(config.architecture);
   OrderedJson json;
-  json["architectures"] = {gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM"};
-  json["model_type"] = gpt2 ? "gpt2" : "llama";
+  json["architectures"] = {parts.hf_class};
+  json["model_type"] = parts.name;
   json["vocab_size"] = config.vocab;
-  gpt2 ? add_gpt2(config, &json) : add_llama(config, &json);
+  if (config.architecture == Architecture::gpt2)
+    add_gpt2(config, &json);
+  else
+    add_llama(config, &json);
   json["tie_word_embeddings"] = config.tie_embeddings;
   json["initializer_range"] = shortest(config.init_std);
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "io/hf_folder.h"
+#include "model/architecture.h"
 
 namespace ng::io {
 namespace {
@@ -58,9 +59,81 @@ TEST(HfConfig, RopeThetaInBothSpellings) {
             "c: rope_parameters.rope_theta: 20000 contradicts the rope_theta 10000 above it: write "
             "one of them");
   EXPECT_EQ(error_of(llama_json(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
-            "c: rope_scaling.type: \"linear\" is not supported: \"default\"");
+            "c: rope_scaling.type: \"linear\" is not supported: \"default\" or \"llama3\"");
   EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", {{"rope_type", "llama3"}}}}),
-            "c: rope_parameters.rope_type: \"llama3\" is not supported: \"default\"");
+            "c: rope_parameters.factor: missing");
+}
+
+Json llama3_rope() {
+  return {{"rope_type", "llama3"},  {"factor", 8.0},
+          {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
+          {"rope_theta", 500000.0}, {"original_max_position_embeddings", 256}};
+}
+
+TEST(HfConfig, RopeScalingOfLlama3InBothSpellings) {
+  const RopeScaling expected{
+      .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 256};
+  const ModelConfig inner = parsed(llama_json(), {{"rope_parameters", llama3_rope()}});
+  EXPECT_EQ(inner.rope_scaling, expected);
+  EXPECT_EQ(inner.rope_theta, 5e5f);
+  Json old = llama3_rope();
+  old.erase("rope_theta");
+  EXPECT_EQ(parsed(llama_json(), {{"rope_scaling", old}, {"rope_theta", 5e5}}), inner);
+  EXPECT_EQ(parsed(llama_json(), {{"rope_scaling", old}, {"rope_parameters", llama3_rope()}}),
+            inner);
+  old.erase("original_max_position_embeddings");
+  EXPECT_EQ(parsed(llama_json(), {{"rope_scaling", old}}).rope_scaling.original_context, 512);
+  EXPECT_EQ(parsed(llama_json(), {{"rope_scaling", old}, {"original_max_position_embeddings", 64}})
+                .rope_scaling.original_context,
+            64);
+  EXPECT_EQ(error_of(llama_json(), {{"rope_scaling", old}, {"rope_parameters", llama3_rope()}}),
+            "c: rope_parameters: contradicts rope_scaling above it: write one of them");
+  Json upside_down = llama3_rope();
+  upside_down["low_freq_factor"] = 4.0;
+  EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", upside_down}}),
+            "c: rope_parameters.high_freq_factor: 4: above low_freq_factor (4)");
+}
+
+Json as(const char* type, Json changes) {
+  Json json = llama_json();
+  json["model_type"] = type;
+  json.update(changes);
+  return json;
+}
+
+TEST(HfConfig, FamiliesOfLlamaHaveTheirDefaults) {
+  const Json none = Json::object();
+  EXPECT_EQ(error_of(as("mistral", none), none),
+            "c: num_key_value_heads: 8: a divisor of num_attention_heads (6)");
+  const ModelConfig mistral =
+      parsed(as("mistral", {{"num_key_value_heads", nullptr}, {"attention_bias", true}}), none);
+  EXPECT_EQ(mistral.kv_heads, 6);
+  EXPECT_FALSE(mistral.attention_bias) << "no key of Mistral's";
+  const Json kv = {{"num_key_value_heads", 2}};
+  const ModelConfig qwen2 = parsed(as("qwen2", kv), none);
+  EXPECT_TRUE(qwen2.attention_bias);
+  EXPECT_FALSE(qwen2.mlp_bias);
+  EXPECT_EQ(qwen2.head_dim, 16);
+  const ModelConfig qwen3 = parsed(as("qwen3", kv), none);
+  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_FALSE(qwen3.attention_bias);
+  EXPECT_TRUE(parsed(as("qwen3", kv), {{"attention_bias", true}}).attention_bias);
+}
+
+TEST(HfConfig, RefusesWindows) {
+  const Json kv = {{"num_key_value_heads", 2}};
+  const Json mistral = as("mistral", kv), qwen = as("qwen3", kv);
+  EXPECT_EQ(error_of(mistral, {{"sliding_window", nullptr}}), "accepted");
+  EXPECT_EQ(error_of(mistral, {{"sliding_window", 4096}}),
+            "c: sliding_window: 4096 is not supported: null");
+  EXPECT_EQ(error_of(mistral, {{"max_position_embeddings", 4096}}), "accepted");
+  EXPECT_EQ(error_of(mistral, {{"max_position_embeddings", 4097}}),
+            "c: sliding_window: missing, which means 4096: null");
+  EXPECT_EQ(error_of(qwen, {{"use_sliding_window", false}, {"sliding_window", 4096}}), "accepted");
+  EXPECT_EQ(error_of(qwen, {{"use_sliding_window", true}}),
+            "c: use_sliding_window: true is not supported: false");
+  EXPECT_EQ(error_of(qwen, {{"layer_types", {"full_attention", "sliding_attention"}}}),
+            "c: layer_types: \"sliding_attention\" is not supported: \"full_attention\"");
 }
 
 TEST(HfConfig, NamesBadKeys) {
@@ -78,7 +151,8 @@ TEST(HfConfig, NamesBadKeys) {
       {{{"tie_word_embeddings", 1}}, "c: tie_word_embeddings: 1: true or false"},
       {{{"scale_attn_weights", false}}, "c: scale_attn_weights: false is not supported: true"},
       {{{"add_cross_attention", true}}, "c: add_cross_attention: true is not supported: false"},
-      {{{"model_type", "bert"}}, "c: model_type: \"bert\" is not supported: gpt2 llama"},
+      {{{"model_type", "bert"}},
+       "c: model_type: \"bert\" is not supported: gpt2 llama mistral qwen2 qwen3"},
       {{{"model_type", nullptr}}, "c: model_type: missing"},
       {{{"quantization_config", {{"bits", 4}}}}, "c: quantization_config: quantized"},
       {{{"vocab_size", 20000000}}, "c: vocab_size: 20000000: a whole number from 1 to"},
@@ -130,6 +204,23 @@ TEST(HfConfig, WrittenTextReadsBack) {
     const std::string text = hf_config_text(config, "float32");
     EXPECT_EQ(parse_hf_config(parse_json(text, ""), ""), config) << text;
     EXPECT_NE(text.find("\"initializer_range\": 0.1,"), std::string::npos) << text;
+  }
+}
+
+TEST(HfConfig, WrittenTextKeepsTheModelType) {
+  for (const std::string_view name : architecture_names()) {
+    if (name == "gpt2") continue;
+    ModelConfig config = model_preset("llama-134m");
+    config.architecture = find_architecture(name)->architecture;
+    config.attention_bias = name == "qwen2";
+    config.head_dim = 32;
+    for (const int64_t original : {0, 1024}) {
+      config.rope_scaling = {.factor = 2.5, .original_context = original};
+      if (original == 0) config.rope_scaling = {};
+      const std::string text = hf_config_text(config, "bfloat16");
+      EXPECT_EQ(parse_hf_config(parse_json(text, ""), ""), config) << text;
+      EXPECT_EQ(parse_json(text, "")["model_type"], name);
+    }
   }
 }
 

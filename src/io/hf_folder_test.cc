@@ -28,8 +28,11 @@ TEST_F(HfFolder, RoundTripsModelsDtypesAndShards) {
   multi_query.kv_heads = 1;
   multi_query.attention_bias = multi_query.mlp_bias = false;
   multi_query.tie_embeddings = true;
+  ModelConfig qwen3 = multi_query;
+  qwen3.architecture = Architecture::qwen3;
+  qwen3.rope_scaling = {.factor = 4, .original_context = 5};
   for (const ModelConfig& config :
-       {tiny_gpt2(true), tiny_gpt2(false), mixed, untied, tiny_llama(), multi_query}) {
+       {tiny_gpt2(true), tiny_gpt2(false), mixed, untied, tiny_llama(), multi_query, qwen3}) {
     Parameters written(config);
     written.fill();
     for (const HfWriteOptions& options :

@@ -7,7 +7,8 @@
 namespace ng {
 namespace {
 
-constexpr std::array<const ArchitectureParts*, 2> kArchitectures = {&kGpt2, &kLlama};
+constexpr std::array<const ArchitectureParts*, 5> kArchitectures = {&kGpt2, &kLlama, &kMistral,
+                                                                    &kQwen2, &kQwen3};
 
 }  // namespace
 

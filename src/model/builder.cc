@@ -33,16 +33,42 @@ void take_stored_codes(Operand& operand, const Operand& storage) {
 
 }  // namespace
 
+Parameter* Builder::find_beside(const std::string& name) const {
+  for (Parameter& parameter : sources_.beside)
+    if (parameter.spec.name == name) return &parameter;
+  return nullptr;
+}
+
 std::optional<LayerNoise> Builder::noise_of(const LayerPlace& place) const {
   const WeightNoise noise = sources_.recipe.layer(place, 0).weight_noise;
   if (noise.kind == NoiseKind::none) return {};
-  const auto learned = [&](const std::string& name) -> Parameter* {
-    for (Parameter& parameter : sources_.learned_by_noise)
-      if (parameter.spec.name == name) return &parameter;
-    return nullptr;
+  return LayerNoise(noise, find_beside(layers::bits_of(place.name)),
+                    find_beside(layers::clip_of(place.name)));
+}
+
+namespace {
+
+LinearRecipe plain_gemms(Compute compute) {
+  LinearRecipe recipe;
+  for (GemmRecipe* gemm : {&recipe.fprop, &recipe.dgrad, &recipe.wgrad})
+    gemm->left = gemm->right = operand_of(compute == Compute::bf16 ? "bf16" : "fp32");
+  return recipe;
+}
+
+}  // namespace
+
+std::unique_ptr<Adapter> Builder::adapter_of(const Linear& layer) const {
+  std::vector<LinearRecipe> phases;
+  for (size_t phase = 0; phase < sources_.recipe.phase_starts().size(); ++phase)
+    phases.push_back(plain_gemms(sources_.recipe.compute(static_cast<int>(phase))));
+  const auto half = [&](const std::string& name) {
+    return Linear(
+        run(),
+        {.name = name, .output = layer.output(), .weight = find_beside(name), .phases = phases});
   };
-  return LayerNoise(noise, learned(layers::bits_of(place.name)),
-                    learned(layers::clip_of(place.name)));
+  if (find_beside(layers::lora_a_of(layer.name())) == nullptr) return nullptr;
+  return std::make_unique<Adapter>(half(layers::lora_a_of(layer.name())),
+                                   half(layers::lora_b_of(layer.name())), config().lora.scale());
 }
 
 Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& weight) const {
@@ -63,7 +89,9 @@ Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& w
 }
 
 Linear Builder::linear(const std::string& name, int64_t block) const {
-  return make_linear(name, block, parameter(layers::weight_of(name)));
+  Linear made = make_linear(name, block, parameter(layers::weight_of(name)));
+  made.adapt(adapter_of(made));
+  return made;
 }
 
 Linear Builder::head() const {
@@ -88,6 +116,9 @@ std::vector<Linear> Builder::linears(int64_t block, std::span<const std::string_
 std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) const {
   NormLayer before = norm(in_block(index, layers::kNorm1));
   std::vector<Linear> qkv = linears(index, parts_of(config().architecture).projections);
+  std::optional<AttentionBlock::HeadNorms> head_norms;
+  if (parts_of(config().architecture).head_norms)
+    head_norms = {norm(in_block(index, layers::kQNorm)), norm(in_block(index, layers::kKNorm))};
   const uint32_t attention = activation(in_block(index, layers::kAttn));
   Linear out = linear(in_block(index, layers::kAttnOut), index);
   const TokenWires wires = token_wires(sources_.recipe, out);
@@ -101,6 +132,7 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
                             .heads = static_cast<int>(config().heads) / ranks,
                             .kv_heads = static_cast<int>(config().kv_heads) / ranks,
                             .head_dim = static_cast<int>(config().head_dim),
+                            .head_norms = head_norms,
                             .rope_table = rope_table,
                             .attention = attention,
                             .wires = wires});

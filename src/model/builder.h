@@ -8,6 +8,7 @@
 
 #include "model/architecture.h"
 #include "model/config.h"
+#include "nn/adapter.h"
 #include "nn/layer.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -24,7 +25,7 @@ class Builder {
     const Recipe& recipe;
     TensorTable& tensors;  ///< the parameters first
     std::span<Parameter> parameters;
-    std::span<Parameter> learned_by_noise;
+    std::span<Parameter> beside;  ///< what noise learns, adapters
   };
   explicit Builder(const Sources& sources) : sources_(sources) {}
 
@@ -53,7 +54,10 @@ class Builder {
   [[nodiscard]] std::unique_ptr<Layer> mlp_block(int64_t index) const;
   [[nodiscard]] std::vector<Linear> linears(int64_t block,
                                             std::span<const std::string_view> parts) const;
+  [[nodiscard]] Parameter* find_beside(const std::string& name) const;
   [[nodiscard]] std::optional<LayerNoise> noise_of(const LayerPlace& place) const;
+  /// In the numbers of `compute`; null where the layer has none.
+  [[nodiscard]] std::unique_ptr<Adapter> adapter_of(const Linear& layer) const;
   [[nodiscard]] Linear make_linear(const std::string& name, int64_t block, Parameter& weight) const;
 
   Sources sources_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "model/architecture.h"
 
 namespace ng {
 namespace {
@@ -83,6 +84,24 @@ void require_range(std::string_view place, std::string key, int64_t value, int64
           fmt::format("a whole number from 1 to {}", most));
 }
 
+void require_bias(std::string_view place, const ArchitectureParts& parts, std::string key,
+                  bool given, std::optional<bool> wanted) {
+  require(!wanted || given == *wanted, place, std::move(key), fmt::format("{}", given),
+          fmt::format("{}, as {} always has", wanted.value_or(given), parts.name));
+}
+
+void validate_rope(const ModelConfig& c, std::string_view place) {
+  require(c.head_dim % 2 == 0, place, "head_dim", fmt::format("{}", c.head_dim),
+          "an even number (RoPE turns pairs)");
+  require(c.rope_theta > 0.0f, place, "rope_theta", fmt::format("{}", c.rope_theta),
+          "a positive number");
+  const RopeScaling& by = c.rope_scaling;
+  require(by.factor >= 1, place, "rope_scaling.factor", fmt::format("{}", by.factor), "at least 1");
+  require(by.low_freq_factor < by.high_freq_factor, place, "rope_scaling.high_freq_factor",
+          fmt::format("{}", by.high_freq_factor),
+          fmt::format("above low_freq_factor ({})", by.low_freq_factor));
+}
+
 }  // namespace
 
 void validate(const ModelConfig& c, std::string_view place) {
@@ -101,6 +120,9 @@ void validate(const ModelConfig& c, std::string_view place) {
           "between 0 and 1");
   require(c.init_std >= 0.0f && c.init_std < 10.0f, place, "init_std",
           fmt::format("{}", c.init_std), "between 0 and 10");
+  const ArchitectureParts& parts = parts_of(c.architecture);
+  require_bias(place, parts, "attention_bias", c.attention_bias, parts.attention_bias);
+  require_bias(place, parts, "mlp_bias", c.mlp_bias, parts.mlp_bias);
   if (c.architecture == Architecture::gpt2) {
     require(c.heads * c.head_dim == c.width, place, "heads",
             fmt::format("{} heads of {} do not make width {}", c.heads, c.head_dim, c.width),
@@ -109,10 +131,7 @@ void validate(const ModelConfig& c, std::string_view place) {
             "GPT-2 has as many as heads");
     return;
   }
-  require(c.head_dim % 2 == 0, place, "head_dim", fmt::format("{}", c.head_dim),
-          "an even number (RoPE turns pairs)");
-  require(c.rope_theta > 0.0f, place, "rope_theta", fmt::format("{}", c.rope_theta),
-          "a positive number");
+  validate_rope(c, place);
 }
 
 void require_batch(const ModelConfig& c, const BatchSize& size, std::string_view place,

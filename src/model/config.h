@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "math/rope_scaling.h"
+#include "model/lora.h"
 #include "nn/parameter.h"
 
 namespace ng {
 
-enum class Architecture : uint8_t { gpt2, llama };
+enum class Architecture : uint8_t { gpt2, llama, mistral, qwen2, qwen3 };
 
 struct ModelConfig {
   Architecture architecture = Architecture::llama;
@@ -29,8 +31,10 @@ struct ModelConfig {
   bool norm_bias = false;  ///< LayerNorm only
   float norm_eps = 1e-5f;
   float rope_theta = 10000.0f;
+  RopeScaling rope_scaling{};
   GeluKind gelu = GeluKind::tanh;
   float init_std = 0.02f;
+  Lora lora{};  ///< in training alone: a model folder has none
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

@@ -36,6 +36,7 @@ std::vector<ParameterSpec> parameters(const ModelConfig& c) {
 
 const ArchitectureParts kGpt2 = {.architecture = Architecture::gpt2,
                                  .name = "gpt2",
+                                 .hf_class = "GPT2LMHeadModel",
                                  .norm = NormKind::layer,
                                  .learned_positions = true,
                                  .projections = kProjections,

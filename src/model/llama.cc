@@ -1,4 +1,5 @@
-// Llama: RoPE, RMSNorm, SwiGLU, grouped-query attention. [Touvron et al. 2023; transformers' llama]
+// Llama: RoPE, RMSNorm, SwiGLU, grouped-query attention; and what differs from it in a row alone.
+// [Touvron et al. 2023; transformers' llama, mistral, qwen2, qwen3]
 #include <array>
 
 #include "model/architecture.h"
@@ -12,6 +13,7 @@ constexpr std::array<std::string_view, 2> kMlpInputs = {layers::kGate, layers::k
 
 std::vector<ParameterSpec> parameters(const ModelConfig& c) {
   const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+  const ArchitectureParts& parts = parts_of(c.architecture);
   const bool ab = c.attention_bias, mb = c.mlp_bias;
   ParameterRows rows(/*hf_transposed=*/false);
   rows.table(layers::kEmbed, "model.embed_tokens.weight", c.vocab, c.width);
@@ -23,7 +25,12 @@ std::vector<ParameterSpec> parameters(const ModelConfig& c) {
     rows.linear({in(layers::kQ), attn + "q_proj", q, c.width, ab, Init::normal});
     rows.linear({in(layers::kK), attn + "k_proj", kv, c.width, ab, Init::normal});
     rows.linear({in(layers::kV), attn + "v_proj", kv, c.width, ab, Init::normal});
-    rows.linear({in(layers::kAttnOut), attn + "o_proj", c.width, q, ab, Init::residual_normal});
+    if (parts.head_norms) {
+      rows.norm(in(layers::kQNorm), attn + "q_norm", c.head_dim, false);
+      rows.norm(in(layers::kKNorm), attn + "k_norm", c.head_dim, false);
+    }
+    rows.linear({in(layers::kAttnOut), attn + "o_proj", c.width, q, ab && parts.output_bias,
+                 Init::residual_normal});
     rows.norm(in(layers::kNorm2), hf + "post_attention_layernorm", c.width, false);
     rows.linear({in(layers::kGate), hf + "mlp.gate_proj", c.ffn, c.width, mb, Init::normal});
     rows.linear({in(layers::kUp), hf + "mlp.up_proj", c.ffn, c.width, mb, Init::normal});
@@ -35,14 +42,55 @@ std::vector<ParameterSpec> parameters(const ModelConfig& c) {
   return rows.take();
 }
 
+constexpr ArchitectureParts llama() {
+  return {.architecture = Architecture::llama,
+          .name = "llama",
+          .hf_class = "LlamaForCausalLM",
+          .norm = NormKind::rms,
+          .learned_positions = false,
+          .projections = kProjections,
+          .mlp_inputs = kMlpInputs,
+          .parameters = parameters};
+}
+
+// Without a window. [Jiang et al. 2023]
+constexpr ArchitectureParts mistral() {
+  ArchitectureParts parts = llama();
+  parts.architecture = Architecture::mistral;
+  parts.name = "mistral";
+  parts.hf_class = "MistralForCausalLM";
+  parts.attention_bias = parts.mlp_bias = false;
+  return parts;
+}
+
+// Biases of q, k and v alone. [Yang et al. 2024]
+constexpr ArchitectureParts qwen2() {
+  ArchitectureParts parts = llama();
+  parts.architecture = Architecture::qwen2;
+  parts.name = "qwen2";
+  parts.hf_class = "Qwen2ForCausalLM";
+  parts.output_bias = false;
+  parts.attention_bias = true;
+  parts.mlp_bias = false;
+  return parts;
+}
+
+// Queries and keys are normalized by head. [Yang et al. 2025]
+constexpr ArchitectureParts qwen3() {
+  ArchitectureParts parts = llama();
+  parts.architecture = Architecture::qwen3;
+  parts.name = "qwen3";
+  parts.hf_class = "Qwen3ForCausalLM";
+  parts.head_norms = true;
+  parts.mlp_bias = false;
+  return parts;
+}
+
 }  // namespace
 
-const ArchitectureParts kLlama = {.architecture = Architecture::llama,
-                                  .name = "llama",
-                                  .norm = NormKind::rms,
-                                  .learned_positions = false,
-                                  .projections = kProjections,
-                                  .mlp_inputs = kMlpInputs,
-                                  .parameters = parameters};
+constexpr ArchitectureParts kLlama = llama();
+constexpr ArchitectureParts kMistral = mistral();
+constexpr ArchitectureParts kQwen2 = qwen2();
+constexpr ArchitectureParts kQwen3 = qwen3();
 
 }  // namespace ng

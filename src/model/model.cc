@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "comm/gradient_pieces.h"
+#include "model/adapters.h"
 #include "model/builder.h"
 #include "model/ownership.h"
 #include "model/tensor_parallel.h"
@@ -54,7 +55,7 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                        .recipe = recipe_,
                        .tensors = tensors_,
                        .parameters = all.first(of_architecture),
-                       .learned_by_noise = all.subspan(of_architecture)});
+                       .beside = all.subspan(of_architecture)});
   View rope_table;
   if (!parts.learned_positions) {
     rope_table = run.persistent({.name = recipe.is_frozen() ? "reference.rope_table" : "rope_table",
@@ -64,7 +65,8 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                                  .rows = config_.context,
                                  .cols = config_.head_dim,
                                  .is_saved = false});
-    run.execute(RopeTable{.table = rope_table, .theta = config_.rope_theta});
+    run.execute(RopeTable{
+        .table = rope_table, .theta = config_.rope_theta, .scaling = config_.rope_scaling});
   }
   embedding_ =
       std::make_unique<Embedding>(build.parameter(layers::weight_of(layers::kEmbed)),
@@ -76,9 +78,8 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
   }
   norm_ = std::make_unique<NormLayer>(build.norm(std::string(layers::kNorm)));
   head_ = std::make_unique<Head>(build.head());
-  // Last, so that noise leaves every other tensor its draws.
-  for (Parameter& learned : all.subspan(of_architecture))
-    learned.id = tensors_.add(learned.spec.name);
+  // Last, so that noise and adapters leave every other tensor its draws.
+  for (Parameter& beside : all.subspan(of_architecture)) beside.id = tensors_.add(beside.spec.name);
   blocks_.collect(linears_);
   linears_.push_back(&head_->linear());
   allocate_stats(run);
@@ -108,14 +109,15 @@ void Model::accumulate_in_bf16() {
     if (&linear->weight() != embedding_->tokens()) linear->weight().grad_element = &bf16_format();
 }
 
-// What noise learns lies behind the parameters of the architecture.
+// What noise learns and adapters lie behind the parameters of the architecture.
 void Model::make_parameters(Run& run, WeightGather gather) {
   const Comm& group = run.tensor_group();
   std::vector<ParameterSpec> specs = tensor_parallel_parts(parameter_table(config_), group.ranks(),
                                                            group.rank()),
-                             learned;
-  for (const ParameterSpec& spec : specs) {
+                             learned = adapter_parameters(config_, specs);
+  for (ParameterSpec& spec : specs) {
     tensors_.add(spec.name);
+    spec.is_frozen = config_.lora.is_used();
     for (ParameterSpec& own : noise_parameters_of(spec, recipe_, config_.layers))
       learned.push_back(std::move(own));
   }
@@ -165,6 +167,7 @@ AutoScale first_auto_scale(const GradientRecipe& gradient, int ranks) {
 void Model::communicate_gradients(Run& run) {
   for (Linear* linear : linears_) {
     Parameter& weight = linear->weight();
+    if (weight.spec.is_frozen) continue;
     weight.communicate = gradient_wire(recipe_, weight.spec);
     if (weight.communicate.is_fp32() || !recipe_.settings(0).gradient.auto_scale) continue;
     const View state = run.persistent({.name = fmt::format("gradient_scale.{}", weight.spec.name),
@@ -244,6 +247,7 @@ bool has_scales(const UpdatedWeight& weight) {
 // the parts of a row own the same rows.
 void Model::put_values(Run& run, size_t index, const View& values) {
   const ParameterSpec& spec = parameters_[index].spec;
+  if (spec.is_frozen) return put_weight(run, parameters_[index].weight, values);
   const std::span<Parameter* const> mine = owned_of(index);
   const bool is_in_parts = spec.cut || partition_.of(static_cast<int64_t>(index)).size() > 1;
   std::optional<float> amax;
@@ -280,6 +284,11 @@ void Model::copy_masters(Run& run) {
   }
 }
 
+void Model::start_adapters(Run& run) {
+  for (const Parameter& parameter : parameters_)
+    if (parameter.spec.is_adapter) fill_initial(run, parameter, parameter.value());
+}
+
 void Model::start_noise(Run& run) {
   for (const Linear* linear : linears_) linear->start_noise(run);
 }
@@ -308,6 +317,11 @@ void Model::fill_initial(Run& run, const Parameter& parameter, const View& value
       return run.execute(Fill{values, 0.0f});
     case Init::ones:
       return run.execute(Fill{values, 1.0f});
+    case Init::kaiming_uniform: {
+      const std::vector<float> drawn =
+          first_adapter_values(parameter.spec, run.seed(), parameter.id);
+      return run.upload(values.as<float>().data, std::span<const float>(drawn));
+    }
   }
 }
 

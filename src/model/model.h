@@ -41,7 +41,9 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
+  /// Those of the architecture in the order of parameter_table(), then what stands beside them.
   [[nodiscard]] std::span<Parameter> parameters() { return parameters_; }
+  [[nodiscard]] std::span<const Parameter> parameters() const { return parameters_; }
   /// Which ranks own which rows of parameters(), by index.
   [[nodiscard]] const Partition& partition() const { return partition_; }
   /// What this rank updates: parameters(), or parts of them, in the order of its pieces. A part has
@@ -63,6 +65,8 @@ class Model {
   /// N(0, (std/√(2·layers))²), biases 0, gains 1; and start_noise().
   void initialize(Run& run);
 
+  /// First values of adapters, at which they change nothing: A drawn, B 0.
+  void start_adapters(Run& run);
   /// First values of what the noise on weights learns, once the weights have theirs.
   void start_noise(Run& run);
 

@@ -96,8 +96,8 @@ Partition deal_parameters(std::span<const ParameterSpec> parameters, const Recip
         .is_whole = has_noise(spec, recipe, depth) ||
                     !has_separate_rows(spec, kept_weight(recipe, spec, depth, gather).storage,
                                        recipe.settings(0).optimizer)};
-    whole.push_back(spec.cut ? MatrixSize{} : size);
-    cut.push_back(spec.cut ? size : MatrixSize{});
+    whole.push_back(spec.cut || spec.is_frozen ? MatrixSize{} : size);
+    cut.push_back(spec.cut && !spec.is_frozen ? size : MatrixSize{});
   }
   Partition dealt = partition(whole, ranks.all(), shard);
   if (ranks.tensor > 1) add_cut(partition(cut, ranks.data, shard), ranks.tensor, dealt);

@@ -26,7 +26,7 @@ struct RankCounts {
 /// The parameters of a model of `depth` blocks, as a rank has them, dealt to ranks. A layer's
 /// weight that has noise and what the noise learns have one owner. What ranks of a tensor group
 /// have parts of is dealt to the ranks with the same part, whose place in their group is the owner;
-/// what is whole to all. Loads are of all ranks. [comm/rank_groups.h]
+/// what is whole to all. What is frozen has no owner. Loads are of all ranks. [comm/rank_groups.h]
 [[nodiscard]] Partition deal_parameters(std::span<const ParameterSpec> parameters,
                                         const Recipe& recipe, int64_t depth,
                                         const RankCounts& ranks, GradientRecipe::Shard shard,

@@ -22,7 +22,18 @@ const ElementFormat* carry_element(const WeightStorage& storage) {
 }
 
 bool is_linear_of_block(const ParameterSpec& spec) {
-  return !spec.is_vector && layers::place_of(spec.name).block >= 0;
+  return !spec.is_vector && !spec.is_adapter && layers::place_of(spec.name).block >= 0;
+}
+
+// The same numbers, and no more.
+WeightStorage frozen(const WeightStorage& storage) {
+  return {.storage = storage.storage, .is_frozen = true};
+}
+
+WeightStorage storage_of_layer(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
+  const std::string_view layer = layers::layer_of(spec.name);
+  return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
+      .weights;
 }
 
 void put(Run& run, const Stored& to, const ConstView& values, std::optional<float> amax) {
@@ -65,14 +76,10 @@ bool is_learned_by_noise(const ParameterSpec& spec) {
 }  // namespace
 
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
-  if (spec.is_vector) {
-    WeightStorage plain = LayerRecipe().weights;
-    plain.is_frozen = recipe.is_frozen();
-    return plain;
-  }
-  const std::string_view layer = layers::layer_of(spec.name);
-  return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
-      .weights;
+  const bool is_plain = spec.is_vector || spec.is_adapter;
+  const WeightStorage storage =
+      is_plain ? LayerRecipe().weights : storage_of_layer(recipe, spec, depth);
+  return spec.is_frozen || recipe.is_frozen() ? frozen(storage) : storage;
 }
 
 KeptWeight kept_weight(const Recipe& recipe, const ParameterSpec& spec, int64_t depth,
@@ -101,7 +108,8 @@ WeightParts weight_parts(const ParameterSpec& spec, const KeptWeight& kept) {
   Operand value = storage.storage;
   if (!value.is_fp32()) value.overflow = Overflow::saturate;  // [errata-2, 21, 23]
   if (storage.is_frozen) {
-    WeightParts frozen{.value = part("reference", MemoryKind::reference, value)};
+    WeightParts frozen{.value = spec.is_frozen ? part("weight", MemoryKind::weights, value)
+                                               : part("reference", MemoryKind::reference, value)};
     frozen.value.spec.is_saved = false;  // it is read again where a run goes on
     return frozen;
   }
@@ -125,7 +133,7 @@ Operand gradient_wire(const Recipe& recipe, const ParameterSpec& spec) {
 
 Operand weight_wire(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
   const Operand stored = weight_storage(recipe, spec, depth).storage;
-  if (!stored.is_fp32()) return stored;
+  if (!stored.is_fp32() || spec.is_adapter) return stored;
   const Operand& cast = recipe.settings(0).communication.weights;
   const bool stays = is_learned_by_noise(spec) || !computes_in_bf16(recipe);
   if (stays && (is_bf16_wire(cast) || !is_linear_of_block(spec))) return stored;

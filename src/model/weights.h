@@ -8,8 +8,9 @@
 
 namespace ng {
 
-/// What the recipe says of a parameter in a model of `depth` blocks: vectors are FP32, and so is
-/// what lies outside of the blocks where the storage has scales, unless an override means it.
+/// What the recipe says of a parameter in a model of `depth` blocks: vectors and adapters are FP32,
+/// and so is what lies outside of the blocks where the storage has scales, unless an override means
+/// it. What is frozen has no more than its value.
 [[nodiscard]] WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec,
                                            int64_t depth);
 
@@ -35,8 +36,8 @@ struct KeptWeight {
 [[nodiscard]] KeptWeight kept_weight(const Recipe& recipe, const ParameterSpec& spec, int64_t depth,
                                      WeightGather gather);
 
-/// What persists of a parameter beside the optimizer's states; of a frozen one the value alone, as
-/// `reference.<name>`.
+/// What persists of a parameter beside the optimizer's states; of a frozen one the value alone, in
+/// no checkpoint; as `reference.<name>` where the whole model is frozen.
 struct WeightParts {
   StoredSpec value;
   std::optional<StoredSpec> master{}, carry{};

@@ -19,15 +19,50 @@ AttentionShape AttentionBlock::shape(const Batch& batch) const {
           .head_dim = parts_.head_dim};
 }
 
-void AttentionBlock::rotate(Run& run, const View& qkv, const Batch& batch, bool inverse) const {
+void AttentionBlock::rotate(Run& run, const Qkv& parts, const Batch& batch, bool inverse) const {
   if (parts_.rope_table.rows == 0) return;
-  const Qkv parts = split(qkv);
   for (const View& x : {parts.q, parts.k})
     run.execute(Rope{.x = x,
                      .table = parts_.rope_table,
                      .at = batch.at,
                      .head_dim = parts_.head_dim,
                      .inverse = inverse});
+}
+
+template <class F>
+void AttentionBlock::each_norm_of_head(const Qkv& a, const Qkv& b, const F& f) const {
+  const auto each_of = [&](const NormLayer& norm, const View& of_a, const View& of_b) {
+    const int64_t size = parts_.head_dim;
+    for (int64_t at = 0; at < of_a.cols; at += size)
+      f(norm, of_a.columns(at, size), of_b.columns(at, size));
+  };
+  each_of(parts_.head_norms->q, a.q, b.q);
+  each_of(parts_.head_norms->k, a.k, b.k);
+}
+
+AttentionBlock::Heads AttentionBlock::read_heads(Run& run, const Tensor& qkv,
+                                                 const Batch& batch) const {
+  Heads heads{{}, split(qkv)};
+  if (!parts_.head_norms) return heads;
+  const Qkv projected = heads.of;
+  const int64_t q = projected.q.cols, k = projected.k.cols;
+  heads.made = run.tensor(qkv.view().rows, q + k, *qkv.view().element);
+  heads.of.q = heads.made.view().columns(0, q);
+  heads.of.k = heads.made.view().columns(q, k);
+  each_norm_of_head(heads.of, projected, [&](const NormLayer& norm, const View& y, const View& x) {
+    norm.forward(run, y, x);
+  });
+  rotate(run, heads.of, batch, false);
+  return heads;
+}
+
+void AttentionBlock::heads_backward(Run& run, const Qkv& d, const Tensor& qkv,
+                                    const Batch& batch) const {
+  rotate(run, d, batch, true);
+  if (!parts_.head_norms) return;
+  each_norm_of_head(d, split(qkv), [&](const NormLayer& norm, const View& dx, const View& x) {
+    norm.backward(run, dx, {}, dx, x);
+  });
 }
 
 Tensor AttentionBlock::project(Run& run, const ConstView& x, const Batch& batch) {
@@ -39,13 +74,12 @@ Tensor AttentionBlock::project(Run& run, const ConstView& x, const Batch& batch)
     projection.fprop(run, qkv.view().columns(column, projection.outputs()), n);
     column += projection.outputs();
   }
-  rotate(run, qkv, batch, false);
+  if (!parts_.head_norms) rotate(run, split(qkv), batch, false);
   return qkv;
 }
 
-void AttentionBlock::attend(Run& run, const View& a, const View& lse, const View& qkv,
+void AttentionBlock::attend(Run& run, const View& a, const View& lse, Qkv parts,
                             const Batch& batch) const {
-  Qkv parts = split(qkv);
   if (batch.cache != nullptr) {
     const auto block = static_cast<size_t>(parts_.block);
     View keys = batch.cache->keys[block], values = batch.cache->values[block];
@@ -74,7 +108,7 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
   Source a(run.tensor(tokens, int64_t{parts_.heads} * parts_.head_dim, *x.view().element),
            parts_.attention);
   const Tensor lse = run.tensor(tokens, parts_.heads, fp32_format());
-  attend(run, a.owner(), lse, qkv, batch);
+  attend(run, a.owner(), lse, read_heads(run, qkv, batch).of, batch);
   Tensor y =
       sum_of_own_tokens(run, parts_.out.forward(run, a), parts_.wires.sums, *x.view().element);
   run.execute(Add{.y = y, .a = x, .b = y});
@@ -86,9 +120,7 @@ Tensor AttentionBlock::forward(Run& run, const Tensor& x, const Batch& batch) {
 }
 
 // d(norm's output), of x's type.
-Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tensor& dqkv,
-                                        const Batch& batch) {
-  rotate(run, dqkv, batch, true);
+Tensor AttentionBlock::project_backward(Run& run, const ConstView& x, const Tensor& dqkv) {
   // Made again, and gathered again: cheaper than keeping it.
   Source n = gathered(run, parts_.norm.source(run, x), parts_.wires.inputs);
   Tensor dn = gradient_sum(run, x, n.rows(), parts_.projections);
@@ -114,7 +146,9 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
     if (parts_.out.divides_inputs()) parts_.out.add_bias_gradient(run, dy);
     Source dout = gathered(run, {{}, dy, parts_.out.output()}, parts_.wires.gradients);
     parts_.out.backward(run, da, Into::overwrite, a, dout);
-    const Qkv forward = split(qkv), d = split(dqkv);
+    const Heads heads = read_heads(run, qkv, batch);
+    const Qkv& forward = heads.of;
+    const Qkv d = split(dqkv);
     run.execute(AttentionBackward{.dq = d.q,
                                   .dk = d.k,
                                   .dv = d.v,
@@ -127,7 +161,8 @@ void AttentionBlock::backward(Run& run, const View& dy, const Batch& batch) {
                                   .shape = shape(batch),
                                   .first_keys = batch.first_keys});
   }
-  const Tensor dn = project_backward(run, x, dqkv, batch);
+  heads_backward(run, split(dqkv), qkv, batch);
+  const Tensor dn = project_backward(run, x, dqkv);
   parts_.norm.backward(run, dy, dy, dn, x);
 }
 

@@ -1,5 +1,6 @@
 // Pre-norm self-attention with its residual connection:
 //   n = norm(x);  q, k, v = n·Wᵀ (+ RoPE);  a = softmax(q·kᵀ/√d, causal)·v;  y = x + a·Woᵀ
+// Where heads have norms, q and k go through them by head before RoPE. [Dehghani et al. 2023]
 // Grouped-query attention: kv_heads key and value heads serve heads / kv_heads query heads each.
 #pragma once
 
@@ -16,6 +17,10 @@ namespace ng {
 
 class AttentionBlock final : public Layer {
  public:
+  /// Over the head_dim values of a head, one gain for all of q's heads and one for all of k's.
+  struct HeadNorms {
+    NormLayer q, k;
+  };
   struct Parts {
     NormLayer norm;
     std::vector<Linear> projections;  ///< one (q, k, v fused) or three (q, k, v)
@@ -25,6 +30,7 @@ class AttentionBlock final : public Layer {
     int heads = 0;      ///< of this rank
     int kv_heads = 0;
     int head_dim = 0;
+    std::optional<HeadNorms> head_norms;
     View rope_table;         ///< rows == 0: learned positions, no RoPE
     uint32_t attention = 0;  ///< tensor id of a
     TokenWires wires;
@@ -41,12 +47,24 @@ class AttentionBlock final : public Layer {
     View q, k, v;
   };
   [[nodiscard]] Qkv split(const View& qkv) const;
+  /// What attention reads; where heads have norms, q and k are in `made`.
+  struct Heads {
+    Tensor made;
+    Qkv of;
+  };
+  /// Of what project() gave, which is kept: norms are cheaper than the memory of their outputs.
+  [[nodiscard]] Heads read_heads(Run& run, const Tensor& qkv, const Batch& batch) const;
+  /// In place: the gradient of what attention read becomes that of what was projected.
+  void heads_backward(Run& run, const Qkv& d, const Tensor& qkv, const Batch& batch) const;
+  /// f(norm, columns of a, columns of b) for every head of q and k.
+  template <class F>
+  void each_norm_of_head(const Qkv& a, const Qkv& b, const F& f) const;
   [[nodiscard]] AttentionShape shape(const Batch& batch) const;
+  /// Turned by RoPE, but where norms come before that.
   [[nodiscard]] Tensor project(Run& run, const ConstView& x, const Batch& batch);
-  [[nodiscard]] Tensor project_backward(Run& run, const ConstView& x, const Tensor& dqkv,
-                                        const Batch& batch);
-  void rotate(Run& run, const View& qkv, const Batch& batch, bool inverse) const;
-  void attend(Run& run, const View& a, const View& lse, const View& qkv, const Batch& batch) const;
+  [[nodiscard]] Tensor project_backward(Run& run, const ConstView& x, const Tensor& dqkv);
+  void rotate(Run& run, const Qkv& parts, const Batch& batch, bool inverse) const;
+  void attend(Run& run, const View& a, const View& lse, Qkv parts, const Batch& batch) const;
 
   Parts parts_;
 };

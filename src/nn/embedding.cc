@@ -29,6 +29,7 @@ Tensor Embedding::forward(Run& run, const Batch& batch) const {
 }
 
 void Embedding::backward(Run& run, const ConstView& dy, const Batch& batch) const {
+  if (tokens_->spec.is_frozen) return;
   const Run::Place place = run.in(tokens_->spec.name);
   const View dtokens = gradient_to_add_to(run, *tokens_);
   const View dpositions = positions_ != nullptr ? gradient_to_add_to(run, *positions_) : View();

@@ -72,12 +72,14 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
 
   // A carrier must start from nothing and lies in FP32, so where the gradient already holds earlier
   // contributions or is BF16, a product of its own is made and added.
-  const GradientTarget target = gradient_target(run, linear_.weight());
+  const bool is_frozen = linear_.is_frozen();
+  const GradientTarget target =
+      is_frozen ? GradientTarget{} : gradient_target(run, linear_.weight());
   const bool whole = piece_rows == tokens;
   const bool carries = is_chain(linear_.recipe().wgrad);
-  const bool is_fp32 = target.view.is(fp32_format());
+  const bool is_fp32 = is_frozen || target.view.is(fp32_format());
   Tensor product;
-  if (!whole && (!is_fp32 || (carries && target.into == Into::add)))
+  if (!is_frozen && !whole && (!is_fp32 || (carries && target.into == Into::add)))
     product = run.tensor(target.view.rows, target.view.cols, fp32_format(), MemoryKind::gradients);
 
   linear_.keep_weights(run, !whole);
@@ -94,6 +96,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
     Source dlogits(logits, logits.view(), linear_.output(), x.first_row() + first);
     linear_.make_gradient_operands(run, dlogits);
     linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, dlogits);
+    if (is_frozen) continue;
     GradientTarget to = target;
     if (product) to = {product, Into::overwrite};
     if (first > 0) to.into = carries ? Into::carry : Into::add;

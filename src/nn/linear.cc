@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "format/hadamard.h"
+#include "nn/adapter.h"
 #include "nn/tensor_group.h"
 
 namespace ng {
@@ -130,6 +131,11 @@ Linear::Linear(Run& run, Parts parts)
   }
 }
 
+Linear::Linear(Linear&& other) noexcept = default;
+Linear::~Linear() = default;
+
+void Linear::adapt(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }
+
 const Operand& Linear::cast(OperandRole role) const { return cast_of(recipe(), role); }
 
 void Linear::set_phase(Run& run, size_t phase) {
@@ -141,6 +147,7 @@ void Linear::set_phase(Run& run, size_t phase) {
       reset(run, delayed_[i], next.amax_history);
   }
   phase_ = phase;
+  if (adapter_) adapter_->set_phase(run, phase);
 }
 
 bool Linear::is_part(OperandRole role) const {
@@ -268,7 +275,7 @@ void Linear::keep_weights(const Run& run, bool keeps) {
   if (!keeps && (run.moment().micros == 1 || run.evaluating())) weight_->operands = {};
 }
 
-void Linear::fprop(Run& run, const View& y, Source& x) {
+void Linear::fprop(Run& run, const View& y, Source& x, Into into) {
   const Prepared w = weight_operand(run, OperandRole::fprop_weight);
   const Prepared& qx = activation(run, OperandRole::fprop_input, x);
   const bool has_bias =  // once in a sum over ranks
@@ -278,10 +285,11 @@ void Linear::fprop(Run& run, const View& y, Source& x) {
   run.execute(Gemm{.y = y,
                    .a = &qx.packed,
                    .b = &w.packed,
-                   .into = Into::overwrite,
+                   .into = into,
                    .bias = bias.view,
                    .round = recipe().fprop.output,
                    .time = time_of(TimeKind::gemm_fprop)});
+  if (adapter_) adapter_->fprop(run, y, x);
 }
 
 void Linear::dgrad(Run& run, const View& dx, Into into, Source& dy) {
@@ -311,6 +319,7 @@ void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy
 }
 
 void Linear::make_gradient_operands(Run& run, Source& dy) const {
+  if (is_frozen()) return;  // there is one
   for (const OperandRole role : {OperandRole::dgrad_grad, OperandRole::wgrad_grad})
     if (cast(role).scaling == Scaling::delayed || dy.is_stored()) return;  // made at every request
   const Run::Place place = run.in(name_, name_of(OperandRole::dgrad_grad));
@@ -329,6 +338,11 @@ Tensor Linear::forward(Run& run, Source& x) {
 }
 
 void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy) {
+  if (is_frozen()) {
+    dgrad(run, dx, into, dy);
+    if (adapter_) adapter_->backward(run, dx, x, dy);
+    return;
+  }
   make_gradient_operands(run, dy);
   wgrad(run, gradient_target(run, *weight_), x, dy);
   const bool is_whole = run.moment().is_last() && !run.moment().is_summed_later;
@@ -343,7 +357,7 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
 }
 
 void Linear::add_bias_gradient(Run& run, const ConstView& dy) {
-  if (bias_ == nullptr) return;
+  if (bias_ == nullptr || bias_->spec.is_frozen) return;
   const Run::Place place = run.in(name_, "bias");
   run.execute(AddColumnSums{.sum = gradient_to_add_to(run, *bias_), .x = dy});
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ constexpr size_t kOperandRoles = 6;
 /// What a recipe fixes of an operand: all but its sizes and the signs of its Hadamard transform.
 [[nodiscard]] OperandSpec operand_form(const LinearRecipe& recipe, OperandRole role);
 
+class Adapter;
+
 class Linear {
  public:
   /// What a layer is made of. `output` is the tensor id of y and dy; `bias` may be null; one
@@ -49,6 +52,8 @@ class Linear {
     std::optional<LayerNoise> noise{};  ///< in training
   };
   Linear(Run& run, Parts parts);
+  Linear(Linear&& other) noexcept;
+  ~Linear();
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const LinearRecipe& recipe() const { return phases_[phase_]; }
@@ -69,7 +74,7 @@ class Linear {
   void backward(Run& run, const View& dx, Into into, Source& x, Source& dy);
 
   // The three GEMMs alone, for a caller that works through the tokens in pieces.
-  void fprop(Run& run, const View& y, Source& x);
+  void fprop(Run& run, const View& y, Source& x, Into into = Into::overwrite);
   void dgrad(Run& run, const View& dx, Into into, Source& dy);
   void wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy);
   /// db += Σ_T dy of some tokens, where there is a bias: backward() does it, but not where inputs
@@ -80,6 +85,10 @@ class Linear {
 
   /// The time of its GEMMs counts as this instead of by what they do.
   void count_time_as(TimeKind kind) { time_ = kind; }
+
+  /// What it adds to the products of this layer, whose weight is frozen; may be null.
+  void adapt(std::unique_ptr<Adapter> adapter);
+  [[nodiscard]] bool is_frozen() const { return weight_->spec.is_frozen; }
 
   /// Once a step, when the gradient of what GEMMs read is whole, where it is on this rank: it
   /// becomes the weight's, and the noise learns. backward() does it unless the moment says later.
@@ -127,6 +136,7 @@ class Linear {
   Parameter* bias_;
   std::vector<LinearRecipe> phases_;
   std::optional<LayerNoise> noise_;
+  std::unique_ptr<Adapter> adapter_;
   size_t phase_ = 0;
   bool keeps_weights_ = false;
   std::array<DelayedScale, kOperandRoles> delayed_{};

@@ -18,12 +18,13 @@ class NormLayer {
   explicit NormLayer(const Parts& parts) : parts_(parts) {}
 
   [[nodiscard]] Tensor forward(Run& run, const ConstView& x) const;
+  void forward(Run& run, const View& y, const ConstView& x) const;
   /// The output as GEMMs read it. `first_row`: where x begins in a whole, for the draws.
   [[nodiscard]] Source source(Run& run, const ConstView& x, int64_t first_row = 0) const {
     const Tensor y = forward(run, x);
     return {y, y.view(), parts_.output, first_row};
   }
-  /// dx = dresidual + (dy through the norm); dresidual may be dx itself.
+  /// dx = dresidual + (dy through the norm); dresidual or dy may be dx itself.
   void backward(Run& run, const View& dx, const ConstView& dresidual, const ConstView& dy,
                 const ConstView& x) const;
 

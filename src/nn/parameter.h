@@ -12,7 +12,7 @@
 
 namespace ng {
 
-enum class Init : uint8_t { normal, residual_normal, zeros, ones };
+enum class Init : uint8_t { normal, residual_normal, zeros, ones, kaiming_uniform };
 
 /// One parameter: the row of the model's table that everything else about it derives from.
 struct ParameterSpec {
@@ -23,6 +23,8 @@ struct ParameterSpec {
   bool is_vector = false;      ///< of one dimension, or of bit-widths: FP32, no weight decay
   bool hf_transposed = false;  ///< transformers stores (in, out): GPT-2's Conv1D
   Init init = Init::normal;
+  bool is_frozen = false;               ///< nothing trains it: it has no gradient, states or owner
+  bool is_adapter = false;              ///< one of a low-rank pair beside frozen weights: FP32
   std::optional<float> weight_decay{};  ///< its own, whatever others have
   /// Which part of the parameter `rows` and `cols` are, where ranks divide it.
   Cut cut{};

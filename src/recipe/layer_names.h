@@ -19,7 +19,8 @@ inline constexpr std::string_view kBlocks = "blocks.";
 // Parts of a block.
 inline constexpr std::string_view kNorm1 = "norm1", kQkv = "attn.qkv", kQ = "attn.q", kK = "attn.k",
                                   kV = "attn.v", kAttnOut = "attn.out", kNorm2 = "norm2",
-                                  kGate = "mlp.gate", kUp = "mlp.up", kDown = "mlp.down";
+                                  kGate = "mlp.gate", kUp = "mlp.up", kDown = "mlp.down",
+                                  kQNorm = "attn.q_norm", kKNorm = "attn.k_norm";
 
 // Those that are no layers: what attention and the gate give, and each half of a block.
 inline constexpr std::string_view kAttn = "attn", kMlp = "mlp", kMlpAct = "mlp.act";
@@ -64,6 +65,13 @@ struct Place {
 }
 [[nodiscard]] inline std::string clip_of(std::string_view layer) {
   return fmt::format("{}.alpha", layer);
+}
+/// The matrices of a low-rank adapter.
+[[nodiscard]] inline std::string lora_a_of(std::string_view layer) {
+  return fmt::format("{}.lora_a", layer);
+}
+[[nodiscard]] inline std::string lora_b_of(std::string_view layer) {
+  return fmt::format("{}.lora_b", layer);
 }
 /// The layer that a parameter is of.
 [[nodiscard]] inline std::string_view layer_of(std::string_view parameter) {

@@ -68,8 +68,9 @@ ProbeTask task_of(const RunConfig& config, uint64_t seed) {
   const std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
   const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
   const ModelConfig model = run_model_config(config, *tokenizer);
-  require_run_length(*corpus, config, model.context);
-  const SequenceRange range{.first = 0, .count = config.train.batch, .context = model.context};
+  const int64_t length = run_length(config, model);
+  require_run_length(*corpus, config, length);
+  const SequenceRange range{.first = 0, .count = config.train.batch, .context = length};
   const auto step = static_cast<uint32_t>(config.train.steps);
   const auto fill = [=, data_seed = config.seed](int64_t, const BatchSpans& to) {
     corpus->train_batch(data_seed, step, range,

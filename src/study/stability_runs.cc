@@ -73,14 +73,15 @@ StabilityTask task_of_run(const RunConfig& config, int64_t steps) {
   const std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
   const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
   const ModelConfig model = run_model_config(config, *tokenizer);
-  require_run_length(*corpus, config, model.context);
-  const auto fill = [corpus, seed = config.seed, count = config.train.batch,
-                     context = model.context](int64_t step, int64_t micro, const BatchSpans& to) {
+  const int64_t length = run_length(config, model);
+  require_run_length(*corpus, config, length);
+  const auto fill = [corpus, seed = config.seed, count = config.train.batch, context = length](
+                        int64_t step, int64_t micro, const BatchSpans& to) {
     corpus->train_batch(seed, static_cast<uint32_t>(step),
                         {.first = micro * count, .count = count, .context = context},
                         {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
   };
-  StepSettings settings = step_settings(config, model.context);
+  StepSettings settings = step_settings(config, model);
   settings.masked = corpus->has_mask();
   return {
       .model = model, .settings = settings, .schedule = schedule_of(config, steps), .fill = fill};

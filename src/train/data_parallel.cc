@@ -128,7 +128,7 @@ void DataParallel::sum_squares(double* sum) {
   run_.execute(Clear{std::as_writable_bytes(std::span(sum, 1))});
   if (squares_.empty()) {
     for (const Parameter& parameter : model_.parameters())
-      run_.execute(AddSumOfSquares{sum, parameter.gradient()});
+      if (!parameter.spec.is_frozen) run_.execute(AddSumOfSquares{sum, parameter.gradient()});
     return;
   }
   run_.execute(Clear{std::as_writable_bytes(squares_)});

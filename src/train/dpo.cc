@@ -19,7 +19,9 @@ PreferenceLoss loss_of(const DpoSettings& settings, const Batch& batch, const Te
 
 std::unique_ptr<Model> make_reference(Run& run, const ModelConfig& config, const Recipe& recipe,
                                       const DpoSettings& settings) {
-  return std::make_unique<Model>(run, config, recipe.frozen(settings.reference_storage),
+  ModelConfig whole = config;
+  whole.lora = {};
+  return std::make_unique<Model>(run, whole, recipe.frozen(settings.reference_storage),
                                  RecomputePolicy::none);
 }
 

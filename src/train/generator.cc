@@ -1,14 +1,15 @@
 #include "train/generator.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "run/transfer.h"
 
 namespace ng {
 
-Generator::Generator(Run& run, Model& model) : run_(run), model_(model) {
+Generator::Generator(Run& run, Model& model, int64_t most) : run_(run), model_(model) {
   const ModelConfig& config = model.config();
-  cache_.capacity = config.context;
+  cache_.capacity = most == 0 ? config.context : std::min(most, config.context);
   const int64_t width = config.kv_heads * config.head_dim;
   const auto cache = [&](std::string_view what, int64_t block) {
     return run.persistent(
@@ -16,7 +17,7 @@ Generator::Generator(Run& run, Model& model) : run_(run), model_(model) {
          .owner = "generator",
          .kind = MemoryKind::cache,
          .element = &element_of(model.compute()),
-         .rows = config.context,
+         .rows = cache_.capacity,
          .cols = width,
          .is_saved = false});
   };
@@ -24,7 +25,7 @@ Generator::Generator(Run& run, Model& model) : run_(run), model_(model) {
     cache_.keys.push_back(cache("keys", i));
     cache_.values.push_back(cache("values", i));
   }
-  tokens_ = run.persistent_values<int32_t>("prompt", static_cast<size_t>(config.context));
+  tokens_ = run.persistent_values<int32_t>("prompt", static_cast<size_t>(cache_.capacity));
   const auto vocab = static_cast<size_t>(config.vocab);
   logits_ = {run.persistent_values<float>("logits", vocab, MemoryKind::logits), 1, config.vocab,
              config.vocab};
@@ -52,7 +53,7 @@ void Generator::generate(std::span<const int32_t> prompt, int64_t count,
   NG_CHECK(!prompt.empty());
   validate(settings);
   Sampler sampler(settings);
-  const auto context = static_cast<size_t>(model_.config().context);
+  const auto context = static_cast<size_t>(cache_.capacity);
   std::vector<int32_t> tokens(prompt.begin(), prompt.end());  // in the window
   if (tokens.size() > context)
     tokens.assign(prompt.end() - static_cast<int64_t>(context), prompt.end());

@@ -14,11 +14,12 @@ namespace ng {
 
 class Generator {
  public:
-  Generator(Run& run, Model& model);
+  /// Takes memory for a window of `most` tokens; 0: of the model's context, which it is at most.
+  Generator(Run& run, Model& model, int64_t most = 0);
 
   /// Continues `prompt` (at least one token, ids below the vocabulary) by up to `count` tokens and
-  /// hands each to `sink`, which returns false to stop. Past the model's context the second half
-  /// of it goes on as the new prompt.
+  /// hands each to `sink`, which returns false to stop. Past the window the second half of it
+  /// goes on as the new prompt.
   void generate(std::span<const int32_t> prompt, int64_t count, const SamplingSettings& settings,
                 const std::function<bool(int32_t)>& sink);
 

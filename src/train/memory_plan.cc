@@ -95,7 +95,9 @@ MemoryPlan plan_memory_in_fp32(const Backend& backend, const ModelConfig& model,
   const Recipe fp32 = Recipe::parse("name = \"fp32\"", "fp32");
   StepSettings in_fp32 = settings;
   if (in_fp32.dpo) in_fp32.dpo->reference_storage = {};  // as the policy's
-  return plan_memory(backend, model, fp32, recompute, in_fp32);
+  ModelConfig whole = model;
+  whole.lora = {};  // all weights trained
+  return plan_memory(backend, whole, fp32, recompute, in_fp32);
 }
 
 }  // namespace ng

@@ -88,7 +88,7 @@ std::vector<SentTensor> sent_tensors(std::span<const ParameterSpec> parameters,
   for (const ParameterSpec& spec : parameters) {
     const Operand gradient = gradient_wire(recipe, spec);
     tensors.push_back(
-        {.size = {spec.rows, spec.cols},
+        {.size = spec.is_frozen ? MatrixSize{} : MatrixSize{spec.rows, spec.cols},
          .gradient = gradient,
          .weight = gather == WeightGather::as_stored ? weight_storage(recipe, spec, depth).storage
                                                      : weight_wire(recipe, spec, depth),

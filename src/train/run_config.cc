@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "model/architecture.h"
 #include "train/run_keys.h"
 
 namespace ng {
@@ -96,6 +97,7 @@ void fill_from(RunModel& model, const ModelConfig& preset) {
 
 /// The small model of the quickstart, in the shape of the architecture.
 ModelConfig default_model(Architecture architecture) {
+  const ArchitectureParts& parts = parts_of(architecture);
   const bool gpt2 = architecture == Architecture::gpt2;
   return {.architecture = architecture,
           .vocab = 0,
@@ -107,8 +109,8 @@ ModelConfig default_model(Architecture architecture) {
           .ffn = gpt2 ? 1024 : 768,
           .context = 128,
           .tie_embeddings = true,
-          .attention_bias = gpt2,
-          .mlp_bias = gpt2,
+          .attention_bias = parts.attention_bias.value_or(gpt2),
+          .mlp_bias = parts.mlp_bias.value_or(gpt2),
           .norm_bias = gpt2};
 }
 
@@ -184,6 +186,16 @@ void resolve_train(RunConfig& config) {
            fmt::format("{} is above train.lr = {}", *train.min_lr, train.lr), "at most train.lr");
 }
 
+/// Keys of a section that mean nothing without `key`.
+void refuse_section(const RunConfig& config, std::string_view section, const std::string& key,
+                    std::string_view wanted) {
+  for (const auto& row : run_keys()) {
+    if (!row.path.starts_with(section) || row.print(config) == row.print(RunConfig())) continue;
+    refuse(config, {row.path, key}, fmt::format("{} without {}", row.print(config), wanted),
+           "that, or neither");
+  }
+}
+
 /// A pair is two sequences of one micro-batch; without pairs what is said of them means nothing.
 void check_objective(const RunConfig& config) {
   if (config.train.objective == Objective::dpo) {
@@ -194,12 +206,21 @@ void check_objective(const RunConfig& config) {
     refuse(config, {"train.batch", "train.objective"},
            fmt::format("{} sequences, and a pair is two", config.train.batch), "an even number");
   }
-  for (const auto& key : run_keys()) {
-    if (!key.path.starts_with("dpo.") || key.print(config) == key.print(RunConfig())) continue;
-    refuse(config, {key.path, "train.objective"},
-           fmt::format("{} without train.objective = \"dpo\"", key.print(config)),
-           "that, or neither");
-  }
+  refuse_section(config, "dpo.", "train.objective", "train.objective = \"dpo\"");
+}
+
+/// Adapters stand beside the weights of a folder, which ranks do not divide.
+void check_lora(const RunConfig& config) {
+  const int64_t rank = config.lora.adapters.rank;
+  if (rank == 0) return refuse_section(config, "lora.", "lora.rank", "lora.rank");
+  if (config.model.init.empty())
+    refuse(config, {"lora.rank", "model.init"}, fmt::format("{} without model.init", rank),
+           "a model folder whose weights stay as they are");
+  if (config.train.tensor_parallel > 1)
+    refuse(config, {"train.tensor_parallel", "lora.rank"},
+           fmt::format("{} with lora.rank, whose adapters are not divided",
+                       config.train.tensor_parallel),
+           "1: ranks that share the batch");
 }
 
 RunConfig resolve(const Documents& documents, const std::string& place) {
@@ -210,6 +231,7 @@ RunConfig resolve(const Documents& documents, const std::string& place) {
   resolve_tokenizer(config);
   resolve_train(config);
   check_objective(config);
+  check_lora(config);
   return config;
 }
 

@@ -59,6 +59,7 @@ struct RunTrain {
   Objective objective = Objective::cross_entropy;
   int64_t steps = 600;
   int64_t batch = 16;           ///< sequences in a micro-batch
+  int64_t length = 0;           ///< tokens of a sequence; 0: the model's context
   int64_t accumulate = 1;       ///< micro-batches in a step
   int64_t tensor_parallel = 1;  ///< ranks that divide every layer, and tokens between layers
   bool document_mask = false;   ///< no token sees one of another document
@@ -83,6 +84,13 @@ struct RunTrain {
   int64_t watchdog = 600;  ///< seconds that a rank waits for others; 0: for ever
 };
 
+/// [lora]: nothing without a rank.
+struct RunLora {
+  enum class Save : uint8_t { merged, adapter };
+  Lora adapters;
+  Save save = Save::merged;  ///< what model/ is
+};
+
 /// Where a key was given, for errors: "run.toml:3", "--set seed=2", "--recipe".
 struct GivenAt {
   std::string place;
@@ -98,6 +106,7 @@ struct RunConfig {
   RunModel model;
   RunData data;
   RunTrain train;
+  RunLora lora;
   DpoSettings dpo;  ///< [dpo]: nothing without train.objective = "dpo"
 
   /// Reads a run file, then puts each of `settings` ("train.steps=50"; a value that is no TOML is

@@ -6,8 +6,10 @@
 #include "base/files.h"
 #include "base/toml.h"
 #include "io/hf_folder.h"
+#include "model/adapters.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
+#include "recipe/layer_names.h"
 
 namespace ng {
 Recipe open_run_recipe(const RunConfig& config) {
@@ -89,12 +91,22 @@ void require_run_length(const TrainingData& data, const RunConfig& config, int64
     if (parts.place != config.place) throw;  // of a line
     const RunData& named = config.data;
     const bool training = parts.key == "data.train" || named.validation_files.empty();
-    parts.place = config.source_of(
-        {"data.train", "data.validation", "model.context", "model.preset", "model.init"});
+    parts.place = config.source_of({"data.train", "data.validation", "train.length",
+                                    "model.context", "model.preset", "model.init"});
     parts.key +=
         fmt::format(" = {}", fmt::join(training ? named.train : named.validation_files, ", "));
     throw Error(parts);
   }
+}
+
+int64_t run_length(const RunConfig& config, const ModelConfig& model) {
+  const int64_t length = config.train.length;
+  if (length > model.context)
+    throw Error({.place = config.source_of({"train.length", "model.context", "model.init"}),
+                 .key = "train.length",
+                 .problem = fmt::format("{}", length),
+                 .remedy = fmt::format("at most the model's context, {}", model.context)});
+  return length == 0 ? model.context : length;
 }
 
 ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer) {
@@ -104,14 +116,43 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
                  .key = "model.init",
                  .problem = fmt::format("no folder {}", toml_quote(folder)),
                  .remedy = "a model folder: config.json, model.safetensors"});
-  const ModelConfig model =
+  ModelConfig model =
       folder.empty() ? config.model_config(tokenizer.vocab()) : io::read_hf_config(folder);
   if (!folder.empty()) io::require_vocabulary(folder, model, tokenizer.vocab());
-  require_batch(
-      model,
-      {.sequences = config.train.batch, .length = model.context, .micros = config.train.accumulate},
-      config.source_of({"train.batch", "train.accumulate", "model.context"}), "train.batch");
+  require_batch(model,
+                {.sequences = config.train.batch,
+                 .length = run_length(config, model),
+                 .micros = config.train.accumulate},
+                config.source_of({"train.batch", "train.accumulate", "model.context"}),
+                "train.batch");
+  model.lora = config.lora.adapters;
+  if (model.lora.is_used())
+    validate_lora(model, config.source_of({"lora.targets"}), "lora.targets");
   return model;
+}
+
+void require_lora_numbers(const RunConfig& config, const Recipe& recipe, const ModelConfig& model) {
+  if (!model.lora.is_used()) return;
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    throw Error(
+        {.place = config.source_of({"lora.rank", "recipe"}),
+         .key = "lora.rank",
+         .problem = fmt::format("{}, but recipe {} has {}", model.lora.rank, recipe.name(), what),
+         .remedy = remedy});
+  };
+  using Kind = OptimizerRecipe::Kind;
+  const Kind kind = recipe.settings(0).optimizer.kind;
+  if (kind == Kind::adam_mini || kind == Kind::muon)
+    refuse(fmt::format("optimizer.kind = \"{}\", which knows the heads of whole matrices",
+                       kind == Kind::muon ? "muon" : "adam_mini"),
+           "adamw or sgd");
+  for (const ParameterSpec& spec : parameter_table(model)) {
+    const std::string_view layer = layers::layer_of(spec.name);
+    const LayerPlace place{
+        .name = layer, .block = layers::place_of(layer).block, .depth = model.layers};
+    if (recipe.layer(place, 0).weight_noise.kind != NoiseKind::none)
+      refuse(fmt::format("weight_noise in {}, whose weights are frozen", layer), "none");
+  }
 }
 
 void require_global_sums(const RunConfig& config, const Recipe& recipe) {
@@ -148,7 +189,7 @@ void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
   if (config.train.objective == Objective::dpo)
     refuse(fmt::format("{} with train.objective = \"dpo\", whose pairs lie whole on a rank", parts),
            "1: ranks that share the pairs");
-  const int64_t tokens = config.train.batch * model.context;
+  const int64_t tokens = config.train.batch * run_length(config, model);
   try {
     require_tensor_parallel(model, parts, kKey);
     require_numbers_in_parts(model, recipe, {.parts = parts, .tokens = tokens}, kKey);
@@ -167,11 +208,11 @@ void require_countable_micros(int64_t micros, int64_t ranks, std::string_view pl
                .remedy = fmt::format("at most {} micro-batches in a step", kMost)});
 }
 
-StepSettings step_settings(const RunConfig& config, int64_t context) {
+StepSettings step_settings(const RunConfig& config, const ModelConfig& model) {
   const RunTrain& train = config.train;
   StepSettings settings;
   settings.sequences = train.batch;
-  settings.length = context;
+  settings.length = run_length(config, model);
   settings.micros = train.accumulate;
   settings.clip = train.clip;
   settings.determinism = train.deterministic;

@@ -35,6 +35,9 @@ void require_run_length(const TrainingData& data, const RunConfig& config, int64
 /// Throws Error where train.deterministic = "global" and gradients are not added or sent in FP32.
 void require_global_sums(const RunConfig& config, const Recipe& recipe);
 
+/// Throws Error where the recipe moves more than adapters, or moves matrices by their heads.
+void require_lora_numbers(const RunConfig& config, const Recipe& recipe, const ModelConfig& model);
+
 /// Throws Error where train.tensor_parallel does not divide the ranks, the model, a micro-batch or
 /// what the recipe's numbers share scales and draws over. `comm`: those ranks; null: one.
 void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
@@ -49,7 +52,10 @@ void require_countable_micros(int64_t micros, int64_t ranks, std::string_view pl
 /// tokenizer could name a token that it lacks.
 [[nodiscard]] ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer);
 
-/// What [train] and [dpo] say of a step; sequences of `context` tokens.
-[[nodiscard]] StepSettings step_settings(const RunConfig& config, int64_t context);
+/// Tokens of a sequence. Throws Error where train.length is above the model's context.
+[[nodiscard]] int64_t run_length(const RunConfig& config, const ModelConfig& model);
+
+/// What [train] and [dpo] say of a step.
+[[nodiscard]] StepSettings step_settings(const RunConfig& config, const ModelConfig& model);
 
 }  // namespace ng

@@ -80,7 +80,11 @@ void add_model_sizes(Keys<RunConfig>& keys) {
       "weights and sizes to start from"));
   keys.push_back(choice(
       "model.architecture", [](auto& c) -> auto& { return c.model.architecture; },
-      Choices<Architecture>{{{"llama", Architecture::llama}, {"gpt2", Architecture::gpt2}}},
+      Choices<Architecture>{{{"llama", Architecture::llama},
+                             {"gpt2", Architecture::gpt2},
+                             {"mistral", Architecture::mistral},
+                             {"qwen2", Architecture::qwen2},
+                             {"qwen3", Architecture::qwen3}}},
       "what blocks are made of"));
   const auto size = [&](const char* name, auto get, int64_t max, const char* doc) {
     keys.push_back(integer(std::string("model.") + name, get, {1, max}, doc));
@@ -221,6 +225,9 @@ void add_length(Keys<RunConfig>& keys) {
       "train.batch", [](auto& c) -> auto& { return c.train.batch; }, {1, 1 << 20},
       "sequences in a micro-batch"));
   keys.push_back(integer(
+      "train.length", [](auto& c) -> auto& { return c.train.length; }, {0, 16'000'000},
+      "tokens of a sequence; 0: the model's context"));
+  keys.push_back(integer(
       "train.accumulate", [](auto& c) -> auto& { return c.train.accumulate; },
       {1, kMaxMicroBatches},
       "micro-batches of each rank in a step; a run that goes on keeps those of all ranks"));
@@ -337,6 +344,23 @@ void add_house_keeping(Keys<RunConfig>& keys) {
       {"F32", "BF16", "F16"}, "of the weights in model/, rounded once from what is stored"));
 }
 
+void add_lora(Keys<RunConfig>& keys) {
+  keys.push_back(integer(
+      "lora.rank", [](auto& c) -> auto& { return c.lora.adapters.rank; }, {0, 65'536},
+      "of the adapters that are trained beside frozen weights; 0: all weights are trained"));
+  keys.push_back(number(
+      "lora.alpha", [](auto& c) -> auto& { return c.lora.adapters.alpha; }, {0, 1e6, true},
+      "adapters count alpha / rank times"));
+  keys.push_back(texts_key<RunConfig>(
+      "lora.targets", [](auto& c) -> auto& { return c.lora.adapters.targets; },
+      "one or more patterns", "layers with adapters: attn.q, mlp.*, blocks.3.*"));
+  keys.push_back(choice(
+      "lora.save", [](auto& c) -> auto& { return c.lora.save; },
+      Choices<RunLora::Save>{
+          {{"merged", RunLora::Save::merged}, {"adapter", RunLora::Save::adapter}}},
+      "what model/ is: the whole model, or a PEFT folder of the adapters"));
+}
+
 }  // namespace
 
 const Keys<RunConfig>& run_keys() {
@@ -349,6 +373,7 @@ const Keys<RunConfig>& run_keys() {
     add_length(all);
     add_optimizer(all);
     add_objective(all);
+    add_lora(all);
     add_house_keeping(all);
     return all;
   }();

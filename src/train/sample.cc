@@ -19,7 +19,7 @@ std::string sample_text(Run& run, Model& model, const TrainingData& data,
   sampling.temperature = kTemperature;
   sampling.vocab = tokenizer.vocab();
   sampling.seed = run.seed();
-  Generator generator(run, model);
+  Generator generator(run, model, std::ssize(tokens) + kTokens);
   generator.generate(std::vector<int32_t>(tokens), kTokens, sampling, [&](int32_t token) {
     tokens.push_back(token);
     return true;

@@ -15,6 +15,7 @@
 #include "train/operand_report.h"
 #include "train/run_files.h"
 #include "train/run_inputs.h"
+#include "train/run_model.h"
 #include "train/sample.h"
 #include "train/session_ranks.h"
 #include "train/session_start.h"
@@ -66,7 +67,7 @@ Session::Session(const RunConfig& config, const SessionOptions& options, Session
        noise_warnings(recipe_, names_of_linears(*model_), model.layers))
     observer_.notice(warning);
   on_all(options_.comm, [&] { check_gemms(*model_, config_.train.backend, recipe_.compute(0)); });
-  StepSettings settings = step_settings(config_, model.context);
+  StepSettings settings = step_settings(config_, model);
   settings.masked = data_->has_mask();
   if (settings.dpo) {
     reference_ = make_reference(*run_, model, recipe_, *settings.dpo);
@@ -76,7 +77,9 @@ Session::Session(const RunConfig& config, const SessionOptions& options, Session
   check_model_updates(*model_, config_.train.backend, recipe_.settings(0).optimizer,
                       settings.optimizer);
   memory_in_fp32_ = plan_memory_in_fp32(run_->backend(), model, config_.train.recompute, settings);
-  (void)put_first_values(*run_, *model_, config_);
+  const std::string checksum = put_first_values(*run_, *model_, config_);
+  if (model.lora.is_used()) reference_checksum_ = checksum;  // no checkpoint has those weights
+  if (const std::string text = adapters_text(*model_); !text.empty()) observer_.notice(text);
   if (reference_) reference_checksum_ = put_first_values(*run_, *reference_, config_);
 }
 
@@ -89,9 +92,11 @@ ModelConfig Session::checked_model() {
   for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
   require_global_sums(config_, recipe_);
   ModelConfig model = run_model_config(config_, *tokenizer_);
-  require_run_length(*data_, config_, model.context);
-  for (const std::string& warning : data_->warnings(model.context)) observer_.notice(warning);
+  const int64_t length = run_length(config_, model);
+  require_run_length(*data_, config_, length);
+  for (const std::string& warning : data_->warnings(length)) observer_.notice(warning);
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
+  require_lora_numbers(config_, recipe_, model);
   require_tensor_parallel_run(config_, recipe_, model, options_.comm);
   if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
   return model;
@@ -107,7 +112,7 @@ std::string Session::model_folder() const { return join_path(options_.out, kMode
 RunIdentity Session::identity() const {
   return {.seed = config_.seed,
           .twin = config_.twin,
-          .model = Json::parse(io::hf_config_text(model_->config(), "float32")),
+          .model = model_identity(model_->config()),
           .recipe = recipe_.hash(),
           .older_recipe = recipe_.hash_of_all_keys(),
           .data = data_->checksum(),
@@ -339,13 +344,7 @@ void Session::write_results() {
 }
 
 void Session::write_model(Run& run, Model& model) {
-  const io::HfWriteOptions how{.dtype = config_.train.save_dtype, .tokenizer = tokenizer_.get()};
-  io::write_hf_folder(
-      model_folder(), model.config(),
-      [&](size_t index, int64_t row, std::span<float> values) {
-        model.read_row(run, index, row, values);
-      },
-      how);
+  write_run_model(model_folder(), config_, run, model, *tokenizer_);
   try {
     result_.sample = sample_text(run, model, *data_, *tokenizer_);
   } catch (const Error& error) {  // a model whose logits are not finite; all is written by now

@@ -142,7 +142,7 @@ class Session {
   std::unique_ptr<TrainingData> data_;
   std::unique_ptr<Run> run_;
   std::unique_ptr<Model> model_, reference_;  // the latter for pairs
-  std::string reference_checksum_;            // of what it was read from
+  std::string reference_checksum_;            // of what no checkpoint has
   std::unique_ptr<Trainer> trainer_;
   MemoryPlan memory_in_fp32_;
   std::unique_ptr<NewFolders> new_folders_;

@@ -71,6 +71,7 @@ std::string put_first_values(Run& run, Model& model, const RunConfig& config) {
                         model.write_row(run, index, row, values);
                       });
   model.start_noise(run);
+  model.start_adapters(run);
   return checksum.hex();
 }
 

@@ -331,5 +331,15 @@ TEST_F(SessionResume, AnExplodingLearningRateStopsWithTheLayerNamed) {
   EXPECT_EQ(contents(checkpoint(2)), before);
 }
 
+// Of a model whose context is longer.
+TEST_F(SessionRuns, SequencesAreAsLongAsTheRunFileSays) {
+  Listener listener;
+  train(config({"train.length=5", "model.context=64"}), listener);
+  EXPECT_EQ(metrics_lines()[1]["tokens"], 2 * 5);
+  remove_all(in("out"));
+  EXPECT_EQ(refusal(config({"train.length=9"}), false),
+            "--set train.length=9: train.length: 9: at most the model's context, 8");
+}
+
 }  // namespace
 }  // namespace ng

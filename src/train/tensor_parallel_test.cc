@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "comm/thread_ranks.h"
+#include "model/architecture.h"
 #include "support/tiny_run.h"
 #include "train/rank_traffic.h"
 
@@ -24,7 +25,9 @@ ModelConfig model_of(Architecture architecture) {
   c.width = architecture == Architecture::gpt2 ? 256 : 32;
   c.ffn = 256;
   c.context = 16;
-  if (architecture == Architecture::gpt2) c.attention_bias = c.mlp_bias = c.norm_bias = true;
+  const bool gpt2 = architecture == Architecture::gpt2;
+  c.attention_bias = parts_of(architecture).attention_bias.value_or(gpt2);
+  c.mlp_bias = c.norm_bias = gpt2;
   return c;
 }
 
@@ -175,7 +178,9 @@ void expect_within(const Outcome& many, const Outcome& one, const Difference& mo
 }
 
 TEST(TensorParallel, LossAndGradientsAreThoseOfOneRankButForTheOrderOfSums) {
-  for (const Architecture architecture : {Architecture::gpt2, Architecture::llama}) {
+  for (const Architecture architecture :
+       {Architecture::gpt2, Architecture::llama, Architecture::qwen2, Architecture::qwen3}) {
+    SCOPED_TRACE(parts_of(architecture).name);
     TinyRunOptions options = options_of(kFp32, architecture);
     options.micros = 2;
     const Outcome one = train(options, {}, 1);

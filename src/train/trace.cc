@@ -135,7 +135,7 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
   std::vector<float>& norms = traced.add("train.grad_norm", {tokens.steps});
   trainer.set_gradient_observer([&] {
     for (const Parameter& p : model.parameters())
-      traced.add(run.backend(), "grad.", p.spec, p.gradient());
+      if (!p.spec.is_frozen) traced.add(run.backend(), "grad.", p.spec, p.gradient());
   });
   std::vector<int64_t> skipped;
   for (int64_t step = 0; step < tokens.steps; ++step) {

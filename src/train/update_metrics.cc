@@ -54,7 +54,7 @@ Json updates_json(Model& model, std::span<const UpdateReport> reports, double lr
   Json json = Json::object();
   for (size_t i = 0; i < reports.size(); ++i) {
     const Parameter& parameter = model.parameters()[i];
-    if (parameter.spec.is_vector) continue;
+    if (parameter.spec.is_vector || parameter.spec.is_frozen) continue;
     json[parameter.spec.name] = update_json(parameter, reports[i], lr);
   }
   return json;

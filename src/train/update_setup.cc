@@ -18,7 +18,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 bool is_norm(std::string_view layer) {
-  return is_one_of(layers::place_of(layer).part, {layers::kNorm, layers::kNorm1, layers::kNorm2});
+  return is_one_of(layers::place_of(layer).part,
+                   {layers::kNorm, layers::kNorm1, layers::kNorm2, layers::kQNorm, layers::kKNorm});
 }
 
 bool is_layer(std::string_view name) {

@@ -109,22 +109,25 @@ TEST(Conformance, ActivationsLetNanThrough) {
 
 // ---------------------------------------------------------------- rotary positions
 
-Matrix rope_table(const Place& with, const Matrix& shape, float theta) {
+Matrix rope_table(const Place& with, const Matrix& shape, float theta,
+                  const RopeScaling& scaling = {}) {
   Tensor table = with.fp32(shape);
-  with.execute(RopeTable{.table = table, .theta = theta});
+  with.execute(RopeTable{.table = table, .theta = theta, .scaling = scaling});
   return table.values();
 }
 
 // Cosine and sine are rounded once from an angle that FP64 holds to 2^-50.
 TEST(Conformance, RopeTable) {
   for (const int64_t head_dim : {2, 6, 64, 130})
-    for (const float theta : {10000.0f, 500000.0f}) {
-      const auto run = [&](const Place& with) -> Results {
-        return {{"table", rope_table(with, Matrix(300, head_dim, 3, 1), theta)}};
-      };
-      conform(fmt::format("rope_table {} {}", head_dim, theta), run,
-              [](const std::string&, int64_t, int64_t) { return 2 * kUnit; });
-    }
+    for (const float theta : {10000.0f, 500000.0f})
+      for (const int64_t original : {0, 100}) {
+        const RopeScaling scaling{.factor = 8, .original_context = original};
+        const auto run = [&](const Place& with) -> Results {
+          return {{"table", rope_table(with, Matrix(300, head_dim, 3, 1), theta, scaling)}};
+        };
+        conform(fmt::format("rope_table {} {} {}", head_dim, theta, original), run,
+                [](const std::string&, int64_t, int64_t) { return 2 * kUnit; });
+      }
 }
 
 // a·cos - b·sin: three roundings, the first two relative to |a| and |b|.

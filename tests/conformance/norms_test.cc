@@ -64,7 +64,8 @@ struct NormCase {
 
 Results run_norm(const Place& with, const NormCase& n) {
   const NormKind kind = n.centred ? NormKind::layer : NormKind::rms;
-  const Tensor x = with.activation(n.x()), dy = with.activation(n.dy());
+  const Tensor x = with.activation(n.x());
+  Tensor dy = with.activation(n.dy());
   const Tensor gain = with.parameter(n.gain()), bias = with.parameter(n.bias_row());
   Tensor y = with.activation(n.shape.matrix());
   with.execute(Norm{.kind = kind,
@@ -73,15 +74,16 @@ Results run_norm(const Place& with, const NormCase& n) {
                     .gain = gain,
                     .bias = n.centred && n.bias ? bias : ConstView{},
                     .eps = n.eps});
-  // dx may be the residual's memory.
-  Tensor dx = with.activation(n.residual ? n.dresidual() : n.shape.matrix());
+  // dx may be the residual's memory, or dy's.
+  Tensor residual = with.activation(n.dresidual());
+  Tensor& dx = n.residual ? residual : dy;
   Tensor dgain = with.fp32(Matrix(1, n.shape.cols).fill_uniform(25));
   Tensor dbias = with.fp32(Matrix(1, n.shape.cols).fill_uniform(26));
   with.execute(NormBackward{.kind = kind,
                             .dx = dx,
                             .dgain = dgain,
                             .dbias = n.centred && n.bias ? dbias.view() : View{},
-                            .dresidual = n.residual ? dx.view() : View{},
+                            .dresidual = n.residual ? residual.view() : View{},
                             .dy = dy,
                             .x = x,
                             .gain = gain,

@@ -92,6 +92,15 @@ ModelConfig llama(bool bias, bool tied) {
           .rope_theta = 500000.0f};
 }
 
+/// Of the same sizes.
+ModelConfig as(Architecture architecture) {
+  ModelConfig config = llama(false, false);
+  config.architecture = architecture;
+  config.attention_bias = architecture == Architecture::qwen2;
+  config.rope_scaling = {.factor = 4, .original_context = 5};
+  return config;
+}
+
 TEST(Transformers, OpensWhatWeWrite) {
   const std::string folder = join_path(testing::TempDir(), "transformers_test");
   remove_all(folder);
@@ -107,6 +116,10 @@ TEST(Transformers, OpensWhatWeWrite) {
   add("gpt2", gpt2(true, true), {.tokenizer = &tokenizer});
   add("gpt2-bare", gpt2(false, false), {.dtype = "BF16", .tokenizer = &tokenizer});
   add("llama", llama(false, true), {.dtype = "F16", .tokenizer = &tokenizer});
+  add("llama3", as(Architecture::llama), {});
+  add("mistral", as(Architecture::mistral), {});
+  add("qwen2", as(Architecture::qwen2), {});
+  add("qwen3", as(Architecture::qwen3), {});
   add("llama-sharded", llama(true, false), {.max_shard_bytes = 5000});
   const ProgramResult result = run_program(command, 1 << 20);
   remove_all(folder);

@@ -18,7 +18,8 @@ void perform(const RopeTable& op) {
   for (int64_t position = 0; position < op.table.rows; ++position)
     for (int64_t i = 0; i < half; ++i) {
       const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(op.table.cols);
-      const double angle = static_cast<double>(position) * std::pow(op.theta, exponent);
+      const double frequency = math::scaled_frequency(op.scaling, std::pow(op.theta, exponent));
+      const double angle = static_cast<double>(position) * frequency;
       const math::SinCos turned = math::sincos_turns(angle / kTwoPi);
       table.put(position, i, static_cast<float>(turned.cos));
       table.put(position, half + i, static_cast<float>(turned.sin));

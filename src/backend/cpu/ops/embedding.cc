@@ -139,7 +139,8 @@ void perform(Workspace& workspace, const RopeTable& op) {
   for_row_blocks(workspace.threads(), table.rows, table.cols, [&](int64_t first, int64_t rows) {
     for (int64_t i = 0; i < half; ++i) {
       const double share = -2.0 * static_cast<double>(i) / static_cast<double>(table.cols);
-      const double turns = math::exp(share * log_theta) * kTurn;
+      const double frequency = math::exp(share * log_theta);
+      const double turns = math::scaled_frequency(op.scaling, frequency) * kTurn;
       for (int64_t p = first; p < first + rows; ++p) {
         const math::SinCos angle = math::sincos_turns(static_cast<double>(p) * turns);
         table.row(p)[i] = static_cast<float>(angle.cos);

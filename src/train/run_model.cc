@@ -1,0 +1,62 @@
+#include "train/run_model.h"
+
+#include <vector>
+
+#include "base/json.h"
+#include "io/hf_folder.h"
+#include "io/peft_folder.h"
+#include "model/adapters.h"
+
+namespace ng {
+namespace {
+
+void write_adapters(const std::string& folder, const RunConfig& config, const Run& run,
+                    const Model& model, const io::HfWriteOptions& how) {
+  std::vector<ParameterSpec> specs;
+  size_t first = 0;  // they lie behind all others
+  for (const Parameter& parameter : model.parameters())
+    if (parameter.spec.is_adapter)
+      specs.push_back(parameter.spec);
+    else
+      ++first;
+  io::write_peft_folder(
+      folder, {.model = model.config(), .adapters = specs, .base = config.model.init},
+      [&](size_t index, int64_t row, std::span<float> values) {
+        model.read_row(run, first + index, row, values);
+      },
+      how);
+}
+
+}  // namespace
+
+Json model_identity(const ModelConfig& model) {
+  Json identity = Json::parse(io::hf_config_text(model, "float32"));
+  if (model.lora.is_used())
+    identity["lora"] = {
+        {"rank", model.lora.rank}, {"alpha", model.lora.alpha}, {"targets", model.lora.targets}};
+  return identity;
+}
+
+void write_run_model(const std::string& folder, const RunConfig& config, const Run& run,
+                     const Model& model, const Tokenizer& tokenizer) {
+  const io::HfWriteOptions how{.dtype = config.train.save_dtype, .tokenizer = &tokenizer};
+  if (model.config().lora.is_used() && config.lora.save == RunLora::Save::adapter)
+    return write_adapters(folder, config, run, model, how);
+  MergedWeights merged(run, model);
+  io::write_hf_folder(
+      folder, model.config(),
+      [&](size_t index, int64_t row, std::span<float> values) {
+        merged.read_row(index, row, values);
+      },
+      how);
+}
+
+std::string adapters_text(const Model& model) {
+  int64_t trained = 0;
+  for (const Parameter& parameter : model.parameters())
+    if (!parameter.spec.is_frozen) trained += parameter.value().size();
+  if (trained == model.parameter_count()) return "";
+  return fmt::format("{} of {} parameters are trained", trained, model.parameter_count());
+}
+
+}  // namespace ng

@@ -1,0 +1,23 @@
+// What a run makes: its model/, and what its checkpoints know of the model.
+#pragma once
+
+#include <string>
+
+#include "base/json_fwd.h"
+#include "data/tokenizer.h"
+#include "model/model.h"
+#include "train/run_config.h"
+
+namespace ng {
+
+/// What must be equal for a checkpoint to be of a model.
+[[nodiscard]] Json model_identity(const ModelConfig& model);
+
+/// The model as lora.save says: whole, with its adapters merged in, or a PEFT folder of these.
+void write_run_model(const std::string& folder, const RunConfig& config, const Run& run,
+                     const Model& model, const Tokenizer& tokenizer);
+
+/// "12,345 of 1,234,567 parameters are trained"; empty where all are.
+[[nodiscard]] std::string adapters_text(const Model& model);
+
+}  // namespace ng
