@@ -182,6 +182,7 @@ double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str
 
 void add_gpt2(const ModelConfig& config, OrderedJson* json) {
   (*json)["n_positions"] = config.context;
+  (*json)["n_ctx"] = config.context;  // for llama.cpp's converter
   (*json)["n_embd"] = config.width;
   (*json)["n_layer"] = config.layers;
   (*json)["n_head"] = config.heads;

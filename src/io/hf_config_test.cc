@@ -133,5 +133,12 @@ TEST(HfConfig, WrittenTextReadsBack) {
   }
 }
 
+// llama.cpp's converter reads the context from there.
+TEST(HfConfig, NamesGpt2sContextTwice) {
+  const Json json = parse_json(hf_config_text(model_preset("gpt2-124m"), "float32"), "");
+  EXPECT_EQ(json.at("n_positions"), 1024);
+  EXPECT_EQ(json.at("n_ctx"), 1024);
+}
+
 }  // namespace
 }  // namespace ng::io
