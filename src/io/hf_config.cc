@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
+#include "io/quantized_layout.h"
 
 namespace ng::io {
 namespace {
@@ -35,9 +36,11 @@ void require_boolean(const JsonObject& json, std::string_view key, bool value) {
   json.refuse(key, fmt::format("{} is not supported", !value), fmt::format("{}", value));
 }
 
-void refuse_quantized(const JsonObject& json) {
-  if (!json.has("quantization_config")) return;
-  json.refuse("quantization_config", "quantized weights are not supported",
+/// Layouts of quantized weights are those of Linear modules, which GPT-2 has none of.
+void require_known_quantization(const JsonObject& json, Architecture architecture) {
+  const QuantizedLayout layout = parse_quantized_layout(json);
+  if (layout.kind == WeightLayout::plain || architecture != Architecture::gpt2) return;
+  json.refuse("quantization_config", "quantized weights of gpt2 are not supported",
               "a folder with F32, BF16 or F16 weights");
 }
 
@@ -223,7 +226,6 @@ void add_llama(const ModelConfig& config, OrderedJson* json) {
 ModelConfig parse_hf_config(const Json& json, const std::string& place) {
   const JsonObject object(json, place);
   const std::string type = object.text("model_type");
-  refuse_quantized(object);
   ModelConfig config;
   if (type == "gpt2") {
     config = parse_gpt2(object);
@@ -232,6 +234,7 @@ ModelConfig parse_hf_config(const Json& json, const std::string& place) {
   } else {
     object.refuse("model_type", brief(Json(type)) + " is not supported", "gpt2 llama");
   }
+  require_known_quantization(object, config.architecture);
   validate_file(object, config);
   return config;
 }

@@ -5,13 +5,15 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/output.h"
-#include "io/hf_folder.h"
+#include "interop/gguf_tokenizer.h"
+#include "io/model_files.h"
 #include "run/backends.h"
 
 namespace ng::cli {
 
 void ModelFlags::declare(CLI::App& app) {
-  app.add_option("MODEL", folder, "model folder in Hugging Face layout")->required();
+  app.add_option("MODEL", folder, "model folder in Hugging Face layout, or a .gguf file")
+      ->required();
   app.add_option("--recipe", recipe, "recipe, a name or a file")
       ->type_name("NAME")
       ->capture_default_str();
@@ -35,7 +37,7 @@ void StepFlags::declare(CLI::App& app) {
 namespace {
 
 ModelConfig named_config(const std::string& model) {
-  if (is_folder(model)) return io::read_hf_config(model);
+  if (is_folder(model) || io::is_gguf(model)) return io::read_model_config(model);
   try {
     return model_preset(model);
   } catch (const Error& error) {
@@ -56,22 +58,23 @@ ModelConfig StepFlags::config() {
 
 std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
   if (is_folder(folder)) return open_tokenizer(folder);
+  if (io::is_gguf(folder)) return open_gguf_tokenizer(io::Gguf(folder));
   throw Error({.place = folder,
                .key = "",
-               .problem = is_file(folder) ? "is not a folder" : "no such folder",
-               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json"});
+               .problem = is_file(folder) ? "is no folder and no GGUF file" : "no such folder",
+               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json; or a "
+                         ".gguf file"});
 }
 
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
-  const ModelConfig config = io::read_hf_config(flags.folder);
-  io::check_hf_weights(flags.folder, config);
+  const ModelConfig config = io::read_model_config(flags.folder);
+  const io::ParameterReader read = io::open_model_weights(flags.folder, config);
   OpenModel open{Recipe::load(flags.recipe), flags.machine.use(), nullptr, nullptr};
   open.run = std::make_unique<Run>(make_backend(flags.machine.backend, open.threads), seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
-  io::read_hf_weights(flags.folder, config,
-                      [&](size_t index, int64_t row, std::span<const float> values) {
-                        open.model->write_row(*open.run, index, row, values);
-                      });
+  io::copy_parameters(config, read, [&](size_t index, int64_t row, std::span<const float> values) {
+    open.model->write_row(*open.run, index, row, values);
+  });
   open.model->start_noise(*open.run);
   open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
   return open;

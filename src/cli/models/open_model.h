@@ -14,7 +14,7 @@ namespace ng::cli {
 
 /// Which model, in which numbers, on what.
 struct ModelFlags {
-  std::string folder;
+  std::string folder;  ///< in Hugging Face's layout, quantized or not; or a GGUF file
   std::string recipe = "fp32";
   MachineFlags machine;
 
@@ -39,7 +39,8 @@ struct OpenModel {
   std::unique_ptr<Model> model;
 };
 
-/// The tokenizer of a model folder. Throws Error where there is no such folder or none in it.
+/// The tokenizer of a model folder or a GGUF file. Throws Error where there is no such folder or
+/// none in it.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder);
 
 /// Weights of the folder under the recipe's last phase. Throws Error for what is wrong with either.
