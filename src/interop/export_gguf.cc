@@ -102,7 +102,7 @@ class Exporter {
   [[noreturn]] void refuse(const Planned& planned, const std::string& problem,
                            const std::string& remedy) const {
     throw Error({.place = request_.model,
-                 .key = brief(Json(planned.tensor.name)),
+                 .key = json_text(Json(planned.tensor.name)),
                  .problem = problem,
                  .remedy = remedy});
   }

@@ -114,7 +114,7 @@ class Exporter {
   void check(const ParameterSpec& spec) const {
     const auto refuse = [&](const std::string& problem, const std::string& remedy) {
       throw Error({.place = request_.model,
-                   .key = brief(Json(spec.hf_name)),
+                   .key = json_text(Json(spec.hf_name)),
                    .problem = fmt::format("shape [{},{}] {}", spec.rows, spec.cols, problem),
                    .remedy = remedy});
     };

@@ -26,7 +26,7 @@ void PlainRows::require_q8_0(std::span<const float> row) const {
   for (const float value : row) {
     if (io::fits_q8_0(std::fabs(value))) continue;
     throw Error({.place = place_,
-                 .key = brief(Json(tensor_)),
+                 .key = json_text(Json(tensor_)),
                  .problem = fmt::format("{} does not fit Q8_0, whose scale is FP16", value),
                  .remedy = "bf16 or f32"});
   }
@@ -47,7 +47,7 @@ std::span<const std::byte> PlainRows::bytes(std::span<const float> row) {
     codes_[i] = static_cast<uint16_t>(codec_->encode(row[i], {}, OverflowRule::special));
     if (std::fabs(codec_->decode(codes_[i])) <= largest) continue;
     throw Error({.place = place_,
-                 .key = brief(Json(tensor_)),
+                 .key = json_text(Json(tensor_)),
                  .problem = fmt::format("{} does not fit {}", row[i], type_),
                  .remedy = type_ == "F16" ? "bf16 or f32" : "f32"});
   }

@@ -17,7 +17,7 @@ constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kMaxName = 63;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 
-std::string name_text(std::string_view name) { return brief(Json(name)); }
+std::string name_text(std::string_view name) { return json_text(Json(name)); }
 
 [[noreturn]] void fail(const std::string& path, const std::string& key, const std::string& problem,
                        const std::string& remedy) {
@@ -113,7 +113,7 @@ GgufKeys take_keys(Cursor& cursor, uint64_t count) {
   std::set<std::string> names;
   for (uint64_t i = 0; i < count; ++i) {
     std::string key = cursor.take_text(fmt::format("key {}", i));
-    const std::string shown = name_text(key);
+    const std::string shown = brief(Json(key));  // of any length
     if (!names.insert(key).second) fail(cursor.path(), shown, "is there twice", "each key once");
     GgufValue value = take_value(cursor, shown);
     keys.emplace_back(std::move(key), std::move(value));

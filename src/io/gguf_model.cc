@@ -105,7 +105,7 @@ class GgufWeights {
   [[noreturn]] void refuse(std::string_view tensor, const std::string& problem,
                            const std::string& remedy) const {
     throw Error(
-        {.place = file_.path(), .key = brief(Json(tensor)), .problem = problem, .remedy = remedy});
+        {.place = file_.path(), .key = json_text(Json(tensor)), .problem = problem, .remedy = remedy});
   }
 
   Gguf file_;

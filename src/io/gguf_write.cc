@@ -86,7 +86,7 @@ void require_gguf_tensor(const GgufTensor& tensor, const std::string& place) {
   constexpr size_t kMaxName = 63, kMaxDimensions = 4;  // [llama.cpp ggml.h]
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {
     throw Error(
-        {.place = place, .key = brief(Json(tensor.name)), .problem = problem, .remedy = remedy});
+        {.place = place, .key = json_text(Json(tensor.name)), .problem = problem, .remedy = remedy});
   };
   const GgufTensorType* type = find_gguf_type(tensor.type);
   NG_CHECK(type != nullptr, tensor.type);
