@@ -10,6 +10,8 @@ extern const Command kSupervise;
 extern const Command kCompare;
 extern const Command kEval;
 extern const Command kGenerate;
+extern const Command kExport;
+extern const Command kImport;
 extern const Command kRecipes;
 extern const Command kPlan;
 extern const Command kTokenize;
@@ -30,9 +32,9 @@ extern const Command kInfo;
 
 std::span<const Command> commands() {
   static const Command kCommands[] = {
-      kTrain,      kSupervise, kCompare, kEval,  kGenerate, kRecipes, kPlan,   kTokenize,
-      kDetokenize, kTokenizer, kFormats, kCast,  kInspect,  kMatmul,  kUpdate, kNoise,
-      kReduce,     kLearned,   kTrace,   kStudy, kBench,    kInfo};
+      kTrain,  kSupervise, kCompare,    kEval,      kGenerate, kExport, kImport,  kRecipes,
+      kPlan,   kTokenize,  kDetokenize, kTokenizer, kFormats,  kCast,   kInspect, kMatmul,
+      kUpdate, kNoise,     kReduce,     kLearned,   kTrace,    kStudy,  kBench,   kInfo};
   return kCommands;
 }
 

@@ -10,6 +10,7 @@
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
 #include "io/hf_rope.h"
+#include "io/quantized_layout.h"
 #include "model/architecture.h"
 
 namespace ng::io {
@@ -39,9 +40,11 @@ void require_boolean(const JsonObject& json, std::string_view key, bool value) {
   json.refuse(key, fmt::format("{} is not supported", !value), fmt::format("{}", value));
 }
 
-void refuse_quantized(const JsonObject& json) {
-  if (!json.has("quantization_config")) return;
-  json.refuse("quantization_config", "quantized weights are not supported",
+/// Layouts of quantized weights are those of Linear modules, which GPT-2 has none of.
+void require_known_quantization(const JsonObject& json, Architecture architecture) {
+  const QuantizedLayout layout = parse_quantized_layout(json);
+  if (layout.kind == WeightLayout::plain || architecture != Architecture::gpt2) return;
+  json.refuse("quantization_config", "quantized weights of gpt2 are not supported",
               "a folder with F32, BF16 or F16 weights");
 }
 
@@ -200,6 +203,7 @@ double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str
 
 void add_gpt2(const ModelConfig& config, OrderedJson* json) {
   (*json)["n_positions"] = config.context;
+  (*json)["n_ctx"] = config.context;  // for llama.cpp's converter
   (*json)["n_embd"] = config.width;
   (*json)["n_layer"] = config.layers;
   (*json)["n_head"] = config.heads;
@@ -243,13 +247,13 @@ void add_llama(const ModelConfig& config, OrderedJson* json) {
 ModelConfig parse_hf_config(const Json& json, const std::string& place) {
   const JsonObject object(json, place);
   const std::string type = object.text("model_type");
-  refuse_quantized(object);
   const ArchitectureParts* parts = find_architecture(type);
   if (parts == nullptr)
     object.refuse("model_type", brief(Json(type)) + " is not supported",
                   fmt::format("{}", fmt::join(architecture_names(), " ")));
   const bool is_gpt2 = parts->architecture == Architecture::gpt2;
   const ModelConfig config = is_gpt2 ? parse_gpt2(object) : parse_llama(object, *parts);
+  require_known_quantization(object, config.architecture);
   validate_file(object, config);
   return config;
 }

@@ -154,7 +154,14 @@ TEST(HfConfig, NamesBadKeys) {
       {{{"model_type", "bert"}},
        "c: model_type: \"bert\" is not supported: gpt2 llama mistral qwen2 qwen3"},
       {{{"model_type", nullptr}}, "c: model_type: missing"},
-      {{{"quantization_config", {{"bits", 4}}}}, "c: quantization_config: quantized"},
+      {{{"quantization_config", {{"bits", 4}}}}, "c: quantization_config.quant_method: missing"},
+      {{{"quantization_config", {{"quant_method", "gptq"}}}},
+       "c: quantization_config.quant_method: \"gptq\" is not supported: compressed-tensors, fp8"},
+      {{{"quantization_config",
+         {{"quant_method", "compressed-tensors"}, {"format", "int-quantized"}}}},
+       "c: quantization_config.format: \"int-quantized\" is not supported: nvfp4-pack"},
+      {{{"quantization_config", {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}}},
+       "c: quantization_config: quantized weights of gpt2 are not supported"},
       {{{"vocab_size", 20000000}}, "c: vocab_size: 20000000: a whole number from 1 to"},
       {{{"n_layer", 10001}}, "c: n_layer: 10001: a whole number from 1 to"},
       {{{"n_positions", 20000000}}, "c: n_positions: 20000000: a whole number from 1 to"},
@@ -222,6 +229,13 @@ TEST(HfConfig, WrittenTextKeepsTheModelType) {
       EXPECT_EQ(parse_json(text, "")["model_type"], name);
     }
   }
+}
+
+// llama.cpp's converter reads the context from there.
+TEST(HfConfig, NamesGpt2sContextTwice) {
+  const Json json = parse_json(hf_config_text(model_preset("gpt2-124m"), "float32"), "");
+  EXPECT_EQ(json.at("n_positions"), 1024);
+  EXPECT_EQ(json.at("n_ctx"), 1024);
 }
 
 }  // namespace

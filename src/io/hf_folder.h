@@ -38,11 +38,19 @@ using ParameterWriter =
     std::function<void(size_t index, int64_t row, std::span<const float> values)>;
 using ParameterReader = std::function<void(size_t index, int64_t row, std::span<float> values)>;
 
-/// Gives all parameters of parameter_table(config) to `write`, from model.safetensors or from the
-/// shards of model.safetensors.index.json. F64, F32, BF16 and F16 are read; names may lack the
-/// prefix "transformer." or "model."; known buffers, and a tied head equal to the embedding, may be
-/// there. Throws Error naming file and tensor for anything missing, unknown or of another shape.
+/// All parameters of parameter_table(config), from model.safetensors or from the shards of
+/// model.safetensors.index.json. F64, F32, BF16 and F16 are read, and what quantization_config says
+/// (io/quantized_layout.h); names may lack the prefix "transformer." or "model."; known buffers,
+/// and a tied head equal to the embedding, may be there. Throws Error naming file and tensor for
+/// anything missing, unknown or of another shape.
+[[nodiscard]] ParameterReader open_hf_weights(const std::string& folder, const ModelConfig& config);
+
+/// The same, given to `write` row by row.
 void read_hf_weights(const std::string& folder, const ModelConfig& config,
+                     const ParameterWriter& write);
+
+/// All parameters of parameter_table(config) from `read` to `write`.
+void copy_parameters(const ModelConfig& config, const ParameterReader& read,
                      const ParameterWriter& write);
 
 struct HfWriteOptions {

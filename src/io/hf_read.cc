@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "base/json.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
+#include "io/quantized_tensor.h"
 #include "io/safetensors.h"
 
 namespace ng::io {
@@ -17,10 +20,16 @@ namespace {
 
 constexpr size_t kMaxIndexBytes = 64 << 20;
 
-/// A stored tensor and the file it is in.
+/// A stored tensor and the file it is in. `quantized`: its entry has codes, beside which scales
+/// lie.
 struct Stored {
   const SafetensorsEntry* entry = nullptr;
   const std::string* path = nullptr;
+  std::shared_ptr<const QuantizedTensor> quantized{};
+
+  [[nodiscard]] const std::vector<int64_t>& shape() const {
+    return quantized ? quantized->shape() : entry->shape;
+  }
 };
 
 [[noreturn]] void refuse(const std::string& path, std::string_view tensor,
@@ -71,6 +80,7 @@ class StoredTensors {
         if (!first) refuse(file.path(), entry.name, "is there twice", "keep one");
       }
     }
+    join_codes(read_quantized_layout(folder), architecture);
   }
 
   /// Takes a tensor out; its entry is null where there is none.
@@ -88,6 +98,26 @@ class StoredTensors {
   [[nodiscard]] const std::string& place() const { return place_; }
 
  private:
+  /// Makes one tensor of codes and what decodes them.
+  void join_codes(const QuantizedLayout& layout, Architecture architecture) {
+    const auto find = [&](const std::string& name) {
+      const auto found = by_name_.find(without_prefix(name, architecture));
+      return found == by_name_.end() ? nullptr : found->second.entry;
+    };
+    std::vector<Stored> quantized;
+    for (const auto& [name, stored] : by_name_)
+      if (holds_codes(*stored.entry, layout)) quantized.push_back(stored);
+    for (Stored& stored : quantized) {
+      stored.quantized = std::make_shared<QuantizedTensor>(*stored.entry, layout, find);
+      (void)take(without_prefix(stored.entry->name, architecture));
+      for (const std::string& part : stored.quantized->parts())
+        (void)take(without_prefix(part, architecture));
+      const std::string name(without_prefix(stored.quantized->name(), architecture));
+      if (!by_name_.emplace(name, stored).second)
+        refuse(*stored.path, stored.quantized->name(), "is there twice", "keep one");
+    }
+  }
+
   std::string place_;
   std::vector<Safetensors> files_;
   std::map<std::string, Stored, std::less<>> by_name_;
@@ -95,10 +125,11 @@ class StoredTensors {
 
 void check_stored(const Stored& stored, const ParameterSpec& spec) {
   const SafetensorsEntry& entry = *stored.entry;
-  if (entry.shape != hf_shape(spec)) {
-    refuse(*stored.path, entry.name, "shape " + json_text(entry.shape),
+  if (stored.shape() != hf_shape(spec)) {
+    refuse(*stored.path, entry.name, "shape " + json_text(stored.shape()),
            fmt::format("{} by {}", json_text(hf_shape(spec)), kHfConfig));
   }
+  if (stored.quantized) return;
   for (const char* dtype : {"F32", "BF16", "F16", "F64"}) {
     if (entry.dtype == dtype) return;
   }
@@ -109,31 +140,6 @@ void require_finite(const Stored& stored, std::span<const float> values) {
   for (const float value : values)
     if (!std::isfinite(value))
       refuse(*stored.path, stored.entry->name, fmt::format("holds {}", value), "finite weights");
-}
-
-/// Stored (in, out), the parameter's rows are (out, in).
-void read_transposed(const Stored& stored, const ParameterSpec& spec, size_t index,
-                     const ParameterWriter& write) {
-  const std::vector<float> values = to_floats(*stored.entry);
-  require_finite(stored, values);
-  std::vector<float> row(static_cast<size_t>(spec.cols));
-  for (int64_t out = 0; out < spec.rows; ++out) {
-    for (int64_t in = 0; in < spec.cols; ++in)
-      row[static_cast<size_t>(in)] = values[static_cast<size_t>(in * spec.rows + out)];
-    write(index, out, row);
-  }
-}
-
-void read_tensor(const Stored& stored, const ParameterSpec& spec, size_t index,
-                 const ParameterWriter& write) {
-  if (spec.hf_transposed) return read_transposed(stored, spec, index, write);
-  const FloatReader reader(*stored.entry);
-  std::vector<float> row(static_cast<size_t>(spec.cols));
-  for (int64_t r = 0; r < spec.rows; ++r) {
-    reader.read(r * spec.cols, row);
-    require_finite(stored, row);
-    write(index, r, row);
-  }
 }
 
 /// A bias of a model without biases.
@@ -200,6 +206,61 @@ Matches match(StoredTensors& stored, const ModelConfig& config) {
   return matches;
 }
 
+/// Rows of parameters, whatever they are stored as.
+class HfWeights {
+ public:
+  HfWeights(const std::string& folder, const ModelConfig& config)
+      : stored_(folder, config.architecture), matches_(match(stored_, config)) {
+    const Stored& head = matches_.tied_head;
+    if (head.entry != nullptr) require_same_head(head, matches_.tensors.front().stored);
+    for (size_t i = 0; i < matches_.tensors.size(); ++i) {
+      const auto& [tensor, found] = matches_.tensors[i];
+      if (tensor.parameter >= 0)
+        of_parameter_.push_back(i);
+      else if (found.entry != nullptr)
+        require_zeros(found);
+    }
+  }
+
+  void read(size_t parameter, int64_t row, std::span<float> values) {
+    const Matched& matched = matches_.tensors[of_parameter_.at(parameter)];
+    const Stored& stored = matched.stored;
+    hold(matched);
+    if (matched.tensor.spec.hf_transposed) return read_transposed(matched, row, values);
+    if (stored.quantized)
+      stored.quantized->read_row(row, values);
+    else
+      reader_->read(row * matched.tensor.spec.cols, values);
+    require_finite(stored, values);
+  }
+
+ private:
+  /// As long as its rows are asked for: a reader, and all values where they are stored transposed.
+  void hold(const Matched& matched) {
+    if (held_of_ == &matched) return;
+    held_of_ = nullptr;
+    if (!matched.stored.quantized) reader_.emplace(*matched.stored.entry);
+    if (matched.tensor.spec.hf_transposed) {
+      held_ = to_floats(*matched.stored.entry);
+      require_finite(matched.stored, held_);
+    }
+    held_of_ = &matched;
+  }
+  /// Stored (in, out), the parameter's rows are (out, in).
+  void read_transposed(const Matched& matched, int64_t row, std::span<float> values) const {
+    const auto rows = static_cast<size_t>(matched.tensor.spec.rows);
+    for (size_t in = 0; in < values.size(); ++in)
+      values[in] = held_[in * rows + static_cast<size_t>(row)];
+  }
+
+  StoredTensors stored_;
+  Matches matches_;
+  std::vector<size_t> of_parameter_;
+  const Matched* held_of_ = nullptr;
+  std::optional<FloatReader> reader_;
+  std::vector<float> held_;
+};
+
 }  // namespace
 
 void check_hf_weights(const std::string& folder, const ModelConfig& config) {
@@ -207,19 +268,28 @@ void check_hf_weights(const std::string& folder, const ModelConfig& config) {
   (void)match(stored, config);
 }
 
+ParameterReader open_hf_weights(const std::string& folder, const ModelConfig& config) {
+  const auto weights = std::make_shared<HfWeights>(folder, config);
+  return [weights](size_t index, int64_t row, std::span<float> values) {
+    weights->read(index, row, values);
+  };
+}
+
 void read_hf_weights(const std::string& folder, const ModelConfig& config,
                      const ParameterWriter& write) {
-  StoredTensors stored(folder, config.architecture);
-  const Matches matches = match(stored, config);
-  const Stored& head = matches.tied_head;
-  if (head.entry != nullptr) require_same_head(head, matches.tensors.front().stored);
-  for (const auto& [tensor, found] : matches.tensors) {
-    if (found.entry == nullptr) continue;
-    if (tensor.parameter < 0) {
-      require_zeros(found);
-      continue;
+  copy_parameters(config, open_hf_weights(folder, config), write);
+}
+
+void copy_parameters(const ModelConfig& config, const ParameterReader& read,
+                     const ParameterWriter& write) {
+  std::vector<float> row;
+  const std::vector<ParameterSpec> table = parameter_table(config);
+  for (size_t index = 0; index < table.size(); ++index) {
+    row.resize(static_cast<size_t>(table[index].cols));
+    for (int64_t r = 0; r < table[index].rows; ++r) {
+      read(index, r, row);
+      write(index, r, row);
     }
-    read_tensor(found, tensor.spec, static_cast<size_t>(tensor.parameter), write);
   }
 }
 

@@ -14,15 +14,18 @@
 
 namespace ng::io {
 
+struct GgufTensorType;
+
 /// One tensor of a file, which it keeps open.
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;  ///< "F32", "BF16", "U8", ...
+  std::string dtype;  ///< "F32", "BF16", "U8", ...; of a GGUF file "Q8_0", "MXFP4", "NVFP4" too
   std::vector<int64_t> shape;
   size_t bytes = 0;
   std::string file;  ///< its path, for errors
   std::shared_ptr<const ReadFile> source;
   uint64_t begin = 0;  ///< of its data in the file
+  float factor = 1;    ///< of a GGUF file's NVFP4: the tensor's own scale
 
   /// Its bytes from `offset` on. Throws Error where the file has become shorter.
   void read(size_t offset, std::span<std::byte> out) const;
@@ -54,7 +57,7 @@ class Safetensors {
 enum class FromF64 : uint8_t { nearest, odd };
 
 /// Values of a tensor as FP32, part by part: F64, F32, all floats of at most 16 bits that the
-/// format table knows, integers. Throws Error for another dtype.
+/// format table knows, integers, GGUF's blocks times `factor`. Throws Error for another dtype.
 class FloatReader {
  public:
   explicit FloatReader(const SafetensorsEntry& entry, FromF64 rounding = FromF64::nearest);
@@ -63,9 +66,11 @@ class FloatReader {
 
  private:
   void read_packed(int64_t first, std::span<float> out) const;
+  void read_blocks(int64_t first, std::span<float> out) const;
 
   const SafetensorsEntry* entry_;
   FromF64 rounding_;
+  const GgufTensorType* blocks_;  ///< null: not stored in blocks
   int code_bits_ = 0;
   std::vector<float> table_;  ///< value of each code; empty for dtypes without codes
 };

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "format/codec.h"
 #include "format/packing.h"
+#include "io/gguf_blocks.h"
 #include "io/safetensors.h"
 #include "io/safetensors_dtype.h"
 #include "math/round_to_odd.h"
@@ -73,10 +74,17 @@ std::vector<float> codes_of(const Dtype& dtype) {
   return {};
 }
 
+/// Null where values are stored one by one.
+const GgufTensorType* find_block_type(const std::string& dtype) {
+  const GgufTensorType* type = find_gguf_type(dtype);
+  return type != nullptr && type->block > 1 ? type : nullptr;
+}
+
 }  // namespace
 
 FloatReader::FloatReader(const SafetensorsEntry& entry, FromF64 rounding)
-    : entry_(&entry), rounding_(rounding) {
+    : entry_(&entry), rounding_(rounding), blocks_(find_block_type(entry.dtype)) {
+  if (blocks_ != nullptr) return;
   const Dtype& dtype = find_dtype(entry.dtype, "", entry.name);
   if (is_integer(dtype) || dtype.name == "F32" || dtype.name == "F64") return;
   table_ = codes_of(dtype);
@@ -87,6 +95,7 @@ FloatReader::FloatReader(const SafetensorsEntry& entry, FromF64 rounding)
 void FloatReader::read(int64_t first, std::span<float> out) const {
   const int64_t count = static_cast<int64_t>(out.size());
   NG_CHECK(first >= 0 && count <= entry_->elements() - first, first, count, entry_->name);
+  if (blocks_ != nullptr) return read_blocks(first, out);
   if (entry_->dtype == "F32")
     return entry_->read(static_cast<size_t>(first) * sizeof(float), std::as_writable_bytes(out));
   if (entry_->dtype == "F64" && rounding_ == FromF64::odd)
@@ -114,6 +123,26 @@ void FloatReader::read_packed(int64_t first, std::span<float> out) const {
                  std::as_writable_bytes(std::span(bytes)));
     unpack_codes(bytes, code_bits_, codes);
     for (size_t i = 0; i < count; ++i) out[i] = table_[codes[skipped + i]];
+    first += static_cast<int64_t>(count);
+    out = out.subspan(count);
+  }
+}
+
+/// Whole blocks around what is asked for.
+void FloatReader::read_blocks(int64_t first, std::span<float> out) const {
+  const int64_t block = blocks_->block;
+  std::vector<std::byte> bytes;
+  std::vector<float> values;
+  while (!out.empty()) {
+    const int64_t begin = first / block, skipped = first % block;
+    const auto count = std::min(out.size(), kPieceValues);
+    const int64_t blocks = (skipped + static_cast<int64_t>(count) + block - 1) / block;
+    bytes.resize(static_cast<size_t>(blocks * blocks_->bytes));
+    values.resize(static_cast<size_t>(blocks * block));
+    entry_->read(static_cast<size_t>(begin * blocks_->bytes), bytes);
+    decode_gguf_blocks(*blocks_, bytes, values);
+    for (size_t i = 0; i < count; ++i)
+      out[i] = values[static_cast<size_t>(skipped) + i] * entry_->factor;
     first += static_cast<int64_t>(count);
     out = out.subspan(count);
   }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/glob.h"
+#include "io/gguf.h"
 
 namespace ng::io {
 namespace {
@@ -18,7 +19,7 @@ bool is_pattern(const std::string& word) {
   throw Error({.place = word,
                .key = "",
                .problem = problem,
-               .remedy = "safetensors files, a folder or a pattern"});
+               .remedy = "safetensors or GGUF files, a folder or a pattern"});
 }
 
 std::vector<std::string> files_of(const std::string& word) {
@@ -39,6 +40,9 @@ std::vector<std::string> files_of(const std::string& word) {
 
 }  // namespace
 
+TensorFile::TensorFile(const std::string& path)
+    : path_(path), entries_(is_gguf(path) ? Gguf(path).entries() : Safetensors(path).entries()) {}
+
 bool names_many(const std::string& word) { return is_folder(word) || is_pattern(word); }
 
 std::vector<std::string> tensor_files(const std::vector<std::string>& words) {
@@ -51,21 +55,21 @@ std::vector<std::string> tensor_files(const std::vector<std::string>& words) {
 }
 
 bool is_float(const SafetensorsEntry& entry) {
-  return entry.dtype[0] == 'F' || entry.dtype == "BF16";
+  return entry.dtype[0] == 'F' || find_gguf_type(entry.dtype) != nullptr;
 }
 
 bool is_wanted(const SafetensorsEntry& entry, const std::string& names) {
   return is_float(entry) && glob_matches(names, entry.name);
 }
 
-std::vector<std::string> skipped_tensors(const Safetensors& file, const std::string& names) {
+std::vector<std::string> skipped_tensors(const TensorFile& file, const std::string& names) {
   std::vector<std::string> skipped;
   for (const SafetensorsEntry& entry : file.entries())
     if (!is_float(entry) && glob_matches(names, entry.name)) skipped.push_back(entry.name);
   return skipped;
 }
 
-void refuse_without_floats(const Safetensors& file, const std::string& names) {
+void refuse_without_floats(const TensorFile& file, const std::string& names) {
   const size_t count = file.entries().size();
   const bool has_floats = std::any_of(file.entries().begin(), file.entries().end(), is_float);
   throw Error({.place = file.path(),

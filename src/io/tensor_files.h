@@ -1,5 +1,5 @@
-// The safetensors files that words of a user stand for (files, folders, patterns), and which of
-// their tensors hold floats.
+// The safetensors and GGUF files that words of a user stand for (files, folders, patterns), and
+// which of their tensors hold floats.
 #pragma once
 
 #include <string>
@@ -9,6 +9,20 @@
 
 namespace ng::io {
 
+/// A file of tensors, opened: safetensors or GGUF, by its content.
+class TensorFile {
+ public:
+  /// Throws Error as Safetensors or Gguf do.
+  explicit TensorFile(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+
+ private:
+  std::string path_;
+  std::vector<SafetensorsEntry> entries_;
+};
+
 /// What the words stand for, each file once: a file for itself, a folder for its *.safetensors, a
 /// path with * or ? in any of its parts for the files that match. Throws Error where a word stands
 /// for no file.
@@ -17,17 +31,17 @@ namespace ng::io {
 /// Whether a word may stand for several files.
 [[nodiscard]] bool names_many(const std::string& word);
 
-/// A dtype of floating-point values.
+/// A dtype of floating-point values, or of GGUF's blocks of values.
 [[nodiscard]] bool is_float(const SafetensorsEntry& entry);
 
 /// Whether a tensor holds floats and its name matches the glob.
 [[nodiscard]] bool is_wanted(const SafetensorsEntry& entry, const std::string& names);
 
 /// Names of those that match and hold none.
-[[nodiscard]] std::vector<std::string> skipped_tensors(const Safetensors& file,
+[[nodiscard]] std::vector<std::string> skipped_tensors(const TensorFile& file,
                                                        const std::string& names);
 
 /// Throws Error: no tensor of the file is wanted.
-[[noreturn]] void refuse_without_floats(const Safetensors& file, const std::string& names);
+[[noreturn]] void refuse_without_floats(const TensorFile& file, const std::string& names);
 
 }  // namespace ng::io

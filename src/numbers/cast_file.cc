@@ -260,7 +260,7 @@ class TensorCast {
   std::vector<float> values_, decoded_;
 };
 
-std::vector<Item> items_of(const io::Safetensors& file, const CastSettings& settings,
+std::vector<Item> items_of(const io::TensorFile& file, const CastSettings& settings,
                            CastReport& report) {
   std::vector<Item> items;
   for (size_t i = 0; i < file.entries().size(); ++i) {
@@ -309,7 +309,7 @@ bool is_cast(const std::string& path) {
 }  // namespace
 
 uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
-  const io::Safetensors file(in);
+  const io::TensorFile file(in);
   uint64_t bytes = 0;
   for (const io::SafetensorsEntry& entry : file.entries())
     if (io::is_wanted(entry, settings.tensors)) bytes += entry.bytes;
@@ -327,7 +327,7 @@ void require_cast_or_nothing(const std::string& in, const std::string& out) {
 
 CastReport cast_file(const std::string& in, const std::string& out, const CastSettings& settings,
                      const CastProgress& progress) {
-  const io::Safetensors file(in);
+  const io::TensorFile file(in);
   require_cast_or_nothing(in, out);
   CastReport report;
   std::vector<Item> items = items_of(file, settings, report);

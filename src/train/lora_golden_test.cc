@@ -9,12 +9,12 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "data/byte_tokenizer.h"
 #include "io/hf_folder.h"
 #include "io/peft_folder.h"
 #include "io/safetensors.h"
 #include "model/adapters.h"
 #include "run/backends.h"
+#include "tokenizer/byte_tokenizer.h"
 #include "train/run_model.h"
 #include "train/trace.h"
 

@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "io/hf_folder.h"
+#include "interop/gguf_tokenizer.h"
+#include "io/model_files.h"
 #include "run/backends.h"
 
 namespace ng {
@@ -22,15 +23,14 @@ bool scales_by_history(const Linear& linear) {
 }  // namespace
 
 OpenModel open_model(const std::string& folder, Recipe recipe, const OpenModelSettings& settings) {
-  const ModelConfig config = io::read_hf_config(folder);
-  io::check_hf_weights(folder, config);
+  const ModelConfig config = io::read_model_config(folder);
+  const io::ParameterReader read = io::open_model_weights(folder, config);
   OpenModel open{std::move(recipe), settings.threads, nullptr, nullptr};
   open.run = std::make_unique<Run>(make_backend(settings.backend, open.threads), settings.seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
-  io::read_hf_weights(folder, config,
-                      [&](size_t index, int64_t row, std::span<const float> values) {
-                        open.model->write_row(*open.run, index, row, values);
-                      });
+  io::copy_parameters(config, read, [&](size_t index, int64_t row, std::span<const float> values) {
+    open.model->write_row(*open.run, index, row, values);
+  });
   open.model->start_noise(*open.run);
   open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
   return open;
@@ -38,10 +38,12 @@ OpenModel open_model(const std::string& folder, Recipe recipe, const OpenModelSe
 
 std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
   if (is_folder(folder)) return open_tokenizer(folder);
+  if (io::is_gguf(folder)) return open_gguf_tokenizer(io::Gguf(folder));
   throw Error({.place = folder,
                .key = "",
-               .problem = is_file(folder) ? "is not a folder" : "no such folder",
-               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json"});
+               .problem = is_file(folder) ? "is no folder and no GGUF file" : "no such folder",
+               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json; or a "
+                         ".gguf file"});
 }
 
 std::vector<std::string> missing_of_training(const OpenModel& open) {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/json_fwd.h"
-#include "data/tokenizer.h"
 #include "model/model.h"
+#include "tokenizer/tokenizer.h"
 #include "train/run_config.h"
 
 namespace ng {

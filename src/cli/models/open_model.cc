@@ -5,12 +5,13 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/output.h"
-#include "io/hf_folder.h"
+#include "io/model_files.h"
 
 namespace ng::cli {
 
 void ModelFlags::declare(CLI::App& app) {
-  app.add_option("MODEL", folder, "model folder in Hugging Face layout")->required();
+  app.add_option("MODEL", folder, "model folder in Hugging Face layout, or a .gguf file")
+      ->required();
   app.add_option("--recipe", recipe, "recipe, a name or a file")
       ->type_name("NAME")
       ->capture_default_str();
@@ -34,7 +35,7 @@ void StepFlags::declare(CLI::App& app) {
 namespace {
 
 ModelConfig named_config(const std::string& model) {
-  if (is_folder(model)) return io::read_hf_config(model);
+  if (is_folder(model) || io::is_gguf(model)) return io::read_model_config(model);
   try {
     return model_preset(model);
   } catch (const Error& error) {

@@ -11,7 +11,7 @@ namespace ng::cli {
 
 /// A model folder and the recipe that it is computed in.
 struct ModelFlags {
-  std::string folder;
+  std::string folder;  ///< in Hugging Face's layout, quantized or not; or a GGUF file
   std::string recipe = "fp32";
   MachineFlags machine;
 

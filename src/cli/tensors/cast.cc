@@ -33,8 +33,11 @@ struct FilePair {
   std::string in, out;
 };
 
+// Of the cast of a file.
 std::string file_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
+  std::filesystem::path name = std::filesystem::path(path).filename();
+  if (name.extension() == ".gguf") name.replace_extension(".safetensors");
+  return name.string();
 }
 
 // One input goes into a file; several, or what may be several, into a folder under their names.
@@ -165,9 +168,10 @@ std::string cast_format_help() {
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("FILES", a.files,
-                 "safetensors files, folders or patterns to read, then the file to write; with "
-                 "several inputs the folder to write")
+  app.add_option(
+         "FILES", a.files,
+         "safetensors or GGUF files, folders or patterns to read, then the file to write; with "
+         "several inputs the folder to write")
       ->required()
       ->expected(2, -1)
       ->type_name("IN... OUT");

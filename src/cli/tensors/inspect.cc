@@ -12,6 +12,7 @@
 #include "cli/tensors/inspect_bits.h"
 #include "cli/tensors/inspect_text.h"
 #include "cli/tensors/tensor_text.h"
+#include "io/gguf.h"
 #include "io/tensor_files.h"
 #include "numbers/inspection.h"
 #include "recipe/cast_words.h"
@@ -58,7 +59,7 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
   uint64_t bytes = 0;
   size_t tensors = 0;
   for (const std::string& path : paths) {
-    const io::Safetensors file(path);
+    const io::TensorFile file(path);
     for (const io::SafetensorsEntry& entry : file.entries()) {
       if (!io::is_wanted(entry, args.tensors)) continue;
       (void)io::FloatReader(entry);  // refuses a dtype at once
@@ -67,7 +68,7 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
     }
   }
   if (tensors > 0) return bytes;
-  io::refuse_without_floats(io::Safetensors(paths.front()), args.tensors);
+  io::refuse_without_floats(io::TensorFile(paths.front()), args.tensors);
 }
 
 int inspect(const Args& args) {
@@ -79,7 +80,7 @@ int inspect(const Args& args) {
   Progress progress(wanted_bytes(args, paths), formats.size());
   Json files = Json::array();
   for (const std::string& path : paths) {
-    const io::Safetensors file(path);
+    const io::TensorFile file(path);
     Json tensors = Json::array();
     for (const io::SafetensorsEntry& entry : file.entries()) {
       if (!io::is_wanted(entry, args.tensors)) continue;
@@ -96,7 +97,8 @@ int inspect(const Args& args) {
         print("{}", inspect_text(entry, facts, trials));
       flush_output();
     }
-    const LearnedOfFile learned = learned_of(file, args.tensors);
+    LearnedOfFile learned;
+    if (!io::is_gguf(path)) learned = learned_of(io::Safetensors(path), args.tensors);
     if (!args.json) print("{}", learned_text(learned));
     note_skipped(path, io::skipped_tensors(file, args.tensors));
     files.push_back({{"file", path}, {"tensors", tensors}});
@@ -118,7 +120,7 @@ b_t of each block. --tensor 'weight.*.b_i' shows these alone.)";
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("FILES", a.files, "safetensors files, folders or patterns")->required();
+  app.add_option("FILES", a.files, "safetensors or GGUF files, folders or patterns")->required();
   app.add_option("--format", a.formats, "formats to try: as for cast")
       ->type_name("F,G,...")
       ->capture_default_str();

@@ -1,0 +1,58 @@
+// narrowgauge import IN OUT: what other programs wrote, as plain FP32.
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/output_file.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include "interop/import_model.h"
+
+namespace ng::cli {
+namespace {
+
+struct Args {
+  std::string in, out;
+  bool json = false;
+};
+
+int import(const Args& args) {
+  refuse_input(args.out, args.in);
+  refuse_files_of(args.in, args.out);
+  std::vector<std::string> notes;
+  if (args.out.ends_with(".safetensors")) {
+    require_target(args.out, "an import", is_import);
+    import_tensors(args.in, args.out);
+  } else {
+    notes = import_model(args.in, args.out);
+  }
+  for (const std::string& sentence : notes) note(sentence);
+  if (args.json)
+    print_json({{"out", args.out}, {"notes", notes}});
+  else
+    print("{}: F32\n", args.out);
+  return 0;
+}
+
+std::function<int()> declare(CLI::App& app) {
+  auto args = std::make_shared<Args>();
+  app.add_option("IN", args->in, "a .gguf file or a quantized folder")
+      ->required()
+      ->check(not_empty);
+  app.add_option("OUT", args->out,
+                 "the folder to write; *.safetensors: a file of all tensors of a .gguf")
+      ->required()
+      ->check(not_empty);
+  app.add_flag("--json", args->json, "print one JSON object");
+  app.footer(
+      "OUT is a plain folder of FP32 weights: what codes and scales stand for. Into a file go the\n"
+      "tensors of a .gguf of any architecture under their own names, NVFP4 times its .scale.");
+  return [args] { return import(*args); };
+}
+
+}  // namespace
+
+extern const Command kImport;
+const Command kImport{"import", "a .gguf or a quantized folder as plain FP32", declare};
+
+}  // namespace ng::cli

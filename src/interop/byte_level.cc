@@ -1,0 +1,164 @@
+#include "interop/byte_level.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ng {
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
+
+/// [interop.md 3.2; transformers, tiktoken_ext/openai_public.py, llama.cpp src/llama-vocab.cpp]
+struct Pattern {
+  std::string_view pre;
+  std::string_view regex;
+};
+constexpr std::string_view kGpt2Regex =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::array<Pattern, 4> kPatterns = {
+    {{"gpt-2", kGpt2Regex},
+     {"llama-bpe",
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+     {"qwen2",
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+     {"gpt-4o",
+      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}}};
+
+std::string utf8(int code_point) {
+  if (code_point < 0x80) return {static_cast<char>(code_point)};
+  return {static_cast<char>(0xC0 | (code_point >> 6)), static_cast<char>(0x80 | (code_point & 63))};
+}
+
+/// The members of a Sequence, or the one that stands alone; none of null.
+std::vector<JsonObject> steps_of(const JsonObject& tokenizer, const char* key, const char* list) {
+  std::vector<JsonObject> steps;
+  if (!tokenizer.has(key)) return steps;
+  const JsonObject one = tokenizer.object(key);
+  if (one.text("type") != "Sequence") return {one};
+  const std::string prefix = std::string(key) + ".";
+  for (const Json& step : one.at(list)) steps.emplace_back(step, tokenizer.place(), prefix);
+  return steps;
+}
+
+std::vector<JsonObject> pre_tokenizers(const JsonObject& tokenizer) {
+  return steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
+}
+
+/// The regular expression by which texts are cut: of a Split, or ByteLevel's own.
+std::string regex_of(const JsonObject& tokenizer) {
+  std::string regex;
+  for (const JsonObject& step : pre_tokenizers(tokenizer)) {
+    const std::string type = step.text("type");
+    if (type == "ByteLevel" && step.boolean_or("add_prefix_space", true))
+      step.refuse("add_prefix_space", "true has no form in GGUF", "false");
+    const bool is_own = type == "ByteLevel" && step.boolean_or("use_regex", true);
+    if (type == "ByteLevel" && !is_own) continue;
+    if (!regex.empty() || (type != "ByteLevel" && type != "Split"))
+      step.refuse("type", fmt::format("{} has no form in GGUF here", brief(Json(type))),
+                  "one Split and ByteLevel");
+    regex = is_own ? std::string(kGpt2Regex) : step.object("pattern").text("Regex");
+  }
+  return regex;
+}
+
+void refuse_normalizer(const JsonObject& tokenizer, std::string_view pre) {
+  for (const JsonObject& step : steps_of(tokenizer, "normalizer", "normalizers"))
+    if (pre != "qwen2" || step.text("type") != "NFC")
+      tokenizer.refuse("normalizer", step.text("type") + " has no form in GGUF", "none");
+}
+
+}  // namespace
+
+const std::array<std::string, 256>& byte_names() {
+  static const auto kNames = [] {
+    std::array<std::string, 256> names;
+    int next = 256;
+    for (int byte = 0; byte < 256; ++byte) {
+      const bool visible = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
+      names[static_cast<size_t>(byte)] = utf8(visible ? byte : next++);
+    }
+    return names;
+  }();
+  return kNames;
+}
+
+bool is_byte_level(const JsonObject& tokenizer) {
+  const std::vector<JsonObject> steps = pre_tokenizers(tokenizer);
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const JsonObject& step) { return step.text("type") == "ByteLevel"; });
+}
+
+bool is_bytes(const JsonObject& model) {
+  const Json& vocab = model.at("vocab");
+  if (model.has("merges") && !model.at("merges").empty()) return false;
+  if (!vocab.is_object() || vocab.size() != byte_names().size()) return false;
+  for (size_t byte = 0; byte < byte_names().size(); ++byte) {
+    const bool is_last = byte + 1 == byte_names().size();
+    auto found = vocab.find(byte_names()[byte]);
+    if (found == vocab.end() && is_last) found = vocab.find(kEndOfText);
+    if (found == vocab.end() || *found != byte) return false;
+  }
+  return true;
+}
+
+std::string llama_cpp_pattern(const JsonObject& tokenizer) {
+  const std::string regex = regex_of(tokenizer);
+  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(),
+                                   [&](const Pattern& each) { return each.regex == regex; });
+  if (found == kPatterns.end())
+    tokenizer.refuse("pre_tokenizer", brief(Json(regex)) + " has no form in GGUF",
+                     "the pattern of GPT-2, Llama-3, Qwen2 or o200k");
+  refuse_normalizer(tokenizer, found->pre);
+  return std::string(found->pre);
+}
+
+AddedAround added_around(const JsonObject& tokenizer) {
+  AddedAround around;
+  for (const JsonObject& step : steps_of(tokenizer, "post_processor", "processors")) {
+    if (step.text("type") != "TemplateProcessing") continue;
+    bool is_behind = false;
+    for (const Json& part : step.at("single")) {
+      const bool is_text = part.is_object() && part.contains("Sequence");
+      if (is_text)
+        is_behind = true;
+      else
+        (is_behind ? around.after : around.before) = true;
+    }
+  }
+  return around;
+}
+
+SentencepieceForm sentencepiece_form(const JsonObject& tokenizer) {
+  SentencepieceForm form{.byte_fallback =
+                             tokenizer.object("model").boolean_or("byte_fallback", false)};
+  for (const JsonObject& step : pre_tokenizers(tokenizer)) {
+    if (step.text("type") != "Metaspace" || step.text_or("replacement", kSpace) != kSpace)
+      step.refuse("type", brief(Json(step.text("type"))) + " has no form in GGUF",
+                  "ByteLevel or Metaspace");
+    form.adds_space = step.text_or("prepend_scheme", "always") != "never";
+    return form;
+  }
+  bool replaces = false;
+  for (const JsonObject& step : steps_of(tokenizer, "normalizer", "normalizers")) {
+    const std::string type = step.text("type");
+    if (type == "Prepend") form.adds_space = true;
+    if (type == "Replace") replaces = true;
+    if (type != "Prepend" && type != "Replace")
+      tokenizer.refuse("normalizer", type + " has no form in GGUF", "Prepend and Replace");
+  }
+  if (!replaces)
+    tokenizer.refuse("pre_tokenizer", "cuts otherwise than GGUF knows",
+                     "ByteLevel, Metaspace, or Prepend and Replace as normalizer");
+  return form;
+}
+
+bool is_byte_piece(std::string_view token) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return token.size() == 6 && token.starts_with("<0x") && token.back() == '>' &&
+         kDigits.find(token[3]) != std::string_view::npos &&
+         kDigits.find(token[4]) != std::string_view::npos;
+}
+
+}  // namespace ng

@@ -1,0 +1,46 @@
+// What a tokenizer.json says of itself, in the terms that llama.cpp has. [interop.md 1.3, 3]
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace ng {
+
+inline constexpr std::string_view kEndOfText = "<|endoftext|>";
+
+/// The visible characters by which tokenizer.json names bytes. [openai/gpt-2, bytes_to_unicode]
+[[nodiscard]] const std::array<std::string, 256>& byte_names();
+
+/// Whether texts become byte names before the model sees them.
+[[nodiscard]] bool is_byte_level(const JsonObject& tokenizer);
+
+/// Whether a BPE model has a token for each byte, its id the byte, and no merge; 255 may be named
+/// as the end of a text.
+[[nodiscard]] bool is_bytes(const JsonObject& model);
+
+/// llama.cpp's name of the pattern by which a byte-level tokenizer cuts. Throws Error naming the
+/// pattern where it is none of those.
+[[nodiscard]] std::string llama_cpp_pattern(const JsonObject& tokenizer);
+
+/// Which special tokens the post-processor puts around a text.
+struct AddedAround {
+  bool before = false;
+  bool after = false;
+};
+[[nodiscard]] AddedAround added_around(const JsonObject& tokenizer);
+
+/// A BPE over characters, spaces as U+2581.
+struct SentencepieceForm {
+  bool adds_space = false;
+  bool byte_fallback = false;
+};
+/// Throws Error where it is none.
+[[nodiscard]] SentencepieceForm sentencepiece_form(const JsonObject& tokenizer);
+
+/// "<0x0A>"
+[[nodiscard]] bool is_byte_piece(std::string_view token);
+
+}  // namespace ng

@@ -1,0 +1,20 @@
+// What other programs wrote, as plain FP32. [interop.md 1.6, 2]
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ng {
+
+/// A GGUF file or a quantized folder as a plain folder in FP32, which appears whole or not at all;
+/// what the user should know of it. Throws Error naming what is damaged or not supported.
+std::vector<std::string> import_model(const std::string& in, const std::string& out);
+
+/// Every tensor of a GGUF file of any architecture as FP32 under its own name, NVFP4 times its
+/// `.scale`, into a safetensors file.
+void import_tensors(const std::string& in, const std::string& out);
+
+/// Whether a file is one that import_tensors wrote.
+[[nodiscard]] bool is_import(const std::string& path);
+
+}  // namespace ng
