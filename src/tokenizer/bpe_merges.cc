@@ -71,7 +71,9 @@ void BpeMerges::apply_to_few(std::vector<Symbol>& symbols, MergeScratch& scratch
 void BpeMerges::apply_to_many(std::vector<Symbol>& symbols, MergeScratch& scratch) const {
   NG_CHECK(symbols.size() < kNothing, symbols.size());
   const auto count = static_cast<uint32_t>(symbols.size());
-  auto& [ranks, next, before, waiting] = scratch;
+  std::vector<uint32_t>& next = scratch.next;
+  std::vector<uint32_t>& before = scratch.before;
+  std::vector<uint64_t>& waiting = scratch.waiting;
   next.resize(count);
   before.resize(count);
   waiting.clear();

@@ -19,7 +19,7 @@ TEST_F(TokenizerCommand, WritesTheSameFileWithAnyThreads) {
   EXPECT_EQ(text_of(path("a.json")), text_of(path("b.json")));
   const std::string json =
       run_well(train("c.json", {"--json", "--special", "<a>", "--special", "<b>", "--nfc"}));
-  EXPECT_NE(json.find("\"merges\":12"), std::string::npos) << json;
+  EXPECT_NE(json.find("\"merges\": 12"), std::string::npos) << json;
   const std::string file = text_of(path("c.json"));
   EXPECT_NE(file.find("\"<b>\": 1"), std::string::npos);
   EXPECT_NE(file.find("NFC"), std::string::npos);
