@@ -117,7 +117,8 @@ TEST(GgufTokenizer, RefusesByName) {
             "Llama-3, Qwen2 or o200k");
   tokenizer = bpe();
   tokenizer["model"]["merges"] = {"ab"};
-  EXPECT_EQ(refused(tokenizer), "m/tokenizer.json: model.merges: \"ab\": \"a b\" or [\"a\", \"b\"]");
+  EXPECT_EQ(refused(tokenizer),
+            "m/tokenizer.json: model.merges: \"ab\": \"a b\" or [\"a\", \"b\"]");
   tokenizer = bpe();
   tokenizer["model"]["type"] = "Unigram";
   EXPECT_EQ(refused(tokenizer),

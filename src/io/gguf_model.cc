@@ -104,8 +104,10 @@ class GgufWeights {
   }
   [[noreturn]] void refuse(std::string_view tensor, const std::string& problem,
                            const std::string& remedy) const {
-    throw Error(
-        {.place = file_.path(), .key = json_text(Json(tensor)), .problem = problem, .remedy = remedy});
+    throw Error({.place = file_.path(),
+                 .key = json_text(Json(tensor)),
+                 .problem = problem,
+                 .remedy = remedy});
   }
 
   Gguf file_;

@@ -16,8 +16,10 @@ constexpr int64_t kNvfp4Block = 16, kMxBlock = 32;
 
 [[noreturn]] void refuse(const SafetensorsEntry& entry, const std::string& problem,
                          const std::string& remedy) {
-  throw Error(
-      {.place = entry.file, .key = json_text(Json(entry.name)), .problem = problem, .remedy = remedy});
+  throw Error({.place = entry.file,
+               .key = json_text(Json(entry.name)),
+               .problem = problem,
+               .remedy = remedy});
 }
 
 bool is_packed(WeightLayout kind) {
