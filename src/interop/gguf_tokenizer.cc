@@ -99,10 +99,12 @@ class TokenizerKeys {
     for (const Json& merge : model_.at("merges")) {
       const bool is_pair =
           merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
-      if (!is_pair && !merge.is_string())
+      std::string text = is_pair ? merge[0].get<std::string>() + ' ' + merge[1].get<std::string>()
+                         : merge.is_string() ? merge.get<std::string>()
+                                             : "";
+      if (text.find(' ') == std::string::npos)
         model_.refuse("merges", brief(merge), "\"a b\" or [\"a\", \"b\"]");
-      merges.push_back(is_pair ? merge[0].get<std::string>() + " " + merge[1].get<std::string>()
-                               : merge.get<std::string>());
+      merges.push_back(std::move(text));
     }
     return merges;
   }
@@ -162,7 +164,7 @@ class TokenizerKeys {
     for (size_t rank = ranked.size(); rank-- > 0;) {  // the first merge of a piece counts
       std::string piece = ranked[rank];
       piece.erase(piece.find(' '), 1);
-      if (const auto found = vocab_id(piece)) scores[*found] = -static_cast<float>(rank);
+      if (const auto found = vocab_id(piece)) scores[*found] = 0.0f - static_cast<float>(rank);
     }
     for (size_t i = 0; i < tokens_.texts.size(); ++i) {
       if (tokens_.types[i] == kUnused) continue;

@@ -135,10 +135,10 @@ void require_fitting(const Args& args) {
 }
 
 constexpr const char* kFooter =
-    R"(--to gguf: a file for llama.cpp. Matrices of blocks have the type, embedding and head BF16 (the
-type where that is f32, f16, bf16 or q8_0), the rest F32. --to hf: a folder for transformers and
-vLLM; what is not quantized is BF16. MXFP4 and MXFP8 have scales by floor, NVFP4 one scale more for
-each tensor, FP8 448/amax. Nothing is left at OUT after an error.
+    R"(--to gguf: a file for llama.cpp. Matrices of blocks have the type, embedding and head BF16
+(the type where that is f32, f16, bf16 or q8_0), the rest F32. --to hf: a folder for transformers
+and vLLM; what is not quantized is BF16. MXFP4 and MXFP8 have scales by floor, NVFP4 one scale
+more for each tensor, FP8 448/amax. Nothing is left at OUT after an error.
 --weights trained: codes and scales are those that fprop's weight operand had in training.)";
 
 std::function<int()> declare(CLI::App& app) {
