@@ -147,6 +147,7 @@ void require_lora_numbers(const RunConfig& config, const Recipe& recipe, const M
                        kind == Kind::muon ? "muon" : "adam_mini"),
            "adamw or sgd");
   for (const ParameterSpec& spec : parameter_table(model)) {
+    if (spec.is_vector) continue;
     const std::string_view layer = layers::layer_of(spec.name);
     const LayerPlace place{
         .name = layer, .block = layers::place_of(layer).block, .depth = model.layers};
