@@ -124,7 +124,7 @@ class Model:
     def evaluate(
         self, data: Path, *, batch: int = 8, text_key: str = "text", template: str = "none"
     ) -> dict[str, Any]:
-        """Loss, perplexity and bits per byte over a text, as `narrowgauge eval --json` says them."""
+        """Loss, perplexity, bits per byte over a text, as `narrowgauge eval --json` says them."""
         return self._core.evaluate(os.fspath(data), text_key, template, batch)
 
     def save(self, folder: Path, dtype: str = "F32") -> None:
