@@ -130,7 +130,7 @@ class Model:
         template: str = "none",
         prefix_end: bool = False,
     ) -> dict[str, Any]:
-        """Loss, perplexity and bits per byte over a text, as `narrowgauge eval --json` says them."""
+        """Loss, perplexity, bits per byte over a text, as `narrowgauge eval --json` says them."""
         return self._core.evaluate(os.fspath(data), text_key, template, prefix_end, batch)
 
     def save(self, folder: Path, dtype: str = "F32") -> None:

@@ -48,7 +48,7 @@ class Trainer:
         return self._core.memory
 
     def train(self, progress: Callable[[dict[str, Any]], object] | None = None) -> dict[str, Any]:
-        """Trains to the end, or until `progress`, which gets each line of metrics.jsonl, says False.
+        """Trains to the end, or until `progress`, given each line of metrics.jsonl, says False.
 
         An exception of `progress` and Ctrl-C stop the run as well: its step and a checkpoint are
         finished, then they are raised. Returns the steps done, the last validation, a sample and

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <map>
 
-#include "data/byte_tokenizer.h"
 #include "support/scratch_folder.h"
+#include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {
