@@ -213,17 +213,19 @@ std::string line_of(std::string_view prompt, std::string_view completion) {
   return fmt::format("{{\"prompt\": \"{}\", \"completion\": \"{}\"}}\n", prompt, completion);
 }
 
-// Uppercase letters are targets.
+// Uppercase letters are targets, and the end token of a document.
 TEST_F(CorpusTest, TheMaskOfATargetIsThatOfItsToken) {
   const Corpus corpus =
       open({file("a.jsonl", line_of("abc", "DE") + line_of("f", "GHI")), file("b", "JKL"),
             file("c", "M"), file("d.jsonl", line_of("nopq", "R"))});
-  EXPECT_EQ(corpus.train_tokens(), 18);
+  EXPECT_EQ(corpus.train_tokens(), 18 + 3);
   EXPECT_TRUE(corpus.has_mask());
   Batch batch(300, 4);
   corpus.train_batch(1, 1, batch.range, batch.spans());
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    EXPECT_EQ(batch.mask[i], batch.targets[i] < 'a' ? 1.0f : 0.0f);
+    const bool is_end = batch.targets[i] == ByteTokenizer::kEnd;
+    EXPECT_EQ(batch.mask[i], batch.targets[i] < 'a' || is_end ? 1.0f : 0.0f);
+    if (is_end || batch.inputs[i] == ByteTokenizer::kEnd) continue;
     EXPECT_EQ(batch.targets[i] & 31, (batch.inputs[i] & 31) + 1) << "in the order of the files";
   }
 }
@@ -236,10 +238,10 @@ TEST_F(CorpusTest, ValidationCountsTargetsOfTheMask) {
                                      .validation = {path}},
                                     ByteTokenizer());
   EXPECT_FALSE(corpus.has_mask()) << "of training";
-  EXPECT_EQ(corpus.validation_bytes(), 6);
+  EXPECT_EQ(corpus.validation_bytes(), 6) << "none is behind an end token";
   Batch batch(3, 4);
-  EXPECT_EQ(corpus.validation_batch(batch.range, batch.spans()), 6);
-  EXPECT_EQ(batch.mask, (std::vector<float>{0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(corpus.validation_batch(batch.range, batch.spans()), 6 + 2);
+  EXPECT_EQ(batch.mask, (std::vector<float>{0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1}));
 }
 
 TEST_F(CorpusTest, TextsWithoutPromptsHaveNoMaskAndKeepTheirChecksum) {
@@ -252,8 +254,9 @@ TEST_F(CorpusTest, TextsWithoutPromptsHaveNoMaskAndKeepTheirChecksum) {
   const Corpus lines = open({file("a.jsonl", "{\"text\": \"some words\"}")});
   EXPECT_FALSE(plain.has_mask());
   EXPECT_FALSE(lines.has_mask());
+  const Corpus ended = open({file("b", text + "\xFF")});
   Batch want(9, 4), have(9, 4);
-  plain.train_batch(1, 1, want.range, want.spans());
+  ended.train_batch(1, 1, want.range, want.spans());
   lines.train_batch(1, 1, have.range, have.spans());
   EXPECT_EQ(have.inputs, want.inputs);
   EXPECT_EQ(have.targets, want.targets);
@@ -269,21 +272,22 @@ TEST_F(CorpusTest, TheChecksumTellsMasksApart) {
 }
 
 TEST_F(CorpusTest, APartWithoutTargetsIsRefused) {
-  const std::string none = line_of("abcdefgh", "");
+  const std::string none =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"abcdefgh\"}]}\n";  // 36 in chatml
   const auto refusal = [&](const std::string& train, const std::string& validation) {
     const Corpus corpus = open_corpus({.place = "run.toml",
                                        .train = {file("a.jsonl", train)},
                                        .validation_share = 0.0,
-                                       .validation = {file("v.jsonl", validation)}},
+                                       .validation = {file("v.jsonl", validation)},
+                                       .rules = {.documents = {.chat = ChatTemplate::chatml}}},
                                       ByteTokenizer());
     return error_of([&] { corpus.require_length(4); });
   };
   EXPECT_EQ(refusal(none, line_of("a", "b")),
-            "run.toml: data.train: none of its 8 tokens is a target: completions, or messages of "
+            "run.toml: data.train: none of its 36 tokens is a target: completions, or messages of "
             "an assistant");
-  EXPECT_EQ(refusal(line_of("abcd", "e"), line_of("", "a") + none).substr(0, 40),
-            "run.toml: data.validation: none of its 9")
-      << "no token predicts the first";
+  EXPECT_EQ(refusal(line_of("abcd", "e"), none).substr(0, 41),
+            "run.toml: data.validation: none of its 36");
   EXPECT_EQ(refusal(line_of("abcd", "e"), line_of("a", "b")), "accepted");
 }
 

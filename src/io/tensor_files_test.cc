@@ -34,16 +34,18 @@ TEST_F(TensorFiles, OfFoldersPatternsAndNames) {
 }
 
 TEST_F(TensorFiles, OnlyFloatsAreWanted) {
-  const Safetensors file(in("a.safetensors"));
-  EXPECT_TRUE(is_wanted(file.at("x"), "*") && is_wanted(file.at("y"), "y"));
-  EXPECT_FALSE(is_wanted(file.at("x"), "y") || is_wanted(file.at("n"), "*"));
+  const TensorFile file(in("a.safetensors"));
+  ASSERT_EQ(file.entries().size(), 3u);
+  const SafetensorsEntry &x = file.entries()[0], &y = file.entries()[1], &n = file.entries()[2];
+  EXPECT_TRUE(is_wanted(x, "*") && is_wanted(y, "y"));
+  EXPECT_FALSE(is_wanted(x, "y") || is_wanted(n, "*"));
   EXPECT_EQ(skipped_tensors(file, "*"), Words{"n"});
   EXPECT_EQ(skipped_tensors(file, "x"), Words{});
-  const auto refusal = [](const Safetensors& of) {
+  const auto refusal = [](const TensorFile& of) {
     return error_of([&] { refuse_without_floats(of, "z"); });
   };
   EXPECT_NE(refusal(file).find("no float tensor matches \"z\""), std::string::npos);
-  EXPECT_NE(refusal(Safetensors(in("b.safetensors"))).find("no float tensor among its 1"),
+  EXPECT_NE(refusal(TensorFile(in("b.safetensors"))).find("no float tensor among its 1"),
             std::string::npos);
 }
 

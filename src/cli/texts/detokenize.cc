@@ -3,11 +3,11 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
 #include "data/jsonl_lines.h"
 #include "data/masked_tokens.h"
@@ -70,7 +70,7 @@ int detokenize(const Args& args) {
   const auto tokenizer = open_named_tokenizer(args.tokenizer);
   if (args.out == "-") {
     each_document(args, *tokenizer, [&](const Ids& ids) {
-      write_output(json_text(OrderedJson{{"text", tokenizer->decode_text(ids)}}, -1) + "\n");
+      write_output(json_line({{"text", tokenizer->decode_text(ids)}}));
     });
     return 0;
   }

@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
 #include "data/jsonl_lines.h"
 #include "data/masked_tokens.h"
@@ -50,7 +50,7 @@ class JsonSink final : public Sink {
     OrderedJson line = {{"ids", tokens.ids}};
     if (has_mask) line["mask"] = tokens.is_target;
     if (text != nullptr) line["text"] = *text;
-    write_output(json_text(line, -1) + "\n");
+    write_output(json_line(line));
   }
   void finish() override {}
 
