@@ -36,9 +36,9 @@ std::vector<Input> inputs_of(const RunConfig& config) {
   };
   add_texts("data.train", config.data.train);
   add_texts("data.validation", config.data.validation_files);
+  if (!config.model.init.empty()) inputs.emplace_back("model.init", config.model.init);
   if (config.data.tokenizer != "bytes")
     inputs.emplace_back("data.tokenizer", config.data.tokenizer);
-  if (!config.model.init.empty()) inputs.emplace_back("model.init", config.model.init);
   return inputs;
 }
 

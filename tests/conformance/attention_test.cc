@@ -1,9 +1,8 @@
 // Attention of every backend against `ref`. The bounds follow the errors of the scores through the
 // softmax (u = 2^-24; dot products and sums of n terms are off by n·u times the sum of magnitudes):
 //   score s = scale · q·k          off by  es = (d + 3)·u·scale·Σ|q||k| + 2u·|s|
-//   p = e^(s - lse) (or its sums)  off by  ep = es + 4u·(1 + |s - lse|) relative, and by the worst
-//   es
-//                                  of the row once more through the normalisation
+//   p = e^(s - lse) (or its sums)  off by ep = es + 4u·(1 + |s - lse|) relative, and by the row's
+//                                  worst es once more through the normalisation
 #include "conformance.h"
 
 namespace ng::conformance {
@@ -273,14 +272,13 @@ TEST(Conformance, Attention) {
       for (const float size : {1.0f, 5.0f}) check({shape, storage, size});
 }
 
-// Documents shorter than a vector, than a tile, and longer than one.
+// Shorter than a vector, than a tile, and longer.
 TEST(Conformance, AttentionWithinDocuments) {
   for (const AttentionShape& shape : kAttentionShapes)
     for (const Storage storage : kStorages)
       for (const int64_t document : {1, 7, 40, 100}) check({shape, storage, 2.0f, document});
 }
 
-// Rows of a part of the inputs, as a sequence of its own.
 Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
   Matrix part(count, x.cols());
   for (int64_t r = 0; r < count; ++r)

@@ -27,11 +27,11 @@ TEST_F(Finetune, TheExampleLearnsItsCompletions) {
   (void)run_well(
       {"train", "examples/sft.toml", "--set", "train.steps=60", "--set", "train.lr=3e-3"});
   const Json after = evaluated("runs/sft/model");
-  int64_t completions = 0;
+  int64_t completions = 0, ends = 0;
   std::istringstream lines(text_of(path("examples/sft.jsonl")));
-  for (std::string line; std::getline(lines, line);)
+  for (std::string line; std::getline(lines, line); ++ends)
     completions += std::ssize(Json::parse(line)["completion"].get<std::string>());
-  EXPECT_EQ(before["tokens"], completions);
+  EXPECT_EQ(before["tokens"], completions + ends);
   EXPECT_EQ(after["bytes"], completions);
   EXPECT_LT(after["loss"].get<double>(), before["loss"].get<double>() - 1);
 }
@@ -42,8 +42,10 @@ TEST_F(Finetune, EvalTakesChatsAndKeys) {
              "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}, "
              "{\"role\": \"assistant\", \"content\": \"ho\"}]}\n{\"body\": \"a text\"}\n");
   const std::string model = "runs/quickstart/model";
-  EXPECT_EQ(evaluated(model, {"--template", "chatml", "--text-key", "body"})["tokens"], 2 + 10 + 6);
-  EXPECT_EQ(evaluated(model, {"--template", "llama3", "--text-key", "body"})["tokens"], 2 + 10 + 6);
+  EXPECT_EQ(evaluated(model, {"--template", "chatml", "--text-key", "body"})["tokens"],
+            2 + 10 + 6 + 1);
+  EXPECT_EQ(evaluated(model, {"--template", "llama3", "--text-key", "body"})["tokens"],
+            2 + 10 + 6 + 1);
   const std::vector<std::string> eval = {"eval", model, "--data", "examples/sft.jsonl"};
   expect_refused(eval, 1, {"examples/sft.jsonl:1: messages: ", "--template: chatml or llama3"});
   std::vector<std::string> more = eval;

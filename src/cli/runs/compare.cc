@@ -39,9 +39,9 @@ class CompareScreen final : public SessionObserver {
 
   void notice(const std::string& sentence) override { note(sentence); }
   void validation(const ValidationMetrics& m) override {
-    line(fmt::format("  step {}: validation loss {:.4f}", m.step, m.loss));
+    put(fmt::format("  step {}: validation loss {:.4f}", m.step, m.loss));
   }
-  void line(const std::string& text) {
+  void put(const std::string& text) {
     if (!silent_) output_.put(text + '\n');
   }
   void require_written() const {
@@ -90,7 +90,7 @@ void print_rows(const std::vector<CompareRow>& rows) {
 std::optional<CompareResult> result_of(const CompareRun& run, const std::atomic<bool>& stop,
                                        CompareScreen& screen) {
   if (std::optional<CompareResult> result = finished_result(run)) {
-    screen.line("  is already finished");
+    screen.put("  is already finished");
     return result;
   }
   report::RunReporter reporter(screen);
@@ -120,11 +120,11 @@ int compare(const Args& args) {
   std::vector<CompareResult> results;
   std::vector<report::ComparedRun> finished;
   for (const CompareRun& run : runs) {
-    screen.line(
+    screen.put(
         fmt::format("{} of {}: {}", results.size() + 1, runs.size(), on_one_line(run.folder)));
     const std::optional<CompareResult> result = result_of(run, signals.flag(), screen);
     if (!result) {
-      screen.line("stopped; the same command goes on");
+      screen.put("stopped; the same command goes on");
       return signals.exit_code();
     }
     results.push_back(*result);
