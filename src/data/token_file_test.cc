@@ -114,7 +114,9 @@ TEST_F(WrittenTokens, ComeBack) {
   std::iota(ids.begin(), ids.end(), 65000);
   std::vector<uint8_t> mask(ids.size());
   for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 == 0 ? 1 : 0;
-  for (const auto& [name, kind] : kTokenFileKinds) {
+  for (const auto& known : kTokenFileKinds) {
+    const std::string_view name = known.first;
+    const TokenFileKind kind = known.second;
     const bool fits = kind != TokenFileKind::uint16;
     const std::string file = in(std::string(name));
     if (!fits) {

@@ -54,7 +54,6 @@ struct Stored {
   std::string dtype;
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
-  friend bool operator==(const Stored&, const Stored&) = default;
 };
 
 template <class File>
