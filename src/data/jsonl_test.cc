@@ -242,6 +242,21 @@ TEST(JsonlErrors, NameFileLineKeyAndRemedy) {
   }
 }
 
+// Lines are read by several threads.
+TEST(JsonlErrors, OfSeveralTheFirstLineIsNamed) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += "{\"text\": \"a\"}\n";
+  for (int i = 0; i < 40; ++i) lines += "{\"text\": 5}\n";
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    try {
+      (void)shown(lines);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      ASSERT_EQ(error.parts().place, "t.jsonl:41");
+    }
+  }
+}
+
 TEST(JsonlErrors, AChatNeedsATemplate) {
   try {
     (void)shown("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}");

@@ -1,5 +1,6 @@
 #include "data/masked_tokens.h"
 
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -28,6 +29,16 @@ struct Line {
   std::string place;
   Document document = {};
   MaskedTokens tokens = {};
+  std::exception_ptr failure = {};  ///< instead of tokens
+
+  void read(const Tokenizer& tokenizer, const DocumentRules& rules, EndToken end) noexcept {
+    try {
+      document = read_document(text, rules, tokenizer.bos(), place);
+      tokens = tokens_of(document, tokenizer, end);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
 };
 
 /// The template of the rules, else the tokenizer's own where it is one that we know.
@@ -70,11 +81,10 @@ void for_each_document(
   size_t bytes = 0;
   const auto hand_over = [&] {
     parallel_for(threads, std::ssize(lines), [&](int64_t i, int) {
-      Line& line = lines[static_cast<size_t>(i)];
-      line.document = read_document(line.text, known, tokenizer.bos(), line.place);
-      line.tokens = tokens_of(line.document, tokenizer, end);
+      lines[static_cast<size_t>(i)].read(tokenizer, known, end);
     });
-    for (const Line& line : lines) {
+    for (const Line& line : lines) {  // so that of several errors the first line's is said
+      if (line.failure) std::rethrow_exception(line.failure);
       const char* const behind = line.text.data() + line.text.size();
       f(line.document, line.tokens, static_cast<size_t>(behind - content.data()));
     }
