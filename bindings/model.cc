@@ -116,9 +116,7 @@ std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tok
 nb::dict evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
                   const std::string& chat, bool prefix_end, int64_t batch) {
   TextRules rules{.documents = {.text_key = text_key, .chat_name = "template"}};
-  std::optional<ChatTemplate> known;
-  for (const auto& [name, value] : kChatTemplates)
-    if (name == chat) known = value;
+  const std::optional<ChatTemplate> known = find_chat_template(chat);
   if (!known)
     throw Error({.place = "",
                  .key = "template",

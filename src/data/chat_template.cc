@@ -50,6 +50,12 @@ size_t bytes_of_space(const auto& stands) {
 
 }  // namespace
 
+std::optional<ChatTemplate> find_chat_template(std::string_view name) {
+  for (const auto& [known, format] : kChatTemplates)
+    if (known == name) return format;
+  return {};
+}
+
 std::string_view trimmed(std::string_view utf8) {
   const auto leads = [&](std::string_view space) { return utf8.starts_with(space); };
   const auto trails = [&](std::string_view space) { return utf8.ends_with(space); };

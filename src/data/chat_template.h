@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ inline constexpr std::pair<std::string_view, ChatTemplate> kChatTemplates[] = {
     {"none", ChatTemplate::none},
     {"chatml", ChatTemplate::chatml},
     {"llama3", ChatTemplate::llama3}};
+
+/// By that name; empty where there is none.
+[[nodiscard]] std::optional<ChatTemplate> find_chat_template(std::string_view name);
 
 /// chatml: `<|im_start|>ROLE\nCONTENT<|im_end|>\n` for each message. [Qwen2's chat template]
 /// llama3: `bos`, then `<|start_header_id|>ROLE<|end_header_id|>\n\nCONTENT<|eot_id|>`, the content

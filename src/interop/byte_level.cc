@@ -1,39 +1,25 @@
 #include "interop/byte_level.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/error.h"
+#include "tokenizer/byte_names.h"
+#include "tokenizer/byte_tokenizer.h"
+#include "tokenizer/split_pattern.h"
 
 namespace ng {
 namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 
-/// [interop.md 3.2; transformers, tiktoken_ext/openai_public.py, llama.cpp src/llama-vocab.cpp]
+/// What llama.cpp calls a pattern, and its name in known_pattern(). [llama.cpp src/llama-vocab.cpp]
 struct Pattern {
-  std::string_view pre;
-  std::string_view regex;
+  std::string_view pre, name;
 };
-constexpr std::string_view kGpt2Regex =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr std::array<Pattern, 4> kPatterns = {
-    {{"gpt-2", kGpt2Regex},
-     {"llama-bpe", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-                   R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
-     {"qwen2", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-               R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
-     {"gpt-4o",
-      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|)"
-      R"('t|'re|'ve|'m|'ll|'d)?|)"
-      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|)"
-      R"('t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
-      R"(\s+(?!\S)|\s+)"}}};
-
-std::string utf8(int code_point) {
-  if (code_point < 0x80) return {static_cast<char>(code_point)};
-  return {static_cast<char>(0xC0 | (code_point >> 6)), static_cast<char>(0x80 | (code_point & 63))};
-}
+    {{"gpt-2", "gpt2"}, {"llama-bpe", "llama3"}, {"qwen2", "qwen2"}, {"gpt-4o", "o200k"}}};
 
 /// The members of a Sequence, or the one that stands alone; none of null.
 std::vector<JsonObject> steps_of(const JsonObject& tokenizer, const char* key, const char* list) {
@@ -62,7 +48,7 @@ std::string regex_of(const JsonObject& tokenizer) {
     if (!regex.empty() || (type != "ByteLevel" && type != "Split"))
       step.refuse("type", fmt::format("{} has no form in GGUF here", brief(Json(type))),
                   "one Split and ByteLevel");
-    regex = is_own ? std::string(kGpt2Regex) : step.object("pattern").text("Regex");
+    regex = is_own ? std::string(known_pattern("gpt2")) : step.object("pattern").text("Regex");
   }
   return regex;
 }
@@ -74,19 +60,6 @@ void refuse_normalizer(const JsonObject& tokenizer, std::string_view pre) {
 }
 
 }  // namespace
-
-const std::array<std::string, 256>& byte_names() {
-  static const auto kNames = [] {
-    std::array<std::string, 256> names;
-    int next = 256;
-    for (int byte = 0; byte < 256; ++byte) {
-      const bool visible = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
-      names[static_cast<size_t>(byte)] = utf8(visible ? byte : next++);
-    }
-    return names;
-  }();
-  return kNames;
-}
 
 bool is_byte_level(const JsonObject& tokenizer) {
   const std::vector<JsonObject> steps = pre_tokenizers(tokenizer);
@@ -101,7 +74,7 @@ bool is_bytes(const JsonObject& model) {
   for (size_t byte = 0; byte < byte_names().size(); ++byte) {
     const bool is_last = byte + 1 == byte_names().size();
     auto found = vocab.find(byte_names()[byte]);
-    if (found == vocab.end() && is_last) found = vocab.find(kEndOfText);
+    if (found == vocab.end() && is_last) found = vocab.find(ByteTokenizer::kEndText);
     if (found == vocab.end() || *found != byte) return false;
   }
   return true;
@@ -109,8 +82,9 @@ bool is_bytes(const JsonObject& model) {
 
 std::string llama_cpp_pattern(const JsonObject& tokenizer) {
   const std::string regex = regex_of(tokenizer);
-  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(),
-                                   [&](const Pattern& each) { return each.regex == regex; });
+  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(), [&](const Pattern& each) {
+    return known_pattern(each.name) == regex;
+  });
   if (found == kPatterns.end())
     tokenizer.refuse("pre_tokenizer", brief(Json(regex)) + " has no form in GGUF",
                      "the pattern of GPT-2, Llama-3, Qwen2 or o200k");

@@ -1,18 +1,12 @@
 // What a tokenizer.json says of itself, in the terms that llama.cpp has. [interop.md 1.3, 3]
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 
 #include "base/json.h"
 
 namespace ng {
-
-inline constexpr std::string_view kEndOfText = "<|endoftext|>";
-
-/// The visible characters by which tokenizer.json names bytes. [openai/gpt-2, bytes_to_unicode]
-[[nodiscard]] const std::array<std::string, 256>& byte_names();
 
 /// Whether texts become byte names before the model sees them.
 [[nodiscard]] bool is_byte_level(const JsonObject& tokenizer);

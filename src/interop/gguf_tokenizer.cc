@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "interop/byte_level.h"
+#include "tokenizer/byte_names.h"
 #include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
@@ -143,10 +144,10 @@ class TokenizerKeys {
 
   /// smollm: with gpt-2 the detokenizer takes away spaces before punctuation.
   void bytes() {
-    constexpr int64_t kEnd = 255;
+    constexpr int64_t kEnd = ByteTokenizer::kEnd;
     if (std::ssize(tokens_.texts) <= kEnd)
       model_.refuse("vocab", "256 tokens", "a model with as many ids");
-    tokens_.set(kEnd, std::string(kEndOfText), kControl);
+    tokens_.set(kEnd, std::string(ByteTokenizer::kEndText), kControl);
     add("pre", io::GgufValue::of_text("smollm"));
     add_tokens();
     add("merges", io::GgufValue::of_texts({}));

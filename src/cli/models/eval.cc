@@ -1,7 +1,5 @@
 // narrowgauge eval MODEL --data FILE: how well a model predicts a text.
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -25,11 +23,9 @@ struct Args {
 };
 
 TextRules rules_of(const Args& args) {
-  const auto* const chat =
-      std::find_if(std::begin(kChatTemplates), std::end(kChatTemplates),
-                   [&](const auto& known) { return known.first == args.chat; });
-  return {
-      .documents = {.text_key = args.text_key, .chat = chat->second, .chat_name = "--template"}};
+  return {.documents = {.text_key = args.text_key,
+                        .chat = *find_chat_template(args.chat),
+                        .chat_name = "--template"}};
 }
 
 Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corpus) {

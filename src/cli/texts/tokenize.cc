@@ -157,11 +157,8 @@ void copy_tokens(const Args& args) {
 }
 
 DocumentRules rules_of(const Args& args) {
-  const auto* const chat =
-      std::find_if(std::begin(kChatTemplates), std::end(kChatTemplates),
-                   [&](const auto& known) { return known.first == args.chat; });
   return {.text_key = args.text_key,
-          .chat = chat->second,
+          .chat = *find_chat_template(args.chat),
           .chat_name = "--template",
           .generation_prompt = args.generation_prompt};
 }
