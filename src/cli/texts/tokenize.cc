@@ -13,6 +13,7 @@
 #include "cli/texts/tokenizer_flag.h"
 #include "data/jsonl_lines.h"
 #include "data/masked_tokens.h"
+#include "data/prepared_texts.h"
 #include "data/token_file_source.h"
 #include "data/token_writer.h"
 
@@ -191,7 +192,8 @@ void tokenize_text(const std::string& path, const Tokenizer& tokenizer, Sink& si
   sink.document(tokens, false, nullptr);
 }
 
-int tokenize(const Args& args) {
+int tokenize(Args args) {
+  if (is_prepared_text(args.in)) args.in = prepare_text(args.in);
   const bool documents = is_jsonl(args.in);
   if (!documents && (args.from == "uint16" || is_token_file(args.in))) {
     copy_tokens(args);
@@ -214,8 +216,8 @@ int tokenize(const Args& args) {
 }
 
 constexpr const char* kFooter =
-    R"(IN is a text (one document), JSONL (a document a line: {"text"}, {"prompt","completion"} or
-{"messages"}), or a file of token ids, whose ids and mask are copied.
+    R"(IN is a text (one document; kjv is one by name), JSONL (a document a line: {"text"},
+{"prompt","completion"} or {"messages"}), or a file of token ids, whose ids and mask are copied.
 OUT "-": a JSON object a line and document: ids; mask where some tokens are no targets; text of
 chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as says; two bytes an id
 where the vocabulary is at most 65,536.

@@ -9,6 +9,8 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "data/masked_tokens.h"
+#include "data/text_files.h"
 #include "tokenizer/bpe_trainer.h"
 
 namespace ng::cli {
@@ -37,10 +39,10 @@ int train(const Args& args) {
   require_target(out, "a tokenizer", is_tokenizer);
   std::vector<MappedFile> files;
   std::vector<std::string_view> texts;
-  for (auto path = args.files.begin(); path != args.files.end() - 1; ++path) {
-    refuse_input(out, *path);
-    const std::span<const std::byte> bytes = files.emplace_back(*path).bytes();
-    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const std::string& path :
+       find_texts({args.files.begin(), args.files.end() - 1}, {"FILE", ""})) {
+    refuse_input(out, path);
+    texts.push_back(text_of(files.emplace_back(path)));
   }
   TrainedBpe trained;
   {
@@ -92,8 +94,9 @@ std::function<int()> declare_train(CLI::App& app) {
   add_threads(app, a.threads);
   app.add_flag("--json", a.json, "what was written, as JSON");
   app.footer(
-      "Each FILE is one text. The result is that of the BpeTrainer of Hugging Face's tokenizers,\n"
-      "id for id. Give it to a run as data.tokenizer.");
+      "Each FILE is one text, or what data.train takes: a folder of texts, a pattern, kjv.\n"
+      "The result is that of the BpeTrainer of Hugging Face's tokenizers, id for id. Give it to a\n"
+      "run as data.tokenizer.");
   return [args] { return train(*args); };
 }
 
