@@ -18,6 +18,7 @@
 #include "base/isa.h"
 #include "math/bf16.h"
 #include "math/round.h"
+#include "support/sanitized.h"
 
 namespace ng::cpu {
 
@@ -223,6 +224,7 @@ inline void check_bf16(Workspace& workspace, Gemm op, const Shape& shape,
 
 inline void check_values(const Pair& pair, const Shape& shape, std::vector<float> left,
                          std::vector<float> right, Gemm out = {}) {
+  if (is_left_out()) return;
   const int64_t multiple = std::lcm(multiple_of(pair.a), multiple_of(pair.b));
   const Both a(spec_of(pair.a, Side::left, shape.m, shape.k, multiple), std::move(left));
   const Both b(spec_of(pair.b, Side::right, shape.n, shape.k, multiple), std::move(right));

@@ -12,6 +12,7 @@
 #include "backend/cpu/quantize/kernels.h"
 #include "format/codec.h"
 #include "format/scale.h"
+#include "support/sanitized.h"
 
 namespace ng::cpu {
 namespace {
@@ -128,6 +129,7 @@ TEST(QuantizeUnits, IntegersUnderEveryScaleAreThoseOfTheDefinition) {
         for (const float prescale : {1.0f, 0.75f, 1.5f})
           for (const bool stochastic : {false, true})
             for (const auto encode_as : {encode_rows, encode_columns}) {
+              if (is_left_out()) continue;
               const ElementFormat& format = element_format(name);
               const ScaledBlocks blocks(format, exponent);
               EncodeCounts counts;

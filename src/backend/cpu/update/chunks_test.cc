@@ -8,6 +8,7 @@
 #include "backend/cpu/update/update.h"
 #include "backend/ref/update/store.h"
 #include "backend/ref/update/update.h"
+#include "support/sanitized.h"
 
 namespace ng::cpu {
 namespace {
@@ -145,6 +146,7 @@ std::vector<float> after(const Case& c, float scale, const Perform& update) {
 TEST(Chunks, HaveTheBitsOfTheDefinition) {
   for (const float scale : {1.0f, 0x1p-60f, 0x1p30f, 0x1p124f})
     for (const Case& c : cases()) {
+      if (is_left_out()) continue;
       SCOPED_TRACE(
           fmt::format("{} {} {} {}", c.name, describe(c.value), static_cast<int>(c.rule), scale));
       const std::vector<float> expected =

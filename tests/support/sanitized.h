@@ -1,0 +1,35 @@
+// What tests leave out under sanitizers, which take ten times as long.
+#pragma once
+
+#include <cstdint>
+
+namespace ng {
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define NG_ADDRESS_SANITIZER
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define NG_ADDRESS_SANITIZER
+#endif
+
+#ifdef NG_ADDRESS_SANITIZER
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+/// The step through values of which all are tried: sanitizers look for accesses out of bounds, not
+/// for values. Odd, so that the lowest bits take every value.
+inline constexpr uint32_t kValueStep = kSanitized ? 31 : 1;
+
+/// Whether the next case of a grid is left out: under sanitizers two of three are, drawn by their
+/// number, so that no inner loop of three loses always the same.
+inline bool is_left_out() {
+  static uint32_t number = 0;
+  constexpr uint32_t kGolden = 0x9E3779B9u;
+  return kSanitized && (++number * kGolden >> 16) % 3 != 0;
+}
+
+}  // namespace ng
