@@ -159,13 +159,24 @@ std::vector<int32_t> Corpus::sample_prompt(uint64_t seed, int64_t context) const
   return inputs;
 }
 
+namespace {
+
+TokenRange at_most(TokenRange range, int64_t tokens) {
+  if (tokens > 0) range.count = std::min(range.count, tokens);
+  return range;
+}
+
+}  // namespace
+
 Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer) {
   const auto train = open_part(config.train, {config.place, "data.train"}, tokenizer, config.rules);
   const int64_t all = train->tokens();
   if (!config.validation.empty()) {
     const auto validation =
         open_part(config.validation, {config.place, "data.validation"}, tokenizer, config.rules);
-    return {config.place, {train, 0, all}, {validation, 0, validation->tokens()}};
+    return {config.place,
+            {train, 0, all},
+            at_most({validation, 0, validation->tokens()}, config.validation_tokens)};
   }
   if (!(config.validation_share >= 0.0 && config.validation_share < 1.0)) {
     throw Error({.place = config.place,
@@ -175,7 +186,9 @@ Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer) {
   }
   const int64_t last =
       static_cast<int64_t>(std::floor(static_cast<double>(all) * config.validation_share));
-  return {config.place, {train, 0, all - last}, {train, all - last, last}};
+  return {config.place,
+          {train, 0, all - last},
+          at_most({train, all - last, last}, config.validation_tokens)};
 }
 
 }  // namespace ng

@@ -20,6 +20,7 @@ struct DataConfig {
   double validation_share = 0.05;  ///< the last part of the text, in [0, 1); 0: no validation
   /// Texts of their own; then the share is ignored.
   std::vector<std::string> validation = {};
+  int64_t validation_tokens = 0;  ///< no more than the first of them; 0: all
   TextRules rules = {};
 };
 

@@ -244,6 +244,21 @@ TEST_F(CorpusTest, ValidationCountsTargetsOfTheMask) {
   EXPECT_EQ(batch.mask, (std::vector<float>{0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1}));
 }
 
+TEST_F(CorpusTest, ValidationEndsAfterSoManyTokens) {
+  const std::string path = file("a", counting_text(100));
+  DataConfig config{.place = "", .train = {path}, .validation_share = 0.5};
+  config.validation_tokens = 9;
+  const Corpus share = open_corpus(config, ByteTokenizer());
+  EXPECT_EQ(share.train_tokens(), 50);
+  EXPECT_EQ(share.validation_tokens(), 9);
+  EXPECT_EQ(share.validation_windows(4), 2);
+  EXPECT_EQ(share.validation_bytes(), 8);
+  config.validation = {path};
+  EXPECT_EQ(open_corpus(config, ByteTokenizer()).validation_tokens(), 9);
+  config.validation_tokens = 101;
+  EXPECT_EQ(open_corpus(config, ByteTokenizer()).validation_tokens(), 100);
+}
+
 TEST_F(CorpusTest, TextsWithoutPromptsHaveNoMaskAndKeepTheirChecksum) {
   const std::string text = "some words";
   const Corpus plain = open({file("a", text)});

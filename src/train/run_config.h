@@ -44,6 +44,7 @@ struct RunData {
   std::vector<std::string> train = {"kjv"};  ///< prepared text, files, globs or folders
   double validation_share = 0.05;            ///< last part of the text, if no files are named
   std::vector<std::string> validation_files;
+  int64_t validation_tokens = 0;  ///< the first of them; 0: all
   std::string tokenizer = "bytes";
   /// Of files whose names end in ".jsonl".
   std::string text_key = "text";

@@ -55,6 +55,7 @@ auto open_run_data(const RunConfig& config, const Open& open) {
   data.train = config.data.train;
   data.validation_share = config.data.validation_share;
   data.validation = config.data.validation_files;
+  data.validation_tokens = config.data.validation_tokens;
   data.rules = text_rules(config);
   try {
     return open(data);
@@ -79,6 +80,12 @@ Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
 }
 
 PreferencePairs open_run_pairs(const RunConfig& config, const Tokenizer& tokenizer) {
+  if (config.data.validation_tokens > 0)
+    throw Error(
+        {.place = config.source_of({"data.validation_tokens"}),
+         .key = "data.validation_tokens",
+         .problem = fmt::format("{}", config.data.validation_tokens),
+         .remedy = "0 where train.objective is \"dpo\": data.validation says how many pairs"});
   return open_run_data(config, [&](const DataConfig& data) { return open_pairs(data, tokenizer); });
 }
 

@@ -182,6 +182,9 @@ void add_data(Keys<RunConfig>& keys) {
       "a prepared text by name (kjv), or files, patterns or folders; *.jsonl: documents, others "
       "text or token ids"));
   keys.push_back(validation_key());
+  keys.push_back(integer(
+      "data.validation_tokens", [](auto& c) -> auto& { return c.data.validation_tokens; }, {0},
+      "validate on no more than the first of them; 0: on all"));
   keys.push_back(text(
       "data.tokenizer", [](auto& c) -> auto& { return c.data.tokenizer; },
       "\"bytes\", or a tokenizer's file or folder",
