@@ -64,13 +64,15 @@ class Exporter {
 
   std::vector<std::string> write() {
     io::GgufKeys keys = io::gguf_model_keys(weights_.config(), request_.name, type_);
-    for (auto& key : tokenizer_keys(request_.model, weights_.config().vocab))
-      keys.push_back(std::move(key));
+    GgufTokenizer tokenizer = gguf_tokenizer(request_.model, weights_.config().vocab);
+    for (auto& key : tokenizer.keys) keys.push_back(std::move(key));
     io::GgufWriter writer(request_.out, keys, tensors());
     writer.write(std::as_bytes(std::span(rope_factors_)));
     for (const Planned& planned : plan_) write(planned, &writer);
     writer.commit();
-    return notes();
+    std::vector<std::string> said = notes();
+    said.insert(said.end(), tokenizer.notes.begin(), tokenizer.notes.end());
+    return said;
   }
 
  private:
