@@ -14,12 +14,26 @@ namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 
+constexpr std::string_view kDigit = R"(\p{N})";
+
 /// What llama.cpp calls a pattern, and its name in known_pattern(). [llama.cpp src/llama-vocab.cpp]
 struct Pattern {
   std::string_view pre, name;
+  bool digits_are_apart = false;
+  bool ignores_merges = false;
+  bool adds_bos = false;
+  bool is_normalized = false;
 };
-constexpr std::array<Pattern, 4> kPatterns = {
-    {{"gpt-2", "gpt2"}, {"llama-bpe", "llama3"}, {"qwen2", "qwen2"}, {"gpt-4o", "o200k"}}};
+// Of several names of one pattern the first is written.
+constexpr std::array<Pattern, 8> kPatterns = {
+    {{.pre = "gpt-2", .name = "gpt2"},
+     {.pre = "llama-bpe", .name = "llama3", .ignores_merges = true, .adds_bos = true},
+     {.pre = "llama3", .name = "llama3", .ignores_merges = true, .adds_bos = true},
+     {.pre = "llama-v3", .name = "llama3", .ignores_merges = true, .adds_bos = true},
+     {.pre = "qwen2", .name = "qwen2", .is_normalized = true},
+     {.pre = "deepseek-r1-qwen", .name = "qwen2", .is_normalized = true},
+     {.pre = "gpt-4o", .name = "o200k", .ignores_merges = true},
+     {.pre = "smollm", .name = "gpt2", .digits_are_apart = true}}};
 
 /// The members of a Sequence, or the one that stands alone; none of null.
 std::vector<JsonObject> steps_of(const JsonObject& tokenizer, const char* key, const char* list) {
@@ -36,21 +50,29 @@ std::vector<JsonObject> pre_tokenizers(const JsonObject& tokenizer) {
   return steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
 }
 
-/// The regular expression by which texts are cut: of a Split, or ByteLevel's own.
-std::string regex_of(const JsonObject& tokenizer) {
-  std::string regex;
+/// The regular expressions by which texts are cut: of Splits, or ByteLevel's own.
+std::vector<std::string> regexes_of(const JsonObject& tokenizer) {
+  std::vector<std::string> regexes;
   for (const JsonObject& step : pre_tokenizers(tokenizer)) {
     const std::string type = step.text("type");
+    if (type != "ByteLevel" && type != "Split")
+      step.refuse("type", fmt::format("{} has no form in GGUF here", brief(Json(type))),
+                  "Split and ByteLevel");
     if (type == "ByteLevel" && step.boolean_or("add_prefix_space", true))
       step.refuse("add_prefix_space", "true has no form in GGUF", "false");
-    const bool is_own = type == "ByteLevel" && step.boolean_or("use_regex", true);
-    if (type == "ByteLevel" && !is_own) continue;
-    if (!regex.empty() || (type != "ByteLevel" && type != "Split"))
-      step.refuse("type", fmt::format("{} has no form in GGUF here", brief(Json(type))),
-                  "one Split and ByteLevel");
-    regex = is_own ? std::string(known_pattern("gpt2")) : step.object("pattern").text("Regex");
+    if (type == "Split")
+      regexes.push_back(step.object("pattern").text("Regex"));
+    else if (step.boolean_or("use_regex", true))
+      regexes.emplace_back(known_pattern("gpt2"));
   }
-  return regex;
+  return regexes;
+}
+
+bool cuts_by(const Pattern& pattern, std::vector<std::string> regexes) {
+  const bool begins_with_digits = !regexes.empty() && regexes.front() == kDigit;
+  if (pattern.digits_are_apart != begins_with_digits) return false;
+  if (begins_with_digits) regexes.erase(regexes.begin());
+  return regexes.size() == 1 && regexes.front() == known_pattern(pattern.name);
 }
 
 void refuse_normalizer(const JsonObject& tokenizer, std::string_view pre) {
@@ -81,15 +103,34 @@ bool is_bytes(const JsonObject& model) {
 }
 
 std::string llama_cpp_pattern(const JsonObject& tokenizer) {
-  const std::string regex = regex_of(tokenizer);
-  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(), [&](const Pattern& each) {
-    return known_pattern(each.name) == regex;
-  });
+  const std::vector<std::string> regexes = regexes_of(tokenizer);
+  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(),
+                                   [&](const Pattern& each) { return cuts_by(each, regexes); });
   if (found == kPatterns.end())
-    tokenizer.refuse("pre_tokenizer", brief(Json(regex)) + " has no form in GGUF",
-                     "the pattern of GPT-2, Llama-3, Qwen2 or o200k");
+    tokenizer.refuse(
+        "pre_tokenizer",
+        brief(regexes.size() == 1 ? Json(regexes.front()) : Json(regexes)) + " has no form in GGUF",
+        "the pattern of GPT-2, Llama-3, Qwen2 or o200k");
   refuse_normalizer(tokenizer, found->pre);
   return std::string(found->pre);
+}
+
+std::optional<LlamaCppPattern> find_llama_cpp_pattern(std::string_view pre) {
+  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(),
+                                   [&](const Pattern& each) { return each.pre == pre; });
+  if (found == kPatterns.end()) return {};
+  return LlamaCppPattern{.pre = found->pre,
+                         .regex = known_pattern(found->name),
+                         .digits_are_apart = found->digits_are_apart,
+                         .ignores_merges = found->ignores_merges,
+                         .adds_bos = found->adds_bos,
+                         .is_normalized = found->is_normalized};
+}
+
+bool is_normalized(const JsonObject& tokenizer) {
+  const std::vector<JsonObject> steps = steps_of(tokenizer, "normalizer", "normalizers");
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const JsonObject& step) { return step.text("type") == "NFC"; });
 }
 
 AddedAround added_around(const JsonObject& tokenizer) {
@@ -121,7 +162,7 @@ SentencepieceForm sentencepiece_form(const JsonObject& tokenizer) {
   bool replaces = false;
   for (const JsonObject& step : steps_of(tokenizer, "normalizer", "normalizers")) {
     const std::string type = step.text("type");
-    if (type == "Prepend") form.adds_space = true;
+    if (type == "Prepend") form.adds_space = form.adds_always = true;
     if (type == "Replace") replaces = true;
     if (type != "Prepend" && type != "Replace")
       tokenizer.refuse("normalizer", type + " has no form in GGUF", "Prepend and Replace");

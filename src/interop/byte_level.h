@@ -1,6 +1,7 @@
 // What a tokenizer.json says of itself, in the terms that llama.cpp has. [interop.md 1.3, 3]
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,21 @@ namespace ng {
 /// pattern where it is none of those.
 [[nodiscard]] std::string llama_cpp_pattern(const JsonObject& tokenizer);
 
+/// How llama.cpp cuts texts for a pattern.
+struct LlamaCppPattern {
+  std::string_view pre;    ///< its name there
+  std::string_view regex;  ///< as known_pattern() has it
+  bool digits_are_apart;   ///< each is cut off before that
+  bool ignores_merges;     ///< pieces that are tokens are taken whole
+  bool adds_bos;           ///< where the file does not say
+  bool is_normalized;      ///< tokenizers with it compose their texts (NFC); llama.cpp does not
+};
+/// By name; empty where this program has no such pattern.
+[[nodiscard]] std::optional<LlamaCppPattern> find_llama_cpp_pattern(std::string_view pre);
+
+/// Whether texts are composed (NFC) before they are cut.
+[[nodiscard]] bool is_normalized(const JsonObject& tokenizer);
+
 /// Which special tokens the post-processor puts around a text.
 struct AddedAround {
   bool before = false;
@@ -26,9 +42,10 @@ struct AddedAround {
 };
 [[nodiscard]] AddedAround added_around(const JsonObject& tokenizer);
 
-/// A BPE over characters, spaces as U+2581.
+/// A BPE over characters or a Unigram, spaces as U+2581.
 struct SentencepieceForm {
   bool adds_space = false;
+  bool adds_always = false;  ///< before what begins with a space, and behind special tokens, too
   bool byte_fallback = false;
 };
 /// Throws Error where it is none.

@@ -12,7 +12,7 @@
 #include "interop/gguf_rows.h"
 #include "interop/gguf_tokenizer.h"
 #include "io/gguf_model.h"
-#include "model/architecture.h"
+#include "io/gguf_rope.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -47,8 +47,9 @@ class Exporter {
       : request_(request),
         weights_(request.model),
         type_(type_named(request.type, "--type")),
-        used_(request.keep.size()) {
-    require_gguf_form();
+        used_(request.keep.size()),
+        rope_factors_(io::gguf_rope_factors(weights_.config())) {
+    io::require_gguf_form(config(), request.model);
     for (io::GgufModelTensor& tensor : io::gguf_model_tensors(weights_.config()))
       plan_.push_back({std::move(tensor), {}});
     for (Planned& planned : plan_) planned.type = type_of(planned.tensor);
@@ -63,24 +64,18 @@ class Exporter {
 
   std::vector<std::string> write() {
     io::GgufKeys keys = io::gguf_model_keys(weights_.config(), request_.name, type_);
-    for (auto& key : tokenizer_keys(request_.model, weights_.config().vocab))
-      keys.push_back(std::move(key));
+    GgufTokenizer tokenizer = gguf_tokenizer(request_.model, weights_.config().vocab);
+    for (auto& key : tokenizer.keys) keys.push_back(std::move(key));
     io::GgufWriter writer(request_.out, keys, tensors());
+    writer.write(std::as_bytes(std::span(rope_factors_)));
     for (const Planned& planned : plan_) write(planned, &writer);
     writer.commit();
-    return notes();
+    std::vector<std::string> said = notes();
+    said.insert(said.end(), tokenizer.notes.begin(), tokenizer.notes.end());
+    return said;
   }
 
  private:
-  void require_gguf_form() const {
-    if (io::has_gguf_form(config())) return;
-    throw Error({.place = request_.model,
-                 .key = "",
-                 .problem = fmt::format(
-                     "a {}{} is not written as GGUF yet", parts_of(config().architecture).name,
-                     config().rope_scaling == RopeScaling{} ? "" : " with rope scaling"),
-                 .remedy = "--to hf"});
-  }
   [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
   [[nodiscard]] bool is_trained(const Planned& planned) const {
     return request_.trained && is_block_matrix(planned.tensor.tensor.spec);
@@ -134,15 +129,16 @@ class Exporter {
 
   /// llama.cpp b11549 loads the scale of such a tensor and does not multiply by it, or aborts.
   void check_nvfp4(const Planned& planned) const {
-    const std::string_view name = parts_of(config().architecture).name;
-    if (config().architecture != Architecture::llama)
-      refuse(
-          planned,
-          fmt::format("llama.cpp ignores the scales of NVFP4 tensors of {}, without a word", name),
-          "mxfp4, q8_0 or bf16");
+    const Architecture architecture = config().architecture;
+    const std::string remedy = "mxfp4, q8_0 or bf16";
+    if (architecture == Architecture::gpt2 || architecture == Architecture::qwen2)
+      refuse(planned,
+             fmt::format("llama.cpp ignores the scales of NVFP4 tensors of {}, without a word",
+                         io::gguf_architecture(architecture)),
+             remedy);
     if (config().mlp_bias)
       refuse(planned, "llama.cpp aborts on NVFP4 tensors of a llama with biases in its MLPs",
-             "mxfp4, q8_0 or bf16");
+             remedy);
   }
 
   void check_trained(const Planned& planned) const {
@@ -164,6 +160,8 @@ class Exporter {
 
   [[nodiscard]] std::vector<io::GgufTensor> tensors() const {
     std::vector<io::GgufTensor> tensors;
+    if (!rope_factors_.empty())
+      tensors.push_back({std::string(io::kGgufRopeFactors), "F32", {std::ssize(rope_factors_)}});
     for (const Planned& planned : plan_) {
       tensors.push_back({planned.tensor.name, planned.type, planned.tensor.shape()});
       if (planned.type == "NVFP4") tensors.push_back(scale_of(planned));
@@ -176,12 +174,23 @@ class Exporter {
     if (narrow_form_of(planned.type) || has_trained_codes(planned))
       return write_whole(planned, writer);
     const ParameterSpec& spec = planned.tensor.tensor.spec;
+    if (spec.is_vector) return write_vector(planned, writer);
     PlainRows rows(planned.type, request_.model, planned.tensor.name);
     std::vector<float> row(static_cast<size_t>(spec.cols));
     for (int64_t r = 0; r < spec.rows; ++r) {
       weights_.read_row(index_of(planned), planned.tensor.row_of_parameter(r), row);
       writer->write(rows.bytes(row));
     }
+  }
+
+  void write_vector(const Planned& planned, io::GgufWriter* writer) const {
+    const std::vector<float> values =
+        weights_.values(index_of(planned), planned.tensor.tensor.spec);
+    std::vector<float> stored(values.size());
+    for (size_t i = 0; i < stored.size(); ++i)
+      stored[i] =
+          values[static_cast<size_t>(planned.tensor.row_of_parameter(static_cast<int64_t>(i)))];
+    writer->write(std::as_bytes(std::span(stored)));
   }
 
   static void write_zeros(const ParameterSpec& spec, io::GgufWriter* writer) {
@@ -244,6 +253,7 @@ class Exporter {
   std::string type_;
   std::vector<bool> used_;  ///< which exceptions name a tensor
   std::vector<Planned> plan_;
+  std::vector<float> rope_factors_;  ///< a tensor of the file where there are any
 };
 
 }  // namespace

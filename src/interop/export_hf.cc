@@ -90,9 +90,11 @@ class Exporter {
     write_file_atomically(
         join_path(folder.path(), io::kHfConfig),
         exported_config_text(request_.model, config(), type_.torch, quantization));
-    const bool has_tokenizer = add_tokenizer_files(request_.model, folder.path());
+    const std::optional<std::string> lost = add_tokenizer_files(request_.model, folder.path());
     folder.publish(Replace::always);
-    return notes(has_tokenizer);
+    std::vector<std::string> said = notes();
+    if (lost) said.push_back(*lost);
+    return said;
   }
 
  private:
@@ -227,16 +229,13 @@ class Exporter {
     return turned;
   }
 
-  [[nodiscard]] std::vector<std::string> notes(bool has_tokenizer) const {
+  [[nodiscard]] std::vector<std::string> notes() const {
     std::vector<std::string> notes;
     if (type_.form == NarrowForm::nvfp4 && !request_.share_scales)
       notes.emplace_back(
           "q, k, v and gate, up have scales of their own, which are the trained ones; vLLM takes "
           "the "
           "largest for all of a group and loses accuracy: --share-scales gives them one");
-    if (!has_tokenizer)
-      notes.push_back(
-          fmt::format("the tokenizer of {} is not written: it is none of bytes", request_.model));
     return notes;
   }
 

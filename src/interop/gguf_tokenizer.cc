@@ -1,5 +1,7 @@
 #include "interop/gguf_tokenizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -7,6 +9,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "interop/byte_level.h"
+#include "interop/gguf_token_types.h"
+#include "interop/gguf_tokenizer_files.h"
 #include "tokenizer/byte_names.h"
 #include "tokenizer/byte_tokenizer.h"
 
@@ -15,16 +19,14 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 256 << 20;
 constexpr std::string_view kPrefix = "tokenizer.ggml.";
-
-/// [llama.cpp include/llama.h: enum llama_token_type]
-enum TokenType : int32_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+constexpr std::string_view kNone = "none";  // the kind of tokenizer of a file without
 
 /// Tokens by id, and what is known of each.
 struct Tokens {
   std::vector<std::string> texts;
   std::vector<int32_t> types;
 
-  explicit Tokens(int64_t count) : types(static_cast<size_t>(count), kUnused) {
+  explicit Tokens(int64_t count) : types(static_cast<size_t>(count), kUnusedToken) {
     for (int64_t i = 0; i < count; ++i) texts.push_back(fmt::format("[PAD{}]", i));
   }
   void set(int64_t id, std::string text, int32_t type) {
@@ -46,16 +48,22 @@ class TokenizerKeys {
         model_(file_.object("model")),
         tokens_(vocab) {}
 
-  io::GgufKeys make() {
+  GgufTokenizer make() {
     const std::string type = model_.text_or("type", "BPE");
-    if (type != "BPE") model_.refuse("type", brief(Json(type)) + " has no form in GGUF", "BPE");
-    read_tokens();
-    if (is_byte_level(file_))
+    const bool is_unigram = type == "Unigram" && !is_byte_level(file_);
+    if (type != "BPE" && !is_unigram)
+      model_.refuse("type", brief(Json(type)) + " has no form in GGUF", "BPE or Unigram");
+    is_unigram ? read_pieces() : read_vocab();
+    read_added();
+    if (is_unigram)
+      unigram();
+    else if (is_byte_level(file_))
       byte_level();
     else
       sentencepiece();
     chat_template();
-    return std::move(keys_);
+    note_options();
+    return {std::move(keys_), std::move(notes_)};
   }
 
  private:
@@ -76,15 +84,31 @@ class TokenizerKeys {
     tokens_.set(id, text, type);
   }
 
-  void read_tokens() {
+  void read_vocab() {
     const JsonObject vocab = model_.object("vocab");
     for (const auto& [text, id] : vocab.value().items())
-      set(vocab, text, text, vocab.integer(text, 0, INT32_MAX), kNormal);
+      set(vocab, text, text, vocab.integer(text, 0, INT32_MAX), kNormalToken);
+  }
+
+  /// Of a Unigram: names and scores, by id.
+  void read_pieces() {
+    const Json& pieces = model_.at("vocab");
+    scores_.resize(tokens_.texts.size());
+    for (size_t id = 0; id < pieces.size(); ++id) {
+      const Json& piece = pieces[id];
+      if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number())
+        model_.refuse("vocab", brief(piece), "[name, score]");
+      set(model_, "vocab", piece[0].get<std::string>(), static_cast<int64_t>(id), kNormalToken);
+      scores_.at(id) = piece[1].get<float>();
+    }
+  }
+
+  void read_added() {
     if (!file_.has("added_tokens")) return;
     for (const Json& token : file_.at("added_tokens")) {
       const JsonObject added(token, file_.place(), "added_tokens.");
       set(added, "id", added.text("content"), added.integer("id", 0, INT32_MAX),
-          added.boolean_or("special", false) ? kControl : kUserDefined);
+          added.boolean_or("special", false) ? kControlToken : kUserDefinedToken);
     }
   }
 
@@ -136,7 +160,9 @@ class TokenizerKeys {
   void byte_level() {
     add("model", io::GgufValue::of_text("gpt2"));
     if (is_bytes(model_)) return bytes();
-    add("pre", io::GgufValue::of_text(llama_cpp_pattern(file_)));
+    const std::string pre = llama_cpp_pattern(file_);
+    add("pre", io::GgufValue::of_text(pre));
+    note_pattern(*find_llama_cpp_pattern(pre));
     add_tokens();
     add("merges", io::GgufValue::of_texts(merges()));
     add_special_ids();
@@ -147,7 +173,7 @@ class TokenizerKeys {
     constexpr int64_t kEnd = ByteTokenizer::kEnd;
     if (std::ssize(tokens_.texts) <= kEnd)
       model_.refuse("vocab", "256 tokens", "a model with as many ids");
-    tokens_.set(kEnd, std::string(ByteTokenizer::kEndText), kControl);
+    tokens_.set(kEnd, std::string(ByteTokenizer::kEndText), kControlToken);
     add("pre", io::GgufValue::of_text("smollm"));
     add_tokens();
     add("merges", io::GgufValue::of_texts({}));
@@ -158,29 +184,68 @@ class TokenizerKeys {
   }
 
   void sentencepiece() {
-    const SentencepieceForm form = sentencepiece_form(file_);
-    const std::string unknown = model_.text_or("unk_token", "");
-    std::vector<float> scores(tokens_.texts.size());
+    std::vector<float>& scores = scores_;
+    scores.resize(tokens_.texts.size());
     const std::vector<std::string> ranked = merges();
     for (size_t rank = ranked.size(); rank-- > 0;) {  // the first merge of a piece counts
       std::string piece = ranked[rank];
       piece.erase(piece.find(' '), 1);
       if (const auto found = vocab_id(piece)) scores[*found] = 0.0f - static_cast<float>(rank);
     }
-    for (size_t i = 0; i < tokens_.texts.size(); ++i) {
-      if (tokens_.types[i] == kUnused) continue;
-      if (!unknown.empty() && tokens_.texts[i] == unknown) tokens_.types[i] = kUnknown;
-      if (form.byte_fallback && is_byte_piece(tokens_.texts[i])) tokens_.types[i] = kByte;
-    }
-    add("model", io::GgufValue::of_text("llama"));
+    const std::string unknown = model_.text_or("unk_token", "");
+    add_pieces("llama", unknown.empty() ? std::optional<uint32_t>() : tokens_.find(unknown));
+  }
+
+  void unigram() {
+    const auto count = std::ssize(model_.at("vocab"));
+    const auto unknown = static_cast<uint32_t>(model_.integer("unk_id", 0, count - 1));
+    add_pieces("t5", unknown);
+    add("remove_extra_whitespaces", io::GgufValue::of_boolean(false));
+    if (sentencepiece_form(file_).byte_fallback)
+      notes_.emplace_back(
+          "the Unigram of llama.cpp has no bytes: a character without a token is unknown there");
+  }
+
+  /// Tokens with scores. `unknown`: the one of characters that have none.
+  void add_pieces(const char* kind, const std::optional<uint32_t>& unknown) {
+    const SentencepieceForm form = sentencepiece_form(file_);
+    if (unknown) tokens_.types.at(*unknown) = kUnknownToken;
+    for (size_t i = 0; i < tokens_.texts.size(); ++i)
+      if (form.byte_fallback && is_byte_piece(tokens_.texts[i])) tokens_.types[i] = kByteToken;
+    add("model", io::GgufValue::of_text(kind));
     add("tokens", io::GgufValue::of_texts(tokens_.texts));
-    add("scores", io::GgufValue::of_f32s(scores));
+    add("scores", io::GgufValue::of_f32s(scores_));
     add("token_type", io::GgufValue::of_i32s(tokens_.types));
-    if (!unknown.empty())
-      if (const auto id = tokens_.find(unknown))
-        add("unknown_token_id", io::GgufValue::of_u32(*id));
+    if (unknown) add("unknown_token_id", io::GgufValue::of_u32(*unknown));
     add_special_ids();
     add("add_space_prefix", io::GgufValue::of_boolean(form.adds_space));
+    if (form.adds_space && !form.adds_always)
+      notes_.emplace_back(
+          "GGUF has no Metaspace: readers put a space before a text that begins with one, and "
+          "behind special tokens, too");
+  }
+
+  /// What llama.cpp's name of a pattern says beyond the pattern.
+  void note_pattern(const LlamaCppPattern& pattern) {
+    if (is_normalized(file_))
+      notes_.emplace_back("the tokenizer composes texts (NFC), llama.cpp does not");
+    else if (pattern.is_normalized)
+      notes_.push_back(fmt::format(
+          "the tokenizer does not compose texts (NFC), other readers of {} do", pattern.pre));
+    if (model_.boolean_or("ignore_merges", false) != pattern.ignores_merges)
+      notes_.push_back(fmt::format("ignore_merges is {} here, {} with readers of {}",
+                                   !pattern.ignores_merges, pattern.ignores_merges, pattern.pre));
+  }
+
+  void note_options() {
+    if (!file_.has("added_tokens")) return;
+    std::vector<std::string> lost;
+    for (const Json& token : file_.at("added_tokens"))
+      for (const char* option : {"single_word", "lstrip", "rstrip"})
+        if (token.value(option, false))
+          lost.push_back(fmt::format("{} of {}", option, brief(token.at("content"))));
+    if (!lost.empty())
+      notes_.push_back(fmt::format("GGUF cannot say of added tokens: {}", fmt::join(lost, ", ")));
   }
 
   [[nodiscard]] std::optional<size_t> vocab_id(const std::string& piece) const {
@@ -198,46 +263,59 @@ class TokenizerKeys {
 
   JsonObject file_, config_, model_;
   Tokens tokens_;
+  std::vector<float> scores_;  ///< of sentencepiece's kinds, by id
   io::GgufKeys keys_;
+  std::vector<std::string> notes_;
 };
+
+/// Whether the keys are those of the byte tokenizer with its end token; ids behind it have none.
+bool is_byte_tokenizer(const io::Gguf& file) {
+  if (file.text_or("tokenizer.ggml.model", kNone) != "gpt2") return false;
+  if (!file.texts("tokenizer.ggml.merges").empty()) return false;
+  const std::vector<std::string>& tokens = file.texts("tokenizer.ggml.tokens");
+  const std::vector<int64_t> types = file.integers("tokenizer.ggml.token_type");
+  const auto& names = byte_names();
+  if (tokens.size() < names.size() || types.size() != tokens.size()) return false;
+  return std::equal(names.begin(), names.end() - 1, tokens.begin()) &&
+         std::all_of(types.begin() + std::ssize(names), types.end(),
+                     [](int64_t type) { return type == kUnusedToken; });
+}
 
 }  // namespace
 
-io::GgufKeys tokenizer_keys(const Json& tokenizer, const Json& config, const std::string& place,
-                            int64_t vocab) {
+GgufTokenizer gguf_tokenizer(const Json& tokenizer, const Json& config, const std::string& place,
+                             int64_t vocab) {
   return TokenizerKeys(tokenizer, config, place, vocab).make();
 }
 
-io::GgufKeys tokenizer_keys(const std::string& model, int64_t vocab) {
-  io::GgufKeys keys;
+GgufTokenizer gguf_tokenizer(const std::string& model, int64_t vocab) {
   if (io::is_gguf(model)) {
+    GgufTokenizer own;
     const io::Gguf file(model);
     for (const auto& [key, value] : file.keys())
-      if (key.starts_with("tokenizer.")) keys.emplace_back(key, value);
-    return keys;
+      if (key.starts_with("tokenizer.")) own.keys.emplace_back(key, value);
+    return own;
   }
   const std::string place = join_path(model, "tokenizer.json");
-  if (!is_file(place)) return {{std::string(kPrefix) + "model", io::GgufValue::of_text("none")}};
+  if (!is_file(place))
+    return {.keys = {{std::string(kPrefix) + "model", io::GgufValue::of_text(kNone)}}};
   const std::string beside = join_path(model, "tokenizer_config.json");
   const Json config =
       is_file(beside) ? read_json_file(beside, kMaxFileBytes) : Json(Json::object());
-  return tokenizer_keys(read_json_file(place, kMaxFileBytes), config, place, vocab);
+  return gguf_tokenizer(read_json_file(place, kMaxFileBytes), config, place, vocab);
 }
 
-bool is_byte_tokenizer(const io::Gguf& file) {
-  if (file.text_or("tokenizer.ggml.model", "none") != "gpt2") return false;
-  if (!file.texts("tokenizer.ggml.merges").empty()) return false;
-  const std::vector<std::string>& tokens = file.texts("tokenizer.ggml.tokens");
-  const auto& names = byte_names();
-  return tokens.size() == names.size() &&
-         std::equal(names.begin(), names.end() - 1, tokens.begin());
+bool has_tokenizer(const io::Gguf& file) {
+  return file.text_or("tokenizer.ggml.model", kNone) != kNone;
 }
 
 std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file) {
+  if (!has_tokenizer(file))
+    file.refuse("tokenizer.ggml.model", "is none", "a file with a tokenizer");
   if (is_byte_tokenizer(file)) return std::make_unique<ByteTokenizer>();
-  file.refuse("tokenizer.ggml.model",
-              fmt::format("\"{}\" is not supported", file.text_or("tokenizer.ggml.model", "none")),
-              "the byte tokenizer that export writes");
+  TokenizerFiles files = gguf_tokenizer_files(file);
+  const Json json = parse_json(files.json, files.json_place);
+  return std::make_unique<SubwordTokenizer>(json, std::move(files));
 }
 
 }  // namespace ng

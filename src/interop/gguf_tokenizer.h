@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "io/gguf.h"
@@ -10,19 +11,25 @@
 
 namespace ng {
 
-/// Keys of a tokenizer.json and the tokenizer_config.json beside it (an empty object where there is
-/// none): bytes, byte-level BPE by its pattern, or sentencepiece BPE. `vocab`: of the model; ids
-/// without a token are "[PADi]". Throws Error naming what llama.cpp has nothing for.
-[[nodiscard]] io::GgufKeys tokenizer_keys(const Json& tokenizer, const Json& config,
-                                          const std::string& place, int64_t vocab);
+/// A tokenizer as keys, and in what readers of them differ from it, a sentence for each.
+struct GgufTokenizer {
+  io::GgufKeys keys;
+  std::vector<std::string> notes{};
+};
+
+/// Of a tokenizer.json and the tokenizer_config.json beside it (an empty object where there is
+/// none): bytes, byte-level BPE by its pattern, sentencepiece BPE, Unigram. `vocab`: of the model;
+/// ids without a token are "[PADi]". Throws Error naming what llama.cpp has nothing for.
+[[nodiscard]] GgufTokenizer gguf_tokenizer(const Json& tokenizer, const Json& config,
+                                           const std::string& place, int64_t vocab);
 
 /// The same of a model folder: "none" where it has no tokenizer. Of a GGUF file its own keys.
-[[nodiscard]] io::GgufKeys tokenizer_keys(const std::string& model, int64_t vocab);
+[[nodiscard]] GgufTokenizer gguf_tokenizer(const std::string& model, int64_t vocab);
 
-/// Whether the keys are those of the byte tokenizer with its end token.
-[[nodiscard]] bool is_byte_tokenizer(const io::Gguf& file);
+/// Whether a file has a tokenizer.
+[[nodiscard]] bool has_tokenizer(const io::Gguf& file);
 
-/// The tokenizer of a file. Throws Error where it is another than that of bytes.
+/// The tokenizer of a file. Throws Error naming the key that is missing or not supported.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file);
 
 }  // namespace ng

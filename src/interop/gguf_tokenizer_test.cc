@@ -15,7 +15,7 @@ namespace {
 using io::GgufValue;
 
 std::map<std::string, GgufValue> keys_of(const Json& tokenizer, const Json& config, int64_t vocab) {
-  const io::GgufKeys keys = tokenizer_keys(tokenizer, config, "m/tokenizer.json", vocab);
+  const io::GgufKeys keys = gguf_tokenizer(tokenizer, config, "m/tokenizer.json", vocab).keys;
   return {keys.begin(), keys.end()};
 }
 
@@ -120,9 +120,9 @@ TEST(GgufTokenizer, RefusesByName) {
   EXPECT_EQ(refused(tokenizer),
             "m/tokenizer.json: model.merges: \"ab\": \"a b\" or [\"a\", \"b\"]");
   tokenizer = bpe();
-  tokenizer["model"]["type"] = "Unigram";
+  tokenizer["model"]["type"] = "WordPiece";
   EXPECT_EQ(refused(tokenizer),
-            "m/tokenizer.json: model.type: \"Unigram\" has no form in GGUF: BPE");
+            "m/tokenizer.json: model.type: \"WordPiece\" has no form in GGUF: BPE or Unigram");
 }
 
 }  // namespace

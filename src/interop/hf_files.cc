@@ -1,16 +1,28 @@
 #include "interop/hf_files.h"
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "interop/gguf_tokenizer.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
-#include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {
 
 constexpr size_t kMaxFileBytes = 256 << 20;
+
+std::optional<std::string> add_gguf_tokenizer(const io::Gguf& file, const std::string& folder) {
+  if (!has_tokenizer(file)) return {};
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = open_gguf_tokenizer(file);
+  } catch (const Error& error) {
+    return fmt::format("the tokenizer is not written: {}", error.what());
+  }
+  tokenizer->save(folder);
+  return {};
+}
 
 }  // namespace
 
@@ -27,12 +39,9 @@ std::string exported_config_text(const std::string& model, const ModelConfig& co
   return json_text(json, 1) + "\n";
 }
 
-bool add_tokenizer_files(const std::string& model, const std::string& folder) {
-  if (io::is_gguf(model)) {
-    const io::Gguf file(model);
-    if (is_byte_tokenizer(file)) ByteTokenizer().save(folder);
-    return is_byte_tokenizer(file) || file.text_or("tokenizer.ggml.model", "none") == "none";
-  }
+std::optional<std::string> add_tokenizer_files(const std::string& model,
+                                               const std::string& folder) {
+  if (io::is_gguf(model)) return add_gguf_tokenizer(io::Gguf(model), folder);
   for (const std::string_view name :
        {std::string_view("tokenizer.json"), std::string_view("tokenizer_config.json"),
         io::kGenerationConfig}) {
@@ -40,7 +49,7 @@ bool add_tokenizer_files(const std::string& model, const std::string& folder) {
     if (is_file(path))
       write_file_atomically(join_path(folder, name), read_file(path, kMaxFileBytes));
   }
-  return true;
+  return {};
 }
 
 }  // namespace ng

@@ -1,6 +1,7 @@
 // What lies beside the weights of an exported folder.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,8 +16,9 @@ namespace ng {
                                                std::string_view torch_dtype,
                                                const OrderedJson& quantization);
 
-/// The tokenizer's files and generation_config.json of a folder, or the tokenizer of a GGUF file.
-/// False where the model has a tokenizer that cannot be written so.
-bool add_tokenizer_files(const std::string& model, const std::string& folder);
+/// The tokenizer's files and generation_config.json of a folder, or the tokenizer of a GGUF file;
+/// why that is not written, where it has one that this program does not know.
+[[nodiscard]] std::optional<std::string> add_tokenizer_files(const std::string& model,
+                                                             const std::string& folder);
 
 }  // namespace ng

@@ -97,6 +97,8 @@ class Gguf {
   [[nodiscard]] const std::vector<std::string>& texts(std::string_view key) const;
   /// Of an array of integers; absent: none.
   [[nodiscard]] std::vector<int64_t> integers(std::string_view key) const;
+  /// Of an array of f32; absent: none.
+  [[nodiscard]] std::vector<float> floats(std::string_view key) const;
   [[noreturn]] void refuse(std::string_view key, const std::string& problem,
                            const std::string& remedy) const;
 

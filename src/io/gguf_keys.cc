@@ -1,5 +1,6 @@
 // Typed access to the keys of a GGUF file.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -121,6 +122,18 @@ std::vector<int64_t> Gguf::integers(std::string_view key) const {
     if (!number) refuse(key, "is no list of integers", "an array of integers");
     numbers.push_back(*number);
   }
+  return numbers;
+}
+
+std::vector<float> Gguf::floats(std::string_view key) const {
+  const GgufValue* value = find_key(key);
+  if (value == nullptr) return {};
+  if (value->type != GgufType::array || value->element != GgufType::f32)
+    refuse(key, "is no list of f32", "an array of f32");
+  std::vector<float> numbers(value->bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), value->bytes.data(), value->bytes.size());
+  for (const float number : numbers)
+    if (!std::isfinite(number)) refuse(key, fmt::format("holds {}", number), "finite numbers");
   return numbers;
 }
 

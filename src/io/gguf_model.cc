@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "model/architecture.h"
+#include "io/gguf_rope.h"
 #include "recipe/layer_names.h"
 
 namespace ng::io {
@@ -18,7 +18,7 @@ namespace {
 struct PartName {
   std::string_view own, gguf;
 };
-constexpr std::array<PartName, 14> kParts = {{{layers::kEmbed, "token_embd"},
+constexpr std::array<PartName, 16> kParts = {{{layers::kEmbed, "token_embd"},
                                               {layers::kPos, "position_embd"},
                                               {layers::kNorm, "output_norm"},
                                               {layers::kHead, "output"},
@@ -27,6 +27,8 @@ constexpr std::array<PartName, 14> kParts = {{{layers::kEmbed, "token_embd"},
                                               {layers::kQ, "attn_q"},
                                               {layers::kK, "attn_k"},
                                               {layers::kV, "attn_v"},
+                                              {layers::kQNorm, "attn_q_norm"},
+                                              {layers::kKNorm, "attn_k_norm"},
                                               {layers::kAttnOut, "attn_output"},
                                               {layers::kNorm2, "ffn_norm"},
                                               {layers::kGate, "ffn_gate"},
@@ -47,7 +49,8 @@ std::string gguf_name(std::string_view parameter) {
 
 bool is_permuted(const ModelConfig& config, const std::string& parameter) {
   const std::string_view part = layers::place_of(layers::layer_of(parameter)).part;
-  return config.architecture == Architecture::llama && (part == layers::kQ || part == layers::kK);
+  const bool turns_neighbours = gguf_architecture(config.architecture) == "llama";
+  return turns_neighbours && (part == layers::kQ || part == layers::kK);
 }
 
 /// Parameters read from the tensors of a file.
@@ -56,6 +59,7 @@ class GgufWeights {
   GgufWeights(const std::string& path, const ModelConfig& config) : file_(path) {
     std::map<std::string_view, const SafetensorsEntry*> left;
     for (const SafetensorsEntry& entry : file_.entries()) left.emplace(entry.name, &entry);
+    if (has_rope_factors(config.architecture)) left.erase(kGgufRopeFactors);
     for (GgufModelTensor& tensor : gguf_model_tensors(config)) {
       const auto found = left.find(tensor.name);
       const bool is_zeros = tensor.tensor.parameter < 0;
@@ -74,14 +78,17 @@ class GgufWeights {
     if (!left.empty())
       refuse(left.begin()->first, "is not a tensor of this model",
              fmt::format("a file of architecture {} that has no others",
-                         parts_of(config.architecture).name));
+                         gguf_architecture(config.architecture)));
   }
 
   void read(size_t parameter, int64_t row, std::span<float> values) {
     const auto& [tensor, entry] = tensors_.at(parameter);
     if (held_ != parameter) reader_.emplace(*entry);
     held_ = parameter;
-    reader_->read(row_in_file(tensor, row) * tensor.tensor.spec.cols, values);
+    if (tensor.tensor.spec.is_vector)
+      read_vector(tensor, values);
+    else
+      reader_->read(row_in_file(tensor, row) * tensor.tensor.spec.cols, values);
     for (const float value : values)
       if (!std::isfinite(value))
         refuse(tensor.name, fmt::format("holds {}", value), "finite weights");
@@ -93,6 +100,12 @@ class GgufWeights {
     const SafetensorsEntry* entry;
   };
 
+  void read_vector(const GgufModelTensor& tensor, std::span<float> values) {
+    std::vector<float> stored(values.size());
+    reader_->read(0, stored);
+    for (size_t i = 0; i < stored.size(); ++i)
+      values[static_cast<size_t>(tensor.row_of_parameter(static_cast<int64_t>(i)))] = stored[i];
+  }
   static std::string scale_of(const std::string& weight) {
     return weight.substr(0, weight.rfind('.')) + ".scale";
   }

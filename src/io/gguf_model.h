@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/gguf.h"
@@ -16,20 +17,25 @@ namespace ng::io {
 struct GgufModelTensor {
   std::string name;  ///< "blk.0.attn_q.weight"
   HfTensor tensor;
-  /// > 0: rows of heads of so many are permuted: llama.cpp's rope turns pairs of neighbours.
+  /// > 0: rows of heads of so many, or values of a bias, are permuted: llama.cpp's rope turns pairs
+  /// of neighbours.
   int64_t head_rows = 0;
 
   /// Vectors (n), matrices (out, in) whatever transformers stores.
   [[nodiscard]] std::vector<int64_t> shape() const;
-  /// The parameter's row that lies in row `row` of the file: of each head of d rows, row 2i has
-  /// the parameter's row i, row 2i + 1 its row i + d/2.
+  /// The parameter's row (of a vector: value) that lies in row `row` of the file: of each head of d
+  /// rows, row 2i has the parameter's row i, row 2i + 1 its row i + d/2.
   [[nodiscard]] int64_t row_of_parameter(int64_t row) const;
 };
 
-/// Whether the model can be a GGUF file: a Llama without rope scaling, or GPT-2.
-[[nodiscard]] bool has_gguf_form(const ModelConfig& config);
+/// What llama.cpp calls the architecture: a Mistral is its llama.
+[[nodiscard]] std::string_view gguf_architecture(Architecture architecture);
 
-/// All tensors that llama.cpp asks for, in the order of parameter_table.
+/// Throws Error at `place` for what llama.cpp has nothing for: scaled rotary frequencies of Qwen2
+/// and Qwen3, biases of Qwen3's attention, heads of Qwen2 that are not as wide together as it is.
+void require_gguf_form(const ModelConfig& config, const std::string& place);
+
+/// All tensors of parameters that llama.cpp asks for, in the order of parameter_table.
 [[nodiscard]] std::vector<GgufModelTensor> gguf_model_tensors(const ModelConfig& config);
 
 /// The keys of the model, `type` being a type of tensor that most matrices have.
