@@ -74,8 +74,10 @@ Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
                  .key = "train.objective",
                  .problem = "\"dpo\", whose pairs are no text",
                  .remedy = "a run that learns from texts"});
-  return open_run_data(config,
-                       [&](const DataConfig& data) { return open_corpus(data, tokenizer); });
+  Corpus corpus =
+      open_run_data(config, [&](const DataConfig& data) { return open_corpus(data, tokenizer); });
+  if (config.train.document_mask) corpus.keep_documents_apart();
+  return corpus;
 }
 
 PreferencePairs open_run_pairs(const RunConfig& config, const Tokenizer& tokenizer) {
