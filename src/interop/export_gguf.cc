@@ -12,6 +12,7 @@
 #include "interop/gguf_rows.h"
 #include "interop/gguf_tokenizer.h"
 #include "io/gguf_model.h"
+#include "io/model_files.h"
 #include "model/architecture.h"
 #include "recipe/layer_names.h"
 
@@ -63,7 +64,7 @@ class Exporter {
 
   std::vector<std::string> write() {
     io::GgufKeys keys = io::gguf_model_keys(weights_.config(), request_.name, type_);
-    for (auto& key : tokenizer_keys(request_.model, weights_.config().vocab))
+    for (auto& key : tokenizer_keys(io::tokenizer_place(request_.model), weights_.config().vocab))
       keys.push_back(std::move(key));
     io::GgufWriter writer(request_.out, keys, tensors());
     for (const Planned& planned : plan_) write(planned, &writer);
