@@ -60,6 +60,9 @@ class Corpus final : public TrainingData {
   /// From now on the last window, where it has fewer targets than others, has all the inputs: it
   /// begins earlier, at targets that no longer count.
   void fill_last_window() { fills_last_ = true; }
+  /// From now on whoever evaluates lets no token see one of another document.
+  void keep_documents_apart() { keeps_apart_ = true; }
+  [[nodiscard]] bool keeps_documents_apart() const { return keeps_apart_; }
   int64_t validation_batch(SequenceRange range, BatchSpans out) const override;
 
   /// The beginning of the first window to train on.
@@ -72,7 +75,7 @@ class Corpus final : public TrainingData {
   TokenRange train_;
   TokenRange validation_;
   int64_t validation_bytes_ = 0;
-  bool fills_last_ = false;
+  bool fills_last_ = false, keeps_apart_ = false;
 };
 
 /// Opens the texts. Throws Error for what is missing, unreadable or empty.

@@ -94,13 +94,13 @@ TokenFileLayout bintok_layout(const Words& words) {
 
 TokenFileLayout npy_layout(std::string_view begin, const Words& words, const std::string& place) {
   constexpr std::pair<std::string_view, int> kWidths[] = {
-      {"|u1", 1}, {"<u2", 2}, {"<u4", 4}, {"<i4", 4}};
+      {"|u1", 1}, {"<u2", 2}, {"<u4", 4}, {"<i4", 4}, {"<i8", 8}};
   const NpyHeader header = parse_npy_header(begin, place);
   const auto* const width = std::find_if(std::begin(kWidths), std::end(kWidths),
                                          [&](auto& known) { return known.first == header.dtype; });
   if (width == std::end(kWidths))
     words.refuse(fmt::format("token ids of dtype {}", on_one_line(header.dtype)),
-                 "|u1 <u2 <u4 <i4");
+                 "|u1 <u2 <u4 <i4 <i8");
   return {.kind = TokenFileKind::npy,
           .first = header.bytes,
           .width = width->second,

@@ -22,6 +22,19 @@ void each_chunk(int64_t first, int64_t count, const std::function<void(int64_t, 
     f(first + done, static_cast<size_t>(std::min(kChunk, count - done)));
 }
 
+/// Ids of eight bytes.
+void read_wide_ids(const ReadFile& file, uint64_t begin, std::span<uint32_t> out) {
+  constexpr size_t kPiece = 4096;
+  std::vector<uint64_t> wide;
+  for (size_t done = 0; done < out.size(); done += wide.size()) {
+    wide.resize(std::min(kPiece, out.size() - done));
+    file.read(begin + done * sizeof(uint64_t), std::as_writable_bytes(std::span(wide)));
+    std::transform(
+        wide.begin(), wide.end(), out.begin() + static_cast<int64_t>(done),
+        [](uint64_t id) { return static_cast<uint32_t>(std::min<uint64_t>(id, UINT32_MAX)); });
+  }
+}
+
 }  // namespace
 
 TokenFileLayout token_layout_of(const ReadFile& file, bool bare_uint16) {
@@ -33,11 +46,13 @@ TokenFileLayout token_layout_of(const ReadFile& file, bool bare_uint16) {
 void read_token_ids(const ReadFile& file, const TokenFileLayout& layout, int64_t first,
                     std::span<uint32_t> out) {
   if (out.empty()) return;
+  const auto width = static_cast<size_t>(layout.width);
+  const uint64_t begin = layout.first + static_cast<uint64_t>(first) * width;
+  if (width > sizeof(uint32_t)) return read_wide_ids(file, begin, out);
   // The bytes land at the end of `out` and are widened from the front: value i overwrites bytes
   // 4i ... 4i+3 of it, none of which holds a byte still to be read.
-  const auto width = static_cast<size_t>(layout.width);
   const std::span<std::byte> bytes = std::as_writable_bytes(out).last(width * out.size());
-  file.read(layout.first + static_cast<uint64_t>(first) * width, bytes);
+  file.read(begin, bytes);
   for (size_t i = 0; i < out.size(); ++i) {
     uint32_t id = 0;
     std::memcpy(&id, bytes.data() + i * width, width);

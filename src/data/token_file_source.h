@@ -40,7 +40,8 @@ class TokenFileSource final : public TokenSource {
 
 /// Ids and mask of a file whose vocabulary nothing says: every id is taken.
 [[nodiscard]] TokenFileLayout token_layout_of(const ReadFile& file, bool bare_uint16);
-/// Ids [first, first + out.size()) of it.
+/// Ids [first, first + out.size()) of it; one of eight bytes that 32 bits do not hold becomes the
+/// largest that they do, which no vocabulary has.
 void read_token_ids(const ReadFile& file, const TokenFileLayout& layout, int64_t first,
                     std::span<uint32_t> out);
 /// Their mask, 0 or 1; `layout` has one.

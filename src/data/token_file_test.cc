@@ -94,7 +94,8 @@ TEST(TokenFiles, RefuseHeadersThatContradict) {
             "f.bin: 9 tokens of 4 bytes and their mask do not fit its 1061 bytes: a whole file");
   EXPECT_EQ(error_of_header(bintok({2, 4, 0, 0, 1}), 1024), "f.bin: a vocabulary of 0: at least 1");
   std::string npy = npy_header("<f4", 2);
-  EXPECT_EQ(error_of_header(npy, npy.size() + 8), "f.bin: token ids of dtype <f4: |u1 <u2 <u4 <i4");
+  EXPECT_EQ(error_of_header(npy, npy.size() + 8),
+            "f.bin: token ids of dtype <f4: |u1 <u2 <u4 <i4 <i8");
   npy = npy_header("<u2", int64_t{1} << 62);
   EXPECT_NE(error_of_header(npy, npy.size() + 8).find("do not fit"), std::string::npos);
   npy.replace(npy.find("False"), 5, "True ");
@@ -202,6 +203,27 @@ TEST_F(TokenSources, RefuseIdsThatTheTokenizerLacks) {
             in("t.npy") +
                 ": token 1: id 256: ids below 256, which the tokenizer \"bytes\" has, "
                 "or the tokenizer of the file");
+}
+
+// As NumPy stores integers unless told otherwise; more than are read at once.
+TEST_F(TokenSources, IdsOfEightBytesAreRead) {
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < 10000; ++i) ids.push_back(i % 251);
+  const auto write = [&] {
+    std::string file = npy_header("<i8", std::ssize(ids));
+    file.append(reinterpret_cast<const char*>(ids.data()), 8 * ids.size());
+    write_file_atomically(in("t.npy"), file);
+  };
+  write();
+  EXPECT_EQ(Shard(in("t.npy")).ids, std::vector<uint32_t>(ids.begin(), ids.end()));
+  for (const int64_t foreign : {int64_t{1} << 32, int64_t{-1}}) {
+    ids[9000] = foreign;
+    write();
+    EXPECT_NE(error_of([&] {
+                TokenFileSource(in("t.npy"), false, ByteTokenizer());
+              }).find("t.npy: token 9000: id 4294967295: ids below 256"),
+              std::string::npos);
+  }
 }
 
 TEST_F(TokenSources, OfATextTrainAsTheText) {

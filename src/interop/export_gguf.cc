@@ -13,6 +13,7 @@
 #include "interop/gguf_tokenizer.h"
 #include "io/gguf_model.h"
 #include "io/gguf_rope.h"
+#include "io/model_files.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -64,7 +65,8 @@ class Exporter {
 
   std::vector<std::string> write() {
     io::GgufKeys keys = io::gguf_model_keys(weights_.config(), request_.name, type_);
-    GgufTokenizer tokenizer = gguf_tokenizer(request_.model, weights_.config().vocab);
+    GgufTokenizer tokenizer =
+        gguf_tokenizer(io::tokenizer_place(request_.model), weights_.config().vocab);
     for (auto& key : tokenizer.keys) keys.push_back(std::move(key));
     io::GgufWriter writer(request_.out, keys, tensors());
     writer.write(std::as_bytes(std::span(rope_factors_)));

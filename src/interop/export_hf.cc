@@ -7,12 +7,14 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/output_file.h"
 #include "interop/gguf_rows.h"
 #include "interop/hf_files.h"
 #include "interop/hf_rows.h"
 #include "interop/hf_types.h"
 #include "io/gguf.h"
 #include "io/hf_names.h"
+#include "io/model_files.h"
 #include "model/architecture.h"
 #include "recipe/layer_names.h"
 
@@ -82,6 +84,7 @@ class Exporter {
   }
 
   std::vector<std::string> write() {
+    refuse_input(request_.out, io::sizes_place(request_.model));  // adapters' base
     io::require_replaceable(request_.out);
     FolderWriter folder(request_.out);
     write_weights(join_path(folder.path(), io::kHfWeights));
@@ -89,8 +92,9 @@ class Exporter {
         type_.form ? quantization_config(type_, block_) : OrderedJson(nullptr);
     write_file_atomically(
         join_path(folder.path(), io::kHfConfig),
-        exported_config_text(request_.model, config(), type_.torch, quantization));
-    const std::optional<std::string> lost = add_tokenizer_files(request_.model, folder.path());
+        exported_config_text(io::sizes_place(request_.model), config(), type_.torch, quantization));
+    const std::optional<std::string> lost =
+        add_tokenizer_files(io::tokenizer_place(request_.model), folder.path());
     folder.publish(Replace::always);
     std::vector<std::string> said = notes();
     if (lost) said.push_back(*lost);

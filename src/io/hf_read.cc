@@ -34,7 +34,8 @@ struct Stored {
 
 [[noreturn]] void refuse(const std::string& path, std::string_view tensor,
                          const std::string& problem, const std::string& remedy) {
-  throw Error({.place = path, .key = brief(Json(tensor)), .problem = problem, .remedy = remedy});
+  throw Error(
+      {.place = path, .key = json_text(Json(tensor)), .problem = problem, .remedy = remedy});
 }
 
 /// The files named by an index, each once.

@@ -1,15 +1,26 @@
 #include "io/model_files.h"
 
+#include "base/files.h"
 #include "io/gguf_model.h"
+#include "io/peft_folder.h"
 
 namespace ng::io {
 
+std::string sizes_place(const std::string& model) {
+  return is_peft_folder(model) ? peft_base(model) : model;
+}
+
+std::string tokenizer_place(const std::string& model) {
+  return is_file(join_path(model, "tokenizer.json")) ? model : sizes_place(model);
+}
+
 ModelConfig read_model_config(const std::string& model) {
-  return is_gguf(model) ? read_gguf_config(Gguf(model)) : read_hf_config(model);
+  return is_gguf(model) ? read_gguf_config(Gguf(model)) : read_hf_config(sizes_place(model));
 }
 
 ParameterReader open_model_weights(const std::string& model, const ModelConfig& config) {
-  return is_gguf(model) ? open_gguf_weights(model, config) : open_hf_weights(model, config);
+  if (is_gguf(model)) return open_gguf_weights(model, config);
+  return is_peft_folder(model) ? open_peft_weights(model, config) : open_hf_weights(model, config);
 }
 
 }  // namespace ng::io

@@ -1,4 +1,5 @@
-// A model as a user names it: a folder in Hugging Face's layout, quantized or not, or a GGUF file.
+// A model as a user names it: a folder in Hugging Face's layout, quantized or not, a PEFT folder of
+// adapters beside such a one, or a GGUF file.
 #pragma once
 
 #include <string>
@@ -11,9 +12,15 @@ namespace ng::io {
 /// Sizes of the model. Throws Error naming file and key, or that there is nothing of the name.
 [[nodiscard]] ModelConfig read_model_config(const std::string& model);
 
-/// All its parameters, of `config`, as FP32: what codes and scales stand for. Throws Error for what
+/// All its parameters, of `config`, as FP32: what codes and scales stand for, adapters merged in.
+/// Throws Error for what
 /// is wrong with names, shapes and dtypes before a value is read.
 [[nodiscard]] ParameterReader open_model_weights(const std::string& model,
                                                  const ModelConfig& config);
+
+/// What says a model's sizes: itself, or the base of a PEFT folder.
+[[nodiscard]] std::string sizes_place(const std::string& model);
+/// What holds its tokenizer: itself, or the base of a PEFT folder without a tokenizer.json.
+[[nodiscard]] std::string tokenizer_place(const std::string& model);
 
 }  // namespace ng::io

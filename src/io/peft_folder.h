@@ -1,5 +1,6 @@
 // A folder with low-rank adapters as PEFT has them: adapter_config.json, adapter_model.safetensors,
-// and the tokenizer's files. [PEFT 0.21, tuners/lora]
+// and the tokenizer's files; written, and read as the model that base and adapters are.
+// [PEFT 0.21, tuners/lora]
 #pragma once
 
 #include <span>
@@ -28,5 +29,20 @@ struct PeftModel {
 /// gives rows of adapters[index]. Throws Error where a finite value does not fit the dtype.
 void write_peft_folder(const std::string& folder, const PeftModel& peft,
                        const ParameterReader& read, const HfWriteOptions& options = {});
+
+/// Whether a folder has an adapter_config.json; then it is what transformers takes it for.
+[[nodiscard]] bool is_peft_folder(const std::string& folder);
+
+/// The folder of its base model, a path as seen from where the program runs, as for PEFT. Throws
+/// Error naming file and key where it is none, or another PEFT folder, and for adapters that mean
+/// more than A and B of linear layers.
+[[nodiscard]] std::string peft_base(const std::string& folder);
+
+/// The parameters of the base, whose config is `config`, with the adapters merged in:
+/// W + alpha/r·B·A, or alpha/√r with use_rslora, summed in FP64 and rounded once. Throws Error
+/// naming file and tensor for what is missing, of another shape, or no adapter of a block's linear
+/// layer.
+[[nodiscard]] ParameterReader open_peft_weights(const std::string& folder,
+                                                const ModelConfig& config);
 
 }  // namespace ng::io

@@ -88,6 +88,16 @@ std::vector<float> first_adapter_values(const ParameterSpec& spec, uint64_t seed
   return values;
 }
 
+void add_adapter(std::span<float> row, std::span<const float> b, std::span<const float> a,
+                 double scale) {
+  NG_CHECK(a.size() == b.size() * row.size(), a.size(), b.size(), row.size());
+  for (size_t c = 0; c < row.size(); ++c) {
+    double sum = 0;
+    for (size_t k = 0; k < b.size(); ++k) sum += static_cast<double>(b[k]) * a[k * row.size() + c];
+    row[c] = static_cast<float>(row[c] + scale * sum);
+  }
+}
+
 MergedWeights::MergedWeights(const Run& run, const Model& model) : run_(run), model_(model) {}
 
 void MergedWeights::take_adapter(size_t index) {
@@ -110,14 +120,8 @@ void MergedWeights::read_row(size_t index, int64_t row, std::span<float> values)
   if (index_ != index) take_adapter(index);
   if (a_.empty()) return;
   const auto rank = static_cast<size_t>(model_.config().lora.rank);
-  const double scale = model_.config().lora.scale();
-  const float* of_row = b_.data() + static_cast<size_t>(row) * rank;
-  for (size_t c = 0; c < values.size(); ++c) {
-    double sum = 0;
-    for (size_t k = 0; k < rank; ++k)
-      sum += static_cast<double>(of_row[k]) * a_[k * values.size() + c];
-    values[c] = static_cast<float>(values[c] + scale * sum);
-  }
+  add_adapter(values, std::span(b_).subspan(static_cast<size_t>(row) * rank, rank), a_,
+              model_.config().lora.scale());
 }
 
 }  // namespace ng

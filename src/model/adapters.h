@@ -26,6 +26,11 @@ void validate_lora(const ModelConfig& config, std::string_view place, const std:
 [[nodiscard]] std::vector<float> first_adapter_values(const ParameterSpec& spec, uint64_t seed,
                                                       uint32_t tensor);
 
+/// row += scale·b·a, a (rank, columns of the row) and b (rank) a row of B: each value is summed in
+/// FP64 and rounded once.
+void add_adapter(std::span<float> row, std::span<const float> b, std::span<const float> a,
+                 double scale);
+
 /// The weights of a model with its adapters merged in: W + alpha/rank·B·A.
 class MergedWeights {
  public:

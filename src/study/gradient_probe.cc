@@ -30,8 +30,9 @@ ModelConfig small_llama() {
 StepSettings step_settings(const ProbeTask& task) {
   StepSettings s;
   s.sequences = task.sequences;
-  s.length = task.model.context;
+  s.length = task.length == 0 ? task.model.context : task.length;
   s.masked = task.masked;
+  s.document_mask = task.documents;
   return s;
 }
 
@@ -50,8 +51,7 @@ ProbeTask generated_task(uint64_t seed, int64_t batches) {
         to.targets[i] = (*text)[at + 1];
       }
   };
-  return {
-      .model = small_llama(), .sequences = kSequences, .seed = seed, .masked = false, .fill = fill};
+  return {.model = small_llama(), .sequences = kSequences, .seed = seed, .fill = fill};
 }
 
 GradientProbe::GradientProbe(const std::string& recipe, const ProbeTask& task, Threads threads)

@@ -15,9 +15,11 @@ namespace ng::study {
 /// A model and what it learns from.
 struct ProbeTask {
   ModelConfig model;
-  int64_t sequences = 1;  ///< of a batch, each as long as the model's context
-  uint64_t seed = 1;      ///< of weights and draws
-  bool masked = false;    ///< `fill` gives masks
+  int64_t sequences = 1;   ///< of a batch
+  int64_t length = 0;      ///< tokens of each; 0: the model's context
+  uint64_t seed = 1;       ///< of weights and draws
+  bool masked = false;     ///< `fill` gives masks
+  bool documents = false;  ///< `fill` says where documents begin, and no token sees another's
   std::function<void(int64_t batch, const BatchSpans& to)> fill;
 };
 

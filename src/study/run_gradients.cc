@@ -73,13 +73,14 @@ ProbeTask task_of(const RunConfig& config, uint64_t seed) {
   const SequenceRange range{.first = 0, .count = config.train.batch, .context = length};
   const auto step = static_cast<uint32_t>(config.train.steps);
   const auto fill = [=, data_seed = config.seed](int64_t, const BatchSpans& to) {
-    corpus->train_batch(data_seed, step, range,
-                        {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+    corpus->train_batch(data_seed, step, range, to);
   };
   return {.model = model,
           .sequences = config.train.batch,
+          .length = length,
           .seed = seed,
           .masked = corpus->has_mask(),
+          .documents = config.train.document_mask,
           .fill = fill};
 }
 

@@ -78,8 +78,7 @@ StabilityTask task_of_run(const RunConfig& config, int64_t steps) {
   const auto fill = [corpus, seed = config.seed, count = config.train.batch, context = length](
                         int64_t step, int64_t micro, const BatchSpans& to) {
     corpus->train_batch(seed, static_cast<uint32_t>(step),
-                        {.first = micro * count, .count = count, .context = context},
-                        {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+                        {.first = micro * count, .count = count, .context = context}, to);
   };
   StepSettings settings = step_settings(config, model);
   settings.masked = corpus->has_mask();

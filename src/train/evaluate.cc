@@ -17,11 +17,11 @@ namespace {
 // The tokens of one batch of windows and the program that sums their losses.
 class Evaluator {
  public:
-  Evaluator(Run& run, Model& model, int64_t batch, int64_t length)
+  Evaluator(Run& run, Model& model, int64_t batch, int64_t length, bool with_documents)
       : run_(run),
         model_(model),
         at_{.sequences = batch, .length = length, .first = 0},
-        tokens_(run, batch * length, 1),
+        tokens_(run, batch * length, 1, with_documents),
         loss_(run.persistent_values<double>("evaluation loss", 1)) {
     program_ = run_.record([&] { body(); });
     run_.reserve({&program_});
@@ -45,6 +45,7 @@ class Evaluator {
                            .targets = tokens_.targets(0),
                            .mask = tokens_.mask(0),
                            .at = at_,
+                           .first_keys = tokens_.first_keys(0),
                            .target_count = 1,
                            .cache = nullptr},
                           loss_);
@@ -77,7 +78,7 @@ std::shared_ptr<const TokenSource> after_end_token(std::unique_ptr<TokenSource> 
 }  // namespace
 
 Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
-                          const TextRules& rules, Prefix prefix) {
+                          const TextRules& rules, Prefix prefix, Documents documents) {
   const std::vector<std::string> paths = find_texts({file}, {.place = "--data", .key = ""});
   std::unique_ptr<TokenSource> opened = open_texts(paths, tokenizer, rules);
   const bool prefixed = prefix == Prefix::end_token;
@@ -96,6 +97,7 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
       prefixed ? after_end_token(std::move(opened), tokenizer) : std::move(opened);
   Corpus corpus(file, {source, 0, 0}, {source, 0, source->tokens()});
   if (prefixed) corpus.fill_last_window();
+  if (documents == Documents::apart) corpus.keep_documents_apart();
   return corpus;
 }
 
@@ -133,7 +135,7 @@ std::optional<Evaluation> evaluate_windows(const TrainingData& data, const Batch
 Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch, int64_t length,
                     const EvaluationProgress& progress) {
   batch = std::min(batch, corpus.validation_windows(length));
-  Evaluator evaluator(run, model, batch, length);
+  Evaluator evaluator(run, model, batch, length, corpus.keeps_documents_apart());
   return *evaluate_windows(corpus, evaluator.tokens(), batch, run.comm(),
                            [&] { return evaluator.sum_of_losses(); },
                            {.stops = {}, .progress = progress});

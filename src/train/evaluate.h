@@ -27,12 +27,16 @@ struct Evaluation {
 /// the end token before the text, each of them.
 enum class Prefix : uint8_t { none, end_token };
 
+/// Whether attention goes from one document of a text to those before it.
+enum class Documents : uint8_t { joined, apart };
+
 /// All of a text as the validation part of a corpus. Throws Error where it has fewer than two
 /// tokens, or none that is a target. With Prefix::end_token every target counts, and the last
 /// window, where it is shorter, sees as much before it as a whole one: the windows of lm-eval's
 /// rolling likelihood. [EleutherAI/lm-evaluation-harness, utils.get_rolling_token_windows]
 [[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
-                                        const TextRules& rules, Prefix prefix = Prefix::none);
+                                        const TextRules& rules, Prefix prefix = Prefix::none,
+                                        Documents documents = Documents::joined);
 
 /// Hears how many of all windows are done.
 using EvaluationProgress = std::function<void(int64_t done, int64_t windows)>;
@@ -51,7 +55,8 @@ struct EvaluationHooks {
     const std::function<double()>& sum_of_losses, const EvaluationHooks& hooks);
 
 /// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.
-/// In the numbers of the model's phase, stochastic casts to nearest.
+/// No token sees one of another document where the corpus keeps them apart. In the numbers of the
+/// model's phase, stochastic casts to nearest.
 [[nodiscard]] Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch,
                                   int64_t length, const EvaluationProgress& progress = {});
 

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/hf_folder.h"
+#include "io/model_files.h"
 #include "io/peft_folder.h"
 #include "io/safetensors.h"
 #include "model/adapters.h"
@@ -141,6 +142,16 @@ TEST_P(LoraGolden, TheFolderIsWhatPeftWrites) {
     else
       EXPECT_EQ(value, want.at(key)) << key;
   EXPECT_TRUE(is_file(join_path(out_, "tokenizer.json")));
+  const ModelConfig sizes = io::read_model_config(out_);
+  EXPECT_EQ(sizes, io::read_hf_config(base()));
+  MergedWeights merged(run_, model_);
+  std::vector<float> row;
+  io::copy_parameters(sizes, io::open_model_weights(out_, sizes),
+                      [&](size_t index, int64_t r, std::span<const float> values) {
+                        row.resize(values.size());
+                        merged.read_row(index, r, row);
+                        ASSERT_TRUE(std::equal(row.begin(), row.end(), values.begin()));
+                      });
   EXPECT_FALSE(is_file(join_path(out_, "config.json")));
   write_run_model(out_, run_file("merged"), run_, model_, tokenizer);  // replaces it whole
   EXPECT_EQ(io::read_hf_config(out_), io::read_hf_config(base()));

@@ -54,6 +54,24 @@ TEST_F(MaskedSession, RecordsTargetsAndMeansOverThem) {
   EXPECT_TRUE(recorded("targets").empty()) << "a plain text has no mask";
 }
 
+TEST_F(MaskedSession, DocumentsDoNotSeeEachOtherWhereTheRunSaysSo) {
+  Listener listener;
+  std::string lines;
+  for (int i = 0; i < 60; ++i) lines += fmt::format("{{\"text\": \"{}\"}}\n", 100 + i);
+  write_file_atomically(in("sums.jsonl"), lines);
+  train(masked(), listener);
+  const std::vector<double> crossing = recorded("loss");
+  remove_all(in("out"));
+  train(masked({"train.document_mask=true"}), listener);
+  EXPECT_NE(recorded("loss"), crossing);
+  remove_all(in("out"));
+  train(config({"train.document_mask=true"}), listener);
+  const std::vector<double> one = recorded("loss");
+  remove_all(in("out"));
+  train(config(), listener);
+  EXPECT_EQ(one, recorded("loss")) << "a plain text is one document";
+}
+
 TEST_F(MaskedSession, StepsWithoutTargetsGoBy) {
   std::string line = "{\"prompt\": \"" + std::string(4000, 'p') + "\", \"completion\": \"c\"}\n";
   write_file_atomically(in("rare.jsonl"), line);

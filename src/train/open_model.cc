@@ -37,7 +37,7 @@ OpenModel open_model(const std::string& folder, Recipe recipe, const OpenModelSe
 }
 
 std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
-  if (is_folder(folder)) return open_tokenizer(folder);
+  if (is_folder(folder)) return open_tokenizer(io::tokenizer_place(folder));
   if (io::is_gguf(folder)) return open_gguf_tokenizer(io::Gguf(folder));
   throw Error({.place = folder,
                .key = "",

@@ -28,13 +28,13 @@ struct OpenModelSettings {
   uint64_t seed = 1;
 };
 
-/// Weights of the folder, quantized or not, or the GGUF file under the recipe's last phase. Throws
-/// Error for what is wrong with either.
+/// Weights of the folder, quantized or not or of adapters, or the GGUF file under the recipe's last
+/// phase. Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const std::string& folder, Recipe recipe,
                                    const OpenModelSettings& settings);
 
-/// The tokenizer of a model folder or a GGUF file. Throws Error where there is neither, or no
-/// tokenizer in it.
+/// The tokenizer of a model folder (of a PEFT folder without one: its base's) or a GGUF file.
+/// Throws Error where there is neither, or no tokenizer in it.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder);
 
 /// What the recipe needs of training that a model folder does not hold: the histories by which it

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/toml.h"
 #include "io/hf_folder.h"
+#include "io/peft_folder.h"
 #include "model/adapters.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
@@ -75,8 +76,10 @@ Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
                  .key = "train.objective",
                  .problem = "\"dpo\", whose pairs are no text",
                  .remedy = "a run that learns from texts"});
-  return open_run_data(config,
-                       [&](const DataConfig& data) { return open_corpus(data, tokenizer); });
+  Corpus corpus =
+      open_run_data(config, [&](const DataConfig& data) { return open_corpus(data, tokenizer); });
+  if (config.train.document_mask) corpus.keep_documents_apart();
+  return corpus;
 }
 
 PreferencePairs open_run_pairs(const RunConfig& config, const Tokenizer& tokenizer) {
@@ -123,6 +126,11 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
                  .key = "model.init",
                  .problem = fmt::format("no folder {}", toml_quote(folder)),
                  .remedy = "a model folder: config.json, model.safetensors"});
+  if (io::is_peft_folder(folder))
+    throw Error({.place = config.source_of({"model.init"}),
+                 .key = "model.init",
+                 .problem = fmt::format("{} holds adapters alone", toml_quote(folder)),
+                 .remedy = "a whole model: narrowgauge import FOLDER OUT adds them to their base"});
   ModelConfig model =
       folder.empty() ? config.model_config(tokenizer.vocab()) : io::read_hf_config(folder);
   if (!folder.empty()) io::require_vocabulary(folder, model, tokenizer.vocab());

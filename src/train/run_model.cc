@@ -52,10 +52,10 @@ void write_run_model(const std::string& folder, const RunConfig& config, const R
 }
 
 std::string adapters_text(const Model& model) {
+  if (!model.config().lora.is_used()) return "";
   int64_t trained = 0;
   for (const Parameter& parameter : model.parameters())
     if (!parameter.spec.is_frozen) trained += parameter.value().size();
-  if (trained == model.parameter_count()) return "";
   return fmt::format("{} of {} parameters are trained", trained, model.parameter_count());
 }
 

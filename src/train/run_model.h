@@ -17,7 +17,7 @@ namespace ng {
 void write_run_model(const std::string& folder, const RunConfig& config, const Run& run,
                      const Model& model, const Tokenizer& tokenizer);
 
-/// "12,345 of 1,234,567 parameters are trained"; empty where all are.
+/// "12345 of 1234567 parameters are trained"; empty where there are no adapters.
 [[nodiscard]] std::string adapters_text(const Model& model);
 
 }  // namespace ng

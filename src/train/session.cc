@@ -184,7 +184,7 @@ void Session::fill_batches(int64_t step) {
                        {.first = (trainer_->first_micro() + micro) * settings.sequences,
                         .count = settings.sequences,
                         .context = settings.length},
-                       {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+                       to);
   }
 }
 

@@ -81,7 +81,7 @@ void require_equal_results(Comm& comm, uint64_t seed, const TrainingData& data, 
   const StepSettings& settings = trainer.settings();
   const BatchSpans to = trainer.evaluation_tokens();
   data.train_batch(seed, 0, {.first = 0, .count = settings.sequences, .context = settings.length},
-                   {.inputs = to.inputs, .targets = to.targets, .mask = to.mask});
+                   to);
   double found = 0;
   if (settings.dpo) {  // its loss is ln 2 whatever the numbers are, while policy is reference
     const PreferenceSums sums = trainer.evaluate_pairs();

@@ -41,6 +41,7 @@ class SessionTensorParallel : public SessionRuns {
                       {.out = in("out"), .resume = resume, .stop = &listener.stop, .comm = &comm},
                       listener);
       const SessionResult result = session.train();
+      EXPECT_FALSE(listener.heard("are trained")) << "without adapters";
       if (comm.rank() == 0) first = result;
     });
     return first;

@@ -44,7 +44,7 @@ std::optional<ValidationMetrics> validation_of(const TrainingData& data, Trainer
   }
   const BatchSpans to = trainer.evaluation_tokens();
   const std::optional<Evaluation> evaluation =
-      evaluate_windows(data, {to.inputs, to.targets, to.mask}, trainer.settings().sequences, comm,
+      evaluate_windows(data, to, trainer.settings().sequences, comm,
                        [&] { return trainer.evaluate(); }, {.stops = stops, .progress = {}});
   if (!evaluation) return {};
   metrics.loss = evaluation->loss;

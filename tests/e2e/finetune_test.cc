@@ -55,5 +55,40 @@ TEST_F(Finetune, EvalTakesChatsAndKeys) {
   expect_refused(more, 2, {"--template", "alpaca"});
 }
 
+// Base and adapters together are the model that the same run merges.
+TEST_F(Finetune, AFolderOfAdaptersIsAModel) {
+  const std::vector<std::string> base = {"train",         "tiny.toml", "--set",
+                                         "train.steps=2", "--out",     "base"};
+  (void)run_well(base);
+  write_text(path("lora.toml"),
+             "model.init = \"base/model\"\ndata.train = \"tiny.txt\"\nlora.rank = 2\n"
+             "train = { steps=3, batch=2, lr=1e-2, warmup=1 }\n");
+  EXPECT_EQ(run({"train", "lora.toml", "--out", "merged"}).code, 0);
+  EXPECT_EQ(run({"train", "lora.toml", "--out", "r", "--set", "lora.save=adapter"}).code, 0);
+  const auto loss_of = [&](const char* model) {
+    return parse_json(run_well({"eval", model, "--data", "tiny.txt", "--json"}), "")["loss"];
+  };
+  EXPECT_EQ(loss_of("r/model"), loss_of("merged/model"));
+  EXPECT_NE(loss_of("r/model"), loss_of("base/model"));
+  const auto text_after = [&](const char* model) {
+    return run_well({"generate", model, "--prompt", "the", "--tokens", "9", "--temperature", "0"});
+  };
+  EXPECT_EQ(text_after("r/model"), text_after("merged/model"));
+  (void)run_well({"import", "r/model", "whole"});
+  EXPECT_EQ(text_of(path("whole/model.safetensors")),
+            text_of(path("merged/model/model.safetensors")));
+  (void)run_well({"export", "r/model", "x.gguf", "--to", "gguf", "--type", "f32"});
+  EXPECT_EQ(loss_of("x.gguf"), loss_of("merged/model"));
+  const std::string weights = text_of(path("base/model/model.safetensors"));
+  expect_refused({"export", "r/model", "base/model", "--to", "hf", "--type", "bf16"}, 1,
+                 {"base/model: is the input"});
+  EXPECT_EQ(text_of(path("base/model/model.safetensors")), weights);
+  expect_refused({"train", "lora.toml", "--set", "model.init=r/model"}, 1,
+                 {"model.init: \"r/model\" holds adapters alone"});
+  fs::rename(path("base"), path("gone"));
+  expect_refused({"eval", "r/model", "--data", "tiny.txt"}, 1,
+                 {"adapter_config.json: base_model_name_or_path: no folder \"base/model\""});
+}
+
 }  // namespace
 }  // namespace ng::e2e

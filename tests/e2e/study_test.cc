@@ -47,7 +47,7 @@ TEST_F(Study, UnknownNamesAreRefused) {
 
 TEST_F(Study, LooksAtTheGradientsOfARun) {
   (void)run_well({"train", "tiny.toml", "--set", "train.steps=4", "--set",
-                  "train.checkpoint_every=2", "--out", "r"});
+                  "train.checkpoint_every=2", "--set", "train.length=20", "--out", "r"});
   const std::string printed = run_well({"study", "gradients", "r", "--steps", "2,4", "--recipes",
                                         "bf16,mxfp4-nr", "--draws", "2", "--out", "g"});
   EXPECT_NE(printed.find("Projection"), std::string::npos);

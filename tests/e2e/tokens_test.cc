@@ -1,4 +1,8 @@
 // Texts, documents and chats as token ids and back, and runs that learn from them.
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "base/json.h"
 #include "program.h"
 
@@ -84,6 +88,34 @@ TEST_F(Tokens, MalformedInputIsOneLineAndLeavesNothing) {
   expect_refused({"tokenize", "t.txt", "out.bin", "--tokenizer", "bytes", "--as", "zip"}, 2,
                  {"--as"});
   expect_nothing_at("out.bin");
+}
+
+// Chats too: each line is a document. The windows are those of the run's validation.
+TEST_F(Tokens, DocumentsStayApartInEvalAsInTheRun) {
+  std::string lines;
+  for (int i = 0; i < 30; ++i)
+    lines += fmt::format(R"({{"messages": [{{"role": "assistant", "content": "{}"}}]}})"
+                         "\n{{\"text\": \"{}\"}}\n",
+                         100 + i, 300 + i);
+  write_text(path("d.jsonl"), lines);
+  (void)run_well({"train", "tiny.toml", "--out", "r", "--recipe", "fp32", "--set", "train.steps=3",
+                  "--set", "data.train=d.jsonl", "--set", "data.validation=d.jsonl", "--set",
+                  "data.template=chatml", "--set", "train.document_mask=true"});
+  double validated = 0;
+  std::istringstream metrics(text_of(path("r/metrics.jsonl")));
+  for (std::string line; std::getline(metrics, line);) {
+    const Json json = parse_json(line, "");
+    validated = json.value("val_loss", validated);
+  }
+  const auto loss_of = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> command = {"eval",       "r/model", "--data", "d.jsonl",
+                                        "--template", "chatml",  "--json"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    return parse_json(run_well(command), "")["loss"].get<double>();
+  };
+  EXPECT_NEAR(loss_of({"--document-mask"}), validated, 1e-6) << "FP32 summed in other batches";
+  EXPECT_GT(std::fabs(loss_of({}) - validated), 1e-4);
+  EXPECT_NE(loss_of({"--document-mask", "--prefix-end"}), loss_of({"--prefix-end"}));
 }
 
 TEST_F(Tokens, AShardTrainsToTheBitsOfItsText) {

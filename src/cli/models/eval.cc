@@ -19,6 +19,7 @@ struct Args {
   std::string text_key = "text", chat = "none";  // of .jsonl files
   int64_t batch = 8;
   bool prefix_end = false;
+  bool document_mask = false;
   bool json = false;
 };
 
@@ -36,8 +37,9 @@ Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corp
 
 int eval(const Args& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
-  const Corpus corpus = corpus_to_evaluate(args.data, *tokenizer, rules_of(args),
-                                           args.prefix_end ? Prefix::end_token : Prefix::none);
+  const Corpus corpus = corpus_to_evaluate(
+      args.data, *tokenizer, rules_of(args), args.prefix_end ? Prefix::end_token : Prefix::none,
+      args.document_mask ? Documents::apart : Documents::joined);
   const OpenModel open = open_model(args.model);
   note_missing(open);
   io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
@@ -87,6 +89,8 @@ std::function<int()> declare(CLI::App& app) {
       ->check(CLI::Range(1, 65536));
   app.add_flag("--prefix-end", args->prefix_end,
                "the end token before the text, so that its first token counts too: as lm-eval");
+  app.add_flag("--document-mask", args->document_mask,
+               "no token sees one of another document: as runs with train.document_mask");
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
       "Windows as long as the model's context cover every token but the first once; the loss is\n"

@@ -36,7 +36,7 @@ int import(const Args& args) {
 
 std::function<int()> declare(CLI::App& app) {
   auto args = std::make_shared<Args>();
-  app.add_option("IN", args->in, "a .gguf file or a quantized folder")
+  app.add_option("IN", args->in, "a .gguf file, a quantized folder or one of PEFT's adapters")
       ->required()
       ->check(not_empty);
   app.add_option("OUT", args->out,
@@ -45,7 +45,8 @@ std::function<int()> declare(CLI::App& app) {
       ->check(not_empty);
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
-      "OUT is a plain folder of FP32 weights: what codes and scales stand for. Into a file go the\n"
+      "OUT is a plain folder of FP32 weights: what codes and scales stand for, adapters added. "
+      "Into a file go the\n"
       "tensors of a .gguf of any architecture under their own names, NVFP4 times its .scale.");
   return [args] { return import(*args); };
 }

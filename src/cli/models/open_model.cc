@@ -11,7 +11,8 @@
 namespace ng::cli {
 
 void ModelFlags::declare(CLI::App& app) {
-  app.add_option("MODEL", folder, "model folder in Hugging Face layout, or a .gguf file")
+  app.add_option("MODEL", folder,
+                 "model folder in Hugging Face layout or of PEFT's adapters, or a .gguf file")
       ->required();
   app.add_option("--recipe", recipe, "recipe, a name or a file")
       ->type_name("NAME")
