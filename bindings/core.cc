@@ -45,11 +45,21 @@ void require_word(const char* key, const std::string& word,
 
 Error as_keyword(const Error& error) {
   const Error::Parts& parts = error.parts();
-  const std::string key = without_flags(parts.key);
-  return Error({.place = parts.place == "cast" ? "" : without_flags(parts.place),
+  std::string place = parts.place == "cast" ? "" : parts.place, key = parts.key;
+  if (place.starts_with("--")) {
+    key = key.empty() ? place : place + " " + key;
+    place = "";
+  }
+  key = without_flags(key);
+  return Error({.place = place,
                 .key = key == "sr_bits" ? "random_bits" : key,
                 .problem = without_flags(parts.problem),
                 .remedy = without_flags(parts.remedy)});
+}
+
+void look_for_signals() {
+  const nb::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 nb::object python_of(const Json& json) {
@@ -99,5 +109,6 @@ NB_MODULE(_core, module) {
   python::add_recipes(module);
   python::add_tokenizer(module);
   python::add_model(module);
+  python::add_export(module);
   python::add_trainer(module);
 }

@@ -62,7 +62,8 @@ class PythonModel {
     io::require_vocabulary(folder_, config(), tokenizer->vocab());
     require_batch(config(), {.sequences = batch, .length = config().context}, "batch", "");
     const std::scoped_lock turn(mutex_);
-    return ng::evaluate(*open_.run, *open_.model, corpus, batch, config().context);
+    return ng::evaluate(*open_.run, *open_.model, corpus, batch, config().context,
+                        [](int64_t, int64_t) { look_for_signals(); });
   }
 
   void save(const std::string& folder, const std::string& dtype) {
@@ -107,8 +108,7 @@ std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tok
                               const SamplingSettings& settings) {
   const nb::gil_scoped_release unlocked;
   return model.generate({prompt.data(), prompt.size()}, tokens, settings, [] {
-    const nb::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C
+    look_for_signals();
     return true;
   });
 }
