@@ -56,6 +56,16 @@ void require_word(const char* key, const std::string& word,
 /// The error of a command line as one of a call: flags are keywords.
 [[nodiscard]] Error as_keyword(const Error& error);
 
+/// Calls `body`; its errors become ones of a call.
+template <class Body>
+auto as_call(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw as_keyword(error);
+  }
+}
+
 /// For work that takes long, between its parts: takes the interpreter's lock and throws what a
 /// signal's handler raised, KeyboardInterrupt where it was Ctrl-C.
 void look_for_signals();

@@ -47,11 +47,7 @@ std::vector<std::string> exported(ExportRequest request, int64_t threads) {
   request.threads = threads_of(threads);
   check(request);
   const nb::gil_scoped_release unlocked;
-  try {
-    return export_model(request);
-  } catch (const Error& error) {
-    throw as_keyword(error);
-  }
+  return as_call([&] { return export_model(request); });
 }
 
 }  // namespace

@@ -58,6 +58,9 @@ Json token_file_json(const std::string& path) {
 /// As `narrowgauge inspect --json`, and what the headers of token files say.
 Json inspect(const std::vector<std::string>& words, const Casts& tried, const std::string& names,
              Threads threads) {
+  if (words.empty())
+    throw Error(
+        {.place = "", .key = "path", .problem = "no files", .remedy = "files, folders, patterns"});
   Json files = Json::array();
   bool is_empty = true;
   const std::vector<std::string> paths = io::tensor_files(words);

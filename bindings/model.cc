@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output_file.h"
 #include "bind.h"
 #include "io/hf_folder.h"
 #include "train/evaluate.h"
@@ -24,8 +25,9 @@ class PythonModel {
  public:
   PythonModel(const std::string& folder, const std::string& recipe, const std::string& backend,
               Threads threads)
-      : folder_(folder),
-        open_(open_model(folder, Recipe::load(recipe), {.backend = backend, .threads = threads})) {}
+      : folder_(folder), open_(as_call([&] {
+          return open_model(folder, Recipe::load(recipe), {.backend = backend, .threads = threads});
+        })) {}
 
   [[nodiscard]] const ModelConfig& config() const { return open_.model->config(); }
   [[nodiscard]] const OpenModel& open() const { return open_; }
@@ -43,7 +45,7 @@ class PythonModel {
   [[nodiscard]] std::vector<int32_t> generate(std::span<const int32_t> prompt, int64_t count,
                                               const SamplingSettings& settings,
                                               const std::function<bool()>& goes_on) {
-    validate(settings);
+    as_call([&] { validate(settings); });
     require_ids(prompt);
     const std::scoped_lock turn(mutex_);
     if (!generator_) generator_.emplace(*open_.run, *open_.model);
@@ -58,7 +60,8 @@ class PythonModel {
   [[nodiscard]] Evaluation evaluate(const std::string& data, const TextRules& rules, Prefix prefix,
                                     int64_t batch) {
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
-    const Corpus corpus = corpus_to_evaluate(data, *tokenizer, rules, prefix);
+    const Corpus corpus =
+        as_call([&] { return corpus_to_evaluate(data, *tokenizer, rules, prefix); });
     io::require_vocabulary(folder_, config(), tokenizer->vocab());
     require_batch(config(), {.sequences = batch, .length = config().context}, "batch", "");
     const std::scoped_lock turn(mutex_);
@@ -67,6 +70,7 @@ class PythonModel {
   }
 
   void save(const std::string& folder, const std::string& dtype) {
+    refuse_input(folder, folder_);
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
     const std::scoped_lock turn(mutex_);
     io::write_hf_folder(folder, config(),

@@ -50,13 +50,16 @@ std::unique_ptr<Tokenizer> opened(const std::string& name) {
 
 /// Throws Error for what the command line's parser would refuse.
 void check(const BpeTraining& training, const std::vector<std::string>& files) {
-  const auto refuse = [](const char* key, int64_t found, const std::string& remedy) {
-    throw Error({.place = "", .key = key, .problem = std::to_string(found), .remedy = remedy});
+  const auto refuse = [](const char* key, const std::string& found, const std::string& remedy) {
+    throw Error({.place = "", .key = key, .problem = found, .remedy = remedy});
   };
-  if (files.empty()) refuse("files", 0, "at least one text");
+  if (files.empty()) refuse("files", "none", "at least one text");
   if (training.vocab > kMaxTrainedVocab)
-    refuse("vocab", training.vocab, fmt::format("at most {}", kMaxTrainedVocab));
-  if (training.min_frequency < 0) refuse("min_frequency", training.min_frequency, "0 or more");
+    refuse("vocab", std::to_string(training.vocab), fmt::format("at most {}", kMaxTrainedVocab));
+  if (training.min_frequency < 0)
+    refuse("min_frequency", std::to_string(training.min_frequency), "0 or more");
+  for (const std::string& token : training.special_tokens)
+    if (token.empty()) refuse("special", "an empty token", "at least a character");
 }
 
 /// A tokenizer.json goes to `out`, unless that is empty.

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._arguments import real, seed_of, text, threads_of, whole
 from ._errors import Error
-from ._paths import Path, path_text
+from ._paths import Path, path_text, path_texts
 from ._recipes import Recipe, words_of
 from ._tokenizers import Tokenizer, ids_of
 
@@ -35,7 +36,8 @@ class Model:
         backend: str = "cpu",
     ) -> None:
         self.folder = path_text(folder)
-        self._core = _core.Model(self.folder, words_of(recipe), backend, threads)
+        words = words_of(recipe)
+        self._core = _core.Model(self.folder, words, text(backend, "backend"), threads_of(threads))
         self._tokenizer: Tokenizer | None = None
         for sentence in self._core.missing:
             _log.warning(sentence)
@@ -72,13 +74,15 @@ class Model:
         seed: int = 1,
     ) -> Any:
         """What follows a prompt: text for text, a list of ids for ids."""
+        rules = (
+            whole(tokens, "tokens", 0), real(temperature, "temperature"), whole(top_k, "top_k"),
+            real(top_p, "top_p"), seed_of(seed),
+        )  # fmt: skip
         if isinstance(prompt, (str, bytes)):
             ids = ids_of(self.tokenizer.encode(prompt))
-            vocab = self.tokenizer.vocab  # a model's may be padded
-            made = self._core.generate(ids, tokens, temperature, top_k, top_p, seed, vocab)
+            made = self._core.generate(ids, *rules, self.tokenizer.vocab)  # a model's may be padded
             return self.tokenizer.decode(made)
-        ids = ids_of(prompt).reshape(-1)
-        return self._core.generate(ids, tokens, temperature, top_k, top_p, seed, 0)
+        return self._core.generate(ids_of(prompt).reshape(-1), *rules, 0)
 
     def evaluate(
         self,
@@ -90,11 +94,14 @@ class Model:
         prefix_end: bool = False,
     ) -> dict[str, Any]:
         """Loss, perplexity, bits per byte over a text, as `narrowgauge eval --json` says them."""
-        return self._core.evaluate(path_text(data, "data"), text_key, template, prefix_end, batch)
+        return self._core.evaluate(
+            path_text(data, "data"), text(text_key, "text_key"), text(template, "template"),
+            bool(prefix_end), whole(batch, "batch", 1),
+        )  # fmt: skip
 
     def save(self, folder: Path, dtype: str = "F32") -> None:
         """A model folder with the tokenizer; dtype F32, BF16 or F16."""
-        self._core.save(path_text(folder), dtype)
+        self._core.save(path_text(folder), text(dtype, "dtype"))
 
     def export(
         self,
@@ -123,10 +130,13 @@ class Model:
         if weights not in (None, "trained"):
             raise Error(f'"{weights}"', '"trained", or None for plain rounding', key="weights")
         out = path_text(path)
-        kind = to or ("gguf" if out.endswith(".gguf") else "hf")
+        kind = ("gguf" if out.endswith(".gguf") else "hf") if to is None else text(to, "to")
+        if keep is not None and not isinstance(keep, Mapping):
+            raise TypeError(f'keep: {keep!r} is no mapping, as {{"blk.0.*": "bf16"}}')
+        kept = [(text(k, "keep"), text(v, "keep")) for k, v in (keep or {}).items()]
         notes = _core.export_model(
-            self.folder, out, kind, type, weights is not None, words_of(recipe),
-            list((keep or {}).items()), _block_of(block), share_scales, threads,
+            self.folder, out, kind, text(type, "type"), weights is not None, words_of(recipe), kept,
+            _block_of(block), bool(share_scales), threads_of(threads),
         )  # fmt: skip
         for sentence in notes:
             _log.warning(sentence)
@@ -136,17 +146,22 @@ class Model:
 
 
 def _block_of(block: str | tuple[int, int] | None) -> tuple[int, int] | None:
-    if not isinstance(block, str):
-        return block
-    sizes = block.split("x")
-    if len(sizes) != 2 or not all(size.isdecimal() for size in sizes):
-        raise Error(f'"{block}"', 'rows and columns, as "64x32" or (64, 32)', key="block")
-    return int(sizes[0]), int(sizes[1])
+    if block is None:
+        return None
+    sizes: Sequence[Any] = block.split("x") if isinstance(block, str) else block
+    if not isinstance(sizes, tuple | list) or len(sizes) != 2 or (
+        isinstance(block, str) and not all(size.isdecimal() for size in sizes)
+    ):
+        raise Error(f"{block!r}", 'rows and columns, as "64x32" or (64, 32)', key="block")
+    if isinstance(block, str):
+        sizes = [int(size) for size in sizes]
+    rows, cols = (whole(size, "block", 1, 2**20) for size in sizes)
+    return rows, cols
 
 
 def inspect(
     path: Path | Sequence[Path],
-    formats: Sequence[str] | None = None,
+    formats: str | Sequence[str] | None = None,
     *,
     tensors: str = "*",
     threads: int = 0,
@@ -154,5 +169,8 @@ def inspect(
     """What formats make of the tensors of safetensors and GGUF files, folders and patterns, as
     `narrowgauge inspect --json` says it; of a token file what its header says.
     """
-    paths = [path] if isinstance(path, (str, os.PathLike)) else path
-    return _core.inspect([path_text(p) for p in paths], list(formats or []), tensors, threads)
+    names = [formats] if isinstance(formats, str) else formats or []
+    return _core.inspect(
+        path_texts(path, "path"), [text(name, "formats") for name in names],
+        text(tensors, "tensors"), threads_of(threads),
+    )  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from ._errors import Error
 
@@ -23,3 +25,12 @@ def path_text(path: Path, key: str = "") -> str:
     except UnicodeEncodeError as error:
         raise Error(f"{text!r} is no UTF-8", "a name in UTF-8", key=key) from error
     return text
+
+
+def path_texts(paths: Any, key: str) -> list[str]:
+    """The names, of one or several."""
+    if isinstance(paths, (str, os.PathLike)):
+        return [path_text(paths, key)]
+    if not isinstance(paths, Sequence) or isinstance(paths, bytes):
+        raise TypeError(f"{key}: {paths!r} is no path and no sequence of paths")
+    return [path_text(path, key) for path in paths]

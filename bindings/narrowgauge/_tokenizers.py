@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._arguments import text, threads_of, whole
 from ._errors import Error
-from ._paths import Path, path_text
+from ._paths import Path, path_text, path_texts
 
 _log = logging.getLogger("narrowgauge")
 
@@ -23,8 +23,12 @@ class Tokenizer:
     def __init__(self, name: Path) -> None:
         self._core = _core.Tokenizer(path_text(name))
 
-    def encode(self, text: str | bytes) -> list[int]:
-        return self._core.encode(text.encode() if isinstance(text, str) else text)
+    def encode(self, text: str | bytes | bytearray | memoryview) -> list[int]:
+        if isinstance(text, str):
+            text = text.encode(errors="replace")  # surrogates, which UTF-8 does not have
+        elif not isinstance(text, (bytes, bytearray, memoryview)):
+            raise TypeError(f"text: {type(text).__name__} is neither str nor bytes")
+        return self._core.encode(bytes(text))
 
     def decode(self, ids: Any) -> str:
         """The text; bytes that are no UTF-8 become U+FFFD."""
@@ -60,7 +64,7 @@ def train_tokenizer(
     out: Path | None = None,
     min_frequency: int = 0,
     nfc: bool = False,
-    special: Sequence[str] = ("<|endoftext|>",),
+    special: str | Sequence[str] = ("<|endoftext|>",),
     threads: int = 0,
 ) -> Tokenizer:
     """A byte-level BPE of texts, as `narrowgauge tokenizer train` finds it; each file is a text.
@@ -70,12 +74,13 @@ def train_tokenizer(
     write, if any. min_frequency: of a pair that becomes a token. nfc: normalize. special: tokens
     that get the first ids.
     """
-    paths = [files] if isinstance(files, (str, os.PathLike)) else files
+    tokens = [special] if isinstance(special, str) else special
     target = "" if out is None else path_text(out, "out")
     made = Tokenizer.__new__(Tokenizer)
     made._core = _core.train_tokenizer(
-        [path_text(p, "files") for p in paths], target, vocab, pattern, min_frequency, nfc,
-        list(special), threads,
+        path_texts(files, "files"), target, whole(vocab, "vocab"),
+        text(pattern, "pattern"), whole(min_frequency, "min_frequency"), bool(nfc),
+        [text(token, "special") for token in tokens], threads_of(threads),
     )  # fmt: skip
     if made.vocab < vocab:
         _log.warning("the texts give no more than %d tokens", made.vocab)
@@ -91,4 +96,4 @@ def ids_of(ids: Any) -> npt.NDArray[np.int32]:
     if given.min() < 0 or given.max() > np.iinfo(np.int32).max:
         wrong = given.min() if given.min() < 0 else given.max()
         raise Error(str(wrong), "an id from 0 on", key="ids")
-    return np.ascontiguousarray(given, dtype=np.int32)
+    return np.ascontiguousarray(given, dtype=np.int32).reshape(given.shape)

@@ -35,7 +35,7 @@ class Trainer:
         settings = [line.replace(" = ", "=", 1) for line in setting_lines(set or {})]
         folder = "" if out is None else path_text(out, "out")
         self._core = _core.Trainer(
-            path_text(run), settings, words_of(recipe), folder, resume, _log.warning
+            path_text(run), settings, words_of(recipe), folder, bool(resume), _log.warning
         )
 
     @property
@@ -55,4 +55,6 @@ class Trainer:
         finished, then they are raised. Returns the steps done, the last validation, a sample and
         where the model is.
         """
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: {progress!r} cannot be called")
         return self._core.train(progress)
