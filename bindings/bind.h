@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/json_fwd.h"
 #include "base/threads.h"
+#include "interpreter_lock.h"
 
 namespace ng::python {
 

@@ -46,6 +46,7 @@ void require_word(const char* key, const std::string& word,
 Error as_keyword(const Error& error) {
   const Error::Parts& parts = error.parts();
   std::string place = parts.place == "cast" ? "" : parts.place, key = parts.key;
+  if (place.starts_with("--set ") && !key.empty()) place = "";  // it says no more than the key
   if (place.starts_with("--")) {
     key = key.empty() ? place : place + " " + key;
     place = "";
@@ -58,7 +59,7 @@ Error as_keyword(const Error& error) {
 }
 
 void look_for_signals() {
-  const nb::gil_scoped_acquire locked;
+  const Locked locked;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
@@ -97,6 +98,7 @@ nb::dict dict_of(const Json& json) { return nb::cast<nb::dict>(python_of(json));
 
 NB_MODULE(_core, module) {
   namespace python = ng::python;
+  nanobind::set_leak_warnings(false);  // a thread may still have something when the process ends
   module.doc() = "NarrowGauge's C++ side; narrowgauge is what to import.";
   module.def("version", [] { return std::string(ng::version()); });
   python::add_errors(module);

@@ -46,7 +46,7 @@ void check(const ExportRequest& request) {
 std::vector<std::string> exported(ExportRequest request, int64_t threads) {
   request.threads = threads_of(threads);
   check(request);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return as_call([&] { return export_model(request); });
 }
 

@@ -91,7 +91,7 @@ void add_inspect(nb::module_& module) {
         const Threads workers = threads_of(threads);
         Json json;
         {
-          const nb::gil_scoped_release unlocked;
+          const Unlocked unlocked;
           json = inspect(paths, Casts(std::move(formats)), tensors, workers);
         }
         return dict_of(json);

@@ -101,7 +101,7 @@ class PythonModel {
 Values logits(PythonModel& model, const Ids& ids) {
   std::vector<float> values;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     values = model.logits({ids.data(), ids.size()});
   }
   return array_of(std::move(values), {ids.size(), static_cast<size_t>(model.config().vocab)});
@@ -110,7 +110,7 @@ Values logits(PythonModel& model, const Ids& ids) {
 /// What generate() is told beside the prompt.
 std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tokens,
                               const SamplingSettings& settings) {
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return model.generate({prompt.data(), prompt.size()}, tokens, settings, [] {
     look_for_signals();
     return true;
@@ -129,7 +129,7 @@ nb::dict evaluate(PythonModel& model, const std::string& data, const std::string
   rules.documents.chat = *known;
   Evaluation result;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     result = model.evaluate(data, rules, prefix_end ? Prefix::end_token : Prefix::none, batch);
   }
   return dict_of({{"loss", result.loss},
@@ -155,7 +155,7 @@ void add_model(nb::module_& module) {
           [](PythonModel* self, const std::string& folder, const std::string& recipe,
              const std::string& backend, int64_t threads) {
             const Threads workers = threads_of(threads);
-            const nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             new (self) PythonModel(folder, recipe, backend, workers);
           },
           "folder"_a, "recipe"_a, "backend"_a, "threads"_a)
@@ -175,8 +175,7 @@ void add_model(nb::module_& module) {
           },
           "prompt"_a, "tokens"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "vocab"_a)
       .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a, "prefix_end"_a, "batch"_a)
-      .def("save", &PythonModel::save, "folder"_a, "dtype"_a,
-           nb::call_guard<nb::gil_scoped_release>());
+      .def("save", &PythonModel::save, "folder"_a, "dtype"_a, nb::call_guard<Unlocked>());
 }
 
 }  // namespace ng::python

@@ -19,7 +19,7 @@ Values multiply(const Quantized& a, const Quantized& b, int64_t threads) {
   const int workers = threads_of(threads).count;
   std::vector<float> y;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     y = narrowgauge::multiply(a.as_public(), b.as_public(), workers);
   }
   const auto rows = [](const Quantized& q) {
@@ -78,7 +78,7 @@ Values product(const FloatMatrix& a, const FloatMatrix& b, const Words& words, u
   as_call([&] { require_fitting_blocks(job.a_cast, job.b_cast); });
   std::vector<float> c;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     c = ng::product(job);
   }
   return array_of(std::move(c), {static_cast<size_t>(job.m()), static_cast<size_t>(job.n())});
@@ -89,7 +89,7 @@ nb::tuple error_metrics(const FloatMatrix& x, const FloatMatrix& q, int64_t thre
   const Threads workers = threads_of(threads);
   ErrorMetrics e;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     e = error_sums(source, rounded, workers).metrics();
   }
   return nb::make_tuple(e.values, e.mse, e.relative_mse, e.sqnr_db, e.max_abs, e.max_relative,

@@ -82,7 +82,7 @@ Quantized quantize(const FloatMatrix& x, const narrowgauge::Format& format,
   const Operand cast = operand_of(format);
   const QuantizeOptions options = options_of(cast, settings);
   const Threads workers = threads_of(threads);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return quantized(source, cast, options, workers);
 }
 
@@ -90,7 +90,7 @@ Values dequantize(const Quantized& q, int64_t threads) {
   const Threads workers = threads_of(threads);
   NewArray<float> values({q.rows(), q.cols()});
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const Rows<float> out{values.data(), q.matrix.rows, q.matrix.cols, q.matrix.cols};
     if (q.is_in_bytes())
       ng::dequantize(q.matrix, q.bytes, out, workers);

@@ -22,13 +22,13 @@ class PythonTokenizer {
 
   [[nodiscard]] std::vector<int32_t> encode(const nb::bytes& text) const {
     const std::string_view bytes(text.c_str(), text.size());
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return tokenizer_->encode(bytes);
   }
   [[nodiscard]] nb::bytes decode(const std::vector<int32_t>& ids) const {
     std::string text;
     {
-      const nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       text = tokenizer_->decode(ids);
     }
     return nb::bytes(text.data(), text.size());
@@ -67,7 +67,7 @@ PythonTokenizer* trained(const std::vector<std::string>& files, const std::strin
                          const BpeTraining& training, int64_t threads) {
   check(training, files);
   const Threads workers = threads_of(threads);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   if (!out.empty()) require_tokenizer_target(out, files);
   const TrainedBpe bpe =
       train_bpe_of_files(files, training, workers, [](int64_t, int64_t) { look_for_signals(); });
@@ -83,7 +83,7 @@ void add_tokenizer(nb::module_& module) {
       .def(
           "__init__",
           [](PythonTokenizer* self, const std::string& name) {
-            const nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             new (self) PythonTokenizer(opened(name));
           },
           "name"_a)

@@ -32,6 +32,8 @@ class Trainer:
         out: Path | None = None,
         resume: bool = False,
     ) -> None:
+        if set is not None and not isinstance(set, Mapping):
+            raise TypeError(f'set: {set!r} is no mapping, as {{"train.steps": 50}}')
         settings = [line.replace(" = ", "=", 1) for line in setting_lines(set or {})]
         folder = "" if out is None else path_text(out, "out")
         self._core = _core.Trainer(
