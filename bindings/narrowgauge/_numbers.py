@@ -212,7 +212,7 @@ def quantize(
     chosen = _chosen(format, fields)
     along, seed, threads = text(along, "along"), seed_of(seed), threads_of(threads)
     hadamard = whole(hadamard, "hadamard", 0, 128)
-    tensor = whole(tensor, "tensor", 0, 2**20 - 1)
+    tensor = whole(tensor, "tensor", 0, 2**32 - 1)
     values = floats_of(x, threads)
     core = _core.quantize(matrix_of(values), chosen, along, hadamard, seed, tensor, threads)
     return Quantized(core, values.shape)
