@@ -15,7 +15,7 @@ Values floats_of_doubles(const Vector<double>& x, int64_t threads) {
   const Threads workers = threads_of(threads);
   NewArray<float> values({x.size()});
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const double* const from = x.data();
     for_pieces(workers, x.size(), [&](size_t first, size_t count) {
       std::transform(from + first, from + first + count, values.data() + first, rounded_to_odd);
@@ -32,7 +32,7 @@ Values floats_of_codes(const narrowgauge::Element& element, const Vector<Code>& 
   NewArray<float> values({codes.size()});
   std::atomic<bool> has_stranger = false;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const Code* const from = codes.data();
     for_pieces(workers, codes.size(), [&](size_t first, size_t count) {
       for (size_t i = first; i < first + count; ++i) {

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/json_fwd.h"
 #include "base/threads.h"
+#include "interpreter_lock.h"
 
 namespace ng::python {
 
@@ -28,6 +29,7 @@ using namespace nb::literals;  // NOLINT(google-build-using-namespace): "x"_a
 
 void add_arrays(nb::module_& module);
 void add_errors(nb::module_& module);
+void add_export(nb::module_& module);
 void add_formats(nb::module_& module);
 void add_inspect(nb::module_& module);
 void add_model(nb::module_& module);
@@ -54,6 +56,20 @@ void require_word(const char* key, const std::string& word,
 
 /// The error of a command line as one of a call: flags are keywords.
 [[nodiscard]] Error as_keyword(const Error& error);
+
+/// Calls `body`; its errors become ones of a call.
+template <class Body>
+auto as_call(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw as_keyword(error);
+  }
+}
+
+/// For work that takes long, between its parts: takes the interpreter's lock and throws what a
+/// signal's handler raised, KeyboardInterrupt where it was Ctrl-C.
+void look_for_signals();
 
 /// Memory that becomes an array of Python's without a copy. What is in it has to be written.
 template <class Value>

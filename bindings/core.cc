@@ -45,11 +45,22 @@ void require_word(const char* key, const std::string& word,
 
 Error as_keyword(const Error& error) {
   const Error::Parts& parts = error.parts();
-  const std::string key = without_flags(parts.key);
-  return Error({.place = parts.place == "cast" ? "" : without_flags(parts.place),
+  std::string place = parts.place == "cast" ? "" : parts.place, key = parts.key;
+  if (place.starts_with("--set ") && !key.empty()) place = "";  // it says no more than the key
+  if (place.starts_with("--")) {
+    key = key.empty() ? place : place + " " + key;
+    place = "";
+  }
+  key = without_flags(key);
+  return Error({.place = place,
                 .key = key == "sr_bits" ? "random_bits" : key,
                 .problem = without_flags(parts.problem),
                 .remedy = without_flags(parts.remedy)});
+}
+
+void look_for_signals() {
+  const Locked locked;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 nb::object python_of(const Json& json) {
@@ -87,6 +98,7 @@ nb::dict dict_of(const Json& json) { return nb::cast<nb::dict>(python_of(json));
 
 NB_MODULE(_core, module) {
   namespace python = ng::python;
+  nanobind::set_leak_warnings(false);  // a thread may still have something when the process ends
   module.doc() = "NarrowGauge's C++ side; narrowgauge is what to import.";
   module.def("version", [] { return std::string(ng::version()); });
   python::add_errors(module);
@@ -99,5 +111,6 @@ NB_MODULE(_core, module) {
   python::add_recipes(module);
   python::add_tokenizer(module);
   python::add_model(module);
+  python::add_export(module);
   python::add_trainer(module);
 }

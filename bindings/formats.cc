@@ -5,6 +5,7 @@
 #include <narrowgauge/formats.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
@@ -51,6 +52,15 @@ narrowgauge::Overflow overflow_of(const std::string& word) {
   return word == "special" ? narrowgauge::Overflow::special : narrowgauge::Overflow::saturate;
 }
 
+uint32_t uint32_of(const char* key, int64_t number) {
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  if (number >= 0 && number <= kMost) return static_cast<uint32_t>(number);
+  throw Error({.place = "",
+               .key = key,
+               .problem = std::to_string(number),
+               .remedy = fmt::format("0 to {}", kMost)});
+}
+
 /// FP64 is rounded once: it goes to at most 16 bits by way of an odd FP32.
 uint32_t encode(const Element& element, double value, const Words& words) {
   const float x = element.bits() <= 16 ? rounded_to_odd(value) : static_cast<float>(value);
@@ -75,14 +85,12 @@ PublicFormat make_format(const std::string& name, const std::map<std::string, nb
   }
   if (!words.rounding.empty()) require_word("rounding", words.rounding, {"nearest", "stochastic"});
   if (!words.overflow.empty()) require_word("overflow", words.overflow, {"saturate", "special"});
-  try {
+  return as_call([&] {
     PublicFormat format = narrowgauge::format_of(words.operand());
     format.prescale = prescale;
     narrowgauge::check(format);
     return format;
-  } catch (const Error& error) {
-    throw as_keyword(error);
-  }
+  });
 }
 
 /// What quantize takes: the format of these elements, scales and, if there is one, blocks; else
@@ -127,14 +135,20 @@ void add_elements(nb::module_& module) {
       .def(
           "encode",
           [](const Element& element, double value, const std::string& rounding, int random_bits,
-             uint32_t random, const std::string& overflow) {
-            return encode(element, value, {rounding, overflow, random_bits, random});
+             int64_t random, const std::string& overflow) {
+            const uint32_t draw = uint32_of("random", random);
+            return encode(element, value, {rounding, overflow, random_bits, draw});
           },
           "value"_a, nb::kw_only(), "rounding"_a = "nearest", "random_bits"_a = 16, "random"_a = 0,
           "overflow"_a = "saturate",
           "The code of a value, rounded once: up where rounding is \"stochastic\" iff its place\n"
           "between two neighbours, in units of 2^-random_bits, and `random` are at least one.")
-      .def("decode", &Element::decode, "code"_a, "The value of a code, exact.")
+      .def(
+          "decode",
+          [](const Element& element, int64_t code) {
+            return element.decode(uint32_of("code", code));
+          },
+          "code"_a, "The value of a code, exact.")
       .def("__eq__", [](const Element& a, const Element& b) { return a == b; })
       .def("__eq__", [](const Element&, nb::handle) { return false; })
       .def("__hash__", [](const Element& e) { return std::hash<std::string_view>()(e.name()); })

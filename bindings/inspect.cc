@@ -1,10 +1,14 @@
 // What formats make of the tensors of files.
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "bind.h"
+#include "data/token_file.h"
 #include "io/tensor_files.h"
 #include "numbers/inspection.h"
 #include "recipe/cast_words.h"
@@ -24,29 +28,56 @@ struct Casts {
 };
 
 Json tensor_json(const io::SafetensorsEntry& entry, const Casts& tried, Threads threads) {
-  const TensorProgress silent = [](double) {};
-  const TensorFacts facts = facts_of(entry, threads, silent);
+  const TensorProgress look = [](double) { look_for_signals(); };
+  const TensorFacts facts = facts_of(entry, threads, look);
   std::vector<FormatTrial> trials;
   for (size_t i = 0; i < tried.names.size(); ++i)
-    trials.push_back(try_format(entry, tried.names[i], tried.casts[i], threads, silent));
+    trials.push_back(try_format(entry, tried.names[i], tried.casts[i], threads, look));
   return inspection_json(entry, facts, trials);
 }
 
-/// As `narrowgauge inspect --json`.
+std::string_view name_of(TokenFileKind kind) {
+  for (const auto& [name, known] : kTokenFileKinds)
+    if (known == kind) return name;
+  return "";
+}
+
+/// How many ids there are, and how they lie.
+Json token_file_json(const std::string& path) {
+  const ReadFile file(path);
+  std::string begin(std::min(file.size(), kTokenHeaderBytes), '\0');
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  const TokenFileLayout layout = parse_token_layout(begin, file.size(), false, path);
+  return {{"kind", name_of(layout.kind)},
+          {"tokens", layout.tokens},
+          {"bytes_per_id", layout.width},
+          {"has_mask", layout.mask.has_value()},
+          {"vocab", layout.vocab ? Json(*layout.vocab) : Json()}};
+}
+
+/// As `narrowgauge inspect --json`, and what the headers of token files say.
 Json inspect(const std::vector<std::string>& words, const Casts& tried, const std::string& names,
              Threads threads) {
+  if (words.empty())
+    throw Error(
+        {.place = "", .key = "path", .problem = "no files", .remedy = "files, folders, patterns"});
   Json files = Json::array();
   bool is_empty = true;
   const std::vector<std::string> paths = io::tensor_files(words);
   for (const std::string& path : paths) {
-    const io::Safetensors file(path);
+    if (is_token_file(path)) {
+      files.push_back({{"file", path}, {"token_file", token_file_json(path)}});
+      is_empty = false;
+      continue;
+    }
+    const io::TensorFile file(path);
     Json tensors = Json::array();
     for (const io::SafetensorsEntry& entry : file.entries())
       if (io::is_wanted(entry, names)) tensors.push_back(tensor_json(entry, tried, threads));
     is_empty = is_empty && tensors.empty();
     files.push_back({{"file", path}, {"tensors", std::move(tensors)}});
   }
-  if (is_empty) io::refuse_without_floats(io::Safetensors(paths.front()), names);
+  if (is_empty) io::refuse_without_floats(io::TensorFile(paths.front()), names);
   return {{"files", std::move(files)}};
 }
 
@@ -60,7 +91,7 @@ void add_inspect(nb::module_& module) {
         const Threads workers = threads_of(threads);
         Json json;
         {
-          const nb::gil_scoped_release unlocked;
+          const Unlocked unlocked;
           json = inspect(paths, Casts(std::move(formats)), tensors, workers);
         }
         return dict_of(json);

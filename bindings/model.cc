@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output_file.h"
 #include "bind.h"
 #include "io/hf_folder.h"
 #include "train/evaluate.h"
@@ -24,8 +25,9 @@ class PythonModel {
  public:
   PythonModel(const std::string& folder, const std::string& recipe, const std::string& backend,
               Threads threads)
-      : folder_(folder),
-        open_(open_model(folder, Recipe::load(recipe), {.backend = backend, .threads = threads})) {}
+      : folder_(folder), open_(as_call([&] {
+          return open_model(folder, Recipe::load(recipe), {.backend = backend, .threads = threads});
+        })) {}
 
   [[nodiscard]] const ModelConfig& config() const { return open_.model->config(); }
   [[nodiscard]] const OpenModel& open() const { return open_; }
@@ -43,7 +45,7 @@ class PythonModel {
   [[nodiscard]] std::vector<int32_t> generate(std::span<const int32_t> prompt, int64_t count,
                                               const SamplingSettings& settings,
                                               const std::function<bool()>& goes_on) {
-    validate(settings);
+    as_call([&] { validate(settings); });
     require_ids(prompt);
     const std::scoped_lock turn(mutex_);
     if (!generator_) generator_.emplace(*open_.run, *open_.model);
@@ -58,14 +60,17 @@ class PythonModel {
   [[nodiscard]] Evaluation evaluate(const std::string& data, const TextRules& rules, Prefix prefix,
                                     int64_t batch) {
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
-    const Corpus corpus = corpus_to_evaluate(data, *tokenizer, rules, prefix);
+    const Corpus corpus =
+        as_call([&] { return corpus_to_evaluate(data, *tokenizer, rules, prefix); });
     io::require_vocabulary(folder_, config(), tokenizer->vocab());
     require_batch(config(), {.sequences = batch, .length = config().context}, "batch", "");
     const std::scoped_lock turn(mutex_);
-    return ng::evaluate(*open_.run, *open_.model, corpus, batch, config().context);
+    return ng::evaluate(*open_.run, *open_.model, corpus, batch, config().context,
+                        [](int64_t, int64_t) { look_for_signals(); });
   }
 
   void save(const std::string& folder, const std::string& dtype) {
+    refuse_input(folder, folder_);
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
     const std::scoped_lock turn(mutex_);
     io::write_hf_folder(folder, config(),
@@ -96,7 +101,7 @@ class PythonModel {
 Values logits(PythonModel& model, const Ids& ids) {
   std::vector<float> values;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     values = model.logits({ids.data(), ids.size()});
   }
   return array_of(std::move(values), {ids.size(), static_cast<size_t>(model.config().vocab)});
@@ -105,10 +110,9 @@ Values logits(PythonModel& model, const Ids& ids) {
 /// What generate() is told beside the prompt.
 std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tokens,
                               const SamplingSettings& settings) {
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return model.generate({prompt.data(), prompt.size()}, tokens, settings, [] {
-    const nb::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C
+    look_for_signals();
     return true;
   });
 }
@@ -125,7 +129,7 @@ nb::dict evaluate(PythonModel& model, const std::string& data, const std::string
   rules.documents.chat = *known;
   Evaluation result;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     result = model.evaluate(data, rules, prefix_end ? Prefix::end_token : Prefix::none, batch);
   }
   return dict_of({{"loss", result.loss},
@@ -151,7 +155,7 @@ void add_model(nb::module_& module) {
           [](PythonModel* self, const std::string& folder, const std::string& recipe,
              const std::string& backend, int64_t threads) {
             const Threads workers = threads_of(threads);
-            const nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             new (self) PythonModel(folder, recipe, backend, workers);
           },
           "folder"_a, "recipe"_a, "backend"_a, "threads"_a)
@@ -171,8 +175,7 @@ void add_model(nb::module_& module) {
           },
           "prompt"_a, "tokens"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "vocab"_a)
       .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a, "prefix_end"_a, "batch"_a)
-      .def("save", &PythonModel::save, "folder"_a, "dtype"_a,
-           nb::call_guard<nb::gil_scoped_release>());
+      .def("save", &PythonModel::save, "folder"_a, "dtype"_a, nb::call_guard<Unlocked>());
 }
 
 }  // namespace ng::python

@@ -1,10 +1,12 @@
 // Products of narrow numbers, and how far numbers are from what they stand for.
+#include <nanobind/stl/variant.h>
 #include <narrowgauge/dot.h>
 
 #include <cmath>
-#include <optional>
+#include <variant>
 
 #include "base/error.h"
+#include "library/access.h"
 #include "numbers/errors.h"
 #include "numbers/measured_product.h"
 #include "quantized.h"
@@ -17,7 +19,7 @@ Values multiply(const Quantized& a, const Quantized& b, int64_t threads) {
   const int workers = threads_of(threads).count;
   std::vector<float> y;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     y = narrowgauge::multiply(a.as_public(), b.as_public(), workers);
   }
   const auto rows = [](const Quantized& q) {
@@ -26,8 +28,13 @@ Values multiply(const Quantized& a, const Quantized& b, int64_t threads) {
   return array_of(std::move(y), {rows(a), rows(b)});
 }
 
-Operand factor(const char* key, const std::string& format, const std::string& rounding) {
-  Operand cast = factor_cast(key, format);
+/// A format's words, or the format.
+using Factor = std::variant<std::string, narrowgauge::Format>;
+
+Operand factor(const char* key, const Factor& format, const std::string& rounding) {
+  const auto* words = std::get_if<std::string>(&format);
+  Operand cast = words != nullptr ? factor_cast(key, *words)
+                                  : operand_of(std::get<narrowgauge::Format>(format));
   if (rounding.empty()) return cast;
   require_word("rounding", rounding, {"nearest", "stochastic"});
   if (cast.element->bits < 32)
@@ -50,7 +57,8 @@ void require_shapes(const ProductJob& job) {
 
 /// What matmul is told of its factors.
 struct Words {
-  std::string a_format, b_format, rounding;
+  Factor a_format, b_format;
+  std::string rounding;
   bool transpose_b = false;
   int hadamard = 0;
 };
@@ -67,14 +75,10 @@ Values product(const FloatMatrix& a, const FloatMatrix& b, const Words& words, u
   job.seed = seed;
   job.threads = threads_of(threads);
   require_shapes(job);
-  try {
-    require_fitting_blocks(job.a_cast, job.b_cast);
-  } catch (const Error& error) {
-    throw as_keyword(error);
-  }
+  as_call([&] { require_fitting_blocks(job.a_cast, job.b_cast); });
   std::vector<float> c;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     c = ng::product(job);
   }
   return array_of(std::move(c), {static_cast<size_t>(job.m()), static_cast<size_t>(job.n())});
@@ -85,7 +89,7 @@ nb::tuple error_metrics(const FloatMatrix& x, const FloatMatrix& q, int64_t thre
   const Threads workers = threads_of(threads);
   ErrorMetrics e;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     e = error_sums(source, rounded, workers).metrics();
   }
   return nb::make_tuple(e.values, e.mse, e.relative_mse, e.sqnr_db, e.max_abs, e.max_relative,
@@ -98,9 +102,9 @@ void add_products(nb::module_& module) {
   module.def("multiply", multiply, "a"_a, "b"_a, "threads"_a);
   module.def(
       "product",
-      [](const FloatMatrix& a, const FloatMatrix& b, const std::string& a_format,
-         const std::string& b_format, const std::string& rounding, bool transpose_b, int hadamard,
-         uint64_t seed, int64_t threads) {
+      [](const FloatMatrix& a, const FloatMatrix& b, const Factor& a_format, const Factor& b_format,
+         const std::string& rounding, bool transpose_b, int hadamard, uint64_t seed,
+         int64_t threads) {
         return product(a, b, {a_format, b_format, rounding, transpose_b, hadamard}, seed, threads);
       },
       "a"_a.noconvert(), "b"_a.noconvert(), "a_format"_a, "b_format"_a, "rounding"_a,

@@ -12,7 +12,7 @@
 #include "format/hadamard.h"
 #include "library/access.h"
 #include "numbers/by_definition.h"
-#include "pieces.h"
+#include "numbers/narrow_bytes.h"
 
 namespace ng::python {
 namespace {
@@ -46,33 +46,12 @@ QuantizeOptions options_of(const Operand& cast, const Settings& settings) {
   return options;
 }
 
-/// Codes of a part of a matrix into their places, one a byte.
-void narrow(const std::vector<uint16_t>& codes, const CodePlace& at, int64_t all_cols,
-            std::vector<uint8_t>& bytes, Threads threads) {
-  const bool is_in_one = at.cols == all_cols;  // its rows follow one another
-  const int64_t rows = is_in_one ? 1 : std::ssize(codes) / std::max<int64_t>(at.cols, 1);
-  const size_t count = is_in_one ? codes.size() : static_cast<size_t>(at.cols);
-  for (int64_t r = 0; r < rows; ++r) {
-    const uint16_t* const from = codes.data() + r * at.cols;
-    uint8_t* const to = bytes.data() + (at.row + r) * all_cols + at.col;
-    for_pieces(threads, count,
-               [&](size_t first, size_t n) { std::copy_n(from + first, n, to + first); });
-  }
-}
-
 Quantized quantized(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
                     Threads threads) {
   Quantized made{.matrix = {}, .bytes = {}, .hadamard = options.hadamard};
-  if (cast.element->bits > 8) {
-    made.matrix = ng::quantize(source, cast, options, threads);
-    return made;
-  }
-  const auto take = [&](const NarrowMatrix& whole, const CodePlace& at,
-                        const std::vector<uint16_t>& codes) {
-    made.bytes.resize(static_cast<size_t>(whole.rows * whole.cols));
-    narrow(codes, at, whole.cols, made.bytes, threads);
-  };
-  made.matrix = ng::quantize(source, cast, options, threads, take);
+  made.matrix = cast.element->bits > 8
+                    ? ng::quantize(source, cast, options, threads)
+                    : quantize_to_bytes(source, cast, options, threads, made.bytes);
   return made;
 }
 
@@ -82,7 +61,7 @@ Quantized quantize(const FloatMatrix& x, const narrowgauge::Format& format,
   const Operand cast = operand_of(format);
   const QuantizeOptions options = options_of(cast, settings);
   const Threads workers = threads_of(threads);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return quantized(source, cast, options, workers);
 }
 
@@ -90,7 +69,7 @@ Values dequantize(const Quantized& q, int64_t threads) {
   const Threads workers = threads_of(threads);
   NewArray<float> values({q.rows(), q.cols()});
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const Rows<float> out{values.data(), q.matrix.rows, q.matrix.cols, q.matrix.cols};
     if (q.is_in_bytes())
       ng::dequantize(q.matrix, q.bytes, out, workers);

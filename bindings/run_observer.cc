@@ -6,7 +6,7 @@ namespace ng::python {
 
 template <class Work>
 void RunObserver::ask(const Work& work) {
-  const nb::gil_scoped_acquire locked;
+  const Locked locked;
   try {
     if (!work()) stop_ = true;
   } catch (const nb::python_error&) {

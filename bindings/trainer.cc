@@ -89,14 +89,13 @@ class PythonTrainer {
  public:
   PythonTrainer(const RunWords& words, nb::object notice)
       : observer_(std::move(notice), nb::none()) {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     refuse_ranks();
-    const RunConfig config = words.config();
+    const RunConfig config = as_call([&] { return words.config(); });
     reporter_.emplace(observer_);
-    session_ = std::make_unique<Session>(
-        config,
-        SessionOptions{.out = words.folder(), .resume = words.resume, .stop = &observer_.stop()},
-        *reporter_);
+    const SessionOptions options{
+        .out = words.folder(), .resume = words.resume, .stop = &observer_.stop()};
+    session_ = as_call([&] { return std::make_unique<Session>(config, options, *reporter_); });
     plan_ = plan_of(*session_);
     memory_ = memory_event(session_->trainer().memory(), session_->memory_in_fp32(),
                            session_->model().parameter_count());
@@ -111,23 +110,24 @@ class PythonTrainer {
                    .key = "train",
                    .problem = "called a second time",
                    .remedy = "a new Trainer, with resume=True to go on"});
+    std::unique_ptr<Session> session = std::move(session_);  // so that nobody trains it too
     observer_.set_progress(std::move(progress));
     Json result;
     try {
-      const nb::gil_scoped_release unlocked;
-      result = result_json(session_->train(), session_->folder(), session_->model_folder());
+      const Unlocked unlocked;
+      result = result_json(session->train(), session->folder(), session->model_folder());
     } catch (const std::exception&) {
-      end();
+      end(session);
       throw;
     }
-    end();
+    end(session);
     return dict_of(result);
   }
 
  private:
   /// What Python stopped the run with comes before what became of that.
-  void end() {
-    session_.reset();
+  void end(std::unique_ptr<Session>& session) {
+    session.reset();
     reporter_.reset();  // writes the page of a run that failed
     observer_.set_progress(nb::none());
     observer_.rethrow();

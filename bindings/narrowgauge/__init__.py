@@ -8,7 +8,7 @@
 from . import _core
 from ._core import Element, Format
 from ._errors import Diverged, Error
-from ._models import Model, Tokenizer, inspect
+from ._models import Model, inspect
 from ._numbers import (
     Counts,
     Errors,
@@ -23,6 +23,7 @@ from ._numbers import (
 )
 from ._packing import assemble, unpack
 from ._recipes import Recipe, recipes
+from ._tokenizers import Tokenizer, train_tokenizer
 from ._train import Trainer
 
 __version__: str = _core.version()
@@ -50,5 +51,6 @@ __all__ = [
     "matmul",
     "quantize",
     "recipes",
+    "train_tokenizer",
     "unpack",
 ]

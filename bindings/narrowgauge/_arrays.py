@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._arguments import is_ml_dtypes
 from ._errors import Error
 
 #: elements that torch has a type of the same name for, one a value
@@ -31,7 +32,7 @@ def is_torch(x: object) -> bool:
 def _of_torch(x: Any, threads: int) -> np.ndarray:
     if x.device.type != "cpu":
         raise Error(f"a tensor on {x.device}", "one on the CPU: x.cpu()")
-    x = x.detach()
+    x = x.detach().resolve_neg()
     name = str(x.dtype).removeprefix("torch.")
     torch = sys.modules["torch"]
     if name == _FP4_PAIRS:  # a shape counts bytes: the even element lies low
@@ -50,10 +51,6 @@ def _of_codes(codes: np.ndarray, element: str, threads: int) -> np.ndarray:
     return _core.floats_of_codes(_core.Element(element), flat, threads).reshape(codes.shape)
 
 
-def _is_ml_dtypes(dtype: np.dtype) -> bool:
-    return dtype.type.__module__.partition(".")[0] == "ml_dtypes"
-
-
 def _of_ml_dtypes(x: np.ndarray, threads: int) -> np.ndarray:
     codes: Any = np.ascontiguousarray(x).view(np.uint8 if x.dtype.itemsize == 1 else np.uint16)
     element = _core.Element(x.dtype.name)
@@ -63,11 +60,13 @@ def _of_ml_dtypes(x: np.ndarray, threads: int) -> np.ndarray:
 
 
 def floats_of(x: Any, threads: int = 0) -> np.ndarray:
-    """x as FP32, in place where it is; FP64 as numbers that round to narrow ones as it would."""
+    """x as FP32, in place where it is; FP64, and integers that FP32 does not hold, as numbers that
+    round to narrow ones as they would.
+    """
     x = _of_torch(x, threads) if is_torch(x) else np.asarray(x)
-    if _is_ml_dtypes(x.dtype):
+    if is_ml_dtypes(x.dtype):
         return _of_ml_dtypes(x, threads)
-    if x.dtype.kind == "f" and x.dtype.itemsize >= 8:
+    if x.dtype.itemsize >= (8 if x.dtype.kind == "f" else 4) and x.dtype.kind in "fiu":
         flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
         return _core.floats_of_doubles(flat, threads).reshape(x.shape)
     if x.dtype.kind not in "fiub":

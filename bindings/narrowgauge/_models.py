@@ -1,68 +1,28 @@
-"""Tokenizers, models and what formats make of files."""
+"""Models, and what formats make of files."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._arguments import real, seed_of, text, threads_of, whole
 from ._errors import Error
+from ._paths import Path, path_text, path_texts
 from ._recipes import Recipe, words_of
+from ._tokenizers import Tokenizer, ids_of
 
-Path = str | os.PathLike[str]
 _log = logging.getLogger("narrowgauge")
 
 
-class Tokenizer:
-    """Text to token ids and back: "bytes", a tokenizer.json, or a folder with one."""
-
-    def __init__(self, name: Path) -> None:
-        self._core = _core.Tokenizer(os.fspath(name))
-
-    def encode(self, text: str | bytes) -> list[int]:
-        return self._core.encode(text.encode() if isinstance(text, str) else text)
-
-    def decode(self, ids: Any) -> str:
-        """The text; bytes that are no UTF-8 become U+FFFD."""
-        return self.decode_bytes(ids).decode(errors="replace")
-
-    def decode_bytes(self, ids: Any) -> bytes:
-        """What the ids stand for, which may be any bytes."""
-        return self._core.decode(_ids_of(ids).reshape(-1).tolist())
-
-    @property
-    def vocab(self) -> int:
-        """Ids are below this."""
-        return self._core.vocab
-
-    @property
-    def end_token(self) -> int | None:
-        """What follows a whole document."""
-        return self._core.end_token
-
-    def __repr__(self) -> str:
-        return f"<narrowgauge.Tokenizer {self._core.name}, {self.vocab} ids>"
-
-
-def _ids_of(ids: Any) -> npt.NDArray[np.int32]:
-    given = np.asarray(ids)
-    if given.size == 0:
-        return np.zeros(given.shape, np.int32)
-    if given.dtype.kind not in "iu":
-        raise Error(f"ids of {given.dtype}", "whole numbers")
-    if given.min() < 0 or given.max() > np.iinfo(np.int32).max:
-        wrong = given.min() if given.min() < 0 else given.max()
-        raise Error(str(wrong), "an id from 0 on", key="ids")
-    return np.ascontiguousarray(given, dtype=np.int32)
-
-
 class Model:
-    """A model folder in Hugging Face's layout, computed in the numbers of a recipe.
+    """A model folder in Hugging Face's layout, quantized or not, or a .gguf file, computed in the
+    numbers of a recipe.
 
     Several threads may use one; they take turns.
     """
@@ -75,8 +35,9 @@ class Model:
         threads: int = 0,
         backend: str = "cpu",
     ) -> None:
-        self.folder = os.fspath(folder)
-        self._core = _core.Model(self.folder, words_of(recipe), backend, threads)
+        self.folder = path_text(folder)
+        words = words_of(recipe)
+        self._core = _core.Model(self.folder, words, text(backend, "backend"), threads_of(threads))
         self._tokenizer: Tokenizer | None = None
         for sentence in self._core.missing:
             _log.warning(sentence)
@@ -95,7 +56,7 @@ class Model:
 
     def logits(self, ids: Any) -> npt.NDArray[np.float32]:
         """Of every token of a sequence: (tokens, vocabulary); of several, one more dimension."""
-        ids = _ids_of(ids)
+        ids = ids_of(ids)
         if ids.ndim == 0:
             raise Error("an id alone", "a sequence of ids", key="ids")
         if ids.ndim == 1:
@@ -113,13 +74,15 @@ class Model:
         seed: int = 1,
     ) -> Any:
         """What follows a prompt: text for text, a list of ids for ids."""
+        rules = (
+            whole(tokens, "tokens", 0), real(temperature, "temperature"), whole(top_k, "top_k"),
+            real(top_p, "top_p"), seed_of(seed),
+        )  # fmt: skip
         if isinstance(prompt, (str, bytes)):
-            ids = _ids_of(self.tokenizer.encode(prompt))
-            vocab = self.tokenizer.vocab  # a model's may be padded
-            made = self._core.generate(ids, tokens, temperature, top_k, top_p, seed, vocab)
+            ids = ids_of(self.tokenizer.encode(prompt))
+            made = self._core.generate(ids, *rules, self.tokenizer.vocab)  # a model's may be padded
             return self.tokenizer.decode(made)
-        ids = _ids_of(prompt).reshape(-1)
-        return self._core.generate(ids, tokens, temperature, top_k, top_p, seed, 0)
+        return self._core.generate(ids_of(prompt).reshape(-1), *rules, 0)
 
     def evaluate(
         self,
@@ -131,23 +94,83 @@ class Model:
         prefix_end: bool = False,
     ) -> dict[str, Any]:
         """Loss, perplexity, bits per byte over a text, as `narrowgauge eval --json` says them."""
-        return self._core.evaluate(os.fspath(data), text_key, template, prefix_end, batch)
+        return self._core.evaluate(
+            path_text(data, "data"), text(text_key, "text_key"), text(template, "template"),
+            bool(prefix_end), whole(batch, "batch", 1),
+        )  # fmt: skip
 
     def save(self, folder: Path, dtype: str = "F32") -> None:
         """A model folder with the tokenizer; dtype F32, BF16 or F16."""
-        self._core.save(os.fspath(folder), dtype)
+        self._core.save(path_text(folder), text(dtype, "dtype"))
+
+    def export(
+        self,
+        path: Path,
+        type: str,
+        *,
+        to: str | None = None,
+        weights: str | None = None,
+        recipe: str | os.PathLike[str] | Recipe | None = None,
+        keep: Mapping[str, str] | None = None,
+        block: str | tuple[int, int] | None = None,
+        share_scales: bool = False,
+        threads: int = 0,
+    ) -> None:
+        """The model for other programs, as `narrowgauge export` writes it.
+
+        to: "gguf", a file for llama.cpp, or "hf", a folder for transformers and vLLM; else as the
+        path ends. type: for gguf f32, f16, bf16, q8_0, mxfp4, nvfp4; for hf bf16, nvfp4, mxfp4,
+        mxfp8, fp8_tensor, fp8_channel, fp8_block, fp8_fine, modelopt.
+        weights: "trained" writes the codes and scales that training's GEMMs read, by `recipe`, else
+        that of the run the model lies in. keep, of gguf: {"blk.0.*": "bf16"}, the last that matches
+        counts. block, of fp8_block and fp8_fine: rows and columns that share a scale. share_scales,
+        of hf: one scale of the tensor for q, k, v and one for gate, up.
+        What the user should know of the result is logged.
+        """
+        if weights not in (None, "trained"):
+            raise Error(f'"{weights}"', '"trained", or None for plain rounding', key="weights")
+        out = path_text(path)
+        kind = ("gguf" if out.endswith(".gguf") else "hf") if to is None else text(to, "to")
+        if keep is not None and not isinstance(keep, Mapping):
+            raise TypeError(f'keep: {keep!r} is no mapping, as {{"blk.0.*": "bf16"}}')
+        kept = [(text(k, "keep"), text(v, "keep")) for k, v in (keep or {}).items()]
+        notes = _core.export_model(
+            self.folder, out, kind, text(type, "type"), weights is not None, words_of(recipe), kept,
+            _block_of(block), bool(share_scales), threads_of(threads),
+        )  # fmt: skip
+        for sentence in notes:
+            _log.warning(sentence)
 
     def __repr__(self) -> str:
         return f"<narrowgauge.Model {self.folder}>"
 
 
+def _block_of(block: str | tuple[int, int] | None) -> tuple[int, int] | None:
+    if block is None:
+        return None
+    sizes: Sequence[Any] = block.split("x") if isinstance(block, str) else block
+    if not isinstance(sizes, tuple | list) or len(sizes) != 2 or (
+        isinstance(block, str) and not all(size.isdecimal() for size in sizes)
+    ):
+        raise Error(f"{block!r}", 'rows and columns, as "64x32" or (64, 32)', key="block")
+    if isinstance(block, str):
+        sizes = [int(size) for size in sizes]
+    rows, cols = (whole(size, "block", 1, 2**20) for size in sizes)
+    return rows, cols
+
+
 def inspect(
     path: Path | Sequence[Path],
-    formats: Sequence[str] | None = None,
+    formats: str | Sequence[str] | None = None,
     *,
     tensors: str = "*",
     threads: int = 0,
 ) -> dict[str, Any]:
-    """What formats make of the tensors of files, as `narrowgauge inspect --json` says it."""
-    paths = [path] if isinstance(path, (str, os.PathLike)) else path
-    return _core.inspect([os.fspath(p) for p in paths], list(formats or []), tensors, threads)
+    """What formats make of the tensors of safetensors and GGUF files, folders and patterns, as
+    `narrowgauge inspect --json` says it; of a token file what its header says.
+    """
+    names = [formats] if isinstance(formats, str) else formats or []
+    return _core.inspect(
+        path_texts(path, "path"), [text(name, "formats") for name in names],
+        text(tensors, "tensors"), threads_of(threads),
+    )  # fmt: skip

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._arguments import real, seed_of, text, threads_of, whole
 from ._arrays import TORCH_ELEMENTS, floats_of, matrix_of
 from ._core import Element, Format
 from ._errors import Error
 
 Floats = npt.NDArray[np.float32]
+_WORDS = ("rounding", "overflow", "scale_rule", "block", "scale", "tensor_scale")
 
 
 class Counts(NamedTuple):
@@ -40,7 +42,7 @@ class Errors(NamedTuple):
 
 def element(name: str) -> Element:
     """The format of single numbers: "e4m3", "float8_e4m3fn", "mxint8", "e8m0", any eXmY."""
-    return Element(name)
+    return Element(text(name, "name"))
 
 
 def format(name: str, **fields: Any) -> Format:
@@ -49,14 +51,16 @@ def format(name: str, **fields: Any) -> Format:
     Fields: rounding, random_bits, overflow, scale_rule, block ("1x32", "row", "tensor" or a pair),
     scale, tensor_scale, prescale.
     """
-    known = {"rounding", "random_bits", "overflow", "scale_rule", "block", "scale",
-             "tensor_scale", "prescale"}  # fmt: skip
+    known = {**dict.fromkeys(_WORDS, text), "random_bits": whole, "prescale": real}
     for field in fields:
         if field not in known:
             raise TypeError(f"no field {field!r}: {', '.join(sorted(known))}")
-    if isinstance(fields.get("block"), tuple):
+    if isinstance(fields.get("block"), tuple | list):
         fields["block"] = "x".join(str(n) for n in fields["block"])
-    return _core.format(name, {k: v for k, v in fields.items() if v is not None})
+    given = {k: known[k](v, k) for k, v in fields.items() if v is not None}
+    if given.get("random_bits") == 0:  # which the command line has for "as the format says"
+        raise Error("0", "16, 8 or 32", key="random_bits")
+    return _core.format(text(name, "format"), given)
 
 
 def formats() -> list[Format]:
@@ -129,7 +133,7 @@ class Quantized:
 
     def dequantize(self, threads: int = 0) -> Floats:
         """The values as FP32; neither prescale nor transform is undone."""
-        values = _core.dequantize(self._core, threads)
+        values = _core.dequantize(self._core, threads_of(threads))
         return values.reshape(self.shape) if values.size == int(np.prod(self.shape)) else values
 
     def as_ml_dtypes(self) -> npt.NDArray[Any]:
@@ -205,8 +209,11 @@ def quantize(
     fields = dict(rounding=rounding, random_bits=random_bits, overflow=overflow, block=block,
                   scale_rule=scale_rule, scale=scale, tensor_scale=tensor_scale,
                   prescale=prescale)  # fmt: skip
-    values = floats_of(x, threads)
     chosen = _chosen(format, fields)
+    along, seed, threads = text(along, "along"), seed_of(seed), threads_of(threads)
+    hadamard = whole(hadamard, "hadamard", 0, 128)
+    tensor = whole(tensor, "tensor", 0, 2**32 - 1)
+    values = floats_of(x, threads)
     core = _core.quantize(matrix_of(values), chosen, along, hadamard, seed, tensor, threads)
     return Quantized(core, values.shape)
 
@@ -222,6 +229,8 @@ def _chosen(name: str | Format, fields: dict[str, Any]) -> Format:
 
 def dequantize(q: Quantized, threads: int = 0) -> Floats:
     """The values of q as FP32; neither prescale nor transform is undone."""
+    if not isinstance(q, Quantized):
+        raise TypeError(f"q: {type(q).__name__} is no narrowgauge.Quantized")
     return q.dequantize(threads)
 
 
@@ -229,9 +238,9 @@ def matmul(
     a: Any,
     b: Any,
     *,
-    a_format: str = "fp32",
-    b_format: str = "fp32",
-    rounding: str = "",
+    a_format: str | Format = "fp32",
+    b_format: str | Format = "fp32",
+    rounding: str | None = None,
     transpose_b: bool = False,
     hadamard: int = 0,
     seed: int = 1,
@@ -243,18 +252,25 @@ def matmul(
     Formats as for quantize, or a table of a recipe's keys, "{format = 'mxfp4', ...}". Two Quantized
     are multiplied as they are, each along the dimension its blocks lie along.
     """
+    seed, threads = seed_of(seed), threads_of(threads)
     if isinstance(a, Quantized) and isinstance(b, Quantized):
         return _core.multiply(a._core, b._core, threads)
     if isinstance(a, Quantized) or isinstance(b, Quantized):
         raise Error("a Quantized beside an array", "two of a kind")
+    for key, given in (("a_format", a_format), ("b_format", b_format)):
+        if not isinstance(given, Format):
+            text(given, key)
+    word = "" if rounding is None else text(rounding, "rounding")
+    hadamard = whole(hadamard, "hadamard", 0, 128)
     a, b = matrix_of(floats_of(a, threads)), matrix_of(floats_of(b, threads))
     return _core.product(
-        a, b, a_format, b_format, rounding, transpose_b, hadamard, seed, threads
+        a, b, a_format, b_format, word, bool(transpose_b), hadamard, seed, threads
     )
 
 
 def error(x: Any, q: Any, threads: int = 0) -> Errors:
     """How far q, a Quantized or an array of x's shape, is from x."""
+    threads = threads_of(threads)
     if isinstance(q, Quantized):
         if q.hadamard:
             raise Error("numbers for transformed values", "ones without a Hadamard transform")

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._arguments import codes_of, real, text, whole
+from ._arrays import floats_of
 from ._core import Format
 from ._errors import Error
 from ._numbers import Quantized, format as format_of
@@ -74,7 +76,7 @@ def unpack(
     """
     _word(layout)
     format = format if isinstance(format, Format) else format_of(format)
-    packed = np.ascontiguousarray(packed, dtype=np.uint8)
+    packed = np.atleast_1d(codes_of(packed, "packed", np.uint8))
     lead, width = packed.shape[:-1], packed.shape[-1]
     if layout == "gguf":
         kind = _gguf_kind(format, "cols")
@@ -82,7 +84,7 @@ def unpack(
         cols = codes.size // max(packed.size // max(width, 1), 1)
     else:
         bits = format.element.bits
-        cols = width * 8 // bits if cols is None else cols
+        cols = width * 8 // bits if cols is None else whole(cols, "cols", 0, width * 8 // bits)
         rows = packed.reshape(-1, width)
         unpacked = [_core.unpack_codes(row, bits, cols) for row in rows]
         codes = np.concatenate(unpacked) if unpacked else np.zeros(0, np.uint16)
@@ -102,15 +104,17 @@ def assemble(
 ) -> Quantized:
     """Codes and scales that something else has made, as a Quantized; Error where they disagree."""
     format = format if isinstance(format, Format) else format_of(format)
-    codes = np.asarray(codes)
+    codes = codes_of(codes, "codes", np.uint16)
     cols = codes.shape[-1] if codes.ndim else 1
     rows = int(np.prod(codes.shape[:-1], dtype=np.int64))
 
-    def flat(array: Any, dtype: type) -> Any:
-        return None if array is None else np.ascontiguousarray(array, dtype=dtype).reshape(-1)
+    def bytes_of(array: Any, key: str) -> Any:
+        return None if array is None else codes_of(array, key, np.uint8).reshape(-1)
 
     core = _core.assemble(
-        format, rows, cols, along, flat(codes, np.uint16), flat(scale_codes, np.uint8),
-        flat(scales, np.float32), flat(zeros, np.uint8), tensor_scale,
+        format, rows, cols, text(along, "along"), codes.reshape(-1),
+        bytes_of(scale_codes, "scale_codes"),
+        None if scales is None else floats_of(scales).reshape(-1),
+        bytes_of(zeros, "zeros"), real(tensor_scale, "tensor_scale"),
     )  # fmt: skip
     return Quantized(core, codes.shape)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
+from ._paths import path_text
 from ._toml import setting_lines, value_text
 
 
@@ -21,7 +22,7 @@ class Recipe:
         self, name: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None
     ) -> None:
         #: what a run file may say for it: a name, a path, or the text of a changed recipe
-        self.words = os.fspath(name)
+        self.words = path_text(name)
         self._core = _core.load_recipe(self.words)
         if overrides:
             lines = setting_lines({"name": f"{self._core.name}-changed", **overrides})
@@ -60,7 +61,7 @@ def words_of(recipe: str | os.PathLike[str] | Recipe | None) -> str:
     """What the C++ side takes for a recipe; empty for None."""
     if recipe is None:
         return ""
-    return recipe.words if isinstance(recipe, Recipe) else os.fspath(recipe)
+    return recipe.words if isinstance(recipe, Recipe) else path_text(recipe, "recipe")
 
 
 _core.set_recipe_folder(str(Path(__file__).parent / "recipes"))

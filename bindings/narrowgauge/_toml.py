@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from ._errors import Error
+
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def _quoted(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Error(f"{text!r} is no UTF-8", "text in UTF-8") from error
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     plain = (escapes.get(c, c if c >= " " and c != "\x7f" else f"\\u{ord(c):04X}") for c in text)
     return '"' + "".join(plain) + '"'

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _core
+from ._paths import Path, path_text
 from ._recipes import Recipe, words_of
 from ._toml import setting_lines
 
@@ -24,17 +25,19 @@ class Trainer:
 
     def __init__(
         self,
-        run: str | os.PathLike[str],
+        run: Path,
         set: Mapping[str, Any] | None = None,
         *,
         recipe: str | os.PathLike[str] | Recipe | None = None,
-        out: str | os.PathLike[str] | None = None,
+        out: Path | None = None,
         resume: bool = False,
     ) -> None:
+        if set is not None and not isinstance(set, Mapping):
+            raise TypeError(f'set: {set!r} is no mapping, as {{"train.steps": 50}}')
         settings = [line.replace(" = ", "=", 1) for line in setting_lines(set or {})]
-        folder = "" if out is None else os.fspath(out)
+        folder = "" if out is None else path_text(out, "out")
         self._core = _core.Trainer(
-            os.fspath(run), settings, words_of(recipe), folder, resume, _log.warning
+            path_text(run), settings, words_of(recipe), folder, bool(resume), _log.warning
         )
 
     @property
@@ -54,4 +57,6 @@ class Trainer:
         finished, then they are raised. Returns the steps done, the last validation, a sample and
         where the model is.
         """
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: {progress!r} cannot be called")
         return self._core.train(progress)

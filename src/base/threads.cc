@@ -1,5 +1,6 @@
 #include "base/threads.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -36,12 +37,14 @@ void wait_for_change(const std::atomic<uint32_t>& value, uint32_t old) {
   value.wait(old, std::memory_order_acquire);
 }
 
-// The process's worker threads; they sleep between operations and end with the process.
+// The process's worker threads; they sleep between operations and end with the process, whose exit
+// waits for none of them. A process that was forked has no threads but its own: it starts others.
 class Pool {
  public:
   static Pool& instance() {
-    static Pool pool;
-    return pool;
+    static const int registered = pthread_atfork(nullptr, nullptr, [] { pool() = new Pool; });
+    NG_CHECK(registered == 0, registered);
+    return *pool();
   }
 
   void run(Threads threads, int64_t items, detail::ItemCall call, const void* body) {
@@ -69,10 +72,10 @@ class Pool {
   };
 
   Pool() = default;
-  ~Pool() {
-    stopping_.store(true, std::memory_order_relaxed);
-    for (const auto& worker : workers_) wake(*worker);
-    for (const auto& worker : workers_) worker->thread.join();
+
+  static Pool*& pool() {
+    static Pool* made = new Pool;
+    return made;
   }
 
   static void wake(Worker& worker) {
@@ -107,7 +110,6 @@ class Pool {
   void serve(Worker& worker, int index) {
     for (uint32_t seen = 0;; ++seen) {  // every ticket is one job
       wait_for_change(worker.ticket, seen);
-      if (stopping_.load(std::memory_order_relaxed)) return;
       work(index);
       pending_.fetch_sub(1, std::memory_order_acq_rel);
       pending_.notify_one();
@@ -132,7 +134,6 @@ class Pool {
   int64_t items_ = 0;
   std::atomic<int64_t> next_{0};
   std::atomic<uint32_t> pending_{0};
-  std::atomic<bool> stopping_{false};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -67,6 +69,21 @@ TEST(ParallelFor, RethrowsAndGoesOnWorking) {
   std::atomic<int> calls{0};
   parallel_for(Threads{3}, 10, [&](int64_t, int) { ++calls; });
   EXPECT_EQ(calls, 10);
+}
+
+TEST(ParallelFor, WorksInAForkedProcess) {
+  std::atomic<int> calls{0};
+  const auto count = [&](int64_t, int) { ++calls; };
+  parallel_for(Threads{3}, 10, count);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // one that waits for threads that it does not have ends so
+    parallel_for(Threads{3}, 10, count);
+    ::_exit(calls == 20 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // A stack larger than the address space stands for limits on processes and memory.

@@ -156,7 +156,18 @@ std::span<const ValueRange> NarrowEncoder::ranges_of(const Panel& panel) const {
   return all.subspan(static_cast<size_t>(panel.col), static_cast<size_t>(panel.cols));
 }
 
-void NarrowEncoder::encode(const Panel& panel, Rows<const float> values, NarrowMatrix& out) {
+void NarrowEncoder::encode(const Panel& panel, Rows<const float> values, NarrowMatrix& out,
+                           const ByteCodes& bytes) {
+  encode_whole(panel, values, out, bytes);
+  if (bytes.codes == nullptr || out.codes.empty()) return;
+  parallel_for(workspace_.threads(), out.rows, [&](int64_t row, int) {
+    std::copy_n(out.codes.begin() + row * out.cols, out.cols, bytes.codes + row * bytes.stride);
+  });
+}
+
+/// Codes go to `bytes` or to `out`.
+void NarrowEncoder::encode_whole(const Panel& panel, Rows<const float> values, NarrowMatrix& out,
+                                 const ByteCodes& bytes) {
   NG_CHECK(values.rows == panel.rows && values.cols == panel.cols, values.rows, values.cols);
   NG_CHECK(panel.rows <= panel_rows_ && panel.cols <= panel_cols_, panel.rows, panel.cols);
   const int64_t g = std::max(job_.options.hadamard.size, 1);
@@ -172,7 +183,8 @@ void NarrowEncoder::encode(const Panel& panel, Rows<const float> values, NarrowM
     encode_folded(panel, values, out);
   } else {
     const int64_t per_row = (job_.cols + kDrawGroup - 1) / kDrawGroup;
-    encode_values(panel, values, {panel.row * per_row + panel.col / kDrawGroup, per_row}, out);
+    encode_values(panel, values, {panel.row * per_row + panel.col / kDrawGroup, per_row}, out,
+                  bytes);
   }
   out.counts.values = static_cast<uint64_t>(values.size());
 }
@@ -225,7 +237,8 @@ void NarrowEncoder::encode_folded(const Panel& panel, Rows<const float> values, 
 }
 
 void NarrowEncoder::encode_values(const Panel& panel, Rows<const float> values,
-                                  const cpu::DrawGroups& groups, NarrowMatrix& out) {
+                                  const cpu::DrawGroups& groups, NarrowMatrix& out,
+                                  const ByteCodes& bytes) {
   const std::span<const ValueRange> ranges = ranges_of(panel);
   if (is_by_definition(out.cast))
     return encode_by_definition(values, {job_.options.key, groups}, ranges, out,
@@ -244,7 +257,7 @@ void NarrowEncoder::encode_values(const Panel& panel, Rows<const float> values,
     prepare(cast, extended, groups, out.counts);
     out.counts -= witness;
   }
-  unpack_operand(packed_, codes_, out, workspace_.threads());
+  unpack_operand(packed_, codes_, out, workspace_.threads(), bytes);
 }
 
 void NarrowEncoder::prepare(const Operand& cast, Rows<const float> source,

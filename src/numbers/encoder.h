@@ -47,8 +47,10 @@ class NarrowEncoder {
 
   void note(const Panel& panel, Rows<const float> values);
   /// `panel` is one of panels(). Overwrites `out`, whose memory is used again; its grid is that of
-  /// the panel alone.
-  void encode(const Panel& panel, Rows<const float> values, NarrowMatrix& out);
+  /// the panel alone. Codes of at most 8 bits go to `bytes` instead, where there is one: the place
+  /// of the panel's first.
+  void encode(const Panel& panel, Rows<const float> values, NarrowMatrix& out,
+              const ByteCodes& bytes = {});
 
  private:
   /// Whose values are noted: nobody's, those of the matrix, of each row, of each column.
@@ -64,7 +66,9 @@ class NarrowEncoder {
   void encode_rows(const Panel& panel, Rows<const float> values, NarrowMatrix& out);
   void encode_folded(const Panel& panel, Rows<const float> values, NarrowMatrix& out);
   void encode_values(const Panel& panel, Rows<const float> values, const cpu::DrawGroups& groups,
-                     NarrowMatrix& out);
+                     NarrowMatrix& out, const ByteCodes& bytes = {});
+  void encode_whole(const Panel& panel, Rows<const float> values, NarrowMatrix& out,
+                    const ByteCodes& bytes);
   void prepare(const Operand& cast, Rows<const float> source, const cpu::DrawGroups& groups,
                OperandStats& counts);
   [[nodiscard]] Rows<const float> with_witness(std::span<const ValueRange> ranges,

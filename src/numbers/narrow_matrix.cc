@@ -6,6 +6,7 @@
 #include "backend/cpu/quantize/dequantize.h"
 #include "backend/cpu/workspace.h"
 #include "numbers/encoder.h"
+#include "numbers/narrow_bytes.h"
 
 namespace ng {
 namespace {
@@ -86,8 +87,12 @@ double stored_bits_per_value(const Operand& cast, Contract along, int64_t rows, 
   return cast.element->bits + beside / (static_cast<double>(rows) * static_cast<double>(cols));
 }
 
-NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
-                      Threads threads, const CodeSink& take) {
+namespace {
+
+/// Panel by panel; each(encoder, panel, values, whole, part) encodes one into `part`.
+template <class Each>
+NarrowMatrix quantize_panels(Rows<const float> source, const Operand& cast,
+                             const QuantizeOptions& options, Threads threads, const Each& each) {
   cpu::Workspace workspace(threads);
   NarrowEncoder encoder(workspace, {cast, options, source.rows, source.cols});
   const std::vector<Panel> panels = encoder.panels();
@@ -98,12 +103,37 @@ NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const Quant
     for (const Panel& panel : panels) encoder.note(panel, values(panel));
   NarrowMatrix whole = empty_matrix(cast, options, source.rows, source.cols);
   NarrowMatrix part;
-  for (const Panel& panel : panels) {
-    encoder.encode(panel, values(panel), part);
-    place(whole, panel, part);
-    take(whole, {.row = panel.row, .col = panel.col, .cols = part.cols}, part.codes);
-  }
+  for (const Panel& panel : panels) each(encoder, panel, values(panel), whole, part);
   return whole;
+}
+
+}  // namespace
+
+NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
+                      Threads threads, const CodeSink& take) {
+  return quantize_panels(source, cast, options, threads,
+                         [&](NarrowEncoder& encoder, const Panel& panel, Rows<const float> values,
+                             NarrowMatrix& whole, NarrowMatrix& part) {
+                           encoder.encode(panel, values, part);
+                           place(whole, panel, part);
+                           take(whole, {.row = panel.row, .col = panel.col, .cols = part.cols},
+                                part.codes);
+                         });
+}
+
+NarrowMatrix quantize_to_bytes(Rows<const float> source, const Operand& cast,
+                               const QuantizeOptions& options, Threads threads,
+                               std::vector<uint8_t>& codes) {
+  NG_CHECK(cast.element->bits <= 8, cast.element->name);
+  return quantize_panels(source, cast, options, threads,
+                         [&](NarrowEncoder& encoder, const Panel& panel, Rows<const float> values,
+                             NarrowMatrix& whole, NarrowMatrix& part) {
+                           codes.resize(static_cast<size_t>(whole.rows * whole.cols));
+                           encoder.encode(
+                               panel, values, part,
+                               {codes.data() + panel.row * whole.cols + panel.col, whole.cols});
+                           place(whole, panel, part);
+                         });
 }
 
 NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,

@@ -1,6 +1,7 @@
 #include "numbers/unpack.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "backend/cpu/packed.h"
@@ -36,38 +37,62 @@ struct Packed {
   }
 };
 
-/// Codes of rows [row, row_end) × columns [col, col_end).
-template <class CodeAt>
-void copy_codes(const Packed& packed, NarrowMatrix& out, int64_t row, int64_t col,
-                const CodeAt& code_at) {
+/// Where the codes of a matrix go: those of row r from codes + r · stride on.
+template <class Code>
+struct Codes {
+  Code* codes = nullptr;
+  int64_t stride = 0;
+};
+
+/// Codes of rows [row, row_end) × columns [col, col_end) of a matrix of the size of `out`.
+template <class Code, class CodeAt>
+void copy_codes(const Packed& packed, const NarrowMatrix& out, const Codes<Code>& target,
+                int64_t row, int64_t col, const CodeAt& code_at) {
   const int64_t row_end = std::min(row + kTile, out.rows);
   const int64_t col_end = packed.straight() ? out.cols : std::min(col + kTile, out.cols);
   const int64_t step = packed.straight() ? 1 : packed.operand.spec.k_padded();
   for (int64_t r = row; r < row_end; ++r) {
-    uint16_t* to = out.codes.data() + r * out.cols;
+    Code* to = target.codes + r * target.stride;
     int64_t from = packed.at(r, col);
-    for (int64_t c = col; c < col_end; ++c, from += step) to[c] = code_at(from);
+    for (int64_t c = col; c < col_end; ++c, from += step) to[c] = static_cast<Code>(code_at(from));
   }
 }
 
-void unpack_codes(const Packed& packed, const CodeTable& table, NarrowMatrix& out,
-                  Threads threads) {
+/// Codes of elements that are kept as multiples of `unit`, by those.
+std::array<uint16_t, 256> codes_of_integers(const CodeTable& table, float unit) {
+  std::array<uint16_t, 256> codes;
+  for (int i = -128; i < 128; ++i) {
+    const float value = static_cast<float>(i) * unit;  // exact in BF16
+    codes[static_cast<uint8_t>(i)] =
+        table.of_pattern(static_cast<uint16_t>(float_bits(value) >> 16));
+  }
+  return codes;
+}
+
+template <class Code>
+void unpack_codes(const Packed& packed, const CodeTable& table, const NarrowMatrix& out,
+                  const Codes<Code>& target, Threads threads) {
   const int64_t row_tiles = (out.rows + kTile - 1) / kTile;
   const int64_t col_tiles = packed.straight() ? 1 : (out.cols + kTile - 1) / kTile;
+  std::array<uint16_t, 256> of_integer{};
+  if (packed.layout.form == cpu::ElementForm::int8)
+    of_integer = codes_of_integers(table, packed.layout.unit);
   parallel_for(threads, row_tiles * col_tiles, [&](int64_t item, int) {
     const int64_t row = item / col_tiles * kTile, col = item % col_tiles * kTile;
+    const auto copy = [&](const auto& code_at) {
+      copy_codes(packed, out, target, row, col, code_at);
+    };
     switch (packed.layout.form) {
       case cpu::ElementForm::int8:
-        return copy_codes(packed, out, row, col, [&](int64_t at) {
-          const float value = static_cast<float>(packed.integers()[at]) * packed.layout.unit;
-          return table.of_pattern(static_cast<uint16_t>(float_bits(value) >> 16));  // exact in BF16
+        return copy([&, integers = packed.integers()](int64_t at) {
+          return of_integer[static_cast<uint8_t>(integers[at])];
         });
       case cpu::ElementForm::bf16:
-        return copy_codes(packed, out, row, col,
-                          [&](int64_t at) { return table.of_pattern(packed.patterns()[at]); });
+        return copy([&, patterns = packed.patterns()](int64_t at) {
+          return table.of_pattern(patterns[at]);
+        });
       case cpu::ElementForm::fp32:
-        return copy_codes(packed, out, row, col,
-                          [&](int64_t at) { return table.of_value(packed.floats()[at]); });
+        return copy([&](int64_t at) { return table.of_value(packed.floats()[at]); });
     }
   });
 }
@@ -116,6 +141,8 @@ bool is_scale(ScaleKind kind, float scale) {
 
 CodeTable::CodeTable(const ElementFormat& element) : codec_(element) {
   NG_CHECK(element.bits <= 16, element.name);
+  constexpr int kBf16MantissaBits = 7;
+  if (element.mantissa_bits > kBf16MantissaBits) return;  // never kept as BF16
   of_pattern_.resize(size_t{1} << 16);
   const auto fill = [&](uint32_t pattern) {
     of_pattern_[pattern] = of_value(float_of_bits(pattern << 16));
@@ -124,8 +151,14 @@ CodeTable::CodeTable(const ElementFormat& element) : codec_(element) {
   const uint16_t nan = of_value(float_of_bits(0x7FC00000u));
   for (uint32_t mantissa = 1; mantissa < 0x80; ++mantissa)
     of_pattern_[0x7F80u | mantissa] = of_pattern_[0xFF80u | mantissa] = nan;
-  for (uint32_t code = 0; code < code_count(element); ++code)
-    fill(float_bits(codec_.decode(code)) >> 16);
+  const bool is_bf16 = element == bf16_format();
+  for (uint32_t code = 0; code < code_count(element); ++code) {
+    const uint32_t pattern = is_bf16 ? code : float_bits(codec_.decode(code)) >> 16;
+    if (is_bf16 && (pattern & 0x7F80u) != 0x7F80u)
+      of_pattern_[pattern] = static_cast<uint16_t>(pattern);
+    else
+      fill(pattern);
+  }
 }
 
 uint16_t CodeTable::of_value(float value) const {
@@ -133,15 +166,18 @@ uint16_t CodeTable::of_value(float value) const {
 }
 
 void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,
-                    Threads threads) {
-  out.codes.resize(static_cast<size_t>(out.rows * out.cols));
+                    Threads threads, const ByteCodes& bytes) {
+  out.codes.resize(bytes.codes != nullptr ? 0 : static_cast<size_t>(out.rows * out.cols));
   out.scales.assign(static_cast<size_t>(out.grid.size()), 1.0f);
   out.scale_codes.clear();
   out.zeros.clear();
   out.tensor_scale = 1;
   if (cpu::is_read_in_place(packed.spec)) return round_codes(packed, out, threads);
   const Packed parts{packed, cpu::packed_layout(packed.spec)};
-  unpack_codes(parts, table, out, threads);
+  if (bytes.codes != nullptr)
+    unpack_codes<uint8_t>(parts, table, out, {bytes.codes, bytes.stride}, threads);
+  else
+    unpack_codes<uint16_t>(parts, table, out, {out.codes.data(), out.cols}, threads);
   if (out.grid.size() == 0) return;
   out.tensor_scale = *reinterpret_cast<const float*>(packed.storage + parts.layout.tensor_at);
   if (has_scale_codes(out.cast)) out.scale_codes.resize(out.scales.size());

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "format/codec.h"
+#include "numbers/narrow_bytes.h"
 #include "numbers/narrow_matrix.h"
 
 namespace ng {
@@ -29,8 +30,9 @@ class CodeTable {
 [[nodiscard]] bool is_scale(ScaleKind kind, float scale);
 
 /// Fills codes, scales, scale_codes and tensor_scale of `out`, whose other fields are set: its rows
-/// and cols may be fewer than the operand's. `packed` was prepared by ng::cpu.
+/// and cols may be fewer than the operand's. `packed` was prepared by ng::cpu. Codes of elements of
+/// at most 8 bits go to `bytes` instead, where there is one.
 void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowMatrix& out,
-                    Threads threads);
+                    Threads threads, const ByteCodes& bytes = {});
 
 }  // namespace ng

@@ -94,3 +94,13 @@ def test_inspect_is_the_programs(program, tmp_path):
     assert ng.inspect([file], tensors="y") == json.loads(
         program("inspect", file, "--tensor", "y", "--json")
     )
+
+
+def test_inspect_knows_gguf_and_token_files(program):
+    file = GOLDEN / "interop" / "types" / "types.gguf"
+    made = ng.inspect(file, "mxfp4")
+    assert made == json.loads(program("inspect", file, "--format", "mxfp4", "--json"))
+    shard = GOLDEN / "shards" / "bintok_v2_masks.bin"
+    (facts,) = ng.inspect(shard)["files"]
+    assert facts["token_file"]["kind"] == "bintok" and facts["token_file"]["has_mask"]
+    assert facts["token_file"]["tokens"] > 0

@@ -189,3 +189,12 @@ def test_errors_are_those_of_the_definition():
     assert errors.values == X.size and errors.max_abs == pytest.approx(np.abs(e).max())
     assert errors.sqnr_db == pytest.approx(-10 * np.log10((e**2).sum() / (x**2).sum()))
     assert ng.error(X, X).sqnr_db == np.inf
+
+
+def test_integers_and_formats_of_products():
+    whole = np.array([[2**24 + 1, -(2**24) - 1, 3, 2**31 - 1] * 8], np.int64)
+    for dtype in (np.int32, np.int64):  # FP32 on the way would make a tie of the first
+        codes = ng.quantize(whole.astype(dtype), "bfloat16").codes
+        assert np.array_equal(codes, ng.quantize(whole.astype(np.float64), "bfloat16").codes)
+    a = ng.matmul(X, X, a_format=ng.format("mxfp4"), b_format="nvfp4")
+    assert np.array_equal(a, ng.matmul(X, X, a_format="mxfp4", b_format="nvfp4"))

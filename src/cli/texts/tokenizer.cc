@@ -1,22 +1,15 @@
 // narrowgauge tokenizer train FILE... OUT.json: a byte-level BPE of texts.
-#include <algorithm>
-
-#include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
-#include "data/masked_tokens.h"
 #include "data/text_files.h"
-#include "tokenizer/bpe_trainer.h"
+#include "tokenizer/tokenizer_file.h"
 
 namespace ng::cli {
 namespace {
-
-constexpr int64_t kMaxVocab = 1 << 24;
 
 struct Args {
   std::vector<std::string> files;  ///< texts, then the output
@@ -25,30 +18,18 @@ struct Args {
   bool json = false;
 };
 
-/// As this program and Hugging Face's library write them.
-bool is_tokenizer(const std::string& path) {
-  return begins_with(path, "{\n \"version\": \"1.0\"") ||
-         begins_with(path, "{\n  \"version\": \"1.0\"") ||
-         begins_with(path, "{\"version\":\"1.0\"");
-}
-
 int train(const Args& args) {
   BpeTraining training = args.training;
   if (training.special_tokens.empty()) training.special_tokens = {"<|endoftext|>"};
   const std::string& out = args.files.back();
-  require_target(out, "a tokenizer", is_tokenizer);
-  std::vector<MappedFile> files;
-  std::vector<std::string_view> texts;
-  for (const std::string& path :
-       find_texts({args.files.begin(), args.files.end() - 1}, {"FILE", ""})) {
-    refuse_input(out, path);
-    texts.push_back(text_of(files.emplace_back(path)));
-  }
+  const std::vector<std::string> texts =
+      find_texts({args.files.begin(), args.files.end() - 1}, {.place = "FILE", .key = ""});
+  require_tokenizer_target(out, texts);
   TrainedBpe trained;
   {
     ProgressLine line("tokens");
-    trained = train_bpe(texts, training, threads_of(args.threads),
-                        [&](int64_t done, int64_t total) { line.show(done, total); });
+    trained = train_bpe_of_files(texts, training, threads_of(args.threads),
+                                 [&](int64_t done, int64_t total) { line.show(done, total); });
   }
   write_file_atomically(out, tokenizer_json_of(trained, training));
   const auto tokens = static_cast<int64_t>(trained.names.size());
@@ -73,7 +54,7 @@ std::function<int()> declare_train(CLI::App& app) {
                  "tokens, special ones and the 256 bytes included; fewer where the texts give no "
                  "more")
       ->required()
-      ->check(CLI::Range(int64_t{1}, kMaxVocab))
+      ->check(CLI::Range(int64_t{1}, kMaxTrainedVocab))
       ->type_name("N");
   app.add_option("--pattern", a.training.pattern, "how texts are cut before: as in these models")
       ->required()
