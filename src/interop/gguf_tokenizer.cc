@@ -312,7 +312,8 @@ bool has_tokenizer(const io::Gguf& file) {
 std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file) {
   if (!has_tokenizer(file))
     file.refuse("tokenizer.ggml.model", "is none", "a file with a tokenizer");
-  if (is_byte_tokenizer(file)) return std::make_unique<ByteTokenizer>();
+  if (is_byte_tokenizer(file))
+    return std::make_unique<ByteTokenizer>(file.text_or("tokenizer.chat_template", ""));
   TokenizerFiles files = gguf_tokenizer_files(file);
   const Json json = parse_json(files.json, files.json_place);
   return std::make_unique<SubwordTokenizer>(json, std::move(files));
