@@ -225,7 +225,11 @@ class TokenizerOfKeys {
 
   /// Every way to cut a token into two.
   void add_merges(int32_t id, float score, const Ids& ids, std::vector<Merge>* merges) const {
+    constexpr size_t kMaxBytes = 1024;  // the cuts of a token take its length squared
     const std::string_view token = tokens_[static_cast<size_t>(id)];
+    if (token.size() > kMaxBytes)
+      file_.refuse("tokenizer.ggml.tokens", fmt::format("a token of {} bytes", token.size()),
+                   fmt::format("at most {}", kMaxBytes));
     const size_t first = merges->size();
     size_t at = 0;
     while ((at += next_character(token.substr(at)).bytes) < token.size()) {
