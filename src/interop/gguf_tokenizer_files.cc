@@ -45,7 +45,7 @@ OrderedJson bpe() {
 /// Two tokens that become one.
 struct Merge {
   float score;
-  int32_t whole, left, right;  ///< ids
+  int32_t left, right;  ///< ids
 };
 
 class TokenizerOfKeys {
@@ -235,7 +235,7 @@ class TokenizerOfKeys {
     while ((at += next_character(token.substr(at)).bytes) < token.size()) {
       const auto left = ids.find(token.substr(0, at)), right = ids.find(token.substr(at));
       if (left != ids.end() && right != ids.end())
-        merges->push_back({score, id, left->second, right->second});
+        merges->push_back({score, left->second, right->second});
     }
     std::sort(merges->begin() + static_cast<std::ptrdiff_t>(first), merges->end(),
               [](const Merge& a, const Merge& b) {
