@@ -247,7 +247,20 @@ class Exporter {
           "{} and others go out as the values of their codes in {}: exact where their scales are "
           "powers of two",
           first->tensor.name, lower(first->type)));
+    if (const auto wide = note_of_wide()) notes.push_back(*wide);
     return notes;
+  }
+
+  [[nodiscard]] std::optional<std::string> note_of_wide() const {
+    std::vector<std::string> names;
+    const Planned* first = nullptr;
+    for (const Planned& planned : plan_) {
+      if (!is_trained(planned) || !is_wide(cast_of(planned))) continue;
+      if (first == nullptr) first = &planned;
+      names.push_back(planned.tensor.name);
+    }
+    if (first == nullptr) return {};
+    return ng::note_of_wide(names, cast_of(*first), first->type);
   }
 
   const GgufExport& request_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -14,7 +15,9 @@
 #include "interop/hf_types.h"
 #include "io/gguf.h"
 #include "io/hf_names.h"
+#include "io/hf_shard.h"
 #include "io/model_files.h"
+#include "io/safetensors_dtype.h"
 #include "model/architecture.h"
 #include "recipe/layer_names.h"
 
@@ -79,6 +82,7 @@ class Exporter {
                    .problem = fmt::format("{} has no quantized layout: its modules are no Linear",
                                           parts_of(config().architecture).name),
                    .remedy = "--type bf16, or --to gguf --type q8_0"});
+    leave_wide();
     for (const io::HfTensor& tensor : tensors_)
       if (is_block_matrix(tensor.spec)) check(tensor.spec);
   }
@@ -87,9 +91,9 @@ class Exporter {
     refuse_input(request_.out, io::sizes_place(request_.model));  // adapters' base
     io::require_replaceable(request_.out);
     FolderWriter folder(request_.out);
-    write_weights(join_path(folder.path(), io::kHfWeights));
+    write_weights(folder.path());
     const OrderedJson quantization =
-        type_.form ? quantization_config(type_, block_) : OrderedJson(nullptr);
+        type_.form ? quantization_config(type_, block_, wide_modules()) : OrderedJson(nullptr);
     write_file_atomically(
         join_path(folder.path(), io::kHfConfig),
         exported_config_text(io::sizes_place(request_.model), config(), type_.torch, quantization));
@@ -103,6 +107,36 @@ class Exporter {
 
  private:
   [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
+
+  [[nodiscard]] Operand trained_cast(const ParameterSpec& spec) const {
+    return trained_operand(*request_.trained, config(), spec, spec.hf_name);
+  }
+
+  /// Finds the matrices that a recipe leaves wide. Where it quantizes none, a quantized folder has
+  /// nothing to hold, and they are refused as what the type does not hold.
+  void leave_wide() {
+    if (!request_.trained) return;
+    bool all = true;
+    for (const io::HfTensor& tensor : tensors_) {
+      if (!is_block_matrix(tensor.spec)) continue;
+      if (is_wide(trained_cast(tensor.spec)))
+        wide_.push_back(tensor.spec.hf_name);
+      else
+        all = false;
+    }
+    if (all && type_.form) wide_.clear();
+  }
+
+  [[nodiscard]] bool is_left_wide(const ParameterSpec& spec) const {
+    return std::find(wide_.begin(), wide_.end(), spec.hf_name) != wide_.end();
+  }
+
+  /// "model.layers.0.mlp.up_proj"
+  [[nodiscard]] std::vector<std::string> wide_modules() const {
+    std::vector<std::string> modules;
+    for (const std::string& name : wide_) modules.push_back(name.substr(0, name.rfind('.')));
+    return modules;
+  }
 
   void check_flags() const {
     if (request_.block && !type_.has_block)
@@ -118,6 +152,7 @@ class Exporter {
   }
 
   void check(const ParameterSpec& spec) const {
+    if (is_left_wide(spec)) return;
     const auto refuse = [&](const std::string& problem, const std::string& remedy) {
       throw Error({.place = request_.model,
                    .key = json_text(Json(spec.hf_name)),
@@ -135,7 +170,7 @@ class Exporter {
   }
 
   void check_trained(const ParameterSpec& spec) const {
-    const Operand cast = trained_operand(*request_.trained, config(), spec, spec.hf_name);
+    const Operand cast = trained_cast(spec);
     if (!type_.form || holds(*type_.form, cast, block_)) return;
     throw Error({.place = request_.trained->shown,
                  .key = spec.hf_name,
@@ -145,26 +180,51 @@ class Exporter {
   }
 
   [[nodiscard]] bool is_narrow(const ParameterSpec& spec) const {
-    return type_.form && is_block_matrix(spec);
+    return type_.form && is_block_matrix(spec) && !is_left_wide(spec);
   }
 
-  void write_weights(const std::string& path) {
-    std::vector<io::SafetensorsTensor> header;
+  /// What stands for a tensor in a file, without data.
+  [[nodiscard]] std::vector<io::SafetensorsTensor> stored(const io::HfTensor& tensor) const {
+    if (is_narrow(tensor.spec)) return layout_tensors(type_, tensor.spec, block_);
+    return {{tensor.spec.hf_name, std::string(type_.dtype), io::hf_shape(tensor.spec), nullptr}};
+  }
+
+  void write_weights(const std::string& folder) {
+    std::vector<uint64_t> bytes;
     for (const io::HfTensor& tensor : tensors_) {
-      if (is_narrow(tensor.spec))
-        for (auto& part : layout_tensors(type_, tensor.spec, block_)) header.push_back(part);
-      else
-        header.push_back(
-            {tensor.spec.hf_name, std::string(type_.dtype), io::hf_shape(tensor.spec), nullptr});
+      bytes.push_back(0);
+      for (const io::SafetensorsTensor& part : stored(tensor))
+        bytes.back() += static_cast<uint64_t>(
+            io::bytes_of(io::find_dtype(part.dtype, "", part.name), part.shape));
     }
+    const std::vector<io::ShardRange> shards = io::cut_into_shards(bytes, request_.max_shard_bytes);
+    std::vector<std::pair<std::string, std::string>> file_of_tensor;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      const std::string name = io::shard_name(i, shards.size());
+      for (const std::string& tensor : write_shard(join_path(folder, name), shards[i]))
+        file_of_tensor.emplace_back(tensor, name);
+    }
+    if (shards.size() == 1) return;
+    io::write_shard_index(folder, file_of_tensor,
+                          std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
+  }
+
+  /// Names of the tensors that are written.
+  std::vector<std::string> write_shard(const std::string& path, const io::ShardRange& range) {
+    std::vector<io::SafetensorsTensor> header;
+    for (size_t i = range.begin; i < range.end; ++i)
+      for (auto& part : stored(tensors_[i])) header.push_back(std::move(part));
     io::SafetensorsWriter writer(path, header, {{"format", "pt"}});
-    for (size_t i = 0; i < tensors_.size(); ++i) {
+    for (size_t i = range.begin; i < range.end; ++i) {
       if (is_narrow(tensors_[i].spec))
         write_narrow(i, &writer);
       else
         write_plain(tensors_[i], &writer);
     }
     writer.commit();
+    std::vector<std::string> names;
+    for (const io::SafetensorsTensor& part : header) names.push_back(part.name);
+    return names;
   }
 
   static size_t index_of(const io::HfTensor& tensor) {
@@ -220,8 +280,7 @@ class Exporter {
   }
 
   [[nodiscard]] bool has_trained_codes(const ParameterSpec& spec) const {
-    return request_.trained && is_block_matrix(spec) &&
-           !trained_operand(*request_.trained, config(), spec, spec.hf_name).is_fp32();
+    return request_.trained && is_block_matrix(spec) && !trained_cast(spec).is_fp32();
   }
 
   static std::vector<float> transposed(const std::vector<float>& values,
@@ -240,6 +299,17 @@ class Exporter {
           "q, k, v and gate, up have scales of their own, which are the trained ones; vLLM takes "
           "the "
           "largest for all of a group and loses accuracy: --share-scales gives them one");
+    if (wide_.empty()) return notes;
+    if (type_.form)
+      notes.push_back(
+          fmt::format("{} matrices that the recipe does not quantize are BF16: config.json names "
+                      "them as ignored",
+                      wide_.size()));
+    const auto first = std::find_if(
+        tensors_.begin(), tensors_.end(),
+        [&](const io::HfTensor& tensor) { return tensor.spec.hf_name == wide_.front(); });
+    if (const auto note = note_of_wide(wide_, trained_cast(first->spec), type_.dtype))
+      notes.push_back(*note);
     return notes;
   }
 
@@ -248,6 +318,7 @@ class Exporter {
   ModelWeights weights_;
   std::vector<io::HfTensor> tensors_;
   Block block_;
+  std::vector<std::string> wide_;  ///< names of matrices that training did not quantize
 };
 
 }  // namespace

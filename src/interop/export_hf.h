@@ -1,6 +1,7 @@
 // A model as a folder in Hugging Face's layout, plain or quantized. [interop.md 2]
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,11 +23,13 @@ struct HfExport {
   bool share_scales = false;  ///< one scale of the tensor for q, k, v, and for gate, up
   std::optional<TrainedNumbers> trained;
   Threads threads;
+  uint64_t max_shard_bytes = uint64_t{5} << 30;
 };
 
 /// Writes the folder, which appears whole or not at all, the tokenizer's files in it; what the user
-/// should know of it. Embedding, head, norms and biases are BF16. Throws Error naming the tensor
-/// and its size, or the architecture and a type that works, before anything is written.
+/// should know of it. Embedding, head, norms and biases are BF16, and so are, of trained weights,
+/// the matrices that the recipe does not quantize: config.json names them. Throws Error naming the
+/// tensor and its size, or the architecture and a type that works, before anything is written.
 std::vector<std::string> export_hf(const HfExport& request);
 
 }  // namespace ng

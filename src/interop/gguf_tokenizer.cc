@@ -93,6 +93,7 @@ class TokenizerKeys {
   /// Of a Unigram: names and scores, by id.
   void read_pieces() {
     const Json& pieces = model_.at("vocab");
+    if (!pieces.is_array()) model_.refuse("vocab", brief(pieces), "a list of names and scores");
     scores_.resize(tokens_.texts.size());
     for (size_t id = 0; id < pieces.size(); ++id) {
       const Json& piece = pieces[id];
@@ -240,10 +241,12 @@ class TokenizerKeys {
   void note_options() {
     if (!file_.has("added_tokens")) return;
     std::vector<std::string> lost;
-    for (const Json& token : file_.at("added_tokens"))
+    for (const Json& token : file_.at("added_tokens")) {
+      const JsonObject added(token, file_.place(), "added_tokens.");
       for (const char* option : {"single_word", "lstrip", "rstrip"})
-        if (token.value(option, false))
-          lost.push_back(fmt::format("{} of {}", option, brief(token.at("content"))));
+        if (added.boolean_or(option, false))
+          lost.push_back(fmt::format("{} of {}", option, brief(added.at("content"))));
+    }
     if (!lost.empty())
       notes_.push_back(fmt::format("GGUF cannot say of added tokens: {}", fmt::join(lost, ", ")));
   }
@@ -275,10 +278,11 @@ bool is_byte_tokenizer(const io::Gguf& file) {
   const std::vector<std::string>& tokens = file.texts("tokenizer.ggml.tokens");
   const std::vector<int64_t> types = file.integers("tokenizer.ggml.token_type");
   const auto& names = byte_names();
-  if (tokens.size() < names.size() || types.size() != tokens.size()) return false;
+  const bool has_more = tokens.size() > names.size();
+  if (tokens.size() < names.size() || (has_more && types.size() != tokens.size())) return false;
   return std::equal(names.begin(), names.end() - 1, tokens.begin()) &&
-         std::all_of(types.begin() + std::ssize(names), types.end(),
-                     [](int64_t type) { return type == kUnusedToken; });
+         (!has_more || std::all_of(types.begin() + std::ssize(names), types.end(),
+                                   [](int64_t type) { return type == kUnusedToken; }));
 }
 
 }  // namespace
@@ -312,7 +316,8 @@ bool has_tokenizer(const io::Gguf& file) {
 std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file) {
   if (!has_tokenizer(file))
     file.refuse("tokenizer.ggml.model", "is none", "a file with a tokenizer");
-  if (is_byte_tokenizer(file)) return std::make_unique<ByteTokenizer>();
+  if (is_byte_tokenizer(file))
+    return std::make_unique<ByteTokenizer>(file.text_or("tokenizer.chat_template", ""));
   TokenizerFiles files = gguf_tokenizer_files(file);
   const Json json = parse_json(files.json, files.json_place);
   return std::make_unique<SubwordTokenizer>(json, std::move(files));

@@ -45,7 +45,7 @@ OrderedJson bpe() {
 /// Two tokens that become one.
 struct Merge {
   float score;
-  int32_t whole, left, right;  ///< ids
+  int32_t left, right;  ///< ids
 };
 
 class TokenizerOfKeys {
@@ -225,13 +225,17 @@ class TokenizerOfKeys {
 
   /// Every way to cut a token into two.
   void add_merges(int32_t id, float score, const Ids& ids, std::vector<Merge>* merges) const {
+    constexpr size_t kMaxBytes = 1024;  // the cuts of a token take its length squared
     const std::string_view token = tokens_[static_cast<size_t>(id)];
+    if (token.size() > kMaxBytes)
+      file_.refuse("tokenizer.ggml.tokens", fmt::format("a token of {} bytes", token.size()),
+                   fmt::format("at most {}", kMaxBytes));
     const size_t first = merges->size();
     size_t at = 0;
     while ((at += next_character(token.substr(at)).bytes) < token.size()) {
       const auto left = ids.find(token.substr(0, at)), right = ids.find(token.substr(at));
       if (left != ids.end() && right != ids.end())
-        merges->push_back({score, id, left->second, right->second});
+        merges->push_back({score, left->second, right->second});
     }
     std::sort(merges->begin() + static_cast<std::ptrdiff_t>(first), merges->end(),
               [](const Merge& a, const Merge& b) {

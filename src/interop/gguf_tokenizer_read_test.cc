@@ -161,6 +161,11 @@ TEST_F(GgufTokenizerRead, NamesWhatIsWrong) {
             "tokenizer.ggml.scores: 1 of them: 800, as there are tokens");
   EXPECT_EQ(changed("prepend", "ggml.scores", GgufValue::of_u32(1)),
             "tokenizer.ggml.scores: is no list of f32: an array of f32");
+  GgufKeys keys = keys_of("prepend").keys;
+  set(keys, "ggml.tokens", GgufValue::of_texts({"<unk>", std::string(1025, 'a')}));
+  set(keys, "ggml.token_type", GgufValue::of_i32s(std::vector<int32_t>{2, 1}));
+  set(keys, "ggml.scores", GgufValue::of_f32s(std::vector<float>{0, -1}));
+  EXPECT_EQ(refused(keys), "tokenizer.ggml.tokens: a token of 1025 bytes: at most 1024");
   EXPECT_EQ(changed("unigram", "ggml.remove_extra_whitespaces", GgufValue::of_boolean(true)),
             "tokenizer.ggml.remove_extra_whitespaces: true is not supported: false");
   EXPECT_EQ(

@@ -120,6 +120,14 @@ TEST(GgufTokenizer, RefusesByName) {
   EXPECT_EQ(refused(tokenizer),
             "m/tokenizer.json: model.merges: \"ab\": \"a b\" or [\"a\", \"b\"]");
   tokenizer = bpe();
+  tokenizer["added_tokens"][0]["lstrip"] = "left";
+  EXPECT_EQ(refused(tokenizer), "m/tokenizer.json: added_tokens.lstrip: \"left\": true or false");
+  tokenizer = bpe();
+  tokenizer["pre_tokenizer"] = {{"type", "Metaspace"}};
+  tokenizer["model"] = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", {{"a", 0}}}};
+  EXPECT_EQ(refused(tokenizer),
+            "m/tokenizer.json: model.vocab: {\"a\":0}: a list of names and scores");
+  tokenizer = bpe();
   tokenizer["model"]["type"] = "WordPiece";
   EXPECT_EQ(refused(tokenizer),
             "m/tokenizer.json: model.type: \"WordPiece\" has no form in GGUF: BPE or Unigram");

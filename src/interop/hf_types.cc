@@ -31,7 +31,7 @@ OrderedJson arguments(int bits, bool dynamic, std::string_view strategy) {
           {"observer", nullptr},        {"observer_kwargs", OrderedJson::object()}};
 }
 
-OrderedJson compressed_tensors(const HfType& type, const Block& block) {
+OrderedJson compressed_tensors(const HfType& type, const Block& block, const OrderedJson& ignored) {
   const std::string_view format = compressed_format(type.layout);
   const int bits = type.form == NarrowForm::nvfp4 || type.form == NarrowForm::mxfp4 ? 4 : 8;
   OrderedJson weights = arguments(bits, false, type.strategy);
@@ -52,7 +52,7 @@ OrderedJson compressed_tensors(const HfType& type, const Block& block) {
                              {"format", format}};
   return {{"quant_method", "compressed-tensors"}, {"format", format},
           {"quantization_status", "compressed"},  {"global_compression_ratio", nullptr},
-          {"kv_cache_scheme", nullptr},           {"ignore", {"lm_head"}},
+          {"kv_cache_scheme", nullptr},           {"ignore", ignored},
           {"config_groups", {{"group_0", group}}}};
 }
 
@@ -83,13 +83,16 @@ const std::vector<HfType>& hf_types() {
   return kTypes;
 }
 
-OrderedJson quantization_config(const HfType& type, const Block& block) {
+OrderedJson quantization_config(const HfType& type, const Block& block,
+                                const std::vector<std::string>& wide) {
+  OrderedJson ignored = {"lm_head"};
+  for (const std::string& module : wide) ignored.push_back(module);
   if (type.layout == WeightLayout::fp8_fine)
     return {{"quant_method", "fp8"},
             {"activation_scheme", "dynamic"},
             {"weight_block_size", {block.rows, block.cols}},
-            {"modules_to_not_convert", {"lm_head"}}};
-  if (type.layout != WeightLayout::modelopt) return compressed_tensors(type, block);
+            {"modules_to_not_convert", ignored}};
+  if (type.layout != WeightLayout::modelopt) return compressed_tensors(type, block, ignored);
   const OrderedJson weights = {{"dynamic", false},
                                {"num_bits", 4},
                                {"type", "float"},
@@ -97,7 +100,7 @@ OrderedJson quantization_config(const HfType& type, const Block& block) {
   const OrderedJson group = {{"weights", weights}, {"targets", {"Linear"}}};
   return {{"quant_method", "modelopt"},
           {"quant_algo", "W4A16_NVFP4"},
-          {"ignore", {"lm_head"}},
+          {"ignore", ignored},
           {"producer", {{"name", "modelopt"}, {"version", kModelOptVersion}}},
           {"config_groups", {{"group_0", group}}}};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,7 +30,9 @@ struct HfType {
 /// All of them; f32 is what imports write.
 [[nodiscard]] const std::vector<HfType>& hf_types();
 
-/// quantization_config of a type that has a form. `block`: of fp8_block and fp8_fine.
-[[nodiscard]] OrderedJson quantization_config(const HfType& type, const Block& block);
+/// quantization_config of a type that has a form. `block`: of fp8_block and fp8_fine; `wide`:
+/// modules of blocks that are not quantized.
+[[nodiscard]] OrderedJson quantization_config(const HfType& type, const Block& block,
+                                              const std::vector<std::string>& wide);
 
 }  // namespace ng

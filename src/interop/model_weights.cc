@@ -1,6 +1,7 @@
 #include "interop/model_weights.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
 #include "io/model_files.h"
@@ -65,6 +66,25 @@ Operand trained_operand(const TrainedNumbers& trained, const ModelConfig& config
   if (is_stored_so(fprop.right, numbers.weights.storage))
     return numbers.weights.storage.rounded_by(Rounding::nearest);
   return fprop.right;
+}
+
+bool is_wide(const Operand& operand) {
+  constexpr int kWideBits = 16;
+  return operand.is_unscaled() && operand.element->bits >= kWideBits;
+}
+
+std::optional<std::string> note_of_wide(std::span<const std::string> tensors,
+                                        const Operand& operand, std::string_view type) {
+  if (tensors.empty() || (operand.is_fp32() && type == "F32")) return {};
+  const std::string others =
+      tensors.size() == 1 ? "" : fmt::format(" and {} others", tensors.size() - 1);
+  std::string codes(operand.element->short_name);
+  std::transform(codes.begin(), codes.end(), codes.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const std::string how = operand.is_fp32() ? fmt::format("it is rounded to {}", type)
+                                            : fmt::format("its codes are {} numbers", codes);
+  return fmt::format("fprop's weight of {}{} is {}: {}", tensors.front(), others, describe(operand),
+                     how);
 }
 
 NarrowMatrix trained_matrix(const TrainedNumbers& trained, const ModelConfig& config,

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/threads.h"
@@ -45,6 +47,16 @@ class ModelWeights {
 /// rounding, a Hadamard transform, a prescale, a delayed scale, noise.
 [[nodiscard]] Operand trained_operand(const TrainedNumbers& trained, const ModelConfig& config,
                                       const ParameterSpec& spec, const std::string& shown);
+
+/// Whether GEMMs read the weight in at least 16 bits, without a scale.
+[[nodiscard]] bool is_wide(const Operand& operand);
+
+/// A sentence on matrices that were wide in training, where there are any, of the first's operand:
+/// "fprop's weight of A and 3 others is bf16: its codes are BF16 numbers". `type`: as what values
+/// are written, "BF16".
+[[nodiscard]] std::optional<std::string> note_of_wide(std::span<const std::string> tensors,
+                                                      const Operand& operand,
+                                                      std::string_view type);
 
 /// `values` of the matrix in the operand's numbers, which are not FP32. Throws Error where the
 /// weight is stored in these numbers and its values are not those of the codes that training had.

@@ -220,7 +220,8 @@ std::vector<TensorInfo> take_infos(Cursor& cursor, uint64_t count) {
   return infos;
 }
 
-/// NVFP4's scale of the tensor is a tensor of its own.
+/// NVFP4's scale of the tensor is a tensor of its own; experts, matrices in one tensor of three
+/// dimensions, have one each.
 void join_scales(std::vector<SafetensorsEntry>& entries) {
   constexpr std::string_view kWeight = ".weight";
   for (SafetensorsEntry& entry : entries) {
@@ -229,10 +230,14 @@ void join_scales(std::vector<SafetensorsEntry>& entries) {
     const auto scale = std::find_if(entries.begin(), entries.end(),
                                     [&](const auto& other) { return other.name == name; });
     if (scale == entries.end()) continue;
-    if (scale->dtype != "F32" || scale->elements() != 1)
+    const int64_t matrices = entry.shape.size() > 2 ? entry.shape.front() : 1;
+    const int64_t factors = scale->elements();
+    if (scale->dtype != "F32" || (factors != 1 && factors != matrices))
       fail(entry.file, name_text(name),
-           fmt::format("{} of shape {}", scale->dtype, json_text(scale->shape)), "F32 [1]");
-    scale->read(0, std::as_writable_bytes(std::span(&entry.factor, 1)));
+           fmt::format("{} of shape {}", scale->dtype, json_text(scale->shape)),
+           fmt::format("F32 [{}]", matrices));
+    entry.factors.resize(static_cast<size_t>(factors));
+    scale->read(0, std::as_writable_bytes(std::span(entry.factors)));
   }
 }
 

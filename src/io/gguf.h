@@ -79,8 +79,8 @@ class Gguf {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const GgufKeys& keys() const { return keys_; }
-  /// In file order; shapes outermost first. An NVFP4 matrix X.weight beside a tensor X.scale has
-  /// that as its `factor`.
+  /// In file order; shapes outermost first. An NVFP4 tensor X.weight beside a tensor X.scale
+  /// has that as its `factors`.
   [[nodiscard]] const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   [[nodiscard]] const SafetensorsEntry* find(std::string_view name) const;  ///< null: absent
 

@@ -118,6 +118,55 @@ TEST_F(GgufFiles, WrittenReadsBack) {
   EXPECT_EQ(file.find("two")->begin % 32, 0u);
 }
 
+/// A block of NVFP4 of one element's code under scales of 1.
+std::vector<uint8_t> nvfp4_block(uint8_t element) {
+  std::vector<uint8_t> block(36, static_cast<uint8_t>(element | element << 4));
+  std::fill_n(block.begin(), 4, uint8_t{0x38});
+  return block;
+}
+
+// Experts, as gpt-oss has them: (expert, out, in), each with a scale of its own.
+TEST_F(GgufFiles, ReadsExperts) {
+  const std::string path = join_path(folder_, "experts.gguf");
+  std::vector<uint8_t> mxfp4(17, 0x22);  // E2M1's code 2 is 1
+  const std::vector<float> factors = {2, 0.5f};
+  GgufWriter writer(path, {},
+                    {{"a_exps.weight", "MXFP4", {2, 1, 32}},
+                     {"b_exps.weight", "NVFP4", {2, 2, 64}},
+                     {"b_exps.scale", "F32", {2}}});
+  for (const uint8_t scale : {127, 128}) {
+    mxfp4[0] = scale;
+    writer.write(std::as_bytes(std::span(mxfp4)));
+  }
+  for (int row = 0; row < 4; ++row) {
+    const std::vector<uint8_t> block = nvfp4_block(row < 3 ? 2 : 7);
+    writer.write(std::as_bytes(std::span(block)));
+  }
+  writer.write(std::as_bytes(std::span(factors)));
+  writer.commit();
+  const Gguf file(path);
+  EXPECT_EQ(file.find("a_exps.weight")->shape, (std::vector<int64_t>{2, 1, 32}));
+  const std::vector<float> a = values_of(file, "a_exps.weight");
+  EXPECT_EQ((std::vector<float>{a[0], a[31], a[32], a[63]}), (std::vector<float>{1, 1, 2, 2}));
+  const std::vector<float> b = values_of(file, "b_exps.weight");
+  EXPECT_EQ((std::vector<float>{b[0], b[127], b[128], b[191], b[192], b[255]}),
+            (std::vector<float>{2, 2, 0.5f, 0.5f, 3, 3}));
+  std::vector<float> across(2);
+  FloatReader(*file.find("b_exps.weight")).read(127, across);
+  EXPECT_EQ(across, (std::vector<float>{2, 0.5f}));
+}
+
+TEST_F(GgufFiles, RefusesScalesOfOtherCounts) {
+  const std::string path = join_path(folder_, "scales.gguf");
+  GgufWriter writer(path, {}, {{"b.weight", "NVFP4", {2, 64}}, {"b.scale", "F32", {2}}});
+  const std::vector<uint8_t> zeros(72 + 2 * sizeof(float));
+  const auto bytes = std::as_bytes(std::span(zeros));
+  writer.write(bytes.first(72));
+  writer.write(bytes.subspan(72));
+  writer.commit();
+  EXPECT_EQ(error_of(path), path + ": \"b.scale\": F32 of shape [2]: F32 [1]");
+}
+
 TEST_F(GgufFiles, RefusesEveryTruncation) {
   const std::string whole = read_file(kTypes, 1 << 20);
   const std::string path = join_path(folder_, "cut.gguf");

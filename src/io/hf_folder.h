@@ -57,7 +57,11 @@ struct HfWriteOptions {
   std::string dtype = "F32";  ///< or BF16, F16: rounded to nearest, ties to even
   uint64_t max_shard_bytes = uint64_t{5} << 30;
   const Tokenizer* tokenizer = nullptr;  ///< null: no tokenizer files
+  std::string_view chat_template{};      ///< in place of the tokenizer's own; empty: that
 };
+
+/// The files of the tokenizer, if any, with the chat template.
+void save_tokenizer(const std::string& folder, const HfWriteOptions& options);
 
 /// Throws Error where write_hf_folder would not replace what is there: anything but an empty folder
 /// or a model folder (one with a config.json) with no other files in it.

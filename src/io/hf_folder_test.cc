@@ -48,6 +48,22 @@ TEST_F(HfFolder, RoundTripsModelsDtypesAndShards) {
   }
 }
 
+TEST_F(HfFolder, HasTheChatTemplateThatIsGiven) {
+  const ModelConfig config = tiny_llama();
+  Parameters written(config);
+  written.fill();
+  const ByteTokenizer plain, own("{{ own }}");
+  const auto template_of = [&](const HfWriteOptions& options) {
+    write_hf_folder(folder_, config, written.reader(), options);
+    return std::string(open_tokenizer(folder_)->chat_template());
+  };
+  EXPECT_EQ(template_of({.tokenizer = &plain}), "");
+  EXPECT_EQ(template_of({.tokenizer = &own}), "{{ own }}");
+  EXPECT_EQ(template_of({.tokenizer = &own, .chat_template = "{{ given }}"}), "{{ given }}");
+  const Json saved = read_json_file(in("tokenizer_config.json"), 1 << 20);
+  EXPECT_EQ(saved.at("eos_token"), "<|endoftext|>");
+}
+
 TEST_F(HfFolder, AShardHoldsAtLeastOneTensor) {
   const ModelConfig config = tiny_llama();
   Parameters written(config);

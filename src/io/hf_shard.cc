@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "format/codec.h"
 #include "io/safetensors.h"
 
@@ -92,6 +94,35 @@ const StoredDtype& stored_dtype(const std::string& name) {
                .key = "dtype",
                .problem = fmt::format("\"{}\"", name),
                .remedy = "F32 BF16 F16"});
+}
+
+std::vector<ShardRange> cut_into_shards(std::span<const uint64_t> bytes, uint64_t max_bytes) {
+  std::vector<ShardRange> shards;
+  uint64_t held = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (shards.empty() || held + bytes[i] > max_bytes) {
+      shards.push_back({i, i});
+      held = 0;
+    }
+    held += bytes[i];
+    shards.back().end = i + 1;
+  }
+  return shards;
+}
+
+std::string shard_name(size_t index, size_t count) {
+  if (count == 1) return std::string(kHfWeights);
+  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
+}
+
+void write_shard_index(const std::string& folder,
+                       std::span<const std::pair<std::string, std::string>> file_of_tensor,
+                       uint64_t total_bytes) {
+  OrderedJson::object_t map;
+  for (const auto& [tensor, file] : file_of_tensor)
+    map.emplace_back(tensor, file);  // no key is looked for: each is there once
+  const OrderedJson index = {{"metadata", {{"total_size", total_bytes}}}, {"weight_map", map}};
+  write_file_atomically(join_path(folder, kHfIndex), json_text(index, 2) + "\n");
 }
 
 void write_shard(const std::string& path, std::span<const HfTensor> tensors,

@@ -1,5 +1,6 @@
 // Parameters -> a model folder.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -13,46 +14,26 @@
 namespace ng::io {
 namespace {
 
-/// Cuts the tensors, in order, into shards of at most `max_bytes` each (or one tensor).
-std::vector<std::span<const HfTensor>> cut_into_shards(std::span<const HfTensor> tensors,
-                                                       uint64_t value_bytes, uint64_t max_bytes) {
-  std::vector<std::span<const HfTensor>> shards;
-  size_t first = 0;
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const ParameterSpec& spec = tensors[i].spec;
-    const uint64_t more = value_bytes * static_cast<uint64_t>(spec.rows * spec.cols);
-    if (i > first && bytes + more > max_bytes) {
-      shards.push_back(tensors.subspan(first, i - first));
-      first = i;
-      bytes = 0;
-    }
-    bytes += more;
-  }
-  shards.push_back(tensors.subspan(first));
-  return shards;
-}
+constexpr size_t kMaxTokenizerConfig = 64 << 20;
 
 void write_weights(const std::string& folder, const ModelConfig& config,
                    const ParameterReader& read, const HfWriteOptions& options) {
   const StoredDtype& dtype = stored_dtype(options.dtype);
   const std::vector<HfTensor> tensors = hf_tensors(config);
-  const auto shards = cut_into_shards(tensors, dtype.bytes, options.max_shard_bytes);
-  if (shards.size() == 1) {
-    return write_shard(join_path(folder, kHfWeights), tensors, read, dtype);
-  }
-  uint64_t total = 0;
-  OrderedJson::object_t map;
+  std::vector<uint64_t> bytes;
+  for (const HfTensor& tensor : tensors)
+    bytes.push_back(dtype.bytes * static_cast<uint64_t>(tensor.spec.rows * tensor.spec.cols));
+  const std::vector<ShardRange> shards = cut_into_shards(bytes, options.max_shard_bytes);
+  std::vector<std::pair<std::string, std::string>> file_of_tensor;
   for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    write_shard(join_path(folder, name), shards[i], read, dtype);
-    for (const HfTensor& tensor : shards[i]) {
-      map.emplace_back(tensor.spec.hf_name, name);  // no key is looked for: each is there once
-      total += dtype.bytes * static_cast<uint64_t>(tensor.spec.rows * tensor.spec.cols);
-    }
+    const std::string name = shard_name(i, shards.size());
+    const auto shard = std::span(tensors).subspan(shards[i].begin, shards[i].end - shards[i].begin);
+    write_shard(join_path(folder, name), shard, read, dtype);
+    for (const HfTensor& tensor : shard) file_of_tensor.emplace_back(tensor.spec.hf_name, name);
   }
-  const OrderedJson index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-  write_file_atomically(join_path(folder, kHfIndex), json_text(index, 2) + "\n");
+  if (shards.size() == 1) return;
+  write_shard_index(folder, file_of_tensor,
+                    std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
 }
 
 /// "model-00001-of-00003.safetensors"
@@ -87,6 +68,16 @@ void require_replaceable(const std::string& folder) {
     if (!is_own_name(name)) refuse(fmt::format("holds \"{}\", which is no part of a model", name));
 }
 
+void save_tokenizer(const std::string& folder, const HfWriteOptions& options) {
+  if (options.tokenizer == nullptr) return;
+  options.tokenizer->save(folder);
+  if (options.chat_template.empty()) return;
+  const std::string path = join_path(folder, "tokenizer_config.json");
+  OrderedJson config = OrderedJson::parse(read_file(path, kMaxTokenizerConfig));
+  config["chat_template"] = options.chat_template;
+  write_file_atomically(path, json_text(config, 1) + "\n");
+}
+
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
                      const ParameterReader& read, const HfWriteOptions& options) {
   require_replaceable(folder);
@@ -100,7 +91,7 @@ void write_hf_folder(const std::string& folder, const ModelConfig& config,
                                   {"pad_token_id", nullptr}};
   write_file_atomically(join_path(writer.path(), kGenerationConfig),
                         json_text(generation, 2) + "\n");
-  if (options.tokenizer != nullptr) options.tokenizer->save(writer.path());
+  save_tokenizer(writer.path(), options);
   writer.publish(Replace::always);
 }
 

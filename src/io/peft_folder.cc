@@ -80,7 +80,7 @@ void write_peft_folder(const std::string& folder, const PeftModel& peft,
   FolderWriter writer(folder);
   write_shard(join_path(writer.path(), kPeftWeights), tensors, read, stored_dtype(options.dtype));
   write_file_atomically(join_path(writer.path(), kPeftConfig), peft_config_text(peft));
-  if (options.tokenizer != nullptr) options.tokenizer->save(writer.path());
+  save_tokenizer(writer.path(), options);
   writer.publish(Replace::always);
 }
 

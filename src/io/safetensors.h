@@ -25,7 +25,8 @@ struct SafetensorsEntry {
   std::string file;  ///< its path, for errors
   std::shared_ptr<const ReadFile> source;
   uint64_t begin = 0;  ///< of its data in the file
-  float factor = 1;    ///< of a GGUF file's NVFP4: the tensor's own scale
+  /// Of a GGUF file's NVFP4: the tensor's own scale, or one of each of its matrices; none: 1.
+  std::vector<float> factors{};
 
   /// Its bytes from `offset` on. Throws Error where the file has become shorter.
   void read(size_t offset, std::span<std::byte> out) const;
@@ -57,7 +58,7 @@ class Safetensors {
 enum class FromF64 : uint8_t { nearest, odd };
 
 /// Values of a tensor as FP32, part by part: F64, F32, all floats of at most 16 bits that the
-/// format table knows, integers, GGUF's blocks times `factor`. Throws Error for another dtype.
+/// format table knows, integers, GGUF's blocks times `factors`. Throws Error for another dtype.
 class FloatReader {
  public:
   explicit FloatReader(const SafetensorsEntry& entry, FromF64 rounding = FromF64::nearest);
@@ -67,6 +68,7 @@ class FloatReader {
  private:
   void read_packed(int64_t first, std::span<float> out) const;
   void read_blocks(int64_t first, std::span<float> out) const;
+  void scale_blocks(int64_t first, std::span<float> values) const;
 
   const SafetensorsEntry* entry_;
   FromF64 rounding_;

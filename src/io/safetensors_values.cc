@@ -141,11 +141,19 @@ void FloatReader::read_blocks(int64_t first, std::span<float> out) const {
     values.resize(static_cast<size_t>(blocks * block));
     entry_->read(static_cast<size_t>(begin * blocks_->bytes), bytes);
     decode_gguf_blocks(*blocks_, bytes, values);
-    for (size_t i = 0; i < count; ++i)
-      out[i] = values[static_cast<size_t>(skipped) + i] * entry_->factor;
+    std::copy_n(values.begin() + skipped, count, out.begin());
+    scale_blocks(first, out.first(count));
     first += static_cast<int64_t>(count);
     out = out.subspan(count);
   }
+}
+
+/// Elements from `first` on, times the factor of the matrix that each is of.
+void FloatReader::scale_blocks(int64_t first, std::span<float> values) const {
+  const std::vector<float>& factors = entry_->factors;
+  if (factors.empty()) return;
+  const int64_t each = entry_->elements() / std::ssize(factors);
+  for (float& value : values) value *= factors[static_cast<size_t>(first++ / each)];
 }
 
 std::vector<float> to_floats(const SafetensorsEntry& entry) {

@@ -1,6 +1,9 @@
 // The tokenizer that needs no training: a token is a byte, its id the byte's value.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "base/json_fwd.h"
 #include "tokenizer/tokenizer.h"
 
@@ -13,6 +16,10 @@ class ByteTokenizer final : public Tokenizer {
   static constexpr int32_t kEnd = 255;
   static constexpr std::string_view kEndText = "<|endoftext|>";
 
+  ByteTokenizer() = default;
+  /// With the Jinja text of a tokenizer_config.json.
+  explicit ByteTokenizer(std::string chat_template) : chat_template_(std::move(chat_template)) {}
+
   [[nodiscard]] std::string_view name() const override { return "bytes"; }
   [[nodiscard]] int64_t vocab() const override { return 256; }
   [[nodiscard]] bool ids_are_bytes() const override { return true; }
@@ -20,10 +27,14 @@ class ByteTokenizer final : public Tokenizer {
   [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override;
   [[nodiscard]] std::optional<int32_t> end_token() const override { return kEnd; }
   [[nodiscard]] std::string_view bos() const override { return kEndText; }
+  [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
   [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override;
   [[nodiscard]] std::string decode_text(std::span<const int32_t> ids) const override;
   [[nodiscard]] int64_t text_bytes(int32_t id) const override { return id == kEnd ? 0 : 1; }
   void save(const std::string& folder) const override;
+
+ private:
+  std::string chat_template_;
 };
 
 /// What save() writes as tokenizer.json: a byte-level BPE without merges.

@@ -35,7 +35,8 @@ std::string token_in_config(const JsonObject& config, const std::string& key) {
   return config.text(key);
 }
 
-/// The one that is used where none is named.
+}  // namespace
+
 std::string chat_template_in_config(const JsonObject& config) {
   if (!config.has("chat_template")) return "";
   const Json& value = config.at("chat_template");
@@ -46,8 +47,6 @@ std::string chat_template_in_config(const JsonObject& config) {
   }
   return "";
 }
-
-}  // namespace
 
 /// A part of a text as rewritten, and where it comes from.
 struct SubwordTokenizer::Level {

@@ -23,6 +23,9 @@ struct TokenizerFiles {
   std::string config, config_place;
 };
 
+/// Of a tokenizer_config.json: its chat template, the default one of several; empty: it has none.
+[[nodiscard]] std::string chat_template_in_config(const JsonObject& config);
+
 /// Any number of threads may encode at once.
 class SubwordTokenizer final : public Tokenizer {
  public:

@@ -21,6 +21,12 @@ bool is_byte_tokenizer(const Json& json, const std::string& path) {
   }
 }
 
+std::string chat_template(const TokenizerFiles& files) {
+  if (files.config.empty()) return "";
+  const Json config = parse_json(files.config, files.config_place);
+  return chat_template_in_config(JsonObject(config, files.config_place));
+}
+
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
@@ -41,9 +47,9 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& name) {
   files.json = read_file(path, kMaxBytes);
   files.json_place = path;
   const Json json = parse_json(files.json, path);
-  if (is_byte_tokenizer(json, path)) return std::make_unique<ByteTokenizer>();
   files.config_place = folder_of(path) + "tokenizer_config.json";
   if (is_file(files.config_place)) files.config = read_file(files.config_place, kMaxBytes);
+  if (is_byte_tokenizer(json, path)) return std::make_unique<ByteTokenizer>(chat_template(files));
   return std::make_unique<SubwordTokenizer>(json, std::move(files));
 }
 

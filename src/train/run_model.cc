@@ -39,7 +39,9 @@ Json model_identity(const ModelConfig& model) {
 
 void write_run_model(const std::string& folder, const RunConfig& config, const Run& run,
                      const Model& model, const Tokenizer& tokenizer) {
-  const io::HfWriteOptions how{.dtype = config.train.save_dtype, .tokenizer = &tokenizer};
+  const io::HfWriteOptions how{.dtype = config.train.save_dtype,
+                               .tokenizer = &tokenizer,
+                               .chat_template = jinja_of(config.data.chat)};
   if (model.config().lora.is_used() && config.lora.save == RunLora::Save::adapter)
     return write_adapters(folder, config, run, model, how);
   MergedWeights merged(run, model);

@@ -13,7 +13,8 @@ namespace ng {
 /// What must be equal for a checkpoint to be of a model.
 [[nodiscard]] Json model_identity(const ModelConfig& model);
 
-/// The model as lora.save says: whole, with its adapters merged in, or a PEFT folder of these.
+/// The model as lora.save says: whole, with its adapters merged in, or a PEFT folder of these. The
+/// chat template is that of data.template, else the tokenizer's own.
 void write_run_model(const std::string& folder, const RunConfig& config, const Run& run,
                      const Model& model, const Tokenizer& tokenizer);
 

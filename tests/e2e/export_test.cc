@@ -202,6 +202,31 @@ TEST_F(Export, NamesDamagedFiles) {
   EXPECT_EQ(names(), before);
 }
 
+// The template that a run rendered chats by is its model's, wherever that goes.
+TEST_F(Export, ChatTemplatesGoAlong) {
+  (void)run_well({"train", "tiny.toml", "--out", "r", "--set", "train.steps=1", "--set",
+                  "model.architecture=llama", "--set", "data.template=chatml"});
+  const auto template_of = [&](const std::string& folder) {
+    const Json config = Json::parse(text_of(path(folder + "/tokenizer_config.json")));
+    return config.at("chat_template").get<std::string>();
+  };
+  const std::string jinja = template_of("r/model");
+  EXPECT_NE(jinja.find("<|im_start|>"), std::string::npos) << jinja;
+  (void)run_well({"export", "r/model", "a.gguf", "--to", "gguf", "--type", "bf16"});
+  EXPECT_EQ(io::Gguf(path("a.gguf").string()).text("tokenizer.chat_template"), jinja);
+  (void)run_well({"export", "r/model", "folder", "--to", "hf", "--type", "bf16"});
+  EXPECT_EQ(template_of("folder"), jinja);
+  (void)run_well({"import", "a.gguf", "back"});
+  EXPECT_EQ(template_of("back"), jinja);
+  write_text(path("chat.jsonl"),
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
+             "{\"role\":\"assistant\",\"content\":\"fox\"}]}\n");
+  for (const char* model : {"r/model", "a.gguf", "back"}) {  // without --template
+    const Json seen = Json::parse(run_well({"eval", model, "--data", "chat.jsonl", "--json"}));
+    EXPECT_EQ(seen["tokens"], 3 + 10) << model;  // the answer and <|im_end|>
+  }
+}
+
 TEST_F(Export, CommandsTakeGguf) {
   const std::string types = golden("interop/types/types.gguf").string();
   const io::Safetensors want(golden("interop/types/types.safetensors").string());
