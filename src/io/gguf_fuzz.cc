@@ -1,11 +1,9 @@
 // A GGUF file of any content is refused by ng::Error or read whole, never anything else.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "fuzz/memory_file.h"
 #include "io/gguf.h"
 
 namespace {
@@ -29,14 +27,6 @@ void read_all(const std::string& path) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const int file = ::memfd_create("gguf_fuzz", 0);
-  static const std::string path = "/proc/self/fd/" + std::to_string(file);
-  if (file < 0 || ::ftruncate(file, 0) < 0) return 0;
-  if (::pwrite(file, data, size, 0) != static_cast<ssize_t>(size)) return 0;
-  try {
-    read_all(path);
-  } catch (const ng::Error&) {
-    return 0;
-  }
+  ng::read_as_file(data, size, read_all);
   return 0;
 }

@@ -1,10 +1,20 @@
 #include "io/model_files.h"
 
+#include "base/error.h"
 #include "base/files.h"
 #include "io/gguf_model.h"
 #include "io/peft_folder.h"
 
 namespace ng::io {
+
+void require_model(const std::string& model) {
+  if (is_folder(model) || is_gguf(model)) return;
+  throw Error({.place = model,
+               .key = "",
+               .problem = is_file(model) ? "is no folder and no GGUF file" : "no such folder",
+               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json; or a "
+                         ".gguf file"});
+}
 
 std::string sizes_place(const std::string& model) {
   return is_peft_folder(model) ? peft_base(model) : model;
@@ -15,6 +25,7 @@ std::string tokenizer_place(const std::string& model) {
 }
 
 ModelConfig read_model_config(const std::string& model) {
+  require_model(model);
   return is_gguf(model) ? read_gguf_config(Gguf(model)) : read_hf_config(sizes_place(model));
 }
 

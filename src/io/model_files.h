@@ -18,6 +18,8 @@ namespace ng::io {
 [[nodiscard]] ParameterReader open_model_weights(const std::string& model,
                                                  const ModelConfig& config);
 
+/// Throws Error where there is neither a folder nor a GGUF file of the name.
+void require_model(const std::string& model);
 /// What says a model's sizes: itself, or the base of a PEFT folder.
 [[nodiscard]] std::string sizes_place(const std::string& model);
 /// What holds its tokenizer: itself, or the base of a PEFT folder without a tokenizer.json.

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
-#include "base/files.h"
 #include "interop/gguf_tokenizer.h"
 #include "io/model_files.h"
 #include "run/backends.h"
@@ -37,13 +35,9 @@ OpenModel open_model(const std::string& folder, Recipe recipe, const OpenModelSe
 }
 
 std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
-  if (is_folder(folder)) return open_tokenizer(io::tokenizer_place(folder));
+  io::require_model(folder);
   if (io::is_gguf(folder)) return open_gguf_tokenizer(io::Gguf(folder));
-  throw Error({.place = folder,
-               .key = "",
-               .problem = is_file(folder) ? "is no folder and no GGUF file" : "no such folder",
-               .remedy = "a model folder: config.json, model.safetensors, tokenizer.json; or a "
-                         ".gguf file"});
+  return open_tokenizer(io::tokenizer_place(folder));
 }
 
 std::vector<std::string> missing_of_training(const OpenModel& open) {

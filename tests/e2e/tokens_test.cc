@@ -130,6 +130,13 @@ TEST_F(Tokens, AShardTrainsToTheBitsOfItsText) {
   const Json of_shard =
       parse_json(run_well({"eval", "shard/model", "--data", "t.bin", "--json"}), "");
   EXPECT_EQ(of_text, of_shard);
+  (void)run_well({"tokenize", "t.bin", "t.u16", "--as", "uint16"});
+  EXPECT_EQ(
+      of_text,
+      parse_json(run_well({"eval", "text/model", "--data", "t.u16", "--from", "uint16", "--json"}),
+                 ""));
+  expect_refused({"trace", "tiny.txt", "t.bin", "out"}, 1,
+                 {"tiny.txt: is no folder and no GGUF file"});
   const Json whole =
       parse_json(run_well({"eval", "text/model", "--data", "t.bin", "--prefix-end", "--json"}), "");
   EXPECT_EQ(whole["tokens"].get<int64_t>(), of_text["tokens"].get<int64_t>() + 1);

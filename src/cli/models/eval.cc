@@ -18,6 +18,7 @@ struct Args {
   std::string data;
   std::string text_key = "text", chat = "none";  // of .jsonl files
   int64_t batch = 8;
+  std::string from = "auto";
   bool prefix_end = false;
   bool document_mask = false;
   bool json = false;
@@ -26,7 +27,8 @@ struct Args {
 TextRules rules_of(const Args& args) {
   return {.documents = {.text_key = args.text_key,
                         .chat = *find_chat_template(args.chat),
-                        .chat_name = "--template"}};
+                        .chat_name = "--template"},
+          .bare_uint16 = args.from == "uint16"};
 }
 
 Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corpus) {
@@ -84,6 +86,9 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--template", args->chat, "how messages of a .jsonl file become text")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "chatml", "llama3"}));
+  app.add_option("--from", args->from, "uint16: FILE is bare ids of two bytes")
+      ->check(CLI::IsMember({"auto", "uint16"}))
+      ->capture_default_str();
   app.add_option("--batch", args->batch, "windows computed at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
