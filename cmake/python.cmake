@@ -3,6 +3,7 @@
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
 find_package(nanobind CONFIG REQUIRED)
 
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # for scripts/tidy
 file(GLOB bindings CONFIGURE_DEPENDS bindings/*.cc)
 nanobind_add_module(_core STABLE_ABI NB_STATIC ${bindings})
 set(libraries ${NG_LIBRARIES})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +52,8 @@ def format(name: str, **fields: Any) -> Format:
     Fields: rounding, random_bits, overflow, scale_rule, block ("1x32", "row", "tensor" or a pair),
     scale, tensor_scale, prescale.
     """
-    known = {**dict.fromkeys(_WORDS, text), "random_bits": whole, "prescale": real}
+    known: dict[str, Callable[[Any, str], Any]] = {"random_bits": whole, "prescale": real}
+    known |= dict.fromkeys(_WORDS, text)
     for field in fields:
         if field not in known:
             raise TypeError(f"no field {field!r}: {', '.join(sorted(known))}")

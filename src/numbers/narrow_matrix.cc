@@ -110,15 +110,21 @@ NarrowMatrix quantize_panels(Rows<const float> source, const Operand& cast,
 }  // namespace
 
 NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
-                      Threads threads, const CodeSink& take) {
-  return quantize_panels(source, cast, options, threads,
-                         [&](NarrowEncoder& encoder, const Panel& panel, Rows<const float> values,
-                             NarrowMatrix& whole, NarrowMatrix& part) {
-                           encoder.encode(panel, values, part);
-                           place(whole, panel, part);
-                           take(whole, {.row = panel.row, .col = panel.col, .cols = part.cols},
-                                part.codes);
-                         });
+                      Threads threads) {
+  std::vector<uint16_t> codes;
+  NarrowMatrix made =
+      quantize_panels(source, cast, options, threads,
+                      [&](NarrowEncoder& encoder, const Panel& panel, Rows<const float> values,
+                          NarrowMatrix& whole, NarrowMatrix& part) {
+                        encoder.encode(panel, values, part);
+                        place(whole, panel, part);
+                        const auto count = static_cast<size_t>(whole.rows * whole.cols);
+                        if (part.codes.size() == count) return codes.swap(part.codes);
+                        codes.resize(count);
+                        place(codes, whole.cols, panel.row, panel.col, part.codes, part.cols);
+                      });
+  made.codes = std::move(codes);
+  return made;
 }
 
 NarrowMatrix quantize_to_bytes(Rows<const float> source, const Operand& cast,
@@ -134,21 +140,6 @@ NarrowMatrix quantize_to_bytes(Rows<const float> source, const Operand& cast,
                                {codes.data() + panel.row * whole.cols + panel.col, whole.cols});
                            place(whole, panel, part);
                          });
-}
-
-NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const QuantizeOptions& options,
-                      Threads threads) {
-  std::vector<uint16_t> all;
-  NarrowMatrix made =
-      quantize(source, cast, options, threads,
-               [&](const NarrowMatrix& whole, const CodePlace& at, std::vector<uint16_t>& codes) {
-                 const auto count = static_cast<size_t>(whole.rows * whole.cols);
-                 if (codes.size() == count) return all.swap(codes);
-                 all.resize(count);
-                 place(all, whole.cols, at.row, at.col, codes, at.cols);
-               });
-  made.codes = std::move(all);
-  return made;
 }
 
 namespace {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -74,20 +73,6 @@ struct QuantizeOptions {
 /// except with a Hadamard transform.
 [[nodiscard]] NarrowMatrix quantize(Rows<const float> source, const Operand& cast,
                                     const QuantizeOptions& options, Threads threads);
-
-/// Where codes of a part of a matrix begin, and how many there are in each of its rows.
-struct CodePlace {
-  int64_t row = 0, col = 0, cols = 0;
-};
-/// Is given the codes of a matrix part by part, row by row; `whole` knows its sizes. What it does
-/// to `codes` is its affair.
-using CodeSink = std::function<void(const NarrowMatrix& whole, const CodePlace& at,
-                                    std::vector<uint16_t>& codes)>;
-
-/// The same for a caller that keeps codes otherwise: `codes` of what is returned is empty.
-[[nodiscard]] NarrowMatrix quantize(Rows<const float> source, const Operand& cast,
-                                    const QuantizeOptions& options, Threads threads,
-                                    const CodeSink& take);
 
 /// values (rows, cols): fl32(decode(code) · scale), then fl32(· tensor scale). Neither prescale nor
 /// transform is undone.

@@ -12,6 +12,7 @@
 #include "format/codec.h"
 #include "format/scale.h"
 #include "numbers/encoder.h"
+#include "numbers/narrow_bytes.h"
 #include "support/prepared_operand.h"
 
 namespace ng {
@@ -345,31 +346,30 @@ TEST(Affine, StochasticRoundingIsUnbiasedOverAllDraws) {
   }
 }
 
-// Kept as bytes, panel by panel, they are the same codes and stand for the same values.
-TEST(Quantize, CodesGoWhereTheCallerKeepsThem) {
+// Kept as bytes, they are the same codes and stand for the same values: along rows and columns, in
+// panels of few values and in one, of a single long row too.
+TEST(Quantize, CodesThatLieInBytesAreTheSame) {
   const std::vector<float> x = values(131, 70);
-  const Rows<const float> source{x.data(), 131, 70, 70};
   for (const Operand& cast : casts()) {
     if (cast.element->bits > 8) continue;
-    QuantizeOptions options = options_of(Contract::cols);
-    const NarrowMatrix want = quantize(source, cast, options, {1});
-    options.panel_values = 1;
-    std::vector<uint8_t> bytes(131 * 70);
-    const NarrowMatrix have = quantize(
-        source, cast, options, {2},
-        [&](const NarrowMatrix& whole, const CodePlace& at, const std::vector<uint16_t>& codes) {
-          ASSERT_EQ(whole.cols, 70);
-          for (size_t i = 0; i < codes.size(); ++i) {
-            const auto row = at.row + int64_t(i) / at.cols, col = at.col + int64_t(i) % at.cols;
-            bytes[size_t(row * 70 + col)] = static_cast<uint8_t>(codes[i]);
-          }
-        });
-    EXPECT_TRUE(have.codes.empty());
-    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), want.codes.begin(), want.codes.end()));
-    EXPECT_EQ(have.scale_codes, want.scale_codes);
-    std::vector<float> decoded(131 * 70);
-    dequantize(have, bytes, {decoded.data(), 131, 70, 70}, {3});
-    expect_same_bits(decoded, dequantize(want, {1}), describe(cast));
+    for (const Rows<const float> source : {Rows<const float>{x.data(), 131, 70, 70},
+                                           Rows<const float>{x.data(), 1, 131 * 70, 131 * 70}})
+      for (const Contract along : {Contract::cols, Contract::rows}) {
+        QuantizeOptions options = options_of(along);
+        const NarrowMatrix want = quantize(source, cast, options, {1});
+        for (const int64_t panel_values : {int64_t{1}, int64_t{3000}, options.panel_values}) {
+          options.panel_values = panel_values;
+          std::vector<uint8_t> bytes;
+          const NarrowMatrix have = quantize_to_bytes(source, cast, options, {2}, bytes);
+          EXPECT_TRUE(have.codes.empty());
+          ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), want.codes.begin(), want.codes.end()))
+              << describe(cast) << ' ' << source.rows << ' ' << panel_values;
+          EXPECT_EQ(have.scale_codes, want.scale_codes);
+          std::vector<float> decoded(131 * 70);
+          dequantize(have, bytes, {decoded.data(), source.rows, source.cols, source.cols}, {3});
+          expect_same_bits(decoded, dequantize(want, {1}), describe(cast));
+        }
+      }
   }
 }
 
