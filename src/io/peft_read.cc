@@ -72,10 +72,10 @@ PeftConfig read_peft_config(const std::string& folder) {
   peft.scale = alpha / (config.boolean_or("use_rslora", false) ? std::sqrt(rank) : rank);
   constexpr const char* kBase = "base_model_name_or_path";
   if (!is_folder(peft.base))
-    config.refuse(kBase, fmt::format("no folder {}", brief(Json(peft.base))),
+    config.refuse(kBase, fmt::format("no folder {}", json_text(Json(peft.base))),
                   "the folder of the base model, as seen from here: no hub is asked");
   if (is_peft_folder(peft.base))
-    config.refuse(kBase, fmt::format("{} holds adapters itself", brief(Json(peft.base))),
+    config.refuse(kBase, fmt::format("{} holds adapters itself", json_text(Json(peft.base))),
                   "the folder of a whole model");
   return peft;
 }
