@@ -1,6 +1,7 @@
 #include "numbers/narrow_matrix.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "backend/cpu/quantize/dequantize.h"
@@ -89,12 +90,21 @@ double stored_bits_per_value(const Operand& cast, Contract along, int64_t rows, 
 
 namespace {
 
+/// The calling thread's, kept between calls: pages that are taken anew cost more than a small cast.
+cpu::Workspace& kept_workspace(Threads threads) {
+  thread_local std::unique_ptr<cpu::Workspace> kept;
+  if (!kept || kept->threads().count != threads.count) {
+    kept.reset();
+    kept = std::make_unique<cpu::Workspace>(threads);
+  }
+  return *kept;
+}
+
 /// Panel by panel; each(encoder, panel, values, whole, part) encodes one into `part`.
 template <class Each>
 NarrowMatrix quantize_panels(Rows<const float> source, const Operand& cast,
                              const QuantizeOptions& options, Threads threads, const Each& each) {
-  cpu::Workspace workspace(threads);
-  NarrowEncoder encoder(workspace, {cast, options, source.rows, source.cols});
+  NarrowEncoder encoder(kept_workspace(threads), {cast, options, source.rows, source.cols});
   const std::vector<Panel> panels = encoder.panels();
   const auto values = [&](const Panel& panel) {
     return source.slice(panel.row, panel.rows).columns(panel.col, panel.cols);
