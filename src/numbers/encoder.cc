@@ -49,7 +49,7 @@ void set_shape(NarrowMatrix& out, int64_t rows, int64_t cols) {
 }  // namespace
 
 NarrowEncoder::NarrowEncoder(cpu::Workspace& workspace, const EncodeJob& job)
-    : workspace_(workspace), job_(job), codes_(*job_.cast.element) {
+    : workspace_(workspace), job_(job), codes_(code_table(*job_.cast.element)) {
   NG_CHECK(job_.cast.scaling == Scaling::current && job_.cast.element->bits <= 16,
            job_.cast.element->name);
   const bool transformed = job_.options.hadamard.size != 0;

@@ -81,7 +81,7 @@ class NarrowEncoder {
   int64_t panel_rows_ = 1, panel_cols_ = 1;
   Range range_ = Range::none;
   std::vector<ValueRange> ranges_;
-  CodeTable codes_;
+  const CodeTable& codes_;
   PackedOperand packed_;
   std::vector<std::byte> storage_;
   NarrowMatrix row_;             // one of a panel's parts of rows

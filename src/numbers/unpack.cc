@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "backend/cpu/packed.h"
 #include "format/codec.h"
@@ -67,6 +70,42 @@ std::array<uint16_t, 256> codes_of_integers(const CodeTable& table, float unit) 
         table.of_pattern(static_cast<uint16_t>(float_bits(value) >> 16));
   }
   return codes;
+}
+
+/// The same as a table for whole rows.
+cpu::IntegerCodes integer_codes(const std::array<uint16_t, 256>& of_integer,
+                                const ElementFormat& element, float unit) {
+  cpu::IntegerCodes table;
+  for (size_t i = 0; i < table.codes.size(); ++i)
+    table.codes[i] = static_cast<uint8_t>(of_integer[i]);
+  table.used = 0;
+  for (uint32_t code = 0; code < code_count(element); ++code) {
+    const auto integer = static_cast<int8_t>(decode(element, code) / unit);
+    table.used |= static_cast<uint16_t>(1u << (static_cast<uint8_t>(integer) >> 4));
+  }
+  return table;
+}
+
+/// Codes of whole rows, where a kernel makes them.
+bool unpack_rows(const Packed& packed, const CodeTable& table, const NarrowMatrix& out,
+                 const Codes<uint8_t>& target, Threads threads) {
+  if (!packed.straight()) return false;
+  if (packed.layout.form == cpu::ElementForm::int8) {
+    const float unit = packed.layout.unit;
+    const cpu::IntegerCodes codes =
+        integer_codes(codes_of_integers(table, unit), *out.cast.element, unit);
+    parallel_for(threads, out.rows, [&](int64_t row, int) {
+      cpu::codes_of_integers(codes, packed.integers() + packed.at(row, 0), out.cols,
+                             target.codes + row * target.stride);
+    });
+    return true;
+  }
+  if (packed.layout.form != cpu::ElementForm::bf16 || table.by_fields() == nullptr) return false;
+  parallel_for(threads, out.rows, [&](int64_t row, int) {
+    cpu::codes_of_patterns(*table.by_fields(), packed.patterns() + packed.at(row, 0), out.cols,
+                           target.codes + row * target.stride);
+  });
+  return true;
 }
 
 template <class Code>
@@ -159,6 +198,16 @@ CodeTable::CodeTable(const ElementFormat& element) : codec_(element) {
     else
       fill(pattern);
   }
+  if (cpu::has_pattern_codes(element)) by_fields_ = cpu::pattern_codes(element, of_pattern_.data());
+}
+
+const CodeTable& code_table(const ElementFormat& element) {
+  static std::mutex mutex;
+  static std::map<std::string, CodeTable, std::less<>> tables;
+  const std::lock_guard lock(mutex);
+  const auto known = tables.find(element.name);
+  return known != tables.end() ? known->second
+                               : tables.emplace(element.name, CodeTable(element)).first->second;
 }
 
 uint16_t CodeTable::of_value(float value) const {
@@ -174,10 +223,11 @@ void unpack_operand(const PackedOperand& packed, const CodeTable& table, NarrowM
   out.tensor_scale = 1;
   if (cpu::is_read_in_place(packed.spec)) return round_codes(packed, out, threads);
   const Packed parts{packed, cpu::packed_layout(packed.spec)};
-  if (bytes.codes != nullptr)
-    unpack_codes<uint8_t>(parts, table, out, {bytes.codes, bytes.stride}, threads);
-  else
+  const Codes<uint8_t> to_bytes{bytes.codes, bytes.stride};
+  if (bytes.codes == nullptr)
     unpack_codes<uint16_t>(parts, table, out, {out.codes.data(), out.cols}, threads);
+  else if (!unpack_rows(parts, table, out, to_bytes, threads))
+    unpack_codes<uint8_t>(parts, table, out, to_bytes, threads);
   if (out.grid.size() == 0) return;
   out.tensor_scale = *reinterpret_cast<const float*>(packed.storage + parts.layout.tensor_at);
   if (has_scale_codes(out.cast)) out.scale_codes.resize(out.scales.size());

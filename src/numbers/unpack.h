@@ -1,8 +1,10 @@
 // What the cpu backend has packed, as codes and scales in the order of the source matrix.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "backend/cpu/quantize/byte_codes.h"
 #include "format/codec.h"
 #include "numbers/narrow_bytes.h"
 #include "numbers/narrow_matrix.h"
@@ -16,11 +18,19 @@ class CodeTable {
   explicit CodeTable(const ElementFormat& element);
   [[nodiscard]] uint16_t of_pattern(uint16_t pattern) const { return of_pattern_[pattern]; }
   [[nodiscard]] uint16_t of_value(float value) const;
+  /// For elements of at most 8 bits; null where patterns are only looked up.
+  [[nodiscard]] const cpu::PatternCodes* by_fields() const {
+    return by_fields_ ? &*by_fields_ : nullptr;
+  }
 
  private:
   ElementCodec codec_;
   std::vector<uint16_t> of_pattern_;
+  std::optional<cpu::PatternCodes> by_fields_;
 };
+
+/// The table of an element, made when it is first asked for and kept.
+[[nodiscard]] const CodeTable& code_table(const ElementFormat& element);
 
 /// Code of an E8M0 or E4M3 scale: its decode multiplier, NaN for E8M0's 0xFF.
 [[nodiscard]] uint8_t scale_code(ScaleKind kind, float scale);

@@ -181,7 +181,6 @@ class Bench {
     OperandSpec spec = spec_of(operand_of(format), Contract::cols);
     spec.signed_zeros = true;
     auto factor = std::make_shared<Factor>(workspace_, spec, source(), RandomKey{});
-    auto table = std::make_shared<CodeTable>(*spec.cast.element);
     auto matrix = std::make_shared<NarrowMatrix>();
     matrix->cast = spec.cast;
     matrix->rows = run_.rows;
@@ -189,8 +188,9 @@ class Bench {
     matrix->grid = scale_grid(spec.cast, Contract::cols, run_.rows, run_.cols);
     const double bytes =
         static_cast<double>(factor->packed().bytes) / static_cast<double>(source_.size());
-    kernels_.push_back({name, bytes + sizeof(matrix->codes[0]), [this, factor, table, matrix] {
-                          unpack_operand(factor->packed(), *table, *matrix, run_.threads);
+    kernels_.push_back({name, bytes + sizeof(matrix->codes[0]), [this, factor, matrix] {
+                          unpack_operand(factor->packed(), code_table(*matrix->cast.element),
+                                         *matrix, run_.threads);
                         }});
   }
 

@@ -15,9 +15,9 @@
 
 #include "backend/ref/ref_backend.h"
 #include "base/isa.h"
+#include "base/sanitized_testing.h"
 #include "memory.h"
 #include "run/backends.h"
-#include "support/sanitized.h"
 
 namespace ng::conformance {
 

@@ -16,9 +16,9 @@
 #include "backend/ref/gemm.h"
 #include "backend/ref/operand.h"
 #include "base/isa.h"
+#include "base/sanitized_testing.h"
 #include "math/bf16.h"
 #include "math/round.h"
-#include "support/sanitized.h"
 
 namespace ng::cpu {
 

@@ -10,10 +10,10 @@
 
 #include "backend/cpu/kernel_testing.h"
 #include "backend/cpu/quantize/job.h"
+#include "base/sanitized_testing.h"
 #include "format/codec.h"
 #include "format/hadamard.h"
 #include "format/scale.h"
-#include "support/sanitized.h"
 
 namespace ng::cpu {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "backend/ref/operand.h"
 #include "base/isa.h"
+#include "base/sanitized_testing.h"
 #include "math/bf16.h"
 #include "math/round.h"
-#include "support/sanitized.h"
 
 namespace ng {
 namespace {

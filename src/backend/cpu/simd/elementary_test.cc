@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/isa.h"
-#include "support/sanitized.h"
+#include "base/sanitized_testing.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/simd/elementary_test.cc"

@@ -8,7 +8,7 @@
 #include "backend/cpu/update/update.h"
 #include "backend/ref/update/store.h"
 #include "backend/ref/update/update.h"
-#include "support/sanitized.h"
+#include "base/sanitized_testing.h"
 
 namespace ng::cpu {
 namespace {
