@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/json_fwd.h"
 #include "base/threads.h"
 #include "interpreter_lock.h"
@@ -78,7 +79,9 @@ class NewArray {
   explicit NewArray(std::vector<size_t> shape)
       : shape_(std::move(shape)),
         size_(std::accumulate(shape_.begin(), shape_.end(), size_t{1}, std::multiplies<>())),
-        values_(std::make_unique_for_overwrite<Value[]>(size_)) {}
+        values_(std::make_unique_for_overwrite<Value[]>(size_)) {
+    prefer_huge_pages(values_.get(), size_ * sizeof(Value));
+  }
 
   [[nodiscard]] Value* data() { return values_.get(); }
   [[nodiscard]] std::span<Value> span() { return {values_.get(), size_}; }

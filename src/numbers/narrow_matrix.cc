@@ -6,6 +6,7 @@
 
 #include "backend/cpu/quantize/dequantize.h"
 #include "backend/cpu/workspace.h"
+#include "base/huge_pages.h"
 #include "numbers/encoder.h"
 #include "numbers/narrow_bytes.h"
 
@@ -34,6 +35,13 @@ void place(NarrowMatrix& whole, const Panel& panel, const NarrowMatrix& part) {
   place(whole.scales, grid.cols, row, col, part.scales, part.grid.cols);
   place(whole.scale_codes, grid.cols, row, col, part.scale_codes, part.grid.cols);
   place(whole.zeros, grid.cols, row, col, part.zeros, part.grid.cols);
+}
+
+template <class Code>
+void make_room(std::vector<Code>& codes, int64_t count) {
+  codes.reserve(static_cast<size_t>(count));
+  if (codes.empty()) prefer_huge_pages(codes.data(), static_cast<size_t>(count) * sizeof(Code));
+  codes.resize(static_cast<size_t>(count));
 }
 
 /// With room for scales, not for codes.
@@ -128,9 +136,9 @@ NarrowMatrix quantize(Rows<const float> source, const Operand& cast, const Quant
                           NarrowMatrix& whole, NarrowMatrix& part) {
                         encoder.encode(panel, values, part);
                         place(whole, panel, part);
-                        const auto count = static_cast<size_t>(whole.rows * whole.cols);
-                        if (part.codes.size() == count) return codes.swap(part.codes);
-                        codes.resize(count);
+                        const int64_t count = whole.rows * whole.cols;
+                        if (std::ssize(part.codes) == count) return codes.swap(part.codes);
+                        make_room(codes, count);
                         place(codes, whole.cols, panel.row, panel.col, part.codes, part.cols);
                       });
   made.codes = std::move(codes);
@@ -144,7 +152,7 @@ NarrowMatrix quantize_to_bytes(Rows<const float> source, const Operand& cast,
   return quantize_panels(source, cast, options, threads,
                          [&](NarrowEncoder& encoder, const Panel& panel, Rows<const float> values,
                              NarrowMatrix& whole, NarrowMatrix& part) {
-                           codes.resize(static_cast<size_t>(whole.rows * whole.cols));
+                           make_room(codes, whole.rows * whole.cols);
                            encoder.encode(
                                panel, values, part,
                                {codes.data() + panel.row * whole.cols + panel.col, whole.cols});

@@ -10,7 +10,7 @@
 #include "backend/cpu/packed.h"
 #include "format/codec.h"
 #include "format/scale.h"
-#include "math/bf16.h"
+#include "math/round.h"
 
 namespace ng {
 namespace {
@@ -138,12 +138,13 @@ void unpack_codes(const Packed& packed, const CodeTable& table, const NarrowMatr
 
 /// The plain cast to BF16 of `count` values. Returns whether one is NaN, whose code is not set.
 bool plain_bf16_codes(const float* x, int64_t count, uint16_t* codes) {
-  bool has_nan = false;
+  uint32_t has_nan = 0;
   for (int64_t i = 0; i < count; ++i) {
-    codes[i] = to_bf16(x[i]).bits;
-    has_nan |= x[i] != x[i];
+    const uint32_t bits = float_bits(x[i]);  // as to_bf16, without its branch for NaN
+    codes[i] = static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
+    has_nan |= (bits & 0x7FFFFFFFu) > kFloatInf ? 1u : 0u;
   }
-  return has_nan;
+  return has_nan != 0;
 }
 
 /// The driver rounds such values itself: here they are rounded by the definition.
