@@ -116,11 +116,14 @@ def test_ctrl_c_from_outside(run_file):
         "    print('stopped')\n"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "begin\n"
-    while not Path("outside/metrics.jsonl").exists() or len(lines_of("outside")) < 3:
-        assert child.poll() is None
-    child.send_signal(signal.SIGINT)
-    assert child.communicate()[0] == "stopped\n" and child.returncode == 0
+    try:
+        assert child.stdout.readline() == "begin\n"
+        while not Path("outside/metrics.jsonl").exists() or len(lines_of("outside")) < 3:
+            assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        assert child.communicate()[0] == "stopped\n" and child.returncode == 0
+    finally:
+        child.kill()
     steps = [line["step"] for line in lines_of("outside") if "loss" in line]
     assert Path(f"outside/checkpoints/step-{steps[-1]:08}").is_dir()
 
