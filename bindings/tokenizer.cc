@@ -55,7 +55,7 @@ void check(const BpeTraining& training, const std::vector<std::string>& files) {
   };
   if (files.empty()) refuse("files", "none", "at least one text");
   if (training.vocab > kMaxTrainedVocab)
-    refuse("vocab", std::to_string(training.vocab), fmt::format("at most {}", kMaxTrainedVocab));
+    refuse("size", std::to_string(training.vocab), fmt::format("at most {}", kMaxTrainedVocab));
   if (training.min_frequency < 0)
     refuse("min_frequency", std::to_string(training.min_frequency), "0 or more");
   for (const std::string& token : training.special_tokens)
@@ -95,18 +95,18 @@ void add_tokenizer(nb::module_& module) {
       .def_prop_ro("end_token", [](const PythonTokenizer& t) { return t.get().end_token(); });
   module.def(
       "train_tokenizer",
-      [](const std::vector<std::string>& files, const std::string& out, int64_t vocab,
+      [](const std::vector<std::string>& files, const std::string& out, int64_t size,
          const std::string& pattern, int64_t min_frequency, bool nfc,
          std::vector<std::string> special, int64_t threads) {
         return trained(files, out,
-                       {.vocab = vocab,
+                       {.vocab = size,
                         .min_frequency = min_frequency,
                         .pattern = pattern,
                         .compose = nfc,
                         .special_tokens = std::move(special)},
                        threads);
       },
-      "files"_a, "out"_a, "vocab"_a, "pattern"_a, "min_frequency"_a, "nfc"_a, "special"_a,
+      "files"_a, "out"_a, "size"_a, "pattern"_a, "min_frequency"_a, "nfc"_a, "special"_a,
       "threads"_a, nb::rv_policy::take_ownership);
 }
 

@@ -58,7 +58,7 @@ class Tokenizer:
 
 def train_tokenizer(
     files: Path | Sequence[Path],
-    vocab: int,
+    size: int,
     pattern: str = "gpt2",
     *,
     out: Path | None = None,
@@ -69,7 +69,7 @@ def train_tokenizer(
 ) -> Tokenizer:
     """A byte-level BPE of texts, as `narrowgauge tokenizer train` finds it; each file is a text.
 
-    vocab: tokens, special ones and the 256 bytes included; fewer where the texts give no more.
+    size: tokens, special ones and the 256 bytes included; fewer where the texts give no more.
     pattern: how texts are cut before: gpt2, llama3, qwen2 or o200k. out: the tokenizer.json to
     write, if any. min_frequency: of a pair that becomes a token. nfc: normalize. special: tokens
     that get the first ids.
@@ -78,11 +78,11 @@ def train_tokenizer(
     target = "" if out is None else path_text(out, "out")
     made = Tokenizer.__new__(Tokenizer)
     made._core = _core.train_tokenizer(
-        path_texts(files, "files"), target, whole(vocab, "vocab"),
+        path_texts(files, "files"), target, whole(size, "size"),
         text(pattern, "pattern"), whole(min_frequency, "min_frequency"), bool(nfc),
         [text(token, "special") for token in tokens], threads_of(threads),
     )  # fmt: skip
-    if made.vocab < vocab:
+    if made.vocab < size:
         _log.warning("the texts give no more than %d tokens", made.vocab)
     return made
 

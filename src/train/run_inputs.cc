@@ -124,8 +124,10 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
   if (!folder.empty() && !is_folder(folder))
     throw Error({.place = config.source_of({"model.init"}),
                  .key = "model.init",
-                 .problem = fmt::format("no folder {}", toml_quote(folder)),
-                 .remedy = "a model folder: config.json, model.safetensors"});
+                 .problem = is_file(folder) ? toml_quote(folder) + " is a file"
+                                            : "no folder " + toml_quote(folder),
+                 .remedy = "a model folder: config.json, model.safetensors; narrowgauge import "
+                           "makes one of a .gguf"});
   if (io::is_peft_folder(folder))
     throw Error({.place = config.source_of({"model.init"}),
                  .key = "model.init",

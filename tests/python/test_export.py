@@ -87,7 +87,7 @@ def test_trained_tokenizers_are_those_of_the_program(program, tmp_path):
     assert made.decode(ids) == "over the hill<|endoftext|>" and ids[-1] == made.end_token == 0
     ng.train_tokenizer([text], 300, "llama3").save(tmp_path / "folder")
     assert ng.Tokenizer(tmp_path / "folder").encode("over the hill<|endoftext|>") == ids
-    plain = ng.train_tokenizer(text, 300, special="over")
+    plain = ng.train_tokenizer(text, size=300, special="over")
     assert plain.end_token is None and plain.encode("over")[0] == 0
 
 
@@ -98,7 +98,7 @@ def test_bad_trainings_of_a_tokenizer_are_refused(tmp_path):
              (text, 300, {"min_frequency": -1}), (text, 300, {"special": [""]}),
              (text, 300, {"out": text}), (text, 300, {"out": ""}), (text, 1 << 40, {}),
              (tmp_path / "nowhere", 300, {})]  # fmt: skip
-    for files, vocab, words in cases:
+    for files, size, words in cases:
         with pytest.raises(ng.Error):
-            ng.train_tokenizer(files, vocab, **words)
+            ng.train_tokenizer(files, size, **words)
     assert [p.name for p in tmp_path.iterdir()] == ["text.txt"] and text.stat().st_size == 400
