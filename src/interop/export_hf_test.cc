@@ -57,16 +57,6 @@ std::map<std::string, std::string> dtypes_of(const std::string& folder) {
   return dtypes;
 }
 
-std::vector<float> all_values(const std::string& model) {
-  const ModelConfig config = io::read_model_config(model);
-  std::vector<float> values;
-  io::copy_parameters(config, io::open_model_weights(model, config),
-                      [&](size_t, int64_t, std::span<const float> row) {
-                        values.insert(values.end(), row.begin(), row.end());
-                      });
-  return values;
-}
-
 const std::string kSecond = "model.layers.1.self_attn.q_proj";
 
 TEST_F(ExportHf, LeavesWideWhatTheRecipeDoes) {
@@ -92,7 +82,7 @@ TEST_F(ExportHf, LeavesWideWhatTheRecipeDoes) {
   const io::Safetensors have(join_path(wanted.out, "model.safetensors"));
   EXPECT_EQ(io::to_floats(have.at(kSecond + ".weight")),
             io::to_floats(plain.at(kSecond + ".weight")));
-  EXPECT_EQ(all_values(wanted.out).size(), all_values(in("model")).size());
+  EXPECT_EQ(io::all_values(wanted.out).size(), io::all_values(in("model")).size());
 }
 
 TEST_F(ExportHf, EveryLayoutNamesWhatIsWide) {
@@ -154,7 +144,7 @@ TEST_F(ExportHf, LargeFoldersHaveShards) {
   for (const std::string type : {"bf16", "nvfp4", "fp8_channel"}) {
     HfExport wanted = request(type);
     (void)export_hf(wanted);
-    const std::vector<float> whole = all_values(wanted.out);
+    const std::vector<float> whole = io::all_values(wanted.out);
     const auto dtypes = dtypes_of(wanted.out);
     const io::Safetensors single(join_path(wanted.out, "model.safetensors"));
     uint64_t bytes = 0;
@@ -162,7 +152,7 @@ TEST_F(ExportHf, LargeFoldersHaveShards) {
     wanted.max_shard_bytes = bytes / 3;
     (void)export_hf(wanted);
     EXPECT_FALSE(is_file(join_path(wanted.out, "model.safetensors"))) << type;
-    EXPECT_TRUE(all_values(wanted.out) == whole) << type;
+    EXPECT_TRUE(io::all_values(wanted.out) == whole) << type;
     const Json index =
         read_json_file(join_path(wanted.out, "model.safetensors.index.json"), 1 << 20);
     EXPECT_EQ(index.at("metadata").at("total_size"), bytes);

@@ -145,28 +145,17 @@ TEST(Import, QuantizedFoldersHaveTheGoldenValues) {
   EXPECT_EQ(count, 5);
 }
 
-/// All parameters of a model, one after the other.
-std::vector<float> all_values(const std::string& model) {
-  const ModelConfig config = io::read_model_config(model);
-  std::vector<float> values;
-  io::copy_parameters(config, io::open_model_weights(model, config),
-                      [&](size_t, int64_t, std::span<const float> row) {
-                        values.insert(values.end(), row.begin(), row.end());
-                      });
-  return values;
-}
-
 // What a file holds is what it was made of, and what is imported of it.
 TEST_F(Export, ReadsBack) {
   for (const std::string model : {"llama/hf", "gpt2/hf"}) {
-    const std::vector<float> values = all_values(golden(model));
+    const std::vector<float> values = io::all_values(golden(model));
     for (const std::string type : {"f32", "bf16"}) {
       const GgufExport request = gguf(golden(model), type);
       (void)export_gguf(request);
       EXPECT_EQ(io::read_model_config(request.out), io::read_model_config(golden(model)));
-      EXPECT_TRUE(all_values(request.out) == values) << model << ' ' << type;
+      EXPECT_TRUE(io::all_values(request.out) == values) << model << ' ' << type;
       (void)import_model(request.out, in("imported"));
-      EXPECT_TRUE(all_values(in("imported")) == values) << model << ' ' << type;
+      EXPECT_TRUE(io::all_values(in("imported")) == values) << model << ' ' << type;
       const Json config = read_json_file(in("imported/config.json"), 1 << 20);
       EXPECT_EQ(config.at("dtype"), "float32");
       remove_all(in("imported"));
@@ -176,7 +165,7 @@ TEST_F(Export, ReadsBack) {
        {"bf16", "nvfp4", "mxfp4", "mxfp8", "fp8_tensor", "fp8_channel", "fp8_block", "modelopt"}) {
     (void)export_hf(hf(golden("llama/hf"), type));
     (void)import_model(in(type), in("imported"));
-    EXPECT_TRUE(all_values(in("imported")) == all_values(in(type))) << type;
+    EXPECT_TRUE(io::all_values(in("imported")) == io::all_values(in(type))) << type;
     EXPECT_FALSE(
         read_json_file(in("imported/config.json"), 1 << 20).contains("quantization_config"));
     remove_all(in("imported"));
@@ -185,7 +174,7 @@ TEST_F(Export, ReadsBack) {
 
 // FP8 rounds to three bits beside the largest value that shares the scale; blocks may end early.
 TEST_F(Export, EveryLayoutKeepsTheValues) {
-  const std::vector<float> values = all_values(golden("llama/hf"));
+  const std::vector<float> values = io::all_values(golden("llama/hf"));
   float amax = 0;
   for (const float value : values) amax = std::max(amax, std::fabs(value));
   for (const std::string type : {"mxfp8", "fp8_tensor", "fp8_channel", "fp8_block", "fp8_fine"}) {
@@ -193,7 +182,7 @@ TEST_F(Export, EveryLayoutKeepsTheValues) {
     if (type == "fp8_block") request.block = {48, 24};
     if (type == "fp8_fine") request.block = {32, 64};
     (void)export_hf(request);
-    const std::vector<float> have = all_values(request.out);
+    const std::vector<float> have = io::all_values(request.out);
     ASSERT_EQ(have.size(), values.size());
     for (size_t i = 0; i < values.size(); ++i)  // half a step, or clipped by up to 1/8 (floor)
       ASSERT_NEAR(have[i], values[i], std::fabs(values[i]) / 8 + amax / 448) << type << ' ' << i;

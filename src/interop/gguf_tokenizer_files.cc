@@ -10,37 +10,12 @@
 #include "base/utf8.h"
 #include "interop/byte_level.h"
 #include "interop/gguf_token_types.h"
+#include "tokenizer/tokenizer_parts.h"
 
 namespace ng {
 namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
-
-OrderedJson byte_level_step(bool use_regex) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", false},
-          {"trim_offsets", true},
-          {"use_regex", use_regex}};
-}
-
-OrderedJson split_step(std::string_view regex) {
-  return {{"type", "Split"},
-          {"pattern", {{"Regex", regex}}},
-          {"behavior", "Isolated"},
-          {"invert", false}};
-}
-
-/// A model of type BPE without its vocabulary.
-OrderedJson bpe() {
-  return {{"type", "BPE"},
-          {"dropout", nullptr},
-          {"unk_token", nullptr},
-          {"continuing_subword_prefix", nullptr},
-          {"end_of_word_suffix", nullptr},
-          {"fuse_unk", false},
-          {"byte_fallback", false},
-          {"ignore_merges", false}};
-}
 
 /// Two tokens that become one.
 struct Merge {
@@ -122,14 +97,13 @@ class TokenizerOfKeys {
     adds_bos_ = pattern->adds_bos;
     if (pattern->is_normalized) json_["normalizer"] = {{"type", "NFC"}};
     OrderedJson steps = OrderedJson::array();
-    if (pattern->digits_are_apart) steps.push_back(split_step(R"(\p{N})"));
-    steps.push_back(split_step(pattern->regex));
-    steps.push_back(byte_level_step(false));
+    if (pattern->digits_are_apart) steps.push_back(split_json(R"(\p{N})"));
+    steps.push_back(split_json(pattern->regex));
+    steps.push_back(byte_level_json(false, true, false));
     json_["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
     json_["post_processor"] = post_processor();
-    json_["decoder"] = byte_level_step(true);
-    OrderedJson model = bpe();
-    model["ignore_merges"] = pattern->ignores_merges;
+    json_["decoder"] = byte_level_json(false, true, true);
+    OrderedJson model = bpe_json(pattern->ignores_merges);
     model["vocab"] = vocabulary(false);
     model["merges"] = file_.texts("tokenizer.ggml.merges");
     json_["model"] = std::move(model);
@@ -196,7 +170,7 @@ class TokenizerOfKeys {
 
   /// Any two tokens that together are one are merged, the highest score first.
   [[nodiscard]] OrderedJson scored_bpe() const {
-    OrderedJson model = bpe();
+    OrderedJson model = bpe_json(false);
     model["unk_token"] = tokens_[unknown()];
     model["fuse_unk"] = true;
     model["byte_fallback"] = has_all_bytes();

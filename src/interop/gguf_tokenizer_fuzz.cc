@@ -1,11 +1,9 @@
 // A GGUF file whatever its keys say is refused by ng::Error, or has a model's sizes and a tokenizer
 // that encodes.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <string>
 
 #include "base/error.h"
+#include "fuzz/memory_file.h"
 #include "interop/gguf_tokenizer.h"
 #include "io/gguf_model.h"
 
@@ -28,16 +26,10 @@ void encode(const ng::io::Gguf& file) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const int descriptor = ::memfd_create("gguf_tokenizer_fuzz", 0);
-  static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-  if (descriptor < 0 || ::ftruncate(descriptor, 0) < 0) return 0;
-  if (::pwrite(descriptor, data, size, 0) != static_cast<ssize_t>(size)) return 0;
-  try {
+  ng::read_as_file(data, size, [](const std::string& path) {
     const ng::io::Gguf file(path);
     read_config(file);
     encode(file);
-  } catch (const ng::Error&) {
-    return 0;
-  }
+  });
   return 0;
 }

@@ -13,8 +13,7 @@ namespace ng::io {
 [[nodiscard]] ModelConfig read_model_config(const std::string& model);
 
 /// All its parameters, of `config`, as FP32: what codes and scales stand for, adapters merged in.
-/// Throws Error for what
-/// is wrong with names, shapes and dtypes before a value is read.
+/// Throws Error for what is wrong with names, shapes and dtypes before a value is read.
 [[nodiscard]] ParameterReader open_model_weights(const std::string& model,
                                                  const ModelConfig& config);
 

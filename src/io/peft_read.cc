@@ -85,27 +85,19 @@ struct Adapter {
   const SafetensorsEntry *a = nullptr, *b = nullptr;
 };
 
-[[noreturn]] void refuse(const SafetensorsEntry& entry, const std::string& problem,
-                         const std::string& remedy) {
-  throw Error({.place = entry.file,
-               .key = json_text(Json(entry.name)),
-               .problem = problem,
-               .remedy = remedy});
-}
-
 [[noreturn]] void refuse_unknown(const SafetensorsEntry& entry) {
   for (const char* module : {".embed_tokens.", ".lm_head.", ".wte.", ".wpe."})
     if (entry.name.find(module) != std::string::npos)
-      refuse(entry, "is of the embedding or the head", "adapters of linear layers of blocks alone");
-  refuse(entry, "is no adapter of the base", "lora_A and lora_B of linear layers of its blocks");
+      entry.refuse("is of the embedding or the head", "adapters of linear layers of blocks alone");
+  entry.refuse("is no adapter of the base", "lora_A and lora_B of linear layers of its blocks");
 }
 
 void check(const SafetensorsEntry& entry, const ParameterSpec& spec) {
   if (entry.shape != std::vector<int64_t>{spec.rows, spec.cols})
-    refuse(entry, "shape " + json_text(Json(entry.shape)),
-           fmt::format("[{},{}] by {} and the base", spec.rows, spec.cols, kPeftConfig));
+    entry.refuse("shape " + json_text(Json(entry.shape)),
+                 fmt::format("[{},{}] by {} and the base", spec.rows, spec.cols, kPeftConfig));
   if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16")
-    refuse(entry, "dtype " + entry.dtype, "F32 BF16 or F16");
+    entry.refuse("dtype " + entry.dtype, "F32 BF16 or F16");
 }
 
 /// The weights of the base and what is added to them.
@@ -175,7 +167,7 @@ class PeftWeights {
   static std::vector<float> values_of(const SafetensorsEntry& entry) {
     std::vector<float> values = to_floats(entry);
     for (const float value : values)
-      if (!std::isfinite(value)) refuse(entry, fmt::format("holds {}", value), "finite weights");
+      if (!std::isfinite(value)) entry.refuse(fmt::format("holds {}", value), "finite weights");
     return values;
   }
 

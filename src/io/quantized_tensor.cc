@@ -14,14 +14,6 @@ namespace {
 constexpr std::string_view kPacked = ".weight_packed", kWeight = ".weight";
 constexpr int64_t kNvfp4Block = 16, kMxBlock = 32;
 
-[[noreturn]] void refuse(const SafetensorsEntry& entry, const std::string& problem,
-                         const std::string& remedy) {
-  throw Error({.place = entry.file,
-               .key = json_text(Json(entry.name)),
-               .problem = problem,
-               .remedy = remedy});
-}
-
 bool is_packed(WeightLayout kind) {
   return kind == WeightLayout::nvfp4 || kind == WeightLayout::mxfp4 ||
          kind == WeightLayout::modelopt;
@@ -32,7 +24,7 @@ bool has_own_name(WeightLayout kind) {
 }
 
 void require_dtype(const SafetensorsEntry& entry, const char* dtype) {
-  if (entry.dtype != dtype) refuse(entry, "dtype " + entry.dtype, dtype);
+  if (entry.dtype != dtype) entry.refuse("dtype " + entry.dtype, dtype);
 }
 
 /// How many blocks of `block` there are in `size`.
@@ -60,18 +52,18 @@ QuantizedTensor::QuantizedTensor(const SafetensorsEntry& codes, const QuantizedL
   const size_t suffix = has_own_name(layout.kind) ? kPacked.size() : kWeight.size();
   const std::string layer = codes.name.substr(0, codes.name.size() - suffix);
   name_ = layer + std::string(kWeight);
-  if (shape_.size() != 2) refuse(codes, "shape " + json_text(shape_), "two dimensions");
+  if (shape_.size() != 2) codes.refuse("shape " + json_text(shape_), "two dimensions");
   require_dtype(codes, is_packed(layout.kind) ? "U8" : "F8_E4M3");
   if (is_packed(layout.kind)) {
     bits_ = 4;
     if (__builtin_mul_overflow(shape_[1], 2, &shape_[1]))
-      refuse(codes, "shape " + json_text(codes.shape), "sizes that fit 63 bits");
+      codes.refuse("shape " + json_text(codes.shape), "sizes that fit 63 bits");
   }
   elements_ = decode_table(element_format(bits_ == 4 ? "float4_e2m1fn" : "float8_e4m3fn"));
   const auto part = [&](const char* name) -> const SafetensorsEntry& {
     parts_.push_back(name_ + name);
     const SafetensorsEntry* found = find(parts_.back());
-    if (found == nullptr) refuse(codes, "has no " + parts_.back(), "the folder as it was written");
+    if (found == nullptr) codes.refuse("has no " + parts_.back(), "the folder as it was written");
     return *found;
   };
   read_scales(part(layout.kind == WeightLayout::fp8_fine ? "_scale_inv" : "_scale"), layout);
@@ -99,21 +91,21 @@ void QuantizedTensor::read_scales(const SafetensorsEntry& entry, const Quantized
     allowed = {{1}, {}, {rows, 1}};
   }
   if (std::find(allowed.begin(), allowed.end(), entry.shape) == allowed.end())
-    refuse(entry, "shape " + json_text(entry.shape),
-           fmt::format("{} beside {}", json_text(allowed.back()), name_));
+    entry.refuse("shape " + json_text(entry.shape),
+                 fmt::format("{} beside {}", json_text(allowed.back()), name_));
   scale_cols_ = std::max<int64_t>(blocks_in(cols, block_cols_), 1);
   scales_ = to_floats(entry);
   if (!is_mx) return;
   for (float& scale : scales_) {
     const auto code = static_cast<uint32_t>(scale);
-    if (code == kE8m0NanCode) refuse(entry, "holds the scale 255", "scales from 0 to 254");
+    if (code == kE8m0NanCode) entry.refuse("holds the scale 255", "scales from 0 to 254");
     scale = e8m0_value(code);
   }
 }
 
 void QuantizedTensor::read_tensor_scale(const SafetensorsEntry& entry, bool divides) {
   require_dtype(entry, "F32");
-  if (entry.elements() != 1) refuse(entry, "shape " + json_text(entry.shape), "one value");
+  if (entry.elements() != 1) entry.refuse("shape " + json_text(entry.shape), "one value");
   const float scale = to_floats(entry)[0];
   tensor_scale_ = divides ? 1.0f / scale : scale;
 }

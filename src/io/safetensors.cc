@@ -137,6 +137,10 @@ std::map<std::string, std::string> parse_metadata(const Json& json, const std::s
 
 }  // namespace
 
+void SafetensorsEntry::refuse(const std::string& problem, const std::string& remedy) const {
+  throw Error({.place = file, .key = json_text(Json(name)), .problem = problem, .remedy = remedy});
+}
+
 int64_t SafetensorsEntry::elements() const {
   int64_t count = 1;
   for (const int64_t size : shape) {

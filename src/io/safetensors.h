@@ -31,6 +31,8 @@ struct SafetensorsEntry {
   /// Its bytes from `offset` on. Throws Error where the file has become shorter.
   void read(size_t offset, std::span<std::byte> out) const;
   [[nodiscard]] int64_t elements() const;
+  /// Throws Error at the tensor of its file.
+  [[noreturn]] void refuse(const std::string& problem, const std::string& remedy) const;
 };
 
 /// A whole file, checked when it is opened: header size, JSON, dtypes, shapes, offsets that

@@ -207,8 +207,9 @@ const CodeTable& code_table(const ElementFormat& element) {
   static std::map<std::string, CodeTable, std::less<>> tables;
   const std::lock_guard lock(mutex);
   const auto known = tables.find(element.name);
-  return known != tables.end() ? known->second
-                               : tables.emplace(element.name, CodeTable(element)).first->second;
+  return known != tables.end()
+             ? known->second
+             : tables.try_emplace(std::string(element.name), element).first->second;
 }
 
 uint16_t CodeTable::of_value(float value) const {

@@ -16,6 +16,8 @@ namespace ng {
 class CodeTable {
  public:
   explicit CodeTable(const ElementFormat& element);
+  CodeTable(const CodeTable&) = delete;  // by_fields_ looks into of_pattern_
+  CodeTable& operator=(const CodeTable&) = delete;
   [[nodiscard]] uint16_t of_pattern(uint16_t pattern) const { return of_pattern_[pattern]; }
   [[nodiscard]] uint16_t of_value(float value) const;
   /// For elements of at most 8 bits; null where patterns are only looked up.

@@ -10,6 +10,7 @@
 #include "tokenizer/byte_names.h"
 #include "tokenizer/piece_counts.h"
 #include "tokenizer/split_pattern.h"
+#include "tokenizer/tokenizer_parts.h"
 
 namespace ng {
 namespace {
@@ -168,21 +169,11 @@ class Trainer {
   std::vector<Candidate> queue_;                         ///< a heap
 };
 
-OrderedJson byte_level(bool add_prefix_space, bool trim_offsets, bool use_regex) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", add_prefix_space},
-          {"trim_offsets", trim_offsets},
-          {"use_regex", use_regex}};
-}
-
 OrderedJson pre_tokenizer_of(const std::string& pattern) {
-  if (pattern == "gpt2") return byte_level(false, true, true);
-  const OrderedJson split = {{"type", "Split"},
-                             {"pattern", {{"Regex", known_pattern(pattern)}}},
-                             {"behavior", "Isolated"},
-                             {"invert", false}};
+  if (pattern == "gpt2") return byte_level_json(false, true, true);
   return {{"type", "Sequence"},
-          {"pretokenizers", OrderedJson::array({split, byte_level(false, false, false)})}};
+          {"pretokenizers", OrderedJson::array({split_json(known_pattern(pattern)),
+                                                byte_level_json(false, false, false)})}};
 }
 
 OrderedJson special_token_json(size_t id, const std::string& content) {
@@ -197,16 +188,10 @@ OrderedJson model_of(const TrainedBpe& trained, const BpeTraining& training) {
   OrderedJson merges = OrderedJson::array();
   for (const auto& [left, right] : trained.merges)
     merges.push_back({trained.names[size_t(left)], trained.names[size_t(right)]});
-  return {{"type", "BPE"},
-          {"dropout", nullptr},
-          {"unk_token", nullptr},
-          {"continuing_subword_prefix", nullptr},
-          {"end_of_word_suffix", nullptr},
-          {"fuse_unk", false},
-          {"byte_fallback", false},
-          {"ignore_merges", training.pattern == "llama3" || training.pattern == "o200k"},
-          {"vocab", vocab},
-          {"merges", merges}};
+  OrderedJson model = bpe_json(training.pattern == "llama3" || training.pattern == "o200k");
+  model["vocab"] = std::move(vocab);
+  model["merges"] = std::move(merges);
+  return model;
 }
 
 }  // namespace
@@ -237,7 +222,7 @@ std::string tokenizer_json_of(const TrainedBpe& trained, const BpeTraining& trai
                             {"normalizer", normalizer},
                             {"pre_tokenizer", pre_tokenizer_of(training.pattern)},
                             {"post_processor", nullptr},
-                            {"decoder", byte_level(true, true, true)},
+                            {"decoder", byte_level_json(true, true, true)},
                             {"model", model_of(trained, training)}};
   return json_text(json, 1) + "\n";
 }

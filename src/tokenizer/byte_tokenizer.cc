@@ -7,18 +7,12 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "tokenizer/byte_names.h"
+#include "tokenizer/tokenizer_parts.h"
 
 namespace ng {
 namespace {
 
 constexpr int kBytes = 256;
-
-OrderedJson byte_level(bool with_regex) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", false},
-          {"trim_offsets", true},
-          {"use_regex", with_regex}};
-}
 
 OrderedJson end_token_json() {
   return {{"id", ByteTokenizer::kEnd},
@@ -81,24 +75,17 @@ std::string byte_tokenizer_json() {
   for (int byte = 0; byte < ByteTokenizer::kEnd; ++byte)
     vocab[byte_names()[static_cast<size_t>(byte)]] = byte;
   vocab[ByteTokenizer::kEndText] = ByteTokenizer::kEnd;
-  const OrderedJson model = {{"type", "BPE"},
-                             {"dropout", nullptr},
-                             {"unk_token", nullptr},
-                             {"continuing_subword_prefix", nullptr},
-                             {"end_of_word_suffix", nullptr},
-                             {"fuse_unk", false},
-                             {"byte_fallback", false},
-                             {"ignore_merges", false},
-                             {"vocab", vocab},
-                             {"merges", OrderedJson::array()}};
+  OrderedJson model = bpe_json(false);
+  model["vocab"] = std::move(vocab);
+  model["merges"] = OrderedJson::array();
   const OrderedJson json = {{"version", "1.0"},
                             {"truncation", nullptr},
                             {"padding", nullptr},
                             {"added_tokens", {end_token_json()}},
                             {"normalizer", nullptr},
-                            {"pre_tokenizer", byte_level(false)},
+                            {"pre_tokenizer", byte_level_json(false, true, false)},
                             {"post_processor", nullptr},
-                            {"decoder", byte_level(false)},
+                            {"decoder", byte_level_json(false, true, false)},
                             {"model", model}};
   return json_text(json, 1) + "\n";
 }

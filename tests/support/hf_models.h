@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "io/hf_folder.h"
+#include "io/model_files.h"
 #include "support/scratch_folder.h"
 #include "tensor/rows.h"
 
@@ -87,6 +88,17 @@ inline ModelConfig tiny_llama() {
           .mlp_bias = true,
           .norm_eps = 3e-6f,
           .rope_theta = 500000.0f};
+}
+
+/// All parameters of a model, a folder or a file, one after the other.
+inline std::vector<float> all_values(const std::string& model) {
+  const ModelConfig config = read_model_config(model);
+  std::vector<float> values;
+  copy_parameters(config, open_model_weights(model, config),
+                  [&](size_t, int64_t, std::span<const float> row) {
+                    values.insert(values.end(), row.begin(), row.end());
+                  });
+  return values;
 }
 
 /// Where each test has its model folder.

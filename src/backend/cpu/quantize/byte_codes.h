@@ -32,8 +32,9 @@ struct PatternCodes {
                                     ///< lanes are scalars of all
 };
 
-/// `table` must live as long. Empty where fields of the element are none of BF16's.
+/// Whether the element's numbers are BF16 numbers with smaller fields.
 [[nodiscard]] bool has_pattern_codes(const ElementFormat& element);
+/// For such an element; `table` must live as long.
 [[nodiscard]] PatternCodes pattern_codes(const ElementFormat& element, const uint16_t* table);
 
 /// codes[c] = that of the BF16 number from[c], which the element has.

@@ -1,0 +1,20 @@
+// Parts of a tokenizer.json that this program writes, in the order of keys in which Hugging Face's
+// tokenizers does.
+#pragma once
+
+#include <string_view>
+
+#include "base/json.h"
+
+namespace ng {
+
+/// A ByteLevel, as pre-tokenizer, post-processor or decoder.
+[[nodiscard]] OrderedJson byte_level_json(bool add_prefix_space, bool trim_offsets, bool use_regex);
+
+/// A Split that cuts what a regular expression matches from the rest.
+[[nodiscard]] OrderedJson split_json(std::string_view regex);
+
+/// A model of type BPE, to which "vocab" and "merges" are to be added.
+[[nodiscard]] OrderedJson bpe_json(bool ignore_merges);
+
+}  // namespace ng
