@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
 import subprocess
 from pathlib import Path
@@ -15,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U16": "<u2", "U8": "u1"}
 DTYPES["I8"] = "i1"
+
+# A job in a shell's background ignores SIGINT, and Python, started so, has no KeyboardInterrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def tensors(path: Path) -> dict[str, np.ndarray]:
