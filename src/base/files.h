@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/temporaries.h"
+
 namespace ng {
 
 /// Marks the temporary names of this module: "<name>.tmp-<process>-<n>", long names cut.
@@ -26,6 +28,10 @@ class MappedFile {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// The same bytes as text.
+  [[nodiscard]] std::string_view text() const {
+    return {reinterpret_cast<const char*>(data_), size_};
+  }
 
  private:
   std::string path_;
@@ -92,13 +98,13 @@ class FileWriter {
 
   std::string path_;
   std::string temporary_;
-  int slot_ = -1;       ///< where unlink_temporaries finds the temporary name
+  NotedTemporary noted_;
   std::string buffer_;  ///< gathers small writes
   int file_ = -1;
 };
 
-/// Removes the temporary files of all FileWriters of this process. Safe in a signal handler that
-/// ends the process.
+/// Removes the temporary files of all FileWriters and folders of all FolderWriters of this process.
+/// Safe in a signal handler that ends the process.
 void unlink_temporaries() noexcept;
 
 void write_file_atomically(const std::string& path, std::string_view content);
@@ -167,6 +173,7 @@ class FolderWriter {
   std::string final_path_;
   NewFolders above_;
   std::string temporary_;
+  NotedTemporary noted_;
 };
 
 /// Removes a file or a folder with all it holds, without following links; fine where it is absent.

@@ -111,6 +111,17 @@ TEST_F(Files, PublishesWholeFolders) {
   EXPECT_THROW(again.publish(Replace::never), Error);
 }
 
+// What a signal's handler does; more files than the entries of a folder that are read at once.
+TEST_F(Files, TemporariesGoWhereASignalEndsTheProcess) {
+  FileWriter file(in("x"));
+  FolderWriter folder(in("f"));
+  for (int i = 0; i < 300; ++i)
+    write_file_atomically(join_path(folder.path(), fmt::format("shard-{:040}", i)), "");
+  FileWriter inside(join_path(folder.path(), "half"));
+  unlink_temporaries();
+  EXPECT_EQ(names(), std::vector<std::string>{});
+}
+
 TEST_F(Files, ReplacesFoldersWhereNamesCannotBeSwapped) {
   make_folders(in("f"));
   write_file_atomically(in("f/x"), "old");

@@ -6,12 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <climits>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -115,34 +112,6 @@ void replace_in_two_steps(const std::string& fresh, const std::string& path) {
   rename_folder(old, fresh);
 }
 
-// Names that a signal handler may unlink: nothing but fixed memory and atomics.
-constexpr size_t kSlots = 16, kSlotBytes = 4096;
-struct TemporarySlot {
-  std::atomic<bool> claimed = false;
-  std::atomic<bool> holds_name = false;
-  char name[kSlotBytes] = {};
-};
-std::array<TemporarySlot, kSlots> temporary_slots;
-
-/// -1 where there is no room: that name only goes away with its FileWriter.
-int note_temporary(const std::string& name) {
-  if (name.size() >= kSlotBytes) return -1;
-  for (size_t i = 0; i < kSlots; ++i) {
-    TemporarySlot& slot = temporary_slots[i];
-    if (slot.claimed.exchange(true)) continue;
-    std::memcpy(slot.name, name.c_str(), name.size() + 1);
-    slot.holds_name = true;
-    return static_cast<int>(i);
-  }
-  return -1;
-}
-
-void forget_temporary(int slot) {
-  if (slot < 0) return;
-  temporary_slots[static_cast<size_t>(slot)].holds_name = false;
-  temporary_slots[static_cast<size_t>(slot)].claimed = false;
-}
-
 /// A device or a folder must not be replaced by a file.
 void refuse_irregular_target(const std::string& path) {
   struct stat info {};
@@ -194,13 +163,13 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   remove_abandoned(path_);
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(path_, n);
-    slot_ = note_temporary(temporary_);
+    noted_ = NotedTemporary(temporary_);
     file_ = file_calls::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL);
     if (file_ >= 0) {
       (void)::flock(file_, LOCK_EX | LOCK_NB);  // tells remove_abandoned() that it is in use
       return;
     }
-    forget_temporary(std::exchange(slot_, -1));
+    noted_.forget();
     if (errno != EEXIST) fail_on(path_, "create", errno);
   }
 }
@@ -208,12 +177,6 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
 FileWriter::~FileWriter() {
   if (file_ >= 0) ::close(file_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  forget_temporary(slot_);
-}
-
-void unlink_temporaries() noexcept {
-  for (const TemporarySlot& slot : temporary_slots)
-    if (slot.holds_name) ::unlink(slot.name);
 }
 
 void FileWriter::write(const void* data, size_t bytes) {
@@ -290,9 +253,10 @@ FolderWriter::FolderWriter(std::string final_path)
     : final_path_(without_trailing_slash(std::move(final_path))), above_(folder_of(final_path_)) {
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(final_path_, n);
-    if (file_calls::make_folder(temporary_.c_str()) == 0) return;
+    if (file_calls::make_folder(temporary_.c_str()) == 0) break;
     if (errno != EEXIST) fail_on(final_path_, "create", errno);
   }
+  noted_ = NotedTemporary(temporary_);
 }
 
 FolderWriter::~FolderWriter() {

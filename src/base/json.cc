@@ -154,23 +154,23 @@ bool JsonObject::has(std::string_view key) const {
   return found != value_->end() && !found->is_null();
 }
 
-const Json& JsonObject::at(std::string_view key) const {
-  if (!has(key)) refuse(key, "missing", "");
+const Json& JsonObject::at(std::string_view key, const std::string& expected) const {
+  if (!has(key)) refuse(key, "missing", expected);
   return *value_->find(key);
 }
 
 JsonObject JsonObject::object(std::string_view key) const {
-  return {at(key), place_, prefix_ + std::string(key) + "."};
+  return {at(key, "an object"), place_, prefix_ + std::string(key) + "."};
 }
 
 int64_t JsonObject::integer(std::string_view key, int64_t min, int64_t max) const {
-  const Json& value = at(key);
+  const std::string expected = fmt::format("an integer from {} to {}", min, max);
+  const Json& value = at(key, expected);
   const bool fits = value.is_number_unsigned()
                         ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
                         : value.is_number_integer();
-  if (!fits || value.get<int64_t>() < min || value.get<int64_t>() > max) {
-    refuse(key, brief(value), fmt::format("an integer from {} to {}", min, max));
-  }
+  if (!fits || value.get<int64_t>() < min || value.get<int64_t>() > max)
+    refuse(key, brief(value), expected);
   return value.get<int64_t>();
 }
 
@@ -180,11 +180,10 @@ int64_t JsonObject::integer_or(std::string_view key, int64_t min, int64_t max,
 }
 
 double JsonObject::number(std::string_view key, double min, double max) const {
-  const Json& value = at(key);
+  const std::string expected = fmt::format("a number from {} to {}", min, max);
+  const Json& value = at(key, expected);
   const double number = value.is_number() ? value.get<double>() : std::nan("");
-  if (!(number >= min && number <= max)) {
-    refuse(key, brief(value), fmt::format("a number from {} to {}", min, max));
-  }
+  if (!(number >= min && number <= max)) refuse(key, brief(value), expected);
   return number;
 }
 
@@ -199,8 +198,10 @@ bool JsonObject::boolean_or(std::string_view key, bool otherwise) const {
 }
 
 std::string JsonObject::text(std::string_view key) const {
-  if (!at(key).is_string()) refuse(key, brief(at(key)), "a string");
-  return at(key).get<std::string>();
+  const char* const expected = "a string";
+  const Json& value = at(key, expected);
+  if (!value.is_string()) refuse(key, brief(value), expected);
+  return value.get<std::string>();
 }
 
 std::string JsonObject::text_or(std::string_view key, std::string_view otherwise) const {

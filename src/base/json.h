@@ -48,8 +48,8 @@ class JsonObject {
 
   /// There and not null.
   [[nodiscard]] bool has(std::string_view key) const;
-  /// The value; throws Error "missing" where the key is absent or null.
-  [[nodiscard]] const Json& at(std::string_view key) const;
+  /// The value; throws Error "missing" where the key is absent or null, `expected` its remedy.
+  [[nodiscard]] const Json& at(std::string_view key, const std::string& expected = "a value") const;
   [[nodiscard]] JsonObject object(std::string_view key) const;
 
   [[nodiscard]] int64_t integer(std::string_view key, int64_t min, int64_t max) const;

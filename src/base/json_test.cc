@@ -89,7 +89,7 @@ TEST(Json, NamesKeyAndValue) {
             "f: o.j: -1: an integer from 0 to 9");
   EXPECT_EQ(error_of([&] { (void)object.object("s"); }),
             "f: s: \"t\" is not an object: write {\"key\": value, ...}");
-  EXPECT_EQ(error_of([&] { (void)object.text("n"); }), "f: n: missing");
+  EXPECT_EQ(error_of([&] { (void)object.text("n"); }), "f: n: missing: a string");
   EXPECT_EQ(error_of([&] { (void)object.number("s", 0, 1); }), "f: s: \"t\": a number from 0 to 1");
 }
 

@@ -61,7 +61,7 @@ TEST(HfConfig, RopeThetaInBothSpellings) {
   EXPECT_EQ(error_of(llama_json(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
             "c: rope_scaling.type: \"linear\" is not supported: \"default\" or \"llama3\"");
   EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", {{"rope_type", "llama3"}}}}),
-            "c: rope_parameters.factor: missing");
+            "c: rope_parameters.factor: missing: a number from 1 to 1000000");
 }
 
 Json llama3_rope() {

@@ -24,7 +24,7 @@ struct HeaderEntry {
 };
 
 std::vector<int64_t> parse_shape(const JsonObject& object) {
-  const Json& json = object.at("shape");
+  const Json& json = object.at("shape", "a list of sizes");
   if (!json.is_array() || json.size() > kMaxDimensions) {
     object.refuse("shape", brief(json), fmt::format("a list of up to {} sizes", kMaxDimensions));
   }
@@ -49,7 +49,7 @@ HeaderEntry parse_entry(const std::string& name, const Json& json, const std::st
                   .file = path,
                   .source = nullptr};
   const Dtype& dtype = find_dtype(parsed.entry.dtype, path, shown + ".dtype");
-  const Json& offsets = object.at("data_offsets");
+  const Json& offsets = object.at("data_offsets", "a list of two byte offsets");
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
       !offsets[1].is_number_unsigned() || offsets[0] > offsets[1] ||
       offsets[1].get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {

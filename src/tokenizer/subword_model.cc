@@ -222,7 +222,7 @@ struct ReadMerges {
 };
 
 ReadMerges read_merges(const JsonObject& model, const Vocabulary& vocabulary) {
-  const Json& list = model.at("merges");
+  const Json& list = model.at("merges", "a list of merges");
   if (!list.is_array()) model.refuse("merges", brief(list), "a list of merges");
   ReadMerges read{BpeMerges(list.size())};
   for (size_t i = 0; i < list.size(); ++i) {

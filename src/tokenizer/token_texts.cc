@@ -21,7 +21,7 @@ int byte_of_fallback_name(std::string_view name) {
 
 bool is_byte_level(const JsonObject& decoder) {
   if (decoder.text("type") != "Sequence") return decoder.text("type") == "ByteLevel";
-  const Json& steps = decoder.at("decoders");
+  const Json& steps = decoder.at("decoders", "a list of decoders");
   return steps.is_array() && steps.size() == 1 &&
          JsonObject(steps[0], decoder.place(), "decoder.decoders[0].").text("type") == "ByteLevel";
 }

@@ -30,10 +30,7 @@ TrainedBpe train_bpe_of_files(const std::vector<std::string>& paths, const BpeTr
                               const std::function<void(int64_t done, int64_t total)>& show) {
   std::vector<MappedFile> files;
   std::vector<std::string_view> texts;
-  for (const std::string& path : paths) {
-    const std::span<const std::byte> bytes = files.emplace_back(path).bytes();
-    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
+  for (const std::string& path : paths) texts.push_back(files.emplace_back(path).text());
   return train_bpe(texts, training, threads, show);
 }
 

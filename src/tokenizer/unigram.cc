@@ -173,7 +173,7 @@ class Unigram final : public SubwordModel {
 }  // namespace
 
 std::unique_ptr<SubwordModel> read_unigram(const JsonObject& model, Vocabulary& vocabulary) {
-  const Json& vocab = model.at("vocab");
+  const Json& vocab = model.at("vocab", "a list of pieces and their scores");
   if (!vocab.is_array() || vocab.empty())
     model.refuse("vocab", brief(vocab), "a list of names and scores");
   std::vector<double> scores;

@@ -165,7 +165,7 @@ TEST_F(DpoSession, RefusesInOneLine) {
   EXPECT_NE(too_long.find("pairs.jsonl:"), std::string::npos) << too_long;
   EXPECT_NE(too_long.find(" tokens: at most 2, "), std::string::npos) << too_long;
   write_file_atomically(in("pairs.jsonl"), "\n{\"prompt\": \"a\", \"chosen\": \"b\"}\n");
-  EXPECT_EQ(wrong("seed=1"), in("pairs.jsonl") + ":2: rejected: missing");
+  EXPECT_EQ(wrong("seed=1"), in("pairs.jsonl") + ":2: rejected: missing: a string");
   EXPECT_FALSE(is_folder(in("out")));
 }
 

@@ -41,10 +41,6 @@ struct KeptLines {
   }
 };
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 // The step of a line, 0 where it names none; -1 for what is not one of our lines.
 int64_t step_of(const Json& line) {
   if (!line.is_object()) return -1;
@@ -74,7 +70,7 @@ KeptLines lines_to_keep(std::string_view text, int64_t last_step) {
 
 std::string steps_in(const std::string& path, int64_t last_step) {
   const MappedFile file(path);
-  return lines_to_keep(text_of(file), last_step).steps->hex();
+  return lines_to_keep(file.text(), last_step).steps->hex();
 }
 
 // A process that was killed before it saved anything left what it replaced: that counts, unless
@@ -102,7 +98,7 @@ std::string replaced_metrics(const std::string& path) {
 
 bool holds_metrics(const std::string& path) {
   const MappedFile file(path);
-  const std::string_view text = text_of(file);
+  const std::string_view text = file.text();
   for (size_t begin = 0, end = text.find('\n'); end != std::string_view::npos;
        begin = end + 1, end = text.find('\n', begin)) {
     const Json line = parse_json_line(text.substr(begin, end - begin));
@@ -195,12 +191,12 @@ MetricsFile::MetricsFile(std::string path, int64_t last_step,
   put_back_what_was_replaced(path_, last_step);
   if (is_file(path_)) {
     const MappedFile before(path_);
-    const KeptLines kept = lines_to_keep(text_of(before), last_step);
+    const KeptLines kept = lines_to_keep(before.text(), last_step);
     validated_ = kept.validated;
     if (kept.damaged > 0)
       notice(fmt::format("{}: {} damaged {} left out", path_, kept.damaged,
                          kept.damaged == 1 ? "line is" : "lines are"));
-    if (!kept.are_all_of(text_of(before))) {
+    if (!kept.are_all_of(before.text())) {
       replaced_ = std::make_unique<Replaced>(path_);
       FileWriter writer(path_);
       for (const std::string_view piece : kept.pieces) writer.write(piece);
