@@ -58,10 +58,12 @@ class PythonModel {
   }
 
   [[nodiscard]] Evaluation evaluate(const std::string& data, const TextRules& rules, Prefix prefix,
-                                    int64_t batch) {
+                                    Documents documents, int64_t batch) {
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(folder_);
-    const Corpus corpus =
-        as_call([&] { return corpus_to_evaluate(data, *tokenizer, rules, prefix); });
+    const Corpus corpus = as_call([&] {
+      return corpus_to_evaluate(data, *tokenizer, rules, prefix, documents,
+                                [](int64_t, int64_t) { look_for_signals(); });
+    });
     io::require_vocabulary(folder_, config(), tokenizer->vocab());
     require_batch(config(), {.sequences = batch, .length = config().context}, "batch", "");
     const std::scoped_lock turn(mutex_);
@@ -117,20 +119,30 @@ std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tok
   });
 }
 
-nb::dict evaluate(PythonModel& model, const std::string& data, const std::string& text_key,
-                  const std::string& chat, bool prefix_end, int64_t batch) {
-  TextRules rules{.documents = {.text_key = text_key, .chat_name = "template"}};
+TextRules text_rules(const std::string& text_key, const std::string& chat,
+                     const std::string& tokens, const std::string& special) {
+  require_word("tokens", tokens, {"auto", "uint16"});
+  require_word("special_tokens", special, {"recognized", "text"});
   const std::optional<ChatTemplate> known = find_chat_template(chat);
   if (!known)
     throw Error({.place = "",
                  .key = "template",
                  .problem = "\"" + chat + "\"",
                  .remedy = "\"none\", \"chatml\" or \"llama3\""});
-  rules.documents.chat = *known;
+  return {.documents = {.text_key = text_key,
+                        .chat = *known,
+                        .chat_name = "template",
+                        .special = *find_special_tokens(special)},
+          .bare_uint16 = tokens == "uint16"};
+}
+
+nb::dict evaluate(PythonModel& model, const std::string& data, const TextRules& rules,
+                  bool prefix_end, bool document_mask, int64_t batch) {
   Evaluation result;
   {
     const Unlocked unlocked;
-    result = model.evaluate(data, rules, prefix_end ? Prefix::end_token : Prefix::none, batch);
+    result = model.evaluate(data, rules, prefix_end ? Prefix::end_token : Prefix::none,
+                            document_mask ? Documents::apart : Documents::joined, batch);
   }
   return dict_of({{"loss", result.loss},
                   {"perplexity", result.perplexity},
@@ -174,7 +186,16 @@ void add_model(nb::module_& module) {
                              .seed = seed});
           },
           "prompt"_a, "tokens"_a, "temperature"_a, "top_k"_a, "top_p"_a, "seed"_a, "vocab"_a)
-      .def("evaluate", evaluate, "data"_a, "text_key"_a, "template"_a, "prefix_end"_a, "batch"_a)
+      .def(
+          "evaluate",
+          [](PythonModel& model, const std::string& data, const std::string& text_key,
+             const std::string& chat, const std::string& tokens, const std::string& special,
+             bool prefix_end, bool document_mask, int64_t batch) {
+            return evaluate(model, data, text_rules(text_key, chat, tokens, special), prefix_end,
+                            document_mask, batch);
+          },
+          "data"_a, "text_key"_a, "template"_a, "tokens"_a, "special_tokens"_a, "prefix_end"_a,
+          "document_mask"_a, "batch"_a)
       .def("save", &PythonModel::save, "folder"_a, "dtype"_a, nb::call_guard<Unlocked>());
 }
 

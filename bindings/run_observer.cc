@@ -28,6 +28,8 @@ void RunObserver::notice(const std::string& sentence) {
   });
 }
 
+void RunObserver::reading(int64_t, int64_t) { python::look_for_signals(); }
+
 void RunObserver::line(const Json& object) {
   if (stop_) return;
   ask([&] {

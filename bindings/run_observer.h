@@ -23,6 +23,8 @@ class RunObserver final : public SessionObserver {
   void rethrow();
 
   void notice(const std::string& sentence) override;
+  /// Ctrl-C ends it.
+  void reading(int64_t, int64_t) override;
   void line(const Json& object) override;
   void step(const StepMetrics&) override { look_for_signals(); }
   void validation(const ValidationMetrics&) override { look_for_signals(); }

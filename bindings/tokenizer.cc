@@ -20,10 +20,12 @@ class PythonTokenizer {
   explicit PythonTokenizer(std::unique_ptr<Tokenizer> tokenizer)
       : tokenizer_(std::move(tokenizer)) {}
 
-  [[nodiscard]] std::vector<int32_t> encode(const nb::bytes& text) const {
+  [[nodiscard]] std::vector<int32_t> encode(const nb::bytes& text,
+                                            const std::string& special) const {
+    require_word("special_tokens", special, {"recognized", "text"});
     const std::string_view bytes(text.c_str(), text.size());
     const Unlocked unlocked;
-    return tokenizer_->encode(bytes);
+    return tokenizer_->encode(bytes, *find_special_tokens(special));
   }
   [[nodiscard]] nb::bytes decode(const std::vector<int32_t>& ids) const {
     std::string text;
@@ -87,7 +89,7 @@ void add_tokenizer(nb::module_& module) {
             new (self) PythonTokenizer(opened(name));
           },
           "name"_a)
-      .def("encode", &PythonTokenizer::encode, "text"_a)
+      .def("encode", &PythonTokenizer::encode, "text"_a, "special_tokens"_a)
       .def("decode", &PythonTokenizer::decode, "ids"_a)
       .def("save", &PythonTokenizer::save, "folder"_a)
       .def_prop_ro("name", [](const PythonTokenizer& t) { return std::string(t.get().name()); })

@@ -91,12 +91,21 @@ class Model:
         batch: int = 8,
         text_key: str = "text",
         template: str = "none",
+        tokens: str = "auto",
+        special_tokens: str = "recognized",
         prefix_end: bool = False,
+        document_mask: bool = False,
     ) -> dict[str, Any]:
-        """Loss, perplexity, bits per byte over a text, as `narrowgauge eval --json` says them."""
+        """Loss, perplexity, bits per byte over a text, as `narrowgauge eval --json` says them.
+
+        data: a text, token file or .jsonl; text_key, template, tokens and special_tokens as [data]
+        of a run file has them. prefix_end: the end token before the text, as lm-eval has it.
+        document_mask: no token sees one of another document.
+        """
         return self._core.evaluate(
             path_text(data, "data"), text(text_key, "text_key"), text(template, "template"),
-            bool(prefix_end), whole(batch, "batch", 1),
+            text(tokens, "tokens"), text(special_tokens, "special_tokens"), bool(prefix_end),
+            bool(document_mask), whole(batch, "batch", 1),
         )  # fmt: skip
 
     def save(self, folder: Path, dtype: str = "F32") -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _core
+from . import _arguments, _core
 from ._arguments import text, threads_of, whole
 from ._errors import Error
 from ._paths import Path, path_text, path_texts
@@ -23,12 +23,17 @@ class Tokenizer:
     def __init__(self, name: Path) -> None:
         self._core = _core.Tokenizer(path_text(name))
 
-    def encode(self, text: str | bytes | bytearray | memoryview) -> list[int]:
+    def encode(
+        self, text: str | bytes | bytearray | memoryview, *, special_tokens: str = "recognized"
+    ) -> list[int]:
+        """Token ids. special_tokens: "recognized" by their content, or that is "text"."""
         if isinstance(text, str):
             text = text.encode(errors="replace")  # surrogates, which UTF-8 does not have
         elif not isinstance(text, (bytes, bytearray, memoryview)):
             raise TypeError(f"text: {type(text).__name__} is neither str nor bytes")
-        return self._core.encode(bytes(text))
+        return self._core.encode(
+            bytes(text), _arguments.text(special_tokens, "special_tokens")
+        )
 
     def decode(self, ids: Any) -> str:
         """The text; bytes that are no UTF-8 become U+FFFD."""

@@ -22,7 +22,7 @@ class StopAtSignals {
   StopAtSignals& operator=(const StopAtSignals&) = delete;
 
   /// Set by the first signal.
-  [[nodiscard]] const std::atomic<bool>& flag() const;
+  [[nodiscard]] static const std::atomic<bool>& flag();
   /// 128 + signal after one.
   [[nodiscard]] int exit_code() const;
 };

@@ -17,10 +17,13 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(int64_t done, int64_t total);
+  /// The same of bytes that are read, of a line whose unit is "MB".
+  void show_bytes(int64_t done, int64_t total) { show(done / kMega, total / kMega); }
   /// Makes room for other output; the next show() draws it again.
   void clear();
 
  private:
+  static constexpr int64_t kMega = 1000000;
   using Clock = std::chrono::steady_clock;
   std::string unit_;
   Clock::time_point start_ = Clock::now();

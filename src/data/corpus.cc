@@ -14,9 +14,9 @@ namespace {
 
 std::shared_ptr<const TokenSource> open_part(const std::vector<std::string>& names,
                                              const TextsPlace& where, const Tokenizer& tokenizer,
-                                             const TextRules& rules) {
+                                             const TextRules& rules, const ReadProgress& progress) {
   const std::vector<std::string> paths = find_texts(names, where);
-  std::shared_ptr<const TokenSource> source = open_texts(paths, tokenizer, rules);
+  std::shared_ptr<const TokenSource> source = open_texts(paths, tokenizer, rules, progress);
   if (source->tokens() == 0) {
     throw Error({.place = paths.front(),
                  .key = where.key,
@@ -168,12 +168,15 @@ TokenRange at_most(TokenRange range, int64_t tokens) {
 
 }  // namespace
 
-Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer) {
-  const auto train = open_part(config.train, {config.place, "data.train"}, tokenizer, config.rules);
+Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer,
+                   const ReadProgress& progress) {
+  const auto open = [&](const std::vector<std::string>& names, const char* key) {
+    return open_part(names, {config.place, key}, tokenizer, config.rules, progress);
+  };
+  const auto train = open(config.train, "data.train");
   const int64_t all = train->tokens();
   if (!config.validation.empty()) {
-    const auto validation =
-        open_part(config.validation, {config.place, "data.validation"}, tokenizer, config.rules);
+    const auto validation = open(config.validation, "data.validation");
     return {config.place,
             {train, 0, all},
             at_most({validation, 0, validation->tokens()}, config.validation_tokens)};

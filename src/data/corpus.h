@@ -79,6 +79,7 @@ class Corpus final : public TrainingData {
 };
 
 /// Opens the texts. Throws Error for what is missing, unreadable or empty.
-[[nodiscard]] Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer);
+[[nodiscard]] Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer,
+                                 const ReadProgress& progress = {});
 
 }  // namespace ng

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tokenizer/special_tokens.h"
+
 namespace ng {
 
 /// Bytes [first, last) of a text.
@@ -26,6 +28,7 @@ struct Document {
   std::string text;
   std::vector<TextSpan> targets;  ///< ascending, apart from each other
   DocumentKind kind = DocumentKind::text;
+  SpecialTokens special = SpecialTokens::recognized;  ///< in `text`
 
   /// Whether the tokenizer's end token follows, where it has one; it is a target too.
   [[nodiscard]] bool ends() const { return kind != DocumentKind::chat; }

@@ -9,16 +9,22 @@
 namespace ng {
 namespace {
 
-Document whole(std::string text) {
+Document whole(std::string text, SpecialTokens special) {
   const size_t size = text.size();
-  return {.text = std::move(text), .targets = {{0, size}}, .kind = DocumentKind::text};
+  return {.text = std::move(text),
+          .targets = {{0, size}},
+          .kind = DocumentKind::text,
+          .special = special};
 }
 
-Document completed(std::string prompt, const std::string& completion) {
+Document completed(std::string prompt, const std::string& completion, SpecialTokens special) {
   const size_t first = prompt.size();
   prompt += completion;
   const size_t last = prompt.size();
-  return {.text = std::move(prompt), .targets = {{first, last}}, .kind = DocumentKind::completion};
+  return {.text = std::move(prompt),
+          .targets = {{first, last}},
+          .kind = DocumentKind::completion,
+          .special = special};
 }
 
 Document chat_of(const JsonObject& object, const DocumentRules& rules, std::string_view bos) {
@@ -41,8 +47,9 @@ Document read_document(std::string_view line, const DocumentRules& rules, std::s
                                                                : "no kind of document",
                  .remedy = fmt::format("{}, or \"prompt\" and \"completion\", or \"messages\"",
                                        brief(Json(rules.text_key)))});
-  if (is_text) return whole(object.text(rules.text_key));
-  if (is_completed) return completed(object.text("prompt"), object.text("completion"));
+  if (is_text) return whole(object.text(rules.text_key), rules.special);
+  if (is_completed)
+    return completed(object.text("prompt"), object.text("completion"), rules.special);
   return chat_of(object, rules, bos);
 }
 

@@ -13,8 +13,9 @@ namespace ng {
 struct DocumentRules {
   std::string text_key = "text";
   ChatTemplate chat = ChatTemplate::none;
-  std::string chat_name = "data.template";  ///< where `chat` is set, for error messages
-  bool generation_prompt = false;           ///< behind a chat, what begins the assistant's answer
+  std::string chat_name = "data.template";            ///< where `chat` is set, for error messages
+  SpecialTokens special = SpecialTokens::recognized;  ///< in texts that are no chats
+  bool generation_prompt = false;  ///< behind a chat, what begins the assistant's answer
 };
 
 /// The document of a line: {"text": T} (the key is rules.text_key), all of it a target;

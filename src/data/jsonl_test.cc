@@ -24,17 +24,6 @@ class PairTokenizer final : public Tokenizer {
 
   [[nodiscard]] std::string_view name() const override { return "pairs"; }
   [[nodiscard]] int64_t vocab() const override { return 256; }
-  [[nodiscard]] std::vector<int32_t> encode(std::string_view text) const override {
-    return encode_with_starts(text).ids;
-  }
-  [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override {
-    PlacedTokens tokens;
-    for (size_t at = 0; at < text.size(); at += 2) {
-      tokens.ids.push_back(text[at]);
-      tokens.starts.push_back(static_cast<int64_t>(at));
-    }
-    return tokens;
-  }
   [[nodiscard]] std::optional<int32_t> end_token() const override { return kEnd; }
   [[nodiscard]] std::string_view bos() const override { return "^"; }
   [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override {
@@ -45,6 +34,16 @@ class PairTokenizer final : public Tokenizer {
   }
   [[nodiscard]] int64_t text_bytes(int32_t id) const override { return id == kEnd ? 0 : 2; }
   void save(const std::string&) const override {}
+
+ private:
+  [[nodiscard]] PlacedTokens encoded(std::string_view text, SpecialTokens, bool) const override {
+    PlacedTokens tokens;
+    for (size_t at = 0; at < text.size(); at += 2) {
+      tokens.ids.push_back(text[at]);
+      tokens.starts.push_back(static_cast<int64_t>(at));
+    }
+    return tokens;
+  }
 };
 
 /// Tokens and masks of lines, as text.
@@ -77,6 +76,16 @@ TEST(JsonlMasks, OfATextAllTokens) {
   EXPECT_EQ(shown(R"({"text": "a\nb"})"), (Shown{"a\nb\xFF", "1111"}));
   EXPECT_EQ(shown(R"({"body": "é", "text": 5})", {.text_key = "body"}), (Shown{"é\xFF", "111"}));
   EXPECT_EQ(shown(R"({"text": ""})"), (Shown{"\xFF", "1"}));
+}
+
+TEST(JsonlMasks, SpecialTokensMayBeTextButInChats) {
+  const DocumentRules rules{.chat = ChatTemplate::chatml, .special = SpecialTokens::text};
+  EXPECT_EQ(shown(R"({"text": "a<|endoftext|>"})").tokens, "a\xFF\xFF");
+  EXPECT_EQ(shown(R"({"text": "a<|endoftext|>"})", rules).tokens, "a<|endoftext|>\xFF");
+  EXPECT_EQ(shown(R"({"prompt": "<|endoftext|>", "completion": "b"})", rules),
+            (Shown{"<|endoftext|>b\xFF", "000000000000011"}));
+  const std::string chat = R"({"messages": [{"role": "user", "content": "<|endoftext|>"}]})";
+  EXPECT_EQ(shown(chat, rules), shown(chat, {.chat = ChatTemplate::chatml}));
 }
 
 TEST(JsonlMasks, OfAPromptNoneOfACompletionAll) {

@@ -1,9 +1,11 @@
 #include "data/masked_tokens.h"
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <utility>
 
+#include "base/files.h"
 #include "data/jsonl_lines.h"
 
 namespace ng {
@@ -41,6 +43,29 @@ struct Line {
   }
 };
 
+/// Each thread encodes a few parts of the text before their tokens join the others.
+std::vector<int32_t> ids_of_text(std::string_view text, const Tokenizer& tokenizer,
+                                 SpecialTokens special, Threads threads,
+                                 const BytesRead& progress) {
+  constexpr size_t kPart = 1 << 20, kPartsOfThread = 4;
+  const std::vector<std::string_view> parts = tokenizer.separate_parts(text, kPart);
+  const size_t wave = kPartsOfThread * static_cast<size_t>(threads.count);
+  std::vector<int32_t> ids;
+  ids.reserve(text.size() / 4);  // of most texts
+  for (size_t first = 0; first < parts.size(); first += wave) {
+    std::vector<std::vector<int32_t>> encoded(std::min(wave, parts.size() - first));
+    parallel_for(threads, std::ssize(encoded), [&](int64_t i, int) {
+      encoded[static_cast<size_t>(i)] =
+          tokenizer.encode(parts[first + static_cast<size_t>(i)], special);
+    });
+    for (const std::vector<int32_t>& more : encoded)
+      ids.insert(ids.end(), more.begin(), more.end());
+    const std::string_view last = parts[first + encoded.size() - 1];
+    progress(last.data() + last.size() - text.data());
+  }
+  return ids;
+}
+
 /// The template of the rules, else the tokenizer's own where it is one that we know.
 DocumentRules rules_with(const Tokenizer& tokenizer, DocumentRules rules) {
   if (rules.chat == ChatTemplate::none) rules.chat = chat_template_of(tokenizer.chat_template());
@@ -56,7 +81,7 @@ void MaskedTokens::add(const MaskedTokens& more) {
 }
 
 MaskedTokens tokens_of(const Document& document, const Tokenizer& tokenizer, EndToken end) {
-  PlacedTokens placed = tokenizer.encode_with_starts(document.text);
+  PlacedTokens placed = tokenizer.encode_with_starts(document.text, document.special);
   MaskedTokens tokens{.ids = std::move(placed.ids),
                       .is_target = mask_of(placed.starts, document.targets)};
   const std::optional<int32_t> last = tokenizer.end_token();
@@ -65,10 +90,6 @@ MaskedTokens tokens_of(const Document& document, const Tokenizer& tokenizer, End
     tokens.is_target.push_back(1);
   }
   return tokens;
-}
-
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
 void for_each_document(
@@ -100,21 +121,32 @@ void for_each_document(
 }
 
 MaskedTokens tokens_of_jsonl(std::string_view content, const std::string& path,
-                             const Tokenizer& tokenizer, const DocumentRules& rules) {
+                             const Tokenizer& tokenizer, const DocumentRules& rules,
+                             const BytesRead& progress) {
   MaskedTokens all;
   for_each_document(content, path, tokenizer, rules, EndToken::as_the_kind_says,
                     {.count = available_cores()},
-                    [&](const Document&, const MaskedTokens& tokens, size_t) { all.add(tokens); });
+                    [&](const Document&, const MaskedTokens& tokens, size_t done) {
+                      all.add(tokens);
+                      if (progress) progress(static_cast<int64_t>(done));
+                    });
   return all;
 }
 
-MaskedTokens tokens_of_texts(const std::vector<std::string>& paths, const Tokenizer& tokenizer) {
+MaskedTokens tokens_of_texts(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
+                             SpecialTokens special, Threads threads, const BytesRead& progress) {
   MaskedTokens tokens;
+  int64_t done = 0;
   for (const std::string& path : paths) {
     const MappedFile file(path);
-    MaskedTokens text{.ids = tokenizer.encode(text_of(file)), .is_target = {}};
+    MaskedTokens text{.ids = ids_of_text(file.text(), tokenizer, special, threads,
+                                         [&](int64_t read) {
+                                           if (progress) progress(done + read);
+                                         }),
+                      .is_target = {}};
     text.is_target.assign(text.ids.size(), 1);
     tokens.add(text);
+    done += std::ssize(file.bytes());
   }
   return tokens;
 }

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.h"
 #include "base/threads.h"
 #include "data/document.h"
 #include "data/jsonl.h"
+#include "data/read_progress.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ng {
@@ -31,9 +31,6 @@ enum class EndToken : uint8_t { as_the_kind_says, never };
 [[nodiscard]] MaskedTokens tokens_of(const Document& document, const Tokenizer& tokenizer,
                                      EndToken end = EndToken::as_the_kind_says);
 
-/// The bytes of a file.
-[[nodiscard]] std::string_view text_of(const MappedFile& file);
-
 /// f(document, its tokens, bytes of `content` done) of the documents of JSON lines, in order; lines
 /// of white space alone are passed over. Threads tokenize several at once. Throws Error at
 /// "path:line" for a line that read_document() refuses.
@@ -44,10 +41,13 @@ void for_each_document(
 
 /// The documents of JSON lines, one behind the other.
 [[nodiscard]] MaskedTokens tokens_of_jsonl(std::string_view content, const std::string& path,
-                                           const Tokenizer& tokenizer, const DocumentRules& rules);
+                                           const Tokenizer& tokenizer, const DocumentRules& rules,
+                                           const BytesRead& progress = {});
 
 /// Plain texts, each of them tokenized as one, one behind the other; every token is a target.
+/// Threads share a text that can be cut. `progress` hears of all of them together.
 [[nodiscard]] MaskedTokens tokens_of_texts(const std::vector<std::string>& paths,
-                                           const Tokenizer& tokenizer);
+                                           const Tokenizer& tokenizer, SpecialTokens special,
+                                           Threads threads, const BytesRead& progress = {});
 
 }  // namespace ng

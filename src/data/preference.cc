@@ -15,16 +15,18 @@ std::string text_of(const JsonObject& object, const char* key) {
   return text;
 }
 
-Document completed(const std::string& prompt, const std::string& completion) {
+Document completed(const std::string& prompt, const std::string& completion,
+                   SpecialTokens special) {
   return {.text = prompt + completion,
           .targets = {{prompt.size(), prompt.size() + completion.size()}},
-          .kind = DocumentKind::completion};
+          .kind = DocumentKind::completion,
+          .special = special};
 }
 
-Preference texts_of(const JsonObject& object) {
+Preference texts_of(const JsonObject& object, SpecialTokens special) {
   const std::string prompt = text_of(object, "prompt");
-  return {.chosen = completed(prompt, text_of(object, "chosen")),
-          .rejected = completed(prompt, text_of(object, "rejected"))};
+  return {.chosen = completed(prompt, text_of(object, "chosen"), special),
+          .rejected = completed(prompt, text_of(object, "rejected"), special)};
 }
 
 // The chat of prompt and completion; what the assistant said in the prompt is no target.
@@ -47,7 +49,7 @@ Preference read_preference(std::string_view line, const DocumentRules& rules, st
   const Json json = parse_json(line, place);
   const JsonObject object(json, place);
   const Json& prompt = object.at("prompt");
-  if (prompt.is_string()) return texts_of(object);
+  if (prompt.is_string()) return texts_of(object, rules.special);
   if (!prompt.is_array())
     object.refuse("prompt", brief(prompt),
                   "a string, or a list of {\"role\": ..., \"content\": ...}");

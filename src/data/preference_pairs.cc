@@ -40,7 +40,7 @@ void add_files(PreferencePairs& pairs, const std::vector<std::string>& names,
                    .problem = fmt::format("{} is no .jsonl file", path),
                    .remedy = "lines of {\"prompt\": ..., \"chosen\": ..., \"rejected\": ...}"});
     const MappedFile file(path);
-    pairs.add(text_of(file), path, tokenizer, rules);
+    pairs.add(file.text(), path, tokenizer, rules);
   }
 }
 

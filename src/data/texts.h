@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/jsonl.h"
+#include "data/read_progress.h"
 #include "data/token_source.h"
 #include "tokenizer/tokenizer.h"
 
@@ -22,6 +23,7 @@ struct TextRules {
 /// Error for what cannot be read, for lines that are no documents and for foreign ids.
 [[nodiscard]] std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
                                                       const Tokenizer& tokenizer,
-                                                      const TextRules& rules);
+                                                      const TextRules& rules,
+                                                      const ReadProgress& progress = {});
 
 }  // namespace ng

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -22,17 +21,26 @@ void each_chunk(int64_t first, int64_t count, const std::function<void(int64_t, 
     f(first + done, static_cast<size_t>(std::min(kChunk, count - done)));
 }
 
-/// Ids of eight bytes.
-void read_wide_ids(const ReadFile& file, uint64_t begin, std::span<uint32_t> out) {
-  constexpr size_t kPiece = 4096;
-  std::vector<uint64_t> wide;
-  for (size_t done = 0; done < out.size(); done += wide.size()) {
-    wide.resize(std::min(kPiece, out.size() - done));
-    file.read(begin + done * sizeof(uint64_t), std::as_writable_bytes(std::span(wide)));
-    std::transform(
-        wide.begin(), wide.end(), out.begin() + static_cast<int64_t>(done),
-        [](uint64_t id) { return static_cast<uint32_t>(std::min<uint64_t>(id, UINT32_MAX)); });
+/// Ids as they are stored, from byte `begin` on.
+template <class Stored>
+void read_ids(const ReadFile& file, uint64_t begin, std::span<uint32_t> out) {
+  constexpr size_t kPiece = 16384;
+  std::vector<Stored> piece(std::min(kPiece, out.size()));
+  for (size_t done = 0; done < out.size(); done += piece.size()) {
+    piece.resize(std::min(piece.size(), out.size() - done));
+    file.read(begin + done * sizeof(Stored), std::as_writable_bytes(std::span(piece)));
+    const auto id_of = [](Stored id) {
+      return static_cast<uint32_t>(std::min<uint64_t>(id, UINT32_MAX));
+    };
+    std::transform(piece.begin(), piece.end(), out.begin() + static_cast<int64_t>(done), id_of);
   }
+}
+
+/// Of at least one id; the search for one takes several times as long.
+int64_t largest(std::span<const uint32_t> ids) {
+  uint32_t most = 0;
+  for (const uint32_t id : ids) most = std::max(most, id);
+  return most;
 }
 
 }  // namespace
@@ -48,15 +56,15 @@ void read_token_ids(const ReadFile& file, const TokenFileLayout& layout, int64_t
   if (out.empty()) return;
   const auto width = static_cast<size_t>(layout.width);
   const uint64_t begin = layout.first + static_cast<uint64_t>(first) * width;
-  if (width > sizeof(uint32_t)) return read_wide_ids(file, begin, out);
-  // The bytes land at the end of `out` and are widened from the front: value i overwrites bytes
-  // 4i ... 4i+3 of it, none of which holds a byte still to be read.
-  const std::span<std::byte> bytes = std::as_writable_bytes(out).last(width * out.size());
-  file.read(begin, bytes);
-  for (size_t i = 0; i < out.size(); ++i) {
-    uint32_t id = 0;
-    std::memcpy(&id, bytes.data() + i * width, width);
-    out[i] = id;
+  switch (layout.width) {
+    case 1:
+      return read_ids<uint8_t>(file, begin, out);
+    case 2:
+      return read_ids<uint16_t>(file, begin, out);
+    case 4:
+      return read_ids<uint32_t>(file, begin, out);
+    default:
+      return read_ids<uint64_t>(file, begin, out);
   }
 }
 
@@ -75,15 +83,15 @@ void read_token_mask(const ReadFile& file, const TokenFileLayout& layout, int64_
 }
 
 TokenFileSource::TokenFileSource(const std::string& path, bool bare_uint16,
-                                 const Tokenizer& tokenizer)
+                                 const Tokenizer& tokenizer, const BytesRead& progress)
     : file_(path),
       layout_(token_layout_of(file_, bare_uint16)),
       bytes_of_id_(text_bytes_by_id(tokenizer)),
       end_token_(tokenizer.end_token()) {
-  read_whole(tokenizer);
+  read_whole(tokenizer, progress);
 }
 
-void TokenFileSource::read_whole(const Tokenizer& tokenizer) {
+void TokenFileSource::read_whole(const Tokenizer& tokenizer, const BytesRead& progress) {
   const int64_t vocab = tokenizer.vocab();
   Checksum checksum;
   std::vector<uint32_t> ids(kChunk);
@@ -92,15 +100,17 @@ void TokenFileSource::read_whole(const Tokenizer& tokenizer) {
     const std::span<uint32_t> chunk = std::span(ids).first(count);
     read_token_ids(file_, layout_, first, chunk);
     checksum.add(std::as_bytes(chunk));
-    const auto foreign =
-        std::find_if(chunk.begin(), chunk.end(), [&](uint32_t id) { return int64_t{id} >= vocab; });
-    if (foreign != chunk.end())
+    if (largest(chunk) >= vocab) {
+      const auto foreign = std::find_if(chunk.begin(), chunk.end(),
+                                        [&](uint32_t id) { return int64_t{id} >= vocab; });
       throw Error({.place = file_.path(),
                    .key = fmt::format("token {}", first + (foreign - chunk.begin())),
                    .problem = fmt::format("id {}", *foreign),
                    .remedy = fmt::format("ids below {}, which the tokenizer \"{}\" has, or the "
                                          "tokenizer of the file",
                                          vocab, tokenizer.name())});
+    }
+    if (progress) progress((first + std::ssize(chunk)) * layout_.width);
     if (!layout_.mask) return;
     const std::span<uint8_t> bits = std::span(mask).first(count);
     read_token_mask(file_, layout_, first, bits);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "data/read_progress.h"
 #include "data/token_file.h"
 #include "data/token_source.h"
 #include "tokenizer/tokenizer.h"
@@ -16,7 +17,8 @@ class TokenFileSource final : public TokenSource {
  public:
   /// Reads the file once. Throws Error naming the file for what parse_token_layout refuses, and for
   /// an id that the tokenizer does not have. Documents end with the tokenizer's end token.
-  TokenFileSource(const std::string& path, bool bare_uint16, const Tokenizer& tokenizer);
+  TokenFileSource(const std::string& path, bool bare_uint16, const Tokenizer& tokenizer,
+                  const BytesRead& progress = {});
 
   [[nodiscard]] int64_t tokens() const override { return layout_.tokens; }
   void read(int64_t first, std::span<int32_t> out) const override;
@@ -28,7 +30,7 @@ class TokenFileSource final : public TokenSource {
   [[nodiscard]] std::string checksum() const override { return checksum_; }
 
  private:
-  void read_whole(const Tokenizer& tokenizer);
+  void read_whole(const Tokenizer& tokenizer, const BytesRead& progress);
 
   ReadFile file_;
   TokenFileLayout layout_;

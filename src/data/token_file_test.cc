@@ -267,6 +267,30 @@ TEST_F(TokenSources, SayWhereDocumentsBegin) {
   EXPECT_EQ(first_keys, (std::vector<int32_t>{0, 0, 2, 0, 0, 0}));
 }
 
+TEST_F(TokenSources, TellHowFarTheirOpeningIs) {
+  write_file_atomically(in("a.txt"), "abc");
+  write_file_atomically(in("d.jsonl"), "{\"text\": \"x\"}\n{\"text\": \"yz\"}\n");
+  TokenWriter writer(in("t.bin"), TokenFileKind::llmc, 256);
+  const std::vector<int32_t> ids(200'000);
+  writer.add(ids, std::vector<uint8_t>(ids.size(), 1));
+  writer.finish();
+  const std::vector<std::string> paths = {in("d.jsonl"), in("a.txt"), in("t.bin")};
+  const auto size = [&](const char* name) { return static_cast<int64_t>(file_size(in(name))); };
+  const int64_t bytes = size("d.jsonl") + size("a.txt") + size("t.bin");
+  std::vector<int64_t> done = {0};
+  (void)open_texts(paths, ByteTokenizer(), {}, [&](int64_t read, int64_t of) {
+    EXPECT_EQ(of, bytes);
+    EXPECT_GT(read, done.back());
+    done.push_back(read);
+  });
+  EXPECT_GT(done.size(), 5u) << "each line, and pieces of the token file";
+  EXPECT_EQ(done.back(), bytes - 1024) << "all but its header";
+
+  struct Stop {};
+  EXPECT_THROW((void)open_texts(paths, ByteTokenizer(), {}, [](int64_t, int64_t) { throw Stop(); }),
+               Stop);
+}
+
 // lm_eval.utils.get_rolling_token_windows of 7 tokens, windows of 3: the last window's inputs reach
 // back, and only its last target counts.
 TEST_F(TokenSources, BehindAPrefixEveryTokenCountsOnce) {

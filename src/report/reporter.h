@@ -24,6 +24,7 @@ class RunReporter final : public SessionObserver {
   RunReporter& operator=(const RunReporter&) = delete;
 
   void notice(const std::string& sentence) override { next_.notice(sentence); }
+  void reading(int64_t done, int64_t bytes) override { next_.reading(done, bytes); }
   void line(const Json& object) override { next_.line(object); }
   void started(Session& session, int64_t step) override;
   void step(const StepMetrics& metrics) override;

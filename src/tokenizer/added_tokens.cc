@@ -89,7 +89,8 @@ int32_t AddedTokens::longest_at(std::string_view text) const {
   return longest;
 }
 
-std::vector<AddedTokens::Part> AddedTokens::parts_of(std::string_view text) const {
+std::vector<AddedTokens::Part> AddedTokens::parts_of(std::string_view text,
+                                                     SpecialTokens special) const {
   std::vector<Part> parts;
   size_t done = 0;
   size_t at = find_first_byte(text, 0);
@@ -102,6 +103,7 @@ std::vector<AddedTokens::Part> AddedTokens::parts_of(std::string_view text) cons
     const AddedToken& token = tokens_[static_cast<size_t>(index)];
     size_t begin = at, end = at + token.content.size();
     at = find_first_byte(text, end);
+    if (token.special && special == SpecialTokens::text) continue;
     if (token.single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
     if (token.lstrip) begin = std::max(begin - space_at_end(text.substr(0, begin)), done);
     if (token.rstrip) end += space_at_begin(text.substr(end));

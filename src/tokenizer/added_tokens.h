@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/special_tokens.h"
+
 namespace ng {
 
 /// An entry of added_tokens in tokenizer.json.
@@ -17,6 +19,7 @@ struct AddedToken {
   bool lstrip = false;       ///< with the white space before it
   bool rstrip = false;       ///< with the white space behind it
   bool normalized = false;   ///< looked for in the normalized text
+  bool special = false;      ///< not looked for where special tokens are text
 };
 
 /// Finds added tokens: leftmost, of those the longest, without overlap.
@@ -33,7 +36,8 @@ class AddedTokens {
 
   /// The parts of valid UTF-8, none of them empty. As in tokenizers, a token that an rstrip has run
   /// over comes nevertheless, and what is behind it once more, unless lstrip leaves nothing of it.
-  [[nodiscard]] std::vector<Part> parts_of(std::string_view text) const;
+  [[nodiscard]] std::vector<Part> parts_of(std::string_view text,
+                                           SpecialTokens special = SpecialTokens::recognized) const;
 
  private:
   /// A node of the trie of contents.

@@ -26,6 +26,16 @@ TEST(AddedTokens, AreLeftmostAndLongest) {
   EXPECT_EQ(parts({}, "ab"), (Strings{"ab"}));
 }
 
+TEST(AddedTokens, SpecialOnesMayBeText) {
+  const AddedTokens tokens(
+      {{.id = 1, .content = "<s>", .special = true}, {.id = 2, .content = "<s"}});
+  const auto parts = tokens.parts_of("<s><s <s>", SpecialTokens::text);
+  ASSERT_EQ(parts.size(), 3u) << "what is passed over is not searched again";
+  EXPECT_EQ(parts[1].id, 2);
+  EXPECT_EQ(parts[1].begin, 3u);
+  EXPECT_EQ(tokens.parts_of("<s><s <s>").size(), 4u);
+}
+
 TEST(AddedTokens, OfSingleWordsStandAlone) {
   const std::vector<AddedToken> tokens = {{.id = 1, .content = "word", .single_word = true}};
   EXPECT_EQ(parts(tokens, "word, word"), (Strings{"[word]", ", ", "[word]"}));

@@ -26,21 +26,18 @@ OrderedJson end_token_json() {
 
 }  // namespace
 
-PlacedTokens ByteTokenizer::encode_with_starts(std::string_view text) const {
+PlacedTokens ByteTokenizer::encoded(std::string_view text, SpecialTokens special,
+                                    bool /*with_starts*/) const {
   PlacedTokens tokens;
   tokens.ids.reserve(text.size());
   tokens.starts.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
-    const bool ends = text.substr(at).starts_with(kEndText);
+    const bool ends = special == SpecialTokens::recognized && text.substr(at).starts_with(kEndText);
     tokens.ids.push_back(ends ? kEnd : static_cast<uint8_t>(text[at]));
     tokens.starts.push_back(static_cast<int64_t>(at));
     at += ends ? kEndText.size() : 1;
   }
   return tokens;
-}
-
-std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
-  return encode_with_starts(text).ids;
 }
 
 std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {

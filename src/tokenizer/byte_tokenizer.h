@@ -10,7 +10,7 @@
 namespace ng {
 
 /// The byte 0xFF, which valid UTF-8 never contains, is the end token as well: its content is
-/// "<|endoftext|>", and encode() takes that text for it.
+/// "<|endoftext|>", and encode() takes that text for it, where special tokens are recognized.
 class ByteTokenizer final : public Tokenizer {
  public:
   static constexpr int32_t kEnd = 255;
@@ -23,8 +23,6 @@ class ByteTokenizer final : public Tokenizer {
   [[nodiscard]] std::string_view name() const override { return "bytes"; }
   [[nodiscard]] int64_t vocab() const override { return 256; }
   [[nodiscard]] bool ids_are_bytes() const override { return true; }
-  [[nodiscard]] std::vector<int32_t> encode(std::string_view text) const override;
-  [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override;
   [[nodiscard]] std::optional<int32_t> end_token() const override { return kEnd; }
   [[nodiscard]] std::string_view bos() const override { return kEndText; }
   [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
@@ -34,6 +32,9 @@ class ByteTokenizer final : public Tokenizer {
   void save(const std::string& folder) const override;
 
  private:
+  [[nodiscard]] PlacedTokens encoded(std::string_view text, SpecialTokens special,
+                                     bool with_starts) const override;
+
   std::string chat_template_;
 };
 

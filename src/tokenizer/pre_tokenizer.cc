@@ -1,5 +1,7 @@
 #include "tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ng {
@@ -70,6 +72,11 @@ void Normalizer::apply(RewrittenText& text) const {
   }
 }
 
+bool Normalizer::keeps_words_apart() const {
+  return std::all_of(steps_.begin(), steps_.end(),
+                     [](const Step& step) { return step.kind == Step::Kind::compose; });
+}
+
 PreTokenizer::PreTokenizer(const JsonObject& file) {
   if (!file.has("pre_tokenizer")) return;
   const JsonObject whole = file.object("pre_tokenizer");
@@ -124,6 +131,15 @@ void PreTokenizer::read_metaspace(const JsonObject& step) {
     step.refuse("prepend_scheme", brief(step.at("prepend_scheme")), "first, always or never");
   space_ = step.text_or("replacement", "\u2581");
   if (space_.empty()) step.refuse("replacement", "empty", "a character");
+}
+
+bool PreTokenizer::keeps_words_apart() const {
+  // Behind the digits' pattern a text lies in parts, which end where the others cut, or at digits.
+  const auto first =
+      patterns_.begin() + (!patterns_.empty() && patterns_.front().text() == kDigitPattern ? 1 : 0);
+  return prefix_ == Prefix::never && space_ == " " && first != patterns_.end() &&
+         std::all_of(first, patterns_.end(),
+                     [](const SplitPattern& each) { return cuts_before_spaces(each.text()); });
 }
 
 void PreTokenizer::rewrite(RewrittenText& text, bool is_first) const {

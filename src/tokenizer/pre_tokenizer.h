@@ -21,6 +21,8 @@ class Normalizer {
   explicit Normalizer(const JsonObject& file);
 
   void apply(RewrittenText& text) const;
+  /// Whether nothing it does to a text looks beyond an ASCII letter and white space behind it.
+  [[nodiscard]] bool keeps_words_apart() const;
 
  private:
   struct Step {
@@ -38,6 +40,9 @@ class PreTokenizer {
 
   [[nodiscard]] bool is_of_bytes() const { return is_of_bytes_; }
   [[nodiscard]] size_t patterns() const { return patterns_.size(); }
+  /// Whether a piece ends between every ASCII letter and white space behind it, wherever the text
+  /// begins and ends.
+  [[nodiscard]] bool keeps_words_apart() const;
   /// Spaces that are added or replaced; `is_first`: the text begins where the whole text does.
   void rewrite(RewrittenText& text, bool is_first) const;
   /// Calls body(begin, end) for each piece, from left to right.

@@ -3,6 +3,7 @@
 
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -164,6 +165,11 @@ std::string_view known_pattern(std::string_view name) {
            R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)"
            R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
   return "";
+}
+
+bool cuts_before_spaces(std::string_view pattern) {
+  return std::any_of(std::begin(kKnownPatterns), std::end(kKnownPatterns),
+                     [&](std::string_view name) { return pattern == known_pattern(name); });
 }
 
 }  // namespace ng

@@ -76,5 +76,14 @@ class Pieces {
 /// [openai/gpt-2 encoder.py; meta-llama/llama3 tokenizer.py; Qwen2 tokenization_qwen2.py;
 /// tiktoken_ext/openai_public.py]
 [[nodiscard]] std::string_view known_pattern(std::string_view name);
+/// Their names.
+inline constexpr std::string_view kKnownPatterns[] = {"gpt2", "llama3", "qwen2", "o200k"};
+
+/// What cuts off every digit, in front of some of them.
+inline constexpr std::string_view kDigitPattern = R"(\p{N})";
+
+/// Whether a pattern is one of those, all of which cut between an ASCII letter and white space
+/// behind it, whatever stands before and behind the two.
+[[nodiscard]] bool cuts_before_spaces(std::string_view pattern);
 
 }  // namespace ng

@@ -23,7 +23,7 @@ void check_post_processor(const JsonObject& file) {
                        "ByteLevel, TemplateProcessing, or a Sequence of them");
   };
   if (whole.text("type") != "Sequence") return check(whole.value(), "post_processor");
-  const Json& steps = whole.at("processors");
+  const Json& steps = whole.at("processors", "a list of processors");
   if (!steps.is_array()) whole.refuse("processors", brief(steps), "a list");
   for (const Json& step : steps) check(step, "post_processor.processors");
 }
@@ -33,6 +33,14 @@ std::string token_in_config(const JsonObject& config, const std::string& key) {
   if (!config.has(key)) return "";
   if (config.at(key).is_object()) return config.object(key).text("content");
   return config.text(key);
+}
+
+/// The first place from `at` on that lies between an ASCII letter and white space; else the end.
+size_t end_of_word(std::string_view text, size_t at) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  for (at = std::max<size_t>(at, 1); at < text.size(); ++at)
+    if ((text[at] == ' ' || text[at] == '\n' || text[at] == '\r') && is_letter(text[at - 1])) break;
+  return std::min(at, text.size());
 }
 
 }  // namespace
@@ -98,6 +106,7 @@ SubwordTokenizer::SubwordTokenizer(const Json& json, TokenizerFiles files)
   texts_ =
       std::make_unique<TokenTexts>(file, pre_tokenizer_.is_of_bytes(), vocabulary_.names, added_);
   read_config();
+  keeps_words_apart_ = keeps_words_apart();
 }
 
 SubwordTokenizer::~SubwordTokenizer() = default;
@@ -115,7 +124,8 @@ void SubwordTokenizer::read_added_tokens(const JsonObject& file) {
                      .single_word = entry.boolean_or("single_word", false),
                      .lstrip = entry.boolean_or("lstrip", false),
                      .rstrip = entry.boolean_or("rstrip", false),
-                     .normalized = entry.boolean_or("normalized", false)};
+                     .normalized = entry.boolean_or("normalized", false),
+                     .special = entry.boolean_or("special", false)};
     if (token.content.empty()) entry.refuse("content", "empty", "a text");
     vocabulary_.add(token.content, token.id, file, key);
     RewrittenText text(token.content, false);
@@ -148,23 +158,40 @@ void SubwordTokenizer::read_config() {
   chat_template_ = chat_template_in_config(config);
 }
 
-std::vector<int32_t> SubwordTokenizer::encode(std::string_view text) const {
-  return encode_all(text, false).tokens.ids;
+bool SubwordTokenizer::keeps_words_apart() const {
+  const auto has_space = [](const std::string& text) {
+    return text.find_first_of(" \t\n\v\f\r") != std::string::npos;
+  };
+  return normalizer_.keeps_words_apart() && pre_tokenizer_.keeps_words_apart() &&
+         std::none_of(added_.begin(), added_.end(), [&](const NamedToken& named) {
+           const AddedToken& token = named.token;
+           return token.lstrip || token.rstrip || token.single_word || has_space(token.content) ||
+                  has_space(named.normalized);
+         });
 }
 
-PlacedTokens SubwordTokenizer::encode_with_starts(std::string_view text) const {
-  return encode_all(text, true).tokens;
+std::vector<std::string_view> SubwordTokenizer::separate_parts(std::string_view text,
+                                                               size_t bytes) const {
+  std::vector<std::string_view> parts;
+  while (keeps_words_apart_ && text.size() > bytes) {
+    const size_t end = end_of_word(text, bytes);
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  if (!text.empty() || parts.empty()) parts.push_back(text);
+  return parts;
 }
 
 // Added tokens of the raw text, then those of the normalized text between them, then the rest.
-TokenList SubwordTokenizer::encode_all(std::string_view text, bool with_starts) const {
+PlacedTokens SubwordTokenizer::encoded(std::string_view text, SpecialTokens special,
+                                       bool with_starts) const {
   const Scratch scratch(*this);
   TokenList out{.tokens = {}, .with_starts = with_starts};
   out.tokens.ids.reserve(text.size() / 4);
   RewrittenText valid(text, with_starts);
   valid.make_valid();
   const Level whole{nullptr, 0, &valid};
-  for (const AddedTokens::Part& part : raw_tokens_->parts_of(valid.text())) {
+  for (const AddedTokens::Part& part : raw_tokens_->parts_of(valid.text(), special)) {
     const auto begin = static_cast<int64_t>(part.begin);
     if (part.id) {
       out.add(*part.id, with_starts ? whole.place_of(begin) : 0);
@@ -172,15 +199,15 @@ TokenList SubwordTokenizer::encode_all(std::string_view text, bool with_starts) 
     }
     RewrittenText normalized(valid.text().substr(part.begin, part.end - part.begin), with_starts);
     normalizer_.apply(normalized);
-    encode_normalized({&whole, begin, &normalized}, scratch.use(), out);
+    encode_normalized({&whole, begin, &normalized}, special, scratch.use(), out);
   }
-  return out;
+  return std::move(out.tokens);
 }
 
-void SubwordTokenizer::encode_normalized(const Level& level, EncodeScratch& scratch,
-                                         TokenList& out) const {
+void SubwordTokenizer::encode_normalized(const Level& level, SpecialTokens special,
+                                         EncodeScratch& scratch, TokenList& out) const {
   const std::string_view text = level.rewritten->text();
-  for (const AddedTokens::Part& part : normalized_tokens_->parts_of(text)) {
+  for (const AddedTokens::Part& part : normalized_tokens_->parts_of(text, special)) {
     const auto begin = static_cast<int64_t>(part.begin);
     if (part.id) {
       out.add(*part.id, out.with_starts ? level.place_of(begin) : 0);

@@ -35,8 +35,8 @@ class SubwordTokenizer final : public Tokenizer {
 
   [[nodiscard]] std::string_view name() const override { return model_->name(); }
   [[nodiscard]] int64_t vocab() const override { return texts_->count(); }
-  [[nodiscard]] std::vector<int32_t> encode(std::string_view text) const override;
-  [[nodiscard]] PlacedTokens encode_with_starts(std::string_view text) const override;
+  [[nodiscard]] std::vector<std::string_view> separate_parts(std::string_view text,
+                                                             size_t bytes) const override;
   [[nodiscard]] std::optional<int32_t> end_token() const override { return end_; }
   [[nodiscard]] std::string_view bos() const override { return bos_; }
   [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
@@ -53,8 +53,12 @@ class SubwordTokenizer final : public Tokenizer {
 
   void read_added_tokens(const JsonObject& file);
   void read_config();
-  [[nodiscard]] TokenList encode_all(std::string_view text, bool with_starts) const;
-  void encode_normalized(const Level& level, EncodeScratch& scratch, TokenList& out) const;
+  /// Whether no token's choice looks beyond an ASCII letter and white space behind it.
+  [[nodiscard]] bool keeps_words_apart() const;
+  [[nodiscard]] PlacedTokens encoded(std::string_view text, SpecialTokens special,
+                                     bool with_starts) const override;
+  void encode_normalized(const Level& level, SpecialTokens special, EncodeScratch& scratch,
+                         TokenList& out) const;
   void encode_ordinary(const Level& level, EncodeScratch& scratch, TokenList& out) const;
 
   TokenizerFiles files_;
@@ -67,6 +71,7 @@ class SubwordTokenizer final : public Tokenizer {
   std::unique_ptr<TokenTexts> texts_;
   std::optional<int32_t> end_;
   std::string bos_, chat_template_;
+  bool keeps_words_apart_ = false;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<EncodeScratch>> idle_;  ///< guarded by mutex_
 };

@@ -65,6 +65,66 @@ TEST(SubwordTokenizer, TakesAnyBytes) {
   }
 }
 
+/// Words, numbers, marks and white space of every kind, added tokens, what composes, ill-formed
+/// bytes.
+std::string text_of_words(std::mt19937& draw, size_t words) {
+  const char* const kWords[] = {"a",      "I'll", "The", "\xC3\xA9t", "e\u0301",   "\u0301",
+                                "12",     "345",  "!?",  "don't",     "\xFF",      "\u2581",
+                                "\u00A0", "_",    "...", "x",         "<|im_end|", "<|endoftext|>"};
+  const char* const kSpaces[] = {" ",  "\n", "\r\n", "  ", " \n ",
+                                 "\t", "",   "\n\n", "\r", "<|im_end|>"};
+  std::string text;
+  for (size_t i = 0; i < words; ++i) {
+    text += kWords[draw() % std::size(kWords)];
+    text += kSpaces[draw() % std::size(kSpaces)];
+  }
+  return text;
+}
+
+TEST(SubwordTokenizer, SeparatePartsHaveTheTokensOfTheText) {
+  std::mt19937 draw(3);
+  for (const char* name : {"gpt2", "llama3", "qwen", "o200k"}) {
+    Json json = golden(std::string(name) + ".json");
+    Json& added = json["added_tokens"];  // llama3's strip spaces, and have some
+    if (name == std::string("llama3")) added.erase(added.begin() + 1, added.end());
+    const auto tokenizer = open(json);
+    size_t cuts = 0;
+    for (size_t round = 0; round < 400; ++round) {
+      const std::string text = text_of_words(draw, round);
+      Ids ids;
+      std::string joined;
+      for (const std::string_view part : tokenizer->separate_parts(text, draw() % 40)) {
+        const Ids more = tokenizer->encode(part);
+        ids.insert(ids.end(), more.begin(), more.end());
+        joined += part;
+        ++cuts;
+      }
+      EXPECT_EQ(joined, text) << name;
+      EXPECT_EQ(ids, tokenizer->encode(text)) << name << ": " << text;
+    }
+    EXPECT_GT(cuts, 4000u) << name;
+  }
+}
+
+TEST(SubwordTokenizer, TextsStayWholeWhereTokensLookBeyondWords) {
+  const std::string text = "some words of a text";
+  for (const char* name : {"metaspace", "prepend", "unigram"})
+    EXPECT_EQ(open_tokenizer(kGolden + name + ".json")->separate_parts(text, 4).size(), 1u) << name;
+  const Json json = golden("o200k.json");
+  EXPECT_EQ(open(json)->separate_parts(text, 4).size(), 4u);
+  const auto parts_with = [&](const char* pointer, const Json& value) {
+    Json changed = json;
+    changed[Json::json_pointer(pointer)] = value;
+    return open(changed)->separate_parts(text, 4).size();
+  };
+  for (const char* key : {"lstrip", "rstrip", "single_word"})
+    EXPECT_EQ(parts_with((std::string("/added_tokens/1/") + key).c_str(), true), 1u) << key;
+  EXPECT_EQ(parts_with("/added_tokens/1/content", "words of"), 1u);
+  EXPECT_EQ(parts_with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "[^x]+"), 1u);
+  const Json replace = {{"type", "Replace"}, {"pattern", {{"String", "s "}}}, {"content", "z"}};
+  EXPECT_EQ(parts_with("/normalizer", replace), 1u);
+}
+
 TEST(SubwordTokenizer, PlacesTokensInTheOriginalText) {
   const auto qwen = open_tokenizer(kGolden + "qwen.json");
   // "é" is composed of three bytes here; U+FFFD of one.

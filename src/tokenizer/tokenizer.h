@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/special_tokens.h"
+
 namespace ng {
 
 /// Tokens, and where in the text each begins.
@@ -29,9 +31,21 @@ class Tokenizer {
   /// special token.
   [[nodiscard]] virtual bool ids_are_bytes() const { return false; }
 
-  /// Special tokens are recognized by their content. `text` need not be valid UTF-8.
-  [[nodiscard]] virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  [[nodiscard]] virtual PlacedTokens encode_with_starts(std::string_view text) const = 0;
+  /// `text` need not be valid UTF-8.
+  [[nodiscard]] std::vector<int32_t> encode(
+      std::string_view text, SpecialTokens special = SpecialTokens::recognized) const {
+    return encoded(text, special, false).ids;
+  }
+  [[nodiscard]] PlacedTokens encode_with_starts(
+      std::string_view text, SpecialTokens special = SpecialTokens::recognized) const {
+    return encoded(text, special, true);
+  }
+  /// A text in parts of a little more than `bytes` each, as far as there are places where it can be
+  /// cut: the tokens of the parts, one behind the other, are those of the text.
+  [[nodiscard]] virtual std::vector<std::string_view> separate_parts(std::string_view text,
+                                                                     size_t /*bytes*/) const {
+    return {text};
+  }
 
   /// The token that follows a whole document; empty where the vocabulary has none.
   [[nodiscard]] virtual std::optional<int32_t> end_token() const = 0;
@@ -49,6 +63,11 @@ class Tokenizer {
 
   /// Writes tokenizer.json and tokenizer_config.json as Hugging Face's libraries read them.
   virtual void save(const std::string& folder) const = 0;
+
+ private:
+  /// What encode() is asked; without `with_starts` nobody reads where tokens begin.
+  [[nodiscard]] virtual PlacedTokens encoded(std::string_view text, SpecialTokens special,
+                                             bool with_starts) const = 0;
 };
 
 /// "bytes", a tokenizer.json, or a folder with one. Throws Error naming what is not supported.

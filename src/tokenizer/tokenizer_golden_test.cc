@@ -32,6 +32,18 @@ TEST_P(GoldenTokenizer, EncodesAndDecodesEachCase) {
   }
 }
 
+// tokenizers 0.23.3 with encode_special_tokens: <|endoftext|> and <mask> are special, "word" and
+// "  \n" are not.
+TEST(GoldenTokenizers, SpecialTokensMayBeText) {
+  const auto llama3 = open_tokenizer(kGolden + "tokenizers/llama3.json");
+  const std::string text = "a<|endoftext|>b word words <mask>x  \n<|endoftext|>";
+  EXPECT_EQ(llama3->encode(text), (Ids{65, 0, 66, 221, 701, 272, 518, 83, 702, 88, 700, 0}));
+  EXPECT_EQ(
+      llama3->encode(text, SpecialTokens::text),
+      (Ids{65,  28, 92,  69, 274, 79, 70,  84, 69, 88, 84,  92, 30, 66, 221, 701, 272, 518, 83,
+           265, 77, 290, 75, 30,  88, 700, 28, 92, 69, 274, 79, 70, 84, 69,  88,  84,  92,  30}));
+}
+
 // The tokens of a text are those of the same text with places, which ascend from its begin.
 TEST_P(GoldenTokenizer, KnowsWhereTokensBegin) {
   for (const Json& one : golden(name_ + ".cases.json")) {

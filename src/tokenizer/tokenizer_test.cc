@@ -40,6 +40,7 @@ TEST(ByteTokenizer, TheEndOfAFileIsAByteThatTextNeverHas) {
   const PlacedTokens tokens = tokenizer.encode_with_starts("a<|endoftext|>b<|end");
   EXPECT_EQ(tokens.ids, (std::vector<int32_t>{'a', 255, 'b', '<', '|', 'e', 'n', 'd'}));
   EXPECT_EQ(tokens.starts, (std::vector<int64_t>{0, 1, 14, 15, 16, 17, 18, 19}));
+  EXPECT_EQ(tokenizer.encode("<|endoftext|>", SpecialTokens::text).size(), 13u);
   EXPECT_EQ(tokenizer.end_token(), 255);
   EXPECT_EQ(tokenizer.text_bytes(255), 0);
   EXPECT_EQ(tokenizer.decode_text(std::vector<int32_t>{'a', 0xC3, 255, 0xC3, 0xA9}),

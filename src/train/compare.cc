@@ -81,6 +81,7 @@ class Recorder final : public SessionObserver {
  public:
   explicit Recorder(SessionObserver& next) : next_(next) {}
   void notice(const std::string& sentence) override { next_.notice(sentence); }
+  void reading(int64_t done, int64_t bytes) override { next_.reading(done, bytes); }
   void step(const StepMetrics& metrics) override {
     speeds_.push_back(metrics.tokens_per_second);
     skipped_ += metrics.skipped ? 1 : 0;

@@ -78,9 +78,10 @@ std::shared_ptr<const TokenSource> after_end_token(std::unique_ptr<TokenSource> 
 }  // namespace
 
 Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
-                          const TextRules& rules, Prefix prefix, Documents documents) {
+                          const TextRules& rules, Prefix prefix, Documents documents,
+                          const ReadProgress& progress) {
   const std::vector<std::string> paths = find_texts({file}, {.place = "--data", .key = ""});
-  std::unique_ptr<TokenSource> opened = open_texts(paths, tokenizer, rules);
+  std::unique_ptr<TokenSource> opened = open_texts(paths, tokenizer, rules, progress);
   const bool prefixed = prefix == Prefix::end_token;
   const int64_t tokens = opened->tokens(), least = prefixed ? 1 : 2;
   if (tokens < least)

@@ -36,7 +36,8 @@ enum class Documents : uint8_t { joined, apart };
 /// rolling likelihood. [EleutherAI/lm-evaluation-harness, utils.get_rolling_token_windows]
 [[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
                                         const TextRules& rules, Prefix prefix = Prefix::none,
-                                        Documents documents = Documents::joined);
+                                        Documents documents = Documents::joined,
+                                        const ReadProgress& progress = {});
 
 /// Hears how many of all windows are done.
 using EvaluationProgress = std::function<void(int64_t done, int64_t windows)>;

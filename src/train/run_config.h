@@ -50,6 +50,7 @@ struct RunData {
   std::string text_key = "text";
   ChatTemplate chat = ChatTemplate::none;
   TokensAs tokens = TokensAs::automatic;
+  SpecialTokens special_tokens = SpecialTokens::recognized;
 };
 
 /// What is made small.

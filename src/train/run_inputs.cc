@@ -42,7 +42,9 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
 }
 
 TextRules text_rules(const RunConfig& config) {
-  return {.documents = {.text_key = config.data.text_key, .chat = config.data.chat},
+  return {.documents = {.text_key = config.data.text_key,
+                        .chat = config.data.chat,
+                        .special = config.data.special_tokens},
           .bare_uint16 = config.data.tokens == TokensAs::uint16};
 }
 
@@ -70,14 +72,15 @@ auto open_run_data(const RunConfig& config, const Open& open) {
 
 }  // namespace
 
-Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer) {
+Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer,
+                       const ReadProgress& progress) {
   if (config.train.objective == Objective::dpo)
     throw Error({.place = config.source_of({"train.objective"}),
                  .key = "train.objective",
                  .problem = "\"dpo\", whose pairs are no text",
                  .remedy = "a run that learns from texts"});
-  Corpus corpus =
-      open_run_data(config, [&](const DataConfig& data) { return open_corpus(data, tokenizer); });
+  Corpus corpus = open_run_data(
+      config, [&](const DataConfig& data) { return open_corpus(data, tokenizer, progress); });
   if (config.train.document_mask) corpus.keep_documents_apart();
   return corpus;
 }

@@ -24,7 +24,8 @@ namespace ng {
 
 /// The texts of [data]. Throws Error for what is missing, unreadable or empty, and where the run's
 /// objective takes pairs.
-[[nodiscard]] Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer);
+[[nodiscard]] Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer,
+                                     const ReadProgress& progress = {});
 
 /// The pairs of [data]. Throws Error for what is missing, unreadable or empty.
 [[nodiscard]] PreferencePairs open_run_pairs(const RunConfig& config, const Tokenizer& tokenizer);

@@ -198,6 +198,10 @@ void add_data(Keys<RunConfig>& keys) {
       "data.tokens", [](auto& c) -> auto& { return c.data.tokens; },
       Choices<TokensAs>{{{"auto", TokensAs::automatic}, {"uint16", TokensAs::uint16}}},
       "uint16: files are bare token ids of two bytes where they do not say what they are"));
+  keys.push_back(choice(
+      "data.special_tokens", [](auto& c) -> auto& { return c.data.special_tokens; },
+      Choices<SpecialTokens>{{std::begin(kSpecialTokens), std::end(kSpecialTokens)}},
+      "what the content of one is in texts that are no chats"));
 }
 
 RunKey betas_key() {

@@ -41,7 +41,9 @@ std::vector<std::string> names_of_linears(const Model& model) {
 }  // namespace
 
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
-    : Session(config, options, observer, open_inputs(config, options.comm)) {}
+    : Session(config, options, observer,
+              open_inputs(config, options.comm,
+                          [&](int64_t done, int64_t bytes) { observer.reading(done, bytes); })) {}
 
 Session::Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
                  RunInputs inputs)

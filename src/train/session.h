@@ -31,6 +31,8 @@ class SessionObserver {
   virtual ~SessionObserver() = default;
   /// A sentence the user should read: a damaged checkpoint, a recipe's warning.
   virtual void notice(const std::string&) {}
+  /// While texts are opened: `done` of all their bytes have been read. May throw to end that.
+  virtual void reading(int64_t /*done*/, int64_t /*bytes*/) {}
   /// Before the first step: `step` are done, metrics.jsonl holds their lines and no others.
   virtual void started(Session&, int64_t /*step*/) {}
   virtual void step(const StepMetrics&) {}

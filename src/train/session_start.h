@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/comm.h"
+#include "data/read_progress.h"
 #include "data/training_data.h"
 #include "io/checkpoint_files.h"
 #include "model/model.h"
@@ -22,11 +23,13 @@ struct RunInputs {
   std::unique_ptr<TrainingData> data;
 };
 /// Opens it. Throws Error, on all ranks where it is missing or unreadable on one.
-[[nodiscard]] RunInputs open_inputs(const RunConfig& config, Comm* comm);
+[[nodiscard]] RunInputs open_inputs(const RunConfig& config, Comm* comm,
+                                    const ReadProgress& progress);
 
 /// What the run file's objective learns from. Throws Error for what is missing or unreadable.
 [[nodiscard]] std::unique_ptr<TrainingData> open_training_data(const RunConfig& config,
-                                                               const Tokenizer& tokenizer);
+                                                               const Tokenizer& tokenizer,
+                                                               const ReadProgress& progress);
 
 /// Throws Error where a run of `steps` steps has fewer than its checkpoint.
 void require_steps_left(const io::CheckpointEntry& newest, int64_t steps);

@@ -74,6 +74,18 @@ TEST_F(Resume, ASignalFinishesTheStepAndSaysHowToGoOn) {
   }
 }
 
+// 16 GB of zeros, none of which lies on the disk, take seconds to read.
+TEST_F(Resume, ASignalWhileTextsAreOpenedEndsAtOnce) {
+  write_text(path("large.u16"), "");
+  fs::resize_file(path("large.u16"), uint64_t{1} << 34);
+  Process process(train("run", {"--set", "data.train=large.u16", "--set", "data.tokens=uint16"}),
+                  folder_);
+  ::usleep(200'000);
+  process.send(SIGINT);
+  EXPECT_EQ(process.wait().code, 130);
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
 TEST_F(Resume, CompareGoesOnAfterASignal) {
   const std::vector<std::string> args = {"compare", "tiny.toml", "--recipes", "fp32,mxfp4-all",
                                          "--out",   "out",       "--set",     "train.steps=60"};

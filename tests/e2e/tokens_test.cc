@@ -52,11 +52,38 @@ TEST_F(Tokens, OfDocumentsHaveEndsAndMasks) {
   EXPECT_EQ(without[2]["text"], "<|im_start|>assistant\nc<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST_F(Tokens, SpecialOnesMayBeText) {
+  (void)run_well(
+      {"tokenizer", "train", "tiny.txt", "t.json", "--vocab", "280", "--pattern", "gpt2"});
+  write_text(path("t.txt"), "a<|endoftext|>");
+  const std::vector<std::string> command = {"tokenize", "t.txt", "-", "--tokenizer", "t.json"};
+  EXPECT_EQ(lines_of(command).at(0)["ids"].size(), 2u);
+  std::vector<std::string> as_text = command;
+  as_text.insert(as_text.end(), {"--special-tokens", "text"});
+  EXPECT_GT(lines_of(as_text).at(0)["ids"].size(), 5u);
+  write_text(path("d.jsonl"), "{\"text\": \"a<|endoftext|>\"}\n");
+  as_text[1] = "d.jsonl";
+  EXPECT_GT(lines_of(as_text).at(0)["ids"].size(), 6u);
+  (void)run_well({"train", "tiny.toml", "--out", "r", "--set", "train.steps=1"});
+  const auto tokens_with = [&](const char* words) {
+    return parse_json(
+        run_well({"eval", "r/model", "--data", "d.jsonl", "--special-tokens", words, "--json"}),
+        "")["tokens"];
+  };
+  EXPECT_EQ(tokens_with("recognized"), 2);
+  EXPECT_EQ(tokens_with("text"), 14);
+  expect_refused({"eval", "r/model", "--data", "d.jsonl", "--special-tokens", "no"}, 2,
+                 {"--special-tokens"});
+}
+
 TEST_F(Tokens, AreCopiedFromKindToKind) {
   write_text(path("d.jsonl"), "{\"prompt\": \"ab\", \"completion\": \"cd\"}\n");
   (void)run_well({"tokenize", "d.jsonl", "d.bin", "--tokenizer", "bytes", "--as", "bintok"});
   const Json want = parse_json(R"({"ids": [97, 98, 99, 100, 255], "mask": [0, 0, 1, 1, 1]})", "");
   EXPECT_EQ(lines_of({"tokenize", "d.bin", "-"}).at(0), want);
+  const Json written =
+      parse_json(run_well({"tokenize", "d.bin", "copy.bin", "--as", "bintok", "--json"}), "");
+  EXPECT_EQ(written, (Json{{"out", "copy.bin"}, {"tokens", 5}, {"vocab", 256}}));
   const Result lossy = run({"tokenize", "d.bin", "d.npy"});
   EXPECT_EQ(lossy.code, 0);
   EXPECT_NE(lossy.err.find("no loss mask: --as bintok keeps it"), std::string::npos) << lossy.err;
@@ -65,6 +92,9 @@ TEST_F(Tokens, AreCopiedFromKindToKind) {
   EXPECT_EQ(lines_of({"tokenize", "d.u16", "-", "--from", "uint16"}).at(0)["ids"], want["ids"]);
   const std::vector<Json> text = lines_of({"detokenize", "d.bin", "-", "--tokenizer", "bytes"});
   EXPECT_EQ(text.at(0)["text"], "abcd<|endoftext|>");
+  EXPECT_EQ(
+      parse_json(run_well({"detokenize", "d.bin", "d.txt", "--tokenizer", "bytes", "--json"}), ""),
+      (Json{{"out", "d.txt"}, {"bytes", 5}}));
 }
 
 TEST_F(Tokens, MalformedInputIsOneLineAndLeavesNothing) {

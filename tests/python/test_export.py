@@ -85,6 +85,10 @@ def test_trained_tokenizers_are_those_of_the_program(program, tmp_path):
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     ids = made.encode("over the hill<|endoftext|>")
     assert made.decode(ids) == "over the hill<|endoftext|>" and ids[-1] == made.end_token == 0
+    assert made.encode("<|endoftext|>") == [0]
+    assert 0 not in made.encode("<|endoftext|>", special_tokens="text")
+    with pytest.raises(ng.Error, match="special_tokens"):
+        made.encode("", special_tokens="ignored")
     ng.train_tokenizer([text], 300, "llama3").save(tmp_path / "folder")
     assert ng.Tokenizer(tmp_path / "folder").encode("over the hill<|endoftext|>") == ids
     plain = ng.train_tokenizer(text, size=300, special="over")

@@ -48,6 +48,34 @@ def test_twenty_steps_end_in_the_bits_of_the_program(program, run_file):
         trainer.train()
 
 
+def test_evaluation_says_what_the_program_does(program, run_file):
+    ng.Trainer(run_file, {"train.steps": 1}, out="run").train()
+    lines = [json.dumps({"text": f"{n} and {n + 1}<|endoftext|>"}) for n in range(40)]
+    Path("lines.jsonl").write_text("\n".join(lines))
+    program("tokenize", "text.txt", "ids.u16", "--tokenizer", "bytes", "--as", "uint16")
+    model = ng.Model("run/model")
+    for data, keywords, flags in [
+        ("lines.jsonl", {"prefix_end": True}, ["--prefix-end"]),
+        ("lines.jsonl", {"document_mask": True}, ["--document-mask"]),
+        ("lines.jsonl", {"special_tokens": "text"}, ["--special-tokens", "text"]),
+        ("ids.u16", {"tokens": "uint16"}, ["--from", "uint16"]),
+    ]:
+        said = json.loads(program("eval", "run/model", "--data", data, "--json", *flags))
+        assert model.evaluate(data, **keywords) == said
+        assert keywords.get("tokens") or model.evaluate(data)["loss"] != said["loss"]
+    with pytest.raises(ng.Error, match="tokens"):
+        model.evaluate("ids.u16", tokens="uint8")
+
+
+def test_ctrl_c_ends_the_opening_of_texts(run_file):
+    Path("large.u16").touch()
+    os.truncate("large.u16", 1 << 34)  # of zeros, none of which lies on the disk
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        ng.Trainer(run_file, {"data.train": "large.u16", "data.tokens": "uint16"}, out="run")
+    assert not Path("run").exists()
+
+
 def test_settings_and_recipes(program, run_file):
     recipe = ng.Recipe("nvfp4", {"linear.fprop.input.rounding": "stochastic"})
     settings = {"train": {"steps": 2, "validate_every": 0}, "data.train": [Path("text.txt")]}

@@ -7,6 +7,7 @@
 #include "cli/models/open_model.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/texts/tokenizer_flag.h"
 #include "io/hf_folder.h"
 #include "train/evaluate.h"
 
@@ -17,6 +18,7 @@ struct Args {
   ModelFlags model;
   std::string data;
   std::string text_key = "text", chat = "none";  // of .jsonl files
+  std::string special = "recognized";
   int64_t batch = 8;
   std::string from = "auto";
   bool prefix_end = false;
@@ -27,7 +29,8 @@ struct Args {
 TextRules rules_of(const Args& args) {
   return {.documents = {.text_key = args.text_key,
                         .chat = *find_chat_template(args.chat),
-                        .chat_name = "--template"},
+                        .chat_name = "--template",
+                        .special = *find_special_tokens(args.special)},
           .bare_uint16 = args.from == "uint16"};
 }
 
@@ -39,9 +42,12 @@ Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corp
 
 int eval(const Args& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
+  ProgressLine reading("MB");
   const Corpus corpus = corpus_to_evaluate(
       args.data, *tokenizer, rules_of(args), args.prefix_end ? Prefix::end_token : Prefix::none,
-      args.document_mask ? Documents::apart : Documents::joined);
+      args.document_mask ? Documents::apart : Documents::joined,
+      [&](int64_t done, int64_t bytes) { reading.show_bytes(done, bytes); });
+  reading.clear();
   const OpenModel open = open_model(args.model);
   note_missing(open);
   io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
@@ -86,6 +92,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--template", args->chat, "how messages of a .jsonl file become text")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "chatml", "llama3"}));
+  add_special_tokens(app, args->special);
   app.add_option("--from", args->from, "uint16: FILE is bare ids of two bytes")
       ->check(CLI::IsMember({"auto", "uint16"}))
       ->capture_default_str();

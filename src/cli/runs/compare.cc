@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/progress_line.h"
 #include "report/compare_page.h"
 #include "report/reporter.h"
 #include "train/run_files.h"
@@ -37,7 +38,12 @@ class CompareScreen final : public SessionObserver {
  public:
   explicit CompareScreen(bool silent) : silent_(silent) {}
 
-  void notice(const std::string& sentence) override { note(sentence); }
+  void notice(const std::string& sentence) override {
+    reading_.clear();
+    note(sentence);
+  }
+  void reading(int64_t done, int64_t bytes) override { reading_.show_bytes(done, bytes); }
+  void started(Session&, int64_t) override { reading_.clear(); }
   void validation(const ValidationMetrics& m) override {
     put(fmt::format("  step {}: validation loss {:.4f}", m.step, m.loss));
   }
@@ -50,6 +56,7 @@ class CompareScreen final : public SessionObserver {
 
  private:
   SteadyOutput output_;
+  ProgressLine reading_{"MB"};
   bool silent_;
 };
 

@@ -57,18 +57,20 @@ int train(const TrainFlags& args) {
   Comm& comm = world();
   const std::string out = folder_of(args, comm);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
-  const StopAtSignals signals;
   const std::unique_ptr<Watchdog> watchdog = watch(comm, config);
   const SessionOptions options{
-      .out = out, .resume = args.resume, .stop = &signals.flag(), .comm = &comm};
+      .out = out, .resume = args.resume, .stop = &StopAtSignals::flag(), .comm = &comm};
   if (comm.rank() != 0) {  // rank 0 speaks for all
     SessionObserver silent;
-    (void)Session(config, options, silent).train();
+    Session session(config, options, silent);
+    const StopAtSignals signals;
+    (void)session.train();
     return 0;
   }
   TrainScreen screen;
   report::RunReporter reporter(screen);
   Session session(config, options, reporter);
+  const StopAtSignals signals;  // texts may take long to open, and nothing was written meanwhile
   session.take_folder();
   screen.begin(session, out);
   const SessionResult result = session.train();

@@ -52,6 +52,7 @@ void TrainScreen::put_line(const std::string& text) {
 }
 
 void TrainScreen::begin(Session& session, const std::string& out) {
+  reading_.clear();
   const RunConfig& config = session.config();
   steps_ = config.train.steps;
   const RankGroups& groups = session.run().ranks();
@@ -82,6 +83,7 @@ void TrainScreen::begin(Session& session, const std::string& out) {
 }
 
 void TrainScreen::notice(const std::string& sentence) {
+  reading_.clear();
   if (live_columns_ > 0) put("\n");
   live_columns_ = 0;
   note(sentence);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/output.h"
+#include "cli/progress_line.h"
 #include "train/session.h"
 
 namespace ng::cli {
@@ -20,6 +21,7 @@ class TrainScreen final : public SessionObserver {
   /// Model, recipe, memory and schedule; measures the machine's peak.
   void begin(Session& session, const std::string& out);
   void notice(const std::string& sentence) override;
+  void reading(int64_t done, int64_t bytes) override { reading_.show_bytes(done, bytes); }
   void step(const StepMetrics& metrics) override;
   void validation(const ValidationMetrics& metrics) override;
   /// Where the time went, validation, sample, paths.
@@ -39,6 +41,7 @@ class TrainScreen final : public SessionObserver {
   bool terminal_;
   size_t live_columns_ = 0;  ///< of the refreshing line that is on the screen
   SteadyOutput output_;
+  ProgressLine reading_{"MB"};  ///< until begin()
   int64_t steps_ = 0;
   double peak_flops_ = 0;
   double flops_per_token_ = 0;

@@ -18,6 +18,7 @@ namespace {
 
 struct Args {
   std::string in, out, tokenizer, from = "auto";
+  bool json = false;
 };
 
 using Ids = std::vector<int32_t>;
@@ -25,8 +26,9 @@ using Ids = std::vector<int32_t>;
 Ids ids_of_line(std::string_view line, const std::string& place) {
   const Json json = parse_json(line, place);
   const JsonObject object(json, place);
-  const Json& list = object.at("ids");
-  if (!list.is_array()) object.refuse("ids", brief(list), "a list of token ids");
+  const char* const expected = "a list of token ids";
+  const Json& list = object.at("ids", expected);
+  if (!list.is_array()) object.refuse("ids", brief(list), expected);
   Ids ids;
   for (const Json& id : list) {
     const bool fits = id.is_number_integer() && id.get<int64_t>() >= 0 &&
@@ -52,7 +54,7 @@ void each_document(const Args& args, const Tokenizer& tokenizer,
     return;
   }
   const MappedFile file(args.in);
-  for_each_line(text_of(file), args.in, [&](std::string_view line, const std::string& place) {
+  for_each_line(file.text(), args.in, [&](std::string_view line, const std::string& place) {
     const Ids ids = ids_of_line(line, place);
     for (const int32_t id : ids)
       if (id >= tokenizer.vocab())
@@ -84,7 +86,10 @@ int detokenize(const Args& args) {
     bytes += text.size();
   });
   file.commit();
-  print("{}  {} bytes\n", args.out, count_text(static_cast<int64_t>(bytes)));
+  if (args.json)
+    print_json({{"out", args.out}, {"bytes", bytes}});
+  else
+    print("{}  {} bytes\n", args.out, count_text(static_cast<int64_t>(bytes)));
   return 0;
 }
 
@@ -100,6 +105,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--from", args->from, "uint16: IN is bare ids of two bytes")
       ->check(CLI::IsMember({"auto", "uint16"}))
       ->capture_default_str();
+  app.add_flag("--json", args->json, "what was written to a file, as JSON");
   app.footer(
       "A text holds the bytes that the ids stand for, one document behind the other; JSON lines\n"
       "hold one document each, with U+FFFD for bytes that are no UTF-8.");

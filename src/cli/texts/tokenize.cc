@@ -22,8 +22,8 @@ namespace {
 
 struct Args {
   std::string in, out, tokenizer;
-  std::string text_key = "text", chat = "none", from = "auto", as;
-  bool no_end = false, generation_prompt = false;
+  std::string text_key = "text", chat = "none", special = "recognized", from = "auto", as;
+  bool no_end = false, generation_prompt = false, json = false;
   int64_t vocab = 0;  // 0: not said
   int64_t threads = 0;
 };
@@ -62,8 +62,12 @@ class JsonSink final : public Sink {
 /// A token file.
 class FileSink final : public Sink {
  public:
-  FileSink(const std::string& path, TokenFileKind kind, int64_t vocab)
-      : path_(path), keeps_mask_(kind == TokenFileKind::bintok), writer_(path, kind, vocab) {}
+  FileSink(const std::string& path, TokenFileKind kind, int64_t vocab, bool json)
+      : path_(path),
+        keeps_mask_(kind == TokenFileKind::bintok),
+        vocab_(vocab),
+        json_(json),
+        writer_(path, kind, vocab) {}
   void document(const MaskedTokens& tokens, bool has_mask, const std::string*) override {
     writer_.add(tokens.ids, tokens.is_target);
     loses_mask_ = loses_mask_ || (has_mask && !keeps_mask_);
@@ -71,12 +75,17 @@ class FileSink final : public Sink {
   void finish() override {
     writer_.finish();
     if (loses_mask_) note(path_ + ": files of this kind have no loss mask: --as bintok keeps it");
-    print("{}  {} tokens\n", path_, count_text(writer_.tokens()));
+    if (json_)
+      print_json({{"out", path_}, {"tokens", writer_.tokens()}, {"vocab", vocab_}});
+    else
+      print("{}  {} tokens\n", path_, count_text(writer_.tokens()));
   }
 
  private:
   std::string path_;
   bool keeps_mask_;
+  int64_t vocab_;
+  bool json_;
   TokenWriter writer_;
   bool loses_mask_ = false;
 };
@@ -106,7 +115,7 @@ std::unique_ptr<Sink> open_sink(const Args& args, int64_t vocab) {
   require_target(args.out, "a file of token ids", [&](const std::string& path) {
     return is_token_file(path) || (kind == TokenFileKind::uint16 && may_be_bare_ids(path));
   });
-  return std::make_unique<FileSink>(args.out, kind, vocab);
+  return std::make_unique<FileSink>(args.out, kind, vocab, args.json);
 }
 
 /// f(ids and mask) of a token file, piece by piece.
@@ -161,32 +170,35 @@ DocumentRules rules_of(const Args& args) {
   return {.text_key = args.text_key,
           .chat = *find_chat_template(args.chat),
           .chat_name = "--template",
+          .special = *find_special_tokens(args.special),
           .generation_prompt = args.generation_prompt};
 }
 
 void tokenize_lines(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
   const MappedFile file(args.in);
   ProgressLine line("MB");
-  constexpr size_t kMega = 1000000;
-  const auto total = static_cast<int64_t>(file.bytes().size() / kMega);
-  for_each_document(text_of(file), args.in, tokenizer, rules_of(args),
+  for_each_document(file.text(), args.in, tokenizer, rules_of(args),
                     args.no_end ? EndToken::never : EndToken::as_the_kind_says,
                     threads_of(args.threads),
                     [&](const Document& document, const MaskedTokens& tokens, size_t done) {
                       const bool is_chat = document.kind == DocumentKind::chat;
                       sink.document(tokens, document.kind != DocumentKind::text,
                                     is_chat ? &document.text : nullptr);
-                      line.show(static_cast<int64_t>(done / kMega), total);
+                      line.show_bytes(static_cast<int64_t>(done), std::ssize(file.bytes()));
                     });
 }
 
-void tokenize_text(const std::string& path, const Tokenizer& tokenizer, Sink& sink) {
+void tokenize_text(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
   MaskedTokens tokens;
   if (!tokenizer.ids_are_bytes()) {
-    tokens = tokens_of_texts({path}, tokenizer);
+    ProgressLine line("MB");
+    const auto all = static_cast<int64_t>(file_size(args.in));
+    tokens = tokens_of_texts({args.in}, tokenizer, *find_special_tokens(args.special),
+                             threads_of(args.threads),
+                             [&](int64_t done) { line.show_bytes(done, all); });
   } else {  // as training reads them: no byte is anything else
-    const MappedFile file(path);
-    for (const char byte : text_of(file)) tokens.ids.push_back(static_cast<uint8_t>(byte));
+    const MappedFile file(args.in);
+    for (const char byte : file.text()) tokens.ids.push_back(static_cast<uint8_t>(byte));
     tokens.is_target.assign(tokens.ids.size(), 1);
   }
   sink.document(tokens, false, nullptr);
@@ -210,7 +222,7 @@ int tokenize(Args args) {
   if (documents)
     tokenize_lines(args, *tokenizer, *sink);
   else
-    tokenize_text(args.in, *tokenizer, *sink);
+    tokenize_text(args, *tokenizer, *sink);
   sink->finish();
   return 0;
 }
@@ -241,6 +253,7 @@ std::function<int()> declare(CLI::App& app) {
       ->type_name("KEY")
       ->capture_default_str()
       ->check(not_empty);
+  add_special_tokens(app, a.special);
   app.add_option("--from", a.from, "uint16: IN is bare ids of two bytes")
       ->check(CLI::IsMember({"auto", "uint16"}))
       ->capture_default_str();
@@ -249,6 +262,7 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("--vocab", a.vocab, "all ids are below it; else the tokenizer's or the largest")
       ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
   add_threads(app, a.threads);
+  app.add_flag("--json", a.json, "what was written to a file, as JSON");
   app.footer(kFooter);
   return [args] { return tokenize(*args); };
 }

@@ -11,6 +11,15 @@ CLI::Option* add_tokenizer(CLI::App& app, std::string& name) {
       ->check(not_empty);
 }
 
+void add_special_tokens(CLI::App& app, std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [known, value] : kSpecialTokens) names.emplace_back(known);
+  app.add_option("--special-tokens", name,
+                 "what the content of one is in texts that are no chats: that token, or text")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str();
+}
+
 std::unique_ptr<Tokenizer> open_named_tokenizer(const std::string& name) {
   try {
     return open_tokenizer(name);
