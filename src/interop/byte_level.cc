@@ -14,18 +14,8 @@ namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 
-constexpr std::string_view kDigit = R"(\p{N})";
-
-/// What llama.cpp calls a pattern, and its name in known_pattern(). [llama.cpp src/llama-vocab.cpp]
-struct Pattern {
-  std::string_view pre, name;
-  bool digits_are_apart = false;
-  bool ignores_merges = false;
-  bool adds_bos = false;
-  bool is_normalized = false;
-};
-// Of several names of one pattern the first is written.
-constexpr std::array<Pattern, 8> kPatterns = {
+// Of several names of one pattern the first is written. [llama.cpp src/llama-vocab.cpp]
+constexpr std::array<LlamaCppPattern, 8> kPatterns = {
     {{.pre = "gpt-2", .name = "gpt2"},
      {.pre = "llama-bpe", .name = "llama3", .ignores_merges = true, .adds_bos = true},
      {.pre = "llama3", .name = "llama3", .ignores_merges = true, .adds_bos = true},
@@ -68,8 +58,8 @@ std::vector<std::string> regexes_of(const JsonObject& tokenizer) {
   return regexes;
 }
 
-bool cuts_by(const Pattern& pattern, std::vector<std::string> regexes) {
-  const bool begins_with_digits = !regexes.empty() && regexes.front() == kDigit;
+bool cuts_by(const LlamaCppPattern& pattern, std::vector<std::string> regexes) {
+  const bool begins_with_digits = !regexes.empty() && regexes.front() == kDigitPattern;
   if (pattern.digits_are_apart != begins_with_digits) return false;
   if (begins_with_digits) regexes.erase(regexes.begin());
   return regexes.size() == 1 && regexes.front() == known_pattern(pattern.name);
@@ -102,29 +92,24 @@ bool is_bytes(const JsonObject& model) {
   return true;
 }
 
-std::string llama_cpp_pattern(const JsonObject& tokenizer) {
+const LlamaCppPattern& llama_cpp_pattern(const JsonObject& tokenizer) {
   const std::vector<std::string> regexes = regexes_of(tokenizer);
-  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(),
-                                   [&](const Pattern& each) { return cuts_by(each, regexes); });
+  const auto* found =
+      std::find_if(kPatterns.begin(), kPatterns.end(),
+                   [&](const LlamaCppPattern& each) { return cuts_by(each, regexes); });
   if (found == kPatterns.end())
     tokenizer.refuse(
         "pre_tokenizer",
         brief(regexes.size() == 1 ? Json(regexes.front()) : Json(regexes)) + " has no form in GGUF",
         "the pattern of GPT-2, Llama-3, Qwen2 or o200k");
   refuse_normalizer(tokenizer, found->pre);
-  return std::string(found->pre);
+  return *found;
 }
 
-std::optional<LlamaCppPattern> find_llama_cpp_pattern(std::string_view pre) {
+const LlamaCppPattern* find_llama_cpp_pattern(std::string_view pre) {
   const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(),
-                                   [&](const Pattern& each) { return each.pre == pre; });
-  if (found == kPatterns.end()) return {};
-  return LlamaCppPattern{.pre = found->pre,
-                         .regex = known_pattern(found->name),
-                         .digits_are_apart = found->digits_are_apart,
-                         .ignores_merges = found->ignores_merges,
-                         .adds_bos = found->adds_bos,
-                         .is_normalized = found->is_normalized};
+                                   [&](const LlamaCppPattern& each) { return each.pre == pre; });
+  return found == kPatterns.end() ? nullptr : found;
 }
 
 bool is_normalized(const JsonObject& tokenizer) {

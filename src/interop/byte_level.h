@@ -1,7 +1,6 @@
 // What a tokenizer.json says of itself, in the terms that llama.cpp has. [interop.md 1.3, 3]
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,21 +15,20 @@ namespace ng {
 /// as the end of a text.
 [[nodiscard]] bool is_bytes(const JsonObject& model);
 
-/// llama.cpp's name of the pattern by which a byte-level tokenizer cuts. Throws Error naming the
-/// pattern where it is none of those.
-[[nodiscard]] std::string llama_cpp_pattern(const JsonObject& tokenizer);
-
 /// How llama.cpp cuts texts for a pattern.
 struct LlamaCppPattern {
-  std::string_view pre;    ///< its name there
-  std::string_view regex;  ///< as known_pattern() has it
-  bool digits_are_apart;   ///< each is cut off before that
-  bool ignores_merges;     ///< pieces that are tokens are taken whole
-  bool adds_bos;           ///< where the file does not say
-  bool is_normalized;      ///< tokenizers with it compose their texts (NFC); llama.cpp does not
+  std::string_view pre;           ///< its name there
+  std::string_view name;          ///< of known_pattern()
+  bool digits_are_apart = false;  ///< each is cut off before that
+  bool ignores_merges = false;    ///< pieces that are tokens are taken whole
+  bool adds_bos = false;          ///< where the file does not say
+  bool is_normalized = false;  ///< tokenizers with it compose their texts (NFC), llama.cpp does not
 };
-/// By name; empty where this program has no such pattern.
-[[nodiscard]] std::optional<LlamaCppPattern> find_llama_cpp_pattern(std::string_view pre);
+/// That by which a byte-level tokenizer cuts. Throws Error naming the pattern where it is none of
+/// those.
+[[nodiscard]] const LlamaCppPattern& llama_cpp_pattern(const JsonObject& tokenizer);
+/// By name; null where this program has no such pattern.
+[[nodiscard]] const LlamaCppPattern* find_llama_cpp_pattern(std::string_view pre);
 
 /// Whether texts are composed (NFC) before they are cut.
 [[nodiscard]] bool is_normalized(const JsonObject& tokenizer);

@@ -161,9 +161,9 @@ class TokenizerKeys {
   void byte_level() {
     add("model", io::GgufValue::of_text("gpt2"));
     if (is_bytes(model_)) return bytes();
-    const std::string pre = llama_cpp_pattern(file_);
-    add("pre", io::GgufValue::of_text(pre));
-    note_pattern(*find_llama_cpp_pattern(pre));
+    const LlamaCppPattern& pattern = llama_cpp_pattern(file_);
+    add("pre", io::GgufValue::of_text(std::string(pattern.pre)));
+    note_pattern(pattern);
     add_tokens();
     add("merges", io::GgufValue::of_texts(merges()));
     add_special_ids();

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "interop/byte_level.h"
 #include "interop/gguf_token_types.h"
+#include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer_parts.h"
 
 namespace ng {
@@ -90,15 +91,15 @@ class TokenizerOfKeys {
 
   void byte_level() {
     const std::string pre = file_.text("tokenizer.ggml.pre");
-    const std::optional<LlamaCppPattern> pattern = find_llama_cpp_pattern(pre);
-    if (!pattern)
+    const LlamaCppPattern* const pattern = find_llama_cpp_pattern(pre);
+    if (pattern == nullptr)
       file_.refuse("tokenizer.ggml.pre", fmt::format("\"{}\" is not supported", pre),
                    "gpt-2, llama-bpe, qwen2, gpt-4o or smollm");
     adds_bos_ = pattern->adds_bos;
     if (pattern->is_normalized) json_["normalizer"] = {{"type", "NFC"}};
     OrderedJson steps = OrderedJson::array();
-    if (pattern->digits_are_apart) steps.push_back(split_json(R"(\p{N})"));
-    steps.push_back(split_json(pattern->regex));
+    if (pattern->digits_are_apart) steps.push_back(split_json(kDigitPattern));
+    steps.push_back(split_json(known_pattern(pattern->name)));
     steps.push_back(byte_level_json(false, true, false));
     json_["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
     json_["post_processor"] = post_processor();
