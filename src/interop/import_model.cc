@@ -1,10 +1,10 @@
 #include "interop/import_model.h"
 
-#include <algorithm>
-
 #include "base/error.h"
+#include "base/files.h"
 #include "interop/export_hf.h"
-#include "io/gguf.h"
+#include "io/decoded_tensors.h"
+#include "io/safetensors.h"
 
 namespace ng {
 namespace {
@@ -19,21 +19,14 @@ std::vector<std::string> import_model(const std::string& in, const std::string& 
 }
 
 void import_tensors(const std::string& in, const std::string& out) {
-  constexpr int64_t kPieceValues = int64_t{1} << 20;
-  const io::Gguf file(in);
+  const std::vector<io::DecodedTensor> tensors = io::decoded_tensors(in);
   std::vector<io::SafetensorsTensor> header;
-  for (const io::SafetensorsEntry& entry : file.entries())
-    header.push_back({entry.name, "F32", entry.shape, nullptr});
-  io::SafetensorsWriter writer(out, header, {{"format", "pt"}, {kImportedKey, "gguf"}});
-  std::vector<float> values;
-  for (const io::SafetensorsEntry& entry : file.entries()) {
-    const io::FloatReader reader(entry);
-    for (int64_t at = 0; at < entry.elements(); at += kPieceValues) {
-      values.resize(static_cast<size_t>(std::min(kPieceValues, entry.elements() - at)));
-      reader.read(at, values);
-      writer.write(std::as_bytes(std::span(values)));
-    }
-  }
+  for (const io::DecodedTensor& tensor : tensors)
+    header.push_back({tensor.name, "F32", tensor.shape, nullptr});
+  io::SafetensorsWriter writer(
+      out, header, {{"format", "pt"}, {kImportedKey, is_folder(in) ? "folder" : "gguf"}});
+  for (const io::DecodedTensor& tensor : tensors)
+    tensor.read([&](std::span<const float> values) { writer.write(std::as_bytes(values)); });
   writer.commit();
 }
 

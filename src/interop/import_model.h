@@ -10,8 +10,8 @@ namespace ng {
 /// what the user should know of it. Throws Error naming what is damaged or not supported.
 std::vector<std::string> import_model(const std::string& in, const std::string& out);
 
-/// Every tensor of a GGUF file of any architecture as FP32 under its own name, NVFP4 times its
-/// `.scale`, into a safetensors file.
+/// Every tensor of a GGUF file or a folder of any architecture as FP32, decoded, into a safetensors
+/// file: io::decoded_tensors().
 void import_tensors(const std::string& in, const std::string& out);
 
 /// Whether a file is one that import_tensors wrote.

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -12,13 +11,12 @@
 #include "base/json.h"
 #include "io/hf_folder.h"
 #include "io/hf_names.h"
+#include "io/hf_weight_files.h"
 #include "io/quantized_tensor.h"
 #include "io/safetensors.h"
 
 namespace ng::io {
 namespace {
-
-constexpr size_t kMaxIndexBytes = 64 << 20;
 
 /// A stored tensor and the file it is in. `quantized`: its entry has codes, beside which scales
 /// lie.
@@ -38,41 +36,13 @@ struct Stored {
       {.place = path, .key = json_text(Json(tensor)), .problem = problem, .remedy = remedy});
 }
 
-/// The files named by an index, each once.
-std::vector<std::string> shard_paths(const std::string& folder) {
-  const std::string path = join_path(folder, kHfIndex);
-  const Json json = read_json_file(path, kMaxIndexBytes);
-  const JsonObject map = JsonObject(json, path).object("weight_map");
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : map.value().items()) {
-    const std::string name = map.text(tensor);
-    if (name.empty() || name.find('/') != std::string::npos) {
-      map.refuse(tensor, brief(file), "the name of a file in the same folder");
-    }
-    names.insert(name);
-  }
-  std::vector<std::string> paths;
-  for (const std::string& name : names) {
-    paths.push_back(join_path(folder, name));
-    if (is_file(paths.back())) continue;
-    throw Error({.place = paths.back(),
-                 .key = "",
-                 .problem = "missing",
-                 .remedy = fmt::format("{} names it", kHfIndex)});
-  }
-  return paths;
-}
-
 /// All tensors of a folder by their names without prefix.
 class StoredTensors {
  public:
   StoredTensors(const std::string& folder, Architecture architecture) {
-    const std::string single = join_path(folder, kHfWeights);
-    const bool sharded = !is_file(single) && is_file(join_path(folder, kHfIndex));
-    place_ = sharded ? join_path(folder, kHfIndex) : single;
-    const std::vector<std::string> paths =
-        sharded ? shard_paths(folder) : std::vector<std::string>{single};
-    for (const std::string& path : paths) files_.emplace_back(path);
+    const HfWeightFiles files = hf_weight_files(folder);
+    place_ = files.place;
+    for (const std::string& path : files.paths) files_.emplace_back(path);
     for (const Safetensors& file : files_) {
       for (const SafetensorsEntry& entry : file.entries()) {
         if (is_known_buffer(entry.name, architecture)) continue;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxBlock = 1 << 20;
-constexpr const char* kMethods = "compressed-tensors, fp8 or modelopt";
+constexpr const char* kMethods = "compressed-tensors, fp8, modelopt or mxfp4";
 constexpr const char* kFormats =
     "nvfp4-pack-quantized, mxfp4-pack-quantized, mxfp8-quantized or float-quantized";
 
@@ -57,6 +57,7 @@ QuantizedLayout parse_quantized_layout(const JsonObject& config) {
       object.refuse("quant_algo", brief(object.at("quant_algo")), "W4A16_NVFP4 or NVFP4");
     return {.kind = WeightLayout::modelopt};
   }
+  if (method == "mxfp4") return {.kind = WeightLayout::experts};
   if (method != "fp8")
     object.refuse("quant_method", fmt::format("\"{}\" is not supported", method), kMethods);
   QuantizedLayout layout{.kind = WeightLayout::fp8_fine};

@@ -19,6 +19,7 @@ enum class WeightLayout : uint8_t {
   fp8_fine,  ///< transformers: P.weight E4M3, .weight_scale_inv F32: E4M3 · scale_inv
   modelopt,  ///< P.weight packed E2M1, .weight_scale E4M3, .weight_scale_2 F32:
              ///< E2M1 · scale · scale_2
+  experts,   ///< gpt-oss, of experts alone: ExpertTensor
 };
 
 /// `block_rows` × `block_cols` values share a scale where they do not lie in whole rows or tensors;

@@ -35,6 +35,7 @@ int64_t blocks_in(int64_t size, int64_t block) { return (size + block - 1) / blo
 bool holds_codes(const SafetensorsEntry& entry, const QuantizedLayout& layout) {
   switch (layout.kind) {
     case WeightLayout::plain:
+    case WeightLayout::experts:
       return false;
     case WeightLayout::nvfp4:
     case WeightLayout::mxfp4:

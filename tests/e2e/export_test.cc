@@ -2,6 +2,7 @@
 // take a .gguf or a quantized folder.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/json.h"
@@ -37,6 +38,14 @@ class Export : public Program {
     ASSERT_EQ(have.size(), want.size()) << of;
     for (size_t i = 0; i < want.size(); ++i)  // two orders of FP32 sums over 64 values
       ASSERT_NEAR(have[i], want[i], 1e-5) << of << ' ' << i;
+  }
+
+  [[nodiscard]] std::map<std::string, std::vector<float>> values_of(const std::string& file) const {
+    std::map<std::string, std::vector<float>> values;
+    const io::Safetensors tensors(path(file).string());
+    for (const io::SafetensorsEntry& entry : tensors.entries())
+      values[entry.name] = io::to_floats(entry);
+    return values;
   }
 
   [[nodiscard]] std::set<std::string> names() const {
@@ -196,7 +205,8 @@ TEST_F(Export, NamesDamagedFiles) {
       {"import", "folder", "out"}, 1,
       {"folder/model.safetensors: \"model.layers.0.self_attn.q_proj.weight_packed\": has "
        "no model.layers.0.self_attn.q_proj.weight_scale"});
-  expect_refused({"import", "folder", "out.safetensors"}, 1, {"folder"});
+  expect_refused({"import", "folder", "out.safetensors"}, 1,
+                 {"q_proj.weight_packed\": has no model.layers.0.self_attn.q_proj.weight_scale"});
   expect_refused({"eval", "tiny.txt", "--data", "tiny.txt"}, 1,
                  {"tiny.txt", "is no folder and no GGUF file"});
   EXPECT_EQ(names(), before);
@@ -231,6 +241,9 @@ TEST_F(Export, CommandsTakeGguf) {
   const std::string types = golden("interop/types/types.gguf").string();
   const io::Safetensors want(golden("interop/types/types.safetensors").string());
   (void)run_well({"import", types, "types.safetensors"});
+  (void)run_well({"import", golden_model("llama/mxfp4"), "folder.safetensors"});
+  (void)run_well({"import", golden_model("llama/mxfp4"), "plain"});
+  EXPECT_EQ(values_of("folder.safetensors"), values_of("plain/model.safetensors"));
   const io::Safetensors have(path("types.safetensors").string());
   for (const io::SafetensorsEntry& entry : want.entries())
     EXPECT_EQ(io::to_floats(have.at(entry.name)), io::to_floats(entry)) << entry.name;

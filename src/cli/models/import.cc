@@ -39,15 +39,16 @@ std::function<int()> declare(CLI::App& app) {
   app.add_option("IN", args->in, "a .gguf file, a quantized folder or one of PEFT's adapters")
       ->required()
       ->check(not_empty);
-  app.add_option("OUT", args->out,
-                 "the folder to write; *.safetensors: a file of all tensors of a .gguf")
+  app.add_option("OUT", args->out, "the folder to write; *.safetensors: a file of all tensors")
       ->required()
       ->check(not_empty);
   app.add_flag("--json", args->json, "print one JSON object");
   app.footer(
-      "OUT is a plain folder of FP32 weights: what codes and scales stand for, adapters added. "
-      "Into a file go the\n"
-      "tensors of a .gguf of any architecture under their own names, NVFP4 times its .scale.");
+      "OUT is a plain folder of FP32 weights: what codes and scales stand for, adapters added.\n"
+      "Into a file go all tensors of a model of any architecture: of a .gguf under their own "
+      "names,\n"
+      "NVFP4 times its .scale; of a folder codes and scales as their weights (gpt-oss's experts "
+      "too).");
   return [args] { return import(*args); };
 }
 
