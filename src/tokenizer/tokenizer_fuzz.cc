@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -27,6 +28,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ng::SubwordTokenizer tokenizer(json, files);
     const ng::PlacedTokens placed = tokenizer.encode_with_starts(text);
     NG_CHECK(placed.ids == tokenizer.encode(text));
+    std::vector<int32_t> of_parts;
+    for (const std::string_view part : tokenizer.separate_parts(text, 1)) {
+      const std::vector<int32_t> more = tokenizer.encode(part);
+      of_parts.insert(of_parts.end(), more.begin(), more.end());
+    }
+    NG_CHECK(of_parts == placed.ids);
     for (int64_t start : placed.starts)
       NG_CHECK(start >= 0 && start <= static_cast<int64_t>(text.size()), start);
     (void)tokenizer.decode_text(placed.ids);
