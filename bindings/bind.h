@@ -22,6 +22,7 @@
 #include "base/json_fwd.h"
 #include "base/threads.h"
 #include "interpreter_lock.h"
+#include "tokenizer/special_tokens.h"
 
 namespace ng::python {
 
@@ -54,6 +55,9 @@ using Values = nb::ndarray<nb::numpy, float>;
 /// Throws Error where a keyword's word is none of `known`.
 void require_word(const char* key, const std::string& word,
                   std::initializer_list<std::string_view> known);
+
+/// What the keyword special_tokens says.
+[[nodiscard]] SpecialTokens special_tokens_of(const std::string& word);
 
 /// The error of a command line as one of a call: flags are keywords.
 [[nodiscard]] Error as_keyword(const Error& error);

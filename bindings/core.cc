@@ -43,6 +43,11 @@ void require_word(const char* key, const std::string& word,
                .remedy = fmt::format("\"{}\"", fmt::join(known, "\" or \""))});
 }
 
+SpecialTokens special_tokens_of(const std::string& word) {
+  require_word("special_tokens", word, {"recognized", "text"});
+  return *find_special_tokens(word);
+}
+
 Error as_keyword(const Error& error) {
   const Error::Parts& parts = error.parts();
   std::string place = parts.place == "cast" ? "" : parts.place, key = parts.key;

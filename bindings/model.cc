@@ -122,7 +122,6 @@ std::vector<int32_t> generate(PythonModel& model, const Ids& prompt, int64_t tok
 TextRules text_rules(const std::string& text_key, const std::string& chat,
                      const std::string& tokens, const std::string& special) {
   require_word("tokens", tokens, {"auto", "uint16"});
-  require_word("special_tokens", special, {"recognized", "text"});
   const std::optional<ChatTemplate> known = find_chat_template(chat);
   if (!known)
     throw Error({.place = "",
@@ -132,7 +131,7 @@ TextRules text_rules(const std::string& text_key, const std::string& chat,
   return {.documents = {.text_key = text_key,
                         .chat = *known,
                         .chat_name = "template",
-                        .special = *find_special_tokens(special)},
+                        .special = special_tokens_of(special)},
           .bare_uint16 = tokens == "uint16"};
 }
 

@@ -22,10 +22,10 @@ class PythonTokenizer {
 
   [[nodiscard]] std::vector<int32_t> encode(const nb::bytes& text,
                                             const std::string& special) const {
-    require_word("special_tokens", special, {"recognized", "text"});
+    const SpecialTokens as = special_tokens_of(special);
     const std::string_view bytes(text.c_str(), text.size());
     const Unlocked unlocked;
-    return tokenizer_->encode(bytes, *find_special_tokens(special));
+    return tokenizer_->encode(bytes, as);
   }
   [[nodiscard]] nb::bytes decode(const std::vector<int32_t>& ids) const {
     std::string text;

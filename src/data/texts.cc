@@ -13,68 +13,43 @@
 namespace ng {
 namespace {
 
-/// Files with what they are read by, and how far that has come.
-class Opening {
- public:
-  Opening(const std::vector<std::string>& paths, const Tokenizer& tokenizer, const TextRules& rules,
-          const ReadProgress& progress)
-      : tokenizer_(tokenizer), rules_(rules), progress_(progress) {
-    for (const std::string& path : paths) all_ += bytes_of(path);
-  }
+std::unique_ptr<TokenSource> open_jsonl(const std::string& path, const Tokenizer& tokenizer,
+                                        const DocumentRules& rules, const BytesRead& progress) {
+  const MappedFile file(path);
+  return std::make_unique<MemorySource>(
+      tokens_of_jsonl(file.text(), path, tokenizer, rules, progress), tokenizer);
+}
 
-  [[nodiscard]] std::unique_ptr<TokenSource> jsonl(const std::string& path) {
-    const MappedFile file(path);
-    auto source = std::make_unique<MemorySource>(
-        tokens_of_jsonl(file.text(), path, tokenizer_, rules_.documents, shown()), tokenizer_);
-    done_ += bytes_of(path);
-    return source;
-  }
+std::unique_ptr<TokenSource> open_plain_texts(const std::vector<std::string>& paths,
+                                              const Tokenizer& tokenizer, SpecialTokens special,
+                                              const BytesRead& progress) {
+  if (tokenizer.ids_are_bytes()) return std::make_unique<ByteSource>(paths);
+  return std::make_unique<MemorySource>(
+      tokens_of_texts(paths, tokenizer, special, {available_cores()}, progress), tokenizer);
+}
 
-  [[nodiscard]] std::unique_ptr<TokenSource> token_file(const std::string& path) {
-    auto source = std::make_unique<TokenFileSource>(path, rules_.bare_uint16, tokenizer_, shown());
-    done_ += bytes_of(path);
-    return source;
-  }
-
-  [[nodiscard]] std::unique_ptr<TokenSource> plain_texts(const std::vector<std::string>& paths) {
-    std::unique_ptr<TokenSource> source;
-    if (tokenizer_.ids_are_bytes())
-      source = std::make_unique<ByteSource>(paths);
-    else
-      source = std::make_unique<MemorySource>(
-          tokens_of_texts(paths, tokenizer_, rules_.documents.special, {available_cores()},
-                          shown()),
-          tokenizer_);
-    for (const std::string& path : paths) done_ += bytes_of(path);
-    return source;
-  }
-
- private:
-  static int64_t bytes_of(const std::string& path) { return static_cast<int64_t>(file_size(path)); }
-
-  /// What hears of the bytes of the next files.
-  [[nodiscard]] BytesRead shown() const {
-    return [this](int64_t done) {
-      if (progress_) progress_(done_ + done, all_);
-    };
-  }
-
-  const Tokenizer& tokenizer_;
-  const TextRules& rules_;
-  const ReadProgress& progress_;
-  int64_t done_ = 0, all_ = 0;
-};
+int64_t bytes_of(const std::vector<std::string>& paths) {
+  int64_t bytes = 0;
+  for (const std::string& path : paths) bytes += static_cast<int64_t>(file_size(path));
+  return bytes;
+}
 
 }  // namespace
 
 std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
                                         const Tokenizer& tokenizer, const TextRules& rules,
                                         const ReadProgress& progress) {
-  Opening opening(paths, tokenizer, rules, progress);
+  const int64_t all = bytes_of(paths);
+  int64_t done = 0;  // of the files that are open
+  const auto shown = [&](int64_t read) {
+    if (progress) progress(done + read, all);
+  };
   std::vector<std::unique_ptr<TokenSource>> parts;
   std::vector<std::string> plain;  // neighbours, not yet opened
   const auto open_plain = [&] {
-    if (!plain.empty()) parts.push_back(opening.plain_texts(std::exchange(plain, {})));
+    if (plain.empty()) return;
+    parts.push_back(open_plain_texts(plain, tokenizer, rules.documents.special, shown));
+    done += bytes_of(std::exchange(plain, {}));
   };
   for (const std::string& path : paths) {
     const bool documents = is_jsonl(path);
@@ -83,7 +58,10 @@ std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
       continue;
     }
     open_plain();
-    parts.push_back(documents ? opening.jsonl(path) : opening.token_file(path));
+    parts.push_back(
+        documents ? open_jsonl(path, tokenizer, rules.documents, shown)
+                  : std::make_unique<TokenFileSource>(path, rules.bare_uint16, tokenizer, shown));
+    done += bytes_of({path});
   }
   open_plain();
   if (parts.size() == 1) return std::move(parts.front());

@@ -106,7 +106,6 @@ SubwordTokenizer::SubwordTokenizer(const Json& json, TokenizerFiles files)
   texts_ =
       std::make_unique<TokenTexts>(file, pre_tokenizer_.is_of_bytes(), vocabulary_.names, added_);
   read_config();
-  keeps_words_apart_ = keeps_words_apart();
 }
 
 SubwordTokenizer::~SubwordTokenizer() = default;
@@ -172,13 +171,14 @@ bool SubwordTokenizer::keeps_words_apart() const {
 
 std::vector<std::string_view> SubwordTokenizer::separate_parts(std::string_view text,
                                                                size_t bytes) const {
+  if (text.size() <= bytes || !keeps_words_apart()) return {text};
   std::vector<std::string_view> parts;
-  while (keeps_words_apart_ && text.size() > bytes) {
+  while (text.size() > bytes) {
     const size_t end = end_of_word(text, bytes);
     parts.push_back(text.substr(0, end));
     text.remove_prefix(end);
   }
-  if (!text.empty() || parts.empty()) parts.push_back(text);
+  if (!text.empty()) parts.push_back(text);
   return parts;
 }
 

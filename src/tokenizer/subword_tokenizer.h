@@ -71,7 +71,6 @@ class SubwordTokenizer final : public Tokenizer {
   std::unique_ptr<TokenTexts> texts_;
   std::optional<int32_t> end_;
   std::string bos_, chat_template_;
-  bool keeps_words_apart_ = false;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<EncodeScratch>> idle_;  ///< guarded by mutex_
 };

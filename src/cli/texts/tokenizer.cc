@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/progress_line.h"
 #include "data/text_files.h"
+#include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer_file.h"
 
 namespace ng::cli {
@@ -58,8 +59,9 @@ std::function<int()> declare_train(CLI::App& app) {
       ->type_name("N");
   app.add_option("--pattern", a.training.pattern, "how texts are cut before: as in these models")
       ->required()
-      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2", "o200k"}))
-      ->type_name("gpt2|llama3|qwen2|o200k");
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(kKnownPatterns), std::end(kKnownPatterns))))
+      ->type_name(fmt::format("{}", fmt::join(kKnownPatterns, "|")));
   app.add_option("--min-frequency", a.training.min_frequency,
                  "how often a pair occurs at least that becomes a token")
       ->check(CLI::Range(int64_t{0}, INT64_MAX))
