@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "comm/thread_ranks.h"
+#include "plan/rank_traffic.h"
 #include "support/tiny_run.h"
-#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {

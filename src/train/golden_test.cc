@@ -9,12 +9,12 @@
 #include <map>
 #include <set>
 
-#include "io/hf_folder.h"
+#include "infer/generator.h"
+#include "io/hf/folder.h"
 #include "io/safetensors.h"
 #include "run/backends.h"
 #include "run/transfer.h"
-#include "train/generator.h"
-#include "train/trace.h"
+#include "tools/trace.h"
 
 namespace ng {
 namespace {

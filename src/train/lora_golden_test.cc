@@ -9,15 +9,15 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
+#include "io/hf/peft_folder.h"
 #include "io/model_files.h"
-#include "io/peft_folder.h"
 #include "io/safetensors.h"
 #include "model/adapters.h"
 #include "run/backends.h"
 #include "tokenizer/byte_tokenizer.h"
+#include "tools/trace.h"
 #include "train/run_model.h"
-#include "train/trace.h"
 
 namespace ng {
 namespace {

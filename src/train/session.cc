@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "comm/agreement.h"
 #include "io/checkpoint_files.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/bit_widths.h"

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "comm/thread_ranks.h"
+#include "plan/rank_traffic.h"
 #include "support/tiny_run.h"
-#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "comm/thread_ranks.h"
 #include "model/architecture.h"
+#include "plan/rank_traffic.h"
 #include "support/tiny_run.h"
-#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {

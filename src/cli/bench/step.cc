@@ -14,7 +14,7 @@
 #include "comm/launch.h"
 #include "run/backends.h"
 #include "speed/machine.h"
-#include "train/bench_step.h"
+#include "speed/step_speed.h"
 #include "train/metrics.h"
 
 namespace ng::cli {

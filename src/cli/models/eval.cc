@@ -8,8 +8,8 @@
 #include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/texts/tokenizer_flag.h"
-#include "io/hf_folder.h"
-#include "train/evaluate.h"
+#include "infer/evaluate.h"
+#include "io/hf/folder.h"
 
 namespace ng::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
-#include "interop/export_gguf.h"
-#include "interop/export_hf.h"
-#include "train/export_model.h"
+#include "io/gguf/export.h"
+#include "io/hf/export.h"
+#include "tools/export_model.h"
 
 namespace ng::cli {
 namespace {

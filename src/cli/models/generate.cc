@@ -11,8 +11,8 @@
 #include "cli/command.h"
 #include "cli/models/open_model.h"
 #include "cli/output.h"
+#include "infer/generator.h"
 #include "tokenizer/tokenizer.h"
-#include "train/generator.h"
 
 namespace ng::cli {
 namespace {

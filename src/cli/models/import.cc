@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
-#include "interop/import_model.h"
+#include "io/import_model.h"
 
 namespace ng::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/output.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "io/model_files.h"
 
 namespace ng::cli {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/flags.h"
-#include "train/open_model.h"
+#include "infer/open_model.h"
 
 namespace ng::cli {
 

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "cli/models/plan_text.h"
 #include "cli/output.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
 #include "run/backends.h"

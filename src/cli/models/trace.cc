@@ -1,5 +1,5 @@
 // narrowgauge trace MODEL TOKENS OUT: training steps written out, for other programs to compare.
-#include "train/trace.h"
+#include "tools/trace.h"
 
 #include "base/output_file.h"
 #include "cli/command.h"

@@ -1,5 +1,5 @@
 // narrowgauge learned RUN: what weight noise learned, as a recipe and a model in mixed formats.
-#include "train/learned.h"
+#include "learned/learned.h"
 
 #include <cmath>
 

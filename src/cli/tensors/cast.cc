@@ -16,7 +16,7 @@
 #include "cli/tensors/tensor_text.h"
 #include "format/cast_names.h"
 #include "io/tensor_files.h"
-#include "numbers/cast_file.h"
+#include "tools/cast_file.h"
 
 namespace ng::cli {
 namespace {

@@ -12,10 +12,10 @@
 #include "cli/tensors/inspect_bits.h"
 #include "cli/tensors/inspect_text.h"
 #include "cli/tensors/tensor_text.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "io/tensor_files.h"
-#include "numbers/inspection.h"
 #include "recipe/cast_words.h"
+#include "tools/inspection.h"
 
 namespace ng::cli {
 namespace {

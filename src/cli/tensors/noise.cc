@@ -1,5 +1,5 @@
 // narrowgauge noise IN OUT --recipe R: what a recipe's noise does to a weight of a file.
-#include "train/noise_file.h"
+#include "tools/noise_file.h"
 
 #include "base/json.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 // narrowgauge reduce IN OUT --recipe R: what the wire between ranks does to gradients of a file.
-#include "train/reduce_file.h"
+#include "tools/reduce_file.h"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // narrowgauge update IN OUT --recipe R: what an optimizer makes of a tensor of a file.
-#include "train/update_file.h"
+#include "tools/update_file.h"
 
 #include <algorithm>
 
