@@ -18,7 +18,7 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kMark = "noise";  // of the metadata of what is written here
+constexpr std::string_view kNoiseMark = "noise";  // of the metadata of what is written here
 
 std::string_view name_of(NoiseKind kind) {
   constexpr std::string_view kNames[] = {"none", "gaussws", "diffq", "nipq"};
@@ -249,7 +249,7 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
     output.add("grad.b_i", blocks, std::move(gradients.b_i));
     if (!gradients.clip.empty()) output.add("grad.alpha", {1, 1}, std::move(gradients.clip));
   }
-  output.write(out, {{std::string(kMark), settings.layer},
+  output.write(out, {{std::string(kNoiseMark), settings.layer},
                      {"recipe", recipe.name()},
                      {"recipe_hash", recipe.hash()},
                      {"seed", std::to_string(settings.seed)},
@@ -273,7 +273,7 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
 
 bool is_noise(const std::string& path) {
   try {
-    return io::Safetensors(path).metadata().contains(std::string(kMark));
+    return io::Safetensors(path).metadata().contains(std::string(kNoiseMark));
   } catch (const Error&) {
     return false;
   }

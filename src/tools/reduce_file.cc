@@ -22,7 +22,7 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kMark = "reduce";  // of the metadata of what is written here
+constexpr std::string_view kReduceMark = "reduce";  // of the metadata of what is written here
 
 using Bytes = std::vector<std::byte>;
 
@@ -304,7 +304,7 @@ void check_fits(const std::string& in, const ReduceInput& input, const ReduceFil
 
 bool is_reduction(const std::string& path) {
   try {
-    return io::Safetensors(path).metadata().contains(std::string(kMark));
+    return io::Safetensors(path).metadata().contains(std::string(kReduceMark));
   } catch (const Error&) {
     return false;
   }
@@ -342,7 +342,7 @@ ReduceFileReport reduce_file(const std::string& in, const std::string& out, cons
   if (world.rank() != 0) return report;
   if (!outcome.is_skipped) report.snr_db = snr_db(input.mean(), outcome.mean);
   write(out, job, outcome,
-        {{std::string(kMark), report.wire},
+        {{std::string(kReduceMark), report.wire},
          {"recipe", recipe.name()},
          {"recipe_hash", recipe.hash()},
          {"seed", std::to_string(settings.seed)},

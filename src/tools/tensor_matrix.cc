@@ -8,7 +8,7 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kPieceValues = int64_t{1} << 16;
+constexpr int64_t kMatrixPieceValues = int64_t{1} << 16;
 constexpr int64_t kMostOfNothing = int64_t{1} << 24;
 
 /// The largest number where that is larger still, as of the sizes of a tensor without values.
@@ -75,9 +75,10 @@ void TensorMatrix::for_pieces(const Panel& part, int64_t rows, int64_t cols,
   }
   for (int64_t r = 0; r < part.rows;) {
     const Piece slabs = slabs_at(part, cols, r);
-    const int64_t lines = slabs.slabs > 1        ? part.cols
-                          : slabs.width < inner_ ? 1  // the next one lies further on
-                                                 : std::max<int64_t>(kPieceValues / inner_, 1);
+    const int64_t lines = slabs.slabs > 1 ? part.cols
+                          : slabs.width < inner_
+                              ? 1  // the next one lies further on
+                              : std::max<int64_t>(kMatrixPieceValues / inner_, 1);
     for (int64_t c = 0; c < part.cols; c += lines) {
       Piece piece = slabs;
       piece.place += c * inner_;
@@ -99,7 +100,7 @@ TensorMatrix::Piece TensorMatrix::slabs_at(const Panel& part, int64_t cols, int6
                  .width = std::min(inner_ - i, left),
                  .row = part.cols};
   if (piece.width == inner_ && part.cols == cols)
-    piece.slabs = std::clamp<int64_t>(kPieceValues / inner_ / cols, 1, left / inner_);
+    piece.slabs = std::clamp<int64_t>(kMatrixPieceValues / inner_ / cols, 1, left / inner_);
   return piece;
 }
 

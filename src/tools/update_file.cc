@@ -16,12 +16,12 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kMark = "update";  // of the metadata of what is written here
+constexpr std::string_view kUpdateMark = "update";  // of the metadata of what is written here
 
 std::map<std::string, std::string> metadata_of(const Recipe& recipe, const ParameterSpec& spec,
                                                const UpdateFileSettings& settings) {
   const OptimizerSettings& o = settings.optimizer;
-  return {{std::string(kMark), spec.name},
+  return {{std::string(kUpdateMark), spec.name},
           {"recipe", recipe.name()},
           {"recipe_hash", recipe.hash()},
           {"lr", fmt::format("{}", settings.lr)},
@@ -95,7 +95,7 @@ UpdateFileReport update_tensor(const std::string& in, const std::string& out, co
 
 bool is_update(const std::string& path) {
   try {
-    return io::Safetensors(path).metadata().contains(std::string(kMark));
+    return io::Safetensors(path).metadata().contains(std::string(kUpdateMark));
   } catch (const Error&) {
     return false;
   }

@@ -7,6 +7,7 @@
 
 #include "comm/traffic.h"
 #include "model/model.h"
+#include "model/ownership.h"
 #include "recipe/recipe.h"
 
 namespace ng {

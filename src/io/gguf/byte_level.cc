@@ -12,8 +12,6 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
-
 // Of several names of one pattern the first is written. [llama.cpp src/llama-vocab.cpp]
 constexpr std::array<LlamaCppPattern, 8> kPatterns = {
     {{.pre = "gpt-2", .name = "gpt2"},
@@ -138,7 +136,8 @@ SentencepieceForm sentencepiece_form(const JsonObject& tokenizer) {
   SentencepieceForm form{.byte_fallback =
                              tokenizer.object("model").boolean_or("byte_fallback", false)};
   for (const JsonObject& step : pre_tokenizers(tokenizer)) {
-    if (step.text("type") != "Metaspace" || step.text_or("replacement", kSpace) != kSpace)
+    if (step.text("type") != "Metaspace" ||
+        step.text_or("replacement", kVisibleSpace) != kVisibleSpace)
       step.refuse("type", brief(Json(step.text("type"))) + " has no form in GGUF",
                   "ByteLevel or Metaspace");
     form.adds_space = step.text_or("prepend_scheme", "always") != "never";

@@ -8,6 +8,9 @@
 
 namespace ng {
 
+/// What sentencepiece writes for a space: U+2581.
+inline constexpr std::string_view kVisibleSpace = "\xE2\x96\x81";
+
 /// Whether texts become byte names before the model sees them.
 [[nodiscard]] bool is_byte_level(const JsonObject& tokenizer);
 

@@ -13,7 +13,6 @@
 namespace ng::io {
 namespace {
 
-constexpr int64_t kMaxSize = int64_t{1} << 30;  // as in config.json
 constexpr uint32_t kQuantizationVersion = 2;
 
 struct FileType {
@@ -39,7 +38,7 @@ void refuse_rope(const Gguf& file, const std::string& prefix, int64_t head_dim) 
                     turned = prefix + ".rope.dimension_count";
   const std::string type = file.text_or(scaling, "none");
   if (type != "none") file.refuse(scaling, fmt::format("\"{}\" is not supported", type), "none");
-  const int64_t count = file.integer_or(turned, 1, kMaxSize, head_dim);
+  const int64_t count = file.integer_or(turned, 1, kMaxModelSize, head_dim);
   if (count != head_dim)
     file.refuse(turned, fmt::format("{}", count), fmt::format("{}, the size of a head", head_dim));
 }
@@ -47,7 +46,7 @@ void refuse_rope(const Gguf& file, const std::string& prefix, int64_t head_dim) 
 /// Of a Llama and its like.
 void read_llama(const Gguf& file, const std::string& prefix, ModelConfig* config) {
   const auto size_or = [&](const char* key, int64_t otherwise) {
-    return file.integer_or(prefix + key, 1, kMaxSize, otherwise);
+    return file.integer_or(prefix + key, 1, kMaxModelSize, otherwise);
   };
   config->kv_heads = size_or(".attention.head_count_kv", config->heads);
   config->head_dim = size_or(".attention.key_length", config->head_dim);
@@ -148,7 +147,7 @@ ModelConfig read_gguf_config(const Gguf& file) {
     file.refuse("general.architecture", fmt::format("\"{}\" is not supported", name),
                 "llama, qwen2, qwen3 or gpt2");
   ModelConfig config{.architecture = *architecture};
-  const auto size = [&](const char* key) { return file.integer(name + key, 1, kMaxSize); };
+  const auto size = [&](const char* key) { return file.integer(name + key, 1, kMaxModelSize); };
   config.context = size(".context_length");
   config.width = size(".embedding_length");
   config.layers = size(".block_count");
@@ -158,7 +157,7 @@ ModelConfig read_gguf_config(const Gguf& file) {
   const SafetensorsEntry* embedding = file.find("token_embd.weight");
   const int64_t rows =
       embedding != nullptr && embedding->shape.size() == 2 ? embedding->shape[0] : 0;
-  config.vocab = file.integer_or(name + ".vocab_size", 1, kMaxSize, rows);
+  config.vocab = file.integer_or(name + ".vocab_size", 1, kMaxModelSize, rows);
   config.tie_embeddings = !has_tensor(file, "output.weight");
   if (config.architecture == Architecture::gpt2)
     read_gpt2(file, &config);

@@ -42,9 +42,9 @@ struct Planned {
   std::string type;
 };
 
-class Exporter {
+class GgufExporter {
  public:
-  explicit Exporter(const GgufExport& request)
+  explicit GgufExporter(const GgufExport& request)
       : request_(request),
         weights_(request.model),
         type_(type_named(request.type, "--type")),
@@ -278,7 +278,7 @@ std::vector<std::string> gguf_export_types() {
 }
 
 std::vector<std::string> export_gguf(const GgufExport& request) {
-  return Exporter(request).write();
+  return GgufExporter(request).write();
 }
 
 }  // namespace ng

@@ -11,10 +11,7 @@ namespace ng::io {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
-constexpr uint32_t kVersion = 3;
 constexpr uint32_t kDefaultAlignment = 32;
-constexpr uint32_t kMaxDimensions = 4;
-constexpr uint64_t kMaxName = 63;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 
 std::string name_text(std::string_view name) { return json_text(Json(name)); }
@@ -153,14 +150,14 @@ struct TensorInfo {
 TensorInfo take_info(Cursor& cursor, uint64_t index) {
   TensorInfo info;
   const uint64_t length = cursor.take_number<uint64_t>(fmt::format("tensor {}", index));
-  if (length > kMaxName)
+  if (length > kMaxGgufName)
     fail(cursor.path(), fmt::format("tensor {}", index), fmt::format("a name of {} bytes", length),
          "at most 63");
   info.entry.name = cursor.take(length, fmt::format("tensor {}", index));
   info.entry.file = cursor.path();
   const std::string shown = name_text(info.entry.name);
   const auto dimensions = cursor.take_number<uint32_t>(shown);
-  if (dimensions > kMaxDimensions)
+  if (dimensions > kMaxGgufDimensions)
     fail(cursor.path(), shown, fmt::format("{} dimensions", dimensions), "at most 4");
   for (uint32_t i = 0; i < dimensions; ++i) {
     const auto size = cursor.take_number<uint64_t>(shown);
@@ -251,7 +248,7 @@ Gguf::Gguf(const std::string& path) : path_(path) {
   if (cursor.take(std::min<uint64_t>(kMagic.size(), file->size()), "") != kMagic)
     fail(path, "", "does not begin with \"GGUF\"", "is it a GGUF file?");
   const auto version = cursor.take_number<uint32_t>("version");
-  if (version != kVersion) fail(path, "version", fmt::format("{}", version), "3");
+  if (version != kGgufVersion) fail(path, "version", fmt::format("{}", version), "3");
   const auto tensors = cursor.take_number<uint64_t>("tensor count");
   const auto keys = cursor.take_number<uint64_t>("key count");
   keys_ = take_keys(cursor, keys);

@@ -16,6 +16,11 @@
 
 namespace ng::io {
 
+/// Of the files that are read and written here; and what llama.cpp takes. [llama.cpp ggml.h]
+inline constexpr uint32_t kGgufVersion = 3;
+inline constexpr uint32_t kMaxGgufDimensions = 4;
+inline constexpr uint64_t kMaxGgufName = 63;
+
 /// A type of tensor: `block` values of a row in `bytes` bytes. [interop.md 1.4]
 struct GgufTensorType {
   std::string_view name;  ///< as `dtype` of a tensor: "F32", "Q8_0"

@@ -11,13 +11,13 @@
 #include "io/gguf/byte_level.h"
 #include "io/gguf/token_types.h"
 #include "io/gguf/tokenizer_files.h"
+#include "io/hf/folder.h"
 #include "tokenizer/byte_names.h"
 #include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
 namespace {
 
-constexpr size_t kMaxFileBytes = 256 << 20;
 constexpr std::string_view kPrefix = "tokenizer.ggml.";
 constexpr std::string_view kNone = "none";  // the kind of tokenizer of a file without
 
@@ -305,8 +305,8 @@ GgufTokenizer gguf_tokenizer(const std::string& model, int64_t vocab) {
     return {.keys = {{std::string(kPrefix) + "model", io::GgufValue::of_text(kNone)}}};
   const std::string beside = join_path(model, "tokenizer_config.json");
   const Json config =
-      is_file(beside) ? read_json_file(beside, kMaxFileBytes) : Json(Json::object());
-  return gguf_tokenizer(read_json_file(place, kMaxFileBytes), config, place, vocab);
+      is_file(beside) ? read_json_file(beside, io::kMaxTokenizerBytes) : Json(Json::object());
+  return gguf_tokenizer(read_json_file(place, io::kMaxTokenizerBytes), config, place, vocab);
 }
 
 bool has_tokenizer(const io::Gguf& file) {

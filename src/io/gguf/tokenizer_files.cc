@@ -16,8 +16,6 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
-
 /// Two tokens that become one.
 struct Merge {
   float score;
@@ -112,15 +110,17 @@ class TokenizerOfKeys {
 
   void sentencepiece() {
     constexpr std::string_view kCharacters = "tokenizer.ggml.precompiled_charsmap";
-    constexpr std::string_view kSpaces = "tokenizer.ggml.remove_extra_whitespaces";
+    constexpr std::string_view kVisibleSpaces = "tokenizer.ggml.remove_extra_whitespaces";
     const io::GgufValue* characters = file_.find_key(kCharacters);
     if (characters != nullptr && !characters->bytes.empty())
       file_.refuse(kCharacters, "is not supported", "a tokenizer that does not normalize");
-    if (file_.boolean_or(kSpaces, false)) file_.refuse(kSpaces, "true is not supported", "false");
+    if (file_.boolean_or(kVisibleSpaces, false))
+      file_.refuse(kVisibleSpaces, "true is not supported", "false");
     const bool adds_space = file_.boolean_or("tokenizer.ggml.add_space_prefix", true);
     OrderedJson steps = OrderedJson::array();
-    if (adds_space) steps.push_back({{"type", "Prepend"}, {"prepend", kSpace}});
-    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}});
+    if (adds_space) steps.push_back({{"type", "Prepend"}, {"prepend", kVisibleSpace}});
+    steps.push_back(
+        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kVisibleSpace}});
     json_["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
     json_["post_processor"] = post_processor();
     json_["decoder"] = decoder(adds_space);
@@ -128,9 +128,10 @@ class TokenizerOfKeys {
   }
 
   static OrderedJson decoder(bool strips_space) {
-    OrderedJson steps = {{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
-                         {{"type", "ByteFallback"}},
-                         {{"type", "Fuse"}}};
+    OrderedJson steps = {
+        {{"type", "Replace"}, {"pattern", {{"String", kVisibleSpace}}}, {"content", " "}},
+        {{"type", "ByteFallback"}},
+        {{"type", "Fuse"}}};
     if (strips_space)
       steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
     return {{"type", "Sequence"}, {"decoders", steps}};

@@ -9,7 +9,6 @@
 namespace ng::io {
 namespace {
 
-constexpr uint32_t kVersion = 3;
 constexpr size_t kAlignment = 32;  // the default, so that its key is left out
 
 size_t filling(uint64_t bytes) { return (kAlignment - bytes % kAlignment) % kAlignment; }
@@ -55,7 +54,7 @@ class Header {
 std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tensors) {
   Header header;
   for (const char c : {'G', 'G', 'U', 'F'}) header.put(c);
-  header.put(kVersion);
+  header.put(kGgufVersion);
   header.put<uint64_t>(tensors.size());
   header.put<uint64_t>(keys.size());
   std::set<std::string_view> names;
@@ -83,7 +82,6 @@ std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tenso
 }  // namespace
 
 void require_gguf_tensor(const GgufTensor& tensor, const std::string& place) {
-  constexpr size_t kMaxName = 63, kMaxDimensions = 4;  // [llama.cpp ggml.h]
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {
     throw Error({.place = place,
                  .key = json_text(Json(tensor.name)),
@@ -92,9 +90,9 @@ void require_gguf_tensor(const GgufTensor& tensor, const std::string& place) {
   };
   const GgufTensorType* type = find_gguf_type(tensor.type);
   NG_CHECK(type != nullptr, tensor.type);
-  if (tensor.name.size() > kMaxName)
+  if (tensor.name.size() > kMaxGgufName)
     refuse(fmt::format("a name of {} bytes", tensor.name.size()), "GGUF takes 63");
-  if (tensor.shape.size() > kMaxDimensions)
+  if (tensor.shape.size() > kMaxGgufDimensions)
     refuse(fmt::format("{} dimensions", tensor.shape.size()), "GGUF takes 4");
   const int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
   if (row % type->block != 0)

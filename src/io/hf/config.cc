@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/json_number.h"
 #include "io/hf/folder.h"
 #include "io/hf/names.h"
 #include "io/hf/quantized_layout.h"
@@ -16,16 +17,14 @@
 namespace ng::io {
 namespace {
 
-constexpr size_t kMaxConfigBytes = 1 << 20;
 // Wide bounds that keep every product of two sizes far inside int64; validate() is stricter.
-constexpr int64_t kMaxSize = int64_t{1} << 30;
 
 int64_t size(const JsonObject& json, std::string_view key) {
-  return json.integer(key, 1, kMaxSize);
+  return json.integer(key, 1, kMaxModelSize);
 }
 
 int64_t size_or(const JsonObject& json, std::string_view key, int64_t otherwise) {
-  return json.integer_or(key, 1, kMaxSize, otherwise);
+  return json.integer_or(key, 1, kMaxModelSize, otherwise);
 }
 
 void require_divisor(const JsonObject& json, std::string_view key, int64_t divisor,
@@ -198,9 +197,6 @@ void validate_file(const JsonObject& json, const ModelConfig& config) {
   }
 }
 
-/// The shortest decimal that reads back as the same float, as a JSON number.
-double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
-
 void add_gpt2(const ModelConfig& config, OrderedJson* json) {
   (*json)["n_positions"] = config.context;
   (*json)["n_ctx"] = config.context;  // for llama.cpp's converter
@@ -209,7 +205,7 @@ void add_gpt2(const ModelConfig& config, OrderedJson* json) {
   (*json)["n_head"] = config.heads;
   (*json)["n_inner"] = config.ffn;
   (*json)["activation_function"] = config.gelu == GeluKind::tanh ? "gelu_new" : "gelu";
-  (*json)["layer_norm_epsilon"] = shortest(config.norm_eps);
+  (*json)["layer_norm_epsilon"] = shortest_decimal(config.norm_eps);
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) (*json)[key] = 0.0;
   if (config.attention_bias && config.mlp_bias && config.norm_bias) return;
   if (!config.attention_bias && !config.mlp_bias && !config.norm_bias) {
@@ -231,7 +227,7 @@ void add_llama(const ModelConfig& config, OrderedJson* json) {
   (*json)["num_key_value_heads"] = config.kv_heads;
   (*json)["head_dim"] = config.head_dim;
   (*json)["hidden_act"] = "silu";
-  (*json)["rms_norm_eps"] = shortest(config.norm_eps);
+  (*json)["rms_norm_eps"] = shortest_decimal(config.norm_eps);
   add_hf_rope(config, json);
   if (!parts.attention_bias) (*json)["attention_bias"] = config.attention_bias;
   if (!parts.mlp_bias) (*json)["mlp_bias"] = config.mlp_bias;
@@ -260,7 +256,7 @@ ModelConfig parse_hf_config(const Json& json, const std::string& place) {
 
 ModelConfig read_hf_config(const std::string& folder) {
   const std::string path = join_path(folder, kHfConfig);
-  return parse_hf_config(read_json_file(path, kMaxConfigBytes), path);
+  return parse_hf_config(read_json_file(path, kMaxHfConfigBytes), path);
 }
 
 void require_vocabulary(const std::string& folder, const ModelConfig& config, int64_t ids) {
@@ -283,7 +279,7 @@ std::string hf_config_text(const ModelConfig& config, std::string_view dtype) {
   else
     add_llama(config, &json);
   json["tie_word_embeddings"] = config.tie_embeddings;
-  json["initializer_range"] = shortest(config.init_std);
+  json["initializer_range"] = shortest_decimal(config.init_std);
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
   json["dtype"] = dtype;
   json["torch_dtype"] = dtype;  // for transformers 4

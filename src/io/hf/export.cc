@@ -66,9 +66,9 @@ NarrowMatrix rows_of(NarrowMatrix matrix, int64_t first, int64_t rows) {
   return matrix;
 }
 
-class Exporter {
+class HfExporter {
  public:
-  explicit Exporter(const HfExport& request)
+  explicit HfExporter(const HfExport& request)
       : request_(request),
         type_(type_named(request.type)),
         weights_(request.model),
@@ -330,6 +330,6 @@ std::vector<std::string> hf_export_types() {
   return names;
 }
 
-std::vector<std::string> export_hf(const HfExport& request) { return Exporter(request).write(); }
+std::vector<std::string> export_hf(const HfExport& request) { return HfExporter(request).write(); }
 
 }  // namespace ng

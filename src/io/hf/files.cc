@@ -10,8 +10,6 @@
 namespace ng {
 namespace {
 
-constexpr size_t kMaxFileBytes = 256 << 20;
-
 std::optional<std::string> add_gguf_tokenizer(const io::Gguf& file, const std::string& folder) {
   if (!has_tokenizer(file)) return {};
   std::unique_ptr<Tokenizer> tokenizer;
@@ -30,7 +28,7 @@ std::string exported_config_text(const std::string& model, const ModelConfig& co
                                  std::string_view torch_dtype, const OrderedJson& quantization) {
   const std::string text = io::is_gguf(model)
                                ? io::hf_config_text(config, torch_dtype)
-                               : read_file(join_path(model, io::kHfConfig), kMaxFileBytes);
+                               : read_file(join_path(model, io::kHfConfig), io::kMaxTokenizerBytes);
   OrderedJson json = OrderedJson::parse(text);
   json["dtype"] = torch_dtype;
   json["torch_dtype"] = torch_dtype;  // for transformers 4
@@ -47,7 +45,7 @@ std::optional<std::string> add_tokenizer_files(const std::string& model,
         io::kGenerationConfig}) {
     const std::string path = join_path(model, name);
     if (is_file(path))
-      write_file_atomically(join_path(folder, name), read_file(path, kMaxFileBytes));
+      write_file_atomically(join_path(folder, name), read_file(path, io::kMaxTokenizerBytes));
   }
   return {};
 }

@@ -14,6 +14,11 @@
 
 namespace ng::io {
 
+/// The largest size that a model may name, of any of its dimensions.
+inline constexpr int64_t kMaxModelSize = int64_t{1} << 30;
+/// The largest file of a tokenizer, or of settings beside one, that is read.
+inline constexpr size_t kMaxTokenizerBytes = 256 << 20;
+
 /// Reads a model's config.json with the rope settings in either spelling. Throws Error naming file
 /// and key for what is missing, mistyped, out of range, contradictory or not supported.
 [[nodiscard]] ModelConfig read_hf_config(const std::string& folder);

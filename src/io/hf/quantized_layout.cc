@@ -7,7 +7,6 @@
 namespace ng::io {
 namespace {
 
-constexpr size_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxBlock = 1 << 20;
 constexpr const char* kMethods = "compressed-tensors, fp8, modelopt or mxfp4";
 constexpr const char* kFormats =
@@ -67,7 +66,7 @@ QuantizedLayout parse_quantized_layout(const JsonObject& config) {
 
 QuantizedLayout read_quantized_layout(const std::string& folder) {
   const std::string path = join_path(folder, kHfConfig);
-  const Json json = read_json_file(path, kMaxConfigBytes);
+  const Json json = read_json_file(path, kMaxHfConfigBytes);
   return parse_quantized_layout(JsonObject(json, path));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_number.h"
 
 namespace ng::io {
 namespace {
@@ -49,9 +50,6 @@ RopeScaling read_scaling(const JsonObject& json, const JsonObject& rope, int64_t
   return rope_type(rope) == "llama3" ? read_llama3(json, rope, context) : RopeScaling{};
 }
 
-/// The shortest decimal that reads back as the same float, as a JSON number.
-double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
-
 }  // namespace
 
 // rope_theta at the top (transformers 4) or inside rope_parameters (5); scaling in rope_scaling (4)
@@ -82,7 +80,7 @@ void read_hf_rope(const JsonObject& json, ModelConfig* config) {
 }
 
 void add_hf_rope(const ModelConfig& config, OrderedJson* json) {
-  const double theta = shortest(config.rope_theta);
+  const double theta = shortest_decimal(config.rope_theta);
   const RopeScaling& by = config.rope_scaling;
   (*json)["rope_theta"] = theta;  // for transformers 4
   if (by.original_context == 0) {

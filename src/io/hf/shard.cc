@@ -14,7 +14,7 @@
 namespace ng::io {
 namespace {
 
-constexpr std::array<StoredDtype, 3> kDtypes = {
+constexpr std::array<StoredDtype, 3> kWrittenDtypes = {
     {{"F32", "float32", 4}, {"BF16", "bfloat16", 2}, {"F16", "float16", 2}}};
 
 /// The stored rows of a tensor, one after another.
@@ -87,9 +87,9 @@ class RowWriter {
 }  // namespace
 
 const StoredDtype& stored_dtype(const std::string& name) {
-  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+  const auto* found = std::find_if(kWrittenDtypes.begin(), kWrittenDtypes.end(),
                                    [&](const StoredDtype& dtype) { return dtype.name == name; });
-  if (found != kDtypes.end()) return *found;
+  if (found != kWrittenDtypes.end()) return *found;
   throw Error({.place = "",
                .key = "dtype",
                .problem = fmt::format("\"{}\"", name),
