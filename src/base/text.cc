@@ -10,8 +10,6 @@
 namespace ng {
 namespace {
 
-uint8_t byte_at(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
-
 // C0, DEL and C1 (U+0080 ... U+009F are C2 80 ... C2 9F).
 bool is_control(std::string_view character) {
   const uint8_t first = byte_at(character, 0);

@@ -17,16 +17,6 @@ Document whole(std::string text, SpecialTokens special) {
           .special = special};
 }
 
-Document completed(std::string prompt, const std::string& completion, SpecialTokens special) {
-  const size_t first = prompt.size();
-  prompt += completion;
-  const size_t last = prompt.size();
-  return {.text = std::move(prompt),
-          .targets = {{first, last}},
-          .kind = DocumentKind::completion,
-          .special = special};
-}
-
 Document chat_of(const JsonObject& object, const DocumentRules& rules, std::string_view bos) {
   return render_chat(rules.chat, read_messages(object, "messages", rules), bos,
                      rules.generation_prompt);

@@ -15,14 +15,6 @@ std::string text_of(const JsonObject& object, const char* key) {
   return text;
 }
 
-Document completed(const std::string& prompt, const std::string& completion,
-                   SpecialTokens special) {
-  return {.text = prompt + completion,
-          .targets = {{prompt.size(), prompt.size() + completion.size()}},
-          .kind = DocumentKind::completion,
-          .special = special};
-}
-
 Preference texts_of(const JsonObject& object, SpecialTokens special) {
   const std::string prompt = text_of(object, "prompt");
   return {.chosen = completed(prompt, text_of(object, "chosen"), special),

@@ -5,7 +5,7 @@
 namespace ng::report {
 namespace {
 
-Chart chart_of(BitMetric metric) {
+Chart bit_chart(BitMetric metric) {
   switch (metric) {
     case BitMetric::mean:
       return {.title = "Bit-width, mean", .y_label = "bits"};
@@ -28,7 +28,7 @@ Chart chart_of(BitMetric metric) {
 }  // namespace
 
 std::vector<ChartChoice> bit_charts(const History& history) {
-  return charts_of_metrics(history.bit_widths(), chart_of);
+  return charts_of_metrics(history.bit_widths(), bit_chart);
 }
 
 }  // namespace ng::report

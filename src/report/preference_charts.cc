@@ -10,7 +10,7 @@
 namespace ng::report {
 namespace {
 
-constexpr const char* kNote =
+constexpr const char* kMarginNote =
     "Of each pair, the log-probability of a completion is the sum over its tokens by the policy; "
     "its "
     "reward is β times what that is above the reference's. A margin is the chosen reward less the "
@@ -46,7 +46,7 @@ Chart chart_of_both(const History& history, const std::string& kind, const char*
 
 Section preference_section(const History& history) {
   return {.heading = "Preferences",
-          .note = kNote,
+          .note = kMarginNote,
           .charts = {chart_of(history, "rewards/margins", "nats"),
                      chart_of(history, "rewards/accuracies", "share of pairs"),
                      chart_of_both(history, "rewards", "nats"),

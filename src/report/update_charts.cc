@@ -5,7 +5,7 @@
 namespace ng::report {
 namespace {
 
-Chart chart_of(UpdateMetric metric) {
+Chart update_chart(UpdateMetric metric) {
   switch (metric) {
     case UpdateMetric::changed:
       return {.title = "Weights changed", .y_label = "share", .unit = Chart::Unit::share};
@@ -25,7 +25,7 @@ Chart chart_of(UpdateMetric metric) {
 }  // namespace
 
 std::vector<ChartChoice> update_charts(const History& history) {
-  return charts_of_metrics(history.updates(), chart_of);
+  return charts_of_metrics(history.updates(), update_chart);
 }
 
 }  // namespace ng::report
