@@ -11,7 +11,7 @@
 namespace ng {
 namespace {
 
-Recipe recipe_of(const std::string& keys) {
+Recipe traffic_recipe(const std::string& keys) {
   return Recipe::parse("name='t'\n" + keys, "test.toml");
 }
 
@@ -86,7 +86,7 @@ TEST(RankTraffic, NarrowAreTheWeightsOfBlocksAndBf16Matrices) {
         Row{"inherit='precision-aware-fp8'", "fp32 e4m3", "fp32 bf16", "fp32 bf16"},
         Row{"inherit='bf16'\ngradient.communicate='mxfp4'", "e2m1 bf16", "fp32 bf16",
             "fp32 bf16"}}) {
-    const Recipe recipe = recipe_of(row.keys);
+    const Recipe recipe = traffic_recipe(row.keys);
     EXPECT_EQ(wires(recipe, "blocks.3.mlp.up.weight"), row.block) << row.keys;
     EXPECT_EQ(wires(recipe, "head.weight"), row.outside) << row.keys;
     EXPECT_EQ(wires(recipe, "blocks.3.norm1.weight"), row.vector) << row.keys;
@@ -142,7 +142,7 @@ TEST(ManyRanks, NoneOfAPlanThatHasAsMany) {
 
 TEST(ManyRanks, SumsAreThoseOfTheWire) {
   const auto sums = [](const std::string& keys, int64_t ranks = 1024) {
-    return sums_of_ranks(recipe_of(keys).settings(0).gradient, ranks);
+    return sums_of_ranks(traffic_recipe(keys).settings(0).gradient, ranks);
   };
   using Kind = RankSums::Kind;
   EXPECT_EQ(sums("").kind, Kind::tree);

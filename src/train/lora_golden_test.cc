@@ -158,13 +158,13 @@ TEST_P(LoraGolden, TheFolderIsWhatPeftWrites) {
   EXPECT_FALSE(is_file(join_path(out_, io::kPeftConfig)));
 }
 
-std::string case_name(const ::testing::TestParamInfo<LoraGolden::ParamType>& info) {
+std::string lora_case_name(const ::testing::TestParamInfo<LoraGolden::ParamType>& info) {
   return std::get<0>(info.param) + "_" + std::get<1>(info.param);
 }
 INSTANTIATE_TEST_SUITE_P(Models, LoraGolden,
                          ::testing::Combine(::testing::Values("qwen2_tiny", "gpt2_tiny"),
                                             ::testing::Values("ref", "cpu")),
-                         case_name);
+                         lora_case_name);
 
 }  // namespace
 }  // namespace ng

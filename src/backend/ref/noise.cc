@@ -60,7 +60,8 @@ double block_sum(const BlockPart& block, const F& value) {
   return sum;
 }
 
-float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j, const BlockPart& block) {
+float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j,
+               const BlockPart& block) {
   float amax = 0;
   for_each_element(block, [&](int64_t r, int64_t c) {
     const float a = std::fabs(w(r, c));

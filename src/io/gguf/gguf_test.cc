@@ -25,7 +25,7 @@ class GgufFiles : public ScratchFolder {
 
 const std::string kTypes = std::string(NG_SOURCE_DIR) + "/tests/golden/interop/types/types.gguf";
 
-std::string error_of(const std::string& path) {
+std::string gguf_error(const std::string& path) {
   try {
     const Gguf file(path);
     for (const SafetensorsEntry& entry : file.entries()) (void)to_floats(entry);
@@ -164,7 +164,7 @@ TEST_F(GgufFiles, RefusesScalesOfOtherCounts) {
   writer.write(bytes.first(72));
   writer.write(bytes.subspan(72));
   writer.commit();
-  EXPECT_EQ(error_of(path), path + ": \"b.scale\": F32 of shape [2]: F32 [1]");
+  EXPECT_EQ(gguf_error(path), path + ": \"b.scale\": F32 of shape [2]: F32 [1]");
 }
 
 TEST_F(GgufFiles, RefusesEveryTruncation) {
@@ -172,10 +172,10 @@ TEST_F(GgufFiles, RefusesEveryTruncation) {
   const std::string path = join_path(folder_, "cut.gguf");
   for (size_t bytes = 0; bytes < whole.size(); bytes += bytes < 1000 ? 1 : 37) {
     write_file_atomically(path, whole.substr(0, bytes));
-    EXPECT_TRUE(error_of(path).starts_with(path + ": ")) << bytes << ": " << error_of(path);
+    EXPECT_TRUE(gguf_error(path).starts_with(path + ": ")) << bytes << ": " << gguf_error(path);
   }
   write_file_atomically(path, whole + "x");
-  EXPECT_EQ(error_of(path),
+  EXPECT_EQ(gguf_error(path),
             path + ": 1 bytes behind the last tensor: the tensors must fill the file");
 }
 
@@ -229,7 +229,7 @@ TEST_F(GgufFiles, NamesWhatIsWrong) {
   };
   for (const Case& c : kCases) {
     write_file_atomically(path, c.text);
-    const std::string said = error_of(path);
+    const std::string said = gguf_error(path);
     EXPECT_NE(said.find(": " + c.says), std::string::npos) << said << "\nwanted " << c.says;
     EXPECT_EQ(said.find('\n'), std::string::npos) << said;
   }

@@ -34,13 +34,13 @@ class GgufTokenizerRead : public ScratchFolder {
   }
 };
 
-Json golden(const std::string& name) {
-  return read_json_file(NG_SOURCE_DIR "/tests/golden/tokenizers/" + name, 1 << 20);
+Json golden_keys(const std::string& name) {
+  return read_json_file(NG_SOURCE_DIR "/tests/golden_keys/tokenizers/" + name, 1 << 20);
 }
 
-/// Keys of a golden tokenizer, of a model with more ids than it has tokens.
+/// Keys of a golden_keys tokenizer, of a model with more ids than it has tokens.
 GgufTokenizer keys_of(const std::string& name, const Json& config = Json::object()) {
-  return gguf_tokenizer(golden(name + ".json"), config, "m/tokenizer.json", 800);
+  return gguf_tokenizer(golden_keys(name + ".json"), config, "m/tokenizer.json", 800);
 }
 
 void set(GgufKeys& keys, const std::string& key, const GgufValue& value) {
@@ -52,7 +52,8 @@ constexpr const char* kMetaspace =
     "GGUF has no Metaspace: readers put a space before a text that begins with one, and behind "
     "special tokens, too";
 
-// Of a golden tokenizer: what its export says, and the cases that become others for that reason.
+// Of a golden_keys tokenizer: what its export says, and the cases that become others for that
+// reason.
 TEST_F(GgufTokenizerRead, GivesTheGoldenIds) {
   struct Case {
     std::string name;
@@ -79,7 +80,7 @@ TEST_F(GgufTokenizerRead, GivesTheGoldenIds) {
     read->save(folder_);
     const auto saved = open_tokenizer(folder_);
     std::vector<std::string> differ;
-    for (const Json& one : golden(name + ".cases.json")) {
+    for (const Json& one : golden_keys(name + ".cases.json")) {
       const auto text = one.at("text").get<std::string>();
       const Ids ids = read->encode(text);
       EXPECT_EQ(saved->encode(text), ids) << name << ' ' << text;

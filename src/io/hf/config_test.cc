@@ -24,7 +24,7 @@ ModelConfig parsed(Json json, const Json& changes) {
   return parse_hf_config(json, "config.json");
 }
 
-std::string error_of(Json json, const Json& changes) {
+std::string config_error(Json json, const Json& changes) {
   for (const auto& [key, value] : changes.items()) json[key] = value;
   try {
     (void)parse_hf_config(json, "c");
@@ -55,12 +55,12 @@ TEST(HfConfig, RopeThetaInBothSpellings) {
   EXPECT_EQ(parsed(llama_json(), {{"rope_parameters", inner}, {"rope_theta", 2e4}}).rope_theta,
             2e4f);
   EXPECT_EQ(parsed(llama_json(), {{"rope_scaling", {{"type", "default"}}}}).rope_theta, 1e4f);
-  EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", inner}, {"rope_theta", 1e4}}),
+  EXPECT_EQ(config_error(llama_json(), {{"rope_parameters", inner}, {"rope_theta", 1e4}}),
             "c: rope_parameters.rope_theta: 20000 contradicts the rope_theta 10000 above it: write "
             "one of them");
-  EXPECT_EQ(error_of(llama_json(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+  EXPECT_EQ(config_error(llama_json(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
             "c: rope_scaling.type: \"linear\" is not supported: \"default\" or \"llama3\"");
-  EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", {{"rope_type", "llama3"}}}}),
+  EXPECT_EQ(config_error(llama_json(), {{"rope_parameters", {{"rope_type", "llama3"}}}}),
             "c: rope_parameters.factor: missing: a number from 1 to 1000000");
 }
 
@@ -86,11 +86,11 @@ TEST(HfConfig, RopeScalingOfLlama3InBothSpellings) {
   EXPECT_EQ(parsed(llama_json(), {{"rope_scaling", old}, {"original_max_position_embeddings", 64}})
                 .rope_scaling.original_context,
             64);
-  EXPECT_EQ(error_of(llama_json(), {{"rope_scaling", old}, {"rope_parameters", llama3_rope()}}),
+  EXPECT_EQ(config_error(llama_json(), {{"rope_scaling", old}, {"rope_parameters", llama3_rope()}}),
             "c: rope_parameters: contradicts rope_scaling above it: write one of them");
   Json upside_down = llama3_rope();
   upside_down["low_freq_factor"] = 4.0;
-  EXPECT_EQ(error_of(llama_json(), {{"rope_parameters", upside_down}}),
+  EXPECT_EQ(config_error(llama_json(), {{"rope_parameters", upside_down}}),
             "c: rope_parameters.high_freq_factor: 4: above low_freq_factor (4)");
 }
 
@@ -103,7 +103,7 @@ Json as(const char* type, Json changes) {
 
 TEST(HfConfig, FamiliesOfLlamaHaveTheirDefaults) {
   const Json none = Json::object();
-  EXPECT_EQ(error_of(as("mistral", none), none),
+  EXPECT_EQ(config_error(as("mistral", none), none),
             "c: num_key_value_heads: 8: a divisor of num_attention_heads (6)");
   const ModelConfig mistral =
       parsed(as("mistral", {{"num_key_value_heads", nullptr}, {"attention_bias", true}}), none);
@@ -123,16 +123,17 @@ TEST(HfConfig, FamiliesOfLlamaHaveTheirDefaults) {
 TEST(HfConfig, RefusesWindows) {
   const Json kv = {{"num_key_value_heads", 2}};
   const Json mistral = as("mistral", kv), qwen = as("qwen3", kv);
-  EXPECT_EQ(error_of(mistral, {{"sliding_window", nullptr}}), "accepted");
-  EXPECT_EQ(error_of(mistral, {{"sliding_window", 4096}}),
+  EXPECT_EQ(config_error(mistral, {{"sliding_window", nullptr}}), "accepted");
+  EXPECT_EQ(config_error(mistral, {{"sliding_window", 4096}}),
             "c: sliding_window: 4096 is not supported: null");
-  EXPECT_EQ(error_of(mistral, {{"max_position_embeddings", 4096}}), "accepted");
-  EXPECT_EQ(error_of(mistral, {{"max_position_embeddings", 4097}}),
+  EXPECT_EQ(config_error(mistral, {{"max_position_embeddings", 4096}}), "accepted");
+  EXPECT_EQ(config_error(mistral, {{"max_position_embeddings", 4097}}),
             "c: sliding_window: missing, which means 4096: null");
-  EXPECT_EQ(error_of(qwen, {{"use_sliding_window", false}, {"sliding_window", 4096}}), "accepted");
-  EXPECT_EQ(error_of(qwen, {{"use_sliding_window", true}}),
+  EXPECT_EQ(config_error(qwen, {{"use_sliding_window", false}, {"sliding_window", 4096}}),
+            "accepted");
+  EXPECT_EQ(config_error(qwen, {{"use_sliding_window", true}}),
             "c: use_sliding_window: true is not supported: false");
-  EXPECT_EQ(error_of(qwen, {{"layer_types", {"full_attention", "sliding_attention"}}}),
+  EXPECT_EQ(config_error(qwen, {{"layer_types", {"full_attention", "sliding_attention"}}}),
             "c: layer_types: \"sliding_attention\" is not supported: \"full_attention\"");
 }
 
@@ -168,7 +169,7 @@ TEST(HfConfig, NamesBadKeys) {
       {{{"n_embd", 999996}}, "c: n_embd: 999996 over n_head (12) is 83333: a whole number"},
   };
   for (const auto& [changes, says] : kGpt2Cases) {
-    EXPECT_EQ(error_of(gpt2_json(), changes).substr(0, says.size()), says);
+    EXPECT_EQ(config_error(gpt2_json(), changes).substr(0, says.size()), says);
   }
   const std::pair<Json, std::string> kLlamaCases[] = {
       {{{"num_key_value_heads", 4}},
@@ -187,7 +188,7 @@ TEST(HfConfig, NamesBadKeys) {
       {{{"rms_norm_eps", 1.0}}, "c: rms_norm_eps: 1: between 0 and 1"},
   };
   for (const auto& [changes, says] : kLlamaCases) {
-    EXPECT_EQ(error_of(llama_json(), changes).substr(0, says.size()), says);
+    EXPECT_EQ(config_error(llama_json(), changes).substr(0, says.size()), says);
   }
 }
 

@@ -17,7 +17,7 @@
 namespace ng::io {
 namespace {
 
-const std::string kGolden = std::string(NG_SOURCE_DIR) + "/tests/golden/models/";
+const std::string kGoldenModels = std::string(NG_SOURCE_DIR) + "/tests/golden/models/";
 
 TEST_F(HfFolder, RoundTripsModelsDtypesAndShards) {
   ModelConfig mixed = tiny_gpt2(true);
@@ -104,10 +104,10 @@ TEST_F(HfFolder, StoresLinearLayersOfGpt2Transposed) {
 
 TEST_F(HfFolder, ReadsTheGoldenModels) {
   for (const char* name : {"gpt2_tiny", "llama_tiny"}) {
-    const ModelConfig config = read_hf_config(kGolden + name);
+    const ModelConfig config = read_hf_config(kGoldenModels + name);
     Parameters read(config);
-    read_hf_weights(kGolden + name, config, read.writer());
-    const Safetensors file(kGolden + name + "/model.safetensors");
+    read_hf_weights(kGoldenModels + name, config, read.writer());
+    const Safetensors file(kGoldenModels + name + "/model.safetensors");
     const std::vector<ParameterSpec> table = parameter_table(config);
     for (size_t i = 0; i < table.size(); ++i) {
       const std::vector<float> stored = to_floats(file.at(table[i].hf_name));
@@ -115,11 +115,11 @@ TEST_F(HfFolder, ReadsTheGoldenModels) {
       EXPECT_EQ(read.rows()[i].row(table[i].rows - 1)[table[i].cols - 1], stored.back());
     }
   }
-  const ModelConfig llama = read_hf_config(kGolden + "llama_tiny");
+  const ModelConfig llama = read_hf_config(kGoldenModels + "llama_tiny");
   EXPECT_EQ(llama.kv_heads, 2);
   EXPECT_EQ(llama.rope_theta, 10000.0f);
   EXPECT_FALSE(llama.tie_embeddings);
-  const ModelConfig gpt2 = read_hf_config(kGolden + "gpt2_tiny");
+  const ModelConfig gpt2 = read_hf_config(kGoldenModels + "gpt2_tiny");
   EXPECT_EQ(gpt2.ffn, 256);
   EXPECT_TRUE(gpt2.tie_embeddings && gpt2.attention_bias && gpt2.mlp_bias && gpt2.norm_bias);
 }
