@@ -43,7 +43,7 @@ class Corpus final : public TrainingData {
   [[nodiscard]] bool has_validation() const override { return validation_.count > 0; }
   [[nodiscard]] std::string size_text() const override;
   /// Bits per byte = loss sum / ln 2 / this.
-  [[nodiscard]] int64_t validation_bytes() const override { return validation_bytes_; }
+  [[nodiscard]] int64_t validation_bytes() const override;
   [[nodiscard]] std::string checksum() const override;
 
   /// Throws Error with the numbers where a part is too short for sequences of this length: training
@@ -74,11 +74,11 @@ class Corpus final : public TrainingData {
   std::string place_;
   TokenRange train_;
   TokenRange validation_;
-  int64_t validation_bytes_ = 0;
   bool fills_last_ = false, keeps_apart_ = false;
 };
 
-/// Opens the texts. Throws Error for what is missing, unreadable or empty.
+/// Opens the texts. Foreign ids of token files are found by who reads them. Throws Error for what
+/// is missing, unreadable or empty.
 [[nodiscard]] Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer,
                                  const ReadProgress& progress = {});
 
