@@ -56,14 +56,17 @@ int64_t Corpus::validation_bytes() const {
   return validation_.source->target_bytes(validation_.first + 1, validation_.count - 1);
 }
 
-std::string Corpus::checksum() const {
-  std::string text = fmt::format("{} {} {} {} {}", train_.source->checksum(), train_.first,
+std::string Corpus::checksum_by(std::string (TokenSource::*of)() const) const {
+  std::string text = fmt::format("{} {} {} {} {}", (*train_.source.*of)(), train_.first,
                                  train_.count, validation_.first, validation_.count);
-  if (validation_.source != nullptr && validation_.source != train_.source) {
-    text += validation_.source->checksum();
-  }
+  if (validation_.source != nullptr && validation_.source != train_.source)
+    text += (*validation_.source.*of)();
   return checksum_of(std::as_bytes(std::span(text)));
 }
+
+std::string Corpus::checksum() const { return checksum_by(&TokenSource::checksum); }
+
+std::string Corpus::older_checksum() const { return checksum_by(&TokenSource::older_checksum); }
 
 std::string Corpus::size_text() const {
   std::string targets;

@@ -45,6 +45,7 @@ class Corpus final : public TrainingData {
   /// Bits per byte = loss sum / ln 2 / this.
   [[nodiscard]] int64_t validation_bytes() const override;
   [[nodiscard]] std::string checksum() const override;
+  [[nodiscard]] std::string older_checksum() const override;
 
   /// Throws Error with the numbers where a part is too short for sequences of this length: training
   /// needs context + 1 tokens, validation (where there is one) two, and both a target that counts.
@@ -69,6 +70,7 @@ class Corpus final : public TrainingData {
   [[nodiscard]] std::vector<int32_t> sample_prompt(uint64_t seed, int64_t context) const override;
 
  private:
+  [[nodiscard]] std::string checksum_by(std::string (TokenSource::*of)() const) const;
   void require_targets(const TokenRange& range, const char* key) const;
 
   std::string place_;

@@ -196,26 +196,30 @@ int64_t TokenFileSource::target_bytes(int64_t first, int64_t count) const {
   return bytes;
 }
 
+void TokenFileSource::add_to(Checksum& checksum, int64_t first, size_t count) const {
+  std::vector<uint32_t> ids(count);
+  read_token_ids(file_, layout_, first, ids);
+  checksum.add(std::as_bytes(std::span(ids)));
+  if (!layout_.mask) return;
+  std::vector<uint8_t> mask(count);
+  read_token_mask(file_, layout_, first, mask);
+  checksum.add(std::as_bytes(std::span(mask)));
+}
+
 std::string TokenFileSource::checksum() const {
-  constexpr int64_t kPieces = 256, kPiece = 1 << 14;  // of a file too long to be read at each start
-  Checksum checksum;
-  std::vector<uint32_t> ids(kChunk);
-  std::vector<uint8_t> mask(kChunk);
-  const auto add = [&](int64_t first, size_t count) {
-    read_token_ids(file_, layout_, first, std::span(ids).first(count));
-    checksum.add(std::as_bytes(std::span(ids).first(count)));
-    if (!layout_.mask) return;
-    read_token_mask(file_, layout_, first, std::span(mask).first(count));
-    checksum.add(std::as_bytes(std::span(mask).first(count)));
-  };
-  if (tokens() <= kTokensOfChecksum) {
-    each_chunk(0, tokens(), add);
-    return checksum.hex();
-  }
+  constexpr int64_t kPieces = 256, kPiece = 1 << 14;
   const int64_t all = tokens();
+  if (all <= kTokensOfChecksum) return older_checksum();
+  Checksum checksum;
   checksum.add(std::as_bytes(std::span(&all, 1)));
   for (int64_t i = 0; i < kPieces; ++i)  // the first begins the file, the last ends it
-    add((all - kPiece) * i / (kPieces - 1), kPiece);
+    add_to(checksum, (all - kPiece) * i / (kPieces - 1), kPiece);
+  return checksum.hex();
+}
+
+std::string TokenFileSource::older_checksum() const {
+  Checksum checksum;
+  each_chunk(0, tokens(), [&](int64_t first, size_t count) { add_to(checksum, first, count); });
   return checksum.hex();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/files.h"
 #include "data/token_file.h"
 #include "data/token_source.h"
@@ -29,11 +30,13 @@ class TokenFileSource final : public TokenSource {
   void read_begins(int64_t first, std::span<uint8_t> out) const override;
   [[nodiscard]] int64_t target_tokens(int64_t first, int64_t count) const override;
   [[nodiscard]] int64_t target_bytes(int64_t first, int64_t count) const override;
-  /// Of all tokens up to kTokensOfChecksum, else of their number and of pieces all over the file.
+  /// The older one up to kTokensOfChecksum, else of their number and of pieces all over the file.
   [[nodiscard]] std::string checksum() const override;
+  [[nodiscard]] std::string older_checksum() const override;
 
  private:
   void read_known_ids(int64_t first, std::span<uint32_t> out) const;
+  void add_to(Checksum& checksum, int64_t first, size_t count) const;
 
   ReadFile file_;
   TokenFileLayout layout_;

@@ -349,6 +349,7 @@ TEST_F(TokenSources, ChecksumsTellFilesApart) {
   const int64_t longer = kTokensOfChecksum + 1;
   if (!write_sparse(in("t.npy"), longer)) GTEST_SKIP() << "no sparse files in " << folder_;
   const std::string zeros = checksum();
+  EXPECT_EQ(zeros.size(), 32u);
   EXPECT_EQ(checksum(), zeros);
   for (const int64_t token : {int64_t{0}, longer - 1}) {
     write_at(in("t.npy"), token, 1);
