@@ -58,9 +58,10 @@ std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
       continue;
     }
     open_plain();
-    parts.push_back(
-        documents ? open_jsonl(path, tokenizer, rules.documents, shown)
-                  : std::make_unique<TokenFileSource>(path, rules.bare_uint16, tokenizer, shown));
+    if (documents)
+      parts.push_back(open_jsonl(path, tokenizer, rules.documents, shown));
+    else
+      parts.push_back(std::make_unique<TokenFileSource>(path, rules.bare_uint16, tokenizer));
     done += bytes_of({path});
   }
   open_plain();

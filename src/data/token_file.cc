@@ -104,6 +104,7 @@ TokenFileLayout npy_layout(std::string_view begin, const Words& words, const std
   return {.kind = TokenFileKind::npy,
           .first = header.bytes,
           .width = width->second,
+          .is_signed = header.dtype[1] == 'i',
           .tokens = header.values};
 }
 

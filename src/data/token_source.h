@@ -26,6 +26,8 @@ class TokenSource {
   [[nodiscard]] virtual int64_t target_bytes(int64_t first, int64_t count) const = 0;
   /// Changes when any token does, or whether it is a target; 32 hexadecimal digits.
   [[nodiscard]] virtual std::string checksum() const = 0;
+  /// What checkpoints have in its place that were written when all of a file was read for it.
+  [[nodiscard]] virtual std::string older_checksum() const { return checksum(); }
 };
 
 /// Throws InternalError where tokens [first, first + count) do not lie in the source.

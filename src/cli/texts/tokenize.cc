@@ -118,9 +118,10 @@ std::unique_ptr<Sink> open_sink(const Args& args, int64_t vocab) {
   return std::make_unique<FileSink>(args.out, kind, vocab, args.json);
 }
 
-/// f(ids and mask) of a token file, piece by piece.
+/// f(ids and mask) of a token file, piece by piece. Throws Error for an id of more than 31 bits.
 void each_piece(const ReadFile& file, const TokenFileLayout& layout, size_t piece,
                 const std::function<void(const MaskedTokens&)>& f) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const auto all = static_cast<size_t>(layout.tokens);
   MaskedTokens tokens;
   for (size_t done = 0; done < all; done += tokens.ids.size()) {
@@ -128,8 +129,9 @@ void each_piece(const ReadFile& file, const TokenFileLayout& layout, size_t piec
     tokens.ids.resize(count);
     tokens.is_target.assign(count, 1);
     const auto first = static_cast<int64_t>(done);
-    read_token_ids(file, layout, first,
-                   {reinterpret_cast<uint32_t*>(tokens.ids.data()), tokens.ids.size()});
+    const std::span ids(reinterpret_cast<uint32_t*>(tokens.ids.data()), count);
+    read_token_ids(file, layout, first, ids);
+    require_ids_below(kMost, file, layout, first, ids, fmt::format("ids below {}", kMost));
     if (layout.mask) read_token_mask(file, layout, first, tokens.is_target);
     f(tokens);
   }
@@ -137,17 +139,11 @@ void each_piece(const ReadFile& file, const TokenFileLayout& layout, size_t piec
 
 /// One more than the largest id of a token file.
 int64_t vocab_of(const ReadFile& file, const TokenFileLayout& layout) {
-  int64_t vocab = 1;
+  int32_t most = 0;
   each_piece(file, layout, 1 << 16, [&](const MaskedTokens& tokens) {
-    for (const int32_t id : tokens.ids)
-      vocab = std::max(vocab, int64_t{static_cast<uint32_t>(id)} + 1);
+    for (const int32_t id : tokens.ids) most = std::max(most, id);
   });
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (vocab <= kMost) return vocab;
-  throw Error({.place = file.path(),
-               .key = "",
-               .problem = fmt::format("an id of {}", vocab - 1),
-               .remedy = fmt::format("ids below {}", kMost)});
+  return int64_t{most} + 1;
 }
 
 void copy_tokens(const Args& args) {
