@@ -126,6 +126,9 @@ add_test(NAME net_drill COMMAND tests/net/drill $<TARGET_FILE:narrowgauge> ${CMA
          WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 set_tests_properties(net_drill PROPERTIES LABELS net TIMEOUT 240 SKIP_RETURN_CODE 77)
 
+add_test(NAME packages_ask COMMAND tests/packages/ask WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+set_tests_properties(packages_ask PROPERTIES LABELS packages TIMEOUT 60 SKIP_RETURN_CODE 77)
+
 find_program(NG_PYTHON3 python3)
 if(NG_PYTHON3)
   add_test(NAME science_paired COMMAND ${NG_PYTHON3} -B -m doctest benchmarks/science/paired.py

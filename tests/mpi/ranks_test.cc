@@ -11,7 +11,7 @@
 #include "mpi/gradients_of_ranks.h"
 #include "support/comm_cases.h"
 #include "support/scratch_folder.h"
-#include "train/reduce_file.h"
+#include "tools/reduce_file.h"
 
 namespace ng {
 namespace {
