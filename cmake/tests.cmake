@@ -2,9 +2,8 @@
 # Labels: the folder (format, backend, e2e, ...); "fast" on those that also run under sanitizers.
 enable_testing()
 find_package(GTest QUIET)
-find_package(benchmark QUIET)
-if(NOT GTest_FOUND OR NOT benchmark_FOUND)
-  message(STATUS "GoogleTest or Google Benchmark is missing: only the program can be built")
+if(NOT GTest_FOUND)
+  message(STATUS "GoogleTest is missing: only the program can be built")
   return()
 endif()
 
@@ -140,7 +139,7 @@ file(GLOB_RECURSE benches CONFIGURE_DEPENDS src/*_bench.cc)
 foreach(source IN LISTS benches)
   cmake_path(GET source STEM name)
   add_executable(${name} EXCLUDE_FROM_ALL ${source})
-  target_link_libraries(${name} PRIVATE ${NG_LIBRARIES} benchmark::benchmark_main)
+  target_link_libraries(${name} PRIVATE ${NG_LIBRARIES})
 endforeach()
 
 # All 2^32 inputs of every narrow cast: minutes of work for scripts/exhaustive, not for CTest.

@@ -354,8 +354,8 @@ void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float
     pending_.insert(pending_.end(), mine.begin(), mine.end());
   }
   if (parameter.is_plain || row + 1 < spec.cut.whole_rows(spec.rows)) return;
-  const TemporaryTensor all(run.backend(), spec.rows, spec.cols);
-  run.backend().upload(all.view().data, pending_.data(), pending_.size() * sizeof(float));
+  TemporaryTensor all(run.backend(), spec.rows, spec.cols);
+  all.upload(pending_);
   pending_ = {};
   put_values(run, index, all.view());
 }

@@ -1,5 +1,4 @@
-// narrowgauge bench kernels: casts and their like on the cpu backend against the limits of the
-// machine.
+// narrowgauge bench kernels: what is no GEMM on the cpu backend against the limits of the machine.
 #include <utility>
 
 #include "base/error.h"
@@ -130,7 +129,7 @@ std::function<int()> declare_bench_kernels(CLI::App& app) {
       "BF16 with what training by noise adds to it; backward: the gradient of its bit-widths. Of\n"
       "gradients between ranks: the largest magnitude, codes by one scale of all ranks, the mean "
       "of\n"
-      "two ranks' codes.\n"
+      "two ranks' codes. Layers: what lies between their GEMMs, stored as FP32 or BF16.\n"
       "GB/s count what must be read and written once. % of copy compares GB/s, % of read\n"
       "elements/s, each with what the cache, or the memory, gives a copy or the reading of a\n"
       "matrix.");
