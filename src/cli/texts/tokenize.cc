@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
 #include "data/jsonl_lines.h"
@@ -231,35 +231,35 @@ chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as say
 where the vocabulary is at most 65,536.
 The end token follows documents of JSONL but chats; a plain text has none.)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("IN", a.in, "text, JSONL or token file to read")->required()->check(not_empty);
-  app.add_option("OUT", a.out, "token file to write, or - for JSON lines")
-      ->required()
-      ->check(not_empty);
-  add_tokenizer(app, a.tokenizer);
-  app.add_flag("--no-end", a.no_end, "no end token behind documents");
-  app.add_option("--template", a.chat, "how messages become text")
-      ->check(CLI::IsMember({"none", "chatml", "llama3"}))
-      ->capture_default_str();
-  app.add_flag("--generation-prompt", a.generation_prompt,
-               "behind chats, what begins the assistant's answer");
-  app.add_option("--text-key", a.text_key, "the key of a plain text in JSONL")
-      ->type_name("KEY")
-      ->capture_default_str()
-      ->check(not_empty);
-  add_special_tokens(app, a.special);
-  app.add_option("--from", a.from, "uint16: IN is bare ids of two bytes")
-      ->check(CLI::IsMember({"auto", "uint16"}))
-      ->capture_default_str();
-  app.add_option("--as", a.as, "kind of OUT, else by its name")
-      ->check(CLI::IsMember({"llmc", "bintok", "npy", "uint16"}));
-  app.add_option("--vocab", a.vocab, "all ids are below it; else the tokenizer's or the largest")
-      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
-  add_threads(app, a.threads);
-  app.add_flag("--json", a.json, "what was written to a file, as JSON");
-  app.footer(kFooter);
+  flags.option("IN", a.in, "text, JSONL or token file to read").required().check(not_empty);
+  flags.option("OUT", a.out, "token file to write, or - for JSON lines")
+      .required()
+      .check(not_empty);
+  add_tokenizer(flags, a.tokenizer);
+  flags.flag("--no-end", a.no_end, "no end token behind documents");
+  flags.option("--template", a.chat, "how messages become text")
+      .one_of({"none", "chatml", "llama3"})
+      .shows_default();
+  flags.flag("--generation-prompt", a.generation_prompt,
+             "behind chats, what begins the assistant's answer");
+  flags.option("--text-key", a.text_key, "the key of a plain text in JSONL")
+      .type_name("KEY")
+      .shows_default()
+      .check(not_empty);
+  add_special_tokens(flags, a.special);
+  flags.option("--from", a.from, "uint16: IN is bare ids of two bytes")
+      .one_of({"auto", "uint16"})
+      .shows_default();
+  flags.option("--as", a.as, "kind of OUT, else by its name")
+      .one_of({"llmc", "bintok", "npy", "uint16"});
+  flags.option("--vocab", a.vocab, "all ids are below it; else the tokenizer's or the largest")
+      .range(1, int64_t{std::numeric_limits<int32_t>::max()});
+  add_threads(flags, a.threads);
+  flags.flag("--json", a.json, "what was written to a file, as JSON");
+  flags.footer(kFooter);
   return [args] { return tokenize(*args); };
 }
 
