@@ -36,6 +36,14 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+/// What is said where memory could not be had.
+inline constexpr std::string_view kNoMemory =
+    "memory: there is not enough: more of it, or less to do: model, batch, context, threads";
+
+/// What there is to say of a failure of any kind, in one line: that of an Error, that memory is
+/// short, or that the program is to blame.
+[[nodiscard]] std::string failure_text(const std::exception& failure);
+
 namespace detail {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                const std::string& values);

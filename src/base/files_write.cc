@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
-#include "base/file_failure.h"
 #include "base/files.h"
 
 namespace ng {
