@@ -14,10 +14,10 @@ namespace ng {
 class Error : public std::runtime_error {
  public:
   struct Parts {
-    std::string place;    ///< file, optionally ":line", or the flag
-    std::string key;      ///< key, tensor or place inside the file
-    std::string problem;  ///< what is wrong, the offending value quoted
-    std::string remedy;   ///< what would be right
+    std::string place = {};   ///< file, optionally ":line", or the flag
+    std::string key = {};     ///< key, tensor or place inside the file
+    std::string problem;      ///< what is wrong, the offending value quoted
+    std::string remedy = {};  ///< what would be right
   };
   explicit Error(Parts parts);
   [[nodiscard]] const Parts& parts() const { return parts_; }

@@ -57,7 +57,6 @@ std::string remedy_of(int error) {
 void fail_on(const std::string& path, std::string_view action, int error) {
   throw SystemError(
       {.place = path,
-       .key = "",
        .problem = fmt::format("cannot {}: {}", action, std::generic_category().message(error)),
        .remedy = remedy_of(error)});
 }

@@ -87,7 +87,6 @@ Document read_document(std::string_view line, const DocumentRules& rules, std::s
   const bool is_completed = object.has("prompt") || object.has("completion");
   if (int{is_text} + int{is_chat} + int{is_completed} != 1)
     throw Error({.place = place,
-                 .key = "",
                  .problem = is_text || is_chat || is_completed ? "more than one kind of document"
                                                                : "no kind of document",
                  .remedy = fmt::format("{}, or \"prompt\" and \"completion\", or \"messages\"",

@@ -29,10 +29,8 @@ std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads) {
     if (row.name == name) return row.make(threads);
   std::string known;
   for (const Row& row : kBackends) known.append(known.empty() ? "" : " ").append(row.name);
-  throw Error({.place = "--backend",
-               .key = "",
-               .problem = fmt::format("unknown \"{}\"", name),
-               .remedy = known});
+  throw Error(
+      {.place = "--backend", .problem = fmt::format("unknown \"{}\"", name), .remedy = known});
 }
 
 }  // namespace ng

@@ -50,8 +50,7 @@ class Trainer {
     std::sort(bytes.begin(), bytes.end());  // as their code points are ordered
     for (const std::string& name : bytes) id_of(name);
     if (training.vocab < static_cast<int64_t>(trained_.names.size()))
-      throw Error({.place = "",
-                   .key = "vocab",
+      throw Error({.key = "vocab",
                    .problem = fmt::format("{}", training.vocab),
                    .remedy = fmt::format("at least {}: special tokens and the 256 bytes",
                                          trained_.names.size())});
@@ -199,8 +198,7 @@ OrderedJson model_of(const TrainedBpe& trained, const BpeTraining& training) {
 TrainedBpe train_bpe(const std::vector<std::string_view>& texts, const BpeTraining& training,
                      Threads threads, const std::function<void(int64_t, int64_t)>& show) {
   if (known_pattern(training.pattern).empty())
-    throw Error({.place = "",
-                 .key = "pattern",
+    throw Error({.key = "pattern",
                  .problem = fmt::format("unknown \"{}\"", training.pattern),
                  .remedy = "gpt2, llama3, qwen2 or o200k"});
   return Trainer(count_pieces(texts, training.pattern, training.compose, threads), training)

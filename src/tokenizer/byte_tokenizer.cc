@@ -44,8 +44,7 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
   std::string text(ids.size(), '\0');
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= kBytes) {
-      throw Error({.place = "",
-                   .key = "token id",
+      throw Error({.key = "token id",
                    .problem = fmt::format("{}", ids[i]),
                    .remedy = "the tokenizer \"bytes\" has ids from 0 to 255"});
     }
