@@ -15,13 +15,7 @@ namespace {
 constexpr int kBytes = 256;
 
 OrderedJson end_token_json() {
-  return {{"id", ByteTokenizer::kEnd},
-          {"content", ByteTokenizer::kEndText},
-          {"single_word", false},
-          {"lstrip", false},
-          {"rstrip", false},
-          {"normalized", false},
-          {"special", true}};
+  return special_token_json(ByteTokenizer::kEnd, ByteTokenizer::kEndText);
 }
 
 }  // namespace
