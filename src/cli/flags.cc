@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "format/operand_table.h"
 #include "recipe/recipe.h"
 #include "run/backends.h"
 
@@ -23,6 +24,12 @@ std::string backends_text() {
 
 void add_backend(CLI::App& app, std::string& backend) {
   app.add_option("--backend", backend, "what computes: " + backends_text())->type_name("NAME");
+}
+
+std::vector<int> whole_numbers(std::span<const std::string_view> words) {
+  std::vector<int> numbers;
+  for (const std::string_view word : words) numbers.push_back(std::stoi(std::string(word)));
+  return numbers;
 }
 
 }  // namespace
@@ -86,18 +93,17 @@ std::string list_with_a_hole(const CLI::App& app, int argc, char** argv) {
 }
 
 void add_cast_flags(CLI::App& app, CastWords& words) {
-  app.add_option("--rounding", words.rounding, "nearest or stochastic")
-      ->check(CLI::IsMember({"nearest", "stochastic"}));
-  app.add_option("--overflow", words.overflow,
-                 "saturate, or special: infinities and NaN (special only for bf16, else saturate)")
-      ->check(CLI::IsMember({"saturate", "special"}));
-  app.add_option("--scale-rule", words.scale_rule,
-                 "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up");
-  app.add_option("--block", words.block, "values that share a scale: RxC, tensor or row");
-  app.add_option("--scale", words.scale, "none, fp32, pow2, e8m0 or e4m3");
-  app.add_option("--tensor-scale", words.tensor_scale, "second level: none, fp32 or pow2");
-  app.add_option("--sr-bits", words.sr_bits, "random bits per value")
-      ->check(CLI::IsMember({8, 16, 32}));
+  for (const OperandKey* key : cast_flags()) {
+    CLI::Option* flag =
+        app.add_option(flag_of(key->path), words.words[key->path], std::string(key->flag.help));
+    const bool is_whole = key->kind == OperandKeyUse::Kind::integer;
+    if (is_whole) flag->type_name("INT");
+    if (!key->flag.names_values) continue;
+    if (is_whole)
+      flag->check(CLI::IsMember(whole_numbers(key->values)));
+    else
+      flag->check(CLI::IsMember(std::vector<std::string>(key->values.begin(), key->values.end())));
+  }
 }
 
 void RunFlags::declare(CLI::App& app, bool with_recipe) {
