@@ -54,7 +54,11 @@ using Values = nb::ndarray<nb::numpy, float>;
 
 /// Throws Error where a keyword's word is none of `known`.
 void require_word(const char* key, const std::string& word,
-                  std::initializer_list<std::string_view> known);
+                  std::span<const std::string_view> known);
+inline void require_word(const char* key, const std::string& word,
+                         std::initializer_list<std::string_view> known) {
+  require_word(key, word, std::span(known.begin(), known.size()));
+}
 
 /// What the keyword special_tokens says.
 [[nodiscard]] SpecialTokens special_tokens_of(const std::string& word);

@@ -35,7 +35,7 @@ Threads threads_of(int64_t count) {
 }
 
 void require_word(const char* key, const std::string& word,
-                  std::initializer_list<std::string_view> known) {
+                  std::span<const std::string_view> known) {
   if (std::find(known.begin(), known.end(), word) != known.end()) return;
   throw Error({.place = "",
                .key = key,

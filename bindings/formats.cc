@@ -1,5 +1,6 @@
 // Elements and formats, by the classes of the C++ library and the words of the program.
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 #include <narrowgauge/formats.h>
@@ -12,7 +13,7 @@
 #include "bind.h"
 #include "format/cast_names.h"
 #include "format/codec.h"
-#include "format/operand_conflict.h"
+#include "format/operand_table.h"
 #include "library/access.h"
 #include "math/round_to_odd.h"
 #include "recipe/cast_words.h"
@@ -22,6 +23,7 @@ namespace {
 
 using PublicFormat = narrowgauge::Format;
 using Element = narrowgauge::Element;
+using Kind = OperandKeyUse::Kind;
 
 const char* name_of_kind(const Element& element) {
   constexpr const char* kNames[] = {"floating", "power", "integer"};
@@ -67,24 +69,18 @@ uint32_t encode(const Element& element, double value, const Words& words) {
   return element.encode(x, words.how(), overflow_of(words.overflow));
 }
 
-PublicFormat make_format(const std::string& name, const std::map<std::string, nb::object>& fields) {
-  CastWords words;
-  words.format = name;
-  float prescale = 1;
-  const std::map<std::string_view, std::string*> texts = {
-      {"overflow", &words.overflow},     {"rounding", &words.rounding},
-      {"scale_rule", &words.scale_rule}, {"block", &words.block},
-      {"scale", &words.scale},           {"tensor_scale", &words.tensor_scale}};
-  for (const auto& [field, value] : fields) {
-    if (const auto text = texts.find(field); text != texts.end())
-      *text->second = nb::cast<std::string>(value);
-    else if (field == "random_bits")
-      words.sr_bits = nb::cast<int64_t>(value);
-    else
-      prescale = nb::cast<float>(value);
+/// Fields as words of a command line; the prescale is no flag.
+using FieldWords = std::map<std::string, std::string>;
+
+PublicFormat make_format(const std::string& name, const FieldWords& fields, float prescale) {
+  CastWords words{.format = name};
+  for (const OperandKey* key : cast_flags()) {
+    const auto field = fields.find(std::string(key->field));
+    if (field == fields.end() || field->second.empty()) continue;
+    words.words[key->path] = field->second;
+    if (key->kind == Kind::name && key->flag.names_values)
+      require_word(key->path.c_str(), field->second, key->values);
   }
-  if (!words.rounding.empty()) require_word("rounding", words.rounding, {"nearest", "stochastic"});
-  if (!words.overflow.empty()) require_word("overflow", words.overflow, {"saturate", "special"});
   return as_call([&] {
     PublicFormat format = narrowgauge::format_of(words.operand());
     format.prescale = prescale;
@@ -164,32 +160,45 @@ void add_elements(nb::module_& module) {
           "The values of all codes, in their order; of an element of at most 16 bits.");
 }
 
+/// A property of a format, typed by its kind.
+void add_field(nb::class_<PublicFormat>& format, const OperandKey& key) {
+  const auto word = [&key](const PublicFormat& f) { return word_of(key, operand_of(f)); };
+  const std::string name(key.field);
+  switch (key.kind) {
+    case Kind::integer:
+      format.def_prop_ro(
+          name.c_str(), [word](const PublicFormat& f) { return std::stoi(word(f)); },
+          key.doc.c_str());
+      return;
+    case Kind::number:
+      format.def_prop_ro(
+          name.c_str(), [word](const PublicFormat& f) { return std::stof(word(f)); },
+          key.doc.c_str());
+      return;
+    default:
+      format.def_prop_ro(name.c_str(), word, key.doc.c_str());
+  }
+}
+
+/// By name: the kind of value that a keyword takes, and what it means.
+std::map<std::string, std::pair<std::string, std::string>> format_fields() {
+  constexpr const char* kKinds[] = {"text", "whole", "real", "block"};
+  std::map<std::string, std::pair<std::string, std::string>> fields;
+  for (const OperandKey& key : operand_keys())
+    if (!key.field.empty() && key.path != "element")
+      fields[std::string(key.field)] = {kKinds[static_cast<size_t>(key.kind)], key.doc};
+  return fields;
+}
+
 }  // namespace
 
 void add_formats(nb::module_& module) {
   add_elements(module);
-  nb::class_<PublicFormat>(module, "Format", "How a matrix is written as narrow numbers.")
-      .def_prop_ro("name", name_of_format, "that of the nearest format that has one")
+  nb::class_<PublicFormat> format(module, "Format", "How a matrix is written as narrow numbers.");
+  for (const OperandKey& key : operand_keys())
+    if (!key.field.empty() && key.path != "element") add_field(format, key);
+  format.def_prop_ro("name", name_of_format, "that of the nearest format that has one")
       .def_prop_ro("element", [](const PublicFormat& f) { return f.element; })
-      .def_prop_ro(
-          "block", [](const PublicFormat& f) { return ng::text_of(operand_of(f).block); },
-          "values that share a scale: \"tensor\", \"row\" or \"1x32\"")
-      .def_prop_ro("scale", [](const PublicFormat& f) { return name_of(operand_of(f).scale); })
-      .def_prop_ro("tensor_scale",
-                   [](const PublicFormat& f) { return name_of(operand_of(f).tensor_scale); })
-      .def_prop_ro("scale_rule",
-                   [](const PublicFormat& f) { return name_of(operand_of(f).scale_rule); })
-      .def_prop_ro("rounding",
-                   [](const PublicFormat& f) {
-                     return f.rounding == narrowgauge::Rounding::stochastic ? "stochastic"
-                                                                            : "nearest";
-                   })
-      .def_ro("random_bits", &PublicFormat::random_bits)
-      .def_prop_ro("overflow",
-                   [](const PublicFormat& f) {
-                     return f.overflow == narrowgauge::Overflow::special ? "special" : "saturate";
-                   })
-      .def_ro("prescale", &PublicFormat::prescale)
       .def_prop_ro("bits_per_value", narrowgauge::bits_per_value,
                    "scales of blocks included, those of tensors and rows not")
       .def("__repr__",
@@ -199,7 +208,9 @@ void add_formats(nb::module_& module) {
       .def("__hash__", [](const PublicFormat& f) {
         return std::hash<std::string>()(narrowgauge::describe(f));
       });
-  module.def("format", make_format, "name"_a, "fields"_a);
+  module.def("format", make_format, "name"_a, "fields"_a, "prescale"_a = 1.0f);
+  module.def("format_fields", format_fields,
+             "What a format may be changed in, with how it is said and what it means.");
   module.def("format_names", cast_names);
   module.def("element_names", [] {
     std::vector<std::string_view> names;

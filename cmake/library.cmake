@@ -3,8 +3,6 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-target_include_directories(ng_library PUBLIC ${CMAKE_SOURCE_DIR}/include)
-
 set(exports ${CMAKE_SOURCE_DIR}/src/library/exports.map)
 add_library(narrowgauge_library SHARED $<TARGET_OBJECTS:ng_library>)
 target_link_libraries(narrowgauge_library PRIVATE ng_library)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ from ._core import Element, Format
 from ._errors import Error
 
 Floats = npt.NDArray[np.float32]
-_WORDS = ("rounding", "overflow", "scale_rule", "block", "scale", "tensor_scale")
+#: what a format may be changed in, with the kind of value and what it means
+_FIELDS: dict[str, tuple[str, str]] = _core.format_fields()
 
 
 class Counts(NamedTuple):
@@ -46,23 +47,27 @@ def element(name: str) -> Element:
     return Element(text(name, "name"))
 
 
+def _word(value: Any, field: str) -> str:
+    """The value of a field as the command line says it."""
+    kind = _FIELDS[field][0]
+    if kind == "block" and isinstance(value, tuple | list):
+        return "x".join(str(n) for n in value)
+    return str(whole(value, field)) if kind == "whole" else text(value, field)
+
+
 def format(name: str, **fields: Any) -> Format:
     """A format by name, as `narrowgauge cast` takes it, with fields of it changed.
 
-    Fields: rounding, random_bits, overflow, scale_rule, block ("1x32", "row", "tensor" or a pair),
-    scale, tensor_scale, prescale.
-    """
-    known: dict[str, Callable[[Any, str], Any]] = {"random_bits": whole, "prescale": real}
-    known |= dict.fromkeys(_WORDS, text)
+    Fields:"""
     for field in fields:
-        if field not in known:
-            raise TypeError(f"no field {field!r}: {', '.join(sorted(known))}")
-    if isinstance(fields.get("block"), tuple | list):
-        fields["block"] = "x".join(str(n) for n in fields["block"])
-    given = {k: known[k](v, k) for k, v in fields.items() if v is not None}
-    if given.get("random_bits") == 0:  # which the command line has for "as the format says"
+        if field not in _FIELDS:
+            raise TypeError(f"no field {field!r}: {', '.join(sorted(_FIELDS))}")
+    given = {k: v for k, v in fields.items() if v is not None}
+    prescale = real(given.pop("prescale", 1.0), "prescale")
+    words = {field: _word(value, field) for field, value in given.items()}
+    if words.get("random_bits") == "0":  # which the command line has for "as the format says"
         raise Error("0", "16, 8 or 32", key="random_bits")
-    return _core.format(text(name, "format"), given)
+    return _core.format(text(name, "format"), words, prescale)
 
 
 def formats() -> list[Format]:
@@ -185,18 +190,11 @@ def quantize(
     format: str | Format,
     *,
     along: str = "cols",
-    rounding: str | None = None,
-    random_bits: int | None = None,
-    overflow: str | None = None,
-    scale_rule: str | None = None,
-    block: str | tuple[int, int] | None = None,
-    scale: str | None = None,
-    tensor_scale: str | None = None,
-    prescale: float | None = None,
     hadamard: int = 0,
     seed: int = 1,
     tensor: int = 0,
     threads: int = 0,
+    **fields: Any,
 ) -> Quantized:
     """x in narrow numbers; the bits depend neither on threads nor on the CPU.
 
@@ -207,10 +205,11 @@ def quantize(
     seed, tensor: of stochastic rounding, whose draws are a pure function of both and the place.
     hadamard: 16, 32, 64 or 128 values are transformed before their scales are chosen.
     threads: 0 is one for each core.
-    """
-    fields = dict(rounding=rounding, random_bits=random_bits, overflow=overflow, block=block,
-                  scale_rule=scale_rule, scale=scale, tensor_scale=tensor_scale,
-                  prescale=prescale)  # fmt: skip
+
+    Fields of the format:"""
+    for field in fields:
+        if field not in _FIELDS:
+            raise TypeError(f"quantize() got an unexpected keyword argument {field!r}")
     chosen = _chosen(format, fields)
     along, seed, threads = text(along, "along"), seed_of(seed), threads_of(threads)
     hadamard = whole(hadamard, "hadamard", 0, 128)
@@ -218,6 +217,20 @@ def quantize(
     values = floats_of(x, threads)
     core = _core.quantize(matrix_of(values), chosen, along, hadamard, seed, tensor, threads)
     return Quantized(core, values.shape)
+
+
+def _document(function: Any) -> None:
+    """Names the fields in the function's signature and its docstring."""
+    signature = inspect.signature(function)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    named = [inspect.Parameter(field, keyword, default=None) for field in _FIELDS]
+    plain = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    function.__signature__ = signature.replace(parameters=plain + named)
+    function.__doc__ = (function.__doc__ or "") + "".join(f"\n    {name}: {doc}" for name, (_, doc) in _FIELDS.items())
+
+
+_document(format)
+_document(quantize)
 
 
 def _chosen(name: str | Format, fields: dict[str, Any]) -> Format:

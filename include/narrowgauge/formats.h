@@ -9,28 +9,13 @@
 #include <vector>
 
 #include "narrowgauge/export.h"
+#include "narrowgauge/types.h"
 
 namespace ng {
 struct ElementFormat;
 }
 
 namespace narrowgauge {
-
-/// floating: sign, exponent, mantissa. power: 2^(code - bias) (E8M0). integer: i · 2^-y.
-enum class ElementKind : uint8_t { floating, power, integer };
-
-/// Which codes are not numbers. ieee: exponent all ones is Inf or NaN. fn: no infinities, all ones
-/// is NaN. fnuz: no infinities, no -0, its code is NaN. none: every code is a number.
-enum class Specials : uint8_t { ieee, fn, fnuz, none };
-
-/// nearest: ties to even. stochastic: up iff floor(f · 2^r) + R >= 2^r, where f in [0, 1) is the
-/// place between two neighbours and R uniform in [0, 2^r).
-enum class Rounding : uint8_t { nearest, stochastic };
-
-/// What becomes of values beyond the largest, decided after rounding. saturate: the largest; NaN is
-/// kept where the format has one, else it becomes the largest. special: infinity or NaN where the
-/// format has them.
-enum class Overflow : uint8_t { saturate, special };
 
 /// A rounding of one value and its random draw: R = `random`, uniform in [0, 2^random_bits).
 struct ValueRounding {
@@ -85,25 +70,6 @@ class NARROWGAUGE_API Element {
 
 /// Short names of the table's elements. Any eXmY is an element too.
 [[nodiscard]] NARROWGAUGE_API std::vector<std::string_view> element_names();
-
-/// fp32, pow2: FP32 multipliers, pow2 with one bit set. e8m0, e4m3: one byte.
-enum class ScaleKind : uint8_t { none, fp32, pow2, e8m0, e4m3 };
-
-/// How a block's scale follows from its largest magnitude a. e8m0: exponent floor(log2 a) - emax
-/// (floor), the least that does not saturate (rceil), ceil(log2 a) - emax (ceil), floor's after
-/// rounding a to the element's mantissa (even), the better of floor's and the next (mse). e4m3:
-/// rounded to nearest, or up.
-enum class ScaleRule : uint8_t { floor, rceil, ceil, even, mse, nearest, up };
-
-/// Values that share a scale: the tensor, a row of the operand, or rows × cols of it; rows of an
-/// operand run along the dimension that a product sums over.
-struct Block {
-  enum class Kind : uint8_t { tensor, row, tile };
-  Kind kind = Kind::tensor;
-  int rows = 0;  ///< tile only
-  int cols = 0;  ///< tile only
-  friend bool operator==(const Block&, const Block&) = default;
-};
 
 /// How a matrix is written as narrow numbers: value = decode(code) · scale of its block · scale of
 /// the tensor.

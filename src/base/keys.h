@@ -41,18 +41,19 @@ using Keys = std::vector<Key<T>>;
 void check_known_keys(const toml::table& table, std::span<const KeyRow* const> rows,
                       const std::string& prefix = "");
 
-template <class T>
-std::vector<const KeyRow*> rows_of(const Keys<T>& keys) {
+/// `Row` is a Key or more.
+template <class Row>
+std::vector<const KeyRow*> rows_of(const std::vector<Row>& keys) {
   std::vector<const KeyRow*> rows;
-  for (const Key<T>& key : keys) rows.push_back(&key);
+  for (const Row& key : keys) rows.push_back(&key);
   return rows;
 }
 
 /// Reads the keys that stand in `table` in the order of the rows; others keep their value.
-template <class T>
-void read_keys(T& target, const toml::table& table, const Keys<T>& keys,
+template <class T, class Row>
+void read_keys(T& target, const toml::table& table, const std::vector<Row>& keys,
                const std::string& prefix = "") {
-  for (const Key<T>& key : keys)
+  for (const Row& key : keys)
     if (const auto item = find_item(table, key.path, prefix);
         item && (key.takes_table || !item->value->is_table()))
       key.read(target, *item);

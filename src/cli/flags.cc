@@ -25,6 +25,10 @@ Flag Flag::one_of(const std::vector<std::string>& words) const {
 }
 
 Flag Flag::one_of(std::initializer_list<int> numbers) const {
+  return one_of(std::vector<int>(numbers));
+}
+
+Flag Flag::one_of(const std::vector<int>& numbers) const {
   return Flag(*option_->check(CLI::IsMember(numbers)));
 }
 

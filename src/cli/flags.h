@@ -38,6 +38,7 @@ class Flag {
   Flag one_of(std::initializer_list<const char*> words) const;
   Flag one_of(const std::vector<std::string>& words) const;
   Flag one_of(std::initializer_list<int> numbers) const;
+  Flag one_of(const std::vector<int>& numbers) const;
   /// `problem` of an argument; empty: none.
   Flag check(const std::function<std::string(const std::string&)>& problem) const;
   Flag at_least(int arguments) const;   ///< that many behind it, or more

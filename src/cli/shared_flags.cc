@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "format/operand_table.h"
 #include "recipe/recipe.h"
 #include "run/backends.h"
 
@@ -23,6 +24,12 @@ std::string backends_text() {
 
 void add_backend(Flags flags, std::string& backend) {
   flags.option("--backend", backend, "what computes: " + backends_text()).type_name("NAME");
+}
+
+std::vector<int> whole_numbers(std::span<const std::string_view> words) {
+  std::vector<int> numbers;
+  for (const std::string_view word : words) numbers.push_back(std::stoi(std::string(word)));
+  return numbers;
 }
 
 }  // namespace
@@ -67,18 +74,17 @@ void add_seed(Flags flags, uint64_t& seed, const std::string& of_what) {
 }
 
 void add_cast_flags(Flags flags, CastWords& words) {
-  flags.option("--rounding", words.rounding, "nearest or stochastic")
-      .one_of({"nearest", "stochastic"});
-  flags
-      .option("--overflow", words.overflow,
-              "saturate, or special: infinities and NaN (special only for bf16, else saturate)")
-      .one_of({"saturate", "special"});
-  flags.option("--scale-rule", words.scale_rule,
-               "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up");
-  flags.option("--block", words.block, "values that share a scale: RxC, tensor or row");
-  flags.option("--scale", words.scale, "none, fp32, pow2, e8m0 or e4m3");
-  flags.option("--tensor-scale", words.tensor_scale, "second level: none, fp32 or pow2");
-  flags.option("--sr-bits", words.sr_bits, "random bits per value").one_of({8, 16, 32});
+  for (const OperandKey* key : cast_flags()) {
+    const Flag flag =
+        flags.option(flag_of(key->path), words.words[key->path], std::string(key->flag.help));
+    const bool is_whole = key->kind == OperandKeyUse::Kind::integer;
+    if (is_whole) flag.type_name("INT");
+    if (!key->flag.names_values) continue;
+    if (is_whole)
+      flag.one_of(whole_numbers(key->values));
+    else
+      flag.one_of(std::vector<std::string>(key->values.begin(), key->values.end()));
+  }
 }
 
 void RunFlags::declare(Flags flags, bool with_recipe) {

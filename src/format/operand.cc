@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "format/operand_table.h"
 
 namespace ng {
 namespace {
@@ -63,7 +63,7 @@ constexpr auto kRules = [] {
 constexpr auto kPowerRules = static_cast<size_t>(ScaleRule::nearest);  // how many are E8M0's
 
 template <class Enum, size_t n>
-std::string_view name_of(Enum value, const std::array<std::string_view, n>& names) {
+std::string_view name_in(Enum value, const std::array<std::string_view, n>& names) {
   return names[static_cast<size_t>(value)];
 }
 
@@ -74,7 +74,7 @@ std::string joined(const Range& words) {
   return text;
 }
 
-Operand operand_of(const Preset& preset) {
+Operand operand_of_preset(const Preset& preset) {
   Operand operand;
   operand.element = &element_format(preset.element);
   operand.block = preset.block;
@@ -83,35 +83,6 @@ Operand operand_of(const Preset& preset) {
   operand.scale_rule = preset.scale_rule;
   operand.overflow = preset.overflow;
   return operand;
-}
-
-/// "key value" for every key of the vocabulary in which the operand differs from the preset.
-std::vector<std::string> differences(const Operand& operand, const Operand& preset) {
-  std::vector<std::string> parts;
-  const auto note = [&](bool differs, std::string text) {
-    if (differs) parts.push_back(std::move(text));
-  };
-  note(!(*operand.element == *preset.element),
-       fmt::format("element {}", operand.element->short_name));
-  note(!(operand.block == preset.block), fmt::format("block {}", text_of(operand.block)));
-  note(operand.scale != preset.scale, fmt::format("scale {}", name_of(operand.scale)));
-  note(operand.tensor_scale != preset.tensor_scale,
-       fmt::format("tensor_scale {}", name_of(operand.tensor_scale)));
-  const bool delayed = operand.scaling == Scaling::delayed;
-  note(delayed, "delayed");
-  note(delayed && operand.amax_history != preset.amax_history,
-       fmt::format("amax_history {}", operand.amax_history));
-  note(delayed && operand.amax_compute == AmaxCompute::most_recent, "amax_compute most_recent");
-  note(delayed && operand.margin != preset.margin, fmt::format("margin {}", operand.margin));
-  note(operand.scale_rule != preset.scale_rule,
-       fmt::format("scale_rule {}", name_of(operand.scale_rule)));
-  const bool stochastic = operand.rounding == Rounding::stochastic;
-  note(stochastic, "stochastic");
-  note(stochastic && operand.sr_bits != preset.sr_bits, fmt::format("sr_bits {}", operand.sr_bits));
-  note(operand.overflow != preset.overflow,
-       operand.overflow == Overflow::special ? "overflow special" : "overflow saturate");
-  note(operand.prescale != preset.prescale, fmt::format("prescale {}", operand.prescale));
-  return parts;
 }
 
 }  // namespace
@@ -127,9 +98,9 @@ std::string text_of(const Block& block) {
   }
 }
 
-std::string_view name_of(ScaleKind kind) { return name_of(kind, kScaleNames); }
+std::string_view name_of(ScaleKind kind) { return name_in(kind, kScaleNames); }
 
-std::string_view name_of(ScaleRule rule) { return name_of(rule, kRuleNames); }
+std::string_view name_of(ScaleRule rule) { return name_in(rule, kRuleNames); }
 
 std::span<const ScaleRule> scale_rules() { return kRules; }
 
@@ -145,7 +116,7 @@ bool Operand::is_fp32() const {
 
 Operand operand_of(std::string_view format_name) {
   for (const Preset& preset : kPresets)
-    if (preset.name == format_name) return operand_of(preset);
+    if (preset.name == format_name) return operand_of_preset(preset);
   throw Error({.place = {},
                .key = {},
                .problem = fmt::format("unknown format \"{}\"", format_name),
@@ -157,15 +128,11 @@ std::span<const std::string_view> operand_names() { return kPresetNames; }
 
 std::string describe(const Operand& operand) {
   NG_CHECK(operand.element != nullptr);
-  std::string_view name;
-  std::vector<std::string> fewest;
-  for (const Preset& preset : kPresets) {
-    std::vector<std::string> parts = differences(operand, operand_of(preset));
-    if (!name.empty() && parts.size() >= fewest.size()) continue;
-    name = preset.name;
-    fewest = std::move(parts);
-  }
-  return fewest.empty() ? std::string(name) : fmt::format("{} {}", name, joined(fewest));
+  const NearestFormat nearest = nearest_format(operand);
+  std::string text(nearest.name);
+  for (const OperandKey* key : nearest.differing)
+    text += (key->is_told_by_value ? " " : " " + key->path + " ") + word_of(*key, operand);
+  return text;
 }
 
 bool Operand::has_one_power_of_two() const {

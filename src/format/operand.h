@@ -12,28 +12,18 @@
 
 namespace ng {
 
-enum class ScaleKind : uint8_t { none, fp32, pow2, e8m0, e4m3 };
+using narrowgauge::Block;
+using narrowgauge::Overflow;
+using narrowgauge::Rounding;
+using narrowgauge::ScaleKind;
+using narrowgauge::ScaleRule;  // [formats.md §3.2, §4.1]
 enum class Scaling : uint8_t { current, delayed };
 enum class AmaxCompute : uint8_t { max, most_recent };
-/// For e8m0 scales floor, rceil, ceil, even, mse [formats.md §3.2]; for e4m3 nearest, up [§4.1].
-enum class ScaleRule : uint8_t { floor, rceil, ceil, even, mse, nearest, up };
-enum class Rounding : uint8_t { nearest, stochastic };
-enum class Overflow : uint8_t { saturate, special };
 
 /// The encoder's word for it.
 [[nodiscard]] constexpr OverflowRule overflow_rule(Overflow overflow) {
   return overflow == Overflow::special ? OverflowRule::special : OverflowRule::saturate;
 }
-
-/// Extent of the values that share one scale: the tensor, a row of the operand, or `rows` × `cols`
-/// of it with cols along the reduction dimension.
-struct Block {
-  enum class Kind : uint8_t { tensor, row, tile };
-  Kind kind = Kind::tensor;
-  int rows = 0;  ///< tile only
-  int cols = 0;  ///< tile only
-  friend bool operator==(const Block&, const Block&) = default;
-};
 
 /// The cast of one GEMM operand, an optimizer state or a stored weight. [recipes.md §7]
 struct Operand {

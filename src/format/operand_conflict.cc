@@ -48,7 +48,7 @@ std::vector<Rule> element_rules(const Operand& o) {
 }
 
 /// What a kind of scale asks of the other properties.
-std::vector<Rule> scale_rules(const Operand& o) {
+std::vector<Rule> rules_of_scale(const Operand& o) {
   const std::string scale = quoted(name_of(o.scale));
   const std::string block = block_text(o.block);
   const bool none = o.scale == ScaleKind::none, e8m0 = o.scale == ScaleKind::e8m0;
@@ -83,7 +83,7 @@ std::vector<Rule> scale_rules(const Operand& o) {
 }  // namespace
 
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
-  for (const std::vector<Rule>& rules : {element_rules(operand), scale_rules(operand)})
+  for (const std::vector<Rule>& rules : {element_rules(operand), rules_of_scale(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -2,19 +2,15 @@
 // encoders, names, sizes, documentation and command-line help derive from these rows.
 #pragma once
 
-#include <cstdint>
+#include <narrowgauge/types.h>
+
 #include <span>
 #include <string_view>
 
 namespace ng {
 
-/// floating: sign, exponent, mantissa. power: 2^(code - bias), no zero (E8M0). integer: i·2^-m.
-enum class ElementKind : uint8_t { floating, power, integer };
-
-/// Which codes are not numbers. ieee: exponent all ones is Inf/NaN. fn: no infinities, NaN has all
-/// exponent and mantissa bits set. fnuz: no infinities, no -0, NaN is the code of -0. none: every
-/// code is a number.
-enum class Specials : uint8_t { ieee, fn, fnuz, none };
+using narrowgauge::ElementKind;
+using narrowgauge::Specials;
 
 /// One element format. [formats.md §1.1, §1.2]
 struct ElementFormat {

@@ -50,7 +50,7 @@ class Operand {
     }
     return {.element = &ElementAccess::format_of(matrix_.format.element),
             .codes = memory.codes,
-            .kind = static_cast<ng::ScaleKind>(matrix_.format.scale),
+            .kind = matrix_.format.scale,
             .block = block_,
             .scales = memory.scales,
             .tensor_scale = matrix_.tensor_scale,
@@ -89,7 +89,7 @@ ng::NarrowBlock block_of(const CodedBlock& block) {
             fmt::format("below {}", count));
   return {.element = &ElementAccess::format_of(block.element),
           .codes = block.codes,
-          .kind = static_cast<ng::ScaleKind>(block.kind),
+          .kind = block.kind,
           .scale = block.scale};
 }
 

@@ -15,18 +15,6 @@
 namespace narrowgauge {
 namespace {
 
-template <class To, class From>
-constexpr To same(From value) {
-  return static_cast<To>(value);
-}
-static_assert(same<ng::ScaleRule>(ScaleRule::up) == ng::ScaleRule::up);
-static_assert(same<ng::ScaleKind>(ScaleKind::e4m3) == ng::ScaleKind::e4m3);
-static_assert(same<ng::Rounding>(Rounding::stochastic) == ng::Rounding::stochastic);
-static_assert(same<ng::Overflow>(Overflow::special) == ng::Overflow::special);
-static_assert(same<ng::Block::Kind>(Block::Kind::tile) == ng::Block::Kind::tile);
-static_assert(same<ng::Specials>(Specials::none) == ng::Specials::none);
-static_assert(same<ng::ElementKind>(ElementKind::integer) == ng::ElementKind::integer);
-
 bool is_random_bits(int bits) { return bits == 8 || bits == 16 || bits == 32; }
 
 void check_block(const Block& block) {
@@ -58,8 +46,8 @@ Element::Element(std::string_view name)
 
 std::string_view Element::name() const noexcept { return format_->name; }
 std::string_view Element::short_name() const noexcept { return format_->short_name; }
-ElementKind Element::kind() const noexcept { return same<ElementKind>(format_->kind); }
-Specials Element::specials() const noexcept { return same<Specials>(format_->specials); }
+ElementKind Element::kind() const noexcept { return format_->kind; }
+Specials Element::specials() const noexcept { return format_->specials; }
 bool Element::is_signed() const noexcept { return format_->is_signed; }
 int Element::bits() const noexcept { return format_->bits; }
 int Element::exponent_bits() const noexcept { return format_->exponent_bits; }
@@ -94,7 +82,7 @@ uint32_t Element::encode(float x, const ValueRounding& rounding, Overflow overfl
             fmt::format("below 2^{}", rounding.random_bits));
     rounder = {ng::RoundMode::sr, rounding.random_bits, rounding.random};
   }
-  return ng::encode(*format_, x, rounder, ng::overflow_rule(same<ng::Overflow>(overflow)));
+  return ng::encode(*format_, x, rounder, ng::overflow_rule(overflow));
 }
 
 std::vector<std::string_view> element_names() {
@@ -120,30 +108,33 @@ Format format(std::string_view name) {
   });
 }
 
+namespace {
+
+/// each(field, the same of the operand), all but the element.
+template <class Format, class Operand, class Each>
+void for_fields(Format& format, Operand& operand, const Each& each) {
+  each(format.block, operand.block);
+  each(format.scale, operand.scale);
+  each(format.tensor_scale, operand.tensor_scale);
+  each(format.scale_rule, operand.scale_rule);
+  each(format.rounding, operand.rounding);
+  each(format.random_bits, operand.sr_bits);
+  each(format.overflow, operand.overflow);
+  each(format.prescale, operand.prescale);
+}
+
+}  // namespace
+
 Format format_of(const ng::Operand& operand) {
   Format out{.element = ElementAccess::element_of(*operand.element)};
-  out.block = {same<Block::Kind>(operand.block.kind), operand.block.rows, operand.block.cols};
-  out.scale = same<ScaleKind>(operand.scale);
-  out.tensor_scale = same<ScaleKind>(operand.tensor_scale);
-  out.scale_rule = same<ScaleRule>(operand.scale_rule);
-  out.rounding = same<Rounding>(operand.rounding);
-  out.random_bits = operand.sr_bits;
-  out.overflow = same<Overflow>(operand.overflow);
-  out.prescale = operand.prescale;
+  for_fields(out, operand, [](auto& field, const auto& value) { field = value; });
   return out;
 }
 
 ng::Operand operand_of(const Format& format) {
   ng::Operand out;
   out.element = &ElementAccess::format_of(format.element);
-  out.block = {same<ng::Block::Kind>(format.block.kind), format.block.rows, format.block.cols};
-  out.scale = same<ng::ScaleKind>(format.scale);
-  out.tensor_scale = same<ng::ScaleKind>(format.tensor_scale);
-  out.scale_rule = same<ng::ScaleRule>(format.scale_rule);
-  out.rounding = same<ng::Rounding>(format.rounding);
-  out.sr_bits = format.random_bits;
-  out.overflow = same<ng::Overflow>(format.overflow);
-  out.prescale = format.prescale;
+  for_fields(format, out, [](const auto& value, auto& field) { field = value; });
   return out;
 }
 

@@ -10,12 +10,14 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "backend/ref/gemm.h"
 #include "base/version.h"
 #include "format/codec.h"
+#include "format/operand_table.h"
 #include "library/access.h"
 #include "support/prepared_operand.h"
 
@@ -68,6 +70,20 @@ TEST(LibraryFormats, NamesAreThoseOfTheProgram) {
   EXPECT_EQ(bits_per_value(format("mxfp4")), 4.25);
   EXPECT_EQ(format("e3m3").element.bits(), 7);
   EXPECT_EQ(format("e3m3").scale, ScaleKind::none);
+}
+
+TEST(LibraryFormats, HaveAFieldForEveryKeyThatTheTableGivesThem) {
+  const std::map<std::string, std::string> words = {
+      {"element", "e3m2"}, {"block", "16x16"}, {"prescale", "0.5"}};
+  for (const ng::OperandKey& key : ng::operand_keys()) {
+    if (key.field.empty()) continue;
+    const std::string word =
+        key.values.empty() ? words.at(key.path) : std::string(key.values.back());
+    ng::Operand operand = ng::operand_of("mxfp8_e5m2");
+    ng::read_keys(operand, ng::parse_toml(key.path + " = " + ng::toml_of(key, word), "test"),
+                  ng::operand_keys());
+    EXPECT_EQ(operand_of(format_of(operand)), operand) << key.path;
+  }
 }
 
 TEST(LibraryQuantize, IsTheQuantizerOfTheDefinition) {

@@ -85,7 +85,7 @@ ng::NarrowMatrix narrow_matrix_of(const Quantized& matrix) {
 
 void check_scale(ScaleKind kind, float scale) {
   const bool is_power = kind == ScaleKind::e8m0;
-  require(ng::is_scale(static_cast<ng::ScaleKind>(kind), scale), fmt::format("scale {}", scale),
+  require(ng::is_scale(kind, scale), fmt::format("scale {}", scale),
           is_power ? "a power of two from 2^-127 to 2^127, or NaN"
                    : "a value of e4m3 from 0 on, or NaN");
 }
@@ -93,7 +93,7 @@ void check_scale(ScaleKind kind, float scale) {
 namespace {
 
 void check_scales(const Quantized& matrix) {
-  const auto kind = static_cast<ng::ScaleKind>(matrix.format.scale);
+  const auto kind = matrix.format.scale;
   for (size_t i = 0; i < matrix.scales.size(); ++i) {
     check_scale(matrix.format.scale, matrix.scales[i]);
     if (matrix.scale_codes.empty()) continue;

@@ -8,17 +8,22 @@
 #include "recipe/operand_keys.h"
 
 namespace ng {
+
+std::string flag_of(std::string_view key) {
+  std::string flag = fmt::format("--{}", key);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
 namespace {
 
-// "RxC" as TOML; other words as strings.
-std::string block_toml(const std::string& block) {
-  const size_t x = block.find('x');
-  const auto digits = [](std::string_view s) {
-    return !s.empty() && s.size() < 10 && s.find_first_not_of("0123456789") == s.npos;
-  };
-  if (x == std::string::npos || !digits(block.substr(0, x)) || !digits(block.substr(x + 1)))
-    return toml_quote(block);
-  return fmt::format("[{}, {}]", std::stoi(block.substr(0, x)), std::stoi(block.substr(x + 1)));
+using Part = OperandKeyUse::Part;
+
+// say(key, word) for every key that the words say something of, in the order of the table.
+template <class Say>
+void for_each_word(const CastWords& words, const Say& say) {
+  for (const OperandKey& key : operand_keys())
+    if (const std::string word(words.word(key.path)); !word.empty()) say(key, word);
 }
 
 // The words as an operand of a recipe, so that they are read and checked like one.
@@ -27,17 +32,9 @@ std::string operand_toml(const CastWords& words) {
   std::string text = preset.empty() ? "format = \"fp32\", element = " +
                                           toml_quote(known_element(words.format).short_name)
                                     : "format = " + toml_quote(preset);
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty()) text += fmt::format(", {} = {}", key, value);
-  };
-  const auto quoted = [](const std::string& word) { return word.empty() ? "" : toml_quote(word); };
-  add("block", words.block.empty() ? "" : block_toml(words.block));
-  add("scale", quoted(words.scale));
-  add("tensor_scale", quoted(words.tensor_scale));
-  add("scale_rule", quoted(words.scale_rule));
-  add("rounding", quoted(words.rounding));
-  add("sr_bits", words.sr_bits == 0 ? "" : std::to_string(words.sr_bits));
-  add("overflow", quoted(words.overflow));
+  for_each_word(words, [&](const OperandKey& key, const std::string& word) {
+    text += fmt::format(", {} = {}", key.path, toml_of(key, word));
+  });
   return "operand = { " + text + " }";
 }
 
@@ -49,18 +46,18 @@ void read_as_flags(const std::string& text, const Read& read) {
     read(*find_item(document, "operand", ""));
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
-    std::string flag = parts.key.substr(parts.key.find('.') + 1);
-    std::replace(flag.begin(), flag.end(), '_', '-');
+    const std::string key = parts.key.substr(parts.key.find('.') + 1);
     parts.place = "cast";
-    parts.key = flag == "operand" ? "--format" : "--" + flag;
+    parts.key = key == "operand" ? "--format" : flag_of(key);
     throw Error(parts);
   }
 }
 
 void set_rounding(Operand& operand, const CastWords& words) {
-  if (words.rounding == "stochastic") operand.rounding = Rounding::stochastic;
-  if (words.overflow == "special") operand.overflow = Overflow::special;
-  if (words.sr_bits != 0) operand.sr_bits = static_cast<int>(words.sr_bits);
+  if (words.word("rounding") == "stochastic") operand.rounding = Rounding::stochastic;
+  if (words.word("overflow") == "special") operand.overflow = Overflow::special;
+  if (words.has("sr_bits"))
+    operand.sr_bits = static_cast<int>(std::stoll(std::string(words.word("sr_bits"))));
 }
 
 bool is_for_gemms(const ElementFormat& element) {
@@ -69,17 +66,19 @@ bool is_for_gemms(const ElementFormat& element) {
 
 // An element that no GEMM takes is rounded by the format table alone.
 Operand plain_element(const CastWords& words, const ElementFormat& element) {
-  const bool scaled = !words.scale.empty() && words.scale != "none";
-  if (is_for_gemms(element) && !words.block.empty())
-    throw Error({.place = "cast",
-                 .key = "--block",
-                 .problem = fmt::format("\"{}\" without a scale for {}", words.block, words.format),
-                 .remedy = "--scale fp32, pow2, e8m0 or e4m3, or no --block"});
-  if (scaled || !words.block.empty() || !words.tensor_scale.empty() || !words.scale_rule.empty())
+  if (is_for_gemms(element) && words.has("block"))
+    throw Error(
+        {.place = "cast",
+         .key = "--block",
+         .problem = fmt::format("\"{}\" without a scale for {}", words.word("block"), words.format),
+         .remedy = "--scale fp32, pow2, e8m0 or e4m3, or no --block"});
+  for_each_word(words, [&](const OperandKey& key, const std::string& word) {
+    if (key.part != Part::scale || (key.path == "scale" && word == "none")) return;
     throw Error({.place = "--format",
                  .key = words.format,
                  .problem = "takes no scale",
                  .remedy = "an element of a GEMM operand, or no scale flags"});
+  });
   Operand operand;
   operand.element = &element;
   set_rounding(operand, words);
@@ -88,21 +87,23 @@ Operand plain_element(const CastWords& words, const ElementFormat& element) {
 
 // Unsigned integers with a zero point per scale. [formats.md §6]
 Operand affine(const CastWords& words, const ElementFormat& element) {
-  const auto refuse = [&](const char* flag, const std::string& value, const char* remedy) {
-    if (value.empty()) return;
-    throw Error({.place = "cast",
-                 .key = flag,
-                 .problem = fmt::format("\"{}\" for affine {}", value, element.short_name),
-                 .remedy = remedy});
+  const auto refuse = [&](std::string_view key, std::string_view allowed, const char* remedy) {
+    if (!words.has(key) || words.word(key) == allowed) return;
+    throw Error(
+        {.place = "cast",
+         .key = flag_of(key),
+         .problem = fmt::format("\"{}\" for affine {}", words.word(key), element.short_name),
+         .remedy = remedy});
   };
-  refuse("--scale", words.scale == "fp32" ? "" : words.scale, "\"fp32\"");
-  refuse("--tensor-scale", words.tensor_scale, "no second scale");
-  refuse("--scale-rule", words.scale_rule, "no rule: the scale is not rounded");
-  refuse("--overflow", words.overflow == "special" ? words.overflow : "", "\"saturate\"");
+  refuse("scale", "fp32", "\"fp32\"");
+  refuse("tensor_scale", "", "no second scale");
+  refuse("scale_rule", "", "no rule: the scale is not rounded");
+  refuse("overflow", "saturate", "\"saturate\"");
   Operand operand = *find_cast(element.name);
   set_rounding(operand, words);
-  if (words.block.empty()) return operand;
-  read_as_flags("operand.block = " + block_toml(words.block), [&](const TomlItem& item) {
+  if (!words.has("block")) return operand;
+  CastWords block{.format = "fp32", .words = {{"block", std::string(words.word("block"))}}};
+  read_as_flags(operand_toml(block), [&](const TomlItem& item) {
     operand.block = read_block(*find_item(*item.value->as_table(), "block", "operand."));
   });
   return operand;
@@ -111,16 +112,15 @@ Operand affine(const CastWords& words, const ElementFormat& element) {
 Operand scaled_or_plain(const CastWords& words) {
   if (preset_name(words.format).empty()) {
     const ElementFormat& element = known_element(words.format);
-    if (is_affine_element(element) && words.scale != "none") return affine(words, element);
-    if (words.scale.empty() || words.scale == "none" || !is_for_gemms(element))
+    const std::string_view scale = words.word("scale");
+    if (is_affine_element(element) && scale != "none") return affine(words, element);
+    if (scale.empty() || scale == "none" || !is_for_gemms(element))
       return plain_element(words, element);
-    const bool in_blocks = words.scale == "e8m0" || words.scale == "e4m3";
-    if (in_blocks && words.block.empty())
-      throw Error(
-          {.place = "cast",
-           .key = "--scale",
-           .problem = fmt::format("\"{}\" without a block for {}", words.scale, words.format),
-           .remedy = "--block 1x32 or another"});
+    if ((scale == "e8m0" || scale == "e4m3") && !words.has("block"))
+      throw Error({.place = "cast",
+                   .key = "--scale",
+                   .problem = fmt::format("\"{}\" without a block for {}", scale, words.format),
+                   .remedy = "--block 1x32 or another"});
   }
   Operand operand;
   read_as_flags(operand_toml(words), [&](const TomlItem& item) { read_operand(operand, item); });
@@ -177,19 +177,24 @@ Operand recipe_operand(const std::string& flag, const std::string& text) {
 
 }  // namespace
 
+std::string_view CastWords::word(std::string_view key) const {
+  const auto found = words.find(key);
+  return found == words.end() ? std::string_view() : found->second;
+}
+
 Operand CastWords::operand() const {
-  if (sr_bits != 0 && rounding != "stochastic")
+  if (has("sr_bits") && word("rounding") != "stochastic")
     throw Error({.place = "cast",
                  .key = "--sr-bits",
-                 .problem = fmt::format("{} without stochastic rounding", sr_bits),
+                 .problem = fmt::format("{} without stochastic rounding", word("sr_bits")),
                  .remedy = "--rounding stochastic"});
   Operand operand = scaled_or_plain(*this);
-  if (!scale_rule.empty() && scale_rules(operand.scale).empty())
-    throw Error(
-        {.place = "cast",
-         .key = "--scale-rule",
-         .problem = fmt::format("\"{}\" for \"{}\" scales", scale_rule, name_of(operand.scale)),
-         .remedy = "no rule: only e8m0 and e4m3 scales are rounded by one"});
+  if (has("scale_rule") && scale_rules(operand.scale).empty())
+    throw Error({.place = "cast",
+                 .key = "--scale-rule",
+                 .problem = fmt::format("\"{}\" for \"{}\" scales", word("scale_rule"),
+                                        name_of(operand.scale)),
+                 .remedy = "no rule: only e8m0 and e4m3 scales are rounded by one"});
   if (operand.element->bits <= 16) return operand;
   throw Error({.place = "--format",
                .key = format,

@@ -1,7 +1,9 @@
 // Casts as the words of a command line say them: a format of recipes with changes, or an element.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "format/operand.h"
 
@@ -10,13 +12,19 @@ namespace ng {
 /// What flags said of a cast; empty words say nothing.
 struct CastWords {
   std::string format;
-  std::string overflow, rounding, scale_rule, block, scale, tensor_scale;
-  int64_t sr_bits = 0;
+  std::map<std::string, std::string, std::less<>> words = {};  ///< by the keys of cast_flags()
+
+  /// Empty where nothing was said.
+  [[nodiscard]] std::string_view word(std::string_view key) const;
+  [[nodiscard]] bool has(std::string_view key) const { return !word(key).empty(); }
 
   /// Throws Error naming the flag. A format of recipes goes by their rules; an element without
   /// scale is rounded by the format table; unsigned integers are affine unless the scale is "none".
   [[nodiscard]] Operand operand() const;
 };
+
+/// "--scale-rule" of "scale_rule".
+[[nodiscard]] std::string flag_of(std::string_view key);
 
 /// One format by its name alone; throws Error naming the nearest.
 [[nodiscard]] Operand cast_named(const std::string& name);

@@ -1,13 +1,11 @@
-// The keys of one operand table of a recipe, and what they may say together. [recipes.md §7]
+// Operands of a recipe as TOML: read, checked and printed by the table of their keys. [recipes.md
+// §7]
 #pragma once
 
-#include "base/keys.h"
-#include "format/operand.h"
+#include "format/operand_table.h"
+#include "format/operand_values.h"
 
 namespace ng {
-
-/// format, element, block, scale, ...
-[[nodiscard]] const Keys<Operand>& operand_keys();
 
 /// Reads an operand: a format name or a table with `format` replaces what was there, a table
 /// without it changes only the keys it names. Throws Error where the result makes no sense.
@@ -21,10 +19,6 @@ void change_operand(Operand& operand, const TomlItem& item);
 
 /// All that differs from FP32, no format's name in it: the same text whatever formats have names.
 [[nodiscard]] std::string print_without_format(const Operand& operand);
-
-/// "tensor", "row" or [r, c].
-[[nodiscard]] Block read_block(const TomlItem& item);
-[[nodiscard]] std::string print_block(const Block& block);
 
 /// A row whose value is an operand, read by change_operand().
 template <class T, class Get>

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "format/operand_conflict.h"
+#include "format/operand_table.h"
 
 namespace ng {
 
@@ -28,14 +29,11 @@ std::vector<Error> unused_keys(const Operand& operand, const TomlItem& item) {
   std::vector<Error> errors;
   const toml::table* table = item.value->as_table();
   if (table == nullptr) return errors;
-  const auto check = [&](std::string_view key, bool used, std::string_view needs) {
-    if (const auto at = find_item(*table, key, item.path + "."); at && !used)
-      errors.push_back(Error(
-          {at->place, at->path, "has no effect here", "together with " + std::string(needs)}));
-  };
-  for (const std::string_view key : {"amax_history", "amax_compute", "margin"})
-    check(key, operand.scaling == Scaling::delayed, "scaling = \"delayed\"");
-  check("sr_bits", operand.rounding == Rounding::stochastic, "rounding = \"stochastic\"");
+  for (const OperandKey& key : operand_keys())
+    if (const auto at = find_item(*table, key.path, item.path + ".");
+        at && !key.has_effect(operand))
+      errors.push_back(Error({at->place, at->path, "has no effect here",
+                              "together with " + std::string(key.need.text)}));
   return errors;
 }
 

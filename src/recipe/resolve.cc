@@ -194,6 +194,15 @@ void set_outputs(RecipeSettings& settings) {
 
 }  // namespace
 
+std::vector<KeyRow> structure_rows() {
+  std::vector<KeyRow> rows = {kNameRow,   kInheritRow, kOverrideRow, kLayersRow,
+                              kBlocksRow, kPhaseRow,   kStartRow};
+  rows[3].path = kOverridePrefix + rows[3].path;
+  rows[4].path = kOverridePrefix + rows[4].path;
+  rows[6].path = kPhasePrefix + rows[6].path;
+  return rows;
+}
+
 bool has_noise(const RecipeSettings& settings, const LayerPlace& layer) {
   const WeightNoise& noise = settings.weight_noise;
   return noise.kind != NoiseKind::none && layer.block >= 0 && any_matches(noise.layers, layer.name);

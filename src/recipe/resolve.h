@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/keys.h"
 #include "recipe/block_slice.h"
 #include "recipe/recipe.h"
 #include "recipe/source.h"
@@ -49,6 +50,9 @@ struct ResolvedRecipe {
   [[nodiscard]] RecipeSettings settings_of(const LayerPlace& layer, int phase,
                                            const AfterOverride& after = {}) const;
 };
+
+/// The keys beside settings_keys(): name, inherit, override.layers ... phase.start.
+[[nodiscard]] std::vector<KeyRow> structure_rows();
 
 /// Is there noise on this layer's weights, where `settings` are its own?
 [[nodiscard]] bool has_noise(const RecipeSettings& settings, const LayerPlace& layer);

@@ -30,9 +30,9 @@ void grow(std::vector<float>& values, Threads threads, int64_t rows, int64_t col
 Operand with_block(const std::string& format, size_t slash) {
   CastWords flags;
   flags.format = format.substr(0, slash);
-  flags.block = format.substr(slash + 1);
+  flags.words["block"] = format.substr(slash + 1);
   try {
-    if (!flags.block.empty()) return flags.operand();
+    if (flags.has("block")) return flags.operand();
   } catch (const Error& error) {
     throw Error({.place = "--formats",
                  .key = format,

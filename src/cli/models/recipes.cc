@@ -9,6 +9,7 @@
 #include "cli/models/recipe_on_model.h"
 #include "cli/output.h"
 #include "model/architecture.h"
+#include "recipe/keys_page.h"
 #include "recipe/layer_names.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
@@ -20,6 +21,7 @@ struct Args {
   std::string name;
   StepFlags step;
   MachineFlags machine;
+  bool keys = false;
   bool json = false;
 };
 
@@ -159,6 +161,10 @@ int on_model(const Args& args) {
 }
 
 int recipes(const Args& args) {
+  if (args.keys) {
+    print("{}", recipe_keys_page());
+    return 0;
+  }
   if (args.name.empty() && !args.step.model.empty())
     throw Error({.place = "recipes",
                  .key = "--model",
@@ -184,6 +190,7 @@ std::function<int()> declare(Flags flags) {
                      "how each GEMM of this model runs here and how fast, measured now, and what "
                      "training it takes of memory; ");
   args->machine.declare(flags);
+  flags.flag("--keys", args->keys, "every key of a recipe: what it may be and what it means");
   flags.flag("--json", args->json, "print JSON");
   flags.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
   return [args] { return recipes(*args); };

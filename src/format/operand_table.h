@@ -1,0 +1,74 @@
+// THE TABLE of an operand's keys: one row each says what a key is called, what it may be, how it is
+// read and printed, what it means and who has it. Recipes, describe(), the flags of `cast`, the
+// installed library, Python and docs/recipe-keys.md follow from the rows.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/keys.h"
+#include "format/operand.h"
+
+namespace ng {
+
+/// What another key must say so that this one has an effect.
+struct KeyNeed {
+  std::string_view text;                           ///< scaling = "delayed"
+  bool (*is_met)(const Operand&) = nullptr;        ///< null: it always has one
+  void (*forget_key)(Operand& without) = nullptr;  ///< back to its default
+};
+
+/// A flag of `cast`.
+struct KeyFlag {
+  int place = 0;               ///< in --help, from 1; 0: there is none
+  std::string_view help = {};  ///< one line
+  bool names_values = false;   ///< other values are refused at once, and --help lists them
+};
+
+struct OperandKeyUse {
+  /// How words and TOML say a value: e8m0 and "e8m0", 8, 0.75, 1x32 and [1, 32].
+  enum class Kind : uint8_t { name, integer, number, block };
+  /// What of a cast it describes.
+  enum class Part : uint8_t { element, scale, rounding };
+
+  Kind kind = Kind::name;
+  Part part = Part::element;
+  std::vector<std::string_view> values = {};  ///< of a name; empty: they are not few
+  std::string_view field = {};  ///< in the library and in Python; empty: these have none
+  KeyFlag flag = {};
+  KeyNeed need = {};
+  bool is_told_by_value = false;  ///< describe() says "stochastic", not "rounding stochastic"
+};
+
+struct OperandKey : Key<Operand>, OperandKeyUse {
+  [[nodiscard]] bool has_effect(const Operand& operand) const {
+    return need.is_met == nullptr || need.is_met(operand);
+  }
+};
+
+/// format, element, block, scale, ... in the order in which they are read, printed and hashed.
+[[nodiscard]] const std::vector<OperandKey>& operand_keys();
+/// Those that `cast` has a flag for, in the order of --help.
+[[nodiscard]] std::vector<const OperandKey*> cast_flags();
+
+/// The key's value as a command line has it: "e8m0", "1x32".
+[[nodiscard]] std::string word_of(const OperandKey& key, const Operand& operand);
+/// Such a word as TOML.
+[[nodiscard]] std::string toml_of(const OperandKey& key, const std::string& word);
+
+/// The keys with an effect in which two operands differ.
+[[nodiscard]] std::vector<const OperandKey*> differences(const Operand& operand,
+                                                         const Operand& from);
+
+/// The format of recipes that an operand differs from in the fewest keys; the first of equals.
+struct NearestFormat {
+  std::string_view name;
+  std::vector<const OperandKey*> differing;
+};
+[[nodiscard]] NearestFormat nearest_format(const Operand& operand);
+
+/// Keys without effect take their default, so that equal casts are equal operands.
+void forget_unused(Operand& operand);
+
+}  // namespace ng

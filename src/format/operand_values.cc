@@ -1,0 +1,77 @@
+#include "format/operand_values.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace ng {
+namespace {
+
+/// Blocks are powers of two, so that the padded length (lcm of blocks and Hadamard) stays small.
+constexpr int kMinBlockCols = 16;
+constexpr int kMaxBlock = 128;
+
+bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+bool is_for_operands(const ElementFormat& format) {
+  return format.is_signed && format.kind != ElementKind::power;
+}
+
+}  // namespace
+
+const std::string& read_name(const TomlItem& item, std::span<const std::string_view> names) {
+  if (!item.value->is_string()) item.refuse_value(one_of(names));
+  const std::string& name = item.value->as_string()->get();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    const std::string shown = name.substr(0, 60);
+    item.refuse("unknown " + toml_quote(shown),
+                did_you_mean(shown, names) + "known: " + one_of(names));
+  }
+  return name;
+}
+
+std::vector<std::string_view> operand_element_names() {
+  std::vector<std::string_view> names;
+  for (const ElementFormat& format : element_formats())
+    if (is_for_operands(format)) names.push_back(format.short_name);
+  return names;
+}
+
+const ElementFormat& read_element(const TomlItem& item) {
+  const ElementFormat* element = nullptr;
+  try {
+    if (item.value->is_string()) element = find_element_format(item.value->as_string()->get());
+  } catch (const Error& error) {
+    item.refuse(error.parts().problem, error.parts().remedy);
+  }
+  if (element != nullptr && is_for_operands(*element)) return *element;
+  return element_format(read_name(item, operand_element_names()));
+}
+
+Block read_block(const TomlItem& item) {
+  const std::string expected(kBlockExpected);
+  if (item.value->is_string()) {
+    const std::string& name = item.value->as_string()->get();
+    if (name == "tensor") return {.kind = Block::Kind::tensor};
+    if (name == "row") return {.kind = Block::Kind::row};
+    item.refuse_value(expected);
+  }
+  const toml::array* array = item.value->as_array();
+  if (array == nullptr || array->size() != 2 || !array->get(0)->is_integer() ||
+      !array->get(1)->is_integer())
+    item.refuse_value(expected);
+  const int64_t rows = array->get(0)->as_integer()->get();
+  const int64_t cols = array->get(1)->as_integer()->get();
+  if (!is_power_of_two(rows) || rows > kMaxBlock || !is_power_of_two(cols) ||
+      cols < kMinBlockCols || cols > kMaxBlock)
+    item.refuse_value(expected);
+  return {.kind = Block::Kind::tile, .rows = int(rows), .cols = int(cols)};
+}
+
+std::string print_block(const Block& block) {
+  if (block.kind != Block::Kind::tile) return toml_quote(text_of(block));
+  return fmt::format("[{}, {}]", block.rows, block.cols);
+}
+
+}  // namespace ng

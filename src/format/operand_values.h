@@ -1,0 +1,29 @@
+// How values of an operand's keys are read from TOML and printed.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/keys.h"
+#include "format/operand.h"
+
+namespace ng {
+
+inline constexpr std::string_view kBlockExpected =
+    "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128";
+
+/// Text must be one of many names: says which is near.
+[[nodiscard]] const std::string& read_name(const TomlItem& item,
+                                           std::span<const std::string_view> names);
+
+/// Short names of the elements that operands can be written in: signed, not only powers of two.
+[[nodiscard]] std::vector<std::string_view> operand_element_names();
+/// One of them, a full name, or bits that the user names.
+[[nodiscard]] const ElementFormat& read_element(const TomlItem& item);
+
+/// "tensor", "row" or [r, c].
+[[nodiscard]] Block read_block(const TomlItem& item);
+[[nodiscard]] std::string print_block(const Block& block);
+
+}  // namespace ng
