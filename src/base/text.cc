@@ -115,6 +115,15 @@ std::vector<std::string> split_at_commas(std::string_view list) {
   return parts;
 }
 
+std::string one_of(std::span<const std::string_view> names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
 std::string commented(std::string_view lines) {
   std::string text;
   for_lines(lines, [&](std::string_view line) { text.append(kComment).append(line) += '\n'; });

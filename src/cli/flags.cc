@@ -58,6 +58,7 @@ template Flag Flags::option(const std::string&, int&, const std::string&);
 template Flag Flags::option(const std::string&, int64_t&, const std::string&);
 template Flag Flags::option(const std::string&, uint32_t&, const std::string&);
 template Flag Flags::option(const std::string&, uint64_t&, const std::string&);
+template Flag Flags::option(const std::string&, float&, const std::string&);
 template Flag Flags::option(const std::string&, double&, const std::string&);
 template Flag Flags::option(const std::string&, std::vector<std::string>&, const std::string&);
 template Flag Flags::option(const std::string&, std::vector<int64_t>&, const std::string&);

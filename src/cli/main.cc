@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
-#include "base/failure_text.h"
 #include "base/files.h"
 #include "base/isa.h"
 #include "base/text.h"

@@ -34,13 +34,4 @@ struct Document {
   [[nodiscard]] bool ends() const { return kind != DocumentKind::chat; }
 };
 
-/// A completion behind its prompt: its tokens are the targets.
-[[nodiscard]] inline Document completed(const std::string& prompt, const std::string& completion,
-                                        SpecialTokens special) {
-  return {.text = prompt + completion,
-          .targets = {{prompt.size(), prompt.size() + completion.size()}},
-          .kind = DocumentKind::completion,
-          .special = special};
-}
-
 }  // namespace ng

@@ -10,7 +10,7 @@
 
 namespace ng {
 
-class JoinedSource final : public TokenSource {
+class JoinedSource : public TokenSource {
  public:
   explicit JoinedSource(std::vector<std::unique_ptr<TokenSource>> parts);
 

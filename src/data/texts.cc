@@ -5,7 +5,7 @@
 #include "base/files.h"
 #include "data/byte_source.h"
 #include "data/joined_source.h"
-#include "data/jsonl_lines.h"
+#include "data/jsonl.h"
 #include "data/masked_tokens.h"
 #include "data/memory_source.h"
 #include "data/token_file_source.h"

@@ -150,11 +150,8 @@ void TokenFileSource::read(int64_t first, std::span<int32_t> out) const {
 }
 
 void TokenFileSource::read_mask(int64_t first, std::span<float> out) const {
+  if (!has_mask_) return TokenSource::read_mask(first, out);
   require_tokens(*this, first, std::ssize(out));
-  if (!has_mask_) {
-    std::fill(out.begin(), out.end(), 1.0f);
-    return;
-  }
   std::vector<uint8_t> mask(out.size());
   read_token_mask(file_, layout_, first, mask);
   std::copy(mask.begin(), mask.end(), out.begin());

@@ -18,12 +18,11 @@ namespace {
 // Of the weight of a linear layer that has noise; else none.
 std::vector<ParameterSpec> noise_parameters_of(const ParameterSpec& spec, const Recipe& recipe,
                                                int64_t depth) {
-  const std::string_view layer = layers::layer_of(spec.name);
   if (spec.is_vector) return {};
-  const LayerPlace place{.name = layer, .block = layers::place_of(layer).block, .depth = depth};
+  const LayerPlace place = layer_place(spec, depth);
   const WeightNoise noise = recipe.layer(place, 0).weight_noise;
   if (noise.kind == NoiseKind::none) return {};
-  return noise_parameters(noise, layer, spec.rows, spec.cols);
+  return noise_parameters(noise, place.name, spec.rows, spec.cols);
 }
 
 // Some rows of a parameter.

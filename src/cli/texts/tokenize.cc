@@ -11,7 +11,7 @@
 #include "cli/shared_flags.h"
 #include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
-#include "data/jsonl_lines.h"
+#include "data/jsonl.h"
 #include "data/masked_tokens.h"
 #include "data/prepared_texts.h"
 #include "data/token_file_source.h"
