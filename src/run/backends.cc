@@ -1,5 +1,7 @@
 #include "run/backends.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
