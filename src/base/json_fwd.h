@@ -1,5 +1,5 @@
-// The name of JSON values, for headers that only mention them: base/json.h takes a second to
-// compile.
+// The names of JSON values and objects, for headers that only mention them: base/json.h takes a
+// second to compile.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,5 +9,7 @@ namespace ng {
 using Json = nlohmann::json;
 /// Keys stay in the order in which they came; finding one takes time by their number.
 using OrderedJson = nlohmann::ordered_json;
+
+class JsonObject;
 
 }  // namespace ng

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "tokenizer/rewritten_text.h"
 #include "tokenizer/split_pattern.h"
 #include "tokenizer/subword_model.h"

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_names.h"
 

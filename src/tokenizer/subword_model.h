@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "tokenizer/bpe_merges.h"
 #include "tokenizer/piece_cache.h"
 #include "tokenizer/split_pattern.h"

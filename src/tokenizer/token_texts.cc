@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace ng {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/subword_model.h"
 

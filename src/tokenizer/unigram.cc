@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "tokenizer/subword_model.h"
 
