@@ -1,11 +1,11 @@
-#include "study/chart.h"
+#include "chart/chart.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <regex>
 
-namespace ng::study {
+namespace ng::chart {
 namespace {
 
 // Every tag closed in order, attributes quoted: what an XML reader asks for.
@@ -133,4 +133,4 @@ TEST(Chart, TicksAreRoundAndWithin) {
 }
 
 }  // namespace
-}  // namespace ng::study
+}  // namespace ng::chart

@@ -1,11 +1,11 @@
 // Gradients of a training run in narrow numbers against FP32: projection, cosine and SQNR at its
 // checkpoints.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "study/run_gradients.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -24,73 +24,38 @@ struct Measure {
 };
 constexpr Measure kMeasures[] = {
     {"projection", "Projection <g, g₀>/<g₀, g₀> on the FP32 gradient: 1 where nothing is biased", 5,
-     [](const DrawnErrors& e) {
-       return Value{e.projection.mean(), e.projection.error(), kNone};
-     }},
+     [](const DrawnErrors& e) { return e.projection.value(); }},
     {"cosine", "Cosine of the angle to the FP32 gradient", 5,
-     [](const DrawnErrors& e) {
-       return Value{e.cosine.mean(), e.cosine.error(), kNone};
-     }},
+     [](const DrawnErrors& e) { return e.cosine.value(); }},
     {"sqnr", "SQNR of one draw, dB", 4,
-     [](const DrawnErrors& e) {
-       return Value{sqnr(root_mean_square(e.error)), kNone, kNone};
-     }},
+     [](const DrawnErrors& e) { return Value{sqnr(root_mean_square(e.error))}; }},
     {"sqnr_of_mean", "SQNR of the mean of all draws, dB: noise averages away, bias stays", 4,
-     [](const DrawnErrors& e) {
-       return Value{sqnr(e.error_of_mean), kNone, kNone};
-     }},
+     [](const DrawnErrors& e) { return Value{sqnr(e.error_of_mean)}; }},
     {"bias", "Relative error that no number of draws averages away (estimated)", 3,
-     [](const DrawnErrors& e) {
-       return Value{e.bias, kNone, kNone};
-     }},
+     [](const DrawnErrors& e) { return Value{e.bias}; }},
 };
 
-std::vector<std::string> step_names(const RunGradients& run) {
-  std::vector<std::string> names;
-  for (const int64_t step : run.steps) names.push_back(fmt::format("step {}", step));
-  return names;
+/// A table of recipes and checkpoints.
+Grid grid_of(const RunGradients& run, const char* name, const char* caption, int digits,
+             const std::function<Value(const GradientErrors& errors)>& of) {
+  return Grid(name, caption, "recipe", run.recipes, texts_of(run.steps, "step {}"),
+              {.digits = digits})
+      .filled([&](size_t r, size_t s) { return of(run.found[r][s]); });
 }
 
-/// A measure of all layers, by recipe and checkpoint.
-Grid grid_of(const RunGradients& run, const Measure& measure) {
-  Grid grid(measure.name, measure.caption, "recipe", run.recipes, step_names(run));
-  grid.digits = measure.digits;
-  for (size_t r = 0; r < run.recipes.size(); ++r)
-    for (size_t s = 0; s < run.steps.size(); ++s) grid.at(r, s) = measure.of(run.found[r][s].all);
-  return grid;
-}
-
-/// The same by kind of layer: for the files.
+/// A measure by kind of layer: for the files.
 Grid kinds_grid_of(const RunGradients& run, const Measure& measure) {
-  std::vector<std::string> rows;
+  Names rows;
   for (const std::string& recipe : run.recipes)
     for (const std::string& kind : run.kinds) rows.push_back(fmt::format("{}: {}", recipe, kind));
-  Grid grid(fmt::format("{}_by_kind", measure.name), measure.caption, "recipe: layers",
-            std::move(rows), step_names(run));
-  grid.shown = false;
-  for (size_t r = 0; r < run.recipes.size(); ++r)
-    for (size_t k = 0; k < run.kinds.size(); ++k)
-      for (size_t s = 0; s < run.steps.size(); ++s)
-        grid.at(r * run.kinds.size() + k, s) = measure.of(run.found[r][s].kinds[k]);
-  return grid;
-}
-
-/// What the forward pass loses.
-Grid loss_grid_of(const RunGradients& run) {
-  Grid grid("loss", "Loss of the batch in the recipe's numbers, less that in FP32, nats", "recipe",
-            run.recipes, step_names(run));
-  grid.digits = 3;
-  for (size_t r = 0; r < run.recipes.size(); ++r)
-    for (size_t s = 0; s < run.steps.size(); ++s) {
-      const Mean& loss = run.found[r][s].loss;
-      grid.at(r, s) = {loss.mean(), loss.error(), kNone};
-    }
-  return grid;
+  const size_t kinds = run.kinds.size();
+  return Grid(fmt::format("{}_by_kind", measure.name), measure.caption, "recipe: layers",
+              std::move(rows), texts_of(run.steps, "step {}"), {.shown = false})
+      .filled(
+          [&](size_t r, size_t s) { return measure.of(run.found[r / kinds][s].kinds[r % kinds]); });
 }
 
 // ---------------------------------------------------------------- sentences
-
-using Names = std::vector<std::string>;
 
 std::string list_of(const Names& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
@@ -178,23 +143,6 @@ std::string loss_text(const RunGradients& run) {
       run.steps.back(), kMovedLoss, list_of(moved));
 }
 
-std::vector<std::string> paragraphs_of(const RunGradients& run, int64_t draws) {
-  Names losses;
-  for (size_t s = 0; s < run.steps.size(); ++s)
-    losses.push_back(fmt::format("{:.3f} at step {}", run.losses[s], run.steps[s]));
-  return {
-      fmt::format("A run in {}: {} blocks of width {}. Of one batch of its text, {} sequences of "
-                  "{} tokens, the gradient is taken in FP32 (loss {}), then {} times in each "
-                  "recipe, each time with other draws. All weights of the blocks' linear layers "
-                  "are taken together, the head is left out; the files have them by kind too. "
-                  "Forward, backward and weight gradients are in the recipe's numbers, so that "
-                  "what the forward pass loses is part of the error. A recipe that keeps some "
-                  "blocks in BF16 keeps them here.",
-                  run.trained_in, run.model.layers, run.model.width, run.sequences,
-                  run.model.context, list_of(losses), draws),
-      projections_text(run) + change_text(run), noise_text(run, draws), loss_text(run)};
-}
-
 // ---------------------------------------------------------------- pictures
 
 bool has_numbers(const Chart& chart) {
@@ -226,20 +174,32 @@ Chart sqnr_chart(const RunGradients& run, const Grid& one, const Grid& mean) {
 
 Report gradients(const Settings& settings) {
   const RunGradients run = run_gradients(settings);
-  Section section{.heading = "All linear layers of the blocks",
-                  .paragraphs = paragraphs_of(run, settings.run.draws),
-                  .grids = {},
-                  .charts = {}};
-  for (const Measure& measure : kMeasures) section.grids.push_back(grid_of(run, measure));
-  section.grids.push_back(loss_grid_of(run));
-  const Chart charts[] = {projection_chart(section.grids[0]),
-                          sqnr_chart(run, section.grids[2], section.grids[3])};
-  for (const Chart& chart : charts)
-    if (has_numbers(chart)) section.charts.push_back(chart);
-  for (const Measure& measure : kMeasures) section.grids.push_back(kinds_grid_of(run, measure));
-  return {.name = "gradients",
-          .title = "What a recipe leaves of the gradient of a training run",
-          .sections = {std::move(section)}};
+  std::vector<Grid> grids;
+  for (const Measure& m : kMeasures)
+    grids.push_back(grid_of(run, m.name, m.caption, m.digits,
+                            [&](const GradientErrors& errors) { return m.of(errors.all); }));
+  grids.push_back(grid_of(run, "loss",
+                          "Loss of the batch in the recipe's numbers, less that in FP32, nats", 3,
+                          [](const GradientErrors& errors) { return errors.loss.value(); }));
+  for (const Measure& measure : kMeasures) grids.push_back(kinds_grid_of(run, measure));
+  Names losses;
+  for (size_t s = 0; s < run.steps.size(); ++s)
+    losses.push_back(fmt::format("{:.3f} at step {}", run.losses[s], run.steps[s]));
+  Section section = section_of("gradients", "all", std::move(grids),
+                               {{"trained_in", run.trained_in},
+                                {"layers", run.model.layers},
+                                {"width", run.model.width},
+                                {"sequences", run.sequences},
+                                {"length", run.model.context},
+                                {"losses", list_of(losses)},
+                                {"draws", settings.run.draws},
+                                {"projections", projections_text(run) + change_text(run)},
+                                {"noise", noise_text(run, settings.run.draws)},
+                                {"loss", loss_text(run)}});
+  section.charts = {projection_chart(section.grids[0]),
+                    sqnr_chart(run, section.grids[2], section.grids[3])};
+  std::erase_if(section.charts, [](const Chart& chart) { return !has_numbers(chart); });
+  return {.name = "gradients", .title = title_of("gradients"), .sections = {std::move(section)}};
 }
 
 }  // namespace
