@@ -4,7 +4,6 @@
 #include <new>
 
 #include "base/error.h"
-#include "base/failure_text.h"
 #include "bind.h"
 #include "train/session.h"
 

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "bind.h"
-#include "interop/export_gguf.h"
-#include "interop/export_hf.h"
-#include "train/export_model.h"
+#include "io/gguf/export.h"
+#include "io/hf/export.h"
+#include "tools/export_model.h"
 
 namespace ng::python {
 namespace {

@@ -10,8 +10,8 @@
 #include "bind.h"
 #include "data/token_file.h"
 #include "io/tensor_files.h"
-#include "numbers/inspection.h"
 #include "recipe/cast_words.h"
+#include "tools/inspection.h"
 
 namespace ng::python {
 namespace {

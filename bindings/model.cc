@@ -9,11 +9,11 @@
 #include "base/json.h"
 #include "base/output_file.h"
 #include "bind.h"
-#include "io/hf_folder.h"
-#include "train/evaluate.h"
-#include "train/generator.h"
-#include "train/logits.h"
-#include "train/open_model.h"
+#include "infer/evaluate.h"
+#include "infer/generator.h"
+#include "infer/logits.h"
+#include "infer/open_model.h"
+#include "io/hf/folder.h"
 
 namespace ng::python {
 namespace {

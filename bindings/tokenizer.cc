@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "bind.h"
-#include "io/gguf.h"
+#include "infer/open_model.h"
+#include "io/gguf/gguf.h"
 #include "tokenizer/tokenizer_file.h"
-#include "train/open_model.h"
 
 namespace ng::python {
 namespace {

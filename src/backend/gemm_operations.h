@@ -18,12 +18,8 @@ struct Prepare {
   PackedOperand* packed = nullptr;
   ConstView source;
   PrepareContext context;
-  template <class F>
-  void each_output(const F& /* f */) const {}
-  template <class F>
-  void each_source(const F& f) const {
-    f("source", source);
-  }
+  void each_output(const auto& /* f */) const {}
+  void each_source(const auto& f) const { f("source", source); }
 };
 
 /// amax = the largest |value| that an operand by `spec` casts, after its transform, NaN aside:
@@ -35,8 +31,7 @@ struct FindOperandAmax {
   float* amax = nullptr;
   OperandSpec spec;
   ConstView source;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// Both operands of one source, with the bits of two of `Prepare`; a backend may read the source
@@ -50,12 +45,8 @@ struct PrepareBoth {
   };
   std::array<Made, 2> made;
   ConstView source;
-  template <class F>
-  void each_output(const F& /* f */) const {}
-  template <class F>
-  void each_source(const F& f) const {
-    f("source", source);
-  }
+  void each_output(const auto& /* f */) const {}
+  void each_source(const auto& f) const { f("source", source); }
 };
 
 /// For tests and export: values of operand rows first_row ... and the first values.cols along k as
@@ -68,10 +59,7 @@ struct Unpack {
   int64_t first_row = 0;
   View values;  ///< FP32
   uint16_t* codes = nullptr;
-  template <class F>
-  void each_output(const F& f) const {
-    f("values", values);
-  }
+  void each_output(const auto& f) const { f("values", values); }
 };
 
 /// y (M, N) = alpha · A (M, K) · B (N, K)ᵀ + bias by the accumulation rules of formats.md §9;
@@ -85,10 +73,7 @@ struct Gemm {
   ConstView bias{};               ///< (1, N) FP32, read as it is; no rows: none
   Compute round = Compute::fp32;  ///< bf16: y is rounded so, also where it is stored as FP32
   TimeKind time = TimeKind::gemm_fprop;
-  template <class F>
-  void each_output(const F& f) const {
-    f("output", y);
-  }
+  void each_output(const auto& f) const { f("output", y); }
 };
 
 /// End of step: moves a history on and computes the next encode_scale. [formats.md §5]
@@ -97,8 +82,7 @@ struct RollDelayedScale {
   static constexpr TimeKind kTime = TimeKind::quantize;
   Operand cast;
   DelayedScale state;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 }  // namespace ng

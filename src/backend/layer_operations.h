@@ -28,10 +28,7 @@ struct Embed {
   ConstView tokens;
   ConstView positions{};  ///< no rows: none
   Positions at;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 /// dtokens[ids[t]] += dy[t] with t ascending; dpositions likewise.
@@ -43,8 +40,7 @@ struct EmbedBackward {
   ConstView dy;
   TokenView ids;
   Positions at;
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("dtokens", dtokens);
     f("dpositions", dpositions);
   }
@@ -58,10 +54,7 @@ struct RopeTable {
   View table;
   float theta = 0;
   RopeScaling scaling{};
-  template <class F>
-  void each_output(const F& f) const {
-    f("table", table);
-  }
+  void each_output(const auto& f) const { f("table", table); }
 };
 
 /// In place on every head of x: (a, b) of columns (i, i + head_dim/2) -> (a·cos - b·sin,
@@ -74,10 +67,7 @@ struct Rope {
   Positions at;
   int head_dim = 0;
   bool inverse = false;
-  template <class F>
-  void each_output(const F& f) const {
-    f("x", x);
-  }
+  void each_output(const auto& f) const { f("x", x); }
 };
 
 // ---------------------------------------------------------------- norms and activations
@@ -95,10 +85,7 @@ struct Norm {
   ConstView gain;    ///< (1, cols) FP32
   ConstView bias{};  ///< the same; no rows: none (rms: always)
   float eps = 0;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 struct NormBackward {
@@ -113,8 +100,7 @@ struct NormBackward {
   ConstView x;
   ConstView gain;
   float eps = 0;
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("dx", dx);
     f("dgain", dgain);
     f("dbias", dbias);
@@ -130,10 +116,7 @@ struct Gelu {
   View y;
   ConstView x;
   GeluKind kind = GeluKind::tanh;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 struct GeluBackward {
@@ -143,10 +126,7 @@ struct GeluBackward {
   ConstView dy;
   ConstView x;
   GeluKind kind = GeluKind::tanh;
-  template <class F>
-  void each_output(const F& f) const {
-    f("dx", dx);
-  }
+  void each_output(const auto& f) const { f("dx", dx); }
 };
 
 /// y = silu(gate) ∘ up
@@ -156,10 +136,7 @@ struct Swiglu {
   View y;
   ConstView gate;
   ConstView up;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 struct SwigluBackward {
@@ -170,8 +147,7 @@ struct SwigluBackward {
   ConstView dy;
   ConstView gate;
   ConstView up;
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("dgate", dgate);
     f("dup", dup);
   }
@@ -203,8 +179,7 @@ struct Attention {
   ConstView q, k, v;
   AttentionShape shape;
   TokenView first_keys{};
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("out", out);
     f("lse", lse);
   }
@@ -219,8 +194,7 @@ struct AttentionBackward {
   ConstView q, k, v;
   AttentionShape shape;
   TokenView first_keys{};
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("dq", dq);
     f("dk", dk);
     f("dv", dv);
@@ -239,8 +213,7 @@ struct CrossEntropy {
   TokenView targets;
   ConstView mask{};  ///< (1, T) FP32; no rows: all ones
   float scale = 1;
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("dlogits", logits);
     f("losses", losses);
   }
@@ -254,10 +227,7 @@ struct CrossEntropyLoss {
   View losses;
   TokenView targets;
   ConstView mask{};
-  template <class F>
-  void each_output(const F& f) const {
-    f("losses", losses);
-  }
+  void each_output(const auto& f) const { f("losses", losses); }
 };
 
 /// Sums over pairs of sequences of which one is preferred, in FP64.
@@ -289,10 +259,7 @@ struct PreferenceLoss {
   double beta = 0, label_smoothing = 0;  ///< β, ε
   double* loss = nullptr;                ///< += Σ loss
   PreferenceSums* sums = nullptr;        ///< +=
-  template <class F>
-  void each_output(const F& f) const {
-    f("weights", weights);
-  }
+  void each_output(const auto& f) const { f("weights", weights); }
 };
 
 }  // namespace ng

@@ -70,8 +70,7 @@ struct AddNoise {
   View y;       ///< FP32 or BF16
   View scales;  ///< s of each block, nipq: Δ; FP32
   NoisyWeight of;
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("y", y);
     f("scales", scales);
   }
@@ -85,10 +84,7 @@ struct QuantizeByProxy {
   static constexpr TimeKind kTime = TimeKind::weight_noise;
   View y;  ///< FP32 or BF16
   NoisyWeight of;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 /// From dL/dŵ, which for gaussws and diffq is dL/dw:
@@ -106,8 +102,7 @@ struct AddNoiseBackward {
   View grad;         ///< dL/dŵ, FP32 or BF16
   ConstView scales;  ///< as AddNoise left them
   NoisyWeight of;    ///< of the weight only nipq reads more than its shape
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("bits", bits);
     if (clip.rows > 0) f("clip", clip);
   }
@@ -125,8 +120,7 @@ struct FinishNoiseGradient {
   View clip{};     ///< nipq: FP32
   NoisyWeight of;  ///< needs no weight
   float lambda = 0;
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("bits", bits);
     if (clip.rows > 0) f("clip", clip);
   }

@@ -30,10 +30,7 @@ struct SumOfRanks {
   float encode_scale = 1;
   int64_t first = 0, size = 0;  ///< ring: y's first element in the whole tensor, and all elements
   uint64_t* largest = nullptr;  ///< += sums that are ± the largest of the element; null: uncounted
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 /// *count += codes of ± the largest value of their format, of eight bits.
@@ -42,8 +39,7 @@ struct CountLargest {
   static constexpr TimeKind kTime = TimeKind::quantize;
   uint64_t* count = nullptr;
   ConstView codes;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 }  // namespace ng

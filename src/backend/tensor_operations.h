@@ -19,10 +19,7 @@ struct Fill {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View x;
   float value = 0;
-  template <class F>
-  void each_output(const F& f) const {
-    f("x", x);
-  }
+  void each_output(const auto& f) const { f("x", x); }
 };
 
 /// Zero bytes: counters, control blocks, codes.
@@ -30,8 +27,7 @@ struct Clear {
   static constexpr std::string_view kName = "clear";
   static constexpr TimeKind kTime = TimeKind::elementwise;
   std::span<std::byte> bytes;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// y = x, of any two types: elements and scales decoded, rounded to what y is stored as.
@@ -40,10 +36,7 @@ struct Copy {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View y;
   ConstView x;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 /// y = a + b
@@ -52,10 +45,7 @@ struct Add {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View y;
   ConstView a, b;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 /// y = a·x + b·y, in FP32, every operation rounded once; where b is 0 y is not read.
@@ -65,10 +55,7 @@ struct Combine {
   View y;       ///< FP32
   ConstView x;  ///< FP32
   float a = 1, b = 1;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 /// y = x / (sqrt(sum) + 1e-7), the divisor rounded to FP32: of norm 1. May be in place.
@@ -78,10 +65,7 @@ struct Normalize {
   View y;                                  ///< FP32
   ConstView x;                             ///< FP32
   const double* sum_of_squares = nullptr;  ///< of x
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y);
-  }
+  void each_output(const auto& f) const { f("y", y); }
 };
 
 /// sum[c] += Σ_t x[t][c]: bias gradients. FP32, fixed order.
@@ -90,10 +74,7 @@ struct AddColumnSums {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   View sum;  ///< (1, cols) FP32
   ConstView x;
-  template <class F>
-  void each_output(const F& f) const {
-    f("sum", sum);
-  }
+  void each_output(const auto& f) const { f("sum", sum); }
 };
 
 /// *sum += Σ x, in FP64 by the fixed 16-lane tree.
@@ -102,8 +83,7 @@ struct AddSum {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   double* sum = nullptr;
   ConstView x;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// *sum += Σ x², in FP64 by the fixed 16-lane tree.
@@ -112,8 +92,7 @@ struct AddSumOfSquares {
   static constexpr TimeKind kTime = TimeKind::optimizer;
   double* sum = nullptr;
   ConstView x;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// *count += number of NaN and infinite values.
@@ -122,8 +101,7 @@ struct AddNonfinite {
   static constexpr TimeKind kTime = TimeKind::elementwise;
   uint64_t* count = nullptr;
   ConstView x;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// x = N(0, deviation²) by Box-Muller on the draws of `key`: element (row, col) takes those of
@@ -134,10 +112,7 @@ struct FillNormal {
   View x;  ///< FP32
   float deviation = 1;
   RandomKey key;
-  template <class F>
-  void each_output(const F& f) const {
-    f("x", x);
-  }
+  void each_output(const auto& f) const { f("x", x); }
 };
 
 // ---------------------------------------------------------------- step
@@ -176,8 +151,7 @@ struct DecideStep {
   double clip = 0;
   const OperandStats* stats = nullptr;
   int64_t stats_count = 0;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 }  // namespace ng

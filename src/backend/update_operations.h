@@ -25,10 +25,7 @@ struct Store {
   /// Of which a scale of the whole tensor is made: FindAmax of all of which x is a part, at least
   /// that of x. null: that of x.
   const float* amax = nullptr;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y.view);
-  }
+  void each_output(const auto& f) const { f("y", y.view); }
 };
 
 /// How the encode scale of a gradient gives way where its format saturates: it is multiplied by
@@ -44,8 +41,7 @@ struct FindAmax {
   static constexpr TimeKind kTime = TimeKind::quantize;
   float* amax = nullptr;
   ConstView x;  ///< FP32 or BF16
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// y = x, a gradient as it is sent and kept from its last contribution to the update. One FP32 or
@@ -62,10 +58,7 @@ struct StoreGradient {
   /// Of which a scale of the whole tensor is made: FindAmax of all of which x is a part, at least
   /// that of x. null: that of x.
   const float* amax = nullptr;
-  template <class F>
-  void each_output(const F& f) const {
-    f("y", y.view);
-  }
+  void each_output(const auto& f) const { f("y", y.view); }
 };
 
 /// After the step was decided: where the share of codes of the largest magnitude is above
@@ -79,8 +72,7 @@ struct MoveAutoScale {
   double threshold = 1e-5;
   int64_t window = 1000;
   const StepControl* control = nullptr;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// How a new value is rounded into a weight of which there is no wider copy. [recipes.md §5]
@@ -185,8 +177,7 @@ struct Update {
   [[nodiscard]] float grad_scale() const {
     return optimizer == OptimizerRule::muon ? 1.0f : grad_scale_of(control);
   }
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("weight", weight.value.view);
     if (weight.master) f("master", weight.master.view);
     if (moment1) f("moment1", moment1.view);
@@ -200,8 +191,7 @@ struct FindUpdateMaxima {
   static constexpr TimeKind kTime = TimeKind::optimizer;
   Update update;
   UpdateMaxima* maxima = nullptr;
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 /// One second moment for each block of rows, g = grad·grad_scale:
@@ -216,10 +206,7 @@ struct MoveBlockMoment {
   RowBlocks blocks;
   float beta2 = 0;
   const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
-  template <class F>
-  void each_output(const F& f) const {
-    f("moment", moment);
-  }
+  void each_output(const auto& f) const { f("moment", moment); }
 };
 
 /// Nesterov's momentum, g = grad·grad_scale:
@@ -234,8 +221,7 @@ struct MoveMomentum {
   ConstView grad;
   float mu = 0;
   const StepControl* control = nullptr;  ///< null: grad_scale 1, never skipped
-  template <class F>
-  void each_output(const F& f) const {
+  void each_output(const auto& f) const {
     f("sum", sum);
     f("ahead", ahead);
   }
@@ -251,8 +237,7 @@ struct CheckUpdate {
   Update update;
   StepControl* control = nullptr;
   uint32_t parameter = 0;  ///< what `overflowing_parameter` becomes
-  template <class F>
-  void each_output(const F& /* f */) const {}
+  void each_output(const auto& /* f */) const {}
 };
 
 }  // namespace ng

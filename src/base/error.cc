@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include <new>
+
 namespace ng {
 namespace {
 
@@ -16,6 +18,12 @@ std::string join_parts(const Error::Parts& parts) {
 }  // namespace
 
 Error::Error(Parts parts) : std::runtime_error(join_parts(parts)), parts_(std::move(parts)) {}
+
+std::string failure_text(const std::exception& failure) {
+  if (dynamic_cast<const Error*>(&failure) != nullptr) return failure.what();
+  if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) return std::string(kNoMemory);
+  return fmt::format("a defect of the program, please report it: {}", failure.what());
+}
 
 namespace detail {
 

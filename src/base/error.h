@@ -14,10 +14,10 @@ namespace ng {
 class Error : public std::runtime_error {
  public:
   struct Parts {
-    std::string place;    ///< file, optionally ":line", or the flag
-    std::string key;      ///< key, tensor or place inside the file
-    std::string problem;  ///< what is wrong, the offending value quoted
-    std::string remedy;   ///< what would be right
+    std::string place = {};   ///< file, optionally ":line", or the flag
+    std::string key = {};     ///< key, tensor or place inside the file
+    std::string problem;      ///< what is wrong, the offending value quoted
+    std::string remedy = {};  ///< what would be right
   };
   explicit Error(Parts parts);
   [[nodiscard]] const Parts& parts() const { return parts_; }
@@ -35,6 +35,14 @@ class SystemError : public Error {
 class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
+
+/// What is said where memory could not be had.
+inline constexpr std::string_view kNoMemory =
+    "memory: there is not enough: more of it, or less to do: model, batch, context, threads";
+
+/// What there is to say of a failure of any kind, in one line: that of an Error, that memory is
+/// short, or that the program is to blame.
+[[nodiscard]] std::string failure_text(const std::exception& failure);
 
 namespace detail {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,

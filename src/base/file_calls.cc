@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -33,7 +34,32 @@ auto repeated(const Call& call) {
   return result;
 }
 
+std::string remedy_of(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space there";
+    case EACCES:
+    case EPERM:
+      return "check its owner and permissions";
+    case ENOENT:
+      return "check the path";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files (ulimit -n)";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
+
+void fail_on(const std::string& path, std::string_view action, int error) {
+  throw SystemError(
+      {.place = path,
+       .problem = fmt::format("cannot {}: {}", action, std::generic_category().message(error)),
+       .remedy = remedy_of(error)});
+}
 
 FileFaults::FileFaults(int64_t call, int error, FaultKind kind)
     : call_(call), error_(error), kind_(kind) {

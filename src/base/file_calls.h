@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace ng {
 
@@ -42,6 +44,10 @@ class FileFaults {
   const FaultKind kind_;
   std::atomic<int64_t> calls_ = 0;
 };
+
+/// Throws SystemError{path, "cannot <action>: <what errno means>", <what to do about it>}: how
+/// base/files reports what the operating system refused.
+[[noreturn]] void fail_on(const std::string& path, std::string_view action, int error);
 
 /// The calls themselves: results and errno are those of the operating system's call. Interrupted
 /// calls are repeated.

@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
-#include "base/file_failure.h"
 #include "base/files.h"
 
 namespace ng {
@@ -28,7 +27,6 @@ int open_regular(const std::string& path, struct stat& info) {
   const bool folder = S_ISDIR(info.st_mode);
   ::close(file);
   throw Error({.place = path,
-               .key = "",
                .problem = folder ? "is a folder" : "is not a regular file",
                .remedy = "give a file"});
 }
@@ -103,7 +101,6 @@ void ReadFile::read(uint64_t offset, std::span<std::byte> out) const {
       const uint64_t end =
           ::fstat(file_, &info) == 0 ? static_cast<uint64_t>(info.st_size) : offset;
       throw Error({.place = path_,
-                   .key = "",
                    .problem = fmt::format("ends at byte {} instead of {}", end, size_),
                    .remedy = "it must not change while it is in use"});
     }
@@ -128,7 +125,6 @@ std::string read_file(const std::string& path, size_t max_bytes) {
   if (got < 0) fail_on(path, "read", error);
   if (have > max_bytes) {
     throw Error({.place = path,
-                 .key = "",
                  .problem = fmt::format("is larger than {} bytes", max_bytes),
                  .remedy = "is it the right file?"});
   }
@@ -150,7 +146,6 @@ void require_own_file(const std::string& path, std::string_view begin, std::stri
   const bool is_regular = S_ISREG(info.st_mode);
   if (is_regular && (info.st_size == 0 || begins_with(path, begin))) return;
   throw Error({.place = path,
-               .key = "",
                .problem = is_regular ? fmt::format("is there and not known as {}", what)
                                      : std::string("is there and not a regular file"),
                .remedy = "another folder to write to, or that moved out of the way"});

@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
-#include "base/file_failure.h"
 #include "base/files.h"
 
 namespace ng {
@@ -121,7 +120,6 @@ void refuse_irregular_target(const std::string& path) {
   }
   if (S_ISREG(info.st_mode)) return;
   throw Error({.place = path,
-               .key = "",
                .problem = S_ISDIR(info.st_mode) ? "is a folder" : "is not a regular file",
                .remedy = "give the name of a file to write"});
 }
@@ -344,7 +342,6 @@ FolderLock::FolderLock(const std::string& folder) {
   if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(std::exchange(file_, -1));
   throw Error({.place = folder,
-               .key = "",
                .problem = "is in use by another process",
                .remedy = "wait for it or choose another folder"});
 }

@@ -85,7 +85,6 @@ void force_isa(Isa isa) {
   const std::vector<Isa>& isas = isas_of_this_cpu();
   if (std::find(isas.begin(), isas.end(), isa) == isas.end())
     throw Error({.place = "--isa",
-                 .key = "",
                  .problem = fmt::format("this CPU has no \"{}\"", row.name),
                  .remedy = "scalar always works, auto takes the fastest"});
   hwy::SetSupportedTargetsForTest(row.target);
@@ -98,7 +97,6 @@ void force_isa(std::string_view name) {
   for (const Row& row : kIsas)
     if (row.name == name) return force_isa(row.isa);
   throw Error({.place = "--isa",
-               .key = "",
                .problem = fmt::format("unknown \"{}\"", name),
                .remedy = isa_names() + ", auto"});
 }

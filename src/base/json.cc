@@ -52,10 +52,7 @@ class Builder final : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t /*byte*/, const std::string& /*token*/,
                    const Json::exception& error) override {
-    throw Error({.place = place_,
-                 .key = "",
-                 .problem = "not valid JSON: " + without_tag(error.what()),
-                 .remedy = ""});
+    throw Error({.place = place_, .problem = "not valid JSON: " + without_tag(error.what())});
   }
 
  private:
@@ -72,7 +69,6 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool open(Json container) {
     if (static_cast<int>(open_.size()) >= max_depth_)
       throw Error({.place = place_,
-                   .key = "",
                    .problem = fmt::format("JSON nested deeper than {} levels", max_depth_),
                    .remedy = "is it the right file?"});
     open_.push_back(&put(std::move(container)));
@@ -96,9 +92,7 @@ void refuse_nul(std::string_view text, const std::string& place) {
   const size_t at = text.find('\0');
   if (at == std::string_view::npos) return;
   throw Error({.place = place,
-               .key = "",
-               .problem = fmt::format("not valid JSON: a NUL at byte {} of {}", at, text.size()),
-               .remedy = ""});
+               .problem = fmt::format("not valid JSON: a NUL at byte {} of {}", at, text.size())});
 }
 
 }  // namespace

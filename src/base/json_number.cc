@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "base/json.h"
 
@@ -11,6 +12,10 @@ namespace ng {
 Json json_number(double value) {
   if (std::isnan(value)) return "nan";  // of either sign
   return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
+double shortest_decimal(float value) {
+  return std::strtod(fmt::format("{}", value).c_str(), nullptr);
 }
 
 }  // namespace ng

@@ -1,4 +1,4 @@
-// Numbers that JSON does not have.
+// Numbers as JSON has them, and those that it does not have.
 #pragma once
 
 #include "base/json_fwd.h"
@@ -7,5 +7,8 @@ namespace ng {
 
 /// A number, or "nan", "inf", "-inf".
 [[nodiscard]] Json json_number(double value);
+
+/// The shortest decimal that reads back as the same float: 0.1 for 0.1f.
+[[nodiscard]] double shortest_decimal(float value);
 
 }  // namespace ng

@@ -157,13 +157,4 @@ std::string print_value(const std::vector<std::string>& value) {
   return text + "]";
 }
 
-std::string one_of(std::span<const std::string_view> names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
-    text += names[i];
-  }
-  return text;
-}
-
 }  // namespace ng

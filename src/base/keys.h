@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "base/toml.h"
 
 namespace ng {
@@ -168,9 +169,6 @@ struct Choices {
     return "";
   }
 };
-
-/// "a, b or c"
-[[nodiscard]] std::string one_of(std::span<const std::string_view> names);
 
 template <class T, class Enum, class Get>
 Key<T> choice_key(std::string path, Get get, Choices<Enum> choices, std::string doc) {

@@ -26,7 +26,7 @@ void refuse_files_of(const std::string& folder, const std::string& out) {
 void require_target(const std::string& out, const std::string& what,
                     const std::function<bool(const std::string& path)>& is_own) {
   const auto refuse = [&](const std::string& problem) {
-    throw Error({.place = out, .key = "", .problem = problem, .remedy = "the name of a new file"});
+    throw Error({.place = out, .problem = problem, .remedy = "the name of a new file"});
   };
   if (is_folder(out)) refuse("is a folder");
   const std::string folder = std::filesystem::path(out).parent_path().string();

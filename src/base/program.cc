@@ -16,7 +16,7 @@ namespace ng {
 namespace {
 
 [[noreturn]] void fail(const std::string& program, const std::string& problem) {
-  throw Error({.place = program, .key = "", .problem = problem, .remedy = ""});
+  throw Error({.place = program, .problem = problem});
 }
 
 /// Starts the command with its output going to `output`; 0 or an errno.

@@ -10,8 +10,6 @@
 namespace ng {
 namespace {
 
-uint8_t byte_at(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
-
 // C0, DEL and C1 (U+0080 ... U+009F are C2 80 ... C2 9F).
 bool is_control(std::string_view character) {
   const uint8_t first = byte_at(character, 0);
@@ -115,6 +113,15 @@ std::vector<std::string> split_at_commas(std::string_view list) {
     begin = end + 1;
   }
   return parts;
+}
+
+std::string one_of(std::span<const std::string_view> names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
 }
 
 std::string commented(std::string_view lines) {

@@ -1,6 +1,7 @@
 // Text that may hold anything, made fit for a terminal or a log.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,9 @@ class TextFilter {
 /// "a,,b" as "a", "", "b": what stands between two commas, even where it is nothing; one more than
 /// there are commas.
 [[nodiscard]] std::vector<std::string> split_at_commas(std::string_view list);
+
+/// "a, b or c"
+[[nodiscard]] std::string one_of(std::span<const std::string_view> names);
 
 /// Every line behind "# ", the last ended too.
 [[nodiscard]] std::string commented(std::string_view lines);

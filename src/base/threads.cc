@@ -98,7 +98,6 @@ class Pool {
       return std::thread([this, &worker, index] { serve(worker, index); });
     } catch (const std::system_error& error) {
       throw Error({.place = "threads",
-                   .key = "",
                    .problem = fmt::format("only {} of {} could be started: {}", index, helpers + 1,
                                           error.code().message()),
                    .remedy = fmt::format("--threads {}, or higher limits of processes and memory "

@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/text.h"
 
 namespace ng {
@@ -89,10 +88,6 @@ toml::table parse_toml(std::string_view text, const std::string& place) {
   } catch (const toml::parse_error& error) {
     throw Error({place_of(error.source()), "", std::string(error.description()), ""});
   }
-}
-
-toml::table parse_toml_file(const std::string& path) {
-  return parse_toml(read_file(path, kMaxTomlBytes), path);
 }
 
 void TomlItem::refuse(std::string problem, std::string remedy) const {

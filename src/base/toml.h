@@ -17,9 +17,6 @@ inline constexpr size_t kMaxTomlNesting = 10'000;
 /// Parses `text`. Errors say "<place>:<line>: <what is wrong>".
 [[nodiscard]] toml::table parse_toml(std::string_view text, const std::string& place);
 
-/// A regular file of at most kMaxTomlBytes, parsed.
-[[nodiscard]] toml::table parse_toml_file(const std::string& path);
-
 /// A key that stands in a document, with its value.
 struct TomlItem {
   const toml::node* value = nullptr;

@@ -3,12 +3,6 @@
 #include <cstring>
 
 namespace ng {
-namespace {
-
-uint8_t byte_at(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
-
-}  // namespace
-
 // Table 3-7 of the Unicode standard; ill-formed: the longest prefix of a valid sequence.
 Utf8Character next_character(std::string_view text) {
   const uint8_t first = byte_at(text, 0);

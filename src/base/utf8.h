@@ -7,6 +7,10 @@
 
 namespace ng {
 
+[[nodiscard]] inline uint8_t byte_at(std::string_view text, size_t i) {
+  return static_cast<uint8_t>(text[i]);
+}
+
 /// The next character of a text: how many bytes, and whether they are one. Of an ill-formed part
 /// the bytes are the longest prefix of a valid sequence, or one: what Python's errors="replace"
 /// makes one U+FFFD of.

@@ -1,21 +1,20 @@
 // A command of the program: what the command line may say after its name, and what to do then.
 #pragma once
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <functional>
 #include <span>
 #include <string_view>
+
+#include "cli/flags.h"
 
 namespace ng::cli {
 
 struct Command {
   std::string_view name;
   std::string_view summary;  ///< one line for the list of commands
-  /// Adds flags and positionals to `app`. Returns what to do when the command line has named this
-  /// command; its result is the exit code. Errors are thrown.
-  std::function<int()> (*declare)(CLI::App& app);
+  /// Adds flags and positionals. Returns what to do when the command line has named this command;
+  /// its result is the exit code. Errors are thrown.
+  std::function<int()> (*declare)(Flags flags);
   bool is_across_ranks = false;  ///< started as several ranks, these share one work
 };
 

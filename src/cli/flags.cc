@@ -1,153 +1,107 @@
 #include "cli/flags.h"
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
-
-#include "base/text.h"
-#include "recipe/recipe.h"
-#include "run/backends.h"
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 namespace ng::cli {
-namespace {
 
-constexpr int64_t kMaxThreads = 4096;
+Flag Flag::required() const { return Flag(*option_->required()); }
 
-std::string backends_text() {
-  std::string names;
-  for (const std::string_view name : backend_names())
-    names.append(names.empty() ? "" : " or ").append(name);
-  return names;
+Flag Flag::type_name(const std::string& name) const { return Flag(*option_->type_name(name)); }
+
+Flag Flag::shows_default() const { return Flag(*option_->capture_default_str()); }
+
+Flag Flag::range(int64_t low, int64_t high) const {
+  return Flag(*option_->check(CLI::Range(low, high)));
 }
 
-void add_backend(CLI::App& app, std::string& backend) {
-  app.add_option("--backend", backend, "what computes: " + backends_text())->type_name("NAME");
+Flag Flag::one_of(std::initializer_list<const char*> words) const {
+  return one_of(std::vector<std::string>(words.begin(), words.end()));
 }
 
-}  // namespace
-
-void add_threads(CLI::App& app, int64_t& threads) {
-  app.add_option("--threads", threads, "threads; 0: one per core (the bits are the same)")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{0}, kMaxThreads));
+Flag Flag::one_of(const std::vector<std::string>& words) const {
+  return Flag(*option_->check(CLI::IsMember(words)));
 }
 
-Threads threads_of(int64_t threads) {
-  return {threads > 0 ? static_cast<int>(threads) : available_cores()};
+Flag Flag::one_of(std::initializer_list<int> numbers) const {
+  return Flag(*option_->check(CLI::IsMember(numbers)));
 }
 
-std::function<std::string(const std::string&)> number_between(const std::string& low,
-                                                              const std::string& high) {
-  return [=](const std::string& text) -> std::string {
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    const bool is_number = !text.empty() && *end == 0 && std::isfinite(value);
-    if (is_number && value >= std::stod(low) && value <= std::stod(high)) return "";
-    return fmt::format("{}: a number from {} to {}", text, low, high);
-  };
+Flag Flag::check(const std::function<std::string(const std::string&)>& problem) const {
+  return Flag(*option_->check(problem));
 }
 
-std::string not_empty(const std::string& text) {
-  return text.empty() ? "an empty argument: name something, or leave it out" : "";
+Flag Flag::at_least(int arguments) const { return Flag(*option_->expected(arguments, -1)); }
+
+Flag Flag::one_argument_at_a_time() const {
+  return Flag(*option_->allow_extra_args(false)->take_all());
 }
 
-void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what) {
-  app.add_option("--seed", seed, of_what)
-      ->type_name("N")
-      ->capture_default_str()
-      ->check([](const std::string& text) -> std::string {  // CLI11 wraps and clamps
-        uint64_t value = 0;
-        const char* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, value);
-        return error == std::errc() && stop == end
-                   ? ""
-                   : fmt::format("{}: a whole number from 0 to {}", text, ~uint64_t{0});
-      });
+Flag Flag::repeats() const { return Flag(*option_->expected(1)).one_argument_at_a_time(); }
+
+Flag Flag::list() const { return Flag(*option_->delimiter(',')).repeats(); }
+
+Flag Flag::list(int entries) const { return Flag(*option_->delimiter(',')->expected(entries)); }
+
+Flag Flag::excludes(const Flag& other) const { return Flag(*option_->excludes(other.option_)); }
+
+bool Flag::is_given() const { return option_->count() > 0; }
+
+template <class T>
+Flag Flags::option(const std::string& name, T& variable, const std::string& help) {
+  return Flag(*app_->add_option(name, variable, help));
 }
 
-std::string list_with_a_hole(const CLI::App& app, int argc, char** argv) {
-  const auto has_hole = [](std::string_view list) {
-    const std::vector<std::string> entries = split_at_commas(list);
-    return std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.empty(); });
-  };
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_delimiter() != ',') continue;
-    const std::string flag = option->get_name();
-    for (int i = 1; i < argc; ++i) {
-      const std::string_view word = argv[i];
-      const bool joined = word.starts_with(flag + "=");
-      if (!joined && (word != flag || i + 1 == argc)) continue;
-      const std::string_view list = joined ? word.substr(flag.size() + 1) : argv[i + 1];
-      if (has_hole(list)) return fmt::format("{}: \"{}\" has an empty entry", flag, list);
-    }
+template Flag Flags::option(const std::string&, std::string&, const std::string&);
+template Flag Flags::option(const std::string&, int&, const std::string&);
+template Flag Flags::option(const std::string&, int64_t&, const std::string&);
+template Flag Flags::option(const std::string&, uint32_t&, const std::string&);
+template Flag Flags::option(const std::string&, uint64_t&, const std::string&);
+template Flag Flags::option(const std::string&, float&, const std::string&);
+template Flag Flags::option(const std::string&, double&, const std::string&);
+template Flag Flags::option(const std::string&, std::vector<std::string>&, const std::string&);
+template Flag Flags::option(const std::string&, std::vector<int64_t>&, const std::string&);
+
+Flag Flags::read_option(const std::string& name,
+                        const std::function<void(const std::string&)>& take,
+                        const std::string& help) {
+  return Flag(*app_->add_option_function(name, take, help));
+}
+
+Flag Flags::read_options(const std::string& name,
+                         const std::function<void(const std::vector<std::string>&)>& take,
+                         const std::string& help) {
+  return Flag(*app_->add_option_function(name, take, help));
+}
+
+Flag Flags::flag(const std::string& name, bool& variable, const std::string& help) {
+  return Flag(*app_->add_flag(name, variable, help));
+}
+
+void Flags::footer(const std::string& text) { app_->footer(text); }
+
+void Flags::footer(const std::function<std::string()>& text) { app_->footer(text); }
+
+void Flags::check(const std::function<void()>& all) { app_->callback(all); }
+
+Flags Flags::subcommand(const std::string& name, const std::string& help) {
+  app_->require_subcommand(1);
+  CLI::App* command = app_->add_subcommand(name, help);
+  command->fallthrough();
+  return Flags(*command);
+}
+
+bool Flags::is_named() const { return app_->parsed(); }
+
+bool Flags::is_given(const std::string& name) const { return app_->count(name) > 0; }
+
+std::string Flags::text_of(const std::string& name) const {
+  for (const CLI::App* app = app_; app != nullptr; app = app->get_parent()) {
+    const CLI::Option* option = app->get_option_no_throw(name);
+    if (option != nullptr && option->count() > 0) return option->as<std::string>();
   }
   return "";
 }
-
-void add_cast_flags(CLI::App& app, CastWords& words) {
-  app.add_option("--rounding", words.rounding, "nearest or stochastic")
-      ->check(CLI::IsMember({"nearest", "stochastic"}));
-  app.add_option("--overflow", words.overflow,
-                 "saturate, or special: infinities and NaN (special only for bf16, else saturate)")
-      ->check(CLI::IsMember({"saturate", "special"}));
-  app.add_option("--scale-rule", words.scale_rule,
-                 "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up");
-  app.add_option("--block", words.block, "values that share a scale: RxC, tensor or row");
-  app.add_option("--scale", words.scale, "none, fp32, pow2, e8m0 or e4m3");
-  app.add_option("--tensor-scale", words.tensor_scale, "second level: none, fp32 or pow2");
-  app.add_option("--sr-bits", words.sr_bits, "random bits per value")
-      ->check(CLI::IsMember({8, 16, 32}));
-}
-
-void RunFlags::declare(CLI::App& app, bool with_recipe) {
-  app.add_option("RUN", file, "run file (TOML)")->required();
-  if (with_recipe)
-    app.add_option("--recipe", recipe, "recipe instead of the run file's: a name or a file")
-        ->type_name("NAME");
-  app.add_option("--set", settings, "key=value over the run file's, e.g. train.steps=50")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  add_backend(app, backend);
-  add_threads(app, threads);
-}
-
-RunConfig RunFlags::load() const {
-  RunConfig config = RunConfig::load(file, settings);
-  if (!recipe.empty()) {
-    (void)Recipe::load(recipe);  // what is wrong is this flag's, not the run file's
-    config.set_recipe(recipe);
-    config.given["recipe"] = {.place = "--recipe"};
-  }
-  if (!backend.empty()) {
-    config.train.backend = backend;
-    config.given["train.backend"] = {.place = "--backend"};
-  }
-  if (threads >= 0) config.train.threads = threads;
-  return config;
-}
-
-std::vector<std::string> RunFlags::words() const {
-  std::vector<std::string> words = {file};
-  const auto add = [&](const char* flag, const std::string& value) {
-    if (!value.empty()) words.insert(words.end(), {flag, value});
-  };
-  add("--recipe", recipe);
-  for (const std::string& setting : settings) add("--set", setting);
-  add("--backend", backend);
-  if (threads >= 0) add("--threads", std::to_string(threads));
-  return words;
-}
-
-void MachineFlags::declare(CLI::App& app) {
-  add_backend(app, backend);
-  declare_threads(app);
-}
-
-void MachineFlags::declare_threads(CLI::App& app) { add_threads(app, threads); }
-
-Threads MachineFlags::use() const { return threads_of(threads); }
 
 }  // namespace ng::cli

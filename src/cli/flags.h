@@ -1,61 +1,94 @@
-// Flags that several commands share.
+// What the command line may say after a command's name. CLI11 reads it, but stays behind this
+// header: it takes each file that includes it three seconds to compile.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "base/threads.h"
-#include "recipe/cast_words.h"
-#include "train/run_config.h"
+namespace CLI {  // NOLINT(readability-identifier-naming): not ours
+class App;
+class Option;
+}  // namespace CLI
 
 namespace ng::cli {
 
-/// A run file and what the command line puts over it.
-struct RunFlags {
-  std::string file;
-  std::string recipe;
-  std::vector<std::string> settings;
-  std::string backend;
-  int64_t threads = -1;  ///< -1: as the file says
-
-  void declare(CLI::App& app, bool with_recipe = true);
-  [[nodiscard]] RunConfig load() const;
-  /// The flags and the file as the command line had them.
-  [[nodiscard]] std::vector<std::string> words() const;
+/// Thrown for flags that do not go together or mean nothing: a wrong command line.
+class WrongFlags : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  /// "--ranks or --hostfile is required"
+  [[nodiscard]] static WrongFlags missing(const std::string& what) {
+    return WrongFlags(what + " is required");
+  }
 };
 
-/// Checks that an argument is a finite number in [low, high], which the message says as given here.
-[[nodiscard]] std::function<std::string(const std::string&)> number_between(
-    const std::string& low, const std::string& high);
+/// A flag ("--seed") or positional argument ("RUN") of a command: a handle, which says more of it.
+class Flag {
+ public:
+  explicit Flag(CLI::Option& option) : option_(&option) {}
 
-/// Checks that an argument is not empty, as that of a shell's unset variable is (--out "$UNSET").
-[[nodiscard]] std::string not_empty(const std::string& text);
+  Flag required() const;
+  Flag type_name(const std::string& name) const;  ///< what --help shows for its argument
+  Flag shows_default() const;                     ///< the variable's value now, in --help
+  Flag range(int64_t low, int64_t high) const;    ///< of whole numbers, both included
+  Flag one_of(std::initializer_list<const char*> words) const;
+  Flag one_of(const std::vector<std::string>& words) const;
+  Flag one_of(std::initializer_list<int> numbers) const;
+  /// `problem` of an argument; empty: none.
+  Flag check(const std::function<std::string(const std::string&)>& problem) const;
+  Flag at_least(int arguments) const;   ///< that many behind it, or more
+  Flag repeats() const;                 ///< it is given once for each argument
+  Flag list() const;                    ///< "A,B,C"; given again, more of them
+  Flag list(int entries) const;         ///< so many
+  Flag one_argument_at_a_time() const;  ///< as repeats(), but --help shows that there may be more
+  Flag excludes(const Flag& other) const;
 
-/// --seed N, from 0 to 2^64 - 1.
-void add_seed(CLI::App& app, uint64_t& seed, const std::string& of_what);
+  [[nodiscard]] bool is_given() const;
 
-/// --threads N; 0: all cores.
-void add_threads(CLI::App& app, int64_t& threads);
-[[nodiscard]] Threads threads_of(int64_t threads);
+ private:
+  CLI::Option* option_;
+};
 
-/// The flags of a cast, all but --format.
-void add_cast_flags(CLI::App& app, CastWords& words);
+/// The flags and subcommands of a command, to which it adds its own: a handle, too.
+class Flags {
+ public:
+  explicit Flags(CLI::App& app) : app_(&app) {}
 
-/// What is wrong with a list "A,B,C" of the command line: nothing between two commas or at an end,
-/// which CLI11 would leave out without a word. Empty: all lists are whole.
-[[nodiscard]] std::string list_with_a_hole(const CLI::App& app, int argc, char** argv);
+  /// What takes an argument, which goes into `variable`: a text, a number, or a vector of these,
+  /// which takes several. `name`: "--flag", "-f,--flag", or "POSITIONAL".
+  template <class T>
+  Flag option(const std::string& name, T& variable, const std::string& help);
+  /// The same of what `take` reads, which throws WrongFlags.
+  Flag read_option(const std::string& name, const std::function<void(const std::string&)>& take,
+                   const std::string& help);
+  /// The same of all that were given.
+  Flag read_options(const std::string& name,
+                    const std::function<void(const std::vector<std::string>&)>& take,
+                    const std::string& help);
+  /// What is given or not.
+  Flag flag(const std::string& name, bool& variable, const std::string& help);
 
-/// --backend and --threads of commands without a run file.
-struct MachineFlags {
-  std::string backend = "cpu";
-  int64_t threads = 0;  ///< 0: all cores
+  /// Text below the flags in --help.
+  void footer(const std::string& text);
+  void footer(const std::function<std::string()>& text);
+  /// Looks at the whole command line when it has been read; throws WrongFlags.
+  void check(const std::function<void()>& all);
 
-  void declare(CLI::App& app);
-  /// --threads alone, of what only the cpu backend does.
-  void declare_threads(CLI::App& app);
-  [[nodiscard]] Threads use() const;
+  /// Adds a command below this one, of which the user must name one then. Flags of all commands,
+  /// such as --isa, may stand behind it.
+  [[nodiscard]] Flags subcommand(const std::string& name, const std::string& help);
+
+  [[nodiscard]] bool is_named() const;                         ///< on the command line, the command
+  [[nodiscard]] bool is_given(const std::string& name) const;  ///< of its flags
+  /// What was given for a flag of this command or, else, the program's; empty: nothing.
+  [[nodiscard]] std::string text_of(const std::string& name) const;
+
+ private:
+  CLI::App* app_;
 };
 
 }  // namespace ng::cli

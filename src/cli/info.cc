@@ -60,9 +60,9 @@ void print_info(const Json& info) {
   line("recipes in", joined(info["recipe_folders"]));
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto json = std::make_shared<bool>(false);
-  app.add_flag("--json", *json, "print one JSON object");
+  flags.flag("--json", *json, "print one JSON object");
   return [json] {
     if (*json)
       print_json(info_json());

@@ -81,7 +81,7 @@ std::string name_of_ranks(const std::vector<int>& ranks) {
 void require_no_problem(Comm& comm, const std::string& problem) {
   const std::string text = text_of_problems(texts_of_all(comm, problem));
   if (text.empty()) return;
-  throw SharedFailure({.place = "", .key = "", .problem = text, .remedy = ""});
+  throw SharedFailure({.problem = text});
 }
 
 void require_same(Comm& comm, std::string_view what, std::string_view text) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/failure_text.h"
 #include "comm/comm.h"
 
 namespace ng {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/planned_rank.h"
 
 namespace ng {
 namespace {
@@ -17,29 +18,35 @@ void copy(std::span<const std::byte> from, std::span<std::byte> to) {
   if (!from.empty() && to.data() != from.data()) std::memmove(to.data(), from.data(), from.size());
 }
 
-/// Everything stays where it is.
-class OneRank : public Comm {
+/// A rank whose others, where it has any, do not exist: everything stays where it is.
+class LoneRank : public Comm {
  public:
-  OneRank() : Comm(0, 1) {}
-  [[nodiscard]] std::unique_ptr<Comm> split(int /*color*/) override { return one_rank(); }
+  LoneRank(int rank, int ranks) : Comm(rank, ranks) {}
+  [[nodiscard]] std::unique_ptr<Comm> split(int /*color*/) override {
+    return planned_rank(rank(), ranks());
+  }
 
  private:
-  void do_exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
-    NG_CHECK(out.empty() && in.empty(), out.size(), in.size());
+  void do_exchange(std::span<const Outgoing> /*out*/, std::span<const Incoming> in) override {
+    NG_CHECK(in.empty() || ranks() > 1, in.size());
   }
   void do_all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                      BytesByRank /*bytes*/) override {
-    copy(mine, all);
+    if (ranks() == 1) copy(mine, all);
   }
   void do_broadcast(std::span<std::byte> /*bytes*/, int /*root*/) override {}
-  void do_send(std::span<const std::byte> /*bytes*/, int to) override { NG_CHECK(false, to); }
-  void do_receive(std::span<std::byte> /*bytes*/, int from) override { NG_CHECK(false, from); }
+  void do_send(std::span<const std::byte> /*bytes*/, int /*to*/) override {}
+  void do_receive(std::span<std::byte> /*bytes*/, int /*from*/) override {}
   void do_barrier() override {}
 };
 
 }  // namespace
 
-std::unique_ptr<Comm> one_rank() { return std::make_unique<OneRank>(); }
+std::unique_ptr<Comm> one_rank() { return planned_rank(0, 1); }
+
+std::unique_ptr<Comm> planned_rank(int rank, int ranks) {
+  return std::make_unique<LoneRank>(rank, ranks);
+}
 
 Comm::Waiting Comm::waiting() const {
   using Clock = std::chrono::steady_clock;

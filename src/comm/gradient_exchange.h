@@ -1,10 +1,8 @@
 // One gradient tensor over all ranks: each encodes its own, every piece travels to its owner, who
-// adds exactly; then the owner's update takes the mean in FP32, or all get it, rounded once more.
-// [recipes.md §4.2; errata-2, 27-33]
+// adds exactly; then the owner's update takes the mean in FP32. [recipes.md §4.2; errata-2, 27-33]
 //
 // In the order of a step: FindAmax and Comm::max, of all tensors at once; StoreGradient with that
-// amax, where ranks share a scale; reduce_gradient; and gather_gradient, where owners do not update
-// what they own.
+// amax, where ranks share a scale; reduce_gradient.
 #pragma once
 
 #include <cstdint>
@@ -55,10 +53,5 @@ struct ReducedGradient {
 
 /// Largest magnitude; NaN where one is not finite.
 [[nodiscard]] float amax_of(std::span<const float> values);
-
-/// The means of all pieces, rounded once, nearest even, into y of every rank, with fresh scales of
-/// the same kind. `amax`: amax_of(mean) over all ranks. [errata-2, 29]
-void gather_gradient(Comm& comm, Backend& backend, std::span<const float> mean, float amax,
-                     std::span<const Piece> pieces, const Stored& y);
 
 }  // namespace ng

@@ -126,7 +126,7 @@ TEST_P(Exchange, SumsAndGathersAsIfWhole) {
         float of_mean = amax_of(reduced.mean);
         comm.max({&of_mean, 1});
         EXPECT_EQ(of_mean, amax_of(mean));
-        gather_gradient(comm, *backend, reduced.mean, of_mean, pieces, y.stored());
+        gathered_mean::gather_gradient(comm, *backend, reduced.mean, of_mean, pieces, y.stored());
         const StoredTensor whole(*backend, cast, rows, cols);
         store_whole(*backend, whole, mean, of_mean);
         EXPECT_EQ(ref::values_of(y.view()), ref::values_of(whole.view()));

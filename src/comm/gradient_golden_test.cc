@@ -141,7 +141,7 @@ class Reduction {
 
     float of_mean = amax_of(reduced.mean);
     comm.max({&of_mean, 1});
-    gather_gradient(comm, *backend, reduced.mean, of_mean, pieces_, y.stored());
+    gathered_mean::gather_gradient(comm, *backend, reduced.mean, of_mean, pieces_, y.stored());
     outcome_.gathered[me] = y.codes();
     outcome_.gathered_scale[me] = y.decode_scales()[0];
     if (me != 0) return;

@@ -58,10 +58,8 @@ std::vector<Host> parse_hosts(std::string_view text, const std::string& place) {
       before->slots += host.slots;
   }
   if (hosts.empty())
-    throw Error({.place = place,
-                 .key = "",
-                 .problem = "names no host",
-                 .remedy = "one to a line: NAME slots=N"});
+    throw Error(
+        {.place = place, .problem = "names no host", .remedy = "one to a line: NAME slots=N"});
   return hosts;
 }
 

@@ -41,7 +41,6 @@ std::unique_ptr<Comm> meet(const std::string& problem) {
   if (started.ranks == 1) return one_rank();
   if (!started.can_meet)  // each would be alone, do the whole work and write the same files
     throw Error({.place = "srun",
-                 .key = "",
                  .problem = fmt::format("{} tasks were started that do not know of one another",
                                         started.ranks),
                  .remedy = fmt::format("srun --mpi=pmix -n {} ..., or one process: srun -n 1 ...",
@@ -49,7 +48,6 @@ std::unique_ptr<Comm> meet(const std::string& problem) {
   std::unique_ptr<Comm> all = mpi::world();
   if (all->ranks() != started.ranks)
     throw Error({.place = "MPI",
-                 .key = "",
                  .problem = fmt::format("{} ranks were started, but MPI sees {}", started.ranks,
                                         all->ranks()),
                  .remedy = "mpirun of the MPI that this was built with, or srun --mpi=pmix"});

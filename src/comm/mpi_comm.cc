@@ -24,8 +24,7 @@ void check(int code, std::string_view call) {
   MPI_Error_string(code, text, &length);
   throw LostRank({.place = "MPI",
                   .key = std::string(call),
-                  .problem = std::string(text, static_cast<size_t>(length)),
-                  .remedy = ""});
+                  .problem = std::string(text, static_cast<size_t>(length))});
 }
 
 bool is_running() {

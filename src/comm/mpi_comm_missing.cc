@@ -6,7 +6,6 @@ namespace ng::mpi {
 
 std::unique_ptr<Comm> world(size_t /*most_bytes_of_message*/) {
   throw Error({.place = "MPI",
-               .key = "",
                .problem = "started as one of several ranks, but this build has no MPI",
                .remedy = "apt-get install libopenmpi-dev openmpi-bin, then build again"});
 }

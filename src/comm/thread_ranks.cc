@@ -45,9 +45,7 @@ class Post {
                   [&] { return !box.empty() || has_ended_[static_cast<size_t>(route.from)]; });
     if (box.empty())
       throw Error({.place = fmt::format("rank {}", route.to),
-                   .key = "",
-                   .problem = fmt::format("waits for rank {}, which has ended", route.from),
-                   .remedy = ""});
+                   .problem = fmt::format("waits for rank {}, which has ended", route.from)});
     Message message = std::move(box.front());
     box.pop_front();
     return message;

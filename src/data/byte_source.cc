@@ -35,22 +35,12 @@ void ByteSource::read(int64_t first, std::span<int32_t> out) const {
   for (size_t i = 0; i < out.size(); ++i) out[i] = std::to_integer<int32_t>(bytes[i]);
 }
 
-void ByteSource::read_mask(int64_t first, std::span<float> out) const {
-  require_tokens(*this, first, std::ssize(out));
-  std::fill(out.begin(), out.end(), 1.0f);
-}
-
 void ByteSource::read_begins(int64_t first, std::span<uint8_t> out) const {
   require_tokens(*this, first, std::ssize(out));
   std::fill(out.begin(), out.end(), 0);
   for (const Piece& piece : pieces_)
     if (piece.first >= first && piece.first < first + std::ssize(out))
       out[static_cast<size_t>(piece.first - first)] = 1;
-}
-
-int64_t ByteSource::target_tokens(int64_t first, int64_t count) const {
-  require_tokens(*this, first, count);
-  return count;
 }
 
 int64_t ByteSource::target_bytes(int64_t first, int64_t count) const {

@@ -14,10 +14,7 @@ class ByteSource final : public TokenSource {
 
   [[nodiscard]] int64_t tokens() const override { return tokens_; }
   void read(int64_t first, std::span<int32_t> out) const override;
-  [[nodiscard]] bool has_mask() const override { return false; }
-  void read_mask(int64_t first, std::span<float> out) const override;
   void read_begins(int64_t first, std::span<uint8_t> out) const override;
-  [[nodiscard]] int64_t target_tokens(int64_t first, int64_t count) const override;
   [[nodiscard]] int64_t target_bytes(int64_t first, int64_t count) const override;
   [[nodiscard]] std::string checksum() const override;
 

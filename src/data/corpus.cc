@@ -46,22 +46,27 @@ void read_first_keys(const TokenSource& source, int64_t first, std::span<int32_t
 }  // namespace
 
 Corpus::Corpus(std::string place, TokenRange train, TokenRange validation)
-    : place_(std::move(place)), train_(std::move(train)), validation_(std::move(validation)) {
-  if (validation_.count < 2) return;
-  validation_bytes_ =
-      validation_.source->target_bytes(validation_.first + 1, validation_.count - 1);
-}
+    : place_(std::move(place)), train_(std::move(train)), validation_(std::move(validation)) {}
 
 int64_t Corpus::train_targets() const { return targets_of(train_); }
 
-std::string Corpus::checksum() const {
-  std::string text = fmt::format("{} {} {} {} {}", train_.source->checksum(), train_.first,
+// Asked for once a validation, whose tokens take longer to go through a model than to be counted.
+int64_t Corpus::validation_bytes() const {
+  if (validation_.count < 2) return 0;
+  return validation_.source->target_bytes(validation_.first + 1, validation_.count - 1);
+}
+
+std::string Corpus::checksum_by(std::string (TokenSource::*of)() const) const {
+  std::string text = fmt::format("{} {} {} {} {}", (*train_.source.*of)(), train_.first,
                                  train_.count, validation_.first, validation_.count);
-  if (validation_.source != nullptr && validation_.source != train_.source) {
-    text += validation_.source->checksum();
-  }
+  if (validation_.source != nullptr && validation_.source != train_.source)
+    text += (*validation_.source.*of)();
   return checksum_of(std::as_bytes(std::span(text)));
 }
+
+std::string Corpus::checksum() const { return checksum_by(&TokenSource::checksum); }
+
+std::string Corpus::older_checksum() const { return checksum_by(&TokenSource::older_checksum); }
 
 std::string Corpus::size_text() const {
   std::string targets;

@@ -43,8 +43,9 @@ class Corpus final : public TrainingData {
   [[nodiscard]] bool has_validation() const override { return validation_.count > 0; }
   [[nodiscard]] std::string size_text() const override;
   /// Bits per byte = loss sum / ln 2 / this.
-  [[nodiscard]] int64_t validation_bytes() const override { return validation_bytes_; }
+  [[nodiscard]] int64_t validation_bytes() const override;
   [[nodiscard]] std::string checksum() const override;
+  [[nodiscard]] std::string older_checksum() const override;
 
   /// Throws Error with the numbers where a part is too short for sequences of this length: training
   /// needs context + 1 tokens, validation (where there is one) two, and both a target that counts.
@@ -69,16 +70,17 @@ class Corpus final : public TrainingData {
   [[nodiscard]] std::vector<int32_t> sample_prompt(uint64_t seed, int64_t context) const override;
 
  private:
+  [[nodiscard]] std::string checksum_by(std::string (TokenSource::*of)() const) const;
   void require_targets(const TokenRange& range, const char* key) const;
 
   std::string place_;
   TokenRange train_;
   TokenRange validation_;
-  int64_t validation_bytes_ = 0;
   bool fills_last_ = false, keeps_apart_ = false;
 };
 
-/// Opens the texts. Throws Error for what is missing, unreadable or empty.
+/// Opens the texts. Foreign ids of token files are found by who reads them. Throws Error for what
+/// is missing, unreadable or empty.
 [[nodiscard]] Corpus open_corpus(const DataConfig& config, const Tokenizer& tokenizer,
                                  const ReadProgress& progress = {});
 

@@ -67,10 +67,16 @@ int64_t JoinedSource::target_bytes(int64_t first, int64_t count) const {
   return bytes;
 }
 
-std::string JoinedSource::checksum() const {
+std::string JoinedSource::checksum_by(std::string (TokenSource::*of)() const) const {
   std::string text;
-  for (const auto& part : parts_) text += fmt::format("{} {}\n", part->tokens(), part->checksum());
+  for (const auto& part : parts_) text += fmt::format("{} {}\n", part->tokens(), (*part.*of)());
   return checksum_of(std::as_bytes(std::span(text)));
+}
+
+std::string JoinedSource::checksum() const { return checksum_by(&TokenSource::checksum); }
+
+std::string JoinedSource::older_checksum() const {
+  return checksum_by(&TokenSource::older_checksum);
 }
 
 }  // namespace ng

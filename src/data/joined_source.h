@@ -10,7 +10,7 @@
 
 namespace ng {
 
-class JoinedSource final : public TokenSource {
+class JoinedSource : public TokenSource {
  public:
   explicit JoinedSource(std::vector<std::unique_ptr<TokenSource>> parts);
 
@@ -22,8 +22,10 @@ class JoinedSource final : public TokenSource {
   [[nodiscard]] int64_t target_tokens(int64_t first, int64_t count) const override;
   [[nodiscard]] int64_t target_bytes(int64_t first, int64_t count) const override;
   [[nodiscard]] std::string checksum() const override;
+  [[nodiscard]] std::string older_checksum() const override;
 
  private:
+  [[nodiscard]] std::string checksum_by(std::string (TokenSource::*of)() const) const;
   /// Of tokens [first, first + count), those in one part: its own from `from` on, which are
   /// `count` from `at` on among those asked for.
   struct Stretch {

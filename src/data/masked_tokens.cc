@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
-#include "data/jsonl_lines.h"
+#include "data/jsonl.h"
 
 namespace ng {
 namespace {

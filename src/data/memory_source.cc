@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 
 namespace ng {
+
 std::vector<int64_t> text_bytes_by_id(const Tokenizer& tokenizer) {
   std::vector<int64_t> bytes;
   for (int64_t id = 0; id < tokenizer.vocab(); ++id)
@@ -13,8 +14,8 @@ std::vector<int64_t> text_bytes_by_id(const Tokenizer& tokenizer) {
   return bytes;
 }
 
-MemorySource::MemorySource(MaskedTokens tokens, const Tokenizer& tokenizer)
-    : tokens_(std::move(tokens)), bytes_of_id_(text_bytes_by_id(tokenizer)) {
+MemorySource::MemorySource(MaskedTokens tokens, std::vector<int64_t> bytes_of_id)
+    : tokens_(std::move(tokens)), bytes_of_id_(std::move(bytes_of_id)) {
   const std::vector<uint8_t>& mask = tokens_.is_target;
   has_mask_ = std::find(mask.begin(), mask.end(), 0) != mask.end();
 }
@@ -48,7 +49,7 @@ int64_t MemorySource::target_bytes(int64_t first, int64_t count) const {
   require_tokens(*this, first, count);
   int64_t bytes = 0;
   for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(first + count); ++i)
-    bytes += tokens_.is_target[i] * bytes_of_id_[static_cast<size_t>(tokens_.ids[i])];
+    if (tokens_.is_target[i] != 0) bytes += bytes_of_id_[static_cast<size_t>(tokens_.ids[i])];
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/masked_tokens.h"
@@ -16,7 +17,9 @@ namespace ng {
 /// Five bytes a token.
 class MemorySource final : public TokenSource {
  public:
-  MemorySource(MaskedTokens tokens, const Tokenizer& tokenizer);
+  MemorySource(MaskedTokens tokens, std::vector<int64_t> bytes_of_id);
+  MemorySource(MaskedTokens tokens, const Tokenizer& tokenizer)
+      : MemorySource(std::move(tokens), text_bytes_by_id(tokenizer)) {}
 
   [[nodiscard]] int64_t tokens() const override { return std::ssize(tokens_.ids); }
   void read(int64_t first, std::span<int32_t> out) const override;
@@ -29,7 +32,7 @@ class MemorySource final : public TokenSource {
 
  private:
   MaskedTokens tokens_;
-  std::vector<int64_t> bytes_of_id_;  // of text behind a token
+  std::vector<int64_t> bytes_of_id_;  // of text behind a token that is a target
   bool has_mask_ = false;
 };
 

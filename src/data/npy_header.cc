@@ -16,7 +16,6 @@ constexpr size_t kHeaderBytes = 128;  // a multiple of 64, as NumPy aligns it
 
 [[noreturn]] void refuse(const std::string& place, const std::string& problem) {
   throw Error({.place = place,
-               .key = "",
                .problem = problem,
                .remedy = "an array of 1 or 2 dimensions in C order, as numpy.save writes it"});
 }

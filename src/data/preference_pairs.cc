@@ -7,8 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/units.h"
-#include "data/jsonl_lines.h"
-#include "data/preference.h"
+#include "data/jsonl.h"
 #include "data/text_files.h"
 
 namespace ng {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "data/preference.h"
+#include "data/jsonl.h"
 #include "tokenizer/byte_tokenizer.h"
 
 namespace ng {

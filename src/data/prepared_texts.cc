@@ -74,8 +74,7 @@ std::string cache_folder() {
     const char* folder = std::getenv(variable);
     if (folder != nullptr && folder[0] == '/') return join_path(folder, below);
   }
-  throw Error({.place = "",
-               .key = "XDG_CACHE_HOME",
+  throw Error({.key = "XDG_CACHE_HOME",
                .problem = "neither it nor HOME is set, so there is no cache folder",
                .remedy = "set one of them to an absolute path"});
 }
@@ -89,14 +88,12 @@ std::string prepare_text(std::string_view name) {
   const ProgramResult result = run_program(text->command, kMaxBytes);
   const std::string remedy = fmt::format("apt-get install {}", text->package);
   if (!result.found) {
-    throw Error({.place = "",
-                 .key = std::string(name),
+    throw Error({.key = std::string(name),
                  .problem = fmt::format("the program \"{}\" is not installed", text->command[0]),
                  .remedy = remedy});
   }
   if (result.exit_code != 0 || !is_whole(*text, result.output)) {
-    throw Error({.place = "",
-                 .key = std::string(name),
+    throw Error({.key = std::string(name),
                  .problem = fmt::format("\"{}\" ended with code {} after {} bytes of text",
                                         text->command[0], result.exit_code, result.output.size()),
                  .remedy = remedy});

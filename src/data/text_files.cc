@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file_failure.h"
+#include "base/file_calls.h"
 #include "base/files.h"
 #include "data/prepared_texts.h"
 

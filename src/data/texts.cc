@@ -5,7 +5,7 @@
 #include "base/files.h"
 #include "data/byte_source.h"
 #include "data/joined_source.h"
-#include "data/jsonl_lines.h"
+#include "data/jsonl.h"
 #include "data/masked_tokens.h"
 #include "data/memory_source.h"
 #include "data/token_file_source.h"
@@ -58,9 +58,10 @@ std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
       continue;
     }
     open_plain();
-    parts.push_back(
-        documents ? open_jsonl(path, tokenizer, rules.documents, shown)
-                  : std::make_unique<TokenFileSource>(path, rules.bare_uint16, tokenizer, shown));
+    if (documents)
+      parts.push_back(open_jsonl(path, tokenizer, rules.documents, shown));
+    else
+      parts.push_back(std::make_unique<TokenFileSource>(path, rules.bare_uint16, tokenizer));
     done += bytes_of({path});
   }
   open_plain();

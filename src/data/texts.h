@@ -20,7 +20,7 @@ struct TextRules {
 
 /// These files, one after the other: those whose names end in ".jsonl" as documents, those that
 /// begin as files of token ids do as such, the others as plain texts, every token a target. Throws
-/// Error for what cannot be read, for lines that are no documents and for foreign ids.
+/// Error for what cannot be read and for lines that are no documents.
 [[nodiscard]] std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
                                                       const Tokenizer& tokenizer,
                                                       const TextRules& rules,

@@ -21,7 +21,7 @@ class Words {
   Words(std::string_view begin, std::string place) : begin_(begin), place_(std::move(place)) {}
 
   [[noreturn]] void refuse(const std::string& problem, const std::string& remedy) const {
-    throw Error({.place = place_, .key = "", .problem = problem, .remedy = remedy});
+    throw Error({.place = place_, .problem = problem, .remedy = remedy});
   }
   [[nodiscard]] int32_t at(size_t byte) const {
     int32_t word;
@@ -104,6 +104,7 @@ TokenFileLayout npy_layout(std::string_view begin, const Words& words, const std
   return {.kind = TokenFileKind::npy,
           .first = header.bytes,
           .width = width->second,
+          .is_signed = header.dtype[1] == 'i',
           .tokens = header.values};
 }
 

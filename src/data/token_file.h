@@ -23,7 +23,8 @@ inline constexpr std::pair<std::string_view, TokenFileKind> kTokenFileKinds[] = 
 struct TokenFileLayout {
   TokenFileKind kind = TokenFileKind::llmc;
   uint64_t first = 0;                 ///< byte where the ids begin
-  int width = 4;                      ///< bytes of an id, unsigned and little-endian: 1, 2, 4 or 8
+  int width = 4;                      ///< bytes of an id, little-endian: 1, 2, 4 or 8
+  bool is_signed = false;             ///< how an id that no vocabulary has is to be read
   int64_t tokens = 0;                 ///< ids
   std::optional<uint64_t> mask = {};  ///< byte where the mask begins: a bit a token, lowest first
   std::optional<int64_t> vocab = {};  ///< all ids are below it, says the file

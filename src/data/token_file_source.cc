@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 
@@ -36,11 +37,38 @@ void read_ids(const ReadFile& file, uint64_t begin, std::span<uint32_t> out) {
   }
 }
 
-/// Of at least one id; the search for one takes several times as long.
+/// Faster than a search for a certain id.
 int64_t largest(std::span<const uint32_t> ids) {
   uint32_t most = 0;
   for (const uint32_t id : ids) most = std::max(most, id);
   return most;
+}
+
+/// A token's id, also where 32 bits do not hold it or it is below 0.
+std::string stored_id(const ReadFile& file, const TokenFileLayout& layout, int64_t token) {
+  const auto width = static_cast<size_t>(layout.width);
+  uint64_t bits = 0;
+  file.read(layout.first + static_cast<uint64_t>(token) * width,
+            std::as_writable_bytes(std::span(&bits, 1)).first(width));
+  if (!layout.is_signed) return fmt::format("{}", bits);
+  const size_t unused = 8 * (sizeof(bits) - width);
+  return fmt::format("{}", static_cast<int64_t>(bits << unused) >> unused);
+}
+
+/// How many of tokens [first, first + count) have a mask of 1.
+int64_t ones_of_mask(const ReadFile& file, const TokenFileLayout& layout, int64_t first,
+                     int64_t count) {
+  if (count == 0) return 0;
+  const auto begin = static_cast<uint64_t>(first), last = static_cast<uint64_t>(first + count - 1);
+  const size_t bytes = last / 8 - begin / 8 + 1;
+  std::vector<uint64_t> words((bytes + 7) / 8);
+  const std::span<std::byte> mask = std::as_writable_bytes(std::span(words)).first(bytes);
+  file.read(*layout.mask + begin / 8, mask);
+  mask.front() &= static_cast<std::byte>(0xFF << (begin % 8));
+  mask.back() &= static_cast<std::byte>(0xFF >> (7 - last % 8));
+  int64_t targets = 0;
+  for (const uint64_t word : words) targets += std::popcount(word);
+  return targets;
 }
 
 }  // namespace
@@ -82,55 +110,48 @@ void read_token_mask(const ReadFile& file, const TokenFileLayout& layout, int64_
   }
 }
 
+void require_ids_below(int64_t vocab, const ReadFile& file, const TokenFileLayout& layout,
+                       int64_t first, std::span<const uint32_t> ids, const std::string& remedy) {
+  if (largest(ids) < vocab) return;
+  const auto foreign =
+      std::find_if(ids.begin(), ids.end(), [&](uint32_t id) { return int64_t{id} >= vocab; });
+  const int64_t token = first + (foreign - ids.begin());
+  throw Error({.place = file.path(),
+               .key = fmt::format("token {}", token),
+               .problem = fmt::format("id {}", stored_id(file, layout, token)),
+               .remedy = remedy});
+}
+
 TokenFileSource::TokenFileSource(const std::string& path, bool bare_uint16,
-                                 const Tokenizer& tokenizer, const BytesRead& progress)
+                                 const Tokenizer& tokenizer)
     : file_(path),
       layout_(token_layout_of(file_, bare_uint16)),
       bytes_of_id_(text_bytes_by_id(tokenizer)),
+      remedy_(fmt::format("ids below {}, which the tokenizer \"{}\" has, or the tokenizer of the "
+                          "file",
+                          tokenizer.vocab(), tokenizer.name())),
       end_token_(tokenizer.end_token()) {
-  read_whole(tokenizer, progress);
+  constexpr int64_t kPiece = 16 * kChunk;
+  if (!layout_.mask) return;
+  for (int64_t at = 0; at < tokens() && !has_mask_; at += kPiece) {
+    const int64_t count = std::min(kPiece, tokens() - at);
+    has_mask_ = ones_of_mask(file_, layout_, at, count) < count;
+  }
 }
 
-void TokenFileSource::read_whole(const Tokenizer& tokenizer, const BytesRead& progress) {
-  const int64_t vocab = tokenizer.vocab();
-  Checksum checksum;
-  std::vector<uint32_t> ids(kChunk);
-  std::vector<uint8_t> mask(kChunk);
-  each_chunk(0, tokens(), [&](int64_t first, size_t count) {
-    const std::span<uint32_t> chunk = std::span(ids).first(count);
-    read_token_ids(file_, layout_, first, chunk);
-    checksum.add(std::as_bytes(chunk));
-    if (largest(chunk) >= vocab) {
-      const auto foreign = std::find_if(chunk.begin(), chunk.end(),
-                                        [&](uint32_t id) { return int64_t{id} >= vocab; });
-      throw Error({.place = file_.path(),
-                   .key = fmt::format("token {}", first + (foreign - chunk.begin())),
-                   .problem = fmt::format("id {}", *foreign),
-                   .remedy = fmt::format("ids below {}, which the tokenizer \"{}\" has, or the "
-                                         "tokenizer of the file",
-                                         vocab, tokenizer.name())});
-    }
-    if (progress) progress((first + std::ssize(chunk)) * layout_.width);
-    if (!layout_.mask) return;
-    const std::span<uint8_t> bits = std::span(mask).first(count);
-    read_token_mask(file_, layout_, first, bits);
-    checksum.add(std::as_bytes(bits));
-    has_mask_ = has_mask_ || std::find(bits.begin(), bits.end(), 0) != bits.end();
-  });
-  checksum_ = checksum.hex();
+void TokenFileSource::read_known_ids(int64_t first, std::span<uint32_t> out) const {
+  read_token_ids(file_, layout_, first, out);
+  require_ids_below(std::ssize(bytes_of_id_), file_, layout_, first, out, remedy_);
 }
 
 void TokenFileSource::read(int64_t first, std::span<int32_t> out) const {
   require_tokens(*this, first, std::ssize(out));
-  read_token_ids(file_, layout_, first, {reinterpret_cast<uint32_t*>(out.data()), out.size()});
+  read_known_ids(first, {reinterpret_cast<uint32_t*>(out.data()), out.size()});
 }
 
 void TokenFileSource::read_mask(int64_t first, std::span<float> out) const {
+  if (!has_mask_) return TokenSource::read_mask(first, out);
   require_tokens(*this, first, std::ssize(out));
-  if (!has_mask_) {
-    std::fill(out.begin(), out.end(), 1.0f);
-    return;
-  }
   std::vector<uint8_t> mask(out.size());
   read_token_mask(file_, layout_, first, mask);
   std::copy(mask.begin(), mask.end(), out.begin());
@@ -153,11 +174,8 @@ int64_t TokenFileSource::target_tokens(int64_t first, int64_t count) const {
   require_tokens(*this, first, count);
   if (!has_mask_) return count;
   int64_t targets = 0;
-  std::vector<uint8_t> mask(kChunk);
   each_chunk(first, count, [&](int64_t at, size_t of_chunk) {
-    const std::span<uint8_t> bits = std::span(mask).first(of_chunk);
-    read_token_mask(file_, layout_, at, bits);
-    targets += std::count(bits.begin(), bits.end(), 1);
+    targets += ones_of_mask(file_, layout_, at, static_cast<int64_t>(of_chunk));
   });
   return targets;
 }
@@ -168,11 +186,38 @@ int64_t TokenFileSource::target_bytes(int64_t first, int64_t count) const {
   std::vector<uint32_t> ids(kChunk);
   std::vector<uint8_t> mask(kChunk, 1);
   each_chunk(first, count, [&](int64_t at, size_t of_chunk) {
-    read_token_ids(file_, layout_, at, std::span(ids).first(of_chunk));
+    read_known_ids(at, std::span(ids).first(of_chunk));
     if (has_mask_) read_token_mask(file_, layout_, at, std::span(mask).first(of_chunk));
     for (size_t i = 0; i < of_chunk; ++i) bytes += mask[i] * bytes_of_id_[ids[i]];
   });
   return bytes;
+}
+
+void TokenFileSource::add_to(Checksum& checksum, int64_t first, size_t count) const {
+  std::vector<uint32_t> ids(count);
+  read_token_ids(file_, layout_, first, ids);
+  checksum.add(std::as_bytes(std::span(ids)));
+  if (!layout_.mask) return;
+  std::vector<uint8_t> mask(count);
+  read_token_mask(file_, layout_, first, mask);
+  checksum.add(std::as_bytes(std::span(mask)));
+}
+
+std::string TokenFileSource::checksum() const {
+  constexpr int64_t kPieces = 256, kPiece = 1 << 14;
+  const int64_t all = tokens();
+  if (all <= kTokensOfChecksum) return older_checksum();
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(&all, 1)));
+  for (int64_t i = 0; i < kPieces; ++i)  // the first begins the file, the last ends it
+    add_to(checksum, (all - kPiece) * i / (kPieces - 1), kPiece);
+  return checksum.hex();
+}
+
+std::string TokenFileSource::older_checksum() const {
+  Checksum checksum;
+  each_chunk(0, tokens(), [&](int64_t first, size_t count) { add_to(checksum, first, count); });
+  return checksum.hex();
 }
 
 }  // namespace ng

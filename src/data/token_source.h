@@ -14,18 +14,20 @@ class TokenSource {
   [[nodiscard]] virtual int64_t tokens() const = 0;
   /// Tokens [first, first + out.size()), which lie in [0, tokens()). Thread-safe.
   virtual void read(int64_t first, std::span<int32_t> out) const = 0;
-  /// Whether some token is not a target.
-  [[nodiscard]] virtual bool has_mask() const = 0;
+  /// Whether some token is not a target; where none is said to be, all are targets.
+  [[nodiscard]] virtual bool has_mask() const { return false; }
   /// The loss mask of the tokens that read() gives: 1 where a token is a target, else 0.
-  virtual void read_mask(int64_t first, std::span<float> out) const = 0;
+  virtual void read_mask(int64_t first, std::span<float> out) const;
   /// 1 for each of those tokens that a document begins with, else 0.
   virtual void read_begins(int64_t first, std::span<uint8_t> out) const = 0;
   /// How many of tokens [first, first + count) are targets.
-  [[nodiscard]] virtual int64_t target_tokens(int64_t first, int64_t count) const = 0;
+  [[nodiscard]] virtual int64_t target_tokens(int64_t first, int64_t count) const;
   /// Bytes of text behind those. May read them all.
   [[nodiscard]] virtual int64_t target_bytes(int64_t first, int64_t count) const = 0;
   /// Changes when any token does, or whether it is a target; 32 hexadecimal digits.
   [[nodiscard]] virtual std::string checksum() const = 0;
+  /// What checkpoints have in its place that were written when all of a file was read for it.
+  [[nodiscard]] virtual std::string older_checksum() const { return checksum(); }
 };
 
 /// Throws InternalError where tokens [first, first + count) do not lie in the source.

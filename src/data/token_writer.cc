@@ -48,7 +48,6 @@ TokenWriter::TokenWriter(const std::string& path, TokenFileKind kind, int64_t vo
     : path_(path), kind_(kind), vocab_(vocab), width_(width_of(kind, vocab)), file_(path) {
   if (kind == TokenFileKind::uint16 && width_ != 2)
     throw Error({.place = path,
-                 .key = "",
                  .problem = fmt::format("ids below {} do not fit two bytes", vocab),
                  .remedy = "llmc, bintok or npy"});
   const std::string begin = header();
@@ -81,7 +80,6 @@ void TokenWriter::add(std::span<const int32_t> ids, std::span<const uint8_t> mas
   const bool counts_in_i32 = kind_ == TokenFileKind::llmc || kind_ == TokenFileKind::bintok;
   if (counts_in_i32 && tokens_ + std::ssize(ids) > std::numeric_limits<int32_t>::max())
     throw Error({.place = path_,
-                 .key = "",
                  .problem = "more than 2,147,483,647 tokens, which its header cannot count",
                  .remedy = "several files, or npy"});
   for (const int32_t id : ids) file_.write(&id, static_cast<size_t>(width_));

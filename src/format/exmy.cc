@@ -91,7 +91,7 @@ constexpr auto kShortNames = [] {
 }();
 
 /// All of them, also those that are refused or rows of the table: only a name makes one known.
-constexpr auto kFormats = [] {
+constexpr auto kExmyFormats = [] {
   std::array<ElementFormat, kFormatCount> formats{};
   for (size_t i = 0; i < kFormatCount; ++i) {
     const Spelling s = spelling_at(i);
@@ -177,7 +177,7 @@ const ElementFormat* exmy_format(std::string_view name) {
   const std::optional<Spelling> spelling = spelling_of(name);
   if (!spelling) return nullptr;
   check(name, *spelling);
-  const ElementFormat& format = kFormats[index_of(*spelling)];
+  const ElementFormat& format = kExmyFormats[index_of(*spelling)];
   for (const ElementFormat& row : element_formats())
     if (is_same_number(row, format)) return &row;
   return &format;

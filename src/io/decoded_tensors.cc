@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "io/expert_tensor.h"
-#include "io/gguf.h"
-#include "io/hf_weight_files.h"
-#include "io/quantized_tensor.h"
+#include "io/gguf/gguf.h"
+#include "io/hf/expert_tensor.h"
+#include "io/hf/quantized_tensor.h"
+#include "io/hf/weight_files.h"
 
 namespace ng::io {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "io/gguf_model.h"
-#include "io/peft_folder.h"
+#include "io/gguf/model.h"
+#include "io/hf/peft_folder.h"
 
 namespace ng::io {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "model/config.h"
 
 namespace ng::io {

@@ -26,7 +26,7 @@ std::string file_with(const std::string& header, size_t data_bytes) {
   return content + header + std::string(data_bytes, '\1');
 }
 
-std::string error_of(const std::string& content) {
+std::string file_error(const std::string& content) {
   const std::string path = scratch("bad");
   write_file_atomically(path, content);
   try {
@@ -113,7 +113,7 @@ TEST(Safetensors, SubByteDtypesCountBits) {
   FloatReader(file.at("f6")).read(1, tail);
   for (uint32_t i = 0; i < 3; ++i)
     EXPECT_EQ(tail[i], decode(element_format("e2m3"), f6 >> (6 * (i + 1)) & 63u));
-  EXPECT_NE(error_of(file_with(R"({"x":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})", 2))
+  EXPECT_NE(file_error(file_with(R"({"x":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})", 2))
                 .find("x\".shape: [3]"),
             std::string::npos);
 }
@@ -174,7 +174,7 @@ TEST(Safetensors, RefusesMalformedHeaders) {
       {"{\"\xFF\":{}}", 0, "not valid JSON"},
   };
   for (const Malformed& bad : kCases) {
-    const std::string said = error_of(file_with(std::string(bad.content), bad.data_bytes));
+    const std::string said = file_error(file_with(std::string(bad.content), bad.data_bytes));
     EXPECT_NE(said.find(bad.says), std::string::npos) << bad.content << "\n  " << said;
   }
 }
@@ -183,12 +183,12 @@ TEST(Safetensors, RefusesTruncatedFiles) {
   const std::string whole =
       file_with(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_NE(error_of(whole.substr(0, size)), "accepted") << size;
+    EXPECT_NE(file_error(whole.substr(0, size)), "accepted") << size;
   }
-  EXPECT_EQ(error_of(whole), "accepted");
+  EXPECT_EQ(file_error(whole), "accepted");
   std::string huge = whole;
   huge[7] = '\x7F';
-  EXPECT_NE(error_of(huge).find("header: a length of"), std::string::npos);
+  EXPECT_NE(file_error(huge).find("header: a length of"), std::string::npos);
 }
 
 TEST(Safetensors, SaysThatAFileWasCutShortWhileItWasRead) {

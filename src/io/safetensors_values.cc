@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "format/codec.h"
 #include "format/packing.h"
-#include "io/gguf_blocks.h"
+#include "io/gguf/blocks.h"
 #include "io/safetensors.h"
 #include "io/safetensors_dtype.h"
 #include "math/round_to_odd.h"

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/glob.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 
 namespace ng::io {
 namespace {

@@ -150,8 +150,7 @@ ModelConfig model_preset(std::string_view name) {
     if (preset.name == name) return preset.config;
   const std::vector<std::string_view> names = model_preset_names();
   throw Error(
-      {.place = "",
-       .key = "model.preset",
+      {.key = "model.preset",
        .problem = fmt::format("unknown \"{}\"", name),
        .remedy = fmt::format("{}known: {}", did_you_mean(name, names), fmt::join(names, " "))});
 }

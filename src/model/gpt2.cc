@@ -7,10 +7,10 @@
 namespace ng {
 namespace {
 
-constexpr std::array<std::string_view, 1> kProjections = {layers::kQkv};
-constexpr std::array<std::string_view, 1> kMlpInputs = {layers::kUp};
+constexpr std::array<std::string_view, 1> kGpt2Projections = {layers::kQkv};
+constexpr std::array<std::string_view, 1> kGpt2MlpInputs = {layers::kUp};
 
-std::vector<ParameterSpec> parameters(const ModelConfig& c) {
+std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& c) {
   ParameterRows rows(/*hf_transposed=*/true);
   rows.table(layers::kEmbed, "transformer.wte.weight", c.vocab, c.width);
   rows.table(layers::kPos, "transformer.wpe.weight", c.context, c.width);
@@ -39,8 +39,8 @@ const ArchitectureParts kGpt2 = {.architecture = Architecture::gpt2,
                                  .hf_class = "GPT2LMHeadModel",
                                  .norm = NormKind::layer,
                                  .learned_positions = true,
-                                 .projections = kProjections,
-                                 .mlp_inputs = kMlpInputs,
-                                 .parameters = parameters};
+                                 .projections = kGpt2Projections,
+                                 .mlp_inputs = kGpt2MlpInputs,
+                                 .parameters = gpt2_parameters};
 
 }  // namespace ng

@@ -8,10 +8,10 @@
 namespace ng {
 namespace {
 
-constexpr std::array<std::string_view, 3> kProjections = {layers::kQ, layers::kK, layers::kV};
-constexpr std::array<std::string_view, 2> kMlpInputs = {layers::kGate, layers::kUp};
+constexpr std::array<std::string_view, 3> kLlamaProjections = {layers::kQ, layers::kK, layers::kV};
+constexpr std::array<std::string_view, 2> kLlamaMlpInputs = {layers::kGate, layers::kUp};
 
-std::vector<ParameterSpec> parameters(const ModelConfig& c) {
+std::vector<ParameterSpec> llama_parameters(const ModelConfig& c) {
   const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
   const ArchitectureParts& parts = parts_of(c.architecture);
   const bool ab = c.attention_bias, mb = c.mlp_bias;
@@ -48,9 +48,9 @@ constexpr ArchitectureParts llama() {
           .hf_class = "LlamaForCausalLM",
           .norm = NormKind::rms,
           .learned_positions = false,
-          .projections = kProjections,
-          .mlp_inputs = kMlpInputs,
-          .parameters = parameters};
+          .projections = kLlamaProjections,
+          .mlp_inputs = kLlamaMlpInputs,
+          .parameters = llama_parameters};
 }
 
 // Without a window. [Jiang et al. 2023]

@@ -18,12 +18,11 @@ namespace {
 // Of the weight of a linear layer that has noise; else none.
 std::vector<ParameterSpec> noise_parameters_of(const ParameterSpec& spec, const Recipe& recipe,
                                                int64_t depth) {
-  const std::string_view layer = layers::layer_of(spec.name);
   if (spec.is_vector) return {};
-  const LayerPlace place{.name = layer, .block = layers::place_of(layer).block, .depth = depth};
+  const LayerPlace place = layer_place(spec, depth);
   const WeightNoise noise = recipe.layer(place, 0).weight_noise;
   if (noise.kind == NoiseKind::none) return {};
-  return noise_parameters(noise, layer, spec.rows, spec.cols);
+  return noise_parameters(noise, place.name, spec.rows, spec.cols);
 }
 
 // Some rows of a parameter.
@@ -354,8 +353,8 @@ void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float
     pending_.insert(pending_.end(), mine.begin(), mine.end());
   }
   if (parameter.is_plain || row + 1 < spec.cut.whole_rows(spec.rows)) return;
-  const TemporaryTensor all(run.backend(), spec.rows, spec.cols);
-  run.backend().upload(all.view().data, pending_.data(), pending_.size() * sizeof(float));
+  TemporaryTensor all(run.backend(), spec.rows, spec.cols);
+  all.upload(pending_);
   pending_ = {};
   put_values(run, index, all.view());
 }

@@ -41,9 +41,7 @@ bool moves_rows_apart(const ParameterSpec& spec, OptimizerRecipe::Kind kind) {
 }
 
 bool has_noise(const ParameterSpec& spec, const Recipe& recipe, int64_t depth) {
-  const std::string_view layer = layers::layer_of(spec.name);
-  return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
-             .weight_noise.kind != NoiseKind::none;
+  return recipe.layer(layer_place(spec, depth), 0).weight_noise.kind != NoiseKind::none;
 }
 
 // What noise learns goes to the owner of its weight.

@@ -102,7 +102,6 @@ class Check {
  private:
   [[noreturn]] void refuse(const std::string& problem, const std::string& remedy) const {
     throw Error({.place = std::string(place_),
-                 .key = "",
                  .problem = fmt::format("{} ranks for {}", of_.parts, problem),
                  .remedy = remedy});
   }

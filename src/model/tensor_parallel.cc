@@ -31,7 +31,6 @@ void require_tensor_parallel(const ModelConfig& config, int64_t ranks, std::stri
   const auto require = [&](int64_t size, const char* what) {
     if (size % ranks == 0) return;
     throw Error({.place = std::string(place),
-                 .key = "",
                  .problem = fmt::format("{} ranks for {} {}", ranks, size, what),
                  .remedy = "a divisor of them"});
   };

@@ -30,12 +30,6 @@ WeightStorage frozen(const WeightStorage& storage) {
   return {.storage = storage.storage, .is_frozen = true};
 }
 
-WeightStorage storage_of_layer(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
-  const std::string_view layer = layers::layer_of(spec.name);
-  return recipe.layer({.name = layer, .block = layers::place_of(layer).block, .depth = depth}, 0)
-      .weights;
-}
-
 void put(Run& run, const Stored& to, const ConstView& values, std::optional<float> amax) {
   Store store{to.rounded_by(Rounding::nearest), values, {}};
   if (!amax || to.cast.is_unscaled()) return run.execute(store);
@@ -75,10 +69,15 @@ bool is_learned_by_noise(const ParameterSpec& spec) {
 
 }  // namespace
 
+LayerPlace layer_place(const ParameterSpec& spec, int64_t depth) {
+  const std::string_view layer = layers::layer_of(spec.name);
+  return {.name = layer, .block = layers::place_of(layer).block, .depth = depth};
+}
+
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
   const bool is_plain = spec.is_vector || spec.is_adapter;
   const WeightStorage storage =
-      is_plain ? LayerRecipe().weights : storage_of_layer(recipe, spec, depth);
+      is_plain ? LayerRecipe().weights : recipe.layer(layer_place(spec, depth), 0).weights;
   return spec.is_frozen || recipe.is_frozen() ? frozen(storage) : storage;
 }
 

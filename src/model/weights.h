@@ -8,6 +8,10 @@
 
 namespace ng {
 
+/// The layer of a parameter in a model of `depth` blocks, as a recipe is asked for it. The name
+/// lies in the parameter's.
+[[nodiscard]] LayerPlace layer_place(const ParameterSpec& spec, int64_t depth);
+
 /// What the recipe says of a parameter in a model of `depth` blocks: vectors and adapters are FP32,
 /// and so is what lies outside of the blocks where the storage has scales, unless an override means
 /// it. What is frozen has no more than its value.

@@ -43,13 +43,6 @@ void add_product(Run& run, const GradientTarget& target, const View& product) {
 
 }  // namespace
 
-Tensor Head::logits_of(Run& run, Source& rows) {
-  const ConstView& x = rows.values();
-  Tensor logits = run.tensor(x.rows, linear_.outputs(), *x.element, MemoryKind::logits);
-  linear_.fprop(run, logits, rows);
-  return logits;
-}
-
 int64_t Head::piece(int64_t tokens, const Run& run) const {
   const LinearRecipe& recipe = linear_.recipe();
   const bool divides =
@@ -62,10 +55,24 @@ int64_t Head::piece(int64_t tokens, const Run& run) const {
   return std::min(rows, tokens);
 }
 
+template <class F>
+void Head::each_piece(Run& run, Source& x, const Batch& batch, const F& f) {
+  const int64_t tokens = x.values().rows, most = piece(tokens, run);
+  linear_.keep_weights(run, most < tokens);
+  for (int64_t first = 0; first < tokens; first += most) {
+    const int64_t count = std::min(most, tokens - first);
+    Source rows = x.part(first, count);
+    const Tensor logits =
+        run.tensor(count, linear_.outputs(), *x.values().element, MemoryKind::logits);
+    linear_.fprop(run, logits, rows);
+    f(first, rows, part_of(batch, x.first_row() + first, count), logits);
+  }
+  if (most < tokens) linear_.keep_weights(run, false);
+}
+
 Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* loss) {
   const Run::Place place = run.in(linear_.name());
   const int64_t tokens = x.values().rows;
-  const int64_t piece_rows = piece(tokens, run);
   const Tensor dx = run.tensor_like(x.values());
   const Tensor losses = run.tensor(1, tokens, fp32_format());
   const auto scale = static_cast<float>(1.0 / batch.target_count);
@@ -75,34 +82,30 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
   const bool is_frozen = linear_.is_frozen();
   const GradientTarget target =
       is_frozen ? GradientTarget{} : gradient_target(run, linear_.weight());
-  const bool whole = piece_rows == tokens;
+  const bool whole = piece(tokens, run) == tokens;
   const bool carries = is_chain(linear_.recipe().wgrad);
   const bool is_fp32 = is_frozen || target.view.is(fp32_format());
   Tensor product;
   if (!is_frozen && !whole && (!is_fp32 || (carries && target.into == Into::add)))
     product = run.tensor(target.view.rows, target.view.cols, fp32_format(), MemoryKind::gradients);
 
-  linear_.keep_weights(run, !whole);
-  for (int64_t first = 0; first < tokens; first += piece_rows) {
-    const int64_t count = std::min(piece_rows, tokens - first);
-    const Batch part = part_of(batch, x.first_row() + first, count);
-    Source rows = x.part(first, count);
-    const Tensor logits = logits_of(run, rows);
-    run.execute(CrossEntropy{.logits = logits,
-                             .losses = losses.view().columns(first, count),
-                             .targets = part.targets,
-                             .mask = part.mask,
-                             .scale = scale});
-    Source dlogits(logits, logits.view(), linear_.output(), x.first_row() + first);
-    linear_.make_gradient_operands(run, dlogits);
-    linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, dlogits);
-    if (is_frozen) continue;
-    GradientTarget to = target;
-    if (product) to = {product, Into::overwrite};
-    if (first > 0) to.into = carries ? Into::carry : Into::add;
-    linear_.wgrad(run, to, rows, dlogits);
-  }
-  if (!whole) linear_.keep_weights(run, false);
+  each_piece(run, x, batch,
+             [&](int64_t first, Source& rows, const Batch& part, const Tensor& logits) {
+               const int64_t count = rows.rows();
+               run.execute(CrossEntropy{.logits = logits,
+                                        .losses = losses.view().columns(first, count),
+                                        .targets = part.targets,
+                                        .mask = part.mask,
+                                        .scale = scale});
+               Source dlogits(logits, logits.view(), linear_.output(), x.first_row() + first);
+               linear_.make_gradient_operands(run, dlogits);
+               linear_.dgrad(run, dx.view().slice(first, count), Into::overwrite, dlogits);
+               if (is_frozen) return;
+               GradientTarget to = target;
+               if (product) to = {product, Into::overwrite};
+               if (first > 0) to.into = carries ? Into::carry : Into::add;
+               linear_.wgrad(run, to, rows, dlogits);
+             });
   if (product) add_product(run, target, product);
   if (loss != nullptr) run.execute(AddSum{.sum = loss, .x = losses});
   return dx;
@@ -116,20 +119,13 @@ void Head::loss(Run& run, Source& x, const Batch& batch, double* loss) {
 
 void Head::token_losses(Run& run, Source& x, const Batch& batch, const View& losses) {
   const Run::Place place = run.in(linear_.name());
-  const int64_t tokens = x.values().rows;
-  const int64_t piece_rows = piece(tokens, run);
-  linear_.keep_weights(run, piece_rows < tokens);
-  for (int64_t first = 0; first < tokens; first += piece_rows) {
-    const int64_t count = std::min(piece_rows, tokens - first);
-    const Batch part = part_of(batch, x.first_row() + first, count);
-    Source rows = x.part(first, count);
-    const Tensor logits = logits_of(run, rows);
-    run.execute(CrossEntropyLoss{.logits = logits,
-                                 .losses = losses.columns(first, count),
-                                 .targets = part.targets,
-                                 .mask = part.mask});
-  }
-  if (piece_rows < tokens) linear_.keep_weights(run, false);
+  each_piece(run, x, batch,
+             [&](int64_t first, Source& /*rows*/, const Batch& part, const Tensor& logits) {
+               run.execute(CrossEntropyLoss{.logits = logits,
+                                            .losses = losses.columns(first, logits.view().rows),
+                                            .targets = part.targets,
+                                            .mask = part.mask});
+             });
 }
 
 }  // namespace ng

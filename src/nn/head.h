@@ -28,7 +28,10 @@ class Head {
  private:
   /// Tokens per piece: all of them where a scale may span more.
   [[nodiscard]] int64_t piece(int64_t tokens, const Run& run) const;
-  [[nodiscard]] Tensor logits_of(Run& run, Source& rows);
+  /// f(first, their rows of x, their batch, their logits) of all pieces of the tokens, one after
+  /// another.
+  template <class F>
+  void each_piece(Run& run, Source& x, const Batch& batch, const F& f);
 
   Linear linear_;
 };

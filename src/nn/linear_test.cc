@@ -16,15 +16,15 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kTokens = 37, kInputs = 70, kOutputs = 45;
+constexpr int64_t kLinearTokens = 37, kInputs = 70, kOutputs = 45;
 constexpr uint64_t kSeed = 11;
-constexpr uint32_t kInputId = 3, kWeightId = 5, kOutputId = 8;
+constexpr uint32_t kLinearInputId = 3, kLinearWeightId = 5, kLinearOutputId = 8;
 constexpr Moment kMoment = {.step = 6, .micro = 1, .micros = 2};
 
-using Values = std::vector<float>;
+using LinearValues = std::vector<float>;
 
-Values random_values(int64_t count, uint32_t seed) {
-  Values values(static_cast<size_t>(count));
+LinearValues random_values(int64_t count, uint32_t seed) {
+  LinearValues values(static_cast<size_t>(count));
   const RandomKey key{.seed = seed, .tensor = 0, .step = 0, .purpose = Purpose::init};
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(draw(key, i)[0]) * 0x1p-31f - 1.0f;
@@ -59,7 +59,7 @@ SignBits signs_of_rule(const GemmRule& gemm) {
   if (gemm.recipe->hadamard_signs == HadamardSigns::none) return {};
   if (gemm.recipe->hadamard_signs == HadamardSigns::fixed) return fixed_signs();
   return signs_of({.seed = kSeed,
-                   .tensor = kWeightId,
+                   .tensor = kLinearWeightId,
                    .step = kMoment.step,
                    .purpose = Purpose::hadamard_signs},
                   gemm.sign_group);
@@ -119,24 +119,24 @@ class LinearPasses {
  public:
   LinearPasses(const std::string& backend, const LinearRecipe& recipe)
       : run_(make_backend(backend, Threads{2}), kSeed),
-        x_(matrix(kTokens, kInputs)),
-        dy_(matrix(kTokens, kOutputs)),
+        x_(matrix(kLinearTokens, kInputs)),
+        dy_(matrix(kLinearTokens, kOutputs)),
         w_(matrix(kOutputs, kInputs)),
-        y_(matrix(kTokens, kOutputs)),
-        dx_(matrix(kTokens, kInputs)),
+        y_(matrix(kLinearTokens, kOutputs)),
+        dx_(matrix(kLinearTokens, kInputs)),
         dw_(matrix(kOutputs, kInputs)) {
-    weight_.id = kWeightId;
+    weight_.id = kLinearWeightId;
     weight_.weight.value = stored_plainly(w_);
     fill(x_, 1), fill(dy_, 2), fill(w_, 3);
     Linear linear(run_, {.name = "layer",
-                         .output = kOutputId,
+                         .output = kLinearOutputId,
                          .weight = &weight_,
                          .bias = nullptr,
                          .phases = {recipe}});
     linear.set_stats(stats_.data());
     run_.set_moment(kMoment);
     const auto body = [&] {
-      Source x(Tensor(), x_, kInputId), dy(Tensor(), dy_, kOutputId);
+      Source x(Tensor(), x_, kLinearInputId), dy(Tensor(), dy_, kLinearOutputId);
       linear.fprop(run_, y_, x);
       linear.make_gradient_operands(run_, dy);
       linear.dgrad(run_, dx_, Into::overwrite, dy);
@@ -164,7 +164,7 @@ class LinearPasses {
             cols};
   }
   static void fill(const Rows<float>& view, uint32_t seed) {
-    const Values values = random_values(view.size(), seed);
+    const LinearValues values = random_values(view.size(), seed);
     std::copy(values.begin(), values.end(), view.data);
   }
 
@@ -183,16 +183,16 @@ TEST_P(LinearRecipes, MultiplyTheOperandsOfTheSpecification) {
   using enum Contract;
   const GemmRule fprop = {&r.fprop,
                           2,
-                          {&r.fprop.left, cols, kInputId, Purpose::fprop_input, micro},
-                          {&r.fprop.right, cols, kWeightId, Purpose::fprop_weight, 0}};
+                          {&r.fprop.left, cols, kLinearInputId, Purpose::fprop_input, micro},
+                          {&r.fprop.right, cols, kLinearWeightId, Purpose::fprop_weight, 0}};
   const GemmRule dgrad = {&r.dgrad,
                           0,
-                          {&r.dgrad.left, cols, kOutputId, Purpose::dgrad_grad, micro},
-                          {&r.dgrad.right, rows, kWeightId, Purpose::dgrad_weight, 0}};
+                          {&r.dgrad.left, cols, kLinearOutputId, Purpose::dgrad_grad, micro},
+                          {&r.dgrad.right, rows, kLinearWeightId, Purpose::dgrad_weight, 0}};
   const GemmRule wgrad = {&r.wgrad,
                           1,
-                          {&r.wgrad.left, rows, kOutputId, Purpose::wgrad_grad, micro},
-                          {&r.wgrad.right, rows, kInputId, Purpose::wgrad_input, micro}};
+                          {&r.wgrad.left, rows, kLinearOutputId, Purpose::wgrad_grad, micro},
+                          {&r.wgrad.right, rows, kLinearInputId, Purpose::wgrad_input, micro}};
   for (const char* backend : {"ref", "cpu"}) {
     SCOPED_TRACE(backend);
     const LinearPasses passes(backend, r);
@@ -209,12 +209,12 @@ TEST(Linear, MakesEveryOperandOnce) {
   for (const char* backend : {"ref", "cpu"}) {
     const LinearPasses passes(backend, recipe);
     const std::pair<OperandRole, int64_t> sizes[] = {
-        {OperandRole::fprop_input, kTokens * kInputs},
+        {OperandRole::fprop_input, kLinearTokens * kInputs},
         {OperandRole::fprop_weight, kOutputs * kInputs},
-        {OperandRole::dgrad_grad, kTokens * kOutputs},
+        {OperandRole::dgrad_grad, kLinearTokens * kOutputs},
         {OperandRole::dgrad_weight, kOutputs * kInputs},
-        {OperandRole::wgrad_grad, kTokens * kOutputs},
-        {OperandRole::wgrad_input, kTokens * kInputs}};
+        {OperandRole::wgrad_grad, kLinearTokens * kOutputs},
+        {OperandRole::wgrad_input, kLinearTokens * kInputs}};
     for (const auto& [role, size] : sizes)
       EXPECT_EQ(passes.stats(role).values, static_cast<uint64_t>(size)) << name_of(role);
   }

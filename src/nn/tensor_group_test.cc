@@ -15,13 +15,13 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kTokens = 64, kWidth = 32, kHidden = 128;
+constexpr int64_t kGroupTokens = 64, kGroupWidth = 32, kHidden = 128;
 
-using Values = std::vector<float>;
+using GroupValues = std::vector<float>;
 
 /// Small integers, the same on every rank.
-Values integers(int64_t count, uint32_t seed, int64_t largest) {
-  Values values(static_cast<size_t>(count));
+GroupValues integers(int64_t count, uint32_t seed, int64_t largest) {
+  GroupValues values(static_cast<size_t>(count));
   const RandomKey key{.seed = seed, .tensor = 0, .step = 0, .purpose = Purpose::init};
   for (size_t i = 0; i < values.size(); ++i) {
     const auto span = static_cast<uint32_t>(2 * largest + 1);
@@ -36,12 +36,12 @@ class Layers {
   Layers(Run& run, const LinearRecipe& recipe) : run_(run) {
     const Comm& group = run.tensor_group();
     const Cut cut{.part = group.rank(), .parts = group.ranks()};
-    make(up_, 5, kHidden, kWidth, Cut::Axis::rows, cut, 2);
-    make(down_, 6, kWidth, kHidden, Cut::Axis::cols, cut, 3);
+    make(up_, 5, kHidden, kGroupWidth, Cut::Axis::rows, cut, 2);
+    make(down_, 6, kGroupWidth, kHidden, Cut::Axis::cols, cut, 3);
     bias_.id = 7;
     bias_.spec.rows = 1;
-    bias_.weight.value = stored_plainly(matrix(1, kWidth));
-    const Values bias = integers(kWidth, 4, 2);
+    bias_.weight.value = stored_plainly(matrix(1, kGroupWidth));
+    const GroupValues bias = integers(kGroupWidth, 4, 2);
     upload_row(run.backend(), bias_.value(), 0, bias);
     first_.emplace(run,
                    Linear::Parts{.name = "up", .output = 8, .weight = &up_, .phases = {recipe}});
@@ -65,7 +65,7 @@ class Layers {
  private:
   void make(Parameter& weight, uint32_t id, int64_t rows, int64_t cols, Cut::Axis axis, Cut cut,
             uint32_t seed) {
-    const Values whole = integers(rows * cols, seed, 3);
+    const GroupValues whole = integers(rows * cols, seed, 3);
     if (cut.parts > 1) {
       cut.axis = axis;
       weight.spec.cut = cut;
@@ -78,7 +78,7 @@ class Layers {
     for (const CutPiece& at : pieces_of(weight.spec.cut, weight.spec.rows, weight.spec.cols))
       for (int64_t r = 0; r < at.rows; ++r) {
         const auto first = whole.begin() + (at.whole_row + r) * cols + at.whole_col;
-        upload_row(run_.backend(), weight.value(), at.row + r, Values(first, first + at.cols));
+        upload_row(run_.backend(), weight.value(), at.row + r, GroupValues(first, first + at.cols));
       }
   }
 
@@ -89,16 +89,18 @@ class Layers {
 
 /// What all ranks have together, as one rank would.
 struct Outcome {
-  Values y = Values(kTokens * kWidth), dx = y, dup = Values(kHidden * kWidth), ddown = dup,
-         dbias = Values(kWidth);
+  GroupValues y = GroupValues(kGroupTokens * kGroupWidth), dx = y,
+              dup = GroupValues(kHidden * kGroupWidth), ddown = dup,
+              dbias = GroupValues(kGroupWidth);
   uint64_t activations = 0;  ///< bytes that a rank sent
 };
 
-void put_rows(Values& whole, int64_t first, const Values& rows) {
-  std::copy(rows.begin(), rows.end(), whole.begin() + first * kWidth);
+void put_rows(GroupValues& whole, int64_t first, const GroupValues& rows) {
+  std::copy(rows.begin(), rows.end(), whole.begin() + first * kGroupWidth);
 }
 
-void put_part(Values& whole, int64_t whole_cols, const ParameterSpec& spec, const Values& part) {
+void put_part(GroupValues& whole, int64_t whole_cols, const ParameterSpec& spec,
+              const GroupValues& part) {
   for (const CutPiece& at : pieces_of(spec.cut, spec.rows, spec.cols))
     for (int64_t r = 0; r < at.rows; ++r)
       std::copy_n(part.begin() + (at.row + r) * spec.cols + at.col, at.cols,
@@ -112,43 +114,46 @@ Outcome pass(const LinearRecipe& recipe, const TokenWires& wires, int ranks,
     Run run(make_backend(backend, Threads{1}), 11, 0, &comm, ranks);
     run.set_moment({.step = 3, .is_summed_later = true});
     Layers layers(run, recipe);
-    const TokenSlice own = own_tokens(run, kTokens);
-    const Values x = integers(kTokens * kWidth, 1, 4), dy = integers(kTokens * kWidth, 9, 2);
-    const View mine = layers.matrix(own.count, kWidth), dmine = layers.matrix(own.count, kWidth),
-               y = layers.matrix(own.count, kWidth), dx = layers.matrix(own.count, kWidth);
+    const TokenSlice own = own_tokens(run, kGroupTokens);
+    const GroupValues x = integers(kGroupTokens * kGroupWidth, 1, 4),
+                      dy = integers(kGroupTokens * kGroupWidth, 9, 2);
+    const View mine = layers.matrix(own.count, kGroupWidth),
+               dmine = layers.matrix(own.count, kGroupWidth),
+               y = layers.matrix(own.count, kGroupWidth),
+               dx = layers.matrix(own.count, kGroupWidth);
     for (int64_t r = 0; r < own.count; ++r) {
-      const auto row = [&](const Values& of) {
-        const auto first = of.begin() + (own.first + r) * kWidth;
-        return Values(first, first + kWidth);
+      const auto row = [&](const GroupValues& of) {
+        const auto first = of.begin() + (own.first + r) * kGroupWidth;
+        return GroupValues(first, first + kGroupWidth);
       };
       upload_row(run.backend(), mine, r, row(x));
       upload_row(run.backend(), dmine, r, row(dy));
     }
     const auto body = [&] {
       Source n = gathered(run, Source({}, mine, 3), wires.inputs);
-      Source h(run.tensor(kTokens, layers.up().outputs(), fp32_format()), 4);
+      Source h(run.tensor(kGroupTokens, layers.up().outputs(), fp32_format()), 4);
       layers.up().fprop(run, h.owner(), n);
-      const Tensor part = run.tensor(kTokens, kWidth, fp32_format());
+      const Tensor part = run.tensor(kGroupTokens, kGroupWidth, fp32_format());
       layers.down().fprop(run, part, h);
       run.execute(Copy{.y = y, .x = sum_of_own_tokens(run, part, wires.sums, fp32_format())});
       if (layers.down().divides_inputs()) layers.down().add_bias_gradient(run, dmine);
       Source dout = gathered(run, Source({}, dmine, 9), wires.gradients);
-      Source dh(run.tensor(kTokens, layers.up().outputs(), fp32_format()), 8);
+      Source dh(run.tensor(kGroupTokens, layers.up().outputs(), fp32_format()), 8);
       layers.down().backward(run, dh.owner(), Into::overwrite, h, dout);
-      const Tensor dn = run.tensor(kTokens, kWidth, fp32_format());
+      const Tensor dn = run.tensor(kGroupTokens, kGroupWidth, fp32_format());
       layers.up().backward(run, dn, Into::overwrite, n, dh);
       run.execute(Copy{.y = dx, .x = sum_of_own_tokens(run, dn, wires.sums, fp32_format())});
       if (run.recording()) return;
       std::vector<float> dbias = download(run.backend(), layers.bias().grad.view());
-      const Values dup = download(run.backend(), layers.up_weight().grad.view()),
-                   ddown = download(run.backend(), layers.down_weight().grad.view());
+      const GroupValues dup = download(run.backend(), layers.up_weight().grad.view()),
+                        ddown = download(run.backend(), layers.down_weight().grad.view());
       std::vector<double> sums(dbias.begin(), dbias.end());
       comm.sum(sums);
       for (int rank = 0; rank < ranks; ++rank, comm.barrier()) {
         if (rank != comm.rank()) continue;
         put_rows(all.y, own.first, download(run.backend(), y));
         put_rows(all.dx, own.first, download(run.backend(), dx));
-        put_part(all.dup, kWidth, layers.up_weight().spec, dup);
+        put_part(all.dup, kGroupWidth, layers.up_weight().spec, dup);
         put_part(all.ddown, kHidden, layers.down_weight().spec, ddown);
         std::copy(sums.begin(), sums.end(), all.dbias.begin());
         all.activations = run.ranks().sent()[static_cast<size_t>(Traffic::activations)];
@@ -180,7 +185,7 @@ Operand cast_of(std::string_view name, bool by_power = false) {
 
 /// Scales are powers of two and sums short, so that no order of additions shows.
 TEST(TensorGroup, ExactSumsAreThoseOfOneRank) {
-  struct Case {
+  struct SumCase {
     const char* keys;
     TokenWires wires;
   };
@@ -199,9 +204,10 @@ TEST(TensorGroup, ExactSumsAreThoseOfOneRank) {
       " weight={format='mxfp4', rounding='stochastic'}}\n"
       "linear.wgrad={grad={format='mxfp4', rounding='stochastic'},"
       " input={format='mxfp4', rounding='stochastic'}}\n";
-  for (const Case& c :
-       {Case{"", {fp32, fp32, fp32}}, Case{"", {bf16, bf16, fp32}}, Case{fp8, {e4m3, e4m3, fp32}},
-        Case{fp8, {e4m3, cast_of("fp8_e5m2", true), fp32}}, Case{mxfp4, {mxfp8, fp32, fp32}}})
+  for (const SumCase& c :
+       {SumCase{"", {fp32, fp32, fp32}}, Case{"", {bf16, bf16, fp32}},
+        Case{fp8, {e4m3, e4m3, fp32}}, SumCase{fp8, {e4m3, cast_of("fp8_e5m2", true), fp32}},
+        Case{mxfp4, {mxfp8, fp32, fp32}}})
     for (const char* backend : {"ref", "cpu"}) {
       SCOPED_TRACE(fmt::format("{} on {}", c.keys, backend));
       const LinearRecipe recipe = recipe_of(c.keys);
@@ -223,7 +229,7 @@ TEST(TensorGroup, SendsAShareOfEveryCollective) {
   const Operand e4m3 = cast_of("fp8_e4m3");
   for (const int ranks : {2, 4}) {
     const Outcome many = pass(recipe_of(""), {e4m3, e4m3, cast_of("bf16")}, ranks, "cpu");
-    const auto share = static_cast<uint64_t>(kTokens * kWidth / ranks * (ranks - 1));
+    const auto share = static_cast<uint64_t>(kGroupTokens * kGroupWidth / ranks * (ranks - 1));
     EXPECT_EQ(many.activations, share * (2 * 1 + 2 * 2)) << ranks;
     const Outcome narrow = pass(recipe_of(""), {e4m3, e4m3, e4m3}, ranks, "cpu");
     EXPECT_EQ(narrow.activations, share * (2 * 1 + 2 * 1)) << ranks;
@@ -231,20 +237,21 @@ TEST(TensorGroup, SendsAShareOfEveryCollective) {
 }
 
 /// The sum of parts that ranks draw, all tokens of it; `parts` of each, by rank.
-Values sum_of(const Operand& wire, const std::vector<Values>& parts, const std::string& backend) {
-  Values sum(parts.front().size());
+GroupValues sum_of(const Operand& wire, const std::vector<GroupValues>& parts,
+                   const std::string& backend) {
+  GroupValues sum(parts.front().size());
   const auto ranks = static_cast<int>(parts.size());
   run_ranks(ranks, [&](Comm& comm) {
     Run run(make_backend(backend, Threads{1}), 11, 0, &comm, ranks);
-    const TokenSlice own = own_tokens(run, kTokens);
-    const Values& mine = parts[static_cast<size_t>(comm.rank())];
+    const TokenSlice own = own_tokens(run, kGroupTokens);
+    const GroupValues& mine = parts[static_cast<size_t>(comm.rank())];
     const auto body = [&] {
-      const Tensor part = run.tensor(kTokens, kWidth, fp32_format());
+      const Tensor part = run.tensor(kGroupTokens, kGroupWidth, fp32_format());
       if (!run.recording()) run.upload(part.view().as<float>().data, std::span<const float>(mine));
       const Tensor y = sum_of_own_tokens(run, part, wire, fp32_format());
       if (run.recording()) return;
-      const Values rows = download(run.backend(), y.view());
-      std::copy(rows.begin(), rows.end(), sum.begin() + own.first * kWidth);
+      const GroupValues rows = download(run.backend(), y.view());
+      std::copy(rows.begin(), rows.end(), sum.begin() + own.first * kGroupWidth);
     };
     const Program program = run.record(body);
     run.reserve({&program});
@@ -261,14 +268,14 @@ TEST(TensorGroup, NarrowSumsAreThoseOfRoundedParts) {
     for (const Operand& wire :
          {cast_of("fp8_e4m3", true), cast_of("mxfp8_e4m3"), cast_of("fp8_e4m3")}) {
       SCOPED_TRACE(fmt::format("{} on {}", describe(wire), backend));
-      std::vector<Values> parts;
-      Values want(kTokens * kWidth), bound = want;
+      std::vector<GroupValues> parts;
+      GroupValues want(kGroupTokens * kGroupWidth), bound = want;
       for (const bool is_exact : {true, false}) {
         if (is_exact && wire.scale == ScaleKind::fp32) continue;
         parts.clear();
         std::fill(want.begin(), want.end(), 0.0f);
         for (uint32_t rank = 0; rank < 4; ++rank) {
-          parts.push_back(integers(kTokens * kWidth, 40 + rank, is_exact ? 7 : 1000));
+          parts.push_back(integers(kGroupTokens * kGroupWidth, 40 + rank, is_exact ? 7 : 1000));
           for (size_t i = 0; i < want.size(); ++i) {
             want[i] += parts.back()[i];
             const bool clips = wire.scale == ScaleKind::e8m0;
@@ -276,7 +283,7 @@ TEST(TensorGroup, NarrowSumsAreThoseOfRoundedParts) {
                 std::abs(parts.back()[i]) * (clips ? 0x1p-3f : 0x1p-4f) + 1000.0f / 448 * 0x1p-9f;
           }
         }
-        const Values sum = sum_of(wire, parts, backend);
+        const GroupValues sum = sum_of(wire, parts, backend);
         EXPECT_EQ(sum == want, is_exact);
         for (size_t i = 0; i < want.size() && !is_exact; ++i)
           EXPECT_LE(std::abs(sum[i] - want[i]), bound[i]) << i;
@@ -294,16 +301,17 @@ Stored8 gathered_bytes(const Operand& cast, int ranks) {
   Stored8 first;
   run_ranks(ranks, [&](Comm& comm) {
     Run run(make_backend("cpu", Threads{1}), 11, 0, &comm, ranks);
-    const TokenSlice own = own_tokens(run, kTokens);
-    const Values x = integers(kTokens * kWidth, 1, 1000);
+    const TokenSlice own = own_tokens(run, kGroupTokens);
+    const GroupValues x = integers(kGroupTokens * kGroupWidth, 1, 1000);
     float* const data = run.persistent_values<float>("x", x.size());
     run.upload(data, std::span<const float>(x));
-    const View all(reinterpret_cast<std::byte*>(data), fp32_format(), kTokens, kWidth, kWidth);
+    const View all(reinterpret_cast<std::byte*>(data), fp32_format(), kGroupTokens, kGroupWidth,
+                   kGroupWidth);
     Stored8 mine;
     const auto body = [&] {
       CastTensor stored;
       if (ranks == 1) {
-        stored = cast_tensor(run, kTokens, kWidth, cast, MemoryKind::activations);
+        stored = cast_tensor(run, kGroupTokens, kGroupWidth, cast, MemoryKind::activations);
         run.execute(Store{{stored.view, cast}, all, {}});
       } else {
         stored = gathered(run, Source({}, all.slice(own.first, own.count), 3), cast).stored();

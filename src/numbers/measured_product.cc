@@ -13,7 +13,7 @@
 namespace ng {
 namespace {
 
-constexpr size_t kLanes = 8;
+constexpr size_t kSumLanes = 8;
 constexpr int64_t kPanelRows = 64;
 constexpr int64_t kPanelCols = 64;
 
@@ -47,10 +47,10 @@ OperandSpec spec_of(const ProductJob& job, Side side) {
 }
 
 double dot(const float* a, const float* b, int64_t k) {
-  std::array<double, kLanes> sums{};
+  std::array<double, kSumLanes> sums{};
   int64_t i = 0;
-  for (; i + int64_t{kLanes} <= k; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane)
+  for (; i + int64_t{kSumLanes} <= k; i += kSumLanes)
+    for (size_t lane = 0; lane < kSumLanes; ++lane)
       sums[lane] += double{a[i + int64_t(lane)]} * double{b[i + int64_t(lane)]};
   for (size_t lane = 0; i < k; ++i, ++lane) sums[lane] += double{a[i]} * double{b[i]};
   return std::accumulate(sums.begin(), sums.end(), 0.0);

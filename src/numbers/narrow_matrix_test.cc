@@ -18,8 +18,8 @@
 namespace ng {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 Block tile(int rows, int cols) { return {Block::Kind::tile, rows, cols}; }
 
@@ -131,7 +131,7 @@ TEST(Quantize, EqualsTheDefinitionInBothOrientations) {
 }
 
 TEST(Quantize, EqualsTheDefinitionWithNonFiniteValues) {
-  for (const float special : {kNaN, kInf, -kInf}) {
+  for (const float special : {kNotANumber, kInfinite, -kInfinite}) {
     std::vector<float> x = values(48, 70);
     x[5 * 70 + 3] = special;
     const Rows<const float> source{x.data(), 48, 70, 70};
@@ -157,7 +157,7 @@ TEST(Quantize, PanelsHaveTheScalesOfTheWhole) {
   std::vector<float> x = values(131, 70);
   x[130 * 70 + 69] = 370.0f;
   cpu::Workspace workspace({1});
-  for (const float special : {1.0f, kInf, kNaN}) {
+  for (const float special : {1.0f, kInfinite, kNotANumber}) {
     x[77] = special;
     const Rows<const float> source{x.data(), 131, 70, 70};
     for (const Operand& cast : casts())
@@ -374,7 +374,7 @@ TEST(Quantize, CodesThatLieInBytesAreTheSame) {
 }
 
 TEST(Quantize, ElementsThatNoGemmTakes) {
-  const std::vector<float> x = {1.5f, 3, -1, 0, 500, kInf, kNaN, 1e-9f};
+  const std::vector<float> x = {1.5f, 3, -1, 0, 500, kInfinite, kNotANumber, 1e-9f};
   const Rows<const float> source{x.data(), 2, 4, 4};
   for (const char* element : {"e8m0", "ue4m3", "uint8"}) {
     const NarrowMatrix q = quantize(source, unscaled(element), {}, {2});

@@ -8,15 +8,15 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kLanes = 16;
+constexpr int64_t kRangeLanes = 16;
 constexpr int64_t kStripCols = 1024;
-constexpr int64_t kPieceCols = 1 << 16;
+constexpr int64_t kRangePieceCols = 1 << 16;
 
 /// Ranges of sixteen interleaved sequences: what a compiler makes vectors of.
-struct Lanes {
-  std::array<float, kLanes> low{};
-  std::array<float, kLanes> high{};
-  std::array<uint32_t, kLanes> magnitude{};  ///< the largest, as bits: NaN above Inf
+struct RangeLanes {
+  std::array<float, kRangeLanes> low{};
+  std::array<float, kRangeLanes> high{};
+  std::array<uint32_t, kRangeLanes> magnitude{};  ///< the largest, as bits: NaN above Inf
 
   void note(const float* x, int64_t count) {
     for (int64_t j = 0; j < count; ++j) {
@@ -33,12 +33,12 @@ struct Lanes {
 };
 
 ValueRange range_of(const float* x, int64_t count) {
-  Lanes lanes;
+  RangeLanes lanes;
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) lanes.note(x + i, kLanes);
+  for (; i + kRangeLanes <= count; i += kRangeLanes) lanes.note(x + i, kRangeLanes);
   lanes.note(x + i, count - i);
   ValueRange range;
-  for (size_t lane = 0; lane < kLanes; ++lane) range.add(lanes.range(lane));
+  for (size_t lane = 0; lane < kRangeLanes; ++lane) range.add(lanes.range(lane));
   return range;
 }
 
@@ -52,11 +52,11 @@ void ValueRange::add(const ValueRange& other) {
 
 void note_values(ValueRange& range, Rows<const float> values, Threads threads) {
   std::vector<ValueRange> ranges(static_cast<size_t>(std::max(threads.count, 1)));
-  const int64_t pieces = (values.cols + kPieceCols - 1) / kPieceCols;
+  const int64_t pieces = (values.cols + kRangePieceCols - 1) / kRangePieceCols;
   parallel_for(threads, values.rows * pieces, [&](int64_t item, int worker) {
-    const int64_t col = item % pieces * kPieceCols;
+    const int64_t col = item % pieces * kRangePieceCols;
     ranges[static_cast<size_t>(worker)].add(
-        range_of(values.row(item / pieces) + col, std::min(kPieceCols, values.cols - col)));
+        range_of(values.row(item / pieces) + col, std::min(kRangePieceCols, values.cols - col)));
   });
   for (const ValueRange& part : ranges) range.add(part);
 }
@@ -65,9 +65,9 @@ void note_columns(std::span<ValueRange> ranges, Rows<const float> values, Thread
   const int64_t strips = (values.cols + kStripCols - 1) / kStripCols;
   parallel_for(threads, strips, [&](int64_t strip, int) {
     const int64_t end = std::min((strip + 1) * kStripCols, values.cols);
-    for (int64_t col = strip * kStripCols; col < end; col += kLanes) {
-      const int64_t count = std::min(kLanes, end - col);
-      Lanes lanes;
+    for (int64_t col = strip * kStripCols; col < end; col += kRangeLanes) {
+      const int64_t count = std::min(kRangeLanes, end - col);
+      RangeLanes lanes;
       for (int64_t row = 0; row < values.rows; ++row) lanes.note(values.row(row) + col, count);
       for (int64_t j = 0; j < count; ++j)
         ranges[static_cast<size_t>(col + j)].add(lanes.range(static_cast<size_t>(j)));

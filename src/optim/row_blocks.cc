@@ -7,8 +7,7 @@ namespace {
 
 int64_t rows_of_head(const ParameterSpec& spec, int64_t heads) {
   if (heads < 1 || spec.rows % heads != 0)
-    throw Error({.place = "",
-                 .key = spec.name,
+    throw Error({.key = spec.name,
                  .problem = fmt::format("{} rows are not those of {} heads", spec.rows, heads),
                  .remedy = "give the numbers of heads that the model has"});
   return spec.rows / heads;

@@ -13,7 +13,7 @@
 namespace ng {
 namespace {
 
-std::string error_of(std::string_view toml) {
+std::string recipe_error(std::string_view toml) {
   try {
     (void)Recipe::parse(toml, "a.toml");
   } catch (const Error& error) {
@@ -283,7 +283,7 @@ constexpr Bad kOverrideValues[] = {
 template <size_t n>
 void expect_messages(const Bad (&bad)[n]) {
   for (const Bad& each : bad)
-    EXPECT_EQ(error_of(each.toml).substr(0, each.message.size()), each.message) << each.toml;
+    EXPECT_EQ(recipe_error(each.toml).substr(0, each.message.size()), each.message) << each.toml;
 }
 
 TEST(BadRecipe, SyntaxIsNamedWithItsLine) { expect_messages(kSyntax); }
@@ -299,17 +299,17 @@ TEST(BadRecipe, OverridesWithValuesThatAreNone) { expect_messages(kOverrideValue
 TEST(BadRecipe, DepthAndLengthAreBounded) {
   std::string dots = "a";
   for (int i = 0; i < 300'000; ++i) dots += ".a";
-  EXPECT_EQ(error_of(dots + "=1").substr(0, 17), "a.toml: too deep ");
-  EXPECT_EQ(error_of("x=" + std::string(200'000, '[')).substr(0, 17), "a.toml: too deep ");
-  EXPECT_EQ(error_of("x=" + std::string(5'000, '[')).substr(0, 9), "a.toml:1:");
+  EXPECT_EQ(recipe_error(dots + "=1").substr(0, 17), "a.toml: too deep ");
+  EXPECT_EQ(recipe_error("x=" + std::string(200'000, '[')).substr(0, 17), "a.toml: too deep ");
+  EXPECT_EQ(recipe_error("x=" + std::string(5'000, '[')).substr(0, 9), "a.toml:1:");
   dots.resize(2 * 9'000 + 1);
-  EXPECT_EQ(error_of(dots + "=1").substr(0, 26), "a.toml:1: a: unknown key: ");
-  EXPECT_EQ(error_of("phase." + dots + "=1").substr(0, 25), "a.toml:1: phase: {a = {a ");
-  EXPECT_EQ(error_of(std::string(2'000'000, '#')),
+  EXPECT_EQ(recipe_error(dots + "=1").substr(0, 26), "a.toml:1: a: unknown key: ");
+  EXPECT_EQ(recipe_error("phase." + dots + "=1").substr(0, 25), "a.toml:1: phase: {a = {a ");
+  EXPECT_EQ(recipe_error(std::string(2'000'000, '#')),
             "a.toml: 2000000 bytes: at most 1048576 bytes of TOML");
   const std::string long_key(100'000, 'k');
-  EXPECT_LT(error_of(long_key + "=1").size(), 300u);
-  EXPECT_LT(error_of("compute='" + long_key + "'").size(), 300u);
+  EXPECT_LT(recipe_error(long_key + "=1").size(), 300u);
+  EXPECT_LT(recipe_error("compute='" + long_key + "'").size(), 300u);
 }
 
 class RecipeFiles : public testing::Test {

@@ -7,7 +7,7 @@
 namespace ng {
 namespace {
 
-Recipe recipe_of(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
+Recipe layer_recipe(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
 
 /// Of a model of 12 blocks.
 LayerRecipe layer(const Recipe& recipe, std::string_view name, int64_t block = -1) {
@@ -19,7 +19,7 @@ TEST(LayerRecipe, OfFp32IsTheDefault) {
 }
 
 TEST(LayerRecipe, OverridesReachWeightsAndNoise) {
-  const Recipe recipe = recipe_of(
+  const Recipe recipe = layer_recipe(
       "[[override]]\nblocks='-1:'\nweights={storage='bf16', update='kahan'}\n"
       "[[override]]\nlayers='*.mlp.up'\nweight_noise={kind='gaussws', b_init=5}");
   const LayerRecipe last = layer(recipe, "blocks.11.mlp.up", 11);
@@ -40,7 +40,7 @@ TEST(LayerRecipe, NoiseIsThatOfTheLayersItMeans) {
   };
   EXPECT_EQ(kind("blocks.3.attn.out", 3), NoiseKind::gaussws);
   EXPECT_EQ(kind("blocks.3.attn.q", 3), NoiseKind::none);
-  const Recipe all = recipe_of("weight_noise.kind='diffq'");
+  const Recipe all = layer_recipe("weight_noise.kind='diffq'");
   EXPECT_EQ(layer(all, "blocks.3.attn.q", 3).weight_noise.kind, NoiseKind::diffq);
   EXPECT_EQ(layer(all, "head").weight_noise.kind, NoiseKind::none);
 }
@@ -53,7 +53,7 @@ TEST(LayerRecipe, WeightsWithScalesAreThoseOfTheBlocks) {
     EXPECT_EQ(layer(bf16, name).weights.storage, operand_of("bf16")) << name;
   }
   const Recipe named =
-      recipe_of("inherit='fp8-lm'\n[[override]]\nlayers='head'\nweights.storage='fp8_e4m3'");
+      layer_recipe("inherit='fp8-lm'\n[[override]]\nlayers='head'\nweights.storage='fp8_e4m3'");
   EXPECT_EQ(layer(named, "head").weights.storage, operand_of("fp8_e4m3"));
   EXPECT_EQ(layer(named, "embed").weights, LayerRecipe().weights);
 }
@@ -62,8 +62,8 @@ TEST(LayerRecipe, WeightsWithScalesAreThoseOfTheBlocks) {
 TEST(LayerRecipe, AnOverrideOfTheEmbeddingsStorageMeansALayer) {
   const std::string embed = "[[override]]\nlayers='embed'\n";
   EXPECT_TRUE(
-      recipe_of(embed + "weights={storage='fp8_e4m3', update='stochastic'}").warnings().empty());
-  EXPECT_EQ(recipe_of(embed + "linear='mxfp4'").warnings().size(), 1u);
+      layer_recipe(embed + "weights={storage='fp8_e4m3', update='stochastic'}").warnings().empty());
+  EXPECT_EQ(layer_recipe(embed + "linear='mxfp4'").warnings().size(), 1u);
 }
 
 // Of a reference beside the model that is trained: its GEMMs, and nothing that moves.
@@ -105,7 +105,7 @@ TEST(LayerRecipe, NipqLearnsTwoToFourteenBitsForATensor) {
        "weight_noise.b_init: 2 beside nipq: above 2 and below 14"},
       {"block = 'tensor', b_target = 14.0 }", "weight_noise.b_target: 14 beside nipq: above 2"}};
   for (const auto& [rest, says] : refused) try {
-      (void)recipe_of(nipq + rest);
+      (void)layer_recipe(nipq + rest);
       ADD_FAILURE() << rest;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();

@@ -14,7 +14,7 @@
 namespace ng {
 namespace {
 
-Recipe recipe_of(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
+Recipe parsed_recipe(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
 
 LinearRecipe middle_layer(const Recipe& recipe, int phase = 0) {
   return recipe.linear({.name = "blocks.5.mlp.up", .block = 5, .depth = 12}, phase);
@@ -104,7 +104,7 @@ TEST(NamedRecipes, Load) {
 TEST(NamedRecipes, ResolvedTextLoadsBackToAnEqualRecipe) {
   for (const std::string& name : kNamed) {
     const Recipe recipe = Recipe::load(name);
-    const Recipe again = recipe_of(recipe.resolved_toml());
+    const Recipe again = parsed_recipe(recipe.resolved_toml());
     EXPECT_EQ(again.resolved_toml(), recipe.resolved_toml());
     EXPECT_EQ(again.hash(), recipe.hash()) << name;
     EXPECT_EQ(again.phase_starts(), recipe.phase_starts());
@@ -119,19 +119,19 @@ TEST(NamedRecipes, ResolvedTextLoadsBackToAnEqualRecipe) {
 
 TEST(Operands, AnElementMayBeMadeUp) {
   for (const std::string_view name : {"e3m3", "e2m1_ieee", "float7_e3m3", "e4m2fnuz"}) {
-    const Recipe recipe = recipe_of(
+    const Recipe recipe = parsed_recipe(
         fmt::format("linear.fprop.input = {{format = \"mxfp4\", element = \"{}\"}}", name));
     EXPECT_EQ(middle_layer(recipe).fprop.left.element, &element_format(name));
-    EXPECT_EQ(recipe_of(recipe.resolved_toml()).hash(), recipe.hash());
+    EXPECT_EQ(parsed_recipe(recipe.resolved_toml()).hash(), recipe.hash());
   }
 }
 
 // BF16's own word for what overflows stays with BF16; one that the user said is inherited.
 TEST(Operands, AnotherElementLeavesBf16sOverflow) {
   const auto input = [](const std::string& text) {
-    return middle_layer(recipe_of("linear.fprop.input='bf16'\n[[phase]]\nstart=0.5\n"
-                                  "linear.fprop.input={" +
-                                  text + "}"),
+    return middle_layer(parsed_recipe("linear.fprop.input='bf16'\n[[phase]]\nstart=0.5\n"
+                                      "linear.fprop.input={" +
+                                      text + "}"),
                         1)
         .fprop.left;
   };
@@ -140,7 +140,7 @@ TEST(Operands, AnotherElementLeavesBf16sOverflow) {
   EXPECT_EQ(input("element='e5m2', scale='fp32', overflow='special'").overflow, Overflow::special);
   EXPECT_EQ(input("element='bf16'"), operand_of("bf16"));
   EXPECT_EQ(input("rounding='stochastic'").overflow, Overflow::special);
-  const Recipe said = recipe_of(
+  const Recipe said = parsed_recipe(
       "linear.fprop.input={format='fp8_e4m3', overflow='special'}\n"
       "[[phase]]\nstart=0.5\nlinear.fprop.input.element='e5m2'");
   EXPECT_EQ(middle_layer(said, 1).fprop.left.overflow, Overflow::special);
@@ -190,7 +190,7 @@ TEST(NamedRecipes, LateSwitchIsAPhase) {
 TEST(Recipe, OverrideOfAllLayersToBf16IsBf16) {
   const Recipe bf16 = Recipe::load("bf16");
   const Recipe by_override =
-      recipe_of("compute='bf16'\nlinear.dgrad.hadamard=64\n[[override]]\nlinear='bf16'");
+      parsed_recipe("compute='bf16'\nlinear.dgrad.hadamard=64\n[[override]]\nlinear='bf16'");
   for (const char* name : {"blocks.0.attn.q", "blocks.7.mlp.down", "head"}) {
     const int64_t block = name[0] == 'h' ? -1 : name[7] - '0';
     const LayerPlace place{.name = name, .block = block, .depth = 8};
@@ -228,21 +228,21 @@ TEST_F(RecipeFolder, APackageNamesItsOwn) {
 TEST(Recipe, HeadFollowsComputeUnlessAnOverrideMatchesIt) {
   EXPECT_EQ(head(Recipe::load("fp32")), all_operands("fp32", Compute::fp32));
   EXPECT_EQ(head(Recipe::load("mxfp4-all")), all_operands("bf16", Compute::bf16));
-  EXPECT_EQ(head(recipe_of("linear='mxfp4'")), all_operands("fp32", Compute::fp32));
-  EXPECT_EQ(head(recipe_of("compute='bf16'")), all_operands("bf16", Compute::bf16));
-  EXPECT_EQ(middle_layer(recipe_of("compute='bf16'")), all_operands("fp32", Compute::bf16));
+  EXPECT_EQ(head(parsed_recipe("linear='mxfp4'")), all_operands("fp32", Compute::fp32));
+  EXPECT_EQ(head(parsed_recipe("compute='bf16'")), all_operands("bf16", Compute::bf16));
+  EXPECT_EQ(middle_layer(parsed_recipe("compute='bf16'")), all_operands("fp32", Compute::bf16));
   const Recipe named =
-      recipe_of("compute='bf16'\n[[override]]\nlayers='head'\nlinear.fprop.weight='fp8_e4m3'");
+      parsed_recipe("compute='bf16'\n[[override]]\nlayers='head'\nlinear.fprop.weight='fp8_e4m3'");
   EXPECT_EQ(head(named).fprop.right, operand_of("fp8_e4m3"));
   EXPECT_EQ(head(named).fprop.left, operand_of("bf16"));
   EXPECT_EQ(middle_layer(named), all_operands("fp32", Compute::bf16));
-  const Recipe blocks = recipe_of("[[override]]\nblocks=':'\nlinear='int8'");
+  const Recipe blocks = parsed_recipe("[[override]]\nblocks=':'\nlinear='int8'");
   EXPECT_EQ(head(blocks), all_operands("fp32", Compute::fp32));
 }
 
 TEST(Recipe, OnlyLayersOfAnOverrideReachTheHead) {
   const auto both = [](const std::string& override_) {
-    const Recipe recipe = recipe_of("[[override]]\n" + override_ + "linear='int8'");
+    const Recipe recipe = parsed_recipe("[[override]]\n" + override_ + "linear='int8'");
     return std::pair(head(recipe).fprop.left == operand_of("int8"),
                      middle_layer(recipe).fprop.left == operand_of("int8"));
   };
@@ -253,15 +253,16 @@ TEST(Recipe, OnlyLayersOfAnOverrideReachTheHead) {
   EXPECT_EQ(both("layers='*'\nblocks=':'\n"), std::pair(false, true));
   const std::string rceil =
       "inherit='mxfp4-sr'\n[[override]]\nlinear.dgrad.grad.scale_rule='rceil'";
-  EXPECT_EQ(middle_layer(recipe_of(rceil)).dgrad.left.scale_rule, ScaleRule::rceil);
-  EXPECT_EQ(head(recipe_of(rceil)), all_operands("bf16", Compute::bf16));
-  const std::string resolved = recipe_of(rceil).resolved_toml();
-  EXPECT_EQ(recipe_of(resolved).resolved_toml(), resolved);
-  EXPECT_EQ(head(recipe_of(resolved)), all_operands("bf16", Compute::bf16));
+  EXPECT_EQ(middle_layer(parsed_recipe(rceil)).dgrad.left.scale_rule, ScaleRule::rceil);
+  EXPECT_EQ(head(parsed_recipe(rceil)), all_operands("bf16", Compute::bf16));
+  const std::string resolved = parsed_recipe(rceil).resolved_toml();
+  EXPECT_EQ(parsed_recipe(resolved).resolved_toml(), resolved);
+  EXPECT_EQ(head(parsed_recipe(resolved)), all_operands("bf16", Compute::bf16));
 }
 
 TEST(Recipe, OutputFollowsComputeUnlessSet) {
-  const LinearRecipe linear = middle_layer(recipe_of("compute='bf16'\nlinear.dgrad.output='fp32'"));
+  const LinearRecipe linear =
+      middle_layer(parsed_recipe("compute='bf16'\nlinear.dgrad.output='fp32'"));
   EXPECT_EQ(linear.fprop.output, Compute::bf16);
   EXPECT_EQ(linear.dgrad.output, Compute::fp32);
   EXPECT_EQ(linear.wgrad.output, Compute::fp32);
@@ -270,7 +271,7 @@ TEST(Recipe, OutputFollowsComputeUnlessSet) {
 TEST(Recipe, AnOperandWithFormatReplacesAndWithoutChanges) {
   const char* parent = "inherit='" NG_SOURCE_DIR "/recipes/mxfp4-sr.toml'\n";
   const auto grad = [&](const std::string& text) {
-    return middle_layer(recipe_of(parent + text)).dgrad.left;
+    return middle_layer(parsed_recipe(parent + text)).dgrad.left;
   };
   Operand changed = grad("");
   changed.scale_rule = ScaleRule::even;
@@ -282,7 +283,7 @@ TEST(Recipe, AnOperandWithFormatReplacesAndWithoutChanges) {
 
 TEST(Recipe, AScaleBringsItsOwnRule) {
   const auto weight = [&](const std::string& text) {
-    return middle_layer(recipe_of("linear.fprop.weight={" + text + "}")).fprop.right;
+    return middle_layer(parsed_recipe("linear.fprop.weight={" + text + "}")).fprop.right;
   };
   EXPECT_EQ(weight("format='mxfp4', scale='e4m3'").scale_rule, ScaleRule::nearest);
   EXPECT_EQ(weight("format='mxfp4', scale='e4m3', scale_rule='up'").scale_rule, ScaleRule::up);
@@ -291,7 +292,7 @@ TEST(Recipe, AScaleBringsItsOwnRule) {
 }
 
 TEST(Recipe, PhaseThenOverride) {
-  const Recipe recipe = recipe_of(R"(
+  const Recipe recipe = parsed_recipe(R"(
 linear.fprop.input = "mxfp8_e4m3"
 [[override]]
 blocks = "-15%:"
@@ -328,7 +329,7 @@ linear.fprop.weight = "bf16"
 
 TEST(Recipe, OverridesRefineThoseBeforeThem) {
   const auto grad = [](const std::string& text, std::string_view layer) {
-    return recipe_of(text).linear({.name = layer, .block = 3, .depth = 12}, 0).dgrad.left;
+    return parsed_recipe(text).linear({.name = layer, .block = 3, .depth = 12}, 0).dgrad.left;
   };
   Operand stochastic = operand_of("mxfp4");
   stochastic.rounding = Rounding::stochastic;
@@ -354,7 +355,7 @@ TEST(Recipe, OverridesRefineThoseBeforeThem) {
 }
 
 TEST(Recipe, OverridesOfDeepModelsRefineEachOther) {
-  const Recipe recipe = recipe_of(
+  const Recipe recipe = parsed_recipe(
       "[[override]]\nblocks='100:'\nlinear='mxfp4'\n"
       "[[override]]\nlayers='blocks.110.*'\nlinear.dgrad.grad.scale_rule='rceil'");
   const LayerPlace place{.name = "blocks.110.attn.q", .block = 110, .depth = 128};
@@ -363,13 +364,13 @@ TEST(Recipe, OverridesOfDeepModelsRefineEachOther) {
 
 // sr_bits may mean something in some phase, layer or order only: elsewhere it says nothing.
 TEST(Recipe, AnOverrideNeedsAnEffectSomewhereOnly) {
-  const Recipe late = recipe_of(
+  const Recipe late = parsed_recipe(
       "inherit='bf16'\n[[override]]\nlinear.dgrad.grad.sr_bits=8\n"
       "[[phase]]\nstart=0.5\nlinear.dgrad.grad={format='mxfp4', rounding='stochastic'}");
   EXPECT_EQ(middle_layer(late, 0).dgrad.left, operand_of("bf16"));
   EXPECT_EQ(middle_layer(late, 1).dgrad.left.sr_bits, 8);
   const Recipe all =
-      recipe_of("inherit='mxfp4-sr'\n[[override]]\nlayers='*'\nlinear.dgrad.grad.sr_bits=8");
+      parsed_recipe("inherit='mxfp4-sr'\n[[override]]\nlayers='*'\nlinear.dgrad.grad.sr_bits=8");
   EXPECT_EQ(middle_layer(all).dgrad.left.sr_bits, 8);
   EXPECT_EQ(head(all), all_operands("bf16", Compute::bf16));
 }

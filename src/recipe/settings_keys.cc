@@ -24,7 +24,7 @@ using Rows = std::vector<Row>;
 const Choices<Compute> kComputes = {{{"fp32", Compute::fp32}, {"bf16", Compute::bf16}}};
 
 template <class Enum, class Get>
-SettingsKey choice(std::string path, Get get, Choices<Enum> choices, std::string doc) {
+SettingsKey settings_choice(std::string path, Get get, Choices<Enum> choices, std::string doc) {
   return choice_key<Settings>(std::move(path), get, std::move(choices), std::move(doc));
 }
 
@@ -77,7 +77,7 @@ void add_gemm(Rows& keys, const std::string& gemm, const char* left, const char*
       gemm + "." + right, [=](auto& s) -> auto& { return get(s).right; },
       "right operand of the GEMM"));
   keys.push_back(hadamard_key(gemm, get));
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       gemm + ".hadamard_signs", [=](auto& s) -> auto& { return get(s).hadamard_signs; },
       Choices<HadamardSigns>{{{"random", HadamardSigns::random},
                               {"fixed", HadamardSigns::fixed},
@@ -88,15 +88,15 @@ void add_gemm(Rows& keys, const std::string& gemm, const char* left, const char*
 
 template <class Get>
 SettingsKey output_key(std::string path, Get get) {
-  return choice(std::move(path), get,
-                Choices<OutputKind>{{{"compute", OutputKind::compute},
-                                     {"bf16", OutputKind::bf16},
-                                     {"fp32", OutputKind::fp32}}},
-                "what the result is rounded to; compute: as the key of that name says");
+  return settings_choice(std::move(path), get,
+                         Choices<OutputKind>{{{"compute", OutputKind::compute},
+                                              {"bf16", OutputKind::bf16},
+                                              {"fp32", OutputKind::fp32}}},
+                         "what the result is rounded to; compute: as the key of that name says");
 }
 
 void add_linear(Rows& keys) {
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "compute", [](auto& s) -> auto& { return s.compute; }, kComputes,
       "numbers of everything that is not a linear GEMM, and of the head"));
   keys.push_back(linear_key());
@@ -127,7 +127,7 @@ SettingsKey noise_block_key() {
 
 void add_weight_noise(Rows& keys) {
   using Kind = NoiseKind;
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "weight_noise.kind", [](auto& s) -> auto& { return s.weight_noise.kind; },
       Choices<Kind>{{{"none", Kind::none},
                      {"gaussws", Kind::gaussws},
@@ -154,7 +154,7 @@ void add_weight_noise(Rows& keys) {
   number(
       "bitwidth_loss", [](auto& s) -> auto& { return s.weight_noise.bitwidth_loss; }, {0, 1e6},
       "weight of the distance to b_target in the loss");
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "weight_noise.cast", [](auto& s) -> auto& { return s.weight_noise.cast; }, kComputes,
       "format of the noisy weight"));
 }
@@ -212,7 +212,7 @@ void add_weights(Rows& keys) {
   keys.push_back(operand(
       "weights.storage", [](auto& s) -> auto& { return s.weights.storage; },
       "what weights persist in and GEMMs read"));
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "weights.master", [](auto& s) -> auto& { return s.weights.master; },
       Choices<Master>{{{"none", Master::none}, {"fp32", Master::fp32}, {"fp16", Master::fp16}}},
       "a wider copy that updates go into"));
@@ -227,7 +227,7 @@ void add_weights(Rows& keys) {
 }
 
 void add_optimizer(Rows& keys) {
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; }, kOptimizerKinds,
       "the update rule; muon: of the blocks' matrices, adamw of the rest"));
   keys.push_back(operand(
@@ -241,13 +241,13 @@ void add_optimizer(Rows& keys) {
 void add_gradient(Rows& keys) {
   using Reduce = GradientRecipe::Reduce;
   using Shard = GradientRecipe::Shard;
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "gradient.accumulate", [](auto& s) -> auto& { return s.gradient.accumulate; }, kComputes,
       "sum of a linear layer's weight gradient over micro-batches"));
   keys.push_back(operand(
       "gradient.communicate", [](auto& s) -> auto& { return s.gradient.communicate; },
       "format on the wire, and of a finished gradient until the update"));
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "gradient.reduce", [](auto& s) -> auto& { return s.gradient.reduce; },
       Choices<Reduce>{{{"fp32", Reduce::fp32}, {"wire", Reduce::wire}}},
       "accumulator of the reduction over ranks"));
@@ -261,7 +261,7 @@ void add_gradient(Rows& keys) {
   keys.push_back(integer_key<Settings>(
       "gradient.growth_interval", [](auto& s) -> auto& { return s.gradient.growth_interval; },
       {1, 1'000'000}, "auto_scale: good steps that double it"));
-  keys.push_back(choice(
+  keys.push_back(settings_choice(
       "gradient.shard", [](auto& s) -> auto& { return s.gradient.shard; },
       Choices<Shard>{{{"flat", Shard::flat}, {"tensor", Shard::tensor}}},
       "how gradients are dealt to ranks"));

@@ -7,13 +7,13 @@
 namespace ng {
 namespace {
 
-Recipe recipe_of(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
+Recipe warned_recipe(std::string_view toml) { return Recipe::parse(toml, "test.toml"); }
 
 TEST(Warnings, OfStochasticForwardOperands) {
   EXPECT_TRUE(Recipe::load("nvfp4").warnings().empty());
   EXPECT_EQ(Recipe::load("nvfp4-sr-forward").warnings().size(), 2u);
-  EXPECT_EQ(recipe_of("linear.fprop.input='bf16'\n[[override]]\nblocks=':1'\n"
-                      "linear.fprop.input.rounding='stochastic'")
+  EXPECT_EQ(warned_recipe("linear.fprop.input='bf16'\n[[override]]\nblocks=':1'\n"
+                          "linear.fprop.input.rounding='stochastic'")
                 .warnings()
                 .size(),
             1u);
@@ -22,8 +22,8 @@ TEST(Warnings, OfStochasticForwardOperands) {
 TEST(Warnings, OfOverridesForNoLayer) {
   const std::string int8 = "[[override]]\nlinear='int8'\n";
   for (const char* where : {"layers='heads'", "layers='nothing.*'", "blocks='5:2'", "blocks=':0'"})
-    EXPECT_EQ(recipe_of(int8 + where).warnings().size(), 1u) << where;
-  const Recipe deep = recipe_of(int8 + "blocks='100:'");
+    EXPECT_EQ(warned_recipe(int8 + where).warnings().size(), 1u) << where;
+  const Recipe deep = warned_recipe(int8 + "blocks='100:'");
   EXPECT_TRUE(deep.warnings().empty());
   EXPECT_TRUE(deep.warnings_at(101).empty());
   ASSERT_EQ(deep.warnings_at(100).size(), 1u);
@@ -37,17 +37,17 @@ TEST(Warnings, OfOverridesForNoLayer) {
 TEST(Warnings, OfWhatLayersGet) {
   const std::string stochastic =
       "linear='bf16'\n[[override]]\nlinear.fprop.input.rounding='stochastic'\n";
-  EXPECT_EQ(recipe_of(stochastic).warnings().size(), 1u);
-  EXPECT_TRUE(recipe_of(stochastic + "[[override]]\nlinear='int8'").warnings().empty());
-  EXPECT_EQ(recipe_of("[[override]]\nlayers='head'\nlinear.fprop.input={format='bf16', "
-                      "rounding='stochastic'}")
+  EXPECT_EQ(warned_recipe(stochastic).warnings().size(), 1u);
+  EXPECT_TRUE(warned_recipe(stochastic + "[[override]]\nlinear='int8'").warnings().empty());
+  EXPECT_EQ(warned_recipe("[[override]]\nlayers='head'\nlinear.fprop.input={format='bf16', "
+                          "rounding='stochastic'}")
                 .warnings()
                 .size(),
             1u);
 }
 
 std::string only_warning(std::string_view toml) {
-  const std::vector<std::string> warnings = recipe_of(toml).warnings();
+  const std::vector<std::string> warnings = warned_recipe(toml).warnings();
   EXPECT_EQ(warnings.size(), 1u) << toml;
   return warnings.empty() ? "" : warnings.front();
 }
@@ -59,11 +59,12 @@ TEST(Warnings, OfStoredWeightsThatAreRoundedOnceMore) {
             "over rows of the weight: square blocks serve both GEMMs");
   EXPECT_EQ(only_warning(stored + "linear.fprop={weight='mxfp4', hadamard=64}"),
             "linear.fprop.hadamard: what is stored as mxfp4 is transformed and rounded once more");
-  EXPECT_TRUE(recipe_of(stored + "linear.fprop.weight='mxfp4'").warnings().empty());
-  EXPECT_TRUE(recipe_of("weights={storage={format='mxfp4', block=[32, 32]}, update='stochastic'}\n"
-                        "linear.dgrad.weight={format='mxfp4', block=[32, 32]}")
-                  .warnings()
-                  .empty());
+  EXPECT_TRUE(warned_recipe(stored + "linear.fprop.weight='mxfp4'").warnings().empty());
+  EXPECT_TRUE(
+      warned_recipe("weights={storage={format='mxfp4', block=[32, 32]}, update='stochastic'}\n"
+                    "linear.dgrad.weight={format='mxfp4', block=[32, 32]}")
+          .warnings()
+          .empty());
 }
 
 TEST(Warnings, OfKeysOfUpdatesThatMeanNothing) {
@@ -74,8 +75,9 @@ TEST(Warnings, OfKeysOfUpdatesThatMeanNothing) {
             "weights.rtol: has no effect without update = \"precision_aware\"");
   EXPECT_EQ(only_warning(bf16 + "max_iters=5}"),
             "weights.max_iters: has no effect without update = \"precision_aware\"");
-  EXPECT_TRUE(
-      recipe_of("weights={storage='bf16', update='residual', residual_bits=4}").warnings().empty());
+  EXPECT_TRUE(warned_recipe("weights={storage='bf16', update='residual', residual_bits=4}")
+                  .warnings()
+                  .empty());
   EXPECT_TRUE(only_warning("optimizer={kind='adam_mini', moment2='bf16'}")
                   .starts_with("optimizer.moment2: adam_mini keeps one for each block of rows"));
 }
@@ -84,14 +86,14 @@ TEST(Warnings, OfResidualsBesideScalesThatSaturate) {
   const std::string residual = "weights={update='residual', storage=";
   EXPECT_TRUE(only_warning(residual + "'mxfp8_e4m3'}").starts_with("weights.storage.scale_rule: "));
   EXPECT_TRUE(
-      recipe_of(residual + "{format='mxfp8_e4m3', scale_rule='rceil'}}").warnings().empty());
-  EXPECT_TRUE(recipe_of(residual + "'nvfp4'}").warnings().empty());
+      warned_recipe(residual + "{format='mxfp8_e4m3', scale_rule='rceil'}}").warnings().empty());
+  EXPECT_TRUE(warned_recipe(residual + "'nvfp4'}").warnings().empty());
 }
 
 TEST(Warnings, OfNoiseThatNoLayerHas) {
   const std::vector<std::string> layers = {"blocks.0.attn.q", "blocks.0.mlp.up", "head"};
   const auto warnings = [&](const std::string& toml) {
-    return noise_warnings(recipe_of(toml), layers, 1);
+    return noise_warnings(warned_recipe(toml), layers, 1);
   };
   EXPECT_TRUE(warnings("").empty());
   EXPECT_TRUE(warnings("weight_noise.kind = 'gaussws'").empty());

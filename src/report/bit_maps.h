@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "learned/bits.h"
 #include "report/page.h"
-#include "train/learned_bits.h"
 
 namespace ng::report {
 

@@ -7,8 +7,8 @@
 
 #include "base/files.h"
 #include "io/checkpoint_files.h"
+#include "learned/bits.h"
 #include "train/checkpoint.h"
-#include "train/learned_bits.h"
 #include "train/run_files.h"
 
 namespace ng::report {

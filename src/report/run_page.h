@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "learned/bits.h"
 #include "report/history.h"
 #include "report/page.h"
-#include "train/learned_bits.h"
-#include "train/rank_traffic.h"
+#include "train/run_traffic.h"
 #include "train/session.h"
 
 namespace ng::report {

@@ -54,10 +54,10 @@ TEST(Series, OfAnyLengthHasAtMostItsCapacity) {
 }
 
 TEST(Series, WhatIsNotFiniteTakesItsPlaceAndNoPart) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
   Series series(2);
   for (const auto& [step, value] :
-       {std::pair{1, kNaN}, {2, 5.0}, {3, INFINITY}, {4, -INFINITY}, {5, kNaN}})
+       {std::pair{1, kNoValue}, {2, 5.0}, {3, INFINITY}, {4, -INFINITY}, {5, kNaN}})
     series.add(step, value);
   ASSERT_EQ(series.buckets().size(), 2u);
   EXPECT_EQ(series.buckets()[0].mean(), 5.0);

@@ -9,7 +9,7 @@
 namespace ng::report {
 namespace {
 
-constexpr const char* kNote =
+constexpr const char* kTrafficNote =
     "Bytes that all ranks together sent to one another. Control are largest values, losses, norms "
     "and counters. The baselines send every gradient and every weight in their formats.";
 
@@ -49,7 +49,7 @@ Section traffic_section(const RunTraffic& traffic, const History& history) {
     beside.bars.push_back({std::string(kBaselines[i].name), traffic.baselines[i],
                            fmt::format("{}; this run {}", size_text(traffic.baselines[i]),
                                        against(traffic.change(i)).much)});
-  return {.heading = "Messages between ranks", .note = kNote, .bars = {kinds, beside}};
+  return {.heading = "Messages between ranks", .note = kTrafficNote, .bars = {kinds, beside}};
 }
 
 }  // namespace ng::report

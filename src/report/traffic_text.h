@@ -5,7 +5,7 @@
 
 #include "report/history.h"
 #include "report/page.h"
-#include "train/rank_traffic.h"
+#include "train/run_traffic.h"
 
 namespace ng::report {
 

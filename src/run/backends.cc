@@ -27,12 +27,9 @@ std::vector<std::string_view> backend_names() {
 std::unique_ptr<Backend> make_backend(std::string_view name, Threads threads) {
   for (const Row& row : kBackends)
     if (row.name == name) return row.make(threads);
-  std::string known;
-  for (const Row& row : kBackends) known.append(known.empty() ? "" : " ").append(row.name);
   throw Error({.place = "--backend",
-               .key = "",
                .problem = fmt::format("unknown \"{}\"", name),
-               .remedy = known});
+               .remedy = fmt::format("{}", fmt::join(backend_names(), " "))});
 }
 
 }  // namespace ng

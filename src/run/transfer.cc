@@ -10,6 +10,12 @@
 namespace ng {
 namespace {
 
+Operand cast_to(const ElementFormat& element) {
+  Operand cast;
+  cast.element = &element;
+  return cast;
+}
+
 // Bytes of the first `count` elements of a row, where those are whole.
 size_t row_bytes(const ConstView& view, size_t count) {
   NG_CHECK(view.element->bits % 8 == 0 && !view.has_scales(), view.element->name);
@@ -93,5 +99,33 @@ void upload_row(Backend& backend, const View& view, int64_t row, std::span<const
   }
   backend.upload(to, stored.data(), bytes);
 }
+
+TemporaryTensor::TemporaryTensor(Backend& backend, const ElementFormat& element, int64_t rows,
+                                 int64_t cols)
+    : TemporaryTensor(backend, cast_to(element), rows, cols) {}
+
+TemporaryTensor::TemporaryTensor(Backend& backend, const Operand& cast, int64_t rows, int64_t cols)
+    : backend_(backend),
+      cast_(cast),
+      elements_(backend, static_cast<size_t>(rows) *
+                             bytes_of(*cast.element, tight_stride(*cast.element, cols))),
+      view_{elements_.data(), *cast.element, rows, cols, tight_stride(*cast.element, cols)} {
+  if (cast.is_unscaled()) return;
+  const ScaleShape shape = scale_shape(cast, rows, cols);
+  scales_.emplace(backend, bytes_of(scale_element(cast), shape.rows * shape.cols));
+  view_.scales = {scales_->data(), &scale_element(cast), cast.block, nullptr};
+  if (cast.tensor_scale == ScaleKind::none) return;
+  tensor_scale_.emplace(backend, sizeof(float));
+  view_.scales.tensor = tensor_scale_->floats();
+}
+
+void TemporaryTensor::upload(std::span<const float> values) {
+  const auto cols = static_cast<size_t>(view_.cols);
+  NG_CHECK(std::ssize(values) == view_.size(), values.size(), view_.rows, view_.cols);
+  for (int64_t row = 0; row < view_.rows; ++row)
+    upload_row(backend_, view_, row, values.subspan(static_cast<size_t>(row) * cols, cols));
+}
+
+std::vector<float> TemporaryTensor::download() const { return ng::download(backend_, view_); }
 
 }  // namespace ng

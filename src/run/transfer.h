@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,17 +20,27 @@ void download_row(const Backend& backend, const ConstView& view, int64_t row, st
 /// scales.
 void upload_row(Backend& backend, const View& view, int64_t row, std::span<const float> values);
 
-/// FP32 values in backend memory for as long as this lives.
+/// A matrix in backend memory for as long as this lives: FP32 values, or what a cast makes of some,
+/// with the scales it asks for. Nothing is in it until something is put there.
 class TemporaryTensor {
  public:
   TemporaryTensor(Backend& backend, int64_t rows, int64_t cols)
-      : memory_(backend, static_cast<size_t>(rows * cols) * sizeof(float)),
-        view_(memory_.floats(), rows, cols, cols) {}
+      : TemporaryTensor(backend, fp32_format(), rows, cols) {}
+  TemporaryTensor(Backend& backend, const ElementFormat& element, int64_t rows, int64_t cols);
+  /// Rows are as short as whole bytes allow.
+  TemporaryTensor(Backend& backend, const Operand& cast, int64_t rows, int64_t cols);
 
   [[nodiscard]] View view() const { return view_; }
+  [[nodiscard]] Stored stored() const { return {view_, cast_}; }
+  /// All values, row by row without gaps, as upload_row and download have them.
+  void upload(std::span<const float> values);
+  [[nodiscard]] std::vector<float> download() const;
 
  private:
-  BackendMemory memory_;
+  Backend& backend_;
+  Operand cast_;
+  BackendMemory elements_;
+  std::optional<BackendMemory> scales_, tensor_scale_;
   View view_;
 };
 

@@ -130,6 +130,33 @@ TEST(Transfer, ScaledRowsAreDecoded) {
   EXPECT_EQ(download(narrow.backend(), scaled), (Values{1.5, 3, 9, 12, -6, -12, -144, 0}));
 }
 
+TEST(TemporaryTensor, HoldsWhatItsElementHolds) {
+  const std::unique_ptr<Backend> backend = make_backend("cpu", Threads{1});
+  TemporaryTensor fp32(*backend, 2, 3), bf16(*backend, bf16_format(), 2, 3);
+  const Values values = {1, 0x1.01p0f, 3, 4, 5, -6};
+  fp32.upload(values);
+  bf16.upload(values);
+  EXPECT_EQ(fp32.download(), values);
+  EXPECT_EQ(bf16.download(), (Values{1, 1, 3, 4, 5, -6}));
+  EXPECT_TRUE(bf16.stored().cast.is_unscaled());
+  EXPECT_THROW(fp32.upload(Values{1, 2, 3}), InternalError);
+}
+
+// Rows of an odd number of nibbles begin at whole bytes; a scale for each block, one for all.
+TEST(TemporaryTensor, HasTheScalesOfItsCast) {
+  const std::unique_ptr<Backend> backend = make_backend("cpu", Threads{1});
+  TemporaryTensor x(*backend, 3, 33);
+  x.upload(Values(99, 3.0f));
+  const TemporaryTensor mx(*backend, operand_of("mxfp4"), 3, 33),
+      nv(*backend, operand_of("nvfp4"), 3, 33);
+  EXPECT_EQ(mx.view().stride, 34);
+  EXPECT_EQ(mx.view().scales.tensor, nullptr);
+  for (const TemporaryTensor* each : {&mx, &nv}) {
+    backend->execute(Store{.y = each->stored(), .x = x.view(), .key = {}});
+    EXPECT_EQ(each->download(), Values(99, 3.0f)) << each->view().element->name;
+  }
+}
+
 TEST(Transfer, IsOfWholeBytesInsideARow) {
   Stored narrow("float4_e2m1fn", 1, 2, 2), stored("float32", 1, 2, 2);
   Values values(2), many(3);

@@ -13,7 +13,7 @@
 namespace ng {
 namespace {
 
-constexpr double kLeastSeconds = 4e-3;  // of one measurement
+constexpr double kLeastGemmSeconds = 4e-3;  // of one measurement
 
 // Makes `values` at least `rows` · `cols` normal ones.
 void grow(std::vector<float>& values, Threads threads, int64_t rows, int64_t cols, uint64_t seed) {
@@ -110,7 +110,7 @@ std::vector<double> GemmSpeed::seconds(const GemmShape& shape) {
                                                         .a = &a[i]->packed(),
                                                         .b = &b[i]->packed()});
                                 },
-                                kLeastSeconds));
+                                kLeastGemmSeconds));
   return best;
 }
 

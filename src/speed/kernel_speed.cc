@@ -13,6 +13,7 @@
 #include "numbers/product.h"
 #include "numbers/unpack.h"
 #include "speed/gradient_kernels.h"
+#include "speed/layer_kernels.h"
 #include "speed/noise_kernels.h"
 #include "speed/timing.h"
 
@@ -39,7 +40,7 @@ class Bench {
     cast.scale_rule = ScaleRule::mse;
     add_encode("encode mxfp4 along mse", spec_of(cast, Contract::cols));
     for (const char* format : {"fp8_e4m3", "mxfp4", "nvfp4"}) add_unpack(format);
-    add_noise_and_gradients();
+    add_others();
     require_some();
   }
 
@@ -194,9 +195,9 @@ class Bench {
                         }});
   }
 
-  void add_noise_and_gradients() {
+  void add_others() {
     const auto wanted = [this](const std::string& name) { return is_wanted(name); };
-    for (const auto& kernels_of : {noise_kernels, gradient_kernels})
+    for (const auto& kernels_of : {noise_kernels, gradient_kernels, layer_kernels})
       for (TimedKernel& kernel : kernels_of(workspace_, source(), wanted))
         kernels_.push_back(std::move(kernel));
   }

@@ -1,5 +1,5 @@
-// How many elements a second those kernels of the cpu backend take that cast, add noise or serve
-// gradients between ranks, beside a copy and a read of the same matrix in the same run.
+// How many elements a second those kernels of the cpu backend take that are no GEMMs: casts, noise,
+// gradients between ranks, layers; beside a copy and a read of the same matrix in the same run.
 #pragma once
 
 #include <cstdint>

@@ -40,6 +40,12 @@ TEST(KernelSpeed, OfTheKernelsAskedForBesideTheLimits) {
   EXPECT_EQ(names,
             (std::vector<std::string>{"copy", "read", "gradient amax", "gradient to fp8_e4m3",
                                       "gradient of 2 ranks exact", "gradient of 2 ranks ring"}));
+  run.filter = "backward bf16";
+  names.clear();
+  for (const KernelSpeed& speed : kernel_speeds(run)) names.push_back(speed.name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "copy", "read", "layer norm backward bf16", "layer gelu backward bf16",
+                       "layer swiglu backward bf16", "layer attention backward bf16"}));
   run.filter = "zzz";
   EXPECT_TRUE(says(error_of([&] { (void)kernel_speeds(run); }), "\"zzz\""));
 }

@@ -14,8 +14,8 @@
 namespace ng {
 namespace {
 
-constexpr double kLeastSeconds = 2e-3;  // of one measurement
-constexpr float kSize = 0.02f;          // standard deviation of weights and gradients
+constexpr double kLeastUpdateSeconds = 2e-3;  // of one measurement
+constexpr float kSize = 0.02f;                // standard deviation of weights and gradients
 
 /// A row of the page: a recipe's weights and optimizer.
 struct UpdateCase {
@@ -183,10 +183,10 @@ class TimedLimits {
     measure();
   }
   void measure() {
-    copy_ = std::min(
-        copy_, seconds_per_call([&] { run_.execute(Copy{.y = y_, .x = x_}); }, kLeastSeconds));
+    copy_ = std::min(copy_, seconds_per_call([&] { run_.execute(Copy{.y = y_, .x = x_}); },
+                                             kLeastUpdateSeconds));
     add_ = std::min(add_, seconds_per_call([&] { run_.execute(Add{.y = y_, .a = y_, .b = x_}); },
-                                           kLeastSeconds));
+                                           kLeastUpdateSeconds));
   }
   [[nodiscard]] UpdateSpeed copy() const { return {"copy", rate(copy_), 8}; }
   [[nodiscard]] UpdateSpeed add() const { return {"add", rate(add_), 12}; }
@@ -226,7 +226,7 @@ UpdateSpeeds update_speeds(const UpdateSpeedRun& run) {
     TimedUpdate update(each, run);
     double seconds = 1e30;
     for (int round = 0; round < run.rounds; ++round)
-      seconds = std::min(seconds, seconds_per_call([&] { update.step(); }, kLeastSeconds));
+      seconds = std::min(seconds, seconds_per_call([&] { update.step(); }, kLeastUpdateSeconds));
     limits.measure();  // between all updates, so that they see the same neighbours
     speeds.updates.push_back({each.name, static_cast<double>(run.rows * run.cols) / seconds,
                               update.bytes_per_element()});

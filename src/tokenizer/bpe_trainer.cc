@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_names.h"
 #include "tokenizer/piece_counts.h"
@@ -50,8 +51,7 @@ class Trainer {
     std::sort(bytes.begin(), bytes.end());  // as their code points are ordered
     for (const std::string& name : bytes) id_of(name);
     if (training.vocab < static_cast<int64_t>(trained_.names.size()))
-      throw Error({.place = "",
-                   .key = "vocab",
+      throw Error({.key = "vocab",
                    .problem = fmt::format("{}", training.vocab),
                    .remedy = fmt::format("at least {}: special tokens and the 256 bytes",
                                          trained_.names.size())});
@@ -176,11 +176,6 @@ OrderedJson pre_tokenizer_of(const std::string& pattern) {
                                                 byte_level_json(false, false, false)})}};
 }
 
-OrderedJson special_token_json(size_t id, const std::string& content) {
-  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", false}, {"special", true}};
-}
-
 OrderedJson model_of(const TrainedBpe& trained, const BpeTraining& training) {
   OrderedJson::object_t vocab;
   for (size_t id = 0; id < trained.names.size(); ++id)
@@ -199,10 +194,9 @@ OrderedJson model_of(const TrainedBpe& trained, const BpeTraining& training) {
 TrainedBpe train_bpe(const std::vector<std::string_view>& texts, const BpeTraining& training,
                      Threads threads, const std::function<void(int64_t, int64_t)>& show) {
   if (known_pattern(training.pattern).empty())
-    throw Error({.place = "",
-                 .key = "pattern",
+    throw Error({.key = "pattern",
                  .problem = fmt::format("unknown \"{}\"", training.pattern),
-                 .remedy = "gpt2, llama3, qwen2 or o200k"});
+                 .remedy = one_of(kKnownPatterns)});
   return Trainer(count_pieces(texts, training.pattern, training.compose, threads), training)
       .train(show);
 }
@@ -212,7 +206,7 @@ std::string tokenizer_json_of(const TrainedBpe& trained, const BpeTraining& trai
   for (size_t id = 0; id < trained.names.size(); ++id) {
     const auto& special = training.special_tokens;
     if (std::find(special.begin(), special.end(), trained.names[id]) != special.end())
-      added.push_back(special_token_json(id, trained.names[id]));
+      added.push_back(special_token_json(static_cast<int64_t>(id), trained.names[id]));
   }
   const OrderedJson normalizer = training.compose ? OrderedJson{{"type", "NFC"}} : OrderedJson();
   const OrderedJson json = {{"version", "1.0"},

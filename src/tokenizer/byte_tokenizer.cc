@@ -15,13 +15,7 @@ namespace {
 constexpr int kBytes = 256;
 
 OrderedJson end_token_json() {
-  return {{"id", ByteTokenizer::kEnd},
-          {"content", ByteTokenizer::kEndText},
-          {"single_word", false},
-          {"lstrip", false},
-          {"rstrip", false},
-          {"normalized", false},
-          {"special", true}};
+  return special_token_json(ByteTokenizer::kEnd, ByteTokenizer::kEndText);
 }
 
 }  // namespace
@@ -44,8 +38,7 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
   std::string text(ids.size(), '\0');
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= kBytes) {
-      throw Error({.place = "",
-                   .key = "token id",
+      throw Error({.key = "token id",
                    .problem = fmt::format("{}", ids[i]),
                    .remedy = "the tokenizer \"bytes\" has ids from 0 to 255"});
     }

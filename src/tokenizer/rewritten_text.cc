@@ -95,8 +95,7 @@ void RewrittenText::compose() {
   const icu::Normalizer2* form = icu::Normalizer2::getNFCInstance(failure);
   NG_CHECK(U_SUCCESS(failure), int(failure));
   if (text_.size() > size_t(std::numeric_limits<int32_t>::max()))
-    throw Error({.place = "",
-                 .key = "text to normalize",
+    throw Error({.key = "text to normalize",
                  .problem = fmt::format("{} bytes in one piece", text_.size()),
                  .remedy = "at most 2 GiB, or several documents"});
   const icu::StringPiece old(text_.data(), static_cast<int32_t>(text_.size()));

@@ -130,8 +130,7 @@ void Pieces::find_match() {
   if (found == PCRE2_ERROR_NOMATCH) {
     match_ = {text_.size(), text_.size()};
   } else if (found < 0) {
-    throw Error({.place = "",
-                 .key = "pattern of the tokenizer",
+    throw Error({.key = "pattern of the tokenizer",
                  .problem = fmt::format("takes too long for this text, or too much memory: {}",
                                         pattern_->text_),
                  .remedy = "a pattern without nested repetitions"});

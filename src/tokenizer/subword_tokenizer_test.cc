@@ -13,13 +13,15 @@
 namespace ng {
 namespace {
 
-const std::string kGolden = NG_SOURCE_DIR "/tests/golden/tokenizers/";
-constexpr size_t kMaxBytes = 1 << 20;
+const std::string kSubwordGolden = NG_SOURCE_DIR "/tests/golden/tokenizers/";
+constexpr size_t kMaxSubwordBytes = 1 << 20;
 
 using Ids = std::vector<int32_t>;
 using Starts = std::vector<int64_t>;
 
-Json golden(const std::string& name) { return read_json_file(kGolden + name, kMaxBytes); }
+Json golden(const std::string& name) {
+  return read_json_file(kSubwordGolden + name, kMaxSubwordBytes);
+}
 
 std::unique_ptr<SubwordTokenizer> open(const Json& json, const std::string& config = "") {
   return std::make_unique<SubwordTokenizer>(
@@ -40,7 +42,7 @@ std::string random_text(std::mt19937& draw, size_t characters) {
 TEST(SubwordTokenizer, GivesRandomTextsBack) {
   std::mt19937 draw(1);
   for (const char* name : {"gpt2", "llama3", "o200k", "metaspace", "prepend", "unigram"}) {
-    const auto tokenizer = open_tokenizer(kGolden + name + ".json");
+    const auto tokenizer = open_tokenizer(kSubwordGolden + name + ".json");
     for (size_t round = 0; round < 200; ++round) {
       std::string text = random_text(draw, round);
       // sentencepiece's own mark comes back as a space, and it adds one in front
@@ -54,7 +56,7 @@ TEST(SubwordTokenizer, GivesRandomTextsBack) {
 TEST(SubwordTokenizer, TakesAnyBytes) {
   std::mt19937 draw(2);
   for (const char* name : {"gpt2", "qwen", "metaspace", "unigram"}) {
-    const auto tokenizer = open_tokenizer(kGolden + name + ".json");
+    const auto tokenizer = open_tokenizer(kSubwordGolden + name + ".json");
     for (size_t round = 0; round < 200; ++round) {
       std::string bytes;
       for (size_t i = 0; i < round; ++i) bytes += static_cast<char>(draw());
@@ -109,7 +111,8 @@ TEST(SubwordTokenizer, SeparatePartsHaveTheTokensOfTheText) {
 TEST(SubwordTokenizer, TextsStayWholeWhereTokensLookBeyondWords) {
   const std::string text = "some words of a text";
   for (const char* name : {"metaspace", "prepend", "unigram"})
-    EXPECT_EQ(open_tokenizer(kGolden + name + ".json")->separate_parts(text, 4).size(), 1u) << name;
+    EXPECT_EQ(open_tokenizer(kSubwordGolden + name + ".json")->separate_parts(text, 4).size(), 1u)
+        << name;
   const Json json = golden("o200k.json");
   EXPECT_EQ(open(json)->separate_parts(text, 4).size(), 4u);
   const auto parts_with = [&](const char* pointer, const Json& value) {
@@ -126,12 +129,12 @@ TEST(SubwordTokenizer, TextsStayWholeWhereTokensLookBeyondWords) {
 }
 
 TEST(SubwordTokenizer, PlacesTokensInTheOriginalText) {
-  const auto qwen = open_tokenizer(kGolden + "qwen.json");
+  const auto qwen = open_tokenizer(kSubwordGolden + "qwen.json");
   // "é" is composed of three bytes here; U+FFFD of one.
   const PlacedTokens placed = qwen->encode_with_starts("e\u0301\xFF<|im_end|>x");
   EXPECT_EQ(placed.starts, (Starts{0, 0, 3, 3, 3, 4, 14}));
   EXPECT_EQ(placed.ids[5], 601);
-  const auto metaspace = open_tokenizer(kGolden + "metaspace.json");
+  const auto metaspace = open_tokenizer(kSubwordGolden + "metaspace.json");
   const PlacedTokens words = metaspace->encode_with_starts("the  \u65e5");
   EXPECT_EQ(words.starts.front(), 0);
   EXPECT_EQ(words.starts.back(), 7) << "the last byte of the last character";
@@ -159,15 +162,15 @@ TEST(SubwordTokenizer, WritesTheFilesItRead) {
   const std::string folder = join_path(testing::TempDir(), "subword_tokenizer_test");
   remove_all(folder);
   make_folders(folder);
-  open_tokenizer(kGolden + "o200k.json")->save(folder);
-  EXPECT_EQ(read_file(folder + "/tokenizer.json", kMaxBytes),
-            read_file(kGolden + "o200k.json", kMaxBytes));
+  open_tokenizer(kSubwordGolden + "o200k.json")->save(folder);
+  EXPECT_EQ(read_file(folder + "/tokenizer.json", kMaxSubwordBytes),
+            read_file(kSubwordGolden + "o200k.json", kMaxSubwordBytes));
   EXPECT_EQ(open_tokenizer(folder)->end_token(), 0);
   write_file_atomically(folder + "/tokenizer_config.json", R"({"eos_token": "<|im_end|>"} )");
   const std::string again = folder + "/again";
   make_folders(again);
   open_tokenizer(folder)->save(again);
-  EXPECT_EQ(read_file(again + "/tokenizer_config.json", kMaxBytes),
+  EXPECT_EQ(read_file(again + "/tokenizer_config.json", kMaxSubwordBytes),
             R"({"eos_token": "<|im_end|>"} )");
   EXPECT_EQ(open_tokenizer(again)->end_token(), 501);
   remove_all(folder);

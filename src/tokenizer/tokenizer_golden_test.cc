@@ -8,21 +8,23 @@
 namespace ng {
 namespace {
 
-const std::string kGolden = NG_SOURCE_DIR "/tests/golden/";
-constexpr size_t kMaxBytes = 1 << 20;
+const std::string kGoldenKinds = NG_SOURCE_DIR "/tests/golden_kind/";
+constexpr size_t kMaxGoldenBytes = 1 << 20;
 
 using Ids = std::vector<int32_t>;
 
-Json golden(const std::string& name) { return read_json_file(kGolden + name, kMaxBytes); }
+Json golden_kind(const std::string& name) {
+  return read_json_file(kGoldenKinds + name, kMaxGoldenBytes);
+}
 
 class GoldenTokenizer : public testing::TestWithParam<const char*> {
  protected:
   const std::string name_ = std::string("tokenizers/") + GetParam();
-  const std::unique_ptr<Tokenizer> tokenizer_ = open_tokenizer(kGolden + name_ + ".json");
+  const std::unique_ptr<Tokenizer> tokenizer_ = open_tokenizer(kGoldenKinds + name_ + ".json");
 };
 
 TEST_P(GoldenTokenizer, EncodesAndDecodesEachCase) {
-  const Json cases = golden(name_ + ".cases.json");
+  const Json cases = golden_kind(name_ + ".cases.json");
   EXPECT_GE(cases.size(), 30u);
   for (const Json& one : cases) {
     const auto text = one.at("text").get<std::string>();
@@ -35,7 +37,7 @@ TEST_P(GoldenTokenizer, EncodesAndDecodesEachCase) {
 // tokenizers 0.23.3 with encode_special_tokens: <|endoftext|> and <mask> are special, "word" and
 // "  \n" are not.
 TEST(GoldenTokenizers, SpecialTokensMayBeText) {
-  const auto llama3 = open_tokenizer(kGolden + "tokenizers/llama3.json");
+  const auto llama3 = open_tokenizer(kGoldenKinds + "tokenizers/llama3.json");
   const std::string text = "a<|endoftext|>b word words <mask>x  \n<|endoftext|>";
   EXPECT_EQ(llama3->encode(text), (Ids{65, 0, 66, 221, 701, 272, 518, 83, 702, 88, 700, 0}));
   EXPECT_EQ(
@@ -46,7 +48,7 @@ TEST(GoldenTokenizers, SpecialTokensMayBeText) {
 
 // The tokens of a text are those of the same text with places, which ascend from its begin.
 TEST_P(GoldenTokenizer, KnowsWhereTokensBegin) {
-  for (const Json& one : golden(name_ + ".cases.json")) {
+  for (const Json& one : golden_kind(name_ + ".cases.json")) {
     const auto text = one.at("text").get<std::string>();
     const PlacedTokens placed = tokenizer_->encode_with_starts(text);
     EXPECT_EQ(placed.ids, tokenizer_->encode(text)) << text;
@@ -65,9 +67,9 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer,
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(GoldenChats, AreTokenizedAsWhole) {
-  const auto tokenizer = open_tokenizer(kGolden + "tokenizers/o200k.json");
+  const auto tokenizer = open_tokenizer(kGoldenKinds + "tokenizers/o200k.json");
   int chats = 0;
-  for (const Json& chat : golden("chat/expected.json")) {
+  for (const Json& chat : golden_kind("chat/expected.json")) {
     if (chat.at("tokenizer") != "o200k") continue;
     EXPECT_EQ(tokenizer->encode(chat.at("text").get<std::string>()), chat.at("ids").get<Ids>());
     ++chats;

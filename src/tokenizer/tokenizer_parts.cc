@@ -1,5 +1,7 @@
 #include "tokenizer/tokenizer_parts.h"
 
+#include "base/json.h"
+
 namespace ng {
 
 OrderedJson byte_level_json(bool add_prefix_space, bool trim_offsets, bool use_regex) {
@@ -14,6 +16,11 @@ OrderedJson split_json(std::string_view regex) {
           {"pattern", {{"Regex", regex}}},
           {"behavior", "Isolated"},
           {"invert", false}};
+}
+
+OrderedJson special_token_json(int64_t id, std::string_view content) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
 OrderedJson bpe_json(bool ignore_merges) {

@@ -2,9 +2,10 @@
 // tokenizers does.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json_fwd.h"
 
 namespace ng {
 
@@ -13,6 +14,9 @@ namespace ng {
 
 /// A Split that cuts what a regular expression matches from the rest.
 [[nodiscard]] OrderedJson split_json(std::string_view regex);
+
+/// A special token, as added_tokens lists it: found in the raw text, with nothing around it.
+[[nodiscard]] OrderedJson special_token_json(int64_t id, std::string_view content);
 
 /// A model of type BPE, to which "vocab" and "merges" are to be added.
 [[nodiscard]] OrderedJson bpe_json(bool ignore_merges);

@@ -68,12 +68,12 @@ TEST(OpenTokenizer, KnowsWhatItWroteAndRefusesTheRest) {
   ByteTokenizer().save(folder);
   EXPECT_EQ(open_tokenizer(folder)->vocab(), 256);
   EXPECT_EQ(open_tokenizer(folder + "/tokenizer.json")->vocab(), 256);
-  struct Change {
+  struct TokenizerChange {
     const char* pointer;
     Json value;
     const char* says;
   };
-  const Change kChanges[] = {
+  const TokenizerChange kChanges[] = {
       {"/model/merges", Json::array({"a b"}), "model.merges[0]: \"a b\""},
       {"/model/vocab/A", 3, "the name or the id is taken"},
       {"/model/type", "WordPiece", "model.type: \"WordPiece\" is not supported"},
@@ -81,7 +81,7 @@ TEST(OpenTokenizer, KnowsWhatItWroteAndRefusesTheRest) {
       {"/normalizer", Json{{"type", "NFD"}}, "normalizer"},
       {"/added_tokens", Json::array(), "model.vocab: byte 255 is missing"},
   };
-  for (const Change& change : kChanges) {
+  for (const TokenizerChange& change : kChanges) {
     Json json = parse_json(byte_tokenizer_json(), "");
     json[Json::json_pointer(change.pointer)] = change.value;
     write_file_atomically(folder + "/tokenizer.json", json.dump());

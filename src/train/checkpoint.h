@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ struct RunIdentity {
   uint64_t tensor_names = 0;  ///< hash of the model's TensorTable
   /// RunConfig::update_settings; these may differ, and the user hears of it.
   std::map<std::string, std::string> settings;
+  /// TrainingData::older_checksum(), which older checkpoints have in the place of `data`.
+  std::function<std::string()> older_data = {};
 };
 
 /// Writes `folder`/step-NNNNNNNN with all that the run's register marks as saved, each tensor as it

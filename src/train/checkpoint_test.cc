@@ -73,6 +73,22 @@ TEST_F(Checkpoints, HoldTensorsOfEveryElementAsTheyAreStored) {
   }
 }
 
+TEST_F(Checkpoints, OfTheSameTextAreKnownByItsOlderChecksumToo) {
+  Stored stored("ref");
+  stored.fill();
+  identity_.data = "of all";
+  save(stored);
+  identity_.data = "of pieces";
+  const auto said = [&](const char* older) {
+    identity_.older_data = [older] { return std::string(older); };
+    return error_of([&] {
+      (void)restore_checkpoint({.step = 7, .path = in("step-00000007")}, stored.run(), identity_);
+    });
+  };
+  EXPECT_EQ(said("of all"), "accepted");
+  EXPECT_NE(said("of another").find("the same text and tokenizer to resume"), std::string::npos);
+}
+
 TEST_F(Checkpoints, OfValuesThatAreNotFiniteAreRefusedByName) {
   for (const char* backend : {"ref", "cpu"})
     for (const auto& [element, code] :

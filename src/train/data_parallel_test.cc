@@ -1,5 +1,5 @@
-// Ranks that train one model: the same bits for any number of them where that is promised, the mean
-// over all of them everywhere.
+// Ranks that train_ranks one model: the same bits for any number of them where that is promised,
+// the mean over all of them everywhere.
 #include "train/data_parallel.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "comm/thread_ranks.h"
+#include "plan/rank_traffic.h"
 #include "support/tiny_run.h"
-#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {
@@ -39,7 +39,7 @@ Outcome outcome_of(TinyRun& tiny, int64_t steps) {
 }
 
 /// Of `micros` micro-batches on so many ranks, all of which must come to the same.
-Outcome train(TinyRunOptions options, int ranks, int64_t micros, int64_t steps = 3) {
+Outcome train_ranks(TinyRunOptions options, int ranks, int64_t micros, int64_t steps = 3) {
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](Comm& comm) {
     TinyRunOptions mine = options;
@@ -79,15 +79,16 @@ TEST(DataParallel, GlobalBitsDoNotDependOnTheRanks) {
   for (Case& c : cases()) {
     SCOPED_TRACE(c.name);
     c.options.determinism = Determinism::global;
-    const Outcome want = train(c.options, 1, 8);
-    for (const int ranks : {2, 4, 8}) EXPECT_TRUE(train(c.options, ranks, 8) == want) << ranks;
+    const Outcome want = train_ranks(c.options, 1, 8);
+    for (const int ranks : {2, 4, 8})
+      EXPECT_TRUE(train_ranks(c.options, ranks, 8) == want) << ranks;
   }
 }
 
 TEST(DataParallel, GlobalBitsOnRanksThatAreNoPowerOfTwo) {
   TinyRunOptions options{.determinism = Determinism::global};
-  const Outcome want = train(options, 1, 6);
-  for (const int ranks : {2, 3, 6}) EXPECT_TRUE(train(options, ranks, 6) == want) << ranks;
+  const Outcome want = train_ranks(options, 1, 6);
+  for (const int ranks : {2, 3, 6}) EXPECT_TRUE(train_ranks(options, ranks, 6) == want) << ranks;
 }
 
 /// Gradients that travel in few bits.
@@ -151,7 +152,7 @@ TEST(DataParallel, LargeTensorsTravelInParts) {
   TinyRunOptions options{.determinism = Determinism::global};
   options.model.layers = 1;
   options.model.vocab = 220'000;
-  EXPECT_TRUE(train(options, 2, 2, 1) == train(options, 1, 2, 1));
+  EXPECT_TRUE(train_ranks(options, 2, 2, 1) == train_ranks(options, 1, 2, 1));
   options.model.vocab = 37;
   options.model.ffn = 220'000;
   options.determinism = Determinism::ranks;
@@ -170,7 +171,7 @@ TEST(DataParallel, RanksRepeatTheirBits) {
       if (c.name == name) all.push_back(c);
   for (const Case& c : all) {
     SCOPED_TRACE(c.name);
-    EXPECT_TRUE(train(c.options, 3, 6) == train(c.options, 3, 6));
+    EXPECT_TRUE(train_ranks(c.options, 3, 6) == train_ranks(c.options, 3, 6));
   }
 }
 
@@ -178,7 +179,7 @@ TEST(DataParallel, RanksRepeatTheirBits) {
 // divides by the gradient's size, so that a weight whose gradient is all but 0 may move either way:
 // norms and losses are compared, and of weights how many differ.
 TEST(DataParallel, RanksComeToTheGradientOfOne) {
-  const Outcome one = train({}, 1, 4, 2), many = train({}, 4, 4, 2);
+  const Outcome one = train_ranks({}, 1, 4, 2), many = train_ranks({}, 4, 4, 2);
   EXPECT_NEAR(many.losses[0], one.losses[0], 1e-12 * one.losses[0]);
   EXPECT_NEAR(many.norms[0], one.norms[0], 1e-6 * one.norms[0]);
   int64_t different = 0;
@@ -230,11 +231,12 @@ TEST(DataParallel, BytesSentAreThoseOfTheModel) {
 }
 
 // What BF16 computes with is a copy of its owner's FP32 values. Where all that reads it rounds to
-// BF16 in any case, as in a Llama of recipe bf16, ranks train as they do with FP32 everywhere.
+// BF16 in any case, as in a Llama of recipe bf16, ranks train_ranks as they do with FP32
+// everywhere.
 TEST(DataParallel, CopiesInBf16AreExactWhereAllReadersRound) {
   const std::string bf16 = "name = 'copies'\ninherit = 'bf16'\n";
-  Outcome copied = train({.recipe = bf16}, 3, 3);
-  const Outcome whole = train({.recipe = bf16 + "communication.weights = 'fp32'"}, 3, 3);
+  Outcome copied = train_ranks({.recipe = bf16}, 3, 3);
+  const Outcome whole = train_ranks({.recipe = bf16 + "communication.weights = 'fp32'"}, 3, 3);
   EXPECT_EQ(copied.losses, whole.losses);
   EXPECT_EQ(copied.norms, whole.norms);
   EXPECT_NE(copied.weights, whole.weights);

@@ -6,18 +6,18 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kLength = 12, kDocument = 6;
+constexpr int64_t kMaskedLength = 12, kDocument = 6;
 
 /// A step that counts the second documents alone, the first ones of other tokens by `shift`.
 StepReport step_behind(TinyRunOptions options, int32_t shift, std::vector<float>* weights) {
-  options.length = kLength;
+  options.length = kMaskedLength;
   options.masked = true;
   TinyRun tiny(options);
   tiny.fill(0);
   const BatchSpans to = tiny.trainer().train_tokens(0);
   const auto vocab = static_cast<int32_t>(tiny.model().config().vocab);
   for (size_t i = 0; i < to.inputs.size(); ++i) {
-    const bool second = static_cast<int64_t>(i) % kLength >= kDocument;
+    const bool second = static_cast<int64_t>(i) % kMaskedLength >= kDocument;
     to.mask[i] = second ? 1.0f : 0.0f;
     if (!second) to.inputs[i] = (to.inputs[i] + shift) % vocab;
   }
@@ -42,8 +42,8 @@ TEST(DocumentMask, WhatStandsInAnotherDocumentChangesNothing) {
 }
 
 TEST(DocumentMask, OfOneDocumentIsNone) {
-  TinyRun plain(TinyRunOptions{.length = kLength});
-  TinyRun one(TinyRunOptions{.length = kLength, .document = kLength});
+  TinyRun plain(TinyRunOptions{.length = kMaskedLength});
+  TinyRun one(TinyRunOptions{.length = kMaskedLength, .document = kMaskedLength});
   for (int64_t step = 0; step < 3; ++step) EXPECT_EQ(one.step(step).loss, plain.step(step).loss);
   EXPECT_EQ(one.weights(), plain.weights());
 }

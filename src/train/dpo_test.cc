@@ -181,20 +181,20 @@ TEST(Dpo, ValidationIsTheStepsOwnLossWithoutItsStep) {
   EXPECT_NE(report.preferences->margins, 0);
 }
 
-struct Outcome {
+struct DpoOutcome {
   std::vector<float> weights;
   std::vector<double> losses, margins;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const DpoOutcome&, const DpoOutcome&) = default;
 };
 
-Outcome train_on(int ranks, TinyRunOptions options, int64_t micros) {
-  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+DpoOutcome train_on(int ranks, TinyRunOptions options, int64_t micros) {
+  std::vector<DpoOutcome> outcomes(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](Comm& comm) {
     TinyRunOptions mine = options;
     mine.micros = micros / ranks;
     mine.comm = &comm;
     TinyRun tiny(mine);
-    Outcome& outcome = outcomes[static_cast<size_t>(comm.rank())];
+    DpoOutcome& outcome = outcomes[static_cast<size_t>(comm.rank())];
     for (int64_t step = 0; step < 3; ++step) {
       const StepReport report = step_of(tiny, step);
       outcome.losses.push_back(report.loss);
@@ -202,7 +202,7 @@ Outcome train_on(int ranks, TinyRunOptions options, int64_t micros) {
     }
     outcome.weights = tiny.weights();
   });
-  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome == outcomes.front());
+  for (const DpoOutcome& outcome : outcomes) EXPECT_TRUE(outcome == outcomes.front());
   return outcomes.front();
 }
 
@@ -211,7 +211,7 @@ TEST(Dpo, GlobalBitsDoNotDependOnTheRanks) {
     SCOPED_TRACE(recipe);
     TinyRunOptions options = options_of(recipe, {.reference_storage = operand_of("fp8_e4m3")});
     options.determinism = Determinism::global;
-    const Outcome want = train_on(1, options, 4);
+    const DpoOutcome want = train_on(1, options, 4);
     EXPECT_NE(want.margins.back(), 0);
     for (const int ranks : {2, 4}) EXPECT_TRUE(train_on(ranks, options, 4) == want) << ranks;
   }
@@ -220,9 +220,9 @@ TEST(Dpo, GlobalBitsDoNotDependOnTheRanks) {
 // FP8 gradients: the mean over pairs of all ranks, but for what travels rounded.
 TEST(Dpo, RanksAgreeAndRepeat) {
   const TinyRunOptions options = options_of("fp8-lm");
-  const Outcome first = train_on(2, options, 4);
+  const DpoOutcome first = train_on(2, options, 4);
   EXPECT_TRUE(train_on(2, options, 4) == first);
-  const Outcome alone = train_on(1, options, 4);
+  const DpoOutcome alone = train_on(1, options, 4);
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(first.losses[i], alone.losses[i], 0.02);
 }
 

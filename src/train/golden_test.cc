@@ -9,20 +9,20 @@
 #include <map>
 #include <set>
 
-#include "io/hf_folder.h"
+#include "infer/generator.h"
+#include "io/hf/folder.h"
 #include "io/safetensors.h"
 #include "run/backends.h"
 #include "run/transfer.h"
-#include "train/generator.h"
-#include "train/trace.h"
+#include "tools/trace.h"
 
 namespace ng {
 namespace {
 
-struct Case {
+struct GoldenCase {
   std::string model, backend;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.model << " on " << c.backend; }
+void PrintTo(const GoldenCase& c, std::ostream* out) { *out << c.model << " on " << c.backend; }
 
 std::string folder_of(std::string_view model) {
   return fmt::format("{}/tests/golden/models/{}", NG_SOURCE_DIR, model);
@@ -34,7 +34,7 @@ struct Loaded {
   ng::Run run;
   Model model;
 
-  explicit Loaded(const Case& c)
+  explicit Loaded(const GoldenCase& c)
       : run(make_backend(c.backend, Threads{2}), 1),
         model(run, io::read_hf_config(folder_of(c.model)), recipe, RecomputePolicy::none) {
     io::read_hf_weights(folder_of(c.model), model.config(),
@@ -75,7 +75,7 @@ class Worst {
   std::map<std::string, Entry> worst_;
 };
 
-class Golden : public ::testing::TestWithParam<Case> {
+class Golden : public ::testing::TestWithParam<GoldenCase> {
  protected:
   Golden()
       : reference_path_(folder_of(GetParam().model) + "/reference.safetensors"),
@@ -196,17 +196,17 @@ TEST_P(Golden, GradientsAreShownBeforeTheUpdateAndOnlyWhenAskedFor) {
 }
 
 // Every folder of tests/golden/models on every backend.
-std::vector<Case> all_cases() {
+std::vector<GoldenCase> all_cases() {
   std::set<std::string> models;
   for (const auto& item : std::filesystem::directory_iterator(folder_of("")))
     if (item.is_directory()) models.insert(item.path().filename());
-  std::vector<Case> cases;
+  std::vector<GoldenCase> cases;
   for (const std::string& model : models)
     for (const char* backend : {"ref", "cpu"}) cases.push_back({model, backend});
   return cases;
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+std::string case_name(const ::testing::TestParamInfo<GoldenCase>& info) {
   std::string name = info.param.model + "_" + info.param.backend;
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';

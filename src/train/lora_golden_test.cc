@@ -9,15 +9,15 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
+#include "io/hf/peft_folder.h"
 #include "io/model_files.h"
-#include "io/peft_folder.h"
 #include "io/safetensors.h"
 #include "model/adapters.h"
 #include "run/backends.h"
 #include "tokenizer/byte_tokenizer.h"
+#include "tools/trace.h"
 #include "train/run_model.h"
-#include "train/trace.h"
 
 namespace ng {
 namespace {
@@ -158,13 +158,13 @@ TEST_P(LoraGolden, TheFolderIsWhatPeftWrites) {
   EXPECT_FALSE(is_file(join_path(out_, io::kPeftConfig)));
 }
 
-std::string case_name(const ::testing::TestParamInfo<LoraGolden::ParamType>& info) {
+std::string lora_case_name(const ::testing::TestParamInfo<LoraGolden::ParamType>& info) {
   return std::get<0>(info.param) + "_" + std::get<1>(info.param);
 }
 INSTANTIATE_TEST_SUITE_P(Models, LoraGolden,
                          ::testing::Combine(::testing::Values("qwen2_tiny", "gpt2_tiny"),
                                             ::testing::Values("ref", "cpu")),
-                         case_name);
+                         lora_case_name);
 
 }  // namespace
 }  // namespace ng

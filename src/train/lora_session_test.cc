@@ -1,7 +1,7 @@
 // Runs that train adapters: resumed to the bit, what they write, what they refuse.
 #include "base/json.h"
-#include "io/hf_folder.h"
-#include "io/peft_folder.h"
+#include "io/hf/folder.h"
+#include "io/hf/peft_folder.h"
 #include "io/safetensors.h"
 #include "support/session_runs.h"
 

@@ -11,7 +11,7 @@
 namespace ng {
 namespace {
 
-TinyRunOptions options_of(const std::string& recipe, ModelConfig model = tiny_llama()) {
+TinyRunOptions lora_options(const std::string& recipe, ModelConfig model = tiny_llama()) {
   model.lora = {.rank = 3, .alpha = 6, .targets = {"attn.*", "mlp.down"}};
   return {.model = model, .recipe = "name = 't'\n" + recipe};
 }
@@ -27,7 +27,7 @@ std::vector<float> values_of(TinyRun& tiny, bool adapters) {
 }
 
 TEST(Lora, FirstValuesAreDrawnForAAndZeroForB) {
-  TinyRun tiny(options_of(""));
+  TinyRun tiny(lora_options(""));
   int64_t seen = 0;
   for (const Parameter& p : tiny.model().parameters()) {
     if (!p.spec.is_adapter) continue;
@@ -49,7 +49,7 @@ TEST(Lora, FirstValuesAreDrawnForAAndZeroForB) {
 }
 
 TEST(Lora, AtFirstTheModelIsItsBase) {
-  TinyRunOptions options = options_of("");
+  TinyRunOptions options = lora_options("");
   TinyRun adapted(options);
   options.model.lora = {};
   TinyRun base(options);
@@ -62,7 +62,7 @@ TEST(Lora, OnlyAdaptersMoveAndOnlyTheyAreSaved) {
                              "inherit='fp8-lm'", "inherit='fp8-delayed'"}) {
     for (const ModelConfig& model : {tiny_llama(), tiny_gpt2()}) {
       SCOPED_TRACE(recipe);
-      TinyRun tiny(options_of(recipe, model));
+      TinyRun tiny(lora_options(recipe, model));
       const std::vector<float> base = values_of(tiny, false), before = values_of(tiny, true);
       double first = 0, last = 0;
       for (int64_t step = 0; step < 6; ++step) {
@@ -90,7 +90,7 @@ TEST(Lora, OnlyAdaptersMoveAndOnlyTheyAreSaved) {
 }
 
 TEST(Lora, TheBaseTakesTheBytesOfItsStorageAlone) {
-  TinyRunOptions options = options_of("inherit='fp8-lm'");
+  TinyRunOptions options = lora_options("inherit='fp8-lm'");
   options.model.width = 64;
   TinyRun adapted(options);
   options.model.lora = {};
@@ -111,7 +111,7 @@ TEST(Lora, TheBaseTakesTheBytesOfItsStorageAlone) {
 
 TEST(Lora, RecomputationAndMicroBatchesKeepBits) {
   for (const char* recipe : {"inherit='fp32'", "inherit='mxfp4-sr-rht'"}) {
-    TinyRunOptions options = options_of(recipe);
+    TinyRunOptions options = lora_options(recipe);
     options.micros = 2;
     TinyRun one(options);
     options.recompute = RecomputePolicy::block;
@@ -125,7 +125,7 @@ TEST(Lora, RecomputationAndMicroBatchesKeepBits) {
 
 TEST(Lora, RanksThatShareTheBatchEndInTheBitsOfOne) {
   for (const char* recipe : {"inherit='bf16'", "inherit='mxfp4-sr-rht'"}) {
-    TinyRunOptions options = options_of(recipe);
+    TinyRunOptions options = lora_options(recipe);
     options.determinism = Determinism::global;
     options.micros = 4;
     TinyRun one(options);

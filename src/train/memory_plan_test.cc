@@ -29,7 +29,7 @@ size_t fp8_blocks(int64_t rows, int64_t cols) {
   return values(rows, cols, 8) + whole_lines(static_cast<size_t>(rows * ((cols + 127) / 128)) * 4);
 }
 
-struct Case {
+struct PlanCase {
   const char* recipe;
   std::map<std::string, Bytes> parts;  ///< of matrices of at least 4096 values
 };
@@ -39,7 +39,7 @@ const char* const kFp8Lm =
     "optimizer={moment1={format='fp8_e4m3', scale='pow2'},"
     " moment2={format='fp16', block='tensor', scale='pow2'}}";
 
-std::vector<Case> cases() {
+std::vector<PlanCase> plan_cases() {
   const Bytes four = plain(32);
   return {
       {"inherit='bf16'", {{"weight", four}, {"moment1", four}, {"moment2", four}}},
@@ -71,7 +71,7 @@ ModelConfig wide_model() {
   return c;
 }
 
-std::map<std::string, size_t> by_hand(const Case& c) {
+std::map<std::string, size_t> by_hand(const PlanCase& c) {
   std::map<std::string, size_t> bytes;
   const bool only_in_blocks = c.recipe == kFp8Lm;  // FP8 with scales: linear layers inside blocks
   for (const ParameterSpec& spec : parameter_table(wide_model())) {
@@ -89,7 +89,7 @@ std::map<std::string, size_t> by_hand(const Case& c) {
 }
 
 TEST(MemoryPlan, StoredBytesAreThoseByHand) {
-  for (const Case& c : cases()) {
+  for (const PlanCase& c : plan_cases()) {
     SCOPED_TRACE(c.recipe);
     TinyRunOptions options;
     options.model = wide_model();
@@ -117,7 +117,7 @@ TEST(MemoryPlan, StoredBytesAreThoseByHand) {
 }
 
 TEST(MemoryPlan, OfDryRunsIsThatOfRuns) {
-  for (const Case& c : cases()) {
+  for (const PlanCase& c : plan_cases()) {
     SCOPED_TRACE(c.recipe);
     TinyRunOptions options;
     options.model = wide_model();

@@ -9,7 +9,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "train/rank_traffic.h"
+#include "train/run_traffic.h"
 
 namespace ng {
 namespace {

@@ -16,7 +16,7 @@ ModelConfig wide_llama() {
   return c;
 }
 
-const char* const kFp8Lm =
+const char* const kFp8States =
     "inherit='fp8-current'\nweights={storage={format='fp8_e4m3', scale='pow2'}, master='fp16'}\n"
     "optimizer={moment1={format='fp8_e4m3', scale='pow2'},"
     " moment2={format='fp16', block='tensor', scale='pow2'}}";
@@ -24,7 +24,7 @@ const char* const kNvfp4 =
     "inherit='nvfp4-all'\nweights={storage='nvfp4', update='stochastic'}\n"
     "optimizer={moment1='int8', moment2='mxfp8_e4m3'}";
 
-const char* const kRecipes[] = {
+const char* const kNarrowRecipes[] = {
     "inherit='fp32'",
     "inherit='bf16'\ngradient.accumulate='bf16'",
     "inherit='naive-bf16'",
@@ -50,7 +50,7 @@ const char* const kRecipes[] = {
     "inherit='mxfp8'\nweights={storage='mxfp8_e4m3', update='residual'}",
     "inherit='nvfp4'\nweights={storage='nvfp4', update='residual'}",
     "inherit='int8'\nweights={storage='int8', update='residual', residual_bits=4}",
-    kFp8Lm,
+    kFp8States,
     "inherit='fp8-lm'",
     "inherit='gaussws-all'\nweight_noise.bitwidth_loss=0.01",
     "inherit='adam-mini-diffq'\nweights={storage='bf16', update='stochastic'}",
@@ -68,25 +68,25 @@ TinyRunOptions options_of(const char* recipe) {
   return options;
 }
 
-using Bytes = std::vector<std::byte>;
+using StateBytes = std::vector<std::byte>;
 
 /// Everything that a checkpoint would hold, as it lies in memory.
-std::vector<Bytes> state_of(TinyRun& tiny) {
-  std::vector<Bytes> state;
+std::vector<StateBytes> state_of(TinyRun& tiny) {
+  std::vector<StateBytes> state;
   for (const Persistent& row : tiny.run().persistents()) {
     if (!row.spec.is_saved) continue;
-    Bytes bytes(row.view.bytes());
+    StateBytes bytes(row.view.bytes());
     tiny.run().backend().download(bytes.data(), row.view.data, bytes.size());
     state.push_back(std::move(bytes));
   }
   return state;
 }
 
-void put_state(TinyRun& tiny, const std::vector<Bytes>& state) {
+void put_state(TinyRun& tiny, const std::vector<StateBytes>& state) {
   size_t next = 0;
   for (const Persistent& row : tiny.run().persistents())
     if (row.spec.is_saved) {
-      const Bytes& bytes = state.at(next++);
+      const StateBytes& bytes = state.at(next++);
       tiny.run().backend().upload(row.view.data, bytes.data(), bytes.size());
     }
 }
@@ -95,7 +95,7 @@ class NarrowState : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(NarrowState, IsTheSameOnAnyNumberOfThreadsAndWithRecompute) {
   TinyRunOptions options = options_of(GetParam());
-  std::vector<Bytes> want;
+  std::vector<StateBytes> want;
   for (const int threads : {1, 2, 3}) {
     options.threads = threads;
     options.recompute = threads == 3 ? RecomputePolicy::block : RecomputePolicy::none;
@@ -137,9 +137,9 @@ TEST_P(NarrowState, LearnsOneBatch) {
   EXPECT_LT(after, before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Recipes, NarrowState, ::testing::ValuesIn(kRecipes));
+INSTANTIATE_TEST_SUITE_P(Recipes, NarrowState, ::testing::ValuesIn(kNarrowRecipes));
 
-// Bytes per parameter as stored, of a model whose every parameter but 5 norms is a matrix.
+// StateBytes per parameter as stored, of a model whose every parameter but 5 norms is a matrix.
 // What rounding takes off the first weights lies in the carries: training begins where FP32 does.
 TEST(NarrowState, CarriesBeginWithWhatRoundingLeft) {
   TinyRun wide(options_of("inherit='bf16'")), residual(options_of("inherit='residual-bf16'")),

@@ -14,7 +14,7 @@ namespace ng {
 namespace {
 
 /// The documents a run is read from, last word last.
-using Documents = std::vector<toml::table>;
+using TomlDocuments = std::vector<toml::table>;
 
 const GivenAt* last_given(const RunConfig& config, std::initializer_list<std::string_view> keys) {
   const GivenAt* last = nullptr;
@@ -223,7 +223,7 @@ void check_lora(const RunConfig& config) {
            "1: ranks that share the batch");
 }
 
-RunConfig resolve(const Documents& documents, const std::string& place) {
+RunConfig resolve(const TomlDocuments& documents, const std::string& place) {
   RunConfig config;
   config.place = place;
   for (size_t i = 0; i < documents.size(); ++i) read_document(config, documents[i], i);
@@ -243,7 +243,7 @@ RunConfig RunConfig::load(const std::string& path, std::span<const std::string> 
 
 RunConfig RunConfig::parse(std::string_view toml, const std::string& place,
                            std::span<const std::string> settings) {
-  Documents documents;
+  TomlDocuments documents;
   documents.push_back(parse_toml(toml, place));
   for (const std::string& setting : settings) documents.push_back(parse_setting(setting));
   return resolve(documents, place);

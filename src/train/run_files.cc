@@ -11,7 +11,7 @@
 #include "base/version.h"
 #include "data/text_files.h"
 #include "io/checkpoint_files.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "train/metrics.h"
 #include "train/run_inputs.h"
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "io/hf_folder.h"
-#include "io/peft_folder.h"
+#include "io/hf/folder.h"
+#include "io/hf/peft_folder.h"
 #include "model/adapters.h"
 
 namespace ng {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "train/generator.h"
+#include "infer/generator.h"
 
 namespace ng {
 namespace {

@@ -14,7 +14,7 @@ namespace ng {
 namespace {
 
 // Ragged against every tile, and several blocks of every kind along K.
-constexpr int64_t kLeftRows = 24, kRightRows = 56, kLength = 160;
+constexpr int64_t kLeftRows = 24, kRightRows = 56, kDepth = 160;
 
 /// An operand, and as what its source is stored.
 struct TestedSource {
@@ -123,7 +123,7 @@ int self_check(Backend& backend, Backend& reference, std::span<const LinearRecip
   const auto source_of = [&](const LinearRecipe& recipe, OperandRole role, int64_t rows) {
     TestedSource source{operand_form(recipe, role), is_weight(role) ? &fp32_format() : &stored};
     source.spec.rows = rows;
-    source.spec.k = kLength;
+    source.spec.k = kDepth;
     return source;
   };
   std::vector<TestedGemm> done;

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "comm/agreement.h"
 #include "io/checkpoint_files.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/bit_widths.h"
@@ -122,7 +122,8 @@ RunIdentity Session::identity() const {
           .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
                                trainer_->settings().length, trainer_->micros_of_all()),
           .tensor_names = model_->tensors().hash(),
-          .settings = config_.update_settings()};
+          .settings = config_.update_settings(),
+          .older_data = [this] { return data_->older_checksum(); }};
 }
 
 void Session::take_folder() {

@@ -8,8 +8,8 @@
 #include "comm/comm.h"
 #include "data/training_data.h"
 #include "io/checkpoint_files.h"
-#include "train/rank_traffic.h"
 #include "train/run_config.h"
+#include "train/run_traffic.h"
 #include "train/trainer.h"
 
 namespace ng {

@@ -6,7 +6,7 @@
 
 #include "base/checksum.h"
 #include "comm/agreement.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "run/backends.h"
 #include "train/run_inputs.h"
 #include "train/self_check.h"

@@ -15,7 +15,7 @@ namespace {
 using SessionResume = SessionRuns;
 
 // Delayed scales in all six operands; the history is shorter than the run.
-const char* const kDelayed =
+const char* const kDelayedScales =
     "name = \"delayed\"\n"
     "linear.fprop = { input={format=\"fp8_e4m3\", scaling=\"delayed\", amax_history=3},"
     " weight={format=\"fp8_e4m3\", scaling=\"delayed\", amax_history=3} }\n"
@@ -33,7 +33,8 @@ const char* const kPhase =
     " input={format=\"fp8_e5m2\", scaling=\"delayed\", amax_history=4} }\n";
 
 TEST_F(SessionResume, InterruptedAnywhereEndInTheSameBits) {
-  for (const std::string& recipe : {std::string(kDelayed), kDelayed + std::string(kPhase)}) {
+  for (const std::string& recipe :
+       {std::string(kDelayedScales), kDelayedScales + std::string(kPhase)}) {
     const std::vector<std::string> settings = {recipe_file(recipe), "train.steps=8",
                                                "train.accumulate=2", "train.checkpoint_every=0"};
     remove_all(in("unbroken"));
@@ -59,7 +60,7 @@ TEST_F(SessionResume, InterruptedAnywhereEndInTheSameBits) {
 }
 
 TEST_F(SessionResume, ThreadsDoNotChangeTheBits) {
-  const std::vector<std::string> settings = {recipe_file(kDelayed), "train.steps=4"};
+  const std::vector<std::string> settings = {recipe_file(kDelayedScales), "train.steps=4"};
   const std::map<std::string, std::string> want = unbroken(config(settings));
   for (const char* threads : {"train.threads=2", "train.threads=3"}) {
     std::vector<std::string> other = settings;
@@ -83,7 +84,7 @@ TEST_F(SessionResume, TwinsDifferInTheDrawsOfRoundingAlone) {
 }
 
 TEST_F(SessionResume, CheckpointsHoldTheHistoryOfDelayedScales) {
-  interrupt(config({recipe_file(kDelayed)}), 2);
+  interrupt(config({recipe_file(kDelayedScales)}), 2);
   const io::Safetensors state(join_path(checkpoint(2), "state.safetensors"));
   size_t moved = 0, seen = 0;
   for (const io::SafetensorsEntry& entry : state.entries()) {
@@ -241,7 +242,7 @@ TEST_F(SessionResume, RefuseToGoOnWithAnotherRun) {
 }
 
 TEST_F(SessionResume, GoOnFromACheckpointThatNamesTheRecipeByAllKeys) {
-  const RunConfig run = config({recipe_file(kDelayed)});
+  const RunConfig run = config({recipe_file(kDelayedScales)});
   const std::map<std::string, std::string> want = unbroken(run);
   interrupt(run, 3);
   const Recipe recipe = Recipe::load(run.recipe);

@@ -5,26 +5,26 @@
 #include <gtest/gtest.h>
 
 #include "comm/thread_ranks.h"
+#include "plan/rank_traffic.h"
 #include "support/tiny_run.h"
-#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {
 
 /// Whose matrices of the feed-forward layer, 700 x 20 and 20 x 700, are most of it.
-ModelConfig wide_model() {
+ModelConfig wide_shared_model() {
   ModelConfig model = tiny_llama();
   model.layers = 1;
   model.ffn = 700;
   return model;
 }
 
-struct Case {
+struct SharedCase {
   std::string name, keys;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
+const std::vector<SharedCase>& shared_cases() {
+  static const std::vector<SharedCase> all = {
       {"fp8-lm", "inherit = 'fp8-lm'\n"},
       {"states of fp8-lm",
        "inherit = 'fp8-lm'\n"
@@ -46,21 +46,21 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-TinyRunOptions options_of(const Case& c, const std::string& shard) {
-  return {.model = wide_model(),
+TinyRunOptions options_of(const SharedCase& c, const std::string& shard) {
+  return {.model = wide_shared_model(),
           .recipe = "name = 'shared scales'\n" + c.keys + "gradient.shard = '" + shard + "'\n"};
 }
 
-struct Outcome {
+struct SharedOutcome {
   std::vector<float> weights;
   std::vector<double> losses, norms;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const SharedOutcome&, const SharedOutcome&) = default;
 };
 
 /// Of three steps of twenty micro-batches, on ranks that all come to the same. `most`: pieces of
 /// one tensor that one rank owns.
-Outcome train(TinyRunOptions options, int ranks, size_t* most = nullptr) {
-  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+SharedOutcome train_shared(TinyRunOptions options, int ranks, size_t* most = nullptr) {
+  std::vector<SharedOutcome> outcomes(static_cast<size_t>(ranks));
   std::vector<size_t> pieces(outcomes.size());
   run_ranks(ranks, [&](Comm& comm) {
     const auto rank = static_cast<size_t>(comm.rank());
@@ -71,7 +71,7 @@ Outcome train(TinyRunOptions options, int ranks, size_t* most = nullptr) {
     for (size_t i = 0; i < tiny.model().parameters().size(); ++i)
       if (tiny.model().parameters()[i].spec.name.starts_with("blocks"))
         pieces[rank] = std::max(pieces[rank], tiny.model().owned_of(i).size());
-    Outcome& mine_is = outcomes[rank];
+    SharedOutcome& mine_is = outcomes[rank];
     for (int64_t step = 0; step < 3; ++step) {
       const StepReport report = tiny.step(step);
       EXPECT_FALSE(report.skipped);
@@ -80,7 +80,7 @@ Outcome train(TinyRunOptions options, int ranks, size_t* most = nullptr) {
     }
     mine_is.weights = tiny.weights();
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const SharedOutcome& outcome : outcomes) {
     EXPECT_EQ(outcome.losses, outcomes.front().losses);
     EXPECT_TRUE(options.tensor > 1 || outcome == outcomes.front());
   }
@@ -89,31 +89,31 @@ Outcome train(TinyRunOptions options, int ranks, size_t* most = nullptr) {
 }
 
 TEST(SharedScales, RowsHaveTheBitsOfWholeTensors) {
-  for (const Case& c : cases())
+  for (const SharedCase& c : shared_cases())
     for (const int ranks : {2, 4, 5}) {
       SCOPED_TRACE(fmt::format("{} on {} ranks", c.name, ranks));
       size_t of_whole = 0, of_rows = 0;
-      const Outcome want = train(options_of(c, "tensor"), ranks, &of_whole);
-      EXPECT_TRUE(train(options_of(c, "flat"), ranks, &of_rows) == want);
+      const SharedOutcome want = train_shared(options_of(c, "tensor"), ranks, &of_whole);
+      EXPECT_TRUE(train_shared(options_of(c, "flat"), ranks, &of_rows) == want);
       EXPECT_EQ(of_whole, 1u);
       EXPECT_GE(of_rows, ranks > 2 ? 2u : 1u) << "pieces of one tensor on one rank";
     }
 }
 
 TEST(SharedScales, GlobalBitsDoNotDependOnTheRanks) {
-  for (const Case& c : cases()) {
+  for (const SharedCase& c : shared_cases()) {
     if (c.name == "fp8-lm") continue;  // what it sends depends on them
     SCOPED_TRACE(c.name);
     TinyRunOptions options = options_of(c, "flat");
     options.determinism = Determinism::global;
-    const Outcome want = train(options, 1);
-    for (const int ranks : {2, 4}) EXPECT_TRUE(train(options, ranks) == want) << ranks;
+    const SharedOutcome want = train_shared(options, 1);
+    for (const int ranks : {2, 4}) EXPECT_TRUE(train_shared(options, ranks) == want) << ranks;
   }
 }
 
 // Two ranks have parts of a layer, each of which four own rows of.
 TEST(SharedScales, PartsOfLayersAreDividedByRowsToo) {
-  for (const Case& c : {cases()[0], cases()[2]}) {
+  for (const SharedCase& c : {shared_cases()[0], shared_cases()[2]}) {
     SCOPED_TRACE(c.name);
     TinyRunOptions whole = options_of(c, "tensor"), rows = options_of(c, "flat");
     for (TinyRunOptions* options : {&whole, &rows}) {
@@ -127,14 +127,14 @@ TEST(SharedScales, PartsOfLayersAreDividedByRowsToo) {
       options->model.ffn = 4096;
     }
     size_t most = 0;
-    EXPECT_TRUE(train(rows, 8, &most) == train(whole, 8));
+    EXPECT_TRUE(train_shared(rows, 8, &most) == train_shared(whole, 8));
     EXPECT_GT(most, 1u);
   }
 }
 
 TEST(SharedScales, BytesSentAreThoseOfTheModel) {
   const auto backend = make_backend("ref", Threads{1});
-  for (const Case& c : cases()) {
+  for (const SharedCase& c : shared_cases()) {
     SCOPED_TRACE(c.name);
     const TinyRunOptions options = options_of(c, "flat");
     const Recipe recipe = Recipe::parse(options.recipe, "test.toml");

@@ -11,7 +11,7 @@
 namespace ng {
 namespace {
 
-Recipe recipe_of(const std::string& name) {
+Recipe small_recipe(const std::string& name) {
   return Recipe::parse("name = 'small'\ninherit = '" + name + "'\n", "test.toml");
 }
 
@@ -19,21 +19,21 @@ TEST(SmallRun, HasItsOwnBitsForEveryRecipe) {
   std::vector<std::string> seen;
   for (const std::string name : {"fp32", "bf16", "mxfp4-sr-rht", "nvfp4", "fp8-lm", "gaussws-all",
                                  "nipq", "adamw-fp8-states", "muon", "precision-aware-bf16"}) {
-    const Recipe recipe = recipe_of(name);
+    const Recipe recipe = small_recipe(name);
     const std::string bits = bits_of_small_run("cpu", tiny_llama(), recipe);
     EXPECT_EQ(bits_of_small_run("cpu", tiny_llama(), recipe), bits) << name;
     EXPECT_EQ(std::count(seen.begin(), seen.end(), bits), 0) << name;
     seen.push_back(bits);
   }
-  EXPECT_NE(bits_of_small_run("cpu", tiny_gpt2(), recipe_of("fp32")), seen.front());
+  EXPECT_NE(bits_of_small_run("cpu", tiny_gpt2(), small_recipe("fp32")), seen.front());
 }
 
 // Sums of the scalar reference are others than those of the cpu backend.
 TEST(SmallRun, ARankThatComputesOtherwiseIsRefusedOnAll) {
   run_ranks(3, [&](Comm& comm) {
-    EXPECT_NO_THROW(require_equal_bits(comm, "cpu", tiny_llama(), recipe_of("fp32")));
+    EXPECT_NO_THROW(require_equal_bits(comm, "cpu", tiny_llama(), small_recipe("fp32")));
     const char* const mine = comm.rank() == 1 ? "ref" : "cpu";
-    EXPECT_THROW(require_equal_bits(comm, mine, tiny_llama(), recipe_of("fp32")), Error);
+    EXPECT_THROW(require_equal_bits(comm, mine, tiny_llama(), small_recipe("fp32")), Error);
   });
 }
 

@@ -12,7 +12,7 @@
 namespace ng {
 namespace {
 
-struct Layout {
+struct FileLayout {
   int ranks = 1, tensor = 1;
 };
 
@@ -96,7 +96,7 @@ class StateFilesTest : public ::testing::Test {
     }
   }
 
-  void on_ranks(const Layout& layout, const std::function<void(ng::Run&)>& body) const {
+  void on_ranks(const FileLayout& layout, const std::function<void(ng::Run&)>& body) const {
     run_ranks(layout.ranks, [&](Comm& comm) {
       ng::Run run(make_backend("cpu", Threads{1}), 1, 0, &comm, layout.tensor);
       claim(run);
@@ -104,7 +104,7 @@ class StateFilesTest : public ::testing::Test {
     });
   }
 
-  void write(const Layout& layout) const {
+  void write(const FileLayout& layout) const {
     on_ranks(layout, [&](ng::Run& run) {
       for_bytes(run, [](std::byte& at, std::byte value) { at = value; });
       const Comm& world = run.ranks().world();
@@ -116,7 +116,7 @@ class StateFilesTest : public ::testing::Test {
     });
   }
 
-  void expect_read(const Layout& layout) const {
+  void expect_read(const FileLayout& layout) const {
     on_ranks(layout, [&](ng::Run& run) {
       const StateFiles files(folder_);
       for (const bool own : {false, true})
@@ -135,13 +135,13 @@ class StateFilesTest : public ::testing::Test {
 };
 
 TEST_F(StateFilesTest, AnyLayoutReadsWhatAnyOtherWrote) {
-  const Layout layouts[] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}};
-  for (const Layout& from : layouts) {
+  const FileLayout layouts[] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}};
+  for (const FileLayout& from : layouts) {
     SCOPED_TRACE(fmt::format("from {} ranks, {} in a group", from.ranks, from.tensor));
     remove_all(folder_);
     make_folders(folder_);
     write(from);
-    for (const Layout& to : layouts) expect_read(to);
+    for (const FileLayout& to : layouts) expect_read(to);
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kHuge = "blocks.1.mlp.up.weight";
 
-TinyRunOptions options_of(const std::string& recipe, const char* backend) {
+TinyRunOptions overflow_options(const std::string& recipe, const char* backend) {
   TinyRunOptions options;
   options.model.head_dim = 32;
   options.model.width = 64;  // moments of the MLP are stored narrow
@@ -29,7 +29,7 @@ void set_gradient(TinyRun& tiny, float value) {
   });
 }
 
-std::vector<std::byte> state_of(TinyRun& tiny) {
+std::vector<std::byte> bytes_of_state(TinyRun& tiny) {
   std::vector<std::byte> all;
   for (const Persistent& row : tiny.run().persistents()) {
     if (!row.spec.is_saved) continue;
@@ -43,12 +43,12 @@ std::vector<std::byte> state_of(TinyRun& tiny) {
 class StateOverflow : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(StateOverflow, IsFoundBeforeAnythingIsStored) {
-  struct Case {
+  struct StateCase {
     const char* recipe;
     float gradient;
     const char *state, *format;
   };
-  const Case cases[] = {
+  const StateCase cases[] = {
       // 0.05 · 1200² is above 65504, 0.1 · 1200 is not.
       {"optimizer={moment1='fp16', moment2='fp16'}", 1200, "moment2.", "fp16"},
       {"optimizer.moment1={format='fp16'}\noptimizer.moment2='bf16'", 7e5f, "moment1.", "fp16"},
@@ -56,19 +56,19 @@ TEST_P(StateOverflow, IsFoundBeforeAnythingIsStored) {
       {"name='test'", 1e20f, "moment2.", "fp32"},
       {"optimizer={kind='sgd', moment1='fp16'}", 7e4f, "momentum.", "fp16"},
   };
-  for (const Case& c : cases) {
+  for (const StateCase& c : cases) {
     SCOPED_TRACE(c.recipe);
-    TinyRunOptions options = options_of(c.recipe, GetParam());
+    TinyRunOptions options = overflow_options(c.recipe, GetParam());
     if (std::string(c.recipe) == "name='test'") options.recipe = c.recipe;
     TinyRun tiny(options);
     EXPECT_FALSE(tiny.step(0).skipped);
-    const std::vector<std::byte> before = state_of(tiny);
+    const std::vector<std::byte> before = bytes_of_state(tiny);
     set_gradient(tiny, c.gradient);
     const StepReport report = tiny.step(1);
     EXPECT_TRUE(report.skipped);
     EXPECT_EQ(report.overflowing, std::string(c.state) + kHuge);
     EXPECT_EQ(report.format, c.format);
-    EXPECT_EQ(state_of(tiny), before);
+    EXPECT_EQ(bytes_of_state(tiny), before);
     tiny.trainer().set_gradient_observer({});
     const StepReport after = tiny.step(2);
     EXPECT_FALSE(after.skipped);
@@ -78,20 +78,20 @@ TEST_P(StateOverflow, IsFoundBeforeAnythingIsStored) {
 
 // Gradients beyond what the norm alone shows to be harmless, but of values that fit.
 TEST_P(StateOverflow, IsNotSeenWhereValuesFit) {
-  struct Case {
+  struct StateCase {
     const char* recipe;
     float gradient;
   };
-  const Case cases[] = {
+  const StateCase cases[] = {
       {"optimizer={moment1='fp16', moment2='fp16'}", 600},  // 0.05 · 600² = 18000
       {"optimizer={moment1={format='fp16', block='tensor', scale='pow2'},"
        " moment2={format='fp16', block='tensor', scale='pow2'}}",
        1e5f},
       {"optimizer={moment1={format='fp8_e4m3', block=[1,128]}, moment2='bf16'}", 1e8f},
   };
-  for (const Case& c : cases) {
+  for (const StateCase& c : cases) {
     SCOPED_TRACE(c.recipe);
-    TinyRun tiny(options_of(c.recipe, GetParam()));
+    TinyRun tiny(overflow_options(c.recipe, GetParam()));
     set_gradient(tiny, c.gradient);
     for (int step = 0; step < 2; ++step) EXPECT_FALSE(tiny.step(step).skipped);
   }
@@ -99,7 +99,8 @@ TEST_P(StateOverflow, IsNotSeenWhereValuesFit) {
 
 // Clipping comes before.
 TEST_P(StateOverflow, IsNotSeenOfClippedGradients) {
-  TinyRunOptions options = options_of("optimizer={moment1='fp16', moment2='fp16'}", GetParam());
+  TinyRunOptions options =
+      overflow_options("optimizer={moment1='fp16', moment2='fp16'}", GetParam());
   options.clip = 1;
   TinyRun tiny(options);
   set_gradient(tiny, 1e6f);
@@ -111,7 +112,7 @@ TEST_P(StateOverflow, OfAWeightIsItsInfinity) {
   for (const char* recipe : {"inherit='naive-bf16'\noptimizer.kind='sgd'",
                              "inherit='naive-fp8'\noptimizer.kind='sgd'"}) {
     SCOPED_TRACE(recipe);
-    TinyRun tiny(options_of(recipe, GetParam()));
+    TinyRun tiny(overflow_options(recipe, GetParam()));
     tiny.trainer().set_gradient_observer([&tiny] {
       for (Parameter& parameter : tiny.model().parameters())
         if (parameter.spec.name == kHuge)
@@ -119,11 +120,11 @@ TEST_P(StateOverflow, OfAWeightIsItsInfinity) {
     });
     for (const BatchSpans to = tiny.trainer().train_tokens(0); int32_t & id : to.inputs) id = 1;
     for (const BatchSpans to = tiny.trainer().train_tokens(0); int32_t & id : to.targets) id = 2;
-    const std::vector<std::byte> before = state_of(tiny);
+    const std::vector<std::byte> before = bytes_of_state(tiny);
     const StepReport report = tiny.trainer().step(0, 20.0f);
     EXPECT_TRUE(report.skipped);
     EXPECT_EQ(report.overflowing, std::string("weight.") + kHuge);
-    EXPECT_EQ(state_of(tiny), before);
+    EXPECT_EQ(bytes_of_state(tiny), before);
   }
 }
 

@@ -7,8 +7,8 @@
 
 #include "comm/thread_ranks.h"
 #include "model/architecture.h"
+#include "plan/rank_traffic.h"
 #include "support/tiny_run.h"
-#include "train/rank_traffic.h"
 
 namespace ng {
 namespace {
@@ -39,12 +39,12 @@ TinyRunOptions options_of(const std::string& recipe, Architecture architecture) 
           .length = 16};
 }
 
-struct Layout {
+struct ParallelLayout {
   int ranks = 1, tensor = 1;
 };
 
 /// What ranks have after some steps; whole parameters, by index.
-struct Outcome {
+struct ParallelOutcome {
   std::vector<double> losses, norms;
   std::vector<std::vector<float>> before, after;
   BytesByTraffic sent{};  ///< in the last step, by all
@@ -87,9 +87,9 @@ void perturb(TinyRun& tiny, float by, uint32_t draws) {
   }
 }
 
-Outcome train(const TinyRunOptions& options, const Layout& layout, int64_t steps,
-              const std::function<void(TinyRun&)>& change = {}) {
-  Outcome first;
+ParallelOutcome train(const TinyRunOptions& options, const ParallelLayout& layout, int64_t steps,
+                      const std::function<void(TinyRun&)>& change = {}) {
+  ParallelOutcome first;
   std::mutex mutex;
   run_ranks(layout.ranks, [&](Comm& comm) {
     TinyRunOptions mine = options;
@@ -98,7 +98,7 @@ Outcome train(const TinyRunOptions& options, const Layout& layout, int64_t steps
     mine.micros = options.micros * layout.tensor / layout.ranks;
     TinyRun tiny(mine);
     if (change) change(tiny);
-    Outcome own;
+    ParallelOutcome own;
     {
       const std::lock_guard lock(mutex);
       put_parts(tiny, first.before);
@@ -136,7 +136,7 @@ struct Difference {
   double loss = 0;
   std::vector<double> gradients;
 };
-Difference difference(const Outcome& a, const Outcome& b) {
+Difference difference(const ParallelOutcome& a, const ParallelOutcome& b) {
   Difference d{.loss = std::fabs(a.losses[0] - b.losses[0]), .gradients = {}};
   for (size_t i = 0; i < a.before.size(); ++i) {
     std::vector<float> moved_a, moved_b;
@@ -152,7 +152,7 @@ Difference difference(const Outcome& a, const Outcome& b) {
 /// A sum of K products in another order is, by Higham's backward error analysis, the sum of
 /// products whose weights are each off by a share of at most 2·(K + T)·2^-24. What weights that are
 /// off by so much change is what the order of sums may: the largest of some draws.
-Difference allowed(const TinyRunOptions& options, const Outcome& one, float share) {
+Difference allowed(const TinyRunOptions& options, const ParallelOutcome& one, float share) {
   Difference most{.loss = 0, .gradients = std::vector<double>(one.before.size())};
   for (uint32_t draws = 1; draws <= 6; ++draws) {
     const Difference d =
@@ -164,10 +164,11 @@ Difference allowed(const TinyRunOptions& options, const Outcome& one, float shar
   return most;
 }
 
-constexpr const char* kFp32 =
+constexpr const char* kPlainFp32 =
     "communication={activations='fp32', sums='fp32'}\noptimizer.kind='sgd'\n";
 
-void expect_within(const Outcome& many, const Outcome& one, const Difference& most) {
+void expect_within(const ParallelOutcome& many, const ParallelOutcome& one,
+                   const Difference& most) {
   const Difference d = difference(many, one);
   EXPECT_LE(d.loss, most.loss);
   for (size_t i = 0; i < d.gradients.size(); ++i) {
@@ -181,13 +182,14 @@ TEST(TensorParallel, LossAndGradientsAreThoseOfOneRankButForTheOrderOfSums) {
   for (const Architecture architecture :
        {Architecture::gpt2, Architecture::llama, Architecture::qwen2, Architecture::qwen3}) {
     SCOPED_TRACE(parts_of(architecture).name);
-    TinyRunOptions options = options_of(kFp32, architecture);
+    TinyRunOptions options = options_of(kPlainFp32, architecture);
     options.micros = 2;
-    const Outcome one = train(options, {}, 1);
+    const ParallelOutcome one = train(options, {}, 1);
     const Difference most = allowed(options, one, 2 * (256 + 4) * 0x1p-24f);
-    for (const Layout& layout : {Layout{2, 2}, Layout{4, 4}, Layout{4, 2}}) {
+    for (const ParallelLayout& layout :
+         {ParallelLayout{2, 2}, ParallelLayout{4, 4}, ParallelLayout{4, 2}}) {
       SCOPED_TRACE(fmt::format("{} of {}", layout.tensor, layout.ranks));
-      const Outcome many = train(options, layout, 1);
+      const ParallelOutcome many = train(options, layout, 1);
       EXPECT_EQ(many.before, one.before) << "first weights are drawn by their place in the whole";
       expect_within(many, one, most);
     }
@@ -202,10 +204,10 @@ constexpr const char* kSmallTransforms = "\nlinear.dgrad.hadamard=32\nlinear.wgr
 
 /// How far the loss of one rank moves where parameters are off by a share: the largest of some
 /// draws.
-double allowed_loss(const TinyRunOptions& options, const Outcome& one, float share) {
+double allowed_loss(const TinyRunOptions& options, const ParallelOutcome& one, float share) {
   double most = 0;
   for (uint32_t draws = 1; draws <= 6; ++draws) {
-    const Outcome moved =
+    const ParallelOutcome moved =
         train(options, {}, 1, [&](TinyRun& tiny) { perturb(tiny, share, draws); });
     most = std::max(most, std::fabs(moved.losses[0] - one.losses[0]));
   }
@@ -213,11 +215,11 @@ double allowed_loss(const TinyRunOptions& options, const Outcome& one, float sha
 }
 
 void expect_loss_of_one_rank(const TinyRunOptions& options, float share) {
-  const Outcome one = train(options, {}, 1);
+  const ParallelOutcome one = train(options, {}, 1);
   const double most = allowed_loss(options, one, share);
-  for (const Layout& layout : {Layout{2, 2}, Layout{4, 4}}) {
+  for (const ParallelLayout& layout : {ParallelLayout{2, 2}, ParallelLayout{4, 4}}) {
     SCOPED_TRACE(fmt::format("{} {} of {}", options.recipe, layout.tensor, layout.ranks));
-    const Outcome many = train(options, layout, 1);
+    const ParallelOutcome many = train(options, layout, 1);
     EXPECT_EQ(many.before, one.before) << "stored weights have the scale of the whole";
     EXPECT_LE(std::fabs(many.losses[0] - one.losses[0]), most);
   }
@@ -265,7 +267,7 @@ TEST(TensorParallel, RanksRepeatTheirBits) {
                              "inherit='fp8-delayed'"}) {
     TinyRunOptions options = options_of(recipe, Architecture::llama);
     options.micros = 2;
-    const Outcome once = train(options, {4, 2}, 3), again = train(options, {4, 2}, 3);
+    const ParallelOutcome once = train(options, {4, 2}, 3), again = train(options, {4, 2}, 3);
     EXPECT_EQ(once.losses, again.losses) << recipe;
     EXPECT_TRUE(once.after == again.after) << recipe;
   }
@@ -273,7 +275,7 @@ TEST(TensorParallel, RanksRepeatTheirBits) {
 
 TEST(TensorParallel, RecomputedBlocksHaveTheSameBits) {
   TinyRunOptions options = options_of("inherit='fp8-lm'", Architecture::llama);
-  const Outcome kept = train(options, {2, 2}, 2);
+  const ParallelOutcome kept = train(options, {2, 2}, 2);
   options.recompute = RecomputePolicy::block;
   EXPECT_TRUE(train(options, {2, 2}, 2).after == kept.after);
 }
@@ -302,7 +304,8 @@ TEST(TensorParallel, BytesAreThoseOfTheModelOfTraffic) {
                                    {"fp8_e4m3", "bf16"},
                                    {"mxfp8_e4m3", "fp8_e4m3"},
                                    {"fp8_e4m3", "mxfp8_e4m3"}})
-    for (const Layout& layout : {Layout{2, 2}, Layout{4, 4}, Layout{4, 2}}) {
+    for (const ParallelLayout& layout :
+         {ParallelLayout{2, 2}, ParallelLayout{4, 4}, ParallelLayout{4, 2}}) {
       SCOPED_TRACE(fmt::format("{}: {} of {}", wire, layout.tensor, layout.ranks));
       TinyRunOptions options = options_of(
           fmt::format("communication = {{ activations='{}', sums='{}', weights='fp32' }}\n", wire,
@@ -313,7 +316,7 @@ TEST(TensorParallel, BytesAreThoseOfTheModelOfTraffic) {
                                   .length = 16,
                                   .micros = 2 * layout.tensor / layout.ranks,
                                   .optimizer = {}};
-      const Outcome many = train(options, layout, 1);
+      const ParallelOutcome many = train(options, layout, 1);
       const RankPlan plan(*backend, options.model, Recipe::parse(options.recipe, "test.toml"),
                           {.ranks = layout.ranks, .tensor = layout.tensor});
       const StepTraffic traffic = step_traffic(plan, settings);
@@ -330,7 +333,7 @@ TEST(TensorParallel, BytesAreThoseOfTheModelOfTraffic) {
       for (const RecomputePolicy recompute : {RecomputePolicy::none, RecomputePolicy::block}) {
         RunTraffic planned;
         options.recompute = recompute;
-        const Outcome again = train(options, layout, 1, [&](TinyRun& tiny) {
+        const ParallelOutcome again = train(options, layout, 1, [&](TinyRun& tiny) {
           if (tiny.run().ranks().world().rank() != 0) return;
           planned = run_traffic(
               tiny.model(), Recipe::parse(options.recipe, "test.toml"), WeightGather::as_sent,

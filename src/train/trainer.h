@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "data/device_batch.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "run/run.h"
 #include "train/data_parallel.h"
-#include "train/device_batch.h"
 #include "train/dpo.h"
 #include "train/memory_plan.h"
 #include "train/operand_error.h"

@@ -64,7 +64,7 @@ void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::f
 namespace ng {
 namespace {
 
-const char* const kNarrow =
+const char* const kNarrowRecipe =
     "name = \"narrow\"\n"
     "compute = \"bf16\"\n"
     "linear.fprop = { input=\"mxfp4\", weight=\"nvfp4\" }\n"
@@ -81,7 +81,7 @@ std::vector<float> weights_after(const TinyRunOptions& options, int64_t steps) {
 TEST(Trainer, AllocatesExactlyWhatWasPlanned) {
   for (const RecomputePolicy recompute : {RecomputePolicy::none, RecomputePolicy::block}) {
     TinyRunOptions options;
-    options.recipe = kNarrow;
+    options.recipe = kNarrowRecipe;
     options.recompute = recompute;
     TinyRun tiny(options);
     EXPECT_EQ(tiny.trainer().memory().total, tiny.run().allocated_bytes());
@@ -92,7 +92,7 @@ TEST(Trainer, AllocatesExactlyWhatWasPlanned) {
 
 TEST(Trainer, NoHeapAllocationFromTheSecondStepOn) {
   for (const bool of_pairs : {false, true})
-    for (const char* recipe : {"name = \"fp32\"", kNarrow}) {
+    for (const char* recipe : {"name = \"fp32\"", kNarrowRecipe}) {
       TinyRunOptions options;
       options.recipe = recipe;
       options.threads = 2;
@@ -109,7 +109,7 @@ TEST(Trainer, NoHeapAllocationFromTheSecondStepOn) {
 
 TEST(Trainer, SameBitsOnAnyNumberOfThreadsAndWithRecompute) {
   for (const ModelConfig& model : {tiny_llama(), tiny_gpt2()}) {
-    for (const char* recipe : {"name = \"fp32\"", kNarrow}) {
+    for (const char* recipe : {"name = \"fp32\"", kNarrowRecipe}) {
       TinyRunOptions options;
       options.model = model;
       options.recipe = recipe;
@@ -238,7 +238,7 @@ TEST(Trainer, ActivationsOfCharGptInBf16TakeHalfOfTheMemory) {
 
 TEST(Trainer, EvaluationLeavesNoTrace) {
   TinyRunOptions options;
-  options.recipe = kNarrow;
+  options.recipe = kNarrowRecipe;
   const std::vector<float> want = weights_after(options, 3);
   TinyRun tiny(options);
   for (int64_t step = 0; step < 3; ++step) {
@@ -280,7 +280,7 @@ TEST(Trainer, StochasticForwardOperandsEvaluateToNearest) {
 }
 
 TEST(Trainer, ANonFiniteWeightSkipsTheStepAndIsNamed) {
-  for (const char* recipe : {"name = \"fp32\"", kNarrow}) {
+  for (const char* recipe : {"name = \"fp32\"", kNarrowRecipe}) {
     TinyRunOptions options;
     options.recipe = recipe;
     TinyRun tiny(options);

@@ -12,8 +12,8 @@ namespace ng {
 namespace {
 
 // Ragged against blocks and vectors; the rows are whole heads.
-constexpr int64_t kRows = 24, kCols = 161;
-constexpr int64_t kSteps = 2;  // the second finds states that are not zero
+constexpr int64_t kCheckedRows = 24, kCheckedCols = 161;
+constexpr int64_t kCheckedSteps = 2;  // the second finds states that are not zero
 
 /// Whether two parameters take the same way through an update.
 bool are_alike(const Parameter& a, const Parameter& b) {
@@ -28,8 +28,9 @@ bool are_alike(const Parameter& a, const Parameter& b) {
 }
 
 void put(Run& run, const View& to, std::span<const float> values) {
-  for (int64_t r = 0; r < kRows; ++r)
-    upload_row(run.backend(), to, r, values.subspan(static_cast<size_t>(r * kCols), kCols));
+  for (int64_t r = 0; r < kCheckedRows; ++r)
+    upload_row(run.backend(), to, r,
+               values.subspan(static_cast<size_t>(r * kCheckedCols), kCheckedCols));
 }
 
 /// A small parameter of these weights that is stored like another, with its states.
@@ -37,15 +38,15 @@ Parameter like(Run& run, const Parameter& model, std::span<const float> weights,
                const Optimizer& optimizer) {
   Parameter small;
   small.spec = model.spec;
-  small.spec.rows = kRows;
-  small.spec.cols = kCols;
+  small.spec.rows = kCheckedRows;
+  small.spec.cols = kCheckedCols;
   small.id = model.id;
   small.grad_element = model.grad_element;
   const auto stored = [&](const char* what, const Stored& as) {
     return run.stored({{.name = fmt::format("{}.{}", what, small.spec.name),
                         .owner = small.spec.name,
-                        .rows = kRows,
-                        .cols = kCols},
+                        .rows = kCheckedRows,
+                        .cols = kCheckedCols},
                        as.cast});
   };
   small.weight = model.weight;
@@ -55,10 +56,10 @@ Parameter like(Run& run, const Parameter& model, std::span<const float> weights,
     small.weight.carry = run.persistent({.name = "carry." + small.spec.name,
                                          .owner = small.spec.name,
                                          .element = model.weight.carry.element,
-                                         .rows = kRows,
-                                         .cols = kCols});
+                                         .rows = kCheckedRows,
+                                         .cols = kCheckedCols});
   optimizer.claim(run, small);
-  const TemporaryTensor values(run.backend(), kRows, kCols);
+  const TemporaryTensor values(run.backend(), kCheckedRows, kCheckedCols);
   put(run, values.view(), weights);
   put_weight(run, small.weight, values.view());
   return small;
@@ -70,12 +71,13 @@ class Trial {
   Trial(std::unique_ptr<Backend> backend, const Optimizer& optimizer,
         std::span<const Parameter* const> models)
       : run_(std::move(backend), 7), optimizer_(optimizer) {
-    const std::vector<float> weights = known_values(kRows * kCols, 0, 0.02f);
+    const std::vector<float> weights = known_values(kCheckedRows * kCheckedCols, 0, 0.02f);
     for (const Parameter* model : models)
       parameters_.push_back(like(run_, *model, weights, optimizer));
     const Program program = run_.record([&] { update(0); });
     run_.reserve({&program});
-    for (int64_t step = 0; step < kSteps; ++step) run_.replay(program, [&] { update(step); });
+    for (int64_t step = 0; step < kCheckedSteps; ++step)
+      run_.replay(program, [&] { update(step); });
   }
 
   [[nodiscard]] const Run& run() const { return run_; }
@@ -83,7 +85,7 @@ class Trial {
  private:
   void update(int64_t step) {
     const std::vector<float> gradients =
-        known_values(kRows * kCols, static_cast<uint32_t>(step + 1), 1e-3f);
+        known_values(kCheckedRows * kCheckedCols, static_cast<uint32_t>(step + 1), 1e-3f);
     for (Parameter& parameter : parameters_) {
       const View grad = gradient_target(run_, parameter).view;
       if (!run_.recording()) put(run_, grad, gradients);

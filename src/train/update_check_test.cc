@@ -9,7 +9,7 @@ namespace ng {
 namespace {
 
 /// A run whose parameters are stored as a recipe says.
-TinyRunOptions options_of(const std::string& recipe) {
+TinyRunOptions checked_options(const std::string& recipe) {
   TinyRunOptions options;
   options.model.head_dim = 32;
   options.model.width = 64;
@@ -19,7 +19,7 @@ TinyRunOptions options_of(const std::string& recipe) {
 }
 
 int check(const std::string& recipe, std::unique_ptr<Backend> backend) {
-  const TinyRunOptions options = options_of(recipe);
+  const TinyRunOptions options = checked_options(recipe);
   TinyRun tiny(options);
   return check_updates(std::move(backend), make_backend("ref", {1}),
                        Recipe::parse(options.recipe, "test.toml").settings(0).optimizer, {},

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "train/evaluate.h"
+#include "infer/evaluate.h"
 
 namespace ng {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/json.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "io/safetensors.h"
 #include "program.h"
 

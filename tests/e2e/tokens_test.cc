@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "data/npy_header.h"
 #include "program.h"
 
 namespace ng::e2e {
@@ -146,6 +147,35 @@ TEST_F(Tokens, DocumentsStayApartInEvalAsInTheRun) {
   EXPECT_NEAR(loss_of({"--document-mask"}), validated, 1e-6) << "FP32 summed in other batches";
   EXPECT_GT(std::fabs(loss_of({}) - validated), 1e-4);
   EXPECT_NE(loss_of({"--document-mask", "--prefix-end"}), loss_of({"--prefix-end"}));
+}
+
+// In the first half, where training reads, and in the second, which is validation.
+TEST_F(Tokens, AForeignIdEndsWhatReadsIt) {
+  const auto write = [&](size_t at, int64_t id) {
+    std::vector<int64_t> ids(1000, 'a');
+    ids[at] = id;
+    std::string file = npy_header("<i8", 1000);
+    file.append(reinterpret_cast<const char*>(ids.data()), 8 * ids.size());
+    write_text(path("t.npy"), file);
+  };
+  write(999, 'b');
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=2", "--set", "data.train=t.npy",
+                  "--out", "well"});
+  for (const auto& [at, id] : {std::pair{size_t{200}, int64_t{-1}}, {800, int64_t{1} << 40}}) {
+    write(at, id);
+    const std::string said = fmt::format("t.npy: token {}: id {}: ids ", at, id);
+    const Result trained =
+        run({"train", "tiny.toml", "--set", "data.train=t.npy", "--set", "data.validation=0.5",
+             "--set", "train.batch=16", "--out", fmt::format("run{}", at)});
+    EXPECT_EQ(trained.code, 1);
+    EXPECT_NE(trained.err.find(said), std::string::npos) << trained.err;
+    EXPECT_EQ(std::count(trained.err.begin(), trained.err.end(), '\n'), 1) << trained.err;
+    expect_refused({"eval", "well/model", "--data", "t.npy"}, 1, {said});
+    expect_refused({"detokenize", "t.npy", "out.bin", "--tokenizer", "bytes"}, 1, {said});
+    expect_refused({"tokenize", "t.npy", "out.bin"}, 1, {said});
+    expect_refused({"tokenize", "t.npy", "out.bin", "--vocab", "256"}, 1, {said});
+  }
+  expect_nothing_at("out.bin");
 }
 
 TEST_F(Tokens, AShardTrainsToTheBitsOfItsText) {

@@ -10,12 +10,12 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/program.h"
-#include "interop/export_gguf.h"
+#include "infer/logits.h"
+#include "infer/open_model.h"
+#include "io/gguf/export.h"
 #include "io/safetensors.h"
 #include "support/scratch_folder.h"
 #include "tokenizer/byte_tokenizer.h"
-#include "train/logits.h"
-#include "train/open_model.h"
 
 namespace ng {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/files.h"
 #include "base/program.h"
-#include "io/hf_folder.h"
-#include "io/hf_names.h"
+#include "io/hf/folder.h"
+#include "io/hf/names.h"
 #include "io/safetensors.h"
 #include "tokenizer/byte_tokenizer.h"
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "format/codec.h"
 #include "io/safetensors.h"
+#include "mpi/gradients_of_ranks.h"
 #include "mpi/program_of_ranks.h"
 #include "support/golden_file.h"
 
@@ -19,20 +20,6 @@ Floats floats(const io::Safetensors& file, const char* name) {
 }
 std::vector<int64_t> integers(const io::Safetensors& file, const char* name) {
   return io::to_integers(file.at(name));
-}
-
-void write_gradients(const fs::path& path, const std::vector<int64_t>& shape, const Floats& g) {
-  io::write_safetensors(path, {{"grad", "F32", shape, g.data()}});
-}
-
-/// Gradients of so many ranks, (13, 40) each.
-void write_gradients(const fs::path& path, int64_t ranks) {
-  Floats g(static_cast<size_t>(ranks * 13 * 40));
-  for (size_t i = 0; i < g.size(); ++i) {
-    const auto x = static_cast<float>(i % 1009);
-    g[i] = std::sin(x * x) * std::exp2(std::fmod(x, 13.0f) - 9);
-  }
-  write_gradients(path, {ranks, 13, 40}, g);
 }
 
 class Reduce : public ProgramOfRanks {
@@ -151,29 +138,21 @@ TEST_F(Reduce, RefusesInOneLine) {
   refuses({"--accumulate", "16777216"}, {"--accumulate", "at most 16777216 together"});
 }
 
-// What a wire can be, with a recipe of each.
+// ranks_test has every wire with every number of ranks.
 TEST_F(ReduceByRanks, WriteTheSameBytesAsOneProcess) {
-  const std::string wires[] = {
-      "{ communicate = { format = 'fp8_e4m3', scale = 'pow2' }, reduce = 'wire' }",
-      "{ communicate = { format = 'fp8_e5m2', rounding = 'stochastic' } }",
-      "{ communicate = { format = 'mxfp4', rounding = 'stochastic' } }",
-      "{ communicate = 'nvfp4' }",
-      "{ communicate = 'bf16' }",
-      "{}"};
   for (const int ranks : {2, 3, 4}) {
+    const std::string& wire = kWires[ranks - 2];
+    SCOPED_TRACE(fmt::format("{} {}", ranks, wire));
     write_gradients(path("in"), ranks);
-    for (const std::string& wire : wires) {
-      SCOPED_TRACE(fmt::format("{} {}", ranks, wire));
-      write_text(path("r.toml"), "name = 'r'\ngradient = " + wire + "\n");
-      const std::string words = "reduce in {} --recipe r.toml --accumulate 3 --threads 1 --json";
-      const Result many = mpirun(ranks, fmt::format(fmt::runtime(words), "many"));
-      ASSERT_EQ(many.code, 0) << many.err;
-      EXPECT_TRUE(lines_of_program(many.err).empty()) << many.err;
-      const std::string one = run_well({"reduce", "in", "one", "--recipe", "r.toml", "--accumulate",
-                                        "3", "--threads", "1", "--json"});
-      EXPECT_EQ(many.out, one) << "rank 0 alone prints";
-      EXPECT_TRUE(text_of(path("many")) == text_of(path("one")));
-    }
+    write_text(path("r.toml"), recipe_of_wire(wire));
+    const std::string words = "reduce in {} --recipe r.toml --accumulate 3 --threads 1 --json";
+    const Result many = mpirun(ranks, fmt::format(fmt::runtime(words), "many"));
+    ASSERT_EQ(many.code, 0) << many.err;
+    EXPECT_TRUE(lines_of_program(many.err).empty()) << many.err;
+    const std::string one = run_well({"reduce", "in", "one", "--recipe", "r.toml", "--accumulate",
+                                      "3", "--threads", "1", "--json"});
+    EXPECT_EQ(many.out, one) << "rank 0 alone prints";
+    EXPECT_TRUE(text_of(path("many")) == text_of(path("one")));
   }
 }
 

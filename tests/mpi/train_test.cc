@@ -1,6 +1,7 @@
 // `train` by mpirun: the bits of one process, a rank that dies, fewer ranks that go on.
 #include <cstdio>
 
+#include "data/npy_header.h"
 #include "mpi/program_of_ranks.h"
 #include "mpi/tiny_run.h"
 
@@ -167,6 +168,21 @@ TEST_F(TrainByRanks, WhatOneRankMeetsIsSaidWithItsRank) {
   const std::string run_file = said_of("train run.toml --out run");
   EXPECT_EQ(run_file.find("narrowgauge: rank 1: run.toml: "), 0u) << run_file;
   EXPECT_FALSE(fs::exists(path("run")));
+}
+
+// Found while the run reads its batches, by one rank or by several.
+TEST_F(TrainByRanks, AForeignIdIsSaidOnce) {
+  write_run(4);
+  std::string file = npy_header("<u2", 4000);
+  for (int i = 0; i < 4000; ++i)
+    file += i % 20 == 7 ? std::string("\xE7\x03", 2) : std::string("a\0", 2);
+  write_text(path("t.npy"), file);
+  const Result wrong = mpirun(2, "train run.toml --set data.train=t.npy --out run");
+  EXPECT_EQ(wrong.code, 1);
+  const std::vector<std::string> lines = lines_of_program(wrong.err);
+  ASSERT_EQ(lines.size(), 1u) << wrong.err;
+  EXPECT_NE(lines.front().find("t.npy: token "), std::string::npos) << lines.front();
+  EXPECT_NE(lines.front().find(": id 999: ids below 256"), std::string::npos) << lines.front();
 }
 
 TEST_F(TrainByRanks, FoldersThatDifferAreRefused) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "io/model_files.h"
 #include "support/scratch_folder.h"
 #include "tensor/rows.h"

@@ -10,7 +10,7 @@
 #include "format/codec.h"
 #include "support/golden_file.h"
 #include "support/tensor_files.h"
-#include "train/update_file.h"
+#include "tools/update_file.h"
 
 namespace ng {
 

@@ -12,6 +12,13 @@
 //                               1 where there is no scale. blocks = 1 for "row" and "tensor".
 //   tensor    [16]              FP32; [0]: scale of the whole tensor (NVFP4's s_t, else 1).
 //
+// For example 100 rows of 96 values in mxfp4, E2M1 in blocks of 32 with E8M0 scales: int8 integers
+// -12 ... 12, multiples of 0.5. Interleaved they take 112 · 96 = 10,752 bytes. Bytes 0 ... 63 are
+// values 0 ... 3 of rows 0 ... 15, four of each row; the next 64 are values 4 ... 7 of the same
+// rows. Row 17's value 33 is byte 1 of word (1 · 24 + 8) · 16 + 1 = 513, that is byte 2,053. Scales
+// are 100 · 3 floats from byte 10,752 on, the tensor's scale lies at byte 11,968 (64-byte aligned),
+// the whole takes 12,032 bytes.
+//
 // Nearest FP32, BF16 and FP16 operands without scale, prescale and Hadamard transform have no
 // storage: the driver reads the source in place and rounds while it packs its panels.
 #pragma once

@@ -15,12 +15,12 @@ namespace {
 constexpr int64_t kTile = kNoiseBlock;  // side of what is summed in FP32
 
 /// Weights that share a bit-width, or some of them.
-using Part = BlockGrid::Part;
+using BlockPart = BlockGrid::Part;
 
-Part all_of(const NoisyWeight& of) { return {0, of.weight.rows, 0, of.weight.cols}; }
+BlockPart all_of(const NoisyWeight& of) { return {0, of.weight.rows, 0, of.weight.cols}; }
 
 template <class F>
-void for_each_element(const Part& part, const F& f) {
+void for_each_element(const BlockPart& part, const F& f) {
   for (int64_t r = part.row; r < part.row_end; ++r)
     for (int64_t c = part.col; c < part.col_end; ++c) f(r, c);
 }
@@ -29,7 +29,7 @@ void for_each_element(const Part& part, const F& f) {
 template <class F>
 void for_each_block(const NoisyWeight& of, const F& f) {
   const BlockGrid grid = of.grid();
-  grid.for_each([&](size_t index, const Part& part) {
+  grid.for_each([&](size_t index, const BlockPart& part) {
     const auto block = static_cast<int64_t>(index);
     f(block / grid.across(), block % grid.across(), part);
   });
@@ -38,7 +38,7 @@ void for_each_block(const NoisyWeight& of, const F& f) {
 /// Σ value(row, col) of 32 × 32 elements or fewer, as what `value` returns: lane l of 16 adds
 /// columns l and l + 16, rows in order; lanes fold by +8, +4, +2, +1.
 template <class F>
-auto tile_sum(const Part& tile, const F& value) {
+auto tile_sum(const BlockPart& tile, const F& value) {
   std::array<decltype(value(0, 0)), 16> lanes{};
   for_each_element(tile, [&](int64_t r, int64_t c) {
     lanes[static_cast<size_t>(c - tile.col) % lanes.size()] += value(r, c);
@@ -50,17 +50,18 @@ auto tile_sum(const Part& tile, const F& value) {
 
 /// The same of a block of any size: of its tiles in order, in FP64.
 template <class F>
-double block_sum(const Part& block, const F& value) {
+double block_sum(const BlockPart& block, const F& value) {
   double sum = 0;
   for (int64_t r = block.row; r < block.row_end; r += kTile)
     for (int64_t c = block.col; c < block.col_end; c += kTile)
       sum += tile_sum(
-          Part{r, std::min(r + kTile, block.row_end), c, std::min(c + kTile, block.col_end)},
+          BlockPart{r, std::min(r + kTile, block.row_end), c, std::min(c + kTile, block.col_end)},
           value);
   return sum;
 }
 
-float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j, const Part& block) {
+float scale_of(const NoisyWeight& of, const Reader& w, int64_t i, int64_t j,
+               const BlockPart& block) {
   float amax = 0;
   for_each_element(block, [&](int64_t r, int64_t c) {
     const float a = std::fabs(w(r, c));
@@ -86,7 +87,7 @@ void proxy_backward(const AddNoiseBackward& op, const Reader& w) {
   const auto alpha = static_cast<float>(proxy.alpha);
   const Writer grad(op.grad);
   const auto is_clipped = [&](int64_t r, int64_t c) { return std::fabs(w(r, c)) >= alpha; };
-  const Part all = all_of(op.of);
+  const BlockPart all = all_of(op.of);
   const double by_noise = block_sum(all, [&](int64_t r, int64_t c) {
     return is_clipped(r, c) ? 0.0 : double{grad(r, c)} * double{noise_at(op.of, r, c)};
   });
@@ -109,7 +110,7 @@ void perform(const AddNoise& op) {
   const Reader w(op.of.weight);
   const Writer y(op.y);
   if (op.of.kind == NoiseKind::nipq) return add_proxy(op, w, y);
-  for_each_block(op.of, [&](int64_t i, int64_t j, const Part& block) {
+  for_each_block(op.of, [&](int64_t i, int64_t j, const BlockPart& block) {
     const float s = scale_of(op.of, w, i, j, block);
     op.scales.as<float>().row(i)[j] = s;
     for_each_element(
@@ -121,7 +122,7 @@ void perform(const AddNoiseBackward& op) {
   op.of.check_shapes();
   const Reader grad(op.grad);
   if (op.of.kind == NoiseKind::nipq) return proxy_backward(op, Reader(op.of.weight));
-  for_each_block(op.of, [&](int64_t i, int64_t j, const Part& block) {
+  for_each_block(op.of, [&](int64_t i, int64_t j, const BlockPart& block) {
     const double sum =
         block_sum(block, [&](int64_t r, int64_t c) { return grad(r, c) * noise_at(op.of, r, c); });
     op.bits.as<float>().row(i)[j] =

@@ -1,14 +1,15 @@
 // The subcommands of narrowgauge bench: each declares its flags and returns what to do.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <functional>
+
+#include "cli/flags.h"
 
 namespace ng::cli {
 
-[[nodiscard]] std::function<int()> declare_bench_step(CLI::App& app);
-[[nodiscard]] std::function<int()> declare_bench_gemm(CLI::App& app);
-[[nodiscard]] std::function<int()> declare_bench_kernels(CLI::App& app);
-[[nodiscard]] std::function<int()> declare_bench_update(CLI::App& app);
+[[nodiscard]] std::function<int()> declare_bench_step(Flags flags);
+[[nodiscard]] std::function<int()> declare_bench_gemm(Flags flags);
+[[nodiscard]] std::function<int()> declare_bench_kernels(Flags flags);
+[[nodiscard]] std::function<int()> declare_bench_update(Flags flags);
 
 }  // namespace ng::cli

@@ -4,8 +4,8 @@
 #include "base/median.h"
 #include "base/version.h"
 #include "cli/bench/bench.h"
-#include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/shared_flags.h"
 #include "speed/gemm_speed.h"
 #include "speed/machine.h"
 
@@ -117,28 +117,25 @@ int bench_gemm(const Args& args) {
 
 }  // namespace
 
-std::function<int()> declare_bench_gemm(CLI::App& app) {
+std::function<int()> declare_bench_gemm(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("--formats", args->run.formats,
-                 "formats of both operands, beside fp32; nvfp4/16x16: with such blocks of the "
-                 "right one, as of weights")
-      ->type_name("A,B,C")
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all()
-      ->capture_default_str();
-  app.add_option("--shape", args->shape, "one shape instead of those of training")
-      ->type_name("M,N,K")
-      ->delimiter(',')
-      ->expected(3)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  app.add_option("--rounds", args->run.rounds, "of all formats in turns; the best counts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  args->machine.declare_threads(app);
-  app.add_flag("--json", args->json, "print one JSON object");
-  app.footer(
+  flags
+      .option("--formats", args->run.formats,
+              "formats of both operands, beside fp32; nvfp4/16x16: with such blocks of the "
+              "right one, as of weights")
+      .type_name("A,B,C")
+      .list()
+      .shows_default();
+  flags.option("--shape", args->shape, "one shape instead of those of training")
+      .type_name("M,N,K")
+      .list(3)
+      .range(1, int64_t{1} << 20);
+  flags.option("--rounds", args->run.rounds, "of all formats in turns; the best counts")
+      .shows_default()
+      .range(1, 1000);
+  args->machine.declare_threads(flags);
+  flags.flag("--json", args->json, "print one JSON object");
+  flags.footer(
       "G operations/s (2 m n k a GEMM) and the ratio to FP32 at the shapes of training, operands\n"
       "already quantized; the last row is the median of the ratios.");
   return [args] { return bench_gemm(*args); };

@@ -1,5 +1,4 @@
-// narrowgauge bench kernels: casts and their like on the cpu backend against the limits of the
-// machine.
+// narrowgauge bench kernels: what is no GEMM on the cpu backend against the limits of the machine.
 #include <utility>
 
 #include "base/error.h"
@@ -7,8 +6,8 @@
 #include "base/json.h"
 #include "base/version.h"
 #include "cli/bench/bench.h"
-#include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/shared_flags.h"
 #include "speed/kernel_speed.h"
 #include "speed/machine.h"
 
@@ -105,24 +104,22 @@ int bench_kernels(const Args& args) {
 
 }  // namespace
 
-std::function<int()> declare_bench_kernels(CLI::App& app) {
+std::function<int()> declare_bench_kernels(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("--filter", args->run.filter, "only kernels whose names contain this")
-      ->type_name("TEXT");
-  app.add_option("--rounds", args->run.rounds, "of all kernels in turns; the best counts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--sizes", args->sizes,
-                 "instead of a matrix in cache and one in memory: N x N for each, multiples of 64")
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all()
-      ->check(CLI::Range(int64_t{64}, int64_t{1} << 14))
-      ->type_name("N,N,N");
-  args->machine.declare_threads(app);
-  app.add_flag("--json", args->json, "print one JSON object");
-  app.footer(
+  flags.option("--filter", args->run.filter, "only kernels whose names contain this")
+      .type_name("TEXT");
+  flags.option("--rounds", args->run.rounds, "of all kernels in turns; the best counts")
+      .shows_default()
+      .range(1, 1000);
+  flags
+      .option("--sizes", args->sizes,
+              "instead of a matrix in cache and one in memory: N x N for each, multiples of 64")
+      .list()
+      .range(64, int64_t{1} << 14)
+      .type_name("N,N,N");
+  args->machine.declare_threads(flags);
+  flags.flag("--json", args->json, "print one JSON object");
+  flags.footer(
       "Encoding turns FP32 into GEMM operands: scales, rounded elements, counters. along: blocks\n"
       "lie along the rows as stored; turned: along the columns, so the matrix is transposed too.\n"
       "Decoding turns codes into FP32, unpacking turns operands into codes. Noise makes a weight "
@@ -130,7 +127,7 @@ std::function<int()> declare_bench_kernels(CLI::App& app) {
       "BF16 with what training by noise adds to it; backward: the gradient of its bit-widths. Of\n"
       "gradients between ranks: the largest magnitude, codes by one scale of all ranks, the mean "
       "of\n"
-      "two ranks' codes.\n"
+      "two ranks' codes. Layers: what lies between their GEMMs, stored as FP32 or BF16.\n"
       "GB/s count what must be read and written once. % of copy compares GB/s, % of read\n"
       "elements/s, each with what the cache, or the memory, gives a copy or the reading of a\n"
       "matrix.");

@@ -7,14 +7,14 @@
 #include "base/version.h"
 #include "cli/bench/bench.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/models/open_model.h"
 #include "cli/output.h"
+#include "cli/shared_flags.h"
 #include "cli/time_table.h"
 #include "comm/launch.h"
 #include "run/backends.h"
 #include "speed/machine.h"
-#include "train/bench_step.h"
+#include "speed/step_speed.h"
 #include "train/metrics.h"
 
 namespace ng::cli {
@@ -112,18 +112,18 @@ int bench_step(Args args) {
 
 }  // namespace
 
-std::function<int()> declare_bench_step(CLI::App& step) {
+std::function<int()> declare_bench_step(Flags flags) {
   auto args = std::make_shared<Args>();
-  args->step.declare(step);
-  step.add_option("--recipe", args->recipe, "recipe, a name or a file")
-      ->type_name("NAME")
-      ->capture_default_str();
-  step.add_option("--steps", args->steps, "timed steps, after 2 others")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  step.add_flag("--recompute", args->recompute, "recompute blocks in the backward pass");
-  args->machine.declare(step);
-  step.add_flag("--json", args->json, "print one JSON object");
+  args->step.declare(flags);
+  flags.option("--recipe", args->recipe, "recipe, a name or a file")
+      .type_name("NAME")
+      .shows_default();
+  flags.option("--steps", args->steps, "timed steps, after 2 others")
+      .shows_default()
+      .range(1, 1 << 20);
+  flags.flag("--recompute", args->recompute, "recompute blocks in the backward pass");
+  args->machine.declare(flags);
+  flags.flag("--json", args->json, "print one JSON object");
   return [args] { return bench_step(*args); };
 }
 }  // namespace ng::cli

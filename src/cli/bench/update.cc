@@ -3,8 +3,8 @@
 #include "base/json.h"
 #include "base/version.h"
 #include "cli/bench/bench.h"
-#include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/shared_flags.h"
 #include "speed/machine.h"
 #include "speed/update_speed.h"
 
@@ -93,16 +93,16 @@ int bench_update(const Args& args) {
 
 }  // namespace
 
-std::function<int()> declare_bench_update(CLI::App& app) {
+std::function<int()> declare_bench_update(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("--filter", args->run.filter, "only updates whose names contain this")
-      ->type_name("TEXT");
-  app.add_option("--rounds", args->run.rounds, "of each update; the best counts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  args->machine.declare_threads(app);
-  app.add_flag("--json", args->json, "print one JSON object");
-  app.footer(
+  flags.option("--filter", args->run.filter, "only updates whose names contain this")
+      .type_name("TEXT");
+  flags.option("--rounds", args->run.rounds, "of each update; the best counts")
+      .shows_default()
+      .range(1, 1000);
+  args->machine.declare_threads(flags);
+  flags.flag("--json", args->json, "print one JSON object");
+  flags.footer(
       "AdamW where nothing else is said; moments FP32. What the weight is stored as, then the "
       "rule\n"
       "by which a step is rounded into it. B/element: what must be read and written once, weight,\n"

@@ -97,34 +97,33 @@ int formats(const Args& args) {
   return print_roundings(args, element);
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  const CLI::Option* name =
-      app.add_option("NAME", args->name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
-  app.add_option("--value", args->values,
-                 "show how this number is rounded (needs NAME): 0.78, 0x1.8p-3, inf, nan; several "
-                 "with commas or --value again: one block of a format with scales")
-      ->type_name("X")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  app.add_option("--amax", args->amax,
-                 "largest magnitude of the tensor the values are taken from (nvfp4, fp8, int)")
-      ->type_name("A");
-  app.add_flag("--element", args->element,
-               "of a format with scales the element alone (needs NAME)");
-  app.add_flag("--codes", args->codes, "every code (needs NAME; shown anyway up to 8 bits)");
-  CLI::Option* markdown = app.add_flag("--markdown", args->markdown, "the table as Markdown");
-  app.add_flag("--json", args->json, "print one JSON object")->excludes(markdown);
-  app.callback([args, name] {
-    args->is_named = name->count() > 0;
+  const Flag name =
+      flags.option("NAME", args->name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
+  flags
+      .option("--value", args->values,
+              "show how this number is rounded (needs NAME): 0.78, 0x1.8p-3, inf, nan; several "
+              "with commas or --value again: one block of a format with scales")
+      .type_name("X")
+      .repeats();
+  flags
+      .option("--amax", args->amax,
+              "largest magnitude of the tensor the values are taken from (nvfp4, fp8, int)")
+      .type_name("A");
+  flags.flag("--element", args->element, "of a format with scales the element alone (needs NAME)");
+  flags.flag("--codes", args->codes, "every code (needs NAME; shown anyway up to 8 bits)");
+  Flag markdown = flags.flag("--markdown", args->markdown, "the table as Markdown");
+  flags.flag("--json", args->json, "print one JSON object").excludes(markdown);
+  flags.check([args, name] {
+    args->is_named = name.is_given();
     if (args->is_named && args->markdown)
-      throw CLI::ValidationError("--markdown prints the table of all formats: without NAME");
+      throw WrongFlags("--markdown prints the table of all formats: without NAME");
     if (args->is_named) return;
-    if (args->element) throw CLI::RequiredError("NAME with --element");
-    if (args->codes) throw CLI::RequiredError("NAME with --codes");
-    if (!args->values.empty()) throw CLI::RequiredError("NAME with --value");
-    if (!args->amax.empty()) throw CLI::RequiredError("NAME with --amax");
+    if (args->element) throw WrongFlags::missing("NAME with --element");
+    if (args->codes) throw WrongFlags::missing("NAME with --codes");
+    if (!args->values.empty()) throw WrongFlags::missing("NAME with --value");
+    if (!args->amax.empty()) throw WrongFlags::missing("NAME with --amax");
   });
   return [args] {
     args->values = values_in(args->values);

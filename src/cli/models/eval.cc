@@ -8,8 +8,8 @@
 #include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/texts/tokenizer_flag.h"
-#include "io/hf_folder.h"
-#include "train/evaluate.h"
+#include "infer/evaluate.h"
+#include "io/hf/folder.h"
 
 namespace ng::cli {
 namespace {
@@ -78,33 +78,32 @@ int eval(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  args->model.declare(app);
-  app.add_option("--data", args->data,
-                 "file, folder, pattern or prepared name: text, token ids; *.jsonl: documents")
-      ->required()
-      ->type_name("FILE");
-  app.add_option("--text-key", args->text_key, "of a .jsonl file: the key of a plain text")
-      ->capture_default_str()
-      ->type_name("KEY")
-      ->check(not_empty);
-  app.add_option("--template", args->chat, "how messages of a .jsonl file become text")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"none", "chatml", "llama3"}));
-  add_special_tokens(app, args->special);
-  app.add_option("--from", args->from, "uint16: FILE is bare ids of two bytes")
-      ->check(CLI::IsMember({"auto", "uint16"}))
-      ->capture_default_str();
-  app.add_option("--batch", args->batch, "windows computed at once")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65536));
-  app.add_flag("--prefix-end", args->prefix_end,
-               "the end token before the text, so that its first token counts too: as lm-eval");
-  app.add_flag("--document-mask", args->document_mask,
-               "no token sees one of another document: as runs with train.document_mask");
-  app.add_flag("--json", args->json, "print one JSON object");
-  app.footer(
+  args->model.declare(flags);
+  flags
+      .option("--data", args->data,
+              "file, folder, pattern or prepared name: text, token ids; *.jsonl: documents")
+      .required()
+      .type_name("FILE");
+  flags.option("--text-key", args->text_key, "of a .jsonl file: the key of a plain text")
+      .shows_default()
+      .type_name("KEY")
+      .check(not_empty);
+  flags.option("--template", args->chat, "how messages of a .jsonl file become text")
+      .shows_default()
+      .one_of({"none", "chatml", "llama3"});
+  add_special_tokens(flags, args->special);
+  flags.option("--from", args->from, "uint16: FILE is bare ids of two bytes")
+      .one_of({"auto", "uint16"})
+      .shows_default();
+  flags.option("--batch", args->batch, "windows computed at once").shows_default().range(1, 65536);
+  flags.flag("--prefix-end", args->prefix_end,
+             "the end token before the text, so that its first token counts too: as lm-eval");
+  flags.flag("--document-mask", args->document_mask,
+             "no token sees one of another document: as runs with train.document_mask");
+  flags.flag("--json", args->json, "print one JSON object");
+  flags.footer(
       "Windows as long as the model's context cover every token but the first once; the loss is\n"
       "the mean over those that are targets: of documents, completions and assistants' messages.");
   return [args] { return eval(*args); };

@@ -4,11 +4,11 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
-#include "interop/export_gguf.h"
-#include "interop/export_hf.h"
-#include "train/export_model.h"
+#include "cli/shared_flags.h"
+#include "io/gguf/export.h"
+#include "io/hf/export.h"
+#include "tools/export_model.h"
 
 namespace ng::cli {
 namespace {
@@ -40,8 +40,8 @@ std::pair<std::string, std::string> exception_of(const std::string& word) {
   const std::vector<std::string> types = gguf_export_types();
   if (at == std::string::npos || at == 0 ||
       std::find(types.begin(), types.end(), word.substr(at + 1)) == types.end())
-    throw CLI::ValidationError(
-        "--keep", fmt::format("{}: GLOB=TYPE, TYPE one of {}", word, fmt::join(types, " ")));
+    throw WrongFlags(
+        fmt::format("--keep: {}: GLOB=TYPE, TYPE one of {}", word, fmt::join(types, " ")));
   return {word.substr(0, at), word.substr(at + 1)};
 }
 
@@ -56,25 +56,23 @@ std::pair<int, int> block_of(const std::string& word) {
   const auto fits = [](int size) { return size > 0 && size <= kMost; };
   if (!has_cross || cols.ec != std::errc() || cols.ptr != end || !fits(block.first) ||
       !fits(block.second))
-    throw CLI::ValidationError("--block", word + ": rows x columns, as 64x32");
+    throw WrongFlags(fmt::format("--block: {}: rows x columns, as 64x32", word));
   return block;
 }
 
-/// What CLI11 cannot see: which flags go with --to.
+/// Which flags go with --to.
 void require_fitting(const Args& args) {
   const ExportRequest& request = args.request;
   const bool is_gguf = request.to == "gguf";
   const std::vector<std::string> types = is_gguf ? gguf_export_types() : hf_export_types();
   if (std::find(types.begin(), types.end(), request.type) == types.end())
-    throw CLI::ValidationError("--type", fmt::format("{}: with --to {} one of {}", request.type,
-                                                     request.to, fmt::join(types, " ")));
-  if (!is_gguf && !request.keep.empty())
-    throw CLI::ValidationError("--keep", "goes with --to gguf");
-  if (is_gguf && request.block) throw CLI::ValidationError("--block", "goes with --to hf");
-  if (is_gguf && request.share_scales)
-    throw CLI::ValidationError("--share-scales", "goes with --to hf");
+    throw WrongFlags(fmt::format("--type: {}: with --to {} one of {}", request.type, request.to,
+                                 fmt::join(types, " ")));
+  if (!is_gguf && !request.keep.empty()) throw WrongFlags("--keep: goes with --to gguf");
+  if (is_gguf && request.block) throw WrongFlags("--block: goes with --to hf");
+  if (is_gguf && request.share_scales) throw WrongFlags("--share-scales: goes with --to hf");
   if (!request.recipe.empty() && args.weights.empty())
-    throw CLI::ValidationError("--recipe", "goes with --weights trained");
+    throw WrongFlags("--recipe: goes with --weights trained");
 }
 
 constexpr const char* kFooter =
@@ -84,45 +82,44 @@ and vLLM; what is not quantized is BF16. MXFP4 and MXFP8 have scales by floor, N
 more for each tensor, FP8 448/amax. Nothing is left at OUT after an error.
 --weights trained: codes and scales are those that fprop's weight operand had in training.)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   ExportRequest& r = a.request;
-  app.add_option("MODEL", r.model, "a model folder or a .gguf file")->required()->check(not_empty);
-  app.add_option("OUT", r.out, "the file or folder to write")->required()->check(not_empty);
-  app.add_option("--to", r.to, "gguf or hf")
-      ->required()
-      ->type_name("KIND")
-      ->check(CLI::IsMember({"gguf", "hf"}));
-  app.add_option("--type", r.type,
-                 fmt::format("gguf: {}; hf: {}", fmt::join(gguf_export_types(), " "),
-                             fmt::join(hf_export_types(), " ")))
-      ->required()
-      ->type_name("TYPE");
-  app.add_option_function<std::vector<std::string>>(
-         "--keep",
-         [args](const std::vector<std::string>& words) {
-           for (const std::string& word : words) args->request.keep.push_back(exception_of(word));
-         },
-         "gguf: another type for tensors whose names match")
-      ->type_name("GLOB=TYPE")
-      ->take_all();
-  app.add_option_function<std::string>(
-         "--block", [args](const std::string& word) { args->request.block = block_of(word); },
-         "fp8_block, fp8_fine: values that share a scale; else 128x128")
-      ->type_name("RxC");
-  app.add_flag("--share-scales", r.share_scales,
-               "hf: one scale of the tensor for q, k, v and one for gate, up");
-  app.add_option("--weights", a.weights, "trained: the codes that training had")
-      ->type_name("trained")
-      ->check(CLI::IsMember({"trained"}));
-  app.add_option("--recipe", r.recipe, "of --weights trained; else the run's that MODEL lies in")
-      ->type_name("NAME")
-      ->check(not_empty);
-  add_threads(app, a.threads);
-  app.add_flag("--json", a.json, "print one JSON object");
-  app.callback([args] { require_fitting(*args); });
-  app.footer(kFooter);
+  flags.option("MODEL", r.model, "a model folder or a .gguf file").required().check(not_empty);
+  flags.option("OUT", r.out, "the file or folder to write").required().check(not_empty);
+  flags.option("--to", r.to, "gguf or hf").required().type_name("KIND").one_of({"gguf", "hf"});
+  flags
+      .option("--type", r.type,
+              fmt::format("gguf: {}; hf: {}", fmt::join(gguf_export_types(), " "),
+                          fmt::join(hf_export_types(), " ")))
+      .required()
+      .type_name("TYPE");
+  flags
+      .read_options(
+          "--keep",
+          [args](const std::vector<std::string>& words) {
+            for (const std::string& word : words) args->request.keep.push_back(exception_of(word));
+          },
+          "gguf: another type for tensors whose names match")
+      .type_name("GLOB=TYPE");
+  flags
+      .read_option(
+          "--block", [args](const std::string& word) { args->request.block = block_of(word); },
+          "fp8_block, fp8_fine: values that share a scale; else 128x128")
+      .type_name("RxC");
+  flags.flag("--share-scales", r.share_scales,
+             "hf: one scale of the tensor for q, k, v and one for gate, up");
+  flags.option("--weights", a.weights, "trained: the codes that training had")
+      .type_name("trained")
+      .one_of({"trained"});
+  flags.option("--recipe", r.recipe, "of --weights trained; else the run's that MODEL lies in")
+      .type_name("NAME")
+      .check(not_empty);
+  add_threads(flags, a.threads);
+  flags.flag("--json", a.json, "print one JSON object");
+  flags.check([args] { require_fitting(*args); });
+  flags.footer(kFooter);
   return [args] { return export_model(*args); };
 }
 

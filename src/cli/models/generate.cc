@@ -11,8 +11,8 @@
 #include "cli/command.h"
 #include "cli/models/open_model.h"
 #include "cli/output.h"
+#include "infer/generator.h"
 #include "tokenizer/tokenizer.h"
-#include "train/generator.h"
 
 namespace ng::cli {
 namespace {
@@ -38,7 +38,7 @@ std::vector<int32_t> ids_of(const std::string& list) {
     int32_t id = 0;
     const auto [behind, error] = std::from_chars(next, end, id);
     if (error != std::errc() || (behind != end && *behind != ',' && *behind != ' '))
-      throw CLI::ValidationError("--prompt-ids", list + ": numbers separated by one comma each");
+      throw WrongFlags("--prompt-ids: " + list + ": numbers separated by one comma each");
     ids.push_back(id);
     if (behind == end) return ids;
     next = behind + 1;
@@ -126,34 +126,35 @@ int generate(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  args->model.declare(app);
-  CLI::Option* text =
-      app.add_option("--prompt", args->prompt, "text to go on from; - reads it from standard input")
-          ->type_name("TEXT");
-  CLI::Option* ids =
-      app.add_option_function<std::string>(
-             "--prompt-ids", [args](const std::string& list) { args->prompt_ids = ids_of(list); },
-             "the prompt as token ids")
-          ->type_name("1,2,3");
-  text->excludes(ids);
-  app.add_flag("--ids", args->ids, "print token ids, separated by commas");
-  app.add_flag("--json", args->json, "print one JSON object when all is generated");
-  app.add_option("--tokens", args->tokens, "how many to generate")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
-  app.add_option("--temperature", args->sampling.temperature, "0: always the most likely token")
-      ->capture_default_str();
-  app.add_option("--top-k", args->sampling.top_k, "only the K most likely tokens; 0: all")
-      ->capture_default_str();
-  app.add_option("--top-p", args->sampling.top_p, "only the likeliest that together reach P")
-      ->capture_default_str();
-  add_seed(app, args->sampling.seed, "of the draws");
-  app.callback([text, ids] {
-    if (text->count() + ids->count() == 0) throw CLI::RequiredError("--prompt or --prompt-ids");
+  args->model.declare(flags);
+  Flag text =
+      flags.option("--prompt", args->prompt, "text to go on from; - reads it from standard input")
+          .type_name("TEXT");
+  Flag ids =
+      flags
+          .read_option(
+              "--prompt-ids", [args](const std::string& list) { args->prompt_ids = ids_of(list); },
+              "the prompt as token ids")
+          .type_name("1,2,3");
+  text.excludes(ids);
+  flags.flag("--ids", args->ids, "print token ids, separated by commas");
+  flags.flag("--json", args->json, "print one JSON object when all is generated");
+  flags.option("--tokens", args->tokens, "how many to generate")
+      .shows_default()
+      .range(0, int64_t{1} << 40);
+  flags.option("--temperature", args->sampling.temperature, "0: always the most likely token")
+      .shows_default();
+  flags.option("--top-k", args->sampling.top_k, "only the K most likely tokens; 0: all")
+      .shows_default();
+  flags.option("--top-p", args->sampling.top_p, "only the likeliest that together reach P")
+      .shows_default();
+  add_seed(flags, args->sampling.seed, "of the draws");
+  flags.check([text, ids] {
+    if (!text.is_given() && !ids.is_given()) throw WrongFlags::missing("--prompt or --prompt-ids");
   });
-  app.footer(
+  flags.footer(
       "Prints what follows the prompt. Bytes that are no UTF-8 and control characters other than\n"
       "newline and tab are printed as U+FFFD; --ids shows every token as it is.");
   return [args] { return generate(*args); };

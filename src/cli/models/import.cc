@@ -4,9 +4,9 @@
 #include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
-#include "interop/import_model.h"
+#include "cli/shared_flags.h"
+#include "io/import_model.h"
 
 namespace ng::cli {
 namespace {
@@ -34,16 +34,16 @@ int import(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("IN", args->in, "a .gguf file, a quantized folder or one of PEFT's adapters")
-      ->required()
-      ->check(not_empty);
-  app.add_option("OUT", args->out, "the folder to write; *.safetensors: a file of all tensors")
-      ->required()
-      ->check(not_empty);
-  app.add_flag("--json", args->json, "print one JSON object");
-  app.footer(
+  flags.option("IN", args->in, "a .gguf file, a quantized folder or one of PEFT's adapters")
+      .required()
+      .check(not_empty);
+  flags.option("OUT", args->out, "the folder to write; *.safetensors: a file of all tensors")
+      .required()
+      .check(not_empty);
+  flags.flag("--json", args->json, "print one JSON object");
+  flags.footer(
       "OUT is a plain folder of FP32 weights: what codes and scales stand for, adapters added.\n"
       "Into a file go all tensors of a model of any architecture: of a .gguf under their own "
       "names,\n"

@@ -5,33 +5,31 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/output.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "io/model_files.h"
 
 namespace ng::cli {
 
-void ModelFlags::declare(CLI::App& app) {
-  app.add_option("MODEL", folder,
-                 "model folder in Hugging Face layout or of PEFT's adapters, or a .gguf file")
-      ->required();
-  app.add_option("--recipe", recipe, "recipe, a name or a file")
-      ->type_name("NAME")
-      ->capture_default_str();
-  machine.declare(app);
+void ModelFlags::declare(Flags flags) {
+  flags
+      .option("MODEL", folder,
+              "model folder in Hugging Face layout or of PEFT's adapters, or a .gguf file")
+      .required();
+  flags.option("--recipe", recipe, "recipe, a name or a file").type_name("NAME").shows_default();
+  machine.declare(flags);
 }
 
-void StepFlags::declare(CLI::App& app) {
+void StepFlags::declare(Flags flags, const std::string& of_what) {
   std::string presets;
   for (const std::string_view name : model_preset_names())
     presets.append(presets.empty() ? "" : ", ").append(name);
-  CLI::Option* option = app.add_option("--model", model, "a model folder, or one of " + presets);
-  option->type_name("NAME");
-  if (!model.empty()) option->capture_default_str();
-  app.add_option("--batch", batch, "sequences")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--seq", length, "tokens of a sequence; else the context up to 256")
-      ->check(CLI::Range(1, 1 << 24));
+  const Flag option =
+      flags.option("--model", model, of_what + "a model folder, or one of " + presets);
+  option.type_name("NAME");
+  if (!model.empty()) option.shows_default();
+  flags.option("--batch", batch, "sequences").shows_default().range(1, 1 << 20);
+  flags.option("--seq", length, "tokens of a sequence; else the context up to 256")
+      .range(1, 1 << 24);
 }
 
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "cli/flags.h"
-#include "train/open_model.h"
+#include "cli/shared_flags.h"
+#include "infer/open_model.h"
 
 namespace ng::cli {
 
@@ -15,7 +15,7 @@ struct ModelFlags {
   std::string recipe = "fp32";
   MachineFlags machine;
 
-  void declare(CLI::App& app);
+  void declare(Flags flags);
 };
 
 /// A model without weights and the tokens of a step, for measurements.
@@ -24,7 +24,8 @@ struct StepFlags {
   int64_t batch = 8;  ///< sequences
   int64_t length = 0;
 
-  void declare(CLI::App& app);
+  /// `of_what`: what --help says of --model before what may be named.
+  void declare(Flags flags, const std::string& of_what = "");
   /// Also gives `length` its default, the context up to 256. Throws Error for an unknown model.
   [[nodiscard]] ModelConfig config();
 };

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "cli/models/plan_text.h"
 #include "cli/output.h"
-#include "io/hf_folder.h"
+#include "io/hf/folder.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
 #include "run/backends.h"
@@ -127,42 +127,43 @@ std::string is_size(const std::string& text) {
   return parse_size(text) ? "" : text + ": a size, such as 80GB or 64GiB, of at most 1000TiB";
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("MODEL", args->model,
-                 fmt::format("a model folder, or one of {}", fmt::join(model_names(), ", ")))
-      ->required();
-  app.add_option("--ranks", args->layout.ranks, "processes, a device each")
-      ->required()
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  app.add_option("--tensor", args->layout.tensor, "of them in a group that divides every layer")
-      ->type_name("T")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));
-  app.add_option("--device-memory", args->device_memory, "of each rank: 80GB, 64GiB")
-      ->type_name("SIZE")
-      ->capture_default_str()
-      ->check(is_size);
-  app.add_option("--recipe", args->recipe, "recipe, a name or a file")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--batch", args->batch, "sequences in a micro-batch of a rank")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  app.add_option("--accumulate", args->accumulate, "micro-batches of each rank in a step")
-      ->type_name("N")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-  app.add_option("--length", args->length, "tokens of a sequence; else the model's context")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-  app.add_option(
-         "--reference", args->reference,
-         "preference training (DPO): a reference lies beside the policy, its weights in this "
-         "format, or as the policy's: bf16, fp8_e4m3, policy")
-      ->type_name("FORMAT");
-  app.add_flag("--json", args->json, "print one JSON object");
-  app.footer(
+  flags
+      .option("MODEL", args->model,
+              fmt::format("a model folder, or one of {}", fmt::join(model_names(), ", ")))
+      .required();
+  flags.option("--ranks", args->layout.ranks, "processes, a device each")
+      .required()
+      .type_name("N")
+      .range(1, int64_t{1} << 20);
+  flags.option("--tensor", args->layout.tensor, "of them in a group that divides every layer")
+      .type_name("T")
+      .shows_default()
+      .range(1, int64_t{1} << 16);
+  flags.option("--device-memory", args->device_memory, "of each rank: 80GB, 64GiB")
+      .type_name("SIZE")
+      .shows_default()
+      .check(is_size);
+  flags.option("--recipe", args->recipe, "recipe, a name or a file")
+      .type_name("NAME")
+      .shows_default();
+  flags.option("--batch", args->batch, "sequences in a micro-batch of a rank")
+      .shows_default()
+      .range(1, int64_t{1} << 20);
+  flags.option("--accumulate", args->accumulate, "micro-batches of each rank in a step")
+      .type_name("N")
+      .shows_default()
+      .range(1, int64_t{1} << 24);
+  flags.option("--length", args->length, "tokens of a sequence; else the model's context")
+      .range(1, int64_t{1} << 24);
+  flags
+      .option("--reference", args->reference,
+              "preference training (DPO): a reference lies beside the policy, its weights in this "
+              "format, or as the policy's: bf16, fp8_e4m3, policy")
+      .type_name("FORMAT");
+  flags.flag("--json", args->json, "print one JSON object");
+  flags.footer(
       "Weights lie whole on every rank, masters and optimizer states with the owner of their\n"
       "rows. So do gradients, which are sent during the backward pass, where a step has one\n"
       "micro-batch of each rank; those of several lie whole on every rank until the last is\n"

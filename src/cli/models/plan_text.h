@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json_fwd.h"
-#include "train/rank_scale.h"
+#include "plan/rank_scale.h"
 
 namespace ng::cli {
 

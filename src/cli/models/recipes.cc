@@ -177,17 +177,15 @@ int recipes(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("NAME", args->name, "one recipe, a name or a file: all keys, and how it runs");
-  args->step.declare(app);
-  args->machine.declare(app);
-  app.add_flag("--json", args->json, "print JSON");
-  app.get_option("--model")->description(
-      "how each GEMM of this model runs here and how fast, measured now, and what training it "
-      "takes of memory; " +
-      app.get_option("--model")->get_description());
-  app.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
+  flags.option("NAME", args->name, "one recipe, a name or a file: all keys, and how it runs");
+  args->step.declare(flags,
+                     "how each GEMM of this model runs here and how fast, measured now, and what "
+                     "training it takes of memory; ");
+  args->machine.declare(flags);
+  flags.flag("--json", args->json, "print JSON");
+  flags.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
   return [args] { return recipes(*args); };
 }
 

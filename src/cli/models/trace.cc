@@ -1,5 +1,5 @@
 // narrowgauge trace MODEL TOKENS OUT: training steps written out, for other programs to compare.
-#include "train/trace.h"
+#include "tools/trace.h"
 
 #include "base/output_file.h"
 #include "cli/command.h"
@@ -39,32 +39,28 @@ int trace(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  args->model.declare(app);
+  args->model.declare(flags);
   TraceSettings& s = args->settings;
   const auto zero_up = number_between("0", "1e30"), decay = number_between("0", "0.9999999");
-  app.add_option("TOKENS", args->tokens, "safetensors file with tokens (steps, B, T + 1)")
-      ->required();
-  app.add_option("OUT", args->out, "safetensors file to write")->required();
-  app.add_option("--steps", s.steps, "how many steps; 0: all in TOKENS")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
-  add_seed(app, args->seed, "of stochastic rounding");
-  app.add_option("--lr", s.lr, "learning rate of every step")
-      ->capture_default_str()
-      ->check(zero_up);
-  app.add_option("--beta1", s.optimizer.beta1, "AdamW")->capture_default_str()->check(decay);
-  app.add_option("--beta2", s.optimizer.beta2, "AdamW")->capture_default_str()->check(decay);
-  app.add_option("--eps", s.optimizer.eps, "AdamW")
-      ->capture_default_str()
-      ->check(number_between("1e-30", "1"));
-  app.add_option("--weight-decay", s.optimizer.weight_decay, "on tensors of two dimensions")
-      ->capture_default_str()
-      ->check(zero_up);
-  app.add_option("--clip", s.clip, "largest norm of all gradients; 0: no clipping")
-      ->capture_default_str()
-      ->check(zero_up);
-  app.footer(
+  flags.option("TOKENS", args->tokens, "safetensors file with tokens (steps, B, T + 1)").required();
+  flags.option("OUT", args->out, "safetensors file to write").required();
+  flags.option("--steps", s.steps, "how many steps; 0: all in TOKENS").range(0, int64_t{1} << 30);
+  add_seed(flags, args->seed, "of stochastic rounding");
+  flags.option("--lr", s.lr, "learning rate of every step").shows_default().check(zero_up);
+  flags.option("--beta1", s.optimizer.beta1, "AdamW").shows_default().check(decay);
+  flags.option("--beta2", s.optimizer.beta2, "AdamW").shows_default().check(decay);
+  flags.option("--eps", s.optimizer.eps, "AdamW")
+      .shows_default()
+      .check(number_between("1e-30", "1"));
+  flags.option("--weight-decay", s.optimizer.weight_decay, "on tensors of two dimensions")
+      .shows_default()
+      .check(zero_up);
+  flags.option("--clip", s.clip, "largest norm of all gradients; 0: no clipping")
+      .shows_default()
+      .check(zero_up);
+  flags.footer(
       "OUT gets logits and loss of the first step, grad.NAME before clipping, stepN.NAME after "
       "each\n"
       "step N, train.loss and train.grad_norm. Names and layouts are Hugging Face's.");

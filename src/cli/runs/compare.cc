@@ -9,10 +9,10 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "report/compare_page.h"
 #include "report/reporter.h"
 #include "train/run_files.h"
@@ -153,23 +153,19 @@ int compare(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  args->run.declare(app, /*with_recipe=*/false);
-  app.add_option("--recipes", args->recipes, "recipes to compare, the first is the baseline")
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all()
-      ->required()
-      ->type_name("A,B,C");
-  app.add_option("--seeds", args->seeds, "runs of each recipe, with seeds from the run file's on")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--out", args->out, "folder of the runs; else runs/NAME-compare")
-      ->type_name("DIR");
-  app.add_flag("--json", args->json, "print one JSON object");
-  app.footer(
+  args->run.declare(flags, /*with_recipe=*/false);
+  flags.option("--recipes", args->recipes, "recipes to compare, the first is the baseline")
+      .list()
+      .required()
+      .type_name("A,B,C");
+  flags.option("--seeds", args->seeds, "runs of each recipe, with seeds from the run file's on")
+      .shows_default()
+      .range(1, 1000);
+  flags.option("--out", args->out, "folder of the runs; else runs/NAME-compare").type_name("DIR");
+  flags.flag("--json", args->json, "print one JSON object");
+  flags.footer(
       "Every recipe sees the same batches in the same order. Runs that are finished in the folder\n"
       "are not repeated, others go on from their newest checkpoint; one that diverges is a row of "
       "the\n"

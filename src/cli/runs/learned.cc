@@ -1,5 +1,5 @@
 // narrowgauge learned RUN: what weight noise learned, as a recipe and a model in mixed formats.
-#include "train/learned.h"
+#include "learned/learned.h"
 
 #include <cmath>
 
@@ -7,10 +7,10 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 
 namespace ng::cli {
 namespace {
@@ -111,28 +111,28 @@ Losses: the weights uncast, cast both ways, and in one format of at most the sam
 of other runs as they were trained and cast both ways to this run's formats, to nearest.
 Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("RUN", a.settings.run, "folder of a run with weight noise")->required();
-  app.add_option("--out", a.settings.out, "folder to write; else RUN/learned")
-      ->type_name("DIR")
-      ->check(not_empty);
-  app.add_option("--step", a.step, "of the checkpoint; else the newest")
-      ->check(CLI::Range(int64_t{0}, int64_t{99'999'999}));
-  app.add_option("--data", a.settings.data, "text for losses; else the run's validation text")
-      ->type_name("FILE")
-      ->check(not_empty);
-  app.add_option("--against", a.settings.against, "other runs of the same model, for their losses")
-      ->type_name("RUN");
-  app.add_option("--per", a.per, "what gets a format in the model that is written")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"layer", "block"}));
-  app.add_option("--least-bits", a.settings.least_bits, "of an element: no narrower format")
-      ->check(CLI::IsMember({6, 8, 16, 32}));
-  a.machine.declare(app);
-  app.add_flag("--json", a.json, "print what learned.json has");
-  app.footer(kFooter);
+  flags.option("RUN", a.settings.run, "folder of a run with weight noise").required();
+  flags.option("--out", a.settings.out, "folder to write; else RUN/learned")
+      .type_name("DIR")
+      .check(not_empty);
+  flags.option("--step", a.step, "of the checkpoint; else the newest")
+      .range(0, int64_t{99'999'999});
+  flags.option("--data", a.settings.data, "text for losses; else the run's validation text")
+      .type_name("FILE")
+      .check(not_empty);
+  flags.option("--against", a.settings.against, "other runs of the same model, for their losses")
+      .type_name("RUN");
+  flags.option("--per", a.per, "what gets a format in the model that is written")
+      .shows_default()
+      .one_of({"layer", "block"});
+  flags.option("--least-bits", a.settings.least_bits, "of an element: no narrower format")
+      .one_of({6, 8, 16, 32});
+  a.machine.declare(flags);
+  flags.flag("--json", a.json, "print what learned.json has");
+  flags.footer(kFooter);
   return [args] { return learned(*args); };
 }
 

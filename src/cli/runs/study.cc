@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "chart/chart_json.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 
 namespace ng::cli {
 namespace {
@@ -106,8 +106,8 @@ int draw(const Args& args) {
                  .key = "--draw",
                  .problem = "is no study",
                  .remedy = "--draw FILE.json alone: it prints SVG"});
-  print("{}",
-        svg_of(chart::chart_of(read_json_file(args.picture, kMostPictureBytes), args.picture)));
+  const Json picture = read_json_file(args.picture, kMostPictureBytes);
+  print("{}", svg_of(chart::chart_of(picture, args.picture)));
   return 0;
 }
 
@@ -146,61 +146,58 @@ std::string standard_recipes() {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-void declare_run(CLI::App& app, Args& args) {
-  app.add_option(
-      "RUN", args.run.folder,
-      "gradients: the folder of a run, with its checkpoints; stability: a run's folder or "
-      "file, whose model and text to take");
-  app.add_option(
-         "--steps", args.run.steps,
-         "gradients: of which checkpoints; all, eight at most; stability: of each run; 200, "
-         "or as many as RUN has")
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all()
-      ->type_name("N,N,N");
-  app.add_option("--recipes", args.run.recipes,
-                 "the recipes to look at; else of " + standard_recipes())
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all()
-      ->type_name("A,B,C");
-  app.add_option("--draws", args.run.draws,
-                 "gradients: how many of each recipe; 16; stability: seeds of each run; 1")
-      ->check(CLI::Range(1, 100000))
-      ->type_name("N");
+void declare_run(Flags flags, Args& args) {
+  flags.option("RUN", args.run.folder,
+               "gradients: the folder of a run, with its checkpoints; stability: a run's folder or "
+               "file, whose model and text to take");
+  flags
+      .option("--steps", args.run.steps,
+              "gradients: of which checkpoints; all, eight at most; stability: of each run; 200, "
+              "or as many as RUN has")
+      .list()
+      .type_name("N,N,N");
+  flags
+      .option("--recipes", args.run.recipes,
+              "the recipes to look at; else of " + standard_recipes())
+      .list()
+      .type_name("A,B,C");
+  flags
+      .option("--draws", args.run.draws,
+              "gradients: how many of each recipe; 16; stability: seeds of each run; 1")
+      .range(1, 100000)
+      .type_name("N");
 }
 
-void declare_tensor(CLI::App& app, study::TensorSubject& tensor) {
-  app.add_option("--file", tensor.file, "update: a safetensors file with weights")
-      ->check(not_empty)
-      ->type_name("FILE");
-  app.add_option("--tensor", tensor.name, "update: the weights, instead of random ones")
-      ->check(not_empty)
-      ->type_name("NAME");
-  app.add_option("--direction", tensor.direction,
-                 "update: another tensor of the file, where updates point; random")
-      ->check(not_empty)
-      ->type_name("NAME");
+void declare_tensor(Flags flags, study::TensorSubject& tensor) {
+  flags.option("--file", tensor.file, "update: a safetensors file with weights")
+      .check(not_empty)
+      .type_name("FILE");
+  flags.option("--tensor", tensor.name, "update: the weights, instead of random ones")
+      .check(not_empty)
+      .type_name("NAME");
+  flags
+      .option("--direction", tensor.direction,
+              "update: another tensor of the file, where updates point; random")
+      .check(not_empty)
+      .type_name("NAME");
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("NAME", args->name, "the study; without it they are listed");
-  declare_run(app, *args);
-  declare_tensor(app, args->tensor);
-  app.add_option("--draw", args->picture,
-                 "print the picture that a JSON file describes as SVG, instead of a study: kind "
-                 "(bars, points, lines), caption, x_label, y_label, categories or x, series")
-      ->check(not_empty)
-      ->type_name("FILE");
-  app.add_option("--out", args->out, "folder for the results; studies/NAME")->type_name("DIR");
-  add_seed(app, args->seed, "of the data and of stochastic rounding");
-  add_threads(app, args->threads);
-  app.add_flag("--json", args->json, "print JSON");
-  app.footer(
+  flags.option("NAME", args->name, "the study; without it they are listed");
+  declare_run(flags, *args);
+  declare_tensor(flags, args->tensor);
+  flags
+      .option("--draw", args->picture,
+              "print the picture that a JSON file describes as SVG, instead of a study: kind "
+              "(bars, points, lines), caption, x_label, y_label, categories or x, series")
+      .check(not_empty)
+      .type_name("FILE");
+  flags.option("--out", args->out, "folder for the results; studies/NAME").type_name("DIR");
+  add_seed(flags, args->seed, "of the data and of stochastic rounding");
+  add_threads(flags, args->threads);
+  flags.flag("--json", args->json, "print JSON");
+  flags.footer(
       "DIR gets NAME.csv, NAME.json and index.html, a page with pictures and what is seen.\n"
       "Study gradients takes one batch of the run's text at each checkpoint and compares the\n"
       "gradient in every recipe with the one in FP32:\n"
@@ -211,11 +208,11 @@ std::function<int()> declare(CLI::App& app) {
       "  narrowgauge study stability --recipes bf16,gaussws-all,diffq\n"
       "Study update moves random weights, or those of a file, by every rule without a wider copy:\n"
       "  narrowgauge study update --file model.safetensors --tensor h.0.mlp.c_fc.weight");
-  return [args, &app] {
+  return [args, flags] {
     for (const char* name : {"RUN", "--steps", "--recipes", "--draws"})
-      args->of_run = args->of_run || app.count(name) > 0;
+      args->of_run = args->of_run || flags.is_given(name);
     for (const char* name : {"--file", "--tensor", "--direction"})
-      args->of_tensor = args->of_tensor || app.count(name) > 0;
+      args->of_tensor = args->of_tensor || flags.is_given(name);
     return study(*args);
   };
 }

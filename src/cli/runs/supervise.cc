@@ -305,37 +305,30 @@ constexpr const char* kHelp =
     "to the ranks, which finish the step and write a checkpoint; a second one ends all at once.\n"
     "Parameters of Open MPI may stand in the environment (OMPI_MCA_plm_rsh_agent=...).";
 
-/// What --isa was given before or behind the command's name; it is the ranks' as well.
-std::vector<std::string> isa_words(const CLI::App& app) {
-  for (const CLI::App* given : {&app, app.get_parent()})
-    if (const CLI::Option* isa = given->get_option("--isa"); isa->count() > 0)
-      return {"--isa", isa->as<std::string>()};
-  return {};
-}
-
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   const auto add_count = [&](const char* names, int& count, int least, const char* what) {
-    return app.add_option(names, count, what)->type_name("N")->check(CLI::Range(least, kMostRanks));
+    return flags.option(names, count, what).type_name("N").range(least, kMostRanks);
   };
-  CLI::Option* ranks =
+  Flag ranks =
       add_count("-n,--ranks", args->ranks, 1, "ranks to start; else all slots of --hostfile");
-  CLI::Option* hostfile =
-      app.add_option("--hostfile", args->hostfile,
-                     "hosts, one to a line: NAME slots=N; N is 1 where it is not given");
-  hostfile->type_name("FILE");
+  Flag hostfile = flags.option("--hostfile", args->hostfile,
+                               "hosts, one to a line: NAME slots=N; N is 1 where it is not given");
+  hostfile.type_name("FILE");
   add_count("--min-ranks", args->min_ranks, 1, "fewest ranks to go on with (1)");
   add_count("--max-restarts", args->max_restarts, 0,
             "restarts in a row without a newer checkpoint before it gives up (4)");
-  app.add_option("--mpirun", args->mpirun, "what starts ranks, with flags of its own (mpirun)")
-      ->type_name("COMMAND");
-  args->train.declare(app);
-  app.footer(kHelp);
-  app.callback([ranks, hostfile] {
-    if (ranks->empty() && hostfile->empty()) throw CLI::RequiredError("--ranks or --hostfile");
+  flags.option("--mpirun", args->mpirun, "what starts ranks, with flags of its own (mpirun)")
+      .type_name("COMMAND");
+  args->train.declare(flags);
+  flags.footer(kHelp);
+  flags.check([ranks, hostfile] {
+    if (!ranks.is_given() && !hostfile.is_given())
+      throw WrongFlags::missing("--ranks or --hostfile");
   });
-  return [args, &app] {
-    args->isa = isa_words(app);
+  return [args, flags] {
+    // Given before or behind the command's name; it is the ranks' as well.
+    if (const std::string isa = flags.text_of("--isa"); !isa.empty()) args->isa = {"--isa", isa};
     return supervise(*args);
   };
 }

@@ -105,10 +105,10 @@ std::string help() {
   return text;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<TrainFlags>();
-  args->declare(app);
-  app.footer(help);
+  args->declare(flags);
+  flags.footer(help);
   return [args] { return train(*args); };
 }
 

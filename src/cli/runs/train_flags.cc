@@ -4,12 +4,12 @@
 
 namespace ng::cli {
 
-void TrainFlags::declare(CLI::App& app) {
-  run.declare(app);
-  app.add_option("--out", out, "folder of the run; else runs/NAME, runs/NAME-2, ...")
-      ->type_name("DIR");
-  app.add_flag("--resume", resume,
-               "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
+void TrainFlags::declare(Flags flags) {
+  run.declare(flags);
+  flags.option("--out", out, "folder of the run; else runs/NAME, runs/NAME-2, ...")
+      .type_name("DIR");
+  flags.flag("--resume", resume,
+             "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
 }
 
 std::string TrainFlags::folder() const {

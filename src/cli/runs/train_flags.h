@@ -1,10 +1,9 @@
 // What train takes, and who starts it for several ranks.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
 
-#include "cli/flags.h"
+#include "cli/shared_flags.h"
 
 namespace ng::cli {
 
@@ -16,7 +15,7 @@ struct TrainFlags {
   std::string out;
   bool resume = false;
 
-  void declare(CLI::App& app);
+  void declare(Flags flags);
   /// --out; else the folder that a new run gets, or the newest where it is to be resumed.
   [[nodiscard]] std::string folder() const;
 };

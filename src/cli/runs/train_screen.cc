@@ -11,8 +11,8 @@
 #include "report/memory_text.h"
 #include "report/run_text.h"
 #include "report/traffic_text.h"
+#include "speed/flops.h"
 #include "speed/machine.h"
-#include "train/flops.h"
 #include "train/session_ranks.h"
 
 namespace ng::cli {

@@ -10,13 +10,13 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "cli/tensors/tensor_text.h"
 #include "format/cast_names.h"
 #include "io/tensor_files.h"
-#include "numbers/cast_file.h"
+#include "tools/cast_file.h"
 
 namespace ng::cli {
 namespace {
@@ -165,27 +165,26 @@ std::string cast_format_help() {
   return text + "(uint8 and uint4: affine), or an element; narrowgauge formats lists them";
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option(
-         "FILES", a.files,
-         "safetensors or GGUF files, folders or patterns to read, then the file to write; with "
-         "several inputs the folder to write")
-      ->required()
-      ->expected(2, -1)
-      ->type_name("IN... OUT");
-  app.add_option("--format", a.format.format, cast_format_help())->required()->type_name("NAME");
-  add_cast_flags(app, a.format);
-  app.add_option("--axis", a.settings.axis, "along which blocks lie; -1: the last")
-      ->capture_default_str();
-  add_seed(app, a.settings.seed, "of stochastic rounding");
-  app.add_option("--tensor", a.settings.tensors, "only tensors whose names match")
-      ->type_name("GLOB");
-  app.add_flag("--packed", a.settings.packed, "codes of 4 and 6 bits as bit strings");
-  add_threads(app, a.threads);
-  app.add_flag("--json", a.json, "what became of each tensor, as JSON");
-  app.footer(
+  flags
+      .option(
+          "FILES", a.files,
+          "safetensors or GGUF files, folders or patterns to read, then the file to write; with "
+          "several inputs the folder to write")
+      .required()
+      .at_least(2)
+      .type_name("IN... OUT");
+  flags.option("--format", a.format.format, cast_format_help()).required().type_name("NAME");
+  add_cast_flags(flags, a.format);
+  flags.option("--axis", a.settings.axis, "along which blocks lie; -1: the last").shows_default();
+  add_seed(flags, a.settings.seed, "of stochastic rounding");
+  flags.option("--tensor", a.settings.tensors, "only tensors whose names match").type_name("GLOB");
+  flags.flag("--packed", a.settings.packed, "codes of 4 and 6 bits as bit strings");
+  add_threads(flags, a.threads);
+  flags.flag("--json", a.json, "what became of each tensor, as JSON");
+  flags.footer(
       "Every float tensor X becomes X.codes (U8 or U16), X.scale (codes in U8, or F32: what codes\n"
       "are multiplied by), X.tensor_scale (F32, NVFP4), X.zero (U8, affine integers: subtracted\n"
       "before) and X.values (F32). Files are worked through in pieces: memory does not grow with "

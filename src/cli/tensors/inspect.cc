@@ -6,16 +6,16 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "cli/tensors/inspect_bits.h"
 #include "cli/tensors/inspect_text.h"
 #include "cli/tensors/tensor_text.h"
-#include "io/gguf.h"
+#include "io/gguf/gguf.h"
 #include "io/tensor_files.h"
-#include "numbers/inspection.h"
 #include "recipe/cast_words.h"
+#include "tools/inspection.h"
 
 namespace ng::cli {
 namespace {
@@ -117,17 +117,17 @@ A checkpoint (RUN/checkpoints/step-NNNNNNNN) of a run with noise on its weights 
 too: a table of b_t of the layers' blocks, by the recipe in RUN/run.toml, else of b_i. --json has
 b_t of each block. --tensor 'weight.*.b_i' shows these alone.)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("FILES", a.files, "safetensors or GGUF files, folders or patterns")->required();
-  app.add_option("--format", a.formats, "formats to try: as for cast")
-      ->type_name("F,G,...")
-      ->capture_default_str();
-  app.add_option("--tensor", a.tensors, "only tensors whose names match")->type_name("GLOB");
-  add_threads(app, a.threads);
-  app.add_flag("--json", a.json, "as JSON");
-  app.footer(kFooter);
+  flags.option("FILES", a.files, "safetensors or GGUF files, folders or patterns").required();
+  flags.option("--format", a.formats, "formats to try: as for cast")
+      .type_name("F,G,...")
+      .shows_default();
+  flags.option("--tensor", a.tensors, "only tensors whose names match").type_name("GLOB");
+  add_threads(flags, a.threads);
+  flags.flag("--json", a.json, "as JSON");
+  flags.footer(kFooter);
   return [args] { return inspect(*args); };
 }
 

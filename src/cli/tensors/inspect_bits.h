@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "train/learned_bits.h"
+#include "learned/bits.h"
 
 namespace ng::cli {
 

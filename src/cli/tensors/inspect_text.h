@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "numbers/format_trial.h"
+#include "tools/format_trial.h"
 
 namespace ng::cli {
 

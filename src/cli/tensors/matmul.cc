@@ -7,9 +7,9 @@
 #include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "format/hadamard.h"
 #include "io/safetensors.h"
 #include "io/tensor_files.h"
@@ -184,27 +184,28 @@ int matmul(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("A", a.a, "FILE.safetensors:NAME of a tensor (M, K)")->required();
-  app.add_option("B", a.b, "FILE.safetensors:NAME of a tensor (N, K)")->required();
-  app.add_option("--a", a.a_format,
-                 "format of A: a name as for cast, or {key = value, ...} as in recipes")
-      ->type_name("F")
-      ->capture_default_str();
-  app.add_option("--b", a.b_format, "format of B")->type_name("F")->capture_default_str();
-  app.add_flag("--transpose-b", a.transpose_b, "B is (K, N)");
-  app.add_option("--hadamard", a.hadamard, "transform blocks of 16, 32, 64 or 128 along K")
-      ->type_name("G")
-      ->check(CLI::IsMember({0, 16, 32, 64, 128}));
-  app.add_option("--rounding", a.rounding, "of both: nearest or stochastic")
-      ->check(CLI::IsMember({"nearest", "stochastic"}));
-  add_seed(app, a.seed, "of stochastic rounding");
-  app.add_option("--out", a.out, "safetensors file for C")->type_name("FILE");
-  add_threads(app, a.threads);
-  app.add_flag("--json", a.json, "as JSON");
-  app.footer(
+  flags.option("A", a.a, "FILE.safetensors:NAME of a tensor (M, K)").required();
+  flags.option("B", a.b, "FILE.safetensors:NAME of a tensor (N, K)").required();
+  flags
+      .option("--a", a.a_format,
+              "format of A: a name as for cast, or {key = value, ...} as in recipes")
+      .type_name("F")
+      .shows_default();
+  flags.option("--b", a.b_format, "format of B").type_name("F").shows_default();
+  flags.flag("--transpose-b", a.transpose_b, "B is (K, N)");
+  flags.option("--hadamard", a.hadamard, "transform blocks of 16, 32, 64 or 128 along K")
+      .type_name("G")
+      .one_of({0, 16, 32, 64, 128});
+  flags.option("--rounding", a.rounding, "of both: nearest or stochastic")
+      .one_of({"nearest", "stochastic"});
+  add_seed(flags, a.seed, "of stochastic rounding");
+  flags.option("--out", a.out, "safetensors file for C").type_name("FILE");
+  add_threads(flags, a.threads);
+  flags.flag("--json", a.json, "as JSON");
+  flags.footer(
       "C = A·Bᵀ with both rounded as asked, on the cpu backend by its accumulation rules. Three "
       "errors:\nof the rounding (the exact product of the rounded numbers against that of A and "
       "B), of the\naccumulation (C against the exact product of the rounded numbers), of both. "

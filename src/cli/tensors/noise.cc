@@ -1,11 +1,11 @@
 // narrowgauge noise IN OUT --recipe R: what a recipe's noise does to a weight of a file.
-#include "train/noise_file.h"
+#include "tools/noise_file.h"
 
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/shared_flags.h"
 #include "cli/tensors/draw_flags.h"
 
 namespace ng::cli {
@@ -69,24 +69,24 @@ of each block, and with grad grad.weight, grad.b_t (of the loss alone), grad.b_i
 bit-widths, where the recipe has one; all blocks of the tensor count) and grad.alpha.
 --json prints b_t as [least, mean, most].)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   NoiseFileSettings& s = a.settings;
-  app.add_option("IN", a.in, "safetensors file with weight")->required();
-  app.add_option("OUT", a.out, "safetensors file to write")->required();
-  app.add_option("--recipe", a.recipe, "recipe, a name or a file")->required();
-  add_seed(app, s.seed, "of the noise");
-  add_step(app, s.step, "of training");
-  add_tensor_id(app, s.tensor_id);
-  app.add_option("--layer", s.layer, "linear layer that the weight is of: its overrides apply")
-      ->capture_default_str()
-      ->type_name("NAME");
-  app.add_option("--blocks", s.blocks, "of the model, for overrides; the layer's is the last")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  a.machine.declare(app);
-  app.add_flag("--json", a.json, "the figures, as JSON");
-  app.footer(kFooter);
+  flags.option("IN", a.in, "safetensors file with weight").required();
+  flags.option("OUT", a.out, "safetensors file to write").required();
+  flags.option("--recipe", a.recipe, "recipe, a name or a file").required();
+  add_seed(flags, s.seed, "of the noise");
+  add_step(flags, s.step, "of training");
+  add_tensor_id(flags, s.tensor_id);
+  flags.option("--layer", s.layer, "linear layer that the weight is of: its overrides apply")
+      .shows_default()
+      .type_name("NAME");
+  flags.option("--blocks", s.blocks, "of the model, for overrides; the layer's is the last")
+      .range(1, int64_t{1} << 30);
+  a.machine.declare(flags);
+  flags.flag("--json", a.json, "the figures, as JSON");
+  flags.footer(kFooter);
   return [args] { return noise(*args); };
 }
 

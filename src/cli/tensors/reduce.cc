@@ -1,13 +1,13 @@
 // narrowgauge reduce IN OUT --recipe R: what the wire between ranks does to gradients of a file.
-#include "train/reduce_file.h"
+#include "tools/reduce_file.h"
 
 #include <numeric>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/shared_flags.h"
 #include "cli/tensors/draw_flags.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
@@ -89,25 +89,23 @@ which is 1 where a gradient is not finite: then nothing is reduced and mu_k stay
 --json adds snr_db, of the mean against that in FP64, saturated_sums of the ring (null: owners add),
 and sent, bytes by kind of all ranks.)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   ReduceFileSettings& s = a.settings;
-  app.add_option("IN", a.in, "safetensors file with grad")->required();
-  app.add_option("OUT", a.out, "safetensors file to write")->required();
-  app.add_option("--recipe", a.recipe, "recipe, a name or a file")->required();
-  add_seed(app, s.seed, "of stochastic rounding");
-  add_step(app, s.step, "of training");
-  add_tensor_id(app, s.tensor_id);
-  app.add_option("--mu-k", s.mu_k, "mu is 2^(K/growth_interval)")
-      ->capture_default_str()
-      ->type_name("K");
-  app.add_option("--accumulate", s.accumulate, "micro-batches of a rank, for random draws")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-  a.machine.declare(app);
-  app.add_flag("--json", a.json, "the figures, as JSON");
-  app.footer(kFooter);
+  flags.option("IN", a.in, "safetensors file with grad").required();
+  flags.option("OUT", a.out, "safetensors file to write").required();
+  flags.option("--recipe", a.recipe, "recipe, a name or a file").required();
+  add_seed(flags, s.seed, "of stochastic rounding");
+  add_step(flags, s.step, "of training");
+  add_tensor_id(flags, s.tensor_id);
+  flags.option("--mu-k", s.mu_k, "mu is 2^(K/growth_interval)").shows_default().type_name("K");
+  flags.option("--accumulate", s.accumulate, "micro-batches of a rank, for random draws")
+      .shows_default()
+      .range(1, int64_t{1} << 24);
+  a.machine.declare(flags);
+  flags.flag("--json", a.json, "the figures, as JSON");
+  flags.footer(kFooter);
   return [args] { return reduce(*args); };
 }
 

@@ -1,13 +1,13 @@
 // narrowgauge update IN OUT --recipe R: what an optimizer makes of a tensor of a file.
-#include "train/update_file.h"
+#include "tools/update_file.h"
 
 #include <algorithm>
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "cli/tensors/draw_flags.h"
 
 namespace ng::cli {
@@ -78,27 +78,23 @@ int update(const Args& args) {
   return 0;
 }
 
-void declare_optimizer(CLI::App& app, Args& a) {
+void declare_optimizer(Flags flags, Args& a) {
   const auto zero_up = number_between("0", "1e30"), decay = number_between("0", "0.9999999");
   OptimizerSettings& o = a.settings.optimizer;
-  app.add_option("--lr", a.settings.lr, "learning rate of every step")
-      ->capture_default_str()
-      ->check(zero_up);
-  app.add_option("--beta1", o.beta1, "of the first moment; of sgd the momentum")
-      ->capture_default_str()
-      ->check(decay);
-  app.add_option("--beta2", o.beta2, "of the second moment")->capture_default_str()->check(decay);
-  app.add_option("--eps", o.eps, "beside its root")
-      ->capture_default_str()
-      ->check(number_between("0", "1"));
-  app.add_option("--weight-decay", o.weight_decay, "applied as given, to vectors too")
-      ->capture_default_str()
-      ->check(zero_up);
-  const CLI::Range count(int64_t{1}, int64_t{1} << 30);
-  app.add_option("--heads", o.heads, "of attention: how rows of q and qkv belong together")
-      ->capture_default_str()
-      ->check(count);
-  app.add_option("--kv-heads", a.kv_heads, "of keys and values; as many as --heads")->check(count);
+  flags.option("--lr", a.settings.lr, "learning rate of every step").shows_default().check(zero_up);
+  flags.option("--beta1", o.beta1, "of the first moment; of sgd the momentum")
+      .shows_default()
+      .check(decay);
+  flags.option("--beta2", o.beta2, "of the second moment").shows_default().check(decay);
+  flags.option("--eps", o.eps, "beside its root").shows_default().check(number_between("0", "1"));
+  flags.option("--weight-decay", o.weight_decay, "applied as given, to vectors too")
+      .shows_default()
+      .check(zero_up);
+  constexpr int64_t kMost = int64_t{1} << 30;
+  flags.option("--heads", o.heads, "of attention: how rows of q and qkv belong together")
+      .shows_default()
+      .range(1, kMost);
+  flags.option("--kv-heads", a.kv_heads, "of keys and values; as many as --heads").range(1, kMost);
 }
 
 constexpr const char* kFooter =
@@ -115,33 +111,30 @@ Of each step: the norms of what the stored weight changed by (D) and of what was
 ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share of
 weights that changed, and the alpha of precision_aware; null (-) is what is not defined.)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
   UpdateFileSettings& s = a.settings;
-  app.add_option("IN", a.in, "safetensors file with weight, and grad or direction")->required();
-  app.add_option("OUT", a.out, "safetensors file to write")->required();
-  app.add_option("--recipe", a.recipe, "recipe, a name or a file")->required();
-  declare_optimizer(app, a);
-  add_seed(app, s.seed, "of stochastic rounding");
-  add_step(app, s.first_step, "of training, at which the first update takes place");
-  add_tensor_id(app, s.tensor_id);
-  app.add_option("--layer", s.layer, "layer or parameter that the weight is: its overrides apply")
-      ->capture_default_str()
-      ->type_name("NAME");
-  app.add_option("--blocks", s.blocks, "of the model, for overrides; the layer's is the last")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  app.add_option("--steps", s.steps, "updates; all of grad, one along direction")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  app.add_option("--show", s.show, "updates done when tensors are written, from 0; the last")
-      ->delimiter(',')
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all()
-      ->type_name("N,N,N");
-  a.machine.declare(app);
-  app.add_flag("--json", a.json, "every step, as JSON");
-  app.footer(kFooter);
+  flags.option("IN", a.in, "safetensors file with weight, and grad or direction").required();
+  flags.option("OUT", a.out, "safetensors file to write").required();
+  flags.option("--recipe", a.recipe, "recipe, a name or a file").required();
+  declare_optimizer(flags, a);
+  add_seed(flags, s.seed, "of stochastic rounding");
+  add_step(flags, s.first_step, "of training, at which the first update takes place");
+  add_tensor_id(flags, s.tensor_id);
+  flags.option("--layer", s.layer, "layer or parameter that the weight is: its overrides apply")
+      .shows_default()
+      .type_name("NAME");
+  flags.option("--blocks", s.blocks, "of the model, for overrides; the layer's is the last")
+      .range(1, int64_t{1} << 30);
+  flags.option("--steps", s.steps, "updates; all of grad, one along direction")
+      .range(1, int64_t{1} << 30);
+  flags.option("--show", s.show, "updates done when tensors are written, from 0; the last")
+      .list()
+      .type_name("N,N,N");
+  a.machine.declare(flags);
+  flags.flag("--json", a.json, "every step, as JSON");
+  flags.footer(kFooter);
   return [args] { return update(*args); };
 }
 

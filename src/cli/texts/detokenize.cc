@@ -5,11 +5,11 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/shared_flags.h"
 #include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
-#include "data/jsonl_lines.h"
+#include "data/jsonl.h"
 #include "data/masked_tokens.h"
 #include "data/token_file_source.h"
 
@@ -93,20 +93,20 @@ int detokenize(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
-  app.add_option("IN", args->in, "token file, or JSONL of {\"ids\": [...]}")
-      ->required()
-      ->check(not_empty);
-  app.add_option("OUT", args->out, "text to write, or - for JSON lines of {\"text\": ...}")
-      ->required()
-      ->check(not_empty);
-  add_tokenizer(app, args->tokenizer)->required();
-  app.add_option("--from", args->from, "uint16: IN is bare ids of two bytes")
-      ->check(CLI::IsMember({"auto", "uint16"}))
-      ->capture_default_str();
-  app.add_flag("--json", args->json, "what was written to a file, as JSON");
-  app.footer(
+  flags.option("IN", args->in, "token file, or JSONL of {\"ids\": [...]}")
+      .required()
+      .check(not_empty);
+  flags.option("OUT", args->out, "text to write, or - for JSON lines of {\"text\": ...}")
+      .required()
+      .check(not_empty);
+  add_tokenizer(flags, args->tokenizer).required();
+  flags.option("--from", args->from, "uint16: IN is bare ids of two bytes")
+      .one_of({"auto", "uint16"})
+      .shows_default();
+  flags.flag("--json", args->json, "what was written to a file, as JSON");
+  flags.footer(
       "A text holds the bytes that the ids stand for, one document behind the other; JSON lines\n"
       "hold one document each, with U+FFFD for bytes that are no UTF-8.");
   return [args] { return detokenize(*args); };

@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
-#include "data/jsonl_lines.h"
+#include "data/jsonl.h"
 #include "data/masked_tokens.h"
 #include "data/prepared_texts.h"
 #include "data/token_file_source.h"
@@ -118,9 +118,10 @@ std::unique_ptr<Sink> open_sink(const Args& args, int64_t vocab) {
   return std::make_unique<FileSink>(args.out, kind, vocab, args.json);
 }
 
-/// f(ids and mask) of a token file, piece by piece.
+/// f(ids and mask) of a token file, piece by piece. Throws Error for an id of more than 31 bits.
 void each_piece(const ReadFile& file, const TokenFileLayout& layout, size_t piece,
                 const std::function<void(const MaskedTokens&)>& f) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const auto all = static_cast<size_t>(layout.tokens);
   MaskedTokens tokens;
   for (size_t done = 0; done < all; done += tokens.ids.size()) {
@@ -128,8 +129,9 @@ void each_piece(const ReadFile& file, const TokenFileLayout& layout, size_t piec
     tokens.ids.resize(count);
     tokens.is_target.assign(count, 1);
     const auto first = static_cast<int64_t>(done);
-    read_token_ids(file, layout, first,
-                   {reinterpret_cast<uint32_t*>(tokens.ids.data()), tokens.ids.size()});
+    const std::span ids(reinterpret_cast<uint32_t*>(tokens.ids.data()), count);
+    read_token_ids(file, layout, first, ids);
+    require_ids_below(kMost, file, layout, first, ids, fmt::format("ids below {}", kMost));
     if (layout.mask) read_token_mask(file, layout, first, tokens.is_target);
     f(tokens);
   }
@@ -137,17 +139,11 @@ void each_piece(const ReadFile& file, const TokenFileLayout& layout, size_t piec
 
 /// One more than the largest id of a token file.
 int64_t vocab_of(const ReadFile& file, const TokenFileLayout& layout) {
-  int64_t vocab = 1;
+  int32_t most = 0;
   each_piece(file, layout, 1 << 16, [&](const MaskedTokens& tokens) {
-    for (const int32_t id : tokens.ids)
-      vocab = std::max(vocab, int64_t{static_cast<uint32_t>(id)} + 1);
+    for (const int32_t id : tokens.ids) most = std::max(most, id);
   });
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (vocab <= kMost) return vocab;
-  throw Error({.place = file.path(),
-               .key = "",
-               .problem = fmt::format("an id of {}", vocab - 1),
-               .remedy = fmt::format("ids below {}", kMost)});
+  return int64_t{most} + 1;
 }
 
 void copy_tokens(const Args& args) {
@@ -235,35 +231,35 @@ chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as say
 where the vocabulary is at most 65,536.
 The end token follows documents of JSONL but chats; a plain text has none.)";
 
-std::function<int()> declare(CLI::App& app) {
+std::function<int()> declare(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("IN", a.in, "text, JSONL or token file to read")->required()->check(not_empty);
-  app.add_option("OUT", a.out, "token file to write, or - for JSON lines")
-      ->required()
-      ->check(not_empty);
-  add_tokenizer(app, a.tokenizer);
-  app.add_flag("--no-end", a.no_end, "no end token behind documents");
-  app.add_option("--template", a.chat, "how messages become text")
-      ->check(CLI::IsMember({"none", "chatml", "llama3"}))
-      ->capture_default_str();
-  app.add_flag("--generation-prompt", a.generation_prompt,
-               "behind chats, what begins the assistant's answer");
-  app.add_option("--text-key", a.text_key, "the key of a plain text in JSONL")
-      ->type_name("KEY")
-      ->capture_default_str()
-      ->check(not_empty);
-  add_special_tokens(app, a.special);
-  app.add_option("--from", a.from, "uint16: IN is bare ids of two bytes")
-      ->check(CLI::IsMember({"auto", "uint16"}))
-      ->capture_default_str();
-  app.add_option("--as", a.as, "kind of OUT, else by its name")
-      ->check(CLI::IsMember({"llmc", "bintok", "npy", "uint16"}));
-  app.add_option("--vocab", a.vocab, "all ids are below it; else the tokenizer's or the largest")
-      ->check(CLI::Range(int64_t{1}, int64_t{std::numeric_limits<int32_t>::max()}));
-  add_threads(app, a.threads);
-  app.add_flag("--json", a.json, "what was written to a file, as JSON");
-  app.footer(kFooter);
+  flags.option("IN", a.in, "text, JSONL or token file to read").required().check(not_empty);
+  flags.option("OUT", a.out, "token file to write, or - for JSON lines")
+      .required()
+      .check(not_empty);
+  add_tokenizer(flags, a.tokenizer);
+  flags.flag("--no-end", a.no_end, "no end token behind documents");
+  flags.option("--template", a.chat, "how messages become text")
+      .one_of({"none", "chatml", "llama3"})
+      .shows_default();
+  flags.flag("--generation-prompt", a.generation_prompt,
+             "behind chats, what begins the assistant's answer");
+  flags.option("--text-key", a.text_key, "the key of a plain text in JSONL")
+      .type_name("KEY")
+      .shows_default()
+      .check(not_empty);
+  add_special_tokens(flags, a.special);
+  flags.option("--from", a.from, "uint16: IN is bare ids of two bytes")
+      .one_of({"auto", "uint16"})
+      .shows_default();
+  flags.option("--as", a.as, "kind of OUT, else by its name")
+      .one_of({"llmc", "bintok", "npy", "uint16"});
+  flags.option("--vocab", a.vocab, "all ids are below it; else the tokenizer's or the largest")
+      .range(1, int64_t{std::numeric_limits<int32_t>::max()});
+  add_threads(flags, a.threads);
+  flags.flag("--json", a.json, "what was written to a file, as JSON");
+  flags.footer(kFooter);
   return [args] { return tokenize(*args); };
 }
 

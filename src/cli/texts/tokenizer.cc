@@ -2,9 +2,9 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "cli/shared_flags.h"
 #include "data/text_files.h"
 #include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer_file.h"
@@ -43,51 +43,49 @@ int train(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare_train(CLI::App& app) {
+std::function<int()> declare_train(Flags flags) {
   auto args = std::make_shared<Args>();
   Args& a = *args;
-  app.add_option("FILES", a.files, "texts, then the tokenizer.json to write")
-      ->required()
-      ->expected(2, -1)
-      ->check(not_empty)
-      ->type_name("FILE... OUT");
-  app.add_option("--vocab", a.training.vocab,
-                 "tokens, special ones and the 256 bytes included; fewer where the texts give no "
-                 "more")
-      ->required()
-      ->check(CLI::Range(int64_t{1}, kMaxTrainedVocab))
-      ->type_name("N");
-  app.add_option("--pattern", a.training.pattern, "how texts are cut before: as in these models")
-      ->required()
-      ->check(CLI::IsMember(
-          std::vector<std::string>(std::begin(kKnownPatterns), std::end(kKnownPatterns))))
-      ->type_name(fmt::format("{}", fmt::join(kKnownPatterns, "|")));
-  app.add_option("--min-frequency", a.training.min_frequency,
-                 "how often a pair occurs at least that becomes a token")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX))
-      ->capture_default_str()
-      ->type_name("N");
-  app.add_flag("--nfc", a.training.compose, "normalize texts to NFC, as Qwen does");
-  app.add_option("--special", a.training.special_tokens,
-                 "special tokens, which get the first ids; default: <|endoftext|>")
-      ->take_all()
-      ->allow_extra_args(false)
-      ->check(not_empty)
-      ->type_name("TOKEN");
-  add_threads(app, a.threads);
-  app.add_flag("--json", a.json, "what was written, as JSON");
-  app.footer(
+  flags.option("FILES", a.files, "texts, then the tokenizer.json to write")
+      .required()
+      .at_least(2)
+      .check(not_empty)
+      .type_name("FILE... OUT");
+  flags
+      .option("--vocab", a.training.vocab,
+              "tokens, special ones and the 256 bytes included; fewer where the texts give no "
+              "more")
+      .required()
+      .range(1, kMaxTrainedVocab)
+      .type_name("N");
+  flags.option("--pattern", a.training.pattern, "how texts are cut before: as in these models")
+      .required()
+      .one_of(std::vector<std::string>(std::begin(kKnownPatterns), std::end(kKnownPatterns)))
+      .type_name(fmt::format("{}", fmt::join(kKnownPatterns, "|")));
+  flags
+      .option("--min-frequency", a.training.min_frequency,
+              "how often a pair occurs at least that becomes a token")
+      .range(0, INT64_MAX)
+      .shows_default()
+      .type_name("N");
+  flags.flag("--nfc", a.training.compose, "normalize texts to NFC, as Qwen does");
+  flags
+      .option("--special", a.training.special_tokens,
+              "special tokens, which get the first ids; default: <|endoftext|>")
+      .one_argument_at_a_time()
+      .check(not_empty)
+      .type_name("TOKEN");
+  add_threads(flags, a.threads);
+  flags.flag("--json", a.json, "what was written, as JSON");
+  flags.footer(
       "Each FILE is one text, or what data.train takes: a folder of texts, a pattern, kjv.\n"
       "The result is that of the BpeTrainer of Hugging Face's tokenizers, id for id. Give it to a\n"
       "run as data.tokenizer.");
   return [args] { return train(*args); };
 }
 
-std::function<int()> declare(CLI::App& app) {
-  app.require_subcommand(1);
-  CLI::App* train = app.add_subcommand("train", "a byte-level BPE of texts");
-  train->fallthrough();  // --isa is the program's
-  return declare_train(*train);
+std::function<int()> declare(Flags flags) {
+  return declare_train(flags.subcommand("train", "a byte-level BPE of texts"));
 }
 
 }  // namespace

@@ -1,23 +1,24 @@
 #include "cli/texts/tokenizer_flag.h"
 
 #include "base/error.h"
-#include "cli/flags.h"
+#include "cli/shared_flags.h"
 
 namespace ng::cli {
 
-CLI::Option* add_tokenizer(CLI::App& app, std::string& name) {
-  return app.add_option("--tokenizer", name, "a tokenizer.json, a folder with one, or \"bytes\"")
-      ->type_name("FILE|FOLDER|bytes")
-      ->check(not_empty);
+Flag add_tokenizer(Flags flags, std::string& name) {
+  return flags.option("--tokenizer", name, "a tokenizer.json, a folder with one, or \"bytes\"")
+      .type_name("FILE|FOLDER|bytes")
+      .check(not_empty);
 }
 
-void add_special_tokens(CLI::App& app, std::string& name) {
+void add_special_tokens(Flags flags, std::string& name) {
   std::vector<std::string> names;
   for (const auto& [known, value] : kSpecialTokens) names.emplace_back(known);
-  app.add_option("--special-tokens", name,
-                 "what the content of one is in texts that are no chats: that token, or text")
-      ->check(CLI::IsMember(names))
-      ->capture_default_str();
+  flags
+      .option("--special-tokens", name,
+              "what the content of one is in texts that are no chats: that token, or text")
+      .one_of(names)
+      .shows_default();
 }
 
 std::unique_ptr<Tokenizer> open_named_tokenizer(const std::string& name) {

@@ -8,6 +8,11 @@
 // A strip's right panel belongs to one worker and stays in its L2 cache while the left panels
 // stream past it. Sums that are not finished after a block of K wait in y itself, or in scratch
 // where y still holds values (Into::add) or cannot hold them (integers in FP32, any in BF16).
+//
+// For example y (1024, 3072) of x (1024, 768) and W (3072, 768) in FP32, tiles of 8 x 48: one
+// chunk, one block of K. 128 left panels, 768 · 8 · 4 bytes = 24 KiB each, 3 MiB in all, are packed
+// first. Each of the 64 strips then packs its right panel, 768 · 48 · 4 = 144 KiB, and makes 128
+// tiles.
 #include "backend/cpu/gemm/gemm.h"
 
 #include <hwy/cache_control.h>

@@ -1,5 +1,17 @@
 // Panels: operands rearranged for the microkernels, as FP32, pairs of BF16 or of int16, or words of
 // int8.
+//
+// A panel holds `width` rows of an operand side by side, so that one vector load gives the same k
+// of many rows. Its elements are 4 bytes each, whatever they hold: 1 (FP32), 2 (pairs) or 4 (words)
+// values along K. Row i's values from k on lie in element [k / values][i], which is element number
+// k / values · width + i. A right panel of AVX-512 is 48 rows of B wide, a left one 8 rows of A:
+//
+//   k = 768     elements of a right panel        bytes   first vector of 16 lanes
+//   FP32        [768][48]                      147,456   rows 0 ... 15 at k = 0
+//   BF16 pairs  [384][48]                       73,728   the same at k = 0 (high half) and 1
+//   words       [192][48]                       36,864   the same at k = 0 (lowest byte), 1, 2, 3
+//
+// Scales lie likewise, [segments][width]: of mxfp4, 24 segments of 32 values, 4,608 bytes of FP32.
 #pragma once
 
 #include "backend/cpu/gemm/rule.h"

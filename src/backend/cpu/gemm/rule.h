@@ -30,6 +30,8 @@ constexpr int64_t kGroupFactor = 8;        ///< most that aligns a block: 128 ·
 constexpr int64_t kIntegerChunk = 131072;  ///< products that int32 holds exactly
 constexpr int64_t kIntegerSegment = 512;   ///< 512 · 127² < 2^24: exact in an FP32 chain
 
+// Both operands mxfp4: {.sum = groups, .segment = 32, .unit = 128}; nvfp4: {scaled_add, 16}; two
+// operands without scales along K: {chain}, one chain through all of K.
 struct GemmRule {
   Sum sum = Sum::chain;
   int64_t segment = 0;  ///< values along K of one FP32 chain from 0; unused by Sum::chain

@@ -1,4 +1,11 @@
 // Panels of int8 operands whose rows lie sixteen side by side (packed.h).
+//
+// A word is four bytes: the values k ... k + 3 of one row, k in the lowest byte. Instructions that
+// multiply uint8 by int8 need b's values as b + 128; the sum is then too large by 128 · Σ a, which
+// the panel of a takes off beforehand: a start, -128 · Σ a of each segment and row.
+//   a = (3, -1, 0, 2), b = (1, 4, -2, 5), so the product is 9
+//   stored b: (129, 132, 126, 133); start: -128 · 4 = -512
+//   -512 + 3 · 129 - 132 + 0 · 126 + 2 · 133 = 9
 #pragma once
 
 #include "backend/cpu/gemm/panel.h"

@@ -1,5 +1,11 @@
 // The walk over source columns for turned operands that are stored interleaved: sixteen operand
 // rows are sixteen source columns, read, transformed and encoded where they lie.
+//
+//   source (k, rows)          k is down: a block of 32 is 32 source rows of one column
+//   panel      64 columns     256 bytes of FP32 of every source row, whole cache lines
+//   chunk     128 source rows 128 · 64 values, 32 KiB of FP32, 16 KiB of draws
+//   sixteen    16 columns     the lanes of one vector; 128 / 32 · 16 scales; 128 · 16 int8 out,
+//                             which are [32][16][4]: whole words of the layout, no transposing
 #pragma once
 
 #include <cstddef>

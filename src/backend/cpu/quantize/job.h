@@ -16,6 +16,11 @@ namespace ng::cpu {
 /// How an operand is cut. A panel, or what a tile of the source becomes, is the item of a thread; a
 /// panel is walked in chunks along K, whole blocks each; a chunk is loaded in pieces that fit the
 /// cache. Borders depend on the shape only.
+///
+/// x (2048, 3072) in mxfp4 along its rows: panels of 16 rows, as they are interleaved, 128 of them;
+/// three chunks of 1,024 values along K, each one piece of 16 · 1,024 values (64 KiB of FP32) with
+/// 16 · 32 scales. In fp8_e4m3 with one scale: 512 panels of 4 rows, one chunk of 4 · 3,072 values.
+/// A block of 128 x 128 makes panels of 128 rows, and pieces of 128 · 128 values.
 struct QuantizePlan {
   int64_t panel_rows = 0;  ///< multiple of the tile rows; turned or interleaved: of 16 too
   int64_t chunk_cols = 0;
@@ -32,7 +37,7 @@ struct QuantizeScratch {
   int64_t code_stride = 0;
   uint16_t* draws = nullptr;
   uint32_t* words = nullptr;
-  uint32_t* amax = nullptr;  ///< [tile rows of a panel][blocks of a chunk]
+  uint32_t* amax = nullptr;  ///< [tile rows of a panel][blocks of a chunk]; as decode, multiplier
   float* decode = nullptr;
   float* multiplier = nullptr;
 };

@@ -48,7 +48,7 @@ struct DrawBox {
 void draw_rows(const RandomKey& key, const DrawBox& box, uint16_t* draws, int64_t stride);
 
 /// The same without gaps between rows: row r of the box at draws + r · 8 · groups. Faster for few
-/// groups, which are a power of two.
+/// groups, which are a power of two: {.rows = 128, .groups = 8} are 128 · 64 draws, 16 KiB.
 void draw_strip(const RandomKey& key, const DrawBox& box, uint16_t* draws);
 
 /// The eight rounded normal draws of each group as nibbles of a word, magnitude + 4 · sign, which

@@ -182,5 +182,20 @@ TEST(QuantizeUnits, IntegersNearTiesAreThoseOfTheDefinition) {
       }
 }
 
+// The example of packed.h.
+TEST(PackedLayout, InterleavesWordsOfSixteenRows) {
+  OperandSpec spec;
+  spec.cast = operand_of("mxfp4");
+  spec.rows = 100;
+  spec.k = 96;
+  const PackedLayout layout = packed_layout(spec);
+  EXPECT_TRUE(layout.interleaved);
+  EXPECT_EQ(layout.index(17, 33), 2053);
+  EXPECT_EQ(layout.blocks, 3);
+  EXPECT_EQ(layout.scales_at, 10752U);
+  EXPECT_EQ(layout.tensor_at, 11968U);
+  EXPECT_EQ(layout.bytes, 12032U);
+}
+
 }  // namespace
 }  // namespace ng::cpu

@@ -1,0 +1,57 @@
+// Flags that several commands share.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "cli/flags.h"
+#include "recipe/cast_words.h"
+#include "train/run_config.h"
+
+namespace ng::cli {
+
+/// A run file and what the command line puts over it.
+struct RunFlags {
+  std::string file;
+  std::string recipe;
+  std::vector<std::string> settings;
+  std::string backend;
+  int64_t threads = -1;  ///< -1: as the file says
+
+  void declare(Flags flags, bool with_recipe = true);
+  [[nodiscard]] RunConfig load() const;
+  /// The flags and the file as the command line had them.
+  [[nodiscard]] std::vector<std::string> words() const;
+};
+
+/// Checks that an argument is a finite number in [low, high], which the message says as given here.
+[[nodiscard]] std::function<std::string(const std::string&)> number_between(
+    const std::string& low, const std::string& high);
+
+/// Checks that an argument is not empty, as that of a shell's unset variable is (--out "$UNSET").
+[[nodiscard]] std::string not_empty(const std::string& text);
+
+/// --seed N, from 0 to 2^64 - 1.
+void add_seed(Flags flags, uint64_t& seed, const std::string& of_what);
+
+/// --threads N; 0: all cores.
+void add_threads(Flags flags, int64_t& threads);
+[[nodiscard]] Threads threads_of(int64_t threads);
+
+/// The flags of a cast, all but --format.
+void add_cast_flags(Flags flags, CastWords& words);
+
+/// --backend and --threads of commands without a run file.
+struct MachineFlags {
+  std::string backend = "cpu";
+  int64_t threads = 0;  ///< 0: all cores
+
+  void declare(Flags flags);
+  /// --threads alone, of what only the cpu backend does.
+  void declare_threads(Flags flags);
+  [[nodiscard]] Threads use() const;
+};
+
+}  // namespace ng::cli

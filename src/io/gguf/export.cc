@@ -1,0 +1,284 @@
+#include "io/gguf/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "base/glob.h"
+#include "base/json.h"
+#include "format/codec.h"
+#include "io/gguf/model.h"
+#include "io/gguf/rope.h"
+#include "io/gguf/rows.h"
+#include "io/gguf/tokenizer.h"
+#include "io/model_files.h"
+#include "recipe/layer_names.h"
+
+namespace ng {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string low(text);
+  std::transform(low.begin(), low.end(), low.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return low;
+}
+
+/// Throws Error at the flag where there is no such type.
+std::string type_named(const std::string& name, const std::string& flag) {
+  for (const io::GgufTensorType& type : io::gguf_tensor_types())
+    if (lower(type.name) == name) return std::string(type.name);
+  throw Error({.place = flag,
+               .key = "",
+               .problem = fmt::format("\"{}\" is no type of GGUF", name),
+               .remedy = fmt::format("{}", fmt::join(gguf_export_types(), " "))});
+}
+
+/// A tensor of the file, as what it is written.
+struct Planned {
+  io::GgufModelTensor tensor;
+  std::string type;
+};
+
+class GgufExporter {
+ public:
+  explicit GgufExporter(const GgufExport& request)
+      : request_(request),
+        weights_(request.model),
+        type_(type_named(request.type, "--type")),
+        used_(request.keep.size()),
+        rope_factors_(io::gguf_rope_factors(weights_.config())) {
+    io::require_gguf_form(config(), request.model);
+    for (io::GgufModelTensor& tensor : io::gguf_model_tensors(weights_.config()))
+      plan_.push_back({std::move(tensor), {}});
+    for (Planned& planned : plan_) planned.type = type_of(planned.tensor);
+    for (size_t i = 0; i < used_.size(); ++i)
+      if (!used_[i])
+        throw Error({.place = "--keep",
+                     .key = request.keep[i].first,
+                     .problem = "matches no matrix whose type can be chosen",
+                     .remedy = "names of the file, as 'blk.0.*' or 'token_embd.weight'"});
+    for (const Planned& planned : plan_) check(planned);
+  }
+
+  std::vector<std::string> write() {
+    io::GgufKeys keys = io::gguf_model_keys(weights_.config(), request_.name, type_);
+    GgufTokenizer tokenizer =
+        gguf_tokenizer(io::tokenizer_place(request_.model), weights_.config().vocab);
+    for (auto& key : tokenizer.keys) keys.push_back(std::move(key));
+    io::GgufWriter writer(request_.out, keys, tensors());
+    writer.write(std::as_bytes(std::span(rope_factors_)));
+    for (const Planned& planned : plan_) write(planned, &writer);
+    writer.commit();
+    std::vector<std::string> said = notes();
+    said.insert(said.end(), tokenizer.notes.begin(), tokenizer.notes.end());
+    return said;
+  }
+
+ private:
+  [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
+  [[nodiscard]] bool is_trained(const Planned& planned) const {
+    return request_.trained && is_block_matrix(planned.tensor.tensor.spec);
+  }
+  [[nodiscard]] Operand cast_of(const Planned& planned) const {
+    return trained_operand(*request_.trained, config(), planned.tensor.tensor.spec,
+                           planned.tensor.name);
+  }
+  [[nodiscard]] bool has_trained_codes(const Planned& planned) const {
+    return is_trained(planned) && !cast_of(planned).is_fp32();
+  }
+
+  /// The type of a tensor; marks the exceptions that name it.
+  std::string type_of(const io::GgufModelTensor& tensor) {
+    const ParameterSpec& spec = tensor.tensor.spec;
+    const bool is_fixed = spec.is_vector || layers::layer_of(spec.name) == layers::kPos;
+    if (is_fixed) return "F32";
+    std::string type = type_;
+    if (!is_block_matrix(spec) && narrow_form_of(type_)) type = "BF16";
+    for (size_t i = 0; i < request_.keep.size(); ++i) {
+      const auto& [pattern, name] = request_.keep[i];
+      if (!glob_matches(pattern, tensor.name) && !glob_matches(pattern, spec.hf_name)) continue;
+      used_[i] = true;
+      type = type_named(name, fmt::format("--keep '{}={}'", pattern, name));
+    }
+    return type;
+  }
+
+  [[noreturn]] void refuse(const Planned& planned, const std::string& problem,
+                           const std::string& remedy) const {
+    throw Error({.place = request_.model,
+                 .key = json_text(Json(planned.tensor.name)),
+                 .problem = problem,
+                 .remedy = remedy});
+  }
+
+  void check(const Planned& planned) const {
+    const ParameterSpec& spec = planned.tensor.tensor.spec;
+    if (planned.type == "NVFP4") check_nvfp4(planned);
+    const bool is_embedding = layers::layer_of(spec.name) == layers::kEmbed;
+    if (is_embedding && narrow_form_of(planned.type))
+      refuse(planned,
+             fmt::format("an embedding{} cannot be {}",
+                         config().tie_embeddings ? ", which is the head too," : "",
+                         lower(planned.type)),
+             "bf16, f16, f32 or q8_0");
+    io::require_gguf_tensor({planned.tensor.name, planned.type, planned.tensor.shape()},
+                            request_.model);
+    if (is_trained(planned)) check_trained(planned);
+  }
+
+  /// llama.cpp b11549 loads the scale of such a tensor and does not multiply by it, or aborts.
+  void check_nvfp4(const Planned& planned) const {
+    const Architecture architecture = config().architecture;
+    const std::string remedy = "mxfp4, q8_0 or bf16";
+    if (architecture == Architecture::gpt2 || architecture == Architecture::qwen2)
+      refuse(planned,
+             fmt::format("llama.cpp ignores the scales of NVFP4 tensors of {}, without a word",
+                         io::gguf_architecture(architecture)),
+             remedy);
+    if (config().mlp_bias)
+      refuse(planned, "llama.cpp aborts on NVFP4 tensors of a llama with biases in its MLPs",
+             remedy);
+  }
+
+  void check_trained(const Planned& planned) const {
+    const Operand cast = cast_of(planned);
+    const std::optional<NarrowForm> form = narrow_form_of(planned.type);
+    const bool fits = form ? holds(*form, cast, {}) : planned.type != "Q8_0";
+    if (fits) return;
+    throw Error({.place = request_.trained->shown,
+                 .key = planned.tensor.name,
+                 .problem = fmt::format("fprop's weight is {}, which {} does not hold",
+                                        describe(cast), lower(planned.type)),
+                 .remedy = fmt::format("--keep '{}=bf16'", planned.tensor.name)});
+  }
+
+  static io::GgufTensor scale_of(const Planned& planned) {
+    const std::string& name = planned.tensor.name;
+    return {name.substr(0, name.rfind('.')) + ".scale", "F32", {1}};
+  }
+
+  [[nodiscard]] std::vector<io::GgufTensor> tensors() const {
+    std::vector<io::GgufTensor> tensors;
+    if (!rope_factors_.empty())
+      tensors.push_back({std::string(io::kGgufRopeFactors), "F32", {std::ssize(rope_factors_)}});
+    for (const Planned& planned : plan_) {
+      tensors.push_back({planned.tensor.name, planned.type, planned.tensor.shape()});
+      if (planned.type == "NVFP4") tensors.push_back(scale_of(planned));
+    }
+    return tensors;
+  }
+
+  void write(const Planned& planned, io::GgufWriter* writer) {
+    if (planned.tensor.tensor.parameter < 0) return write_zeros(planned.tensor.tensor.spec, writer);
+    if (narrow_form_of(planned.type) || has_trained_codes(planned))
+      return write_whole(planned, writer);
+    const ParameterSpec& spec = planned.tensor.tensor.spec;
+    if (spec.is_vector) return write_vector(planned, writer);
+    PlainRows rows(planned.type, request_.model, planned.tensor.name);
+    std::vector<float> row(static_cast<size_t>(spec.cols));
+    for (int64_t r = 0; r < spec.rows; ++r) {
+      weights_.read_row(index_of(planned), planned.tensor.row_of_parameter(r), row);
+      writer->write(rows.bytes(row));
+    }
+  }
+
+  void write_vector(const Planned& planned, io::GgufWriter* writer) const {
+    const std::vector<float> values =
+        weights_.values(index_of(planned), planned.tensor.tensor.spec);
+    std::vector<float> stored(values.size());
+    for (size_t i = 0; i < stored.size(); ++i)
+      stored[i] =
+          values[static_cast<size_t>(planned.tensor.row_of_parameter(static_cast<int64_t>(i)))];
+    writer->write(std::as_bytes(std::span(stored)));
+  }
+
+  static void write_zeros(const ParameterSpec& spec, io::GgufWriter* writer) {
+    const std::vector<float> zeros(static_cast<size_t>(spec.rows * spec.cols));
+    writer->write(std::as_bytes(std::span(zeros)));
+  }
+
+  static size_t index_of(const Planned& planned) {
+    return static_cast<size_t>(planned.tensor.tensor.parameter);
+  }
+
+  /// A matrix that is quantized as a whole, then written in the file's order of rows.
+  void write_whole(const Planned& planned, io::GgufWriter* writer) {
+    const ParameterSpec& spec = planned.tensor.tensor.spec;
+    std::vector<float> values = weights_.values(index_of(planned), spec);
+    const std::optional<NarrowForm> form = narrow_form_of(planned.type);
+    const NarrowMatrix narrow =
+        is_trained(planned)
+            ? trained_matrix(*request_.trained, config(), spec, values, request_.threads)
+            : quantize({values.data(), spec.rows, spec.cols, spec.cols}, operand_of(*form, {}), {},
+                       request_.threads);
+    if (form) {
+      for (int64_t r = 0; r < spec.rows; ++r)
+        writer->write(gguf_row(narrow, *form, planned.tensor.row_of_parameter(r)));
+      if (*form == NarrowForm::nvfp4)
+        writer->write(std::as_bytes(std::span(&narrow.tensor_scale, 1)));
+      return;
+    }
+    dequantize(narrow, {values.data(), spec.rows, spec.cols, spec.cols}, request_.threads);
+    PlainRows rows(planned.type, request_.model, planned.tensor.name);
+    const auto cols = static_cast<size_t>(spec.cols);
+    for (int64_t r = 0; r < spec.rows; ++r) {
+      const auto row = static_cast<size_t>(planned.tensor.row_of_parameter(r));
+      writer->write(rows.bytes(std::span(values).subspan(row * cols, cols)));
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    if (config().architecture == Architecture::gpt2 && config().gelu == GeluKind::erf)
+      notes.emplace_back(
+          "llama.cpp computes GPT-2's GELU by tanh, this model has it by erf: logits differ by "
+          "some "
+          "0.001");
+    const auto loses_codes = [&](const Planned& planned) {
+      return is_trained(planned) && !narrow_form_of(planned.type) && planned.type != "F32" &&
+             !cast_of(planned).is_unscaled();
+    };
+    const auto first = std::find_if(plan_.begin(), plan_.end(), loses_codes);
+    if (first != plan_.end())
+      notes.push_back(fmt::format(
+          "{} and others go out as the values of their codes in {}: exact where their scales are "
+          "powers of two",
+          first->tensor.name, lower(first->type)));
+    if (const auto wide = note_of_wide()) notes.push_back(*wide);
+    return notes;
+  }
+
+  [[nodiscard]] std::optional<std::string> note_of_wide() const {
+    std::vector<std::string> names;
+    const Planned* first = nullptr;
+    for (const Planned& planned : plan_) {
+      if (!is_trained(planned) || !is_wide(cast_of(planned))) continue;
+      if (first == nullptr) first = &planned;
+      names.push_back(planned.tensor.name);
+    }
+    if (first == nullptr) return {};
+    return ng::note_of_wide(names, cast_of(*first), first->type);
+  }
+
+  const GgufExport& request_;
+  ModelWeights weights_;
+  std::string type_;
+  std::vector<bool> used_;  ///< which exceptions name a tensor
+  std::vector<Planned> plan_;
+  std::vector<float> rope_factors_;  ///< a tensor of the file where there are any
+};
+
+}  // namespace
+
+std::vector<std::string> gguf_export_types() {
+  return {"f32", "f16", "bf16", "q8_0", "mxfp4", "nvfp4"};
+}
+
+std::vector<std::string> export_gguf(const GgufExport& request) {
+  return GgufExporter(request).write();
+}
+
+}  // namespace ng

@@ -1,0 +1,35 @@
+// The tokenizer of a model as the keys by which llama.cpp knows it. [interop.md 1.3]
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "io/gguf/gguf.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ng {
+
+/// A tokenizer as keys, and in what readers of them differ from it, a sentence for each.
+struct GgufTokenizer {
+  io::GgufKeys keys;
+  std::vector<std::string> notes{};
+};
+
+/// Of a tokenizer.json and the tokenizer_config.json beside it (an empty object where there is
+/// none): bytes, byte-level BPE by its pattern, sentencepiece BPE, Unigram. `vocab`: of the model;
+/// ids without a token are "[PADi]". Throws Error naming what llama.cpp has nothing for.
+[[nodiscard]] GgufTokenizer gguf_tokenizer(const Json& tokenizer, const Json& config,
+                                           const std::string& place, int64_t vocab);
+
+/// The same of a model folder: "none" where it has no tokenizer. Of a GGUF file its own keys.
+[[nodiscard]] GgufTokenizer gguf_tokenizer(const std::string& model, int64_t vocab);
+
+/// Whether a file has a tokenizer.
+[[nodiscard]] bool has_tokenizer(const io::Gguf& file);
+
+/// The tokenizer of a file. Throws Error naming the key that is missing or not supported.
+[[nodiscard]] std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file);
+
+}  // namespace ng

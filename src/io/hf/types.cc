@@ -1,0 +1,108 @@
+#include "io/hf/types.h"
+
+#include "base/json.h"
+
+namespace ng {
+namespace {
+
+using io::WeightLayout;
+
+constexpr std::string_view kModelOptVersion = "0.47.0";
+
+std::string_view compressed_format(WeightLayout layout) {
+  switch (layout) {
+    case WeightLayout::nvfp4:
+      return "nvfp4-pack-quantized";
+    case WeightLayout::mxfp4:
+      return "mxfp4-pack-quantized";
+    case WeightLayout::mxfp8:
+      return "mxfp8-quantized";
+    default:
+      return "float-quantized";
+  }
+}
+
+/// What compressed-tensors says of weights, or of activations that are quantized as they come.
+OrderedJson arguments(int bits, bool dynamic, std::string_view strategy) {
+  return {{"num_bits", bits},           {"type", "float"},
+          {"symmetric", true},          {"dynamic", dynamic},
+          {"strategy", strategy},       {"group_size", nullptr},
+          {"block_structure", nullptr}, {"actorder", nullptr},
+          {"observer", nullptr},        {"observer_kwargs", OrderedJson::object()}};
+}
+
+OrderedJson compressed_tensors(const HfType& type, const Block& block, const OrderedJson& ignored) {
+  const std::string_view format = compressed_format(type.layout);
+  const int bits = type.form == NarrowForm::nvfp4 || type.form == NarrowForm::mxfp4 ? 4 : 8;
+  OrderedJson weights = arguments(bits, false, type.strategy);
+  OrderedJson activations = nullptr;
+  if (const int64_t group = block_of(*type.form); group > 0) {
+    weights["group_size"] = group;
+    const char* scale = type.form == NarrowForm::nvfp4 ? "torch.float8_e4m3fn" : "torch.uint8";
+    weights["scale_dtype"] = scale;
+    weights["zp_dtype"] = scale;
+  } else {  // the format's definition has 8-bit activations
+    activations = arguments(8, true, "token");
+    if (type.has_block) weights["block_structure"] = {block.rows, block.cols};
+  }
+  const OrderedJson group = {{"targets", {"Linear"}},
+                             {"weights", weights},
+                             {"input_activations", activations},
+                             {"output_activations", nullptr},
+                             {"format", format}};
+  return {{"quant_method", "compressed-tensors"}, {"format", format},
+          {"quantization_status", "compressed"},  {"global_compression_ratio", nullptr},
+          {"kv_cache_scheme", nullptr},           {"ignore", ignored},
+          {"config_groups", {{"group_0", group}}}};
+}
+
+}  // namespace
+
+const std::vector<HfType>& hf_types() {
+  const auto compressed = [](std::string_view name, WeightLayout layout, NarrowForm form,
+                             std::string_view strategy, bool has_block = false) {
+    return HfType{.name = name,
+                  .layout = layout,
+                  .form = form,
+                  .dtype = "BF16",
+                  .torch = "bfloat16",
+                  .strategy = strategy,
+                  .has_block = has_block};
+  };
+  static const std::vector<HfType> kTypes = {
+      {.name = "bf16", .form = {}, .dtype = "BF16", .torch = "bfloat16", .strategy = {}},
+      compressed("nvfp4", WeightLayout::nvfp4, NarrowForm::nvfp4, "tensor_group"),
+      compressed("mxfp4", WeightLayout::mxfp4, NarrowForm::mxfp4, "group"),
+      compressed("mxfp8", WeightLayout::mxfp8, NarrowForm::mxfp8, "group"),
+      compressed("fp8_tensor", WeightLayout::fp8, NarrowForm::fp8_tensor, "tensor"),
+      compressed("fp8_channel", WeightLayout::fp8, NarrowForm::fp8_channel, "channel"),
+      compressed("fp8_block", WeightLayout::fp8, NarrowForm::fp8_block, "block", true),
+      compressed("fp8_fine", WeightLayout::fp8_fine, NarrowForm::fp8_block, {}, true),
+      compressed("modelopt", WeightLayout::modelopt, NarrowForm::nvfp4, {}),
+      {.name = "f32", .form = {}, .dtype = "F32", .torch = "float32", .strategy = {}}};
+  return kTypes;
+}
+
+OrderedJson quantization_config(const HfType& type, const Block& block,
+                                const std::vector<std::string>& wide) {
+  OrderedJson ignored = {"lm_head"};
+  for (const std::string& module : wide) ignored.push_back(module);
+  if (type.layout == WeightLayout::fp8_fine)
+    return {{"quant_method", "fp8"},
+            {"activation_scheme", "dynamic"},
+            {"weight_block_size", {block.rows, block.cols}},
+            {"modules_to_not_convert", ignored}};
+  if (type.layout != WeightLayout::modelopt) return compressed_tensors(type, block, ignored);
+  const OrderedJson weights = {{"dynamic", false},
+                               {"num_bits", 4},
+                               {"type", "float"},
+                               {"group_size", block_of(NarrowForm::nvfp4)}};
+  const OrderedJson group = {{"weights", weights}, {"targets", {"Linear"}}};
+  return {{"quant_method", "modelopt"},
+          {"quant_algo", "W4A16_NVFP4"},
+          {"ignore", ignored},
+          {"producer", {{"name", "modelopt"}, {"version", kModelOptVersion}}},
+          {"config_groups", {{"group_0", group}}}};
+}
+
+}  // namespace ng

@@ -1,0 +1,98 @@
+// Parameters -> a model folder.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "io/hf/folder.h"
+#include "io/hf/names.h"
+#include "io/hf/peft_folder.h"
+#include "io/hf/shard.h"
+
+namespace ng::io {
+namespace {
+
+constexpr size_t kMaxTokenizerConfig = 64 << 20;
+
+void write_weights(const std::string& folder, const ModelConfig& config,
+                   const ParameterReader& read, const HfWriteOptions& options) {
+  const StoredDtype& dtype = stored_dtype(options.dtype);
+  const std::vector<HfTensor> tensors = hf_tensors(config);
+  std::vector<uint64_t> bytes;
+  for (const HfTensor& tensor : tensors)
+    bytes.push_back(dtype.bytes * static_cast<uint64_t>(tensor.spec.rows * tensor.spec.cols));
+  const std::vector<ShardRange> shards = cut_into_shards(bytes, options.max_shard_bytes);
+  std::vector<std::pair<std::string, std::string>> file_of_tensor;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = shard_name(i, shards.size());
+    const auto shard = std::span(tensors).subspan(shards[i].begin, shards[i].end - shards[i].begin);
+    write_shard(join_path(folder, name), shard, read, dtype);
+    for (const HfTensor& tensor : shard) file_of_tensor.emplace_back(tensor.spec.hf_name, name);
+  }
+  if (shards.size() == 1) return;
+  write_shard_index(folder, file_of_tensor,
+                    std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
+}
+
+/// "model-00001-of-00003.safetensors"
+bool is_shard_name(std::string_view name) {
+  constexpr std::string_view kPattern = "model-00000-of-00000.safetensors";
+  return std::equal(name.begin(), name.end(), kPattern.begin(), kPattern.end(),
+                    [](char c, char p) { return p == '0' ? c >= '0' && c <= '9' : c == p; });
+}
+
+bool is_own_name(std::string_view name) {
+  return name == kHfConfig || name == kHfWeights || name == kHfIndex || is_shard_name(name) ||
+         name == kGenerationConfig || name == "tokenizer.json" || name == "tokenizer_config.json" ||
+         name == kPeftConfig || name == kPeftWeights;
+}
+
+}  // namespace
+
+void require_replaceable(const std::string& folder) {
+  const auto refuse = [&](const std::string& problem) {
+    throw Error({.place = folder,
+                 .key = "",
+                 .problem = problem,
+                 .remedy = "a new or empty folder, or that moved out of the way"});
+  };
+  if (is_file(folder)) refuse("is a file, not a folder for the model");
+  if (!is_folder(folder)) return;
+  const std::vector<std::string> names = list_folder(folder);
+  if (names.empty()) return;
+  const auto holds = [&](std::string_view name) { return is_file(join_path(folder, name)); };
+  if (!holds(kHfConfig) && !holds(kPeftConfig)) refuse("holds other files and no model");
+  for (const std::string& name : names)
+    if (!is_own_name(name)) refuse(fmt::format("holds \"{}\", which is no part of a model", name));
+}
+
+void save_tokenizer(const std::string& folder, const HfWriteOptions& options) {
+  if (options.tokenizer == nullptr) return;
+  options.tokenizer->save(folder);
+  if (options.chat_template.empty()) return;
+  const std::string path = join_path(folder, "tokenizer_config.json");
+  OrderedJson config = OrderedJson::parse(read_file(path, kMaxTokenizerConfig));
+  config["chat_template"] = options.chat_template;
+  write_file_atomically(path, json_text(config, 1) + "\n");
+}
+
+void write_hf_folder(const std::string& folder, const ModelConfig& config,
+                     const ParameterReader& read, const HfWriteOptions& options) {
+  require_replaceable(folder);
+  const std::string_view torch_dtype = stored_dtype(options.dtype).torch;
+  FolderWriter writer(folder);
+  write_weights(writer.path(), config, read, options);
+  write_file_atomically(join_path(writer.path(), kHfConfig), hf_config_text(config, torch_dtype));
+  const OrderedJson generation = {{"_from_model_config", true},
+                                  {"bos_token_id", nullptr},
+                                  {"eos_token_id", nullptr},
+                                  {"pad_token_id", nullptr}};
+  write_file_atomically(join_path(writer.path(), kGenerationConfig),
+                        json_text(generation, 2) + "\n");
+  save_tokenizer(writer.path(), options);
+  writer.publish(Replace::always);
+}
+
+}  // namespace ng::io

@@ -1,0 +1,107 @@
+#include "io/model_weights.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "io/model_files.h"
+#include "recipe/layer_names.h"
+
+namespace ng {
+namespace {
+
+LayerPlace place_of(const ModelConfig& config, std::string_view layer) {
+  return {.name = layer, .block = layers::place_of(layer).block, .depth = config.layers};
+}
+
+int last_phase(const Recipe& recipe) { return static_cast<int>(recipe.phase_starts().size()) - 1; }
+
+/// A weight stored in the operand's numbers is read as it is stored. [recipes.md §7, rule g]
+bool is_stored_so(const Operand& operand, const Operand& storage) {
+  return !operand.is_unscaled() && !storage.is_unscaled() && *operand.element == *storage.element &&
+         operand.block == storage.block;
+}
+
+}  // namespace
+
+ModelWeights::ModelWeights(const std::string& model)
+    : path_(model),
+      config_(io::read_model_config(model)),
+      read_(io::open_model_weights(model, config_)) {}
+
+void ModelWeights::read_row(size_t index, int64_t row, std::span<float> values) const {
+  read_(index, row, values);
+}
+
+std::vector<float> ModelWeights::values(size_t index, const ParameterSpec& spec) const {
+  const auto cols = static_cast<size_t>(spec.cols);
+  std::vector<float> values(static_cast<size_t>(spec.rows) * cols);
+  for (int64_t row = 0; row < spec.rows; ++row)
+    read_(index, row, std::span(values).subspan(static_cast<size_t>(row) * cols, cols));
+  return values;
+}
+
+bool is_block_matrix(const ParameterSpec& spec) {
+  return !spec.is_vector && layers::place_of(spec.name).block >= 0;
+}
+
+Operand trained_operand(const TrainedNumbers& trained, const ModelConfig& config,
+                        const ParameterSpec& spec, const std::string& shown) {
+  const Recipe& recipe = trained.recipe;
+  const std::string layer(layers::layer_of(spec.name));
+  const LayerRecipe numbers = recipe.layer(place_of(config, layer), last_phase(recipe));
+  const GemmRecipe& fprop = numbers.linear.fprop;
+  const auto refuse = [&](const std::string& has) {
+    throw Error({.place = trained.shown,
+                 .key = shown,
+                 .problem = fmt::format("fprop's weight has {}", has),
+                 .remedy = "export without --weights trained"});
+  };
+  if (numbers.weight_noise.kind != NoiseKind::none) refuse("noise, another one in every step");
+  if (fprop.hadamard > 0) refuse(fmt::format("a Hadamard transform of {}", fprop.hadamard));
+  if (fprop.right.rounding == Rounding::stochastic) refuse("stochastic rounding");
+  if (fprop.right.prescale != 1) refuse(fmt::format("a prescale of {:g}", fprop.right.prescale));
+  if (fprop.right.scaling == Scaling::delayed)
+    refuse("a delayed scale, which is the history's and not in a model folder");
+  if (is_stored_so(fprop.right, numbers.weights.storage))
+    return numbers.weights.storage.rounded_by(Rounding::nearest);
+  return fprop.right;
+}
+
+bool is_wide(const Operand& operand) {
+  constexpr int kWideBits = 16;
+  return operand.is_unscaled() && operand.element->bits >= kWideBits;
+}
+
+std::optional<std::string> note_of_wide(std::span<const std::string> tensors,
+                                        const Operand& operand, std::string_view type) {
+  if (tensors.empty() || (operand.is_fp32() && type == "F32")) return {};
+  const std::string others =
+      tensors.size() == 1 ? "" : fmt::format(" and {} others", tensors.size() - 1);
+  std::string codes(operand.element->short_name);
+  std::transform(codes.begin(), codes.end(), codes.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const std::string how = operand.is_fp32() ? fmt::format("it is rounded to {}", type)
+                                            : fmt::format("its codes are {} numbers", codes);
+  return fmt::format("fprop's weight of {}{} is {}: {}", tensors.front(), others, describe(operand),
+                     how);
+}
+
+NarrowMatrix trained_matrix(const TrainedNumbers& trained, const ModelConfig& config,
+                            const ParameterSpec& spec, std::span<const float> values,
+                            Threads threads) {
+  const Operand operand = trained_operand(trained, config, spec, spec.hf_name);
+  const Rows<const float> rows{values.data(), spec.rows, spec.cols, spec.cols};
+  NarrowMatrix narrow = quantize(rows, operand, {}, threads);
+  const std::string layer(layers::layer_of(spec.name));
+  const Operand storage = trained.recipe.layer(place_of(config, layer), 0).weights.storage;
+  if (!is_stored_so(operand, storage)) return narrow;
+  const std::vector<float> decoded = dequantize(narrow, threads);
+  if (std::equal(decoded.begin(), decoded.end(), values.begin())) return narrow;
+  throw Error({.place = trained.shown,
+               .key = spec.hf_name,
+               .problem = "is stored in these numbers, and its values do not give its codes back",
+               .remedy = "export without --weights trained"});
+}
+
+}  // namespace ng

@@ -1,0 +1,153 @@
+#include "speed/layer_kernels.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <numeric>
+
+#include "backend/cpu/attention/attention.h"
+#include "backend/cpu/ops/activation.h"
+#include "backend/cpu/ops/elementwise.h"
+#include "backend/cpu/ops/norm.h"
+
+namespace ng {
+namespace {
+
+constexpr int64_t kHead = 64, kLongest = 256;
+constexpr float kEps = 1e-5f;
+
+/// Matrices of one shape and storage: some with values, and as many for results.
+class LayerTensors {
+ public:
+  LayerTensors(cpu::Workspace& workspace, Rows<const float> values, const ElementFormat& stored)
+      : workspace_(workspace),
+        stored_(stored),
+        rows_(values.rows),
+        cols_(values.cols),
+        lse_(static_cast<size_t>(rows_ * cols_ / kHead)) {
+    NG_CHECK(cols_ % kHead == 0 && values.stride == cols_, cols_, values.stride);
+    for (std::vector<float>& line : lines_) line.assign(static_cast<size_t>(cols_), 1.0f);
+    for (auto* all : {&x_, &y_})
+      for (std::vector<std::byte>& each : *all) {
+        each.resize(bytes_of(stored_, rows_ * cols_));
+        run(Copy{.y = matrix(each), .x = ConstView(values.data, rows_, cols_, cols_)});
+      }
+  }
+
+  [[nodiscard]] View x(size_t i) { return matrix(x_[i]); }
+  [[nodiscard]] View y(size_t i) { return matrix(y_[i]); }
+  [[nodiscard]] View line(size_t i) { return {lines_[i].data(), 1, cols_, cols_}; }
+  [[nodiscard]] View lse() { return {lse_.data(), rows_, cols_ / kHead, cols_ / kHead}; }
+  [[nodiscard]] AttentionShape attention() const {
+    const int64_t length = std::gcd(rows_, kLongest);
+    const auto heads = static_cast<int>(cols_ / kHead);
+    return {.sequences = rows_ / length,
+            .length = length,
+            .kv_length = length,
+            .kv_stride = length,
+            .heads = heads,
+            .kv_heads = heads,
+            .head_dim = kHead};
+  }
+  template <class Operation>
+  void run(const Operation& op) {
+    cpu::perform(workspace_, op);
+  }
+
+ private:
+  [[nodiscard]] View matrix(std::vector<std::byte>& memory) const {
+    return {memory.data(), stored_, rows_, cols_, cols_};
+  }
+
+  cpu::Workspace& workspace_;
+  const ElementFormat& stored_;
+  int64_t rows_, cols_;
+  std::array<std::vector<std::byte>, 4> x_, y_;
+  std::array<std::vector<float>, 3> lines_;
+  std::vector<float> lse_;
+};
+
+struct LayerKernel {
+  const char* name;
+  int matrices;  ///< read or written once
+  void (*work)(LayerTensors& t);
+};
+
+constexpr LayerKernel kKernels[] = {
+    {"layer add", 3, [](LayerTensors& t) { t.run(Add{.y = t.y(0), .a = t.x(0), .b = t.x(1)}); }},
+    {"layer norm", 2,
+     [](LayerTensors& t) {
+       t.run(Norm{.kind = NormKind::layer,
+                  .y = t.y(0),
+                  .x = t.x(0),
+                  .gain = t.line(0),
+                  .bias = t.line(0),
+                  .eps = kEps});
+     }},
+    {"layer norm backward", 4,
+     [](LayerTensors& t) {
+       t.run(NormBackward{.kind = NormKind::layer,
+                          .dx = t.y(0),
+                          .dgain = t.line(1),
+                          .dbias = t.line(2),
+                          .dresidual = t.x(2),
+                          .dy = t.x(1),
+                          .x = t.x(0),
+                          .gain = t.line(0),
+                          .eps = kEps});
+     }},
+    {"layer gelu", 2, [](LayerTensors& t) { t.run(Gelu{.y = t.y(0), .x = t.x(0)}); }},
+    {"layer gelu backward", 3,
+     [](LayerTensors& t) { t.run(GeluBackward{.dx = t.y(0), .dy = t.x(1), .x = t.x(0)}); }},
+    {"layer swiglu", 3,
+     [](LayerTensors& t) { t.run(Swiglu{.y = t.y(0), .gate = t.x(0), .up = t.x(1)}); }},
+    {"layer swiglu backward", 5,
+     [](LayerTensors& t) {
+       t.run(SwigluBackward{
+           .dgate = t.y(0), .dup = t.y(1), .dy = t.x(2), .gate = t.x(0), .up = t.x(1)});
+     }},
+    {"layer attention", 4,
+     [](LayerTensors& t) {
+       t.run(Attention{.out = t.y(0),
+                       .lse = t.lse(),
+                       .q = t.x(0),
+                       .k = t.x(1),
+                       .v = t.x(2),
+                       .shape = t.attention()});
+     }},
+    {"layer attention backward", 8, [](LayerTensors& t) {
+       t.run(AttentionBackward{.dq = t.y(0),
+                               .dk = t.y(1),
+                               .dv = t.y(2),
+                               .dout = t.x(3),
+                               .out = t.y(3),
+                               .lse = t.lse(),
+                               .q = t.x(0),
+                               .k = t.x(1),
+                               .v = t.x(2),
+                               .shape = t.attention()});
+     }}};
+
+}  // namespace
+
+std::vector<TimedKernel> layer_kernels(
+    cpu::Workspace& workspace, Rows<const float> values,
+    const std::function<bool(const std::string& name)>& is_wanted) {
+  std::vector<TimedKernel> all;
+  for (const ElementFormat* stored : {&fp32_format(), &bf16_format()}) {
+    std::shared_ptr<LayerTensors> tensors;
+    for (const LayerKernel& kernel : kKernels) {
+      const std::string name =
+          stored == &fp32_format() ? kernel.name : fmt::format("{} bf16", kernel.name);
+      if (!is_wanted(name)) continue;
+      if (!tensors) tensors = std::make_shared<LayerTensors>(workspace, values, *stored);
+      all.push_back({.name = name,
+                     .bytes_per_element = kernel.matrices * static_cast<double>(stored->bits) / 8,
+                     .work = [tensors, work = kernel.work] { work(*tensors); }});
+    }
+  }
+  return all;
+}
+
+}  // namespace ng

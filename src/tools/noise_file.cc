@@ -1,0 +1,290 @@
+#include "tools/noise_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+
+#include "backend/drawn_noise.h"
+#include "base/error.h"
+#include "base/output_file.h"
+#include "nn/layer_noise.h"
+#include "recipe/layer_names.h"
+#include "run/backends.h"
+#include "run/transfer.h"
+#include "tools/tensor_input.h"
+#include "train/bit_widths.h"
+
+namespace ng {
+namespace {
+
+constexpr std::string_view kNoiseMark = "noise";  // of the metadata of what is written here
+
+std::string_view name_of(NoiseKind kind) {
+  constexpr std::string_view kNames[] = {"none", "gaussws", "diffq", "nipq"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+/// The noise of the layer that is meant.
+WeightNoise noise_of(const Recipe& recipe, const NoiseFileSettings& settings) {
+  const layers::Place place = layers::place_of(settings.layer);
+  const auto& linears = layers::kLinearsOfBlocks;
+  if (place.block < 0 || std::find(linears.begin(), linears.end(), place.part) == linears.end())
+    throw Error({.place = "--layer",
+                 .key = "",
+                 .problem = fmt::format("unknown \"{}\"", settings.layer),
+                 .remedy = "a linear layer of a block (blocks.0.mlp.up, blocks.3.attn.qkv)"});
+  if (settings.blocks > 0 && settings.blocks <= place.block)
+    throw Error({.place = "--blocks",
+                 .key = "",
+                 .problem = fmt::format("{} blocks have no {}", settings.blocks, settings.layer),
+                 .remedy = fmt::format("{} or more", place.block + 1)});
+  const int64_t depth = std::max(settings.blocks, place.block + 1);
+  const WeightNoise noise =
+      recipe.layer({.name = settings.layer, .block = place.block, .depth = depth}, 0).weight_noise;
+  if (noise.kind == NoiseKind::none)
+    throw Error({.place = recipe.place(),
+                 .key = "weight_noise",
+                 .problem = "gives no noise to " + settings.layer,
+                 .remedy = "a kind, and layers that match it"});
+  return noise;
+}
+
+/// FP32 values in memory of a backend.
+class Values {
+ public:
+  Values(Backend& backend, int64_t rows, int64_t cols)
+      : backend_(backend), tensor_(backend, rows, cols) {}
+  void put(const std::vector<float>& values) {
+    const View all = tensor_.view();
+    backend_.upload(all.data, values.data(), values.size() * sizeof(float));
+  }
+  [[nodiscard]] View view() const { return tensor_.view(); }
+
+ private:
+  Backend& backend_;
+  TemporaryTensor tensor_;
+};
+
+/// A weight, its noise and what becomes of both.
+class NoisyTensor {
+ public:
+  NoisyTensor(Backend& backend, const TensorInput& input, const WeightNoise& recipe,
+              const NoiseFileSettings& settings)
+      : backend_(backend), input_(input), recipe_(recipe) {
+    const std::vector<ParameterSpec> learned =
+        noise_parameters(recipe, settings.layer, input.rows(), input.cols());
+    const auto [rows, cols] = std::pair(learned.front().rows, learned.front().cols);
+    const std::vector<float> weight = input.weight();
+    of_ = {.kind = recipe.kind,
+           .weight = put(weight, input.rows(), input.cols()),
+           .bit_widths = put(first_bits(rows, cols), rows, cols),
+           .block = recipe.block,
+           .b_init = static_cast<float>(recipe.b_init),
+           .b_target = static_cast<float>(recipe.b_target),
+           .key = {.seed = settings.seed, .tensor = settings.tensor_id, .step = settings.step},
+           .bits_tensor = settings.tensor_id};
+    scales_ = put({}, rows, cols);
+    if (input.has("noise"))
+      of_.noise =
+          put(input.matrix("noise", input.rows(), input.cols()), input.rows(), input.cols());
+    if (recipe.kind != NoiseKind::nipq) return;
+    const float most = *std::max_element(weight.begin(), weight.end());
+    of_.clip = put(input.has("alpha") ? number("alpha") : std::vector<float>{most}, 1, 1);
+    if (!input.has("u_bit")) return;
+    const std::vector<float> u = number("u_bit");
+    if (std::abs(u.front()) > 0.5f)
+      input.refuse("u_bit", fmt::format("{}", u.front()), "from -0.5 to 0.5");
+    of_.bit_noise = put(u, 1, 1);
+  }
+
+  [[nodiscard]] const NoisyWeight& of() const { return of_; }
+
+  /// R or n of every element.
+  [[nodiscard]] std::vector<float> noise() const {
+    std::vector<float> noise;
+    for (int64_t r = 0; r < of_.weight.rows; ++r)
+      for (int64_t c = 0; c < of_.weight.cols; ++c) noise.push_back(noise_at(of_, r, c));
+    return noise;
+  }
+  /// ŵ as FP32 values, and what noise was multiplied by, of each block.
+  struct Forward {
+    std::vector<float> weight, scales;
+  };
+  [[nodiscard]] Forward forward() {
+    const bool in_bf16 = recipe_.cast == Compute::bf16;
+    const View y = put({}, of_.weight.rows, of_.weight.cols);
+    const BackendMemory narrow(backend_, static_cast<size_t>(y.size()) * sizeof(Bf16));
+    const View rounded{narrow.data(), bf16_format(), y.rows, y.cols, y.cols};
+    backend_.execute(AddNoise{.y = in_bf16 ? rounded : y, .scales = scales_, .of = of_});
+    if (in_bf16) backend_.execute(Copy{.y = y, .x = rounded});
+    return {.weight = download(backend_, y), .scales = download(backend_, scales_)};
+  }
+  /// b_t of each block; nipq: b as this step has it.
+  [[nodiscard]] std::vector<float> bits() const {
+    if (of_.kind == NoiseKind::nipq) return {static_cast<float>(proxy_of(of_).bits)};
+    return bits_of(recipe_, download(backend_, of_.bit_widths));
+  }
+
+  struct Gradients {
+    std::vector<float> weight, bits, b_i, clip;
+  };
+  /// After forward().
+  [[nodiscard]] Gradients gradients() {
+    const View grad = put(input_.matrix("grad", of_.weight.rows, of_.weight.cols), of_.weight.rows,
+                          of_.weight.cols);
+    const View bits = put({}, of_.bit_widths.rows, of_.bit_widths.cols);
+    const View clip = of_.kind == NoiseKind::nipq ? put({}, 1, 1) : View();
+    backend_.execute(
+        AddNoiseBackward{.bits = bits, .clip = clip, .grad = grad, .scales = scales_, .of = of_});
+    Gradients gradients{.weight = download(backend_, grad),
+                        .bits = download(backend_, bits),
+                        .b_i = {},
+                        .clip = {}};
+    backend_.execute(FinishNoiseGradient{.bits = bits,
+                                         .clip = clip,
+                                         .of = of_,
+                                         .lambda = static_cast<float>(recipe_.bitwidth_loss)});
+    gradients.b_i = download(backend_, bits);
+    if (clip.rows > 0) gradients.clip = download(backend_, clip);
+    return gradients;
+  }
+
+ private:
+  /// Zeros where there are no values.
+  View put(const std::vector<float>& values, int64_t rows, int64_t cols) {
+    tensors_.emplace_back(backend_, rows, cols);
+    if (!values.empty()) tensors_.back().put(values);
+    return tensors_.back().view();
+  }
+  [[nodiscard]] std::vector<float> number(const char* name) const {
+    return input_.matrix(name, 1, 1);
+  }
+  [[nodiscard]] std::vector<float> first_bits(int64_t rows, int64_t cols) const {
+    if (input_.has("b_i")) return input_.matrix("b_i", rows, cols);
+    return std::vector<float>(static_cast<size_t>(rows * cols), first_bit_width(recipe_));
+  }
+
+  Backend& backend_;
+  const TensorInput& input_;
+  WeightNoise recipe_;
+  std::deque<Values> tensors_;
+  NoisyWeight of_;
+  View scales_;
+};
+
+/// Tensors of a file in the order in which they are written.
+class Output {
+ public:
+  void add(const std::string& name, std::vector<int64_t> shape, std::vector<float> values) {
+    values_.push_back(std::move(values));
+    tensors_.push_back({name, "F32", std::move(shape), values_.back().data()});
+  }
+  void write(const std::string& path, const std::map<std::string, std::string>& metadata) const {
+    io::write_safetensors(path, tensors_, metadata);
+  }
+
+ private:
+  std::deque<std::vector<float>> values_;
+  std::vector<io::SafetensorsTensor> tensors_;
+};
+
+/// What an element's noise is multiplied by.
+float scale_at(const NoisyWeight& of, const std::vector<float>& scales, int64_t row, int64_t col) {
+  if (of.block.kind == Block::Kind::tensor) return scales.front();
+  const int64_t block = row / kNoiseBlock * of.grid().across() + col / kNoiseBlock;
+  return scales[static_cast<size_t>(block)];
+}
+
+/// Noise and ŵ of all elements of a tensor.
+struct Noised {
+  std::vector<float> weight, noise, noisy, scales;
+};
+
+void count(const Noised& of, const NoisyWeight& how, Compute cast, NoiseFileReport& report) {
+  for (size_t i = 0; i < of.noise.size(); ++i) {
+    report.not_finite += std::isfinite(of.noisy[i]) ? 0 : 1;
+    report.nonzero += of.noise[i] != 0 ? 1 : 0;
+    const auto at = static_cast<int64_t>(i);
+    const float added =
+        of.noise[i] * scale_at(how, of.scales, at / how.weight.cols, at % how.weight.cols);
+    const float alone = cast == Compute::bf16 ? round_to_bf16(of.weight[i]) : of.weight[i];
+    report.lost += added != 0 && of.noisy[i] == alone ? 1 : 0;
+  }
+}
+
+std::vector<std::string> unread_of(const TensorInput& input, NoiseKind kind) {
+  std::vector<std::string> names = input.names_with("");
+  const bool is_clipped = kind == NoiseKind::nipq;
+  std::erase_if(names, [&](const std::string& name) {
+    return name == "weight" || name == "b_i" || name == "grad" || name == "noise" ||
+           (is_clipped && (name == "alpha" || name == "u_bit"));
+  });
+  return names;
+}
+
+NoiseFileReport add_noise_to(const std::string& in, const std::string& out, const Recipe& recipe,
+                             const NoiseFileSettings& settings) {
+  const WeightNoise noise_recipe = noise_of(recipe, settings);
+  const TensorInput input(in);
+  const std::unique_ptr<Backend> backend = make_backend(settings.backend, settings.threads);
+  NoisyTensor tensor(*backend, input, noise_recipe, settings);
+  const std::vector<int64_t> shape = {input.rows(), input.cols()};
+  const std::vector<int64_t> blocks = {tensor.of().bit_widths.rows, tensor.of().bit_widths.cols};
+  Output output;
+  NoisyTensor::Forward forward = tensor.forward();
+  const Noised of{.weight = input.weight(),
+                  .noise = tensor.noise(),
+                  .noisy = std::move(forward.weight),
+                  .scales = std::move(forward.scales)};
+  const std::vector<float> bits = tensor.bits();
+  output.add("noise", shape, of.noise);
+  output.add("weight_hat", shape, of.noisy);
+  output.add("scale", blocks, of.scales);
+  output.add("b_t", blocks, bits);
+  if (input.has("grad")) {
+    NoisyTensor::Gradients gradients = tensor.gradients();
+    output.add("grad.weight", shape, std::move(gradients.weight));
+    output.add("grad.b_t", blocks, std::move(gradients.bits));
+    output.add("grad.b_i", blocks, std::move(gradients.b_i));
+    if (!gradients.clip.empty()) output.add("grad.alpha", {1, 1}, std::move(gradients.clip));
+  }
+  output.write(out, {{std::string(kNoiseMark), settings.layer},
+                     {"recipe", recipe.name()},
+                     {"recipe_hash", recipe.hash()},
+                     {"seed", std::to_string(settings.seed)},
+                     {"step", std::to_string(settings.step)},
+                     {"tensor_id", std::to_string(settings.tensor_id)}});
+  NoiseFileReport report{.parameter = layers::weight_of(settings.layer),
+                         .kind = std::string(name_of(noise_recipe.kind)),
+                         .rows = input.rows(),
+                         .cols = input.cols(),
+                         .blocks = std::ssize(bits),
+                         .unread = unread_of(input, noise_recipe.kind)};
+  const BitWidths widths = figures_of(bits);
+  report.least_bits = widths.least;
+  report.mean_bits = widths.mean;
+  report.most_bits = widths.most;
+  count(of, tensor.of(), noise_recipe.cast, report);
+  return report;
+}
+
+}  // namespace
+
+bool is_noise(const std::string& path) {
+  try {
+    return io::Safetensors(path).metadata().contains(std::string(kNoiseMark));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+NoiseFileReport noise_file(const std::string& in, const std::string& out, const Recipe& recipe,
+                           const NoiseFileSettings& settings) {
+  refuse_input(out, in);
+  refuse_input(out, recipe.place());
+  require_target(out, "noise", is_noise);
+  return add_noise_to(in, out, recipe, settings);
+}
+
+}  // namespace ng

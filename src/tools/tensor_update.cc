@@ -1,0 +1,92 @@
+#include "tools/tensor_update.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ng {
+
+TensorUpdate::TensorUpdate(Run& run, const Setup& setup)
+    : run_(run),
+      optimizer_(setup.optimizer),
+      report_(run.persistent_values<UpdateReport>("update report", 1)),
+      control_(run.persistent_values<StepControl>("update control", 1)) {
+  parameter_.spec = setup.spec;
+  parameter_.id = setup.tensor_id;
+  parameter_.weight = claim_weight(run, setup.spec, setup.storage);
+  if (optimizer_ != nullptr) optimizer_->claim(run, parameter_);
+  const UpdatedWeight& weight = parameter_.weight;
+  // The register knows what each is called: optimizers name their states.
+  const std::string of_parameter = "." + setup.spec.name;
+  for (const Stored& tensor :
+       {weight.value, weight.master, parameter_.moment1, parameter_.moment2}) {
+    if (!tensor) continue;
+    const auto row =
+        std::find_if(run.persistents().begin(), run.persistents().end(),
+                     [&](const Persistent& p) { return p.memory.data() == tensor.view.data; });
+    NG_CHECK(row != run.persistents().end() && row->spec.name.ends_with(of_parameter),
+             setup.spec.name);
+    const std::string& name = row->spec.name;
+    states_.push_back({name.substr(0, name.size() - of_parameter.size()), tensor});
+  }
+  if (weight.carry.rows > 0)
+    states_.push_back({has_residual() ? "residual" : "compensation", stored_plainly(weight.carry)});
+  program_ = run.record([&] { update(0, 0, {}); });
+  run.reserve({&program_});
+}
+
+const NamedState* TensorUpdate::find(std::string_view name) const {
+  const auto state = std::find_if(states_.begin(), states_.end(),
+                                  [&](const NamedState& s) { return s.name == name; });
+  return state == states_.end() ? nullptr : &*state;
+}
+
+bool TensorUpdate::has_residual() const {
+  return parameter_.weight.rule == UpdateRule::residual && parameter_.weight.carry.rows > 0;
+}
+
+void TensorUpdate::update(float lr, int64_t step, std::span<const float> moves) {
+  const View gradient = gradient_target(run_, parameter_).view;
+  run_.upload(gradient.as<float>().data, moves);
+  if (optimizer_ != nullptr) {
+    optimizer_->check(run_, parameter_, {.lr = lr, .step = step, .control = control_});
+    optimizer_->update(run_, parameter_, {.lr = lr, .step = step, .report = report_});
+  } else {
+    const Update update = along(gradient, lr, step);
+    run_.execute(CheckUpdate{.update = update, .control = control_});
+    run_.execute(update);
+  }
+  forget_step(parameter_);
+}
+
+Update TensorUpdate::along(const View& direction, float lr, int64_t step) const {
+  return {
+      .optimizer = OptimizerRule::direction,
+      .weight = parameter_.weight,
+      .grad = direction,
+      .numbers = {.lr = lr},
+      .key = {.seed = run_.seed(), .tensor = parameter_.id, .step = static_cast<uint32_t>(step)},
+      .report = report_};
+}
+
+std::string TensorUpdate::overflowing() const {
+  const StoredState state = run_.read(control_).overflowing;
+  const Stored* const stored[] = {nullptr, &parameter_.weight.value, &parameter_.weight.master,
+                                  &parameter_.moment1, &parameter_.moment2};
+  for (const NamedState& named : states_)
+    if (state != StoredState::none &&
+        named.tensor.view.data == stored[static_cast<size_t>(state)]->view.data)
+      return named.name;
+  return "";
+}
+
+UpdateReport TensorUpdate::step(float lr, int64_t step, std::span<const float> moves) {
+  run_.set_moment({.step = static_cast<uint32_t>(step), .micro = 0, .first_micro = 0, .micros = 1});
+  run_.execute(Clear{std::as_writable_bytes(std::span(report_, 1))});
+  // Of a gradient whose norm nobody knows: CheckUpdate looks at every value.
+  const StepControl unknown{.grad_norm = std::numeric_limits<double>::infinity()};
+  run_.upload(control_, std::span<const StepControl>(&unknown, 1));
+  run_.replay(program_, [&] { update(lr, step, moves); });
+  return run_.read(report_);
+}
+
+}  // namespace ng
