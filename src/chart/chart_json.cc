@@ -67,8 +67,9 @@ void check(const Chart& chart, const JsonObject& object) {
   const auto is_place = [&](double x) { return std::isfinite(x) && (!chart.log_x || x > 0); };
   if (has_groups(chart) && chart.categories.empty())
     object.refuse("categories", "none", "a name for each group");
-  if (!has_groups(chart) && (chart.x.size() < 2 || !std::ranges::is_sorted(chart.x) ||
-                             !std::ranges::all_of(chart.x, is_place)))
+  if (!has_groups(chart) &&
+      (chart.x.size() < 2 || !std::ranges::is_sorted(chart.x) ||
+       !std::ranges::all_of(chart.x, is_place) || chart.x.front() == chart.x.back()))
     object.refuse("x", fmt::format("{} numbers", chart.x.size()),
                   "two or more, ascending; above 0 where log_x");
   const auto has_y = [&](const Series& series) {
