@@ -1,5 +1,6 @@
 # The files that a report is made of, as texts in the program. Included, it adds the rule that
-# makes ${NG_ASSETS}; cmake -DOUT=... "-DFILES=kName=/path;..." -P assets.cmake makes OUT.
+# makes ${NG_ASSETS}; cmake -DOUT=... "-DFILES=kName=/path;..." -P assets.cmake makes OUT. What
+# studies say is written into ${NG_STUDY_TEXTS} at once: cmake runs again where it changes.
 if(CMAKE_SCRIPT_MODE_FILE)
   string(APPEND code "// Made by cmake/assets.cmake.\n#include \"report/assets.h\"\n\n"
                      "namespace ng::report {\nusing namespace std::string_view_literals;\n")
@@ -30,3 +31,24 @@ add_custom_command(
           -P ${CMAKE_CURRENT_LIST_FILE}
   DEPENDS ${page}.html ${page}.css ${page}.js ${figures} ${DYGRAPH_JS} ${CMAKE_CURRENT_LIST_FILE}
   VERBATIM)
+
+file(GLOB studies CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/study/*.md)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${studies})
+set(cases "")
+foreach(file IN LISTS studies)
+  cmake_path(GET file STEM name)
+  file(READ ${file} text)
+  string(APPEND cases "  if (study == \"${name}\") return R\"ng_text(${text})ng_text\";\n")
+endforeach()
+set(NG_STUDY_TEXTS ${CMAKE_BINARY_DIR}/study_texts.cc)
+file(CONFIGURE OUTPUT ${NG_STUDY_TEXTS} @ONLY CONTENT "// Made by cmake/assets.cmake.
+#include \"base/error.h\"
+#include \"study/written.h\"
+
+namespace ng::study {
+std::string_view written_text(std::string_view study) {
+@cases@  NG_CHECK(false, study);
+  return {};
+}
+}  // namespace ng::study
+")

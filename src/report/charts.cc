@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -25,17 +26,14 @@ struct Spread {
   }
 };
 
-const Series* series_of(const std::map<std::string, OperandHistory>& roles, const std::string& role,
-                        Loss loss) {
+const Series* series_of(const CurvesByLayer& roles, const std::string& role, Loss loss) {
   const auto found = roles.find(role);
-  return found == roles.end() ? nullptr : &found->second.series[static_cast<size_t>(loss)];
+  return found == roles.end() ? nullptr : &found->second[static_cast<size_t>(loss)];
 }
 
 bool has_values(const Line& line) {
   return std::any_of(line.y.begin(), line.y.end(), [](double y) { return std::isfinite(y); });
 }
-
-constexpr std::array<Loss, kLosses> kAllLosses = {Loss::sqnr_db, Loss::saturated, Loss::flushed};
 
 Chart chart_of(const History& history, const std::string& role, Loss loss, int64_t block) {
   Chart chart = operand_chart(role, loss);
@@ -57,6 +55,59 @@ std::vector<Chart> charts_of_operands(const History& history, int64_t block) {
     if (counted) all.insert(all.end(), charts.begin(), charts.end());
   }
   return all;
+}
+
+// A chart of each metric that has values: `looks` without lines, a line for each kind of layer.
+std::vector<ChartChoice> charts_of_metrics(const CurvesByLayer& layers,
+                                           const std::vector<Chart>& looks) {
+  std::vector<std::string> names;
+  for (const auto& [layer, curves] : layers) names.push_back(layer);
+  return choices_by_block(names, [&](int64_t block) {
+    std::vector<Chart> charts;
+    for (size_t i = 0; i < looks.size(); ++i) {
+      SeriesByLayer all;
+      for (const auto& [layer, curves] : layers) all.emplace_back(layer, &curves[i]);
+      Chart chart = looks[i];
+      chart.lines = lines_by_kind(all, block);
+      if (!chart.lines.empty()) charts.push_back(std::move(chart));
+    }
+    return charts;
+  });
+}
+
+// ---------------------------------------------------------------- preferences
+
+constexpr const char* kPreferenceNote =
+    "Of each pair, the log-probability of a completion is the sum over its tokens by the policy; "
+    "its "
+    "reward is β times what that is above the reference's. A margin is the chosen reward less the "
+    "rejected one; the accuracy is the share of pairs whose margin is above 0. Training lines are "
+    "moving averages.";
+
+// Training and validation of the value that metrics call `name`, in neighbouring colours.
+void add_lines(Chart& chart, const History& history, const std::string& name,
+               const std::array<std::string, 2>& labels, int color) {
+  const auto of_training = history.preferences().find(name);
+  if (of_training != history.preferences().end())
+    chart.lines.push_back(smoothed(line_of(labels[0], color, of_training->second)));
+  const auto of_validation = history.val_preferences().find(name);
+  if (of_validation == history.val_preferences().end()) return;
+  chart.lines.push_back(line_of(labels[1], color + 1, of_validation->second));
+  chart.lines.back().style = Line::Style::marked;
+}
+
+Chart preference_chart(const History& history, const std::string& name, const char* y_label) {
+  Chart chart{.title = name, .y_label = y_label};
+  add_lines(chart, history, name, {"training", "validation"}, 0);
+  return chart;
+}
+
+Chart preference_chart_of_both(const History& history, const std::string& kind,
+                               const char* y_label) {
+  Chart chart{.title = fmt::format("{0}/chosen, {0}/rejected", kind), .y_label = y_label};
+  add_lines(chart, history, kind + "/chosen", {"chosen", "chosen, validation"}, 2);
+  add_lines(chart, history, kind + "/rejected", {"rejected", "rejected, validation"}, 4);
+  return chart;
 }
 
 }  // namespace
@@ -116,15 +167,11 @@ Chart grad_norm_chart() {
 Chart speed_chart() { return {.title = "Speed", .y_label = "tokens/s, moving average"}; }
 
 Chart operand_chart(const std::string& role, Loss loss) {
-  switch (loss) {
-    case Loss::sqnr_db:
-      return {.title = role, .y_label = "SQNR, dB"};
-    case Loss::saturated:
-      return {.title = role, .y_label = "saturated", .unit = Chart::Unit::share};
-    case Loss::flushed:
-      break;
-  }
-  return {.title = role, .y_label = "underflow", .unit = Chart::Unit::share};
+  const auto share = Chart::Unit::share;
+  const Chart looks[] = {{.title = role, .y_label = "SQNR, dB"},
+                         {.title = role, .y_label = "saturated", .unit = share},
+                         {.title = role, .y_label = "underflow", .unit = share}};
+  return looks[static_cast<size_t>(loss)];
 }
 
 std::vector<Line> lines_by_kind(const SeriesByLayer& all, int64_t block) {
@@ -163,6 +210,39 @@ std::vector<ChartChoice> operand_charts(const History& history) {
   std::vector<std::string> names;
   for (const auto& [layer, roles] : history.operands()) names.push_back(layer);
   return choices_by_block(names, [&](int64_t block) { return charts_of_operands(history, block); });
+}
+
+// By UpdateMetric and BitMetric.
+std::vector<ChartChoice> update_charts(const History& history) {
+  return charts_of_metrics(
+      history.updates(),
+      {{.title = "Weights changed", .y_label = "share", .unit = Chart::Unit::share},
+       {.title = "Length", .y_label = "of the change / asked for, logarithmic", .log_y = true},
+       {.title = "Projection", .y_label = "on what was asked for"},
+       {.title = "Cosine", .y_label = "with what was asked for"},
+       {.title = "Alpha / lr", .y_label = "logarithmic", .log_y = true}});
+}
+
+std::vector<ChartChoice> bit_charts(const History& history) {
+  const auto share = Chart::Unit::share;
+  return charts_of_metrics(
+      history.bit_widths(),
+      {{.title = "Bit-width, mean", .y_label = "bits"},
+       {.title = "Bit-width, deviation over blocks", .y_label = "bits"},
+       {.title = "Bit-width, least", .y_label = "bits"},
+       {.title = "Bit-width, most", .y_label = "bits"},
+       {.title = "Blocks of 5 bits or fewer", .y_label = "share", .unit = share},
+       {.title = "Blocks of 9 bits or fewer", .y_label = "share", .unit = share},
+       {.title = "Blocks of 12 bits or fewer", .y_label = "share", .unit = share}});
+}
+
+Section preference_section(const History& history) {
+  return {.heading = "Preferences",
+          .note = kPreferenceNote,
+          .charts = {preference_chart(history, "rewards/margins", "nats"),
+                     preference_chart(history, "rewards/accuracies", "share of pairs"),
+                     preference_chart_of_both(history, "rewards", "nats"),
+                     preference_chart_of_both(history, "logps", "nats per completion")}};
 }
 
 Line operand_line(const History& history, const std::string& role, Loss loss) {

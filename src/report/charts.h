@@ -1,12 +1,9 @@
 // The charts that pages of one run and of several have in common.
 #pragma once
 
-#include <array>
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,29 +32,6 @@ using SeriesByLayer = std::vector<std::pair<std::string, const Series*>>;
     const std::vector<std::string>& names,
     const std::function<std::vector<Chart>(int64_t block)>& charts);
 
-/// A chart of each metric that has values, over all blocks and for each block; a line for each kind
-/// of layer. An `OfLayer` has a series for each metric, `chart_of` makes a metric's chart without
-/// lines.
-template <class OfLayer, class Metric>
-[[nodiscard]] std::vector<ChartChoice> charts_of_metrics(
-    const std::map<std::string, OfLayer>& layers, Chart (*chart_of)(Metric)) {
-  std::vector<std::string> names;
-  std::array<SeriesByLayer, std::tuple_size_v<decltype(OfLayer::series)>> metrics;
-  for (const auto& [layer, of_layer] : layers) {
-    names.push_back(layer);
-    for (size_t i = 0; i < metrics.size(); ++i) metrics[i].emplace_back(layer, &of_layer.series[i]);
-  }
-  return choices_by_block(names, [&](int64_t block) {
-    std::vector<Chart> charts;
-    for (size_t i = 0; i < metrics.size(); ++i) {
-      Chart chart = chart_of(static_cast<Metric>(i));
-      chart.lines = lines_by_kind(metrics[i], block);
-      if (!chart.lines.empty()) charts.push_back(std::move(chart));
-    }
-    return charts;
-  });
-}
-
 /// Charts without lines: of training and validation loss, and of what runs beside them.
 [[nodiscard]] Chart loss_chart(const std::string& title);
 [[nodiscard]] Chart lr_chart();
@@ -73,10 +47,30 @@ template <class OfLayer, class Metric>
 /// The same of one role over all layers and blocks; no values where nothing was counted.
 [[nodiscard]] Line operand_line(const History& history, const std::string& role, Loss loss);
 
+/// What updates do to the weights of a run, and the bit-widths that noise on weights learns: a
+/// chart of each metric that has values, over all blocks and for each block; a line for each kind
+/// of layer.
+[[nodiscard]] std::vector<ChartChoice> update_charts(const History& history);
+[[nodiscard]] std::vector<ChartChoice> bit_charts(const History& history);
+
+/// What a run on pairs of a chosen and a rejected completion learns: margins, accuracies, rewards
+/// and log-probabilities over the steps, by TRL's names.
+[[nodiscard]] Section preference_section(const History& history);
+
 /// Roles in the order of the recipe.
 [[nodiscard]] std::vector<std::string> role_names();
 
 /// What the numbers of these charts are.
+inline constexpr const char* kUpdateNote =
+    "What single updates did to the matrices as they are stored: the share of weights whose value "
+    "is another, the length of the change beside the length that was asked for (1 is right), its "
+    "part along the direction asked for (1: no bias), and the cosine of the angle between both. "
+    "Where the update is precision-aware, alpha / lr is by how much the step was lengthened so "
+    "that the rounded one has the length asked for.";
+inline constexpr const char* kBitNote =
+    "The bit-widths b_t of the blocks of weights that share one, as they are learned: their mean "
+    "by layer, the deviation and the range over a layer's blocks, and the shares of blocks that "
+    "fit into formats of 8 bits (5 or fewer), BF16 (9 or fewer) and FP16 (12 or fewer).";
 inline constexpr const char* kOperandNote =
     "What is lost when the operands of the linear layers' products are cast: the signal-to-noise "
     "ratio (SQNR, of a sample of each operand), the share of values above the largest the format "

@@ -110,7 +110,7 @@ Section operand_section(const std::vector<Seeds>& recipes) {
   for (const std::string& role : role_names()) {
     std::vector<Chart> charts;
     bool counted = false;
-    for (const Loss loss : {Loss::sqnr_db, Loss::saturated, Loss::flushed}) {
+    for (const Loss loss : kAllLosses) {
       Chart chart = operand_chart(role, loss);
       for (Line& line : lines_of(recipes, [&](const ComparedRun& run) {
              return run.operands.at(role)[static_cast<size_t>(loss)];
@@ -226,7 +226,7 @@ ComparedRun compared_run(const CompareRun& run, const CompareResult& result) {
                        .operands = {},
                        .seconds = history.seconds_by_kind()};
   for (const std::string& role : role_names())
-    for (const Loss loss : {Loss::sqnr_db, Loss::saturated, Loss::flushed})
+    for (const Loss loss : kAllLosses)
       compared.operands[role][static_cast<size_t>(loss)] =
           without_band(operand_line(history, role, loss));
   return compared;

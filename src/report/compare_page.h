@@ -17,8 +17,9 @@ struct ComparedRun {
   CompareRun run;
   CompareResult result;
   Line loss, val_loss, lr, grad_norm, tokens_per_second;
-  std::map<std::string, std::array<Line, kLosses>> operands;  ///< by role, means over layers
-  std::map<std::string, double> seconds;                      ///< by kind of operation
+  std::map<std::string, std::array<Line, std::size(kLosses)>>
+      operands;                           ///< by role, means over layers
+  std::map<std::string, double> seconds;  ///< by kind of operation
 };
 
 /// Reads the run's metrics.jsonl.

@@ -1,4 +1,5 @@
-// Figures that dygraphs does not have: ranges of values side by side, and maps of matrices.
+// Figures that dygraphs does not have: ranges of values side by side, and maps of matrices; and how
+// elements are made.
 "use strict";
 const figures = (function () {
   // Ten colours of viridis, between which others are mixed: equal steps look equal, also to
@@ -11,7 +12,7 @@ const figures = (function () {
     const made = document.createElement(tag);
     if (className) made.className = className;
     if (text !== undefined) made.textContent = text;
-    parent.append(made);
+    if (parent) parent.append(made);
     return made;
   }
 
@@ -167,5 +168,5 @@ const figures = (function () {
     for (const map of maps.maps) drawMap(grid, map, maps);
   }
 
-  return {drawRanges, drawMaps};
+  return {element, drawn, caption, drawRanges, drawMaps};
 })();

@@ -31,24 +31,13 @@ bool are_by_layer(const Json& operands) {
   return !operands.empty() && !operands.front().empty() && operands.front().front().is_object();
 }
 
+void add(Curves& curves, std::span<const std::string_view> names, int64_t step,
+         const Json& figures) {
+  curves.resize(names.size(), Series(kOperandPoints));
+  for (size_t i = 0; i < names.size(); ++i) curves[i].add(step, number(figures, names[i]));
+}
+
 }  // namespace
-
-std::string_view name_of(Loss loss) {
-  constexpr std::array<std::string_view, kLosses> kNames = {"sqnr_db", "saturated", "flushed"};
-  return kNames[static_cast<size_t>(loss)];
-}
-
-std::string_view name_of(UpdateMetric metric) {
-  constexpr std::array<std::string_view, kUpdateMetrics> kNames = {"changed", "ratio", "projection",
-                                                                   "cosine", "alpha_over_lr"};
-  return kNames[static_cast<size_t>(metric)];
-}
-
-std::string_view name_of(BitMetric metric) {
-  constexpr std::array<std::string_view, kBitMetrics> kNames = {
-      "mean", "sd", "min", "max", "up_to_5", "up_to_9", "up_to_12"};
-  return kNames[static_cast<size_t>(metric)];
-}
 
 History::History(std::string path, size_t points)
     : path_(std::move(path)),
@@ -109,12 +98,23 @@ void History::take_step(const Json& line) {
   sent_.clear();
   if (const auto sent = line.find("sent"); sent != line.end() && sent->is_object())
     for (const auto& [kind, bytes] : sent->items()) sent_[kind] = number(*sent, kind);
-  const auto operands = line.find("operands");
-  if (operands != line.end() && are_by_layer(*operands)) take_operands(steps_, *operands);
-  const auto updates = line.find("updates");
-  if (updates != line.end() && updates->is_object()) take_updates(steps_, *updates);
-  const auto bits = line.find("bit_widths");
-  if (bits != line.end() && bits->is_object()) take_bit_widths(steps_, *bits);
+  take_layers(line);
+}
+
+void History::take_layers(const Json& line) {
+  static const Json kNone = Json::object();
+  const auto layers = [&](const char* key) -> const Json& {
+    const auto found = line.find(key);
+    return found != line.end() && found->is_object() ? *found : kNone;
+  };
+  if (const Json& operands = layers("operands"); are_by_layer(operands))
+    for (const auto& [layer, roles] : operands.items())
+      for (const auto& [role, losses] : roles.items())
+        add(operands_[layer][role], kLosses, steps_, losses);
+  for (const auto& [parameter, metrics] : layers("updates").items())
+    add(updates_[std::string(layers::layer_of(parameter))], kUpdateMetrics, steps_, metrics);
+  for (const auto& [layer, figures] : layers("bit_widths").items())
+    add(bits_[layer], kBitMetrics, steps_, figures);
 }
 
 void History::take_preferences(const Json& line) {
@@ -126,29 +126,6 @@ void History::take_preferences(const Json& line) {
     std::map<std::string, Series>& known = is_val ? val_preferences_ : preferences_;
     known.try_emplace(name, points_).first->second.add(integer(line, "step"), number(line, key));
   }
-}
-
-void History::take_bit_widths(int64_t step, const Json& layers) {
-  for (const auto& [layer, figures] : layers.items())
-    for (size_t i = 0; i < kBitMetrics; ++i)
-      bits_[layer].series[i].add(step, number(figures, name_of(static_cast<BitMetric>(i))));
-}
-
-void History::take_updates(int64_t step, const Json& parameters) {
-  for (const auto& [parameter, metrics] : parameters.items()) {
-    UpdateHistory& update = updates_[std::string(layers::layer_of(parameter))];
-    for (size_t i = 0; i < kUpdateMetrics; ++i)
-      update.series[i].add(step, number(metrics, name_of(static_cast<UpdateMetric>(i))));
-  }
-}
-
-void History::take_operands(int64_t step, const Json& layers) {
-  for (const auto& [layer, roles] : layers.items())
-    for (const auto& [role, losses] : roles.items()) {
-      OperandHistory& operand = operands_[layer][role];
-      for (size_t i = 0; i < kLosses; ++i)
-        operand.series[i].add(step, number(losses, name_of(static_cast<Loss>(i))));
-    }
 }
 
 void History::take_event(const Json& line) {

@@ -1,7 +1,6 @@
 // A run as metrics.jsonl tells it: what the report shows, and what a resumed run begins with.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,48 +12,25 @@
 
 namespace ng::report {
 
-/// What is known of an operand's cast.
-enum class Loss : uint8_t { sqnr_db, saturated, flushed };
-inline constexpr size_t kLosses = 3;
-/// As in metrics.jsonl.
-[[nodiscard]] std::string_view name_of(Loss loss);
-
 /// Points of the curves of a whole run and of those of one operand or matrix.
 inline constexpr size_t kPoints = 2000;
 inline constexpr size_t kOperandPoints = 100;
 
-/// One operand over time.
-struct OperandHistory {
-  std::array<Series, kLosses> series{Series(kOperandPoints), Series(kOperandPoints),
-                                     Series(kOperandPoints)};
-};
-
-/// What is known of a matrix's updates.
+/// What is known of an operand's cast, of a matrix's updates and of a layer's bit-widths, and what
+/// metrics.jsonl calls it.
+enum class Loss : uint8_t { sqnr_db, saturated, flushed };
+inline constexpr std::string_view kLosses[] = {"sqnr_db", "saturated", "flushed"};
+inline constexpr Loss kAllLosses[] = {Loss::sqnr_db, Loss::saturated, Loss::flushed};
 enum class UpdateMetric : uint8_t { changed, ratio, projection, cosine, alpha_over_lr };
-inline constexpr size_t kUpdateMetrics = 5;
-/// As in metrics.jsonl.
-[[nodiscard]] std::string_view name_of(UpdateMetric metric);
-
-/// The updates of one matrix over time.
-struct UpdateHistory {
-  std::array<Series, kUpdateMetrics> series{Series(kOperandPoints), Series(kOperandPoints),
-                                            Series(kOperandPoints), Series(kOperandPoints),
-                                            Series(kOperandPoints)};
-};
-
-/// What is known of a layer's bit-widths.
+inline constexpr std::string_view kUpdateMetrics[] = {"changed", "ratio", "projection", "cosine",
+                                                      "alpha_over_lr"};
 enum class BitMetric : uint8_t { mean, sd, least, most, up_to_5, up_to_9, up_to_12 };
-inline constexpr size_t kBitMetrics = 7;
-/// As in metrics.jsonl.
-[[nodiscard]] std::string_view name_of(BitMetric metric);
+inline constexpr std::string_view kBitMetrics[] = {"mean",    "sd",      "min",     "max",
+                                                   "up_to_5", "up_to_9", "up_to_12"};
 
-/// The bit-widths of one layer over time.
-struct BitHistory {
-  std::array<Series, kBitMetrics> series{Series(kOperandPoints), Series(kOperandPoints),
-                                         Series(kOperandPoints), Series(kOperandPoints),
-                                         Series(kOperandPoints), Series(kOperandPoints),
-                                         Series(kOperandPoints)};
-};
+/// These figures over time: a series of each.
+using Curves = std::vector<Series>;
+using CurvesByLayer = std::map<std::string, Curves>;
 
 /// Reads a file that grows.
 class History {
@@ -77,14 +53,11 @@ class History {
     return val_preferences_;
   }
   /// By layer, in the order of the model, and role.
-  [[nodiscard]] const std::map<std::string, std::map<std::string, OperandHistory>>& operands()
-      const {
-    return operands_;
-  }
+  [[nodiscard]] const std::map<std::string, CurvesByLayer>& operands() const { return operands_; }
   /// By layer, whose weight the matrix is.
-  [[nodiscard]] const std::map<std::string, UpdateHistory>& updates() const { return updates_; }
+  [[nodiscard]] const CurvesByLayer& updates() const { return updates_; }
   /// By layer, where weights have noise.
-  [[nodiscard]] const std::map<std::string, BitHistory>& bit_widths() const { return bits_; }
+  [[nodiscard]] const CurvesByLayer& bit_widths() const { return bits_; }
 
   [[nodiscard]] int64_t steps() const { return steps_; }
   [[nodiscard]] int64_t tokens() const { return tokens_; }
@@ -104,9 +77,7 @@ class History {
   void take(const Json& line);
   void take_step(const Json& line);
   void take_preferences(const Json& line);
-  void take_operands(int64_t step, const Json& layers);
-  void take_updates(int64_t step, const Json& parameters);
-  void take_bit_widths(int64_t step, const Json& layers);
+  void take_layers(const Json& line);
   void take_event(const Json& line);
 
   std::string path_;
@@ -114,9 +85,8 @@ class History {
   size_t points_;
   Series loss_, val_loss_, lr_, grad_norm_, tokens_per_second_;
   std::map<std::string, Series> preferences_, val_preferences_;
-  std::map<std::string, std::map<std::string, OperandHistory>> operands_;
-  std::map<std::string, UpdateHistory> updates_;
-  std::map<std::string, BitHistory> bits_;
+  std::map<std::string, CurvesByLayer> operands_;
+  CurvesByLayer updates_, bits_;
   int64_t steps_ = 0, tokens_ = 0, skipped_ = 0;
   double last_val_loss_, last_bits_per_byte_;
   double earlier_seconds_ = 0, seconds_ = 0;

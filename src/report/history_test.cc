@@ -93,13 +93,13 @@ TEST_F(HistoryTest, TakesOperandsWhereTheyAreByLayer) {
   History history(path_);
   history.read();
   ASSERT_EQ(history.operands().size(), 2u);
-  const OperandHistory& grad = history.operands().at("blocks.0.mlp.up").at("dgrad.grad");
-  const auto last = [](const OperandHistory& operand, Loss loss) {
-    return operand.series[static_cast<size_t>(loss)].buckets().back().mean();
+  const Curves& grad = history.operands().at("blocks.0.mlp.up").at("dgrad.grad");
+  const auto last = [](const Curves& operand, Loss loss) {
+    return operand[static_cast<size_t>(loss)].buckets().back().mean();
   };
   EXPECT_EQ(last(grad, Loss::sqnr_db), 18.5);
   EXPECT_EQ(last(grad, Loss::flushed), 0.25);
-  const OperandHistory& head = history.operands().at("head").at("fprop.input");
+  const Curves& head = history.operands().at("head").at("fprop.input");
   EXPECT_EQ(last(head, Loss::sqnr_db), 30.0);
   EXPECT_TRUE(std::isnan(last(head, Loss::saturated)));
 }
@@ -112,10 +112,8 @@ TEST_F(HistoryTest, TakesUpdatesByLayer) {
   History history(path_);
   history.read();
   ASSERT_EQ(history.updates().size(), 1u);
-  const UpdateHistory& up = history.updates().at("blocks.0.mlp.up");
-  const auto of = [&](UpdateMetric metric) {
-    return up.series[static_cast<size_t>(metric)].buckets();
-  };
+  const Curves& up = history.updates().at("blocks.0.mlp.up");
+  const auto of = [&](UpdateMetric metric) { return up[static_cast<size_t>(metric)].buckets(); };
   EXPECT_EQ(of(UpdateMetric::changed).back().mean(), 0.5);
   EXPECT_EQ(of(UpdateMetric::changed).back().first, 50);
   EXPECT_EQ(of(UpdateMetric::alpha_over_lr).front().mean(), 8);
@@ -129,10 +127,8 @@ TEST_F(HistoryTest, TakesBitWidthsByLayer) {
       "{\"step\":50,\"loss\":1,\"bit_widths\":{\"blocks.0.mlp.up\":{\"mean\":5.5}}}\n");
   History history(path_);
   history.read();
-  const BitHistory& up = history.bit_widths().at("blocks.0.mlp.up");
-  const auto of = [&](BitMetric metric) {
-    return up.series[static_cast<size_t>(metric)].buckets();
-  };
+  const Curves& up = history.bit_widths().at("blocks.0.mlp.up");
+  const auto of = [&](BitMetric metric) { return up[static_cast<size_t>(metric)].buckets(); };
   EXPECT_EQ(of(BitMetric::mean).back().mean(), 5.5);
   EXPECT_EQ(of(BitMetric::most).front().mean(), 7);
   EXPECT_EQ(of(BitMetric::up_to_9).front().mean(), 1);

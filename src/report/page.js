@@ -9,17 +9,10 @@
   const DASHES = [null, [7, 3], [2, 3], [9, 3, 2, 3]];
   const colorOf = (line) => COLORS[line.color % COLORS.length];
   const dashOf = (line) => DASHES[Math.floor(line.color / COLORS.length) % DASHES.length];
+  const {element, drawn, caption} = figures;
   const graphs = new Set();
   const whole = stepsOf(data);  // first and last step of all charts, with a little room
   let steps = whole;            // those that are shown
-
-  function element(tag, parent, className, text) {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (text !== undefined) made.textContent = text;
-    if (parent) parent.append(made);
-    return made;
-  }
 
   function stepsOf(page) {
     const charts = page.sections.flatMap((section) =>
@@ -132,8 +125,7 @@
 
   function drawChart(parent, chart) {
     const figure = element("figure", parent, chart.wide ? "wide" : "");
-    const caption = element("figcaption", figure, "", chart.title + " ");
-    element("span", caption, "", chart.y_label);
+    caption(figure, chart.title, chart.y_label);
     const plot = element("div", figure, "plot");
     const box = element("div", figure, "values");
     const lines = chart.lines.filter((line) => line.y.some((y) => y !== null));
@@ -180,16 +172,11 @@
   // Legends ---------------------------------------------------------------------------------------
 
   function swatch(parent, line) {
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    svg.setAttribute("viewBox", "0 0 24 10");
-    svg.setAttribute("class", "swatch");
-    const stroke = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    const svg = drawn("svg", parent, {viewBox: "0 0 24 10", class: "swatch"});
     const dash = dashOf(line);
-    const look = {x1: 0, x2: 24, y1: 5, y2: 5, stroke: colorOf(line),
-                  "stroke-width": line.style === "faint" ? 1 : 3,
-                  "stroke-dasharray": dash ? dash.join(" ") : "none"};
-    for (const [name, value] of Object.entries(look)) stroke.setAttribute(name, value);
-    svg.append(stroke);
+    drawn("line", svg, {x1: 0, x2: 24, y1: 5, y2: 5, stroke: colorOf(line),
+                        "stroke-width": line.style === "faint" ? 1 : 3,
+                        "stroke-dasharray": dash ? dash.join(" ") : "none"});
     parent.prepend(svg);
   }
 

@@ -9,14 +9,11 @@
 #include "base/isa.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "report/bit_charts.h"
 #include "report/bit_maps.h"
 #include "report/charts.h"
 #include "report/memory_text.h"
-#include "report/preference_charts.h"
 #include "report/run_text.h"
 #include "report/traffic_text.h"
-#include "report/update_charts.h"
 #include "train/session_ranks.h"
 
 namespace ng::report {

@@ -1,6 +1,4 @@
 // Section of study communication: auto-scaling over a run whose gradient jumps. [errata-2, 31, 32]
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -50,7 +48,7 @@ std::vector<std::vector<float>> gradients_of(uint64_t seed, int64_t step, int64_
 
 /// What is seen of one step.
 struct Seen {
-  double k = 0;  ///< during the step
+  double k = 0, log2_mu = 0;  ///< during the step
   double encode_scale = 1;
   bool saturates = false;  ///< more than the threshold: k falls after it
   double snr = 0;
@@ -70,6 +68,7 @@ class Loop {
     ErrorSums sums;
     sums.add(truth, mean.mean);
     seen_.push_back({.k = scale_.k,
+                     .log2_mu = static_cast<double>(scale_.k) / kWindow,
                      .encode_scale = sent.encode_scale,
                      .saturates = mean.saturated() > kThreshold,
                      .snr = sums.metrics().sqnr_db});
@@ -109,23 +108,14 @@ Loops run_loops(const Settings& settings, Progress& progress) {
 // ---------------------------------------------------------------- what is shown
 
 /// A curve of both ways: a number of each step.
-template <class Of>
-Grid curves(const char* name, const char* caption, const Loops& loops, const Of& of) {
-  std::vector<std::string> rows, columns;
-  for (size_t step = 0; step < loops[0].size(); ++step) rows.push_back(fmt::format("{}", step));
-  for (const Way& way : kWays) columns.emplace_back(way.name);
-  Grid grid(name, caption, "step", std::move(rows), std::move(columns));
-  grid.shown = false;
-  for (size_t way = 0; way < loops.size(); ++way)
-    for (size_t step = 0; step < loops[way].size(); ++step)
-      grid.at(step, way).found = of(loops[way][step]);
-  return grid;
+Grid curves(const char* name, const char* caption, const Loops& loops, double Seen::*of) {
+  return Grid(name, caption, "step", texts_of(integers(0, static_cast<int>(loops[0].size()) - 1)),
+              names_of(kWays), {.shown = false})
+      .filled([&](size_t step, size_t way) { return loops[way][step].*of; });
 }
 
 Chart chart_of(const Grid& grid, const char* y_label) {
-  std::vector<double> steps;
-  for (size_t step = 0; step < grid.rows.size(); ++step) steps.push_back(static_cast<double>(step));
-  Chart chart = lines_of(grid, std::move(steps), "step", y_label);
+  Chart chart = lines_of(grid, "step", y_label);
   chart.from_zero = false;
   return chart;
 }
@@ -133,14 +123,14 @@ Chart chart_of(const Grid& grid, const char* y_label) {
 /// By part of the run: where k lay, how often it was lowered, SNR.
 Grid parts_grid(const Loops& loops) {
   const auto steps = std::ssize(loops[0]);
+  Names columns;
+  for (const Way& way : kWays)
+    for (const char* what : {"smallest k", "largest k", "times lowered", "SNR, dB"})
+      columns.push_back(fmt::format("{}: {}", way.name, what));
   Grid grid("mu_parts",
             fmt::format("k = window · log2 μ, window {}, and what it does to the mean; pow2 scale",
                         kWindow),
-            "gradients", {"independent", "100 times as large", "and ρ = 0.9"}, {});
-  for (const Way& way : kWays)
-    for (const char* what : {"smallest k", "largest k", "times lowered", "SNR, dB"})
-      grid.columns.push_back(fmt::format("{}: {}", way.name, what));
-  grid.values.resize(grid.rows.size() * grid.columns.size());
+            "gradients", {"independent", "100 times as large", "and ρ = 0.9"}, std::move(columns));
   for (size_t way = 0; way < loops.size(); ++way)
     for (size_t part = 0; part < kParts; ++part) {
       double low = HUGE_VAL, high = -HUGE_VAL, lowered = 0;
@@ -167,42 +157,20 @@ int64_t communication_scale_steps(const Settings& settings) { return steps_of(se
 Section communication_scale_section(const Settings& settings, Progress& progress) {
   const Loops loops = run_loops(settings, progress);
   const Grid parts = parts_grid(loops);
-  const Grid mu =
-      curves("mu", "log2 μ by step", loops, [](const Seen& seen) { return seen.k / kWindow; });
+  const Grid mu = curves("mu", "log2 μ by step", loops, &Seen::log2_mu);
   const Grid scale = curves("encode_scale", "S = μ · s, what gradients are multiplied by, by step",
-                            loops, [](const Seen& seen) { return seen.encode_scale; });
-  Chart scales = chart_of(scale, "S");
-  scales.log_y = true;
-  const auto at = [&](size_t part, const char* column) {
-    return parts.found(parts.rows[part], column);
-  };
-  return {
-      .heading = "μ over a run whose gradient jumps",
-      .paragraphs =
-          {fmt::format(
-               "{} ranks, {} elements, {} steps; the gradient is 100 times as large from step {} "
-               "on, and from step {} on it is nearly the same on all ranks. k falls by the window, "
-               "{} here and 1,000 in recipes, after a step in which more than 1e-5 of the codes "
-               "saturate, and else grows by 1: a saw whose every tooth costs one step with "
-               "saturated values.",
-               kRanks, kRows * kCols, loops[0].size(), loops[0].size() / 3, 2 * loops[0].size() / 3,
-               kWindow),
-           fmt::format(
-               "The jump leaves next to no trace in μ, since s follows the largest magnitude of "
-               "the step itself. s is a power of two, though: it falls by 128 where gradients grow "
-               "by 100, and μ settles where that is made good, log2 of it 0.36 higher: k of the "
-               "wire stays within {:.0f} and {:.0f} before the jump, within {:.0f} and {:.0f} "
-               "after it. What μ does answer is how alike ranks are: their sum grows as N instead "
-               "of √N, and k falls to {:.0f}.",
-               at(0, "wire: smallest k"), at(0, "wire: largest k"), at(1, "wire: smallest k"),
-               at(1, "wire: largest k"), at(2, "wire: smallest k")),
-           fmt::format(
-               "Where sums are exact μ watches the codes of each rank alone: it climbs until their "
-               "largest values saturate, and halves. Nothing asks for that: {:.1f} dB, as much as "
-               "μ = 1 has above.",
-               at(1, "exact sum: SNR, dB"))},
-      .grids = {parts, mu, scale},
-      .charts = {chart_of(mu, "log2 μ"), scales}};
+                            loops, &Seen::encode_scale);
+  const auto steps = std::ssize(loops[0]);
+  Section section = section_of("communication", "scale", {parts, mu, scale},
+                               {{"ranks", kRanks},
+                                {"elements", kRows * kCols},
+                                {"steps", steps},
+                                {"third", steps / 3},
+                                {"two_thirds", 2 * steps / 3},
+                                {"window", kWindow}});
+  section.charts = {chart_of(mu, "log2 μ"), chart_of(scale, "S")};
+  section.charts[1].log_y = true;
+  return section;
 }
 
 }  // namespace ng::study

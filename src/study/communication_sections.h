@@ -1,7 +1,8 @@
-// Sections of study communication, each in a file of its own.
+// Sections of study communication.
 #pragma once
 
 #include "study/study.h"
+#include "study/written.h"
 
 namespace ng::study {
 

@@ -1,9 +1,8 @@
 // Sections of study communication: pre-, post- and auto-scaling beside exact sums, by ranks.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "backend/gradient_scale.h"
 #include "comm/gradient_rivals.h"
@@ -147,12 +146,6 @@ Outcomes measured(const Settings& settings, Progress& progress) {
 
 // ---------------------------------------------------------------- tables
 
-std::vector<std::string> rank_names() {
-  std::vector<std::string> names;
-  for (const int ranks : kRanks) names.push_back(fmt::format("{}", ranks));
-  return names;
-}
-
 struct Measure {
   const char* name;
   const char* caption;
@@ -168,24 +161,26 @@ constexpr Measure kSnr{"snr", "SNR of the mean, dB", &Figures::snr, kSnrShown},
     kSaturation{"saturation", "Codes that are ±448, percent", &Figures::saturation,
                 kSaturationShown};
 
-Grid grid_of(const Outcomes& all, size_t setting, const Measure& measure) {
-  Grid grid(fmt::format("{}_{}", measure.name, kSettings[setting].name),
-            fmt::format("{}; gradients {}", measure.caption, kSettings[setting].text), "ranks",
-            rank_names(), {std::begin(kWayNames), std::end(kWayNames)});
-  grid.digits = 3;
-  grid.shown = std::ranges::count(measure.shown, setting) > 0;
-  for (size_t r = 0; r < kRankCounts; ++r)
-    for (size_t way = 0; way < kWays; ++way) {
-      Mean mean;
-      for (const Outcome& outcome : all[setting][r]) mean.add(outcome.ways[way].*measure.of);
-      grid.at(r, way) = {.found = mean.mean(), .error = mean.error()};
-    }
-  return grid;
+template <class Of>
+Mean mean_of(const std::vector<Outcome>& draws, const Of& of) {
+  Mean mean;
+  for (const Outcome& outcome : draws) mean.add(of(outcome));
+  return mean;
 }
 
-size_t row_of(int ranks) {
-  return static_cast<size_t>(std::find(std::begin(kRanks), std::end(kRanks), ranks) - kRanks);
+Grid grid_of(const Outcomes& all, size_t setting, const Measure& measure) {
+  return Grid(fmt::format("{}_{}", measure.name, kSettings[setting].name),
+              fmt::format("{}; gradients {}", measure.caption, kSettings[setting].text), "ranks",
+              texts_of(kRanks), {std::begin(kWayNames), std::end(kWayNames)},
+              {.digits = 3, .shown = std::ranges::count(measure.shown, setting) > 0})
+      .filled([&](size_t r, size_t way) {
+        return mean_of(all[setting][r],
+                       [&](const Outcome& outcome) { return outcome.ways[way].*measure.of; })
+            .value();
+      });
 }
+
+size_t row_of(int ranks) { return static_cast<size_t>(std::ranges::find(kRanks, ranks) - kRanks); }
 
 /// The specification's, of one draw each. Of the exact sum it has a range, 31.5 to 31.9.
 /// [errata-2, 34]
@@ -218,36 +213,26 @@ std::vector<Grid> grids_of(const Outcomes& all, const Measure& measure) {
 
 /// log2 μ of auto-scaling, beside what MS-AMP begins with and what no sum can exceed.
 Grid mu_grid(const Outcomes& all) {
-  std::vector<std::string> columns;
+  constexpr size_t kSettingCount = std::size(kSettings);
+  Names columns;
   for (const Setting& setting : kSettings) columns.emplace_back(setting.text);
   columns.insert(columns.end(), {"1/√N", "1/N"});
-  Grid grid("log2_mu",
-            "log2 of the μ at which auto-scaling turns back, the gradient the same in every step",
-            "ranks", rank_names(), std::move(columns));
-  grid.digits = 3;
-  for (size_t r = 0; r < kRankCounts; ++r) {
-    for (size_t s = 0; s < std::size(kSettings); ++s) {
-      Mean mean;
-      for (const Outcome& outcome : all[s][r]) mean.add(outcome.log2_mu);
-      grid.at(r, s).found = mean.mean();
-    }
-    const double log2_ranks = std::log2(kRanks[r]);
-    grid.at(r, std::size(kSettings)).found = -0.5 * log2_ranks;
-    grid.at(r, std::size(kSettings) + 1).found = -log2_ranks;
-  }
-  return grid;
+  return Grid("log2_mu",
+              "log2 of the μ at which auto-scaling turns back, the gradient the same in every step",
+              "ranks", texts_of(kRanks), std::move(columns), {.digits = 3})
+      .filled([&](size_t r, size_t c) {
+        if (c < kSettingCount) return mean_of(all[c][r], std::mem_fn(&Outcome::log2_mu)).mean();
+        return (c == kSettingCount ? -0.5 : -1) * std::log2(kRanks[r]);
+      });
 }
 
 // ---------------------------------------------------------------- pictures and text
 
 Chart panel_of(const Grid& grid, const char* caption, const char* y_label) {
-  const std::vector<double> ranks(std::begin(kRanks), std::end(kRanks));
-  Chart chart = lines_of(grid, ranks, "ranks", y_label);
+  Chart chart = lines_of(grid, "ranks", y_label);
   chart.caption = caption;
-  chart.x_ticks = ranks;
-  chart.log_x = true;
-  chart.expected_name.clear();  // the tables have the specification's figures
-  for (Series& series : chart.series) series.expected.clear();
+  show_each_x(chart);
+  hide_expected(chart);  // the tables have the specification's figures
   return chart;
 }
 
@@ -260,71 +245,24 @@ Panels panels_of(const std::vector<Grid>& grids, const Measure& measure, const c
 
 Section snr_section(const Outcomes& all) {
   std::vector<Grid> grids = grids_of(all, kSnr);
-  const Grid &fp32 = grids[kIndependentFp32], &pow2 = grids[kIndependentPow2],
-             &alike = grids[kCorrelatedFp32];
-  const size_t eight = row_of(8), most = row_of(128);
+  const Panels panels = panels_of(grids, kSnr, "dB");
   const auto draws = static_cast<double>(all[0][0].size());
-  const auto at = [](const Grid& grid, size_t row, Way way) { return grid.at(row, way).found; };
-  Section section{
-      .heading = "Signal to noise",
-      .paragraphs =
-          {fmt::format(
-               "pre-, post- and auto-scaling add in E4M3 along the ring: each hop rounds, so the "
-               "SNR falls with every doubling of the ranks, in auto-scaling from {:.1f} dB at 2 to "
-               "{:.1f} dB at 128; pre-scaling is as good here, what it loses is below. "
-               "post-scaling, which leaves the sum no room, saturates: {:.1f} dB "
-               "at 8 ranks, {:.1f} dB where the power of two leaves headroom by chance. Codes "
-               "added exactly keep {:.1f} dB on any number of ranks at the same bytes, since "
-               "nothing is rounded but what each rank sends; rounded once more, for all ranks to "
-               "gather, {:.1f} dB.",
-               at(fp32, 0, kAuto), at(fp32, most, kAuto), at(fp32, eight, kPost),
-               at(pow2, eight, kPost), at(fp32, most, kExact), at(fp32, most, kGathered)),
-           fmt::format(
-               "Where ranks have nearly the same gradient (ρ = 0.9) the ring is at its worst: a "
-               "running value 16 to 32 times as large as what comes in does not move, whatever "
-               "μ is, and 128 ranks leave {:.1f} dB. In an exact sum the errors of ranks average "
-               "out instead: {:.1f} dB, until the mean is rounded again: {:.1f} dB. μ = 1/√N, with "
-               "which MS-AMP begins, saturates there: {:.1f} dB at 8 ranks, {:.1f} dB once μ has "
-               "fallen.",
-               at(alike, most, kAuto), at(alike, most, kExact), at(alike, most, kGathered),
-               at(alike, eight, kStart), at(alike, eight, kAuto)),
-           fmt::format("Means of {} draws. The specification's figures are of one draw, and what "
-                       "saturates hangs on its largest value: the standard deviation of a draw of "
-                       "post-scaling at 8 ranks is {:.1f} dB.",
-                       draws, fp32.at(eight, kPost).error * std::sqrt(draws)),
-           "auto-scaling stands where μ, on its way up, is about to be halved, for more than 1e-5 "
-           "of the sums would be ±448; in a run μ lies between that and its half, with about the "
-           "same SNR. The wire with μ = 1 is post-scaling."},
-      .grids = grids,
-      .charts = {}};
-  section.grids.push_back(mu_grid(all));
-  section.panels.push_back(panels_of(grids, kSnr, "dB"));
+  const double error = grids[kIndependentFp32].at("8", kWayNames[kPost]).error;
+  grids.push_back(mu_grid(all));
+  Section section = section_of("communication", "snr", std::move(grids),
+                               {{"draws", draws}, {"deviation", error * std::sqrt(draws)}});
+  section.panels = {panels};
   return section;
 }
 
 Section loss_section(const Outcomes& all) {
-  const std::vector<Grid> underflow = grids_of(all, kUnderflow),
-                          saturation = grids_of(all, kSaturation);
-  const size_t most = row_of(128);
-  const auto at = [&](const Grid& grid, Way way) { return grid.at(most, way).found; };
-  Section section{
-      .heading = "What vanishes and what saturates",
-      .paragraphs = {fmt::format(
-          "Of gradients that are all of one size few means vanish, and those because codes of two "
-          "ranks cancel. Where sizes differ (their ln by 1.5) pre-scaling at 128 ranks makes "
-          "{:.1f} % of the means zero and auto-scaling {:.2f} %, since μ falls no further than "
-          "sums ask for; an exact sum, whose codes keep all of the range, {:.2f} %, until it is "
-          "rounded again ({:.2f} %). In post-scaling "
-          "{:.0f} % of 128 independent ranks' sums saturate, with ρ = 0.9 {:.0f} % (FP32 scales). "
-          "The exact sum's few are the largest values themselves, which the scale puts at ±448.",
-          at(underflow[kWidePow2], kPre), at(underflow[kWidePow2], kAuto),
-          at(underflow[kWidePow2], kExact), at(underflow[kWidePow2], kGathered),
-          at(saturation[kIndependentFp32], kPost), at(saturation[kCorrelatedFp32], kPost))},
-      .grids = underflow,
-      .charts = {}};
-  section.grids.insert(section.grids.end(), saturation.begin(), saturation.end());
-  section.panels = {panels_of(underflow, kUnderflow, "percent"),
-                    panels_of(saturation, kSaturation, "percent")};
+  std::vector<Grid> underflow = grids_of(all, kUnderflow);
+  const std::vector<Grid> saturation = grids_of(all, kSaturation);
+  const std::vector<Panels> panels = {panels_of(underflow, kUnderflow, "percent"),
+                                      panels_of(saturation, kSaturation, "percent")};
+  underflow.insert(underflow.end(), saturation.begin(), saturation.end());
+  Section section = section_of("communication", "loss", std::move(underflow));
+  section.panels = panels;
   return section;
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "study/dot.h"
+#include "study/mean.h"
 
 namespace ng::study {
 namespace {

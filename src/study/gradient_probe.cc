@@ -4,7 +4,6 @@
 #include "recipe/layer_names.h"
 #include "run/backends.h"
 #include "run/transfer.h"
-#include "study/generated_text.h"
 #include "study/samples.h"
 
 namespace ng::study {

@@ -1,14 +1,202 @@
-// Gradients of a training run in narrow numbers against FP32: projection, cosine and SQNR at its
-// checkpoints.
-#include <fmt/format.h>
-
+// study gradients: those of a training run in narrow numbers against FP32, projection, cosine and
+// SQNR at its checkpoints.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 
-#include "study/run_gradients.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "recipe/layer_names.h"
+#include "study/gradient_draws.h"
+#include "study/gradient_probe.h"
+#include "study/study.h"
+#include "study/written.h"
+#include "train/checkpoint.h"
+#include "train/compare.h"
+#include "train/run_files.h"
+#include "train/run_inputs.h"
 
 namespace ng::study {
 namespace {
+
+// ---------------------------------------------------------------- what is measured
+
+/// One recipe at one checkpoint.
+struct GradientErrors {
+  DrawnErrors all;                 ///< the blocks' linear layers together
+  std::vector<DrawnErrors> kinds;  ///< by RunGradients::kinds
+  Mean loss;                       ///< of the batch, less that in FP32
+};
+
+struct RunGradients {
+  std::string trained_in;  ///< the run's own recipe
+  ModelConfig model;
+  int64_t sequences = 0;                           ///< of the batch
+  std::vector<int64_t> steps;                      ///< checkpoints, ascending
+  std::vector<double> losses;                      ///< of the batch in FP32, by step
+  std::vector<std::string> recipes;                ///< their labels
+  std::vector<std::string> kinds;                  ///< of linear layers: "attn.q", "mlp.up", ...
+  std::vector<std::vector<GradientErrors>> found;  ///< [recipe][step]
+};
+
+constexpr size_t kMostCheckpoints = 8;  // a chart has no more series
+
+std::string steps_text(const std::vector<io::CheckpointEntry>& checkpoints) {
+  std::vector<int64_t> steps;
+  for (const io::CheckpointEntry& checkpoint : checkpoints) steps.push_back(checkpoint.step);
+  return fmt::format("{}", fmt::join(steps, ", "));
+}
+
+// Those asked for, ascending; all where none is named.
+std::vector<io::CheckpointEntry> chosen_checkpoints(const RunSubject& run) {
+  const std::string folder = join_path(run.folder, "checkpoints");
+  std::vector<io::CheckpointEntry> there = io::list_checkpoints(folder);
+  std::reverse(there.begin(), there.end());
+  if (there.empty())
+    throw Error(
+        {.place = folder,
+         .key = "",
+         .problem = "holds no checkpoint",
+         .remedy = "a run that saved some: train.checkpoint_every, train.keep_checkpoints"});
+  for (const int64_t step : run.steps)
+    if (std::none_of(there.begin(), there.end(), [&](const auto& c) { return c.step == step; }))
+      throw Error({.place = folder,
+                   .key = "--steps",
+                   .problem = fmt::format("no checkpoint of step {}", step),
+                   .remedy = "some of " + steps_text(there)});
+  if (!run.steps.empty())
+    std::erase_if(there, [&](const io::CheckpointEntry& c) {
+      return std::find(run.steps.begin(), run.steps.end(), c.step) == run.steps.end();
+    });
+  if (there.size() > kMostCheckpoints)
+    throw Error({.place = folder,
+                 .key = "--steps",
+                 .problem = fmt::format("{} checkpoints", there.size()),
+                 .remedy = fmt::format("at most {} of {}", kMostCheckpoints, steps_text(there))});
+  return there;
+}
+
+// One draw has no standard error.
+void require_draws(int64_t draws) {
+  if (draws < 2)
+    throw Error({.place = "study gradients",
+                 .key = "--draws",
+                 .problem = fmt::format("{}", draws),
+                 .remedy = "2 or more"});
+}
+
+// One batch of the run's text, whatever number is asked for.
+ProbeTask task_of(const RunConfig& config, uint64_t seed) {
+  const std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
+  const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
+  const ModelConfig model = run_model_config(config, *tokenizer);
+  const int64_t length = run_length(config, model);
+  require_run_length(*corpus, config, length);
+  const SequenceRange range{.first = 0, .count = config.train.batch, .context = length};
+  const auto step = static_cast<uint32_t>(config.train.steps);
+  const auto fill = [=, data_seed = config.seed](int64_t, const BatchSpans& to) {
+    corpus->train_batch(data_seed, step, range, to);
+  };
+  return {.model = model,
+          .sequences = config.train.batch,
+          .length = length,
+          .seed = seed,
+          .masked = corpus->has_mask(),
+          .documents = config.train.document_mask,
+          .fill = fill};
+}
+
+/// "blocks.0.attn.q.weight" is of kind "attn.q".
+std::string kind_of(const std::string& matrix) {
+  return std::string(layers::place_of(layers::layer_of(matrix)).part);
+}
+
+/// Which matrices are of which kind, the kinds in the order in which they first appear.
+struct Kinds {
+  std::vector<std::string> names;
+  std::vector<std::vector<size_t>> matrices;
+};
+
+Kinds kinds_of(const std::vector<GradientProbe::Matrix>& matrices) {
+  Kinds kinds;
+  for (size_t m = 0; m < matrices.size(); ++m) {
+    const std::string name = kind_of(matrices[m].name);
+    const auto at = std::find(kinds.names.begin(), kinds.names.end(), name);
+    const auto k = static_cast<size_t>(at - kinds.names.begin());
+    if (at == kinds.names.end()) {
+      kinds.names.push_back(name);
+      kinds.matrices.emplace_back();
+    }
+    kinds.matrices[k].push_back(m);
+  }
+  return kinds;
+}
+
+GradientDraws undrawn(GradientProbe& exact) {
+  std::vector<int64_t> sizes;
+  for (const GradientProbe::Matrix& matrix : exact.matrices()) sizes.push_back(matrix.size);
+  return {exact.gradient(0, 0), std::move(sizes)};
+}
+
+/// What a recipe makes of the weights of `exact`, whose own gradient is in `none`.
+GradientErrors errors_of(GradientProbe& probe, const GradientProbe& exact,
+                         const GradientDraws& none, const Kinds& kinds, int64_t draws) {
+  probe.copy_weights(exact);
+  if (probe.scales_by_history()) (void)probe.gradient(0, draws);
+  GradientDraws drawn = none;
+  GradientErrors errors;
+  for (int64_t draw = 0; draw < draws; ++draw) {
+    drawn.add(probe.gradient(0, draw));
+    errors.loss.add(probe.loss() - exact.loss());
+  }
+  errors.all = drawn.errors();
+  for (const std::vector<size_t>& matrices : kinds.matrices)
+    errors.kinds.push_back(drawn.errors(matrices));
+  return errors;
+}
+
+/// Takes the batch that would have been the run's next one after its end. Throws Error for what is
+/// wrong with settings.run.
+RunGradients run_gradients(const Settings& settings) {
+  const RunSubject& subject = settings.run;
+  require_draws(subject.draws);
+  if (subject.folder.empty())
+    throw Error({.place = "study gradients",
+                 .key = "RUN",
+                 .problem = "no run is named",
+                 .remedy = "the folder of a run: run.toml, checkpoints/"});
+  const RunConfig config = load_run_config(subject.folder);
+  const std::vector<io::CheckpointEntry> checkpoints = chosen_checkpoints(subject);
+  RunGradients result;
+  result.recipes = recipe_labels(subject.recipes);
+  const ProbeTask task = task_of(config, settings.seed);
+  result.trained_in = config.recipe;
+  result.model = task.model;
+  result.sequences = task.sequences;
+  result.found.resize(subject.recipes.size());
+  Progress progress(settings, std::ssize(checkpoints) * std::ssize(subject.recipes));
+  for (const io::CheckpointEntry& checkpoint : checkpoints) {
+    GradientProbe exact("fp32", task, settings.threads);
+    read_checkpoint_weights(checkpoint, exact.run());
+    const GradientDraws none = undrawn(exact);
+    const Kinds kinds = kinds_of(exact.matrices());
+    result.kinds = kinds.names;
+    result.steps.push_back(checkpoint.step);
+    result.losses.push_back(exact.loss());
+    const double done =
+        static_cast<double>(checkpoint.step) / static_cast<double>(config.train.steps);
+    for (size_t r = 0; r < subject.recipes.size(); ++r) {
+      GradientProbe probe(subject.recipes[r], task, settings.threads);
+      probe.set_progress(done);
+      result.found[r].push_back(errors_of(probe, exact, none, kinds, subject.draws));
+      progress.step();
+    }
+  }
+  return result;
+}
+
+// ---------------------------------------------------------------- tables
 
 constexpr double kClose = 0.01;      // of a projection to 1: "within 1 %"
 constexpr double kMovedLoss = 0.01;  // nats
@@ -24,73 +212,38 @@ struct Measure {
 };
 constexpr Measure kMeasures[] = {
     {"projection", "Projection <g, g₀>/<g₀, g₀> on the FP32 gradient: 1 where nothing is biased", 5,
-     [](const DrawnErrors& e) {
-       return Value{e.projection.mean(), e.projection.error(), kNone};
-     }},
+     [](const DrawnErrors& e) { return e.projection.value(); }},
     {"cosine", "Cosine of the angle to the FP32 gradient", 5,
-     [](const DrawnErrors& e) {
-       return Value{e.cosine.mean(), e.cosine.error(), kNone};
-     }},
+     [](const DrawnErrors& e) { return e.cosine.value(); }},
     {"sqnr", "SQNR of one draw, dB", 4,
-     [](const DrawnErrors& e) {
-       return Value{sqnr(root_mean_square(e.error)), kNone, kNone};
-     }},
+     [](const DrawnErrors& e) { return Value{sqnr(root_mean_square(e.error))}; }},
     {"sqnr_of_mean", "SQNR of the mean of all draws, dB: noise averages away, bias stays", 4,
-     [](const DrawnErrors& e) {
-       return Value{sqnr(e.error_of_mean), kNone, kNone};
-     }},
+     [](const DrawnErrors& e) { return Value{sqnr(e.error_of_mean)}; }},
     {"bias", "Relative error that no number of draws averages away (estimated)", 3,
-     [](const DrawnErrors& e) {
-       return Value{e.bias, kNone, kNone};
-     }},
+     [](const DrawnErrors& e) { return Value{e.bias}; }},
 };
 
-std::vector<std::string> step_names(const RunGradients& run) {
-  std::vector<std::string> names;
-  for (const int64_t step : run.steps) names.push_back(fmt::format("step {}", step));
-  return names;
+/// A table of recipes and checkpoints.
+Grid grid_of(const RunGradients& run, const char* name, const char* caption, int digits,
+             const std::function<Value(const GradientErrors& errors)>& of) {
+  return Grid(name, caption, "recipe", run.recipes, texts_of(run.steps, "step {}"),
+              {.digits = digits})
+      .filled([&](size_t r, size_t s) { return of(run.found[r][s]); });
 }
 
-/// A measure of all layers, by recipe and checkpoint.
-Grid grid_of(const RunGradients& run, const Measure& measure) {
-  Grid grid(measure.name, measure.caption, "recipe", run.recipes, step_names(run));
-  grid.digits = measure.digits;
-  for (size_t r = 0; r < run.recipes.size(); ++r)
-    for (size_t s = 0; s < run.steps.size(); ++s) grid.at(r, s) = measure.of(run.found[r][s].all);
-  return grid;
-}
-
-/// The same by kind of layer: for the files.
+/// A measure by kind of layer: for the files.
 Grid kinds_grid_of(const RunGradients& run, const Measure& measure) {
-  std::vector<std::string> rows;
+  Names rows;
   for (const std::string& recipe : run.recipes)
     for (const std::string& kind : run.kinds) rows.push_back(fmt::format("{}: {}", recipe, kind));
-  Grid grid(fmt::format("{}_by_kind", measure.name), measure.caption, "recipe: layers",
-            std::move(rows), step_names(run));
-  grid.shown = false;
-  for (size_t r = 0; r < run.recipes.size(); ++r)
-    for (size_t k = 0; k < run.kinds.size(); ++k)
-      for (size_t s = 0; s < run.steps.size(); ++s)
-        grid.at(r * run.kinds.size() + k, s) = measure.of(run.found[r][s].kinds[k]);
-  return grid;
-}
-
-/// What the forward pass loses.
-Grid loss_grid_of(const RunGradients& run) {
-  Grid grid("loss", "Loss of the batch in the recipe's numbers, less that in FP32, nats", "recipe",
-            run.recipes, step_names(run));
-  grid.digits = 3;
-  for (size_t r = 0; r < run.recipes.size(); ++r)
-    for (size_t s = 0; s < run.steps.size(); ++s) {
-      const Mean& loss = run.found[r][s].loss;
-      grid.at(r, s) = {loss.mean(), loss.error(), kNone};
-    }
-  return grid;
+  const size_t kinds = run.kinds.size();
+  return Grid(fmt::format("{}_by_kind", measure.name), measure.caption, "recipe: layers",
+              std::move(rows), texts_of(run.steps, "step {}"), {.shown = false})
+      .filled(
+          [&](size_t r, size_t s) { return measure.of(run.found[r / kinds][s].kinds[r % kinds]); });
 }
 
 // ---------------------------------------------------------------- sentences
-
-using Names = std::vector<std::string>;
 
 std::string list_of(const Names& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
@@ -178,23 +331,6 @@ std::string loss_text(const RunGradients& run) {
       run.steps.back(), kMovedLoss, list_of(moved));
 }
 
-std::vector<std::string> paragraphs_of(const RunGradients& run, int64_t draws) {
-  Names losses;
-  for (size_t s = 0; s < run.steps.size(); ++s)
-    losses.push_back(fmt::format("{:.3f} at step {}", run.losses[s], run.steps[s]));
-  return {
-      fmt::format("A run in {}: {} blocks of width {}. Of one batch of its text, {} sequences of "
-                  "{} tokens, the gradient is taken in FP32 (loss {}), then {} times in each "
-                  "recipe, each time with other draws. All weights of the blocks' linear layers "
-                  "are taken together, the head is left out; the files have them by kind too. "
-                  "Forward, backward and weight gradients are in the recipe's numbers, so that "
-                  "what the forward pass loses is part of the error. A recipe that keeps some "
-                  "blocks in BF16 keeps them here.",
-                  run.trained_in, run.model.layers, run.model.width, run.sequences,
-                  run.model.context, list_of(losses), draws),
-      projections_text(run) + change_text(run), noise_text(run, draws), loss_text(run)};
-}
-
 // ---------------------------------------------------------------- pictures
 
 bool has_numbers(const Chart& chart) {
@@ -226,20 +362,32 @@ Chart sqnr_chart(const RunGradients& run, const Grid& one, const Grid& mean) {
 
 Report gradients(const Settings& settings) {
   const RunGradients run = run_gradients(settings);
-  Section section{.heading = "All linear layers of the blocks",
-                  .paragraphs = paragraphs_of(run, settings.run.draws),
-                  .grids = {},
-                  .charts = {}};
-  for (const Measure& measure : kMeasures) section.grids.push_back(grid_of(run, measure));
-  section.grids.push_back(loss_grid_of(run));
-  const Chart charts[] = {projection_chart(section.grids[0]),
-                          sqnr_chart(run, section.grids[2], section.grids[3])};
-  for (const Chart& chart : charts)
-    if (has_numbers(chart)) section.charts.push_back(chart);
-  for (const Measure& measure : kMeasures) section.grids.push_back(kinds_grid_of(run, measure));
-  return {.name = "gradients",
-          .title = "What a recipe leaves of the gradient of a training run",
-          .sections = {std::move(section)}};
+  std::vector<Grid> grids;
+  for (const Measure& m : kMeasures)
+    grids.push_back(grid_of(run, m.name, m.caption, m.digits,
+                            [&](const GradientErrors& errors) { return m.of(errors.all); }));
+  grids.push_back(grid_of(run, "loss",
+                          "Loss of the batch in the recipe's numbers, less that in FP32, nats", 3,
+                          [](const GradientErrors& errors) { return errors.loss.value(); }));
+  for (const Measure& measure : kMeasures) grids.push_back(kinds_grid_of(run, measure));
+  Names losses;
+  for (size_t s = 0; s < run.steps.size(); ++s)
+    losses.push_back(fmt::format("{:.3f} at step {}", run.losses[s], run.steps[s]));
+  Section section = section_of("gradients", "all", std::move(grids),
+                               {{"trained_in", run.trained_in},
+                                {"layers", run.model.layers},
+                                {"width", run.model.width},
+                                {"sequences", run.sequences},
+                                {"length", run.model.context},
+                                {"losses", list_of(losses)},
+                                {"draws", settings.run.draws},
+                                {"projections", projections_text(run) + change_text(run)},
+                                {"noise", noise_text(run, settings.run.draws)},
+                                {"loss", loss_text(run)}});
+  section.charts = {projection_chart(section.grids[0]),
+                    sqnr_chart(run, section.grids[2], section.grids[3])};
+  std::erase_if(section.charts, [](const Chart& chart) { return !has_numbers(chart); });
+  return {.name = "gradients", .title = title_of("gradients"), .sections = {std::move(section)}};
 }
 
 }  // namespace

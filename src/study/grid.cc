@@ -1,9 +1,8 @@
 #include "study/grid.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -54,9 +53,16 @@ double difference_percent(const Value& value) {
   return 100 * (value.found - value.expected) / std::abs(value.expected);
 }
 
-Grid::Grid(std::string name_, std::string caption_, std::string corner_,
-           std::vector<std::string> rows_, std::vector<std::string> columns_)
-    : name(std::move(name_)),
+std::vector<int> integers(int first, int last) {
+  std::vector<int> all(static_cast<size_t>(last - first + 1));
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+Grid::Grid(std::string name_, std::string caption_, std::string corner_, Names rows_,
+           Names columns_, GridStyle style)
+    : GridStyle(std::move(style)),
+      name(std::move(name_)),
       caption(std::move(caption_)),
       corner(std::move(corner_)),
       rows(std::move(rows_)),
@@ -73,8 +79,8 @@ const Value& Grid::at(size_t row, size_t column) const {
   return values[row * columns.size() + column];
 }
 
-double Grid::found(std::string_view row, std::string_view column) const {
-  return at(place_of(rows, row), place_of(columns, column)).found;
+const Value& Grid::at(std::string_view row, std::string_view column) const {
+  return at(place_of(rows, row), place_of(columns, column));
 }
 
 bool Grid::has_expected() const {
@@ -110,6 +116,22 @@ Chart lines_of(const Grid& grid, std::vector<double> x, std::string x_label, std
           .x = std::move(x),
           .expected_name = grid.has_expected() ? grid.expected_is : "",
           .series = series_of(grid)};
+}
+
+Chart lines_of(const Grid& grid, std::string x_label, std::string y_label) {
+  std::vector<double> x;
+  for (const std::string& row : grid.rows) x.push_back(std::strtod(row.c_str(), nullptr));
+  return lines_of(grid, std::move(x), std::move(x_label), std::move(y_label));
+}
+
+void show_each_x(Chart& chart) {
+  chart.log_x = true;
+  chart.x_ticks = chart.x;
+}
+
+void hide_expected(Chart& chart) {
+  chart.expected_name.clear();
+  for (Series& series : chart.series) series.expected.clear();
 }
 
 std::vector<ShownRow> shown_rows(const Grid& grid) {

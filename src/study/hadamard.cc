@@ -8,9 +8,10 @@
 #include <set>
 
 #include "math/round.h"
-#include "study/rounded.h"
+#include "study/mean.h"
 #include "study/samples.h"
 #include "study/study.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -73,8 +74,6 @@ Matrix transformed(const Matrix& x, int g, const Settings& settings) {
   return z;
 }
 
-std::string percent_text(double part) { return fmt::format("{:.2f} %", 100 * part); }
-
 // ---------------------------------------------------------------- outliers
 
 struct FormatCase {
@@ -100,9 +99,7 @@ std::vector<FormatCase> format_cases() {
 Grid sqnr_by_size(std::string name, std::string caption, const Matrix& x, bool with_expected,
                   const Settings& settings, Progress& progress) {
   const std::vector<FormatCase> formats = format_cases();
-  std::vector<std::string> names;
-  for (const FormatCase& format : formats) names.emplace_back(format.name);
-  Grid grid(std::move(name), std::move(caption), "format", std::move(names),
+  Grid grid(std::move(name), std::move(caption), "format", names_of(formats),
             {"none", "g = 16", "g = 32", "g = 64", "g = 128"});
   for (size_t column = 0; column <= kSizeCount; ++column) {
     const Matrix z = transformed(x, column == 0 ? 0 : kSizes[column - 1], settings);
@@ -122,33 +119,12 @@ Section outlier_section(const Settings& settings, Progress& progress) {
                    outlier_matrix(settings), true, settings, progress);
   const Grid without = sqnr_by_size("plain_sqnr", "SQNR, dB: N(0,1) without outliers",
                                     normal_matrix(settings), false, settings, progress);
-  const auto gain = [&](std::string_view format) {
-    return with.found(format, "g = 64") - with.found(format, "none");
-  };
-  return {
-      .heading = "Outliers",
-      .paragraphs =
-          {fmt::format(
-               "An outlier takes the scale of its block for itself, and its neighbours vanish: "
-               "MXFP4 has {:.1f} dB. Spread over 16 values the outliers leave {:.1f} dB, over "
-               "32 to "
-               "128 {:.1f} to {:.1f} dB; data without outliers has {:.1f}.",
-               with.found("MXFP4", "none"), with.found("MXFP4", "g = 16"),
-               with.found("MXFP4", "g = 32"), with.found("MXFP4", "g = 128"),
-               without.found("MXFP4", "none")),
-           fmt::format(
-               "What a transform of 64 gains depends on how much a format suffers: {:+.1f} dB for "
-               "int8 with a scale for a whole row, {:+.1f} for int4, {:+.1f} for MXFP4, {:+.1f} "
-               "for "
-               "MXFP6 E2M3, {:+.1f} for MXFP8 E4M3, and {:+.1f} for NVFP4: its scales put the "
-               "largest value of a block on the grid almost exactly, and here that value has "
-               "nearly "
-               "all the energy, so the SQNR alone hides what its neighbours lose. Without outliers "
-               "a transform changes little.",
-               gain("int8, row"), gain("int4, 1x32"), gain("MXFP4"), gain("MXFP6 E2M3"),
-               gain("MXFP8 E4M3"), gain("NVFP4"))},
-      .grids = {with, without},
-      .charts = {bars_of(with, "SQNR, dB")}};
+  Facts gains;
+  for (const std::string& format : with.rows)
+    gains[format] = with.found(format, "g = 64") - with.found(format, "none");
+  Section section = section_of("hadamard", "outliers", {with, without}, gains);
+  section.charts = {bars_of(with, "SQNR, dB")};
+  return section;
 }
 
 // ---------------------------------------------------------------- the largest value
@@ -156,18 +132,13 @@ Section outlier_section(const Settings& settings, Progress& progress) {
 /// Mean over groups of g of max|x|, in units of the root mean square of all.
 double mean_amax(const Matrix& x, int g) {
   double sum = 0;
-  double squares = 0;
   const auto size = static_cast<size_t>(g);
   for (size_t begin = 0; begin < x.values.size(); begin += size) {
     float amax = 0;
-    for (size_t i = begin; i < begin + size; ++i) {
-      amax = std::max(amax, std::abs(x.values[i]));
-      squares += static_cast<double>(x.values[i]) * x.values[i];
-    }
+    for (size_t i = begin; i < begin + size; ++i) amax = std::max(amax, std::abs(x.values[i]));
     sum += amax;
   }
-  const auto count = static_cast<double>(x.values.size());
-  return sum / (count / g) / std::sqrt(squares / count);
+  return sum / (static_cast<double>(x.values.size()) / g) / root_mean_square(x.values);
 }
 
 /// E max|x_i| of g independent N(0,1): ∫ 1 - P(|x| < t)^g dt by the midpoint rule.
@@ -180,13 +151,11 @@ double expected_normal_amax(int g) {
 }
 
 Section amax_section(const Settings& settings, Progress& progress) {
-  std::vector<std::string> rows;
-  std::vector<double> sizes;
-  for (const int g : kSizes) rows.push_back(std::to_string(g)), sizes.push_back(g);
-  Grid grid("amax", "Mean of the largest magnitude of g values, in units of their rms", "g", rows,
+  Grid grid("amax", "Mean of the largest magnitude of g values, in units of their rms", "g",
+            texts_of(kSizes),
             {"N(0,1)", "N(0,1), transformed", "an outlier in each group",
-             "an outlier in each group, transformed", "√(2 ln 2g)"});
-  grid.expected_is = "exact";
+             "an outlier in each group, transformed", "√(2 ln 2g)"},
+            {.expected_is = "exact"});
   const Matrix normal = normal_matrix(settings);
   for (size_t i = 0; i < kSizeCount; ++i) {
     const int g = kSizes[i];
@@ -199,23 +168,12 @@ Section amax_section(const Settings& settings, Progress& progress) {
     grid.at(i, 4).found = std::sqrt(2 * std::log(2.0 * g));
     progress.step();
   }
-  Chart chart = lines_of(grid, sizes, "g", "E max|x| / rms");
-  chart.x_ticks = sizes;
-  chart.log_x = true;
+  Section section = section_of("hadamard", "amax", {grid});
+  Chart& chart = section.charts.emplace_back(lines_of(grid, "g", "E max|x| / rms"));
+  show_each_x(chart);
+  hide_expected(chart);
   chart.series.back().reference = true;
-  for (Series& series : chart.series) series.expected.clear();
-  chart.expected_name.clear();
-  return {
-      .heading = "The largest value of a block",
-      .paragraphs = {fmt::format(
-          "From g = 16 to 128 the largest of g normal values grows from {:.2f} to {:.2f} rms, "
-          "below and along √(2 ln 2g). With one value in each group 30 times larger it grows "
-          "like √g, from {:.1f} to {:.1f}; transformed, it stays between {:.2f} and {:.2f}: one "
-          "outlier becomes g values of nearly the same size, and what grows is only the rest.",
-          grid.at(0, 0).found, grid.at(3, 0).found, grid.at(0, 2).found, grid.at(3, 2).found,
-          grid.at(0, 3).found, grid.at(3, 3).found)},
-      .grids = {grid},
-      .charts = {chart}};
+  return section;
 }
 
 // ---------------------------------------------------------------- rounding of the butterflies
@@ -262,12 +220,10 @@ TransformError transform_error(const Matrix& x, int g, const Settings& settings)
 Section rounding_section(const Settings& settings, Progress& progress) {
   constexpr double kSpecRms[] = {5.5e-8, kNone, kNone, 7.2e-8};
   constexpr double kSpecExact[] = {99.99, kNone, kNone, 99.3};
-  const std::vector<std::string> columns = {"16", "32", "64", "128"};
   Grid rms("butterfly_error", "rms(error) / rms(z) of the FP32 butterflies, N(0,1) in FP32", "g",
-           {"relative rms"}, columns);
+           {"relative rms"}, texts_of(kSizes), {.digits = 3});
   Grid exact("butterfly_exact", "Outputs without any rounding, N(0,1) in BF16, percent", "g",
-             {"exact"}, columns);
-  rms.digits = 3;
+             {"exact"}, rms.columns);
   const Matrix normal = normal_matrix(settings);
   Matrix narrow = normal;
   for (float& v : narrow.values) v = round_to_bf16(v);
@@ -278,22 +234,14 @@ Section rounding_section(const Settings& settings, Progress& progress) {
                       .expected = kSpecExact[i]};
     progress.step();
   }
-  return {.heading = "Rounding in the transform itself",
-          .paragraphs = {fmt::format(
-              "The additions round: the relative rms error is {:.1e} at g = 16 and {:.1e} at g = "
-              "128, a hundred thousand times below that of the formats. Of BF16 values {} to {} "
-              "come out exactly.",
-              rms.at(0, 0).found, rms.at(0, 3).found, percent_text(exact.at(0, 0).found / 100),
-              percent_text(exact.at(0, 3).found / 100))},
-          .grids = {rms, exact},
-          .charts = {}};
+  return section_of("hadamard", "rounding", {rms, exact});
 }
 
 Report hadamard(const Settings& settings) {
   Progress progress(settings, static_cast<int64_t>(2 * (1 + kSizeCount) * format_cases().size() +
                                                    2 * kSizeCount));
   return {.name = "hadamard",
-          .title = "What the random Hadamard transform does to outliers",
+          .title = title_of("hadamard"),
           .sections = {outlier_section(settings, progress), amax_section(settings, progress),
                        rounding_section(settings, progress)}};
 }

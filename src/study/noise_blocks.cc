@@ -1,12 +1,11 @@
 // Section of study noise: noise that a cast drops, and what blocks that are not square do to W and
 // its transpose. [source 002, §2.1, Fig. 2 and D.1]
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "format/operand.h"
 #include "numbers/narrow_matrix.h"
+#include "study/mean.h"
 #include "study/noise_sections.h"
 #include "study/noise_weights.h"
 #include "study/samples.h"
@@ -71,14 +70,14 @@ Matrix in_int4(const Matrix& x, int64_t rows, int64_t cols) {
   return result;
 }
 
-double norm(const Matrix& of) {
-  double sum = 0;
-  for (const float x : of.values) sum += static_cast<double>(x) * x;
-  return std::sqrt(sum);
-}
+double norm(const Matrix& of) { return std::sqrt(sum_of_squares(of.values)); }
 
 int64_t nonzeros(const Matrix& of) {
   return std::ssize(of.values) - std::count(of.values.begin(), of.values.end(), 0.0f);
+}
+
+double percent(int64_t count, const Matrix& of) {
+  return 100 * static_cast<double>(count) / static_cast<double>(of.values.size());
 }
 
 // ---------------------------------------------------------------- the figures, 4 × 4
@@ -87,14 +86,11 @@ constexpr int64_t kSide = 4;
 constexpr int kFigureBlock = 2;
 constexpr float kFigureBits = 4;
 
-Grid matrix_grid(std::string name, std::string caption, const Matrix& of) {
-  std::vector<std::string> rows, columns;
-  for (int64_t r = 1; r <= of.rows; ++r) rows.push_back(fmt::format("{}", r));
-  for (int64_t c = 1; c <= of.cols; ++c) columns.push_back(fmt::format("{}", c));
-  Grid grid(std::move(name), std::move(caption), "", std::move(rows), std::move(columns));
-  grid.digits = 3;
-  for (size_t i = 0; i < of.values.size(); ++i) grid.values[i].found = of.values[i];
-  return grid;
+Grid matrix_grid(const char* name, const char* caption, const Matrix& of) {
+  const Names places = texts_of(integers(1, kSide));
+  return Grid(name, caption, "", places, places, {.digits = 3}).filled([&](size_t r, size_t c) {
+    return static_cast<double>(of.values[r * kSide + c]);
+  });
 }
 
 Matrix figure_matrix(const Settings& settings) {
@@ -157,16 +153,6 @@ struct Figures {
   }
 };
 
-std::string figure_text(const Figures& figures) {
-  const auto all = std::ssize(figures.w.values);
-  return fmt::format(
-      "W(K,N) of 4 × 4 numbers of N(0,1). Fig. 2: noise of {:.0f} bits is cast to INT4, whose "
-      "steps are larger; {} of {} elements lose it, and the backward pass does not know. D.1: with "
-      "blocks of two along the inner dimension {} of {} elements differ between forward and "
-      "backward, as every product has its own maxima.",
-      kFigureBits, all - nonzeros(figures.effective), all, nonzeros(figures.inconsistency), all);
-}
-
 // ---------------------------------------------------------------- large matrices
 
 constexpr int64_t kMatrixRows = 1024;
@@ -186,11 +172,9 @@ constexpr BlockCase kBlockCases[] = {{"MXFP6 E3M2, 1 × 32 (fqt)", "mxfp6_e3m2",
                                      {"INT4, 32 × 32", "int4", 32, 32}};
 
 Grid transpose_grid(const Matrix& w, const Settings& settings) {
-  std::vector<std::string> rows;
-  for (const BlockCase& each : kBlockCases) rows.emplace_back(each.name);
-  Grid grid("transpose", "Q(W)ᵀ against Q(Wᵀ), W of N(0,1)", "format, block", std::move(rows),
-            {"elements that differ, percent", "‖Q(W)ᵀ - Q(Wᵀ)‖/‖W‖", "‖Q(W) - W‖/‖W‖"});
-  grid.expected_is = "square blocks";
+  Grid grid("transpose", "Q(W)ᵀ against Q(Wᵀ), W of N(0,1)", "format, block", names_of(kBlockCases),
+            {"elements that differ, percent", "‖Q(W)ᵀ - Q(Wᵀ)‖/‖W‖", "‖Q(W) - W‖/‖W‖"},
+            {.expected_is = "square blocks"});
   const Matrix turned = w.transposed();
   for (size_t r = 0; r < std::size(kBlockCases); ++r) {
     const BlockCase& each = kBlockCases[r];
@@ -198,9 +182,7 @@ Grid transpose_grid(const Matrix& w, const Settings& settings) {
     const Matrix q = quantized(w, cast, settings.threads);
     const Matrix off = difference(q.transposed(), quantized(turned, cast, settings.threads));
     const double exact = each.rows == each.cols ? 0 : kNone;
-    grid.at(r, 0) = {
-        .found = 100 * static_cast<double>(nonzeros(off)) / static_cast<double>(off.values.size()),
-        .expected = exact};
+    grid.at(r, 0) = {.found = percent(nonzeros(off), off), .expected = exact};
     grid.at(r, 1) = {.found = norm(off) / norm(w), .expected = exact};
     grid.at(r, 2).found = norm(difference(q, w)) / norm(w);
   }
@@ -211,40 +193,22 @@ Grid transpose_grid(const Matrix& w, const Settings& settings) {
 Grid scale_grid_of(const Matrix& w) {
   Grid grid("noise_scale", "Scale of noise that fprop sees over that of dgrad, element by element",
             "blocks", {"1 × 32", "32 × 32"},
-            {"elements where they differ, percent", "root mean square of log2", "largest ratio"});
-  grid.expected_is = "square blocks";
+            {"elements where they differ, percent", "root mean square of log2", "largest ratio"},
+            {.expected_is = "square blocks"});
   for (size_t r = 0; r < 2; ++r) {
     const int64_t block_rows = r == 0 ? 1 : kNoiseBlock;
     const Matrix fprop = maxima(w, block_rows, kNoiseBlock);
     const Matrix dgrad = maxima(w.transposed(), block_rows, kNoiseBlock).transposed();
     const Matrix ratio = combined(fprop, dgrad, [](float a, float b) { return a / b; });
-    double squares = 0, most = 0;
-    int64_t differ = 0;
-    for (const float x : ratio.values) {
-      squares += std::log2(static_cast<double>(x)) * std::log2(static_cast<double>(x));
-      most = std::max(most, static_cast<double>(x));
-      differ += x != 1 ? 1 : 0;
-    }
-    const auto count = static_cast<double>(ratio.values.size());
+    std::vector<double> logs;
+    for (const float x : ratio.values) logs.push_back(std::log2(static_cast<double>(x)));
+    const auto differ = std::ranges::count_if(ratio.values, [](float x) { return x != 1; });
     const bool is_square = r == 1;
-    grid.at(r, 0) = {.found = 100 * static_cast<double>(differ) / count,
-                     .expected = is_square ? 0 : kNone};
-    grid.at(r, 1) = {.found = std::sqrt(squares / count), .expected = is_square ? 0 : kNone};
-    grid.at(r, 2) = {.found = most, .expected = is_square ? 1 : kNone};
+    grid.at(r, 0) = {.found = percent(differ, ratio), .expected = is_square ? 0 : kNone};
+    grid.at(r, 1) = {.found = root_mean_square(logs), .expected = is_square ? 0 : kNone};
+    grid.at(r, 2) = {.found = std::ranges::max(ratio.values), .expected = is_square ? 1 : kNone};
   }
   return grid;
-}
-
-std::string transpose_text(const Grid& transpose, const Grid& scales) {
-  return fmt::format(
-      "With blocks of 1 × 32 forward multiplies by another matrix than backward: in MXFP6 E3M2 "
-      "{:.1f} % of the elements differ, by {:.3f} of the norm where rounding itself is {:.3f}; in "
-      "MXFP4 {:.1f} %, by {:.3f}. Powers of two as scales keep most elements alike; INT4 with "
-      "FP32 scales differs in {:.1f} %. Noise would have another scale for {:.1f} % of the "
-      "elements, up to {:.1f} times. Square blocks have one matrix and one scale, bit for bit.",
-      transpose.at(0, 0).found, transpose.at(0, 1).found, transpose.at(0, 2).found,
-      transpose.at(2, 0).found, transpose.at(2, 1).found, transpose.at(4, 0).found,
-      scales.at(0, 0).found, scales.at(0, 2).found);
 }
 
 }  // namespace
@@ -255,16 +219,16 @@ Section noise_blocks_section(const Settings& settings, Progress& progress) {
   const Matrix w{rows, kMatrixCols,
                  samples(Distribution::normal, stream(settings.seed, kMatrixStream),
                          rows * kMatrixCols, settings.threads)};
-  const Grid transpose = transpose_grid(w, settings);
-  const Grid scales = scale_grid_of(w);
+  std::vector<Grid> grids = figures.grids();
+  grids.push_back(transpose_grid(w, settings));
+  grids.push_back(scale_grid_of(w));
   progress.step();
-  Section section{.heading = "Why blocks are square (Fig. 2 and D.1)",
-                  .paragraphs = {figure_text(figures), transpose_text(transpose, scales)},
-                  .grids = figures.grids(),
-                  .charts = {}};
-  section.grids.push_back(transpose);
-  section.grids.push_back(scales);
-  return section;
+  const auto all = std::ssize(figures.w.values);
+  return section_of("noise", "blocks", std::move(grids),
+                    {{"bits", static_cast<int64_t>(kFigureBits)},
+                     {"all", all},
+                     {"lost", all - nonzeros(figures.effective)},
+                     {"differ", nonzeros(figures.inconsistency)}});
 }
 
 }  // namespace ng::study

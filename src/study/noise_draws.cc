@@ -1,6 +1,4 @@
 // Section of study noise: probabilities of R. [source 002, Eq. 10; recipes.md §1.1]
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
 
@@ -85,13 +83,12 @@ double chi_square(const Counts& counts, const Probabilities& p, double total) {
   return sum;
 }
 
-const std::vector<std::string> kRows = {"-2", "-1", "0", "1", "2", "variance"};
+constexpr const char* kCases = "all cases of the bits";
+const Names kRows = {"-2", "-1", "0", "1", "2", "variance"};
 
 Grid probability_grid(const Probabilities& cases, const Counts& counts, double total) {
   Grid grid("probability", "Probability of each R, and the variance of R", "R", kRows,
-            {"all cases of the bits", "draws"});
-  grid.expected_is = "Eq. 10";
-  grid.digits = 5;
+            {kCases, "draws"}, {.expected_is = "Eq. 10", .digits = 5});
   const Probabilities exact = equation_10();
   Probabilities drawn{};
   for (size_t i = 0; i < exact.size(); ++i) {
@@ -114,23 +111,14 @@ Grid probability_grid(const Probabilities& cases, const Counts& counts, double t
 
 /// What is approximated, with the specification's figures.
 Grid rounded_normal_grid() {
-  Grid grid("rounded_normal", "The same of round(N(0,1)/2), which the bits approximate", "R", kRows,
-            {"round(N(0,1)/2)"});
-  const Probabilities exact = rounded_normal();
   constexpr double kSpecified[] = {1 / 741.0, 1 / 6.357, .68269, 1 / 6.357, 1 / 741.0, .3254};
-  for (size_t i = 0; i < exact.size(); ++i) grid.values[i].found = exact[i];
-  grid.values.back().found = variance_of(exact);
-  for (size_t i = 0; i < grid.values.size(); ++i) grid.values[i].expected = kSpecified[i];
-  grid.digits = 5;
-  return grid;
-}
-
-Grid chi_square_grid(double found) {
-  Grid grid("chi_square", "χ² of the draws against Eq. 10; its mean is 4, 18.5 in one of 1,000",
-            "draws", {"χ²"}, {"R"});
-  grid.values[0].found = found;
-  grid.digits = 3;
-  return grid;
+  const Probabilities exact = rounded_normal();
+  return Grid("rounded_normal", "The same of round(N(0,1)/2), which the bits approximate", "R",
+              kRows, {"round(N(0,1)/2)"}, {.digits = 5})
+      .filled([&](size_t r, size_t) {
+        return Value{.found = r < exact.size() ? exact[r] : variance_of(exact),
+                     .expected = kSpecified[r]};
+      });
 }
 
 }  // namespace
@@ -141,19 +129,17 @@ Section noise_draws_section(const Settings& settings, Progress& progress) {
   const Counts counts = counted(settings.seed, draws, settings.threads);
   const Grid found = probability_grid(enumerated(), counts, total);
   const Grid normal = rounded_normal_grid();
-  const double chi = chi_square(counts, equation_10(), total);
+  const Grid chi =
+      Grid("chi_square", "χ² of the draws against Eq. 10; its mean is 4, 18.5 in one of 1,000",
+           "draws", {"χ²"}, {"R"}, {.digits = 3})
+          .filled([&](size_t, size_t) { return chi_square(counts, equation_10(), total); });
   progress.step();
-  return {.heading = "What R is",
-          .paragraphs = {fmt::format(
-              "The bits that decide an element give zero in {:.5f} of all cases, ±1 in {:.5f} and "
-              "±2 in {:.5f}: Eq. 10, exactly. {} draws differ from it by χ² = {:.2f}. The rounded "
-              "normal distribution that they stand for has fewer zeros, {:.5f}, and a variance of "
-              "{:.4f} in place of {:.4f}: noise of Eq. 10 is {:.1f} % weaker.",
-              found.at(kZero, 0).found, 2 * found.at(3, 0).found, 2 * found.at(4, 0).found, draws,
-              chi, normal.at(kZero, 0).found, normal.at(5, 0).found, found.at(5, 0).found,
-              100 * (1 - std::sqrt(found.at(5, 0).found / normal.at(5, 0).found)))},
-          .grids = {found, normal, chi_square_grid(chi)},
-          .charts = {}};
+  return section_of("noise", "draws", {found, normal, chi},
+                    {{"one", 2 * found.found("1", kCases)},
+                     {"two", 2 * found.found("2", kCases)},
+                     {"draws", draws},
+                     {"weaker", 100 * (1 - std::sqrt(found.found("variance", kCases) /
+                                                     normal.values.back().found))}});
 }
 
 }  // namespace ng::study

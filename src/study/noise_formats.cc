@@ -1,12 +1,12 @@
+// Section of study noise: Proposition 3 and Table C.1, found by trying. [source 002]
 #include "study/noise_formats.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "format/table.h"
+#include "study/noise_sections.h"
 
 namespace ng::study {
 namespace {
@@ -110,6 +110,69 @@ std::string datatypes_for(int exponent_bits, int mantissa_bits) {
   }
   NG_CHECK(!names.empty(), exponent_bits, mantissa_bits);
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+namespace {
+
+Value bits_and(int found, int expected) {
+  return {.found = static_cast<double>(found), .expected = static_cast<double>(expected)};
+}
+
+// ---------------------------------------------------------------- the section
+
+constexpr int64_t kBlocks = 64;
+constexpr int64_t kLeastBlocks = 16;
+constexpr uint32_t kStream = 620;
+
+/// Least bits of Table C.1 for one law of R.
+Grid table_grid(const char* name, const char* caption, const NoiseValues& law,
+                const WeightBlocks& weights, const Settings& settings) {
+  const std::vector<int> bits = integers(kFewestBits, kMostBits);
+  Names rows;
+  for (const int b_t : bits) {
+    const NoisePrecision needed = precision_for_noise(b_t, law.tau);
+    rows.push_back(
+        fmt::format("{}: {}", b_t, datatypes_for(needed.exponent_w_hat, needed.mantissa_w_hat)));
+  }
+  const std::vector<float> noise = drawn_noise(law.law, noise_stream(settings.seed, kStream),
+                                               std::ssize(weights.w), settings.threads);
+  return Grid(name, caption, "b_t: datatypes of ŵ", std::move(rows),
+              {"exponent of w", "exponent of ŵ", "mantissa of ŵ", "mantissa of ŵ, w in FP32"},
+              {.expected_is = "Table C.1", .digits = 2})
+      .filled([&](size_t r, size_t c) -> Value {
+        const NoisePrecision needed = precision_for_noise(bits[r], law.tau);
+        const int m = needed.mantissa_w_hat;
+        if (c == 0) return bits_and(least_exponent_w(law, bits[r], m), needed.exponent_w);
+        if (c == 1) return bits_and(least_exponent_w_hat(law, bits[r], m), needed.exponent_w_hat);
+        const WeightsIn in = c == 2 ? WeightsIn::same_format : WeightsIn::fp32;
+        return bits_and(least_mantissa(weights, noise, bits[r], in, settings.threads), m);
+      });
+}
+
+/// Bit-widths at which so many bits fewer or more than the table's do.
+int64_t rows_off(const Grid& grid, const char* column, bool fewer, bool more) {
+  return std::ranges::count_if(grid.rows, [&](const std::string& row) {
+    const Value& value = grid.at(row, column);
+    return (fewer && value.found < value.expected) || (more && value.found > value.expected);
+  });
+}
+
+}  // namespace
+
+Section noise_precision_section(const Settings& settings, Progress& progress) {
+  const WeightBlocks weights = spread_blocks(
+      settings.seed, kStream, settings.part_of(kBlocks, kLeastBlocks), settings.threads);
+  const Grid normal = table_grid("table_c1", "Bits that suffice for rounded normal noise",
+                                 rounded_normal_values(), weights, settings);
+  const Grid uniform = table_grid("table_c1_uniform", "Bits that suffice for 4-bit uniform noise",
+                                  uniform4_values(), weights, settings);
+  progress.step();
+  return section_of("noise", "precision", {normal, uniform},
+                    {{"rows", std::ssize(normal.rows)},
+                     {"w_hat_differ", rows_off(normal, "exponent of ŵ", true, true)},
+                     {"w_below", rows_off(normal, "exponent of w", true, false)},
+                     {"mantissa_differ", rows_off(normal, "mantissa of ŵ", true, true)},
+                     {"fp32_above", rows_off(normal, "mantissa of ŵ, w in FP32", false, true)}});
 }
 
 }  // namespace ng::study

@@ -1,15 +1,13 @@
 // Section of study noise: GaussWS beside DiffQ and NIPQ at equal bits. [recipes.md §1.1 to §1.3]
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "math/weight_noise.h"
-#include "study/diffq_original.h"
-#include "study/nipq_histogram.h"
+#include "study/mean.h"
 #include "study/noise_sections.h"
 #include "study/noise_weights.h"
+#include "study/published_rivals.h"
 #include "study/samples.h"
 
 namespace ng::study {
@@ -66,12 +64,6 @@ Errors of_blocks(const Draws& draws, const std::vector<float>& r, int bits) {
   return errors;
 }
 
-Errors of_gaussws(const Draws& draws, int bits) {
-  return of_blocks(draws, draws.rounded_normal, bits);
-}
-
-Errors of_diffq(const Draws& draws, int bits) { return of_blocks(draws, draws.diffq, bits); }
-
 /// n is `of` times `factor`.
 Errors of_original_diffq(const Draws& draws, const std::vector<float>& of, double factor,
                          int bits) {
@@ -85,14 +77,6 @@ Errors of_original_diffq(const Draws& draws, const std::vector<float>& of, doubl
     errors.rounding[i] -= draws.weights.w[i];
   }
   return errors;
-}
-
-Errors of_original_gaussian(const Draws& draws, int bits) {
-  return of_original_diffq(draws, draws.normal, 0.5, bits);
-}
-
-Errors of_original_uniform(const Draws& draws, int bits) {
-  return of_original_diffq(draws, draws.uniform, 1, bits);
 }
 
 /// α as it begins, softplus(max w); noise_at(i, histogram) is n of weight i. Clipped weights, the
@@ -113,19 +97,6 @@ Errors of_nipq(const Draws& draws, int bits, const NoiseAt& noise_at) {
   return errors;
 }
 
-Errors of_nipq_uniform(const Draws& draws, int bits) {
-  return of_nipq(draws, bits, [&](size_t i, const NipqHistogram&) {
-    return static_cast<double>(draws.uniform[i]);
-  });
-}
-
-Errors of_nipq_histogram(const Draws& draws, int bits) {
-  return of_nipq(draws, bits, [&](size_t i, const NipqHistogram& histogram) {
-    const PhiloxBlock words = draw(draws.places, i);
-    return histogram.noise(words[0] * 0x1p-32, words[1] * 0x1p-32);
-  });
-}
-
 /// Noise over rounding where the error of rounding is uniform in ±step/2: √12 times the deviation
 /// of n, in steps of the evaluation.
 double blocks_ratio(double variance, int bits) {
@@ -137,22 +108,34 @@ struct Rival {
   Errors (*errors)(const Draws& draws, int bits);
   double (*ratio)(int bits);
 };
-constexpr size_t kGaussws = 0, kDiffq = 1, kGaussian = 2, kNipqUniform = 4, kNipqHistogram = 5;
 constexpr Rival kRivals[] = {
-    {"GaussWS", of_gaussws, [](int bits) { return blocks_ratio(4 * kPrTwo + kPrOne, bits); }},
-    {"DiffQ of 002", of_diffq, [](int bits) { return blocks_ratio(1 / 12.0, bits); }},
-    {"DiffQ, gaussian", of_original_gaussian, [](int) { return std::sqrt(3.0); }},
-    {"DiffQ, uniform", of_original_uniform, [](int) { return 1.0; }},
-    {"NIPQ, uniform", of_nipq_uniform, [](int) { return 1.0; }},
-    {"NIPQ, histogram", of_nipq_histogram, [](int) { return 1.0; }}};
+    {"GaussWS", [](const Draws& d, int bits) { return of_blocks(d, d.rounded_normal, bits); },
+     [](int bits) { return blocks_ratio(4 * kPrTwo + kPrOne, bits); }},
+    {"DiffQ of 002", [](const Draws& d, int bits) { return of_blocks(d, d.diffq, bits); },
+     [](int bits) { return blocks_ratio(1 / 12.0, bits); }},
+    {"DiffQ, gaussian",
+     [](const Draws& d, int bits) { return of_original_diffq(d, d.normal, 0.5, bits); },
+     [](int) { return std::sqrt(3.0); }},
+    {"DiffQ, uniform",
+     [](const Draws& d, int bits) { return of_original_diffq(d, d.uniform, 1, bits); },
+     [](int) { return 1.0; }},
+    {"NIPQ, uniform",
+     [](const Draws& d, int bits) {
+       return of_nipq(d, bits, [&](size_t i, const NipqHistogram&) {
+         return static_cast<double>(d.uniform[i]);
+       });
+     },
+     [](int) { return 1.0; }},
+    {"NIPQ, histogram",
+     [](const Draws& d, int bits) {
+       return of_nipq(d, bits, [&](size_t i, const NipqHistogram& histogram) {
+         const PhiloxBlock words = draw(d.places, i);
+         return histogram.noise(words[0] * 0x1p-32, words[1] * 0x1p-32);
+       });
+     },
+     [](int) { return 1.0; }}};
 
 // ---------------------------------------------------------------- figures
-
-double root_mean_square(std::span<const double> values) {
-  double squares = 0;
-  for (const double x : values) squares += x * x;
-  return std::sqrt(squares / static_cast<double>(values.size()));
-}
 
 /// Percent of the noise that is not zero that ŵ in BF16 does not have.
 Value lost_in_bf16(std::span<const float> w, std::span<const double> noise) {
@@ -177,16 +160,16 @@ constexpr size_t kBins = 2 * kBinsPerSide + 1;
 constexpr size_t kFour = 1;  ///< the bit-width whose distributions are shown
 
 Grid distribution_grid() {
-  std::vector<std::string> rows, columns;
-  for (size_t bin = 0; bin < kBins; ++bin)
-    rows.push_back(fmt::format("{}", (static_cast<double>(bin) - kBinsPerSide) / kBinsPerStep));
-  for (const Rival& rival : kRivals) columns.emplace_back(rival.name);
-  Grid grid("noise_distribution",
-            "Noise at 4 bits: shares by eighths of a step, √12 times the root mean square of the "
-            "error of rounding",
-            "steps", std::move(rows), std::move(columns));
-  grid.shown = false;
-  return grid;
+  std::vector<double> steps;
+  for (const int bin : integers(-kBinsPerSide, kBinsPerSide))
+    steps.push_back(static_cast<double>(bin) / kBinsPerStep);
+  return {"noise_distribution",
+          "Noise at 4 bits: shares by eighths of a step, √12 times the root mean square of the "
+          "error of rounding",
+          "steps",
+          texts_of(steps),
+          names_of(kRivals),
+          {.shown = false}};
 }
 
 /// Shares of noise by the nearest eighth of a step; what lies farther out is in no bin.
@@ -201,11 +184,8 @@ void fill_distribution(Grid& grid, size_t column, std::span<const double> noise,
         static_cast<double>(counts[bin]) / static_cast<double>(noise.size());
 }
 
-Grid rival_grid(const char* name, const char* caption) {
-  std::vector<std::string> rows, columns;
-  for (const Rival& rival : kRivals) rows.emplace_back(rival.name);
-  for (const int bits : kBits) columns.push_back(fmt::format("{} bits", bits));
-  return {name, caption, "noise", std::move(rows), std::move(columns)};
+Grid rival_grid(const char* name, const char* caption, GridStyle style = {}) {
+  return {name, caption, "noise", names_of(kRivals), texts_of(kBits, "{} bits"), std::move(style)};
 }
 
 Comparison compared(const Draws& draws, const Settings& settings) {
@@ -214,11 +194,11 @@ Comparison compared(const Draws& draws, const Settings& settings) {
       .rounding = rival_grid("rounding_error",
                              "Root mean square of Q(w) - w, Q what each stands for: integers of so "
                              "many bits in its blocks"),
-      .ratio = rival_grid("noise_over_rounding", "Noise over the error of rounding"),
-      .lost = rival_grid("rivals_lost", "Nonzero noise that ŵ in BF16 does not have, percent"),
+      .ratio = rival_grid("noise_over_rounding", "Noise over the error of rounding",
+                          {.expected_is = "uniform errors of rounding"}),
+      .lost = rival_grid("rivals_lost", "Nonzero noise that ŵ in BF16 does not have, percent",
+                         {.digits = 3}),
       .distribution = distribution_grid()};
-  all.ratio.expected_is = "uniform errors of rounding";
-  all.lost.digits = 3;
   constexpr size_t kCases = std::size(kRivals) * std::size(kBits);
   parallel_for(settings.threads, kCases, [&](int64_t item, int) {
     const size_t r = static_cast<size_t>(item) / std::size(kBits);
@@ -237,47 +217,24 @@ Comparison compared(const Draws& draws, const Settings& settings) {
 }
 
 Chart distribution_chart(const Grid& grid) {
-  std::vector<double> steps;
-  for (size_t bin = 0; bin < kBins; ++bin)
-    steps.push_back((static_cast<double>(bin) - kBinsPerSide) / kBinsPerStep);
-  Chart chart = lines_of(grid, std::move(steps), "noise, steps", "share");
+  Chart chart = lines_of(grid, "noise, steps", "share");
   chart.y_low = 0;
   chart.y_high = 0.2;
   chart.caption += "; zeros of GaussWS lie above the picture";
   return chart;
 }
 
-std::string comparison_text(const Comparison& all) {
-  constexpr size_t kThree = 0, kEight = 3;
-  return fmt::format(
-      "At 4 bits noise of GaussWS has {:.2f} times the error of rounding to integers of 4 bits in "
-      "the same blocks, the DiffQ of 002 {:.2f} times. The published DiffQ takes one range for "
-      "the tensor, so its noise is as large as {:.3f} of the weights' deviation where blocks give "
-      "{:.3f}; its own choice, gaussian noise, is {:.2f} times the error of rounding. NIPQ's "
-      "uniform noise is {:.2f} times, its histogram, drawn from the errors themselves, {:.2f} "
-      "times "
-      "({:.3f} and {:.3f} at 3 bits). In BF16 at 8 bits {:.2g} % of the noise of "
-      "GaussWS is lost and {:.1f} % of NIPQ's.",
-      all.ratio.at(kGaussws, kFour).found, all.ratio.at(kDiffq, kFour).found,
-      all.deviation.at(kGaussian, kFour).found, all.deviation.at(kGaussws, kFour).found,
-      all.ratio.at(kGaussian, kFour).found, all.ratio.at(kNipqUniform, kFour).found,
-      all.ratio.at(kNipqHistogram, kFour).found, all.ratio.at(kNipqUniform, kThree).found,
-      all.ratio.at(kNipqHistogram, kThree).found, all.lost.at(kGaussws, kEight).found,
-      all.lost.at(kNipqUniform, kEight).found);
-}
-
 }  // namespace
 
 Section noise_rivals_section(const Settings& settings, Progress& progress) {
-  const Draws draws(settings);
-  const Comparison all = compared(draws, settings);
+  const Comparison all = compared(Draws(settings), settings);
   progress.step();
-  return {.heading = "Rivals at equal bits",
-          .paragraphs = {comparison_text(all)},
-          .grids = {all.deviation, all.rounding, all.ratio, all.lost, all.distribution},
-          .charts = {distribution_chart(all.distribution),
-                     bars_of(all.ratio, "noise / error of rounding"),
-                     bars_of(all.lost, "lost in BF16, percent")}};
+  Section section = section_of(
+      "noise", "rivals", {all.deviation, all.rounding, all.ratio, all.lost, all.distribution});
+  section.charts = {distribution_chart(all.distribution),
+                    bars_of(all.ratio, "noise / error of rounding"),
+                    bars_of(all.lost, "lost in BF16, percent")};
+  return section;
 }
 
 }  // namespace ng::study

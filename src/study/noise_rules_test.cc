@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "math/noise_rules.h"
-#include "study/noise_decay.h"
 #include "study/noise_formats.h"
+#include "study/noise_sections.h"
 #include "study/noise_weights.h"
 #include "support/golden_file.h"
 

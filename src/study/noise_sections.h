@@ -1,8 +1,12 @@
-// Sections of study noise, each in a file of its own: noise_draws.cc ... noise_speed.cc. Each takes
-// one step of `progress`.
+// Sections of study noise, most in a file of their own: noise_draws.cc ... noise_rivals.cc. Each
+// takes one step of `progress`.
 #pragma once
 
+#include <span>
+
 #include "study/study.h"
+#include "study/written.h"
+#include "train/schedule.h"
 
 namespace ng::study {
 
@@ -18,9 +22,26 @@ namespace ng::study {
 [[nodiscard]] Section noise_blocks_section(const Settings& settings, Progress& progress);
 /// DiffQ and NIPQ, as 002 has them and as they were published.
 [[nodiscard]] Section noise_rivals_section(const Settings& settings, Progress& progress);
-/// Where decay alone brings bit-widths, and what short runs need.
-[[nodiscard]] Section noise_decay_section(const Settings& settings, Progress& progress);
-/// Fig. 6: how fast noise is made, beside normal numbers by Box and Muller.
-[[nodiscard]] Section noise_speed_section(const Settings& settings, Progress& progress);
+
+// What decay alone makes of a learned bit-width. [recipes.md §1.1, "Scaling the decay to short
+// runs"; source 002, Table E.1]
+
+/// A run of Table E.1: linear decay with warm-up, b from 6 to 4.
+struct DecayRun {
+  const char* name;
+  Schedule schedule;
+  double weight_decay = 0.1;
+  double b_init = 6, b_target = 4;
+  double lr_sum = 0;  ///< the specification's Σ lr
+  double b_t = 0;     ///< the specification's end
+};
+[[nodiscard]] std::span<const DecayRun> decay_runs();
+
+/// After all steps.
+struct DecayEnd {
+  double lr_sum = 0;
+  double b_i = 0;  ///< Π (1 - lr·decay), from 1
+};
+[[nodiscard]] DecayEnd decay_alone(const Schedule& schedule, double weight_decay);
 
 }  // namespace ng::study

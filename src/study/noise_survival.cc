@@ -1,6 +1,4 @@
 // Section of study noise: which weights noise takes away. [source 002, Lemma 2, Proposition 4]
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -63,22 +61,15 @@ double surviving(const Drawn& drawn, int offset, const Settings& settings) {
 }
 
 Grid surviving_grid(const Settings& settings) {
-  std::vector<std::string> rows, columns;
-  for (int offset = kLowestOffset; offset <= kHighestOffset; ++offset)
-    rows.push_back(fmt::format("{:+d}", offset));
-  for (const Drawn& drawn : kDrawn) columns.emplace_back(drawn.name);
-  Grid grid(
-      "surviving",
-      "Weights ±2^ξ that BF16 shows beside noise, percent; 6 bits, R by its law and magnitude",
-      "ξ - bound", std::move(rows), std::move(columns));
-  grid.expected_is = "Lemma 2";
-  for (size_t r = 0; r < grid.rows.size(); ++r)
-    for (size_t c = 0; c < std::size(kDrawn); ++c) {
-      const int offset = kLowestOffset + static_cast<int>(r);
-      grid.at(r, c) = {.found = surviving(kDrawn[c], offset, settings),
-                       .expected = offset > 0 ? 100 : kNone};
-    }
-  return grid;
+  const std::vector<int> offsets = integers(kLowestOffset, kHighestOffset);
+  return Grid("surviving",
+              "Weights ±2^ξ that BF16 shows beside noise, percent; 6 bits, R by its law and "
+              "magnitude",
+              "ξ - bound", texts_of(offsets, "{:+d}"), names_of(kDrawn), {.expected_is = "Lemma 2"})
+      .filled([&](size_t r, size_t c) {
+        return Value{.found = surviving(kDrawn[c], offsets[r], settings),
+                     .expected = offsets[r] > 0 ? 100 : kNone};
+      });
 }
 
 /// The least ξ - bound from which on all weights survive.
@@ -86,17 +77,6 @@ int all_survive_from(const Grid& grid, size_t column) {
   size_t row = grid.rows.size();
   while (row > 0 && grid.at(row - 1, column).found == 100) --row;
   return kLowestOffset + static_cast<int>(row);
-}
-
-std::string lemma_text(const Grid& grid) {
-  return fmt::format(
-      "A weight ±2^ξ is seen beside noise where cast(w + noise) differs from cast(noise). Beside "
-      "R = ±1 of the rounded normal all are seen from {:+d} of the bound on, beside ±2 from {:+d}: "
-      "the lemma, which promises +1, is on the safe side. It counts the smallest noise alone "
-      "(2^τ). That of 4-bit uniform noise is 1/16, and beside 7/16 all weights are seen only from "
-      "{:+d} on; at +1 {:.1f} % of them.",
-      all_survive_from(grid, 0), all_survive_from(grid, 1), all_survive_from(grid, 5),
-      grid.at(static_cast<size_t>(1 - kLowestOffset), 5).found);
 }
 
 // ---------------------------------------------------------------- Proposition 4
@@ -112,8 +92,6 @@ struct Annealing {
 };
 constexpr Annealing kAnnealings[] = {{"6 bits, BF16", 6, kBf16Mantissa},
                                      {"4 bits, 2 bits of mantissa", 4, 2}};
-
-/// Pr(R = 0). [Eq. 10]
 
 struct Annealed {
   int64_t tried = 0, kept = 0, masked = 0;
@@ -155,16 +133,15 @@ Value share_of(int64_t count, int64_t tries, double expected) {
 }
 
 Grid annealing_grid(const Settings& settings) {
-  std::vector<std::string> rows, columns;
-  for (int below = 1; below <= kSmallest; ++below) rows.push_back(fmt::format("{}", -below));
+  Names columns;
   for (const Annealing& each : kAnnealings)
     for (const char* what : {"kept", "masked"})
       columns.push_back(fmt::format("{}: {}", each.name, what));
   Grid grid("annealing",
             "Weights by the binade below their block's maximum: shares whose every bit ŵ keeps, "
             "and that noise masks with 0",
-            "binade", std::move(rows), std::move(columns));
-  grid.expected_is = "Proposition 4";
+            "binade", texts_of(integers(1, kSmallest), "-{}"), std::move(columns),
+            {.expected_is = "Proposition 4"});
   for (size_t r = 0; r < grid.rows.size(); ++r)
     for (size_t c = 0; c < std::size(kAnnealings); ++c) {
       const Annealed found = annealed(kAnnealings[c], static_cast<int>(r) + 1, settings);
@@ -176,31 +153,24 @@ Grid annealing_grid(const Settings& settings) {
   return grid;
 }
 
-std::string annealing_text(const Grid& grid) {
-  const auto extreme = [&](size_t first, bool least) {
-    double found = grid.at(0, first).found;
-    for (size_t r = 0; r < grid.rows.size(); ++r)
-      for (const size_t c : {first, first + 2})
-        found = least ? std::min(found, grid.at(r, c).found) : std::max(found, grid.at(r, c).found);
-    return found;
-  };
-  return fmt::format(
-      "With R = 0 a weight is rounded as if there were no noise, so it keeps its bits with a "
-      "probability of {:.4f} at least, and noise masks it with {:.4f} at most. Found: {:.4f} at "
-      "least, {:.4f} at most, whatever the weight's size. The rounded normal itself would mask "
-      "0.3173, the figure of Proposition 4.",
-      kPrZero, 1 - kPrZero, extreme(0, true), extreme(1, false));
+/// What is found in columns 0 and 2, or 1 and 3.
+std::vector<double> shares(const Grid& grid, size_t first) {
+  std::vector<double> all;
+  for (size_t r = 0; r < grid.rows.size(); ++r)
+    for (const size_t c : {first, first + 2}) all.push_back(grid.at(r, c).found);
+  return all;
 }
 
 Chart annealing_chart(const Grid& grid) {
-  std::vector<double> binades;
-  for (int below = 1; below <= kSmallest; ++below) binades.push_back(below);
-  Chart chart = lines_of(grid, binades, "binades below the block's maximum", "share of weights");
-  chart.series.push_back(
-      {.name = "Pr(R = 0)", .y = std::vector<double>(binades.size(), kPrZero), .reference = true});
-  chart.series.push_back({.name = "1 - Pr(R = 0)",
-                          .y = std::vector<double>(binades.size(), 1 - kPrZero),
-                          .reference = true});
+  const std::vector<int> binades = integers(1, kSmallest);
+  Chart chart = lines_of(grid, {binades.begin(), binades.end()},
+                         "binades below the block's maximum", "share of weights");
+  const auto level = [&](const char* name, double share) {
+    chart.series.push_back(
+        {.name = name, .y = std::vector<double>(binades.size(), share), .reference = true});
+  };
+  level("Pr(R = 0)", kPrZero);
+  level("1 - Pr(R = 0)", 1 - kPrZero);
   return chart;
 }
 
@@ -210,13 +180,16 @@ Section noise_survival_section(const Settings& settings, Progress& progress) {
   const Grid surviving = surviving_grid(settings);
   const Grid annealing = annealing_grid(settings);
   progress.step();
-  std::vector<double> offsets;
-  for (int offset = kLowestOffset; offset <= kHighestOffset; ++offset) offsets.push_back(offset);
-  return {.heading = "Weights that noise takes away (Lemma 2, Proposition 4)",
-          .paragraphs = {lemma_text(surviving), annealing_text(annealing)},
-          .grids = {surviving, annealing},
-          .charts = {lines_of(surviving, offsets, "ξ - bound", "seen, percent"),
-                     annealing_chart(annealing)}};
+  Section section = section_of("noise", "survival", {surviving, annealing},
+                               {{"seen_from_1", all_survive_from(surviving, 0)},
+                                {"seen_from_2", all_survive_from(surviving, 1)},
+                                {"seen_from_7", all_survive_from(surviving, 5)},
+                                {"p_zero", kPrZero},
+                                {"p_other", 1 - kPrZero},
+                                {"kept", std::ranges::min(shares(annealing, 0))},
+                                {"masked", std::ranges::max(shares(annealing, 1))}});
+  section.charts = {lines_of(surviving, "ξ - bound", "seen, percent"), annealing_chart(annealing)};
+  return section;
 }
 
 }  // namespace ng::study

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "study/chart.h"
 #include "study/grid.h"
 
 namespace ng::study {
@@ -15,8 +14,8 @@ namespace ng::study {
 struct Section {
   std::string heading;
   std::vector<std::string> paragraphs;
-  std::vector<Grid> grids;
-  std::vector<Chart> charts;
+  std::vector<Grid> grids = {};
+  std::vector<Chart> charts = {};
   std::vector<Panels> panels = {};  ///< behind the charts
 };
 

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/version.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -86,6 +87,27 @@ TEST(Report, AskingForWhatIsNotThereIsRefused) {
   EXPECT_EQ(grid.found("other", "b"), 0.25);
   EXPECT_ANY_THROW((void)grid.found("other", "c"));
   EXPECT_ANY_THROW((void)grid.at(2, 0));
+}
+
+TEST(Written, ReferencesAreFilledIn) {
+  const std::vector<Grid> grids = report().sections[0].grids;
+  EXPECT_EQ(filled_in("{errors[N(0,1), 16][a]:.1f} ± {errors[0][0].error:.2f}, {n} of {all}; "
+                      "{curve[1][y] - curve[0][y]:+.0f}",
+                      grids, {{"n", 3}, {"all", "four"}}),
+            "2.0 ± 0.01, 3 of four; +1");
+  for (const char* wrong : {"{none}", "{none[0][0]}", "{errors[0][c]}", "{errors[2][a]}", "{n"})
+    EXPECT_ANY_THROW((void)filled_in(wrong, grids, {{"n", 3}})) << wrong;
+}
+
+TEST(Written, SectionsHaveTheirParagraphs) {
+  const Section section = section_of("communication", "scope", {});
+  EXPECT_EQ(section.heading, "What this is");
+  ASSERT_EQ(section.paragraphs.size(), 2u);
+  EXPECT_TRUE(section.paragraphs[0].starts_with("Ranks are simulated in one process: each has"));
+  EXPECT_TRUE(section.paragraphs[1].ends_with("does the same to yours."));
+  EXPECT_EQ(title_of("noise"), "What noise on weights is, and what a narrow number keeps of it");
+  EXPECT_ANY_THROW((void)section_of("communication", "none", {}));
+  EXPECT_ANY_THROW((void)title_of("none"));
 }
 
 }  // namespace

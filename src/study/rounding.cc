@@ -6,12 +6,12 @@
 
 #include "format/codec.h"
 #include "numbers/narrow_matrix.h"
-#include "study/dot.h"
 #include "study/mean.h"
 #include "study/rounding_gradient.h"
 #include "study/rounding_laws.h"
 #include "study/samples.h"
 #include "study/study.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -23,11 +23,8 @@ FloatGrid e2m1() { return grid_of(element_format("e2m1")); }
 
 // ---------------------------------------------------------------- one number
 
-const std::vector<std::string>& law_names() {
-  static const std::vector<std::string> kNames = {"nearest", "dither", "stochastic, 8 bits",
-                                                  "stochastic, 16 bits", "stochastic, 32 bits"};
-  return kNames;
-}
+const Names kLawNames = {"nearest", "dither", "stochastic, 8 bits", "stochastic, 16 bits",
+                         "stochastic, 32 bits"};
 
 std::vector<Rounded> laws_of(float x) {
   std::vector<Rounded> laws = {nearest_law(e2m1(), x), dithered_law(e2m1(), x)};
@@ -37,22 +34,19 @@ std::vector<Rounded> laws_of(float x) {
 
 /// Bias and variance over E2M1's range, in units of the distance of the neighbours.
 struct Curves {
-  std::vector<double> x;
   Grid bias, variance;
 };
 
 Curves curves_of(const Settings& settings, Progress& progress) {
   std::vector<double> x;
-  std::vector<std::string> rows;
-  for (int i = 0; i <= 300; ++i) {
-    x.push_back(i / 50.0);
-    rows.push_back(fmt::format("{:.2f}", x.back()));
-  }
-  Curves curves{
-      x, Grid("bias_curve", "Bias E[Q(x)] - x on E2M1, in ulp", "x", rows, law_names()),
-      Grid("variance_curve", "Variance of Q(x) on E2M1, in ulp²", "x", rows, law_names())};
-  curves.bias.shown = curves.variance.shown = false;
-  parallel_for(settings.threads, static_cast<int64_t>(x.size()), [&](int64_t i, int) {
+  for (int i = 0; i <= 300; ++i) x.push_back(i / 50.0);
+  const Names rows = texts_of(x, "{:.2f}");
+  const auto curve = [&](const char* name, const char* caption) {
+    return Grid(name, caption, "x", rows, kLawNames, {.shown = false});
+  };
+  Curves curves{curve("bias_curve", "Bias E[Q(x)] - x on E2M1, in ulp"),
+                curve("variance_curve", "Variance of Q(x) on E2M1, in ulp²")};
+  parallel_for(settings.threads, std::ssize(x), [&](int64_t i, int) {
     const auto row = static_cast<size_t>(i);
     const auto value = static_cast<float>(x[row]);
     const std::vector<Rounded> laws = laws_of(value);
@@ -69,26 +63,19 @@ Curves curves_of(const Settings& settings, Progress& progress) {
 /// E[Q(x)] at some places, exactly.
 Grid mean_grid() {
   constexpr float kPlaces[] = {0.3f, 1.2f, 2.2f, 4.3f};
-  std::vector<std::string> rows;
-  for (const float x : kPlaces) rows.push_back(fmt::format("{:g}", x));
-  Grid grid("mean", "E[Q(x)] on E2M1, over all random integers", "x", rows, law_names());
-  for (size_t r = 0; r < rows.size(); ++r) {
-    const std::vector<Rounded> laws = laws_of(kPlaces[r]);
-    for (size_t c = 0; c < laws.size(); ++c) grid.at(r, c).found = laws[c].mean;
-  }
+  Grid grid = Grid("mean", "E[Q(x)] on E2M1, over all random integers", "x",
+                   texts_of(kPlaces, "{:g}"), kLawNames, {.digits = 6})
+                  .filled([&](size_t r, size_t c) { return laws_of(kPlaces[r])[c].mean; });
   grid.at(2, 1).expected = 2.175;
   grid.at(3, 1).expected = 4.20;
-  grid.digits = 6;
   return grid;
 }
 
 /// The mean and variance of draws made by the quantizer itself, beside the exact ones.
 Grid drawn_grid(const Settings& settings, Progress& progress) {
   constexpr float kPlace = 2.2f;
-  Grid grid("drawn", "Q(2.2) on E2M1 as the quantizer draws it", "random bits", {"8", "16", "32"},
-            {"mean", "variance", "share rounded up"});
-  grid.expected_is = "exact";
-  grid.digits = 5;
+  Grid grid("drawn", "Q(2.2) on E2M1 as the quantizer draws it", "random bits", texts_of(kBits),
+            {"mean", "variance", "share rounded up"}, {.expected_is = "exact", .digits = 5});
   const int64_t rows = settings.part_of(1024, 16);
   constexpr int64_t kCols = 1024;
   const std::vector<float> x(static_cast<size_t>(rows * kCols), kPlace);
@@ -104,7 +91,7 @@ Grid drawn_grid(const Settings& settings, Progress& progress) {
     for (const float q : dequantize(narrow, settings.threads)) mean.add(q);
     const Rounded law = stochastic_law(e2m1(), kPlace, kBits[i]);
     const double up = (mean.mean() - law.low) / law.ulp();
-    grid.at(i, 0) = {mean.mean(), mean.error(), law.mean};
+    grid.at(i, 0) = mean.value(law.mean);
     grid.at(i, 1) = {mean.variance(), kNone, law.variance};
     grid.at(i, 2) = {up, mean.error() / law.ulp(), (law.mean - law.low) / law.ulp()};
     progress.step();
@@ -115,8 +102,7 @@ Grid drawn_grid(const Settings& settings, Progress& progress) {
 /// Largest bias over a dense sweep of [2, 4), where an FP32 number has up to 22 bits to lose.
 Grid worst_bias(const Settings& settings, Progress& progress) {
   Grid grid("worst_bias", "Most negative bias on [2, 4), in ulp", "", {"bias"},
-            {"stochastic, 8 bits", "stochastic, 16 bits", "stochastic, 32 bits"});
-  grid.digits = 3;
+            texts_of(kBits, "stochastic, {} bits"), {.digits = 3});
   const int64_t places = settings.part_of(1 << 17, 1 << 12);
   const int64_t stride = (1 << 23) / places;  // of the 2^23 numbers in [2, 4)
   for (size_t i = 0; i < std::size(kBits); ++i) {
@@ -144,33 +130,19 @@ Section number_section(const Settings& settings, Progress& progress) {
       most = std::max(most, std::abs(grid.at(r, column).found));
     return most;
   };
-  Chart bias = lines_of(curves.bias, curves.x, "x", "bias, ulp");
-  Chart variance = lines_of(curves.variance, curves.x, "x", "variance, ulp²");
-  for (Chart* chart : {&bias, &variance}) {
-    chart->series.resize(4);  // 32 bits lie upon 16
-    chart->series.erase(chart->series.begin() + 2);
-    chart->x_ticks = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  Section section =
+      section_of("rounding", "number", {mean, drawn, worst, curves.bias, curves.variance},
+                 {{"bias_nearest", largest(curves.bias, 0)},
+                  {"bias_stochastic", largest(curves.bias, 3)},
+                  {"variance", largest(curves.variance, 3)}});
+  section.charts = {lines_of(curves.bias, "x", "bias, ulp"),
+                    lines_of(curves.variance, "x", "variance, ulp²")};
+  for (Chart& chart : section.charts) {
+    chart.series.resize(4);  // 32 bits lie upon 16
+    chart.series.erase(chart.series.begin() + 2);
+    chart.x_ticks = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   }
-  return {
-      .heading = "One number",
-      .paragraphs =
-          {fmt::format(
-               "Rounding to nearest is wrong by up to {:.2f} ulp and always in the same way; "
-               "stochastic rounding with 16 random bits by {:.0e} ulp on average over its draws, "
-               "at "
-               "the price of a variance of f(1 - f), at most {:.2f} ulp². Dither, nearest of x "
-               "plus "
-               "noise of one ulp, is the same thing on an even grid, but above 2 and 4 it "
-               "reaches "
-               "across the change of step: E[Q(2.2)] is {:.3f} and E[Q(4.3)] {:.3f}.",
-               largest(curves.bias, 0), largest(curves.bias, 3), largest(curves.variance, 3),
-               mean.found("2.2", "dither"), mean.found("4.3", "dither")),
-           fmt::format("With r bits the chance to go up is cut off after r bits, so the bias is "
-                       "between -2^-r ulp and 0: {:.5f} ulp at worst with 8 bits, {:.1e} with 16, "
-                       "and {:.1g} with 32, where no bit of an FP32 number in this range is lost.",
-                       worst.at(0, 0).found, worst.at(0, 1).found, worst.at(0, 2).found)},
-      .grids = {mean, drawn, worst, curves.bias, curves.variance},
-      .charts = {bias, variance}};
+  return section;
 }
 
 // ---------------------------------------------------------------- the prescale
@@ -244,12 +216,9 @@ std::vector<float> exact_means(const std::vector<float>& block, const Operand& c
 }
 
 Section prescale_section(const Settings& settings, Progress& progress) {
-  std::vector<std::string> names;
-  for (const PrescaleCase& prescale : kPrescaleCases) names.emplace_back(prescale.name);
   Grid grid("prescale", "a·b of two MXFP4 blocks, exactly 16.063, after rounding both", "rounding",
-            names, {"mean of a·b", "relative bias, percent"});
-  grid.expected_is = "exact";
-  grid.digits = 5;
+            names_of(kPrescaleCases), {"mean of a·b", "relative bias, percent"},
+            {.expected_is = "exact", .digits = 5});
   const BlockPair pair = block_pair(settings);
   const double truth = dot(pair.a, pair.b);
   const int64_t copies = settings.part_of(1 << 16, 1 << 10);
@@ -264,31 +233,18 @@ Section prescale_section(const Settings& settings, Progress& progress) {
     for (size_t i = 0; i < a.size(); i += 32)
       product.add(undo * dot(std::span(a).subspan(i, 32), std::span(b).subspan(i, 32)));
     const double exact = undo * dot(exact_means(pair.a, cast), exact_means(pair.b, cast));
-    grid.at(r, 0) = {product.mean(), product.error(), exact};
+    grid.at(r, 0) = product.value(exact);
     grid.at(r, 1) = {100 * (product.mean() / truth - 1), 100 * product.error() / truth, kNone};
     progress.step();
   }
-  return {
-      .heading = "The prescale",
-      .paragraphs = {fmt::format(
-          "With the floor rule the largest value of a block lies between 4 and 8 scales, and above "
-          "6 there is nothing to round up to. In these two blocks the largest values, 3.9 and 3.8, "
-          "meet: of a·b = {:.3f} stochastic rounding leaves {:.3f} on average ({} draws). "
-          "Multiplied by 3/4 before rounding, and the product by 16/9 after, it is {:.3f} ± "
-          "{:.3f}; "
-          "a scale rounded up (rceil) needs no prescale: {:.3f} ± {:.3f}. The specification's pair "
-          "of blocks, which it does not list, went from 10.244 to 16.067.",
-          truth, grid.at(1, 0).found, copies, grid.at(2, 0).found, grid.at(2, 0).error,
-          grid.at(3, 0).found, grid.at(3, 0).error)},
-      .grids = {grid},
-      .charts = {}};
+  return section_of("rounding", "prescale", {grid}, {{"truth", truth}, {"copies", copies}});
 }
 
 Report rounding(const Settings& settings) {
   Progress progress(
       settings, 1 + 2 * std::ssize(kBits) + std::ssize(kPrescaleCases) + gradient_steps(settings));
   return {.name = "rounding",
-          .title = "Bias and variance of rounding, and what they do to a gradient",
+          .title = title_of("rounding"),
           .sections = {number_section(settings, progress), prescale_section(settings, progress),
                        gradient_section(settings, progress)}};
 }

@@ -6,6 +6,7 @@
 #include "recipe/layer_names.h"
 #include "study/gradient_draws.h"
 #include "study/gradient_probe.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -29,7 +30,7 @@ constexpr RecipeCase kRecipeCases[] = {
     {"mxfp4-sr-rceil", kNone, kNone, kNone},
     {"nvfp4", 1.013, .256, .211},
 };
-constexpr size_t kBf16 = 0, kNearest = 2, kStochastic = 4;
+constexpr size_t kNearest = 2, kStochastic = 4;
 
 /// Gradients of many draws against the FP32 gradient.
 struct Draws {
@@ -57,17 +58,15 @@ std::string short_name(std::string_view matrix) {
 }
 
 /// Least and greatest projection under nearest rounding of the matrices of one block.
-struct Range {
+void add_range(Facts& facts, const Grid& matrices, const std::string& block) {
   double least = 1e9, most = -1e9;
-};
-Range range_of_block(const Grid& matrices, std::string_view prefix) {
-  Range range;
   for (size_t r = 0; r < matrices.rows.size(); ++r) {
-    if (!matrices.rows[r].starts_with(prefix)) continue;
-    range.least = std::min(range.least, matrices.at(r, 0).found);
-    range.most = std::max(range.most, matrices.at(r, 0).found);
+    if (!matrices.rows[r].starts_with(block)) continue;
+    least = std::min(least, matrices.at(r, 0).found);
+    most = std::max(most, matrices.at(r, 0).found);
   }
-  return range;
+  facts[block + " least"] = least;
+  facts[block + " most"] = most;
 }
 
 /// Everything the section says.
@@ -99,16 +98,14 @@ Results results_of(const Settings& settings, Progress& progress) {
 }
 
 Grid by_recipe(const Results& results) {
-  std::vector<std::string> rows;
-  for (const RecipeCase& recipe : kRecipeCases) rows.emplace_back(recipe.name);
   Grid grid("gradient", "Gradient of the blocks' matrices against the FP32 gradient", "recipe",
-            std::move(rows), {"projection", "relative error of one draw", "relative bias"});
-  grid.expected_is = "specification's model";
+            names_of(kRecipeCases), {"projection", "relative error of one draw", "relative bias"},
+            {.expected_is = "specification's model"});
   for (size_t r = 0; r < results.draws.size(); ++r) {
     const DrawnErrors& d = results.draws[r].errors;
     const RecipeCase& recipe = kRecipeCases[r];
-    grid.at(r, 0) = {d.projection.mean(), d.projection.error(), recipe.projection};
-    grid.at(r, 1) = {d.error.mean(), d.error.error(), recipe.error};
+    grid.at(r, 0) = d.projection.value(recipe.projection);
+    grid.at(r, 1) = d.error.value(recipe.error);
     grid.at(r, 2) = {d.bias, kNone, recipe.bias};
   }
   return grid;
@@ -116,58 +113,14 @@ Grid by_recipe(const Results& results) {
 
 /// Projection matrix by matrix.
 Grid by_matrix(const Results& results) {
-  std::vector<std::string> rows;
+  Names rows;
   for (const auto& matrix : results.matrices) rows.push_back(short_name(matrix.name));
-  Grid grid("projection_by_matrix", "Projection of the mean gradient, by matrix", "matrix",
-            std::move(rows), {kRecipeCases[kNearest].name, kRecipeCases[kStochastic].name});
-  for (size_t r = 0; r < results.matrices.size(); ++r) {
-    const auto projected = [&](const Draws& draws) {
-      return draws.drawn.errors({&r, 1}).projection.mean();
-    };
-    grid.at(r, 0).found = projected(results.draws[kNearest]);
-    grid.at(r, 1).found = projected(results.draws[kStochastic]);
-  }
-  return grid;
-}
-
-std::vector<std::string> what_is_seen(const Results& results, const Grid& matrices, int64_t count) {
-  const Draws& nearest = results.draws[kNearest];
-  const DrawnErrors& stochastic = results.draws[kStochastic].errors;
-  const DrawnErrors& transformed = results.draws[kStochastic + 1].errors;
-  const Range low = range_of_block(matrices, "0.");
-  const Range high = range_of_block(matrices, "1.");
-  const auto flushed = [&](OperandRole role) {
-    return 100 * nearest.flushed[static_cast<size_t>(role)];
-  };
-  return {fmt::format("A Llama of 2 layers and width 64 learns a generated text for {} steps in "
-                      "FP32 (loss {:.2f} to {:.2f}); then the gradient of one batch of 512 tokens "
-                      "is taken in each recipe, {} times with other draws. The projection "
-                      "<g, g₀>/<g₀, g₀> on the FP32 gradient is 1 where a gradient is unbiased.",
-                      kTrainSteps, results.first_loss, results.last_loss, count),
-          fmt::format(
-              "Rounding to nearest shrinks the gradient: its projection is {:.3f}, so {:.1f} % "
-              "are "
-              "lost, and since nothing is drawn no averaging brings them back (the "
-              "specification's "
-              "model lost 13 %). Stochastic rounding with prescale has {:.3f} ± {:.3f}, with the "
-              "Hadamard transform {:.3f} ± {:.3f}; what these recipes leave in BF16 has {:.3f}. "
-              "One "
-              "draw is off by as much as nearest, {:.2f} against {:.2f}, but the mean of many is "
-              "not: {:.3f}.",
-              nearest.errors.projection.mean(), 100 * (1 - nearest.errors.projection.mean()),
-              stochastic.projection.mean(), stochastic.projection.error(),
-              transformed.projection.mean(), transformed.projection.error(),
-              results.draws[kBf16].errors.projection.mean(), stochastic.error.mean(),
-              nearest.errors.error.mean(), stochastic.bias),
-          fmt::format(
-              "The loss comes from small values beside large ones: below a quarter of the scale "
-              "nearest makes them 0, {:.0f} % of the values of dy and {:.0f} % of x in the weight "
-              "gradient. Each product loses in both operands, and dy of a lower block has passed "
-              "through more of them: the matrices of block 0 keep {:.2f} to {:.2f}, those of "
-              "block "
-              "1 {:.2f} to {:.2f}.",
-              flushed(OperandRole::wgrad_grad), flushed(OperandRole::wgrad_input), low.least,
-              low.most, high.least, high.most)};
+  return Grid("projection_by_matrix", "Projection of the mean gradient, by matrix", "matrix",
+              std::move(rows), {kRecipeCases[kNearest].name, kRecipeCases[kStochastic].name})
+      .filled([&](size_t r, size_t c) {
+        const Draws& draws = results.draws[c == 0 ? kNearest : kStochastic];
+        return draws.drawn.errors({&r, 1}).projection.mean();
+      });
 }
 
 }  // namespace
@@ -180,10 +133,21 @@ Section gradient_section(const Settings& settings, Progress& progress) {
   const Results results = results_of(settings, progress);
   const Grid recipes = by_recipe(results);
   const Grid matrices = by_matrix(results);
-  return {.heading = "The gradient of a model",
-          .paragraphs = what_is_seen(results, matrices, settings.part_of(kDraws, kLeastDraws)),
-          .grids = {recipes, matrices},
-          .charts = {bars_of(recipes, "1 = the FP32 gradient"), bars_of(matrices, "projection")}};
+  const Draws& nearest = results.draws[kNearest];
+  const auto flushed = [&](OperandRole role) {
+    return 100 * nearest.flushed[static_cast<size_t>(role)];
+  };
+  Facts facts = {{"steps", kTrainSteps},
+                 {"first", results.first_loss},
+                 {"last", results.last_loss},
+                 {"draws", settings.part_of(kDraws, kLeastDraws)},
+                 {"lost", 100 * (1 - nearest.errors.projection.mean())},
+                 {"flushed_dy", flushed(OperandRole::wgrad_grad)},
+                 {"flushed_x", flushed(OperandRole::wgrad_input)}};
+  for (const char* block : {"0.", "1."}) add_range(facts, matrices, block);
+  Section section = section_of("rounding", "gradient", {recipes, matrices}, facts);
+  section.charts = {bars_of(recipes, "1 = the FP32 gradient"), bars_of(matrices, "projection")};
+  return section;
 }
 
 }  // namespace ng::study

@@ -1,5 +1,5 @@
-// Random data of the studies: every value a function of (seed, stream, place), the same bits on
-// every machine.
+// Random data of the studies, every value a function of (seed, stream, place), the same bits on
+// every machine; and what a cast makes of data. [formats.md §8]
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "format/operand.h"
 #include "math/philox.h"
+#include "numbers/errors.h"
+#include "tensor/rows.h"
 
 namespace ng::study {
 
@@ -31,5 +34,23 @@ enum class Distribution : uint8_t { normal, laplace, uniform };
 /// factors: averages over where a block's largest value lies between two powers of two.
 [[nodiscard]] std::vector<float> spread_phases(std::span<float> values, int64_t block,
                                                const RandomKey& key, Threads threads);
+
+inline constexpr int64_t kTextVocabulary = 32;
+
+/// A text that nobody wrote, for what learns. Tokens below kTextVocabulary: 0 a space, 1 to 26
+/// letters, 27 a full stop, 28 a line's end. Words of 2 to 9 letters from a lexicon of 256, their
+/// frequencies as 1/rank; half of the time a word is one of four that follow the one before it more
+/// often than others.
+[[nodiscard]] std::vector<int32_t> generated_text(const RandomKey& key, int64_t tokens);
+
+/// Rounds `x` to nearest, blocks along its columns, and compares. `factors`: empty, or what each of
+/// as many equal runs of consecutive values (x is contiguous) was multiplied by; the sums are then
+/// in the units from before that, so that every block weighs what it weighed there.
+[[nodiscard]] ErrorMetrics cast_error(Rows<const float> x, const Operand& cast, Threads threads,
+                                      std::span<const float> factors = {});
+
+/// Blocks of 1 × `block` of an element; E4M3 scales have an FP32 scale of the tensor above them.
+[[nodiscard]] Operand block_cast(std::string_view element, int block, ScaleKind scale,
+                                 ScaleRule rule);
 
 }  // namespace ng::study

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "study/generated_text.h"
 #include "study/mean.h"
 
 namespace ng::study {

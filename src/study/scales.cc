@@ -3,12 +3,12 @@
 // [formats.md §8]
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "format/codec.h"
-#include "study/rounded.h"
+#include "study/mean.h"
 #include "study/samples.h"
 #include "study/study.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -53,14 +53,8 @@ constexpr DataCase kDataCases[] = {
 };
 constexpr size_t kDataRows = std::size(kDataCases);
 
-std::vector<std::string> scale_names() {
-  std::vector<std::string> names;
-  for (const ScaleCase& scale : kScaleCases) names.emplace_back(scale.name);
-  return names;
-}
-
-std::vector<std::string> data_names() {
-  std::vector<std::string> names;
+Names data_names() {
+  Names names;
   for (const DataCase& data : kDataCases)
     names.push_back(fmt::format("{}, {}", name_of(data.distribution), data.block));
   return names;
@@ -99,7 +93,7 @@ ErrorMetrics e2m1_error(const Data& x, const ScaleCase& scale, int block,
 
 Grid relative_mse(const Settings& settings, Progress& progress) {
   Grid grid("relative_mse", "Relative mean squared error of E2M1 blocks", "data, block",
-            data_names(), scale_names());
+            data_names(), names_of(kScaleCases));
   for (size_t row = 0; row < kDataRows; ++row) {
     const DataCase& data = kDataCases[row];
     const Data x = spread_data(settings, data.distribution, data.block);
@@ -113,30 +107,29 @@ Grid relative_mse(const Settings& settings, Progress& progress) {
 }
 
 Grid in_decibels(const Grid& mse) {
-  Grid grid("sqnr", "The same as signal to quantization noise ratio, dB", mse.corner, mse.rows,
-            mse.columns);
-  std::transform(mse.values.begin(), mse.values.end(), grid.values.begin(), [](const Value& value) {
-    return Value{.found = decibels(value.found), .expected = decibels(value.expected)};
-  });
-  return grid;
+  return Grid("sqnr", "The same as signal to quantization noise ratio, dB", mse.corner, mse.rows,
+              mse.columns)
+      .filled([&](size_t r, size_t c) {
+        const Value& value = mse.at(r, c);
+        return Value{.found = decibels(value.found), .expected = decibels(value.expected)};
+      });
 }
 
-/// What E8M0 loses against E4M3 nearest at the same block size, dB, over both block sizes.
-struct Loss {
-  double least, most;
-  std::string best_rule, worst_rule;  // those of the extremes
-};
-Loss loss_of(const Grid& sqnr, Distribution distribution) {
-  Loss loss{.least = 1e9, .most = -1e9, .best_rule = {}, .worst_rule = {}};
+/// What E8M0 loses against E4M3 nearest at the same block size, dB, over both block sizes: the
+/// extremes, and the rules that have them.
+void add_loss(Facts& facts, const Grid& sqnr, Distribution distribution) {
+  double least = 1e9, most = -1e9;
+  const std::string_view data = name_of(distribution);
   for (size_t r = 0; r < kDataRows; ++r) {
     if (kDataCases[r].distribution != distribution) continue;
     for (size_t c = kFirstE8m0; c < kScales; ++c) {
       const double lost = sqnr.at(r, kE4m3Nearest).found - sqnr.at(r, c).found;
-      if (lost < loss.least) loss.least = lost, loss.best_rule = sqnr.columns[c];
-      if (lost > loss.most) loss.most = lost, loss.worst_rule = sqnr.columns[c];
+      if (lost < least) least = lost, facts[fmt::format("{} best", data)] = sqnr.columns[c];
+      if (lost > most) most = lost, facts[fmt::format("{} worst", data)] = sqnr.columns[c];
     }
   }
-  return loss;
+  facts[fmt::format("{} least", data)] = least;
+  facts[fmt::format("{} most", data)] = most;
 }
 
 double worst_difference(const Grid& grid) {
@@ -149,40 +142,20 @@ double worst_difference(const Grid& grid) {
 Section scale_section(const Settings& settings, Progress& progress) {
   const Grid mse = relative_mse(settings, progress);
   const Grid sqnr = in_decibels(mse);
-  const Loss normal = loss_of(sqnr, Distribution::normal);
-  const Loss laplace = loss_of(sqnr, Distribution::laplace);
-  const Loss uniform = loss_of(sqnr, Distribution::uniform);
-  const int64_t values =
-      static_cast<int64_t>(data_of(settings, Distribution::uniform).values.size());
-  return {
-      .heading = "E8M0 and E4M3 scales",
-      .paragraphs =
-          {fmt::format(
-               "Each block is multiplied by 2^U with U uniform in (0, 1), so that no rule "
-               "is favoured by where the data lies between two powers of two, and the error "
-               "is taken in the units from before that; {} values a row. The largest difference "
-               "from the specification's table is {:.2f} %.",
-               values, worst_difference(mse)),
-           fmt::format(
-               "At equal block size a power-of-two scale costs {:.1f} to {:.1f} dB against an E4M3 "
-               "scale on Gaussian data ({} least, {} most) and {:.1f} to {:.1f} dB on Laplace data "
-               "({} least, {} most). It is no law: on uniform data the gap is {:.2f} dB with {}.",
-               normal.least, normal.most, normal.best_rule, normal.worst_rule, laplace.least,
-               laplace.most, laplace.best_rule, laplace.worst_rule, uniform.least,
-               uniform.best_rule),
-           fmt::format("As the formats are defined, MXFP4 with the floor rule (blocks of 32) has "
-                       "{:.2f} dB and NVFP4 (blocks of 16) {:.2f} dB on N(0,1).",
-                       sqnr.found("N(0,1), 32", "E8M0 floor"),
-                       sqnr.found("N(0,1), 16", "E4M3 nearest"))},
-      .grids = {mse, sqnr},
-      .charts = {bars_of(mse, "relative MSE")}};
+  Facts facts = {{"values", std::ssize(data_of(settings, Distribution::uniform).values)},
+                 {"worst", worst_difference(mse)}};
+  for (const auto data : {Distribution::normal, Distribution::laplace, Distribution::uniform})
+    add_loss(facts, sqnr, data);
+  Section section = section_of("scales", "scales", {mse, sqnr}, facts);
+  section.charts = {bars_of(mse, "relative MSE")};
+  return section;
 }
 
 // ---------------------------------------------------------------- one phase only
 
 Section phase_section(const Settings& settings, Progress& progress) {
   Grid grid("fixed_phase", "Relative MSE of uniform data on ±√3 as it is, blocks of 32", "data",
-            {"Uniform, 32"}, scale_names());
+            {"Uniform, 32"}, names_of(kScaleCases));
   const Data x = data_of(settings, Distribution::uniform);
   for (size_t c = 0; c < kScales; ++c) {
     grid.at(0, c).found = e2m1_error(x, kScaleCases[c], 32, settings).relative_mse;
@@ -190,16 +163,8 @@ Section phase_section(const Settings& settings, Progress& progress) {
   }
   grid.at(0, kE4m3Nearest).expected = .01134;
   grid.at(0, kFirstE8m0).expected = .01029;
-  const double floor = grid.found("Uniform, 32", "E8M0 floor");
-  const double nearest = grid.found("Uniform, 32", "E4M3 nearest");
-  return {.heading = "An unlucky phase",
-          .paragraphs = {fmt::format(
-              "Without the random factor every block has nearly the same maximum, √3. There the "
-              "floor rule's {:.5f} is {} E4M3's {:.5f}: amax/6 is not the scale with the least "
-              "error, and a power of two may happen to lie closer to it.",
-              floor, floor < nearest ? "below" : "above", nearest)},
-          .grids = {grid},
-          .charts = {}};
+  const bool is_below = grid.at(0, kFirstE8m0).found < grid.at(0, kE4m3Nearest).found;
+  return section_of("scales", "phase", {grid}, {{"below", is_below ? "below" : "above"}});
 }
 
 // ---------------------------------------------------------------- scales off the ideal one
@@ -245,36 +210,30 @@ std::vector<double> errors_at(std::span<const double> rhos, const Settings& sett
   return errors;
 }
 
+constexpr const char* kRatioCaption =
+    "Relative MSE D(ρ), each scale ρ·amax/6, N(0,1), blocks of 32";
+
 Grid listed_ratios(const Settings& settings) {
   std::vector<double> rhos;
-  std::vector<std::string> columns;
-  for (const RhoCase& point : kRhoCases) {
-    rhos.push_back(point.rho);
-    columns.push_back(fmt::format("{:.4g}", point.rho));
-  }
-  Grid grid("scale_ratio", "Relative MSE D(ρ), each scale ρ·amax/6, N(0,1), blocks of 32", "ρ",
-            {"E2M1"}, std::move(columns));
+  for (const RhoCase& point : kRhoCases) rhos.push_back(point.rho);
   const std::vector<double> errors = errors_at(rhos, settings, kValues);
-  for (size_t i = 0; i < errors.size(); ++i)
-    grid.at(0, i) = {.found = errors[i], .expected = kRhoCases[i].relative_mse};
-  grid.digits = 3;
-  return grid;
+  return Grid("scale_ratio", kRatioCaption, "ρ", {"E2M1"}, texts_of(rhos, "{:.4g}"), {.digits = 3})
+      .filled([&](size_t, size_t i) {
+        return Value{.found = errors[i], .expected = kRhoCases[i].relative_mse};
+      });
 }
 
 /// The curve between them, over fewer values.
 Grid ratio_curve(const Settings& settings, std::span<const double> rhos) {
-  std::vector<std::string> rows;
-  for (const double rho : rhos) rows.push_back(fmt::format("{:.2f}", rho));
-  Grid grid("scale_ratio_curve", "Relative MSE D(ρ), each scale ρ·amax/6, N(0,1), blocks of 32",
-            "ρ", std::move(rows), {"E2M1"});
   const std::vector<double> errors = errors_at(rhos, settings, kValues / 8);
-  for (size_t i = 0; i < errors.size(); ++i) {
-    grid.values[i].found = errors[i];
-    for (const RhoCase& point : kRhoCases)
-      if (std::abs(point.rho - rhos[i]) < 1e-9) grid.values[i].expected = point.relative_mse;
-  }
-  grid.shown = false;
-  return grid;
+  return Grid("scale_ratio_curve", kRatioCaption, "ρ", texts_of(rhos, "{:.2f}"), {"E2M1"},
+              {.shown = false})
+      .filled([&](size_t i, size_t) {
+        Value value{.found = errors[i]};
+        for (const RhoCase& point : kRhoCases)
+          if (std::abs(point.rho - rhos[i]) < 1e-9) value.expected = point.relative_mse;
+        return value;
+      });
 }
 
 Section rho_section(const Settings& settings, Progress& progress) {
@@ -294,71 +253,61 @@ Section rho_section(const Settings& settings, Progress& progress) {
   };
   const size_t first = least_between(.8, 1.15);
   const size_t second = least_between(1.25, 1.65);
-  Chart chart = lines_of(curve, rhos, "ρ = scale / (amax/6)", "relative MSE");
-  chart.x_ticks = {.75, 1, 1.25, 1.5, 1.75, 2};
-  return {.heading = "What a scale off the ideal one costs",
-          .paragraphs = {fmt::format(
-              "E4M3 scales lie within 1 ± 1/17 of amax/6; the floor rule spreads ρ over (3/4, "
-              "3/2], rules that never clip over [1, 2). E2M1 is half logarithmic, so the error is "
-              "no parabola: it is least, {:.4f}, at ρ = {:.2f}, and at {:.2f}, where the largest "
-              "value lies near the grid's 4, it has a second minimum of {:.4f}.",
-              curve.values[first].found, rhos[first], rhos[second], curve.values[second].found)},
-          .grids = {listed, curve},
-          .charts = {chart}};
+  Section section = section_of("scales", "ratio", {listed, curve},
+                               {{"least", curve.values[first].found},
+                                {"least_at", rhos[first]},
+                                {"second", curve.values[second].found},
+                                {"second_at", rhos[second]}});
+  section.charts = {lines_of(curve, "ρ = scale / (amax/6)", "relative MSE")};
+  section.charts[0].x_ticks = {.75, 1, 1.25, 1.5, 1.75, 2};
+  return section;
 }
 
 // ---------------------------------------------------------------- other elements
 
 struct ElementCase {
-  const char* element;
+  const char* name;
   double sqnr[2];     ///< floor, rceil
   double saturation;  ///< floor, percent
+  double underflow[2] = {kNone, kNone};
 };
-constexpr ElementCase kElementCases[] = {
-    {"e4m3", {30.5, 31.5}, .8}, {"e5m2", {25.3, 25.6}, .8},  {"e2m3", {31.0, 31.0}, .3},
-    {"e3m2", {25.3, 25.6}, .8}, {"e2m1", {18.7, 18.6}, 2.5}, {"mxint8", {42.0, kNone}, kNone}};
+constexpr ElementCase kElementCases[] = {{"e4m3", {30.5, 31.5}, .8},
+                                         {"e5m2", {25.3, 25.6}, .8},
+                                         {"e2m3", {31.0, 31.0}, .3},
+                                         {"e3m2", {25.3, 25.6}, .8},
+                                         {"e2m1", {18.7, 18.6}, 2.5, {8.4, 11.2}},
+                                         {"mxint8", {42.0, kNone}, kNone}};
 constexpr ScaleRule kElementRules[] = {ScaleRule::floor, ScaleRule::rceil};
 
 Section element_section(const Settings& settings, Progress& progress) {
-  std::vector<std::string> names;
-  for (const ElementCase& element : kElementCases) names.emplace_back(element.element);
+  const Names names = names_of(kElementCases);
   Grid sqnr("elements_sqnr", "SQNR of N(0,1), dB, E8M0 scales, blocks of 32", "element", names,
-            {"floor", "rceil"});
+            {"floor", "rceil"}, {.digits = 3});
   Grid lost("elements_lost", "Values lost, percent of all", "element", names,
-            {"underflow, floor", "underflow, rceil", "saturation, floor", "saturation, rceil"});
-  sqnr.digits = lost.digits = 3;
+            {"underflow, floor", "underflow, rceil", "saturation, floor", "saturation, rceil"},
+            {.digits = 3});
   const Data x = spread_data(settings, Distribution::normal, 32);
   for (size_t r = 0; r < names.size(); ++r) {
     const ElementCase& element = kElementCases[r];
     for (size_t rule = 0; rule < 2; ++rule) {
-      const Operand cast = block_cast(element.element, 32, ScaleKind::e8m0, kElementRules[rule]);
+      const Operand cast = block_cast(element.name, 32, ScaleKind::e8m0, kElementRules[rule]);
       const ErrorMetrics error = cast_error(x.view(), cast, settings.threads, x.factors);
       sqnr.at(r, rule) = {.found = error.sqnr_db, .expected = element.sqnr[rule]};
-      lost.at(r, rule).found = 100 * error.underflow;
+      lost.at(r, rule) = {.found = 100 * error.underflow, .expected = element.underflow[rule]};
       lost.at(r, 2 + rule).found = 100 * error.saturation;
       progress.step();
     }
     lost.at(r, 2).expected = element.saturation;
   }
-  const size_t e2m1 = 4;
-  lost.at(e2m1, 0).expected = 8.4;
-  lost.at(e2m1, 1).expected = 11.2;
-  return {.heading = "Other elements",
-          .paragraphs = {fmt::format(
-              "More mantissa bits buy about 6 dB each, but only where the scale does not clip: "
-              "rceil gains {:.1f} dB on E4M3 and {:.1f} on E5M2, and on E2M1 it trades {:.1f} % of "
-              "saturated values for {:.1f} % more that vanish. The specification's list is rounded "
-              "to one decimal.",
-              sqnr.at(0, 1).found - sqnr.at(0, 0).found, sqnr.at(1, 1).found - sqnr.at(1, 0).found,
-              lost.at(e2m1, 2).found, lost.at(e2m1, 1).found - lost.at(e2m1, 0).found)},
-          .grids = {sqnr, lost},
-          .charts = {bars_of(sqnr, "SQNR, dB"), bars_of(lost, "percent of the values")}};
+  Section section = section_of("scales", "elements", {sqnr, lost});
+  section.charts = {bars_of(sqnr, "SQNR, dB"), bars_of(lost, "percent of the values")};
+  return section;
 }
 
 Report scales(const Settings& settings) {
   Progress progress(settings, kDataRows * kScales + kScales + 2 + 2 * std::size(kElementCases));
   return {.name = "scales",
-          .title = "Are power-of-two block scales worse than E4M3 ones?",
+          .title = title_of("scales"),
           .sections = {scale_section(settings, progress), phase_section(settings, progress),
                        rho_section(settings, progress), element_section(settings, progress)}};
 }

@@ -1,20 +1,18 @@
 // study stability: the largest learning rate that recipes bear, loss spikes and attention logits,
 // as a proxy for divergence late in long training. [recipes.md §1.1, E9]
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/text.h"
 #include "model/architecture.h"
 #include "study/loss_curve.h"
 #include "study/stability_runs.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
-
-using Names = std::vector<std::string>;
 
 /// A figure of every recipe at every rate.
 struct Measure {
@@ -24,26 +22,21 @@ struct Measure {
   Value (*of)(const RateRuns& runs);
 };
 
-Value number(double value) { return {value, kNone, kNone}; }
-
 constexpr Measure kMeasures[] = {
     {"loss",
      "Loss at the end, nats (mean of the last tenth of the steps); none where a run ended "
      "early",
-     nullptr,
-     [](const RateRuns& runs) {
-       return Value{runs.loss.mean(), runs.loss.error(), kNone};
-     }},
+     nullptr, [](const RateRuns& runs) { return runs.loss.value(); }},
     {"max_logit", "Largest attention logit |q·k|/√d at any step looked at", "logit",
-     [](const RateRuns& runs) { return number(runs.logit); }},
+     [](const RateRuns& runs) { return Value{runs.logit}; }},
     {"spikes", "Loss spikes: steps behind the warm-up, of all seeds", nullptr,
-     [](const RateRuns& runs) { return number(static_cast<double>(runs.spikes)); }},
+     [](const RateRuns& runs) { return Value{static_cast<double>(runs.spikes)}; }},
     {"excess", "Largest excess of a loss over its moving average, nats", nullptr,
-     [](const RateRuns& runs) { return number(runs.excess); }},
+     [](const RateRuns& runs) { return Value{runs.excess}; }},
     {"skipped", "Steps skipped, something not being finite, of all seeds", nullptr,
-     [](const RateRuns& runs) { return number(static_cast<double>(runs.skipped)); }},
+     [](const RateRuns& runs) { return Value{static_cast<double>(runs.skipped)}; }},
     {"grad_norm", "Largest gradient norm over the median one", "ratio",
-     [](const RateRuns& runs) { return number(runs.gradient); }},
+     [](const RateRuns& runs) { return Value{runs.gradient}; }},
 };
 
 /// Peak rate by index; NaN for -1.
@@ -68,12 +61,9 @@ std::string table_name(const StabilityTable& table, std::string_view name) {
 }
 
 Grid grid_of(const Stability& all, const StabilityTable& table, const Measure& measure) {
-  Grid grid(table_name(table, measure.name), measure.caption, "peak learning rate",
-            peak_rate_names(), all.recipes);
-  for (size_t recipe = 0; recipe < all.recipes.size(); ++recipe)
-    for (size_t rate = 0; rate < peak_rates().size(); ++rate)
-      grid.at(rate, recipe) = measure.of(table.ladders[recipe][rate]);
-  return grid;
+  return Grid(table_name(table, measure.name), measure.caption, "peak learning rate",
+              peak_rate_names(), all.recipes)
+      .filled([&](size_t rate, size_t r) { return measure.of(table.ladders[r][rate]); });
 }
 
 Grid summary_of(const Stability& all, const StabilityTable& table) {
@@ -92,12 +82,9 @@ Grid summary_of(const Stability& all, const StabilityTable& table) {
     const int64_t best = best_rate(ladder);
     grid.at(r, 0).found = rate_at(largest_stable_rate(ladder));
     grid.at(r, 1).found = rate_at(best);
-    if (best >= 0) {
-      const Mean& loss = ladder[static_cast<size_t>(best)].loss;
-      grid.at(r, 2) = {loss.mean(), loss.error(), kNone};
-    }
+    if (best >= 0) grid.at(r, 2) = ladder[static_cast<size_t>(best)].loss.value();
     grid.at(r, 3).found = rate_sensitivity(ladder);
-    grid.at(r, 4) = {runs.loss.mean(), runs.loss.error(), kNone};
+    grid.at(r, 4) = runs.loss.value();
     grid.at(r, 5).found = static_cast<double>(runs.spikes);
     grid.at(r, 6).found = runs.logit;
     grid.at(r, 7).found = runs.gradient;
@@ -110,18 +97,13 @@ Grid steps_grid(const Stability& all, const StabilityTable& table, std::string_v
                 std::string caption, const std::vector<int64_t>& steps,
                 std::vector<double> StabilityRun::*values) {
   const size_t rate = common_rate(table);
-  Names rows;
-  for (const int64_t step : steps) rows.push_back(fmt::format("{}", step));
-  Grid grid(table_name(table, name),
-            fmt::format("{} at a peak rate of {}", caption, peak_rate_names()[rate]), "step",
-            std::move(rows), all.recipes);
-  grid.shown = false;
-  for (size_t r = 0; r < all.recipes.size(); ++r) {
-    const std::vector<double>& found = table.ladders[r][rate].first.*values;
-    for (size_t i = 0; i < std::min(found.size(), steps.size()); ++i)
-      grid.at(i, r).found = found[i];
-  }
-  return grid;
+  return Grid(table_name(table, name),
+              fmt::format("{} at a peak rate of {}", caption, peak_rate_names()[rate]), "step",
+              texts_of(steps), all.recipes, {.shown = false})
+      .filled([&](size_t i, size_t r) {
+        const std::vector<double>& found = table.ladders[r][rate].first.*values;
+        return i < found.size() ? found[i] : kNone;
+      });
 }
 
 // ---------------------------------------------------------------- pictures
@@ -157,17 +139,13 @@ bool spans_decades(const Chart& chart) {
 /// What ended above the first loss is drawn at it.
 Chart loss_chart(const StabilityTable& table, Grid losses) {
   for (Value& value : losses.values)
-    if (!(value.found < first_loss(table))) value = number(first_loss(table));
+    if (!(value.found < first_loss(table))) value = {first_loss(table)};
   losses.caption =
       "Loss at the end by peak learning rate; the first loss stands for what is above it, or ended "
       "early";
   Chart chart = rates_chart(losses, "loss, nats");
   chart.from_zero = false;
   return chart;
-}
-
-Chart steps_chart(const Grid& grid, const std::vector<int64_t>& steps, const char* y_label) {
-  return lines_of(grid, std::vector<double>(steps.begin(), steps.end()), "step", y_label);
 }
 
 // ---------------------------------------------------------------- sentences
@@ -225,81 +203,61 @@ std::string text_of(const Stability& all) {
   return all.run.empty() ? "a text that is made up" : "the text of " + on_one_line(all.run);
 }
 
-std::string proxy_text(const StabilityTask& task) {
-  return fmt::format(
-      "This is a proxy. What source 002 claims of divergence (a GPT-2 in BF16 that diverges where "
-      "noise on the weights does not, noise on parts of a Llama that diverges after 30 billion "
-      "tokens) cannot be seen on a small machine: each run here sees {:.2g} million tokens. "
-      "Nothing below confirms or refutes those claims. What is measured is what is known to go "
-      "before divergence and shows in small models at large learning rates: the largest rate that "
-      "training bears, spikes of the loss, and the growth of attention logits.",
-      static_cast<double>(task.tokens()) * 1e-6);
-}
-
-std::string setting_text(const Stability& all, const StabilityTask& task) {
-  return fmt::format(
-      "Every recipe trains every model from random weights on {} for {} steps of {} sequences of "
-      "{} tokens, once for each of {} peak learning rates, {} to {}{}. {}",
-      text_of(all), task.schedule.steps, task.settings.sequences * task.settings.micros,
-      task.settings.length, peak_rates().size(), rate_name(0),
-      rate_name(std::ssize(peak_rates()) - 1),
-      all.draws > 1 ? fmt::format(" and each of {} seeds of weights and rounding", all.draws) : "",
-      all.run.empty()
-          ? "The rate grows during the first tenth of the steps and falls along a cosine to a "
-            "tenth of the peak; the optimizer is the recipe's, with a decay of 0.1 and gradients "
-            "clipped to a norm of 1."
-          : "Schedule and optimizer settings are the run's, for its model and the recipes' "
-            "optimizers.");
-}
-
-std::string definitions_text() {
-  return fmt::format(
-      "A rate is stable where, with every seed, no step was skipped for a value that is not "
-      "finite, no loss behind the warm-up is above that of the first step, and the loss at the end "
-      "(mean of the last tenth of the steps, over the seeds) is at most {} nats above that at the "
-      "recipe's best rate. A spike is a step behind the warm-up whose loss exceeds the weighted "
-      "moving average of the losses before it (weight 1/{:.0f}) by more than {} robust standard "
-      "deviations of such excesses (1.4826 times their median distance from their median). Rate "
-      "sensitivity is the mean over the rates of the loss at the end, at most the first loss, less "
-      "the best (Wortsman et al. 2023, \"Small-scale proxies for large-scale Transformer training "
-      "instabilities\"). Attention is looked at in the forward pass of about {} steps, spread "
-      "evenly: |q·k|/√d over all layers, heads and pairs that the mask lets through. A run ends "
-      "after {} skipped steps in a row.",
-      kStableMargin, 1 / kSpikeWeight, kSpikeDeviations, kLooksAtLogits, kMostSkips);
+Section first_section(const Stability& all, const StabilityTask& task) {
+  const std::string seeds =
+      all.draws > 1 ? fmt::format(" and each of {} seeds of weights and rounding", all.draws) : "";
+  const char* of_text =
+      "The rate grows during the first tenth of the steps and falls along a cosine to a tenth of "
+      "the peak; the optimizer is the recipe's, with a decay of 0.1 and gradients clipped to a "
+      "norm of 1.";
+  const char* of_run =
+      "Schedule and optimizer settings are the run's, for its model and the recipes' optimizers.";
+  return section_of("stability", "proxy", {},
+                    {{"tokens", static_cast<double>(task.tokens()) * 1e-6},
+                     {"text", text_of(all)},
+                     {"steps", task.schedule.steps},
+                     {"sequences", task.settings.sequences * task.settings.micros},
+                     {"length", task.settings.length},
+                     {"rates", std::ssize(peak_rates())},
+                     {"lowest", rate_name(0)},
+                     {"highest", rate_name(std::ssize(peak_rates()) - 1)},
+                     {"seeds", seeds},
+                     {"schedule", all.run.empty() ? of_text : of_run},
+                     {"margin", kStableMargin},
+                     {"weight", 1 / kSpikeWeight},
+                     {"deviations", kSpikeDeviations},
+                     {"looks", kLooksAtLogits},
+                     {"skips", kMostSkips}});
 }
 
 // ---------------------------------------------------------------- the report
 
-std::string heading_of(const ModelConfig& model) {
-  const bool is_gpt2 = model.architecture == Architecture::gpt2;
-  return fmt::format("{}: {} blocks of width {}, {:.2g} million parameters",
-                     is_gpt2 ? "GPT-2" : "Llama", model.layers, model.width,
-                     static_cast<double>(parameters_of(model)) * 1e-6);
-}
-
 /// Losses and logits by step: pictures, and the numbers for the files.
 void add_steps(Section& section, const Stability& all, const StabilityTable& table) {
-  std::vector<int64_t> steps;
-  for (int64_t step = 0; step < table.task.schedule.steps; ++step) steps.push_back(step);
-  const std::vector<int64_t> watched = table.task.watched_steps();
+  std::vector<int64_t> steps(static_cast<size_t>(table.task.schedule.steps));
+  std::iota(steps.begin(), steps.end(), int64_t{0});
   Grid losses = steps_grid(all, table, "loss_by_step", "Loss", steps, &StabilityRun::losses);
-  Grid logits = steps_grid(all, table, "logit_by_step", "Largest attention logit", watched,
-                           &StabilityRun::logits);
-  Chart chart = steps_chart(losses, steps, "loss, nats");
-  chart.from_zero = false;
+  Grid logits = steps_grid(all, table, "logit_by_step", "Largest attention logit",
+                           table.task.watched_steps(), &StabilityRun::logits);
   if (steps.size() > 1) {
-    section.charts.push_back(std::move(chart));
-    section.charts.push_back(steps_chart(logits, watched, "logit"));
+    section.charts.push_back(lines_of(losses, "step", "loss, nats"));
+    section.charts.back().from_zero = false;
+    section.charts.push_back(lines_of(logits, "step", "logit"));
   }
   section.grids.push_back(std::move(losses));
   section.grids.push_back(std::move(logits));
 }
 
-Section section_of(const Stability& all, const StabilityTable& table) {
-  Section section{.heading = heading_of(table.task.model),
-                  .paragraphs = {stable_text(all, table), spikes_text(all, table)},
-                  .grids = {summary_of(all, table)},
-                  .charts = {}};
+Section model_section(const Stability& all, const StabilityTable& table) {
+  const ModelConfig& model = table.task.model;
+  const bool is_gpt2 = model.architecture == Architecture::gpt2;
+  Section section = section_of("stability", "model", {summary_of(all, table)},
+                               {{"architecture", is_gpt2 ? "GPT-2" : "Llama"},
+                                {"blocks", model.layers},
+                                {"width", model.width},
+                                {"parameters", static_cast<double>(parameters_of(model)) * 1e-6},
+                                {"stable", stable_text(all, table)},
+                                {"spikes", spikes_text(all, table)}});
   for (const Measure& measure : kMeasures) {
     Grid grid = grid_of(all, table, measure);
     if (&measure == kMeasures) section.charts.push_back(loss_chart(table, grid));
@@ -317,16 +275,11 @@ Section section_of(const Stability& all, const StabilityTable& table) {
 
 Report stability(const Settings& settings) {
   const Stability all = stability_runs(settings);
-  const StabilityTask& task = all.tables.front().task;
   Report report{.name = "stability",
-                .title = "How large a learning rate each recipe bears: a proxy for late divergence",
-                .sections = {}};
-  report.sections.push_back(
-      {.heading = "What this is, and what it is not",
-       .paragraphs = {proxy_text(task), setting_text(all, task), definitions_text()},
-       .grids = {},
-       .charts = {}});
-  for (const StabilityTable& table : all.tables) report.sections.push_back(section_of(all, table));
+                .title = title_of("stability"),
+                .sections = {first_section(all, all.tables.front().task)}};
+  for (const StabilityTable& table : all.tables)
+    report.sections.push_back(model_section(all, table));
   return report;
 }
 

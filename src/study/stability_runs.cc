@@ -127,19 +127,14 @@ double end_of(const RateRuns& runs) {
 const std::vector<double>& peak_rates() {
   static const std::vector<double> kRates = [] {
     std::vector<double> rates;
-    for (int power = kLeastPower; power <= kMostPower; ++power)
+    for (const int power : integers(kLeastPower, kMostPower))
       rates.push_back(std::ldexp(1.0, power));
     return rates;
   }();
   return kRates;
 }
 
-std::vector<std::string> peak_rate_names() {
-  std::vector<std::string> names;
-  for (int power = kLeastPower; power <= kMostPower; ++power)
-    names.push_back(fmt::format("2^{}", power));
-  return names;
-}
+Names peak_rate_names() { return texts_of(integers(kLeastPower, kMostPower), "2^{}"); }
 
 bool StabilityTask::is_watched(int64_t at) const {
   return at % std::max<int64_t>((schedule.steps + kLooksAtLogits - 1) / kLooksAtLogits, 1) == 0 ||

@@ -23,7 +23,7 @@ inline constexpr int64_t kLooksAtLogits = 20;
 
 /// Peak rates, ascending: 2^-10 ... 2^-1.
 [[nodiscard]] const std::vector<double>& peak_rates();
-[[nodiscard]] std::vector<std::string> peak_rate_names();
+[[nodiscard]] Names peak_rate_names();
 
 /// A model, what it learns from, and for how long.
 struct StabilityTask {

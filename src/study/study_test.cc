@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "study/gradient_probe.h"
-#include "study/rounded.h"
+#include "study/mean.h"
 #include "study/samples.h"
 
 namespace ng::study {

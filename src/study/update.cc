@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "study/update_specified.h"
 #include "study/update_steps.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -31,8 +31,8 @@ constexpr Measure kMeasures[] = {
 constexpr size_t kShownMeasures = 3;  // the specification's table
 
 /// Ways, with the expectation of stochastic rounding behind its draw.
-std::vector<std::string> columns() {
-  std::vector<std::string> names;
+Names columns() {
+  Names names;
   for (const UpdateWay& way : update_ways()) {
     names.emplace_back(way.name);
     if (way.rule == UpdateRule::stochastic) names.emplace_back(kExpectation);
@@ -62,37 +62,79 @@ constexpr Kind kKinds[] = {
      "000 drew them"},
     {DirectionKind::equal, "equal_", "One step along the weights themselves, u = w"}};
 
+// ---------------------------------------------------------------- the specification's figures
+// [recipes.md §5; errata-2, 24, 25]
+
+/// By learning rate from 1e-1 on. Left out: single draws of stochastic rounding below 1e-4, and
+/// what fewer than about a thousand of the 2^20 weights decide.
+struct Row {
+  std::string_view format, way, measure;
+  double figures[8];
+};
+constexpr double kNo = kNone;
+constexpr Row kRows[] = {
+    {"E4M3", "nearest", "rho", {1.03, .68, .23, 0, 0, 0, 0, 0}},
+    {"E4M3", "nearest", "pi", {.995, .351, .036, 0, 0, 0, 0, 0}},
+    {"E4M3", "nearest", "eps", {.22, .84, .99, 1, 1, 1, 1, 1}},
+    {"E4M3", "stochastic mean", "rho", {1.07, 2.4, 7.7, 24, kNo, kNo, kNo, kNo}},
+    {"E4M3", "stochastic mean", "pi", {1, 1, 1, 1, 1, 1, kNo, kNo}},
+    {"E4M3", "stochastic mean", "eps", {.30, 1.36, 1.9, 2.0, 2.0, kNo, kNo, kNo}},
+    {"E4M3", "precision_aware", "rho", {1, 1, 1.01, .99, kNo, kNo, 0, 0}},
+    {"E4M3", "precision_aware", "pi", {.963, .583, .275, .104, kNo, kNo, 0, 0}},
+    {"E4M3", "precision_aware", "eps", {.23, .88, 1.1, 1.05, 1, 1, 1, 1}},
+    {"E4M3, pow2 scale", "nearest", "rho", {kNo, kNo, kNo, .070, kNo, kNo, kNo, kNo}},
+    {"FP16", "nearest", "rho", {kNo, kNo, 1.02, .75, .25, .079, kNo, kNo}},
+    {"FP16", "stochastic mean", "rho", {kNo, kNo, 1.04, 2.1, 6.7, 21, kNo, kNo}},
+    {"FP16", "stochastic mean", "pi", {1, 1, 1, 1, 1, 1, 1, .36}},
+    {"FP16", "precision_aware", "rho", {1, 1, 1, 1, 1, 1, 1, 1}},
+    {"FP16", "precision_aware", "pi", {kNo, kNo, .98, .62, .30, .14, .064, .030}},
+    {"BF16", "nearest", "rho", {1, 1.01, .82, .28, .089, kNo, kNo, kNo}},
+    {"BF16", "nearest", "pi", {1, 1, .521, .057, .006, kNo, kNo, kNo}},
+    {"BF16", "nearest", "eps", {.014, .14, .76, .98, 1, 1, 1, 1}},
+    {"BF16", "stochastic mean", "rho", {1, 1.03, 1.92, 6.0, kNo, kNo, kNo, kNo}},
+    {"BF16", "stochastic mean", "pi", {1, 1, 1, 1, 1, 1, 1, .36}},
+    {"BF16", "stochastic mean", "eps", {.019, .19, 1.15, 1.8, kNo, kNo, kNo, kNo}},
+    {"BF16", "precision_aware", "rho", {1, 1, 1, 1.01, 1.01, 1.01, .99, 1}},
+    {"BF16", "precision_aware", "pi", {1, .984, .672, .321, .150, .070, .032, .015}},
+    {"BF16", "precision_aware", "eps", {.014, .14, .77, 1.1, 1.1, 1.05, 1, 1}},
+};
+
+/// Of a measure, a format, a way ("stochastic mean": in expectation over the random bits) and a
+/// learning rate 10^-(rate + 1). NaN: none.
+double specified_figure(std::string_view measure, std::string_view format, std::string_view way,
+                        size_t rate) {
+  for (const Row& row : kRows)
+    if (row.measure == measure && row.format == format && row.way == way)
+      return rate < std::size(row.figures) ? row.figures[rate] : kNone;
+  return kNone;
+}
+
 // ---------------------------------------------------------------- tables
 
 Grid grid_of(const OneStep& step, size_t format, const Measure& measure, const Kind& kind,
              bool has_figures) {
   const std::string_view name = weight_formats()[format].name;
-  std::string caption = fmt::format("{}: {}", name, measure.caption);
-  Grid grid(fmt::format("{}{}, {}", kind.prefix, measure.name, name), std::move(caption),
-            "learning rate", update_rate_names(), columns());
-  grid.digits = 3;
-  grid.shown = kind.kind == DirectionKind::independent && &measure < kMeasures + kShownMeasures;
-  for (size_t c = 0; c < grid.columns.size(); ++c)
-    for (size_t r = 0; r < kRates; ++r) {
-      Value& value = grid.at(r, c);
-      value.found = column_of(step, grid.columns[c])[r].*measure.of;
-      if (has_figures) value.expected = specified_figure(measure.name, name, grid.columns[c], r);
-    }
-  return grid;
+  const Names ways = columns();
+  return Grid(fmt::format("{}{}, {}", kind.prefix, measure.name, name),
+              fmt::format("{}: {}", name, measure.caption), "learning rate", update_rate_names(),
+              ways,
+              {.digits = 3,
+               .shown = kind.kind == DirectionKind::independent &&
+                        &measure < kMeasures + kShownMeasures})
+      .filled([&](size_t r, size_t c) {
+        return Value{
+            .found = column_of(step, ways[c])[r].*measure.of,
+            .expected = has_figures ? specified_figure(measure.name, name, ways[c], r) : kNone};
+      });
 }
 
 /// Which step precision_aware takes instead.
 Grid alpha_grid(const Steps& steps, const Kind& kind) {
-  std::vector<std::string> names;
-  for (const WeightFormat& format : weight_formats()) names.emplace_back(format.name);
-  Grid grid(fmt::format("{}alpha_over_lr", kind.prefix),
-            "α/lr: the step that precision_aware takes over the one asked for; 0 where no step is "
-            "better than none",
-            "learning rate", update_rate_names(), std::move(names));
-  grid.digits = 3;
-  for (size_t f = 0; f < steps.size(); ++f)
-    for (size_t r = 0; r < kRates; ++r) grid.at(r, f).found = steps[f].alpha[r];
-  return grid;
+  return Grid(fmt::format("{}alpha_over_lr", kind.prefix),
+              "α/lr: the step that precision_aware takes over the one asked for; 0 where no step "
+              "is better than none",
+              "learning rate", update_rate_names(), names_of(weight_formats()), {.digits = 3})
+      .filled([&](size_t r, size_t f) { return steps[f].alpha[r]; });
 }
 
 // ---------------------------------------------------------------- pictures
@@ -171,17 +213,6 @@ std::string stalls_text(const Steps& steps, std::string_view way) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// What was asked for, and where the rules without a carry give up.
-std::string subject_text(const Steps& steps, const UpdateSubject& subject) {
-  return fmt::format(
-      "Weights {} of {} × {}, rounded to each format, are to move by Δ* = lr·u and move by Δ. "
-      "Where something is carried beside the weight, Δ is that of both together. Less than half "
-      "of the step is done (projection) by nearest from a learning rate of {} down; by "
-      "precision_aware from {}.",
-      subject.weights, subject.rows, subject.cols, stalls_text(steps, "nearest"),
-      stalls_text(steps, "precision_aware"));
-}
-
 /// BF16 at 1e-6.
 std::string rules_text(const Steps& steps) {
   const auto at = [&](std::string_view way) { return column_of(steps[kBf16], way)[5]; };
@@ -220,28 +251,27 @@ std::string coincidence_text(const Steps& steps) {
       fmt::join(parts, ", "));
 }
 
-std::vector<std::string> paragraphs_of(const Steps& steps, const Kind& kind,
-                                       const UpdateSubject& subject) {
-  return {subject_text(steps, subject),
-          kind.kind == DirectionKind::independent ? rules_text(steps) : coincidence_text(steps)};
-}
-
 std::string heading_of(const UpdateSubject& subject, const Kind& kind) {
   if (subject.is_random || kind.kind != DirectionKind::independent) return kind.heading;
   return fmt::format("One step of {} along {}", subject.weights, subject.direction);
 }
 
-Section section_of(const UpdateSubject& subject, const Kind& kind, const Settings& settings,
-                   Progress& progress) {
+Section step_section(const UpdateSubject& subject, const Kind& kind, const Settings& settings,
+                     Progress& progress) {
   Steps steps;
   for (const WeightFormat& format : weight_formats())
     steps.push_back(one_step(subject, format, kind.kind, settings, progress));
   const bool has_figures = subject.is_random && kind.kind == DirectionKind::independent;
-  Section section{.heading = heading_of(subject, kind),
-                  .paragraphs = paragraphs_of(steps, kind, subject),
-                  .grids = {},
-                  .charts = {},
-                  .panels = pictures_of(steps)};
+  const Facts facts = {{"heading", heading_of(subject, kind)},
+                       {"weights", subject.weights},
+                       {"rows", subject.rows},
+                       {"cols", subject.cols},
+                       {"nearest", stalls_text(steps, "nearest")},
+                       {"precision_aware", stalls_text(steps, "precision_aware")},
+                       {"seen", kind.kind == DirectionKind::independent ? rules_text(steps)
+                                                                        : coincidence_text(steps)}};
+  Section section = section_of("update", "step", {}, facts);
+  section.panels = pictures_of(steps);
   for (size_t f = 0; f < steps.size(); ++f)
     for (const Measure& measure : kMeasures)
       section.grids.push_back(grid_of(steps[f], f, measure, kind, has_figures));
@@ -251,16 +281,14 @@ Section section_of(const UpdateSubject& subject, const Kind& kind, const Setting
 
 Report update(const Settings& settings) {
   const UpdateSubject subject = update_subject(settings);
-  Report report{.name = "update",
-                .title = "What is left of a small update where weights have few bits",
-                .sections = {}};
+  Report report{.name = "update", .title = title_of("update"), .sections = {}};
   std::vector<Kind> kinds;
   for (const Kind& kind : kKinds)  // the user's tensor is what it is: it was rounded from nothing
     if (subject.is_random || kind.kind != DirectionKind::unrounded) kinds.push_back(kind);
   const size_t casts = kinds.size() * weight_formats().size() * update_ways().size();
   Progress progress(settings, static_cast<int64_t>(casts) + kTrajectorySteps);
   for (const Kind& kind : kinds)
-    report.sections.push_back(section_of(subject, kind, settings, progress));
+    report.sections.push_back(step_section(subject, kind, settings, progress));
   report.sections.push_back(trajectory_section(subject, settings, progress));
   return report;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "io/tensor_files.h"
+#include "study/mean.h"
 #include "study/samples.h"
 
 namespace ng::study {
@@ -27,8 +28,7 @@ FileMatrix matrix_of(const io::Safetensors& file, const std::string& name) {
     refuse("has no values", "a matrix that has some");
   FileMatrix matrix{.cols = entry.shape.back(), .values = io::to_floats(entry)};
   matrix.rows = entry.elements() / matrix.cols;
-  double squares = 0;
-  for (const float v : matrix.values) squares += static_cast<double>(v) * v;
+  const double squares = sum_of_squares(matrix.values);
   if (!std::isfinite(squares)) refuse("holds NaN or infinite values", "finite ones");
   if (squares == 0) refuse("is zero everywhere", "a tensor with a direction");
   return matrix;
@@ -80,11 +80,7 @@ UpdateSubject update_subject(const Settings& settings) {
   return subject;
 }
 
-std::vector<std::string> update_rate_names() {
-  std::vector<std::string> names;
-  for (size_t i = 1; i <= std::size(kUpdateRates); ++i) names.push_back(fmt::format("1e-{}", i));
-  return names;
-}
+Names update_rate_names() { return texts_of(integers(1, std::size(kUpdateRates)), "1e-{}"); }
 
 OneStep one_step(const UpdateSubject& subject, const WeightFormat& format, DirectionKind kind,
                  const Settings& settings, Progress& progress) {

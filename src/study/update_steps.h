@@ -25,7 +25,7 @@ struct UpdateSubject {
 
 inline constexpr float kUpdateRates[] = {1e-1f, 1e-2f, 1e-3f, 1e-4f, 1e-5f,
                                          1e-6f, 1e-7f, 1e-8f, 1e-9f, 1e-10f};
-[[nodiscard]] std::vector<std::string> update_rate_names();
+[[nodiscard]] Names update_rate_names();
 
 /// How u lies to w.
 enum class DirectionKind : uint8_t {

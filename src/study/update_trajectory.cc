@@ -4,8 +4,10 @@
 #include <cmath>
 #include <memory>
 
+#include "study/mean.h"
 #include "study/samples.h"
 #include "study/update_steps.h"
+#include "study/written.h"
 
 namespace ng::study {
 namespace {
@@ -85,26 +87,8 @@ constexpr SpecifiedEnd kSpecified[] = {
     {3, "nearest", .89, .18},   {3, "stochastic", .70, 1.00},   {3, "precision_aware", .84, .47},
     {3, "kahan", .081, kNone},  {3, "residual 8", .081, kNone}, {3, "residual 4", .11, kNone}};
 
-std::vector<std::string> row_names() {
-  std::vector<std::string> names;
-  for (const Trajectory& trajectory : kTrajectories) names.emplace_back(trajectory.name);
-  return names;
-}
-
-std::vector<std::string> way_names() {
-  std::vector<std::string> names;
-  for (const UpdateWay& way : update_ways()) names.emplace_back(way.name);
-  return names;
-}
-
 size_t column_of(std::string_view way) {
   return static_cast<size_t>(&update_way(way) - update_ways().data());
-}
-
-double root_mean_square(std::span<const float> values) {
-  double squares = 0;
-  for (const float v : values) squares += static_cast<double>(v) * v;
-  return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
 /// u_t = d + 3σ·n_t of every step, one after another.
@@ -134,44 +118,26 @@ Section trajectory_section(const UpdateSubject& subject, const Settings& setting
       racer->step(u, {.seed = settings.seed, .tensor = 2, .step = t});
     progress.step();
   });
-  Grid error("end_error", "Error of the weight after 200 steps over what was asked for",
-             "format, learning rate", row_names(), way_names());
-  Grid projection("end_projection", "Its projection on what was asked for", error.corner,
-                  error.rows, error.columns);
-  Grid carried("end_error_with_carry", "The error of weight and carry together", error.corner,
-               error.rows, error.columns);
-  error.digits = projection.digits = carried.digits = 3;
-  for (size_t r = 0; r < racers.size(); ++r) {
-    const std::vector<Racers::End> ends = racers[r]->ends();
-    for (size_t c = 0; c < ends.size(); ++c) {
-      error.at(r, c).found = ends[c].error;
-      projection.at(r, c).found = ends[c].projection;
-      carried.at(r, c).found = ends[c].error_with_carry;
-    }
-  }
+  std::vector<std::vector<Racers::End>> ends;
+  for (const auto& racer : racers) ends.push_back(racer->ends());
+  const auto grid_of = [&](const char* name, const char* caption, double Racers::End::*of) {
+    return Grid(name, caption, "format, learning rate", names_of(kTrajectories),
+                names_of(update_ways()), {.digits = 3})
+        .filled([&](size_t r, size_t c) { return ends[r][c].*of; });
+  };
+  Grid error = grid_of("end_error", "Error of the weight after 200 steps over what was asked for",
+                       &Racers::End::error);
+  Grid projection =
+      grid_of("end_projection", "Its projection on what was asked for", &Racers::End::projection);
+  const Grid carried = grid_of("end_error_with_carry", "The error of weight and carry together",
+                               &Racers::End::error_with_carry);
   if (subject.is_random)
     for (const SpecifiedEnd& end : kSpecified) {
       error.at(end.row, column_of(end.way)).expected = end.error;
       projection.at(end.row, column_of(end.way)).expected = end.projection;
     }
-  const auto at = [&](const Grid& grid, size_t row, std::string_view way) {
-    return grid.at(row, column_of(way)).found;
-  };
-  Section section{
-      .heading = "200 steps",
-      .paragraphs = {fmt::format(
-          "A fixed direction and three times its size in noise, {} steps. In BF16 nearest does "
-          "{:.2f} of what was asked for and ends {:.2f} of it off; precision_aware, whose every "
-          "step has the right length, {:.2f} and {:.2f}; stochastic rounding, whose error is "
-          "noise, {:.2f} and {:.2f}. With a residual of 8 bits the weight ends {:.3f} off, most of "
-          "it the rounding of the weight that is looked at: with its carry {:.4f}, with one of 4 "
-          "bits {:.4f}.",
-          kTrajectorySteps, at(projection, 3, "nearest"), at(error, 3, "nearest"),
-          at(projection, 3, "precision_aware"), at(error, 3, "precision_aware"),
-          at(projection, 3, "stochastic"), at(error, 3, "stochastic"), at(error, 3, "residual 8"),
-          at(carried, 3, "residual 8"), at(carried, 3, "residual 4"))},
-      .grids = {error, projection, carried},
-      .charts = {}};
+  Section section = section_of("update", "trajectory", {error, projection, carried},
+                               {{"steps", kTrajectorySteps}});
   if (std::any_of(error.values.begin(), error.values.end(),
                   [](const Value& value) { return std::isfinite(value.found); }))
     section.charts.push_back(bars_of(error, "error / distance"));  // else the sums overflowed

@@ -40,6 +40,16 @@ TEST_F(Study, FailsBeforeTheWorkWhereItCannotWrite) {
   EXPECT_EQ(text_of(path("taken")), "a file");
 }
 
+TEST_F(Study, DrawsWhatAFileDescribes) {
+  write_text(path("c.json"), R"({"kind": "lines", "caption": "a < b", "x": [1, 2],
+                                 "series": [{"name": "s", "y": [1, 2]}]})");
+  const std::string svg = run_well({"study", "--draw", "c.json"});
+  EXPECT_TRUE(svg.starts_with("<svg ")) << svg;
+  EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
+  expect_refused({"study", "scales", "--draw", "c.json"}, 1, {"--draw"});
+  expect_refused({"study", "--draw", "none.json"}, 1, {"none.json", "no such file"});
+}
+
 TEST_F(Study, UnknownNamesAreRefused) {
   expect_refused({"study", "scale"}, 1, {"scale", "did you mean \"scales\"?"});
   EXPECT_FALSE(fs::exists(path("studies")));

@@ -1,9 +1,11 @@
-// narrowgauge study [NAME]: a figure or table of the specification, made again, or one of a run.
+// narrowgauge study [NAME]: a figure or table of the specification, made again, or one of a run; or
+// a picture as studies have them.
 #include "study/study.h"
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "chart/chart_json.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
@@ -14,6 +16,7 @@ namespace {
 
 struct Args {
   std::string name;
+  std::string picture;  ///< a file that describes one, to draw instead
   std::string out;
   uint64_t seed = 1;
   int64_t threads = 0;
@@ -95,7 +98,21 @@ void fill_in(study::RunSubject& run, const study::Study& chosen) {
   if (run.draws == 0) run.draws = chosen.draws;
 }
 
+constexpr size_t kMostPictureBytes = size_t{1} << 26;
+
+int draw(const Args& args) {
+  if (!args.name.empty() || args.json || !args.out.empty())
+    throw Error({.place = "study",
+                 .key = "--draw",
+                 .problem = "is no study",
+                 .remedy = "--draw FILE.json alone: it prints SVG"});
+  const Json picture = read_json_file(args.picture, kMostPictureBytes);
+  print("{}", svg_of(chart::chart_of(picture, args.picture)));
+  return 0;
+}
+
 int study(Args args) {
+  if (!args.picture.empty()) return draw(args);
   if (args.name.empty()) return list(args.json);
   const study::Study& chosen = study::study_of(args.name);
   check_subject(args, chosen);
@@ -170,6 +187,12 @@ std::function<int()> declare(Flags flags) {
   flags.option("NAME", args->name, "the study; without it they are listed");
   declare_run(flags, *args);
   declare_tensor(flags, args->tensor);
+  flags
+      .option("--draw", args->picture,
+              "print the picture that a JSON file describes as SVG, instead of a study: kind "
+              "(bars, points, lines), caption, x_label, y_label, categories or x, series")
+      .check(not_empty)
+      .type_name("FILE");
   flags.option("--out", args->out, "folder for the results; studies/NAME").type_name("DIR");
   add_seed(flags, args->seed, "of the data and of stochastic rounding");
   add_threads(flags, args->threads);

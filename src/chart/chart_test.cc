@@ -1,11 +1,16 @@
-#include "study/chart.h"
+#include "chart/chart.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <regex>
+#include <set>
 
-namespace ng::study {
+#include "base/error.h"
+#include "base/json.h"
+#include "chart/chart_json.h"
+
+namespace ng::chart {
 namespace {
 
 // Every tag closed in order, attributes quoted: what an XML reader asks for.
@@ -132,5 +137,66 @@ TEST(Chart, TicksAreRoundAndWithin) {
     }
 }
 
+TEST(Chart, BandsGoForthAndBack) {
+  const Chart chart{
+      .x = {1, 10, 100},
+      .log_x = true,
+      .from_zero = false,
+      .series = {{.name = "mean", .y = {2, 3, 4}, .low = {1, 2, 3}, .high = {3, 4, 5}}}};
+  const std::string svg = svg_of(chart);
+  expect_well_formed(svg);
+  const std::regex band(R"re(<path d="M([^"]*)" fill="#0072B2" fill-opacity)re");
+  std::smatch m;
+  ASSERT_TRUE(std::regex_search(svg, m, band));
+  EXPECT_EQ(count_of(m[1].str(), "L"), 5u);
+  for (const char* tick : {">1<", ">2<", ">5<", ">10<", ">50<", ">100<"})
+    EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+}
+
+// ---------------------------------------------------------------- out of a file
+
+Chart of_text(const std::string& json) { return chart_of(parse_json(json, "test"), "test"); }
+
+TEST(ChartJson, PointsHaveIntervalsOverAStrip) {
+  const std::string svg = svg_of(of_text(R"({"kind": "points", "caption": "c", "strip": 0.5,
+      "categories": ["one", "two"], "from_zero": false, "series": [
+      {"name": "worse", "y": [1, null], "error": [0.25, null]}, {"name": "equal", "y": [null, 0]}]})"));
+  expect_well_formed(svg);
+  EXPECT_EQ(count_of(svg, "<rect"), 1u);        // the strip
+  EXPECT_EQ(count_of(svg, "<circle"), 1 + 1u);  // a point, its legend
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST(ChartJson, LabelsStandApart) {
+  const std::string svg = svg_of(of_text(R"({"kind": "lines", "x": [1, 1, 2], "from_zero": false,
+      "labels": ["a", "b", "c"], "series": [{"name": "s", "y": [1, 1, 2], "no_line": true}]})"));
+  expect_well_formed(svg);
+  EXPECT_EQ(svg.find("<path"), std::string::npos);
+  const std::regex label(R"re(<text x="([0-9.]+)" y="([0-9.]+)" text-anchor="start">([abc])<)re");
+  std::set<std::string> places;
+  for (auto it = std::sregex_iterator(svg.begin(), svg.end(), label); it != std::sregex_iterator();
+       ++it)
+    places.insert((*it)[1].str() + " " + (*it)[2].str());
+  EXPECT_EQ(places.size(), 3u);
+}
+
+TEST(ChartJson, WhatIsNoPictureIsRefused) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {R"({"kind": "pie", "series": []})", "bars, points or lines"},
+      {R"({"kind": "lines", "x": [2, 1], "series": []})", "ascending"},
+      {R"({"kind": "lines", "x": [1, 1], "series": []})", "ascending"},
+      {R"({"kind": "lines", "x": [0, 1], "log_x": true, "series": []})", "above 0"},
+      {R"({"kind": "lines", "x": [1, 2], "series": [{"name": "a", "y": [null, null]}]})", "draw"},
+      {R"({"kind": "lines", "x": [1, 2], "series": [{"name": "a", "y": [1]}]})", "2, one for each"},
+      {R"({"kind": "lines", "x": [1, "2"], "series": []})", "a list of numbers"},
+      {R"({"kind": "bars", "series": []})", "categories"}};
+  for (const auto& [json, word] : kWrong) try {
+      (void)of_text(json);
+      ADD_FAILURE() << json;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+}
+
 }  // namespace
-}  // namespace ng::study
+}  // namespace ng::chart

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "study/chart.h"
+#include "chart/chart.h"
 
-namespace ng::study {
+namespace ng::chart {
 
 inline constexpr double kFont = 13;
 inline constexpr double kLine = 18;       ///< from one line of text to the next
@@ -49,8 +49,18 @@ struct Axis {
 
 /// Ticks of an axis: round numbers, or powers of ten.
 [[nodiscard]] std::vector<double> ticks_of(const Axis& axis, int most);
+/// The same, or 1, 2 and 5 times powers of ten.
+[[nodiscard]] std::vector<double> places_of(const Axis& axis, int most);
 /// Enough digits that neighbours differ; powers of ten as "1e-3".
 [[nodiscard]] std::vector<std::string> tick_texts(std::span<const double> ticks, bool logarithmic);
+
+struct Box {
+  double left = 0, top = 0, right = 0, bottom = 0;
+};
+/// Where a line of text beside a mark covers none of `taken` between left and right; right of the
+/// mark else.
+[[nodiscard]] Box free_box(std::span<const Box> taken, const Box& mark, double width, double left,
+                           double right);
 
 /// A legend above a picture: names with their marks, in rows.
 struct Legend {
@@ -59,4 +69,4 @@ struct Legend {
 };
 [[nodiscard]] Legend legend_of(const Chart& chart, double left, double right);
 
-}  // namespace ng::study
+}  // namespace ng::chart

@@ -1,4 +1,4 @@
-#include "study/chart_parts.h"
+#include "chart/parts.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace ng::study {
+namespace ng::chart {
 namespace {
 
 /// Colours of Okabe and Ito, "Color Universal Design" (2008), without the yellow, which white paper
@@ -26,12 +26,15 @@ void include(Axis& axis, double value) {
 
 std::string swatch(const Chart& chart, const Series& series, size_t number) {
   const char* colour = series.reference ? kReferenceColour : look_of(number).colour;
+  if (chart.kind == Chart::Kind::points)
+    return fmt::format("<g fill=\"{}\">{}</g>", colour, mark(number, kSwatch / 2, -4.5));
   if (chart.kind == Chart::Kind::bars)
     return fmt::format(
         "<rect x=\"4\" y=\"-11\" width=\"13\" height=\"13\" fill=\"{}\" stroke=\"#333\" "
         "stroke-width=\"0.6\"/>",
         colour);
-  std::string picture = line_of(0, -4.5, kSwatch, -4.5, line_style(series, number));
+  std::string picture =
+      series.no_line ? "" : line_of(0, -4.5, kSwatch, -4.5, line_style(series, number));
   if (!series.reference && chart.x.size() <= kMostMarks)
     picture += fmt::format("<g fill=\"{}\">{}</g>", colour, mark(number, kSwatch / 2, -4.5));
   return picture;
@@ -118,8 +121,11 @@ Axis y_range(const Chart& chart) {
       include(axis, series.y[i] - error);
       include(axis, series.y[i] + error);
     }
-    for (const double value : series.expected) include(axis, value);
+    for (const auto* more : {&series.expected, &series.low, &series.high})
+      for (const double value : *more) include(axis, value);
   }
+  for (const double end : {-chart.strip, chart.strip})
+    if (chart.strip != 0) include(axis, end);
   if (std::isfinite(chart.y_low)) axis.low = chart.y_low;
   if (std::isfinite(chart.y_high)) axis.high = chart.y_high;
   NG_CHECK(axis.low <= axis.high, chart.caption);
@@ -155,6 +161,16 @@ std::vector<double> ticks_of(const Axis& axis, int most) {
                           : round_ticks(axis.low, axis.high, most);
 }
 
+std::vector<double> places_of(const Axis& axis, int most) {
+  if (!axis.logarithmic) return round_ticks(axis.low, axis.high, most);
+  std::vector<double> places;
+  for (double decade = std::pow(10, std::floor(std::log10(axis.low))); decade <= axis.high;
+       decade *= 10)
+    for (const double factor : {1, 2, 5})
+      if (axis.holds(factor * decade)) places.push_back(factor * decade);
+  return places;
+}
+
 std::vector<std::string> tick_texts(std::span<const double> ticks, bool logarithmic) {
   std::vector<std::string> texts;
   const auto is_power_of_ten = [](double tick) {
@@ -179,6 +195,26 @@ std::vector<std::string> tick_texts(std::span<const double> ticks, bool logarith
   return texts;
 }
 
+Box free_box(std::span<const Box> taken, const Box& mark, double width, double left, double right) {
+  const double beside = mark.right + 3, before = mark.left - 3 - width;
+  const double above = (mark.left + mark.right - width) / 2;
+  const double offsets[][2] = {{beside, 0},   {before, 0},  {above, -13},  {above, 15},
+                               {beside, -13}, {beside, 14}, {before, -13}, {before, 14},
+                               {beside, -26}, {beside, 27}, {before, 27}};
+  const auto at = [&](double x, double down) -> Box {
+    return {x, mark.top - 2 + down, x + width, mark.bottom + 2 + down};
+  };
+  for (const auto& [x, down] : offsets) {
+    const Box box = at(x, down);
+    const auto covers = [&](const Box& other) {
+      return box.left < other.right && other.left < box.right && box.top < other.bottom &&
+             other.top < box.bottom;
+    };
+    if (box.left > left && box.right < right && std::ranges::none_of(taken, covers)) return box;
+  }
+  return at(beside, 0);
+}
+
 Legend legend_of(const Chart& chart, double left, double right) {
   double x = left;
   Legend legend{.svg = {}, .bottom = kLine};
@@ -201,4 +237,4 @@ Legend legend_of(const Chart& chart, double left, double right) {
   return legend;
 }
 
-}  // namespace ng::study
+}  // namespace ng::chart

@@ -1,4 +1,4 @@
-#include "study/chart.h"
+#include "chart/chart.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "study/chart_parts.h"
+#include "chart/parts.h"
 
-namespace ng::study {
+namespace ng::chart {
 namespace {
 
 constexpr double kWidth = 860;
@@ -31,7 +31,7 @@ class Drawing {
     const double widest = widest_category();
     const double group =
         (size.width - kRight - left) / static_cast<double>(chart.categories.size());
-    tilted_ = chart.kind == Chart::Kind::bars && widest > 0.95 * group;
+    tilted_ = has_groups(chart) && widest > 0.95 * group;
     y_.begin = size.height - kBottom - (tilted_ ? 0.57 * widest - 6 : 0);  // sin(35°)
     y_.end = size.top + 10;
     x_ = {.low = 0,
@@ -43,7 +43,7 @@ class Drawing {
       x_.high = chart.x.back();
       x_.logarithmic = chart.log_x;
     }
-    svg_ = frame() + (chart.kind == Chart::Kind::bars ? bars() : lines());
+    svg_ = strip() + frame() + (has_groups(chart) ? groups() : lines() + labels());
   }
 
   /// Where the picture of a chart begins, right of the ticks of its axis.
@@ -74,7 +74,7 @@ class Drawing {
     const double zero = y_.at(std::clamp(0.0, y_.low, y_.high));  // or the lower edge
     out += line_of(x_.begin, zero, x_.end, zero, "stroke=\"#333\"") +
            line_of(x_.begin, y_.begin, x_.begin, y_.end, "stroke=\"#333\"");
-    out += chart_.kind == Chart::Kind::bars ? categories() : x_ticks();
+    out += has_groups(chart_) ? categories() : x_ticks();
     out += text_at((x_.begin + x_.end) / 2, size_.height - 8, "middle", chart_.x_label);
     const double middle = (y_.begin + y_.end) / 2;
     return out + fmt::format(
@@ -84,8 +84,7 @@ class Drawing {
   }
 
   [[nodiscard]] std::string x_ticks() const {
-    const std::vector<double> ticks =
-        chart_.x_ticks.empty() ? round_ticks(x_.low, x_.high, 10) : chart_.x_ticks;
+    const std::vector<double> ticks = chart_.x_ticks.empty() ? places_of(x_, 10) : chart_.x_ticks;
     const std::vector<std::string> texts = tick_texts(ticks, x_.logarithmic);
     std::string out;
     for (size_t i = 0; i < ticks.size(); ++i) {
@@ -125,28 +124,81 @@ class Drawing {
     return line_of(x - half, y, x + half, y, "stroke=\"#000\" stroke-width=\"2\"");
   }
 
-  [[nodiscard]] std::string bars() const {
+  [[nodiscard]] std::string strip() const {
+    if (chart_.strip == 0) return "";
+    const double top = y_.at(chart_.strip), bottom = y_.at(-chart_.strip);
+    return fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
+        "fill=\"#000\" fill-opacity=\"0.08\"/>\n",
+        x_.begin, top, x_.end - x_.begin, bottom - top);
+  }
+
+  [[nodiscard]] std::string bar(size_t s, double value, double centre, double width) const {
+    const double from = y_.at(std::max(value, 0.0)), to = y_.at(std::min(value, 0.0));
+    return fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
+        "fill=\"{}\" stroke=\"#333\" stroke-width=\"0.6\"/>\n",
+        centre - 0.46 * width, from, 0.92 * width, to - from, look_of(s).colour);
+  }
+
+  /// Bars stand side by side, points in the middle of their group.
+  [[nodiscard]] std::string groups() const {
     std::string out;
+    const bool are_bars = chart_.kind == Chart::Kind::bars;
     const double group = x_.at(1) - x_.at(0);
-    const double width = std::min(0.82 * group / static_cast<double>(chart_.series.size()), 60.0);
+    const auto count = static_cast<double>(are_bars ? chart_.series.size() : 1);
+    const double width = std::min(0.82 * group / count, 60.0);
     for (size_t s = 0; s < chart_.series.size(); ++s) {
       const Series& series = chart_.series[s];
+      const double place = are_bars ? static_cast<double>(s) + 0.5 - 0.5 * count : 0;
       for (size_t i = 0; i < series.y.size(); ++i) {
         if (!std::isfinite(series.y[i])) continue;
-        const double centre =
-            x_.at(static_cast<double>(i) + 0.5) +
-            (static_cast<double>(s) + 0.5 - 0.5 * static_cast<double>(chart_.series.size())) *
-                width;
-        const double from = y_.at(std::max(series.y[i], 0.0));
-        const double to = y_.at(std::min(series.y[i], 0.0));
-        out += fmt::format(
-            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
-            "fill=\"{}\" stroke=\"#333\" stroke-width=\"0.6\"/>\n",
-            centre - 0.46 * width, from, 0.92 * width, to - from, look_of(s).colour);
+        const double centre = x_.at(static_cast<double>(i) + 0.5) + place * width;
+        out += are_bars ? bar(s, series.y[i], centre, width)
+                        : fmt::format("<g fill=\"{}\">{}</g>\n", look_of(s).colour,
+                                      mark(s, centre, y_.at(series.y[i])));
         out += error_bar(series, i, centre) + expected_mark(series, i, centre, 0.46 * width);
       }
     }
     return out;
+  }
+
+  /// From the highest values to the right, and back along the lowest.
+  [[nodiscard]] std::string band(const Series& series, size_t number) const {
+    std::string points;
+    const auto add = [&](const std::vector<double>& values, size_t i) {
+      if (y_.holds(values[i]))
+        points += fmt::format("{}{:.1f} {:.1f}", points.empty() ? 'M' : 'L', x_.at(chart_.x[i]),
+                              y_.at(values[i]));
+    };
+    for (size_t i = 0; i < series.high.size(); ++i) add(series.high, i);
+    for (size_t i = series.low.size(); i-- > 0;) add(series.low, i);
+    if (points.empty()) return "";
+    return fmt::format("<path d=\"{}\" fill=\"{}\" fill-opacity=\"0.15\"/>\n", points,
+                       look_of(number).colour);
+  }
+
+  /// Beside the marks of all series, none over another where there is room.
+  [[nodiscard]] std::string labels() const {
+    std::string out;
+    std::vector<Box> taken;
+    for (const Series& series : chart_.series)
+      for (size_t i = 0; i < series.y.size(); ++i)
+        if (y_.holds(series.y[i])) taken.push_back(around(i, series.y[i]));
+    for (const Series& series : chart_.series)
+      for (size_t i = 0; i < std::min(series.y.size(), chart_.labels.size()); ++i) {
+        if (!y_.holds(series.y[i])) continue;
+        const Box mark = around(i, series.y[i]);
+        const Box box = free_box(taken, mark, text_width(chart_.labels[i]), x_.begin, x_.end);
+        taken.push_back(box);
+        out += text_at(box.left, box.bottom - 3, "start", chart_.labels[i]);
+      }
+    return out;
+  }
+
+  [[nodiscard]] Box around(size_t i, double value) const {
+    const double x = x_.at(chart_.x[i]), y = y_.at(value);
+    return {x - 5, y - 5, x + 5, y + 5};
   }
 
   [[nodiscard]] std::string lines() const {
@@ -168,7 +220,9 @@ class Drawing {
         if (!series.reference && chart_.x.size() <= kMostMarks) marks += mark(number, x, y);
         marks += error_bar(series, i, x) + expected_mark(series, i, x, 7);
       }
-      out += fmt::format("<path d=\"{}\" {}/>\n", points, line_style(series, number));
+      out += band(series, number);
+      if (!series.no_line)
+        out += fmt::format("<path d=\"{}\" {}/>\n", points, line_style(series, number));
       out += fmt::format("<g fill=\"{}\">{}</g>\n", look_of(number).colour, marks);
       number += series.reference ? 0 : 1;
     }
@@ -185,7 +239,7 @@ class Drawing {
 
 void check(const Chart& chart) {
   NG_CHECK(!chart.series.empty() &&
-               (chart.kind == Chart::Kind::bars ? !chart.categories.empty() : chart.x.size() >= 2),
+               (has_groups(chart) ? !chart.categories.empty() : chart.x.size() >= 2),
            chart.caption);
 }
 
@@ -243,4 +297,4 @@ std::string svg_of(const Panels& panels) {
   return svg_element(bottom, panels.caption, content);
 }
 
-}  // namespace ng::study
+}  // namespace ng::chart
