@@ -137,11 +137,11 @@ void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
                           .first_keys = first_keys};
     PackRows(item.k.slice(first_key, visible.keys), k, width);
     PackRows(item.v.slice(first_key, visible.keys), v, width);
-    Scores(k, q_columns, scores, item.tiles, visible);
+    find_scores(k, q_columns, scores, item.tiles, visible);
     for (int64_t n = 0; n < queries; n += kLanes)
       SoftmaxOf16(scores, state, n, scale, item.tiles, visible);
     if (first_key > first_tile) ScaleRows(sums, state.rescale, queries, width);
-    AddOverKeys(scores, v, sums, item.tiles, visible);
+    add_over_keys(scores, v, sums, item.tiles, visible);
   }
   StoreOutput(item, queries, sums, state);
 }

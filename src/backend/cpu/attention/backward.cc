@@ -129,15 +129,15 @@ HWY_INLINE void BackwardQueries(const AttentionBackward& a, const AttentionTiles
                           .first_keys = first_keys};
     PackRows(k.slice(first_key, visible.keys), t.k, width);
     PackRows(v.slice(first_key, visible.keys), t.v, width);
-    Scores(t.k, t.q_columns, t.scores, tiles, visible);
-    Scores(t.v, t.dout_columns, t.slopes, tiles, visible);
+    find_scores(t.k, t.q_columns, t.scores, tiles, visible);
+    find_scores(t.v, t.dout_columns, t.slopes, tiles, visible);
     for (int64_t n = 0; n < queries; n += kLanes) Slopes16(t, n, scale, tiles, visible);
     if (band.holds(first_key)) {
       const int64_t row = first_key - band.first;
-      AddOverQueries(t.scores, t.dout, band.dv.slice(row, visible.keys), tiles, visible);
-      AddOverQueries(t.slopes, t.q, band.dk.slice(row, visible.keys), tiles, visible);
+      add_over_queries(t.scores, t.dout, band.dv.slice(row, visible.keys), tiles, visible);
+      add_over_queries(t.slopes, t.q, band.dk.slice(row, visible.keys), tiles, visible);
     }
-    if (with_dq) AddOverKeys(t.slopes, t.k, t.dq, tiles, visible);
+    if (with_dq) add_over_keys(t.slopes, t.k, t.dq, tiles, visible);
   }
   if (with_dq) UnpackRows(t.dq, place.queries(a.dq, a.shape).slice(first_query, queries), width);
 }

@@ -39,50 +39,58 @@ HWY_INLINE U16 DrawsAt(const uint16_t* draws, int64_t i) {
   return LoadHalves16<uint32_t>(draws + i);
 }
 
-// One row of a tile, of float or Bf16.
-template <class Value>
+// One row of a tile.
 struct Row {
-  const Value* x;
+  TileValues x;
   const float* multiplier;
   const uint16_t* draws;
   std::byte* out;
 };
 
-template <Variant v, class Value>
-HWY_INLINE Row<Value> RowOf(const EncodeTile& tile, const Value* values, int64_t r) {
-  return {.x = values + r * tile.values.stride(),
+template <Variant v>
+HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
+  return {.x = tile.values.from(r, 0),
           .multiplier = tile.multipliers + r / tile.rows_per_multiplier * tile.multiplier_stride,
           .draws = v.stochastic ? tile.draws + r * tile.draw_stride : nullptr,
           .out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)};
 }
 
-// The first `blocks` blocks of a row, `vectors` vectors each and all of them counted: the bulk of
-// the work, free of the bookkeeping for what is ragged.
+// The first `blocks` blocks of a row from `x` on, `vectors` vectors each and all of them counted:
+// the bulk of the work, free of the bookkeeping for what is ragged.
 template <Variant v, class Value>
-HWY_INLINE void EncodeWholeBlocks(const RulesFor<v>& rules, const Row<Value>& row, int64_t blocks,
-                                  int64_t vectors, int64_t ahead, LaneCounts& counts) {
+HWY_INLINE void EncodeWholeBlocks(const RulesFor<v>& rules, const Row& row, const Value* x,
+                                  int64_t blocks, int64_t vectors, int64_t ahead,
+                                  LaneCounts& counts) {
   const RulesFor<v> k = rules;
   LaneCounts sum = counts;
   for (int64_t b = 0; b < blocks; ++b) {
     const F16 scale = ScaleOf<v>(k, Set16(row.multiplier[b]));
     const int64_t end = (b + 1) * vectors * kLanes;
     for (int64_t i = b * vectors * kLanes; i < end; i += kLanes) {
-      hwy::Prefetch(row.x + i + ahead);
-      EncodeVector<v>(k, Load16(row.x + i), scale, DrawsAt<v>(row.draws, i), row.out, i, kLanes,
-                      true, sum);
+      hwy::Prefetch(x + i + ahead);
+      EncodeVector<v>(k, Load16(x + i), scale, DrawsAt<v>(row.draws, i), row.out, i, kLanes, true,
+                      sum);
     }
   }
   counts = sum;
 }
 
 // Values [from, to) of a row, which have one scale.
-template <Variant v, class Value>
-HWY_INLINE void EncodeRun(const RulesFor<v>& k, const Row<Value>& row, int64_t from, int64_t to,
-                          float multiplier, bool counted, LaneCounts& counts) {
+template <Variant v>
+HWY_NOINLINE void EncodeRun(const RulesFor<v>& k, const Row& row, int64_t from, int64_t to,
+                            float multiplier, bool counted, LaneCounts& counts) {
   const F16 scale = ScaleOf<v>(k, Set16(multiplier));
-  for (int64_t i = from; i < to; i += kLanes)
-    EncodeVector<v>(k, Load16(row.x + i, to - i), scale, DrawsAt<v>(row.draws, i), row.out, i,
-                    to - i, counted, counts);
+  for (int64_t i = from; i < to; i += kLanes) {
+    const F16 x =
+        row.x.is_bf16() ? Load16(row.x.bf16() + i, to - i) : Load16(row.x.fp32() + i, to - i);
+    EncodeVector<v>(k, x, scale, DrawsAt<v>(row.draws, i), row.out, i, to - i, counted, counts);
+  }
+}
+
+// Compiled once, for runs alone: what recipes have few of, and all where lanes are scalars.
+constexpr bool IsRare(Variant v) {
+  return HWY_TARGET == HWY_SCALAR ||
+         (v.form != ElementForm::int8 && v.kind != Kind::small && v.kind != Kind::bf16);
 }
 
 template <Variant v, class Value>
@@ -90,20 +98,22 @@ EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const
   const RulesFor<v> k = RulesForTile<v>(grid, tile);
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
   const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
-  const int64_t whole = tile.block % kLanes == 0 ? counted / tile.block : 0;
+  const int64_t whole = !IsRare(v) && tile.block % kLanes == 0 ? counted / tile.block : 0;
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const Row<Value> row = RowOf<v>(tile, values, r);
-    if (tile.block == 32)
-      EncodeWholeBlocks<v>(k, row, whole, 2, tile.ahead, counts);
-    else
-      EncodeWholeBlocks<v>(k, row, whole, tile.block / kLanes, tile.ahead, counts);
+    const Row row = RowOf<v>(tile, r);
+    if constexpr (!IsRare(v)) {
+      const Value* x = values + r * tile.values.stride();
+      if (v.in_units() && tile.block == 32)
+        EncodeWholeBlocks<v>(k, row, x, whole, 2, tile.ahead, counts);
+      else
+        EncodeWholeBlocks<v>(k, row, x, whole, tile.block / kLanes, tile.ahead, counts);
+    }
     const float* multiplier = row.multiplier + whole;
     for (int64_t c = whole * tile.block; c < tile.cols; c += tile.block, ++multiplier) {
       const int64_t end = std::min(c + tile.block, tile.cols);
       const int64_t padding = std::clamp(counted, c, end);
-      for (const bool is_counted : {true, false})
-        EncodeRun<v>(k, row, is_counted ? c : padding, is_counted ? padding : end, *multiplier,
-                     is_counted, counts);
+      EncodeRun<v>(k, row, c, padding, *multiplier, true, counts);
+      EncodeRun<v>(k, row, padding, end, *multiplier, false, counts);
     }
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
@@ -111,8 +121,9 @@ EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const
 
 template <Variant v>
 EncodeCounts EncodeRows(const ElementGrid& grid, const EncodeTile& tile) {
-  return tile.values.is_bf16() ? EncodeRowsOf<v>(grid, tile, tile.values.bf16())
-                               : EncodeRowsOf<v>(grid, tile, tile.values.fp32());
+  if constexpr (!IsRare(v))
+    if (tile.values.is_bf16()) return EncodeRowsOf<v>(grid, tile, tile.values.bf16());
+  return EncodeRowsOf<v>(grid, tile, tile.values.fp32());
 }
 
 template <Kind kKind, bool kSignedZero, ElementForm kForm>

@@ -81,16 +81,34 @@ NG_VECTOR_INLINE U16 EncodeLine(const RulesFor<v>& k, const ColumnTile& tile, F1
   return EncodeInteger<v>(k, value, scale, draw, counted, counts);
 }
 
-// Four lines from `at` on, whose values are scaled alike; kCounted: none of them is padding.
-template <Variant v, bool kCounted, class Value>
+// Four lines from `at` on, whose values are scaled alike.
+template <Variant v, class Value>
 HWY_INLINE U16 EncodeFour(const RulesFor<v>& k, const ColumnTile& tile, const Value* values,
                           int64_t at, F16 scale, LaneCounts& counts) {
   U16 n[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i)
     n[i] = EncodeLine<v>(k, tile, Load16(values + (at + i) * tile.values.stride()), at + i, scale,
-                         kCounted || at + i < tile.counted_k, counts);
+                         true, counts);
   return WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]);
+}
+
+// Lines [first, end) one by one, of which some or all may be padding.
+template <Variant v>
+HWY_NOINLINE void EncodeLines(const RulesFor<v>& k, const ColumnTile& tile, int64_t first,
+                              int64_t end, F16 scale, LaneCounts& counts) {
+  auto* const to = reinterpret_cast<uint32_t*>(tile.out);
+  const int64_t stride = tile.values.stride();
+  for (int64_t at = first; at < end; at += 4) {
+    U16 n[4];
+#pragma GCC unroll 1
+    for (int64_t i = at; i < at + 4; ++i) {
+      const F16 x = tile.values.is_bf16() ? Load16(tile.values.bf16() + i * stride)
+                                          : Load16(tile.values.fp32() + i * stride);
+      n[i - at] = EncodeLine<v>(k, tile, x, i, scale, i < tile.counted_k, counts);
+    }
+    Store16(WordOf<v.in_third_byte()>(n[0], n[1], n[2], n[3]), to + at / 4 * kLanes);
+  }
 }
 
 template <Variant v, class Value>
@@ -104,12 +122,12 @@ EncodeCounts EncodeColumnsOf(const ElementGrid& grid, const ColumnTile& all, con
     const int64_t end = first + tile.block;
     for (int64_t i = first; i < end; i += 16) FetchNext(tile, i);
     auto* const to = reinterpret_cast<uint32_t*>(tile.out);
-    if (end <= tile.counted_k)  // the bulk of the work, free of conditions
-      for (int64_t i = first; i < end; i += 4)
-        Store16(EncodeFour<v, true>(k, tile, values, i, scale, counts), to + i / 4 * kLanes);
-    else
-      for (int64_t i = first; i < end; i += 4)
-        Store16(EncodeFour<v, false>(k, tile, values, i, scale, counts), to + i / 4 * kLanes);
+    if (HWY_TARGET == HWY_SCALAR || end > tile.counted_k) {
+      EncodeLines<v>(k, tile, first, end, scale, counts);
+      continue;
+    }
+    for (int64_t i = first; i < end; i += 4)  // the bulk of the work, free of conditions
+      Store16(EncodeFour<v>(k, tile, values, i, scale, counts), to + i / 4 * kLanes);
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};
 }

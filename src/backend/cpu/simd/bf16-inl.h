@@ -25,12 +25,12 @@ HWY_INLINE hn::Vec<F16::Tag> LoadPart(const Bf16* from) {
 }
 
 /// Sixteen BF16 values as FP32.
-HWY_INLINE F16 Load16(const Bf16* from) {
+NG_VECTOR_INLINE F16 Load16(const Bf16* from) {
   return Bits<float>(ShiftLeft<16>(LoadHalves16<uint32_t>(&from->bits)));
 }
 
 /// The first `count` (0 ... 16) values; the other lanes are zero and their memory is not touched.
-HWY_INLINE F16 Load16(const Bf16* from, int64_t count) {
+NG_VECTOR_INLINE F16 Load16(const Bf16* from, int64_t count) {
   if (count >= kLanes) return Load16(from);
   alignas(32) Bf16 padded[kLanes] = {};  // not every instruction set masks loads of two bytes
   if (count > 0) std::copy_n(from, count, padded);
@@ -38,7 +38,7 @@ HWY_INLINE F16 Load16(const Bf16* from, int64_t count) {
 }
 
 /// Sixteen values as BF16, rounded as RoundToBf16 does.
-HWY_INLINE void Store16(const F16& v, Bf16* to) {
+NG_VECTOR_INLINE void Store16(const F16& v, Bf16* to) {
   const U16 nearest = NearestBf16(v);
 #if HWY_TARGET == HWY_AVX3
   const hn::ScalableTag<uint16_t> d;
@@ -56,7 +56,7 @@ HWY_INLINE void Store16(const F16& v, Bf16* to) {
 }
 
 /// Stores the first `count` (0 ... 16) lanes; the memory of the others is not touched.
-HWY_INLINE void Store16(const F16& v, Bf16* to, int64_t count) {
+NG_VECTOR_INLINE void Store16(const F16& v, Bf16* to, int64_t count) {
   if (count >= kLanes) return Store16(v, to);
   alignas(32) Bf16 padded[kLanes];
   Store16(v, padded);
@@ -64,7 +64,7 @@ HWY_INLINE void Store16(const F16& v, Bf16* to, int64_t count) {
 }
 
 /// Sixteen BF16 values as doubles.
-HWY_INLINE D16 LoadAsDouble16(const Bf16* from) {
+NG_VECTOR_INLINE D16 LoadAsDouble16(const Bf16* from) {
   return ForParts<D16>([=](size_t p) HWY_ATTR {
     const hn::Rebind<uint16_t, D16::Tag> quarter;
     const hn::Rebind<uint32_t, D16::Tag> half;

@@ -28,6 +28,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "backend/cpu/simd/inline-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -72,19 +74,19 @@ HWY_INLINE Result ForParts(const F& f) {
 // ---------------------------------------------------------------- memory
 
 template <class T>
-HWY_INLINE Lanes16<T> Set16(T value) {
+NG_VECTOR_INLINE Lanes16<T> Set16(T value) {
   return ForParts<Lanes16<T>>([=](size_t)
                                   HWY_ATTR { return hn::Set(typename Lanes16<T>::Tag(), value); });
 }
 
 template <class T = float>
-HWY_INLINE Lanes16<T> Zero16() {
+NG_VECTOR_INLINE Lanes16<T> Zero16() {
   return ForParts<Lanes16<T>>([](size_t) HWY_ATTR { return hn::Zero(typename Lanes16<T>::Tag()); });
 }
 
 /// Sixteen values from any address.
 template <class T>
-HWY_INLINE Lanes16<T> Load16(const T* from) {
+NG_VECTOR_INLINE Lanes16<T> Load16(const T* from) {
   using L = Lanes16<T>;
   return ForParts<L>([=](size_t p)
                          HWY_ATTR { return hn::LoadU(typename L::Tag(), from + p * L::kWidth); });
@@ -92,7 +94,7 @@ HWY_INLINE Lanes16<T> Load16(const T* from) {
 
 /// Sixteen values of 16 bits, zeros before them.
 template <class T>
-HWY_INLINE Lanes16<T> LoadHalves16(const uint16_t* from) {
+NG_VECTOR_INLINE Lanes16<T> LoadHalves16(const uint16_t* from) {
   using L = Lanes16<T>;
   return ForParts<L>([=](size_t p) HWY_ATTR {
     const hn::Rebind<uint16_t, typename L::Tag> half;
@@ -102,7 +104,7 @@ HWY_INLINE Lanes16<T> LoadHalves16(const uint16_t* from) {
 
 /// The first `count` (0 ... 16) values; the other lanes are zero and their memory is not touched.
 template <class T>
-HWY_INLINE Lanes16<T> Load16(const T* from, int64_t count) {
+NG_VECTOR_INLINE Lanes16<T> Load16(const T* from, int64_t count) {
   using L = Lanes16<T>;
   const typename L::Tag d;
   return ForParts<L>([=](size_t p) HWY_ATTR {
@@ -114,14 +116,14 @@ HWY_INLINE Lanes16<T> Load16(const T* from, int64_t count) {
 }
 
 template <class T>
-HWY_INLINE void Store16(const Lanes16<T>& v, T* to) {
+NG_VECTOR_INLINE void Store16(const Lanes16<T>& v, T* to) {
   using L = Lanes16<T>;
   for (int p = 0; p < L::kParts; ++p) hn::StoreU(v.part[p], typename L::Tag(), to + p * L::kWidth);
 }
 
 /// Stores the first `count` (0 ... 16) lanes; the memory of the others is not touched.
 template <class T>
-HWY_INLINE void Store16(const Lanes16<T>& v, T* to, int64_t count) {
+NG_VECTOR_INLINE void Store16(const Lanes16<T>& v, T* to, int64_t count) {
   using L = Lanes16<T>;
   const typename L::Tag d;
   if (count >= kLanes) return Store16(v, to);
@@ -137,7 +139,7 @@ HWY_INLINE void Store16(const Lanes16<T>& v, T* to, int64_t count) {
 }
 
 /// As Load16, each value converted exactly to double.
-HWY_INLINE D16 LoadAsDouble16(const float* from) {
+NG_VECTOR_INLINE D16 LoadAsDouble16(const float* from) {
   return ForParts<D16>([=](size_t p) HWY_ATTR {
     const hn::Rebind<float, D16::Tag> half;
     return hn::PromoteTo(D16::Tag(), hn::LoadU(half, from + p * D16::kWidth));
@@ -148,7 +150,7 @@ HWY_INLINE D16 LoadAsDouble16(const float* from) {
 
 #define NG_LANES_BINARY(Name)                                                             \
   template <class T>                                                                      \
-  HWY_INLINE Lanes16<T> Name(const Lanes16<T>& a, const Lanes16<T>& b) {                  \
+  NG_VECTOR_INLINE Lanes16<T> Name(const Lanes16<T>& a, const Lanes16<T>& b) {            \
     return ForParts<Lanes16<T>>([&](size_t p)                                             \
                                     HWY_ATTR { return hn::Name(a.part[p], b.part[p]); }); \
   }
@@ -164,7 +166,7 @@ NG_LANES_BINARY(AndNot)  // ~a & b
 
 #define NG_LANES_COMPARE(Name)                                                                     \
   template <class T>                                                                               \
-  HWY_INLINE Mask16<T> Name(const Lanes16<T>& a, const Lanes16<T>& b) {                            \
+  NG_VECTOR_INLINE Mask16<T> Name(const Lanes16<T>& a, const Lanes16<T>& b) {                      \
     return ForParts<Mask16<T>>([&](size_t p) HWY_ATTR { return hn::Name(a.part[p], b.part[p]); }); \
   }
 NG_LANES_COMPARE(Eq)
@@ -176,14 +178,14 @@ NG_LANES_COMPARE(Ge)
 
 /// True where either is NaN (Highway 1.0.3's own Ne is not).
 template <class T>
-HWY_INLINE Mask16<T> Ne(const Lanes16<T>& a, const Lanes16<T>& b) {
+NG_VECTOR_INLINE Mask16<T> Ne(const Lanes16<T>& a, const Lanes16<T>& b) {
   return ForParts<Mask16<T>>([&](size_t p)
                                  HWY_ATTR { return hn::Not(hn::Eq(a.part[p], b.part[p])); });
 }
 
 /// The same lanes as those of another 4-byte type.
 template <class To, class From>
-HWY_INLINE Mask16<To> MaskAs(const Mask16<From>& a) {
+NG_VECTOR_INLINE Mask16<To> MaskAs(const Mask16<From>& a) {
   static_assert(sizeof(To) == sizeof(From));
   return ForParts<Mask16<To>>(
       [&](size_t p) HWY_ATTR { return hn::RebindMask(typename Lanes16<To>::Tag(), a.part[p]); });
@@ -191,19 +193,20 @@ HWY_INLINE Mask16<To> MaskAs(const Mask16<From>& a) {
 
 /// !a && b
 template <class T>
-HWY_INLINE Mask16<T> AndNot(const Mask16<T>& a, const Mask16<T>& b) {
+NG_VECTOR_INLINE Mask16<T> AndNot(const Mask16<T>& a, const Mask16<T>& b) {
   return ForParts<Mask16<T>>([&](size_t p) HWY_ATTR { return hn::AndNot(a.part[p], b.part[p]); });
 }
 
 /// mask ? yes : no
 template <class T>
-HWY_INLINE Lanes16<T> Select(const Mask16<T>& mask, const Lanes16<T>& yes, const Lanes16<T>& no) {
+NG_VECTOR_INLINE Lanes16<T> Select(const Mask16<T>& mask, const Lanes16<T>& yes,
+                                   const Lanes16<T>& no) {
   return ForParts<Lanes16<T>>(
       [&](size_t p) HWY_ATTR { return hn::IfThenElse(mask.part[p], yes.part[p], no.part[p]); });
 }
 
 template <class T>
-HWY_INLINE Lanes16<T> Min(const Lanes16<T>& a, const Lanes16<T>& b) {
+NG_VECTOR_INLINE Lanes16<T> Min(const Lanes16<T>& a, const Lanes16<T>& b) {
 #if HWY_TARGET == HWY_SCALAR
   return Select(Lt(a, b), a, b);
 #else
@@ -212,7 +215,7 @@ HWY_INLINE Lanes16<T> Min(const Lanes16<T>& a, const Lanes16<T>& b) {
 }
 
 template <class T>
-HWY_INLINE Lanes16<T> Max(const Lanes16<T>& a, const Lanes16<T>& b) {
+NG_VECTOR_INLINE Lanes16<T> Max(const Lanes16<T>& a, const Lanes16<T>& b) {
 #if HWY_TARGET == HWY_SCALAR
   return Select(Gt(a, b), a, b);
 #else
@@ -222,7 +225,7 @@ HWY_INLINE Lanes16<T> Max(const Lanes16<T>& a, const Lanes16<T>& b) {
 
 /// a · b + c, rounded once.
 template <class T>
-HWY_INLINE Lanes16<T> Fma(const Lanes16<T>& a, const Lanes16<T>& b, const Lanes16<T>& c) {
+NG_VECTOR_INLINE Lanes16<T> Fma(const Lanes16<T>& a, const Lanes16<T>& b, const Lanes16<T>& c) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR {
 #if HWY_TARGET == HWY_SCALAR
     return hn::Set(
@@ -235,20 +238,20 @@ HWY_INLINE Lanes16<T> Fma(const Lanes16<T>& a, const Lanes16<T>& b, const Lanes1
 }
 
 template <class T>
-HWY_INLINE Lanes16<T> Sqrt(const Lanes16<T>& a) {
+NG_VECTOR_INLINE Lanes16<T> Sqrt(const Lanes16<T>& a) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::Sqrt(a.part[p]); });
 }
 
 /// Clears the sign bit (of NaN too).
-HWY_INLINE F16 Abs(const F16& a) {
+NG_VECTOR_INLINE F16 Abs(const F16& a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Abs(a.part[p]); });
 }
 
 /// Flips the sign bit (of NaN too).
-HWY_INLINE F16 Neg(const F16& a) { return Xor(a, Set16(-0.0f)); }
+NG_VECTOR_INLINE F16 Neg(const F16& a) { return Xor(a, Set16(-0.0f)); }
 
 template <class T>
-HWY_INLINE bool AnyTrue(const Mask16<T>& mask) {
+NG_VECTOR_INLINE bool AnyTrue(const Mask16<T>& mask) {
   bool any = false;
   for (int p = 0; p < Lanes16<T>::kParts; ++p)
     any |= !hn::AllFalse(typename Lanes16<T>::Tag(), mask.part[p]);
@@ -256,7 +259,7 @@ HWY_INLINE bool AnyTrue(const Mask16<T>& mask) {
 }
 
 template <class T>
-HWY_INLINE int CountTrue(const Mask16<T>& mask) {
+NG_VECTOR_INLINE int CountTrue(const Mask16<T>& mask) {
   size_t count = 0;
   for (int p = 0; p < Lanes16<T>::kParts; ++p)
     count += hn::CountTrue(typename Lanes16<T>::Tag(), mask.part[p]);
@@ -267,35 +270,35 @@ HWY_INLINE int CountTrue(const Mask16<T>& mask) {
 
 /// The same bits as lanes of another 4-byte type: Bits<uint32_t>(f).
 template <class To, class From>
-HWY_INLINE Lanes16<To> Bits(const Lanes16<From>& a) {
+NG_VECTOR_INLINE Lanes16<To> Bits(const Lanes16<From>& a) {
   static_assert(sizeof(To) == sizeof(From));
   return ForParts<Lanes16<To>>(
       [&](size_t p) HWY_ATTR { return hn::BitCast(typename Lanes16<To>::Tag(), a.part[p]); });
 }
 
 template <int kBits, class T>
-HWY_INLINE Lanes16<T> ShiftLeft(const Lanes16<T>& a) {
+NG_VECTOR_INLINE Lanes16<T> ShiftLeft(const Lanes16<T>& a) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::ShiftLeft<kBits>(a.part[p]); });
 }
 
 /// Logical for U16, arithmetic for I16.
 template <int kBits, class T>
-HWY_INLINE Lanes16<T> ShiftRight(const Lanes16<T>& a) {
+NG_VECTOR_INLINE Lanes16<T> ShiftRight(const Lanes16<T>& a) {
   return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::ShiftRight<kBits>(a.part[p]); });
 }
 
 /// Every lane by its own count; none are left of counts from 32 on.
-HWY_INLINE U16 ShiftLeftBy(const U16& a, const U16& counts) {
+NG_VECTOR_INLINE U16 ShiftLeftBy(const U16& a, const U16& counts) {
   return ForParts<U16>([&](size_t p) HWY_ATTR { return a.part[p] << counts.part[p]; });
 }
 
 /// int32 -> FP32, nearest even.
-HWY_INLINE F16 ToFloat(const I16& a) {
+NG_VECTOR_INLINE F16 ToFloat(const I16& a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::ConvertTo(F16::Tag(), a.part[p]); });
 }
 
 // The BF16 pattern nearest to x in the upper half of each lane; the lower half is anything.
-HWY_INLINE U16 NearestBf16(const F16& x) {
+NG_VECTOR_INLINE U16 NearestBf16(const F16& x) {
   const U16 bits = Bits<uint32_t>(x);
   const U16 half =
       ForParts<U16>([&](size_t p) HWY_ATTR {  // rounds a tie up where the last bit is 1
@@ -310,7 +313,7 @@ HWY_INLINE U16 NearestBf16(const F16& x) {
 
 /// FP32 -> the BF16 value nearest to it (ties to even), kept as FP32. NaN stays NaN and keeps sign
 /// and upper payload, made quiet.
-HWY_INLINE F16 RoundToBf16(const F16& x) {
+NG_VECTOR_INLINE F16 RoundToBf16(const F16& x) {
   return Bits<float>(And(NearestBf16(x), Set16(0xFFFF0000u)));
 }
 
@@ -318,7 +321,7 @@ HWY_INLINE F16 RoundToBf16(const F16& x) {
 
 /// Lane l += lane l + 8, then + 4, + 2, + 1; lane 0. [recipes.md §0]
 template <class T>
-HWY_INLINE T FoldLanes(const Lanes16<T>& sum) {
+NG_VECTOR_INLINE T FoldLanes(const Lanes16<T>& sum) {
   alignas(64) T lane[kLanes];
   Store16(sum, lane);
   for (int width = kLanes / 2; width >= 1; width /= 2)
@@ -327,7 +330,7 @@ HWY_INLINE T FoldLanes(const Lanes16<T>& sum) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-HWY_INLINE float FoldLanes(const F16& sum) {
+NG_VECTOR_INLINE float FoldLanes(const F16& sum) {
   const hn::FixedTag<float, 8> d8;
   const hn::FixedTag<float, 4> d4;
 #if HWY_TARGET == HWY_AVX2
@@ -342,7 +345,7 @@ HWY_INLINE float FoldLanes(const F16& sum) {
 #endif
 
 /// The largest lane; NaN if any lane is NaN.
-HWY_INLINE float MaxLane(const F16& v) {
+NG_VECTOR_INLINE float MaxLane(const F16& v) {
   if (AnyTrue(Ne(v, v))) return std::numeric_limits<float>::quiet_NaN();
   alignas(64) float lane[kLanes];
   Store16(v, lane);

@@ -200,7 +200,7 @@ HWY_INLINE void DrawChunk(const ChunkTensor& t, int64_t at, uint16_t* draws) {
 }
 
 /// Values [at, at + kChunk): in place where they are FP32, else in `buffer`.
-inline const float* ReadChunk(const ChunkTensor& t, int64_t at, float* buffer) {
+inline HWY_NOINLINE const float* ReadChunk(const ChunkTensor& t, int64_t at, float* buffer) {
   switch (t.kind) {
     case Stored16::fp32:
       return reinterpret_cast<const float*>(t.data) + at;
@@ -271,7 +271,8 @@ HWY_INLINE void PutChunkOf(const ChunkTensor& t, int64_t at, const float* values
 }
 
 /// Rounds and stores what is not stored as FP32, where it lies already.
-inline void PutChunk(const ChunkTensor& t, int64_t at, const float* values, uint16_t* draws) {
+inline HWY_NOINLINE void PutChunk(const ChunkTensor& t, int64_t at, const float* values,
+                                  uint16_t* draws) {
   if (t.kind == Stored16::fp32) return;
   if (t.kind == Stored16::fp16) {
     const F16 scale = Set16(t.encode);

@@ -1,0 +1,46 @@
+// The small matrix products of attention, whose rows sum over a band of k: what a causal mask
+// leaves.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/attention/tile.h"
+#include "tensor/rows.h"
+
+namespace ng::cpu {
+
+/// Which part of the scores a tile holds: query n sees key i iff i <= n + diagonal, and where there
+/// are documents iff, besides, i is not before that of its query.
+struct Visible {
+  int64_t queries;
+  int64_t keys;
+  int64_t diagonal;
+  int64_t first_key;        ///< of the tile within the sequence
+  const float* first_keys;  ///< by query: the first key that it sees; null: no documents
+
+  [[nodiscard]] bool all() const { return keys - 1 <= diagonal; }
+  /// Number of keys that query n sees.
+  [[nodiscard]] int64_t keys_of(int64_t n) const {
+    return std::clamp<int64_t>(n + diagonal + 1, 0, keys);
+  }
+  /// Whether some query's document begins behind the tile's first key: the last begins last.
+  [[nodiscard]] bool hides() const {
+    return first_keys != nullptr && first_keys[queries - 1] > static_cast<float>(first_key);
+  }
+};
+
+/// scores (keys, edge) = x (keys, width) · y, y (width, edge) the queries as columns. Vectors of 16
+/// queries that see none of 16 keys are left as they are.
+void find_scores(const float* x, const float* y, float* scores, const AttentionTiles& tiles,
+                 const Visible& visible);
+
+/// sums (queries, width) += weightsᵀ · x: each query over the keys it sees.
+void add_over_keys(const float* weights, const float* x, float* sums, const AttentionTiles& tiles,
+                   const Visible& visible);
+
+/// sums += weights · x: each key over the queries that see it. sums.cols may be any number.
+void add_over_queries(const float* weights, const float* x, const Rows<float>& sums,
+                      const AttentionTiles& tiles, const Visible& visible);
+
+}  // namespace ng::cpu
