@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bind.h"
 #include "format/cast_names.h"
 #include "format/codec.h"
@@ -175,6 +176,17 @@ void add_field(nb::class_<PublicFormat>& format, const OperandKey& key) {
           name.c_str(), [word](const PublicFormat& f) { return std::stof(word(f)); },
           key.doc.c_str());
       return;
+    case Kind::numbers:
+      format.def_prop_ro(
+          name.c_str(),
+          [word](const PublicFormat& f) {
+            std::vector<float> numbers;
+            for (const std::string& number : split_at_commas(word(f)))
+              if (!number.empty()) numbers.push_back(std::stof(number));
+            return numbers;
+          },
+          key.doc.c_str());
+      return;
     default:
       format.def_prop_ro(name.c_str(), word, key.doc.c_str());
   }
@@ -182,7 +194,7 @@ void add_field(nb::class_<PublicFormat>& format, const OperandKey& key) {
 
 /// By name: the kind of value that a keyword takes, and what it means.
 std::map<std::string, std::pair<std::string, std::string>> format_fields() {
-  constexpr const char* kKinds[] = {"text", "whole", "real", "block"};
+  constexpr const char* kKinds[] = {"text", "whole", "real", "block", "reals"};
   std::map<std::string, std::pair<std::string, std::string>> fields;
   for (const OperandKey& key : operand_keys())
     if (!key.field.empty() && key.path != "element")

@@ -52,6 +52,11 @@ def _word(value: Any, field: str) -> str:
     kind = _FIELDS[field][0]
     if kind == "block" and isinstance(value, tuple | list):
         return "x".join(str(n) for n in value)
+    if kind == "reals" and not isinstance(value, str):
+        numbers = value if isinstance(value, tuple | list) else [value]
+        return ",".join(repr(real(n, field)) for n in numbers)
+    if kind == "real":
+        return repr(real(value, field))
     return str(whole(value, field)) if kind == "whole" else text(value, field)
 
 

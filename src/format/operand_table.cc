@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "format/exmy.h"
 #include "format/operand_values.h"
 
@@ -194,6 +195,17 @@ std::string block_toml(const std::string& block) {
   return fmt::format("[{}, {}]", std::stoi(block.substr(0, x)), std::stoi(block.substr(x + 1)));
 }
 
+/// "A,B" as a list of TOML, one number as itself; other words as strings.
+std::string numbers_toml(const std::string& words) {
+  std::string list;
+  for (const std::string& word : split_at_commas(words)) {
+    const std::string number = number_text(word);
+    if (number.empty()) return toml_quote(words);
+    list += (list.empty() ? "" : ", ") + number;
+  }
+  return list.find(',') == std::string::npos ? list : "[" + list + "]";
+}
+
 /// What each format of recipes prints for each key.
 const std::vector<std::vector<std::string>>& printed_formats() {
   static const std::vector<std::vector<std::string>> all = [] {
@@ -256,6 +268,8 @@ std::string toml_of(const OperandKey& key, const std::string& word) {
       return toml_quote(word);
     case Kind::block:
       return block_toml(word);
+    case Kind::numbers:
+      return numbers_toml(word);
     default: {
       const std::string number = number_text(word);
       return number.empty() ? toml_quote(word) : number;
@@ -277,6 +291,15 @@ NearestFormat nearest_format(const Operand& operand) {
     nearest = {operand_names()[i], std::move(keys)};
   }
   return nearest;
+}
+
+void check_numbers(const Operand& operand) {
+  Operand read = operand;
+  for (const OperandKey* key : differences(operand, operand_of("fp32"))) {
+    if (key->kind == Kind::name || key->kind == Kind::block) continue;
+    const toml::table table = parse_toml(key->path + " = " + key->print(operand), "");
+    key->read(read, *find_item(table, key->path, ""));
+  }
 }
 
 void forget_unused(Operand& operand) {

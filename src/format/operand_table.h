@@ -27,8 +27,8 @@ struct KeyFlag {
 };
 
 struct OperandKeyUse {
-  /// How words and TOML say a value: e8m0 and "e8m0", 8, 0.75, 1x32 and [1, 32].
-  enum class Kind : uint8_t { name, integer, number, block };
+  /// How words and TOML say a value: e8m0 and "e8m0", 8, 0.75, 1x32 and [1, 32], 6,4 and [6, 4].
+  enum class Kind : uint8_t { name, integer, number, block, numbers };
   /// What of a cast it describes.
   enum class Part : uint8_t { element, scale, rounding };
 
@@ -67,6 +67,9 @@ struct NearestFormat {
   std::vector<const OperandKey*> differing;
 };
 [[nodiscard]] NearestFormat nearest_format(const Operand& operand);
+
+/// Throws Error at the first number that its key would not read.
+void check_numbers(const Operand& operand);
 
 /// Keys without effect take their default, so that equal casts are equal operands.
 void forget_unused(Operand& operand);

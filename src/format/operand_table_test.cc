@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "base/error.h"
+
 namespace ng {
 namespace {
 
@@ -39,6 +41,30 @@ TEST(OperandTable, WordsOfEveryKindBecomeToml) {
   EXPECT_EQ(toml_of(key_of("scale"), "e\"8"), "\"e\\\"8\"");
   EXPECT_EQ(word_of(key_of("block"), operand_of("mxfp4")), "1x32");
   EXPECT_EQ(word_of(key_of("block"), operand_of("int8")), "row");
+}
+
+TEST(OperandTable, ListsOfNumbersAreWordsBetweenCommas) {
+  OperandKey key;
+  key.kind = OperandKeyUse::Kind::numbers;
+  key.print = [](const Operand&) { return std::string("[6, 4.5]"); };
+  EXPECT_EQ(word_of(key, operand_of("fp32")), "6,4.5");
+  EXPECT_EQ(toml_of(key, "6,4.50"), "[6, 4.5]");
+  EXPECT_EQ(toml_of(key, "6"), "6");
+  EXPECT_EQ(toml_of(key, "6,x"), "\"6,x\"");
+  EXPECT_EQ(toml_of(key, "6,"), "\"6,\"");
+}
+
+TEST(OperandTable, NumbersThatNoKeyWouldReadAreRefused) {
+  Operand operand = operand_of("mxfp4");
+  operand.prescale = 0.5f;
+  check_numbers(operand);
+  operand.prescale = 1e9f;
+  EXPECT_THROW(check_numbers(operand), Error);
+  operand = operand_of("mxfp4");
+  operand.sr_bits = 12;
+  check_numbers(operand);  // without effect
+  operand.rounding = Rounding::stochastic;
+  EXPECT_THROW(check_numbers(operand), Error);
 }
 
 TEST(OperandTable, FlagsHaveDifferentPlaces) {

@@ -10,6 +10,7 @@
 #include "format/codec.h"
 #include "format/exmy.h"
 #include "format/operand_conflict.h"
+#include "format/operand_table.h"
 #include "library/access.h"
 
 namespace narrowgauge {
@@ -167,9 +168,16 @@ void check(const Format& format) {
           fmt::format("prescale {}", format.prescale), "2^-16 ... 2^16");
   check_block(format.block);
   check_rare_element(format);
-  const auto conflict = ng::conflict_of(operand_of(format));
+  const ng::Operand operand = operand_of(format);
+  const auto conflict = ng::conflict_of(operand);
   if (conflict)
     throw Error(fmt::format("{}: {}", conflict->key, conflict->problem), conflict->remedy);
+  try {
+    ng::check_numbers(operand);
+  } catch (const ng::Error& error) {
+    const ng::Error::Parts& parts = error.parts();
+    throw Error(fmt::format("{}: {}", parts.key, parts.problem), parts.remedy);
+  }
 }
 
 double bits_per_value(const Format& format) { return ng::bits_per_value(operand_of(format)); }

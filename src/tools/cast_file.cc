@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/output_file.h"
+#include "format/operand_table.h"
 #include "format/packing.h"
 #include "io/tensor_files.h"
 #include "tools/tensor_matrix.h"
@@ -278,6 +279,7 @@ std::vector<Item> items_of(const io::TensorFile& file, const CastSettings& setti
 std::map<std::string, std::string> metadata_of(const CastSettings& settings,
                                                const std::vector<Item>& items) {
   const Operand& cast = settings.cast;
+  const Operand defaults = operand_of("fp32");
   const bool stochastic = cast.rounding == Rounding::stochastic;
   std::map<std::string, std::string> metadata = {
       {"format", settings.format},
@@ -291,6 +293,9 @@ std::map<std::string, std::string> metadata_of(const CastSettings& settings,
       {"seed", std::to_string(settings.seed)},
       {"packed", is_packed(settings) ? "true" : "false"}};
   if (!scale_rules(cast.scale).empty()) metadata["scale_rule"] = name_of(cast.scale_rule);
+  for (const OperandKey* key : differences(cast, defaults))
+    if (key->flag.place > 0 && key->path != "sr_bits")
+      metadata.emplace(key->path, word_of(*key, cast));
   if (!is_packed(settings)) return metadata;
   for (const Item& item : items)
     metadata[item.entry->name + ".shape"] = json_text(item.entry->shape);
