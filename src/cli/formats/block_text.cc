@@ -94,7 +94,7 @@ std::string text_of(const BlockSteps& s) {
   std::string text = fmt::format(
       "{} value{} of {}: elements {}, one {} scale for each {}\n", s.ways.front().elements.size(),
       s.ways.front().elements.size() == 1 ? "" : "s", s.name, s.operand.element->short_name,
-      name_of(s.operand.scale), text_of(s.operand.block));
+      name_of(s.operand.scale), ng::text_of(s.operand.block));
   if (s.padding > 0) text += fmt::format("  {} zeros fill the block\n", s.padding);
   for (const std::string& line : s.steps) text += "  " + line + '\n';
   for (const BlockWay& way : s.ways) {

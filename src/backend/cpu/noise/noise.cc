@@ -27,7 +27,7 @@ static_assert(sizeof(PanelScratch) <= kWorkerScratchBytes);
 int64_t tiles_in(int64_t size) { return (size + kNoiseTile - 1) / kNoiseTile; }
 
 /// The part of a matrix that is one panel, and which tiles it is.
-struct Place {
+struct NoisePlace {
   int64_t row, rows, col, cols;
   int64_t tile_row, first_tile;
 
@@ -43,17 +43,17 @@ void for_panels(const Workspace& workspace, const ConstView& shape, const Body& 
   const int64_t across = (shape.cols + kPanelColumns - 1) / kPanelColumns;
   parallel_for(workspace.threads(), tiles_in(shape.rows) * across, [&](int64_t item, int worker) {
     const int64_t strip = item / across, panel = item % across;
-    const Place place{.row = strip * kNoiseTile,
-                      .rows = std::min(kNoiseTile, shape.rows - strip * kNoiseTile),
-                      .col = panel * kPanelColumns,
-                      .cols = std::min(kPanelColumns, shape.cols - panel * kPanelColumns),
-                      .tile_row = strip,
-                      .first_tile = panel * kPanelTiles};
+    const NoisePlace place{.row = strip * kNoiseTile,
+                           .rows = std::min(kNoiseTile, shape.rows - strip * kNoiseTile),
+                           .col = panel * kPanelColumns,
+                           .cols = std::min(kPanelColumns, shape.cols - panel * kPanelColumns),
+                           .tile_row = strip,
+                           .first_tile = panel * kPanelTiles};
     body(place, *reinterpret_cast<PanelScratch*>(workspace.worker(worker).data()));
   });
 }
 
-PanelDraws draw_panel(const NoisyWeight& of, const Place& place, PanelScratch& scratch) {
+PanelDraws draw_panel(const NoisyWeight& of, const NoisePlace& place, PanelScratch& scratch) {
   const int64_t groups = (of.weight.cols + kGroup - 1) / kGroup;
   const DrawBox box{.group = static_cast<uint64_t>(place.row * groups + place.col / kGroup),
                     .group_stride = static_cast<uint64_t>(groups),
@@ -68,8 +68,8 @@ PanelDraws draw_panel(const NoisyWeight& of, const Place& place, PanelScratch& s
   return {.halves = scratch.draws, .stride = kPanelColumns};
 }
 
-NoisePanel panel_at(const NoisyWeight& of, const Place& place, const float* scales, float alpha,
-                    PanelScratch& scratch) {
+NoisePanel panel_at(const NoisyWeight& of, const NoisePlace& place, const float* scales,
+                    float alpha, PanelScratch& scratch) {
   return {.kind = of.kind,
           .weight = place.of(of.weight),
           .draws = draw_panel(of, place, scratch),
@@ -87,7 +87,7 @@ float b_t_of(const NoisyWeight& of, int64_t i, int64_t j) {
 float scale_of_tensor(const Workspace& workspace, const NoisyWeight& of) {
   if (of.kind == NoiseKind::nipq) return static_cast<float>(proxy_of(of).delta);
   std::atomic<uint32_t> most = 0;
-  for_panels(workspace, of.weight, [&](const Place& place, PanelScratch& scratch) {
+  for_panels(workspace, of.weight, [&](const NoisePlace& place, PanelScratch& scratch) {
     find_maxima(place.of(of.weight), scratch.amax);
     const uint32_t here = *std::max_element(scratch.amax, scratch.amax + tiles_in(place.cols));
     for (uint32_t seen = most; seen < here && !most.compare_exchange_weak(seen, here);) continue;
@@ -125,7 +125,7 @@ void proxy_backward(const Workspace& workspace, const AddNoiseBackward& op) {
   double* const by_noise = room_for_sums<double>(workspace, op.grad, 2);
   double* const by_clip = by_noise + tiles_in(op.grad.rows) * across;
   const NoiseProxy proxy = proxy_of(op.of);
-  for_panels(workspace, op.grad, [&](const Place& place, PanelScratch& scratch) {
+  for_panels(workspace, op.grad, [&](const NoisePlace& place, PanelScratch& scratch) {
     const int64_t first = place.tile_row * across + place.first_tile;
     sum_clipped_tiles(panel_at(op.of, place, nullptr, static_cast<float>(proxy.alpha), scratch),
                       place.of(op.grad), {by_noise + first, by_clip + first});
@@ -145,7 +145,7 @@ void perform(Workspace& workspace, const AddNoise& op) {
   const bool is_one = has_one_block(of);
   const float alpha = alpha_of(of);
   if (is_one) scales.row(0)[0] = scale_of_tensor(workspace, of);
-  for_panels(workspace, of.weight, [&](const Place& place, PanelScratch& scratch) {
+  for_panels(workspace, of.weight, [&](const NoisePlace& place, PanelScratch& scratch) {
     const int64_t tiles = tiles_in(place.cols);
     if (is_one) {
       std::fill_n(scratch.scales, tiles, scales.row(0)[0]);
@@ -168,7 +168,7 @@ void perform(Workspace& workspace, const AddNoiseBackward& op) {
   if (of.kind == NoiseKind::nipq) return proxy_backward(workspace, op);
   float* const sums = room_for_sums<float>(workspace, op.grad, 1);
   const int64_t across = tiles_in(op.grad.cols);
-  for_panels(workspace, op.grad, [&](const Place& place, PanelScratch& scratch) {
+  for_panels(workspace, op.grad, [&](const NoisePlace& place, PanelScratch& scratch) {
     sum_tiles(panel_at(of, place, nullptr, 0, scratch), place.of(ConstView(op.grad)),
               sums + place.tile_row * across + place.first_tile);
   });
@@ -187,7 +187,7 @@ void perform(Workspace& workspace, const QuantizeByProxy& op) {
   require_types(op.kName, op.of, op.y);
   const NoiseProxy proxy = quiet_proxy_of(op.of);
   const auto alpha = static_cast<float>(proxy.alpha), delta = static_cast<float>(proxy.delta);
-  for_panels(workspace, op.of.weight, [&](const Place& place, PanelScratch& /* scratch */) {
+  for_panels(workspace, op.of.weight, [&](const NoisePlace& place, PanelScratch& /* scratch */) {
     quantize_by_proxy(place.of(op.of.weight), alpha, delta, place.of(op.y));
   });
 }

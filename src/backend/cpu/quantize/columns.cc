@@ -10,8 +10,8 @@ namespace ng::cpu {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kChunk = 128;  // along K: whole blocks and transforms, 32 KiB of a panel
-constexpr int64_t kMostBlocks = kChunk / 16;
+constexpr int64_t kColumnChunk = 128;  // along K: whole blocks and transforms, 32 KiB of a panel
+constexpr int64_t kMostBlocks = kColumnChunk / 16;
 
 }  // namespace
 
@@ -31,9 +31,9 @@ bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout) {
 }
 
 struct ColumnEncoder::Scratch {
-  alignas(64) float values[kChunk * kLanes];
-  alignas(64) float transformed[kChunk * kLanes];
-  alignas(64) uint16_t draws[kChunk * kColumnPanel];
+  alignas(64) float values[kColumnChunk * kLanes];
+  alignas(64) float transformed[kColumnChunk * kLanes];
+  alignas(64) uint16_t draws[kColumnChunk * kColumnPanel];
   alignas(64) uint32_t amax[kMostBlocks * kLanes];
   alignas(64) float decode[kMostBlocks * kLanes];
   alignas(64) float multiplier[kMostBlocks * kLanes];
@@ -54,8 +54,8 @@ void ColumnEncoder::encode(const Piece& area) {
 void ColumnEncoder::encode_panel(int64_t row, const Piece& area) {
   panel_ = row;
   const int64_t end = std::min(row + kColumnPanel, area.row + area.rows);
-  for (int64_t k = area.k; k < end_k_; k += kChunk) {
-    const int64_t count = std::min(kChunk, end_k_ - k);
+  for (int64_t k = area.k; k < end_k_; k += kColumnChunk) {
+    const int64_t count = std::min(kColumnChunk, end_k_ - k);
     if (job_.spec.cast.rounding == Rounding::stochastic) draw(k, count);
     for (int64_t r = row; r < end; r += kLanes) encode_sixteen(r, k, count);
   }
@@ -65,9 +65,9 @@ void ColumnEncoder::note_amax(int64_t row) {
   panel_ = row;
   end_k_ = job_.spec.k_padded();
   const int64_t end = std::min(row + kColumnPanel, job_.spec.rows);
-  for (int64_t k = 0; k < end_k_; k += kChunk)
+  for (int64_t k = 0; k < end_k_; k += kColumnChunk)
     for (int64_t r = row; r < end; r += kLanes) {
-      ColumnTile tile = load(r, k, std::min(kChunk, end_k_ - k));
+      ColumnTile tile = load(r, k, std::min(kColumnChunk, end_k_ - k));
       tile.block = tile.k;
       column_amax(tile, scratch_.amax);
       uint32_t amax = *std::max_element(scratch_.amax, scratch_.amax + kLanes);
@@ -94,7 +94,7 @@ void ColumnEncoder::draw(int64_t k, int64_t count) {
 void ColumnEncoder::fetch_next(ColumnTile& tile, int64_t row, int64_t k) const {
   const ConstView& source = job_.source.view();
   const auto bytes = static_cast<int64_t>(bytes_of(*source.element, 1));
-  const int64_t first = k + kChunk + (row - panel_) / kLanes * tile.k / 4;
+  const int64_t first = k + kColumnChunk + (row - panel_) / kLanes * tile.k / 4;
   tile.next = source.data + (first * source.stride + panel_) * bytes;
   tile.next_stride = source.stride * bytes;
   tile.next_bytes = kColumnPanel * bytes;
@@ -109,7 +109,7 @@ ColumnTile ColumnEncoder::load(int64_t row, int64_t k, int64_t count) {
   if (exist) {
     tile.values = source.values(k, row);
   } else {
-    std::fill_n(scratch_.values, kChunk * kLanes, 0.0f);
+    std::fill_n(scratch_.values, kColumnChunk * kLanes, 0.0f);
     const int64_t cols = std::min(kLanes, source.cols() - row);
     for (int64_t i = 0; i < std::min(count, source.rows() - k); ++i)
       source.widen(k + i, row, cols, scratch_.values + i * kLanes);
@@ -181,8 +181,8 @@ void ColumnEncoder::store_scales(int64_t row, int64_t first_block, int64_t block
 // Block `b` of a tile that begins at (row, k), turned so that rows are operand rows.
 void ColumnEncoder::encode_by_definition(const ColumnTile& tile, int64_t row, int64_t k,
                                          int64_t b) {
-  float values[kLanes * kChunk];
-  int8_t out[kLanes * kChunk];
+  float values[kLanes * kColumnChunk];
+  int8_t out[kLanes * kColumnChunk];
   const int64_t block = tile.block;
   const int64_t rows = std::min(kLanes, job_.spec.rows - row);
   for (int64_t lane = 0; lane < rows; ++lane)

@@ -6,18 +6,18 @@
 namespace ng::cpu {
 namespace {
 
-struct Buffers {
+struct MomentumBuffers {
   alignas(64) float grad[kStretch], scaled[kStretch], momentum[kStretch];
   StretchScratch scratch;
 };
-static_assert(sizeof(Buffers) <= kWorkerScratchBytes);
+static_assert(sizeof(MomentumBuffers) <= kWorkerScratchBytes);
 
-Buffers& buffers_of(Workspace& workspace, int worker) {
-  return *reinterpret_cast<Buffers*>(workspace.worker(worker).data());
+MomentumBuffers& buffers_of(Workspace& workspace, int worker) {
+  return *reinterpret_cast<MomentumBuffers*>(workspace.worker(worker).data());
 }
 
 // The gradient of a stretch, clipped, in b.scaled.
-void read_scaled(const StoredCodec& grad, const Stretch& at, float scale, Buffers& b) {
+void read_scaled(const StoredCodec& grad, const Stretch& at, float scale, MomentumBuffers& b) {
   const float* g = grad.read(at, b.grad, b.scratch);
   step_stretch(OptimizerRule::direction, {},
                {.count = at.count, .g = g, .grad_scale = scale, .u = b.scaled});
@@ -34,7 +34,7 @@ void perform(Workspace& workspace, const MoveBlockMoment& op) {
   const StretchWalk row(1, op.grad.cols, grad.unit());
   const Rows<float> moment = op.moment.as<float>();
   parallel_for(workspace.threads(), moment.rows, [&](int64_t block, int worker) {
-    Buffers& b = buffers_of(workspace, worker);
+    MomentumBuffers& b = buffers_of(workspace, worker);
     const RowBlocks::Range rows = op.blocks.rows_of(block);
     double sum = 0;
     for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
@@ -65,7 +65,7 @@ void perform(Workspace& workspace, const MoveMomentum& op) {
   const StretchWalk walk = walk_through(codecs, op.grad.rows, op.grad.cols, is_flat);
   const Rows<float> sums = op.sum.as<float>(), aheads = op.ahead.as<float>();
   parallel_for(workspace.threads(), walk.items(), [&](int64_t item, int worker) {
-    Buffers& b = buffers_of(workspace, worker);
+    MomentumBuffers& b = buffers_of(workspace, worker);
     walk.for_item(item, [&](const Stretch& at) {
       const float* old = momentum.read(at, b.momentum, b.scratch);
       read_scaled(grad, at, grad_scale_of(op.control), b);

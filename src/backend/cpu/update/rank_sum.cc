@@ -14,12 +14,12 @@
 namespace ng::cpu {
 namespace {
 
-struct Buffers {
+struct SumBuffers {
   alignas(64) float values[kStretch], running[kStretch];
   alignas(64) double sums[kStretch];
   StretchScratch scratch;
 };
-static_assert(sizeof(Buffers) <= kWorkerScratchBytes);
+static_assert(sizeof(SumBuffers) <= kWorkerScratchBytes);
 
 /// Codes of up to eight bits that share a scale.
 bool is_exact_in_fp32(const ConstView& x, size_t ranks) {
@@ -55,7 +55,7 @@ class RankSummer {
     return walk_through(codecs, op_.y.rows, op_.y.cols, is_flat);
   }
 
-  void sum(const Stretch& at, Buffers& b) {
+  void sum(const Stretch& at, SumBuffers& b) {
     if (is_e4m3_) return sum_codes(at);
     if (op_.rule == RankSum::ring)
       on_ring(at, b);
@@ -71,13 +71,13 @@ class RankSummer {
   [[nodiscard]] uint64_t largest() const { return found_; }
 
  private:
-  void in_fp32(const Stretch& at, Buffers& b) const {
+  void in_fp32(const Stretch& at, SumBuffers& b) const {
     std::fill_n(b.running, at.count, 0.0f);
     for (const StoredCodec& rank : ranks_)
       add(rank.read(at, b.values, b.scratch), at.count, b.running);
   }
 
-  void in_fp64(const Stretch& at, Buffers& b) const {
+  void in_fp64(const Stretch& at, SumBuffers& b) const {
     std::fill_n(b.sums, at.count, 0.0);
     for (const StoredCodec& rank : ranks_) {
       const float* const values = rank.read(at, b.values, b.scratch);
@@ -105,7 +105,7 @@ class RankSummer {
                                .mean = mean(at)});
   }
 
-  void on_ring(const Stretch& at, Buffers& b) const {
+  void on_ring(const Stretch& at, SumBuffers& b) const {
     for_shards(at, [&](const Stretch& part, int64_t owner) {
       float* const running = b.running + (part.col - at.col);
       std::fill_n(running, part.count, -0.0f);  // what -0 is added to stays
@@ -165,7 +165,7 @@ void perform(Workspace& workspace, const SumOfRanks& op) {
   RankSummer summer(op);
   const StretchWalk walk = summer.walk();
   parallel_for(workspace.threads(), walk.items(), [&](int64_t item, int worker) {
-    auto& b = *reinterpret_cast<Buffers*>(workspace.worker(worker).data());
+    auto& b = *reinterpret_cast<SumBuffers*>(workspace.worker(worker).data());
     walk.for_item(item, [&](const Stretch& at) { summer.sum(at, b); });
   });
   if (op.largest != nullptr) *op.largest += summer.largest();
