@@ -62,5 +62,5 @@ def plane(title, points, x_name, y_name, front):
     return drawn(kind="lines", caption=title, x_label=x_name, y_label=y_name, from_zero=False,
                  x=[points[name][0] for name in names], labels=names,
                  series=[{"name": what, "y": of(is_front, 1), "error": of(is_front, 2),
-                          "no_line": not is_front}
+                          "no_line": not is_front, "joined": True}
                          for what, is_front in (("beaten in both", False), ("the front", True))])

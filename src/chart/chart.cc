@@ -188,8 +188,8 @@ class Drawing {
     for (const Series& series : chart_.series)
       for (size_t i = 0; i < std::min(series.y.size(), chart_.labels.size()); ++i) {
         if (!y_.holds(series.y[i])) continue;
-        const Box mark = around(i, series.y[i]);
-        const Box box = free_box(taken, mark, text_width(chart_.labels[i]), x_.begin, x_.end);
+        const Box box =
+            free_box(taken, around(i, series.y[i]), text_width(chart_.labels[i]), x_.begin, x_.end);
         taken.push_back(box);
         out += text_at(box.left, box.bottom - 3, "start", chart_.labels[i]);
       }
@@ -210,7 +210,7 @@ class Drawing {
       bool pen_down = false;
       for (size_t i = 0; i < series.y.size(); ++i) {
         if (!y_.holds(series.y[i])) {
-          pen_down = false;
+          pen_down = pen_down && series.joined;
           continue;
         }
         const double x = x_.at(chart_.x[i]);

@@ -18,6 +18,7 @@ struct Series {
   std::vector<double> low = {}, high = {};  ///< lines: a band around y, or empty
   bool reference = false;                   ///< something to compare with: a thin grey line
   bool no_line = false;                     ///< lines: its marks alone
+  bool joined = false;                      ///< lines: gaps do not break it
 };
 
 struct Chart {

@@ -46,7 +46,8 @@ Series series_of(const JsonObject& object, size_t places) {
                 .error = numbers_of(object, "error"),
                 .low = numbers_of(object, "low"),
                 .high = numbers_of(object, "high"),
-                .no_line = object.boolean_or("no_line", false)};
+                .no_line = object.boolean_or("no_line", false),
+                .joined = object.boolean_or("joined", false)};
   for (const auto& [key, values] :
        {std::pair{"y", &series.y}, {"low", &series.low}, {"high", &series.high}})
     if (values->size() != places && (!values->empty() || key == std::string_view("y")))

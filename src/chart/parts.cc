@@ -195,14 +195,15 @@ std::vector<std::string> tick_texts(std::span<const double> ticks, bool logarith
   return texts;
 }
 
-Box free_box(std::span<const Box> taken, const Box& mark, double width, double left, double right) {
-  const double beside = mark.right + 3, before = mark.left - 3 - width;
-  const double above = (mark.left + mark.right - width) / 2;
+Box free_box(std::span<const Box> taken, const Box& point, double width, double left,
+             double right) {
+  const double beside = point.right + 3, before = point.left - 3 - width;
+  const double above = (point.left + point.right - width) / 2;
   const double offsets[][2] = {{beside, 0},   {before, 0},  {above, -13},  {above, 15},
                                {beside, -13}, {beside, 14}, {before, -13}, {before, 14},
                                {beside, -26}, {beside, 27}, {before, 27}};
   const auto at = [&](double x, double down) -> Box {
-    return {x, mark.top - 2 + down, x + width, mark.bottom + 2 + down};
+    return {x, point.top - 2 + down, x + width, point.bottom + 2 + down};
   };
   for (const auto& [x, down] : offsets) {
     const Box box = at(x, down);

@@ -57,9 +57,9 @@ struct Axis {
 struct Box {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
-/// Where a line of text beside a mark covers none of `taken` between left and right; right of the
-/// mark else.
-[[nodiscard]] Box free_box(std::span<const Box> taken, const Box& mark, double width, double left,
+/// Where a line of text beside a point covers none of `taken` between left and right; right of the
+/// point else.
+[[nodiscard]] Box free_box(std::span<const Box> taken, const Box& point, double width, double left,
                            double right);
 
 /// A legend above a picture: names with their marks, in rows.

@@ -5,6 +5,7 @@
 #include "run/backends.h"
 #include "run/transfer.h"
 #include "study/samples.h"
+#include "train/run_inputs.h"
 
 namespace ng::study {
 namespace {
@@ -51,6 +52,20 @@ ProbeTask generated_task(uint64_t seed, int64_t batches) {
       }
   };
   return {.model = small_llama(), .sequences = kSequences, .seed = seed, .fill = fill};
+}
+
+RunText text_of_run(const RunConfig& config) {
+  const std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
+  const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
+  const ModelConfig model = run_model_config(config, *tokenizer);
+  const int64_t length = run_length(config, model);
+  require_run_length(*corpus, config, length);
+  const auto fill = [corpus, length, seed = config.seed, count = config.train.batch](
+                        int64_t step, int64_t micro, const BatchSpans& to) {
+    corpus->train_batch(seed, static_cast<uint32_t>(step),
+                        {.first = micro * count, .count = count, .context = length}, to);
+  };
+  return {.model = model, .length = length, .masked = corpus->has_mask(), .fill = fill};
 }
 
 GradientProbe::GradientProbe(const std::string& recipe, const ProbeTask& task, Threads threads)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run/run.h"
+#include "train/run_config.h"
 #include "train/trainer.h"
 
 namespace ng::study {
@@ -26,6 +27,16 @@ struct ProbeTask {
 /// A Llama of 2 layers, width 64, context 64, 8 sequences of generated text a batch; after
 /// `batches` the text begins again.
 [[nodiscard]] ProbeTask generated_task(uint64_t seed, int64_t batches = 80);
+
+/// What a training run learns: its model, and batches of its text by step and micro-batch.
+struct RunText {
+  ModelConfig model;
+  int64_t length = 0;
+  bool masked = false;
+  std::function<void(int64_t step, int64_t micro, const BatchSpans& to)> fill;
+};
+/// Throws Error for what is wrong with the run's files.
+[[nodiscard]] RunText text_of_run(const RunConfig& config);
 
 /// A model in the numbers of a recipe whose gradients can be looked at.
 class GradientProbe {

@@ -15,7 +15,6 @@
 #include "train/checkpoint.h"
 #include "train/compare.h"
 #include "train/run_files.h"
-#include "train/run_inputs.h"
 
 namespace ng::study {
 namespace {
@@ -43,9 +42,10 @@ struct RunGradients {
 constexpr size_t kMostCheckpoints = 8;  // a chart has no more series
 
 std::string steps_text(const std::vector<io::CheckpointEntry>& checkpoints) {
-  std::vector<int64_t> steps;
-  for (const io::CheckpointEntry& checkpoint : checkpoints) steps.push_back(checkpoint.step);
-  return fmt::format("{}", fmt::join(steps, ", "));
+  Names steps;
+  for (const io::CheckpointEntry& checkpoint : checkpoints)
+    steps.push_back(std::to_string(checkpoint.step));
+  return list_of(steps);
 }
 
 // Those asked for, ascending; all where none is named.
@@ -77,39 +77,18 @@ std::vector<io::CheckpointEntry> chosen_checkpoints(const RunSubject& run) {
   return there;
 }
 
-// One draw has no standard error.
-void require_draws(int64_t draws) {
-  if (draws < 2)
-    throw Error({.place = "study gradients",
-                 .key = "--draws",
-                 .problem = fmt::format("{}", draws),
-                 .remedy = "2 or more"});
-}
-
 // One batch of the run's text, whatever number is asked for.
 ProbeTask task_of(const RunConfig& config, uint64_t seed) {
-  const std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
-  const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
-  const ModelConfig model = run_model_config(config, *tokenizer);
-  const int64_t length = run_length(config, model);
-  require_run_length(*corpus, config, length);
-  const SequenceRange range{.first = 0, .count = config.train.batch, .context = length};
-  const auto step = static_cast<uint32_t>(config.train.steps);
-  const auto fill = [=, data_seed = config.seed](int64_t, const BatchSpans& to) {
-    corpus->train_batch(data_seed, step, range, to);
-  };
-  return {.model = model,
+  const RunText text = text_of_run(config);
+  return {.model = text.model,
           .sequences = config.train.batch,
-          .length = length,
+          .length = text.length,
           .seed = seed,
-          .masked = corpus->has_mask(),
+          .masked = text.masked,
           .documents = config.train.document_mask,
-          .fill = fill};
-}
-
-/// "blocks.0.attn.q.weight" is of kind "attn.q".
-std::string kind_of(const std::string& matrix) {
-  return std::string(layers::place_of(layers::layer_of(matrix)).part);
+          .fill = [fill = text.fill, step = config.train.steps](int64_t, const BatchSpans& to) {
+            fill(step, 0, to);
+          }};
 }
 
 /// Which matrices are of which kind, the kinds in the order in which they first appear.
@@ -121,7 +100,8 @@ struct Kinds {
 Kinds kinds_of(const std::vector<GradientProbe::Matrix>& matrices) {
   Kinds kinds;
   for (size_t m = 0; m < matrices.size(); ++m) {
-    const std::string name = kind_of(matrices[m].name);
+    // "blocks.0.attn.q.weight" is of kind "attn.q"
+    const std::string name(layers::place_of(layers::layer_of(matrices[m].name)).part);
     const auto at = std::find(kinds.names.begin(), kinds.names.end(), name);
     const auto k = static_cast<size_t>(at - kinds.names.begin());
     if (at == kinds.names.end()) {
@@ -160,12 +140,13 @@ GradientErrors errors_of(GradientProbe& probe, const GradientProbe& exact,
 /// wrong with settings.run.
 RunGradients run_gradients(const Settings& settings) {
   const RunSubject& subject = settings.run;
-  require_draws(subject.draws);
+  const auto refuse = [](const char* key, const std::string& problem, const char* remedy) {
+    throw Error({.place = "study gradients", .key = key, .problem = problem, .remedy = remedy});
+  };
+  if (subject.draws < 2)  // one draw has no standard error
+    refuse("--draws", std::to_string(subject.draws), "2 or more");
   if (subject.folder.empty())
-    throw Error({.place = "study gradients",
-                 .key = "RUN",
-                 .problem = "no run is named",
-                 .remedy = "the folder of a run: run.toml, checkpoints/"});
+    refuse("RUN", "no run is named", "the folder of a run: run.toml, checkpoints/");
   const RunConfig config = load_run_config(subject.folder);
   const std::vector<io::CheckpointEntry> checkpoints = chosen_checkpoints(subject);
   RunGradients result;
@@ -244,8 +225,6 @@ Grid kinds_grid_of(const RunGradients& run, const Measure& measure) {
 }
 
 // ---------------------------------------------------------------- sentences
-
-std::string list_of(const Names& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
 /// Where a projection stands, two standard errors taken as certain.
 enum class Standing : uint8_t { one, below, above, open };

@@ -53,6 +53,8 @@ double difference_percent(const Value& value) {
   return 100 * (value.found - value.expected) / std::abs(value.expected);
 }
 
+std::string list_of(const Names& names) { return fmt::format("{}", fmt::join(names, ", ")); }
+
 std::vector<int> integers(int first, int last) {
   std::vector<int> all(static_cast<size_t>(last - first + 1));
   std::iota(all.begin(), all.end(), first);

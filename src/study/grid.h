@@ -43,6 +43,9 @@ template <class Numbers>
   return texts;
 }
 
+/// "a, b, c"
+[[nodiscard]] std::string list_of(const Names& names);
+
 /// first, first + 1, ... last
 [[nodiscard]] std::vector<int> integers(int first, int last);
 

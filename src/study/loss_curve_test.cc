@@ -1,5 +1,5 @@
 // Spikes and ends of curves that were made for it.
-#include "study/loss_curve.h"
+#include "study/stability_runs.h"
 
 #include <gtest/gtest.h>
 

@@ -40,21 +40,25 @@ std::string csv_number(double number) {
 
 Json json_number(double number) { return std::isfinite(number) ? Json(number) : Json(); }
 
+/// use(row, column, value) of each number found: the records of CSV and JSON.
+template <class Use>
+void each_value(const Grid& grid, const Use& use) {
+  for (size_t r = 0; r < grid.rows.size(); ++r)
+    for (size_t c = 0; c < grid.columns.size(); ++c)
+      if (!std::isnan(grid.at(r, c).found)) use(grid.rows[r], grid.columns[c], grid.at(r, c));
+}
+
 Json json_of(const Grid& grid) {
   Json values = Json::array();
-  for (size_t r = 0; r < grid.rows.size(); ++r)
-    for (size_t c = 0; c < grid.columns.size(); ++c) {
-      const Value& value = grid.at(r, c);
-      if (std::isnan(value.found)) continue;
-      Json record = {
-          {"row", grid.rows[r]}, {"column", grid.columns[c]}, {"value", json_number(value.found)}};
-      if (!std::isnan(value.error)) record["standard_error"] = json_number(value.error);
-      if (!std::isnan(value.expected)) {
-        record["expected"] = json_number(value.expected);
-        record["difference_percent"] = json_number(difference_percent(value));
-      }
-      values.push_back(std::move(record));
+  each_value(grid, [&](const std::string& row, const std::string& column, const Value& value) {
+    Json record = {{"row", row}, {"column", column}, {"value", json_number(value.found)}};
+    if (!std::isnan(value.error)) record["standard_error"] = json_number(value.error);
+    if (!std::isnan(value.expected)) {
+      record["expected"] = json_number(value.expected);
+      record["difference_percent"] = json_number(difference_percent(value));
     }
+    values.push_back(std::move(record));
+  });
   return {{"table", grid.name},
           {"caption", grid.caption},
           {"rows_are", grid.corner},
@@ -121,15 +125,11 @@ std::string csv_of(const Report& report) {
   std::string csv(kCsvHeading);
   for (const Section& section : report.sections)
     for (const Grid& grid : section.grids)
-      for (size_t r = 0; r < grid.rows.size(); ++r)
-        for (size_t c = 0; c < grid.columns.size(); ++c) {
-          const Value& value = grid.at(r, c);
-          if (std::isnan(value.found)) continue;
-          csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(grid.name),
-                             csv_field(grid.rows[r]), csv_field(grid.columns[c]),
-                             csv_number(value.found), csv_number(value.error),
-                             csv_number(value.expected), csv_number(difference_percent(value)));
-        }
+      each_value(grid, [&](const std::string& row, const std::string& column, const Value& value) {
+        csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(grid.name), csv_field(row),
+                           csv_field(column), csv_number(value.found), csv_number(value.error),
+                           csv_number(value.expected), csv_number(difference_percent(value)));
+      });
   return csv;
 }
 

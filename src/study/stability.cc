@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "model/architecture.h"
-#include "study/loss_curve.h"
 #include "study/stability_runs.h"
 #include "study/written.h"
 
@@ -149,8 +148,6 @@ Chart loss_chart(const StabilityTable& table, Grid losses) {
 }
 
 // ---------------------------------------------------------------- sentences
-
-std::string list_of(const Names& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
 /// "2^-5 for bf16, diffq; 2^-7 for fqt": the largest rates first.
 std::string stable_text(const Stability& all, const StabilityTable& table) {

@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/median.h"
 #include "run/backends.h"
 #include "study/attention_logits.h"
 #include "study/gradient_probe.h"
-#include "study/loss_curve.h"
 #include "train/compare.h"
 #include "train/run_files.h"
 #include "train/run_inputs.h"
@@ -70,20 +70,13 @@ Schedule schedule_of(const RunConfig& config, int64_t steps) {
 }
 
 StabilityTask task_of_run(const RunConfig& config, int64_t steps) {
-  const std::unique_ptr<Tokenizer> tokenizer = open_run_tokenizer(config);
-  const auto corpus = std::make_shared<const Corpus>(open_run_corpus(config, *tokenizer));
-  const ModelConfig model = run_model_config(config, *tokenizer);
-  const int64_t length = run_length(config, model);
-  require_run_length(*corpus, config, length);
-  const auto fill = [corpus, seed = config.seed, count = config.train.batch, context = length](
-                        int64_t step, int64_t micro, const BatchSpans& to) {
-    corpus->train_batch(seed, static_cast<uint32_t>(step),
-                        {.first = micro * count, .count = count, .context = context}, to);
-  };
-  StepSettings settings = step_settings(config, model);
-  settings.masked = corpus->has_mask();
-  return {
-      .model = model, .settings = settings, .schedule = schedule_of(config, steps), .fill = fill};
+  RunText text = text_of_run(config);
+  StepSettings settings = step_settings(config, text.model);
+  settings.masked = text.masked;
+  return {.model = text.model,
+          .settings = settings,
+          .schedule = schedule_of(config, steps),
+          .fill = std::move(text.fill)};
 }
 
 // --steps of the command line, or the share of `standard`.
@@ -122,7 +115,68 @@ double end_of(const RateRuns& runs) {
   return runs.loss.mean() < start ? runs.loss.mean() : start;
 }
 
+// ---------------------------------------------------------------- losses
+
+constexpr double kDeviationsOfMedian = 1.4826;  // 1/Φ⁻¹(¾): σ of a normal over its median |x - µ|
+
+double robust_deviation(const std::vector<double>& values) {
+  const double middle = median(values);
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - middle));
+  return kDeviationsOfMedian * median(distances);
+}
+
+// Of the steps from `first` on; the first loss has nothing before it.
+std::vector<double> excesses(std::span<const double> losses, int64_t first) {
+  std::vector<double> found;
+  double average = kNone;
+  for (size_t t = 0; t < losses.size(); ++t) {
+    const double loss = losses[t];
+    if (!std::isfinite(loss)) continue;
+    if (std::isnan(average)) {
+      average = loss;
+      continue;
+    }
+    const double excess = loss - average;
+    if (static_cast<int64_t>(t) >= first) found.push_back(excess);
+    average += kSpikeWeight * excess;
+  }
+  return found;
+}
+
 }  // namespace
+
+double final_loss(std::span<const double> losses) {
+  if (losses.empty()) return kNone;
+  Mean mean;
+  for (const double loss : losses.last(std::max<size_t>(losses.size() / 10, 1))) mean.add(loss);
+  return mean.mean();
+}
+
+LossSpikes loss_spikes(std::span<const double> losses, int64_t first) {
+  const std::vector<double> found = excesses(losses, first);
+  if (found.empty()) return {};
+  LossSpikes spikes{.count = 0,
+                    .largest = std::max(*std::max_element(found.begin(), found.end()), 0.0),
+                    .deviation = robust_deviation(found)};
+  for (const double excess : found)
+    if (excess > kSpikeDeviations * spikes.deviation) ++spikes.count;
+  return spikes;
+}
+
+bool exceeds_start(std::span<const double> losses, int64_t first) {
+  for (auto t = static_cast<size_t>(first); t < losses.size(); ++t)
+    if (losses[t] > losses.front()) return true;
+  return false;
+}
+
+double largest_over_median(std::span<const double> values) {
+  if (values.empty()) return kNone;
+  return *std::max_element(values.begin(), values.end()) /
+         median(std::vector<double>(values.begin(), values.end()));
+}
+
+// ---------------------------------------------------------------- the ladder
 
 const std::vector<double>& peak_rates() {
   static const std::vector<double> kRates = [] {

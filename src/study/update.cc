@@ -207,10 +207,10 @@ std::string stalls_at(const OneStep& step, std::string_view way) {
 }
 
 std::string stalls_text(const Steps& steps, std::string_view way) {
-  std::vector<std::string> parts;
+  Names parts;
   for (size_t f = 0; f < steps.size(); ++f)
     parts.push_back(fmt::format("{} ({})", stalls_at(steps[f], way), weight_formats()[f].name));
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return list_of(parts);
 }
 
 /// BF16 at 1e-6.
@@ -234,7 +234,7 @@ std::string rules_text(const Steps& steps) {
 
 /// Where u follows w, weights with one mantissa reach a border at one step.
 std::string coincidence_text(const Steps& steps) {
-  std::vector<std::string> parts;
+  Names parts;
   for (const size_t rate : {2, 4}) {
     const StepMetrics& aware = column_of(steps[kBf16], "precision_aware")[rate];
     const double alpha = steps[kBf16].alpha[rate];
