@@ -11,6 +11,7 @@
 #include "backend/ref/ref_backend.h"
 #include "backend/ref/update/store.h"
 #include "comm/thread_ranks.h"
+#include "support/gathered_mean.h"
 #include "support/stored_tensor.h"
 
 namespace ng {

@@ -9,6 +9,7 @@
 #include "comm/gradient_exchange.h"
 #include "comm/gradient_rivals.h"
 #include "comm/thread_ranks.h"
+#include "support/gathered_mean.h"
 #include "support/golden_file.h"
 #include "support/stored_tensor.h"
 
