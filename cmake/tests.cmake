@@ -24,8 +24,8 @@ function(ng_add_test name folder)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${NG_TEST_SECONDS})
 endfunction()
 
-# A test links its folder and those below it, so that it builds while a higher one is in pieces;
-# io's reader of golden files is added to all.
+# A test of a folder up to io, whose reader of golden files all may use, links what is up to there:
+# it builds while higher ones are in pieces, and is not linked anew when they change. Others link all.
 function(ng_link_test name source)
   target_link_libraries(${name} PRIVATE ng_test_support)
   cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/src OUTPUT_VARIABLE folder)
@@ -35,13 +35,14 @@ function(ng_link_test name source)
     string(REPLACE "/" "_" library ng_${folder})
     list(FIND NG_LIBRARIES "${library}" first)
   endwhile()
-  if(first EQUAL -1)
-    target_link_libraries(${name} PRIVATE ${NG_LIBRARIES})
-    return()
+  list(FIND NG_LIBRARIES ng_io io)
+  if(first GREATER_EQUAL io)
+    set(first ${io})
+  else()
+    set(first 0)
   endif()
   list(SUBLIST NG_LIBRARIES ${first} -1 libraries)
-  target_link_libraries(${name} PRIVATE $<TARGET_FILE:ng_io> ${libraries})
-  add_dependencies(${name} ng_io)
+  target_link_libraries(${name} PRIVATE ${libraries})
 endfunction()
 
 # Headers that take up to half of the time to compile a test, compiled once. Where GCC 12 reads them

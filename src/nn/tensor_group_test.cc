@@ -205,9 +205,9 @@ TEST(TensorGroup, ExactSumsAreThoseOfOneRank) {
       "linear.wgrad={grad={format='mxfp4', rounding='stochastic'},"
       " input={format='mxfp4', rounding='stochastic'}}\n";
   for (const SumCase& c :
-       {SumCase{"", {fp32, fp32, fp32}}, Case{"", {bf16, bf16, fp32}},
-        Case{fp8, {e4m3, e4m3, fp32}}, SumCase{fp8, {e4m3, cast_of("fp8_e5m2", true), fp32}},
-        Case{mxfp4, {mxfp8, fp32, fp32}}})
+       {SumCase{"", {fp32, fp32, fp32}}, SumCase{"", {bf16, bf16, fp32}},
+        SumCase{fp8, {e4m3, e4m3, fp32}}, SumCase{fp8, {e4m3, cast_of("fp8_e5m2", true), fp32}},
+        SumCase{mxfp4, {mxfp8, fp32, fp32}}})
     for (const char* backend : {"ref", "cpu"}) {
       SCOPED_TRACE(fmt::format("{} on {}", c.keys, backend));
       const LinearRecipe recipe = recipe_of(c.keys);

@@ -10,7 +10,8 @@ namespace ng {
 namespace {
 
 TEST(KeysPage, IsThatOfTheDocumentation) {
-  const std::string committed = read_file(std::string(NG_SOURCE_DIR) + "/docs/recipe-keys.md");
+  const std::string committed =
+      read_file(std::string(NG_SOURCE_DIR) + "/docs/recipe-keys.md", 1 << 20);
   EXPECT_EQ(committed, recipe_keys_page()) << "./narrowgauge recipes --keys > docs/recipe-keys.md";
 }
 
