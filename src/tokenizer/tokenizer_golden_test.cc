@@ -8,7 +8,7 @@
 namespace ng {
 namespace {
 
-const std::string kGoldenKinds = NG_SOURCE_DIR "/tests/golden_kind/";
+const std::string kGoldenKinds = NG_SOURCE_DIR "/tests/golden/";
 constexpr size_t kMaxGoldenBytes = 1 << 20;
 
 using Ids = std::vector<int32_t>;
