@@ -47,7 +47,7 @@ class Reductions : public ScratchFolder {
   [[nodiscard]] std::string report_of_plain_start() const {
     std::map<std::string, std::string> told;
     for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) {
-      told[name] = std::getenv(name);
+      if (const char* value = std::getenv(name)) told[name] = value;
       ::unsetenv(name);
     }
     const std::string alone = report(*one_rank(), folder_, "one");
