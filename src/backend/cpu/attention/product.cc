@@ -32,6 +32,22 @@ struct Product {
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
+#if HWY_TARGET == HWY_SCALAR
+
+void Multiply(const Product& p) {
+  for (int64_t i = 0; i < p.rows; ++i) {
+    float* c = p.c + i * p.c_row;
+    if (!p.add) std::fill_n(c, p.cols, 0.0f);
+    for (int64_t k = p.first(i); k < p.last(i); ++k) {
+      const float* b = p.b + k * p.b_row;
+      const float factor = p.a[i * p.a_row + k * p.a_k];
+      for (int64_t n = 0; n < p.cols; ++n) c[n] = std::fma(factor, b[n], c[n]);
+    }
+  }
+}
+
+#else
+
 // Rows i ... i + kRows - 1, columns n ... n + 16 · kVectors - 1.
 template <int kRows, int kVectors>
 HWY_INLINE void ProductBlock(const Product& p, int64_t i, int64_t n) {
@@ -94,6 +110,8 @@ void Multiply(const Product& p) {
   for (; n < p.cols; n += kLanes) ProductStrip<6, 1>(p, n);
 #endif
 }
+
+#endif
 
 }  // namespace ng::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
