@@ -1,15 +1,20 @@
-// What noise on weights has learned by a file's tensors, for people and for programs.
+// What inspect says of a file's tensors, for people and for programs.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "numbers/format_trial.h"
 #include "train/learned_bits.h"
 
 namespace ng::cli {
 
-/// Bit-widths of a checkpoint, in the order of the model.
+/// Facts, histogram, table and recommendation: lines of at most 100 columns.
+[[nodiscard]] std::string inspect_text(const io::SafetensorsEntry& entry, const TensorFacts& facts,
+                                       const std::vector<FormatTrial>& trials);
+
+/// What noise on weights has learned: bit-widths of a checkpoint, in the order of the model.
 struct LearnedOfFile {
   std::string recipe;  ///< of the checkpoint's run; empty where it is not known: then b_i alone is
   std::vector<LearnedBits> layers;
