@@ -1,34 +1,11 @@
-// The registry of commands: a declaration and a row per command.
-#include "base/error.h"
+// The registry of commands.
+#include <string>
+#include <vector>
+
 #include "cli/command.h"
 #include "comm/launch.h"
 
 namespace ng::cli {
-
-extern const Command kTrain;
-extern const Command kSupervise;
-extern const Command kCompare;
-extern const Command kEval;
-extern const Command kGenerate;
-extern const Command kExport;
-extern const Command kImport;
-extern const Command kRecipes;
-extern const Command kPlan;
-extern const Command kTokenize;
-extern const Command kDetokenize;
-extern const Command kTokenizer;
-extern const Command kFormats;
-extern const Command kCast;
-extern const Command kInspect;
-extern const Command kMatmul;
-extern const Command kUpdate;
-extern const Command kNoise;
-extern const Command kReduce;
-extern const Command kLearned;
-extern const Command kTrace;
-extern const Command kStudy;
-extern const Command kBench;
-extern const Command kInfo;
 
 std::span<const Command> commands() {
   static const Command kCommands[] = {
@@ -38,13 +15,32 @@ std::span<const Command> commands() {
   return kCommands;
 }
 
+std::function<int()> with_commands(Flags flags, std::string_view name,
+                                   std::span<const Command> below) {
+  struct Below {
+    Flags flags;
+    std::function<int()> action;
+    bool is_across_ranks;
+  };
+  std::vector<Below> all;
+  for (const Command& command : below) {
+    const Flags its = flags.subcommand(std::string(command.name), std::string(command.summary));
+    all.push_back({its, command.declare(its), command.is_across_ranks});
+  }
+  return [all, name] {
+    size_t named = 0;
+    while (!all[named].flags.is_named()) ++named;
+    if (!all[named].is_across_ranks) refuse_ranks(name);
+    return all[named].action();
+  };
+}
+
 void refuse_ranks(std::string_view command) {
   const int ranks = launch().ranks;
   if (ranks == 1) return;
-  throw Error({.place = std::string(command),
-               .key = "",
-               .problem = fmt::format("started as {} ranks, but it works in one process", ranks),
-               .remedy = "without mpirun or srun"});
+  refuse(std::string(command),
+         fmt::format("started as {} ranks, but it works in one process", ranks),
+         "without mpirun or srun");
 }
 
 }  // namespace ng::cli

@@ -8,8 +8,6 @@ namespace ng::cli {
 
 Flag Flag::required() const { return Flag(*option_->required()); }
 
-Flag Flag::type_name(const std::string& name) const { return Flag(*option_->type_name(name)); }
-
 Flag Flag::shows_default() const { return Flag(*option_->capture_default_str()); }
 
 Flag Flag::range(int64_t low, int64_t high) const {
@@ -52,9 +50,23 @@ Flag Flag::excludes(const Flag& other) const { return Flag(*option_->excludes(ot
 
 bool Flag::is_given() const { return option_->count() > 0; }
 
+namespace {
+
+/// The option that add(name) makes, for "name type".
+template <class Add>
+Flag with_type(const std::string& name_and_type, const Add& add) {
+  const size_t space = name_and_type.find(' ');
+  CLI::Option* option = add(name_and_type.substr(0, space));
+  if (space != std::string::npos) option->type_name(name_and_type.substr(space + 1));
+  return Flag(*option);
+}
+
+}  // namespace
+
 template <class T>
 Flag Flags::option(const std::string& name, T& variable, const std::string& help) {
-  return Flag(*app_->add_option(name, variable, help));
+  return with_type(name,
+                   [&](const std::string& flag) { return app_->add_option(flag, variable, help); });
 }
 
 template Flag Flags::option(const std::string&, std::string&, const std::string&);
@@ -67,16 +79,16 @@ template Flag Flags::option(const std::string&, double&, const std::string&);
 template Flag Flags::option(const std::string&, std::vector<std::string>&, const std::string&);
 template Flag Flags::option(const std::string&, std::vector<int64_t>&, const std::string&);
 
-Flag Flags::read_option(const std::string& name,
-                        const std::function<void(const std::string&)>& take,
-                        const std::string& help) {
-  return Flag(*app_->add_option_function(name, take, help));
+Flag Flags::read_option(const std::string& name, const std::string& help,
+                        const std::function<void(const std::string&)>& take) {
+  return with_type(
+      name, [&](const std::string& flag) { return app_->add_option_function(flag, take, help); });
 }
 
-Flag Flags::read_options(const std::string& name,
-                         const std::function<void(const std::vector<std::string>&)>& take,
-                         const std::string& help) {
-  return Flag(*app_->add_option_function(name, take, help));
+Flag Flags::read_options(const std::string& name, const std::string& help,
+                         const std::function<void(const std::vector<std::string>&)>& take) {
+  return with_type(
+      name, [&](const std::string& flag) { return app_->add_option_function(flag, take, help); });
 }
 
 Flag Flags::flag(const std::string& name, bool& variable, const std::string& help) {

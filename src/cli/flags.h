@@ -32,9 +32,8 @@ class Flag {
   explicit Flag(CLI::Option& option) : option_(&option) {}
 
   Flag required() const;
-  Flag type_name(const std::string& name) const;  ///< what --help shows for its argument
-  Flag shows_default() const;                     ///< the variable's value now, in --help
-  Flag range(int64_t low, int64_t high) const;    ///< of whole numbers, both included
+  Flag shows_default() const;                   ///< the variable's value now, in --help
+  Flag range(int64_t low, int64_t high) const;  ///< of whole numbers, both included
   Flag one_of(std::initializer_list<const char*> words) const;
   Flag one_of(const std::vector<std::string>& words) const;
   Flag one_of(std::initializer_list<int> numbers) const;
@@ -60,16 +59,21 @@ class Flags {
   explicit Flags(CLI::App& app) : app_(&app) {}
 
   /// What takes an argument, which goes into `variable`: a text, a number, or a vector of these,
-  /// which takes several. `name`: "--flag", "-f,--flag", or "POSITIONAL".
+  /// which takes several. `name`: "--flag", "-f,--flag" or "POSITIONAL"; behind a space what --help
+  /// shows for the argument, else its type: "--recipe NAME".
   template <class T>
   Flag option(const std::string& name, T& variable, const std::string& help);
+  /// The same, whose value now is the default that --help shows.
+  template <class T>
+  Flag setting(const std::string& name, T& variable, const std::string& help) {
+    return option(name, variable, help).shows_default();
+  }
   /// The same of what `take` reads, which throws WrongFlags.
-  Flag read_option(const std::string& name, const std::function<void(const std::string&)>& take,
-                   const std::string& help);
+  Flag read_option(const std::string& name, const std::string& help,
+                   const std::function<void(const std::string&)>& take);
   /// The same of all that were given.
-  Flag read_options(const std::string& name,
-                    const std::function<void(const std::vector<std::string>&)>& take,
-                    const std::string& help);
+  Flag read_options(const std::string& name, const std::string& help,
+                    const std::function<void(const std::vector<std::string>&)>& take);
   /// What is given or not.
   Flag flag(const std::string& name, bool& variable, const std::string& help);
 

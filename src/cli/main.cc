@@ -11,7 +11,6 @@
 #include <optional>
 #include <thread>
 
-#include "base/error.h"
 #include "base/exit_codes.h"
 #include "base/files.h"
 #include "base/isa.h"

@@ -18,10 +18,7 @@ namespace ng::cli {
 namespace {
 
 [[noreturn]] void cannot_write() {
-  throw Error({.place = "standard output",
-               .key = "",
-               .problem = std::string("cannot be written: ") + std::strerror(errno),
-               .remedy = ""});
+  refuse("standard output", std::string("cannot be written: ") + std::strerror(errno), "");
 }
 
 // Characters, not bytes, of UTF-8.
@@ -68,11 +65,27 @@ void SteadyOutput::put(const std::string& text) {
 
 void SteadyOutput::require_written(const std::string& what_is_whole) const {
   if (failure_.empty()) return;
-  throw Error(
-      {.place = "standard output", .key = "", .problem = failure_, .remedy = what_is_whole});
+  refuse("standard output", failure_, what_is_whole);
 }
 
 void print_json(const Json& json) { print("{}\n", json_text(json, 2)); }
+
+void print_json_line(const OrderedJson& json) {
+  constexpr int kOneLine = -1;
+  constexpr bool kAscii = true;
+  write_output(json.dump(kOneLine, ' ', kAscii, OrderedJson::error_handler_t::replace) + "\n");
+}
+
+void print_either(bool json, const Json& document, std::string_view text) {
+  if (json)
+    print_json(document);
+  else
+    write_output(text);
+}
+
+void refuse(const std::string& place, const std::string& problem, const std::string& remedy) {
+  throw Error({.place = place, .key = "", .problem = problem, .remedy = remedy});
+}
 
 bool output_is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && launch().starter != kMpirun; }
 
@@ -106,6 +119,42 @@ std::string Table::text() const {
     text += line + '\n';
   }
   return text;
+}
+
+std::string Table::markdown() const {
+  std::string text;
+  for (const auto& row : rows_) {
+    const bool is_heading = &row == &rows_.front();
+    text += '|';
+    for (const std::string& cell : row) {
+      const bool is_code = &cell == &row.front() && !is_heading;
+      text += is_code ? " `" + cell + "` |" : ' ' + cell + (cell.empty() ? "|" : " |");
+    }
+    text += '\n';
+    if (!is_heading) continue;
+    text += '|';
+    for (size_t i = 0; i < row.size(); ++i) text += "---|";
+    text += '\n';
+  }
+  return text;
+}
+
+std::string table_of(const Json& rows, std::span<const Column> columns, size_t left_columns) {
+  std::vector<std::string> heading;
+  for (const Column& column : columns) heading.emplace_back(column.heading);
+  Table table(std::move(heading), left_columns);
+  for (const Json& row : rows) {
+    std::vector<std::string> cells;
+    for (const auto& [title, key, format, unit, null] : columns) {
+      const Json& value = row[key];
+      cells.push_back(value.is_null() ? null
+                      : value.is_string()
+                          ? value.get<std::string>()
+                          : fmt::format(fmt::runtime(format), value.get<double>() * unit));
+    }
+    table.row(std::move(cells));
+  }
+  return table.text();
 }
 
 }  // namespace ng::cli

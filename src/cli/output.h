@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,15 @@ void print(fmt::format_string<Values...> format, Values&&... values) {
 
 /// One JSON document and a newline.
 void print_json(const Json& json);
+/// One line of ASCII: what reads lines may take U+2028 and its like, which texts hold, for ends of
+/// them. What is no UTF-8 becomes U+FFFD.
+void print_json_line(const OrderedJson& json);
+/// One document, or what says the same to people.
+void print_either(bool json, const Json& document, std::string_view text);
+
+/// Throws Error: a flag or a file, what is wrong with it, and what would be right.
+[[noreturn]] void refuse(const std::string& place, const std::string& problem,
+                         const std::string& remedy);
 
 /// Somebody's: mpirun gives rank 0 one wherever its output goes.
 [[nodiscard]] bool output_is_terminal();
@@ -58,10 +68,23 @@ class Table {
   explicit Table(std::vector<std::string> heading, size_t left_columns = 1);
   void row(std::vector<std::string> cells);
   [[nodiscard]] std::string text() const;
+  /// The first column as code.
+  [[nodiscard]] std::string markdown() const;
 
  private:
-  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::vector<std::string>> rows_;  ///< the heading, then the others
   size_t left_columns_;
 };
+
+/// A column of a table of JSON objects: what each has under `key`, numbers times `unit`.
+struct Column {
+  const char* heading;
+  const char* key;
+  const char* format = "{}";  ///< of numbers
+  double unit = 1;
+  const char* null = "";  ///< for what is null
+};
+[[nodiscard]] std::string table_of(const Json& rows, std::span<const Column> columns,
+                                   size_t left_columns = 1);
 
 }  // namespace ng::cli

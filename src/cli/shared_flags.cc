@@ -1,6 +1,7 @@
 #include "cli/shared_flags.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -9,21 +10,16 @@
 #include "format/operand_table.h"
 #include "recipe/recipe.h"
 #include "run/backends.h"
+#include "train/run_folder.h"
 
 namespace ng::cli {
 namespace {
 
 constexpr int64_t kMaxThreads = 4096;
 
-std::string backends_text() {
-  std::string names;
-  for (const std::string_view name : backend_names())
-    names.append(names.empty() ? "" : " or ").append(name);
-  return names;
-}
-
 void add_backend(Flags flags, std::string& backend) {
-  flags.option("--backend", backend, "what computes: " + backends_text()).type_name("NAME");
+  flags.option("--backend NAME", backend,
+               fmt::format("what computes: {}", fmt::join(backend_names(), " or ")));
 }
 
 std::vector<int> whole_numbers(std::span<const std::string_view> words) {
@@ -35,8 +31,7 @@ std::vector<int> whole_numbers(std::span<const std::string_view> words) {
 }  // namespace
 
 void add_threads(Flags flags, int64_t& threads) {
-  flags.option("--threads", threads, "threads; 0: one per core (the bits are the same)")
-      .type_name("N")
+  flags.option("--threads N", threads, "threads; 0: one per core (the bits are the same)")
       .range(0, kMaxThreads);
 }
 
@@ -60,9 +55,7 @@ std::string not_empty(const std::string& text) {
 }
 
 void add_seed(Flags flags, uint64_t& seed, const std::string& of_what) {
-  flags.option("--seed", seed, of_what)
-      .type_name("N")
-      .shows_default()
+  flags.setting("--seed N", seed, of_what)
       .check([](const std::string& text) -> std::string {  // CLI11 wraps and clamps
         uint64_t value = 0;
         const char* end = text.data() + text.size();
@@ -90,10 +83,8 @@ void add_cast_flags(Flags flags, CastWords& words) {
 void RunFlags::declare(Flags flags, bool with_recipe) {
   flags.option("RUN", file, "run file (TOML)").required();
   if (with_recipe)
-    flags.option("--recipe", recipe, "recipe instead of the run file's: a name or a file")
-        .type_name("NAME");
-  flags.option("--set", settings, "key=value over the run file's, e.g. train.steps=50")
-      .type_name("KEY=VALUE")
+    flags.option("--recipe NAME", recipe, "recipe instead of the run file's: a name or a file");
+  flags.option("--set KEY=VALUE", settings, "key=value over the run file's, e.g. train.steps=50")
       .repeats();
   add_backend(flags, backend);
   add_threads(flags, threads);
@@ -124,6 +115,25 @@ std::vector<std::string> RunFlags::words() const {
   add("--backend", backend);
   if (threads >= 0) add("--threads", std::to_string(threads));
   return words;
+}
+
+std::string shell_command(const std::vector<std::string>& words) {
+  const char* program = std::getenv("NARROWGAUGE_COMMAND");
+  std::string command = shell_quoted(program != nullptr ? program : "narrowgauge");
+  for (const std::string& word : words) command += ' ' + shell_quoted(word);
+  return command;
+}
+
+void TrainFlags::declare(Flags flags) {
+  run.declare(flags);
+  flags.option("--out DIR", out, "folder of the run; else runs/NAME, runs/NAME-2, ...");
+  flags.flag("--resume", resume,
+             "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
+}
+
+std::string TrainFlags::folder() const {
+  if (!out.empty()) return out;
+  return resume ? newest_run_folder(run.file) : new_run_folder(run.file);
 }
 
 void MachineFlags::declare(Flags flags) {

@@ -26,6 +26,23 @@ struct RunFlags {
   [[nodiscard]] std::vector<std::string> words() const;
 };
 
+/// What starts a command of this program again, as a shell takes it.
+[[nodiscard]] std::string shell_command(const std::vector<std::string>& words);
+
+/// In the environment of what a supervisor starts.
+inline constexpr const char* kSupervised = "NARROWGAUGE_SUPERVISED";
+
+/// What train takes, and who starts it for several ranks.
+struct TrainFlags {
+  RunFlags run;
+  std::string out;
+  bool resume = false;
+
+  void declare(Flags flags);
+  /// --out; else the folder that a new run gets, or the newest where it is to be resumed.
+  [[nodiscard]] std::string folder() const;
+};
+
 /// Checks that an argument is a finite number in [low, high], which the message says as given here.
 [[nodiscard]] std::function<std::string(const std::string&)> number_between(
     const std::string& low, const std::string& high);

@@ -55,6 +55,35 @@ TEST_F(Errors, OfTheCommandLineAreCodeTwoAndNameTheNearest) {
   expect_refused({"compare", "tiny.toml"}, 2, {"--recipes"});
 }
 
+// One of each way in which a flag says what it takes.
+TEST_F(Errors, OfFlagsSayWhatIsAllowed) {
+  const std::pair<std::vector<std::string>, const char*> kCases[] = {
+      {{"train", "tiny.toml", "--threads", "-1"},
+       "--threads: Value -1 not in range 0 to 4096: see narrowgauge train --help"},
+      {{"supervise", "tiny.toml", "-n", "0"},
+       "--ranks: Value 0 not in range 1 to 65536: see narrowgauge supervise --help"},
+      {{"cast", "in", "out", "--format", "mxfp4", "--rounding", "up"},
+       "--rounding: up not in {nearest,stochastic}: see narrowgauge cast --help"},
+      {{"cast", "in", "out", "--format", "mxfp4", "--sr-bits", "9"},
+       "--sr-bits: 9 not in {8,16,32}: see narrowgauge cast --help"},
+      {{"trace", "m", "t", "out", "--eps", "0"},
+       "--eps: 0: a number from 1e-30 to 1: see narrowgauge trace --help"},
+      {{"bench", "gemm", "--shape", "8,8"},
+       "--shape: At least 3 required but received 2: see narrowgauge bench gemm --help"},
+      {{"tokenizer", "train", "a", "--vocab", "3", "--pattern", "gpt2"},
+       "FILES: At least 2 required but received 1: see narrowgauge tokenizer train --help"},
+      {{"formats", "--markdown", "--json"},
+       "--markdown excludes --json: see narrowgauge formats --help"},
+      {{"formats", "--codes"}, "NAME with --codes is required: see narrowgauge formats --help"},
+      {{"export", "--block", "3"},
+       "--block: 3: rows x columns, as 64x32: see narrowgauge export --help"}};
+  for (const auto& [args, line] : kCases) {
+    const Result result = run(args);
+    EXPECT_EQ(result.code, 2) << line;
+    EXPECT_EQ(result.err, "narrowgauge: " + std::string(line) + "\n");
+  }
+}
+
 TEST_F(Errors, OfEmptyArgumentsNameTheArgument) {
   const std::string model = golden("models/llama_tiny");
   const std::string tokens = model + "/reference.safetensors";

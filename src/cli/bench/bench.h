@@ -1,15 +1,27 @@
-// The subcommands of narrowgauge bench: each declares its flags and returns what to do.
+// The commands below narrowgauge bench, and what they share.
 #pragma once
 
-#include <functional>
+#include <string>
 
-#include "cli/flags.h"
+#include "base/json_fwd.h"
+#include "base/threads.h"
+#include "cli/command.h"
 
 namespace ng::cli {
 
-[[nodiscard]] std::function<int()> declare_bench_step(Flags flags);
-[[nodiscard]] std::function<int()> declare_bench_gemm(Flags flags);
-[[nodiscard]] std::function<int()> declare_bench_kernels(Flags flags);
-[[nodiscard]] std::function<int()> declare_bench_update(Flags flags);
+extern const Command kBenchStep, kBenchGemm, kBenchKernels, kBenchUpdate;
+
+/// This program, the machine, the instruction set and the threads: where a bench's JSON begins.
+[[nodiscard]] Json machine_json(Threads threads);
+/// "AMD EPYC 9B45, avx3, 2 threads"
+[[nodiscard]] std::string machine_text(Threads threads);
+
+/// A matrix that a bench works on.
+struct Footprint {
+  std::string name;   ///< key of its results
+  std::string holds;  ///< what it lies in
+  int64_t rows;
+  int64_t cols;
+};
 
 }  // namespace ng::cli

@@ -1,10 +1,7 @@
 // narrowgauge bench gemm: the GEMM in each format against FP32 and the machine's peak.
-#include "base/isa.h"
 #include "base/json.h"
 #include "base/median.h"
-#include "base/version.h"
 #include "cli/bench/bench.h"
-#include "cli/output.h"
 #include "cli/shared_flags.h"
 #include "speed/gemm_speed.h"
 #include "speed/machine.h"
@@ -82,7 +79,7 @@ std::string peak_text(double per_second, std::string_view unit) {
   return per_second == 0 ? "none" : fmt::format("{:.0f} {}", per_second * 1e-9, unit);
 }
 
-int bench_gemm(const Args& args) {
+void bench_gemm(const Args& args) {
   GemmRun run = args.run;
   run.threads = args.machine.use();
   run.formats.insert(run.formats.begin(), "fp32");
@@ -93,52 +90,43 @@ int bench_gemm(const Args& args) {
   std::vector<Row> rows;
   for (const GemmShape& shape : shapes_of(args)) rows.push_back({shape, speed.seconds(shape)});
   if (args.json) {
-    Json json = {{"program", fmt::format("narrowgauge {}", version())},
-                 {"cpu", cpu_model()},
-                 {"isa", name_of(current_isa())},
-                 {"threads", run.threads.count},
-                 {"fma_flops", fma},
-                 {"bf16_flops", bf16},
-                 {"int8_ops", dot},
-                 {"shapes", Json::array()}};
+    Json json = machine_json(run.threads);
+    json["fma_flops"] = fma;
+    json["bf16_flops"] = bf16;
+    json["int8_ops"] = dot;
     for (const Row& row : rows) json["shapes"].push_back(row_json(run, row));
     const std::vector<double> medians = median_ratios(rows, run.formats.size());
     for (size_t f = 1; f < medians.size(); ++f)
       json["median_ratio_to_fp32"][run.formats[f]] = medians[f];
     print_json(json);
-    return 0;
+    return;
   }
-  print("{}, {}, {} threads: FMA peak {}, dot product peaks: BF16 {}, int8 {}\n\n", cpu_model(),
-        name_of(current_isa()), run.threads.count, peak_text(fma, "GFLOP/s"),
-        peak_text(bf16, "GFLOP/s"), peak_text(dot, "GOP/s"));
+  print("{}: FMA peak {}, dot product peaks: BF16 {}, int8 {}\n\n", machine_text(run.threads),
+        peak_text(fma, "GFLOP/s"), peak_text(bf16, "GFLOP/s"), peak_text(dot, "GOP/s"));
   print("{}", table_of(run, rows));
-  return 0;
+}
+
+void declare(Flags flags, Args& args) {
+  flags
+      .setting("--formats A,B,C", args.run.formats,
+               "formats of both operands, beside fp32; nvfp4/16x16: with such blocks of the "
+               "right one, as of weights")
+      .list();
+  flags.option("--shape M,N,K", args.shape, "one shape instead of those of training")
+      .list(3)
+      .range(1, int64_t{1} << 20);
+  flags.setting("--rounds", args.run.rounds, "of all formats in turns; the best counts")
+      .range(1, 1000);
+  args.machine.declare_threads(flags);
+  flags.flag("--json", args.json, "print one JSON object");
+  flags.footer(
+      "G operations/s (2 m n k a GEMM) and the ratio to FP32 at the shapes of training, operands\n"
+      "already quantized; the last row is the median of the ratios.");
 }
 
 }  // namespace
 
-std::function<int()> declare_bench_gemm(Flags flags) {
-  auto args = std::make_shared<Args>();
-  flags
-      .option("--formats", args->run.formats,
-              "formats of both operands, beside fp32; nvfp4/16x16: with such blocks of the "
-              "right one, as of weights")
-      .type_name("A,B,C")
-      .list()
-      .shows_default();
-  flags.option("--shape", args->shape, "one shape instead of those of training")
-      .type_name("M,N,K")
-      .list(3)
-      .range(1, int64_t{1} << 20);
-  flags.option("--rounds", args->run.rounds, "of all formats in turns; the best counts")
-      .shows_default()
-      .range(1, 1000);
-  args->machine.declare_threads(flags);
-  flags.flag("--json", args->json, "print one JSON object");
-  flags.footer(
-      "G operations/s (2 m n k a GEMM) and the ratio to FP32 at the shapes of training, operands\n"
-      "already quantized; the last row is the median of the ratios.");
-  return [args] { return bench_gemm(*args); };
-}
+const Command kBenchGemm{"gemm", "the GEMM in each format, against FP32",
+                         with_flags<Args, declare, bench_gemm>};
 
 }  // namespace ng::cli

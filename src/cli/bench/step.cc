@@ -6,11 +6,9 @@
 #include "base/json.h"
 #include "base/version.h"
 #include "cli/bench/bench.h"
-#include "cli/command.h"
 #include "cli/models/open_model.h"
-#include "cli/output.h"
+#include "cli/run_tables.h"
 #include "cli/shared_flags.h"
-#include "cli/time_table.h"
 #include "comm/launch.h"
 #include "run/backends.h"
 #include "speed/machine.h"
@@ -75,10 +73,10 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
 void print_exchange(const Json& exchange) {
   print("exchange    {:.3f} s per step, of which {:.0f} % are hidden behind computing; {} sent\n",
         exchange["seconds"].get<double>(), 100 * exchange["hidden"].get<double>(),
-        size_text(exchange["bytes"].get<double>()));
+        size_text(exchange["bytes"]));
 }
 
-int bench_step(Args args) {
+void bench_step(Args args) {
   const ModelConfig config = args.step.config();
   const Recipe recipe = Recipe::load(args.recipe);
   const Threads threads = args.machine.use();
@@ -91,7 +89,7 @@ int bench_step(Args args) {
   const Json json = result_json(args, recipe, threads, model, result);
   if (args.json) {
     print_json(json);
-    return 0;
+    return;
   }
   print("model       {}, {} parameters, recipe {}\n", args.step.model,
         count_text(model.parameter_count()), recipe.name());
@@ -101,29 +99,25 @@ int bench_step(Args args) {
   print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured peak\n",
         result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
   print("memory      {} planned, {} at the peak of the process\n",
-        size_text(static_cast<double>(result.planned.total)),
-        size_text(json["peak_bytes"].get<double>()));
+        size_text(static_cast<double>(result.planned.total)), size_text(json["peak_bytes"]));
   if (ranks.ranks() > 1) print_exchange(json["exchange"]);
   if (result.skipped > 0)
     print("skipped     {} of {} steps: something was not finite\n", result.skipped, args.steps);
   print("{}", time_table(result.seconds_by_kind, result.rest_seconds()));
-  return 0;
+}
+
+void declare(Flags flags, Args& args) {
+  args.step.declare(flags);
+  flags.setting("--recipe NAME", args.recipe, "recipe, a name or a file");
+  flags.setting("--steps", args.steps, "timed steps, after 2 others").range(1, 1 << 20);
+  flags.flag("--recompute", args.recompute, "recompute blocks in the backward pass");
+  args.machine.declare(flags);
+  flags.flag("--json", args.json, "print one JSON object");
 }
 
 }  // namespace
 
-std::function<int()> declare_bench_step(Flags flags) {
-  auto args = std::make_shared<Args>();
-  args->step.declare(flags);
-  flags.option("--recipe", args->recipe, "recipe, a name or a file")
-      .type_name("NAME")
-      .shows_default();
-  flags.option("--steps", args->steps, "timed steps, after 2 others")
-      .shows_default()
-      .range(1, 1 << 20);
-  flags.flag("--recompute", args->recompute, "recompute blocks in the backward pass");
-  args->machine.declare(flags);
-  flags.flag("--json", args->json, "print one JSON object");
-  return [args] { return bench_step(*args); };
-}
+const Command kBenchStep{"step", "whole training steps on random tokens",
+                         with_flags<Args, declare, bench_step>, true};
+
 }  // namespace ng::cli

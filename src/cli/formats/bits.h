@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "cli/output.h"
 #include "format/table.h"
 
 namespace ng::cli {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/formats/bits.h"
 #include "cli/formats/rounding.h"
+#include "cli/output.h"
 #include "format/cast_names.h"
 #include "format/codec.h"
 #include "format/packing.h"
@@ -218,11 +219,6 @@ BlockWay affine_way(const BlockSteps& s, const std::vector<float>& x) {
 }
 
 // ---------------------------------------------------------------- the request
-
-[[noreturn]] void refuse(const char* flag, std::string problem, std::string remedy) {
-  throw Error(
-      {.place = flag, .key = "", .problem = std::move(problem), .remedy = std::move(remedy)});
-}
 
 float tensor_amax_of(const BlockSteps& s, const std::vector<float>& x, const std::string& typed) {
   const float own = amax_of(x);

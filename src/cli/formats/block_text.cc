@@ -52,12 +52,6 @@ std::string bytes_text(const std::vector<uint8_t>& bytes) {
   return text + fmt::format("{}{} x 00", shown == 0 ? "" : ", then ", bytes.size() - shown);
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
-
 std::string elements_text(const BlockWay& way) {
   Table table({"  x", way.y_formula, "code", "bits", "of the code", "value", "value - x"}, 0);
   for (const BlockElement& e : way.elements) {
@@ -98,7 +92,7 @@ std::string text_of(const BlockSteps& s) {
   if (s.padding > 0) text += fmt::format("  {} zeros fill the block\n", s.padding);
   for (const std::string& line : s.steps) text += "  " + line + '\n';
   for (const BlockWay& way : s.ways) {
-    text += fmt::format("\n{}{}\n", joined(way.rules, ", "), scale_title(s, way));
+    text += fmt::format("\n{}{}\n", fmt::join(way.rules, ", "), scale_title(s, way));
     for (const std::string& line : way.steps) text += "  " + line + '\n';
     text += elements_text(way);
     text += "   bytes    " + bytes_text(packed_bytes_of(s, way)) + '\n' + loss_text(way);

@@ -1,14 +1,11 @@
 // narrowgauge formats [NAME]: the table of formats, the codes of one, and how numbers become them.
-#include <algorithm>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/formats/block.h"
 #include "cli/formats/rounding.h"
 #include "cli/formats/table.h"
-#include "cli/output.h"
 #include "format/cast_names.h"
 
 namespace ng::cli {
@@ -27,30 +24,26 @@ struct Args {
   bool json = false;
 };
 
-int print_table(const Args& args) {
-  if (args.json)
-    print_json(all_formats_json());
-  else
-    write_output(args.markdown ? all_formats_markdown() : all_formats_text());
-  return 0;
+void print_table(const Args& args) {
+  print_either(args.json, all_formats_json(),
+               args.markdown ? all_formats_markdown() : all_formats_text());
 }
 
-int print_facts(const Args& args, const ElementFormat& element, bool operand) {
+void print_facts(const Args& args, const ElementFormat& element, bool operand) {
   if (args.json) {
-    Json facts = operand ? operand_json(args.name) : element_json(element);
+    Json facts = operand ? named_operand_json(args.name) : element_json(element);
     if (operand) facts["element_format"] = element_json(element);
     if (args.codes || element.bits <= kListedBits) add_codes(element, facts);
     print_json(facts);
-    return 0;
+    return;
   }
   std::string text = operand ? operand_text(args.name) : "";
   text += element_text(element);
   if (args.codes || element.bits <= kListedBits) text += '\n' + codes_text(element);
   write_output(text);
-  return 0;
 }
 
-int print_roundings(const Args& args, const ElementFormat& element) {
+void print_roundings(const Args& args, const ElementFormat& element) {
   Json json = {{"name", element.name}, {"values", Json::array()}};
   std::string text;
   for (const std::string& typed : args.values) {
@@ -58,20 +51,12 @@ int print_roundings(const Args& args, const ElementFormat& element) {
     json["values"].push_back(json_of(typed, steps));
     text += (text.empty() ? "" : "\n") + text_of(typed, steps);
   }
-  if (args.json)
-    print_json(json);
-  else
-    write_output(text);
-  return 0;
+  print_either(args.json, json, text);
 }
 
-int print_block(const Args& args) {
+void print_block(const Args& args) {
   const BlockSteps steps = block_steps(args.name, args.values, args.amax);
-  if (args.json)
-    print_json(json_of(steps));
-  else
-    write_output(text_of(steps));
-  return 0;
+  print_either(args.json, json_of(steps), text_of(steps));
 }
 
 std::vector<std::string> values_in(const std::vector<std::string>& lists) {
@@ -81,7 +66,8 @@ std::vector<std::string> values_in(const std::vector<std::string>& lists) {
   return values;
 }
 
-int formats(const Args& args) {
+void formats(Args args) {
+  args.values = values_in(args.values);
   if (!args.is_named) return print_table(args);
   const bool named = is_operand_name(args.name);
   const bool operand = named && !args.element;
@@ -90,51 +76,40 @@ int formats(const Args& args) {
   const bool affine = is_affine_element(element) && !args.element;
   if (affine || (operand && !operand_of(args.name).is_unscaled())) return print_block(args);
   if (!args.amax.empty())
-    throw Error({.place = "--amax",
-                 .key = "",
-                 .problem = fmt::format("{} has no scale", args.name),
-                 .remedy = "leave it out, or name a format with scales"});
-  return print_roundings(args, element);
+    refuse("--amax", fmt::format("{} has no scale", args.name),
+           "leave it out, or name a format with scales");
+  print_roundings(args, element);
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
+void declare(Flags flags, Args& args) {
   const Flag name =
-      flags.option("NAME", args->name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
+      flags.option("NAME", args.name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
   flags
-      .option("--value", args->values,
+      .option("--value X", args.values,
               "show how this number is rounded (needs NAME): 0.78, 0x1.8p-3, inf, nan; several "
               "with commas or --value again: one block of a format with scales")
-      .type_name("X")
       .repeats();
-  flags
-      .option("--amax", args->amax,
-              "largest magnitude of the tensor the values are taken from (nvfp4, fp8, int)")
-      .type_name("A");
-  flags.flag("--element", args->element, "of a format with scales the element alone (needs NAME)");
-  flags.flag("--codes", args->codes, "every code (needs NAME; shown anyway up to 8 bits)");
-  Flag markdown = flags.flag("--markdown", args->markdown, "the table as Markdown");
-  flags.flag("--json", args->json, "print one JSON object").excludes(markdown);
-  flags.check([args, name] {
-    args->is_named = name.is_given();
-    if (args->is_named && args->markdown)
+  flags.option("--amax A", args.amax,
+               "largest magnitude of the tensor the values are taken from (nvfp4, fp8, int)");
+  flags.flag("--element", args.element, "of a format with scales the element alone (needs NAME)");
+  flags.flag("--codes", args.codes, "every code (needs NAME; shown anyway up to 8 bits)");
+  const Flag markdown = flags.flag("--markdown", args.markdown, "the table as Markdown");
+  flags.flag("--json", args.json, "print one JSON object").excludes(markdown);
+  flags.check([&args, name] {
+    args.is_named = name.is_given();
+    if (args.is_named && args.markdown)
       throw WrongFlags("--markdown prints the table of all formats: without NAME");
-    if (args->is_named) return;
-    if (args->element) throw WrongFlags::missing("NAME with --element");
-    if (args->codes) throw WrongFlags::missing("NAME with --codes");
-    if (!args->values.empty()) throw WrongFlags::missing("NAME with --value");
-    if (!args->amax.empty()) throw WrongFlags::missing("NAME with --amax");
+    if (args.is_named) return;
+    if (args.element) throw WrongFlags::missing("NAME with --element");
+    if (args.codes) throw WrongFlags::missing("NAME with --codes");
+    if (!args.values.empty()) throw WrongFlags::missing("NAME with --value");
+    if (!args.amax.empty()) throw WrongFlags::missing("NAME with --amax");
   });
-  return [args] {
-    args->values = values_in(args->values);
-    return formats(*args);
-  };
 }
 
 }  // namespace
 
-extern const Command kFormats;
 const Command kFormats{"formats", "the number formats; one format's codes; how it rounds a number",
-                       declare};
+                       with_flags<Args, declare, formats>};
 
 }  // namespace ng::cli

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "cli/formats/bits.h"
 #include "cli/output.h"
@@ -179,16 +178,12 @@ std::string special_text(const RoundingSteps& s) {
 float parse_value(const std::string& typed) {
   char* end = nullptr;
   const float x = std::strtof(typed.c_str(), &end);
-  const auto refuse = [&](const char* problem, const char* remedy) {
-    throw Error({.place = "--value",
-                 .key = "",
-                 .problem = fmt::format("\"{}\" {}", typed, problem),
-                 .remedy = remedy});
-  };
   if (typed.empty() || *end != '\0' || std::isspace(static_cast<unsigned char>(typed[0])) != 0)
-    refuse("is no number", "decimal (0.78, 1e-5), hexadecimal (0x1.8p-3), inf or nan");
+    refuse("--value", fmt::format("\"{}\" is no number", typed),
+           "decimal (0.78, 1e-5), hexadecimal (0x1.8p-3), inf or nan");
   const bool says_infinity = typed.find_first_of("iI") != std::string::npos;
-  if (std::isinf(x) && !says_infinity) refuse("lies beyond FP32", "at most 3.4028235e38");
+  if (std::isinf(x) && !says_infinity)
+    refuse("--value", fmt::format("\"{}\" lies beyond FP32", typed), "at most 3.4028235e38");
   return x;
 }
 

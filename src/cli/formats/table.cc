@@ -1,8 +1,5 @@
 #include "cli/formats/table.h"
 
-#include <algorithm>
-#include <functional>
-
 #include "base/json.h"
 #include "cli/formats/bits.h"
 #include "cli/output.h"
@@ -55,21 +52,14 @@ std::string cell(const Json& value) {
 /// Whether any code of the least normal exponent is a number.
 bool has_normals(const ElementFormat& f) { return min_normal(f) <= max_value(f); }
 
-using Rows = std::vector<std::vector<std::string>>;
-
-const std::vector<std::string> kOperandHeading = {"name",  "element",      "block",
-                                                  "scale", "tensor scale", "bits per value"};
-const std::vector<std::string> kElementHeading = {
-    "name", "short", "special codes", "bits", "E", "M", "bias", "largest", "normal", "least"};
-
-Rows operand_rows() {
-  Rows rows;
+Table operand_table() {
+  Table table({"name", "element", "block", "scale", "tensor scale", "bits per value"}, 5);
   for (const std::string_view name : cast_names()) {
-    const Json o = operand_json(name);
-    rows.push_back({cell(o["name"]), cell(o["element"]), cell(o["block"]), cell(o["scale"]),
-                    cell(o["tensor_scale"]), number_text(o["bits_per_value"].get<double>())});
+    const Json o = named_operand_json(name);
+    table.row({cell(o["name"]), cell(o["element"]), cell(o["block"]), cell(o["scale"]),
+               cell(o["tensor_scale"]), number_text(o["bits_per_value"].get<double>())});
   }
-  return rows;
+  return table;
 }
 
 /// A largest value in a table: short, and exact where it fits.
@@ -78,37 +68,20 @@ std::string largest_text(const ElementFormat& f) {
   return exact.size() <= 11 ? exact : fmt::format("{:.6g}", max_value(f));
 }
 
-Rows element_rows() {
-  Rows rows;
+Table element_table() {
+  Table table(
+      {"name", "short", "special codes", "bits", "E", "M", "bias", "largest", "normal", "least"},
+      3);
   for (const ElementFormat& f : element_formats()) {
     const bool integer = f.kind == ElementKind::integer;
     const bool wide = f.bits > 8;
-    rows.push_back(
-        {std::string(f.name), std::string(f.short_name), wide ? "IEEE" : specials_text(f),
-         std::to_string(f.bits), integer ? "" : std::to_string(f.exponent_bits),
-         std::to_string(f.mantissa_bits), integer ? "" : std::to_string(f.bias), largest_text(f),
-         has_normals(f) ? factored_text(min_normal(f)) : "none", factored_text(min_subnormal(f))});
+    table.row({std::string(f.name), std::string(f.short_name), wide ? "IEEE" : specials_text(f),
+               std::to_string(f.bits), integer ? "" : std::to_string(f.exponent_bits),
+               std::to_string(f.mantissa_bits), integer ? "" : std::to_string(f.bias),
+               largest_text(f), has_normals(f) ? factored_text(min_normal(f)) : "none",
+               factored_text(min_subnormal(f))});
   }
-  return rows;
-}
-
-std::string table_text(const std::vector<std::string>& heading, const Rows& rows, size_t left) {
-  Table table(heading, left);
-  for (const auto& row : rows) table.row(row);
-  return table.text();
-}
-
-std::string markdown(const std::vector<std::string>& heading, const Rows& rows) {
-  std::string text = "|";
-  for (const std::string& word : heading) text += ' ' + word + " |";
-  text += "\n|";
-  for (size_t i = 0; i < heading.size(); ++i) text += "---|";
-  for (const auto& row : rows) {
-    text += "\n|";
-    for (size_t i = 0; i < row.size(); ++i)
-      text += i == 0 ? " `" + row[i] + "` |" : ' ' + row[i] + (row[i].empty() ? "|" : " |");
-  }
-  return text + '\n';
+  return table;
 }
 
 std::string what_text(const ElementFormat& f) {
@@ -160,39 +133,42 @@ Json element_json(const ElementFormat& f) {
           {"safetensors", f.safetensors}};
 }
 
-Json operand_json(std::string_view name) {
-  const Operand operand = find_cast(name).value();
-  const bool ruled = !scale_rules(operand.scale).empty();
-  return {{"name", name},
-          {"element", operand.element->short_name},
+Json operand_json(const Operand& operand) {
+  return {{"element", operand.element->short_name},
           {"block", text_of(operand.block)},
           {"scale", name_of(operand.scale)},
-          {"scale_rule", ruled ? Json(name_of(operand.scale_rule)) : Json()},
           {"tensor_scale", name_of(operand.tensor_scale)},
           {"bits_per_value", bits_per_value(operand)}};
 }
 
+Json named_operand_json(std::string_view name) {
+  const Operand operand = find_cast(name).value();
+  Json json = operand_json(operand);
+  json["name"] = name;
+  const bool ruled = !scale_rules(operand.scale).empty();
+  json["scale_rule"] = ruled ? Json(name_of(operand.scale_rule)) : Json();
+  return json;
+}
+
 Json all_formats_json() {
   Json json = {{"formats", Json::array()}, {"elements", Json::array()}};
-  for (const std::string_view name : cast_names()) json["formats"].push_back(operand_json(name));
+  for (const std::string_view name : cast_names())
+    json["formats"].push_back(named_operand_json(name));
   for (const ElementFormat& f : element_formats()) json["elements"].push_back(element_json(f));
   return json;
 }
 
 std::string all_formats_text() {
-  return "Formats of recipes and casts (uint8 and uint4: of casts alone, affine): an element and "
-         "its "
-         "scales\n" +
-         table_text(kOperandHeading, operand_rows(), 5) +
-         "\nElements: E exponent bits, M mantissa bits (integers: values are i x 2^-M)\n" +
-         table_text(kElementHeading, element_rows(), 3) +
-         "\nnarrowgauge formats NAME lists every code; formats NAME --value X shows how X is "
-         "rounded.\n";
+  return fmt::format(
+      "Formats of recipes and casts (uint8 and uint4: of casts alone, affine): an element and its "
+      "scales\n{}\n"
+      "Elements: E exponent bits, M mantissa bits (integers: values are i x 2^-M)\n{}\n"
+      "narrowgauge formats NAME lists every code; formats NAME --value X shows how X is rounded.\n",
+      operand_table().text(), element_table().text());
 }
 
 std::string all_formats_markdown() {
-  return markdown(kOperandHeading, operand_rows()) + '\n' +
-         markdown(kElementHeading, element_rows());
+  return operand_table().markdown() + '\n' + element_table().markdown();
 }
 
 std::string element_text(const ElementFormat& f) {
@@ -217,7 +193,7 @@ std::string element_text(const ElementFormat& f) {
 }
 
 std::string operand_text(std::string_view name) {
-  const Json o = operand_json(name);
+  const Json o = named_operand_json(name);
   std::string text = fmt::format("{}: elements {}", name, cell(o["element"]));
   if (cell(o["scale"]) == "none") return text + " without scale\n\n";
   text += fmt::format(", one {} scale for each {}", cell(o["scale"]), cell(o["block"]));

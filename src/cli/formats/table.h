@@ -10,8 +10,9 @@ namespace ng::cli {
 
 /// Everything that follows from one row of the table of elements.
 [[nodiscard]] Json element_json(const ElementFormat& format);
-/// An element and its scales.
-[[nodiscard]] Json operand_json(std::string_view name);
+/// An element and its scales: its parts, and those of one that has a name.
+[[nodiscard]] Json operand_json(const Operand& operand);
+[[nodiscard]] Json named_operand_json(std::string_view name);
 [[nodiscard]] Json all_formats_json();
 
 /// Both tables, aligned for a terminal.

@@ -1,11 +1,9 @@
 // narrowgauge eval MODEL --data FILE: how well a model predicts a text.
 #include <cmath>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/models/open_model.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/texts/tokenizer_flag.h"
 #include "infer/evaluate.h"
@@ -40,7 +38,7 @@ Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corp
                   [&](int64_t done, int64_t windows) { line.show(done, windows); });
 }
 
-int eval(const Args& args) {
+void eval(const Args& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
   ProgressLine reading("MB");
   const Corpus corpus = corpus_to_evaluate(
@@ -55,63 +53,53 @@ int eval(const Args& args) {
   require_batch(open.model->config(), {.sequences = args.batch, .length = context}, "--batch", "");
   const Evaluation result = evaluated(args, open, corpus);
   if (!std::isfinite(result.loss))
-    throw Error(
-        {.place = args.model.folder,
-         .key = "",
-         .problem = fmt::format("its loss in recipe {} is not a number", open.recipe.name()),
-         .remedy = "weights that are finite, and small enough for the recipe's formats"});
-  if (args.json) {
-    print_json({{"loss", result.loss},
-                {"perplexity", result.perplexity},
-                {"bits_per_byte", result.bits_per_byte},
-                {"byte_perplexity", result.byte_perplexity},
-                {"tokens", result.tokens},
-                {"bytes", result.bytes},
-                {"context", context},
-                {"recipe", open.recipe.name()}});
-    return 0;
-  }
-  print("loss           {:.6f}\nperplexity     {:.4f} per token, {:.4f} per byte\n", result.loss,
-        result.perplexity, result.byte_perplexity);
-  print("bits per byte  {:.6f}\ntokens         {} in windows of {}, recipe {}\n",
-        result.bits_per_byte, count_text(result.tokens), context, open.recipe.name());
-  return 0;
+    refuse(args.model.folder,
+           fmt::format("its loss in recipe {} is not a number", open.recipe.name()),
+           "weights that are finite, and small enough for the recipe's formats");
+  const Json json = {{"loss", result.loss},
+                     {"perplexity", result.perplexity},
+                     {"bits_per_byte", result.bits_per_byte},
+                     {"byte_perplexity", result.byte_perplexity},
+                     {"tokens", result.tokens},
+                     {"bytes", result.bytes},
+                     {"context", context},
+                     {"recipe", open.recipe.name()}};
+  print_either(
+      args.json, json,
+      fmt::format("loss           {:.6f}\n"
+                  "perplexity     {:.4f} per token, {:.4f} per byte\n"
+                  "bits per byte  {:.6f}\n"
+                  "tokens         {} in windows of {}, recipe {}\n",
+                  result.loss, result.perplexity, result.byte_perplexity, result.bits_per_byte,
+                  count_text(result.tokens), context, open.recipe.name()));
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  args->model.declare(flags);
+void declare(Flags flags, Args& args) {
+  args.model.declare(flags);
   flags
-      .option("--data", args->data,
+      .option("--data FILE", args.data,
               "file, folder, pattern or prepared name: text, token ids; *.jsonl: documents")
-      .required()
-      .type_name("FILE");
-  flags.option("--text-key", args->text_key, "of a .jsonl file: the key of a plain text")
-      .shows_default()
-      .type_name("KEY")
-      .check(not_empty);
-  flags.option("--template", args->chat, "how messages of a .jsonl file become text")
-      .shows_default()
+      .required();
+  flags.setting("--text-key KEY", args.text_key, "of a .jsonl file: the key of a plain text");
+  flags.setting("--template", args.chat, "how messages of a .jsonl file become text")
       .one_of({"none", "chatml", "llama3"});
-  add_special_tokens(flags, args->special);
-  flags.option("--from", args->from, "uint16: FILE is bare ids of two bytes")
-      .one_of({"auto", "uint16"})
-      .shows_default();
-  flags.option("--batch", args->batch, "windows computed at once").shows_default().range(1, 65536);
-  flags.flag("--prefix-end", args->prefix_end,
+  add_special_tokens(flags, args.special);
+  flags.setting("--from", args.from, "uint16: FILE is bare ids of two bytes")
+      .one_of({"auto", "uint16"});
+  flags.setting("--batch", args.batch, "windows computed at once").range(1, 65536);
+  flags.flag("--prefix-end", args.prefix_end,
              "the end token before the text, so that its first token counts too: as lm-eval");
-  flags.flag("--document-mask", args->document_mask,
+  flags.flag("--document-mask", args.document_mask,
              "no token sees one of another document: as runs with train.document_mask");
-  flags.flag("--json", args->json, "print one JSON object");
+  flags.flag("--json", args.json, "print one JSON object");
   flags.footer(
       "Windows as long as the model's context cover every token but the first once; the loss is\n"
       "the mean over those that are targets: of documents, completions and assistants' messages.");
-  return [args] { return eval(*args); };
 }
 
 }  // namespace
 
-extern const Command kEval;
-const Command kEval{"eval", "loss, perplexity and bits per byte over a text", declare};
+const Command kEval{"eval", "loss, perplexity and bits per byte over a text",
+                    with_flags<Args, declare, eval>};
 
 }  // namespace ng::cli

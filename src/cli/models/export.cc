@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/output.h"
 #include "cli/shared_flags.h"
 #include "io/gguf/export.h"
 #include "io/hf/export.h"
@@ -20,18 +19,15 @@ struct Args {
   bool json = false;
 };
 
-int export_model(const Args& args) {
+void export_model(const Args& args) {
   ExportRequest request = args.request;
   request.trained = !args.weights.empty();
   request.threads = threads_of(args.threads);
   const std::vector<std::string> notes = ng::export_model(request);
   for (const std::string& sentence : notes) note(sentence);
-  if (args.json)
-    print_json(
-        {{"out", request.out}, {"to", request.to}, {"type", request.type}, {"notes", notes}});
-  else
-    print("{}: {} as {}\n", request.out, request.to, request.type);
-  return 0;
+  print_either(args.json,
+               {{"out", request.out}, {"to", request.to}, {"type", request.type}, {"notes", notes}},
+               fmt::format("{}: {} as {}\n", request.out, request.to, request.type));
 }
 
 // "GLOB=TYPE"; a name may have no "=".
@@ -82,50 +78,37 @@ and vLLM; what is not quantized is BF16. MXFP4 and MXFP8 have scales by floor, N
 more for each tensor, FP8 448/amax. Nothing is left at OUT after an error.
 --weights trained: codes and scales are those that fprop's weight operand had in training.)";
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  ExportRequest& r = a.request;
-  flags.option("MODEL", r.model, "a model folder or a .gguf file").required().check(not_empty);
-  flags.option("OUT", r.out, "the file or folder to write").required().check(not_empty);
-  flags.option("--to", r.to, "gguf or hf").required().type_name("KIND").one_of({"gguf", "hf"});
+void declare(Flags flags, Args& args) {
+  ExportRequest& r = args.request;
+  flags.option("MODEL", r.model, "a model folder or a .gguf file").required();
+  flags.option("OUT", r.out, "the file or folder to write").required();
+  flags.option("--to KIND", r.to, "gguf or hf").required().one_of({"gguf", "hf"});
   flags
-      .option("--type", r.type,
+      .option("--type TYPE", r.type,
               fmt::format("gguf: {}; hf: {}", fmt::join(gguf_export_types(), " "),
                           fmt::join(hf_export_types(), " ")))
-      .required()
-      .type_name("TYPE");
-  flags
-      .read_options(
-          "--keep",
-          [args](const std::vector<std::string>& words) {
-            for (const std::string& word : words) args->request.keep.push_back(exception_of(word));
-          },
-          "gguf: another type for tensors whose names match")
-      .type_name("GLOB=TYPE");
-  flags
-      .read_option(
-          "--block", [args](const std::string& word) { args->request.block = block_of(word); },
-          "fp8_block, fp8_fine: values that share a scale; else 128x128")
-      .type_name("RxC");
+      .required();
+  flags.read_options("--keep GLOB=TYPE", "gguf: another type for tensors whose names match",
+                     [&r](const std::vector<std::string>& words) {
+                       for (const std::string& word : words) r.keep.push_back(exception_of(word));
+                     });
+  flags.read_option("--block RxC", "fp8_block, fp8_fine: values that share a scale; else 128x128",
+                    [&r](const std::string& word) { r.block = block_of(word); });
   flags.flag("--share-scales", r.share_scales,
              "hf: one scale of the tensor for q, k, v and one for gate, up");
-  flags.option("--weights", a.weights, "trained: the codes that training had")
-      .type_name("trained")
+  flags.option("--weights trained", args.weights, "trained: the codes that training had")
       .one_of({"trained"});
-  flags.option("--recipe", r.recipe, "of --weights trained; else the run's that MODEL lies in")
-      .type_name("NAME")
-      .check(not_empty);
-  add_threads(flags, a.threads);
-  flags.flag("--json", a.json, "print one JSON object");
-  flags.check([args] { require_fitting(*args); });
+  flags.option("--recipe NAME", r.recipe,
+               "of --weights trained; else the run's that MODEL lies in");
+  add_threads(flags, args.threads);
+  flags.flag("--json", args.json, "print one JSON object");
+  flags.check([&args] { require_fitting(args); });
   flags.footer(kFooter);
-  return [args] { return export_model(*args); };
 }
 
 }  // namespace
 
-extern const Command kExport;
-const Command kExport{"export", "a model for llama.cpp, transformers and vLLM", declare};
+const Command kExport{"export", "a model for llama.cpp, transformers and vLLM",
+                      with_flags<Args, declare, export_model>};
 
 }  // namespace ng::cli

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/models/open_model.h"
-#include "cli/output.h"
 #include "infer/generator.h"
 #include "tokenizer/tokenizer.h"
 
@@ -63,10 +62,7 @@ std::string read_input() {
 
 void require_ids(const std::vector<int32_t>& ids, const std::string& flag, int64_t vocab) {
   const auto refuse = [&](const std::string& problem) {
-    throw Error({.place = flag,
-                 .key = "",
-                 .problem = problem,
-                 .remedy = fmt::format("at least one id from 0 to {}", vocab - 1)});
+    cli::refuse(flag, problem, fmt::format("at least one id from 0 to {}", vocab - 1));
   };
   if (ids.empty()) refuse("empty");
   for (const int32_t id : ids)
@@ -126,43 +122,32 @@ int generate(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  args->model.declare(flags);
-  Flag text =
-      flags.option("--prompt", args->prompt, "text to go on from; - reads it from standard input")
-          .type_name("TEXT");
-  Flag ids =
-      flags
-          .read_option(
-              "--prompt-ids", [args](const std::string& list) { args->prompt_ids = ids_of(list); },
-              "the prompt as token ids")
-          .type_name("1,2,3");
+void declare(Flags flags, Args& args) {
+  args.model.declare(flags);
+  const Flag text = flags.option("--prompt TEXT", args.prompt,
+                                 "text to go on from; - reads it from standard input");
+  const Flag ids =
+      flags.read_option("--prompt-ids 1,2,3", "the prompt as token ids",
+                        [&args](const std::string& list) { args.prompt_ids = ids_of(list); });
   text.excludes(ids);
-  flags.flag("--ids", args->ids, "print token ids, separated by commas");
-  flags.flag("--json", args->json, "print one JSON object when all is generated");
-  flags.option("--tokens", args->tokens, "how many to generate")
-      .shows_default()
-      .range(0, int64_t{1} << 40);
-  flags.option("--temperature", args->sampling.temperature, "0: always the most likely token")
-      .shows_default();
-  flags.option("--top-k", args->sampling.top_k, "only the K most likely tokens; 0: all")
-      .shows_default();
-  flags.option("--top-p", args->sampling.top_p, "only the likeliest that together reach P")
-      .shows_default();
-  add_seed(flags, args->sampling.seed, "of the draws");
+  flags.flag("--ids", args.ids, "print token ids, separated by commas");
+  flags.flag("--json", args.json, "print one JSON object when all is generated");
+  flags.setting("--tokens", args.tokens, "how many to generate").range(0, int64_t{1} << 40);
+  flags.setting("--temperature", args.sampling.temperature, "0: always the most likely token");
+  flags.setting("--top-k", args.sampling.top_k, "only the K most likely tokens; 0: all");
+  flags.setting("--top-p", args.sampling.top_p, "only the likeliest that together reach P");
+  add_seed(flags, args.sampling.seed, "of the draws");
   flags.check([text, ids] {
     if (!text.is_given() && !ids.is_given()) throw WrongFlags::missing("--prompt or --prompt-ids");
   });
   flags.footer(
       "Prints what follows the prompt. Bytes that are no UTF-8 and control characters other than\n"
       "newline and tab are printed as U+FFFD; --ids shows every token as it is.");
-  return [args] { return generate(*args); };
 }
 
 }  // namespace
 
-extern const Command kGenerate;
-const Command kGenerate{"generate", "text from a model, as it comes", declare};
+const Command kGenerate{"generate", "text from a model, as it comes",
+                        with_flags<Args, declare, generate>};
 
 }  // namespace ng::cli

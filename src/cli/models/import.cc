@@ -1,11 +1,8 @@
 // narrowgauge import IN OUT: what other programs wrote, as plain FP32.
-#include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/output.h"
-#include "cli/shared_flags.h"
 #include "io/import_model.h"
 
 namespace ng::cli {
@@ -16,7 +13,7 @@ struct Args {
   bool json = false;
 };
 
-int import(const Args& args) {
+void import(const Args& args) {
   refuse_input(args.out, args.in);
   refuse_files_of(args.in, args.out);
   std::vector<std::string> notes;
@@ -27,34 +24,27 @@ int import(const Args& args) {
     notes = import_model(args.in, args.out);
   }
   for (const std::string& sentence : notes) note(sentence);
-  if (args.json)
-    print_json({{"out", args.out}, {"notes", notes}});
-  else
-    print("{}: F32\n", args.out);
-  return 0;
+  print_either(args.json, {{"out", args.out}, {"notes", notes}},
+               fmt::format("{}: F32\n", args.out));
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  flags.option("IN", args->in, "a .gguf file, a quantized folder or one of PEFT's adapters")
-      .required()
-      .check(not_empty);
-  flags.option("OUT", args->out, "the folder to write; *.safetensors: a file of all tensors")
-      .required()
-      .check(not_empty);
-  flags.flag("--json", args->json, "print one JSON object");
-  flags.footer(
-      "OUT is a plain folder of FP32 weights: what codes and scales stand for, adapters added.\n"
-      "Into a file go all tensors of a model of any architecture: of a .gguf under their own "
-      "names,\n"
-      "NVFP4 times its .scale; of a folder codes and scales as their weights (gpt-oss's experts "
-      "too).");
-  return [args] { return import(*args); };
+constexpr const char* kFooter =
+    R"(OUT is a plain folder of FP32 weights: what codes and scales stand for, adapters added.
+Into a file go all tensors of a model of any architecture: of a .gguf under their own names,
+NVFP4 times its .scale; of a folder codes and scales as their weights (gpt-oss's experts too).)";
+
+void declare(Flags flags, Args& args) {
+  flags.option("IN", args.in, "a .gguf file, a quantized folder or one of PEFT's adapters")
+      .required();
+  flags.option("OUT", args.out, "the folder to write; *.safetensors: a file of all tensors")
+      .required();
+  flags.flag("--json", args.json, "print one JSON object");
+  flags.footer(kFooter);
 }
 
 }  // namespace
 
-extern const Command kImport;
-const Command kImport{"import", "a .gguf or a quantized folder as plain FP32", declare};
+const Command kImport{"import", "a .gguf or a quantized folder as plain FP32",
+                      with_flags<Args, declare, import>};
 
 }  // namespace ng::cli

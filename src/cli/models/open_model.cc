@@ -15,19 +15,16 @@ void ModelFlags::declare(Flags flags) {
       .option("MODEL", folder,
               "model folder in Hugging Face layout or of PEFT's adapters, or a .gguf file")
       .required();
-  flags.option("--recipe", recipe, "recipe, a name or a file").type_name("NAME").shows_default();
+  flags.setting("--recipe NAME", recipe, "recipe, a name or a file");
   machine.declare(flags);
 }
 
 void StepFlags::declare(Flags flags, const std::string& of_what) {
-  std::string presets;
-  for (const std::string_view name : model_preset_names())
-    presets.append(presets.empty() ? "" : ", ").append(name);
-  const Flag option =
-      flags.option("--model", model, of_what + "a model folder, or one of " + presets);
-  option.type_name("NAME");
+  const Flag option = flags.option("--model NAME", model,
+                                   fmt::format("{}a model folder, or one of {}", of_what,
+                                               fmt::join(model_preset_names(), ", ")));
   if (!model.empty()) option.shows_default();
-  flags.option("--batch", batch, "sequences").shows_default().range(1, 1 << 20);
+  flags.setting("--batch", batch, "sequences").range(1, 1 << 20);
   flags.option("--seq", length, "tokens of a sequence; else the context up to 256")
       .range(1, 1 << 24);
 }
@@ -39,10 +36,7 @@ ModelConfig named_config(const std::string& model) {
   try {
     return model_preset(model);
   } catch (const Error& error) {
-    throw Error({.place = "--model",
-                 .key = "",
-                 .problem = error.parts().problem,
-                 .remedy = error.parts().remedy});
+    refuse("--model", error.parts().problem, error.parts().remedy);
   }
 }
 

@@ -1,7 +1,6 @@
 // Flags that say which model, in which numbers, on what.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "cli/shared_flags.h"

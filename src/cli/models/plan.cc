@@ -9,7 +9,6 @@
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/models/plan_text.h"
-#include "cli/output.h"
 #include "io/hf/folder.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
@@ -42,20 +41,16 @@ ModelConfig config_of(const std::string& model) {
   if (const PublishedShape* shape = find_published_shape(model)) return shape->config;
   const std::vector<std::string_view> names = model_names();
   if (std::find(names.begin(), names.end(), model) != names.end()) return model_preset(model);
-  throw Error({.place = "MODEL",
-               .key = "",
-               .problem = fmt::format("unknown \"{}\"", model),
-               .remedy = fmt::format("{}a model folder, or one of {}", did_you_mean(model, names),
-                                     fmt::join(names, " "))});
+  refuse("MODEL", fmt::format("unknown \"{}\"", model),
+         fmt::format("{}a model folder, or one of {}", did_you_mean(model, names),
+                     fmt::join(names, " ")));
 }
 
 void require_layout(const RankLayout& layout, const ModelConfig& model, const Recipe& recipe,
                     const StepSettings& step) {
   if (layout.ranks % layout.tensor != 0)
-    throw Error({.place = "--tensor",
-                 .key = "",
-                 .problem = fmt::format("{}", layout.tensor),
-                 .remedy = fmt::format("a divisor of --ranks, {}", layout.ranks)});
+    refuse("--tensor", fmt::format("{}", layout.tensor),
+           fmt::format("a divisor of --ranks, {}", layout.ranks));
   require_tensor_parallel(model, layout.tensor, "--tensor");
   require_numbers_in_parts(
       model, recipe, {.parts = layout.tensor, .tokens = step.sequences * step.length}, "--tensor");
@@ -65,10 +60,7 @@ void require_layout(const RankLayout& layout, const ModelConfig& model, const Re
 std::optional<DpoSettings> dpo_of(const Args& args) {
   if (args.reference.empty()) return {};
   if (args.batch % 2 != 0)
-    throw Error({.place = "--batch",
-                 .key = "",
-                 .problem = fmt::format("{} sequences, and a pair is two", args.batch),
-                 .remedy = "an even number"});
+    refuse("--batch", fmt::format("{} sequences, and a pair is two", args.batch), "an even number");
   if (args.reference == "policy") return DpoSettings{};
   try {
     return DpoSettings{.reference_storage = operand_of(args.reference)};
@@ -82,10 +74,8 @@ std::optional<DpoSettings> dpo_of(const Args& args) {
 StepSettings step_of(const Args& args, const ModelConfig& model) {
   const int64_t length = args.length == 0 ? model.context : args.length;
   if (length > model.context)
-    throw Error({.place = "--length",
-                 .key = "",
-                 .problem = fmt::format("{}", length),
-                 .remedy = fmt::format("at most the model's context, {}", model.context)});
+    refuse("--length", fmt::format("{}", length),
+           fmt::format("at most the model's context, {}", model.context));
   require_batch(model, {.sequences = args.batch, .length = length, .micros = args.accumulate},
                 "--batch", "");
   require_countable_micros(args.accumulate, args.layout.ranks, "--accumulate", "");
@@ -97,7 +87,7 @@ StepSettings step_of(const Args& args, const ModelConfig& model) {
           .dpo = dpo_of(args)};
 }
 
-int plan(const Args& args) {
+void plan(const Args& args) {
   const ModelConfig model = config_of(args.model);
   const Recipe recipe = Recipe::load(args.recipe);
   const StepSettings step = step_of(args, model);
@@ -116,53 +106,36 @@ int plan(const Args& args) {
                                   .traffic = step_traffic(ranks, step),
                                   .many = at_many_ranks(*backend, ranks),
                                   .published = find_published_shape(args.model)});
-  if (args.json)
-    print_json(planned);
-  else
-    print("{}", plan_text(planned));
-  return 0;
+  print_either(args.json, planned, plan_text(planned));
 }
 
 std::string is_size(const std::string& text) {
   return parse_size(text) ? "" : text + ": a size, such as 80GB or 64GiB, of at most 1000TiB";
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
+void declare(Flags flags, Args& args) {
   flags
-      .option("MODEL", args->model,
+      .option("MODEL", args.model,
               fmt::format("a model folder, or one of {}", fmt::join(model_names(), ", ")))
       .required();
-  flags.option("--ranks", args->layout.ranks, "processes, a device each")
+  flags.option("--ranks N", args.layout.ranks, "processes, a device each")
       .required()
-      .type_name("N")
       .range(1, int64_t{1} << 20);
-  flags.option("--tensor", args->layout.tensor, "of them in a group that divides every layer")
-      .type_name("T")
-      .shows_default()
+  flags.setting("--tensor T", args.layout.tensor, "of them in a group that divides every layer")
       .range(1, int64_t{1} << 16);
-  flags.option("--device-memory", args->device_memory, "of each rank: 80GB, 64GiB")
-      .type_name("SIZE")
-      .shows_default()
+  flags.setting("--device-memory SIZE", args.device_memory, "of each rank: 80GB, 64GiB")
       .check(is_size);
-  flags.option("--recipe", args->recipe, "recipe, a name or a file")
-      .type_name("NAME")
-      .shows_default();
-  flags.option("--batch", args->batch, "sequences in a micro-batch of a rank")
-      .shows_default()
+  flags.setting("--recipe NAME", args.recipe, "recipe, a name or a file");
+  flags.setting("--batch", args.batch, "sequences in a micro-batch of a rank")
       .range(1, int64_t{1} << 20);
-  flags.option("--accumulate", args->accumulate, "micro-batches of each rank in a step")
-      .type_name("N")
-      .shows_default()
+  flags.setting("--accumulate N", args.accumulate, "micro-batches of each rank in a step")
       .range(1, int64_t{1} << 24);
-  flags.option("--length", args->length, "tokens of a sequence; else the model's context")
+  flags.option("--length", args.length, "tokens of a sequence; else the model's context")
       .range(1, int64_t{1} << 24);
-  flags
-      .option("--reference", args->reference,
-              "preference training (DPO): a reference lies beside the policy, its weights in this "
-              "format, or as the policy's: bf16, fp8_e4m3, policy")
-      .type_name("FORMAT");
-  flags.flag("--json", args->json, "print one JSON object");
+  flags.option("--reference FORMAT", args.reference,
+               "preference training (DPO): a reference lies beside the policy, its weights in this "
+               "format, or as the policy's: bf16, fp8_e4m3, policy");
+  flags.flag("--json", args.json, "print one JSON object");
   flags.footer(
       "Weights lie whole on every rank, masters and optimizer states with the owner of their\n"
       "rows. So do gradients, which are sent during the backward pass, where a step has one\n"
@@ -170,13 +143,11 @@ std::function<int()> declare(Flags flags) {
       "added to them. Sent are each rank's gradients of what others own, and its own weights to\n"
       "all others: (N-1)/N of both a rank. Planned is what train takes with --threads 1, without\n"
       "train.recompute, in train.deterministic = \"ranks\".");
-  return [args] { return plan(*args); };
 }
 
 }  // namespace
 
-extern const Command kPlan;
 const Command kPlan{"plan", "memory and traffic of training over ranks, before it is done",
-                    declare};
+                    with_flags<Args, declare, plan>};
 
 }  // namespace ng::cli

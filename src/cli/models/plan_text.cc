@@ -19,8 +19,6 @@ std::string decimal_text(double bytes) {
   return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
 }
 
-std::string volume_of(const Json& bytes) { return volume_text(bytes.get<double>()); }
-
 std::string percent(const Json& change) {
   if (change == 0.0) return "as many";
   return fmt::format("{:+.1f} %", 100 * change.get<double>());
@@ -38,11 +36,10 @@ std::string heading_text(const Json& plan) {
   return fmt::format(
       "model    {}, {} parameters on a rank\nrecipe   {}\nranks    {}\n"
       "batch    {} x {} tokens in a micro-batch; {} of each rank in a step\n",
-      plan["model"].get<std::string>(), count_text(plan["parameters_of_rank"].get<int64_t>()),
-      plan["recipe"].get<std::string>(),
-      ranks_text(plan["data"].get<int64_t>(), plan["tensor"].get<int64_t>()),
+      plan["model"].get<std::string>(), count_text(plan["parameters_of_rank"]),
+      plan["recipe"].get<std::string>(), ranks_text(plan["data"], plan["tensor"]),
       plan["batch"].get<int64_t>(), plan["length"].get<int64_t>(),
-      counted(plan["accumulate"].get<int64_t>(), "micro-batch"));
+      counted(plan["accumulate"], "micro-batch"));
 }
 
 /// Bytes by kind in each column; a row without any is left out, what a column lacks is blank.
@@ -79,7 +76,7 @@ std::string memory_text(const Json& plan) {
                     rank_heading(*most, "most"), "its most at any time", "one process"},
                    kinds, columns);
   const int64_t batch = plan["largest_batch"];
-  const std::string device = decimal_text(plan["device_bytes"].get<double>());
+  const std::string device = decimal_text(plan["device_bytes"]);
   const int64_t length = plan["length"], micros = plan["accumulate"];
   text += batch > 0
               ? fmt::format("largest micro-batch in {}: {} x {} tokens", device, batch, length)
@@ -99,7 +96,7 @@ std::string against_text(const Json& payload) {
   for (const Baseline& baseline : kBaselines) {
     const Json& other = payload["baselines"][std::string(baseline.name)];
     text += fmt::format("{}{} {}, {}", text.empty() ? "" : "; ", baseline.name,
-                        volume_of(other["bytes"]), percent(other["change"]));
+                        volume_text(other["bytes"]), percent(other["change"]));
     const Json& of_narrow = other["change_of_narrow"];  // 0: nothing is narrow
     if (of_narrow != 0.0 && of_narrow != other["change"])
       text += fmt::format(", or {} with what is wide sent as there", percent(of_narrow));
@@ -115,7 +112,7 @@ std::string traffic_text(const Json& plan) {
   std::string text = columns_text(
       {"sent in a step", rank_heading(*least, "least"), rank_heading(*most, "most")}, kinds, ranks);
   text += fmt::format("gradients and weights, mean of ranks: {} ({})\n",
-                      volume_of(traffic["mean_payload"]["total"]),
+                      volume_text(traffic["mean_payload"]["total"]),
                       against_text(traffic["mean_payload"]));
   if (traffic.contains("activations")) {
     const Json &five = traffic["activations"]["five_collectives"],
@@ -123,7 +120,7 @@ std::string traffic_text(const Json& plan) {
     text += fmt::format(
         "activations: {} against {} in BF16, {}; of the three collectives of layers'"
         " inputs {}\n",
-        volume_of(five["bytes"]), volume_of(five["bytes_in_bf16"]), percent(five["change"]),
+        volume_text(five["bytes"]), volume_text(five["bytes_in_bf16"]), percent(five["change"]),
         percent(three["change"]));
   }
   if (!plan.contains("published")) return text;
@@ -134,7 +131,7 @@ std::string traffic_text(const Json& plan) {
              "laid out as published (tensor {}, pipeline {}, data {}; first stage): {} ({}); "
              "MS-AMP's documentation: {} -> {} GiB\n",
              published["tensor"].get<int>(), published["pipeline"].get<int>(),
-             published["data"].get<int>(), volume_of(payload["total"]), against_text(payload),
+             published["data"].get<int>(), volume_text(payload["total"]), against_text(payload),
              published["published_gib"]["fp32+bf16"].get<double>(),
              published["published_gib"]["fp8-lm"].get<double>());
 }
@@ -182,7 +179,7 @@ std::string change_of_sums(const Json& many) {
 std::string messages_text(const Json& many) {
   if (many["nodes"] == many["data"]) return "nothing: each node has one rank of a group";
   return fmt::format("nodes sum first: {} to each node",
-                     decimal_text(many["bucket_bytes_to_each_node"].get<double>()));
+                     decimal_text(many["bucket_bytes_to_each_node"]));
 }
 
 std::string seconds_text(const Json& seconds) {
@@ -194,8 +191,8 @@ std::string many_table(const Json& many) {
   Table table({"what", "numbers", "what must change"}, 3);
   table.row({"messages",
              fmt::format("{} of a {} bucket to each rank",
-                         decimal_text(many["bucket_bytes_to_each_rank"].get<double>()),
-                         decimal_text(many["bucket_bytes"].get<double>())),
+                         decimal_text(many["bucket_bytes_to_each_rank"]),
+                         decimal_text(many["bucket_bytes"])),
              messages_text(many)});
   table.row({"balance", balance_text(many["balance"]), "row blocks, whose scales are their own"});
   const int64_t reduces = many["amax_reduces"];
@@ -208,10 +205,9 @@ std::string many_table(const Json& many) {
                                         seconds_text(many["amax_seconds_in_one"]))});
   table.row({"sums", sums_text(many), change_of_sums(many)});
   table.row({"failure",
-             fmt::format("{} of states are lost with a rank",
-                         size_text(many["owned_bytes"].get<double>())),
+             fmt::format("{} of states are lost with a rank", size_text(many["owned_bytes"])),
              fmt::format("copies in neighbours' memory; all ranks write checkpoints ({})",
-                         size_text(many["checkpoint_bytes"].get<double>()))});
+                         size_text(many["checkpoint_bytes"]))});
   return table.text();
 }
 
@@ -223,9 +219,9 @@ std::string many_text(const Json& plan) {
       "spare\n"
       "nodes; hashes of sums against silent corruption; a service that hands out data. No plan\n"
       "knows overlap, congestion and stragglers.\n",
-      count_text(many["ranks"].get<int64_t>()), count_text(many["data"].get<int64_t>()),
-      many["nodes"].get<int64_t>(), kRanksOfNode, volume_of(many["payload"]["total"]),
-      against_text(many["payload"]), many_table(many));
+      count_text(many["ranks"]), count_text(many["data"]), many["nodes"].get<int64_t>(),
+      kRanksOfNode, volume_text(many["payload"]["total"]), against_text(many["payload"]),
+      many_table(many));
 }
 
 }  // namespace

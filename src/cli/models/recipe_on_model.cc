@@ -5,7 +5,9 @@
 #include "base/isa.h"
 #include "base/json.h"
 #include "cli/output.h"
+#include "cli/run_tables.h"
 #include "report/recipe_text.h"
+#include "run/backends.h"
 #include "speed/layer_speed.h"
 #include "train/metrics.h"
 
@@ -34,10 +36,8 @@ std::string runs_text(const Json& layers) {
   return text;
 }
 
-}  // namespace
-
-Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& machine) {
-  const ModelConfig config = step.config();
+Json measured_on(const ModelConfig& config, const Recipe& recipe, const StepFlags& step,
+                 const MachineFlags& machine) {
   const Threads threads = machine.use();
   const int64_t tokens = step.batch * step.length;
   Json phases = Json::array();
@@ -79,7 +79,7 @@ Json recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& m
           {"phases", phases}};
 }
 
-std::string text_of_recipe_on_model(const Json& measured) {
+std::string text_of(const Json& measured) {
   const auto tokens = measured["batch"].get<int64_t>() * measured["seq"].get<int64_t>();
   std::string text =
       fmt::format("{} on {}, {} x {} tokens, {} threads, {}\n",
@@ -113,6 +113,23 @@ std::string text_of_recipe_on_model(const Json& measured) {
         measured["recipe"].get<std::string>());
   }
   return text;
+}
+
+}  // namespace
+
+void print_recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& machine,
+                           bool json) {
+  const ModelConfig config = step.config();
+  const auto backend = make_backend(machine.backend, machine.use());
+  const StepSettings settings{
+      .sequences = step.batch, .length = step.length, .micros = 1, .optimizer = {}};
+  const MemoryPlan plan = plan_memory(*backend, config, recipe, RecomputePolicy::none, settings);
+  const MemoryPlan fp32 = plan_memory_in_fp32(*backend, config, RecomputePolicy::none, settings);
+  int64_t parameters = 0;
+  for (const ParameterSpec& spec : parameter_table(config)) parameters += spec.rows * spec.cols;
+  Json measured = measured_on(config, recipe, step, machine);
+  measured["memory"] = memory_event(plan, fp32, parameters);
+  print_either(json, measured, text_of(measured) + "\n" + memory_table(plan, fp32, parameters));
 }
 
 }  // namespace ng::cli

@@ -1,20 +1,17 @@
-// A recipe on a model: how each GEMM of its linear layers runs here, and how fast.
+// A recipe on a model: how each GEMM of its linear layers runs here, how fast, and what training it
+// takes of memory.
 #pragma once
 
-#include <string>
-
-#include "base/json_fwd.h"
 #include "cli/models/open_model.h"
 #include "recipe/recipe.h"
 
 namespace ng::cli {
 
-/// For every phase the layers by shape and numbers: how they run, seconds of forward and backward
-/// in the recipe and in FP32, measured now.
-[[nodiscard]] Json recipe_on_model(const Recipe& recipe, StepFlags step,
-                                   const MachineFlags& machine);
-
-/// The same as lines and a table.
-[[nodiscard]] std::string text_of_recipe_on_model(const Json& measured);
+/// Prints for every phase the layers by shape and numbers: how they run, seconds of forward and
+/// backward in the recipe and in FP32, measured now; and the memory, as the event `memory` of
+/// metrics.jsonl has it, planned for a batch of one micro-batch, AdamW's defaults, without
+/// recomputation. As JSON, or as lines and tables.
+void print_recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& machine,
+                           bool json);
 
 }  // namespace ng::cli

@@ -5,9 +5,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "cli/command.h"
-#include "cli/models/memory_on_model.h"
 #include "cli/models/recipe_on_model.h"
-#include "cli/output.h"
 #include "model/architecture.h"
 #include "recipe/keys_page.h"
 #include "recipe/layer_names.h"
@@ -104,21 +102,22 @@ Json recipe_json(const Recipe& recipe) {
 }
 
 // A recipe file: the facts are comments.
-void print_recipe(const Recipe& recipe) {
-  print("# {}\n# from {}, hash {}\n", summary_of(recipe), on_one_line(recipe.place()),
-        recipe.hash());
+std::string text_of(const Recipe& recipe) {
+  std::string text = fmt::format("# {}\n# from {}, hash {}\n", summary_of(recipe),
+                                 on_one_line(recipe.place()), recipe.hash());
+  text += "# bytes per parameter of a block's matrix:";
   const Json parts = bytes_per_parameter(recipe.settings(0));
-  std::string bytes;
   for (const auto& [what, count] : parts.items())
-    if (count.get<double>() > 0) bytes += fmt::format(" {} {:.4g}", what, count.get<double>());
-  print("# bytes per parameter of a block's matrix:{}\n", bytes);
-  for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase) {
-    print("# GEMMs in a model of 12 blocks, from {:g} % of training on:\n",
-          100 * recipe.phase_starts()[phase]);
-    print("{}", commented(report::gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
-  }
-  for (const std::string& warning : recipe.warnings()) print("# warning: {}\n", warning);
-  print("\n{}", recipe.resolved_toml());
+    if (count.get<double>() > 0) text += fmt::format(" {} {:.4g}", what, count.get<double>());
+  text += '\n';
+  for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase)
+    text += fmt::format(
+        "# GEMMs in a model of 12 blocks, from {:g} % of training on:\n{}",
+        100 * recipe.phase_starts()[phase],
+        commented(report::gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
+  for (const std::string& warning : recipe.warnings())
+    text += fmt::format("# warning: {}\n", warning);
+  return text + "\n" + recipe.resolved_toml();
 }
 
 // Recipes that cannot be read are left out, with what is wrong with them on standard error.
@@ -132,73 +131,43 @@ std::vector<Recipe> all_recipes() {
   return recipes;
 }
 
-int list(bool json) {
+void list(bool json) {
+  constexpr Column kColumns[] = {{"recipe", "name"}, {"hash", "hash"}, {"what it is", "summary"}};
   Json all = Json::array();
-  Table table({"recipe", "hash", "what it is"}, 3);
-  for (const Recipe& recipe : all_recipes()) {
-    if (json)
-      all.push_back(recipe_json(recipe));
-    else
-      table.row({recipe.name(), recipe.hash(), summary_of(recipe)});
-  }
-  if (json)
-    print_json(all);
-  else
-    print("{}", table.text());
-  return 0;
+  for (const Recipe& recipe : all_recipes()) all.push_back(recipe_json(recipe));
+  print_either(json, all, table_of(all, kColumns, 3));
 }
 
-int on_model(const Args& args) {
-  const Recipe recipe = Recipe::load(args.name);
-  const MemoryOnModel memory = memory_on_model(recipe, args.step, args.machine);
-  Json measured = recipe_on_model(recipe, args.step, args.machine);
-  measured["memory"] = json_of(memory);
-  if (args.json)
-    print_json(measured);
-  else
-    print("{}\n{}", text_of_recipe_on_model(measured), text_of(memory));
-  return 0;
-}
-
-int recipes(const Args& args) {
-  if (args.keys) {
-    print("{}", recipe_keys_page());
-    return 0;
-  }
+void recipes(const Args& args) {
+  if (args.keys) return print("{}", recipe_keys_page());
   if (args.name.empty() && !args.step.model.empty())
     throw Error({.place = "recipes",
                  .key = "--model",
                  .problem = "of which recipe?",
                  .remedy = "narrowgauge recipes NAME --model " + args.step.model});
   if (args.name.empty()) return list(args.json);
-  if (!args.step.model.empty()) return on_model(args);
   const Recipe recipe = Recipe::load(args.name);
-  if (args.json) {
-    Json json = recipe_json(recipe);
-    json["resolved"] = recipe.resolved_toml();
-    print_json(json);
-  } else {
-    print_recipe(recipe);
-  }
-  return 0;
+  if (!args.step.model.empty())
+    return print_recipe_on_model(recipe, args.step, args.machine, args.json);
+  Json json = recipe_json(recipe);
+  json["resolved"] = recipe.resolved_toml();
+  print_either(args.json, json, text_of(recipe));
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  flags.option("NAME", args->name, "one recipe, a name or a file: all keys, and how it runs");
-  args->step.declare(flags,
-                     "how each GEMM of this model runs here and how fast, measured now, and what "
-                     "training it takes of memory; ");
-  args->machine.declare(flags);
-  flags.flag("--keys", args->keys, "every key of a recipe: what it may be and what it means");
-  flags.flag("--json", args->json, "print JSON");
+void declare(Flags flags, Args& args) {
+  flags.option("NAME", args.name, "one recipe, a name or a file: all keys, and how it runs");
+  args.step.declare(flags,
+                    "how each GEMM of this model runs here and how fast, measured now, and what "
+                    "training it takes of memory; ");
+  args.machine.declare(flags);
+  flags.flag("--keys", args.keys, "every key of a recipe: what it may be and what it means");
+  flags.flag("--json", args.json, "print JSON");
   flags.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
-  return [args] { return recipes(*args); };
 }
 
 }  // namespace
 
-extern const Command kRecipes;
-const Command kRecipes{"recipes", "the recipes; one with all it inherits and how it runs", declare};
+const Command kRecipes{"recipes", "the recipes; one with all it inherits and how it runs",
+                       with_flags<Args, declare, recipes>};
 
 }  // namespace ng::cli

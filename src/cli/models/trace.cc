@@ -4,7 +4,6 @@
 #include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/models/open_model.h"
-#include "cli/output.h"
 #include "io/safetensors.h"
 
 namespace ng::cli {
@@ -27,7 +26,7 @@ bool is_trace(const std::string& path) {
   }
 }
 
-int trace(const Args& args) {
+void trace(const Args& args) {
   refuse_input(args.out, args.tokens);
   refuse_input(args.out, args.model.recipe);
   refuse_files_of(args.model.folder, args.out);
@@ -36,40 +35,33 @@ int trace(const Args& args) {
   for (const int64_t step :
        write_trace(*open.run, *open.model, open.recipe, args.tokens, args.out, args.settings))
     note(fmt::format("step {} was skipped: a loss, gradient or operand is not finite", step));
-  return 0;
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  args->model.declare(flags);
-  TraceSettings& s = args->settings;
+constexpr const char* kFooter =
+    R"(OUT gets logits and loss of the first step, grad.NAME before clipping, stepN.NAME after each
+step N, train.loss and train.grad_norm. Names and layouts are Hugging Face's.)";
+
+void declare(Flags flags, Args& args) {
+  args.model.declare(flags);
+  TraceSettings& s = args.settings;
   const auto zero_up = number_between("0", "1e30"), decay = number_between("0", "0.9999999");
-  flags.option("TOKENS", args->tokens, "safetensors file with tokens (steps, B, T + 1)").required();
-  flags.option("OUT", args->out, "safetensors file to write").required();
+  flags.option("TOKENS", args.tokens, "safetensors file with tokens (steps, B, T + 1)").required();
+  flags.option("OUT", args.out, "safetensors file to write").required();
   flags.option("--steps", s.steps, "how many steps; 0: all in TOKENS").range(0, int64_t{1} << 30);
-  add_seed(flags, args->seed, "of stochastic rounding");
-  flags.option("--lr", s.lr, "learning rate of every step").shows_default().check(zero_up);
-  flags.option("--beta1", s.optimizer.beta1, "AdamW").shows_default().check(decay);
-  flags.option("--beta2", s.optimizer.beta2, "AdamW").shows_default().check(decay);
-  flags.option("--eps", s.optimizer.eps, "AdamW")
-      .shows_default()
-      .check(number_between("1e-30", "1"));
-  flags.option("--weight-decay", s.optimizer.weight_decay, "on tensors of two dimensions")
-      .shows_default()
+  add_seed(flags, args.seed, "of stochastic rounding");
+  flags.setting("--lr", s.lr, "learning rate of every step").check(zero_up);
+  flags.setting("--beta1", s.optimizer.beta1, "AdamW").check(decay);
+  flags.setting("--beta2", s.optimizer.beta2, "AdamW").check(decay);
+  flags.setting("--eps", s.optimizer.eps, "AdamW").check(number_between("1e-30", "1"));
+  flags.setting("--weight-decay", s.optimizer.weight_decay, "on tensors of two dimensions")
       .check(zero_up);
-  flags.option("--clip", s.clip, "largest norm of all gradients; 0: no clipping")
-      .shows_default()
-      .check(zero_up);
-  flags.footer(
-      "OUT gets logits and loss of the first step, grad.NAME before clipping, stepN.NAME after "
-      "each\n"
-      "step N, train.loss and train.grad_norm. Names and layouts are Hugging Face's.");
-  return [args] { return trace(*args); };
+  flags.setting("--clip", s.clip, "largest norm of all gradients; 0: no clipping").check(zero_up);
+  flags.footer(kFooter);
 }
 
 }  // namespace
 
-extern const Command kTrace;
-const Command kTrace{"trace", "logits, gradients and updated weights, for comparison", declare};
+const Command kTrace{"trace", "logits, gradients and updated weights, for comparison",
+                     with_flags<Args, declare, trace>};
 
 }  // namespace ng::cli

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -28,8 +27,7 @@ constexpr int kNotStarted = 127;  // as shells say it
 constexpr size_t kLongestLine = 1 << 16;
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error(
-      {.place = what, .key = "", .problem = std::generic_category().message(errno), .remedy = ""});
+  refuse(what, std::generic_category().message(errno), "");
 }
 
 /// In the child: `errors` becomes standard error, or with the output goes nowhere where it is -1.

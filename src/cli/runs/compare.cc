@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "report/compare_page.h"
@@ -153,30 +152,27 @@ int compare(const Args& args) {
   return 0;
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  args->run.declare(flags, /*with_recipe=*/false);
-  flags.option("--recipes", args->recipes, "recipes to compare, the first is the baseline")
+constexpr const char* kFooter =
+    R"(Every recipe sees the same batches in the same order. Runs that are finished in the folder
+are not repeated, others go on from their newest checkpoint; one that diverges is a row of the
+table. A run's folder is RECIPE-seedN, N its seed. Writes compare.csv, compare.json and
+report.html (a page with pictures); each run's folder has one too.)";
+
+void declare(Flags flags, Args& args) {
+  args.run.declare(flags, /*with_recipe=*/false);
+  flags.option("--recipes A,B,C", args.recipes, "recipes to compare, the first is the baseline")
       .list()
-      .required()
-      .type_name("A,B,C");
-  flags.option("--seeds", args->seeds, "runs of each recipe, with seeds from the run file's on")
-      .shows_default()
+      .required();
+  flags.setting("--seeds", args.seeds, "runs of each recipe, with seeds from the run file's on")
       .range(1, 1000);
-  flags.option("--out", args->out, "folder of the runs; else runs/NAME-compare").type_name("DIR");
-  flags.flag("--json", args->json, "print one JSON object");
-  flags.footer(
-      "Every recipe sees the same batches in the same order. Runs that are finished in the folder\n"
-      "are not repeated, others go on from their newest checkpoint; one that diverges is a row of "
-      "the\n"
-      "table. A run's folder is RECIPE-seedN, N its seed. Writes compare.csv, compare.json and\n"
-      "report.html (a page with pictures); each run's folder has one too.");
-  return [args] { return compare(*args); };
+  flags.option("--out DIR", args.out, "folder of the runs; else runs/NAME-compare");
+  flags.flag("--json", args.json, "print one JSON object");
+  flags.footer(kFooter);
 }
 
 }  // namespace
 
-extern const Command kCompare;
-const Command kCompare{"compare", "the same run in several recipes, as a table", declare};
+const Command kCompare{"compare", "the same run in several recipes, as a table",
+                       with_flags<Args, declare, compare>};
 
 }  // namespace ng::cli

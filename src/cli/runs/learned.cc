@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 
@@ -25,12 +24,11 @@ struct Args {
 
 /// "1024 mxfp6_e3m2, 3 bf16"
 std::string blocks_text(const LearnedRow& row) {
-  std::string text;
+  std::vector<std::string> parts;
   for (size_t i = 0; i < row.blocks_in.size(); ++i)
     if (row.blocks_in[i] > 0)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", row.blocks_in[i],
-                          learned_formats()[i].name);
-  return text;
+      parts.push_back(fmt::format("{} {}", row.blocks_in[i], learned_formats()[i].name));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string layers_text(const LearnedReport& report) {
@@ -57,13 +55,15 @@ std::string losses_text(const LearnedReport& report) {
   return table.text();
 }
 
-void print_text(const LearnedReport& report) {
-  print("step {} of {}, recipe {}\n\n{}\n{}", report.step, on_one_line(report.settings.run),
-        report.recipe, layers_text(report), losses_text(report));
-  print("{} of {} parameters have noise; on {} tokens of {}\n\n", count_text(report.noised),
-        count_text(report.parameters), count_text(report.losses.front().evaluation.tokens),
-        on_one_line(report.data));
-  print("{0}/recipe.toml\n{0}/model\n{0}/learned.json\n", on_one_line(report.settings.out));
+std::string text_of(const LearnedReport& report) {
+  return fmt::format(
+      "step {} of {}, recipe {}\n\n{}\n{}"
+      "{} of {} parameters have noise; on {} tokens of {}\n\n"
+      "{out}/recipe.toml\n{out}/model\n{out}/learned.json\n",
+      report.step, on_one_line(report.settings.run), report.recipe, layers_text(report),
+      losses_text(report), count_text(report.noised), count_text(report.parameters),
+      count_text(report.losses.front().evaluation.tokens), on_one_line(report.data),
+      fmt::arg("out", on_one_line(report.settings.out)));
 }
 
 LearnedSettings settings_of(const Args& args) {
@@ -93,10 +93,7 @@ int learned(const Args& args) {
     write_learned(result);
     if (signals.flag()) return signals.exit_code();
   }
-  if (args.json)
-    print_json(learned_json(result.report));
-  else
-    print_text(result.report);
+  print_either(args.json, learned_json(result.report), text_of(result.report));
   return 0;
 }
 
@@ -111,35 +108,27 @@ Losses: the weights uncast, cast both ways, and in one format of at most the sam
 of other runs as they were trained and cast both ways to this run's formats, to nearest.
 Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  flags.option("RUN", a.settings.run, "folder of a run with weight noise").required();
-  flags.option("--out", a.settings.out, "folder to write; else RUN/learned")
-      .type_name("DIR")
-      .check(not_empty);
-  flags.option("--step", a.step, "of the checkpoint; else the newest")
+void declare(Flags flags, Args& args) {
+  flags.option("RUN", args.settings.run, "folder of a run with weight noise").required();
+  flags.option("--out DIR", args.settings.out, "folder to write; else RUN/learned");
+  flags.option("--step", args.step, "of the checkpoint; else the newest")
       .range(0, int64_t{99'999'999});
-  flags.option("--data", a.settings.data, "text for losses; else the run's validation text")
-      .type_name("FILE")
-      .check(not_empty);
-  flags.option("--against", a.settings.against, "other runs of the same model, for their losses")
-      .type_name("RUN");
-  flags.option("--per", a.per, "what gets a format in the model that is written")
-      .shows_default()
+  flags.option("--data FILE", args.settings.data,
+               "text for losses; else the run's validation text");
+  flags.option("--against RUN", args.settings.against,
+               "other runs of the same model, for their losses");
+  flags.setting("--per", args.per, "what gets a format in the model that is written")
       .one_of({"layer", "block"});
-  flags.option("--least-bits", a.settings.least_bits, "of an element: no narrower format")
+  flags.option("--least-bits", args.settings.least_bits, "of an element: no narrower format")
       .one_of({6, 8, 16, 32});
-  a.machine.declare(flags);
-  flags.flag("--json", a.json, "print what learned.json has");
+  args.machine.declare(flags);
+  flags.flag("--json", args.json, "print what learned.json has");
   flags.footer(kFooter);
-  return [args] { return learned(*args); };
 }
 
 }  // namespace
 
-extern const Command kLearned;
 const Command kLearned{"learned", "what weight noise learned, as a recipe and a model in formats",
-                       declare};
+                       with_flags<Args, declare, learned>};
 
 }  // namespace ng::cli

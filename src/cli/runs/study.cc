@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "chart/chart_json.h"
 #include "cli/command.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 
@@ -48,18 +47,12 @@ struct Args {
   }
 };
 
-int list(bool json) {
+void list(bool json) {
+  constexpr Column kColumns[] = {{"study", "name"}, {"what it shows", "summary"}};
   Json all = Json::array();
-  Table table({"study", "what it shows"}, 2);
-  for (const study::Study& study : study::studies()) {
+  for (const study::Study& study : study::studies())
     all.push_back({{"name", study.name}, {"summary", study.summary}});
-    table.row({std::string(study.name), std::string(study.summary)});
-  }
-  if (json)
-    print_json(all);
-  else
-    print("{}", table.text());
-  return 0;
+  print_either(json, all, table_of(all, kColumns, 2));
 }
 
 void print_report(const study::Report& report) {
@@ -81,7 +74,7 @@ void print_report(const study::Report& report) {
 // What was given fits the study.
 void check_subject(const Args& args, const study::Study& chosen) {
   const auto refuse = [&](const char* problem, const char* remedy) {
-    throw Error({.place = "study " + args.name, .key = "", .problem = problem, .remedy = remedy});
+    cli::refuse("study " + args.name, problem, remedy);
   };
   if (!chosen.of_run && args.of_run)
     refuse("looks at no run",
@@ -100,7 +93,7 @@ void fill_in(study::RunSubject& run, const study::Study& chosen) {
 
 constexpr size_t kMostPictureBytes = size_t{1} << 26;
 
-int draw(const Args& args) {
+void draw(const Args& args) {
   if (!args.name.empty() || args.json || !args.out.empty())
     throw Error({.place = "study",
                  .key = "--draw",
@@ -108,10 +101,9 @@ int draw(const Args& args) {
                  .remedy = "--draw FILE.json alone: it prints SVG"});
   const Json picture = read_json_file(args.picture, kMostPictureBytes);
   print("{}", svg_of(chart::chart_of(picture, args.picture)));
-  return 0;
 }
 
-int study(Args args) {
+void study(Args args) {
   if (!args.picture.empty()) return draw(args);
   if (args.name.empty()) return list(args.json);
   const study::Study& chosen = study::study_of(args.name);
@@ -130,12 +122,9 @@ int study(Args args) {
   }
   const study::Origin origin{.command = args.command(), .seed = args.seed};
   write_report(args.folder(), report, origin);
-  if (args.json)
-    print("{}", json_of(report, origin));
-  else
-    print_report(report);
-  if (!args.json) print("\nwritten     {}\n", join_path(args.folder(), "index.html"));
-  return 0;
+  if (args.json) return print("{}", json_of(report, origin));
+  print_report(report);
+  print("\nwritten     {}\n", join_path(args.folder(), "index.html"));
 }
 
 /// "gradients: A,B; stability: C,D"
@@ -151,52 +140,40 @@ void declare_run(Flags flags, Args& args) {
                "gradients: the folder of a run, with its checkpoints; stability: a run's folder or "
                "file, whose model and text to take");
   flags
-      .option("--steps", args.run.steps,
+      .option("--steps N,N,N", args.run.steps,
               "gradients: of which checkpoints; all, eight at most; stability: of each run; 200, "
               "or as many as RUN has")
-      .list()
-      .type_name("N,N,N");
+      .list();
   flags
-      .option("--recipes", args.run.recipes,
+      .option("--recipes A,B,C", args.run.recipes,
               "the recipes to look at; else of " + standard_recipes())
-      .list()
-      .type_name("A,B,C");
+      .list();
   flags
-      .option("--draws", args.run.draws,
+      .option("--draws N", args.run.draws,
               "gradients: how many of each recipe; 16; stability: seeds of each run; 1")
-      .range(1, 100000)
-      .type_name("N");
+      .range(1, 100000);
 }
 
 void declare_tensor(Flags flags, study::TensorSubject& tensor) {
-  flags.option("--file", tensor.file, "update: a safetensors file with weights")
-      .check(not_empty)
-      .type_name("FILE");
-  flags.option("--tensor", tensor.name, "update: the weights, instead of random ones")
-      .check(not_empty)
-      .type_name("NAME");
-  flags
-      .option("--direction", tensor.direction,
-              "update: another tensor of the file, where updates point; random")
-      .check(not_empty)
-      .type_name("NAME");
+  flags.option("--file FILE", tensor.file, "update: a safetensors file with weights");
+  flags.option("--tensor NAME", tensor.name, "update: the weights, instead of random ones");
+  flags.option("--direction NAME", tensor.direction,
+               "update: another tensor of the file, where updates point; random");
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  flags.option("NAME", args->name, "the study; without it they are listed");
-  declare_run(flags, *args);
-  declare_tensor(flags, args->tensor);
+void declare(Flags flags, Args& args) {
+  flags.option("NAME", args.name, "the study; without it they are listed");
+  declare_run(flags, args);
+  declare_tensor(flags, args.tensor);
+  flags.option("--out DIR", args.out, "folder for the results; studies/NAME");
   flags
-      .option("--draw", args->picture,
+      .option("--draw FILE", args.picture,
               "print the picture that a JSON file describes as SVG, instead of a study: kind "
               "(bars, points, lines), caption, x_label, y_label, categories or x, series")
-      .check(not_empty)
-      .type_name("FILE");
-  flags.option("--out", args->out, "folder for the results; studies/NAME").type_name("DIR");
-  add_seed(flags, args->seed, "of the data and of stochastic rounding");
-  add_threads(flags, args->threads);
-  flags.flag("--json", args->json, "print JSON");
+      .check(not_empty);
+  add_seed(flags, args.seed, "of the data and of stochastic rounding");
+  add_threads(flags, args.threads);
+  flags.flag("--json", args.json, "print JSON");
   flags.footer(
       "DIR gets NAME.csv, NAME.json and index.html, a page with pictures and what is seen.\n"
       "Study gradients takes one batch of the run's text at each checkpoint and compares the\n"
@@ -208,18 +185,17 @@ std::function<int()> declare(Flags flags) {
       "  narrowgauge study stability --recipes bf16,gaussws-all,diffq\n"
       "Study update moves random weights, or those of a file, by every rule without a wider copy:\n"
       "  narrowgauge study update --file model.safetensors --tensor h.0.mlp.c_fc.weight");
-  return [args, flags] {
+  flags.check([&args, flags] {
     for (const char* name : {"RUN", "--steps", "--recipes", "--draws"})
-      args->of_run = args->of_run || flags.is_given(name);
+      args.of_run = args.of_run || flags.is_given(name);
     for (const char* name : {"--file", "--tensor", "--direction"})
-      args->of_tensor = args->of_tensor || flags.is_given(name);
-    return study(*args);
-  };
+      args.of_tensor = args.of_tensor || flags.is_given(name);
+  });
 }
 
 }  // namespace
 
-extern const Command kStudy;
-const Command kStudy{"study", "make a figure or table of the specification again", declare};
+const Command kStudy{"study", "make a figure or table of the specification again",
+                     with_flags<Args, declare, study>};
 
 }  // namespace ng::cli

@@ -17,9 +17,8 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/runs/child.h"
-#include "cli/runs/train_flags.h"
+#include "cli/shared_flags.h"
 #include "comm/hosts.h"
 #include "io/checkpoint_files.h"
 #include "train/global_batch.h"
@@ -55,10 +54,6 @@ void say(const std::string& sentence) {
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), {}};
-}
-
-std::string count_of(int64_t n, const std::string& what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : what.ends_with("ch") ? "es" : "s");
 }
 
 class Supervisor {
@@ -103,16 +98,12 @@ Supervisor::Supervisor(const Args& args)
   const int slots = slots_of(hosts_);
   if (args_.ranks == 0) args_.ranks = slots;
   if (!hosts_.empty() && args_.ranks > slots)
-    throw Error({.place = "--ranks",
-                 .key = "",
-                 .problem = fmt::format("{}, but {} has {}", args_.ranks, args.hostfile,
-                                        count_of(slots, "slot")),
-                 .remedy = "no more than those"});
+    refuse("--ranks",
+           fmt::format("{}, but {} has {}", args_.ranks, args.hostfile, counted(slots, "slot")),
+           "no more than those");
   if (args_.min_ranks > args_.ranks)
-    throw Error({.place = "--min-ranks",
-                 .key = "",
-                 .problem = std::to_string(args_.min_ranks),
-                 .remedy = fmt::format("at most the {} to start with", args_.ranks)});
+    refuse("--min-ranks", std::to_string(args_.min_ranks),
+           fmt::format("at most the {} to start with", args_.ranks));
   micros_ = args_.ranks * config_.train.accumulate;
   if (args.train.resume)
     micros_ = saved_micros(join_path(out_, kCheckpointsFolder)).value_or(micros_);
@@ -146,8 +137,7 @@ std::vector<std::string> Supervisor::job_of(int ranks, bool resume) const {
 }
 
 std::string Supervisor::command_to_go_on() const {
-  const char* program = std::getenv("NARROWGAUGE_COMMAND");
-  std::vector<std::string> words = {program != nullptr ? program : "narrowgauge", "supervise"};
+  std::vector<std::string> words = {"supervise"};
   const auto add = [&](const std::string& flag, const std::string& value, bool given) {
     if (given) words.insert(words.end(), {flag, value});
   };
@@ -158,12 +148,10 @@ std::string Supervisor::command_to_go_on() const {
       args_.max_restarts != Args{}.max_restarts);
   add("--mpirun", args_.mpirun, args_.mpirun != Args{}.mpirun);
   words.insert(words.end(), args_.isa.begin(), args_.isa.end());
-  for (const std::string& word : args_.train.run.words()) words.push_back(word);
+  const std::vector<std::string> run = args_.train.run.words();
+  words.insert(words.end(), run.begin(), run.end());
   words.insert(words.end(), {"--out", out_, "--resume"});
-  std::string command;
-  for (const std::string& word : words)
-    command += (command.empty() ? "" : " ") + shell_quoted(word);
-  return command;
+  return shell_command(words);
 }
 
 // Whether a job in which a rank failed takes too long to end; then it is ended.
@@ -230,11 +218,8 @@ std::string Supervisor::hosts_text() const {
 int Supervisor::ranks_after(const JobEnd& end, int ranks) {
   const int64_t step = saved_step();
   const auto give_up = [&](const std::string& why) {
-    throw Error(
-        {.place = "supervise",
-         .key = "",
-         .problem = text_of(end) + "; " + why,
-         .remedy = "to go on from step " + std::to_string(step) + ": " + command_to_go_on()});
+    refuse("supervise", text_of(end) + "; " + why,
+           "to go on from step " + std::to_string(step) + ": " + command_to_go_on());
   };
   if (failures_.are_too_many(step))
     give_up(
@@ -245,10 +230,10 @@ int Supervisor::ranks_after(const JobEnd& end, int ranks) {
   const std::optional<int> next = left_->next(slots());
   if (!next)
     give_up(fmt::format("{}the others have {}, too few for --min-ranks {}", hosts_text(),
-                        count_of(slots(), "slot"), args_.min_ranks));
+                        counted(slots(), "slot"), args_.min_ranks));
   say(fmt::format("{}; {}going on from step {} with {}, each with {} of a step", text_of(end),
-                  hosts_text(), step, count_of(*next, "rank"),
-                  count_of(micros_ / *next, "micro-batch")));
+                  hosts_text(), step, counted(*next, "rank"),
+                  counted(micros_ / *next, "micro-batch")));
   return *next;
 }
 
@@ -262,8 +247,8 @@ int Supervisor::stopped(int code) const {
 int Supervisor::run() {
   int ranks = *left_->next(slots());
   if (ranks != args_.ranks)
-    say(fmt::format("starting {}: {} cannot share the {} of a step equally",
-                    count_of(ranks, "rank"), args_.ranks, count_of(micros_, "micro-batch")));
+    say(fmt::format("starting {}: {} cannot share the {} of a step equally", counted(ranks, "rank"),
+                    args_.ranks, counted(micros_, "micro-batch")));
   for (bool resume = args_.train.resume;; resume = true) {
     const JobEnd end = run_job(job_of(ranks, resume));
     const Verdict verdict = verdict_on(end);
@@ -281,10 +266,8 @@ int Supervisor::run() {
 void require_starter(const std::string& mpirun) {
   const std::vector<std::string> words = words_of(mpirun);
   if (!words.empty() && run_program({words.front(), "--version"}, 1 << 20).found) return;
-  throw Error({.place = "--mpirun",
-               .key = "",
-               .problem = "\"" + mpirun + "\": no such program",
-               .remedy = "Open MPI's, Debian's package openmpi-bin"});
+  refuse("--mpirun", "\"" + mpirun + "\": no such program",
+         "Open MPI's, Debian's package openmpi-bin");
 }
 
 int supervise(const Args& args) {
@@ -305,38 +288,32 @@ constexpr const char* kHelp =
     "to the ranks, which finish the step and write a checkpoint; a second one ends all at once.\n"
     "Parameters of Open MPI may stand in the environment (OMPI_MCA_plm_rsh_agent=...).";
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
+void declare(Flags flags, Args& args) {
   const auto add_count = [&](const char* names, int& count, int least, const char* what) {
-    return flags.option(names, count, what).type_name("N").range(least, kMostRanks);
+    return flags.option(names, count, what).range(least, kMostRanks);
   };
-  Flag ranks =
-      add_count("-n,--ranks", args->ranks, 1, "ranks to start; else all slots of --hostfile");
-  Flag hostfile = flags.option("--hostfile", args->hostfile,
-                               "hosts, one to a line: NAME slots=N; N is 1 where it is not given");
-  hostfile.type_name("FILE");
-  add_count("--min-ranks", args->min_ranks, 1, "fewest ranks to go on with (1)");
-  add_count("--max-restarts", args->max_restarts, 0,
+  add_count("-n,--ranks N", args.ranks, 1, "ranks to start; else all slots of --hostfile");
+  flags.option("--hostfile FILE", args.hostfile,
+               "hosts, one to a line: NAME slots=N; N is 1 where it is not given");
+  add_count("--min-ranks N", args.min_ranks, 1, "fewest ranks to go on with (1)");
+  add_count("--max-restarts N", args.max_restarts, 0,
             "restarts in a row without a newer checkpoint before it gives up (4)");
-  flags.option("--mpirun", args->mpirun, "what starts ranks, with flags of its own (mpirun)")
-      .type_name("COMMAND");
-  args->train.declare(flags);
+  flags.option("--mpirun COMMAND", args.mpirun,
+               "what starts ranks, with flags of its own (mpirun)");
+  args.train.declare(flags);
   flags.footer(kHelp);
-  flags.check([ranks, hostfile] {
-    if (!ranks.is_given() && !hostfile.is_given())
+  flags.check([&args, flags] {
+    if (!flags.is_given("--ranks") && !flags.is_given("--hostfile"))
       throw WrongFlags::missing("--ranks or --hostfile");
-  });
-  return [args, flags] {
     // Given before or behind the command's name; it is the ranks' as well.
-    if (const std::string isa = flags.text_of("--isa"); !isa.empty()) args->isa = {"--isa", isa};
-    return supervise(*args);
-  };
+    if (const std::string isa = flags.text_of("--isa"); !isa.empty()) args.isa = {"--isa", isa};
+  });
 }
 
 }  // namespace
 
-extern const Command kSupervise;
 const Command kSupervise{"supervise",
-                         "train on several ranks, and go on without those that are lost", declare};
+                         "train on several ranks, and go on without those that are lost",
+                         with_flags<Args, declare, supervise>};
 
 }  // namespace ng::cli

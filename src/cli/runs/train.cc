@@ -6,12 +6,10 @@
 #include <thread>
 
 #include "base/exit_codes.h"
-#include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
-#include "cli/runs/train_flags.h"
 #include "cli/runs/train_screen.h"
+#include "cli/shared_flags.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
 #include "comm/watchdog.h"
@@ -24,11 +22,11 @@ namespace {
 // which says its own.
 std::string resume_command(const TrainFlags& args, const std::string& out, int ranks) {
   if (std::getenv(kSupervised) != nullptr) return "";
-  const char* program = std::getenv("NARROWGAUGE_COMMAND");
-  std::string command = ranks > 1 ? fmt::format("{} -n {} ", launch().starter, ranks) : "";
-  command += shell_quoted(program != nullptr ? program : "narrowgauge") + " train";
-  for (const std::string& word : args.run.words()) command += ' ' + shell_quoted(word);
-  return command + " --out " + shell_quoted(out) + " --resume";
+  std::vector<std::string> words = args.run.words();
+  words.insert(words.begin(), "train");
+  words.insert(words.end(), {"--out", out, "--resume"});
+  return (ranks > 1 ? fmt::format("{} -n {} ", launch().starter, ranks) : "") +
+         shell_command(words);
 }
 
 // The folder where none is named is what rank 0 finds: the others may come too late.
@@ -105,16 +103,14 @@ std::string help() {
   return text;
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<TrainFlags>();
-  args->declare(flags);
+void declare(Flags flags, TrainFlags& args) {
+  args.declare(flags);
   flags.footer(help);
-  return [args] { return train(*args); };
 }
 
 }  // namespace
 
-extern const Command kTrain;
-const Command kTrain{"train", "train a model as a run file says", declare, true};
+const Command kTrain{"train", "train a model as a run file says",
+                     with_flags<TrainFlags, declare, train>, true};
 
 }  // namespace ng::cli

@@ -7,7 +7,7 @@
 #include "base/isa.h"
 #include "base/text.h"
 #include "cli/output.h"
-#include "cli/time_table.h"
+#include "cli/run_tables.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
 #include "report/traffic_text.h"
@@ -21,14 +21,6 @@ namespace {
 constexpr int64_t kPlainLines = 20;  // of a run whose steps are quick, in a pipe
 constexpr std::chrono::seconds kPlainPause{10};
 constexpr std::chrono::milliseconds kRefresh{100};
-
-std::string memory_table(Session& session) {
-  Table table(report::memory_heading());
-  for (std::vector<std::string>& row : report::memory_rows(
-           session.trainer().memory(), session.memory_in_fp32(), session.model().parameter_count()))
-    table.row(std::move(row));
-  return table.text();
-}
 
 std::string preference_text(const PreferenceMetrics& preferences) {
   return fmt::format("margin {:.4f}  accuracy {:.3f}", preferences.margins, preferences.accuracies);
@@ -75,7 +67,8 @@ void TrainScreen::begin(Session& session, const std::string& out) {
                     counted(session.trainer().settings().micros, "micro-batch"),
                     report::traffic_text(traffic_of(session))));
   }
-  put(memory_table(session));
+  put(memory_table(session.trainer().memory(), session.memory_in_fp32(),
+                   session.model().parameter_count()));
   if (const std::string roles = report::roles_text(session.trainer().memory()); !roles.empty())
     put(fmt::format("roles       {}\n", roles));
   put(fmt::format("schedule    {}\n\n",

@@ -5,12 +5,11 @@
 #include <map>
 #include <optional>
 
-#include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "cli/formats/table.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "cli/tensors/tensor_text.h"
@@ -44,28 +43,20 @@ std::string file_name(const std::string& path) {
 std::vector<FilePair> pairs_of(const std::vector<std::string>& words) {
   const std::vector<std::string> inputs(words.begin(), words.end() - 1);
   const std::string& out = words.back();
-  if (out.empty())
-    throw Error({.place = "FILES",
-                 .key = "",
-                 .problem = "an empty path for the output",
-                 .remedy = "the file or folder to write"});
+  if (out.empty()) refuse("FILES", "an empty path for the output", "the file or folder to write");
   const std::vector<std::string> files = io::tensor_files(inputs);
   const bool into_folder = inputs.size() > 1 || io::names_many(inputs[0]) || is_folder(out);
   if (!into_folder) return {{files[0], out}};
   if (is_file(out))
-    throw Error({.place = out,
-                 .key = "",
-                 .problem = fmt::format("is a file, and there are {} inputs", files.size()),
-                 .remedy = "a folder for their casts"});
+    refuse(out, fmt::format("is a file, and there are {} inputs", files.size()),
+           "a folder for their casts");
   std::vector<FilePair> pairs;
   std::map<std::string, std::string> inputs_of;  // by output
   for (const std::string& file : files) {
     const std::string to = join_path(out, file_name(file));
     if (const auto [other, is_new] = inputs_of.emplace(to, file); !is_new)
-      throw Error({.place = file,
-                   .key = "",
-                   .problem = fmt::format("has the name of {}", other->second),
-                   .remedy = "inputs of different names, or one after another"});
+      refuse(file, fmt::format("has the name of {}", other->second),
+             "inputs of different names, or one after another");
     pairs.push_back({file, to});
   }
   return pairs;
@@ -101,14 +92,6 @@ std::string line_of(const CastResult& result) {
       decibel_text(result.errors.sqnr_db), std::isfinite(result.errors.sqnr_db) ? " dB" : "");
 }
 
-Json format_json(const Operand& cast) {
-  return {{"element", cast.element->short_name},
-          {"scale", name_of(cast.scale)},
-          {"tensor_scale", name_of(cast.tensor_scale)},
-          {"block", text_of(cast.block)},
-          {"bits_per_value", bits_per_value(cast)}};
-}
-
 // What is not finite was rounded to something else, or took its block with it.
 void note_nonfinite(const std::string& path, const CastReport& report) {
   uint64_t nan = 0, inf = 0, tensors = 0;
@@ -121,11 +104,11 @@ void note_nonfinite(const std::string& path, const CastReport& report) {
   }
   if (first == nullptr) return;
   note(fmt::format("{}: {} NaN and {} infinite values in {} ({}{})", path, nan, inf,
-                   tensors == 1 ? "1 tensor" : fmt::format("{} tensors", tensors), first->name,
+                   counted(static_cast<int64_t>(tensors), "tensor"), first->name,
                    tensors == 1 ? "" : ", ..."));
 }
 
-int cast(const Args& args) {
+void cast(const Args& args) {
   CastSettings settings = args.settings;
   settings.cast = args.format.operand();
   settings.format = args.format.format;
@@ -155,8 +138,7 @@ int cast(const Args& args) {
     for (const CastResult& result : report.tensors) print("{}\n", line_of(result));
     flush_output();
   }
-  if (args.json) print_json({{"format", format_json(settings.cast)}, {"files", files}});
-  return 0;
+  if (args.json) print_json({{"format", operand_json(settings.cast)}, {"files", files}});
 }
 
 std::string cast_format_help() {
@@ -165,36 +147,33 @@ std::string cast_format_help() {
   return text + "(uint8 and uint4: affine), or an element; narrowgauge formats lists them";
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
+constexpr const char* kFooter =
+    R"(Every float tensor X becomes X.codes (U8 or U16), X.scale (codes in U8, or F32: what codes
+are multiplied by), X.tensor_scale (F32, NVFP4), X.zero (U8, affine integers: subtracted
+before) and X.values (F32). Files are worked through in pieces: memory does not grow with them.)";
+
+void declare(Flags flags, Args& args) {
   flags
       .option(
-          "FILES", a.files,
+          "FILES IN... OUT", args.files,
           "safetensors or GGUF files, folders or patterns to read, then the file to write; with "
           "several inputs the folder to write")
       .required()
-      .at_least(2)
-      .type_name("IN... OUT");
-  flags.option("--format", a.format.format, cast_format_help()).required().type_name("NAME");
-  add_cast_flags(flags, a.format);
-  flags.option("--axis", a.settings.axis, "along which blocks lie; -1: the last").shows_default();
-  add_seed(flags, a.settings.seed, "of stochastic rounding");
-  flags.option("--tensor", a.settings.tensors, "only tensors whose names match").type_name("GLOB");
-  flags.flag("--packed", a.settings.packed, "codes of 4 and 6 bits as bit strings");
-  add_threads(flags, a.threads);
-  flags.flag("--json", a.json, "what became of each tensor, as JSON");
-  flags.footer(
-      "Every float tensor X becomes X.codes (U8 or U16), X.scale (codes in U8, or F32: what codes\n"
-      "are multiplied by), X.tensor_scale (F32, NVFP4), X.zero (U8, affine integers: subtracted\n"
-      "before) and X.values (F32). Files are worked through in pieces: memory does not grow with "
-      "them.");
-  return [args] { return cast(*args); };
+      .at_least(2);
+  flags.option("--format NAME", args.format.format, cast_format_help()).required();
+  add_cast_flags(flags, args.format);
+  flags.setting("--axis", args.settings.axis, "along which blocks lie; -1: the last");
+  add_seed(flags, args.settings.seed, "of stochastic rounding");
+  flags.option("--tensor GLOB", args.settings.tensors, "only tensors whose names match");
+  flags.flag("--packed", args.settings.packed, "codes of 4 and 6 bits as bit strings");
+  add_threads(flags, args.threads);
+  flags.flag("--json", args.json, "what became of each tensor, as JSON");
+  flags.footer(kFooter);
 }
 
 }  // namespace
 
-extern const Command kCast;
-const Command kCast{"cast", "round the tensors of files to a format", declare};
+const Command kCast{"cast", "round the tensors of files to a format",
+                    with_flags<Args, declare, cast>};
 
 }  // namespace ng::cli

@@ -1,16 +1,12 @@
 // narrowgauge inspect FILES: what formats would make of the tensors of files.
 #include <algorithm>
-#include <cmath>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
-#include "cli/tensors/inspect_bits.h"
-#include "cli/tensors/inspect_text.h"
+#include "cli/tensors/inspect.h"
 #include "cli/tensors/tensor_text.h"
 #include "io/gguf/gguf.h"
 #include "io/tensor_files.h"
@@ -71,7 +67,7 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
   io::refuse_without_floats(io::TensorFile(paths.front()), args.tensors);
 }
 
-int inspect(const Args& args) {
+void inspect(const Args& args) {
   const std::vector<std::string> formats = without_repeats(split_at_commas(args.formats));
   std::vector<Operand> casts;
   for (const std::string& name : formats) casts.push_back(cast_named(name));
@@ -105,7 +101,6 @@ int inspect(const Args& args) {
     if (!learned.layers.empty()) files.back()["bit_widths"] = learned_json(learned);
   }
   if (args.json) print_json({{"files", files}});
-  return 0;
 }
 
 constexpr const char* kFooter =
@@ -117,23 +112,18 @@ A checkpoint (RUN/checkpoints/step-NNNNNNNN) of a run with noise on its weights 
 too: a table of b_t of the layers' blocks, by the recipe in RUN/run.toml, else of b_i. --json has
 b_t of each block. --tensor 'weight.*.b_i' shows these alone.)";
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  flags.option("FILES", a.files, "safetensors or GGUF files, folders or patterns").required();
-  flags.option("--format", a.formats, "formats to try: as for cast")
-      .type_name("F,G,...")
-      .shows_default();
-  flags.option("--tensor", a.tensors, "only tensors whose names match").type_name("GLOB");
-  add_threads(flags, a.threads);
-  flags.flag("--json", a.json, "as JSON");
+void declare(Flags flags, Args& args) {
+  flags.option("FILES", args.files, "safetensors or GGUF files, folders or patterns").required();
+  flags.setting("--format F,G,...", args.formats, "formats to try: as for cast");
+  flags.option("--tensor GLOB", args.tensors, "only tensors whose names match");
+  add_threads(flags, args.threads);
+  flags.flag("--json", args.json, "as JSON");
   flags.footer(kFooter);
-  return [args] { return inspect(*args); };
 }
 
 }  // namespace
 
-extern const Command kInspect;
-const Command kInspect{"inspect", "what formats make of the tensors of files", declare};
+const Command kInspect{"inspect", "what formats make of the tensors of files",
+                       with_flags<Args, declare, inspect>};
 
 }  // namespace ng::cli

@@ -1,4 +1,4 @@
-#include "cli/tensors/inspect_bits.h"
+#include "cli/tensors/inspect.h"
 
 #include <algorithm>
 #include <filesystem>

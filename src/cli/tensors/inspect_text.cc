@@ -1,9 +1,8 @@
-#include "cli/tensors/inspect_text.h"
+#include "cli/tensors/inspect.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/json.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/tensors/tensor_text.h"

@@ -1,13 +1,11 @@
 // narrowgauge matmul A B: a product of two tensors in narrow numbers, and how wrong it is.
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "format/hadamard.h"
@@ -42,10 +40,7 @@ Matrix matrix_of(const std::string& word) {
   while (colon != std::string::npos && !is_file(word.substr(0, colon)))
     colon = word.find(':', colon + 1);
   if (colon == std::string::npos)
-    throw Error({.place = word,
-                 .key = "",
-                 .problem = "names no tensor of a file",
-                 .remedy = "FILE.safetensors:NAME, of a file that exists"});
+    refuse(word, "names no tensor of a file", "FILE.safetensors:NAME, of a file that exists");
   Matrix matrix{word.substr(0, colon), word.substr(colon + 1), {}, 0, 0};
   const io::Safetensors file(matrix.file);
   const io::SafetensorsEntry& entry = file.at(matrix.name);
@@ -144,7 +139,7 @@ void note_counts(const char* name, const OperandStats& counts) {
     note(fmt::format("{}: {} NaN and {} infinite values", name, counts.nan, counts.inf));
 }
 
-int matmul(const Args& args) {
+void matmul(const Args& args) {
   ProductJob job;
   job.a_cast = operand_at("--a", args.a_format, args.rounding);
   job.b_cast = operand_at("--b", args.b_format, args.rounding);
@@ -181,41 +176,33 @@ int matmul(const Args& args) {
                 {"total", errors_json(product.total)}});
   else
     print_text(job, product);
-  return 0;
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  flags.option("A", a.a, "FILE.safetensors:NAME of a tensor (M, K)").required();
-  flags.option("B", a.b, "FILE.safetensors:NAME of a tensor (N, K)").required();
-  flags
-      .option("--a", a.a_format,
-              "format of A: a name as for cast, or {key = value, ...} as in recipes")
-      .type_name("F")
-      .shows_default();
-  flags.option("--b", a.b_format, "format of B").type_name("F").shows_default();
-  flags.flag("--transpose-b", a.transpose_b, "B is (K, N)");
-  flags.option("--hadamard", a.hadamard, "transform blocks of 16, 32, 64 or 128 along K")
-      .type_name("G")
+void declare(Flags flags, Args& args) {
+  flags.option("A", args.a, "FILE.safetensors:NAME of a tensor (M, K)").required();
+  flags.option("B", args.b, "FILE.safetensors:NAME of a tensor (N, K)").required();
+  flags.setting("--a F", args.a_format,
+                "format of A: a name as for cast, or {key = value, ...} as in recipes");
+  flags.setting("--b F", args.b_format, "format of B");
+  flags.flag("--transpose-b", args.transpose_b, "B is (K, N)");
+  flags.option("--hadamard G", args.hadamard, "transform blocks of 16, 32, 64 or 128 along K")
       .one_of({0, 16, 32, 64, 128});
-  flags.option("--rounding", a.rounding, "of both: nearest or stochastic")
+  flags.option("--rounding", args.rounding, "of both: nearest or stochastic")
       .one_of({"nearest", "stochastic"});
-  add_seed(flags, a.seed, "of stochastic rounding");
-  flags.option("--out", a.out, "safetensors file for C").type_name("FILE");
-  add_threads(flags, a.threads);
-  flags.flag("--json", a.json, "as JSON");
+  add_seed(flags, args.seed, "of stochastic rounding");
+  flags.option("--out FILE", args.out, "safetensors file for C");
+  add_threads(flags, args.threads);
+  flags.flag("--json", args.json, "as JSON");
   flags.footer(
       "C = A·Bᵀ with both rounded as asked, on the cpu backend by its accumulation rules. Three "
       "errors:\nof the rounding (the exact product of the rounded numbers against that of A and "
       "B), of the\naccumulation (C against the exact product of the rounded numbers), of both. "
       "Relative: the norm\nof the difference over the norm of the product.");
-  return [args] { return matmul(*args); };
 }
 
 }  // namespace
 
-extern const Command kMatmul;
-const Command kMatmul{"matmul", "a product in narrow numbers, and its errors", declare};
+const Command kMatmul{"matmul", "a product in narrow numbers, and its errors",
+                      with_flags<Args, declare, matmul>};
 
 }  // namespace ng::cli

@@ -4,29 +4,26 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/output.h"
-#include "cli/shared_flags.h"
-#include "cli/tensors/draw_flags.h"
+#include "cli/tensors/file_flags.h"
 
 namespace ng::cli {
 namespace {
 
 struct Args {
-  std::string in, out, recipe;
+  FileFlags files;
   NoiseFileSettings settings;
-  MachineFlags machine;
-  bool json = false;
 };
 
-void print_text(const NoiseFileReport& r) {
+std::string text_of(const NoiseFileReport& r) {
   const auto share = [](int64_t part, int64_t all) {
     return all == 0 ? 0.0 : 100 * static_cast<double>(part) / static_cast<double>(all);
   };
-  print("{} ({}, {}), {}\n", r.parameter, r.rows, r.cols, r.kind);
-  print("  b_t         {:.4g} to {:.4g}, mean {:.4g}, {} blocks\n", r.least_bits, r.most_bits,
-        r.mean_bits, r.blocks);
-  print("  noise       {:.3f} % of the elements, {:.3f} % of it lost in the cast\n",
-        share(r.nonzero, r.rows * r.cols), share(r.lost, r.nonzero));
+  return fmt::format(
+      "{} ({}, {}), {}\n"
+      "  b_t         {:.4g} to {:.4g}, mean {:.4g}, {} blocks\n"
+      "  noise       {:.3f} % of the elements, {:.3f} % of it lost in the cast\n",
+      r.parameter, r.rows, r.cols, r.kind, r.least_bits, r.most_bits, r.mean_bits, r.blocks,
+      share(r.nonzero, r.rows * r.cols), share(r.lost, r.nonzero));
 }
 
 Json json_of(const NoiseFileReport& r) {
@@ -41,22 +38,17 @@ Json json_of(const NoiseFileReport& r) {
           {"not_finite", r.not_finite}};
 }
 
-int noise(const Args& args) {
-  NoiseFileSettings settings = args.settings;
-  settings.backend = args.machine.backend;
-  settings.threads = args.machine.use();
-  const NoiseFileReport report = noise_file(args.in, args.out, Recipe::load(args.recipe), settings);
+void noise(const Args& args) {
+  const FileFlags& files = args.files;
+  const NoiseFileReport report =
+      noise_file(files.in, files.out, Recipe::load(files.recipe), files.here(args.settings));
   for (const std::string& name : report.unread)
-    note(fmt::format("{}: {} is not read: it means nothing to noise of this kind", args.in,
+    note(fmt::format("{}: {} is not read: it means nothing to noise of this kind", files.in,
                      on_one_line(name)));
   if (report.not_finite > 0)
     note(fmt::format("{}: {} values of weight_hat are not finite, for which training skips a step",
-                     args.out, report.not_finite));
-  if (args.json)
-    print_json(json_of(report));
-  else
-    print_text(report);
-  return 0;
+                     files.out, report.not_finite));
+  print_either(files.json, json_of(report), text_of(report));
 }
 
 constexpr const char* kFooter =
@@ -69,30 +61,19 @@ of each block, and with grad grad.weight, grad.b_t (of the loss alone), grad.b_i
 bit-widths, where the recipe has one; all blocks of the tensor count) and grad.alpha.
 --json prints b_t as [least, mean, most].)";
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  NoiseFileSettings& s = a.settings;
-  flags.option("IN", a.in, "safetensors file with weight").required();
-  flags.option("OUT", a.out, "safetensors file to write").required();
-  flags.option("--recipe", a.recipe, "recipe, a name or a file").required();
+void declare(Flags flags, Args& args) {
+  NoiseFileSettings& s = args.settings;
+  args.files.declare(flags, "weight");
   add_seed(flags, s.seed, "of the noise");
-  add_step(flags, s.step, "of training");
-  add_tensor_id(flags, s.tensor_id);
-  flags.option("--layer", s.layer, "linear layer that the weight is of: its overrides apply")
-      .shows_default()
-      .type_name("NAME");
-  flags.option("--blocks", s.blocks, "of the model, for overrides; the layer's is the last")
-      .range(1, int64_t{1} << 30);
-  a.machine.declare(flags);
-  flags.flag("--json", a.json, "the figures, as JSON");
+  add_step_and_tensor(flags, s.step, "of training", s.tensor_id);
+  add_layer(flags, s.layer, "linear layer that the weight is of", s.blocks);
+  args.files.declare_machine(flags, "the figures, as JSON");
   flags.footer(kFooter);
-  return [args] { return noise(*args); };
 }
 
 }  // namespace
 
-extern const Command kNoise;
-const Command kNoise{"noise", "what a recipe's weight noise makes of a tensor", declare};
+const Command kNoise{"noise", "what a recipe's weight noise makes of a tensor",
+                     with_flags<Args, declare, noise>};
 
 }  // namespace ng::cli

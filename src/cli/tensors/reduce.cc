@@ -1,14 +1,14 @@
 // narrowgauge reduce IN OUT --recipe R: what the wire between ranks does to gradients of a file.
 #include "tools/reduce_file.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/output.h"
-#include "cli/shared_flags.h"
-#include "cli/tensors/draw_flags.h"
+#include "cli/tensors/file_flags.h"
 #include "comm/agreement.h"
 #include "comm/launch.h"
 #include "train/metrics.h"
@@ -17,35 +17,33 @@ namespace ng::cli {
 namespace {
 
 struct Args {
-  std::string in, out, recipe;
+  FileFlags files;
   ReduceFileSettings settings;
-  MachineFlags machine;
-  bool json = false;
 };
 
 std::string sent_text(const BytesByTraffic& sent) {
-  std::string text;
+  std::vector<std::string> parts;
   for (size_t kind = 0; kind < sent.size(); ++kind)
     if (sent[kind] > 0)
-      text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", sent[kind],
-                          name_of(static_cast<Traffic>(kind)));
-  return text.empty() ? "none" : text;
+      parts.push_back(fmt::format("{} of {}", sent[kind], name_of(static_cast<Traffic>(kind))));
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void print_text(const ReduceFileReport& r) {
-  print("grad ({}, {}, {}), {}, {}\n", r.ranks, r.rows, r.cols, r.wire,
-        r.is_ring ? "summed on the wire" : "summed by owners");
-  if (r.is_skipped) {
-    print("  skipped     a gradient is not finite\n");
-    return;
-  }
+std::string text_of(const ReduceFileReport& r) {
+  const std::string text =
+      fmt::format("grad ({}, {}, {}), {}, {}\n", r.ranks, r.rows, r.cols, r.wire,
+                  r.is_ring ? "summed on the wire" : "summed by owners");
+  if (r.is_skipped) return text + "  skipped     a gradient is not finite\n";
   const uint64_t saturated = std::accumulate(r.saturated.begin(), r.saturated.end(), uint64_t{0});
-  print("  SNR         {:.2f} dB, of the mean against that in FP64\n", r.snr_db);
-  print("  saturated   {} of {} codes", saturated, r.ranks * r.rows * r.cols);
-  if (r.is_ring) print(", {} of {} sums", r.saturated_sums, r.rows * r.cols);
-  print("\n");
-  print("  bytes sent  {}\n", sent_text(r.sent));
-  print("  mu_k        {} in the next step\n", r.mu_k);
+  return text +
+         fmt::format(
+             "  SNR         {:.2f} dB, of the mean against that in FP64\n"
+             "  saturated   {} of {} codes{}\n"
+             "  bytes sent  {}\n"
+             "  mu_k        {} in the next step\n",
+             r.snr_db, saturated, r.ranks * r.rows * r.cols,
+             r.is_ring ? fmt::format(", {} of {} sums", r.saturated_sums, r.rows * r.cols) : "",
+             sent_text(r.sent), r.mu_k);
 }
 
 Json json_of(const ReduceFileReport& r) {
@@ -62,21 +60,16 @@ Json json_of(const ReduceFileReport& r) {
           {"sent", sent_json(r.sent)}};
 }
 
-int reduce(const Args& args) {
-  ReduceFileSettings settings = args.settings;
-  settings.backend = args.machine.backend;
-  settings.threads = args.machine.use();
-  const Recipe recipe = Recipe::load(args.recipe);
+void reduce(const Args& args) {
+  const FileFlags& files = args.files;
+  const Recipe recipe = Recipe::load(files.recipe);
   Comm& ranks = world();
   require_same(ranks, "the recipe", recipe.hash());
-  const ReduceFileReport report = reduce_file(args.in, args.out, recipe, settings, ranks);
+  const ReduceFileReport report =
+      reduce_file(files.in, files.out, recipe, files.here(args.settings), ranks);
   for (const std::string& name : report.unread)
-    note(fmt::format("{}: {} is not read", args.in, on_one_line(name)));
-  if (args.json)
-    print_json(json_of(report));
-  else
-    print_text(report);
-  return 0;
+    note(fmt::format("{}: {} is not read", files.in, on_one_line(name)));
+  print_either(files.json, json_of(report), text_of(report));
 }
 
 constexpr const char* kFooter =
@@ -89,29 +82,21 @@ which is 1 where a gradient is not finite: then nothing is reduced and mu_k stay
 --json adds snr_db, of the mean against that in FP64, saturated_sums of the ring (null: owners add),
 and sent, bytes by kind of all ranks.)";
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  ReduceFileSettings& s = a.settings;
-  flags.option("IN", a.in, "safetensors file with grad").required();
-  flags.option("OUT", a.out, "safetensors file to write").required();
-  flags.option("--recipe", a.recipe, "recipe, a name or a file").required();
+void declare(Flags flags, Args& args) {
+  ReduceFileSettings& s = args.settings;
+  args.files.declare(flags, "grad");
   add_seed(flags, s.seed, "of stochastic rounding");
-  add_step(flags, s.step, "of training");
-  add_tensor_id(flags, s.tensor_id);
-  flags.option("--mu-k", s.mu_k, "mu is 2^(K/growth_interval)").shows_default().type_name("K");
-  flags.option("--accumulate", s.accumulate, "micro-batches of a rank, for random draws")
-      .shows_default()
+  add_step_and_tensor(flags, s.step, "of training", s.tensor_id);
+  flags.setting("--mu-k K", s.mu_k, "mu is 2^(K/growth_interval)");
+  flags.setting("--accumulate", s.accumulate, "micro-batches of a rank, for random draws")
       .range(1, int64_t{1} << 24);
-  a.machine.declare(flags);
-  flags.flag("--json", a.json, "the figures, as JSON");
+  args.files.declare_machine(flags, "the figures, as JSON");
   flags.footer(kFooter);
-  return [args] { return reduce(*args); };
 }
 
 }  // namespace
 
-extern const Command kReduce;
-const Command kReduce{"reduce", "what the wire between ranks makes of gradients", declare, true};
+const Command kReduce{"reduce", "what the wire between ranks makes of gradients",
+                      with_flags<Args, declare, reduce>, true};
 
 }  // namespace ng::cli

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "cli/output.h"
 
@@ -15,9 +16,7 @@ constexpr size_t kShownNames = 3;
 }  // namespace
 
 std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return '(' + text + ')';
+  return fmt::format("({})", fmt::join(shape, ", "));
 }
 
 std::string percent_text(double share) {
@@ -34,12 +33,10 @@ std::string decibel_text(double sqnr_db) {
 
 void note_skipped(const std::string& path, const std::vector<std::string>& names) {
   if (names.empty()) return;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i)
-    list += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kShownNames) list += ", ...";
-  note(fmt::format("{}: {} without floating-point values skipped: {}", path,
-                   names.size() == 1 ? "1 tensor" : fmt::format("{} tensors", names.size()), list));
+  const auto shown = std::span(names).first(std::min(names.size(), kShownNames));
+  note(fmt::format("{}: {} without floating-point values skipped: {}{}", path,
+                   counted(std::ssize(names), "tensor"), fmt::join(shown, ", "),
+                   names.size() > kShownNames ? ", ..." : ""));
 }
 
 }  // namespace ng::cli

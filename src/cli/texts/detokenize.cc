@@ -1,13 +1,10 @@
 // narrowgauge detokenize IN OUT|-: token ids as text.
 #include <limits>
-#include <optional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/output.h"
-#include "cli/shared_flags.h"
-#include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
 #include "data/jsonl.h"
 #include "data/masked_tokens.h"
@@ -72,7 +69,7 @@ int detokenize(const Args& args) {
   const auto tokenizer = open_named_tokenizer(args.tokenizer);
   if (args.out == "-") {
     each_document(args, *tokenizer, [&](const Ids& ids) {
-      write_output(json_line({{"text", tokenizer->decode_text(ids)}}));
+      print_json_line({{"text", tokenizer->decode_text(ids)}});
     });
     return 0;
   }
@@ -86,35 +83,25 @@ int detokenize(const Args& args) {
     bytes += text.size();
   });
   file.commit();
-  if (args.json)
-    print_json({{"out", args.out}, {"bytes", bytes}});
-  else
-    print("{}  {} bytes\n", args.out, count_text(static_cast<int64_t>(bytes)));
+  print_either(args.json, {{"out", args.out}, {"bytes", bytes}},
+               fmt::format("{}  {} bytes\n", args.out, count_text(static_cast<int64_t>(bytes))));
   return 0;
 }
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  flags.option("IN", args->in, "token file, or JSONL of {\"ids\": [...]}")
-      .required()
-      .check(not_empty);
-  flags.option("OUT", args->out, "text to write, or - for JSON lines of {\"text\": ...}")
-      .required()
-      .check(not_empty);
-  add_tokenizer(flags, args->tokenizer).required();
-  flags.option("--from", args->from, "uint16: IN is bare ids of two bytes")
-      .one_of({"auto", "uint16"})
-      .shows_default();
-  flags.flag("--json", args->json, "what was written to a file, as JSON");
+void declare(Flags flags, Args& args) {
+  flags.option("IN", args.in, "token file, or JSONL of {\"ids\": [...]}").required();
+  flags.option("OUT", args.out, "text to write, or - for JSON lines of {\"text\": ...}").required();
+  add_tokenizer(flags, args.tokenizer).required();
+  flags.setting("--from", args.from, "uint16: IN is bare ids of two bytes")
+      .one_of({"auto", "uint16"});
+  flags.flag("--json", args.json, "what was written to a file, as JSON");
   flags.footer(
       "A text holds the bytes that the ids stand for, one document behind the other; JSON lines\n"
       "hold one document each, with U+FFFD for bytes that are no UTF-8.");
-  return [args] { return detokenize(*args); };
 }
 
 }  // namespace
 
-extern const Command kDetokenize;
-const Command kDetokenize{"detokenize", "token ids as text", declare};
+const Command kDetokenize{"detokenize", "token ids as text", with_flags<Args, declare, detokenize>};
 
 }  // namespace ng::cli

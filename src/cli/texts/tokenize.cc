@@ -1,15 +1,12 @@
 // narrowgauge tokenize IN OUT|-: texts, documents and chats as token ids.
 #include <algorithm>
 #include <limits>
-#include <optional>
 
-#include "base/error.h"
+#include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
-#include "cli/texts/json_line.h"
 #include "cli/texts/tokenizer_flag.h"
 #include "data/jsonl.h"
 #include "data/masked_tokens.h"
@@ -44,14 +41,11 @@ class JsonSink final : public Sink {
     const auto foreign = std::find_if(tokens.ids.begin(), tokens.ids.end(),
                                       [&](int32_t id) { return id < 0 || id >= vocab_; });
     if (foreign != tokens.ids.end())
-      throw Error({.place = "--vocab",
-                   .key = "",
-                   .problem = fmt::format("{}, and an id is {}", vocab_, *foreign),
-                   .remedy = "more than every id"});
+      refuse("--vocab", fmt::format("{}, and an id is {}", vocab_, *foreign), "more than every id");
     OrderedJson line = {{"ids", tokens.ids}};
     if (has_mask) line["mask"] = tokens.is_target;
     if (text != nullptr) line["text"] = *text;
-    write_output(json_line(line));
+    print_json_line(line);
   }
   void finish() override {}
 
@@ -148,10 +142,8 @@ int64_t vocab_of(const ReadFile& file, const TokenFileLayout& layout) {
 
 void copy_tokens(const Args& args) {
   if (!args.tokenizer.empty())
-    throw Error({.place = "--tokenizer",
-                 .key = "",
-                 .problem = fmt::format("{} holds token ids already", args.in),
-                 .remedy = "a file of token ids is copied without a tokenizer"});
+    refuse("--tokenizer", fmt::format("{} holds token ids already", args.in),
+           "a file of token ids is copied without a tokenizer");
   const ReadFile file(args.in);
   const TokenFileLayout layout = token_layout_of(file, args.from == "uint16");
   const auto sink = open_sink(args, args.vocab > 0 ? args.vocab : vocab_of(file, layout));
@@ -200,18 +192,16 @@ void tokenize_text(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
   sink.document(tokens, false, nullptr);
 }
 
-int tokenize(Args args) {
+void tokenize(Args args) {
   if (is_prepared_text(args.in)) args.in = prepare_text(args.in);
   const bool documents = is_jsonl(args.in);
   if (!documents && (args.from == "uint16" || is_token_file(args.in))) {
     copy_tokens(args);
-    return 0;
+    return;
   }
   if (args.tokenizer.empty())
-    throw Error({.place = "--tokenizer",
-                 .key = "",
-                 .problem = fmt::format("missing, and {} holds no token ids", args.in),
-                 .remedy = "a tokenizer.json, a folder with one, or bytes"});
+    refuse("--tokenizer", fmt::format("missing, and {} holds no token ids", args.in),
+           "a tokenizer.json, a folder with one, or bytes");
   (void)ReadFile(args.in);  // a wrong path is said before a tokenizer is read
   const auto tokenizer = open_named_tokenizer(args.tokenizer);
   const auto sink = open_sink(args, args.vocab > 0 ? args.vocab : tokenizer->vocab());
@@ -220,7 +210,6 @@ int tokenize(Args args) {
   else
     tokenize_text(args, *tokenizer, *sink);
   sink->finish();
-  return 0;
 }
 
 constexpr const char* kFooter =
@@ -231,41 +220,31 @@ chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as say
 where the vocabulary is at most 65,536.
 The end token follows documents of JSONL but chats; a plain text has none.)";
 
-std::function<int()> declare(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  flags.option("IN", a.in, "text, JSONL or token file to read").required().check(not_empty);
-  flags.option("OUT", a.out, "token file to write, or - for JSON lines")
-      .required()
-      .check(not_empty);
-  add_tokenizer(flags, a.tokenizer);
-  flags.flag("--no-end", a.no_end, "no end token behind documents");
-  flags.option("--template", a.chat, "how messages become text")
-      .one_of({"none", "chatml", "llama3"})
-      .shows_default();
-  flags.flag("--generation-prompt", a.generation_prompt,
+void declare(Flags flags, Args& args) {
+  flags.option("IN", args.in, "text, JSONL or token file to read").required();
+  flags.option("OUT", args.out, "token file to write, or - for JSON lines").required();
+  add_tokenizer(flags, args.tokenizer);
+  flags.flag("--no-end", args.no_end, "no end token behind documents");
+  flags.setting("--template", args.chat, "how messages become text")
+      .one_of({"none", "chatml", "llama3"});
+  flags.flag("--generation-prompt", args.generation_prompt,
              "behind chats, what begins the assistant's answer");
-  flags.option("--text-key", a.text_key, "the key of a plain text in JSONL")
-      .type_name("KEY")
-      .shows_default()
-      .check(not_empty);
-  add_special_tokens(flags, a.special);
-  flags.option("--from", a.from, "uint16: IN is bare ids of two bytes")
-      .one_of({"auto", "uint16"})
-      .shows_default();
-  flags.option("--as", a.as, "kind of OUT, else by its name")
+  flags.setting("--text-key KEY", args.text_key, "the key of a plain text in JSONL");
+  add_special_tokens(flags, args.special);
+  flags.setting("--from", args.from, "uint16: IN is bare ids of two bytes")
+      .one_of({"auto", "uint16"});
+  flags.option("--as", args.as, "kind of OUT, else by its name")
       .one_of({"llmc", "bintok", "npy", "uint16"});
-  flags.option("--vocab", a.vocab, "all ids are below it; else the tokenizer's or the largest")
+  flags.option("--vocab", args.vocab, "all ids are below it; else the tokenizer's or the largest")
       .range(1, int64_t{std::numeric_limits<int32_t>::max()});
-  add_threads(flags, a.threads);
-  flags.flag("--json", a.json, "what was written to a file, as JSON");
+  add_threads(flags, args.threads);
+  flags.flag("--json", args.json, "what was written to a file, as JSON");
   flags.footer(kFooter);
-  return [args] { return tokenize(*args); };
 }
 
 }  // namespace
 
-extern const Command kTokenize;
-const Command kTokenize{"tokenize", "texts, documents and chats as token ids", declare};
+const Command kTokenize{"tokenize", "texts, documents and chats as token ids",
+                        with_flags<Args, declare, tokenize>};
 
 }  // namespace ng::cli

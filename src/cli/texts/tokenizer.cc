@@ -2,7 +2,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/output.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "data/text_files.h"
@@ -19,7 +18,7 @@ struct Args {
   bool json = false;
 };
 
-int train(const Args& args) {
+void train(const Args& args) {
   BpeTraining training = args.training;
   if (training.special_tokens.empty()) training.special_tokens = {"<|endoftext|>"};
   const std::string& out = args.files.back();
@@ -36,61 +35,49 @@ int train(const Args& args) {
   const auto tokens = static_cast<int64_t>(trained.names.size());
   if (tokens < training.vocab)
     note(fmt::format("{}: the texts give no more than {} tokens", out, tokens));
-  if (args.json)
-    print_json({{"out", out}, {"vocab", tokens}, {"merges", trained.merges.size()}});
-  else
-    print("{}: {} tokens, {} merges\n", out, tokens, trained.merges.size());
-  return 0;
+  print_either(args.json, {{"out", out}, {"vocab", tokens}, {"merges", trained.merges.size()}},
+               fmt::format("{}: {} tokens, {} merges\n", out, tokens, trained.merges.size()));
 }
 
-std::function<int()> declare_train(Flags flags) {
-  auto args = std::make_shared<Args>();
-  Args& a = *args;
-  flags.option("FILES", a.files, "texts, then the tokenizer.json to write")
+void declare_train(Flags flags, Args& args) {
+  flags.option("FILES FILE... OUT", args.files, "texts, then the tokenizer.json to write")
       .required()
       .at_least(2)
-      .check(not_empty)
-      .type_name("FILE... OUT");
+      .check(not_empty);
   flags
-      .option("--vocab", a.training.vocab,
+      .option("--vocab N", args.training.vocab,
               "tokens, special ones and the 256 bytes included; fewer where the texts give no "
               "more")
       .required()
-      .range(1, kMaxTrainedVocab)
-      .type_name("N");
-  flags.option("--pattern", a.training.pattern, "how texts are cut before: as in these models")
+      .range(1, kMaxTrainedVocab);
+  flags
+      .option(fmt::format("--pattern {}", fmt::join(kKnownPatterns, "|")), args.training.pattern,
+              "how texts are cut before: as in these models")
       .required()
-      .one_of(std::vector<std::string>(std::begin(kKnownPatterns), std::end(kKnownPatterns)))
-      .type_name(fmt::format("{}", fmt::join(kKnownPatterns, "|")));
+      .one_of(std::vector<std::string>(std::begin(kKnownPatterns), std::end(kKnownPatterns)));
   flags
-      .option("--min-frequency", a.training.min_frequency,
-              "how often a pair occurs at least that becomes a token")
-      .range(0, INT64_MAX)
-      .shows_default()
-      .type_name("N");
-  flags.flag("--nfc", a.training.compose, "normalize texts to NFC, as Qwen does");
+      .setting("--min-frequency N", args.training.min_frequency,
+               "how often a pair occurs at least that becomes a token")
+      .range(0, INT64_MAX);
+  flags.flag("--nfc", args.training.compose, "normalize texts to NFC, as Qwen does");
   flags
-      .option("--special", a.training.special_tokens,
+      .option("--special TOKEN", args.training.special_tokens,
               "special tokens, which get the first ids; default: <|endoftext|>")
-      .one_argument_at_a_time()
-      .check(not_empty)
-      .type_name("TOKEN");
-  add_threads(flags, a.threads);
-  flags.flag("--json", a.json, "what was written, as JSON");
+      .one_argument_at_a_time();
+  add_threads(flags, args.threads);
+  flags.flag("--json", args.json, "what was written, as JSON");
   flags.footer(
       "Each FILE is one text, or what data.train takes: a folder of texts, a pattern, kjv.\n"
       "The result is that of the BpeTrainer of Hugging Face's tokenizers, id for id. Give it to a\n"
       "run as data.tokenizer.");
-  return [args] { return train(*args); };
 }
 
-std::function<int()> declare(Flags flags) {
-  return declare_train(flags.subcommand("train", "a byte-level BPE of texts"));
-}
+const Command kBelow[] = {
+    {"train", "a byte-level BPE of texts", with_flags<Args, declare_train, train>}};
 
 }  // namespace
 
-extern const Command kTokenizer;
-const Command kTokenizer{"tokenizer", "train a tokenizer", declare};
+const Command kTokenizer{"tokenizer", "train a tokenizer",
+                         [](Flags flags) { return with_commands(flags, "tokenizer", kBelow); }};
 
 }  // namespace ng::cli

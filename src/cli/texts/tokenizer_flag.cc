@@ -1,24 +1,21 @@
 #include "cli/texts/tokenizer_flag.h"
 
 #include "base/error.h"
-#include "cli/shared_flags.h"
 
 namespace ng::cli {
 
 Flag add_tokenizer(Flags flags, std::string& name) {
-  return flags.option("--tokenizer", name, "a tokenizer.json, a folder with one, or \"bytes\"")
-      .type_name("FILE|FOLDER|bytes")
-      .check(not_empty);
+  return flags.option("--tokenizer FILE|FOLDER|bytes", name,
+                      "a tokenizer.json, a folder with one, or \"bytes\"");
 }
 
 void add_special_tokens(Flags flags, std::string& name) {
   std::vector<std::string> names;
   for (const auto& [known, value] : kSpecialTokens) names.emplace_back(known);
   flags
-      .option("--special-tokens", name,
-              "what the content of one is in texts that are no chats: that token, or text")
-      .one_of(names)
-      .shows_default();
+      .setting("--special-tokens", name,
+               "what the content of one is in texts that are no chats: that token, or text")
+      .one_of(names);
 }
 
 std::unique_ptr<Tokenizer> open_named_tokenizer(const std::string& name) {

@@ -1,10 +1,11 @@
-#include "cli/time_table.h"
+#include "cli/run_tables.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "cli/output.h"
+#include "report/memory_text.h"
 
 namespace ng::cli {
 
@@ -23,6 +24,13 @@ std::string time_table(const TimeByKind& seconds, double rest) {
   };
   for (const size_t kind : order) add(name_of(static_cast<TimeKind>(kind)), seconds[kind]);
   add("rest", rest);
+  return table.text();
+}
+
+std::string memory_table(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters) {
+  Table table(report::memory_heading());
+  for (std::vector<std::string>& row : report::memory_rows(plan, fp32, parameters))
+    table.row(std::move(row));
   return table.text();
 }
 

@@ -1,4 +1,4 @@
-// What noise on weights has learned by a file's tensors, for people and for programs.
+// What inspect says of a file's tensors, for people and for programs.
 #pragma once
 
 #include <string>
@@ -6,10 +6,15 @@
 
 #include "base/json_fwd.h"
 #include "learned/bits.h"
+#include "tools/format_trial.h"
 
 namespace ng::cli {
 
-/// Bit-widths of a checkpoint, in the order of the model.
+/// Facts, histogram, table and recommendation: lines of at most 100 columns.
+[[nodiscard]] std::string inspect_text(const io::SafetensorsEntry& entry, const TensorFacts& facts,
+                                       const std::vector<FormatTrial>& trials);
+
+/// What noise on weights has learned: bit-widths of a checkpoint, in the order of the model.
 struct LearnedOfFile {
   std::string recipe;  ///< of the checkpoint's run; empty where it is not known: then b_i alone is
   std::vector<LearnedBits> layers;
