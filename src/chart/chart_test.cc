@@ -160,7 +160,8 @@ Chart of_text(const std::string& json) { return chart_of(parse_json(json, "test"
 TEST(ChartJson, PointsHaveIntervalsOverAStrip) {
   const std::string svg = svg_of(of_text(R"({"kind": "points", "caption": "c", "strip": 0.5,
       "categories": ["one", "two"], "from_zero": false, "series": [
-      {"name": "worse", "y": [1, null], "error": [0.25, null]}, {"name": "equal", "y": [null, 0]}]})"));
+      {"name": "worse", "y": [1, null], "error": [0.25, null]},
+      {"name": "equal", "y": [null, 0]}]})"));
   expect_well_formed(svg);
   EXPECT_EQ(count_of(svg, "<rect"), 1u);        // the strip
   EXPECT_EQ(count_of(svg, "<circle"), 1 + 1u);  // a point, its legend

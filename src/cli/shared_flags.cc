@@ -68,10 +68,9 @@ void add_seed(Flags flags, uint64_t& seed, const std::string& of_what) {
 
 void add_cast_flags(Flags flags, CastWords& words) {
   for (const OperandKey* key : cast_flags()) {
-    const Flag flag =
-        flags.option(flag_of(key->path), words.words[key->path], std::string(key->flag.help));
     const bool is_whole = key->kind == OperandKeyUse::Kind::integer;
-    if (is_whole) flag.type_name("INT");
+    const Flag flag = flags.option(flag_of(key->path) + (is_whole ? " INT" : ""),
+                                   words.words[key->path], std::string(key->flag.help));
     if (!key->flag.names_values) continue;
     if (is_whole)
       flag.one_of(whole_numbers(key->values));

@@ -47,7 +47,7 @@ TEST_F(Study, DrawsWhatAFileDescribes) {
   EXPECT_TRUE(svg.starts_with("<svg ")) << svg;
   EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
   expect_refused({"study", "scales", "--draw", "c.json"}, 1, {"--draw"});
-  expect_refused({"study", "--draw", "none.json"}, 1, {"none.json", "no such file"});
+  expect_refused({"study", "--draw", "none.json"}, 1, {"none.json", "No such file"});
 }
 
 TEST_F(Study, UnknownNamesAreRefused) {

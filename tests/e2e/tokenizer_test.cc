@@ -1,4 +1,4 @@
-// tokenizer train_tokenizer, and a run with what it wrote.
+// tokenizer train, and a run with what it wrote.
 #include "program.h"
 
 namespace ng::e2e {
@@ -8,8 +8,8 @@ using TokenizerCommand = Program;
 
 std::vector<std::string> train_tokenizer(const std::string& out,
                                          std::vector<std::string> more = {}) {
-  std::vector<std::string> args = {"tokenizer", "train_tokenizer", "tiny.txt", out, "--vocab",
-                                   "270",       "--pattern",       "llama3"};
+  std::vector<std::string> args = {"tokenizer", "train", "tiny.txt",  out,
+                                   "--vocab",   "270",   "--pattern", "llama3"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -37,24 +37,21 @@ TEST_F(TokenizerCommand, SaysWhereTextsGiveNoMore) {
 }
 
 TEST_F(TokenizerCommand, RefusesAndLeavesNothing) {
-  const std::vector<std::string> base = {
-      "tokenizer", "train_tokenizer", "none.txt", "a.json", "--vocab", "270", "--pattern", "gpt2"};
+  const std::vector<std::string> base = {"tokenizer", "train", "none.txt",  "a.json",
+                                         "--vocab",   "270",   "--pattern", "gpt2"};
   expect_refused(base, 1, {"none.txt"});
   expect_refused(
-      {"tokenizer", "train_tokenizer", "tiny.txt", "a.json", "--vocab", "256", "--pattern", "gpt2"},
-      1, {"vocab: 256", "at least 257"});
-  expect_refused({"tokenizer", "train_tokenizer", "tiny.txt", "tiny.txt", "--vocab", "270",
-                  "--pattern", "gpt2"},
-                 1, {"tiny.txt"});
+      {"tokenizer", "train", "tiny.txt", "a.json", "--vocab", "256", "--pattern", "gpt2"}, 1,
+      {"vocab: 256", "at least 257"});
   expect_refused(
-      {"tokenizer", "train_tokenizer", "tiny.txt", "a.json", "--vocab", "270", "--pattern", "x"}, 2,
-      {"--pattern"});
-  expect_refused(
-      {"tokenizer", "train_tokenizer", "tiny.txt", "a.json", "--vocab", "0", "--pattern", "gpt2"},
-      2, {"--vocab"});
-  expect_refused(
-      {"tokenizer", "train_tokenizer", "tiny.txt", "--vocab", "270", "--pattern", "gpt2"}, 2,
-      {"FILES"});
+      {"tokenizer", "train", "tiny.txt", "tiny.txt", "--vocab", "270", "--pattern", "gpt2"}, 1,
+      {"tiny.txt"});
+  expect_refused({"tokenizer", "train", "tiny.txt", "a.json", "--vocab", "270", "--pattern", "x"},
+                 2, {"--pattern"});
+  expect_refused({"tokenizer", "train", "tiny.txt", "a.json", "--vocab", "0", "--pattern", "gpt2"},
+                 2, {"--vocab"});
+  expect_refused({"tokenizer", "train", "tiny.txt", "--vocab", "270", "--pattern", "gpt2"}, 2,
+                 {"FILES"});
   expect_refused({"tokenizer"}, 2, {"tokenizer --help"});
   EXPECT_FALSE(fs::exists(path("a.json")));
 }

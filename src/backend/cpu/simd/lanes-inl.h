@@ -1,15 +1,12 @@
 // Sixteen lanes: the vector every kernel of the cpu backend is written in.
-//
 // F16 is 16 FP32 values: one zmm on AVX-512, two ymm on AVX2, 16 scalars elsewhere; I16, U16 and
 // D16 are the same of int32, uint32 and double. The same source gives the same bits on all of them:
 // every function here is one IEEE operation per lane (or an exact one), Fma is fused everywhere,
 // and sums over many elements go through the one fixed tree below, whatever the vector width.
 //
-// Include after foreach_target.h and inside no namespace; use within namespace
-// ng::cpu::HWY_NAMESPACE between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE().
-//
-// Min(a, b) is a < b ? a : b and Max(a, b) is a > b ? a : b, as on x86: with a NaN in either
-// operand the result is b. Comparisons with NaN are false, except Ne.
+// Include after foreach_target.h; use within namespace ng::cpu::HWY_NAMESPACE.
+// Min(a, b) is a < b ? a : b, Max(a, b) a > b ? a : b, as on x86: b with a NaN in either.
+// Comparisons with NaN are false, except Ne.
 
 // Per-target include guard
 #if defined(NG_BACKEND_CPU_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -35,7 +32,7 @@ namespace ng::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kLanes = 16;
-/// A count of lanes that is known to be all: code for a part of them folds away.
+/// All lanes, as a count that folds away code for a part of them.
 using AllLanes = std::integral_constant<int64_t, kLanes>;
 
 template <class T>
@@ -183,7 +180,7 @@ NG_VECTOR_INLINE Mask16<T> Ne(const Lanes16<T>& a, const Lanes16<T>& b) {
                                  HWY_ATTR { return hn::Not(hn::Eq(a.part[p], b.part[p])); });
 }
 
-/// The same lanes as those of another 4-byte type.
+/// Of another 4-byte type.
 template <class To, class From>
 NG_VECTOR_INLINE Mask16<To> MaskAs(const Mask16<From>& a) {
   static_assert(sizeof(To) == sizeof(From));
