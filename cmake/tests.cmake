@@ -24,8 +24,9 @@ function(ng_add_test name folder)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${NG_TEST_SECONDS})
 endfunction()
 
-# A test of a folder up to io, whose reader of golden files all may use, links what is up to there: it
-# builds while higher ones are in pieces, and is not linked anew when they change. Others link all.
+# A test of a folder up to io, whose reader of golden files all may use, links what is up to there:
+# it builds while higher ones are in pieces, and is not linked anew when they change. Others link
+# all.
 function(ng_link_test name source)
   target_link_libraries(${name} PRIVATE ng_test_support)
   cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/src OUTPUT_VARIABLE folder)

@@ -146,14 +146,15 @@ TEST(TemporaryTensor, HoldsWhatItsElementHolds) {
 TEST(TemporaryTensor, HasTheScalesOfItsCast) {
   const std::unique_ptr<Backend> backend = make_backend("cpu", Threads{1});
   TemporaryTensor x(*backend, 3, 33);
-  x.upload(Values(99, 3.0f));
   const TemporaryTensor mx(*backend, operand_of("mxfp4"), 3, 33),
       nv(*backend, operand_of("nvfp4"), 3, 33);
   EXPECT_EQ(mx.view().stride, 34);
   EXPECT_EQ(mx.view().scales.tensor, nullptr);
-  for (const TemporaryTensor* each : {&mx, &nv}) {
-    backend->execute(Store{.y = each->stored(), .x = x.view(), .key = {}});
-    EXPECT_EQ(each->download(), Values(99, 3.0f)) << each->view().element->name;
+  // 3 = 6 · 2^-1; 2.625 = 6 · 448 / 1024, whose tensor scale is a power of two.
+  for (const auto& [y, value] : {std::pair{&mx, 3.0f}, {&nv, 2.625f}}) {
+    x.upload(Values(99, value));
+    backend->execute(Store{.y = y->stored(), .x = x.view(), .key = {}});
+    EXPECT_EQ(y->download(), Values(99, value));
   }
 }
 

@@ -59,8 +59,8 @@ TEST_F(TokenizerCommand, RefusesAndLeavesNothing) {
 // The run's model folder has the tokenizer, byte for byte, and is generated from with it.
 TEST_F(TokenizerCommand, WritesWhatARunTakes) {
   (void)run_well(train_tokenizer("t.json"));
-  (void)run_well({"train_tokenizer", "tiny.toml", "--set", "data.tokenizer=\"t.json\"", "--set",
-                  "train_tokenizer.steps=2", "--out", "run"});
+  (void)run_well({"train", "tiny.toml", "--set", "data.tokenizer=\"t.json\"", "--set",
+                  "train.steps=2", "--out", "run"});
   EXPECT_EQ(text_of(path("run/model/tokenizer.json")), text_of(path("t.json")));
   const std::string config = text_of(path("run/model/tokenizer_config.json"));
   EXPECT_NE(config.find("<|endoftext|>"), std::string::npos);
