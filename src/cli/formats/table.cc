@@ -152,7 +152,8 @@ Json named_operand_json(std::string_view name) {
 
 Json all_formats_json() {
   Json json = {{"formats", Json::array()}, {"elements", Json::array()}};
-  for (const std::string_view name : cast_names()) json["formats"].push_back(named_operand_json(name));
+  for (const std::string_view name : cast_names())
+    json["formats"].push_back(named_operand_json(name));
   for (const ElementFormat& f : element_formats()) json["elements"].push_back(element_json(f));
   return json;
 }
