@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {  // NOLINT(readability-identifier-naming): not ours
+namespace CLI {
 class App;
 class Option;
 }  // namespace CLI
