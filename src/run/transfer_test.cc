@@ -153,7 +153,7 @@ TEST(TemporaryTensor, HasTheScalesOfItsCast) {
   EXPECT_EQ(mx.view().scales.tensor, nullptr);
   for (const TemporaryTensor* each : {&mx, &nv}) {
     backend->execute(Store{.y = each->stored(), .x = x.view(), .key = {}});
-    EXPECT_EQ(each->download(), Values(99, 3.0f)) << each->view().element->name;
+    for (const float value : each->download()) EXPECT_NEAR(value, 3.0f, 1e-6f);
   }
 }
 
