@@ -55,17 +55,18 @@ HWY_INLINE Row RowOf(const EncodeTile& tile, int64_t r) {
           .out = static_cast<std::byte*>(tile.out) + r * tile.out_stride * bytes_of(v.form)};
 }
 
-// The first `blocks` blocks of a row from `x` on, `vectors` vectors each and all of them counted:
-// the bulk of the work, free of the bookkeeping for what is ragged.
+// Whole vectors of a row from `x` on, all of them counted: `blocks` blocks of `vectors`, and the
+// first `rest` of the next. The bulk of the work, free of the bookkeeping for what is ragged.
 template <Variant v, class Value>
-HWY_INLINE void EncodeWholeBlocks(const RulesFor<v>& rules, const Row& row, const Value* x,
-                                  int64_t blocks, int64_t vectors, int64_t ahead,
-                                  LaneCounts& counts) {
+HWY_INLINE void EncodeVectors(const RulesFor<v>& rules, const Row& row, const Value* x,
+                              int64_t blocks, int64_t vectors, int64_t rest, int64_t ahead,
+                              LaneCounts& counts) {
   const RulesFor<v> k = rules;
   LaneCounts sum = counts;
-  for (int64_t b = 0; b < blocks; ++b) {
+  const int64_t runs = rest > 0 ? blocks + 1 : blocks;
+  for (int64_t b = 0; b < runs; ++b) {
     const F16 scale = ScaleOf<v>(k, Set16(row.multiplier[b]));
-    const int64_t end = (b + 1) * vectors * kLanes;
+    const int64_t end = (b * vectors + (b < blocks ? vectors : rest)) * kLanes;
     for (int64_t i = b * vectors * kLanes; i < end; i += kLanes) {
       hwy::Prefetch(x + i + ahead);
       EncodeVector<v>(k, Load16(x + i), scale, DrawsAt<v>(row.draws, i), row.out, i, kLanes, true,
@@ -98,22 +99,24 @@ EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const
   const RulesFor<v> k = RulesForTile<v>(grid, tile);
   LaneCounts counts = {Zero16<uint32_t>(), Zero16<uint32_t>()};
   const int64_t counted = std::clamp<int64_t>(tile.counted_cols, 0, tile.cols);
-  const int64_t whole = !IsRare(v) && tile.block % kLanes == 0 ? counted / tile.block : 0;
+  const int64_t vectors = !IsRare(v) && tile.block % kLanes == 0 ? tile.block / kLanes : 0;
+  const int64_t blocks = vectors > 0 ? counted / tile.block : 0;
+  const int64_t rest = vectors > 0 ? counted % tile.block / kLanes : 0;
   for (int64_t r = 0; r < tile.rows; ++r) {
     const Row row = RowOf<v>(tile, r);
     if constexpr (!IsRare(v)) {
       const Value* x = values + r * tile.values.stride();
-      if (v.in_units() && tile.block == 32)
-        EncodeWholeBlocks<v>(k, row, x, whole, 2, tile.ahead, counts);
+      if (v.in_units() && vectors == 2 && rest == 0)
+        EncodeVectors<v>(k, row, x, blocks, 2, 0, tile.ahead, counts);
       else
-        EncodeWholeBlocks<v>(k, row, x, whole, tile.block / kLanes, tile.ahead, counts);
+        EncodeVectors<v>(k, row, x, blocks, vectors, rest, tile.ahead, counts);
     }
-    const float* multiplier = row.multiplier + whole;
-    for (int64_t c = whole * tile.block; c < tile.cols; c += tile.block, ++multiplier) {
-      const int64_t end = std::min(c + tile.block, tile.cols);
+    for (int64_t c = (blocks * vectors + rest) * kLanes, end = 0; c < tile.cols; c = end) {
+      const int64_t block = c / tile.block;
+      end = std::min((block + 1) * tile.block, tile.cols);
       const int64_t padding = std::clamp(counted, c, end);
-      EncodeRun<v>(k, row, c, padding, *multiplier, true, counts);
-      EncodeRun<v>(k, row, padding, end, *multiplier, false, counts);
+      EncodeRun<v>(k, row, c, padding, row.multiplier[block], true, counts);
+      EncodeRun<v>(k, row, padding, end, row.multiplier[block], false, counts);
     }
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};

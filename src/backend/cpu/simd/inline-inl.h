@@ -1,6 +1,6 @@
 // NG_VECTOR_INLINE: inlined wherever there are vectors. Sixteen lanes one by one are much code:
-// there every operation on them is a function, one loop that GCC turns into SSE2, and kernels,
-// which are calls, take it a fraction of the time. Include like lanes-inl.h.
+// there every operation on them is a function, and kernels, which are calls, take GCC a fraction of
+// the time. Include like lanes-inl.h.
 
 // Per-target include guard
 #if defined(NG_BACKEND_CPU_SIMD_INLINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
