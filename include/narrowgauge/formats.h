@@ -79,6 +79,9 @@ struct Format {
   ScaleKind scale = ScaleKind::none;
   ScaleKind tensor_scale = ScaleKind::none;  ///< second level, above e4m3: none, fp32 or pow2
   ScaleRule scale_rule = ScaleRule::floor;   ///< e8m0 and e4m3 only
+  Fits fit = {};                             ///< fp32, pow2 and e4m3 only
+  Select select = Select::mse;               ///< of several fits only
+  float scale_max = 448;                     ///< largest e4m3 scale that the tensor's aims at
   Rounding rounding = Rounding::nearest;
   int random_bits = 16;  ///< 8, 16 or 32; stochastic only
   Overflow overflow = Overflow::saturate;

@@ -1,7 +1,11 @@
 // What a format is put together of.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
 
 namespace narrowgauge {
 
@@ -30,6 +34,36 @@ enum class ScaleKind : uint8_t { none, fp32, pow2, e8m0, e4m3 };
 /// rounding a to the element's mantissa (even), the better of floor's and the next (mse). e4m3:
 /// rounded to nearest, or up.
 enum class ScaleRule : uint8_t { floor, rceil, ceil, even, mse, nearest, up };
+
+/// Which of several scales a block takes: that of the smallest sum of squared errors, sum of
+/// errors, or largest error.
+enum class Select : uint8_t { mse, mae, max };
+
+/// Element values that the largest magnitude of a block is scaled to: none, which stands for the
+/// largest element; one; or several, of which each block takes the best.
+class Fits {
+ public:
+  static constexpr int kMost = 8;
+
+  constexpr Fits() = default;
+  constexpr Fits(std::initializer_list<float> values) {
+    for (const float value : values) push_back(value);
+  }
+  /// Throws std::length_error behind kMost.
+  constexpr void push_back(float value) {
+    if (size_ == kMost) throw std::length_error("more than 8 fits");
+    values_[static_cast<size_t>(size_++)] = value;
+  }
+  [[nodiscard]] constexpr int size() const { return size_; }
+  [[nodiscard]] constexpr float operator[](int i) const { return values_[static_cast<size_t>(i)]; }
+  [[nodiscard]] constexpr const float* begin() const { return values_.data(); }
+  [[nodiscard]] constexpr const float* end() const { return values_.data() + size_; }
+  friend bool operator==(const Fits&, const Fits&) = default;
+
+ private:
+  std::array<float, kMost> values_{};
+  int size_ = 0;
+};
 
 /// Values that share a scale: the tensor, a row of the operand, or rows × cols of it; rows of an
 /// operand run along the dimension that a product sums over.

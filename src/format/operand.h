@@ -13,10 +13,12 @@
 namespace ng {
 
 using narrowgauge::Block;
+using narrowgauge::Fits;
 using narrowgauge::Overflow;
 using narrowgauge::Rounding;
 using narrowgauge::ScaleKind;
 using narrowgauge::ScaleRule;  // [formats.md §3.2, §4.1]
+using narrowgauge::Select;
 enum class Scaling : uint8_t { current, delayed };
 enum class AmaxCompute : uint8_t { max, most_recent };
 
@@ -36,6 +38,9 @@ struct Operand {
   AmaxCompute amax_compute = AmaxCompute::max;
   int margin = 0;
   ScaleRule scale_rule = ScaleRule::floor;
+  Fits fit = {};  ///< none: the element's largest value
+  Select select = Select::mse;
+  float scale_max = 448.0f;  ///< two-level scales only
   Rounding rounding = Rounding::nearest;
   int sr_bits = 16;
   Overflow overflow = Overflow::saturate;

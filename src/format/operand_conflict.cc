@@ -47,6 +47,22 @@ std::vector<Rule> element_rules(const Operand& o) {
   };
 }
 
+/// What scales can be fitted, and what a choice among several asks.
+std::vector<Rule> fit_rules(const Operand& o) {
+  const bool fits = o.fit.size() > 0, chooses = o.fit.size() > 1;
+  const std::string name(o.element->short_name);
+  return {
+      {"fit", fits && o.is_unscaled(), "a fit without scale", "a scale, or no fit"},
+      {"fit", fits && o.scale == ScaleKind::e8m0, "a fit for \"e8m0\" scales",
+       "scale_rule, or scale = \"fp32\", \"pow2\" or \"e4m3\""},
+      {"fit", fits && !o.element->is_signed, fmt::format("a fit for {} elements", name), "no fit"},
+      {"fit", chooses && o.block.kind != Block::Kind::tile,
+       fmt::format("a list for blocks of {}", block_text(o.block)), "one fit, or block = [r, c]"},
+      {"prescale", chooses && o.prescale != 1, fmt::format("{} beside a list of fits", o.prescale),
+       "1, or one fit"},
+  };
+}
+
 /// What a kind of scale asks of the other properties.
 std::vector<Rule> rules_of_scale(const Operand& o) {
   const std::string scale = quoted(name_of(o.scale));
@@ -83,7 +99,8 @@ std::vector<Rule> rules_of_scale(const Operand& o) {
 }  // namespace
 
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
-  for (const std::vector<Rule>& rules : {element_rules(operand), rules_of_scale(operand)})
+  for (const std::vector<Rule>& rules :
+       {element_rules(operand), rules_of_scale(operand), fit_rules(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -129,6 +129,39 @@ OperandKey scale_rule_key() {
                  .flag = {3, "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up"}});
 }
 
+void add_fit_keys(std::vector<OperandKey>& keys) {
+  keys.push_back({{{.path = "fit",
+                    .expected = std::string(kFitsExpected),
+                    .doc = "element value that a block's largest magnitude is scaled to, without "
+                           "it the largest element; of a list each block takes the best"},
+                   [](Operand& o, const TomlItem& item) { o.fit = read_fits(item); },
+                   [](const Operand& o) { return print_fits(o.fit); }},
+                  {.kind = Kind::numbers,
+                   .part = Part::scale,
+                   .field = "fit",
+                   .flag = {8, "what blocks' largest values are scaled to: A, or A,B to try"}}});
+  keys.push_back(
+      choice("select", [](auto& o) -> auto& { return o.select; },
+             Choices<Select>{{{"mse", Select::mse}, {"mae", Select::mae}, {"max", Select::max}}},
+             "error by which a block takes one of its fits: squared, absolute, or the largest",
+             {.part = Part::scale,
+              .field = "select",
+              .flag = {9, "error by which a fit is taken: mse, mae or max"},
+              .need = {"a list of fits", [](const Operand& o) { return o.fit.size() > 1; },
+                       [](Operand& o) { o.select = Operand{}.select; }}}));
+  keys.push_back(
+      {number_key<Operand>(
+           "scale_max", [](auto& o) -> auto& { return o.scale_max; }, {1, 448},
+           "e4m3 scale that the tensor's largest block is given; fits may need room above it"),
+       {.kind = Kind::number,
+        .part = Part::scale,
+        .field = "scale_max",
+        .flag = {10, "e4m3 scale of the tensor's largest block"},
+        .need = {"a tensor_scale",
+                 [](const Operand& o) { return o.tensor_scale != ScaleKind::none; },
+                 [](Operand& o) { o.scale_max = Operand{}.scale_max; }}}});
+}
+
 OperandKey sr_bits_key() {
   return {{{.path = "sr_bits",
             .expected = "16, 8 or 32",
@@ -239,6 +272,7 @@ const std::vector<OperandKey>& operand_keys() {
                                    tensor_scale_key()};
     add_delayed_keys(all);
     all.push_back(scale_rule_key());
+    add_fit_keys(all);
     add_rounding_keys(all);
     return all;
   }();

@@ -1,6 +1,9 @@
 #include "format/operand_values.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -47,6 +50,29 @@ const ElementFormat& read_element(const TomlItem& item) {
   }
   if (element != nullptr && is_for_operands(*element)) return *element;
   return element_format(read_name(item, operand_element_names()));
+}
+
+Fits read_fits(const TomlItem& item) {
+  Fits fits;
+  const auto add = [&](const toml::node& node) {
+    const std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
+    if (!value || !(*value >= 0x1p-16 && *value <= 0x1p16) || fits.size() == Fits::kMost)
+      item.refuse_value(std::string(kFitsExpected));
+    fits.push_back(static_cast<float>(*value));
+  };
+  const toml::array* list = item.value->as_array();
+  if (list == nullptr) {
+    add(*item.value);
+    return fits;
+  }
+  if (list->empty()) item.refuse_value(std::string(kFitsExpected));
+  for (const toml::node& node : *list) add(node);
+  return fits;
+}
+
+std::string print_fits(const Fits& fits) {
+  const std::string numbers = fmt::format("{}", fmt::join(fits, ", "));
+  return fits.size() < 2 ? numbers : "[" + numbers + "]";
 }
 
 Block read_block(const TomlItem& item) {

@@ -12,6 +12,8 @@ namespace ng {
 
 inline constexpr std::string_view kBlockExpected =
     "\"tensor\", \"row\" or [r, c] with r in 1, 2, 4 ... 128 and c in 16, 32, 64, 128";
+inline constexpr std::string_view kFitsExpected =
+    "a number from 2^-16 to 2^16, or a list of 1 to 8 of them";
 
 /// Text must be one of many names: says which is near.
 [[nodiscard]] const std::string& read_name(const TomlItem& item,
@@ -21,6 +23,11 @@ inline constexpr std::string_view kBlockExpected =
 [[nodiscard]] std::vector<std::string_view> operand_element_names();
 /// One of them, a full name, or bits that the user names.
 [[nodiscard]] const ElementFormat& read_element(const TomlItem& item);
+
+/// A number or a list of them, each from 2^-16 to 2^16.
+[[nodiscard]] Fits read_fits(const TomlItem& item);
+/// One as a number; nothing of none.
+[[nodiscard]] std::string print_fits(const Fits& fits);
 
 /// "tensor", "row" or [r, c].
 [[nodiscard]] Block read_block(const TomlItem& item);

@@ -66,14 +66,21 @@ struct TwoLevelScale {
   float block = 1;   ///< m: a block's scale is E4M3(amax · m)
 };
 
+/// The element value that the largest magnitude of a block is scaled to: the first of several.
+NG_HD constexpr float first_fit(const Operand& cast, float element_max) {
+  return cast.fit.size() > 0 ? cast.fit[0] : element_max;
+}
+
 /// Steps 1 to 3: `amax` of the tensor, NaN skipped. kind: none (s_t = 1), fp32, or pow2 (s_t
-/// rounded up to a power of two, at least 2^-127, so that its inverse is finite).
-NG_HD constexpr TwoLevelScale two_level_scale(ScaleKind kind, float amax, float element_max) {
+/// rounded up to a power of two, at least 2^-127, so that its inverse is finite). The block of that
+/// amax gets the scale `scale_max` and the element `fit`.
+NG_HD constexpr TwoLevelScale two_level_scale(ScaleKind kind, float amax, float fit,
+                                              float scale_max = 448.0f) {
   float encode = 1.0f;
   float decode = 1.0f;
   if (kind != ScaleKind::none) {
-    encode = amax > 0 ? 448.0f * element_max / amax : 1.0f;  // 448 · max is exact
-    if (encode == 0) encode = 1.0f;                          // amax is infinite
+    encode = amax > 0 ? scale_max * fit / amax : 1.0f;  // 448 · max is exact
+    if (encode == 0) encode = 1.0f;                     // amax is infinite
     if (encode > kFloatMax) encode = kFloatMax;
     decode = 1.0f / encode;
   }
@@ -84,12 +91,14 @@ NG_HD constexpr TwoLevelScale two_level_scale(ScaleKind kind, float amax, float 
     decode = pow2(e);
     encode = pow2(-e);
   }
-  return {decode, encode * (1.0f / element_max)};
+  return {decode, encode * (1.0f / fit)};
 }
 
-/// E4M3 code of a block's scale: nearest, or the next one up where it is inexact (`up`).
-NG_HD constexpr uint32_t e4m3_block_code(ScaleRule rule, float amax, const TwoLevelScale& scale) {
-  const float g = amax * scale.block;
+/// E4M3 code of a block's scale: nearest, or the next one up where it is inexact (`up`). `refit`:
+/// the first fit over the block's own, by which its scale grows.
+NG_HD constexpr uint32_t e4m3_block_code(ScaleRule rule, float amax, const TwoLevelScale& scale,
+                                         float refit = 1.0f) {
+  const float g = amax * scale.block * refit;
   return encode_float(kE4m3Grid, g < 448.0f ? g : 448.0f,
                       {.mode = rule == ScaleRule::up ? RoundMode::rup : RoundMode::rne},
                       OverflowRule::saturate);
@@ -105,12 +114,12 @@ NG_HD constexpr float e4m3_multiplier(uint32_t code, const TwoLevelScale& scale)
 
 // ---------------------------------------------------------------- FP32 scales [formats.md §5, §6]
 
-/// s = fl32(max / amax), Inf becoming FLT_MAX; pow2 clears the mantissa (Inf: 2^127), so that it
+/// s = fl32(fit / amax), Inf becoming FLT_MAX; pow2 clears the mantissa (Inf: 2^127), so that it
 /// never overflows; amax 0, Inf or NaN: 1. Codes are rounded from fl32(x · s), values are
 /// fl32(code · fl32(1/s)).
-NG_HD constexpr float encode_scale_of(float amax, float element_max, bool power_of_two) {
+NG_HD constexpr float encode_scale_of(float amax, float fit, bool power_of_two) {
   if (!(amax > 0) || !(amax <= kFloatMax)) return 1.0f;
-  const float s = element_max / amax;
+  const float s = fit / amax;
   if (!(s <= kFloatMax)) return power_of_two ? pow2(127) : kFloatMax;
   if (!power_of_two) return s;
   const uint32_t u = float_bits(s);
@@ -127,11 +136,11 @@ NG_HD constexpr float sticky_encode_scale(float current, float amax, float eleme
                                                      : encode_scale_of(amax, element_max, true);
 }
 
-/// s = fl32(amax / largest), rounded up to a power of two for pow2; the codes of integer elements
+/// s = fl32(amax / fit), rounded up to a power of two for pow2; the codes of integer elements
 /// are rounded from fl32(x / s). amax 0, Inf or NaN, and a quotient that underflows to 0: 1.
-NG_HD constexpr float integer_scale_of(float amax, float largest, bool power_of_two) {
+NG_HD constexpr float integer_scale_of(float amax, float fit, bool power_of_two) {
   if (!(amax > 0) || !(amax <= kFloatMax)) return 1.0f;
-  const float s = amax / largest;
+  const float s = amax / fit;
   if (s == 0) return 1.0f;
   if (!power_of_two) return s;
   const int e = floor_log2(s);
@@ -154,8 +163,8 @@ NG_HD constexpr void roll_history(const Operand& cast, float element_max, float*
     if (i > 1) history[i - 1] = history[i];
   }
   if (n > 1) history[n - 1] = newest;
-  *encode_scale =
-      encode_scale_of(amax, element_max * pow2(-cast.margin), cast.scale == ScaleKind::pow2);
+  *encode_scale = encode_scale_of(amax, first_fit(cast, element_max) * pow2(-cast.margin),
+                                  cast.scale == ScaleKind::pow2);
 }
 
 // ---------------------------------------------------------------- affine integers [formats.md §6]

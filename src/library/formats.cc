@@ -118,6 +118,9 @@ void for_fields(Format& format, Operand& operand, const Each& each) {
   each(format.scale, operand.scale);
   each(format.tensor_scale, operand.tensor_scale);
   each(format.scale_rule, operand.scale_rule);
+  each(format.fit, operand.fit);
+  each(format.select, operand.select);
+  each(format.scale_max, operand.scale_max);
   each(format.rounding, operand.rounding);
   each(format.random_bits, operand.sr_bits);
   each(format.overflow, operand.overflow);
@@ -153,6 +156,7 @@ void check_enums(const Format& format) {
   check_enum("scale", format.scale, ScaleKind::e4m3);
   check_enum("tensor scale", format.tensor_scale, ScaleKind::e4m3);
   check_enum("scale rule", format.scale_rule, ScaleRule::up);
+  check_enum("select", format.select, Select::max);
   check_enum("rounding", format.rounding, Rounding::stochastic);
   check_enum("overflow", format.overflow, Overflow::special);
 }

@@ -73,8 +73,11 @@ TEST(LibraryFormats, NamesAreThoseOfTheProgram) {
 }
 
 TEST(LibraryFormats, HaveAFieldForEveryKeyThatTheTableGivesThem) {
-  const std::map<std::string, std::string> words = {
-      {"element", "e3m2"}, {"block", "16x16"}, {"prescale", "0.5"}};
+  const std::map<std::string, std::string> words = {{"element", "e3m2"},
+                                                    {"block", "16x16"},
+                                                    {"prescale", "0.5"},
+                                                    {"fit", "6,4"},
+                                                    {"scale_max", "256"}};
   for (const ng::OperandKey& key : ng::operand_keys()) {
     if (key.field.empty()) continue;
     const std::string word =
@@ -108,6 +111,21 @@ TEST(LibraryQuantize, IsTheQuantizerOfTheDefinition) {
       EXPECT_EQ(strided[100 + 5], y[static_cast<size_t>(cols + 5)]);
       EXPECT_EQ(strided[100 + 70], -7.0f);
     }
+}
+
+TEST(LibraryQuantize, FitsAreFieldsThatAreChecked) {
+  const std::vector<float> x = values(int64_t{20} * 64, 9);
+  Format format = narrowgauge::format("nvfp4");
+  format.fit = {6, 4};
+  format.scale_max = 256;
+  const ng::ref::Prepared want(operand_of(format), {x.data(), 20, 64, 64}, 16);
+  EXPECT_EQ(dequantize(quantize({x.data(), 20, 64, 64}, format)), want.values());
+  EXPECT_EQ(describe(format), "nvfp4 fit 6,4 scale_max 256");
+  format.scale_max = 500;
+  EXPECT_THROW(check(format), Error);
+  format = narrowgauge::format("mxfp4");
+  format.fit = {5};
+  EXPECT_THROW(check(format), Error);
 }
 
 TEST(LibraryQuantize, AnyElementAndEmptyMatrices) {

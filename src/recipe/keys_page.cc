@@ -56,7 +56,7 @@ std::string default_of(const OperandKey& key) {
 
 std::string operand_row(const OperandKey& key) {
   std::string doc = key.doc;
-  if (!key.need.text.empty()) doc += fmt::format("; only with {}", code(key.need.text));
+  if (!key.need.text.empty()) doc += fmt::format("; only with {}", key.need.text);
   const std::string flag = key.flag.place > 0 ? flag_of(key.path) : "";
   return row_of(std::vector<std::string>{code(key.path), key.expected, default_of(key), doc,
                                          code(flag), code(key.field)});

@@ -23,7 +23,7 @@ TEST(KeysPage, HasARowForEveryKey) {
   for (const auto& key : settings_keys()) EXPECT_TRUE(has(key.path)) << key.path;
   for (const OperandKey& key : operand_keys()) EXPECT_TRUE(has(key.path)) << key.path;
   for (const char* path : {"inherit", "override.blocks", "phase.start"}) EXPECT_TRUE(has(path));
-  EXPECT_NE(page.find("only with `rounding = \"stochastic\"` | `--sr-bits` | `random_bits` |"),
+  EXPECT_NE(page.find("only with rounding = \"stochastic\" | `--sr-bits` | `random_bits` |"),
             page.npos);
 }
 

@@ -68,6 +68,9 @@ void check_stored_cast(const Operand& cast, const std::string& key, const std::s
   if (cast.overflow == Overflow::special && cast.element->short_name != "bf16")
     refuse("overflow", "a stored tensor saturates", "\"saturate\"");
   if (cast.sr_bits == 32) refuse("sr_bits", "a stored tensor draws 8 or 16 bits", "16");
+  if (cast.fit.size() > 0) refuse("fit", "fits are for operands of GEMMs", "the largest element");
+  if (cast.scale_max != Operand{}.scale_max)
+    refuse("scale_max", "fits are for operands of GEMMs", "448");
   if (cast.scale_rule == ScaleRule::mse)
     refuse("scale_rule", "mse is for operands of GEMMs", "\"floor\" or another");
 }

@@ -21,6 +21,20 @@ void warn_of_forward(const GemmRecipe& fprop, Sentences& warnings) {
                       key));
 }
 
+/// [rivals.md §2.2: for one draw, relative bias .027 on normal values]
+void warn_of_biased_choice(const LinearRecipe& linear, Sentences& warnings) {
+  const std::pair<const Operand*, const char*> operands[] = {
+      {&linear.fprop.left, "fprop.input"}, {&linear.fprop.right, "fprop.weight"},
+      {&linear.dgrad.left, "dgrad.grad"},  {&linear.dgrad.right, "dgrad.weight"},
+      {&linear.wgrad.left, "wgrad.grad"},  {&linear.wgrad.right, "wgrad.input"}};
+  for (const auto& [operand, key] : operands)
+    if (operand->fit.size() > 1 && operand->rounding == Rounding::stochastic)
+      warnings.push_back(fmt::format(
+          "linear.{}.fit: of a list a block takes the fit that stochastic rounding happened to "
+          "suit, which biases the mean: one fit keeps it",
+          key));
+}
+
 bool has_format_of(const Operand& operand, const Operand& storage) {
   return !storage.is_unscaled() && *operand.element == *storage.element &&
          operand.block == storage.block;
@@ -104,6 +118,7 @@ std::vector<std::string> noise_warnings(const Recipe& recipe, std::span<const st
 std::vector<std::string> warnings_of(const RecipeSettings& settings) {
   Sentences warnings;
   warn_of_forward(settings.linear.fprop, warnings);
+  warn_of_biased_choice(settings.linear, warnings);
   warn_of_rounding_twice(settings, warnings);
   warn_of_update(settings, warnings);
   warn_of_optimizer(settings.optimizer, warnings);

@@ -1,6 +1,7 @@
 """Arrays as narrow numbers: golden files, the program, memory, threads."""
 
 import gc
+import inspect
 import sys
 import threading
 
@@ -198,3 +199,18 @@ def test_integers_and_formats_of_products():
         assert np.array_equal(codes, ng.quantize(whole.astype(np.float64), "bfloat16").codes)
     a = ng.matmul(X, X, a_format=ng.format("mxfp4"), b_format="nvfp4")
     assert np.array_equal(a, ng.matmul(X, X, a_format="mxfp4", b_format="nvfp4"))
+
+
+def test_fields_follow_the_table_of_keys():
+    x = np.random.default_rng(7).standard_normal((32, 64), np.float32)
+    q = ng.quantize(x, "nvfp4", fit=(6, 4), select="mse", scale_max=256)
+    assert (q.format.fit, q.format.select, q.format.scale_max) == ([6, 4], "mse", 256)
+    assert q.format == ng.format("nvfp4", fit="6,4", scale_max=256.0)
+    assert ng.error(x, q).mse < ng.error(x, ng.quantize(x, "nvfp4")).mse
+    assert ng.format("nvfp4").fit == [] and ng.format("nvfp4", fit=5).fit == [5]
+    assert {"fit", "scale_rule", "random_bits"} < set(inspect.signature(ng.quantize).parameters)
+    assert "scale_rule: how an e8m0 scale" in ng.format.__doc__
+    with pytest.raises(ng.Error, match="scale_max"):
+        ng.quantize(x, "nvfp4", scale_max=500)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'fits'"):
+        ng.quantize(x, "nvfp4", fits=6)

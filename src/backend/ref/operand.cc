@@ -57,7 +57,8 @@ void scale_and_round(const Job& job) {
   TwoLevelScale two_level;
   if (spec.cast.scale == ScaleKind::e4m3) {
     const float amax = std::max(amax_of(job, whole).value, job.amax);
-    two_level = two_level_scale(spec.cast.tensor_scale, amax, job.range.max);
+    two_level = two_level_scale(spec.cast.tensor_scale, amax, first_fit(spec.cast, job.range.max),
+                                spec.cast.scale_max);
   }
   const ConstView& taken = job.context.stored;
   if (taken.has_scales())

@@ -45,6 +45,19 @@ Rounder rounder_of(const Job& job, int64_t row, int64_t k) {
   return {.mode = RoundMode::sr, .bits = cast.sr_bits, .random = random};
 }
 
+/// What the encoder is given of a value.
+float scaled(const Job& job, const RegionCast& cast, float z) {
+  if (cast.zero) return std::copysign(0.0f, z);
+  const float prescaled = z * job.spec.cast.prescale;
+  return cast.divisor != 0 ? prescaled / cast.divisor : prescaled * cast.multiplier;
+}
+
+/// The decoded code of what the encoder is given.
+float rounded(const Job& job, const RegionCast& cast, float y, const Rounder& rounder) {
+  if (cast.clamp && !std::isnan(y)) y = std::clamp(y, -job.range.max, job.range.max);
+  return job.codec.decode(job.codec.encode(y, rounder, job.overflow()));
+}
+
 /// The decoded code of one value, in place; counts what happened to it where `stats` is non-null.
 void round_element(const Job& job, const RegionCast& cast, int64_t row, int64_t k,
                    OperandStats* stats) {
@@ -54,14 +67,80 @@ void round_element(const Job& job, const RegionCast& cast, int64_t row, int64_t 
     value = 0.0f;
     return;
   }
-  const float prescaled = z * job.spec.cast.prescale;
-  float y = cast.divisor != 0 ? prescaled / cast.divisor : prescaled * cast.multiplier;
-  if (cast.zero) y = std::copysign(0.0f, z);
+  const float y = scaled(job, cast, z);
   const bool counted = stats != nullptr && std::isfinite(z);
   if (counted && std::fabs(y) > job.range.max) ++stats->saturated;
-  if (cast.clamp && !std::isnan(y)) y = std::clamp(y, -job.range.max, job.range.max);
-  value = job.codec.decode(job.codec.encode(y, rounder_of(job, row, k), job.overflow()));
+  value = rounded(job, cast, y, rounder_of(job, row, k));
   if (counted && z != 0 && value == 0) ++stats->flushed;
+}
+
+/// A scale that a region may take: how its values are rounded, and what is stored.
+struct Candidate {
+  RegionCast cast;
+  float stored = 1;
+};
+
+/// That which brings the region's largest magnitude to the element value `fit`.
+Candidate candidate_of(const Job& job, const Amax& amax, const TwoLevelScale& two_level,
+                       float fit) {
+  const Operand& cast = job.spec.cast;
+  const float finite_amax = amax.finite ? amax.value : 0.0f;  // else the scale is 1
+  const bool power = cast.scale == ScaleKind::pow2;
+  if (cast.scale == ScaleKind::e4m3) {
+    const float refit = first_fit(cast, job.range.max) / fit;
+    const uint32_t code = e4m3_block_code(cast.scale_rule, amax.value, two_level, refit);
+    return {{.multiplier = e4m3_multiplier(code, two_level), .clamp = true, .zero = code == 0},
+            decode_float(kE4m3Grid, code)};
+  }
+  if (!job.floating()) {
+    const float scale = integer_scale_of(finite_amax, fit, power);
+    return {{.divisor = scale}, scale};
+  }
+  const float encode_scale = encode_scale_of(finite_amax, fit, power);
+  return {{.multiplier = encode_scale}, 1.0f / encode_scale};
+}
+
+/// How far decoded values are from those of the region, as `select` has it: FP64, in the order of
+/// the untransposed source, its rows first, so that a tile of W and that of Wᵀ choose alike. What
+/// is NaN is no largest error.
+double error_of(const Job& job, const Region& region, const Candidate& candidate, float tensor) {
+  const Select select = job.spec.cast.select;
+  double error = 0;
+  const auto add = [&](int64_t row, int64_t k) {
+    const float x = job.row(row)[k];
+    const float q =
+        rounded(job, candidate.cast, scaled(job, candidate.cast, x), rounder_of(job, row, k));
+    const double off = std::fabs(double{q * candidate.stored * tensor} - double{x});
+    if (select == Select::max)
+      error = off > error ? off : error;
+    else
+      error += select == Select::mse ? off * off : off;
+  };
+  if (job.spec.contract == Contract::cols) {
+    for (int64_t row = region.row; row < region.row_end; ++row)
+      for (int64_t k = region.k; k < region.k_end; ++k) add(row, k);
+  } else {
+    for (int64_t k = region.k; k < region.k_end; ++k)
+      for (int64_t row = region.row; row < region.row_end; ++row) add(row, k);
+  }
+  return error;
+}
+
+/// Of the cast's fits the one with the smallest error, the first of equals.
+Candidate best_candidate(const Job& job, const Region& region, const Amax& amax,
+                         const TwoLevelScale& two_level) {
+  const Operand& cast = job.spec.cast;
+  Candidate best = candidate_of(job, amax, two_level, first_fit(cast, job.range.max));
+  if (cast.fit.size() < 2) return best;
+  double least = error_of(job, region, best, two_level.tensor);
+  for (int i = 1; i < cast.fit.size(); ++i) {
+    const Candidate other = candidate_of(job, amax, two_level, cast.fit[i]);
+    const double error = error_of(job, region, other, two_level.tensor);
+    if (!(error < least)) continue;
+    least = error;
+    best = other;
+  }
+  return best;
 }
 
 }  // namespace
@@ -86,18 +165,11 @@ RegionCast scale_region(const Job& job, const Region& region, const TwoLevelScal
     amax.value = std::max(amax.value, job.amax);
     amax.finite = amax.finite && std::isfinite(job.amax);
   }
-  const float finite_amax = amax.finite ? amax.value : 0.0f;  // else the scale is 1
-  const bool power = cast.scale == ScaleKind::pow2;
   if (cast.scale == ScaleKind::e8m0) {
     const uint32_t code = e8m0_code_of(job, region, amax);
     stored = e8m0_value(code);
     if (code == kE8m0NanCode) return {.nan = true};
     return {.multiplier = e8m0_multiplier(code)};
-  }
-  if (cast.scale == ScaleKind::e4m3) {
-    const uint32_t code = e4m3_block_code(cast.scale_rule, amax.value, two_level);
-    stored = decode_float(kE4m3Grid, code);
-    return {.multiplier = e4m3_multiplier(code, two_level), .clamp = true, .zero = code == 0};
   }
   if (cast.scaling == Scaling::delayed) {
     float* history = job.context.delayed.history;
@@ -106,13 +178,9 @@ RegionCast scale_region(const Job& job, const Region& region, const TwoLevelScal
     stored = 1.0f / encode_scale;
     return {.multiplier = encode_scale};
   }
-  if (job.floating()) {
-    const float encode_scale = encode_scale_of(finite_amax, job.range.max, power);
-    stored = 1.0f / encode_scale;
-    return {.multiplier = encode_scale};
-  }
-  stored = integer_scale_of(finite_amax, job.range.max, power);
-  return {.divisor = stored};
+  const Candidate best = best_candidate(job, region, amax, two_level);
+  stored = best.stored;
+  return best.cast;
 }
 
 void round_region(const Job& job, const RegionCast& cast, const Region& region) {

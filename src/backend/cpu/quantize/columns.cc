@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/quantize/exact.h"
+#include "backend/cpu/quantize/trials.h"
 #include "base/error.h"
 #include "format/hadamard.h"
 
@@ -23,6 +24,7 @@ bool encodes_columns(const OperandSpec& spec, const PackedLayout& layout) {
   if ((cols != 16 && cols != 32 && cols != 64 && cols != 128) || spec.k_padded() % cols != 0)
     return false;
   if (cast.block.rows != 1 && cast.block.rows != 16) return false;
+  if (cast.block.rows != 1 && cast.fit.size() > 1) return false;  // lanes are no blocks
   const bool has_table_scale =
       (cast.scale == ScaleKind::e8m0 && cast.scale_rule != ScaleRule::mse) ||
       cast.scale == ScaleKind::e4m3;
@@ -139,10 +141,35 @@ void ColumnEncoder::find_scales(const ColumnTile& tile, int64_t row, int64_t k) 
       std::fill_n(amax, kLanes, *std::max_element(amax, amax + kLanes));
   }
   block_scales(job_.request, scratch_.amax, blocks * kLanes, scratch_.decode, scratch_.multiplier);
-  if (!job_.context.stored.has_scales()) return;
+  if (!job_.context.stored.has_scales()) {
+    if (scales_to_try(job_) > 1) choose_scales_of(tile);
+    return;
+  }
   for (int64_t i = 0; i < blocks * kLanes; ++i)
     take_stored_scale(job_, row + i % kLanes, k + i / kLanes * tile.block, scratch_.decode[i],
                       scratch_.multiplier[i]);
+}
+
+// Every block's sixteen columns are lanes as they lie.
+void ColumnEncoder::choose_scales_of(const ColumnTile& tile) {
+  for (int64_t b = 0; b < tile.k / tile.block; ++b) {
+    const TileValues lines = tile.values.from(b * tile.block, 0);
+    SixteenBlocks blocks{.values = lines.fp32(),
+                         .stride = lines.stride(),
+                         .count = tile.block,
+                         .amax = scratch_.amax + b * kLanes};
+    if (lines.is_bf16()) {  // not transformed, so that buffer is free
+      for (int64_t i = 0; i < tile.block; ++i)
+        widen_row(lines.from(i, 0).bf16(), kLanes, scratch_.transformed + i * kLanes);
+      blocks.values = scratch_.transformed;
+      blocks.stride = kLanes;
+    }
+    if (tile.draws != nullptr) {
+      blocks.draws = tile.draws + b * tile.block * tile.draw_stride;
+      blocks.draw_stride = tile.draw_stride;
+    }
+    choose_scales(job_, blocks, scratch_.decode + b * kLanes, scratch_.multiplier + b * kLanes);
+  }
 }
 
 void ColumnEncoder::encode_sixteen(int64_t row, int64_t k, int64_t count) {

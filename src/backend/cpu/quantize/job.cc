@@ -87,6 +87,7 @@ ScaleRequest scale_request(const Operand& cast) {
           .rule = cast.scale_rule,
           .integer = cast.element->kind == ElementKind::integer,
           .max = range.max,
+          .fit = first_fit(cast, range.max),
           .emax = range.emax,
           .mantissa_bits = range.mantissa_bits,
           .two_level = {}};
@@ -177,6 +178,8 @@ QuantizeScratch quantize_scratch(const QuantizePlan& plan, std::span<std::byte> 
   scratch.amax = take(scratch.amax, scales);
   scratch.decode = take(scratch.decode, scales);
   scratch.multiplier = take(scratch.multiplier, scales);
+  scratch.trial_values = take(scratch.trial_values, kTriedValues * 16);
+  scratch.trial_draws = take(scratch.trial_draws, kTriedValues * 16);
   NG_CHECK(end <= memory.size(), end, memory.size());
   return scratch;
 }

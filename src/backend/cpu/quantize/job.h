@@ -30,6 +30,9 @@ struct QuantizePlan {
   int64_t block_cols = 0;  ///< values along K that share a scale, within a chunk
 };
 
+/// Values of a block whose scales are tried by the vector kernel.
+constexpr int64_t kTriedValues = 1024;
+
 /// Where a panel's work lies in a worker's scratch.
 struct QuantizeScratch {
   float* values = nullptr;
@@ -40,6 +43,8 @@ struct QuantizeScratch {
   uint32_t* amax = nullptr;  ///< [tile rows of a panel][blocks of a chunk]; as decode, multiplier
   float* decode = nullptr;
   float* multiplier = nullptr;
+  float* trial_values = nullptr;    ///< [kTriedValues][16]
+  uint16_t* trial_draws = nullptr;  ///< the same
 };
 
 /// What one worker counted; summed over workers at the end, integers only.

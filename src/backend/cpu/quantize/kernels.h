@@ -63,8 +63,10 @@ void split_halves(const uint32_t* from, int64_t words, int64_t count, int64_t st
 struct ScaleRequest {
   ScaleKind kind = ScaleKind::none;
   ScaleRule rule = ScaleRule::floor;
-  bool integer = false;   ///< fp32 and pow2: scale = amax / max, a divisor [formats.md §6]
+  bool integer = false;   ///< fp32 and pow2: scale = amax / fit, a divisor [formats.md §6]
   float max = 0;          ///< largest element
+  float fit = 0;          ///< fp32 and pow2: what the block's largest magnitude is scaled to
+  float refit = 1;        ///< e4m3: the first fit over the block's
   int emax = 0;           ///< its exponent
   int mantissa_bits = 0;  ///< of the element
   TwoLevelScale two_level;
@@ -123,16 +125,28 @@ struct EncodeTile {
 };
 EncodeCounts encode_tile(const ElementGrid& grid, const EncodeTile& tile);
 
-/// One row of sixteen blocks side by side, and two scales to try for each.
+/// How far sixteen blocks are from their values under one scale each.
 struct BlockTrial {
-  const float* values = nullptr;  ///< [16][block], finite
-  int64_t block = 0;
-  const float* multipliers[2] = {};  ///< [16] each: y = x · multiplier
-  const float* scales[2] = {};       ///< [16] each: x is near element · scale
+  /// exact: Σ (x - element · scale)² without a rounding; else by decoded values, which are FP32.
+  enum class Error : uint8_t { exact, mse, mae, max };
+  Error error = Error::exact;
+  const float* values =
+      nullptr;         ///< [count][16]: a lane is a block, a line the same element of all
+  int64_t stride = 0;  ///< from line to line
+  int64_t count = 0;
+  const uint16_t* draws = nullptr;  ///< as the values, of EncodeTile's kind; null: nearest even
+  int64_t draw_stride = 0;
+  const float* multipliers = nullptr;  ///< [16]: y = x · multiplier
+  const float* scales = nullptr;  ///< [16]: decoded is fl(fl(element · scale) · tensor_scale)
+  float tensor_scale = 1;
+  bool divides = false;  ///< y = x / multiplier
 };
-/// errors[i][b] = sum of (x - element · scale)² over block b with scale i, nearest even, in FP64 by
-/// ascending columns. For grids of at most 8 bits.
-void block_errors(const ElementGrid& grid, const BlockTrial& trial, double (&errors)[2][16]);
+/// Grids of at most 8 bits.
+[[nodiscard]] constexpr bool is_tried(const ElementGrid& grid) {
+  return grid.kind == ElementGrid::Kind::small || grid.kind == ElementGrid::Kind::integer;
+}
+/// Of every block, in FP64 by ascending lines; of `max` NaN is left out. For is_tried() grids.
+void block_errors(const ElementGrid& grid, const BlockTrial& trial, double* errors);
 
 /// Sixteen source columns side by side, a row of values for each k.
 struct ColumnTile {

@@ -1,13 +1,9 @@
 #include "backend/cpu/quantize/panel.h"
 
 #include "backend/cpu/quantize/exact.h"
+#include "backend/cpu/quantize/trials.h"
 
 namespace ng::cpu {
-namespace {
-
-constexpr int64_t kTrialBlocks = 16;  // of one call of block_errors
-
-}  // namespace
 
 void note_amax(const TileValues& values, int64_t rows, int64_t cols, QuantizeTotals& totals) {
   uint32_t amax = 0;
@@ -72,58 +68,31 @@ void PanelEncoder::find_amax(bool skip_nan) {
 }
 
 void PanelEncoder::choose_by_error() {
-  if (job_.plan.tile_rows == 1 && job_.grid.kind == ElementGrid::Kind::small)
+  if (has_vector_trials(job_))
     for_pieces(job_.plan, chunk_, [&](const Piece& piece) { try_blocks(piece); });
   else
     for (int64_t i = 0; i < tile_rows_of_chunk() * blocks_; ++i) try_block(i);
 }
 
 void PanelEncoder::try_blocks(const Piece& piece) {
-  const int64_t block = job_.plan.block_cols;
-  int64_t whole = piece.cols / block;
-  if (whole < kTrialBlocks) whole = 0;
+  const QuantizePlan& plan = job_.plan;
   const TileValues values = job_.source.load(piece, scratch_.values).values;
-  for (int64_t r = 0; r < piece.rows; ++r)
-    for (int64_t at = 0; at < whole; at += kTrialBlocks) {
-      const int64_t b = std::min(at, whole - kTrialBlocks);  // the last ones again, to the same end
-      try_sixteen(values.from(r, b * block), first_block(piece) + r * blocks_ + b);
-    }
-  for (int64_t r = 0; r < piece.rows; ++r)
-    for (int64_t b = whole; b * block < piece.cols; ++b)
-      try_block(first_block(piece) + r * blocks_ + b);
-}
-
-void PanelEncoder::try_sixteen(const TileValues& values, int64_t first) {
-  const float* wide = values.fp32();
-  if (values.is_bf16()) {  // read in place: the buffer is free
-    widen_row(values.bf16(), kTrialBlocks * job_.plan.block_cols, scratch_.values);
-    wide = scratch_.values;
-  }
-  const ElementRange range = range_of(*job_.spec.cast.element);
-  float multipliers[2][kTrialBlocks], scales[2][kTrialBlocks];
-  for (int64_t b = 0; b < kTrialBlocks; ++b) {
-    const uint32_t amax = scratch_.amax[first + b];
-    const bool counts = amax != 0 && amax < kFloatInf;
-    const int exponent = counts ? e8m0_exponent(ScaleRule::mse, float_of_bits(amax), range) : 0;
-    for (int i = 0; i < 2; ++i) {
-      multipliers[i][b] = e8m0_multiplier(e8m0_code(exponent + i));
-      scales[i][b] = e8m0_value(e8m0_code(exponent + i));
+  PieceDraws draws;
+  if (job_.spec.cast.rounding == Rounding::stochastic && job_.request.kind != ScaleKind::e8m0)
+    draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
+  TrialLanes lanes(job_, scratch_);
+  for (int64_t r = 0; r < piece.rows; r += plan.tile_rows) {
+    const int64_t rows = std::min(plan.tile_rows, piece.rows - r);
+    const int64_t first = first_block(piece) + r / plan.tile_rows * blocks_;
+    for (int64_t c = 0; c < piece.cols;) {
+      const int64_t whole = std::max<int64_t>((piece.cols - c) / plan.block_cols, 1);
+      const int64_t cols = std::min(plan.block_cols, piece.cols - c);
+      const Piece tile{.row = r, .rows = rows, .k = c, .cols = cols};
+      const int64_t count = rows < plan.tile_rows ? 1 : whole;
+      c += plan.block_cols * lanes.add(values, draws, tile, count, first + c / plan.block_cols);
     }
   }
-  double errors[2][kTrialBlocks];
-  block_errors(job_.grid,
-               {.values = wide,
-                .block = job_.plan.block_cols,
-                .multipliers = {multipliers[0], multipliers[1]},
-                .scales = {scales[0], scales[1]}},
-               errors);
-  for (int64_t b = 0; b < kTrialBlocks; ++b) {
-    const uint32_t amax = scratch_.amax[first + b];
-    if (amax == 0 || amax >= kFloatInf) continue;
-    const int chosen = errors[1][b] < errors[0][b] ? 1 : 0;
-    scratch_.decode[first + b] = scales[chosen][b];
-    scratch_.multiplier[first + b] = multipliers[chosen][b];
-  }
+  lanes.flush();
 }
 
 void PanelEncoder::try_block(int64_t i) {
@@ -162,8 +131,7 @@ void PanelEncoder::find_scales() {
   if (nonfinite_ && job_.request.kind == ScaleKind::e4m3) find_amax(true);
   block_scales(job_.request, scratch_.amax, count, scratch_.decode, scratch_.multiplier);
   if (job_.context.stored.has_scales()) return take_stored_scales();
-  if (job_.request.kind == ScaleKind::e8m0 && job_.request.rule == ScaleRule::mse)
-    choose_by_error();
+  if (scales_to_try(job_) > 1) choose_by_error();
 }
 
 EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) const {
@@ -193,7 +161,7 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
 }
 
 void PanelEncoder::encode_piece(const Piece& piece) {
-  const bool by_error = job_.request.rule == ScaleRule::mse;  // which used the buffer
+  const bool by_error = scales_to_try(job_) > 1;  // which used the buffer
   const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !by_error;
   const PieceValues values = loaded ? values_ : job_.source.load(piece, scratch_.values);
   bool exact = job_.exact || nonfinite_;

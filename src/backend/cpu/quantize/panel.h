@@ -58,11 +58,9 @@ class PanelEncoder {
   void find_scales();
   void find_amax(bool skip_nan);
   void take_stored_scales() const;
-  /// The rule `mse`: for all blocks of the chunk, whose amax is known.
+  /// Where scales are tried: for all blocks of the chunk, whose amax is known.
   void choose_by_error();
   void try_blocks(const Piece& piece);
-  /// Of sixteen blocks side by side, whose first is `first` of the chunk.
-  void try_sixteen(const TileValues& values, int64_t first);
   void try_block(int64_t index);
   [[nodiscard]] EncodeTile tile_of(const Piece& piece, const PieceValues& values) const;
   void encode_piece(const Piece& piece);

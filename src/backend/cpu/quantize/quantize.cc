@@ -11,6 +11,7 @@
 #include "backend/cpu/quantize/exact.h"
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/quantize/panel.h"
+#include "backend/cpu/quantize/trials.h"
 #include "backend/cpu/types.h"
 #include "base/error.h"
 #include "base/threads.h"
@@ -191,8 +192,8 @@ void find_tensor_scale(const Workspace& workspace, QuantizeJob& job) {
   if (!needs_amax && !two_levels) return;
   const QuantizeTotals whole = needs_amax ? whole_amax(workspace, job) : QuantizeTotals{};
   if (two_levels)
-    job.request.two_level =
-        two_level_scale(cast.tensor_scale, float_of_bits(whole.amax), job.request.max);
+    job.request.two_level = two_level_scale(cast.tensor_scale, float_of_bits(whole.amax),
+                                            job.request.fit, cast.scale_max);
   if (job.scales_by_block) return;
   job.is_finite =
       !whole.nonfinite && (job.context.amax == nullptr || cast.scale != ScaleKind::e4m3);

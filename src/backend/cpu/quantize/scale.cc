@@ -70,7 +70,7 @@ HWY_INLINE F16 RoundScale(F16 g, bool up) {
 }
 
 HWY_INLINE ScalePair TwoLevelScaleOf(const ScaleRequest& request, F16 amax) {
-  const F16 g = Mul(amax, Set16(request.two_level.block));
+  const F16 g = Mul(Mul(amax, Set16(request.two_level.block)), Set16(request.refit));
   const F16 scale = RoundScale(g, request.rule == ScaleRule::up);
   const F16 inverse = Div(Set16(1.0f), Mul(scale, Set16(request.two_level.tensor)));
   const F16 multiplier = Min(inverse, Set16(kFloatMax));
@@ -103,8 +103,8 @@ void block_scales(const ScaleRequest& request, const uint32_t* amax, int64_t cou
   const bool pow2 = request.kind == ScaleKind::pow2;
   for (int64_t i = 0; i < count; ++i) {
     const float a = float_of_bits(amax[i]);
-    multiplier[i] = request.integer ? integer_scale_of(a, request.max, pow2)
-                                    : encode_scale_of(a, request.max, pow2);
+    multiplier[i] = request.integer ? integer_scale_of(a, request.fit, pow2)
+                                    : encode_scale_of(a, request.fit, pow2);
     decode[i] = request.integer ? multiplier[i] : 1.0f / multiplier[i];
   }
 }

@@ -10,28 +10,56 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
+HWY_INLINE D16 Abs(const D16& a) {
+  return ForParts<D16>([&](size_t p) HWY_ATTR { return hn::Abs(a.part[p]); });
+}
 HWY_INLINE D16 ToDouble(F16 x) {
   alignas(64) float lane[kLanes];
   Store16(x, lane);
   return LoadAsDouble16(lane);
 }
 
-void BlockErrors(const ElementGrid& grid, const BlockTrial& trial, double (&errors)[2][16]) {
-  const Rules k = RulesOf(grid, {});
-  for (int i = 0; i < 2; ++i) {
-    const F16 multiplier = Load16(trial.multipliers[i]);
-    const D16 scale = LoadAsDouble16(trial.scales[i]);
-    D16 sum = Zero16<double>();
-    for (int64_t c = 0; c < trial.block; ++c) {
-      alignas(64) float column[kLanes];
-      for (int b = 0; b < kLanes; ++b) column[b] = trial.values[b * trial.block + c];
-      const F16 x = Load16(column);
-      const F16 q = RoundElement<Variant{}>(k, Mul(x, multiplier), Zero16<uint32_t>());
-      const D16 off = Sub(ToDouble(x), Mul(ToDouble(q), scale));
-      sum = Add(sum, Mul(off, off));
-    }
-    Store16(sum, errors[i]);
+// error + the next one, by the trial's kind.
+HWY_INLINE D16 WithError(BlockTrial::Error kind, const D16& error, const D16& off) {
+  const D16 magnitude = Abs(off);
+  switch (kind) {
+    case BlockTrial::Error::max:
+      return Select(Gt(magnitude, error), magnitude, error);
+    case BlockTrial::Error::mae:
+      return Add(error, magnitude);
+    default:
+      return Add(error, Mul(off, off));
   }
+}
+
+template <Variant v>
+void BlockErrorsOf(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
+  const Rules k = RulesOf(grid, {.values = {}, .divides = trial.divides});
+  const F16 multiplier = Load16(trial.multipliers), scale = Load16(trial.scales);
+  const F16 tensor_scale = Set16(trial.tensor_scale);
+  const D16 exact_scale = LoadAsDouble16(trial.scales);
+  D16 error = Zero16<double>();
+  for (int64_t i = 0; i < trial.count; ++i) {
+    const float* line = trial.values + i * trial.stride;
+    U16 draw = Zero16<uint32_t>();
+    if constexpr (v.stochastic) draw = LoadHalves16<uint32_t>(trial.draws + i * trial.draw_stride);
+    const F16 element = RoundElement<v>(k, Scaled<v>(k, Load16(line), multiplier), draw);
+    const D16 decoded = trial.error == BlockTrial::Error::exact
+                            ? Mul(ToDouble(element), exact_scale)
+                            : ToDouble(Mul(Mul(element, scale), tensor_scale));
+    error = WithError(trial.error, error, Sub(decoded, LoadAsDouble16(line)));
+  }
+  Store16(error, errors);
+}
+
+void BlockErrors(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
+  // A zero's sign is no error.
+  if (trial.draws == nullptr)
+    BlockErrorsOf<Variant{Kind::small, false, false}>(grid, trial, errors);
+  else if (grid.kind == Kind::integer)
+    BlockErrorsOf<Variant{Kind::integer, true, false}>(grid, trial, errors);
+  else
+    BlockErrorsOf<Variant{Kind::small, true, false}>(grid, trial, errors);
 }
 
 }  // namespace ng::cpu::HWY_NAMESPACE
@@ -41,8 +69,8 @@ HWY_AFTER_NAMESPACE();
 namespace ng::cpu {
 HWY_EXPORT(BlockErrors);
 
-void block_errors(const ElementGrid& grid, const BlockTrial& trial, double (&errors)[2][16]) {
-  NG_CHECK(grid.kind == ElementGrid::Kind::small, trial.block);
+void block_errors(const ElementGrid& grid, const BlockTrial& trial, double* errors) {
+  NG_CHECK(is_tried(grid), trial.count);
   HWY_DYNAMIC_DISPATCH(BlockErrors)(grid, trial, errors);
 }
 

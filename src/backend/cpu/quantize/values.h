@@ -25,6 +25,11 @@ class TileValues {
     return is_bf16() ? TileValues(bf16_ + at, stride_) : TileValues(fp32_ + at, stride_);
   }
 
+  /// The same from the first value on, other values from one row to the next.
+  [[nodiscard]] TileValues with_stride(int64_t stride) const {
+    return is_bf16() ? TileValues(bf16_, stride) : TileValues(fp32_, stride);
+  }
+
   [[nodiscard]] bool is_bf16() const { return bf16_ != nullptr; }
   /// The first value, of what is_bf16 says; otherwise null.
   [[nodiscard]] const float* fp32() const { return fp32_; }
