@@ -49,9 +49,10 @@ std::unique_ptr<Comm> planned_rank(int rank, int ranks) {
 }
 
 Comm::Waiting Comm::waiting() const {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point since{Clock::duration(since_.load())};
-  return {.primitive = primitive_.load(), .time = Clock::now() - since, .step = step_.load()};
+  using std::chrono::steady_clock;
+  const steady_clock::time_point since{steady_clock::duration(since_.load())};
+  return {
+      .primitive = primitive_.load(), .time = steady_clock::now() - since, .step = step_.load()};
 }
 
 void Comm::all_to_all(Traffic kind, std::span<const std::byte> out, BytesByRank out_bytes,
