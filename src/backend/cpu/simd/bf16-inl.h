@@ -1,5 +1,5 @@
-// BF16 in memory: sixteen lanes of FP32 are read from it exactly and written to it rounded. Include
-// like lanes-inl.h.
+// BF16: rounding to it, and BF16 in memory, from which sixteen lanes of FP32 are read exactly and
+// to which they are written rounded. Include like lanes-inl.h.
 
 // Per-target include guard
 #if defined(NG_BACKEND_CPU_SIMD_BF16_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -14,6 +14,29 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
+
+/// What rounds bits to nearest even when their lower half is cut off after.
+NG_VECTOR_INLINE U16 HalfUp(const U16& bits) {
+  return ForParts<U16>([&](size_t p) HWY_ATTR {
+    const U16::Tag d;
+    const auto odd = hn::TestBit(bits.part[p], hn::Set(d, 0x10000u));
+    return hn::IfThenElse(odd, hn::Set(d, 0x8000u), hn::Set(d, 0x7FFFu));
+  });
+}
+
+// The BF16 pattern nearest to x in the upper half of each lane; the lower half is anything.
+NG_VECTOR_INLINE U16 NearestBf16(const F16& x) {
+  const U16 bits = Bits<uint32_t>(x);
+  const U16 nearest = Add(bits, HalfUp(bits));
+  const U16 quiet = Or(bits, Set16(0x00400000u));
+  return Bits<uint32_t>(Select(Eq(x, x), Bits<float>(nearest), Bits<float>(quiet)));
+}
+
+/// FP32 -> the BF16 value nearest to it (ties to even), kept as FP32. NaN stays NaN and keeps sign
+/// and upper payload, made quiet.
+NG_VECTOR_INLINE F16 RoundToBf16(const F16& x) {
+  return Bits<float>(And(NearestBf16(x), Set16(0xFFFF0000u)));
+}
 
 /// One register of values as FP32, as many as F16's parts have.
 HWY_INLINE hn::Vec<F16::Tag> LoadPart(const float* from) { return hn::LoadU(F16::Tag(), from); }

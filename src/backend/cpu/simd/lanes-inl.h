@@ -294,26 +294,6 @@ NG_VECTOR_INLINE F16 ToFloat(const I16& a) {
   return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::ConvertTo(F16::Tag(), a.part[p]); });
 }
 
-// The BF16 pattern nearest to x in the upper half of each lane; the lower half is anything.
-NG_VECTOR_INLINE U16 NearestBf16(const F16& x) {
-  const U16 bits = Bits<uint32_t>(x);
-  const U16 half =
-      ForParts<U16>([&](size_t p) HWY_ATTR {  // rounds a tie up where the last bit is 1
-        const U16::Tag d;
-        const auto odd = hn::TestBit(bits.part[p], hn::Set(d, 0x10000u));
-        return hn::IfThenElse(odd, hn::Set(d, 0x8000u), hn::Set(d, 0x7FFFu));
-      });
-  const U16 nearest = Add(bits, half);
-  const U16 quiet = Or(bits, Set16(0x00400000u));
-  return Bits<uint32_t>(Select(Eq(x, x), Bits<float>(nearest), Bits<float>(quiet)));
-}
-
-/// FP32 -> the BF16 value nearest to it (ties to even), kept as FP32. NaN stays NaN and keeps sign
-/// and upper payload, made quiet.
-NG_VECTOR_INLINE F16 RoundToBf16(const F16& x) {
-  return Bits<float>(And(NearestBf16(x), Set16(0xFFFF0000u)));
-}
-
 // ---------------------------------------------------------------- folding lanes
 
 /// Lane l += lane l + 8, then + 4, + 2, + 1; lane 0. [recipes.md §0]

@@ -156,15 +156,6 @@ HWY_INLINE F16 Clipped(F16 y, I16 limit) {
 
 // ---------------------------------------------------------------- any kind
 
-/// What rounds to nearest even when the lower half is cut off after.
-HWY_INLINE U16 HalfUp(U16 bits) {
-  return ForParts<U16>([&](size_t p) HWY_ATTR {
-    const U16::Tag d;
-    const auto odd = hn::TestBit(bits.part[p], hn::Set(d, 0x10000u));
-    return hn::IfThenElse(odd, hn::Set(d, 0x8000u), hn::Set(d, 0x7FFFu));
-  });
-}
-
 /// As RoundElement, of which BF16 takes less where nothing comes near its largest value.
 template <Stored16 kKind, bool kStochastic>
 HWY_INLINE F16 RoundTo(const Rules& rules, F16 y, U16 draw) {
