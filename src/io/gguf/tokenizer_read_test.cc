@@ -35,7 +35,7 @@ class GgufTokenizerRead : public ScratchFolder {
 };
 
 Json golden_keys(const std::string& name) {
-  return read_json_file(NG_SOURCE_DIR "/tests/golden_keys/tokenizers/" + name, 1 << 20);
+  return read_json_file(NG_SOURCE_DIR "/tests/golden/tokenizers/" + name, 1 << 20);
 }
 
 /// Keys of a golden_keys tokenizer, of a model with more ids than it has tokens.
