@@ -12,9 +12,9 @@ namespace ng {
 namespace {
 
 /// A run whose state has a tensor of each element, in rows that do not fill their last bytes.
-class Stored {
+class StoredCheckpoint {
  public:
-  explicit Stored(const char* backend) : run_(make_backend(backend, {2}), 1) {
+  explicit StoredCheckpoint(const char* backend) : run_(make_backend(backend, {2}), 1) {
     for (const ElementFormat& element : element_formats())
       views_.push_back(run_.persistent({.name = std::string(element.name),
                                         .owner = "test",
@@ -57,14 +57,16 @@ class Stored {
 class Checkpoints : public ScratchFolder {
  protected:
   Checkpoints() { identity_.model = Json::object(); }
-  void save(Stored& stored) const { save_checkpoint(folder_, 7, stored.run(), identity_, 1); }
+  void save(StoredCheckpoint& stored) const {
+    save_checkpoint(folder_, 7, stored.run(), identity_, 1);
+  }
 
   RunIdentity identity_;
 };
 
 TEST_F(Checkpoints, HoldTensorsOfEveryElementAsTheyAreStored) {
   for (const char* backend : {"ref", "cpu"}) {
-    Stored before(backend), after(backend);
+    StoredCheckpoint before(backend), after(backend);
     before.fill();
     save(before);
     EXPECT_NE(after.bytes(), before.bytes());
@@ -74,7 +76,7 @@ TEST_F(Checkpoints, HoldTensorsOfEveryElementAsTheyAreStored) {
 }
 
 TEST_F(Checkpoints, OfTheSameTextAreKnownByItsOlderChecksumToo) {
-  Stored stored("ref");
+  StoredCheckpoint stored("ref");
   stored.fill();
   identity_.data = "of all";
   save(stored);
@@ -94,7 +96,7 @@ TEST_F(Checkpoints, OfValuesThatAreNotFiniteAreRefusedByName) {
     for (const auto& [element, code] :
          {std::pair("float32", 0x7F800000u), std::pair("bfloat16", 0xFF80u),
           std::pair("float16", 0xFC00u), std::pair("float8_e4m3fn", 0x7Fu)}) {
-      Stored stored(backend);
+      StoredCheckpoint stored(backend);
       stored.fill();
       stored.put(element, code);
       EXPECT_NE(error_of([&] { save(stored); }).find(fmt::format("{}: 1 values", element)),
