@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,16 @@ namespace ng {
 
 /// The text of the first rank whose text is not empty; empty where there is none.
 [[nodiscard]] std::string first_text(Comm& comm, const std::string& mine);
+
+/// The values of all ranks, in their order; each has as many.
+template <class Value>
+[[nodiscard]] std::vector<Value> gathered(Comm& comm, std::span<const Value> mine) {
+  const auto ranks = static_cast<size_t>(comm.ranks());
+  std::vector<Value> all(mine.size() * ranks);
+  comm.all_gather(Traffic::control, std::as_bytes(mine), std::as_writable_bytes(std::span(all)),
+                  std::vector<size_t>(ranks, mine.size_bytes()));
+  return all;
+}
 
 /// A failure that all ranks throw at the same place, with the same text: rank 0 says it for all.
 class SharedFailure : public Error {

@@ -60,10 +60,6 @@ class Evaluator {
   Program program_;
 };
 
-}  // namespace
-
-namespace {
-
 std::shared_ptr<const TokenSource> after_end_token(std::unique_ptr<TokenSource> source,
                                                    const Tokenizer& tokenizer) {
   const std::optional<int32_t> end = tokenizer.end_token();

@@ -43,12 +43,10 @@ void verify_file(const std::string& path, const JsonObject& line) {
   if (!is_file(path)) damaged(path, "missing");
   const MappedFile file(path);
   const int64_t size = line.integer("bytes", 0, INT64_MAX);
-  if (static_cast<int64_t>(file.bytes().size()) != size) {
+  if (static_cast<int64_t>(file.bytes().size()) != size)
     damaged(path, fmt::format("has {} bytes instead of {}", file.bytes().size(), size));
-  }
-  if (checksum_of(file.bytes()) != line.text("xxh3_128")) {
+  if (checksum_of(file.bytes()) != line.text("xxh3_128"))
     damaged(path, "its checksum differs from the manifest's");
-  }
 }
 
 }  // namespace
@@ -94,9 +92,8 @@ void verify_checkpoint(const CheckpointEntry& checkpoint) {
   if (!is_file(place)) damaged(place, "missing");
   const Json json = read_json_file(place, kMaxManifestBytes);
   const JsonObject manifest(json, place);
-  if (manifest.text("schema") != kSchema) {
+  if (manifest.text("schema") != kSchema)
     manifest.refuse("schema", brief(manifest.at("schema")), std::string(kSchema));
-  }
   (void)manifest.integer("step", checkpoint.step, checkpoint.step);
   const JsonObject files = manifest.object("files");
   if (files.value().empty()) damaged(place, "names no files");
@@ -106,9 +103,8 @@ void verify_checkpoint(const CheckpointEntry& checkpoint) {
     verify_file(join_path(checkpoint.path, name), files.object(name));
   }
   for (const std::string& name : list_folder(checkpoint.path)) {
-    if (name != kManifest && !files.has(name)) {
+    if (name != kManifest && !files.has(name))
       damaged(join_path(checkpoint.path, name), "is not in the manifest");
-    }
   }
 }
 
@@ -136,9 +132,8 @@ void prune_checkpoints(const std::string& folder, int keep) {
   if (!is_folder(folder)) return;
   remove_stale_temporaries(folder, [](std::string_view name) { return step_of(name).has_value(); });
   const std::vector<CheckpointEntry> checkpoints = list_checkpoints(folder);
-  for (size_t i = static_cast<size_t>(keep); i < checkpoints.size(); ++i) {
+  for (size_t i = static_cast<size_t>(keep); i < checkpoints.size(); ++i)
     remove_all(checkpoints[i].path);
-  }
 }
 
 }  // namespace ng::io

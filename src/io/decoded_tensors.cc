@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -79,26 +80,26 @@ class Folder {
   [[nodiscard]] DecodedTensor of_rows(const SafetensorsEntry& codes, std::set<std::string>& parts) {
     const auto tensor = std::make_shared<const QuantizedTensor>(codes, layout_, find());
     parts.insert(tensor->parts().begin(), tensor->parts().end());
-    const auto read = [tensor, all = entries_](const TakeValues& take) {
-      std::vector<float> row(static_cast<size_t>(tensor->shape()[1]));
-      for (int64_t r = 0; r < tensor->shape()[0]; ++r) {
-        tensor->read_row(r, row);
-        take(row);
-      }
-    };
-    return {.name = tensor->name(), .shape = tensor->shape(), .read = read};
+    return piece_by_piece(tensor);
   }
 
   [[nodiscard]] DecodedTensor of_experts(const SafetensorsEntry& blocks,
                                          std::set<std::string>& parts) {
     const auto tensor = std::make_shared<const ExpertTensor>(blocks, find());
     parts.insert(tensor->scales());
+    return piece_by_piece(tensor);
+  }
+
+  /// By its first dimension.
+  template <class Tensor>
+  [[nodiscard]] DecodedTensor piece_by_piece(const std::shared_ptr<const Tensor>& tensor) const {
     const auto read = [tensor, all = entries_](const TakeValues& take) {
       const std::vector<int64_t> shape = tensor->shape();
       if (shape[0] == 0) return;
-      std::vector<float> values(static_cast<size_t>(shape[1] * shape[2]));
-      for (int64_t expert = 0; expert < shape[0]; ++expert) {
-        tensor->read(expert, values);
+      std::vector<float> values(static_cast<size_t>(
+          std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>())));
+      for (int64_t piece = 0; piece < shape[0]; ++piece) {
+        tensor->read(piece, values);
         take(values);
       }
     };

@@ -30,12 +30,6 @@ void import_tensors(const std::string& in, const std::string& out) {
   writer.commit();
 }
 
-bool is_import(const std::string& path) {
-  try {
-    return io::Safetensors(path).metadata().contains(kImportedKey);
-  } catch (const Error&) {
-    return false;
-  }
-}
+bool is_import(const std::string& path) { return io::has_metadata(path, kImportedKey); }
 
 }  // namespace ng

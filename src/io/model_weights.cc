@@ -24,8 +24,10 @@ bool is_stored_so(const Operand& operand, const Operand& storage) {
 
 }  // namespace
 
-ModelWeights::ModelWeights(const std::string& model)
-    : path_(model),
+ModelWeights::ModelWeights(const std::string& model, const std::optional<TrainedNumbers>& trained,
+                           Threads threads)
+    : trained_(trained),
+      threads_(threads),
       config_(io::read_model_config(model)),
       read_(io::open_model_weights(model, config_)) {}
 
@@ -33,11 +35,12 @@ void ModelWeights::read_row(size_t index, int64_t row, std::span<float> values) 
   read_(index, row, values);
 }
 
-std::vector<float> ModelWeights::values(size_t index, const ParameterSpec& spec) const {
-  const auto cols = static_cast<size_t>(spec.cols);
-  std::vector<float> values(static_cast<size_t>(spec.rows) * cols);
-  for (int64_t row = 0; row < spec.rows; ++row)
-    read_(index, row, std::span(values).subspan(static_cast<size_t>(row) * cols, cols));
+std::vector<float> ModelWeights::values(const io::HfTensor& tensor) const {
+  const auto cols = static_cast<size_t>(tensor.spec.cols);
+  std::vector<float> values(static_cast<size_t>(tensor.spec.rows) * cols);
+  for (int64_t row = 0; row < tensor.spec.rows && tensor.parameter >= 0; ++row)
+    read_(static_cast<size_t>(tensor.parameter), row,
+          std::span(values).subspan(static_cast<size_t>(row) * cols, cols));
   return values;
 }
 
@@ -45,14 +48,13 @@ bool is_block_matrix(const ParameterSpec& spec) {
   return !spec.is_vector && layers::place_of(spec.name).block >= 0;
 }
 
-Operand trained_operand(const TrainedNumbers& trained, const ModelConfig& config,
-                        const ParameterSpec& spec, const std::string& shown) {
-  const Recipe& recipe = trained.recipe;
+Operand ModelWeights::trained_operand(const ParameterSpec& spec, const std::string& shown) const {
+  const Recipe& recipe = trained_->recipe;
   const std::string layer(layers::layer_of(spec.name));
-  const LayerRecipe numbers = recipe.layer(place_of(config, layer), last_phase(recipe));
+  const LayerRecipe numbers = recipe.layer(place_of(config_, layer), last_phase(recipe));
   const GemmRecipe& fprop = numbers.linear.fprop;
   const auto refuse = [&](const std::string& has) {
-    throw Error({.place = trained.shown,
+    throw Error({.place = trained_->shown,
                  .key = shown,
                  .problem = fmt::format("fprop's weight has {}", has),
                  .remedy = "export without --weights trained"});
@@ -73,9 +75,26 @@ bool is_wide(const Operand& operand) {
   return operand.is_unscaled() && operand.element->bits >= kWideBits;
 }
 
-std::optional<std::string> note_of_wide(std::span<const std::string> tensors,
-                                        const Operand& operand, std::string_view type) {
-  if (tensors.empty() || (operand.is_fp32() && type == "F32")) return {};
+void ModelWeights::require_held(const ParameterSpec& spec, const std::string& shown, bool is_held,
+                                std::string_view type, const std::string& remedy) const {
+  if (is_held) return;
+  throw Error({.place = trained_->shown,
+               .key = shown,
+               .problem = fmt::format("fprop's weight is {}, which {} does not hold",
+                                      describe(trained_operand(spec, shown)), type),
+               .remedy = remedy});
+}
+
+bool ModelWeights::has_trained_codes(const ParameterSpec& spec, const std::string& shown) const {
+  return is_trained(spec) && !trained_operand(spec, shown).is_fp32();
+}
+
+std::optional<std::string> ModelWeights::note_of_wide(std::span<const std::string> tensors,
+                                                      const ParameterSpec& first,
+                                                      std::string_view type) const {
+  if (tensors.empty()) return {};
+  const Operand operand = trained_operand(first, tensors.front());
+  if (operand.is_fp32() && type == "F32") return {};
   const std::string others =
       tensors.size() == 1 ? "" : fmt::format(" and {} others", tensors.size() - 1);
   std::string codes(operand.element->short_name);
@@ -87,18 +106,17 @@ std::optional<std::string> note_of_wide(std::span<const std::string> tensors,
                      how);
 }
 
-NarrowMatrix trained_matrix(const TrainedNumbers& trained, const ModelConfig& config,
-                            const ParameterSpec& spec, std::span<const float> values,
-                            Threads threads) {
-  const Operand operand = trained_operand(trained, config, spec, spec.hf_name);
+NarrowMatrix ModelWeights::trained_matrix(const ParameterSpec& spec,
+                                          std::span<const float> values) const {
+  const Operand operand = trained_operand(spec, spec.hf_name);
   const Rows<const float> rows{values.data(), spec.rows, spec.cols, spec.cols};
-  NarrowMatrix narrow = quantize(rows, operand, {}, threads);
+  NarrowMatrix narrow = quantize(rows, operand, {}, threads_);
   const std::string layer(layers::layer_of(spec.name));
-  const Operand storage = trained.recipe.layer(place_of(config, layer), 0).weights.storage;
+  const Operand storage = trained_->recipe.layer(place_of(config_, layer), 0).weights.storage;
   if (!is_stored_so(operand, storage)) return narrow;
-  const std::vector<float> decoded = dequantize(narrow, threads);
+  const std::vector<float> decoded = dequantize(narrow, threads_);
   if (std::equal(decoded.begin(), decoded.end(), values.begin())) return narrow;
-  throw Error({.place = trained.shown,
+  throw Error({.place = trained_->shown,
                .key = spec.hf_name,
                .problem = "is stored in these numbers, and its values do not give its codes back",
                .remedy = "export without --weights trained"});

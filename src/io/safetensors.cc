@@ -1,6 +1,7 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <tuple>
 
@@ -25,9 +26,8 @@ struct HeaderEntry {
 
 std::vector<int64_t> parse_shape(const JsonObject& object) {
   const Json& json = object.at("shape", "a list of sizes");
-  if (!json.is_array() || json.size() > kMaxDimensions) {
+  if (!json.is_array() || json.size() > kMaxDimensions)
     object.refuse("shape", brief(json), fmt::format("a list of up to {} sizes", kMaxDimensions));
-  }
   std::vector<int64_t> shape;
   for (const Json& size : json) {
     const bool valid =
@@ -58,15 +58,13 @@ HeaderEntry parse_entry(const std::string& name, const Json& json, const std::st
   parsed.begin = offsets[0].get<int64_t>();
   parsed.end = offsets[1].get<int64_t>();
   const int64_t bytes = bytes_of(dtype, parsed.entry.shape);
-  if (bytes < 0) {
+  if (bytes < 0)
     object.refuse(
         "shape", brief(object.at("shape")),
         fmt::format("a size in whole bytes that fits 63 bits ({} bits each)", dtype.bits));
-  }
-  if (bytes != parsed.end - parsed.begin) {
+  if (bytes != parsed.end - parsed.begin)
     object.refuse("data_offsets", brief(offsets),
                   fmt::format("{} bytes for {} {}", bytes, dtype.name, brief(object.at("shape"))));
-  }
   parsed.entry.bytes = static_cast<size_t>(bytes);
   return parsed;
 }
@@ -78,19 +76,17 @@ void check_layout(const std::vector<HeaderEntry>& tensors, int64_t data_bytes,
   for (const HeaderEntry& tensor : tensors) {
     const std::string key = brief(Json(tensor.entry.name)) + ".data_offsets";
     const std::string offsets = fmt::format("[{}, {}]", tensor.begin, tensor.end);
-    if (tensor.end > data_bytes) {
+    if (tensor.end > data_bytes)
       throw Error({.place = path,
                    .key = key,
                    .problem = offsets + " leaves the file",
                    .remedy = fmt::format("its data has {} bytes: is it truncated?", data_bytes)});
-    }
-    if (tensor.begin != next) {
+    if (tensor.begin != next)
       throw Error({.place = path,
                    .key = key,
                    .problem = offsets + (tensor.begin < next ? " overlaps another tensor"
                                                              : " leaves a hole before it"),
                    .remedy = fmt::format("begin at {}", next)});
-    }
     next = tensor.end;
   }
   if (next == data_bytes) return;
@@ -102,26 +98,22 @@ void check_layout(const std::vector<HeaderEntry>& tensors, int64_t data_bytes,
 
 std::string header_text(const ReadFile& file) {
   const auto fail = [&](const std::string& problem, const std::string& remedy) {
-    throw Error({.place = file.path(), .key = "header", .problem = problem, .remedy = remedy});
+    throw Error({file.path(), "header", problem, remedy});
   };
-  if (file.size() < kPrefixBytes + 2) {
+  if (file.size() < kPrefixBytes + 2)
     fail(fmt::format("a file of {} bytes", file.size()), "is it a safetensors file?");
-  }
   uint64_t size = 0;
   file.read(0, std::as_writable_bytes(std::span(&size, 1)));
-  if (size > kMaxHeaderBytes) {
+  if (size > kMaxHeaderBytes)
     fail(fmt::format("a length of {} bytes", size),
          fmt::format("at most {}: is it a safetensors file?", kMaxHeaderBytes));
-  }
-  if (size > file.size() - kPrefixBytes) {
+  if (size > file.size() - kPrefixBytes)
     fail(fmt::format("a length of {} bytes in a file of {}", size, file.size()),
          "is it truncated?");
-  }
   std::string text(size, '\0');
   file.read(kPrefixBytes, std::as_writable_bytes(std::span(text)));
-  if (text.empty() || text.front() != '{') {
+  if (text.empty() || text.front() != '{')
     fail("does not begin with \"{\"", "is it a safetensors file?");
-  }
   return text;
 }
 
@@ -138,14 +130,18 @@ std::map<std::string, std::string> parse_metadata(const Json& json, const std::s
 }  // namespace
 
 void SafetensorsEntry::refuse(const std::string& problem, const std::string& remedy) const {
-  throw Error({.place = file, .key = json_text(Json(name)), .problem = problem, .remedy = remedy});
+  throw Error({file, json_text(Json(name)), problem, remedy});
+}
+
+void SafetensorsEntry::require_finite(std::span<const float> values) const {
+  for (const float value : values)
+    if (!std::isfinite(value)) refuse(fmt::format("holds {}", value), "finite weights");
 }
 
 int64_t SafetensorsEntry::elements() const {
   int64_t count = 1;
-  for (const int64_t size : shape) {
+  for (const int64_t size : shape)
     if (size == 0) return 0;
-  }
   for (const int64_t size : shape) count *= size;
   return count;
 }
@@ -196,6 +192,14 @@ const std::string& Safetensors::path() const { return contents_->path; }
 const std::vector<SafetensorsEntry>& Safetensors::entries() const { return contents_->entries; }
 const std::map<std::string, std::string>& Safetensors::metadata() const {
   return contents_->metadata;
+}
+
+bool has_metadata(const std::string& path, const std::string& key) {
+  try {
+    return Safetensors(path).metadata().contains(key);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 const SafetensorsEntry* Safetensors::find(std::string_view name) const {

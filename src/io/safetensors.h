@@ -33,6 +33,8 @@ struct SafetensorsEntry {
   [[nodiscard]] int64_t elements() const;
   /// Throws Error at the tensor of its file.
   [[noreturn]] void refuse(const std::string& problem, const std::string& remedy) const;
+  /// Throws Error there where one of its values, weights, is not finite.
+  void require_finite(std::span<const float> values) const;
 };
 
 /// A whole file, checked when it is opened: header size, JSON, dtypes, shapes, offsets that
@@ -54,6 +56,10 @@ class Safetensors {
   struct Contents;
   std::unique_ptr<Contents> contents_;
 };
+
+/// Whether there is a file at `path` that Safetensors reads, with this key in its metadata: by
+/// which a command knows what it wrote.
+[[nodiscard]] bool has_metadata(const std::string& path, const std::string& key);
 
 /// How F64 becomes FP32. odd: what is inexact gets an odd mantissa, so that rounding the result
 /// once more, to at most 22 bits, is rounding once. [Boldo and Melquiond, 2008]

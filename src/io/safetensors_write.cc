@@ -85,9 +85,8 @@ void SafetensorsWriter::commit() {
 void write_safetensors(const std::string& path, const std::vector<SafetensorsTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   SafetensorsWriter writer(path, tensors, metadata);
-  for (const SafetensorsTensor& tensor : tensors) {
+  for (const SafetensorsTensor& tensor : tensors)
     writer.write({static_cast<const std::byte*>(tensor.data), stored_bytes(tensor)});
-  }
   writer.commit();
 }
 

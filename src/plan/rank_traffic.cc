@@ -1,5 +1,6 @@
 #include "plan/rank_traffic.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace ng {
@@ -52,17 +53,12 @@ StepTraffic step_traffic(const RankPlan& plan, const StepSettings& settings) {
   const std::vector<BytesByTraffic> of_parts = traffic_by_rank(cut.partition, cut.tensors);
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     add(ranks[rank], of_parts[rank / static_cast<size_t>(plan.layout().tensor)]);
-  traffic.least = traffic.most = ranks[0];
-  for (size_t rank = 1; rank < ranks.size(); ++rank) {
-    if (sum(ranks[rank]) < sum(traffic.least)) {
-      traffic.least = ranks[rank];
-      traffic.least_rank = static_cast<int>(rank);
-    }
-    if (sum(ranks[rank]) > sum(traffic.most)) {
-      traffic.most = ranks[rank];
-      traffic.most_rank = static_cast<int>(rank);
-    }
-  }
+  const auto least = std::ranges::min_element(ranks, {}, sum);
+  const auto most = std::ranges::max_element(ranks, {}, sum);
+  traffic.least = *least;
+  traffic.most = *most;
+  traffic.least_rank = static_cast<int>(least - ranks.begin());
+  traffic.most_rank = static_cast<int>(most - ranks.begin());
   const ActivationTraffic& activations = traffic.activations;
   for (BytesByTraffic* bytes : {&traffic.least, &traffic.most}) {
     (*bytes)[static_cast<size_t>(Traffic::activations)] += activations.elements;

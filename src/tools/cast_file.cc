@@ -302,15 +302,6 @@ std::map<std::string, std::string> metadata_of(const CastSettings& settings,
   return metadata;
 }
 
-// Another program's file, or a model: a forgotten OUT would cost the last input.
-bool is_cast(const std::string& path) {
-  try {
-    return io::Safetensors(path).metadata().contains("tensor_scale");
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
@@ -321,9 +312,10 @@ uint64_t bytes_to_cast(const std::string& in, const CastSettings& settings) {
   return bytes;
 }
 
+// Another program's file, or a model: a forgotten OUT would cost the last input.
 void require_cast_or_nothing(const std::string& in, const std::string& out) {
   refuse_input(out, in);
-  if (!is_file(out) || file_size(out) == 0 || is_cast(out)) return;
+  if (!is_file(out) || file_size(out) == 0 || io::has_metadata(out, "tensor_scale")) return;
   throw Error({.place = out,
                .key = "",
                .problem = "is there and not known as a cast",

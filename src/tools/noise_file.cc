@@ -3,22 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <map>
 
 #include "backend/drawn_noise.h"
 #include "base/error.h"
-#include "base/output_file.h"
 #include "nn/layer_noise.h"
 #include "recipe/layer_names.h"
 #include "run/backends.h"
 #include "run/transfer.h"
 #include "tools/tensor_input.h"
+#include "tools/tensor_output.h"
 #include "train/bit_widths.h"
 
 namespace ng {
 namespace {
 
-constexpr std::string_view kNoiseMark = "noise";  // of the metadata of what is written here
+constexpr const char* kNoiseMark = "noise";  // of the metadata of what is written here
 
 std::string_view name_of(NoiseKind kind) {
   constexpr std::string_view kNames[] = {"none", "gaussws", "diffq", "nipq"};
@@ -49,22 +48,6 @@ WeightNoise noise_of(const Recipe& recipe, const NoiseFileSettings& settings) {
                  .remedy = "a kind, and layers that match it"});
   return noise;
 }
-
-/// FP32 values in memory of a backend.
-class Values {
- public:
-  Values(Backend& backend, int64_t rows, int64_t cols)
-      : backend_(backend), tensor_(backend, rows, cols) {}
-  void put(const std::vector<float>& values) {
-    const View all = tensor_.view();
-    backend_.upload(all.data, values.data(), values.size() * sizeof(float));
-  }
-  [[nodiscard]] View view() const { return tensor_.view(); }
-
- private:
-  Backend& backend_;
-  TemporaryTensor tensor_;
-};
 
 /// A weight, its noise and what becomes of both.
 class NoisyTensor {
@@ -114,10 +97,9 @@ class NoisyTensor {
   [[nodiscard]] Forward forward() {
     const bool in_bf16 = recipe_.cast == Compute::bf16;
     const View y = put({}, of_.weight.rows, of_.weight.cols);
-    const BackendMemory narrow(backend_, static_cast<size_t>(y.size()) * sizeof(Bf16));
-    const View rounded{narrow.data(), bf16_format(), y.rows, y.cols, y.cols};
-    backend_.execute(AddNoise{.y = in_bf16 ? rounded : y, .scales = scales_, .of = of_});
-    if (in_bf16) backend_.execute(Copy{.y = y, .x = rounded});
+    const TemporaryTensor rounded(backend_, bf16_format(), y.rows, y.cols);
+    backend_.execute(AddNoise{.y = in_bf16 ? rounded.view() : y, .scales = scales_, .of = of_});
+    if (in_bf16) backend_.execute(Copy{.y = y, .x = rounded.view()});
     return {.weight = download(backend_, y), .scales = download(backend_, scales_)};
   }
   /// b_t of each block; nipq: b as this step has it.
@@ -154,7 +136,7 @@ class NoisyTensor {
   /// Zeros where there are no values.
   View put(const std::vector<float>& values, int64_t rows, int64_t cols) {
     tensors_.emplace_back(backend_, rows, cols);
-    if (!values.empty()) tensors_.back().put(values);
+    if (!values.empty()) tensors_.back().upload(values);
     return tensors_.back().view();
   }
   [[nodiscard]] std::vector<float> number(const char* name) const {
@@ -168,25 +150,9 @@ class NoisyTensor {
   Backend& backend_;
   const TensorInput& input_;
   WeightNoise recipe_;
-  std::deque<Values> tensors_;
+  std::deque<TemporaryTensor> tensors_;
   NoisyWeight of_;
   View scales_;
-};
-
-/// Tensors of a file in the order in which they are written.
-class Output {
- public:
-  void add(const std::string& name, std::vector<int64_t> shape, std::vector<float> values) {
-    values_.push_back(std::move(values));
-    tensors_.push_back({name, "F32", std::move(shape), values_.back().data()});
-  }
-  void write(const std::string& path, const std::map<std::string, std::string>& metadata) const {
-    io::write_safetensors(path, tensors_, metadata);
-  }
-
- private:
-  std::deque<std::vector<float>> values_;
-  std::vector<io::SafetensorsTensor> tensors_;
 };
 
 /// What an element's noise is multiplied by.
@@ -231,30 +197,25 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
   NoisyTensor tensor(*backend, input, noise_recipe, settings);
   const std::vector<int64_t> shape = {input.rows(), input.cols()};
   const std::vector<int64_t> blocks = {tensor.of().bit_widths.rows, tensor.of().bit_widths.cols};
-  Output output;
+  FloatTensors output;
   NoisyTensor::Forward forward = tensor.forward();
   const Noised of{.weight = input.weight(),
                   .noise = tensor.noise(),
                   .noisy = std::move(forward.weight),
                   .scales = std::move(forward.scales)};
   const std::vector<float> bits = tensor.bits();
-  output.add("noise", shape, of.noise);
-  output.add("weight_hat", shape, of.noisy);
-  output.add("scale", blocks, of.scales);
-  output.add("b_t", blocks, bits);
+  output.add("noise", shape) = of.noise;
+  output.add("weight_hat", shape) = of.noisy;
+  output.add("scale", blocks) = of.scales;
+  output.add("b_t", blocks) = bits;
   if (input.has("grad")) {
     NoisyTensor::Gradients gradients = tensor.gradients();
-    output.add("grad.weight", shape, std::move(gradients.weight));
-    output.add("grad.b_t", blocks, std::move(gradients.bits));
-    output.add("grad.b_i", blocks, std::move(gradients.b_i));
-    if (!gradients.clip.empty()) output.add("grad.alpha", {1, 1}, std::move(gradients.clip));
+    output.add("grad.weight", shape) = std::move(gradients.weight);
+    output.add("grad.b_t", blocks) = std::move(gradients.bits);
+    output.add("grad.b_i", blocks) = std::move(gradients.b_i);
+    if (!gradients.clip.empty()) output.add("grad.alpha", {1, 1}) = std::move(gradients.clip);
   }
-  output.write(out, {{std::string(kNoiseMark), settings.layer},
-                     {"recipe", recipe.name()},
-                     {"recipe_hash", recipe.hash()},
-                     {"seed", std::to_string(settings.seed)},
-                     {"step", std::to_string(settings.step)},
-                     {"tensor_id", std::to_string(settings.tensor_id)}});
+  output.write(out, tensor_metadata(kNoiseMark, settings.layer, recipe, tensor.of().key));
   NoiseFileReport report{.parameter = layers::weight_of(settings.layer),
                          .kind = std::string(name_of(noise_recipe.kind)),
                          .rows = input.rows(),
@@ -271,19 +232,9 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
 
 }  // namespace
 
-bool is_noise(const std::string& path) {
-  try {
-    return io::Safetensors(path).metadata().contains(std::string(kNoiseMark));
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 NoiseFileReport noise_file(const std::string& in, const std::string& out, const Recipe& recipe,
                            const NoiseFileSettings& settings) {
-  refuse_input(out, in);
-  refuse_input(out, recipe.place());
-  require_target(out, "noise", is_noise);
+  require_tensor_output(out, in, recipe, kNoiseMark, "noise");
   return add_noise_to(in, out, recipe, settings);
 }
 

@@ -33,9 +33,6 @@ struct NoiseFileReport {
   std::vector<std::string> unread;  ///< tensors of `in` that mean nothing by this recipe
 };
 
-/// Whether a file was written by noise_file().
-[[nodiscard]] bool is_noise(const std::string& path);
-
 /// Reads from `in`, all floats,
 ///   weight (r, c)
 ///   b_i    (blocks of rows, blocks of columns), else what training begins with; nipq: β, (1, 1)

@@ -3,28 +3,30 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 
 #include "backend/backend_memory.h"
 #include "backend/gradient_scale.h"
 #include "base/error.h"
-#include "base/output_file.h"
 #include "comm/gradient_exchange.h"
 #include "comm/gradient_sum.h"
 #include "comm/launch.h"
 #include "comm/thread_ranks.h"
-#include "io/safetensors.h"
 #include "run/backends.h"
 #include "run/transfer.h"
 #include "tools/reduce_input.h"
 #include "tools/stored_values.h"
+#include "tools/tensor_output.h"
 
 namespace ng {
 namespace {
 
-constexpr std::string_view kReduceMark = "reduce";  // of the metadata of what is written here
+constexpr const char* kReduceMark = "reduce";  // of the metadata of what is written here
 
 using Bytes = std::vector<std::byte>;
+
+RandomKey key_of(const ReduceFileSettings& settings) {
+  return {.seed = settings.seed, .tensor = settings.tensor_id, .step = settings.step};
+}
 
 /// Everything that ranks agree on.
 struct Job {
@@ -54,69 +56,31 @@ struct Outcome {
   BytesByTraffic sent{};
 };
 
-/// A gradient in a backend's memory, encoded for the wire.
-class WireTensor {
- public:
-  WireTensor(Backend& backend, const Operand& cast, int64_t rows, int64_t cols)
-      : backend_(backend), cast_(cast), stride_(tight_stride(*cast.element, cols)) {
-    elements_.emplace(backend, static_cast<size_t>(rows) * bytes_of(*cast.element, stride_));
-    y_ = {elements_->data(), *cast.element, rows, cols, stride_};
-    if (cast.is_unscaled()) return;
-    const ScaleShape shape = scale_shape(cast, rows, cols);
-    scales_.emplace(backend, bytes_of(scale_element(cast), shape.rows * shape.cols));
-    y_.scales = {scales_->data(), &scale_element(cast), cast.block, nullptr};
-    if (cast.tensor_scale == ScaleKind::none) return;
-    level_.emplace(backend, sizeof(float));
-    y_.scales.tensor = level_->floats();
-  }
+template <class Value>
+Bytes bytes_of_all(const std::vector<Value>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
 
-  /// StoreGradient of x, where `amax` is that of all ranks.
-  void store(const View& x, float amax, const AutoScale& scale, const RandomKey& key) {
-    const BackendMemory shared(backend_, sizeof amax), moved(backend_, sizeof scale);
-    backend_.upload(shared.data(), &amax, sizeof amax);
-    backend_.upload(moved.data(), &scale, sizeof scale);
-    backend_.execute(StoreGradient{.y = stored(),
-                                   .x = x,
-                                   .key = key,
-                                   .scale = reinterpret_cast<const AutoScale*>(moved.data()),
-                                   .amax = ranks_share_scale(cast_) ? shared.floats() : nullptr});
-  }
-  [[nodiscard]] Stored stored() const { return {y_, cast_}; }
-
-  [[nodiscard]] Sent sent() const {
-    Sent sent;
-    if (cast_.element->bits > 16) {
-      const std::vector<float> values = download(backend_, y_);
-      sent.codes = bytes_of_all(values);
-      return sent;
-    }
-    const std::vector<uint16_t> codes = codes_of(backend_, y_);
-    const std::vector<float> table = decode_table(*cast_.element);
-    const float largest = max_value(*cast_.element);
-    for (const uint16_t code : codes) sent.saturated += std::fabs(table[code]) == largest ? 1 : 0;
-    sent.codes = cast_.element->bits > 8
-                     ? bytes_of_all(codes)
-                     : bytes_of_all(std::vector<uint8_t>(codes.begin(), codes.end()));
-    if (ranks_share_scale(cast_)) return sent;
-    sent.scales = scales_of(backend_, stored());
-    if (!level_) return sent;
-    backend_.download(&sent.scales.emplace_back(), level_->data(), sizeof(float));
+/// Of a gradient that is encoded for the wire.
+Sent sent_of(const Backend& backend, const Stored& wire) {
+  const ElementFormat& element = *wire.cast.element;
+  Sent sent;
+  if (element.bits > 16) {
+    sent.codes = bytes_of_all(download(backend, wire.view));
     return sent;
   }
-
- private:
-  template <class Value>
-  static Bytes bytes_of_all(const std::vector<Value>& values) {
-    const auto bytes = std::as_bytes(std::span(values));
-    return {bytes.begin(), bytes.end()};
-  }
-
-  Backend& backend_;
-  Operand cast_;
-  int64_t stride_;
-  std::optional<BackendMemory> elements_, scales_, level_;
-  View y_;
-};
+  const std::vector<uint16_t> codes = codes_of(backend, wire.view);
+  const std::vector<float> table = decode_table(element);
+  const float largest = max_value(element);
+  for (const uint16_t code : codes) sent.saturated += std::fabs(table[code]) == largest ? 1 : 0;
+  sent.codes = code_bytes(codes, element);
+  if (ranks_share_scale(wire.cast)) return sent;
+  sent.scales = scales_of(backend, wire);
+  if (wire.view.scales.tensor != nullptr)
+    sent.scales.push_back(tensor_scale_of(backend, wire.view));
+  return sent;
+}
 
 /// Appends `mine` of every rank, in their order, to `all` of rank 0. `sizes`: values of each.
 template <class Value>
@@ -151,17 +115,22 @@ int64_t next_k(const Job& job, int ranks, uint64_t saturated, uint64_t on_ring) 
   return static_cast<int64_t>(scale.k);
 }
 
-/// A rank's gradient as it is sent. `amax` is that of all ranks.
+/// StoreGradient of a rank's gradient, where `amax` is that of all ranks.
 void encode(Backend& backend, const Job& job, int rank, const std::vector<float>& gradient,
-            float amax, WireTensor& wire) {
-  const TemporaryTensor x(backend, job.input.rows(), job.input.cols());
-  backend.upload(x.view().data, gradient.data(), gradient.size() * sizeof(float));
-  wire.store(x.view(), amax, job.scale,
-             {.seed = job.settings.seed,
-              .tensor = job.settings.tensor_id,
-              .step = job.settings.step,
-              .purpose = Purpose::gradient_wire,
-              .micro = static_cast<uint32_t>(rank * job.settings.accumulate)});
+            float amax, const Stored& wire) {
+  TemporaryTensor x(backend, job.input.rows(), job.input.cols());
+  x.upload(gradient);
+  const BackendMemory shared(backend, sizeof amax), scale(backend, sizeof job.scale);
+  backend.upload(shared.data(), &amax, sizeof amax);
+  backend.upload(scale.data(), &job.scale, sizeof job.scale);
+  RandomKey key = key_of(job.settings);
+  key.purpose = Purpose::gradient_wire;
+  key.micro = static_cast<uint32_t>(rank * job.settings.accumulate);
+  backend.execute(StoreGradient{.y = wire,
+                                .x = x.view(),
+                                .key = key,
+                                .scale = reinterpret_cast<const AutoScale*>(scale.data()),
+                                .amax = ranks_share_scale(wire.cast) ? shared.floats() : nullptr});
 }
 
 /// What all ranks have sent since `before`.
@@ -184,13 +153,13 @@ Outcome reduce(Comm& comm, const Job& job, Threads threads) {
   outcome.is_skipped = !std::isfinite(amax);
   if (outcome.is_skipped) return outcome;
 
-  WireTensor wire(*backend, cast, job.input.rows(), job.input.cols());
-  encode(*backend, job, comm.rank(), gradient, amax, wire);
-  const Sent sent = wire.sent();
+  const TemporaryTensor wire(*backend, cast, job.input.rows(), job.input.cols());
+  encode(*backend, job, comm.rank(), gradient, amax, wire.stored());
+  const Sent sent = sent_of(*backend, wire.stored());
   const float encode_scale =
       ranks_share_scale(cast) ? shared_encode_scale(cast, amax, &job.scale) : 1.0f;
   const std::vector<Piece> pieces = even_pieces(cast, job.input.rows(), comm.ranks());
-  const HostGradient mine(*backend, wire.stored().view);
+  const HostGradient mine(*backend, wire.view());
   const ReducedGradient reduced =
       reduce_gradient(comm, mine.view(), {cast, job.gradient.reduce, encode_scale}, pieces);
   std::vector<uint64_t> counts = {sent.saturated, reduced.largest};
@@ -242,12 +211,14 @@ void write(const std::string& path, const Job& job, const Outcome& outcome,
   const auto [ranks, rows, cols] =
       std::tuple(job.input.ranks(), job.input.rows(), job.input.cols());
   const uint8_t skip = outcome.is_skipped ? 1 : 0;
-  const int bits = cast.element->bits;
   const OwnScales own = split(outcome.scales, ranks, cast.tensor_scale != ScaleKind::none);
   std::vector<io::SafetensorsTensor> tensors;
   if (!outcome.is_skipped) {
-    const char* dtype = bits > 16 ? "F32" : bits > 8 ? "U16" : "U8";
-    tensors.push_back({"codes", dtype, {ranks, rows, cols}, outcome.codes.data()});
+    const bool is_fp32 = cast.element->bits > 16;
+    tensors.push_back({"codes",
+                       is_fp32 ? "F32" : code_dtype(*cast.element),
+                       {ranks, rows, cols},
+                       outcome.codes.data()});
     if (own.blocks.empty()) {
       tensors.push_back({"scale", "F32", {1}, &outcome.decode_scale});
     } else {
@@ -302,19 +273,9 @@ void check_fits(const std::string& in, const ReduceInput& input, const ReduceFil
 
 }  // namespace
 
-bool is_reduction(const std::string& path) {
-  try {
-    return io::Safetensors(path).metadata().contains(std::string(kReduceMark));
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 ReduceFileReport reduce_file(const std::string& in, const std::string& out, const Recipe& recipe,
                              const ReduceFileSettings& settings, Comm& world) {
-  refuse_input(out, in);
-  refuse_input(out, recipe.place());
-  require_target(out, "a reduction", is_reduction);
+  require_tensor_output(out, in, recipe, kReduceMark, "a reduction");
   const ReduceInput input(in);
   check_fits(in, input, settings, world);
   const GradientRecipe& gradient = recipe.settings(0).gradient;
@@ -341,15 +302,11 @@ ReduceFileReport reduce_file(const std::string& in, const std::string& out, cons
                           .unread = input.unread()};
   if (world.rank() != 0) return report;
   if (!outcome.is_skipped) report.snr_db = snr_db(input.mean(), outcome.mean);
-  write(out, job, outcome,
-        {{std::string(kReduceMark), report.wire},
-         {"recipe", recipe.name()},
-         {"recipe_hash", recipe.hash()},
-         {"seed", std::to_string(settings.seed)},
-         {"step", std::to_string(settings.step)},
-         {"tensor_id", std::to_string(settings.tensor_id)},
-         {"mu_k", std::to_string(settings.mu_k)},
-         {"accumulate", std::to_string(settings.accumulate)}});
+  std::map<std::string, std::string> metadata =
+      tensor_metadata(kReduceMark, report.wire, recipe, key_of(settings));
+  metadata["mu_k"] = std::to_string(settings.mu_k);
+  metadata["accumulate"] = std::to_string(settings.accumulate);
+  write(out, job, outcome, metadata);
   return report;
 }
 

@@ -34,9 +34,6 @@ struct ReduceFileReport {
   std::vector<std::string> unread;  ///< tensors of `in` that mean nothing here
 };
 
-/// Whether a file was written by reduce_file().
-[[nodiscard]] bool is_reduction(const std::string& path);
-
 /// Reads `grad` (ranks, r, c), floats, from `in`. Rank i of `world` takes grad[i]; where that is
 /// one rank, this process does what all of them would. Rank 0 writes to `out`
 ///   codes      (ranks, r, c)  as they are sent, one to an element: U8, U16; F32 of FP32

@@ -15,7 +15,7 @@ constexpr const char* kName = "grad";
 ReduceInput::ReduceInput(const std::string& path) : file_(path) {
   const io::SafetensorsEntry& grad = file_.at(kName);
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {
-    throw Error({.place = path, .key = kName, .problem = problem, .remedy = remedy});
+    throw Error({path, kName, problem, remedy});
   };
   if (!io::is_float(grad)) refuse("dtype " + grad.dtype, "floating-point values");
   if (grad.shape.size() != 3 || grad.elements() == 0)

@@ -99,12 +99,8 @@ double ulp_of(const ElementFormat& format, uint32_t code) {
 std::vector<double> residual_units(const Backend& backend, const UpdatedWeight& weight) {
   const std::vector<uint16_t> codes = codes_of(backend, weight.value.view);
   std::vector<float> scales = scales_of(backend, weight.value);
-  if (weight.value.view.scales.tensor != nullptr) {
-    float level = 1;
-    const auto* at = reinterpret_cast<const std::byte*>(weight.value.view.scales.tensor);
-    backend.download(&level, at, sizeof level);
-    for (float& scale : scales) scale *= level;
-  }
+  const float level = tensor_scale_of(backend, weight.value.view);
+  for (float& scale : scales) scale *= level;
   std::vector<double> units(codes.size());
   for_elements(weight.value.view, [&](size_t i, size_t s) {
     const double ulp = ulp_of(*weight.value.view.element, codes[i]);
@@ -129,6 +125,17 @@ std::vector<uint16_t> codes_of(const Backend& backend, const ConstView& tensor) 
   return codes;
 }
 
+std::string code_dtype(const ElementFormat& element) { return element.bits > 8 ? "U16" : "U8"; }
+
+std::vector<std::byte> code_bytes(const std::vector<uint16_t>& codes,
+                                  const ElementFormat& element) {
+  const size_t size = element.bits > 8 ? 2 : 1;
+  std::vector<std::byte> bytes(codes.size() * size);
+  for (size_t i = 0; i < codes.size(); ++i)  // little endian, as everything here
+    std::memcpy(bytes.data() + i * size, &codes[i], size);
+  return bytes;
+}
+
 std::vector<std::byte> scale_bytes_of(const Backend& backend, const Stored& tensor) {
   const size_t count = scale_count(tensor);
   if (count == 0) return {};
@@ -147,6 +154,13 @@ std::vector<float> scales_of(const Backend& backend, const Stored& tensor) {
     scales[i] = decode(*tensor.view.scales.element, code);
   }
   return scales;
+}
+
+float tensor_scale_of(const Backend& backend, const ConstView& tensor) {
+  float scale = 1;
+  const auto* const at = reinterpret_cast<const std::byte*>(tensor.scales.tensor);
+  if (at != nullptr) backend.download(&scale, at, sizeof scale);
+  return scale;
 }
 
 size_t put_under_scales(Backend& backend, const Stored& tensor, std::span<const float> values,
@@ -170,8 +184,8 @@ size_t put_under_scales(Backend& backend, const Stored& tensor, std::span<const 
 
 void put_state(Run& run, const Stored& tensor, std::span<const float> values) {
   const View& view = tensor.view;
-  const TemporaryTensor source(run.backend(), view.rows, view.cols);
-  run.upload(source.view().as<float>().data, values);
+  TemporaryTensor source(run.backend(), view.rows, view.cols);
+  source.upload(values);
   run.execute(Store{tensor.rounded_by(Rounding::nearest), source.view(), {}});
   const bool has_fp32_scales = view.has_scales() && tensor.cast.scale == ScaleKind::fp32;
   if (!has_fp32_scales || view.scales.tensor != nullptr) return;

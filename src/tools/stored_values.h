@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "run/run.h"
@@ -14,11 +15,19 @@ namespace ng {
 /// Codes of a tensor whose elements have at most 16 bits, one each, row by row without gaps.
 [[nodiscard]] std::vector<uint16_t> codes_of(const Backend& backend, const ConstView& tensor);
 
+/// "U8" or "U16": as what codes are written, one each; and their bytes.
+[[nodiscard]] std::string code_dtype(const ElementFormat& element);
+[[nodiscard]] std::vector<std::byte> code_bytes(const std::vector<uint16_t>& codes,
+                                                const ElementFormat& element);
+
 /// Bytes of a tensor's scales in the order of View::scale_index; none where it has none.
 [[nodiscard]] std::vector<std::byte> scale_bytes_of(const Backend& backend, const Stored& tensor);
 
 /// What elements are multiplied by on the way out, in the same order.
 [[nodiscard]] std::vector<float> scales_of(const Backend& backend, const Stored& tensor);
+
+/// The second level of a tensor's scales; 1 where it has none.
+[[nodiscard]] float tensor_scale_of(const Backend& backend, const ConstView& tensor);
 
 /// Puts values, row by row, rounded to nearest under these scales. `scales`: as many as the tensor
 /// has, each a number that its scales can hold; not of tensors with scales on two levels. Returns

@@ -42,7 +42,7 @@ std::vector<std::string> TensorInput::names_with(std::string_view prefix) const 
 
 void TensorInput::refuse(const std::string& tensor, const std::string& problem,
                          const std::string& remedy) const {
-  throw Error({.place = path(), .key = tensor, .problem = problem, .remedy = remedy});
+  throw Error({path(), tensor, problem, remedy});
 }
 
 const io::SafetensorsEntry& TensorInput::floats(const std::string& name) const {

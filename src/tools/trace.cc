@@ -1,18 +1,17 @@
 #include "tools/trace.h"
 
-#include <deque>
 #include <vector>
 
 #include "data/device_batch.h"
-#include "io/safetensors.h"
 #include "run/transfer.h"
+#include "tools/tensor_output.h"
 
 namespace ng {
 namespace {
 
 [[noreturn]] void refuse(const io::Safetensors& file, const std::string& problem,
                          const std::string& remedy) {
-  throw Error({.place = file.path(), .key = "tokens", .problem = problem, .remedy = remedy});
+  throw Error({file.path(), "tokens", problem, remedy});
 }
 
 /// The batches of a file, checked against the model.
@@ -51,38 +50,21 @@ struct TraceTokens {
   }
 };
 
-/// Tensors with their values, for one file.
-class Traced {
- public:
-  std::vector<float>& add(const std::string& name, std::vector<int64_t> shape) {
-    values_.emplace_back();
-    tensors_.push_back({name, "F32", std::move(shape), nullptr});
-    return values_.back();
-  }
-  /// A parameter-shaped matrix as Hugging Face stores it.
-  void add(const Backend& backend, const std::string& prefix, const ParameterSpec& spec,
-           const ConstView& v) {
-    const bool turned = spec.hf_transposed;
-    std::vector<int64_t> shape = {turned ? v.cols : v.rows, turned ? v.rows : v.cols};
-    if (spec.is_vector && spec.rows == 1) shape = {v.size()};
-    std::vector<float>& out =
-        add(prefix + (spec.hf_name.empty() ? spec.name : spec.hf_name), std::move(shape));
-    const std::vector<float> values = download(backend, v);
-    out.resize(values.size());
-    for (int64_t r = 0; r < v.rows; ++r)
-      for (int64_t c = 0; c < v.cols; ++c)
-        out[static_cast<size_t>(turned ? c * v.rows + r : r * v.cols + c)] =
-            values[static_cast<size_t>(r * v.cols + c)];
-  }
-  void write(const std::string& path) {
-    for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].data = values_[i].data();
-    io::write_safetensors(path, tensors_);
-  }
-
- private:
-  std::deque<std::vector<float>> values_;
-  std::vector<io::SafetensorsTensor> tensors_;
-};
+/// Adds a parameter-shaped matrix as Hugging Face stores it.
+void add_matrix(FloatTensors& traced, const Backend& backend, const std::string& prefix,
+                const ParameterSpec& spec, const ConstView& v) {
+  const bool turned = spec.hf_transposed;
+  std::vector<int64_t> shape = {turned ? v.cols : v.rows, turned ? v.rows : v.cols};
+  if (spec.is_vector && spec.rows == 1) shape = {v.size()};
+  std::vector<float>& out =
+      traced.add(prefix + (spec.hf_name.empty() ? spec.name : spec.hf_name), std::move(shape));
+  const std::vector<float> values = download(backend, v);
+  out.resize(values.size());
+  for (int64_t r = 0; r < v.rows; ++r)
+    for (int64_t c = 0; c < v.cols; ++c)
+      out[static_cast<size_t>(turned ? c * v.rows + r : r * v.cols + c)] =
+          values[static_cast<size_t>(r * v.cols + c)];
+}
 
 // Logits in the numbers and with the draws of the first training step.
 std::vector<float> first_logits(Run& run, Model& model, const TraceTokens& tokens) {
@@ -127,7 +109,7 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
                                  const TraceSettings& settings) {
   const TraceTokens tokens(tokens_file, model.config(), settings.steps);
   Trainer trainer(run, model, recipe, step_settings(tokens, settings));
-  Traced traced;
+  FloatTensors traced;
   traced.add("logits", {tokens.sequences, tokens.length, model.config().vocab}) =
       first_logits(run, model, tokens);
   std::vector<float>& first_loss = traced.add("loss", {1});
@@ -135,7 +117,7 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
   std::vector<float>& norms = traced.add("train.grad_norm", {tokens.steps});
   trainer.set_gradient_observer([&] {
     for (const Parameter& p : model.parameters())
-      if (!p.spec.is_frozen) traced.add(run.backend(), "grad.", p.spec, p.gradient());
+      if (!p.spec.is_frozen) add_matrix(traced, run.backend(), "grad.", p.spec, p.gradient());
   });
   std::vector<int64_t> skipped;
   for (int64_t step = 0; step < tokens.steps; ++step) {
@@ -149,7 +131,7 @@ std::vector<int64_t> write_trace(Run& run, Model& model, const Recipe& recipe,
     trainer.set_gradient_observer({});
     const std::string prefix = fmt::format("step{}.", step + 1);
     for (const Parameter& p : model.parameters())
-      traced.add(run.backend(), prefix, p.spec, p.value());
+      add_matrix(traced, run.backend(), prefix, p.spec, p.value());
   }
   first_loss = {losses.front()};
   traced.write(out_file);

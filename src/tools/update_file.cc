@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/error.h"
-#include "base/output_file.h"
-#include "io/safetensors.h"
 #include "run/backends.h"
+#include "tools/tensor_output.h"
 #include "tools/tensor_update.h"
 #include "tools/update_input.h"
 #include "tools/update_setup.h"
@@ -16,24 +14,22 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kUpdateMark = "update";  // of the metadata of what is written here
+constexpr const char* kUpdateMark = "update";  // of the metadata of what is written here
 
 std::map<std::string, std::string> metadata_of(const Recipe& recipe, const ParameterSpec& spec,
                                                const UpdateFileSettings& settings) {
   const OptimizerSettings& o = settings.optimizer;
-  return {{std::string(kUpdateMark), spec.name},
-          {"recipe", recipe.name()},
-          {"recipe_hash", recipe.hash()},
-          {"lr", fmt::format("{}", settings.lr)},
-          {"beta1", fmt::format("{}", o.beta1)},
-          {"beta2", fmt::format("{}", o.beta2)},
-          {"eps", fmt::format("{}", o.eps)},
-          {"weight_decay", fmt::format("{}", o.weight_decay)},
-          {"heads", std::to_string(o.heads)},
-          {"kv_heads", std::to_string(o.kv_heads)},
-          {"seed", std::to_string(settings.seed)},
-          {"step", std::to_string(settings.first_step)},
-          {"tensor_id", std::to_string(settings.tensor_id)}};
+  std::map<std::string, std::string> metadata = tensor_metadata(
+      kUpdateMark, spec.name, recipe,
+      {.seed = settings.seed, .tensor = settings.tensor_id, .step = settings.first_step});
+  metadata.insert({{"lr", fmt::format("{}", settings.lr)},
+                   {"beta1", fmt::format("{}", o.beta1)},
+                   {"beta2", fmt::format("{}", o.beta2)},
+                   {"eps", fmt::format("{}", o.eps)},
+                   {"weight_decay", fmt::format("{}", o.weight_decay)},
+                   {"heads", std::to_string(o.heads)},
+                   {"kv_heads", std::to_string(o.kv_heads)}});
+  return metadata;
 }
 
 std::string describe_state(const NamedState& state) {
@@ -93,19 +89,9 @@ UpdateFileReport update_tensor(const std::string& in, const std::string& out, co
 
 }  // namespace
 
-bool is_update(const std::string& path) {
-  try {
-    return io::Safetensors(path).metadata().contains(std::string(kUpdateMark));
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 UpdateFileReport update_file(const std::string& in, const std::string& out, const Recipe& recipe,
                              const UpdateFileSettings& settings, const UpdateProgress& progress) {
-  refuse_input(out, in);
-  refuse_input(out, recipe.place());
-  require_target(out, "an update", is_update);
+  require_tensor_output(out, in, recipe, kUpdateMark, "an update");
   try {
     return update_tensor(in, out, recipe, settings, progress);
   } catch (const Unsupported& lack) {

@@ -45,17 +45,13 @@ struct UpdateFileReport {
 /// How many updates of all are done.
 using UpdateProgress = std::function<void(int64_t done, int64_t total)>;
 
-/// Whether a file was written by update_file().
-[[nodiscard]] bool is_update(const std::string& path);
-
 /// Updates the weight of `in` (tools/update_input.h) as training with the recipe would, its
 /// gradients taken as they are: no clipping, and the recipe's `gradient` and `weight_noise` play no
 /// part. Writes to `out`, for each shown number N of updates,
 ///   stepN.weight      what GEMMs read
 ///   stepN.master      where the recipe has one: `weight` of the file starts it
 ///   stepN.<state>     moment1, moment2, momentum: the optimizer's states, after feedback;
-///   residual:
-///                     w + c; compensation: what Kahan's sum lacks
+///                     residual: w + c; compensation: what Kahan's sum lacks
 /// as F32 values, and of what is stored narrow <name>.codes, <name>.scale and <name>.tensor_scale
 /// as `cast` writes them (tools/cast_file.h). Without `weight.scale` in the file, the first scale
 /// is that of the weight itself. A direction moves the weight alone: no states, no decay.

@@ -96,10 +96,8 @@ std::vector<io::SafetensorsTensor> tensors_of(const TensorUpdate& update,
       const Operand& cast = state.tensor.cast;
       list.push_back({name, "F32", {view.rows, view.cols}, nullptr});
       if (view.element->bits <= 16)
-        list.push_back({name + ".codes",
-                        view.element->bits <= 8 ? "U8" : "U16",
-                        {view.rows, view.cols},
-                        nullptr});
+        list.push_back(
+            {name + ".codes", code_dtype(*view.element), {view.rows, view.cols}, nullptr});
       if (!view.has_scales()) continue;
       const ScaleShape grid = scale_shape(cast, view.rows, view.cols);
       const bool is_one = cast.block.kind == Block::Kind::tensor;
@@ -119,8 +117,8 @@ void put_start(const UpdateInput& input, Run& run, const TensorUpdate& update) {
     if (name != "weight.scale") input.refuse(name, "is not known", "weight.scale");
   const UpdatedWeight& weight = update.parameter().weight;
   {
-    const TemporaryTensor values(run.backend(), input.rows(), input.cols());
-    run.upload(values.view().as<float>().data, std::span<const float>(input.weight()));
+    TemporaryTensor values(run.backend(), input.rows(), input.cols());
+    values.upload(input.weight());
     put_weight(run, weight, values.view());
   }
   put_weight_scales(input, run.backend(), weight);
@@ -141,25 +139,19 @@ std::vector<std::string> StateWriter::write(const Backend& backend, int64_t step
         is_residual ? with_residual(backend, update_.parameter().weight) : download(backend, view);
     if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); }))
       bad.push_back(fmt::format("step{}.{}", step, state.name));
-    put(values);
-    if (view.element->bits <= 16) put_codes(codes_of(backend, view), *view.element);
-    if (view.has_scales()) put_scales(backend, state.tensor);
+    writer_.write(std::as_bytes(std::span(values)));
+    write_stored(backend, state.tensor);
   }
   return bad;
 }
 
-void StateWriter::put_codes(const std::vector<uint16_t>& codes, const ElementFormat& element) {
-  if (element.bits > 8) return put(codes);
-  put(std::vector<uint8_t>(codes.begin(), codes.end()));
-}
-
-void StateWriter::put_scales(const Backend& backend, const Stored& tensor) {
-  put(scale_bytes_of(backend, tensor));
-  const float* level = tensor.view.scales.tensor;
-  if (level == nullptr) return;
-  std::vector<float> host(1);
-  backend.download(host.data(), reinterpret_cast<const std::byte*>(level), sizeof host[0]);
-  put(host);
+void StateWriter::write_stored(const Backend& backend, const Stored& tensor) {
+  const View& view = tensor.view;
+  if (view.element->bits <= 16) writer_.write(code_bytes(codes_of(backend, view), *view.element));
+  writer_.write(scale_bytes_of(backend, tensor));
+  if (view.scales.tensor == nullptr) return;
+  const float level = tensor_scale_of(backend, view);
+  writer_.write(std::as_bytes(std::span(&level, 1)));
 }
 
 }  // namespace ng

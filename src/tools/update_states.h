@@ -29,12 +29,7 @@ class StateWriter {
   void commit() { writer_.commit(); }
 
  private:
-  template <class Value>
-  void put(const std::vector<Value>& values) {
-    writer_.write(std::as_bytes(std::span(values)));
-  }
-  void put_codes(const std::vector<uint16_t>& codes, const ElementFormat& element);
-  void put_scales(const Backend& backend, const Stored& tensor);
+  void write_stored(const Backend& backend, const Stored& tensor);
 
   const TensorUpdate& update_;
   io::SafetensorsWriter writer_;

@@ -70,10 +70,8 @@ void require_same_run(const CompareRun& run, const JsonObject& saved) {
 
 void require_validation(const CompareRun& run, const Session& session) {
   if (session.data().has_validation()) return;
-  throw Error({.place = run.config.source_of({"data.validation"}),
-               .key = "data.validation",
-               .problem = "nothing to validate on",
-               .remedy = "a share above 0 or files: that is what is compared"});
+  run.config.refuse({"data.validation"}, "nothing to validate on",
+                    "a share above 0 or files: that is what is compared");
 }
 
 /// Hears of every step what the comparison needs, and passes everything on.
@@ -170,7 +168,7 @@ std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes) 
     const std::string stem = std::filesystem::path(name).stem().string();
     const std::string label = name.ends_with(".toml") ? stem : name;
     const auto refuse = [&](const std::string& problem, const std::string& remedy) {
-      throw Error({.place = "--recipes", .key = name, .problem = problem, .remedy = remedy});
+      throw Error({"--recipes", name, problem, remedy});
     };
     if (std::find(labels.begin(), labels.end(), label) != labels.end())
       refuse("named twice", "each recipe once");

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "comm/agreement.h"
+
 namespace ng {
 namespace {
 
@@ -148,14 +150,9 @@ void DataParallel::sum_squares(double* sum) {
 }
 
 void DataParallel::share_decision(StepControl* control) {
-  Comm& comm = world();
   if (is_alone() || run_.recording()) return;
   const StepControl own = run_.read(control);
-  std::vector<StepControl> all(static_cast<size_t>(comm.ranks()));
-  comm.all_gather(Traffic::control, std::as_bytes(std::span(&own, 1)),
-                  std::as_writable_bytes(std::span(all)),
-                  std::vector<size_t>(all.size(), sizeof own));
-  for (const StepControl& of_rank : all) {
+  for (const StepControl& of_rank : gathered(world(), std::span(&own, 1))) {
     if (of_rank.overflowing == StoredState::none) continue;
     run_.upload(control, std::span(&of_rank, 1));
     return;
@@ -196,10 +193,7 @@ void DataParallel::share_loss(StepControl* control) {
   StepControl all = run_.read(control);
   if (is_global()) {  // the losses of all micro-batches in their order
     const std::vector<double> own = run_.read(std::span<const double>(losses_));
-    std::vector<double> losses(static_cast<size_t>(micros_of_all()));
-    const std::vector<size_t> bytes(static_cast<size_t>(comm.ranks()), losses_.size_bytes());
-    comm.all_gather(Traffic::control, std::as_bytes(std::span(own)),
-                    std::as_writable_bytes(std::span(losses)), bytes);
+    const std::vector<double> losses = gathered(comm, std::span(own));
     all.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   } else {
     comm.sum(std::span(&all.loss, 1));

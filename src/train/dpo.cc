@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "comm/agreement.h"
+
 namespace ng {
 namespace {
 
@@ -78,19 +80,14 @@ void Dpo::evaluate_batch(const Batch& batch, double* loss) {
 }
 
 PreferenceSums Dpo::of_step() {
-  Comm& comm = run_.comm();
   const std::span<const PreferenceSums> micros = sums_.first(sums_.size() - 1);
   PreferenceSums sum;
-  if (comm.ranks() == 1) {
+  if (run_.comm().ranks() == 1) {  // a step takes no memory
     for (const PreferenceSums& of_micro : micros) sum += run_.read(&of_micro);
     return sum;
   }
   const std::vector<PreferenceSums> own = run_.read(micros);
-  std::vector<PreferenceSums> all(own.size() * static_cast<size_t>(comm.ranks()));
-  comm.all_gather(Traffic::control, std::as_bytes(std::span(own)),
-                  std::as_writable_bytes(std::span(all)),
-                  std::vector<size_t>(static_cast<size_t>(comm.ranks()), micros.size_bytes()));
-  for (const PreferenceSums& of_micro : all) sum += of_micro;
+  for (const PreferenceSums& of_micro : gathered(run_.comm(), std::span(own))) sum += of_micro;
   return sum;
 }
 

@@ -1,5 +1,6 @@
 #include "train/metrics.h"
 
+#include <array>
 #include <cmath>
 #include <span>
 #include <string_view>
@@ -14,10 +15,12 @@
 namespace ng {
 namespace {
 
-Json by_kind(const MemoryByKind& bytes) {
+/// {name of the kind: value, ...}, every kind.
+template <class Kind, class Value, size_t kinds>
+Json by_kind(const std::array<Value, kinds>& values) {
   Json json = Json::object();
-  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
-    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = bytes[kind];
+  for (size_t kind = 0; kind < kinds; ++kind)
+    json[std::string(name_of(static_cast<Kind>(kind)))] = values[kind];
   return json;
 }
 
@@ -107,20 +110,15 @@ bool holds_metrics(const std::string& path) {
   return false;
 }
 
-Json time_json(const TimeByKind& seconds) {
-  Json json = Json::object();
-  for (size_t kind = 0; kind < kTimeKinds; ++kind)
-    json[std::string(name_of(static_cast<TimeKind>(kind)))] = seconds[kind];
-  return json;
-}
+Json time_json(const TimeByKind& seconds) { return by_kind<TimeKind>(seconds); }
 
 Json memory_json(const MemoryPlan& plan) {
-  Json json = by_kind(plan.bytes);
+  Json json = by_kind<MemoryKind>(plan.bytes);
   json["gaps"] = plan.gaps;
   return json;
 }
 
-Json most_json(const MemoryPlan& plan) { return by_kind(plan.most); }
+Json most_json(const MemoryPlan& plan) { return by_kind<MemoryKind>(plan.most); }
 
 Json stored_json(const MemoryPlan& plan) {
   Json json = Json::object();
@@ -130,12 +128,7 @@ Json stored_json(const MemoryPlan& plan) {
   return json;
 }
 
-Json sent_json(const BytesByTraffic& sent) {
-  Json json = Json::object();
-  for (size_t kind = 0; kind < kTrafficKinds; ++kind)
-    json[std::string(name_of(static_cast<Traffic>(kind)))] = sent[kind];
-  return json;
-}
+Json sent_json(const BytesByTraffic& sent) { return by_kind<Traffic>(sent); }
 
 Json traffic_event(const RunTraffic& traffic) {
   Json sent = Json::object(), baselines = Json::object();
@@ -150,7 +143,7 @@ Json traffic_event(const RunTraffic& traffic) {
 Json memory_event(const MemoryPlan& plan, const MemoryPlan& fp32, int64_t parameters) {
   Json event = {{"parameters", parameters}, {"stored", stored_json(plan)},
                 {"most", most_json(plan)},  {"at_peak", memory_json(plan)},
-                {"total", plan.total},      {"fp32_most", by_kind(fp32.most)},
+                {"total", plan.total},      {"fp32_most", by_kind<MemoryKind>(fp32.most)},
                 {"fp32_total", fp32.total}};
   if (const std::optional<RoleBytes> roles = bytes_by_role(plan))
     event["roles"] = {{"policy", roles->policy}, {"reference", roles->reference}};

@@ -266,6 +266,14 @@ std::string RunConfig::source_of(std::initializer_list<std::string_view> keys) c
   return last != nullptr && last->order > 0 ? last->place : place;
 }
 
+void RunConfig::refuse(std::initializer_list<std::string_view> keys, std::string problem,
+                       std::string remedy) const {
+  throw Error({.place = source_of(keys),
+               .key = std::string(*keys.begin()),
+               .problem = std::move(problem),
+               .remedy = std::move(remedy)});
+}
+
 std::string RunConfig::resolved_toml() const { return print_keys(*this, run_keys()); }
 
 std::map<std::string, std::string> RunConfig::update_settings() const {
@@ -287,9 +295,8 @@ ModelConfig RunConfig::model_config(int64_t tokenizer_vocab) const {
   NG_CHECK(model.init.empty());
   const int64_t vocab = *model.vocab == 0 ? tokenizer_vocab : *model.vocab;
   if (vocab < tokenizer_vocab)
-    throw Error({source_of({"model.vocab", "data.tokenizer"}), "model.vocab",
-                 fmt::format("{}", vocab),
-                 fmt::format("0, or at least the tokenizer's {}", tokenizer_vocab)});
+    refuse({"model.vocab", "data.tokenizer"}, fmt::format("{}", vocab),
+           fmt::format("0, or at least the tokenizer's {}", tokenizer_vocab));
   return {.architecture = *model.architecture,
           .vocab = vocab,
           .layers = *model.layers,

@@ -126,6 +126,10 @@ struct RunConfig {
   /// The same without a line: the file, or the flag.
   [[nodiscard]] std::string source_of(std::initializer_list<std::string_view> keys) const;
 
+  /// Throws Error at source_of(keys), of the first of them.
+  [[noreturn]] void refuse(std::initializer_list<std::string_view> keys, std::string problem,
+                           std::string remedy) const;
+
   /// Every key written out; loads back to an equal text.
   [[nodiscard]] std::string resolved_toml() const;
 

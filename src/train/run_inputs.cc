@@ -75,10 +75,8 @@ auto open_run_data(const RunConfig& config, const Open& open) {
 Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer,
                        const ReadProgress& progress) {
   if (config.train.objective == Objective::dpo)
-    throw Error({.place = config.source_of({"train.objective"}),
-                 .key = "train.objective",
-                 .problem = "\"dpo\", whose pairs are no text",
-                 .remedy = "a run that learns from texts"});
+    config.refuse({"train.objective"}, "\"dpo\", whose pairs are no text",
+                  "a run that learns from texts");
   Corpus corpus = open_run_data(
       config, [&](const DataConfig& data) { return open_corpus(data, tokenizer, progress); });
   if (config.train.document_mask) corpus.keep_documents_apart();
@@ -87,11 +85,8 @@ Corpus open_run_corpus(const RunConfig& config, const Tokenizer& tokenizer,
 
 PreferencePairs open_run_pairs(const RunConfig& config, const Tokenizer& tokenizer) {
   if (config.data.validation_tokens > 0)
-    throw Error(
-        {.place = config.source_of({"data.validation_tokens"}),
-         .key = "data.validation_tokens",
-         .problem = fmt::format("{}", config.data.validation_tokens),
-         .remedy = "0 where train.objective is \"dpo\": data.validation says how many pairs"});
+    config.refuse({"data.validation_tokens"}, fmt::format("{}", config.data.validation_tokens),
+                  "0 where train.objective is \"dpo\": data.validation says how many pairs");
   return open_run_data(config, [&](const DataConfig& data) { return open_pairs(data, tokenizer); });
 }
 
@@ -115,27 +110,22 @@ void require_run_length(const TrainingData& data, const RunConfig& config, int64
 int64_t run_length(const RunConfig& config, const ModelConfig& model) {
   const int64_t length = config.train.length;
   if (length > model.context)
-    throw Error({.place = config.source_of({"train.length", "model.context", "model.init"}),
-                 .key = "train.length",
-                 .problem = fmt::format("{}", length),
-                 .remedy = fmt::format("at most the model's context, {}", model.context)});
+    config.refuse({"train.length", "model.context", "model.init"}, fmt::format("{}", length),
+                  fmt::format("at most the model's context, {}", model.context));
   return length == 0 ? model.context : length;
 }
 
 ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer) {
   const std::string& folder = config.model.init;
   if (!folder.empty() && !is_folder(folder))
-    throw Error({.place = config.source_of({"model.init"}),
-                 .key = "model.init",
-                 .problem = is_file(folder) ? toml_quote(folder) + " is a file"
-                                            : "no folder " + toml_quote(folder),
-                 .remedy = "a model folder: config.json, model.safetensors; narrowgauge import "
-                           "makes one of a .gguf"});
+    config.refuse(
+        {"model.init"},
+        is_file(folder) ? toml_quote(folder) + " is a file" : "no folder " + toml_quote(folder),
+        "a model folder: config.json, model.safetensors; narrowgauge import makes one of "
+        "a .gguf");
   if (io::is_peft_folder(folder))
-    throw Error({.place = config.source_of({"model.init"}),
-                 .key = "model.init",
-                 .problem = fmt::format("{} holds adapters alone", toml_quote(folder)),
-                 .remedy = "a whole model: narrowgauge import FOLDER OUT adds them to their base"});
+    config.refuse({"model.init"}, fmt::format("{} holds adapters alone", toml_quote(folder)),
+                  "a whole model: narrowgauge import FOLDER OUT adds them to their base");
   ModelConfig model =
       folder.empty() ? config.model_config(tokenizer.vocab()) : io::read_hf_config(folder);
   if (!folder.empty()) io::require_vocabulary(folder, model, tokenizer.vocab());
@@ -154,11 +144,9 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
 void require_lora_numbers(const RunConfig& config, const Recipe& recipe, const ModelConfig& model) {
   if (!model.lora.is_used()) return;
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
-    throw Error(
-        {.place = config.source_of({"lora.rank", "recipe"}),
-         .key = "lora.rank",
-         .problem = fmt::format("{}, but recipe {} has {}", model.lora.rank, recipe.name(), what),
-         .remedy = remedy});
+    config.refuse({"lora.rank", "recipe"},
+                  fmt::format("{}, but recipe {} has {}", model.lora.rank, recipe.name(), what),
+                  remedy);
   };
   using Kind = OptimizerRecipe::Kind;
   const Kind kind = recipe.settings(0).optimizer.kind;
@@ -181,12 +169,11 @@ void require_global_sums(const RunConfig& config, const Recipe& recipe) {
   const GradientRecipe& gradient = recipe.settings(0).gradient;
   const bool narrow = !gradient.communicate.is_fp32();
   if (!narrow && gradient.accumulate == Compute::fp32) return;
-  throw Error({.place = config.source_of({"train.deterministic"}),
-               .key = "train.deterministic",
-               .problem = fmt::format("\"global\", but recipe {} has gradient.{}, which depends on "
-                                      "how many ranks there are",
-                                      recipe.name(), narrow ? "communicate" : "accumulate"),
-               .remedy = "\"ranks\", or a recipe that adds and sends gradients in FP32"});
+  config.refuse({"train.deterministic"},
+                fmt::format("\"global\", but recipe {} has gradient.{}, which depends on how many "
+                            "ranks there are",
+                            recipe.name(), narrow ? "communicate" : "accumulate"),
+                "\"ranks\", or a recipe that adds and sends gradients in FP32");
 }
 
 void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
@@ -196,8 +183,7 @@ void require_tensor_parallel_run(const RunConfig& config, const Recipe& recipe,
   if (parts == 1) return;
   constexpr const char* kKey = "train.tensor_parallel";
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {
-    throw Error(
-        {.place = config.source_of({kKey}), .key = kKey, .problem = problem, .remedy = remedy});
+    config.refuse({kKey}, problem, remedy);
   };
   if (ranks % parts != 0)
     refuse(fmt::format("{} of {} rank{}", parts, ranks, ranks == 1 ? "" : "s"),

@@ -3,12 +3,16 @@
 #include <vector>
 
 #include "base/json.h"
+#include "infer/generator.h"
 #include "io/hf/folder.h"
 #include "io/hf/peft_folder.h"
 #include "model/adapters.h"
 
 namespace ng {
 namespace {
+
+constexpr int64_t kSampleTokens = 300;
+constexpr double kSampleTemperature = 0.5;  // low enough for a small model to spell words
 
 void write_adapters(const std::string& folder, const RunConfig& config, const Run& run,
                     const Model& model, const io::HfWriteOptions& how) {
@@ -59,6 +63,21 @@ std::string adapters_text(const Model& model) {
   for (const Parameter& parameter : model.parameters())
     if (!parameter.spec.is_frozen) trained += parameter.value().size();
   return fmt::format("{} of {} parameters are trained", trained, model.parameter_count());
+}
+
+std::string sample_text(Run& run, Model& model, const TrainingData& data,
+                        const Tokenizer& tokenizer) {
+  std::vector<int32_t> tokens = data.sample_prompt(run.seed(), model.config().context);
+  SamplingSettings sampling;
+  sampling.temperature = kSampleTemperature;
+  sampling.vocab = tokenizer.vocab();
+  sampling.seed = run.seed();
+  Generator generator(run, model, std::ssize(tokens) + kSampleTokens);
+  generator.generate(std::vector<int32_t>(tokens), kSampleTokens, sampling, [&](int32_t token) {
+    tokens.push_back(token);
+    return true;
+  });
+  return tokenizer.decode(tokens);
 }
 
 }  // namespace ng

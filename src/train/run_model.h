@@ -1,9 +1,10 @@
-// What a run makes: its model/, and what its checkpoints know of the model.
+// What a run makes: its model/, a sample of it, and what its checkpoints know of the model.
 #pragma once
 
 #include <string>
 
 #include "base/json_fwd.h"
+#include "data/training_data.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 #include "train/run_config.h"
@@ -20,5 +21,10 @@ void write_run_model(const std::string& folder, const RunConfig& config, const R
 
 /// "12345 of 1234567 parameters are trained"; empty where there are no adapters.
 [[nodiscard]] std::string adapters_text(const Model& model);
+
+/// What the model goes on with after words of the training text: those and a few tokens, drawn by
+/// the run's seed.
+[[nodiscard]] std::string sample_text(Run& run, Model& model, const TrainingData& data,
+                                      const Tokenizer& tokenizer);
 
 }  // namespace ng

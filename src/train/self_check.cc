@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/backend_memory.h"
 #include "math/round.h"
 #include "nn/linear.h"
 #include "run/transfer.h"
@@ -32,50 +31,24 @@ struct TestedGemm {
   friend bool operator==(const TestedGemm&, const TestedGemm&) = default;
 };
 
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
-
-/// A matrix in memory of a backend, of FP32 or BF16.
-class Values {
- public:
-  Values(Backend& backend, const ElementFormat& element, int64_t rows, int64_t cols)
-      : backend_(backend),
-        memory_(backend, static_cast<size_t>(rows) * bytes_of(element, cols)),
-        view_{memory_.data(), element, rows, cols, cols} {}
-
-  [[nodiscard]] const View& view() const { return view_; }
-  void upload(std::span<const float> values) {
-    for (int64_t r = 0; r < view_.rows; ++r)
-      upload_row(backend_, view_, r, values.subspan(at(r), at(1)));
-  }
-  [[nodiscard]] std::vector<float> download() const { return ng::download(backend_, view_); }
-
- private:
-  [[nodiscard]] size_t at(int64_t row) const { return static_cast<size_t>(row * view_.cols); }
-
-  Backend& backend_;
-  BackendMemory memory_;
-  View view_;
-};
-
 /// An operand that one backend prepared, with all that it refers to.
 class TestOperand {
  public:
   TestOperand(Backend& backend, const TestedSource& source)
       : values_(values_of(backend, source)),
-        scale_(backend, sizeof(float)),
-        history_(backend, float_bytes(std::max(source.spec.cast.amax_history, 1))),
+        scale_(backend, 1, 1),
+        history_(backend, 1, std::max(source.spec.cast.amax_history, 1)),
         memory_(backend, std::max<size_t>(backend.operand_bytes(source.spec), 1)) {
     const OperandSpec& spec = source.spec;
     values_.upload(known_values(spec.rows * spec.k, spec.side == Side::left ? 1 : 2, 1.0f));
-    const float one = 1.0f;
-    backend.upload(scale_.data(), &one, sizeof one);
+    scale_.upload(std::vector{1.0f});
     packed_ = {.spec = spec,
                .source = {},
                .storage = memory_.data(),
                .bytes = backend.operand_bytes(spec)};
     PrepareContext context;
     context.key = {.seed = 7, .tensor = 3, .step = 11, .purpose = Purpose::dgrad_grad};
-    context.delayed = {scale_.floats(), history_.floats()};
+    context.delayed = {scale_.view().as<float>().data, history_.view().as<float>().data};
     backend.execute(Prepare{&packed_, values_.view(), context});
   }
   TestOperand(const TestOperand&) = delete;
@@ -84,20 +57,20 @@ class TestOperand {
   [[nodiscard]] const PackedOperand& packed() const { return packed_; }
 
  private:
-  [[nodiscard]] static Values values_of(Backend& backend, const TestedSource& source) {
+  [[nodiscard]] static TemporaryTensor values_of(Backend& backend, const TestedSource& source) {
     const OperandSpec& spec = source.spec;
     const bool straight = spec.contract == Contract::cols;
     return {backend, *source.element, straight ? spec.rows : spec.k, straight ? spec.k : spec.rows};
   }
 
-  Values values_;
-  BackendMemory scale_, history_, memory_;
+  TemporaryTensor values_, scale_, history_;
+  BackendMemory memory_;
   PackedOperand packed_;
 };
 
 std::vector<float> product(Backend& backend, const TestedGemm& gemm) {
   const TestOperand left(backend, gemm.left), right(backend, gemm.right);
-  const Values y(backend, *gemm.output, kLeftRows, kRightRows);
+  const TemporaryTensor y(backend, *gemm.output, kLeftRows, kRightRows);
   backend.execute(Gemm{.y = y.view(), .a = &left.packed(), .b = &right.packed()});
   return y.download();
 }

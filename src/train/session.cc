@@ -16,7 +16,6 @@
 #include "train/run_files.h"
 #include "train/run_inputs.h"
 #include "train/run_model.h"
-#include "train/sample.h"
 #include "train/session_ranks.h"
 #include "train/session_start.h"
 #include "train/small_run.h"
@@ -204,7 +203,7 @@ void Session::note_skip(int64_t step, const StepReport& report) {
     if (origin_of_skips_.empty()) origin_of_skips_ = "loss or gradient norm";
     problem_of_skips_ = "not finite";
   }
-  log_.event("skipped step", step + 1, {{"origin", origin_of_skips_}});
+  if (log_) log_->event("skipped step", step + 1, {{"origin", origin_of_skips_}});
   observer_.notice(
       fmt::format("step {} skipped: {} is {}", step + 1, origin_of_skips_, problem_of_skips_));
 }
@@ -212,8 +211,8 @@ void Session::note_skip(int64_t step, const StepReport& report) {
 void Session::require_convergence(int64_t step) const {
   if (consecutive_skips_ < kMaxConsecutiveSkips) return;
   const int64_t first = step + 2 - consecutive_skips_;
-  log_.event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
-  log_.keep_both();
+  if (log_) log_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
+  if (log_) log_->keep_both();
   on_all(world(), [&] {
     throw Diverged({.place = options_.out,
                     .key = origin_of_skips_,
@@ -265,11 +264,13 @@ void Session::train_one(int64_t step) {
   metrics.exchange = report.exchange;
   const std::vector<OperandStats> counted = model_->read_stats(*run_);
   const bool is_updated = detail && !report.skipped && report.targets > 0;
-  log_.write(metrics,
-             detail ? operand_shares_by_layer(counted, *model_, trainer_->operand_errors())
-                    : operand_shares(counted),
-             is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json(),
-             detail ? bit_widths_json(*run_, *model_, recipe_) : Json());
+  // Reports are those of all ranks, which all ask for them.
+  const Json updates = is_updated ? updates_json(*model_, trainer_->update_reports(), lr) : Json();
+  if (log_)
+    log_->write(metrics,
+                detail ? operand_shares_by_layer(counted, *model_, trainer_->operand_errors())
+                       : operand_shares(counted),
+                updates, detail ? bit_widths_json(*run_, *model_, recipe_) : Json());
   observer_.step(metrics);
   require_convergence(step);
 }
@@ -290,7 +291,7 @@ void Session::validate(int64_t done) {
   last_validated_ = done;
   result_.validation = metrics;
   result_.validation->step = done;
-  log_.write(*result_.validation);
+  if (log_) log_->write(*result_.validation);
   observer_.validation(*result_.validation);
   clock_.leave_out();
 }
@@ -301,11 +302,11 @@ void Session::validate_if_due(int64_t done) {
 
 void Session::save(int64_t done) {
   if (last_saved_ == done) return;
-  log_.event("time", done, {{"seconds", time_json(run_->seconds())}});
-  log_.sync();  // a checkpoint promises the lines of all its steps
+  if (log_) log_->event("time", done, {{"seconds", time_json(run_->seconds())}});
+  if (log_) log_->sync();  // a checkpoint promises the lines of all its steps
   save_checkpoint(checkpoints_folder(), done, *run_, identity_,
                   static_cast<int>(config_.train.keep_checkpoints));
-  log_.saved();
+  if (log_) log_->saved();
   last_saved_ = done;
   save_due_ = false;
   observer_.checkpoint(done);
@@ -321,7 +322,7 @@ void Session::every_so_often(int64_t done) {
 
 void Session::interrupt(int64_t done) {
   save(done);
-  log_.event("interrupted", done);
+  if (log_) log_->event("interrupted", done);
   result_.interrupted = true;
 }
 
@@ -329,7 +330,7 @@ void Session::finish() {
   validate(config_.train.steps);
   if (!is_validated(config_.train.steps)) return interrupt(config_.train.steps);
   save(config_.train.steps);
-  log_.saved();
+  if (log_) log_->saved();
   if (is_writer()) write_results();
 }
 
@@ -362,19 +363,21 @@ SessionResult Session::train() {
   require_equal_bits(world(), config_.train.backend, model_->config(), recipe_);
   require_equal_results(world(), config_.seed, *data_, *trainer_);
   write_run_file();
-  if (is_writer())
-    log_.open(
-        join_path(options_.out, kMetricsFile), start,
-        [&](const std::string& text) { observer_.notice(text); },
-        [&](const Json& line) { observer_.line(line); });
-  if (options_.resume) log_.event("resume", start);
-  log_.event("memory", start,
-             memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
-  if (world().ranks() > 1) log_.event("traffic", start, traffic_event(traffic_of(*this)));
+  if (is_writer()) {
+    log_ = std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start,
+                                         [&](const std::string& text) { observer_.notice(text); });
+    log_->set_listener([&](const Json& line) { observer_.line(line); });
+  }
+  if (log_ && options_.resume) log_->event("resume", start);
+  if (log_)
+    log_->event("memory", start,
+                memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
+  if (log_ && world().ranks() > 1) log_->event("traffic", start, traffic_event(traffic_of(*this)));
   observer_.started(*this, start);
   clock_ = {};
   last_saved_ = start;
-  const bool lacks = start > 0 && start > number_of(world(), kWriter, log_.validated());
+  const bool lacks =
+      start > 0 && start > number_of(world(), kWriter, log_ ? log_->validated() : -1);
   if (lacks && start < config_.train.steps) validate_if_due(start);
   int64_t done = start;
   while (done < config_.train.steps) {

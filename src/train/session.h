@@ -16,7 +16,6 @@
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/run_config.h"
-#include "train/run_log.h"
 #include "train/session_clock.h"
 #include "train/trainer.h"
 
@@ -150,7 +149,7 @@ class Session {
   std::unique_ptr<NewFolders> new_folders_;
   std::unique_ptr<FolderLock> lock_;
   bool has_folder_ = false;
-  RunLog log_;
+  std::unique_ptr<MetricsFile> log_;  // metrics.jsonl, of the rank that writes it
   SessionClock clock_;
   SessionResult result_;
   RunIdentity identity_;

@@ -27,12 +27,6 @@ bool are_alike(const Parameter& a, const Parameter& b) {
          layers::place_of(a.spec.name).part == layers::place_of(b.spec.name).part;
 }
 
-void put(Run& run, const View& to, std::span<const float> values) {
-  for (int64_t r = 0; r < kCheckedRows; ++r)
-    upload_row(run.backend(), to, r,
-               values.subspan(static_cast<size_t>(r * kCheckedCols), kCheckedCols));
-}
-
 /// A small parameter of these weights that is stored like another, with its states.
 Parameter like(Run& run, const Parameter& model, std::span<const float> weights,
                const Optimizer& optimizer) {
@@ -59,8 +53,8 @@ Parameter like(Run& run, const Parameter& model, std::span<const float> weights,
                                          .rows = kCheckedRows,
                                          .cols = kCheckedCols});
   optimizer.claim(run, small);
-  const TemporaryTensor values(run.backend(), kCheckedRows, kCheckedCols);
-  put(run, values.view(), weights);
+  TemporaryTensor values(run.backend(), kCheckedRows, kCheckedCols);
+  values.upload(weights);
   put_weight(run, small.weight, values.view());
   return small;
 }
@@ -88,7 +82,10 @@ class Trial {
         known_values(kCheckedRows * kCheckedCols, static_cast<uint32_t>(step + 1), 1e-3f);
     for (Parameter& parameter : parameters_) {
       const View grad = gradient_target(run_, parameter).view;
-      if (!run_.recording()) put(run_, grad, gradients);
+      for (int64_t r = 0; r < kCheckedRows && !run_.recording(); ++r)
+        upload_row(
+            run_.backend(), grad, r,
+            std::span(gradients).subspan(static_cast<size_t>(r * kCheckedCols), kCheckedCols));
       optimizer_.update(run_, parameter, {.lr = 1e-3f, .step = step});
       forget_step(parameter);
     }

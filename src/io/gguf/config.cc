@@ -30,6 +30,18 @@ uint32_t file_type(const std::string& type) {
   return found->id;
 }
 
+/// Sizes of every architecture, behind its name.
+struct ModelSizeKey {
+  const char* key;
+  int64_t ModelConfig::*size;
+};
+constexpr std::array<ModelSizeKey, 5> kModelSizes = {
+    {{".context_length", &ModelConfig::context},
+     {".embedding_length", &ModelConfig::width},
+     {".block_count", &ModelConfig::layers},
+     {".feed_forward_length", &ModelConfig::ffn},
+     {".attention.head_count", &ModelConfig::heads}}};
+
 bool has_tensor(const Gguf& file, const char* name) { return file.find(name) != nullptr; }
 
 /// llama.cpp's rope has ways of scaling that this program has not.
@@ -128,11 +140,7 @@ GgufKeys gguf_model_keys(const ModelConfig& config, const std::string& name,
     keys.emplace_back(architecture + key, GgufValue::of_u32(static_cast<uint32_t>(value)));
   };
   u32(".vocab_size", config.vocab);
-  u32(".context_length", config.context);
-  u32(".embedding_length", config.width);
-  u32(".block_count", config.layers);
-  u32(".feed_forward_length", config.ffn);
-  u32(".attention.head_count", config.heads);
+  for (const auto& [key, size] : kModelSizes) u32(key, config.*size);
   if (config.architecture == Architecture::gpt2)
     keys.emplace_back("gpt2.attention.layer_norm_epsilon", GgufValue::of_f32(config.norm_eps));
   else
@@ -147,12 +155,9 @@ ModelConfig read_gguf_config(const Gguf& file) {
     file.refuse("general.architecture", fmt::format("\"{}\" is not supported", name),
                 "llama, qwen2, qwen3 or gpt2");
   ModelConfig config{.architecture = *architecture};
-  const auto size = [&](const char* key) { return file.integer(name + key, 1, kMaxModelSize); };
-  config.context = size(".context_length");
-  config.width = size(".embedding_length");
-  config.layers = size(".block_count");
-  config.ffn = size(".feed_forward_length");
-  config.heads = config.kv_heads = size(".attention.head_count");
+  for (const auto& [key, size] : kModelSizes)
+    config.*size = file.integer(name + key, 1, kMaxModelSize);
+  config.kv_heads = config.heads;
   config.head_dim = config.width / config.heads;
   const SafetensorsEntry* embedding = file.find("token_embd.weight");
   const int64_t rows =

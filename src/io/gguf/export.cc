@@ -8,12 +8,13 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/json.h"
-#include "format/codec.h"
+#include "format/packing.h"
 #include "io/gguf/model.h"
 #include "io/gguf/rope.h"
-#include "io/gguf/rows.h"
 #include "io/gguf/tokenizer.h"
 #include "io/model_files.h"
+#include "io/narrow_form.h"
+#include "io/plain_rows.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -36,6 +37,22 @@ std::string type_named(const std::string& name, const std::string& flag) {
                .remedy = fmt::format("{}", fmt::join(gguf_export_types(), " "))});
 }
 
+/// What form a type of GGUF has; none of those that store values one by one, and of Q8_0.
+std::optional<NarrowForm> narrow_form_of(std::string_view gguf_type) {
+  if (gguf_type == "MXFP4") return NarrowForm::mxfp4;
+  if (gguf_type == "NVFP4") return NarrowForm::nvfp4;
+  return {};
+}
+
+/// Row `row` of a matrix whose cast the form holds, in GGUF's blocks.
+std::vector<std::byte> gguf_row(const NarrowMatrix& matrix, NarrowForm form, int64_t row) {
+  const GgufBlock& kind = form == NarrowForm::mxfp4 ? kGgufMxfp4 : kGgufNvfp4;
+  std::vector<std::byte> bytes(static_cast<size_t>(matrix.cols / kind.elements * kind.bytes()));
+  pack_gguf(kind, codes_of_row(matrix, row), scale_codes_of_row(matrix, row),
+            {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
+  return bytes;
+}
+
 /// A tensor of the file, as what it is written.
 struct Planned {
   io::GgufModelTensor tensor;
@@ -46,7 +63,7 @@ class GgufExporter {
  public:
   explicit GgufExporter(const GgufExport& request)
       : request_(request),
-        weights_(request.model),
+        weights_(request.model, request.trained, request.threads),
         type_(type_named(request.type, "--type")),
         used_(request.keep.size()),
         rope_factors_(io::gguf_rope_factors(weights_.config())) {
@@ -80,14 +97,10 @@ class GgufExporter {
  private:
   [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
   [[nodiscard]] bool is_trained(const Planned& planned) const {
-    return request_.trained && is_block_matrix(planned.tensor.tensor.spec);
+    return weights_.is_trained(planned.tensor.tensor.spec);
   }
   [[nodiscard]] Operand cast_of(const Planned& planned) const {
-    return trained_operand(*request_.trained, config(), planned.tensor.tensor.spec,
-                           planned.tensor.name);
-  }
-  [[nodiscard]] bool has_trained_codes(const Planned& planned) const {
-    return is_trained(planned) && !cast_of(planned).is_fp32();
+    return weights_.trained_operand(planned.tensor.tensor.spec, planned.tensor.name);
   }
 
   /// The type of a tensor; marks the exceptions that name it.
@@ -108,10 +121,7 @@ class GgufExporter {
 
   [[noreturn]] void refuse(const Planned& planned, const std::string& problem,
                            const std::string& remedy) const {
-    throw Error({.place = request_.model,
-                 .key = json_text(Json(planned.tensor.name)),
-                 .problem = problem,
-                 .remedy = remedy});
+    throw Error({request_.model, json_text(Json(planned.tensor.name)), problem, remedy});
   }
 
   void check(const Planned& planned) const {
@@ -144,15 +154,12 @@ class GgufExporter {
   }
 
   void check_trained(const Planned& planned) const {
+    const std::string& name = planned.tensor.name;
     const Operand cast = cast_of(planned);
     const std::optional<NarrowForm> form = narrow_form_of(planned.type);
-    const bool fits = form ? holds(*form, cast, {}) : planned.type != "Q8_0";
-    if (fits) return;
-    throw Error({.place = request_.trained->shown,
-                 .key = planned.tensor.name,
-                 .problem = fmt::format("fprop's weight is {}, which {} does not hold",
-                                        describe(cast), lower(planned.type)),
-                 .remedy = fmt::format("--keep '{}=bf16'", planned.tensor.name)});
+    const bool is_held = form ? holds(*form, cast, {}) : planned.type != "Q8_0";
+    weights_.require_held(planned.tensor.tensor.spec, name, is_held, lower(planned.type),
+                          fmt::format("--keep '{}=bf16'", name));
   }
 
   static io::GgufTensor scale_of(const Planned& planned) {
@@ -172,22 +179,27 @@ class GgufExporter {
   }
 
   void write(const Planned& planned, io::GgufWriter* writer) {
-    if (planned.tensor.tensor.parameter < 0) return write_zeros(planned.tensor.tensor.spec, writer);
-    if (narrow_form_of(planned.type) || has_trained_codes(planned))
+    const io::HfTensor& tensor = planned.tensor.tensor;
+    const ParameterSpec& spec = tensor.spec;
+    if (narrow_form_of(planned.type) || weights_.has_trained_codes(spec, planned.tensor.name))
       return write_whole(planned, writer);
-    const ParameterSpec& spec = planned.tensor.tensor.spec;
     if (spec.is_vector) return write_vector(planned, writer);
-    PlainRows rows(planned.type, request_.model, planned.tensor.name);
+    PlainRows rows = rows_of(planned);
     std::vector<float> row(static_cast<size_t>(spec.cols));
     for (int64_t r = 0; r < spec.rows; ++r) {
-      weights_.read_row(index_of(planned), planned.tensor.row_of_parameter(r), row);
+      weights_.read_row(static_cast<size_t>(tensor.parameter), planned.tensor.row_of_parameter(r),
+                        row);
       writer->write(rows.bytes(row));
     }
   }
 
+  [[nodiscard]] PlainRows rows_of(const Planned& planned) const {
+    return {planned.type, refuse_value_of(request_.model, planned.tensor.name, planned.type)};
+  }
+
+  /// Of what is no parameter, zeros.
   void write_vector(const Planned& planned, io::GgufWriter* writer) const {
-    const std::vector<float> values =
-        weights_.values(index_of(planned), planned.tensor.tensor.spec);
+    const std::vector<float> values = weights_.values(planned.tensor.tensor);
     std::vector<float> stored(values.size());
     for (size_t i = 0; i < stored.size(); ++i)
       stored[i] =
@@ -195,25 +207,15 @@ class GgufExporter {
     writer->write(std::as_bytes(std::span(stored)));
   }
 
-  static void write_zeros(const ParameterSpec& spec, io::GgufWriter* writer) {
-    const std::vector<float> zeros(static_cast<size_t>(spec.rows * spec.cols));
-    writer->write(std::as_bytes(std::span(zeros)));
-  }
-
-  static size_t index_of(const Planned& planned) {
-    return static_cast<size_t>(planned.tensor.tensor.parameter);
-  }
-
   /// A matrix that is quantized as a whole, then written in the file's order of rows.
   void write_whole(const Planned& planned, io::GgufWriter* writer) {
     const ParameterSpec& spec = planned.tensor.tensor.spec;
-    std::vector<float> values = weights_.values(index_of(planned), spec);
+    std::vector<float> values = weights_.values(planned.tensor.tensor);
     const std::optional<NarrowForm> form = narrow_form_of(planned.type);
-    const NarrowMatrix narrow =
-        is_trained(planned)
-            ? trained_matrix(*request_.trained, config(), spec, values, request_.threads)
-            : quantize({values.data(), spec.rows, spec.cols, spec.cols}, operand_of(*form, {}), {},
-                       request_.threads);
+    const NarrowMatrix narrow = is_trained(planned)
+                                    ? weights_.trained_matrix(spec, values)
+                                    : quantize({values.data(), spec.rows, spec.cols, spec.cols},
+                                               operand_of(*form, {}), {}, request_.threads);
     if (form) {
       for (int64_t r = 0; r < spec.rows; ++r)
         writer->write(gguf_row(narrow, *form, planned.tensor.row_of_parameter(r)));
@@ -222,7 +224,7 @@ class GgufExporter {
       return;
     }
     dequantize(narrow, {values.data(), spec.rows, spec.cols, spec.cols}, request_.threads);
-    PlainRows rows(planned.type, request_.model, planned.tensor.name);
+    PlainRows rows = rows_of(planned);
     const auto cols = static_cast<size_t>(spec.cols);
     for (int64_t r = 0; r < spec.rows; ++r) {
       const auto row = static_cast<size_t>(planned.tensor.row_of_parameter(r));
@@ -260,7 +262,7 @@ class GgufExporter {
       names.push_back(planned.tensor.name);
     }
     if (first == nullptr) return {};
-    return ng::note_of_wide(names, cast_of(*first), first->type);
+    return weights_.note_of_wide(names, first->tensor.tensor.spec, first->type);
   }
 
   const GgufExport& request_;

@@ -18,7 +18,7 @@ std::string name_text(std::string_view name) { return json_text(Json(name)); }
 
 [[noreturn]] void fail(const std::string& path, const std::string& key, const std::string& problem,
                        const std::string& remedy) {
-  throw Error({.place = path, .key = key, .problem = problem, .remedy = remedy});
+  throw Error({path, key, problem, remedy});
 }
 
 /// Reads a header from its beginning on; every length is checked against what is left of the file.

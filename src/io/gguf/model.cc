@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -89,9 +88,7 @@ class GgufWeights {
       read_vector(tensor, values);
     else
       reader_->read(row_in_file(tensor, row) * tensor.tensor.spec.cols, values);
-    for (const float value : values)
-      if (!std::isfinite(value))
-        refuse(tensor.name, fmt::format("holds {}", value), "finite weights");
+    entry->require_finite(values);
   }
 
  private:
@@ -117,10 +114,7 @@ class GgufWeights {
   }
   [[noreturn]] void refuse(std::string_view tensor, const std::string& problem,
                            const std::string& remedy) const {
-    throw Error({.place = file_.path(),
-                 .key = json_text(Json(tensor)),
-                 .problem = problem,
-                 .remedy = remedy});
+    file_.refuse(json_text(Json(tensor)), problem, remedy);
   }
 
   Gguf file_;

@@ -83,10 +83,7 @@ std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tenso
 
 void require_gguf_tensor(const GgufTensor& tensor, const std::string& place) {
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {
-    throw Error({.place = place,
-                 .key = json_text(Json(tensor.name)),
-                 .problem = problem,
-                 .remedy = remedy});
+    throw Error({place, json_text(Json(tensor.name)), problem, remedy});
   };
   const GgufTensorType* type = find_gguf_type(tensor.type);
   NG_CHECK(type != nullptr, tensor.type);

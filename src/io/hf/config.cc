@@ -150,9 +150,8 @@ ModelConfig parse_llama(const JsonObject& json, const ArchitectureParts& parts) 
   config.layers = size(json, "num_hidden_layers");
   read_heads(json, &config);
   const std::string activation = json.text_or("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish") {
+  if (activation != "silu" && activation != "swish")
     json.refuse("hidden_act", fmt::format("\"{}\" is not supported", activation), "\"silu\"");
-  }
   read_hf_rope(json, &config);
   require_full_attention(json, config);
   config.attention_bias = read_bias(json, "attention_bias", parts.attention_bias);

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "format/codec.h"
 #include "format/packing.h"
-#include "format/scale.h"
 
 namespace ng::io {
 namespace {
@@ -50,11 +49,8 @@ void ExpertTensor::read(int64_t expert, std::span<float> values) const {
     blocks_->read(before * bytes.size(), std::as_writable_bytes(std::span(bytes)));
     scales_->read(before * scales.size(), std::as_writable_bytes(std::span(scales)));
     unpack_codes(bytes, 4, codes);
-    for (size_t i = 0; i < in; ++i) {
-      const uint8_t scale = scales[i / kBlock];
-      if (scale == kE8m0NanCode) scales_->refuse("holds the scale 255", "scales from 0 to 254");
-      values[i * out + row] = elements_[codes[i]] * e8m0_value(scale);
-    }
+    for (size_t i = 0; i < in; ++i)
+      values[i * out + row] = elements_[codes[i]] * e8m0_scale(*scales_, scales[i / kBlock]);
   }
 }
 

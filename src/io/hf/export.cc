@@ -3,21 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/output_file.h"
-#include "io/gguf/gguf.h"
-#include "io/gguf/rows.h"
-#include "io/hf/files.h"
+#include "io/gguf/tokenizer.h"
+#include "io/hf/folder.h"
 #include "io/hf/names.h"
-#include "io/hf/rows.h"
 #include "io/hf/shard.h"
 #include "io/hf/types.h"
 #include "io/model_files.h"
-#include "io/safetensors_dtype.h"
 #include "model/architecture.h"
 #include "recipe/layer_names.h"
 
@@ -37,7 +33,7 @@ const HfType& type_named(const std::string& name) {
 
 [[noreturn]] void refuse_flag(const char* flag, const std::string& problem,
                               const std::string& remedy) {
-  throw Error({.place = flag, .key = "", .problem = problem, .remedy = remedy});
+  throw Error({flag, "", problem, remedy});
 }
 
 /// Parts of a block whose matrices other programs read as one.
@@ -66,12 +62,54 @@ NarrowMatrix rows_of(NarrowMatrix matrix, int64_t first, int64_t rows) {
   return matrix;
 }
 
+std::optional<std::string> add_gguf_tokenizer(const io::Gguf& file, const std::string& folder) {
+  if (!has_tokenizer(file)) return {};
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = open_gguf_tokenizer(file);
+  } catch (const Error& error) {
+    return fmt::format("the tokenizer is not written: {}", error.what());
+  }
+  tokenizer->save(folder);
+  return {};
+}
+
+/// config.json: the model's own where it is a folder, else as hf_config_text writes it; with this
+/// dtype, and `quantization` or, where that is null, without.
+std::string exported_config_text(const std::string& model, const ModelConfig& config,
+                                 std::string_view torch_dtype, const OrderedJson& quantization) {
+  const std::string text = io::is_gguf(model)
+                               ? io::hf_config_text(config, torch_dtype)
+                               : read_file(join_path(model, io::kHfConfig), io::kMaxTokenizerBytes);
+  OrderedJson json = OrderedJson::parse(text);
+  json["dtype"] = torch_dtype;
+  json["torch_dtype"] = torch_dtype;  // for transformers 4
+  json.erase("quantization_config");
+  if (!quantization.is_null()) json["quantization_config"] = quantization;
+  return json_text(json, 1) + "\n";
+}
+
+/// The tokenizer's files and generation_config.json of a folder, or the tokenizer of a GGUF file;
+/// why that is not written, where it has one that this program does not know.
+std::optional<std::string> add_tokenizer_files(const std::string& model,
+                                               const std::string& folder) {
+  if (io::is_gguf(model)) return add_gguf_tokenizer(io::Gguf(model), folder);
+  for (const std::string_view name :
+       {std::string_view("tokenizer.json"), std::string_view("tokenizer_config.json"),
+        io::kGenerationConfig}) {
+    const std::string path = join_path(model, name);
+    if (is_file(path))
+      write_file_atomically(join_path(folder, name), read_file(path, io::kMaxTokenizerBytes));
+  }
+  return {};
+}
+
 class HfExporter {
  public:
   explicit HfExporter(const HfExport& request)
       : request_(request),
         type_(type_named(request.type)),
-        weights_(request.model),
+        weights_(request.model, request.trained, request.threads),
         tensors_(io::hf_tensors(weights_.config())) {
     block_ = {.kind = Block::Kind::tile, .rows = kDefaultBlock, .cols = kDefaultBlock};
     if (request.block) block_.rows = request.block->first, block_.cols = request.block->second;
@@ -109,7 +147,7 @@ class HfExporter {
   [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
 
   [[nodiscard]] Operand trained_cast(const ParameterSpec& spec) const {
-    return trained_operand(*request_.trained, config(), spec, spec.hf_name);
+    return weights_.trained_operand(spec, spec.hf_name);
   }
 
   /// Finds the matrices that a recipe leaves wide. Where it quantizes none, a quantized folder has
@@ -166,17 +204,10 @@ class HfExporter {
     if (is_fine && (spec.rows % block_.rows != 0 || spec.cols % block_.cols != 0))
       refuse(fmt::format("is no multiple of blocks of {}x{}", block_.rows, block_.cols),
              "--block with sizes that divide it, or fp8_block");
-    if (request_.trained) check_trained(spec);
-  }
-
-  void check_trained(const ParameterSpec& spec) const {
+    if (!request_.trained) return;
     const Operand cast = trained_cast(spec);
-    if (!type_.form || holds(*type_.form, cast, block_)) return;
-    throw Error({.place = request_.trained->shown,
-                 .key = spec.hf_name,
-                 .problem = fmt::format("fprop's weight is {}, which {} does not hold",
-                                        describe(cast), type_.name),
-                 .remedy = "a type that does, or bf16"});
+    weights_.require_held(spec, spec.hf_name, !type_.form || holds(*type_.form, cast, block_),
+                          type_.name, "a type that does, or bf16");
   }
 
   [[nodiscard]] bool is_narrow(const ParameterSpec& spec) const {
@@ -184,67 +215,36 @@ class HfExporter {
   }
 
   /// What stands for a tensor in a file, without data.
-  [[nodiscard]] std::vector<io::SafetensorsTensor> stored(const io::HfTensor& tensor) const {
+  [[nodiscard]] io::StoredParts stored(const io::HfTensor& tensor) const {
     if (is_narrow(tensor.spec)) return layout_tensors(type_, tensor.spec, block_);
-    return {{tensor.spec.hf_name, std::string(type_.dtype), io::hf_shape(tensor.spec), nullptr}};
+    return io::plain_parts(std::span(&tensor, 1), type_.dtype).front();
   }
 
   void write_weights(const std::string& folder) {
-    std::vector<uint64_t> bytes;
-    for (const io::HfTensor& tensor : tensors_) {
-      bytes.push_back(0);
-      for (const io::SafetensorsTensor& part : stored(tensor))
-        bytes.back() += static_cast<uint64_t>(
-            io::bytes_of(io::find_dtype(part.dtype, "", part.name), part.shape));
-    }
-    const std::vector<io::ShardRange> shards = io::cut_into_shards(bytes, request_.max_shard_bytes);
-    std::vector<std::pair<std::string, std::string>> file_of_tensor;
-    for (size_t i = 0; i < shards.size(); ++i) {
-      const std::string name = io::shard_name(i, shards.size());
-      for (const std::string& tensor : write_shard(join_path(folder, name), shards[i]))
-        file_of_tensor.emplace_back(tensor, name);
-    }
-    if (shards.size() == 1) return;
-    io::write_shard_index(folder, file_of_tensor,
-                          std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
-  }
-
-  /// Names of the tensors that are written.
-  std::vector<std::string> write_shard(const std::string& path, const io::ShardRange& range) {
-    std::vector<io::SafetensorsTensor> header;
-    for (size_t i = range.begin; i < range.end; ++i)
-      for (auto& part : stored(tensors_[i])) header.push_back(std::move(part));
-    io::SafetensorsWriter writer(path, header, {{"format", "pt"}});
-    for (size_t i = range.begin; i < range.end; ++i) {
-      if (is_narrow(tensors_[i].spec))
-        write_narrow(i, &writer);
-      else
-        write_plain(tensors_[i], &writer);
-    }
-    writer.commit();
-    std::vector<std::string> names;
-    for (const io::SafetensorsTensor& part : header) names.push_back(part.name);
-    return names;
-  }
-
-  static size_t index_of(const io::HfTensor& tensor) {
-    return static_cast<size_t>(tensor.parameter);
+    std::vector<io::StoredParts> parts;
+    for (const io::HfTensor& tensor : tensors_) parts.push_back(stored(tensor));
+    io::write_shards(folder, parts, request_.max_shard_bytes,
+                     [&](size_t i, io::SafetensorsWriter& file) {
+                       if (is_narrow(tensors_[i].spec))
+                         write_narrow(i, file);
+                       else
+                         write_plain(tensors_[i], file);
+                     });
   }
 
   /// A matrix cast for itself, or below those whose scale it shares.
-  void write_narrow(size_t i, io::SafetensorsWriter* writer) {
+  void write_narrow(size_t i, io::SafetensorsWriter& file) {
     const ParameterSpec& spec = tensors_[i].spec;
     if (request_.trained) {
-      const std::vector<float> values = weights_.values(index_of(tensors_[i]), spec);
-      const NarrowMatrix matrix =
-          trained_matrix(*request_.trained, config(), spec, values, request_.threads);
-      return write_layout(type_, matrix, encode_scale_of_tensor(values, matrix.cast), writer);
+      const std::vector<float> values = weights_.values(tensors_[i]);
+      const NarrowMatrix matrix = weights_.trained_matrix(spec, values);
+      return write_layout(type_, matrix, encode_scale_of_tensor(values, matrix.cast), &file);
     }
     int64_t first = 0, rows = 0;
     std::vector<float> values;
     for (size_t j = 0; j < tensors_.size(); ++j) {
       if (j != i && !shares_scale(i, j)) continue;
-      const std::vector<float> more = weights_.values(index_of(tensors_[j]), tensors_[j].spec);
+      const std::vector<float> more = weights_.values(tensors_[j]);
       if (j == i) first = rows;
       rows += tensors_[j].spec.rows;
       values.insert(values.end(), more.begin(), more.end());
@@ -253,7 +253,7 @@ class HfExporter {
     const NarrowMatrix whole =
         quantize({values.data(), rows, spec.cols, spec.cols}, cast, {}, request_.threads);
     write_layout(type_, rows == spec.rows ? whole : rows_of(whole, first, spec.rows),
-                 encode_scale_of_tensor(values, cast), writer);
+                 encode_scale_of_tensor(values, cast), &file);
   }
 
   [[nodiscard]] bool shares_scale(size_t i, size_t j) const {
@@ -264,32 +264,20 @@ class HfExporter {
   }
 
   /// Values one by one; of a trained matrix those of its codes.
-  void write_plain(const io::HfTensor& tensor, io::SafetensorsWriter* writer) {
+  void write_plain(const io::HfTensor& tensor, io::SafetensorsWriter& file) {
     const ParameterSpec& spec = tensor.spec;
-    std::vector<float> values(static_cast<size_t>(spec.rows * spec.cols));
-    if (tensor.parameter >= 0) values = weights_.values(index_of(tensor), spec);
-    if (has_trained_codes(spec))
-      values =
-          dequantize(trained_matrix(*request_.trained, config(), spec, values, request_.threads),
-                     request_.threads);
-    if (spec.hf_transposed) values = transposed(values, spec);
-    PlainRows rows(type_.dtype, request_.model, spec.hf_name);
-    const auto step = static_cast<size_t>(spec.hf_transposed ? spec.rows : spec.cols);
-    for (size_t at = 0; at < values.size(); at += step)
-      writer->write(rows.bytes(std::span(values).subspan(at, step)));
-  }
-
-  [[nodiscard]] bool has_trained_codes(const ParameterSpec& spec) const {
-    return request_.trained && is_block_matrix(spec) && !trained_cast(spec).is_fp32();
-  }
-
-  static std::vector<float> transposed(const std::vector<float>& values,
-                                       const ParameterSpec& spec) {
-    const auto rows = static_cast<size_t>(spec.rows), cols = static_cast<size_t>(spec.cols);
-    std::vector<float> turned(values.size());
-    for (size_t r = 0; r < rows; ++r)
-      for (size_t c = 0; c < cols; ++c) turned[c * rows + r] = values[r * cols + c];
-    return turned;
+    PlainRows rows(type_.dtype, refuse_value_of(request_.model, spec.hf_name, type_.dtype));
+    std::vector<float> decoded;
+    if (weights_.has_trained_codes(spec, spec.hf_name))
+      decoded =
+          dequantize(weights_.trained_matrix(spec, weights_.values(tensor)), request_.threads);
+    io::write_rows(
+        tensor,
+        [&](size_t index, int64_t row, std::span<float> values) {
+          if (decoded.empty()) return weights_.read_row(index, row, values);
+          std::copy_n(decoded.begin() + row * spec.cols, values.size(), values.begin());
+        },
+        rows, file);
   }
 
   [[nodiscard]] std::vector<std::string> notes() const {
@@ -308,7 +296,7 @@ class HfExporter {
     const auto first = std::find_if(
         tensors_.begin(), tensors_.end(),
         [&](const io::HfTensor& tensor) { return tensor.spec.hf_name == wide_.front(); });
-    if (const auto note = note_of_wide(wide_, trained_cast(first->spec), type_.dtype))
+    if (const auto note = weights_.note_of_wide(wide_, first->spec, type_.dtype))
       notes.push_back(*note);
     return notes;
   }

@@ -8,9 +8,8 @@ namespace ng::io {
 std::vector<HfTensor> hf_tensors(const ModelConfig& config) {
   const std::vector<ParameterSpec> own = parameter_table(config);
   ModelConfig stored = config;
-  if (config.architecture == Architecture::gpt2) {
+  if (config.architecture == Architecture::gpt2)
     stored.attention_bias = stored.mlp_bias = stored.norm_bias = true;
-  }
   std::vector<HfTensor> tensors;
   size_t next = 0;
   for (ParameterSpec& spec : parameter_table(stored)) {
@@ -35,9 +34,8 @@ std::string_view without_prefix(std::string_view name, Architecture architecture
 
 bool is_known_buffer(std::string_view name, Architecture architecture) {
   const std::string_view own = without_prefix(name, architecture);
-  if (architecture == Architecture::gpt2) {
+  if (architecture == Architecture::gpt2)
     return glob_matches("h.*.attn.bias", own) || glob_matches("h.*.attn.masked_bias", own);
-  }
   return glob_matches("layers.*.self_attn.rotary_emb.inv_freq", own) ||
          own == "rotary_emb.inv_freq";
 }

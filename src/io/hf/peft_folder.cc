@@ -78,7 +78,9 @@ void write_peft_folder(const std::string& folder, const PeftModel& peft,
   for (const ParameterSpec& adapter : peft.adapters)
     tensors.push_back({.spec = adapter, .parameter = std::ssize(tensors)});
   FolderWriter writer(folder);
-  write_shard(join_path(writer.path(), kPeftWeights), tensors, read, stored_dtype(options.dtype));
+  const StoredDtype& dtype = stored_dtype(options.dtype);
+  write_shard(join_path(writer.path(), kPeftWeights), plain_parts(tensors, dtype.name),
+              plain_writer(tensors, read, dtype));
   write_file_atomically(join_path(writer.path(), kPeftConfig), peft_config_text(peft));
   save_tokenizer(writer.path(), options);
   writer.publish(Replace::always);

@@ -160,15 +160,11 @@ class PeftWeights {
   /// As long as rows of one parameter are asked for: its A and B.
   void hold(size_t index, const Adapter& adapter) {
     if (held_ == index) return;
-    a_ = values_of(*adapter.a);
-    b_ = values_of(*adapter.b);
+    a_ = to_floats(*adapter.a);
+    b_ = to_floats(*adapter.b);
+    adapter.a->require_finite(a_);
+    adapter.b->require_finite(b_);
     held_ = index;
-  }
-  static std::vector<float> values_of(const SafetensorsEntry& entry) {
-    std::vector<float> values = to_floats(entry);
-    for (const float value : values)
-      if (!std::isfinite(value)) entry.refuse(fmt::format("holds {}", value), "finite weights");
-    return values;
   }
 
   PeftConfig peft_;

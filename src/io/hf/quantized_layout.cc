@@ -26,10 +26,8 @@ void read_block(const JsonObject& object, std::string_view key, QuantizedLayout*
 
 WeightLayout compressed_format(const JsonObject& object) {
   const std::string format = object.text("format");
-  if (format == "nvfp4-pack-quantized") return WeightLayout::nvfp4;
-  if (format == "mxfp4-pack-quantized") return WeightLayout::mxfp4;
-  if (format == "mxfp8-quantized") return WeightLayout::mxfp8;
-  if (format == "float-quantized") return WeightLayout::fp8;
+  for (const auto& [name, layout] : kCompressedFormats)
+    if (format == name) return layout;
   object.refuse("format", fmt::format("\"{}\" is not supported", format), kFormats);
 }
 

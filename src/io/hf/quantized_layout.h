@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 
@@ -29,6 +30,17 @@ struct QuantizedLayout {
   int64_t block_rows = 0;
   int64_t block_cols = 0;
 };
+
+/// What compressed-tensors calls a layout of its own.
+struct CompressedFormat {
+  std::string_view name;
+  WeightLayout layout;
+};
+inline constexpr CompressedFormat kCompressedFormats[] = {
+    {"nvfp4-pack-quantized", WeightLayout::nvfp4},
+    {"mxfp4-pack-quantized", WeightLayout::mxfp4},
+    {"mxfp8-quantized", WeightLayout::mxfp8},
+    {"float-quantized", WeightLayout::fp8}};
 
 /// Of a parsed config.json: plain without quantization_config. Throws Error naming method or format
 /// where it is none of these.

@@ -47,6 +47,11 @@ bool holds_codes(const SafetensorsEntry& entry, const QuantizedLayout& layout) {
   }
 }
 
+float e8m0_scale(const SafetensorsEntry& entry, uint32_t code) {
+  if (code == kE8m0NanCode) entry.refuse("holds the scale 255", "scales from 0 to 254");
+  return e8m0_value(code);
+}
+
 QuantizedTensor::QuantizedTensor(const SafetensorsEntry& codes, const QuantizedLayout& layout,
                                  const FindEntry& find)
     : codes_(&codes), shape_(codes.shape) {
@@ -97,11 +102,7 @@ void QuantizedTensor::read_scales(const SafetensorsEntry& entry, const Quantized
   scale_cols_ = std::max<int64_t>(blocks_in(cols, block_cols_), 1);
   scales_ = to_floats(entry);
   if (!is_mx) return;
-  for (float& scale : scales_) {
-    const auto code = static_cast<uint32_t>(scale);
-    if (code == kE8m0NanCode) entry.refuse("holds the scale 255", "scales from 0 to 254");
-    scale = e8m0_value(code);
-  }
+  for (float& scale : scales_) scale = e8m0_scale(entry, static_cast<uint32_t>(scale));
 }
 
 void QuantizedTensor::read_tensor_scale(const SafetensorsEntry& entry, bool divides) {
@@ -111,7 +112,7 @@ void QuantizedTensor::read_tensor_scale(const SafetensorsEntry& entry, bool divi
   tensor_scale_ = divides ? 1.0f / scale : scale;
 }
 
-void QuantizedTensor::read_row(int64_t row, std::span<float> values) const {
+void QuantizedTensor::read(int64_t row, std::span<float> values) const {
   const auto cols = static_cast<size_t>(shape_[1]);
   NG_CHECK(row >= 0 && row < shape_[0] && values.size() == cols, row, values.size());
   std::vector<uint8_t> bytes(packed_bytes(shape_[1], bits_));

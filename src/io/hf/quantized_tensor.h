@@ -19,6 +19,9 @@ using FindEntry = std::function<const SafetensorsEntry*(const std::string& name)
 /// Whether a tensor holds the codes of a weight of this layout.
 [[nodiscard]] bool holds_codes(const SafetensorsEntry& entry, const QuantizedLayout& layout);
 
+/// 2^(code - 127), of an E8M0 scale of a tensor. Throws Error for 255.
+[[nodiscard]] float e8m0_scale(const SafetensorsEntry& entry, uint32_t code);
+
 class QuantizedTensor {
  public:
   /// Of the tensor that holds its codes. Throws Error naming file and tensor where a scale is
@@ -33,7 +36,7 @@ class QuantizedTensor {
   /// Names of the tensors beside its codes.
   [[nodiscard]] const std::vector<std::string>& parts() const { return parts_; }
   /// fl32(fl32(element · block scale) · tensor scale), `values` as many as a row has.
-  void read_row(int64_t row, std::span<float> values) const;
+  void read(int64_t row, std::span<float> values) const;
 
  private:
   void read_scales(const SafetensorsEntry& entry, const QuantizedLayout& layout);

@@ -1,6 +1,5 @@
 // Weights of a model folder -> parameters.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,11 +17,9 @@
 namespace ng::io {
 namespace {
 
-/// A stored tensor and the file it is in. `quantized`: its entry has codes, beside which scales
-/// lie.
+/// A stored tensor. `quantized`: its entry has codes, beside which scales lie.
 struct Stored {
   const SafetensorsEntry* entry = nullptr;
-  const std::string* path = nullptr;
   std::shared_ptr<const QuantizedTensor> quantized{};
 
   [[nodiscard]] const std::vector<int64_t>& shape() const {
@@ -32,8 +29,7 @@ struct Stored {
 
 [[noreturn]] void refuse(const std::string& path, std::string_view tensor,
                          const std::string& problem, const std::string& remedy) {
-  throw Error(
-      {.place = path, .key = json_text(Json(tensor)), .problem = problem, .remedy = remedy});
+  throw Error({path, json_text(Json(tensor)), problem, remedy});
 }
 
 /// All tensors of a folder by their names without prefix.
@@ -47,8 +43,8 @@ class StoredTensors {
       for (const SafetensorsEntry& entry : file.entries()) {
         if (is_known_buffer(entry.name, architecture)) continue;
         const std::string name(without_prefix(entry.name, architecture));
-        const bool first = by_name_.emplace(name, Stored{&entry, &file.path()}).second;
-        if (!first) refuse(file.path(), entry.name, "is there twice", "keep one");
+        if (!by_name_.emplace(name, Stored{&entry}).second)
+          entry.refuse("is there twice", "keep one");
       }
     }
     join_codes(read_quantized_layout(folder), architecture);
@@ -85,7 +81,7 @@ class StoredTensors {
         (void)take(without_prefix(part, architecture));
       const std::string name(without_prefix(stored.quantized->name(), architecture));
       if (!by_name_.emplace(name, stored).second)
-        refuse(*stored.path, stored.quantized->name(), "is there twice", "keep one");
+        refuse(stored.entry->file, stored.quantized->name(), "is there twice", "keep one");
     }
   }
 
@@ -96,29 +92,21 @@ class StoredTensors {
 
 void check_stored(const Stored& stored, const ParameterSpec& spec) {
   const SafetensorsEntry& entry = *stored.entry;
-  if (stored.shape() != hf_shape(spec)) {
-    refuse(*stored.path, entry.name, "shape " + json_text(stored.shape()),
-           fmt::format("{} by {}", json_text(hf_shape(spec)), kHfConfig));
-  }
+  if (stored.shape() != hf_shape(spec))
+    entry.refuse("shape " + json_text(stored.shape()),
+                 fmt::format("{} by {}", json_text(hf_shape(spec)), kHfConfig));
   if (stored.quantized) return;
-  for (const char* dtype : {"F32", "BF16", "F16", "F64"}) {
+  for (const char* dtype : {"F32", "BF16", "F16", "F64"})
     if (entry.dtype == dtype) return;
-  }
-  refuse(*stored.path, entry.name, "dtype " + entry.dtype, "F32 BF16 F16 or F64");
-}
-
-void require_finite(const Stored& stored, std::span<const float> values) {
-  for (const float value : values)
-    if (!std::isfinite(value))
-      refuse(*stored.path, stored.entry->name, fmt::format("holds {}", value), "finite weights");
+  entry.refuse("dtype " + entry.dtype, "F32 BF16 F16 or F64");
 }
 
 /// A bias of a model without biases.
 void require_zeros(const Stored& stored) {
   for (const float value : to_floats(*stored.entry)) {
     if (value == 0.0f) continue;
-    refuse(*stored.path, stored.entry->name, "is not zero",
-           fmt::format("{} says that the model has no such bias", kHfConfig));
+    stored.entry->refuse("is not zero",
+                         fmt::format("{} says that the model has no such bias", kHfConfig));
   }
 }
 
@@ -141,8 +129,8 @@ void require_same_head(const Stored& head, const Stored& embedding) {
   const SafetensorsEntry& a = *head.entry;
   const SafetensorsEntry& b = *embedding.entry;
   if (a.dtype == b.dtype && a.shape == b.shape && have_same_bytes(a, b)) return;
-  refuse(*head.path, a.name, fmt::format("differs from {}", b.name),
-         fmt::format("\"tie_word_embeddings\": false in {}", kHfConfig));
+  a.refuse(fmt::format("differs from {}", b.name),
+           fmt::format("\"tie_word_embeddings\": false in {}", kHfConfig));
 }
 
 /// A tensor of the model and the stored one, if any.
@@ -172,8 +160,8 @@ Matches match(StoredTensors& stored, const ModelConfig& config) {
   if (config.tie_embeddings) matches.tied_head = stored.take("lm_head.weight");
   const Stored left = stored.any_left();
   if (left.entry != nullptr)
-    refuse(*left.path, left.entry->name, "is not a tensor of this model",
-           fmt::format("does it belong to {}?", kHfConfig));
+    left.entry->refuse("is not a tensor of this model",
+                       fmt::format("does it belong to {}?", kHfConfig));
   return matches;
 }
 
@@ -199,10 +187,10 @@ class HfWeights {
     hold(matched);
     if (matched.tensor.spec.hf_transposed) return read_transposed(matched, row, values);
     if (stored.quantized)
-      stored.quantized->read_row(row, values);
+      stored.quantized->read(row, values);
     else
       reader_->read(row * matched.tensor.spec.cols, values);
-    require_finite(stored, values);
+    stored.entry->require_finite(values);
   }
 
  private:
@@ -213,7 +201,7 @@ class HfWeights {
     if (!matched.stored.quantized) reader_.emplace(*matched.stored.entry);
     if (matched.tensor.spec.hf_transposed) {
       held_ = to_floats(*matched.stored.entry);
-      require_finite(matched.stored, held_);
+      matched.stored.entry->require_finite(held_);
     }
     held_of_ = &matched;
   }

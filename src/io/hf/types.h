@@ -1,4 +1,5 @@
-// The types of quantized folders: layout, numbers and what config.json says. [interop.md 2]
+// The types of quantized folders: layout, numbers, what config.json says, and a weight as their
+// tensors. [interop.md 2]
 #pragma once
 
 #include <optional>
@@ -9,6 +10,8 @@
 #include "base/json_fwd.h"
 #include "io/hf/quantized_layout.h"
 #include "io/narrow_form.h"
+#include "io/safetensors.h"
+#include "nn/parameter.h"
 
 namespace ng {
 
@@ -34,5 +37,14 @@ struct HfType {
 /// modules of blocks that are not quantized.
 [[nodiscard]] OrderedJson quantization_config(const HfType& type, const Block& block,
                                               const std::vector<std::string>& wide);
+
+/// The tensors that stand for "P.weight" (out, in), without data, in the order of their bytes.
+[[nodiscard]] std::vector<io::SafetensorsTensor> layout_tensors(const HfType& type,
+                                                                const ParameterSpec& spec,
+                                                                const Block& block);
+
+/// Their bytes, one tensor after another. `encode_scale`: of NVFP4.
+void write_layout(const HfType& type, const NarrowMatrix& matrix, float encode_scale,
+                  io::SafetensorsWriter* writer);
 
 }  // namespace ng

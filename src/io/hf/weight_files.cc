@@ -20,9 +20,8 @@ std::vector<std::string> shard_paths(const std::string& folder) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : map.value().items()) {
     const std::string name = map.text(tensor);
-    if (name.empty() || name.find('/') != std::string::npos) {
+    if (name.empty() || name.find('/') != std::string::npos)
       map.refuse(tensor, brief(file), "the name of a file in the same folder");
-    }
     names.insert(name);
   }
   std::vector<std::string> paths;

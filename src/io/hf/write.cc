@@ -1,6 +1,5 @@
 // Parameters -> a model folder.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -15,26 +14,6 @@ namespace ng::io {
 namespace {
 
 constexpr size_t kMaxTokenizerConfig = 64 << 20;
-
-void write_weights(const std::string& folder, const ModelConfig& config,
-                   const ParameterReader& read, const HfWriteOptions& options) {
-  const StoredDtype& dtype = stored_dtype(options.dtype);
-  const std::vector<HfTensor> tensors = hf_tensors(config);
-  std::vector<uint64_t> bytes;
-  for (const HfTensor& tensor : tensors)
-    bytes.push_back(dtype.bytes * static_cast<uint64_t>(tensor.spec.rows * tensor.spec.cols));
-  const std::vector<ShardRange> shards = cut_into_shards(bytes, options.max_shard_bytes);
-  std::vector<std::pair<std::string, std::string>> file_of_tensor;
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = shard_name(i, shards.size());
-    const auto shard = std::span(tensors).subspan(shards[i].begin, shards[i].end - shards[i].begin);
-    write_shard(join_path(folder, name), shard, read, dtype);
-    for (const HfTensor& tensor : shard) file_of_tensor.emplace_back(tensor.spec.hf_name, name);
-  }
-  if (shards.size() == 1) return;
-  write_shard_index(folder, file_of_tensor,
-                    std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
-}
 
 /// "model-00001-of-00003.safetensors"
 bool is_shard_name(std::string_view name) {
@@ -81,10 +60,12 @@ void save_tokenizer(const std::string& folder, const HfWriteOptions& options) {
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
                      const ParameterReader& read, const HfWriteOptions& options) {
   require_replaceable(folder);
-  const std::string_view torch_dtype = stored_dtype(options.dtype).torch;
+  const StoredDtype& dtype = stored_dtype(options.dtype);
+  const std::vector<HfTensor> tensors = hf_tensors(config);
   FolderWriter writer(folder);
-  write_weights(writer.path(), config, read, options);
-  write_file_atomically(join_path(writer.path(), kHfConfig), hf_config_text(config, torch_dtype));
+  write_shards(writer.path(), plain_parts(tensors, dtype.name), options.max_shard_bytes,
+               plain_writer(tensors, read, dtype));
+  write_file_atomically(join_path(writer.path(), kHfConfig), hf_config_text(config, dtype.torch));
   const OrderedJson generation = {{"_from_model_config", true},
                                   {"bos_token_id", nullptr},
                                   {"eos_token_id", nullptr},

@@ -1,0 +1,35 @@
+#include "tools/tensor_output.h"
+
+#include "base/output_file.h"
+
+namespace ng {
+
+void require_tensor_output(const std::string& out, const std::string& in, const Recipe& recipe,
+                           const std::string& mark, const std::string& what) {
+  refuse_input(out, in);
+  refuse_input(out, recipe.place());
+  require_target(out, what, [&](const std::string& path) { return io::has_metadata(path, mark); });
+}
+
+std::map<std::string, std::string> tensor_metadata(const std::string& mark, const std::string& made,
+                                                   const Recipe& recipe, const RandomKey& key) {
+  return {{mark, made},
+          {"recipe", recipe.name()},
+          {"recipe_hash", recipe.hash()},
+          {"seed", std::to_string(key.seed)},
+          {"step", std::to_string(key.step)},
+          {"tensor_id", std::to_string(key.tensor)}};
+}
+
+std::vector<float>& FloatTensors::add(const std::string& name, std::vector<int64_t> shape) {
+  tensors_.push_back({name, "F32", std::move(shape), nullptr});
+  return values_.emplace_back();
+}
+
+void FloatTensors::write(const std::string& path,
+                         const std::map<std::string, std::string>& metadata) {
+  for (size_t i = 0; i < tensors_.size(); ++i) tensors_[i].data = values_[i].data();
+  io::write_safetensors(path, tensors_, metadata);
+}
+
+}  // namespace ng
