@@ -14,198 +14,176 @@ namespace {
 using Kind = OperandKeyUse::Kind;
 using Part = OperandKeyUse::Part;
 
-Choices<ScaleKind> scale_kinds(std::initializer_list<ScaleKind> kinds) {
-  Choices<ScaleKind> choices;
-  for (const ScaleKind kind : kinds) choices.items.emplace_back(name_of(kind), kind);
+template <class Enum>
+Choices<Enum> named(std::span<const Enum> values) {
+  Choices<Enum> choices;
+  for (const Enum value : values) choices.items.emplace_back(name_of(value), value);
   return choices;
 }
 
-Choices<ScaleRule> all_scale_rules() {
-  Choices<ScaleRule> choices;
-  for (const ScaleRule rule : scale_rules()) choices.items.emplace_back(name_of(rule), rule);
-  return choices;
+template <class Member>
+auto of(Member Operand::*member) {
+  return [member](auto& o) -> auto& { return o.*member; };
 }
 
-/// A row whose values are the names of an enumeration, which its use lists.
-template <class Enum, class Get>
-OperandKey choice(std::string path, Get get, const Choices<Enum>& choices, std::string doc,
-                  OperandKeyUse use) {
-  use.values = choices.names();
-  return {choice_key<Operand>(std::move(path), get, choices, std::move(doc)), std::move(use)};
+/// The rows in the making; each has a member of Operand.
+struct Rows {
+  std::vector<OperandKey> keys;
+
+  template <class Member>
+  void add(Member Operand::*member, Key<Operand> key, OperandKeyUse use) {
+    use.forget = [member](Operand& o) { o.*member = Operand{}.*member; };
+    keys.push_back({std::move(key), std::move(use)});
+  }
+
+  template <class Enum>
+  void choice(const char* path, Enum Operand::*member, const Choices<Enum>& choices,
+              const char* doc, OperandKeyUse use) {
+    use.values = choices.names();
+    add(member, choice_key<Operand>(path, of(member), choices, doc), std::move(use));
+  }
+  void integer(const char* path, int Operand::*member, IntegerRange range, const char* doc,
+               OperandKeyUse use) {
+    use.kind = Kind::integer;
+    add(member, integer_key<Operand>(path, of(member), range, doc), std::move(use));
+  }
+  void number(const char* path, float Operand::*member, NumberRange range, const char* doc,
+              OperandKeyUse use) {
+    use.kind = Kind::number;
+    add(member, number_key<Operand>(path, of(member), range, doc), std::move(use));
+  }
+  /// read(item) is a Member, print(member) its text.
+  template <class Member, class Read, class Print>
+  void own(KeyRow row, Member Operand::*member, const Read& read, const Print& print,
+           OperandKeyUse use) {
+    add(member,
+        {std::move(row), [=](Operand& o, const TomlItem& item) { o.*member = read(item); },
+         [=](const Operand& o) { return print(o.*member); }},
+        std::move(use));
+  }
+};
+
+void add_element(Rows& rows) {
+  rows.keys.push_back(
+      {{{"format", one_of(operand_names()),
+         "sets all other keys of the operand to what the format stands for"},
+        [](Operand& o, const TomlItem& item) { o = operand_of(read_name(item, operand_names())); },
+        [](const Operand&) { return std::string(); }},
+       {}});
+  rows.own(
+      {"element", fmt::format("{}, or any {}", one_of(operand_element_names()), kExmyNames),
+       "format of one value"},
+      &Operand::element, [](const TomlItem& item) { return &read_element(item); },
+      [](const ElementFormat* element) { return toml_quote(element->short_name); },
+      {.field = "element"});
 }
 
-OperandKey format_key() {
-  return {
-      {{.path = "format",
-        .expected = one_of(operand_names()),
-        .doc = "sets all other keys of the operand to what the format stands for"},
-       [](Operand& o, const TomlItem& item) { o = operand_of(read_name(item, operand_names())); },
-       [](const Operand&) { return std::string(); }},
-      {}};
-}
-
-OperandKey element_key() {
-  return {{{.path = "element",
-            .expected = fmt::format("{}, or any {}", one_of(operand_element_names()), kExmyNames),
-            .doc = "format of one value"},
-           [](Operand& o, const TomlItem& item) { o.element = &read_element(item); },
-           [](const Operand& o) { return toml_quote(o.element->short_name); }},
-          {.field = "element"}};
-}
-
-OperandKey block_key() {
-  return {{{.path = "block",
-            .expected = std::string(kBlockExpected),
-            .doc = "values that share a scale; c runs along the reduction dimension"},
-           [](Operand& o, const TomlItem& item) { o.block = read_block(item); },
-           [](const Operand& o) { return print_block(o.block); }},
-          {.kind = Kind::block,
-           .part = Part::scale,
-           .field = "block",
-           .flag = {4, "values that share a scale: RxC, tensor or row"}}};
-}
-
-/// The rule belongs to the scale: a new scale starts with its own default.
-OperandKey scale_key() {
+void add_scale(Rows& rows) {
+  rows.own({"block", std::string(kBlockExpected),
+            "values that share a scale; c runs along the reduction dimension"},
+           &Operand::block, read_block, print_block,
+           {.kind = Kind::block,
+            .part = Part::scale,
+            .field = "block",
+            .flag = {4, "values that share a scale: RxC, tensor or row"}});
   using enum ScaleKind;
-  OperandKey key = choice(
-      "scale", [](auto& o) -> auto& { return o.scale; },
-      scale_kinds({none, fp32, pow2, e8m0, e4m3}), "what a block's scale is written in",
+  constexpr ScaleKind kKinds[] = {none, fp32, pow2, e8m0, e4m3};
+  rows.choice(
+      "scale", &Operand::scale, named<ScaleKind>(kKinds), "what a block's scale is written in",
       {.part = Part::scale, .field = "scale", .flag = {5, "none, fp32, pow2, e8m0 or e4m3"}});
-  key.read = [read = key.read](Operand& o, const TomlItem& item) {
+  // The rule belongs to the scale: a new scale starts with its own default.
+  rows.keys.back().read = [read = rows.keys.back().read](Operand& o, const TomlItem& item) {
     read(o, item);
-    o.scale_rule = o.scale == ScaleKind::e4m3 ? ScaleRule::nearest : ScaleRule::floor;
+    o.scale_rule = o.scale == e4m3 ? ScaleRule::nearest : ScaleRule::floor;
   };
-  return key;
+  rows.choice("tensor_scale", &Operand::tensor_scale, named<ScaleKind>(std::span(kKinds).first(3)),
+              "second scale, of the whole tensor, above e4m3 scales",
+              {.part = Part::scale,
+               .field = "tensor_scale",
+               .flag = {6, "second level: none, fp32 or pow2"}});
 }
 
-OperandKey tensor_scale_key() {
-  using enum ScaleKind;
-  return choice("tensor_scale", [](auto& o) -> auto& { return o.tensor_scale; },
-                scale_kinds({none, fp32, pow2}),
-                "second scale, of the whole tensor, above e4m3 scales",
-                {.part = Part::scale,
-                 .field = "tensor_scale",
-                 .flag = {6, "second level: none, fp32 or pow2"}});
+void add_delayed(Rows& rows) {
+  const KeyNeed delayed = {"scaling = \"delayed\"",
+                           [](const Operand& o) { return o.scaling == Scaling::delayed; }};
+  rows.choice<Scaling>("scaling", &Operand::scaling,
+                       {{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
+                       "scale from this tensor, or from the history of earlier steps",
+                       {.part = Part::scale, .is_told_by_value = true});
+  rows.integer("amax_history", &Operand::amax_history, {1, 65536},
+               "steps that delayed scaling looks back", {.part = Part::scale, .need = delayed});
+  rows.choice<AmaxCompute>("amax_compute", &Operand::amax_compute,
+                           {{{"max", AmaxCompute::max}, {"most_recent", AmaxCompute::most_recent}}},
+                           "which amax of the history delayed scaling uses",
+                           {.part = Part::scale, .need = delayed});
+  rows.integer("margin", &Operand::margin, {0, 32},
+               "binades that delayed scaling leaves free at the top",
+               {.part = Part::scale, .need = delayed});
 }
 
-KeyNeed needs_delayed(void (*forget)(Operand&)) {
-  return {"scaling = \"delayed\"", [](const Operand& o) { return o.scaling == Scaling::delayed; },
-          forget};
+void add_rule(Rows& rows) {
+  rows.choice("scale_rule", &Operand::scale_rule, named(scale_rules()),
+              "how an e8m0 scale (floor ... mse) or an e4m3 scale (nearest, up) is rounded",
+              {.part = Part::scale,
+               .field = "scale_rule",
+               .flag = {3, "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up"}});
 }
 
-void add_delayed_keys(std::vector<OperandKey>& keys) {
-  keys.push_back(
-      choice("scaling", [](auto& o) -> auto& { return o.scaling; },
-             Choices<Scaling>{{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
-             "scale from this tensor, or from the history of earlier steps",
-             {.part = Part::scale, .is_told_by_value = true}));
-  keys.push_back(
-      {integer_key<Operand>(
-           "amax_history", [](auto& o) -> auto& { return o.amax_history; }, {1, 65536},
-           "steps that delayed scaling looks back"),
-       {.kind = Kind::integer, .part = Part::scale, .need = needs_delayed([](Operand& o) {
-                                                      o.amax_history = Operand{}.amax_history;
-                                                    })}});
-  keys.push_back(choice(
-      "amax_compute", [](auto& o) -> auto& { return o.amax_compute; },
-      Choices<AmaxCompute>{{{"max", AmaxCompute::max}, {"most_recent", AmaxCompute::most_recent}}},
-      "which amax of the history delayed scaling uses",
+void add_fits(Rows& rows) {
+  rows.own({"fit", std::string(kFitsExpected),
+            "element value that a block's largest magnitude is scaled to, without it the largest "
+            "element; of a list each block takes the best"},
+           &Operand::fit, read_fits, print_fits,
+           {.kind = Kind::numbers,
+            .part = Part::scale,
+            .field = "fit",
+            .flag = {8, "what blocks' largest values are scaled to: A, or A,B to try"}});
+  rows.choice<Select>(
+      "select", &Operand::select,
+      {{{"mse", Select::mse}, {"mae", Select::mae}, {"max", Select::max}}},
+      "error by which a block takes one of its fits: squared, absolute, or the largest",
       {.part = Part::scale,
-       .need = needs_delayed([](Operand& o) { o.amax_compute = Operand{}.amax_compute; })}));
-  keys.push_back({integer_key<Operand>(
-                      "margin", [](auto& o) -> auto& { return o.margin; }, {0, 32},
-                      "binades that delayed scaling leaves free at the top"),
-                  {.kind = Kind::integer,
-                   .part = Part::scale,
-                   .need = needs_delayed([](Operand& o) { o.margin = Operand{}.margin; })}});
+       .field = "select",
+       .flag = {9, "error by which a fit is taken: mse, mae or max"},
+       .need = {"a list of fits", [](const Operand& o) { return o.fit.size() > 1; }}});
+  rows.number("scale_max", &Operand::scale_max, {1, 448},
+              "e4m3 scale that the tensor's largest block is given; fits may need room above it",
+              {.part = Part::scale,
+               .field = "scale_max",
+               .flag = {10, "e4m3 scale of the tensor's largest block"},
+               .need = {"a tensor_scale",
+                        [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }}});
 }
 
-OperandKey scale_rule_key() {
-  return choice("scale_rule", [](auto& o) -> auto& { return o.scale_rule; }, all_scale_rules(),
-                "how an e8m0 scale (floor ... mse) or an e4m3 scale (nearest, up) is rounded",
-                {.part = Part::scale,
-                 .field = "scale_rule",
-                 .flag = {3, "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up"}});
-}
-
-void add_fit_keys(std::vector<OperandKey>& keys) {
-  keys.push_back({{{.path = "fit",
-                    .expected = std::string(kFitsExpected),
-                    .doc = "element value that a block's largest magnitude is scaled to, without "
-                           "it the largest element; of a list each block takes the best"},
-                   [](Operand& o, const TomlItem& item) { o.fit = read_fits(item); },
-                   [](const Operand& o) { return print_fits(o.fit); }},
-                  {.kind = Kind::numbers,
-                   .part = Part::scale,
-                   .field = "fit",
-                   .flag = {8, "what blocks' largest values are scaled to: A, or A,B to try"}}});
-  keys.push_back(
-      choice("select", [](auto& o) -> auto& { return o.select; },
-             Choices<Select>{{{"mse", Select::mse}, {"mae", Select::mae}, {"max", Select::max}}},
-             "error by which a block takes one of its fits: squared, absolute, or the largest",
-             {.part = Part::scale,
-              .field = "select",
-              .flag = {9, "error by which a fit is taken: mse, mae or max"},
-              .need = {"a list of fits", [](const Operand& o) { return o.fit.size() > 1; },
-                       [](Operand& o) { o.select = Operand{}.select; }}}));
-  keys.push_back(
-      {number_key<Operand>(
-           "scale_max", [](auto& o) -> auto& { return o.scale_max; }, {1, 448},
-           "e4m3 scale that the tensor's largest block is given; fits may need room above it"),
-       {.kind = Kind::number,
-        .part = Part::scale,
-        .field = "scale_max",
-        .flag = {10, "e4m3 scale of the tensor's largest block"},
-        .need = {"a tensor_scale",
-                 [](const Operand& o) { return o.tensor_scale != ScaleKind::none; },
-                 [](Operand& o) { o.scale_max = Operand{}.scale_max; }}}});
-}
-
-OperandKey sr_bits_key() {
-  return {{{.path = "sr_bits",
-            .expected = "16, 8 or 32",
-            .doc = "random bits of a stochastic rounding"},
-           [](Operand& o, const TomlItem& item) {
-             const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
-             if (bits != 8 && bits != 16 && bits != 32) item.refuse_value("16, 8 or 32");
-             o.sr_bits = int(bits);
-           },
-           [](const Operand& o) { return print_value(int64_t{o.sr_bits}); }},
-          {.kind = Kind::integer,
-           .part = Part::rounding,
-           .values = {"8", "16", "32"},
-           .field = "random_bits",
-           .flag = {7, "random bits per value", true},
-           .need = {"rounding = \"stochastic\"",
-                    [](const Operand& o) { return o.rounding == Rounding::stochastic; },
-                    [](Operand& o) { o.sr_bits = Operand{}.sr_bits; }}}};
-}
-
-void add_rounding_keys(std::vector<OperandKey>& keys) {
-  keys.push_back(choice(
-      "rounding", [](auto& o) -> auto& { return o.rounding; },
-      Choices<Rounding>{{{"nearest", Rounding::nearest}, {"stochastic", Rounding::stochastic}}},
-      "of each element",
-      {.part = Part::rounding,
-       .field = "rounding",
-       .flag = {1, "nearest or stochastic", true},
-       .is_told_by_value = true}));
-  keys.push_back(sr_bits_key());
-  keys.push_back(choice(
-      "overflow", [](auto& o) -> auto& { return o.overflow; },
-      Choices<Overflow>{{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
+void add_rounding(Rows& rows) {
+  rows.choice<Rounding>("rounding", &Operand::rounding,
+                        {{{"nearest", Rounding::nearest}, {"stochastic", Rounding::stochastic}}},
+                        "of each element",
+                        {.part = Part::rounding,
+                         .field = "rounding",
+                         .flag = {1, "nearest or stochastic", true},
+                         .is_told_by_value = true});
+  rows.own({"sr_bits", "16, 8 or 32", "random bits of a stochastic rounding"}, &Operand::sr_bits,
+           read_random_bits, [](int bits) { return print_value(int64_t{bits}); },
+           {.kind = Kind::integer,
+            .part = Part::rounding,
+            .values = {"8", "16", "32"},
+            .field = "random_bits",
+            .flag = {7, "random bits per value", true},
+            .need = {"rounding = \"stochastic\"",
+                     [](const Operand& o) { return o.rounding == Rounding::stochastic; }}});
+  rows.choice<Overflow>(
+      "overflow", &Operand::overflow,
+      {{{"saturate", Overflow::saturate}, {"special", Overflow::special}}},
       "what becomes of values beyond the largest: it, or infinity or NaN",
       {.part = Part::rounding,
        .field = "overflow",
        .flag = {2,
                 "saturate, or special: infinities and NaN (special only for bf16, else saturate)",
-                true}}));
-  keys.push_back({number_key<Operand>(
-                      "prescale", [](auto& o) -> auto& { return o.prescale; }, {0x1p-16, 0x1p16},
-                      "multiplies each value after its scale was chosen; undone at "
-                      "the end of the GEMM"),
-                  {.kind = Kind::number, .part = Part::rounding, .field = "prescale"}});
+                true}});
+  rows.number("prescale", &Operand::prescale, {0x1p-16, 0x1p16},
+              "multiplies each value after its scale was chosen; undone at the end of the GEMM",
+              {.part = Part::rounding, .field = "prescale"});
 }
 
 /// A number as TOML has it; empty where it is none.
@@ -268,13 +246,14 @@ std::vector<const OperandKey*> differences(const Operand& operand,
 
 const std::vector<OperandKey>& operand_keys() {
   static const std::vector<OperandKey> keys = [] {
-    std::vector<OperandKey> all = {format_key(), element_key(), block_key(), scale_key(),
-                                   tensor_scale_key()};
-    add_delayed_keys(all);
-    all.push_back(scale_rule_key());
-    add_fit_keys(all);
-    add_rounding_keys(all);
-    return all;
+    Rows rows;
+    add_element(rows);
+    add_scale(rows);
+    add_delayed(rows);
+    add_rule(rows);
+    add_fits(rows);
+    add_rounding(rows);
+    return rows.keys;
   }();
   return keys;
 }
@@ -338,7 +317,7 @@ void check_numbers(const Operand& operand) {
 
 void forget_unused(Operand& operand) {
   for (const OperandKey& key : operand_keys())
-    if (!key.has_effect(operand)) key.need.forget_key(operand);
+    if (!key.has_effect(operand)) key.forget(operand);
 }
 
 }  // namespace ng

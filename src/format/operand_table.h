@@ -3,6 +3,7 @@
 // installed library, Python and docs/recipe-keys.md follow from the rows.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,8 @@ namespace ng {
 
 /// What another key must say so that this one has an effect.
 struct KeyNeed {
-  std::string_view text;                           ///< scaling = "delayed"
-  bool (*is_met)(const Operand&) = nullptr;        ///< null: it always has one
-  void (*forget_key)(Operand& without) = nullptr;  ///< back to its default
+  std::string_view text;                     ///< scaling = "delayed"
+  bool (*is_met)(const Operand&) = nullptr;  ///< null: it always has one
 };
 
 /// A flag of `cast`.
@@ -39,6 +39,7 @@ struct OperandKeyUse {
   KeyFlag flag = {};
   KeyNeed need = {};
   bool is_told_by_value = false;  ///< describe() says "stochastic", not "rounding stochastic"
+  std::function<void(Operand&)> forget = {};  ///< back to the default
 };
 
 struct OperandKey : Key<Operand>, OperandKeyUse {

@@ -95,6 +95,12 @@ Block read_block(const TomlItem& item) {
   return {.kind = Block::Kind::tile, .rows = int(rows), .cols = int(cols)};
 }
 
+int read_random_bits(const TomlItem& item) {
+  const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
+  if (bits != 8 && bits != 16 && bits != 32) item.refuse_value("16, 8 or 32");
+  return static_cast<int>(bits);
+}
+
 std::string print_block(const Block& block) {
   if (block.kind != Block::Kind::tile) return toml_quote(text_of(block));
   return fmt::format("[{}, {}]", block.rows, block.cols);

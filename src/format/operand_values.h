@@ -33,4 +33,7 @@ inline constexpr std::string_view kFitsExpected =
 [[nodiscard]] Block read_block(const TomlItem& item);
 [[nodiscard]] std::string print_block(const Block& block);
 
+/// Of a stochastic rounding.
+[[nodiscard]] int read_random_bits(const TomlItem& item);
+
 }  // namespace ng

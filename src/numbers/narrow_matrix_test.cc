@@ -45,6 +45,12 @@ Operand pow2(Operand operand) {
   return operand;
 }
 
+Operand fitted(Operand operand, const Fits& fit) {
+  operand.fit = fit;
+  operand.scale_max = operand.tensor_scale == ScaleKind::none ? 448.0f : 256.0f;
+  return operand;
+}
+
 std::vector<Operand> casts() {
   std::vector<Operand> all;
   for (const std::string_view name : operand_names())
@@ -59,6 +65,9 @@ std::vector<Operand> casts() {
   all.push_back(stochastic(operand_of("mxfp8_e5m2"), 8));
   all.push_back(stochastic(operand_of("fp8_e4m3"), 32));
   all.push_back(stochastic(operand_of("bf16"), 16));
+  all.push_back(fitted(operand_of("nvfp4"), {6, 4}));
+  all.push_back(fitted(with(operand_of("nvfp4"), tile(16, 16)), {6, 4}));
+  all.push_back(fitted(operand_of("fp8_e4m3"), {240}));
   all.push_back(unscaled("e4m3fnuz"));
   all.push_back(unscaled("e3m4"));
   return all;

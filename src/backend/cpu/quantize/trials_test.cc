@@ -82,7 +82,8 @@ TEST(Fits, EqualTheDefinitionOverPanelsTransformsAndThreads) {
   const std::vector<Operand> casts = both_roundings(choices());
   for (size_t i = 0; i < casts.size(); ++i)
     for (const Contract contract : kContracts)
-      for (const Shape shape : {Shape{130, 257}, Shape{33, 580}, Shape{1, 700}, Shape{700, 1}}) {
+      for (const Shape shape :
+           {i % 2 == 0 ? Shape{130, 257} : Shape{33, 580}, Shape{1, 700}, Shape{700, 1}}) {
         const auto storage = i % 2 == 0 ? Storage::fp32 : Storage::bf16;
         ASSERT_NO_FATAL_FAILURE(expect_same(casts[i], contract, i % 3 == 0 ? 64 : 0, shape,
                                             Data::normal, 1 + static_cast<int>(i % 3), storage));
