@@ -10,7 +10,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct InfoArgs {
   bool json = false;
 };
 
@@ -20,7 +20,7 @@ std::vector<std::string_view> isa_names_here() {
   return names;
 }
 
-void info(const Args& args) {
+void info(const InfoArgs& args) {
   const MachineMemory memory = machine_memory();
   const Threads all{available_cores()};
   const double peak = measured_peak_flops(all);
@@ -48,11 +48,13 @@ void info(const Args& args) {
   line("recipes in", fmt::format("{}", fmt::join(recipe_folders(), " ")));
 }
 
-void declare(Flags flags, Args& args) { flags.flag("--json", args.json, "print one JSON object"); }
+void declare_info(Flags flags, InfoArgs& args) {
+  flags.flag("--json", args.json, "print one JSON object");
+}
 
 }  // namespace
 
 const Command kInfo{"info", "this build, the CPU features found and used, backends, memory",
-                    with_flags<Args, declare, info>};
+                    with_flags<InfoArgs, declare_info, info>};
 
 }  // namespace ng::cli

@@ -15,8 +15,8 @@ namespace {
 
 using Reduce = GradientRecipe::Reduce;
 
-constexpr uint32_t kStream = 701;
-constexpr int kRanks = 8;
+constexpr uint32_t kCommunicationScaleStream = 701;
+constexpr int kCommunicationScaleRanks = 8;
 constexpr int64_t kRows = 16, kCols = 32;
 constexpr int64_t kSteps = 1200;
 constexpr int64_t kWindow =
@@ -38,9 +38,10 @@ size_t part_of(int64_t step, int64_t steps) {
 std::vector<std::vector<float>> gradients_of(uint64_t seed, int64_t step, int64_t steps) {
   const size_t part = part_of(step, steps);
   const GradientKind kind{.name = "", .correlation = part == 2 ? kCorrelation : 0};
-  RandomKey key = stream(seed, kStream);
+  RandomKey key = stream(seed, kCommunicationScaleStream);
   key.step = static_cast<uint32_t>(step);
-  std::vector<std::vector<float>> all = drawn_gradients(kind, key, kRanks, kRows * kCols, {});
+  std::vector<std::vector<float>> all =
+      drawn_gradients(kind, key, kCommunicationScaleRanks, kRows * kCols, {});
   for (std::vector<float>& of_rank : all)
     for (float& x : of_rank) x *= part > 0 ? kSize * kJump : kSize;
   return all;
@@ -59,7 +60,7 @@ class Loop {
  public:
   explicit Loop(Reduce reduce) : reduce_(reduce), wire_(cast_, kRows, kCols) {
     if (reduce == Reduce::fp32) return;
-    scale_.k = static_cast<float>(std::round(-0.5 * kWindow * std::log2(kRanks)));
+    scale_.k = static_cast<float>(std::round(-0.5 * kWindow * std::log2(kCommunicationScaleRanks)));
     scale_.mu = std::exp2(scale_.k / static_cast<float>(kWindow));
   }
   void step(ValuesByRank gradients, std::span<const double> truth) {
@@ -85,15 +86,15 @@ class Loop {
   std::vector<Seen> seen_;
 };
 
-struct Way {
+struct ScaleWay {
   const char* name;
   Reduce reduce;
 };
-constexpr Way kWays[] = {{"wire", Reduce::wire}, {"exact sum", Reduce::fp32}};
-using Loops = std::array<std::vector<Seen>, std::size(kWays)>;
+constexpr ScaleWay kScaleWays[] = {{"wire", Reduce::wire}, {"exact sum", Reduce::fp32}};
+using ScaleLoops = std::array<std::vector<Seen>, std::size(kScaleWays)>;
 
-Loops run_loops(const Settings& settings, Progress& progress) {
-  Loop wire(kWays[0].reduce), exact(kWays[1].reduce);
+ScaleLoops run_loops(const Settings& settings, Progress& progress) {
+  Loop wire(kScaleWays[0].reduce), exact(kScaleWays[1].reduce);
   const int64_t steps = steps_of(settings);
   for (int64_t step = 0; step < steps; ++step) {
     const std::vector<std::vector<float>> gradients = gradients_of(settings.seed, step, steps);
@@ -108,9 +109,9 @@ Loops run_loops(const Settings& settings, Progress& progress) {
 // ---------------------------------------------------------------- what is shown
 
 /// A curve of both ways: a number of each step.
-Grid curves(const char* name, const char* caption, const Loops& loops, double Seen::*of) {
+Grid curves(const char* name, const char* caption, const ScaleLoops& loops, double Seen::*of) {
   return Grid(name, caption, "step", texts_of(integers(0, static_cast<int>(loops[0].size()) - 1)),
-              names_of(kWays), {.shown = false})
+              names_of(kScaleWays), {.shown = false})
       .filled([&](size_t step, size_t way) { return loops[way][step].*of; });
 }
 
@@ -121,10 +122,10 @@ Chart chart_of(const Grid& grid, const char* y_label) {
 }
 
 /// By part of the run: where k lay, how often it was lowered, SNR.
-Grid parts_grid(const Loops& loops) {
+Grid parts_grid(const ScaleLoops& loops) {
   const auto steps = std::ssize(loops[0]);
   Names columns;
-  for (const Way& way : kWays)
+  for (const ScaleWay& way : kScaleWays)
     for (const char* what : {"smallest k", "largest k", "times lowered", "SNR, dB"})
       columns.push_back(fmt::format("{}: {}", way.name, what));
   Grid grid("mu_parts",
@@ -155,14 +156,14 @@ Grid parts_grid(const Loops& loops) {
 int64_t communication_scale_steps(const Settings& settings) { return steps_of(settings); }
 
 Section communication_scale_section(const Settings& settings, Progress& progress) {
-  const Loops loops = run_loops(settings, progress);
+  const ScaleLoops loops = run_loops(settings, progress);
   const Grid parts = parts_grid(loops);
   const Grid mu = curves("mu", "log2 μ by step", loops, &Seen::log2_mu);
   const Grid scale = curves("encode_scale", "S = μ · s, what gradients are multiplied by, by step",
                             loops, &Seen::encode_scale);
   const auto steps = std::ssize(loops[0]);
   Section section = section_of("communication", "scale", {parts, mu, scale},
-                               {{"ranks", kRanks},
+                               {{"ranks", kCommunicationScaleRanks},
                                 {"elements", kRows * kCols},
                                 {"steps", steps},
                                 {"third", steps / 3},

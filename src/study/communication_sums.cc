@@ -17,15 +17,16 @@ namespace {
 
 using Reduce = GradientRecipe::Reduce;
 
-constexpr uint32_t kStream = 700;
-constexpr int kRanks[] = {2, 4, 8, 16, 32, 64, 128};
-constexpr size_t kRankCounts = std::size(kRanks);
-constexpr int64_t kDraws = 4;
-constexpr double kThreshold = 1e-5;  // δ [recipes.md §4.2]
-constexpr int64_t kWindow = 4;       // quarters of an octave, until auto-scaling turns back
-constexpr double kMostK = 2 * kWindow;
+constexpr uint32_t kCommunicationSumsStream = 700;
+constexpr int kCommunicationSumsRanks[] = {2, 4, 8, 16, 32, 64, 128};
+constexpr size_t kCommunicationSumsRankCounts = std::size(kCommunicationSumsRanks);
+constexpr int64_t kCommunicationSumsDraws = 4;
+constexpr double kCommunicationSumsThreshold = 1e-5;  // δ [recipes.md §4.2]
+constexpr int64_t kCommunicationSumsWindow =
+    4;  // quarters of an octave, until auto-scaling turns back
+constexpr double kMostK = 2 * kCommunicationSumsWindow;
 
-enum Way : size_t { kPre, kPost, kStart, kAuto, kExact, kGathered, kWays };
+enum Way : size_t { kPre, kPost, kStart, kAuto, kExact, kGathered, kCommunicationSumsWays };
 constexpr const char* kWayNames[] = {"pre-scaling",  "post-scaling", "wire, μ = 1/√N",
                                      "auto-scaling", "exact sum",    "exact, rounded again"};
 
@@ -56,7 +57,7 @@ struct Figures {
 
 /// One draw of one setting at one number of ranks.
 struct Outcome {
-  std::array<Figures, kWays> ways;
+  std::array<Figures, kCommunicationSumsWays> ways;
   double log2_mu = 0;  ///< of auto-scaling
 };
 
@@ -96,17 +97,21 @@ class Measurement {
   /// Auto-scaling from 1/√N on, the gradient the same in every step, until it turns back.
   void follow_mu(Outcome& outcome) {
     const double log2_ranks = std::log2(static_cast<double>(gradients_.size()));
-    AutoScale scale{.k = static_cast<float>(std::round(-0.5 * kWindow * log2_ranks))};
-    scale.mu = std::exp2(scale.k / static_cast<float>(kWindow));
+    AutoScale scale{
+        .k = static_cast<float>(std::round(-0.5 * kCommunicationSumsWindow * log2_ranks))};
+    scale.mu = std::exp2(scale.k / static_cast<float>(kCommunicationSumsWindow));
     for (bool has_fitted = false, is_first = true; scale.k <= kMostK; is_first = false) {
       const SimulatedMean mean = wire_.reduce(wire_.send(gradients_, scale), Reduce::wire);
-      const bool fits = mean.saturated() <= kThreshold;
+      const bool fits = mean.saturated() <= kCommunicationSumsThreshold;
       if (is_first) outcome.ways[kStart] = figures(mean);
       if (!fits && has_fitted) return;
       has_fitted |= fits;
       outcome.ways[kAuto] = figures(mean);
       outcome.log2_mu = std::log2(scale.mu);
-      move_auto_scale({.scale = &scale, .codes = {}, .threshold = kThreshold, .window = kWindow},
+      move_auto_scale({.scale = &scale,
+                       .codes = {},
+                       .threshold = kCommunicationSumsThreshold,
+                       .window = kCommunicationSumsWindow},
                       mean.largest, mean.codes);
     }
   }
@@ -118,25 +123,29 @@ class Measurement {
 };
 
 /// By setting, number of ranks and draw.
-using Outcomes = std::array<std::array<std::vector<Outcome>, kRankCounts>, std::size(kSettings)>;
+using Outcomes = std::array<std::array<std::vector<Outcome>, kCommunicationSumsRankCounts>,
+                            std::size(kSettings)>;
 
-int64_t draws_of(const Settings& settings) { return settings.part_of(kDraws, 2); }
+int64_t communication_sums_draws_of(const Settings& settings) {
+  return settings.part_of(kCommunicationSumsDraws, 2);
+}
 
-Outcomes measured(const Settings& settings, Progress& progress) {
+Outcomes communication_sums_measured(const Settings& settings, Progress& progress) {
   Outcomes all;
   for (auto& of_setting : all)
     for (std::vector<Outcome>& draws : of_setting)
-      draws.resize(static_cast<size_t>(draws_of(settings)));
+      draws.resize(static_cast<size_t>(communication_sums_draws_of(settings)));
   for (size_t s = 0; s < std::size(kSettings); ++s)
     for (size_t draw = 0; draw < all[s][0].size(); ++draw) {
-      RandomKey key = stream(settings.seed, kStream);
+      RandomKey key = stream(settings.seed, kCommunicationSumsStream);
       key.step = static_cast<uint32_t>(draw);
-      const std::vector<std::vector<float>> gradients =
-          drawn_gradients(kSettings[s].gradients, key, kRanks[kRankCounts - 1],
-                          kGradientRows * kGradientCols, settings.threads);
-      parallel_for(settings.threads, kRankCounts, [&](int64_t item, int) {
-        const size_t r = kRankCounts - 1 - static_cast<size_t>(item);  // most work first
-        const ValuesByRank some(gradients.data(), static_cast<size_t>(kRanks[r]));
+      const std::vector<std::vector<float>> gradients = drawn_gradients(
+          kSettings[s].gradients, key, kCommunicationSumsRanks[kCommunicationSumsRankCounts - 1],
+          kGradientRows * kGradientCols, settings.threads);
+      parallel_for(settings.threads, kCommunicationSumsRankCounts, [&](int64_t item, int) {
+        const size_t r =
+            kCommunicationSumsRankCounts - 1 - static_cast<size_t>(item);  // most work first
+        const ValuesByRank some(gradients.data(), static_cast<size_t>(kCommunicationSumsRanks[r]));
         all[s][r][draw] = Measurement(kSettings[s], some).run();
       });
       progress.step();
@@ -171,7 +180,7 @@ Mean mean_of(const std::vector<Outcome>& draws, const Of& of) {
 Grid grid_of(const Outcomes& all, size_t setting, const Measure& measure) {
   return Grid(fmt::format("{}_{}", measure.name, kSettings[setting].name),
               fmt::format("{}; gradients {}", measure.caption, kSettings[setting].text), "ranks",
-              texts_of(kRanks), {std::begin(kWayNames), std::end(kWayNames)},
+              texts_of(kCommunicationSumsRanks), {std::begin(kWayNames), std::end(kWayNames)},
               {.digits = 3, .shown = std::ranges::count(measure.shown, setting) > 0})
       .filled([&](size_t r, size_t way) {
         return mean_of(all[setting][r],
@@ -180,7 +189,10 @@ Grid grid_of(const Outcomes& all, size_t setting, const Measure& measure) {
       });
 }
 
-size_t row_of(int ranks) { return static_cast<size_t>(std::ranges::find(kRanks, ranks) - kRanks); }
+size_t row_of(int ranks) {
+  return static_cast<size_t>(std::ranges::find(kCommunicationSumsRanks, ranks) -
+                             kCommunicationSumsRanks);
+}
 
 /// The specification's, of one draw each. Of the exact sum it has a range, 31.5 to 31.9.
 /// [errata-2, 34]
@@ -190,7 +202,7 @@ struct Specified {
   Way way;
   double snr;
 };
-constexpr Specified kSpecified[] = {
+constexpr Specified kSpecifiedSums[] = {
     {kIndependentFp32, 2, kPost, 27.3},   {kIndependentFp32, 8, kPost, 12.9},
     {kIndependentFp32, 32, kPost, 3.7},   {kIndependentFp32, 128, kPost, 1.2},
     {kIndependentFp32, 2, kAuto, 28.1},   {kIndependentFp32, 8, kAuto, 23.9},
@@ -206,7 +218,7 @@ std::vector<Grid> grids_of(const Outcomes& all, const Measure& measure) {
   std::vector<Grid> grids;
   for (size_t s = 0; s < std::size(kSettings); ++s) grids.push_back(grid_of(all, s, measure));
   if (&measure == &kSnr)
-    for (const Specified& one : kSpecified)
+    for (const Specified& one : kSpecifiedSums)
       grids[one.setting].at(row_of(one.ranks), one.way).expected = one.snr;
   return grids;
 }
@@ -219,10 +231,10 @@ Grid mu_grid(const Outcomes& all) {
   columns.insert(columns.end(), {"1/√N", "1/N"});
   return Grid("log2_mu",
               "log2 of the μ at which auto-scaling turns back, the gradient the same in every step",
-              "ranks", texts_of(kRanks), std::move(columns), {.digits = 3})
+              "ranks", texts_of(kCommunicationSumsRanks), std::move(columns), {.digits = 3})
       .filled([&](size_t r, size_t c) {
         if (c < kSettingCount) return mean_of(all[c][r], std::mem_fn(&Outcome::log2_mu)).mean();
-        return (c == kSettingCount ? -0.5 : -1) * std::log2(kRanks[r]);
+        return (c == kSettingCount ? -0.5 : -1) * std::log2(kCommunicationSumsRanks[r]);
       });
 }
 
@@ -269,11 +281,11 @@ Section loss_section(const Outcomes& all) {
 }  // namespace
 
 int64_t communication_sum_steps(const Settings& settings) {
-  return static_cast<int64_t>(std::size(kSettings)) * draws_of(settings);
+  return static_cast<int64_t>(std::size(kSettings)) * communication_sums_draws_of(settings);
 }
 
 std::vector<Section> communication_sum_sections(const Settings& settings, Progress& progress) {
-  const Outcomes all = measured(settings, progress);
+  const Outcomes all = communication_sums_measured(settings, progress);
   return {snr_section(all), loss_section(all)};
 }
 

@@ -182,22 +182,22 @@ RunGradients run_gradients(const Settings& settings) {
 constexpr double kClose = 0.01;      // of a projection to 1: "within 1 %"
 constexpr double kMovedLoss = 0.01;  // nats
 
-double root_mean_square(const Mean& mean) { return std::sqrt(mean.mean_square()); }
+double rms_of(const Mean& mean) { return std::sqrt(mean.mean_square()); }
 
 /// A figure of the table.
-struct Measure {
+struct GradientsMeasure {
   const char* name;
   const char* caption;
   int digits;
   Value (*of)(const DrawnErrors& errors);
 };
-constexpr Measure kMeasures[] = {
+constexpr GradientsMeasure kMeasures[] = {
     {"projection", "Projection <g, g₀>/<g₀, g₀> on the FP32 gradient: 1 where nothing is biased", 5,
      [](const DrawnErrors& e) { return e.projection.value(); }},
     {"cosine", "Cosine of the angle to the FP32 gradient", 5,
      [](const DrawnErrors& e) { return e.cosine.value(); }},
     {"sqnr", "SQNR of one draw, dB", 4,
-     [](const DrawnErrors& e) { return Value{sqnr(root_mean_square(e.error))}; }},
+     [](const DrawnErrors& e) { return Value{sqnr(rms_of(e.error))}; }},
     {"sqnr_of_mean", "SQNR of the mean of all draws, dB: noise averages away, bias stays", 4,
      [](const DrawnErrors& e) { return Value{sqnr(e.error_of_mean)}; }},
     {"bias", "Relative error that no number of draws averages away (estimated)", 3,
@@ -213,7 +213,7 @@ Grid grid_of(const RunGradients& run, const char* name, const char* caption, int
 }
 
 /// A measure by kind of layer: for the files.
-Grid kinds_grid_of(const RunGradients& run, const Measure& measure) {
+Grid kinds_grid_of(const RunGradients& run, const GradientsMeasure& measure) {
   Names rows;
   for (const std::string& recipe : run.recipes)
     for (const std::string& kind : run.kinds) rows.push_back(fmt::format("{}: {}", recipe, kind));
@@ -256,7 +256,7 @@ std::string noise_text(const RunGradients& run, int64_t draws) {
   Names bias, noise;
   for (size_t r = 0; r < run.recipes.size(); ++r) {
     const DrawnErrors& e = run.found[r].back().all;
-    const double one = sqnr(root_mean_square(e.error));
+    const double one = sqnr(rms_of(e.error));
     if (std::isnan(one)) continue;
     const std::string text =
         fmt::format("{} ({:.1f} to {:.1f} dB)", run.recipes[r], one, sqnr(e.error_of_mean));
@@ -342,13 +342,13 @@ Chart sqnr_chart(const RunGradients& run, const Grid& one, const Grid& mean) {
 Report gradients(const Settings& settings) {
   const RunGradients run = run_gradients(settings);
   std::vector<Grid> grids;
-  for (const Measure& m : kMeasures)
+  for (const GradientsMeasure& m : kMeasures)
     grids.push_back(grid_of(run, m.name, m.caption, m.digits,
                             [&](const GradientErrors& errors) { return m.of(errors.all); }));
   grids.push_back(grid_of(run, "loss",
                           "Loss of the batch in the recipe's numbers, less that in FP32, nats", 3,
                           [](const GradientErrors& errors) { return errors.loss.value(); }));
-  for (const Measure& measure : kMeasures) grids.push_back(kinds_grid_of(run, measure));
+  for (const GradientsMeasure& measure : kMeasures) grids.push_back(kinds_grid_of(run, measure));
   Names losses;
   for (size_t s = 0; s < run.steps.size(); ++s)
     losses.push_back(fmt::format("{:.3f} at step {}", run.losses[s], run.steps[s]));

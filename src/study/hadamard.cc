@@ -16,8 +16,8 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kRows = 320;
-constexpr int64_t kCols = 6400;  // one in a hundred are 64 columns
+constexpr int64_t kHadamardRows = 320;
+constexpr int64_t kHadamardCols = 6400;  // one in a hundred are 64 columns
 constexpr float kOutlier = 30.0f;
 constexpr int kSizes[] = {16, 32, 64, 128};
 constexpr size_t kSizeCount = std::size(kSizes);
@@ -26,13 +26,14 @@ constexpr uint32_t kValueStream = 0, kColumnStream = 1, kPlaceStream = 2;
 struct Matrix {
   std::vector<float> values;
   [[nodiscard]] Rows<const float> view() const {
-    return {values.data(), static_cast<int64_t>(values.size()) / kCols, kCols, kCols};
+    return {values.data(), static_cast<int64_t>(values.size()) / kHadamardCols, kHadamardCols,
+            kHadamardCols};
   }
 };
 
 Matrix normal_matrix(const Settings& settings) {
-  const int64_t rows = settings.part_of(kRows, 8);
-  return {samples(Distribution::normal, stream(settings.seed, kValueStream), rows * kCols,
+  const int64_t rows = settings.part_of(kHadamardRows, 8);
+  return {samples(Distribution::normal, stream(settings.seed, kValueStream), rows * kHadamardCols,
                   settings.threads)};
 }
 
@@ -41,9 +42,9 @@ Matrix outlier_matrix(const Settings& settings) {
   Matrix x = normal_matrix(settings);
   const RandomKey key = stream(settings.seed, kColumnStream);
   std::set<int64_t> columns;
-  for (uint64_t i = 0; static_cast<int64_t>(columns.size()) < kCols / 100; ++i)
-    columns.insert(static_cast<int64_t>(uniform(key, i) * kCols));
-  for (size_t row = 0; row < x.values.size(); row += kCols)
+  for (uint64_t i = 0; static_cast<int64_t>(columns.size()) < kHadamardCols / 100; ++i)
+    columns.insert(static_cast<int64_t>(uniform(key, i) * kHadamardCols));
+  for (size_t row = 0; row < x.values.size(); row += kHadamardCols)
     for (const int64_t column : columns) x.values[row + static_cast<size_t>(column)] *= kOutlier;
   return x;
 }

@@ -133,14 +133,14 @@ Section speed_section(const Settings& settings, Progress& progress) {
 // ---------------------------------------------------------------- the study
 
 /// The parts of the page; each takes one step of `progress`.
-constexpr Section (*kParts[])(const Settings& settings, Progress& progress) = {
+constexpr Section (*kNoiseParts[])(const Settings& settings, Progress& progress) = {
     noise_draws_section,  noise_cast_section,   noise_survival_section, noise_precision_section,
     noise_blocks_section, noise_rivals_section, decay_section,          speed_section};
 
 Report noise(const Settings& settings) {
-  Progress progress(settings, std::ssize(kParts));
+  Progress progress(settings, std::ssize(kNoiseParts));
   Report report{.name = "noise", .title = title_of("noise"), .sections = {}};
-  for (const auto section : kParts) report.sections.push_back(section(settings, progress));
+  for (const auto section : kNoiseParts) report.sections.push_back(section(settings, progress));
   return report;
 }
 

@@ -16,13 +16,13 @@ namespace {
 constexpr uint32_t kFigureStream = 640, kMatrixStream = 641;
 
 /// rows × cols values.
-struct Matrix {
+struct NoiseBlocksMatrix {
   int64_t rows = 0, cols = 0;
   std::vector<float> values = {};
 
   [[nodiscard]] Rows<const float> view() const { return {values.data(), rows, cols, cols}; }
-  [[nodiscard]] Matrix transposed() const {
-    Matrix t{cols, rows, std::vector<float>(values.size())};
+  [[nodiscard]] NoiseBlocksMatrix transposed() const {
+    NoiseBlocksMatrix t{cols, rows, std::vector<float>(values.size())};
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < cols; ++c)
         t.values[static_cast<size_t>(c * rows + r)] = values[static_cast<size_t>(r * cols + c)];
@@ -31,18 +31,19 @@ struct Matrix {
 };
 
 template <class Combine>
-Matrix combined(const Matrix& a, const Matrix& b, const Combine& combine) {
-  Matrix result = a;
+NoiseBlocksMatrix combined(const NoiseBlocksMatrix& a, const NoiseBlocksMatrix& b,
+                           const Combine& combine) {
+  NoiseBlocksMatrix result = a;
   for (size_t i = 0; i < a.values.size(); ++i) result.values[i] = combine(a.values[i], b.values[i]);
   return result;
 }
 
-Matrix difference(const Matrix& a, const Matrix& b) {
+NoiseBlocksMatrix difference(const NoiseBlocksMatrix& a, const NoiseBlocksMatrix& b) {
   return combined(a, b, [](float x, float y) { return x - y; });
 }
 
 /// Q(x), as values.
-Matrix quantized(const Matrix& x, const Operand& cast, Threads threads) {
+NoiseBlocksMatrix quantized(const NoiseBlocksMatrix& x, const Operand& cast, Threads threads) {
   return {x.rows, x.cols, dequantize(quantize(x.view(), cast, {}, threads), threads)};
 }
 
@@ -55,10 +56,10 @@ Operand in_blocks(std::string_view format, int rows, int cols) {
 
 /// Each block of rows × cols in INT4 with a scale of its own. A GEMM has no blocks that small: each
 /// is cast as a tensor.
-Matrix in_int4(const Matrix& x, int64_t rows, int64_t cols) {
+NoiseBlocksMatrix in_int4(const NoiseBlocksMatrix& x, int64_t rows, int64_t cols) {
   Operand cast = operand_of("int4");
   cast.block = {.kind = Block::Kind::tensor};
-  Matrix result = x;
+  NoiseBlocksMatrix result = x;
   for (int64_t r = 0; r < x.rows; r += rows)
     for (int64_t c = 0; c < x.cols; c += cols) {
       const int64_t first = r * x.cols + c;
@@ -70,13 +71,13 @@ Matrix in_int4(const Matrix& x, int64_t rows, int64_t cols) {
   return result;
 }
 
-double norm(const Matrix& of) { return std::sqrt(sum_of_squares(of.values)); }
+double norm(const NoiseBlocksMatrix& of) { return std::sqrt(sum_of_squares(of.values)); }
 
-int64_t nonzeros(const Matrix& of) {
+int64_t nonzeros(const NoiseBlocksMatrix& of) {
   return std::ssize(of.values) - std::count(of.values.begin(), of.values.end(), 0.0f);
 }
 
-double percent(int64_t count, const Matrix& of) {
+double percent(int64_t count, const NoiseBlocksMatrix& of) {
   return 100 * static_cast<double>(count) / static_cast<double>(of.values.size());
 }
 
@@ -86,20 +87,20 @@ constexpr int64_t kSide = 4;
 constexpr int kFigureBlock = 2;
 constexpr float kFigureBits = 4;
 
-Grid matrix_grid(const char* name, const char* caption, const Matrix& of) {
+Grid matrix_grid(const char* name, const char* caption, const NoiseBlocksMatrix& of) {
   const Names places = texts_of(integers(1, kSide));
   return Grid(name, caption, "", places, places, {.digits = 3}).filled([&](size_t r, size_t c) {
     return static_cast<double>(of.values[r * kSide + c]);
   });
 }
 
-Matrix figure_matrix(const Settings& settings) {
+NoiseBlocksMatrix figure_matrix(const Settings& settings) {
   return {kSide, kSide,
           samples(Distribution::normal, stream(settings.seed, kFigureStream), kSide * kSide, {})};
 }
 
 /// Every element's max|w| of its block.
-Matrix maxima(const Matrix& w, int64_t block_rows, int64_t block_cols) {
+NoiseBlocksMatrix maxima(const NoiseBlocksMatrix& w, int64_t block_rows, int64_t block_cols) {
   const ScaleGrid blocks{.block_rows = block_rows,
                          .block_cols = block_cols,
                          .rows = (w.rows + block_rows - 1) / block_rows,
@@ -111,26 +112,27 @@ Matrix maxima(const Matrix& w, int64_t block_rows, int64_t block_cols) {
   };
   for (size_t i = 0; i < w.values.size(); ++i)
     amax[block_of(i)] = std::max(amax[block_of(i)], std::fabs(w.values[i]));
-  Matrix result = w;
+  NoiseBlocksMatrix result = w;
   for (size_t i = 0; i < w.values.size(); ++i) result.values[i] = amax[block_of(i)];
   return result;
 }
 
 /// R·max|w|·2^(1 - b_t) of square blocks, R uniform in ±1/2.
-Matrix figure_noise(const Matrix& w, const Settings& settings) {
-  Matrix noise{kSide, kSide,
-               drawn_noise(NoiseLaw::uniform16, noise_stream(settings.seed, kFigureStream),
-                           kSide * kSide, {})};
+NoiseBlocksMatrix figure_noise(const NoiseBlocksMatrix& w, const Settings& settings) {
+  NoiseBlocksMatrix noise{
+      kSide, kSide,
+      drawn_noise(NoiseLaw::uniform16, noise_stream(settings.seed, kFigureStream), kSide * kSide,
+                  {})};
   return combined(noise, maxima(w, kFigureBlock, kFigureBlock),
                   [](float r, float amax) { return r * noise_scale(amax, kFigureBits); });
 }
 
 /// Fig. 2 and D.1, of other numbers than the paper's, which it gives as pictures.
-struct Figures {
-  Matrix w, noise, noisy, effective;        ///< Fig. 2
-  Matrix backward, forward, inconsistency;  ///< D.1
+struct NoiseBlocksFigures {
+  NoiseBlocksMatrix w, noise, noisy, effective;        ///< Fig. 2
+  NoiseBlocksMatrix backward, forward, inconsistency;  ///< D.1
 
-  explicit Figures(const Settings& settings) : w(figure_matrix(settings)) {
+  explicit NoiseBlocksFigures(const Settings& settings) : w(figure_matrix(settings)) {
     noise = figure_noise(w, settings);
     noisy = in_int4(combined(w, noise, [](float x, float n) { return x + n; }), kFigureBlock,
                     kFigureBlock);
@@ -171,16 +173,17 @@ constexpr BlockCase kBlockCases[] = {{"MXFP6 E3M2, 1 × 32 (fqt)", "mxfp6_e3m2",
                                      {"INT4, 1 × 32", "int4", 1, 32},
                                      {"INT4, 32 × 32", "int4", 32, 32}};
 
-Grid transpose_grid(const Matrix& w, const Settings& settings) {
+Grid transpose_grid(const NoiseBlocksMatrix& w, const Settings& settings) {
   Grid grid("transpose", "Q(W)ᵀ against Q(Wᵀ), W of N(0,1)", "format, block", names_of(kBlockCases),
             {"elements that differ, percent", "‖Q(W)ᵀ - Q(Wᵀ)‖/‖W‖", "‖Q(W) - W‖/‖W‖"},
             {.expected_is = "square blocks"});
-  const Matrix turned = w.transposed();
+  const NoiseBlocksMatrix turned = w.transposed();
   for (size_t r = 0; r < std::size(kBlockCases); ++r) {
     const BlockCase& each = kBlockCases[r];
     const Operand cast = in_blocks(each.format, each.rows, each.cols);
-    const Matrix q = quantized(w, cast, settings.threads);
-    const Matrix off = difference(q.transposed(), quantized(turned, cast, settings.threads));
+    const NoiseBlocksMatrix q = quantized(w, cast, settings.threads);
+    const NoiseBlocksMatrix off =
+        difference(q.transposed(), quantized(turned, cast, settings.threads));
     const double exact = each.rows == each.cols ? 0 : kNone;
     grid.at(r, 0) = {.found = percent(nonzeros(off), off), .expected = exact};
     grid.at(r, 1) = {.found = norm(off) / norm(w), .expected = exact};
@@ -190,16 +193,16 @@ Grid transpose_grid(const Matrix& w, const Settings& settings) {
 }
 
 /// s of fprop over s of dgrad, blocks lying along what each contracts.
-Grid scale_grid_of(const Matrix& w) {
+Grid scale_grid_of(const NoiseBlocksMatrix& w) {
   Grid grid("noise_scale", "Scale of noise that fprop sees over that of dgrad, element by element",
             "blocks", {"1 × 32", "32 × 32"},
             {"elements where they differ, percent", "root mean square of log2", "largest ratio"},
             {.expected_is = "square blocks"});
   for (size_t r = 0; r < 2; ++r) {
     const int64_t block_rows = r == 0 ? 1 : kNoiseBlock;
-    const Matrix fprop = maxima(w, block_rows, kNoiseBlock);
-    const Matrix dgrad = maxima(w.transposed(), block_rows, kNoiseBlock).transposed();
-    const Matrix ratio = combined(fprop, dgrad, [](float a, float b) { return a / b; });
+    const NoiseBlocksMatrix fprop = maxima(w, block_rows, kNoiseBlock);
+    const NoiseBlocksMatrix dgrad = maxima(w.transposed(), block_rows, kNoiseBlock).transposed();
+    const NoiseBlocksMatrix ratio = combined(fprop, dgrad, [](float a, float b) { return a / b; });
     std::vector<double> logs;
     for (const float x : ratio.values) logs.push_back(std::log2(static_cast<double>(x)));
     const auto differ = std::ranges::count_if(ratio.values, [](float x) { return x != 1; });
@@ -214,11 +217,11 @@ Grid scale_grid_of(const Matrix& w) {
 }  // namespace
 
 Section noise_blocks_section(const Settings& settings, Progress& progress) {
-  const Figures figures(settings);
+  const NoiseBlocksFigures figures(settings);
   const int64_t rows = settings.part_of(kMatrixRows, kLeastRows) / kNoiseBlock * kNoiseBlock;
-  const Matrix w{rows, kMatrixCols,
-                 samples(Distribution::normal, stream(settings.seed, kMatrixStream),
-                         rows * kMatrixCols, settings.threads)};
+  const NoiseBlocksMatrix w{rows, kMatrixCols,
+                            samples(Distribution::normal, stream(settings.seed, kMatrixStream),
+                                    rows * kMatrixCols, settings.threads)};
   std::vector<Grid> grids = figures.grids();
   grids.push_back(transpose_grid(w, settings));
   grids.push_back(scale_grid_of(w));

@@ -9,7 +9,8 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kDraws = int64_t{1} << 25;  // 33.5 million, as the specification's figures
+constexpr int64_t kNoiseDrawsDraws = int64_t{1}
+                                     << 25;  // 33.5 million, as the specification's figures
 constexpr int64_t kLeastDraws = int64_t{1} << 15;
 constexpr int64_t kChunk = int64_t{1} << 15;  // a multiple of the eight of a draw
 constexpr int kDecidingBits = 16;             // of an element: a nibble of each of four words
@@ -83,12 +84,12 @@ double chi_square(const Counts& counts, const Probabilities& p, double total) {
   return sum;
 }
 
-constexpr const char* kCases = "all cases of the bits";
-const Names kRows = {"-2", "-1", "0", "1", "2", "variance"};
+constexpr const char* kAllCases = "all cases of the bits";
+const Names kNoiseDrawsRows = {"-2", "-1", "0", "1", "2", "variance"};
 
 Grid probability_grid(const Probabilities& cases, const Counts& counts, double total) {
-  Grid grid("probability", "Probability of each R, and the variance of R", "R", kRows,
-            {kCases, "draws"}, {.expected_is = "Eq. 10", .digits = 5});
+  Grid grid("probability", "Probability of each R, and the variance of R", "R", kNoiseDrawsRows,
+            {kAllCases, "draws"}, {.expected_is = "Eq. 10", .digits = 5});
   const Probabilities exact = equation_10();
   Probabilities drawn{};
   for (size_t i = 0; i < exact.size(); ++i) {
@@ -114,7 +115,7 @@ Grid rounded_normal_grid() {
   constexpr double kSpecified[] = {1 / 741.0, 1 / 6.357, .68269, 1 / 6.357, 1 / 741.0, .3254};
   const Probabilities exact = rounded_normal();
   return Grid("rounded_normal", "The same of round(N(0,1)/2), which the bits approximate", "R",
-              kRows, {"round(N(0,1)/2)"}, {.digits = 5})
+              kNoiseDrawsRows, {"round(N(0,1)/2)"}, {.digits = 5})
       .filled([&](size_t r, size_t) {
         return Value{.found = r < exact.size() ? exact[r] : variance_of(exact),
                      .expected = kSpecified[r]};
@@ -124,7 +125,7 @@ Grid rounded_normal_grid() {
 }  // namespace
 
 Section noise_draws_section(const Settings& settings, Progress& progress) {
-  const int64_t draws = settings.part_of(kDraws, kLeastDraws) / kChunk * kChunk;
+  const int64_t draws = settings.part_of(kNoiseDrawsDraws, kLeastDraws) / kChunk * kChunk;
   const auto total = static_cast<double>(draws);
   const Counts counts = counted(settings.seed, draws, settings.threads);
   const Grid found = probability_grid(enumerated(), counts, total);
@@ -135,10 +136,10 @@ Section noise_draws_section(const Settings& settings, Progress& progress) {
           .filled([&](size_t, size_t) { return chi_square(counts, equation_10(), total); });
   progress.step();
   return section_of("noise", "draws", {found, normal, chi},
-                    {{"one", 2 * found.found("1", kCases)},
-                     {"two", 2 * found.found("2", kCases)},
+                    {{"one", 2 * found.found("1", kAllCases)},
+                     {"two", 2 * found.found("2", kAllCases)},
                      {"draws", draws},
-                     {"weaker", 100 * (1 - std::sqrt(found.found("variance", kCases) /
+                     {"weaker", 100 * (1 - std::sqrt(found.found("variance", kAllCases) /
                                                      normal.values.back().found))}});
 }
 

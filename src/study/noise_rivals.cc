@@ -13,10 +13,11 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kBlocks = 512;
-constexpr int64_t kLeastBlocks = 16;
-constexpr uint32_t kWeightStream = 660, kNormalStream = 661, kPlaceStream = 662;
-constexpr uint32_t kNoiseStream = 660;
+constexpr int64_t kNoiseRivalsBlocks = 512;
+constexpr int64_t kNoiseRivalsLeastBlocks = 16;
+constexpr uint32_t kNoiseRivalsWeightStream = 660, kNormalStream = 661,
+                   kNoiseRivalsPlaceStream = 662;
+constexpr uint32_t kNoiseRivalsNoiseStream = 660;
 constexpr int kBits[] = {3, 4, 6, 8};
 
 /// Weights and numbers drawn for each, shared by all rivals.
@@ -27,33 +28,35 @@ struct Draws {
   RandomKey places;           ///< of NIPQ's histogram
 
   explicit Draws(const Settings& settings)
-      : weights(normal_blocks(settings.seed, kWeightStream, settings.part_of(kBlocks, kLeastBlocks),
+      : weights(normal_blocks(settings.seed, kNoiseRivalsWeightStream,
+                              settings.part_of(kNoiseRivalsBlocks, kNoiseRivalsLeastBlocks),
                               settings.threads)),
         rounded_normal(noise(NoiseLaw::rounded_normal, settings)),
         diffq(noise(NoiseLaw::diffq, settings)),
         uniform(noise(NoiseLaw::uniform16, settings)),
         normal(samples(Distribution::normal, stream(settings.seed, kNormalStream), size(),
                        settings.threads)),
-        places(stream(settings.seed, kPlaceStream)) {}
+        places(stream(settings.seed, kNoiseRivalsPlaceStream)) {}
 
   [[nodiscard]] int64_t size() const { return std::ssize(weights.w); }
 
  private:
   [[nodiscard]] std::vector<float> noise(NoiseLaw law, const Settings& settings) const {
-    return drawn_noise(law, noise_stream(settings.seed, kNoiseStream), size(), settings.threads);
+    return drawn_noise(law, noise_stream(settings.seed, kNoiseRivalsNoiseStream), size(),
+                       settings.threads);
   }
 };
 
 /// What a rival adds to each weight in training, and what its evaluation adds instead.
-struct Errors {
+struct RivalErrors {
   std::vector<double> noise, rounding;
 };
 
 // ---------------------------------------------------------------- rivals
 
 /// Noise of 2^(1 - b)·max|w| of square blocks, as if for integers of b bits in these blocks.
-Errors of_blocks(const Draws& draws, const std::vector<float>& r, int bits) {
-  Errors errors;
+RivalErrors of_blocks(const Draws& draws, const std::vector<float>& r, int bits) {
+  RivalErrors errors;
   for (size_t i = 0; i < draws.weights.w.size(); ++i) {
     const float amax = draws.weights.amax[i / kBlockValues];
     const double w = draws.weights.w[i];
@@ -65,13 +68,13 @@ Errors of_blocks(const Draws& draws, const std::vector<float>& r, int bits) {
 }
 
 /// n is `of` times `factor`.
-Errors of_original_diffq(const Draws& draws, const std::vector<float>& of, double factor,
-                         int bits) {
+RivalErrors of_original_diffq(const Draws& draws, const std::vector<float>& of, double factor,
+                              int bits) {
   const double logit = OriginalDiffq::logit_of(bits);
   const OriginalDiffq rival(draws.weights.w, std::span(&logit, 1), draws.size());
   std::vector<double> n(of.begin(), of.end());
   for (double& each : n) each *= factor;
-  Errors errors{.noise = rival.noisy(n), .rounding = rival.evaluated()};
+  RivalErrors errors{.noise = rival.noisy(n), .rounding = rival.evaluated()};
   for (size_t i = 0; i < n.size(); ++i) {
     errors.noise[i] -= draws.weights.w[i];
     errors.rounding[i] -= draws.weights.w[i];
@@ -82,12 +85,12 @@ Errors of_original_diffq(const Draws& draws, const std::vector<float>& of, doubl
 /// α as it begins, softplus(max w); noise_at(i, histogram) is n of weight i. Clipped weights, the
 /// code's rule, become ±α.
 template <class NoiseAt>
-Errors of_nipq(const Draws& draws, int bits, const NoiseAt& noise_at) {
+RivalErrors of_nipq(const Draws& draws, int bits, const NoiseAt& noise_at) {
   const std::vector<float>& w = draws.weights.w;
   const double alpha = softplus(*std::max_element(w.begin(), w.end()));
   const double delta = alpha / (std::ldexp(1.0, bits - 1) - 1);
   const NipqHistogram histogram(w, alpha, delta);
-  Errors errors;
+  RivalErrors errors;
   for (size_t i = 0; i < w.size(); ++i) {
     const double x = w[i];
     errors.noise.push_back(std::fabs(x) >= alpha ? std::copysign(alpha, x) - x
@@ -105,7 +108,7 @@ double blocks_ratio(double variance, int bits) {
 
 struct Rival {
   const char* name;
-  Errors (*errors)(const Draws& draws, int bits);
+  RivalErrors (*errors)(const Draws& draws, int bits);
   double (*ratio)(int bits);
 };
 constexpr Rival kRivals[] = {
@@ -203,7 +206,7 @@ Comparison compared(const Draws& draws, const Settings& settings) {
   parallel_for(settings.threads, kCases, [&](int64_t item, int) {
     const size_t r = static_cast<size_t>(item) / std::size(kBits);
     const size_t c = static_cast<size_t>(item) % std::size(kBits);
-    const Errors errors = kRivals[r].errors(draws, kBits[c]);
+    const RivalErrors errors = kRivals[r].errors(draws, kBits[c]);
     const double noise = root_mean_square(errors.noise);
     const double rounding = root_mean_square(errors.rounding);
     all.deviation.at(r, c).found = noise;

@@ -16,7 +16,7 @@
 namespace ng::study {
 namespace {
 
-constexpr int kBits[] = {8, 16, 32};
+constexpr int kRoundingBits[] = {8, 16, 32};
 constexpr uint32_t kBlockStream = 128;
 
 FloatGrid e2m1() { return grid_of(element_format("e2m1")); }
@@ -28,7 +28,7 @@ const Names kLawNames = {"nearest", "dither", "stochastic, 8 bits", "stochastic,
 
 std::vector<Rounded> laws_of(float x) {
   std::vector<Rounded> laws = {nearest_law(e2m1(), x), dithered_law(e2m1(), x)};
-  for (const int bits : kBits) laws.push_back(stochastic_law(e2m1(), x, bits));
+  for (const int bits : kRoundingBits) laws.push_back(stochastic_law(e2m1(), x, bits));
   return laws;
 }
 
@@ -74,22 +74,23 @@ Grid mean_grid() {
 /// The mean and variance of draws made by the quantizer itself, beside the exact ones.
 Grid drawn_grid(const Settings& settings, Progress& progress) {
   constexpr float kPlace = 2.2f;
-  Grid grid("drawn", "Q(2.2) on E2M1 as the quantizer draws it", "random bits", texts_of(kBits),
-            {"mean", "variance", "share rounded up"}, {.expected_is = "exact", .digits = 5});
+  Grid grid("drawn", "Q(2.2) on E2M1 as the quantizer draws it", "random bits",
+            texts_of(kRoundingBits), {"mean", "variance", "share rounded up"},
+            {.expected_is = "exact", .digits = 5});
   const int64_t rows = settings.part_of(1024, 16);
-  constexpr int64_t kCols = 1024;
-  const std::vector<float> x(static_cast<size_t>(rows * kCols), kPlace);
-  for (size_t i = 0; i < std::size(kBits); ++i) {
+  constexpr int64_t kValueCols = 1024;
+  const std::vector<float> x(static_cast<size_t>(rows * kValueCols), kPlace);
+  for (size_t i = 0; i < std::size(kRoundingBits); ++i) {
     Operand cast;
     cast.element = &element_format("e2m1");
     cast.rounding = Rounding::stochastic;
-    cast.sr_bits = kBits[i];
+    cast.sr_bits = kRoundingBits[i];
     const RandomKey key{.seed = settings.seed, .purpose = Purpose::wgrad_grad};
     const NarrowMatrix narrow =
-        quantize({x.data(), rows, kCols, kCols}, cast, {.key = key}, settings.threads);
+        quantize({x.data(), rows, kValueCols, kValueCols}, cast, {.key = key}, settings.threads);
     Mean mean;
     for (const float q : dequantize(narrow, settings.threads)) mean.add(q);
-    const Rounded law = stochastic_law(e2m1(), kPlace, kBits[i]);
+    const Rounded law = stochastic_law(e2m1(), kPlace, kRoundingBits[i]);
     const double up = (mean.mean() - law.low) / law.ulp();
     grid.at(i, 0) = mean.value(law.mean);
     grid.at(i, 1) = {mean.variance(), kNone, law.variance};
@@ -102,14 +103,14 @@ Grid drawn_grid(const Settings& settings, Progress& progress) {
 /// Largest bias over a dense sweep of [2, 4), where an FP32 number has up to 22 bits to lose.
 Grid worst_bias(const Settings& settings, Progress& progress) {
   Grid grid("worst_bias", "Most negative bias on [2, 4), in ulp", "", {"bias"},
-            texts_of(kBits, "stochastic, {} bits"), {.digits = 3});
+            texts_of(kRoundingBits, "stochastic, {} bits"), {.digits = 3});
   const int64_t places = settings.part_of(1 << 17, 1 << 12);
   const int64_t stride = (1 << 23) / places;  // of the 2^23 numbers in [2, 4)
-  for (size_t i = 0; i < std::size(kBits); ++i) {
+  for (size_t i = 0; i < std::size(kRoundingBits); ++i) {
     double worst = 0;
     for (int64_t n = 1; n <= places; ++n) {  // the last of each stride: its low bits are ones
       const float x = 2 + static_cast<float>(n * stride - 1) * 0x1p-22f;
-      const Rounded law = stochastic_law(e2m1(), x, kBits[i]);
+      const Rounded law = stochastic_law(e2m1(), x, kRoundingBits[i]);
       if (law.ulp() > 0) worst = std::min(worst, (law.mean - x) / law.ulp());
     }
     grid.at(0, i).found = worst;
@@ -241,8 +242,8 @@ Section prescale_section(const Settings& settings, Progress& progress) {
 }
 
 Report rounding(const Settings& settings) {
-  Progress progress(
-      settings, 1 + 2 * std::ssize(kBits) + std::ssize(kPrescaleCases) + gradient_steps(settings));
+  Progress progress(settings, 1 + 2 * std::ssize(kRoundingBits) + std::ssize(kPrescaleCases) +
+                                  gradient_steps(settings));
   return {.name = "rounding",
           .title = title_of("rounding"),
           .sections = {number_section(settings, progress), prescale_section(settings, progress),

@@ -12,8 +12,8 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kChunk = 1 << 14;  // even: both values of a pair lie in one chunk
-constexpr double kLn2 = 0.693147180559945309;
+constexpr int64_t kSamplesChunk = 1 << 14;  // even: both values of a pair lie in one chunk
+constexpr double kSamplesLn2 = 0.693147180559945309;
 
 double unit(uint32_t word) { return (word + 0.5) * 0x1p-32; }
 
@@ -71,9 +71,9 @@ double uniform(const RandomKey& key, uint64_t group) { return unit(draw(key, gro
 std::vector<float> samples(Distribution distribution, const RandomKey& key, int64_t count,
                            Threads threads) {
   std::vector<float> values(static_cast<size_t>(count));
-  parallel_for(threads, (count + kChunk - 1) / kChunk, [&](int64_t chunk, int) {
-    const int64_t end = std::min(count, (chunk + 1) * kChunk);
-    for (int64_t i = chunk * kChunk; i < end; i += 2) {
+  parallel_for(threads, (count + kSamplesChunk - 1) / kSamplesChunk, [&](int64_t chunk, int) {
+    const int64_t end = std::min(count, (chunk + 1) * kSamplesChunk);
+    for (int64_t i = chunk * kSamplesChunk; i < end; i += 2) {
       const auto two = pair_of(distribution, key, static_cast<uint64_t>(i / 2));
       values[static_cast<size_t>(i)] = static_cast<float>(two[0]);
       if (i + 1 < end) values[static_cast<size_t>(i + 1)] = static_cast<float>(two[1]);
@@ -89,7 +89,7 @@ std::vector<float> spread_phases(std::span<float> values, int64_t block, const R
   std::vector<float> factors(static_cast<size_t>(count / block));
   parallel_for(threads, count / block, [&](int64_t b, int) {
     float& factor = factors[static_cast<size_t>(b)];
-    factor = static_cast<float>(math::exp(kLn2 * uniform(key, static_cast<uint64_t>(b))));
+    factor = static_cast<float>(math::exp(kSamplesLn2 * uniform(key, static_cast<uint64_t>(b))));
     for (int64_t i = b * block; i < (b + 1) * block; ++i) values[static_cast<size_t>(i)] *= factor;
   });
   return factors;

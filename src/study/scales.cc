@@ -13,9 +13,9 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kRows = 2048;
-constexpr int64_t kCols = 1024;
-constexpr int64_t kValues = kRows * kCols;
+constexpr int64_t kScalesRows = 2048;
+constexpr int64_t kScalesCols = 1024;
+constexpr int64_t kValues = kScalesRows * kScalesCols;
 constexpr uint32_t kPhaseStream = 16;  // behind those of the distributions
 
 /// A kind of scale with its rule: a column of the table.
@@ -66,14 +66,15 @@ struct Data {
   std::vector<float> factors = {};
 
   [[nodiscard]] Rows<const float> view() const {
-    return {values.data(), static_cast<int64_t>(values.size()) / kCols, kCols, kCols};
+    return {values.data(), static_cast<int64_t>(values.size()) / kScalesCols, kScalesCols,
+            kScalesCols};
   }
 };
 
 Data data_of(const Settings& settings, Distribution distribution) {
-  const int64_t rows = settings.part_of(kRows, 1);
+  const int64_t rows = settings.part_of(kScalesRows, 1);
   const RandomKey key = stream(settings.seed, static_cast<uint32_t>(distribution));
-  return {samples(distribution, key, rows * kCols, settings.threads)};
+  return {samples(distribution, key, rows * kScalesCols, settings.threads)};
 }
 
 /// The same with every block at its own place between two powers of two.

@@ -14,14 +14,14 @@ namespace ng::study {
 namespace {
 
 /// A figure of every recipe at every rate.
-struct Measure {
+struct StabilityMeasure {
   const char* name;
   const char* caption;
   const char* y_label;  ///< of its picture; null: it has none
   Value (*of)(const RateRuns& runs);
 };
 
-constexpr Measure kMeasures[] = {
+constexpr StabilityMeasure kStabilityMeasures[] = {
     {"loss",
      "Loss at the end, nats (mean of the last tenth of the steps); none where a run ended "
      "early",
@@ -59,7 +59,7 @@ std::string table_name(const StabilityTable& table, std::string_view name) {
   return fmt::format("{}_{}", parts_of(table.task.model.architecture).name, name);
 }
 
-Grid grid_of(const Stability& all, const StabilityTable& table, const Measure& measure) {
+Grid grid_of(const Stability& all, const StabilityTable& table, const StabilityMeasure& measure) {
   return Grid(table_name(table, measure.name), measure.caption, "peak learning rate",
               peak_rate_names(), all.recipes)
       .filled([&](size_t rate, size_t r) { return measure.of(table.ladders[r][rate]); });
@@ -127,7 +127,7 @@ std::pair<double, double> range_of(const Chart& chart) {
   return range;
 }
 
-bool has_numbers(const Chart& chart) { return range_of(chart).second > 0; }
+bool stability_has_numbers(const Chart& chart) { return range_of(chart).second > 0; }
 
 /// Decades on the axis where there are two, so that the axis has ticks.
 bool spans_decades(const Chart& chart) {
@@ -255,9 +255,9 @@ Section model_section(const Stability& all, const StabilityTable& table) {
                                 {"parameters", static_cast<double>(parameters_of(model)) * 1e-6},
                                 {"stable", stable_text(all, table)},
                                 {"spikes", spikes_text(all, table)}});
-  for (const Measure& measure : kMeasures) {
+  for (const StabilityMeasure& measure : kStabilityMeasures) {
     Grid grid = grid_of(all, table, measure);
-    if (&measure == kMeasures) section.charts.push_back(loss_chart(table, grid));
+    if (&measure == kStabilityMeasures) section.charts.push_back(loss_chart(table, grid));
     if (measure.y_label != nullptr) {
       Chart chart = rates_chart(grid, measure.y_label);
       chart.log_y = spans_decades(chart);
@@ -266,7 +266,7 @@ Section model_section(const Stability& all, const StabilityTable& table) {
     section.grids.push_back(std::move(grid));
   }
   add_steps(section, all, table);
-  std::erase_if(section.charts, [](const Chart& chart) { return !has_numbers(chart); });
+  std::erase_if(section.charts, [](const Chart& chart) { return !stability_has_numbers(chart); });
   return section;
 }
 

@@ -14,12 +14,12 @@ namespace {
 constexpr std::string_view kExpectation = "stochastic mean";
 constexpr size_t kRates = std::size(kUpdateRates);
 
-struct Measure {
+struct UpdateMeasure {
   const char* name;
   const char* caption;
   double StepMetrics::*of;
 };
-constexpr Measure kMeasures[] = {
+constexpr UpdateMeasure kUpdateMeasures[] = {
     {"rho", "Magnitude ratio ‖Δ‖/‖Δ*‖", &StepMetrics::rho},
     {"pi", "Projection <Δ,Δ*>/‖Δ*‖², 1 where nothing is biased", &StepMetrics::pi},
     {"eps", "Error of a parameter, mean|Δ - Δ*|/mean|Δ*|", &StepMetrics::eps},
@@ -55,7 +55,7 @@ struct Kind {
   const char* prefix;  ///< of its tables' names
   const char* heading;
 };
-constexpr Kind kKinds[] = {
+constexpr Kind kUpdateKinds[] = {
     {DirectionKind::independent, "", "One step, directions that do not depend on the weights"},
     {DirectionKind::unrounded, "same_key_",
      "One step along the numbers that the weights were rounded from: one key for both, as source "
@@ -72,7 +72,7 @@ struct Row {
   double figures[8];
 };
 constexpr double kNo = kNone;
-constexpr Row kRows[] = {
+constexpr Row kUpdateRows[] = {
     {"E4M3", "nearest", "rho", {1.03, .68, .23, 0, 0, 0, 0, 0}},
     {"E4M3", "nearest", "pi", {.995, .351, .036, 0, 0, 0, 0, 0}},
     {"E4M3", "nearest", "eps", {.22, .84, .99, 1, 1, 1, 1, 1}},
@@ -103,7 +103,7 @@ constexpr Row kRows[] = {
 /// learning rate 10^-(rate + 1). NaN: none.
 double specified_figure(std::string_view measure, std::string_view format, std::string_view way,
                         size_t rate) {
-  for (const Row& row : kRows)
+  for (const Row& row : kUpdateRows)
     if (row.measure == measure && row.format == format && row.way == way)
       return rate < std::size(row.figures) ? row.figures[rate] : kNone;
   return kNone;
@@ -111,7 +111,7 @@ double specified_figure(std::string_view measure, std::string_view format, std::
 
 // ---------------------------------------------------------------- tables
 
-Grid grid_of(const OneStep& step, size_t format, const Measure& measure, const Kind& kind,
+Grid grid_of(const OneStep& step, size_t format, const UpdateMeasure& measure, const Kind& kind,
              bool has_figures) {
   const std::string_view name = weight_formats()[format].name;
   const Names ways = columns();
@@ -120,7 +120,7 @@ Grid grid_of(const OneStep& step, size_t format, const Measure& measure, const K
               ways,
               {.digits = 3,
                .shown = kind.kind == DirectionKind::independent &&
-                        &measure < kMeasures + kShownMeasures})
+                        &measure < kUpdateMeasures + kShownMeasures})
       .filled([&](size_t r, size_t c) {
         return Value{
             .found = column_of(step, ways[c])[r].*measure.of,
@@ -151,9 +151,9 @@ constexpr Picture kPictures[] = {{"rho", "‖Δ‖/‖Δ*‖", true, 1e-4, 1e4},
                                  {"cosine", "cosine", false, 0, 1},
                                  {"changed", "share changed", true, 1e-7, 1}};
 
-const Measure& measure_of(std::string_view name) {
-  return *std::find_if(std::begin(kMeasures), std::end(kMeasures),
-                       [&](const Measure& measure) { return measure.name == name; });
+const UpdateMeasure& measure_of(std::string_view name) {
+  return *std::find_if(std::begin(kUpdateMeasures), std::end(kUpdateMeasures),
+                       [&](const UpdateMeasure& measure) { return measure.name == name; });
 }
 
 /// Learning rates ascend to the right. A draw of stochastic rounding that a few weights decide says
@@ -273,7 +273,7 @@ Section step_section(const UpdateSubject& subject, const Kind& kind, const Setti
   Section section = section_of("update", "step", {}, facts);
   section.panels = pictures_of(steps);
   for (size_t f = 0; f < steps.size(); ++f)
-    for (const Measure& measure : kMeasures)
+    for (const UpdateMeasure& measure : kUpdateMeasures)
       section.grids.push_back(grid_of(steps[f], f, measure, kind, has_figures));
   section.grids.push_back(alpha_grid(steps, kind));
   return section;
@@ -283,7 +283,8 @@ Report update(const Settings& settings) {
   const UpdateSubject subject = update_subject(settings);
   Report report{.name = "update", .title = title_of("update"), .sections = {}};
   std::vector<Kind> kinds;
-  for (const Kind& kind : kKinds)  // the user's tensor is what it is: it was rounded from nothing
+  for (const Kind& kind :
+       kUpdateKinds)  // the user's tensor is what it is: it was rounded from nothing
     if (subject.is_random || kind.kind != DirectionKind::unrounded) kinds.push_back(kind);
   const size_t casts = kinds.size() * weight_formats().size() * update_ways().size();
   Progress progress(settings, static_cast<int64_t>(casts) + kTrajectorySteps);

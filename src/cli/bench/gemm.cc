@@ -9,7 +9,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct BenchGemmArgs {
   MachineFlags machine;
   std::vector<int64_t> shape;  ///< m, n, k; empty: those of training
   GemmRun run = {
@@ -70,7 +70,7 @@ std::string table_of(const GemmRun& run, const std::vector<Row>& rows) {
   return table.text();
 }
 
-std::vector<GemmShape> shapes_of(const Args& args) {
+std::vector<GemmShape> shapes_of(const BenchGemmArgs& args) {
   if (args.shape.empty()) return training_shapes();
   return {{args.shape[0], args.shape[1], args.shape[2]}};
 }
@@ -79,7 +79,7 @@ std::string peak_text(double per_second, std::string_view unit) {
   return per_second == 0 ? "none" : fmt::format("{:.0f} {}", per_second * 1e-9, unit);
 }
 
-void bench_gemm(const Args& args) {
+void bench_gemm(const BenchGemmArgs& args) {
   GemmRun run = args.run;
   run.threads = args.machine.use();
   run.formats.insert(run.formats.begin(), "fp32");
@@ -106,7 +106,7 @@ void bench_gemm(const Args& args) {
   print("{}", table_of(run, rows));
 }
 
-void declare(Flags flags, Args& args) {
+void declare_bench_gemm(Flags flags, BenchGemmArgs& args) {
   flags
       .setting("--formats A,B,C", args.run.formats,
                "formats of both operands, beside fp32; nvfp4/16x16: with such blocks of the "
@@ -127,6 +127,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kBenchGemm{"gemm", "the GEMM in each format, against FP32",
-                         with_flags<Args, declare, bench_gemm>};
+                         with_flags<BenchGemmArgs, declare_bench_gemm, bench_gemm>};
 
 }  // namespace ng::cli

@@ -10,7 +10,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct BenchKernelsArgs {
   MachineFlags machine;
   SpeedRun run;
   std::vector<int64_t> sizes;
@@ -18,7 +18,7 @@ struct Args {
 };
 
 /// Square matrices, or one in the L2 cache of each thread and one that only memory holds.
-std::vector<Footprint> footprints_of(const Args& args, Threads threads) {
+std::vector<Footprint> footprints_of(const BenchKernelsArgs& args, Threads threads) {
   std::vector<Footprint> all;
   for (const int64_t size : args.sizes) {
     if (size % 64 != 0)  // Hadamard transforms of 64 along both sides
@@ -43,11 +43,11 @@ Json rows_of(const std::vector<KernelSpeed>& speeds) {
   return rows;
 }
 
-constexpr Column kColumns[] = {{"kernel", "kernel"},
-                               {"G elements/s", "elements_per_second", "{:.2f}", 1e-9},
-                               {"GB/s", "bytes_per_second", "{:.1f}", 1e-9},
-                               {"% of copy", "share_of_copy", "{:.0f}", 100},
-                               {"% of read", "share_of_read", "{:.0f}", 100}};
+constexpr Column kKernelColumns[] = {{"kernel", "kernel"},
+                                     {"G elements/s", "elements_per_second", "{:.2f}", 1e-9},
+                                     {"GB/s", "bytes_per_second", "{:.1f}", 1e-9},
+                                     {"% of copy", "share_of_copy", "{:.0f}", 100},
+                                     {"% of read", "share_of_read", "{:.0f}", 100}};
 
 // What the percentages are of.
 std::string limits_of(const Footprint& footprint, const std::vector<KernelSpeed>& speeds) {
@@ -56,7 +56,7 @@ std::string limits_of(const Footprint& footprint, const std::vector<KernelSpeed>
       footprint.holds, speeds[0].bytes_per_second * 1e-9, speeds[1].bytes_per_second * 1e-9);
 }
 
-void bench_kernels(const Args& args) {
+void bench_kernels(const BenchKernelsArgs& args) {
   const Threads threads = args.machine.use();
   const double peak = measured_peak_flops(threads);
   Json json = machine_json(threads);
@@ -74,13 +74,13 @@ void bench_kernels(const Args& args) {
       print("{}, FMA peak {:.0f} GFLOP/s\n", machine_text(threads), peak * 1e-9);
     print("\n{}: {} x {} values of FP32, {}\n{}{}", footprint.name, run.rows, run.cols,
           size_text(static_cast<double>(run.rows * run.cols) * sizeof(float)),
-          limits_of(footprint, speeds), table_of(rows, kColumns));
+          limits_of(footprint, speeds), table_of(rows, kKernelColumns));
     flush_output();
   }
   if (args.json) print_json(json);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kBenchKernelsFooter =
     R"(Encoding turns FP32 into GEMM operands: scales, rounded elements, counters. along: blocks
 lie along the rows as stored; turned: along the columns, so the matrix is transposed too.
 Decoding turns codes into FP32, unpacking turns operands into codes. Noise makes a weight in
@@ -91,7 +91,7 @@ GB/s count what must be read and written once. % of copy compares GB/s, % of rea
 elements/s, each with what the cache, or the memory, gives a copy or the reading of a
 matrix.)";
 
-void declare(Flags flags, Args& args) {
+void declare_bench_kernels(Flags flags, BenchKernelsArgs& args) {
   flags.option("--filter TEXT", args.run.filter, "only kernels whose names contain this");
   flags.setting("--rounds", args.run.rounds, "of all kernels in turns; the best counts")
       .range(1, 1000);
@@ -102,12 +102,12 @@ void declare(Flags flags, Args& args) {
       .range(64, int64_t{1} << 14);
   args.machine.declare_threads(flags);
   flags.flag("--json", args.json, "print one JSON object");
-  flags.footer(kFooter);
+  flags.footer(kBenchKernelsFooter);
 }
 
 }  // namespace
 
 const Command kBenchKernels{"kernels", "casts of matrices, against a copy",
-                            with_flags<Args, declare, bench_kernels>};
+                            with_flags<BenchKernelsArgs, declare_bench_kernels, bench_kernels>};
 
 }  // namespace ng::cli

@@ -18,7 +18,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct BenchStepArgs {
   StepFlags step{.model = "char-gpt"};
   std::string recipe = "fp32";
   MachineFlags machine;
@@ -28,7 +28,7 @@ struct Args {
 };
 
 /// Of a step, on rank 0; bytes are those of all ranks.
-Json exchange_json(const Args& args, const BenchResult& result) {
+Json exchange_json(const BenchStepArgs& args, const BenchResult& result) {
   const auto steps = static_cast<double>(args.steps);
   const auto [busy, waited] = result.exchange;
   return {{"seconds", busy / steps},
@@ -38,11 +38,11 @@ Json exchange_json(const Args& args, const BenchResult& result) {
           {"sent", sent_json(result.sent)}};
 }
 
-Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model& model,
+Json result_json(const BenchStepArgs& args, const Recipe& recipe, Threads threads, Model& model,
                  const BenchResult& result) {
   const double peak = measured_peak_flops(threads) * world().ranks();  // ranks at once
-  Json seconds = time_json(result.seconds_by_kind);
-  seconds["rest"] = result.rest_seconds();
+  Json by_kind = time_json(result.seconds_by_kind);
+  by_kind["rest"] = result.rest_seconds();
   return {{"program", fmt::format("narrowgauge {}", version())},
           {"model", args.step.model},
           {"parameters", model.parameter_count()},
@@ -66,7 +66,7 @@ Json result_json(const Args& args, const Recipe& recipe, Threads threads, Model&
           {"planned_bytes_stored", stored_json(result.planned)},
           {"peak_flops", peak},
           {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
-          {"seconds_by_kind", seconds},
+          {"seconds_by_kind", by_kind},
           {"exchange", exchange_json(args, result)}};
 }
 
@@ -76,7 +76,7 @@ void print_exchange(const Json& exchange) {
         size_text(exchange["bytes"]));
 }
 
-void bench_step(Args args) {
+void bench_step(BenchStepArgs args) {
   const ModelConfig config = args.step.config();
   const Recipe recipe = Recipe::load(args.recipe);
   const Threads threads = args.machine.use();
@@ -106,7 +106,7 @@ void bench_step(Args args) {
   print("{}", time_table(result.seconds_by_kind, result.rest_seconds()));
 }
 
-void declare(Flags flags, Args& args) {
+void declare_bench_step(Flags flags, BenchStepArgs& args) {
   args.step.declare(flags);
   flags.setting("--recipe NAME", args.recipe, "recipe, a name or a file");
   flags.setting("--steps", args.steps, "timed steps, after 2 others").range(1, 1 << 20);
@@ -118,6 +118,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kBenchStep{"step", "whole training steps on random tokens",
-                         with_flags<Args, declare, bench_step>, true};
+                         with_flags<BenchStepArgs, declare_bench_step, bench_step>, true};
 
 }  // namespace ng::cli

@@ -9,7 +9,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct BenchUpdateArgs {
   MachineFlags machine;
   UpdateSpeedRun run;
   bool json = false;
@@ -45,7 +45,7 @@ constexpr Column kColumns[] = {{"update", "update"},
                                {"% of bandwidth", "share_of_bandwidth", "{:.0f}", 100},
                                {"time / fp32", "time_over_fp32", "{:.2f}"}};
 
-void bench_update(const Args& args) {
+void bench_update(const BenchUpdateArgs& args) {
   const Threads threads = args.machine.use();
   Json json = machine_json(threads);
   bool is_first = true;
@@ -70,24 +70,24 @@ void bench_update(const Args& args) {
   if (args.json) print_json(json);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kBenchUpdateFooter =
     R"(AdamW where nothing else is said; moments FP32. What the weight is stored as, then the rule
 by which a step is rounded into it. B/element: what must be read and written once, weight,
 carry, master, moments and gradient; GB/s count that, however often an update passes over
 it. % of bandwidth: of the faster of a copy and an addition of as much memory in FP32.
 time / fp32: against AdamW on FP32 weights.)";
 
-void declare(Flags flags, Args& args) {
+void declare_bench_update(Flags flags, BenchUpdateArgs& args) {
   flags.option("--filter TEXT", args.run.filter, "only updates whose names contain this");
   flags.setting("--rounds", args.run.rounds, "of each update; the best counts").range(1, 1000);
   args.machine.declare_threads(flags);
   flags.flag("--json", args.json, "print one JSON object");
-  flags.footer(kFooter);
+  flags.footer(kBenchUpdateFooter);
 }
 
 }  // namespace
 
 const Command kBenchUpdate{"update", "updates of weights by rule and storage",
-                           with_flags<Args, declare, bench_update>};
+                           with_flags<BenchUpdateArgs, declare_bench_update, bench_update>};
 
 }  // namespace ng::cli

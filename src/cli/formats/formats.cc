@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kListedBits = 8;  // codes of such formats are listed without being asked for
 
-struct Args {
+struct FormatsArgs {
   std::string name;
   std::vector<std::string> values;
   std::string amax;
@@ -24,12 +24,12 @@ struct Args {
   bool json = false;
 };
 
-void print_table(const Args& args) {
+void print_table(const FormatsArgs& args) {
   print_either(args.json, all_formats_json(),
                args.markdown ? all_formats_markdown() : all_formats_text());
 }
 
-void print_facts(const Args& args, const ElementFormat& element, bool operand) {
+void print_facts(const FormatsArgs& args, const ElementFormat& element, bool operand) {
   if (args.json) {
     Json facts = operand ? named_operand_json(args.name) : element_json(element);
     if (operand) facts["element_format"] = element_json(element);
@@ -43,18 +43,18 @@ void print_facts(const Args& args, const ElementFormat& element, bool operand) {
   write_output(text);
 }
 
-void print_roundings(const Args& args, const ElementFormat& element) {
+void print_roundings(const FormatsArgs& args, const ElementFormat& element) {
   Json json = {{"name", element.name}, {"values", Json::array()}};
   std::string text;
   for (const std::string& typed : args.values) {
     const RoundingSteps steps = rounding_steps(element, parse_value(typed));
-    json["values"].push_back(json_of(typed, steps));
-    text += (text.empty() ? "" : "\n") + text_of(typed, steps);
+    json["values"].push_back(cli::json_of(typed, steps));
+    text += (text.empty() ? "" : "\n") + cli::text_of(typed, steps);
   }
   print_either(args.json, json, text);
 }
 
-void print_block(const Args& args) {
+void print_block(const FormatsArgs& args) {
   const BlockSteps steps = block_steps(args.name, args.values, args.amax);
   print_either(args.json, json_of(steps), text_of(steps));
 }
@@ -66,7 +66,7 @@ std::vector<std::string> values_in(const std::vector<std::string>& lists) {
   return values;
 }
 
-void formats(Args args) {
+void formats(FormatsArgs args) {
   args.values = values_in(args.values);
   if (!args.is_named) return print_table(args);
   const bool named = is_operand_name(args.name);
@@ -81,7 +81,7 @@ void formats(Args args) {
   print_roundings(args, element);
 }
 
-void declare(Flags flags, Args& args) {
+void declare_formats(Flags flags, FormatsArgs& args) {
   const Flag name =
       flags.option("NAME", args.name, "one format: mxfp4, fp8_e4m3, e2m1, float8_e5m2, ...");
   flags
@@ -110,6 +110,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kFormats{"formats", "the number formats; one format's codes; how it rounds a number",
-                       with_flags<Args, declare, formats>};
+                       with_flags<FormatsArgs, declare_formats, formats>};
 
 }  // namespace ng::cli

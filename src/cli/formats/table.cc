@@ -135,7 +135,7 @@ Json element_json(const ElementFormat& f) {
 
 Json operand_json(const Operand& operand) {
   return {{"element", operand.element->short_name},
-          {"block", text_of(operand.block)},
+          {"block", ng::text_of(operand.block)},
           {"scale", name_of(operand.scale)},
           {"tensor_scale", name_of(operand.tensor_scale)},
           {"bits_per_value", bits_per_value(operand)}};

@@ -12,7 +12,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct EvalArgs {
   ModelFlags model;
   std::string data;
   std::string text_key = "text", chat = "none";  // of .jsonl files
@@ -24,7 +24,7 @@ struct Args {
   bool json = false;
 };
 
-TextRules rules_of(const Args& args) {
+TextRules rules_of(const EvalArgs& args) {
   return {.documents = {.text_key = args.text_key,
                         .chat = *find_chat_template(args.chat),
                         .chat_name = "--template",
@@ -32,13 +32,13 @@ TextRules rules_of(const Args& args) {
           .bare_uint16 = args.from == "uint16"};
 }
 
-Evaluation evaluated(const Args& args, const OpenModel& open, const Corpus& corpus) {
+Evaluation evaluated(const EvalArgs& args, const OpenModel& open, const Corpus& corpus) {
   ProgressLine line("windows");
   return evaluate(*open.run, *open.model, corpus, args.batch, open.model->config().context,
                   [&](int64_t done, int64_t windows) { line.show(done, windows); });
 }
 
-void eval(const Args& args) {
+void eval(const EvalArgs& args) {
   const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
   ProgressLine reading("MB");
   const Corpus corpus = corpus_to_evaluate(
@@ -74,7 +74,7 @@ void eval(const Args& args) {
                   count_text(result.tokens), context, open.recipe.name()));
 }
 
-void declare(Flags flags, Args& args) {
+void declare_eval(Flags flags, EvalArgs& args) {
   args.model.declare(flags);
   flags
       .option("--data FILE", args.data,
@@ -100,6 +100,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kEval{"eval", "loss, perplexity and bits per byte over a text",
-                    with_flags<Args, declare, eval>};
+                    with_flags<EvalArgs, declare_eval, eval>};
 
 }  // namespace ng::cli

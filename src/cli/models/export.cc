@@ -12,14 +12,14 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct ExportArgs {
   ExportRequest request;
   std::string weights;
   int64_t threads = 0;
   bool json = false;
 };
 
-void export_model(const Args& args) {
+void export_model(const ExportArgs& args) {
   ExportRequest request = args.request;
   request.trained = !args.weights.empty();
   request.threads = threads_of(args.threads);
@@ -57,7 +57,7 @@ std::pair<int, int> block_of(const std::string& word) {
 }
 
 /// Which flags go with --to.
-void require_fitting(const Args& args) {
+void require_fitting(const ExportArgs& args) {
   const ExportRequest& request = args.request;
   const bool is_gguf = request.to == "gguf";
   const std::vector<std::string> types = is_gguf ? gguf_export_types() : hf_export_types();
@@ -71,14 +71,14 @@ void require_fitting(const Args& args) {
     throw WrongFlags("--recipe: goes with --weights trained");
 }
 
-constexpr const char* kFooter =
+constexpr const char* kExportFooter =
     R"(--to gguf: a file for llama.cpp. Matrices of blocks have the type, embedding and head BF16
 (the type where that is f32, f16, bf16 or q8_0), the rest F32. --to hf: a folder for transformers
 and vLLM; what is not quantized is BF16. MXFP4 and MXFP8 have scales by floor, NVFP4 one scale
 more for each tensor, FP8 448/amax. Nothing is left at OUT after an error.
 --weights trained: codes and scales are those that fprop's weight operand had in training.)";
 
-void declare(Flags flags, Args& args) {
+void declare_export(Flags flags, ExportArgs& args) {
   ExportRequest& r = args.request;
   flags.option("MODEL", r.model, "a model folder or a .gguf file").required();
   flags.option("OUT", r.out, "the file or folder to write").required();
@@ -103,12 +103,12 @@ void declare(Flags flags, Args& args) {
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "print one JSON object");
   flags.check([&args] { require_fitting(args); });
-  flags.footer(kFooter);
+  flags.footer(kExportFooter);
 }
 
 }  // namespace
 
 const Command kExport{"export", "a model for llama.cpp, transformers and vLLM",
-                      with_flags<Args, declare, export_model>};
+                      with_flags<ExportArgs, declare_export, export_model>};
 
 }  // namespace ng::cli

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxPromptBytes = 64 << 20;
 
-struct Args {
+struct GenerateArgs {
   ModelFlags model;
   std::string prompt;
   std::vector<int32_t> prompt_ids;
@@ -72,7 +72,7 @@ void require_ids(const std::vector<int32_t>& ids, const std::string& flag, int64
 // Prints each token when it comes, or as JSON all of them at the end.
 class Printer {
  public:
-  Printer(const Tokenizer* tokenizer, const Args& args)
+  Printer(const Tokenizer* tokenizer, const GenerateArgs& args)
       : tokenizer_(tokenizer), ids_(args.ids), json_(args.json) {}
 
   void token(int32_t id) {
@@ -100,7 +100,7 @@ class Printer {
   TextFilter filter_;
 };
 
-int generate(const Args& args) {
+int generate(const GenerateArgs& args) {
   validate(args.sampling);
   const bool from_ids = !args.prompt_ids.empty();
   std::unique_ptr<Tokenizer> tokenizer;
@@ -122,7 +122,7 @@ int generate(const Args& args) {
   return 0;
 }
 
-void declare(Flags flags, Args& args) {
+void declare_generate(Flags flags, GenerateArgs& args) {
   args.model.declare(flags);
   const Flag text = flags.option("--prompt TEXT", args.prompt,
                                  "text to go on from; - reads it from standard input");
@@ -148,6 +148,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kGenerate{"generate", "text from a model, as it comes",
-                        with_flags<Args, declare, generate>};
+                        with_flags<GenerateArgs, declare_generate, generate>};
 
 }  // namespace ng::cli

@@ -8,12 +8,12 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct ImportArgs {
   std::string in, out;
   bool json = false;
 };
 
-void import(const Args& args) {
+void import(const ImportArgs& args) {
   refuse_input(args.out, args.in);
   refuse_files_of(args.in, args.out);
   std::vector<std::string> notes;
@@ -28,23 +28,23 @@ void import(const Args& args) {
                fmt::format("{}: F32\n", args.out));
 }
 
-constexpr const char* kFooter =
+constexpr const char* kImportFooter =
     R"(OUT is a plain folder of FP32 weights: what codes and scales stand for, adapters added.
 Into a file go all tensors of a model of any architecture: of a .gguf under their own names,
 NVFP4 times its .scale; of a folder codes and scales as their weights (gpt-oss's experts too).)";
 
-void declare(Flags flags, Args& args) {
+void declare_import(Flags flags, ImportArgs& args) {
   flags.option("IN", args.in, "a .gguf file, a quantized folder or one of PEFT's adapters")
       .required();
   flags.option("OUT", args.out, "the folder to write; *.safetensors: a file of all tensors")
       .required();
   flags.flag("--json", args.json, "print one JSON object");
-  flags.footer(kFooter);
+  flags.footer(kImportFooter);
 }
 
 }  // namespace
 
 const Command kImport{"import", "a .gguf or a quantized folder as plain FP32",
-                      with_flags<Args, declare, import>};
+                      with_flags<ImportArgs, declare_import, import>};
 
 }  // namespace ng::cli

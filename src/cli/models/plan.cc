@@ -18,7 +18,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct PlanArgs {
   std::string model;
   std::string recipe = "fp8-lm";
   RankLayout layout;
@@ -57,7 +57,7 @@ void require_layout(const RankLayout& layout, const ModelConfig& model, const Re
 }
 
 // Of preference training.
-std::optional<DpoSettings> dpo_of(const Args& args) {
+std::optional<DpoSettings> dpo_of(const PlanArgs& args) {
   if (args.reference.empty()) return {};
   if (args.batch % 2 != 0)
     refuse("--batch", fmt::format("{} sequences, and a pair is two", args.batch), "an even number");
@@ -71,7 +71,7 @@ std::optional<DpoSettings> dpo_of(const Args& args) {
   }
 }
 
-StepSettings step_of(const Args& args, const ModelConfig& model) {
+StepSettings step_of(const PlanArgs& args, const ModelConfig& model) {
   const int64_t length = args.length == 0 ? model.context : args.length;
   if (length > model.context)
     refuse("--length", fmt::format("{}", length),
@@ -87,7 +87,7 @@ StepSettings step_of(const Args& args, const ModelConfig& model) {
           .dpo = dpo_of(args)};
 }
 
-void plan(const Args& args) {
+void plan(const PlanArgs& args) {
   const ModelConfig model = config_of(args.model);
   const Recipe recipe = Recipe::load(args.recipe);
   const StepSettings step = step_of(args, model);
@@ -113,7 +113,7 @@ std::string is_size(const std::string& text) {
   return parse_size(text) ? "" : text + ": a size, such as 80GB or 64GiB, of at most 1000TiB";
 }
 
-void declare(Flags flags, Args& args) {
+void declare_plan(Flags flags, PlanArgs& args) {
   flags
       .option("MODEL", args.model,
               fmt::format("a model folder, or one of {}", fmt::join(model_names(), ", ")))
@@ -148,6 +148,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kPlan{"plan", "memory and traffic of training over ranks, before it is done",
-                    with_flags<Args, declare, plan>};
+                    with_flags<PlanArgs, declare_plan, plan>};
 
 }  // namespace ng::cli

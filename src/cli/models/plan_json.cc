@@ -18,7 +18,7 @@ Json memory_json(const RankMemory& memory) {
   return json;
 }
 
-Json sent_json(const BytesByTraffic& bytes, int rank) {
+Json sent_by_rank_json(const BytesByTraffic& bytes, int rank) {
   Json json = {{"rank", rank}};
   uint64_t total = 0;
   for (const Traffic kind : {Traffic::gradients, Traffic::weights, Traffic::activations,
@@ -99,8 +99,8 @@ Json plan_json(const Planned& planned) {
   const RankPlan& plan = planned.plan;
   const bool flat = plan.recipe().settings(0).gradient.shard == Shard::flat;
   Json traffic = {{"mean_payload", payload_json(planned.traffic.mean)},
-                  {"least", sent_json(planned.traffic.least, planned.traffic.least_rank)},
-                  {"most", sent_json(planned.traffic.most, planned.traffic.most_rank)}};
+                  {"least", sent_by_rank_json(planned.traffic.least, planned.traffic.least_rank)},
+                  {"most", sent_by_rank_json(planned.traffic.most, planned.traffic.most_rank)}};
   if (plan.layout().tensor > 1)
     traffic["activations"] = activations_json(planned.traffic.activations);
   Json json = {{"model", planned.model},

@@ -15,7 +15,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct RecipesArgs {
   std::string name;
   StepFlags step;
   MachineFlags machine;
@@ -138,7 +138,7 @@ void list(bool json) {
   print_either(json, all, table_of(all, kColumns, 3));
 }
 
-void recipes(const Args& args) {
+void recipes(const RecipesArgs& args) {
   if (args.keys) return print("{}", recipe_keys_page());
   if (args.name.empty() && !args.step.model.empty())
     throw Error({.place = "recipes",
@@ -154,7 +154,7 @@ void recipes(const Args& args) {
   print_either(args.json, json, text_of(recipe));
 }
 
-void declare(Flags flags, Args& args) {
+void declare_recipes(Flags flags, RecipesArgs& args) {
   flags.option("NAME", args.name, "one recipe, a name or a file: all keys, and how it runs");
   args.step.declare(flags,
                     "how each GEMM of this model runs here and how fast, measured now, and what "
@@ -168,6 +168,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kRecipes{"recipes", "the recipes; one with all it inherits and how it runs",
-                       with_flags<Args, declare, recipes>};
+                       with_flags<RecipesArgs, declare_recipes, recipes>};
 
 }  // namespace ng::cli

@@ -9,7 +9,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct TraceArgs {
   ModelFlags model;
   std::string tokens;
   std::string out;
@@ -26,7 +26,7 @@ bool is_trace(const std::string& path) {
   }
 }
 
-void trace(const Args& args) {
+void trace(const TraceArgs& args) {
   refuse_input(args.out, args.tokens);
   refuse_input(args.out, args.model.recipe);
   refuse_files_of(args.model.folder, args.out);
@@ -37,11 +37,11 @@ void trace(const Args& args) {
     note(fmt::format("step {} was skipped: a loss, gradient or operand is not finite", step));
 }
 
-constexpr const char* kFooter =
+constexpr const char* kTraceFooter =
     R"(OUT gets logits and loss of the first step, grad.NAME before clipping, stepN.NAME after each
 step N, train.loss and train.grad_norm. Names and layouts are Hugging Face's.)";
 
-void declare(Flags flags, Args& args) {
+void declare_trace(Flags flags, TraceArgs& args) {
   args.model.declare(flags);
   TraceSettings& s = args.settings;
   const auto zero_up = number_between("0", "1e30"), decay = number_between("0", "0.9999999");
@@ -56,12 +56,12 @@ void declare(Flags flags, Args& args) {
   flags.setting("--weight-decay", s.optimizer.weight_decay, "on tensors of two dimensions")
       .check(zero_up);
   flags.setting("--clip", s.clip, "largest norm of all gradients; 0: no clipping").check(zero_up);
-  flags.footer(kFooter);
+  flags.footer(kTraceFooter);
 }
 
 }  // namespace
 
 const Command kTrace{"trace", "logits, gradients and updated weights, for comparison",
-                     with_flags<Args, declare, trace>};
+                     with_flags<TraceArgs, declare_trace, trace>};
 
 }  // namespace ng::cli

@@ -24,7 +24,7 @@ constexpr std::string_view kPageFile = "report.html";
 constexpr std::string_view kCsvFile = "compare.csv";
 constexpr std::string_view kJsonFile = "compare.json";
 
-struct Args {
+struct CompareArgs {
   RunFlags run;
   std::vector<std::string> recipes;
   int64_t seeds = 1;
@@ -114,7 +114,7 @@ void require_own_outputs(const std::vector<CompareRun>& runs, const std::string&
   require_own_folders(runs);
 }
 
-int compare(const Args& args) {
+int compare(const CompareArgs& args) {
   const RunConfig config = args.run.load();
   const std::string out =
       args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
@@ -152,13 +152,13 @@ int compare(const Args& args) {
   return 0;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kCompareFooter =
     R"(Every recipe sees the same batches in the same order. Runs that are finished in the folder
 are not repeated, others go on from their newest checkpoint; one that diverges is a row of the
 table. A run's folder is RECIPE-seedN, N its seed. Writes compare.csv, compare.json and
 report.html (a page with pictures); each run's folder has one too.)";
 
-void declare(Flags flags, Args& args) {
+void declare_compare(Flags flags, CompareArgs& args) {
   args.run.declare(flags, /*with_recipe=*/false);
   flags.option("--recipes A,B,C", args.recipes, "recipes to compare, the first is the baseline")
       .list()
@@ -167,12 +167,12 @@ void declare(Flags flags, Args& args) {
       .range(1, 1000);
   flags.option("--out DIR", args.out, "folder of the runs; else runs/NAME-compare");
   flags.flag("--json", args.json, "print one JSON object");
-  flags.footer(kFooter);
+  flags.footer(kCompareFooter);
 }
 
 }  // namespace
 
 const Command kCompare{"compare", "the same run in several recipes, as a table",
-                       with_flags<Args, declare, compare>};
+                       with_flags<CompareArgs, declare_compare, compare>};
 
 }  // namespace ng::cli

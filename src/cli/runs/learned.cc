@@ -14,7 +14,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct LearnedArgs {
   LearnedSettings settings;
   std::string per = "layer";
   int64_t step = -1;
@@ -66,7 +66,7 @@ std::string text_of(const LearnedReport& report) {
       fmt::arg("out", on_one_line(report.settings.out)));
 }
 
-LearnedSettings settings_of(const Args& args) {
+LearnedSettings settings_of(const LearnedArgs& args) {
   LearnedSettings settings = args.settings;
   if (settings.out.empty()) settings.out = join_path(settings.run, kLearnedFolder);
   if (args.step >= 0) settings.step = args.step;
@@ -83,7 +83,7 @@ LearnedResult result_of(const LearnedSettings& settings) {
   });
 }
 
-int learned(const Args& args) {
+int learned(const LearnedArgs& args) {
   const LearnedResult result = result_of(settings_of(args));
   for (const LearnedLoss& loss : result.report.losses)
     if (!std::isfinite(loss.evaluation.loss))
@@ -97,7 +97,7 @@ int learned(const Args& args) {
   return 0;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kLearnedFooter =
     R"(Each layer gets the narrowest of MXFP6 E3M2, MXFP8 E4M3, BF16, FP16 and FP32 that Table C.1
 allows for its largest b_t. DIR gets recipe.toml, which stores those layers so (eval and train take
 it by --recipe) and trains them with FP32 masters; model/, the weights cast, as F32, which holds
@@ -108,7 +108,7 @@ Losses: the weights uncast, cast both ways, and in one format of at most the sam
 of other runs as they were trained and cast both ways to this run's formats, to nearest.
 Bytes per parameter are those of layers with noise; "of the model" has all else in FP32.)";
 
-void declare(Flags flags, Args& args) {
+void declare_learned(Flags flags, LearnedArgs& args) {
   flags.option("RUN", args.settings.run, "folder of a run with weight noise").required();
   flags.option("--out DIR", args.settings.out, "folder to write; else RUN/learned");
   flags.option("--step", args.step, "of the checkpoint; else the newest")
@@ -123,12 +123,12 @@ void declare(Flags flags, Args& args) {
       .one_of({6, 8, 16, 32});
   args.machine.declare(flags);
   flags.flag("--json", args.json, "print what learned.json has");
-  flags.footer(kFooter);
+  flags.footer(kLearnedFooter);
 }
 
 }  // namespace
 
 const Command kLearned{"learned", "what weight noise learned, as a recipe and a model in formats",
-                       with_flags<Args, declare, learned>};
+                       with_flags<LearnedArgs, declare_learned, learned>};
 
 }  // namespace ng::cli

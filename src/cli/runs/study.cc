@@ -13,7 +13,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct StudyArgs {
   std::string name;
   std::string picture;  ///< a file that describes one, to draw instead
   std::string out;
@@ -47,7 +47,7 @@ struct Args {
   }
 };
 
-void list(bool json) {
+void list_studies(bool json) {
   constexpr Column kColumns[] = {{"study", "name"}, {"what it shows", "summary"}};
   Json all = Json::array();
   for (const study::Study& study : study::studies())
@@ -72,7 +72,7 @@ void print_report(const study::Report& report) {
 }
 
 // What was given fits the study.
-void check_subject(const Args& args, const study::Study& chosen) {
+void check_subject(const StudyArgs& args, const study::Study& chosen) {
   const auto refuse = [&](const char* problem, const char* remedy) {
     cli::refuse("study " + args.name, problem, remedy);
   };
@@ -93,7 +93,7 @@ void fill_in(study::RunSubject& run, const study::Study& chosen) {
 
 constexpr size_t kMostPictureBytes = size_t{1} << 26;
 
-void draw(const Args& args) {
+void draw(const StudyArgs& args) {
   if (!args.name.empty() || args.json || !args.out.empty())
     throw Error({.place = "study",
                  .key = "--draw",
@@ -103,9 +103,9 @@ void draw(const Args& args) {
   print("{}", svg_of(chart::chart_of(picture, args.picture)));
 }
 
-void study(Args args) {
+void study(StudyArgs args) {
   if (!args.picture.empty()) return draw(args);
-  if (args.name.empty()) return list(args.json);
+  if (args.name.empty()) return list_studies(args.json);
   const study::Study& chosen = study::study_of(args.name);
   check_subject(args, chosen);
   fill_in(args.run, chosen);
@@ -135,7 +135,7 @@ std::string standard_recipes() {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-void declare_run(Flags flags, Args& args) {
+void declare_run(Flags flags, StudyArgs& args) {
   flags.option("RUN", args.run.folder,
                "gradients: the folder of a run, with its checkpoints; stability: a run's folder or "
                "file, whose model and text to take");
@@ -161,7 +161,7 @@ void declare_tensor(Flags flags, study::TensorSubject& tensor) {
                "update: another tensor of the file, where updates point; random");
 }
 
-void declare(Flags flags, Args& args) {
+void declare_study(Flags flags, StudyArgs& args) {
   flags.option("NAME", args.name, "the study; without it they are listed");
   declare_run(flags, args);
   declare_tensor(flags, args.tensor);
@@ -196,6 +196,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kStudy{"study", "make a figure or table of the specification again",
-                     with_flags<Args, declare, study>};
+                     with_flags<StudyArgs, declare_study, study>};
 
 }  // namespace ng::cli

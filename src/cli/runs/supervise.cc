@@ -40,7 +40,7 @@ constexpr seconds kToAnswer{20};  // a host, by starting a program there
 constexpr int kMostRanks = 1 << 16;
 constexpr size_t kMaxHostfileBytes = 1 << 24;
 
-struct Args {
+struct SuperviseArgs {
   TrainFlags train;
   int ranks = 0, min_ranks = 1, max_restarts = 4;
   std::string hostfile, mpirun = "mpirun";
@@ -58,7 +58,7 @@ std::vector<std::string> words_of(const std::string& text) {
 
 class Supervisor {
  public:
-  explicit Supervisor(const Args& args);
+  explicit Supervisor(const SuperviseArgs& args);
   /// Runs jobs until one ends the run. The exit code.
   int run();
 
@@ -76,7 +76,7 @@ class Supervisor {
   [[nodiscard]] int ranks_after(const JobEnd& end, int ranks);
   [[nodiscard]] int stopped(int code) const;
 
-  Args args_;
+  SuperviseArgs args_;
   RunConfig config_;
   std::string out_;
   std::vector<Host> hosts_, answering_;  // none without a file of hosts
@@ -87,7 +87,7 @@ class Supervisor {
   StopAtSignals signals_;
 };
 
-Supervisor::Supervisor(const Args& args)
+Supervisor::Supervisor(const SuperviseArgs& args)
     : args_(args),
       config_(args.train.run.load()),
       out_(args.train.folder()),
@@ -145,8 +145,8 @@ std::string Supervisor::command_to_go_on() const {
   add("--hostfile", args_.hostfile, !args_.hostfile.empty());
   add("--min-ranks", std::to_string(args_.min_ranks), args_.min_ranks != 1);
   add("--max-restarts", std::to_string(args_.max_restarts),
-      args_.max_restarts != Args{}.max_restarts);
-  add("--mpirun", args_.mpirun, args_.mpirun != Args{}.mpirun);
+      args_.max_restarts != SuperviseArgs{}.max_restarts);
+  add("--mpirun", args_.mpirun, args_.mpirun != SuperviseArgs{}.mpirun);
   words.insert(words.end(), args_.isa.begin(), args_.isa.end());
   const std::vector<std::string> run = args_.train.run.words();
   words.insert(words.end(), run.begin(), run.end());
@@ -270,7 +270,7 @@ void require_starter(const std::string& mpirun) {
          "Open MPI's, Debian's package openmpi-bin");
 }
 
-int supervise(const Args& args) {
+int supervise(const SuperviseArgs& args) {
   require_starter(args.mpirun);
   adopt_orphans();
   ::setenv(kSupervised, "1", 1);
@@ -288,7 +288,7 @@ constexpr const char* kHelp =
     "to the ranks, which finish the step and write a checkpoint; a second one ends all at once.\n"
     "Parameters of Open MPI may stand in the environment (OMPI_MCA_plm_rsh_agent=...).";
 
-void declare(Flags flags, Args& args) {
+void declare_supervise(Flags flags, SuperviseArgs& args) {
   const auto add_count = [&](const char* names, int& count, int least, const char* what) {
     return flags.option(names, count, what).range(least, kMostRanks);
   };
@@ -314,6 +314,6 @@ void declare(Flags flags, Args& args) {
 
 const Command kSupervise{"supervise",
                          "train on several ranks, and go on without those that are lost",
-                         with_flags<Args, declare, supervise>};
+                         with_flags<SuperviseArgs, declare_supervise, supervise>};
 
 }  // namespace ng::cli

@@ -103,7 +103,7 @@ std::string help() {
   return text;
 }
 
-void declare(Flags flags, TrainFlags& args) {
+void declare_train(Flags flags, TrainFlags& args) {
   args.declare(flags);
   flags.footer(help);
 }
@@ -111,6 +111,6 @@ void declare(Flags flags, TrainFlags& args) {
 }  // namespace
 
 const Command kTrain{"train", "train a model as a run file says",
-                     with_flags<TrainFlags, declare, train>, true};
+                     with_flags<TrainFlags, declare_train, train>, true};
 
 }  // namespace ng::cli

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kPlainLines = 20;  // of a run whose steps are quick, in a pipe
 constexpr std::chrono::seconds kPlainPause{10};
-constexpr std::chrono::milliseconds kRefresh{100};
+constexpr std::chrono::milliseconds kScreenRefresh{100};
 
 std::string preference_text(const PreferenceMetrics& preferences) {
   return fmt::format("margin {:.4f}  accuracy {:.3f}", preferences.margins, preferences.accuracies);
@@ -113,7 +113,7 @@ void TrainScreen::step(const StepMetrics& metrics) {
   const Clock::time_point now = Clock::now();
   const bool ends = metrics.step == 1 || metrics.step == steps_;
   if (terminal_) {
-    if (!ends && now - last_print_ < kRefresh) return;
+    if (!ends && now - last_print_ < kScreenRefresh) return;
     const std::string line = progress(metrics, terminal_columns() - 1);
     const size_t old = std::exchange(live_columns_, line.size());
     put(fmt::format("\r{:<{}}", line, old));

@@ -20,7 +20,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct CastArgs {
   std::vector<std::string> files;  ///< inputs, then the output
   CastWords format;
   CastSettings settings;
@@ -108,7 +108,7 @@ void note_nonfinite(const std::string& path, const CastReport& report) {
                    tensors == 1 ? "" : ", ..."));
 }
 
-void cast(const Args& args) {
+void cast(const CastArgs& args) {
   CastSettings settings = args.settings;
   settings.cast = args.format.operand();
   settings.format = args.format.format;
@@ -147,12 +147,12 @@ std::string cast_format_help() {
   return text + "(uint8 and uint4: affine), or an element; narrowgauge formats lists them";
 }
 
-constexpr const char* kFooter =
+constexpr const char* kCastFooter =
     R"(Every float tensor X becomes X.codes (U8 or U16), X.scale (codes in U8, or F32: what codes
 are multiplied by), X.tensor_scale (F32, NVFP4), X.zero (U8, affine integers: subtracted
 before) and X.values (F32). Files are worked through in pieces: memory does not grow with them.)";
 
-void declare(Flags flags, Args& args) {
+void declare_cast(Flags flags, CastArgs& args) {
   flags
       .option(
           "FILES IN... OUT", args.files,
@@ -168,12 +168,12 @@ void declare(Flags flags, Args& args) {
   flags.flag("--packed", args.settings.packed, "codes of 4 and 6 bits as bit strings");
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "what became of each tensor, as JSON");
-  flags.footer(kFooter);
+  flags.footer(kCastFooter);
 }
 
 }  // namespace
 
 const Command kCast{"cast", "round the tensors of files to a format",
-                    with_flags<Args, declare, cast>};
+                    with_flags<CastArgs, declare_cast, cast>};
 
 }  // namespace ng::cli

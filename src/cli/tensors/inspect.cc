@@ -16,7 +16,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct InspectArgs {
   std::vector<std::string> files;
   std::string formats{kInspectedFormats};
   std::string tensors = "*";
@@ -51,7 +51,7 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& words) 
   return once;
 }
 
-uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
+uint64_t wanted_bytes(const InspectArgs& args, const std::vector<std::string>& paths) {
   uint64_t bytes = 0;
   size_t tensors = 0;
   for (const std::string& path : paths) {
@@ -67,7 +67,7 @@ uint64_t wanted_bytes(const Args& args, const std::vector<std::string>& paths) {
   io::refuse_without_floats(io::TensorFile(paths.front()), args.tensors);
 }
 
-void inspect(const Args& args) {
+void inspect(const InspectArgs& args) {
   const std::vector<std::string> formats = without_repeats(split_at_commas(args.formats));
   std::vector<Operand> casts;
   for (const std::string& name : formats) casts.push_back(cast_named(name));
@@ -103,7 +103,7 @@ void inspect(const Args& args) {
   if (args.json) print_json({{"files", files}});
 }
 
-constexpr const char* kFooter =
+constexpr const char* kInspectFooter =
     R"(For each float tensor: its range, a histogram of log2|x| beside what each format does to
 those binades, and for each format, with the best of its scale rules, the SQNR, what becomes
 zero, what saturates and the largest error. The recommendation is the format of fewest bits
@@ -112,18 +112,18 @@ A checkpoint (RUN/checkpoints/step-NNNNNNNN) of a run with noise on its weights 
 too: a table of b_t of the layers' blocks, by the recipe in RUN/run.toml, else of b_i. --json has
 b_t of each block. --tensor 'weight.*.b_i' shows these alone.)";
 
-void declare(Flags flags, Args& args) {
+void declare_inspect(Flags flags, InspectArgs& args) {
   flags.option("FILES", args.files, "safetensors or GGUF files, folders or patterns").required();
   flags.setting("--format F,G,...", args.formats, "formats to try: as for cast");
   flags.option("--tensor GLOB", args.tensors, "only tensors whose names match");
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "as JSON");
-  flags.footer(kFooter);
+  flags.footer(kInspectFooter);
 }
 
 }  // namespace
 
 const Command kInspect{"inspect", "what formats make of the tensors of files",
-                       with_flags<Args, declare, inspect>};
+                       with_flags<InspectArgs, declare_inspect, inspect>};
 
 }  // namespace ng::cli

@@ -80,9 +80,9 @@ std::string table_text(const std::vector<FormatTrial>& trials) {
   for (size_t i = 0; i < trials.size(); ++i) {
     const FormatTrial& trial = trials[i];
     const Operand& cast = trial.cast;
-    const std::string scale = cast.is_unscaled()
-                                  ? "none"
-                                  : fmt::format("{} {}", name_of(cast.scale), text_of(cast.block));
+    const std::string scale =
+        cast.is_unscaled() ? "none"
+                           : fmt::format("{} {}", name_of(cast.scale), ng::text_of(cast.block));
     table.row(
         {std::string(1, letter(i)), trial.name, scale, fmt::format("{:.2f}", trial.bits),
          decibel_text(trial.errors.sqnr_db), percent_text(trial.errors.underflow),

@@ -17,7 +17,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct MatmulArgs {
   std::string a, b, out;
   std::string a_format = "fp32", b_format = "fp32", rounding;
   int64_t hadamard = 0, threads = 0;
@@ -64,7 +64,7 @@ Operand operand_at(const std::string& flag, const std::string& text, const std::
   return operand;
 }
 
-void check_shapes(const Args& args, const Matrix& a, const Matrix& b) {
+void check_shapes(const MatmulArgs& args, const Matrix& a, const Matrix& b) {
   const int64_t k = args.transpose_b ? b.rows : b.cols;
   if (a.cols == k) return;
   const char* way = args.transpose_b ? "" : " (or --transpose-b, if B is (K, N))";
@@ -139,7 +139,7 @@ void note_counts(const char* name, const OperandStats& counts) {
     note(fmt::format("{}: {} NaN and {} infinite values", name, counts.nan, counts.inf));
 }
 
-void matmul(const Args& args) {
+void matmul(const MatmulArgs& args) {
   ProductJob job;
   job.a_cast = operand_at("--a", args.a_format, args.rounding);
   job.b_cast = operand_at("--b", args.b_format, args.rounding);
@@ -178,7 +178,7 @@ void matmul(const Args& args) {
     print_text(job, product);
 }
 
-void declare(Flags flags, Args& args) {
+void declare_matmul(Flags flags, MatmulArgs& args) {
   flags.option("A", args.a, "FILE.safetensors:NAME of a tensor (M, K)").required();
   flags.option("B", args.b, "FILE.safetensors:NAME of a tensor (N, K)").required();
   flags.setting("--a F", args.a_format,
@@ -203,6 +203,6 @@ void declare(Flags flags, Args& args) {
 }  // namespace
 
 const Command kMatmul{"matmul", "a product in narrow numbers, and its errors",
-                      with_flags<Args, declare, matmul>};
+                      with_flags<MatmulArgs, declare_matmul, matmul>};
 
 }  // namespace ng::cli

@@ -9,7 +9,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct NoiseArgs {
   FileFlags files;
   NoiseFileSettings settings;
 };
@@ -38,7 +38,7 @@ Json json_of(const NoiseFileReport& r) {
           {"not_finite", r.not_finite}};
 }
 
-void noise(const Args& args) {
+void noise(const NoiseArgs& args) {
   const FileFlags& files = args.files;
   const NoiseFileReport report =
       noise_file(files.in, files.out, Recipe::load(files.recipe), files.here(args.settings));
@@ -51,7 +51,7 @@ void noise(const Args& args) {
   print_either(files.json, json_of(report), text_of(report));
 }
 
-constexpr const char* kFooter =
+constexpr const char* kNoiseFooter =
     R"(IN holds floats: weight (r, c), a vector as (1, n); b_i (blocks of rows, blocks of columns),
 else 1; grad (r, c), which is dL/d weight_hat; noise (r, c), used instead of the draw. For nipq b_i
 is beta (1, 1), else that of b_init, and there may be alpha (1, 1), by softplus where weights are
@@ -61,19 +61,19 @@ of each block, and with grad grad.weight, grad.b_t (of the loss alone), grad.b_i
 bit-widths, where the recipe has one; all blocks of the tensor count) and grad.alpha.
 --json prints b_t as [least, mean, most].)";
 
-void declare(Flags flags, Args& args) {
+void declare_noise(Flags flags, NoiseArgs& args) {
   NoiseFileSettings& s = args.settings;
   args.files.declare(flags, "weight");
   add_seed(flags, s.seed, "of the noise");
   add_step_and_tensor(flags, s.step, "of training", s.tensor_id);
   add_layer(flags, s.layer, "linear layer that the weight is of", s.blocks);
   args.files.declare_machine(flags, "the figures, as JSON");
-  flags.footer(kFooter);
+  flags.footer(kNoiseFooter);
 }
 
 }  // namespace
 
 const Command kNoise{"noise", "what a recipe's weight noise makes of a tensor",
-                     with_flags<Args, declare, noise>};
+                     with_flags<NoiseArgs, declare_noise, noise>};
 
 }  // namespace ng::cli

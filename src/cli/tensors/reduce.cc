@@ -16,7 +16,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct ReduceArgs {
   FileFlags files;
   ReduceFileSettings settings;
 };
@@ -60,7 +60,7 @@ Json json_of(const ReduceFileReport& r) {
           {"sent", sent_json(r.sent)}};
 }
 
-void reduce(const Args& args) {
+void reduce(const ReduceArgs& args) {
   const FileFlags& files = args.files;
   const Recipe recipe = Recipe::load(files.recipe);
   Comm& ranks = world();
@@ -72,7 +72,7 @@ void reduce(const Args& args) {
   print_either(files.json, json_of(report), text_of(report));
 }
 
-constexpr const char* kFooter =
+constexpr const char* kReduceFooter =
     R"(IN holds grad (ranks, r, c), floats. Under mpirun -n N, N its ranks, rank i takes grad[i];
 without, one process does what all would, to the same bits. The wire is the recipe's
 gradient.communicate, the sum its gradient.reduce.
@@ -82,7 +82,7 @@ which is 1 where a gradient is not finite: then nothing is reduced and mu_k stay
 --json adds snr_db, of the mean against that in FP64, saturated_sums of the ring (null: owners add),
 and sent, bytes by kind of all ranks.)";
 
-void declare(Flags flags, Args& args) {
+void declare_reduce(Flags flags, ReduceArgs& args) {
   ReduceFileSettings& s = args.settings;
   args.files.declare(flags, "grad");
   add_seed(flags, s.seed, "of stochastic rounding");
@@ -91,12 +91,12 @@ void declare(Flags flags, Args& args) {
   flags.setting("--accumulate", s.accumulate, "micro-batches of a rank, for random draws")
       .range(1, int64_t{1} << 24);
   args.files.declare_machine(flags, "the figures, as JSON");
-  flags.footer(kFooter);
+  flags.footer(kReduceFooter);
 }
 
 }  // namespace
 
 const Command kReduce{"reduce", "what the wire between ranks makes of gradients",
-                      with_flags<Args, declare, reduce>, true};
+                      with_flags<ReduceArgs, declare_reduce, reduce>, true};
 
 }  // namespace ng::cli

@@ -11,7 +11,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct UpdateArgs {
   FileFlags files;
   UpdateFileSettings settings;
   int64_t kv_heads = 0;
@@ -48,7 +48,7 @@ std::string text_of(const UpdateFileReport& report) {
   return text + table_of(shown, kColumns);
 }
 
-void update(const Args& args) {
+void update(const UpdateArgs& args) {
   const FileFlags& files = args.files;
   UpdateFileSettings settings = files.here(args.settings);
   settings.optimizer.kv_heads = args.kv_heads > 0 ? args.kv_heads : settings.optimizer.heads;
@@ -69,7 +69,7 @@ void update(const Args& args) {
   print_either(files.json, {{"steps", steps}}, text_of(report));
 }
 
-void declare_optimizer(Flags flags, Args& args) {
+void declare_optimizer(Flags flags, UpdateArgs& args) {
   const auto zero_up = number_between("0", "1e30"), decay = number_between("0", "0.9999999");
   OptimizerSettings& o = args.settings.optimizer;
   flags.setting("--lr", args.settings.lr, "learning rate of every step").check(zero_up);
@@ -85,7 +85,7 @@ void declare_optimizer(Flags flags, Args& args) {
       .range(1, kMost);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kUpdateFooter =
     R"(IN holds floats: weight (r, c), a vector as (1, n); grad (steps, r, c), or direction (r, c),
 which is u in every step: then there are no moments and no decay. It may hold weight.scale (F32,
 what stored elements are multiplied by; else a fresh one is found) and first states state.moment1,
@@ -99,7 +99,7 @@ Of each step: the norms of what the stored weight changed by (D) and of what was
 ratio = |D| / |lr u|, projection = <D, lr u> / |lr u|^2, the cosine between both, the share of
 weights that changed, and the alpha of precision_aware; null (-) is what is not defined.)";
 
-void declare(Flags flags, Args& args) {
+void declare_update(Flags flags, UpdateArgs& args) {
   UpdateFileSettings& s = args.settings;
   args.files.declare(flags, "weight, and grad or direction");
   declare_optimizer(flags, args);
@@ -112,12 +112,12 @@ void declare(Flags flags, Args& args) {
   flags.option("--show N,N,N", s.show, "updates done when tensors are written, from 0; the last")
       .list();
   args.files.declare_machine(flags, "every step, as JSON");
-  flags.footer(kFooter);
+  flags.footer(kUpdateFooter);
 }
 
 }  // namespace
 
 const Command kUpdate{"update", "what an optimizer makes of a tensor, in a recipe's numbers",
-                      with_flags<Args, declare, update>};
+                      with_flags<UpdateArgs, declare_update, update>};
 
 }  // namespace ng::cli

@@ -13,7 +13,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct DetokenizeArgs {
   std::string in, out, tokenizer, from = "auto";
   bool json = false;
 };
@@ -44,7 +44,7 @@ Ids ids_of_file(const std::string& path, bool bare_uint16, const Tokenizer& toke
 }
 
 /// f(ids) of each document of IN, a token file being one.
-void each_document(const Args& args, const Tokenizer& tokenizer,
+void each_document(const DetokenizeArgs& args, const Tokenizer& tokenizer,
                    const std::function<void(const Ids&)>& f) {
   if (!is_jsonl(args.in)) {
     f(ids_of_file(args.in, args.from == "uint16", tokenizer));
@@ -64,7 +64,7 @@ void each_document(const Args& args, const Tokenizer& tokenizer,
   });
 }
 
-int detokenize(const Args& args) {
+int detokenize(const DetokenizeArgs& args) {
   (void)ReadFile(args.in);
   const auto tokenizer = open_named_tokenizer(args.tokenizer);
   if (args.out == "-") {
@@ -88,7 +88,7 @@ int detokenize(const Args& args) {
   return 0;
 }
 
-void declare(Flags flags, Args& args) {
+void declare_detokenize(Flags flags, DetokenizeArgs& args) {
   flags.option("IN", args.in, "token file, or JSONL of {\"ids\": [...]}").required();
   flags.option("OUT", args.out, "text to write, or - for JSON lines of {\"text\": ...}").required();
   add_tokenizer(flags, args.tokenizer).required();
@@ -102,6 +102,7 @@ void declare(Flags flags, Args& args) {
 
 }  // namespace
 
-const Command kDetokenize{"detokenize", "token ids as text", with_flags<Args, declare, detokenize>};
+const Command kDetokenize{"detokenize", "token ids as text",
+                          with_flags<DetokenizeArgs, declare_detokenize, detokenize>};
 
 }  // namespace ng::cli

@@ -17,7 +17,7 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct TokenizeArgs {
   std::string in, out, tokenizer;
   std::string text_key = "text", chat = "none", special = "recognized", from = "auto", as;
   bool no_end = false, generation_prompt = false, json = false;
@@ -84,7 +84,7 @@ class FileSink final : public Sink {
   bool loses_mask_ = false;
 };
 
-TokenFileKind kind_of(const Args& args) {
+TokenFileKind kind_of(const TokenizeArgs& args) {
   const std::string name = !args.as.empty()             ? args.as
                            : args.out.ends_with(".npy") ? std::string("npy")
                                                         : std::string("llmc");
@@ -102,7 +102,7 @@ bool may_be_bare_ids(const std::string& path) {
   return begin.find('\0') != std::string::npos;
 }
 
-std::unique_ptr<Sink> open_sink(const Args& args, int64_t vocab) {
+std::unique_ptr<Sink> open_sink(const TokenizeArgs& args, int64_t vocab) {
   if (args.out == "-") return std::make_unique<JsonSink>(vocab);
   const TokenFileKind kind = kind_of(args);
   refuse_input(args.out, args.in);
@@ -140,7 +140,7 @@ int64_t vocab_of(const ReadFile& file, const TokenFileLayout& layout) {
   return int64_t{most} + 1;
 }
 
-void copy_tokens(const Args& args) {
+void copy_tokens(const TokenizeArgs& args) {
   if (!args.tokenizer.empty())
     refuse("--tokenizer", fmt::format("{} holds token ids already", args.in),
            "a file of token ids is copied without a tokenizer");
@@ -154,7 +154,7 @@ void copy_tokens(const Args& args) {
   sink->finish();
 }
 
-DocumentRules rules_of(const Args& args) {
+DocumentRules tokenizing_rules(const TokenizeArgs& args) {
   return {.text_key = args.text_key,
           .chat = *find_chat_template(args.chat),
           .chat_name = "--template",
@@ -162,10 +162,10 @@ DocumentRules rules_of(const Args& args) {
           .generation_prompt = args.generation_prompt};
 }
 
-void tokenize_lines(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
+void tokenize_lines(const TokenizeArgs& args, const Tokenizer& tokenizer, Sink& sink) {
   const MappedFile file(args.in);
   ProgressLine line("MB");
-  for_each_document(file.text(), args.in, tokenizer, rules_of(args),
+  for_each_document(file.text(), args.in, tokenizer, tokenizing_rules(args),
                     args.no_end ? EndToken::never : EndToken::as_the_kind_says,
                     threads_of(args.threads),
                     [&](const Document& document, const MaskedTokens& tokens, size_t done) {
@@ -176,7 +176,7 @@ void tokenize_lines(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
                     });
 }
 
-void tokenize_text(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
+void tokenize_text(const TokenizeArgs& args, const Tokenizer& tokenizer, Sink& sink) {
   MaskedTokens tokens;
   if (!tokenizer.ids_are_bytes()) {
     ProgressLine line("MB");
@@ -192,7 +192,7 @@ void tokenize_text(const Args& args, const Tokenizer& tokenizer, Sink& sink) {
   sink.document(tokens, false, nullptr);
 }
 
-void tokenize(Args args) {
+void tokenize(TokenizeArgs args) {
   if (is_prepared_text(args.in)) args.in = prepare_text(args.in);
   const bool documents = is_jsonl(args.in);
   if (!documents && (args.from == "uint16" || is_token_file(args.in))) {
@@ -212,7 +212,7 @@ void tokenize(Args args) {
   sink->finish();
 }
 
-constexpr const char* kFooter =
+constexpr const char* kTokenizeFooter =
     R"(IN is a text (one document; kjv is one by name), JSONL (a document a line: {"text"},
 {"prompt","completion"} or {"messages"}), or a file of token ids, whose ids and mask are copied.
 OUT "-": a JSON object a line and document: ids; mask where some tokens are no targets; text of
@@ -220,7 +220,7 @@ chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as say
 where the vocabulary is at most 65,536.
 The end token follows documents of JSONL but chats; a plain text has none.)";
 
-void declare(Flags flags, Args& args) {
+void declare_tokenize(Flags flags, TokenizeArgs& args) {
   flags.option("IN", args.in, "text, JSONL or token file to read").required();
   flags.option("OUT", args.out, "token file to write, or - for JSON lines").required();
   add_tokenizer(flags, args.tokenizer);
@@ -239,12 +239,12 @@ void declare(Flags flags, Args& args) {
       .range(1, int64_t{std::numeric_limits<int32_t>::max()});
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "what was written to a file, as JSON");
-  flags.footer(kFooter);
+  flags.footer(kTokenizeFooter);
 }
 
 }  // namespace
 
 const Command kTokenize{"tokenize", "texts, documents and chats as token ids",
-                        with_flags<Args, declare, tokenize>};
+                        with_flags<TokenizeArgs, declare_tokenize, tokenize>};
 
 }  // namespace ng::cli

@@ -11,14 +11,14 @@
 namespace ng::cli {
 namespace {
 
-struct Args {
+struct TokenizerArgs {
   std::vector<std::string> files;  ///< texts, then the output
   BpeTraining training;
   int64_t threads = 0;
   bool json = false;
 };
 
-void train(const Args& args) {
+void train_bpe(const TokenizerArgs& args) {
   BpeTraining training = args.training;
   if (training.special_tokens.empty()) training.special_tokens = {"<|endoftext|>"};
   const std::string& out = args.files.back();
@@ -39,7 +39,7 @@ void train(const Args& args) {
                fmt::format("{}: {} tokens, {} merges\n", out, tokens, trained.merges.size()));
 }
 
-void declare_train(Flags flags, Args& args) {
+void declare_tokenizer_train(Flags flags, TokenizerArgs& args) {
   flags.option("FILES FILE... OUT", args.files, "texts, then the tokenizer.json to write")
       .required()
       .at_least(2)
@@ -72,8 +72,8 @@ void declare_train(Flags flags, Args& args) {
       "run as data.tokenizer.");
 }
 
-const Command kBelow[] = {
-    {"train", "a byte-level BPE of texts", with_flags<Args, declare_train, train>}};
+const Command kBelow[] = {{"train", "a byte-level BPE of texts",
+                           with_flags<TokenizerArgs, declare_tokenizer_train, train_bpe>}};
 
 }  // namespace
 
