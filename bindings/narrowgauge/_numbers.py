@@ -231,7 +231,8 @@ def _document(function: Any) -> None:
     named = [inspect.Parameter(field, keyword, default=None) for field in _FIELDS]
     plain = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     function.__signature__ = signature.replace(parameters=plain + named)
-    function.__doc__ = (function.__doc__ or "") + "".join(f"\n    {name}: {doc}" for name, (_, doc) in _FIELDS.items())
+    meanings = "".join(f"\n    {name}: {doc}" for name, (_, doc) in _FIELDS.items())
+    function.__doc__ = (function.__doc__ or "") + meanings
 
 
 _document(format)

@@ -35,8 +35,8 @@ enum class ScaleKind : uint8_t { none, fp32, pow2, e8m0, e4m3 };
 /// rounded to nearest, or up.
 enum class ScaleRule : uint8_t { floor, rceil, ceil, even, mse, nearest, up };
 
-/// Which of several scales a block takes: that of the smallest sum of squared errors, sum of errors,
-/// or largest error.
+/// Which of several scales a block takes: that of the smallest sum of squared errors, sum of
+/// errors, or largest error.
 enum class Select : uint8_t { mse, mae, max };
 
 /// Element values that the largest magnitude of a block is scaled to: none, which stands for the

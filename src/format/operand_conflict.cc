@@ -99,7 +99,8 @@ std::vector<Rule> scale_rules(const Operand& o) {
 }  // namespace
 
 std::optional<OperandConflict> conflict_of(const Operand& operand) {
-  for (const std::vector<Rule>& rules : {element_rules(operand), scale_rules(operand), fit_rules(operand)})
+  for (const std::vector<Rule>& rules :
+       {element_rules(operand), scale_rules(operand), fit_rules(operand)})
     for (const Rule& rule : rules)
       if (rule.broken) return OperandConflict{rule.key, rule.problem, std::string(rule.remedy)};
   return {};

@@ -80,7 +80,7 @@ NG_HD constexpr TwoLevelScale two_level_scale(ScaleKind kind, float amax, float 
   float decode = 1.0f;
   if (kind != ScaleKind::none) {
     encode = amax > 0 ? scale_max * fit / amax : 1.0f;  // 448 · max is exact
-    if (encode == 0) encode = 1.0f;                          // amax is infinite
+    if (encode == 0) encode = 1.0f;                     // amax is infinite
     if (encode > kFloatMax) encode = kFloatMax;
     decode = 1.0f / encode;
   }
@@ -163,9 +163,8 @@ NG_HD constexpr void roll_history(const Operand& cast, float element_max, float*
     if (i > 1) history[i - 1] = history[i];
   }
   if (n > 1) history[n - 1] = newest;
-  *encode_scale =
-      encode_scale_of(amax, first_fit(cast, element_max) * pow2(-cast.margin),
-                      cast.scale == ScaleKind::pow2);
+  *encode_scale = encode_scale_of(amax, first_fit(cast, element_max) * pow2(-cast.margin),
+                                  cast.scale == ScaleKind::pow2);
 }
 
 // ---------------------------------------------------------------- affine integers [formats.md §6]

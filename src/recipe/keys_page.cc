@@ -15,9 +15,9 @@ namespace {
 constexpr std::string_view kHead = R"(# The keys of recipes
 
 Made from the program's own tables: `./narrowgauge recipes --keys` prints this page. A recipe is a
-TOML file; [recipes/](../recipes) has the named ones, and `./narrowgauge recipes NAME` prints one with
-every key it leaves at its default. A wrong key or value is refused with its line and what would be
-right.
+TOML file; [recipes/](../recipes) has the named ones, and `./narrowgauge recipes NAME` prints one
+with every key it leaves at its default. A wrong key or value is refused with its line and what
+would be right.
 
 ## A recipe
 

@@ -10,7 +10,8 @@ namespace ng {
 namespace {
 
 TEST(KeysPage, IsThatOfTheDocumentation) {
-  const std::string committed = read_file(std::string(NG_SOURCE_DIR) + "/docs/recipe-keys.md", kMaxTomlBytes);
+  const std::string committed =
+      read_file(std::string(NG_SOURCE_DIR) + "/docs/recipe-keys.md", kMaxTomlBytes);
   EXPECT_EQ(committed, recipe_keys_page()) << "./narrowgauge recipes --keys > docs/recipe-keys.md";
 }
 

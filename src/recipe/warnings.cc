@@ -24,9 +24,9 @@ void warn_of_forward(const GemmRecipe& fprop, Sentences& warnings) {
 /// [rivals.md §2.2: for one draw, relative bias .027 on normal values]
 void warn_of_biased_choice(const LinearRecipe& linear, Sentences& warnings) {
   const std::pair<const Operand*, const char*> operands[] = {
-      {&linear.fprop.left, "fprop.input"},  {&linear.fprop.right, "fprop.weight"},
-      {&linear.dgrad.left, "dgrad.grad"},   {&linear.dgrad.right, "dgrad.weight"},
-      {&linear.wgrad.left, "wgrad.grad"},   {&linear.wgrad.right, "wgrad.input"}};
+      {&linear.fprop.left, "fprop.input"}, {&linear.fprop.right, "fprop.weight"},
+      {&linear.dgrad.left, "dgrad.grad"},  {&linear.dgrad.right, "dgrad.weight"},
+      {&linear.wgrad.left, "wgrad.grad"},  {&linear.wgrad.right, "wgrad.input"}};
   for (const auto& [operand, key] : operands)
     if (operand->fit.size() > 1 && operand->rounding == Rounding::stochastic)
       warnings.push_back(fmt::format(
