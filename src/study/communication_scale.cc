@@ -15,8 +15,8 @@ namespace {
 
 using Reduce = GradientRecipe::Reduce;
 
-constexpr uint32_t kCommunicationScaleStream = 701;
-constexpr int kCommunicationScaleRanks = 8;
+constexpr uint32_t kScaleStream = 701;
+constexpr int kScaleRanks = 8;
 constexpr int64_t kRows = 16, kCols = 32;
 constexpr int64_t kSteps = 1200;
 constexpr int64_t kWindow =
@@ -38,10 +38,9 @@ size_t part_of(int64_t step, int64_t steps) {
 std::vector<std::vector<float>> gradients_of(uint64_t seed, int64_t step, int64_t steps) {
   const size_t part = part_of(step, steps);
   const GradientKind kind{.name = "", .correlation = part == 2 ? kCorrelation : 0};
-  RandomKey key = stream(seed, kCommunicationScaleStream);
+  RandomKey key = stream(seed, kScaleStream);
   key.step = static_cast<uint32_t>(step);
-  std::vector<std::vector<float>> all =
-      drawn_gradients(kind, key, kCommunicationScaleRanks, kRows * kCols, {});
+  std::vector<std::vector<float>> all = drawn_gradients(kind, key, kScaleRanks, kRows * kCols, {});
   for (std::vector<float>& of_rank : all)
     for (float& x : of_rank) x *= part > 0 ? kSize * kJump : kSize;
   return all;
@@ -60,7 +59,7 @@ class Loop {
  public:
   explicit Loop(Reduce reduce) : reduce_(reduce), wire_(cast_, kRows, kCols) {
     if (reduce == Reduce::fp32) return;
-    scale_.k = static_cast<float>(std::round(-0.5 * kWindow * std::log2(kCommunicationScaleRanks)));
+    scale_.k = static_cast<float>(std::round(-0.5 * kWindow * std::log2(kScaleRanks)));
     scale_.mu = std::exp2(scale_.k / static_cast<float>(kWindow));
   }
   void step(ValuesByRank gradients, std::span<const double> truth) {
@@ -163,7 +162,7 @@ Section communication_scale_section(const Settings& settings, Progress& progress
                             loops, &Seen::encode_scale);
   const auto steps = std::ssize(loops[0]);
   Section section = section_of("communication", "scale", {parts, mu, scale},
-                               {{"ranks", kCommunicationScaleRanks},
+                               {{"ranks", kScaleRanks},
                                 {"elements", kRows * kCols},
                                 {"steps", steps},
                                 {"third", steps / 3},

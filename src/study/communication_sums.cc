@@ -17,16 +17,15 @@ namespace {
 
 using Reduce = GradientRecipe::Reduce;
 
-constexpr uint32_t kCommunicationSumsStream = 700;
-constexpr int kCommunicationSumsRanks[] = {2, 4, 8, 16, 32, 64, 128};
-constexpr size_t kCommunicationSumsRankCounts = std::size(kCommunicationSumsRanks);
-constexpr int64_t kCommunicationSumsDraws = 4;
-constexpr double kCommunicationSumsThreshold = 1e-5;  // δ [recipes.md §4.2]
-constexpr int64_t kCommunicationSumsWindow =
-    4;  // quarters of an octave, until auto-scaling turns back
-constexpr double kMostK = 2 * kCommunicationSumsWindow;
+constexpr uint32_t kSumStream = 700;
+constexpr int kSumRanks[] = {2, 4, 8, 16, 32, 64, 128};
+constexpr size_t kSumRankCounts = std::size(kSumRanks);
+constexpr int64_t kSumDraws = 4;
+constexpr double kSumThreshold = 1e-5;  // δ [recipes.md §4.2]
+constexpr int64_t kSumWindow = 4;       // quarters of an octave, until auto-scaling turns back
+constexpr double kMostK = 2 * kSumWindow;
 
-enum Way : size_t { kPre, kPost, kStart, kAuto, kExact, kGathered, kCommunicationSumsWays };
+enum Way : size_t { kPre, kPost, kStart, kAuto, kExact, kGathered, kSumWays };
 constexpr const char* kWayNames[] = {"pre-scaling",  "post-scaling", "wire, μ = 1/√N",
                                      "auto-scaling", "exact sum",    "exact, rounded again"};
 
@@ -57,7 +56,7 @@ struct Figures {
 
 /// One draw of one setting at one number of ranks.
 struct Outcome {
-  std::array<Figures, kCommunicationSumsWays> ways;
+  std::array<Figures, kSumWays> ways;
   double log2_mu = 0;  ///< of auto-scaling
 };
 
@@ -97,22 +96,19 @@ class Measurement {
   /// Auto-scaling from 1/√N on, the gradient the same in every step, until it turns back.
   void follow_mu(Outcome& outcome) {
     const double log2_ranks = std::log2(static_cast<double>(gradients_.size()));
-    AutoScale scale{
-        .k = static_cast<float>(std::round(-0.5 * kCommunicationSumsWindow * log2_ranks))};
-    scale.mu = std::exp2(scale.k / static_cast<float>(kCommunicationSumsWindow));
+    AutoScale scale{.k = static_cast<float>(std::round(-0.5 * kSumWindow * log2_ranks))};
+    scale.mu = std::exp2(scale.k / static_cast<float>(kSumWindow));
     for (bool has_fitted = false, is_first = true; scale.k <= kMostK; is_first = false) {
       const SimulatedMean mean = wire_.reduce(wire_.send(gradients_, scale), Reduce::wire);
-      const bool fits = mean.saturated() <= kCommunicationSumsThreshold;
+      const bool fits = mean.saturated() <= kSumThreshold;
       if (is_first) outcome.ways[kStart] = figures(mean);
       if (!fits && has_fitted) return;
       has_fitted |= fits;
       outcome.ways[kAuto] = figures(mean);
       outcome.log2_mu = std::log2(scale.mu);
-      move_auto_scale({.scale = &scale,
-                       .codes = {},
-                       .threshold = kCommunicationSumsThreshold,
-                       .window = kCommunicationSumsWindow},
-                      mean.largest, mean.codes);
+      move_auto_scale(
+          {.scale = &scale, .codes = {}, .threshold = kSumThreshold, .window = kSumWindow},
+          mean.largest, mean.codes);
     }
   }
 
@@ -123,29 +119,25 @@ class Measurement {
 };
 
 /// By setting, number of ranks and draw.
-using Outcomes = std::array<std::array<std::vector<Outcome>, kCommunicationSumsRankCounts>,
-                            std::size(kSettings)>;
+using Outcomes = std::array<std::array<std::vector<Outcome>, kSumRankCounts>, std::size(kSettings)>;
 
-int64_t communication_sums_draws_of(const Settings& settings) {
-  return settings.part_of(kCommunicationSumsDraws, 2);
-}
+int64_t draws_of_sums(const Settings& settings) { return settings.part_of(kSumDraws, 2); }
 
-Outcomes communication_sums_measured(const Settings& settings, Progress& progress) {
+Outcomes measured_sums(const Settings& settings, Progress& progress) {
   Outcomes all;
   for (auto& of_setting : all)
     for (std::vector<Outcome>& draws : of_setting)
-      draws.resize(static_cast<size_t>(communication_sums_draws_of(settings)));
+      draws.resize(static_cast<size_t>(draws_of_sums(settings)));
   for (size_t s = 0; s < std::size(kSettings); ++s)
     for (size_t draw = 0; draw < all[s][0].size(); ++draw) {
-      RandomKey key = stream(settings.seed, kCommunicationSumsStream);
+      RandomKey key = stream(settings.seed, kSumStream);
       key.step = static_cast<uint32_t>(draw);
-      const std::vector<std::vector<float>> gradients = drawn_gradients(
-          kSettings[s].gradients, key, kCommunicationSumsRanks[kCommunicationSumsRankCounts - 1],
-          kGradientRows * kGradientCols, settings.threads);
-      parallel_for(settings.threads, kCommunicationSumsRankCounts, [&](int64_t item, int) {
-        const size_t r =
-            kCommunicationSumsRankCounts - 1 - static_cast<size_t>(item);  // most work first
-        const ValuesByRank some(gradients.data(), static_cast<size_t>(kCommunicationSumsRanks[r]));
+      const std::vector<std::vector<float>> gradients =
+          drawn_gradients(kSettings[s].gradients, key, kSumRanks[kSumRankCounts - 1],
+                          kGradientRows * kGradientCols, settings.threads);
+      parallel_for(settings.threads, kSumRankCounts, [&](int64_t item, int) {
+        const size_t r = kSumRankCounts - 1 - static_cast<size_t>(item);  // most work first
+        const ValuesByRank some(gradients.data(), static_cast<size_t>(kSumRanks[r]));
         all[s][r][draw] = Measurement(kSettings[s], some).run();
       });
       progress.step();
@@ -180,7 +172,7 @@ Mean mean_of(const std::vector<Outcome>& draws, const Of& of) {
 Grid grid_of(const Outcomes& all, size_t setting, const Measure& measure) {
   return Grid(fmt::format("{}_{}", measure.name, kSettings[setting].name),
               fmt::format("{}; gradients {}", measure.caption, kSettings[setting].text), "ranks",
-              texts_of(kCommunicationSumsRanks), {std::begin(kWayNames), std::end(kWayNames)},
+              texts_of(kSumRanks), {std::begin(kWayNames), std::end(kWayNames)},
               {.digits = 3, .shown = std::ranges::count(measure.shown, setting) > 0})
       .filled([&](size_t r, size_t way) {
         return mean_of(all[setting][r],
@@ -190,8 +182,7 @@ Grid grid_of(const Outcomes& all, size_t setting, const Measure& measure) {
 }
 
 size_t row_of(int ranks) {
-  return static_cast<size_t>(std::ranges::find(kCommunicationSumsRanks, ranks) -
-                             kCommunicationSumsRanks);
+  return static_cast<size_t>(std::ranges::find(kSumRanks, ranks) - kSumRanks);
 }
 
 /// The specification's, of one draw each. Of the exact sum it has a range, 31.5 to 31.9.
@@ -231,10 +222,10 @@ Grid mu_grid(const Outcomes& all) {
   columns.insert(columns.end(), {"1/√N", "1/N"});
   return Grid("log2_mu",
               "log2 of the μ at which auto-scaling turns back, the gradient the same in every step",
-              "ranks", texts_of(kCommunicationSumsRanks), std::move(columns), {.digits = 3})
+              "ranks", texts_of(kSumRanks), std::move(columns), {.digits = 3})
       .filled([&](size_t r, size_t c) {
         if (c < kSettingCount) return mean_of(all[c][r], std::mem_fn(&Outcome::log2_mu)).mean();
-        return (c == kSettingCount ? -0.5 : -1) * std::log2(kCommunicationSumsRanks[r]);
+        return (c == kSettingCount ? -0.5 : -1) * std::log2(kSumRanks[r]);
       });
 }
 
@@ -281,11 +272,11 @@ Section loss_section(const Outcomes& all) {
 }  // namespace
 
 int64_t communication_sum_steps(const Settings& settings) {
-  return static_cast<int64_t>(std::size(kSettings)) * communication_sums_draws_of(settings);
+  return static_cast<int64_t>(std::size(kSettings)) * draws_of_sums(settings);
 }
 
 std::vector<Section> communication_sum_sections(const Settings& settings, Progress& progress) {
-  const Outcomes all = communication_sums_measured(settings, progress);
+  const Outcomes all = measured_sums(settings, progress);
   return {snr_section(all), loss_section(all)};
 }
 

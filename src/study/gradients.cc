@@ -185,13 +185,13 @@ constexpr double kMovedLoss = 0.01;  // nats
 double rms_of(const Mean& mean) { return std::sqrt(mean.mean_square()); }
 
 /// A figure of the table.
-struct GradientsMeasure {
+struct GradientMeasure {
   const char* name;
   const char* caption;
   int digits;
   Value (*of)(const DrawnErrors& errors);
 };
-constexpr GradientsMeasure kMeasures[] = {
+constexpr GradientMeasure kMeasures[] = {
     {"projection", "Projection <g, g₀>/<g₀, g₀> on the FP32 gradient: 1 where nothing is biased", 5,
      [](const DrawnErrors& e) { return e.projection.value(); }},
     {"cosine", "Cosine of the angle to the FP32 gradient", 5,
@@ -213,7 +213,7 @@ Grid grid_of(const RunGradients& run, const char* name, const char* caption, int
 }
 
 /// A measure by kind of layer: for the files.
-Grid kinds_grid_of(const RunGradients& run, const GradientsMeasure& measure) {
+Grid kinds_grid_of(const RunGradients& run, const GradientMeasure& measure) {
   Names rows;
   for (const std::string& recipe : run.recipes)
     for (const std::string& kind : run.kinds) rows.push_back(fmt::format("{}: {}", recipe, kind));
@@ -342,13 +342,13 @@ Chart sqnr_chart(const RunGradients& run, const Grid& one, const Grid& mean) {
 Report gradients(const Settings& settings) {
   const RunGradients run = run_gradients(settings);
   std::vector<Grid> grids;
-  for (const GradientsMeasure& m : kMeasures)
+  for (const GradientMeasure& m : kMeasures)
     grids.push_back(grid_of(run, m.name, m.caption, m.digits,
                             [&](const GradientErrors& errors) { return m.of(errors.all); }));
   grids.push_back(grid_of(run, "loss",
                           "Loss of the batch in the recipe's numbers, less that in FP32, nats", 3,
                           [](const GradientErrors& errors) { return errors.loss.value(); }));
-  for (const GradientsMeasure& measure : kMeasures) grids.push_back(kinds_grid_of(run, measure));
+  for (const GradientMeasure& measure : kMeasures) grids.push_back(kinds_grid_of(run, measure));
   Names losses;
   for (size_t s = 0; s < run.steps.size(); ++s)
     losses.push_back(fmt::format("{:.3f} at step {}", run.losses[s], run.steps[s]));

@@ -16,13 +16,13 @@ namespace {
 constexpr uint32_t kFigureStream = 640, kMatrixStream = 641;
 
 /// rows × cols values.
-struct NoiseBlocksMatrix {
+struct BlockMatrix {
   int64_t rows = 0, cols = 0;
   std::vector<float> values = {};
 
   [[nodiscard]] Rows<const float> view() const { return {values.data(), rows, cols, cols}; }
-  [[nodiscard]] NoiseBlocksMatrix transposed() const {
-    NoiseBlocksMatrix t{cols, rows, std::vector<float>(values.size())};
+  [[nodiscard]] BlockMatrix transposed() const {
+    BlockMatrix t{cols, rows, std::vector<float>(values.size())};
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < cols; ++c)
         t.values[static_cast<size_t>(c * rows + r)] = values[static_cast<size_t>(r * cols + c)];
@@ -31,19 +31,18 @@ struct NoiseBlocksMatrix {
 };
 
 template <class Combine>
-NoiseBlocksMatrix combined(const NoiseBlocksMatrix& a, const NoiseBlocksMatrix& b,
-                           const Combine& combine) {
-  NoiseBlocksMatrix result = a;
+BlockMatrix combined(const BlockMatrix& a, const BlockMatrix& b, const Combine& combine) {
+  BlockMatrix result = a;
   for (size_t i = 0; i < a.values.size(); ++i) result.values[i] = combine(a.values[i], b.values[i]);
   return result;
 }
 
-NoiseBlocksMatrix difference(const NoiseBlocksMatrix& a, const NoiseBlocksMatrix& b) {
+BlockMatrix difference(const BlockMatrix& a, const BlockMatrix& b) {
   return combined(a, b, [](float x, float y) { return x - y; });
 }
 
 /// Q(x), as values.
-NoiseBlocksMatrix quantized(const NoiseBlocksMatrix& x, const Operand& cast, Threads threads) {
+BlockMatrix quantized(const BlockMatrix& x, const Operand& cast, Threads threads) {
   return {x.rows, x.cols, dequantize(quantize(x.view(), cast, {}, threads), threads)};
 }
 
@@ -56,10 +55,10 @@ Operand in_blocks(std::string_view format, int rows, int cols) {
 
 /// Each block of rows × cols in INT4 with a scale of its own. A GEMM has no blocks that small: each
 /// is cast as a tensor.
-NoiseBlocksMatrix in_int4(const NoiseBlocksMatrix& x, int64_t rows, int64_t cols) {
+BlockMatrix in_int4(const BlockMatrix& x, int64_t rows, int64_t cols) {
   Operand cast = operand_of("int4");
   cast.block = {.kind = Block::Kind::tensor};
-  NoiseBlocksMatrix result = x;
+  BlockMatrix result = x;
   for (int64_t r = 0; r < x.rows; r += rows)
     for (int64_t c = 0; c < x.cols; c += cols) {
       const int64_t first = r * x.cols + c;
@@ -71,13 +70,13 @@ NoiseBlocksMatrix in_int4(const NoiseBlocksMatrix& x, int64_t rows, int64_t cols
   return result;
 }
 
-double norm(const NoiseBlocksMatrix& of) { return std::sqrt(sum_of_squares(of.values)); }
+double norm(const BlockMatrix& of) { return std::sqrt(sum_of_squares(of.values)); }
 
-int64_t nonzeros(const NoiseBlocksMatrix& of) {
+int64_t nonzeros(const BlockMatrix& of) {
   return std::ssize(of.values) - std::count(of.values.begin(), of.values.end(), 0.0f);
 }
 
-double percent(int64_t count, const NoiseBlocksMatrix& of) {
+double percent(int64_t count, const BlockMatrix& of) {
   return 100 * static_cast<double>(count) / static_cast<double>(of.values.size());
 }
 
@@ -87,20 +86,20 @@ constexpr int64_t kSide = 4;
 constexpr int kFigureBlock = 2;
 constexpr float kFigureBits = 4;
 
-Grid matrix_grid(const char* name, const char* caption, const NoiseBlocksMatrix& of) {
+Grid matrix_grid(const char* name, const char* caption, const BlockMatrix& of) {
   const Names places = texts_of(integers(1, kSide));
   return Grid(name, caption, "", places, places, {.digits = 3}).filled([&](size_t r, size_t c) {
     return static_cast<double>(of.values[r * kSide + c]);
   });
 }
 
-NoiseBlocksMatrix figure_matrix(const Settings& settings) {
+BlockMatrix figure_matrix(const Settings& settings) {
   return {kSide, kSide,
           samples(Distribution::normal, stream(settings.seed, kFigureStream), kSide * kSide, {})};
 }
 
 /// Every element's max|w| of its block.
-NoiseBlocksMatrix maxima(const NoiseBlocksMatrix& w, int64_t block_rows, int64_t block_cols) {
+BlockMatrix maxima(const BlockMatrix& w, int64_t block_rows, int64_t block_cols) {
   const ScaleGrid blocks{.block_rows = block_rows,
                          .block_cols = block_cols,
                          .rows = (w.rows + block_rows - 1) / block_rows,
@@ -112,27 +111,26 @@ NoiseBlocksMatrix maxima(const NoiseBlocksMatrix& w, int64_t block_rows, int64_t
   };
   for (size_t i = 0; i < w.values.size(); ++i)
     amax[block_of(i)] = std::max(amax[block_of(i)], std::fabs(w.values[i]));
-  NoiseBlocksMatrix result = w;
+  BlockMatrix result = w;
   for (size_t i = 0; i < w.values.size(); ++i) result.values[i] = amax[block_of(i)];
   return result;
 }
 
 /// R·max|w|·2^(1 - b_t) of square blocks, R uniform in ±1/2.
-NoiseBlocksMatrix figure_noise(const NoiseBlocksMatrix& w, const Settings& settings) {
-  NoiseBlocksMatrix noise{
-      kSide, kSide,
-      drawn_noise(NoiseLaw::uniform16, noise_stream(settings.seed, kFigureStream), kSide * kSide,
-                  {})};
+BlockMatrix figure_noise(const BlockMatrix& w, const Settings& settings) {
+  BlockMatrix noise{kSide, kSide,
+                    drawn_noise(NoiseLaw::uniform16, noise_stream(settings.seed, kFigureStream),
+                                kSide * kSide, {})};
   return combined(noise, maxima(w, kFigureBlock, kFigureBlock),
                   [](float r, float amax) { return r * noise_scale(amax, kFigureBits); });
 }
 
 /// Fig. 2 and D.1, of other numbers than the paper's, which it gives as pictures.
-struct NoiseBlocksFigures {
-  NoiseBlocksMatrix w, noise, noisy, effective;        ///< Fig. 2
-  NoiseBlocksMatrix backward, forward, inconsistency;  ///< D.1
+struct BlockFigures {
+  BlockMatrix w, noise, noisy, effective;        ///< Fig. 2
+  BlockMatrix backward, forward, inconsistency;  ///< D.1
 
-  explicit NoiseBlocksFigures(const Settings& settings) : w(figure_matrix(settings)) {
+  explicit BlockFigures(const Settings& settings) : w(figure_matrix(settings)) {
     noise = figure_noise(w, settings);
     noisy = in_int4(combined(w, noise, [](float x, float n) { return x + n; }), kFigureBlock,
                     kFigureBlock);
@@ -173,17 +171,16 @@ constexpr BlockCase kBlockCases[] = {{"MXFP6 E3M2, 1 × 32 (fqt)", "mxfp6_e3m2",
                                      {"INT4, 1 × 32", "int4", 1, 32},
                                      {"INT4, 32 × 32", "int4", 32, 32}};
 
-Grid transpose_grid(const NoiseBlocksMatrix& w, const Settings& settings) {
+Grid transpose_grid(const BlockMatrix& w, const Settings& settings) {
   Grid grid("transpose", "Q(W)ᵀ against Q(Wᵀ), W of N(0,1)", "format, block", names_of(kBlockCases),
             {"elements that differ, percent", "‖Q(W)ᵀ - Q(Wᵀ)‖/‖W‖", "‖Q(W) - W‖/‖W‖"},
             {.expected_is = "square blocks"});
-  const NoiseBlocksMatrix turned = w.transposed();
+  const BlockMatrix turned = w.transposed();
   for (size_t r = 0; r < std::size(kBlockCases); ++r) {
     const BlockCase& each = kBlockCases[r];
     const Operand cast = in_blocks(each.format, each.rows, each.cols);
-    const NoiseBlocksMatrix q = quantized(w, cast, settings.threads);
-    const NoiseBlocksMatrix off =
-        difference(q.transposed(), quantized(turned, cast, settings.threads));
+    const BlockMatrix q = quantized(w, cast, settings.threads);
+    const BlockMatrix off = difference(q.transposed(), quantized(turned, cast, settings.threads));
     const double exact = each.rows == each.cols ? 0 : kNone;
     grid.at(r, 0) = {.found = percent(nonzeros(off), off), .expected = exact};
     grid.at(r, 1) = {.found = norm(off) / norm(w), .expected = exact};
@@ -193,16 +190,16 @@ Grid transpose_grid(const NoiseBlocksMatrix& w, const Settings& settings) {
 }
 
 /// s of fprop over s of dgrad, blocks lying along what each contracts.
-Grid scale_grid_of(const NoiseBlocksMatrix& w) {
+Grid scale_grid_of(const BlockMatrix& w) {
   Grid grid("noise_scale", "Scale of noise that fprop sees over that of dgrad, element by element",
             "blocks", {"1 × 32", "32 × 32"},
             {"elements where they differ, percent", "root mean square of log2", "largest ratio"},
             {.expected_is = "square blocks"});
   for (size_t r = 0; r < 2; ++r) {
     const int64_t block_rows = r == 0 ? 1 : kNoiseBlock;
-    const NoiseBlocksMatrix fprop = maxima(w, block_rows, kNoiseBlock);
-    const NoiseBlocksMatrix dgrad = maxima(w.transposed(), block_rows, kNoiseBlock).transposed();
-    const NoiseBlocksMatrix ratio = combined(fprop, dgrad, [](float a, float b) { return a / b; });
+    const BlockMatrix fprop = maxima(w, block_rows, kNoiseBlock);
+    const BlockMatrix dgrad = maxima(w.transposed(), block_rows, kNoiseBlock).transposed();
+    const BlockMatrix ratio = combined(fprop, dgrad, [](float a, float b) { return a / b; });
     std::vector<double> logs;
     for (const float x : ratio.values) logs.push_back(std::log2(static_cast<double>(x)));
     const auto differ = std::ranges::count_if(ratio.values, [](float x) { return x != 1; });
@@ -216,12 +213,12 @@ Grid scale_grid_of(const NoiseBlocksMatrix& w) {
 
 }  // namespace
 
-Section noise_blocks_section(const Settings& settings, Progress& progress) {
-  const NoiseBlocksFigures figures(settings);
+Section blocks_section(const Settings& settings, Progress& progress) {
+  const BlockFigures figures(settings);
   const int64_t rows = settings.part_of(kMatrixRows, kLeastRows) / kNoiseBlock * kNoiseBlock;
-  const NoiseBlocksMatrix w{rows, kMatrixCols,
-                            samples(Distribution::normal, stream(settings.seed, kMatrixStream),
-                                    rows * kMatrixCols, settings.threads)};
+  const BlockMatrix w{rows, kMatrixCols,
+                      samples(Distribution::normal, stream(settings.seed, kMatrixStream),
+                              rows * kMatrixCols, settings.threads)};
   std::vector<Grid> grids = figures.grids();
   grids.push_back(transpose_grid(w, settings));
   grids.push_back(scale_grid_of(w));

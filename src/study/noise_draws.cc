@@ -9,8 +9,7 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kNoiseDrawsDraws = int64_t{1}
-                                     << 25;  // 33.5 million, as the specification's figures
+constexpr int64_t kNoiseDraws = int64_t{1} << 25;  // 33.5 million, as the specification's figures
 constexpr int64_t kLeastDraws = int64_t{1} << 15;
 constexpr int64_t kChunk = int64_t{1} << 15;  // a multiple of the eight of a draw
 constexpr int kDecidingBits = 16;             // of an element: a nibble of each of four words
@@ -85,10 +84,10 @@ double chi_square(const Counts& counts, const Probabilities& p, double total) {
 }
 
 constexpr const char* kAllCases = "all cases of the bits";
-const Names kNoiseDrawsRows = {"-2", "-1", "0", "1", "2", "variance"};
+const Names kDrawRows = {"-2", "-1", "0", "1", "2", "variance"};
 
 Grid probability_grid(const Probabilities& cases, const Counts& counts, double total) {
-  Grid grid("probability", "Probability of each R, and the variance of R", "R", kNoiseDrawsRows,
+  Grid grid("probability", "Probability of each R, and the variance of R", "R", kDrawRows,
             {kAllCases, "draws"}, {.expected_is = "Eq. 10", .digits = 5});
   const Probabilities exact = equation_10();
   Probabilities drawn{};
@@ -115,7 +114,7 @@ Grid rounded_normal_grid() {
   constexpr double kSpecified[] = {1 / 741.0, 1 / 6.357, .68269, 1 / 6.357, 1 / 741.0, .3254};
   const Probabilities exact = rounded_normal();
   return Grid("rounded_normal", "The same of round(N(0,1)/2), which the bits approximate", "R",
-              kNoiseDrawsRows, {"round(N(0,1)/2)"}, {.digits = 5})
+              kDrawRows, {"round(N(0,1)/2)"}, {.digits = 5})
       .filled([&](size_t r, size_t) {
         return Value{.found = r < exact.size() ? exact[r] : variance_of(exact),
                      .expected = kSpecified[r]};
@@ -125,7 +124,7 @@ Grid rounded_normal_grid() {
 }  // namespace
 
 Section noise_draws_section(const Settings& settings, Progress& progress) {
-  const int64_t draws = settings.part_of(kNoiseDrawsDraws, kLeastDraws) / kChunk * kChunk;
+  const int64_t draws = settings.part_of(kNoiseDraws, kLeastDraws) / kChunk * kChunk;
   const auto total = static_cast<double>(draws);
   const Counts counts = counted(settings.seed, draws, settings.threads);
   const Grid found = probability_grid(enumerated(), counts, total);

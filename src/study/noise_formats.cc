@@ -11,7 +11,7 @@
 namespace ng::study {
 namespace {
 
-constexpr int kNoiseFormatsMostMantissa = 22;
+constexpr int kMostFormatMantissa = 22;
 constexpr int kMostExponent = 8;
 constexpr int kMaxima = 64;  // tried for a block, evenly over [1, 2)
 /// Between them: not a power of two, so that the maxima have mantissas of all bits, none of which a
@@ -60,7 +60,7 @@ NoiseValues uniform4_values() {
 
 int least_mantissa(const WeightBlocks& weights, std::span<const float> noise, int b_t, WeightsIn in,
                    Threads threads) {
-  return least_of(1, kNoiseFormatsMostMantissa, [&](int m) {
+  return least_of(1, kMostFormatMantissa, [&](int m) {
     const FloatGrid grid = wide_grid(m);
     if (in == WeightsIn::fp32) return lost_noise(weights, noise, b_t, grid, threads).lost == 0;
     return lost_noise(without_ties(weights, grid), noise, b_t, grid, threads).lost == 0;
@@ -120,9 +120,9 @@ Value bits_and(int found, int expected) {
 
 // ---------------------------------------------------------------- the section
 
-constexpr int64_t kNoiseFormatsBlocks = 64;
-constexpr int64_t kNoiseFormatsLeastBlocks = 16;
-constexpr uint32_t kNoiseFormatsStream = 620;
+constexpr int64_t kFormatBlocks = 64;
+constexpr int64_t kLeastFormatBlocks = 16;
+constexpr uint32_t kFormatStream = 620;
 
 /// Least bits of Table C.1 for one law of R.
 Grid table_grid(const char* name, const char* caption, const NoiseValues& law,
@@ -134,9 +134,8 @@ Grid table_grid(const char* name, const char* caption, const NoiseValues& law,
     rows.push_back(
         fmt::format("{}: {}", b_t, datatypes_for(needed.exponent_w_hat, needed.mantissa_w_hat)));
   }
-  const std::vector<float> noise =
-      drawn_noise(law.law, noise_stream(settings.seed, kNoiseFormatsStream), std::ssize(weights.w),
-                  settings.threads);
+  const std::vector<float> noise = drawn_noise(law.law, noise_stream(settings.seed, kFormatStream),
+                                               std::ssize(weights.w), settings.threads);
   return Grid(name, caption, "b_t: datatypes of ŵ", std::move(rows),
               {"exponent of w", "exponent of ŵ", "mantissa of ŵ", "mantissa of ŵ, w in FP32"},
               {.expected_is = "Table C.1", .digits = 2})
@@ -161,9 +160,9 @@ int64_t rows_off(const Grid& grid, const char* column, bool fewer, bool more) {
 }  // namespace
 
 Section noise_precision_section(const Settings& settings, Progress& progress) {
-  const WeightBlocks weights = spread_blocks(
-      settings.seed, kNoiseFormatsStream,
-      settings.part_of(kNoiseFormatsBlocks, kNoiseFormatsLeastBlocks), settings.threads);
+  const WeightBlocks weights =
+      spread_blocks(settings.seed, kFormatStream,
+                    settings.part_of(kFormatBlocks, kLeastFormatBlocks), settings.threads);
   const Grid normal = table_grid("table_c1", "Bits that suffice for rounded normal noise",
                                  rounded_normal_values(), weights, settings);
   const Grid uniform = table_grid("table_c1_uniform", "Bits that suffice for 4-bit uniform noise",

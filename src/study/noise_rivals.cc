@@ -13,11 +13,10 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kNoiseRivalsBlocks = 512;
-constexpr int64_t kNoiseRivalsLeastBlocks = 16;
-constexpr uint32_t kNoiseRivalsWeightStream = 660, kNormalStream = 661,
-                   kNoiseRivalsPlaceStream = 662;
-constexpr uint32_t kNoiseRivalsNoiseStream = 660;
+constexpr int64_t kRivalBlocks = 512;
+constexpr int64_t kLeastRivalBlocks = 16;
+constexpr uint32_t kRivalWeightStream = 660, kNormalStream = 661, kRivalPlaceStream = 662;
+constexpr uint32_t kRivalNoiseStream = 660;
 constexpr int kBits[] = {3, 4, 6, 8};
 
 /// Weights and numbers drawn for each, shared by all rivals.
@@ -28,21 +27,20 @@ struct Draws {
   RandomKey places;           ///< of NIPQ's histogram
 
   explicit Draws(const Settings& settings)
-      : weights(normal_blocks(settings.seed, kNoiseRivalsWeightStream,
-                              settings.part_of(kNoiseRivalsBlocks, kNoiseRivalsLeastBlocks),
-                              settings.threads)),
+      : weights(normal_blocks(settings.seed, kRivalWeightStream,
+                              settings.part_of(kRivalBlocks, kLeastRivalBlocks), settings.threads)),
         rounded_normal(noise(NoiseLaw::rounded_normal, settings)),
         diffq(noise(NoiseLaw::diffq, settings)),
         uniform(noise(NoiseLaw::uniform16, settings)),
         normal(samples(Distribution::normal, stream(settings.seed, kNormalStream), size(),
                        settings.threads)),
-        places(stream(settings.seed, kNoiseRivalsPlaceStream)) {}
+        places(stream(settings.seed, kRivalPlaceStream)) {}
 
   [[nodiscard]] int64_t size() const { return std::ssize(weights.w); }
 
  private:
   [[nodiscard]] std::vector<float> noise(NoiseLaw law, const Settings& settings) const {
-    return drawn_noise(law, noise_stream(settings.seed, kNoiseRivalsNoiseStream), size(),
+    return drawn_noise(law, noise_stream(settings.seed, kRivalNoiseStream), size(),
                        settings.threads);
   }
 };

@@ -83,7 +83,7 @@ int all_survive_from(const Grid& grid, size_t column) {
 
 constexpr int64_t kAnnealed = int64_t{1} << 17;
 constexpr int64_t kLeastAnnealed = int64_t{1} << 12;
-constexpr int kNoiseSurvivalSmallest = 20;  // binades below the block's maximum
+constexpr int kSmallestSurviving = 20;  // binades below the block's maximum
 
 struct Annealing {
   const char* name;
@@ -101,8 +101,7 @@ struct Annealed {
 Annealed annealed(const Annealing& of, int below, const Settings& settings) {
   const int64_t tries = settings.part_of(kAnnealed, kLeastAnnealed);
   const FloatGrid cast = wide_grid(of.mantissa);
-  const auto number =
-      static_cast<uint32_t>((&of - kAnnealings) * (kNoiseSurvivalSmallest + 1) + below);
+  const auto number = static_cast<uint32_t>((&of - kAnnealings) * (kSmallestSurviving + 1) + below);
   const RandomKey key = stream(settings.seed, kAnnealingStream + number);
   struct Fate {
     bool kept, masked;
@@ -141,7 +140,7 @@ Grid annealing_grid(const Settings& settings) {
   Grid grid("annealing",
             "Weights by the binade below their block's maximum: shares whose every bit ŵ keeps, "
             "and that noise masks with 0",
-            "binade", texts_of(integers(1, kNoiseSurvivalSmallest), "-{}"), std::move(columns),
+            "binade", texts_of(integers(1, kSmallestSurviving), "-{}"), std::move(columns),
             {.expected_is = "Proposition 4"});
   for (size_t r = 0; r < grid.rows.size(); ++r)
     for (size_t c = 0; c < std::size(kAnnealings); ++c) {
@@ -163,7 +162,7 @@ std::vector<double> shares(const Grid& grid, size_t first) {
 }
 
 Chart annealing_chart(const Grid& grid) {
-  const std::vector<int> binades = integers(1, kNoiseSurvivalSmallest);
+  const std::vector<int> binades = integers(1, kSmallestSurviving);
   Chart chart = lines_of(grid, {binades.begin(), binades.end()},
                          "binades below the block's maximum", "share of weights");
   const auto level = [&](const char* name, double share) {

@@ -10,8 +10,8 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kGroup = 8;                          // elements of one draw
-constexpr int64_t kNoiseWeightsChunk = 1024 * kGroup;  // elements of a work item
+constexpr int64_t kGroup = 8;                     // elements of one draw
+constexpr int64_t kWeightsChunk = 1024 * kGroup;  // elements of a work item
 
 /// R of the eight elements of a draw.
 void draw_group(NoiseLaw law, const PhiloxBlock& block, float* r) {
@@ -82,15 +82,14 @@ std::vector<float> drawn_noise(NoiseLaw law, const RandomKey& key, int64_t count
                                int64_t first) {
   NG_CHECK(first % kGroup == 0, first);
   std::vector<float> noise(static_cast<size_t>(count));
-  parallel_for(threads, (count + kNoiseWeightsChunk - 1) / kNoiseWeightsChunk,
-               [&](int64_t chunk, int) {
-                 const int64_t end = std::min(count, (chunk + 1) * kNoiseWeightsChunk);
-                 for (int64_t i = chunk * kNoiseWeightsChunk; i < end; i += kGroup) {
-                   float r[kGroup];
-                   draw_group(law, draw(key, static_cast<uint64_t>((first + i) / kGroup)), r);
-                   std::copy_n(r, std::min(kGroup, end - i), noise.begin() + i);
-                 }
-               });
+  parallel_for(threads, (count + kWeightsChunk - 1) / kWeightsChunk, [&](int64_t chunk, int) {
+    const int64_t end = std::min(count, (chunk + 1) * kWeightsChunk);
+    for (int64_t i = chunk * kWeightsChunk; i < end; i += kGroup) {
+      float r[kGroup];
+      draw_group(law, draw(key, static_cast<uint64_t>((first + i) / kGroup)), r);
+      std::copy_n(r, std::min(kGroup, end - i), noise.begin() + i);
+    }
+  });
   return noise;
 }
 

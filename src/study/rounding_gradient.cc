@@ -12,8 +12,8 @@ namespace ng::study {
 namespace {
 
 constexpr int64_t kTrainSteps = 60;
-constexpr int64_t kRoundingGradientDraws = 96;
-constexpr int64_t kRoundingGradientLeastDraws = 3;
+constexpr int64_t kGradientDraws = 96;
+constexpr int64_t kLeastGradientDraws = 3;
 constexpr float kRate = 2e-3f;
 
 struct RecipeCase {
@@ -33,15 +33,15 @@ constexpr RecipeCase kRecipeCases[] = {
 constexpr size_t kNearest = 2, kStochastic = 4;
 
 /// Gradients of many draws against the FP32 gradient.
-struct RoundingGradientDraws {
+struct RoundingDraws {
   GradientDraws drawn;
   DrawnErrors errors = {};             ///< of all matrices
   double flushed[kOperandRoles] = {};  ///< shares in the last draw
 };
 
-RoundingGradientDraws draws_of(GradientProbe& probe, const GradientDraws& none, int64_t draws,
-                               Progress& progress) {
-  RoundingGradientDraws all{.drawn = none};
+RoundingDraws draws_of(GradientProbe& probe, const GradientDraws& none, int64_t draws,
+                       Progress& progress) {
+  RoundingDraws all{.drawn = none};
   for (int64_t draw = 0; draw < draws; ++draw) {
     all.drawn.add(probe.gradient(kTrainSteps, draw));
     progress.step();
@@ -73,7 +73,7 @@ void add_range(Facts& facts, const Grid& matrices, const std::string& block) {
 /// Everything the section says.
 struct Results {
   double first_loss = 0, last_loss = 0;
-  std::vector<RoundingGradientDraws> draws;  ///< by recipe
+  std::vector<RoundingDraws> draws;  ///< by recipe
   std::vector<GradientProbe::Matrix> matrices;
 };
 
@@ -94,8 +94,7 @@ Results results_of(const Settings& settings, Progress& progress) {
     GradientProbe probe(recipe.name, task, settings.threads);
     probe.copy_weights(exact);
     results.draws.push_back(
-        draws_of(probe, none, settings.part_of(kRoundingGradientDraws, kRoundingGradientLeastDraws),
-                 progress));
+        draws_of(probe, none, settings.part_of(kGradientDraws, kLeastGradientDraws), progress));
   }
   return results;
 }
@@ -121,7 +120,7 @@ Grid by_matrix(const Results& results) {
   return Grid("projection_by_matrix", "Projection of the mean gradient, by matrix", "matrix",
               std::move(rows), {kRecipeCases[kNearest].name, kRecipeCases[kStochastic].name})
       .filled([&](size_t r, size_t c) {
-        const RoundingGradientDraws& draws = results.draws[c == 0 ? kNearest : kStochastic];
+        const RoundingDraws& draws = results.draws[c == 0 ? kNearest : kStochastic];
         return draws.drawn.errors({&r, 1}).projection.mean();
       });
 }
@@ -129,22 +128,21 @@ Grid by_matrix(const Results& results) {
 }  // namespace
 
 int64_t gradient_steps(const Settings& settings) {
-  return 1 + std::ssize(kRecipeCases) *
-                 settings.part_of(kRoundingGradientDraws, kRoundingGradientLeastDraws);
+  return 1 + std::ssize(kRecipeCases) * settings.part_of(kGradientDraws, kLeastGradientDraws);
 }
 
 Section gradient_section(const Settings& settings, Progress& progress) {
   const Results results = results_of(settings, progress);
   const Grid recipes = by_recipe(results);
   const Grid matrices = by_matrix(results);
-  const RoundingGradientDraws& nearest = results.draws[kNearest];
+  const RoundingDraws& nearest = results.draws[kNearest];
   const auto flushed = [&](OperandRole role) {
     return 100 * nearest.flushed[static_cast<size_t>(role)];
   };
   Facts facts = {{"steps", kTrainSteps},
                  {"first", results.first_loss},
                  {"last", results.last_loss},
-                 {"draws", settings.part_of(kRoundingGradientDraws, kRoundingGradientLeastDraws)},
+                 {"draws", settings.part_of(kGradientDraws, kLeastGradientDraws)},
                  {"lost", 100 * (1 - nearest.errors.projection.mean())},
                  {"flushed_dy", flushed(OperandRole::wgrad_grad)},
                  {"flushed_x", flushed(OperandRole::wgrad_input)}};

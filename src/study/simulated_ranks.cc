@@ -13,7 +13,7 @@ namespace ng::study {
 namespace {
 
 // Places of a key's `micro`: rank i's numbers are 2 + i.
-constexpr uint32_t kSimulatedRanksSizes = 0, kCommon = 1, kFirstRank = 2;
+constexpr uint32_t kSizesStream = 0, kCommon = 1, kFirstRank = 2;
 
 std::vector<float> normals(RandomKey key, uint32_t micro, int64_t size, Threads threads) {
   key.micro = micro;
@@ -24,7 +24,7 @@ std::vector<float> normals(RandomKey key, uint32_t micro, int64_t size, Threads 
 
 std::vector<std::vector<float>> drawn_gradients(const GradientKind& kind, const RandomKey& key,
                                                 int ranks, int64_t size, Threads threads) {
-  const std::vector<float> sizes = normals(key, kSimulatedRanksSizes, size, threads);
+  const std::vector<float> sizes = normals(key, kSizesStream, size, threads);
   const std::vector<float> common = normals(key, kCommon, size, threads);
   std::vector<double> factors;
   for (const float z : sizes) factors.push_back(math::exp(kind.spread * z));

@@ -19,7 +19,7 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kStabilityRunsSteps = 200;
+constexpr int64_t kStabilitySteps = 200;
 constexpr int64_t kLeastSteps = 20;
 constexpr int64_t kTextBatches = 200;
 constexpr int kLeastPower = -10, kMostPower = -1;
@@ -96,7 +96,7 @@ std::vector<StabilityTask> tasks_of(const Settings& settings) {
     return {task_of_run(config, steps_of(settings, config.train.steps))};
   }
   const ProbeTask probe = generated_task(settings.seed, kTextBatches);
-  const int64_t steps = steps_of(settings, kStabilityRunsSteps);
+  const int64_t steps = steps_of(settings, kStabilitySteps);
   return {generated(probe, probe.model, steps), generated(probe, as_gpt2(probe.model), steps)};
 }
 

@@ -11,7 +11,7 @@
 namespace ng::study {
 namespace {
 
-constexpr int64_t kStepMetricsChunk = 1 << 14;  // elements that one FP64 chain sums
+constexpr int64_t kMetricsChunk = 1 << 14;  // elements that one FP64 chain sums
 
 /// Sums over elements, of one draw or of its expectation.
 struct Sums {
@@ -48,11 +48,10 @@ struct Sums {
 template <class Body>
 Sums sums_over(size_t size, Threads threads, const Body& body) {
   const auto count = static_cast<int64_t>(size);
-  std::vector<Sums> chunks(
-      static_cast<size_t>((count + kStepMetricsChunk - 1) / kStepMetricsChunk));
+  std::vector<Sums> chunks(static_cast<size_t>((count + kMetricsChunk - 1) / kMetricsChunk));
   parallel_for(threads, std::ssize(chunks), [&](int64_t c, int) {
     Sums sums;
-    for (int64_t i = c * kStepMetricsChunk; i < std::min(count, (c + 1) * kStepMetricsChunk); ++i)
+    for (int64_t i = c * kMetricsChunk; i < std::min(count, (c + 1) * kMetricsChunk); ++i)
       body(static_cast<size_t>(i), sums);
     chunks[static_cast<size_t>(c)] = sums;
   });

@@ -13,8 +13,8 @@
 namespace ng::study {
 namespace {
 
-constexpr uint32_t kUpdateStepsWeightStream = 256, kDirectionStream = 257;  // of samples.h
-constexpr uint32_t kTensor = 1;  // of the draws of rounding
+constexpr uint32_t kStepWeightStream = 256, kDirectionStream = 257;  // of samples.h
+constexpr uint32_t kTensor = 1;                                      // of the draws of rounding
 
 /// A tensor of a file, its leading dimensions as rows.
 struct FileMatrix {
@@ -78,7 +78,7 @@ UpdateSubject update_subject(const Settings& settings) {
     return samples(Distribution::normal, stream(settings.seed, number), subject.rows * subject.cols,
                    settings.threads);
   };
-  subject.w = drawn(kUpdateStepsWeightStream);
+  subject.w = drawn(kStepWeightStream);
   subject.u = drawn(kDirectionStream);
   return subject;
 }
@@ -120,7 +120,7 @@ OneStep one_step(const UpdateSubject& subject, const WeightFormat& format, Direc
 
 namespace {
 
-constexpr uint32_t kUpdateStepsNoiseStream = 258;
+constexpr uint32_t kStepNoiseStream = 258;
 constexpr float kNoise = 3;         // standard deviations of the direction's size
 constexpr int64_t kMostRows = 256;  // a quarter of the table's matrix fixes three digits
 
@@ -189,7 +189,7 @@ struct SpecifiedEnd {
   const char* way;
   double error, projection;
 };
-constexpr SpecifiedEnd kUpdateStepsSpecified[] = {
+constexpr SpecifiedEnd kSpecifiedEnds[] = {
     {1, "nearest", .94, kNone}, {1, "stochastic", .89, kNone},  {1, "precision_aware", .87, kNone},
     {1, "kahan", .13, kNone},   {1, "residual 8", .13, kNone},  {1, "residual 4", .21, kNone},
     {3, "nearest", .89, .18},   {3, "stochastic", .70, 1.00},   {3, "precision_aware", .84, .47},
@@ -204,7 +204,7 @@ template <class Use>
 void for_directions(std::span<const float> d, const Settings& settings, const Use& use) {
   const auto noise = static_cast<float>(kNoise * root_mean_square(d));
   for (uint32_t t = 0; t < kTrajectorySteps; ++t) {
-    RandomKey key = stream(settings.seed, kUpdateStepsNoiseStream);
+    RandomKey key = stream(settings.seed, kStepNoiseStream);
     key.step = t;
     std::vector<float> u = samples(Distribution::normal, key, std::ssize(d), settings.threads);
     for (size_t i = 0; i < u.size(); ++i) u[i] = d[i] + noise * u[i];
@@ -240,7 +240,7 @@ Section trajectory_section(const UpdateSubject& subject, const Settings& setting
   const Grid carried = grid_of("end_error_with_carry", "The error of weight and carry together",
                                &Racers::End::error_with_carry);
   if (subject.is_random)
-    for (const SpecifiedEnd& end : kUpdateStepsSpecified) {
+    for (const SpecifiedEnd& end : kSpecifiedEnds) {
       error.at(end.row, column_of(end.way)).expected = end.error;
       projection.at(end.row, column_of(end.way)).expected = end.projection;
     }

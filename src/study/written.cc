@@ -10,7 +10,7 @@
 namespace ng::study {
 namespace {
 
-size_t written_place_of(const Names& names, std::string_view name) {
+size_t place_of_name(const Names& names, std::string_view name) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
   size_t number = names.size();
@@ -30,8 +30,8 @@ double number_at(std::string_view what, const std::vector<Grid>& grids) {
   });
   NG_CHECK(grid != grids.end(), what);
   const Value& value =
-      grid->at(written_place_of(grid->rows, what.substr(row + 1, column - row - 1)),
-               written_place_of(grid->columns, what.substr(column + 2, end - column - 2)));
+      grid->at(place_of_name(grid->rows, what.substr(row + 1, column - row - 1)),
+               place_of_name(grid->columns, what.substr(column + 2, end - column - 2)));
   const std::string_view part = what.substr(end + 1);
   NG_CHECK(part.empty() || part == ".error", what);
   return part.empty() ? value.found : value.error;
