@@ -117,7 +117,7 @@ TEST(StabilityTask, IsWatchedAtBothEndsAndInBetween) {
   EXPECT_EQ(std::ssize(task.watched_steps()), kLooksAtLogits + 1);
 }
 
-const Grid& grid_of(const Report& report, std::string_view name) {
+const Grid& stability_grid_of(const Report& report, std::string_view name) {
   for (const Section& section : report.sections)
     for (const Grid& grid : section.grids)
       if (grid.name == name) return grid;
@@ -193,14 +193,14 @@ TEST_F(StabilityOfARun, SaysThatItIsAProxyAndHasItsTables) {
   EXPECT_NE(found.sections[0].paragraphs[0].find("30 billion tokens"), std::string::npos);
   EXPECT_EQ(found.sections[1].heading.substr(0, 5), "Llama");
   const std::vector<std::string> recipes = {"bf16", "gaussws-all"};
-  EXPECT_EQ(grid_of(found, "llama_summary").rows, recipes);
+  EXPECT_EQ(stability_grid_of(found, "llama_summary").rows, recipes);
   for (const char* name : {"loss", "max_logit", "spikes", "excess", "skipped", "grad_norm"}) {
-    const Grid& grid = grid_of(found, fmt::format("llama_{}", name));
+    const Grid& grid = stability_grid_of(found, fmt::format("llama_{}", name));
     EXPECT_EQ(grid.columns, recipes) << name;
     EXPECT_EQ(grid.rows, peak_rate_names()) << name;
   }
-  EXPECT_EQ(grid_of(found, "llama_loss_by_step").rows.size(), 6u);
-  EXPECT_EQ(grid_of(found, "llama_logit_by_step").rows.size(), 6u);
+  EXPECT_EQ(stability_grid_of(found, "llama_loss_by_step").rows.size(), 6u);
+  EXPECT_EQ(stability_grid_of(found, "llama_logit_by_step").rows.size(), 6u);
   EXPECT_EQ(found.sections[1].charts.size(), 5u);
   EXPECT_NE(page_of(found, {}).find("<svg"), std::string::npos);
 }
@@ -237,9 +237,9 @@ TEST_F(StabilityOfARun, HasTheSameBitsOnAnyNumberOfThreads) {
 
 TEST_F(StabilityOfARun, HasAStandardErrorWithSeeds) {
   Settings two = settings({"bf16"});
-  EXPECT_TRUE(std::isnan(grid_of(report(two), "llama_loss").at(0, 0).error));
+  EXPECT_TRUE(std::isnan(stability_grid_of(report(two), "llama_loss").at(0, 0).error));
   two.run.draws = 2;
-  EXPECT_GT(grid_of(report(two), "llama_loss").at(0, 0).error, 0);
+  EXPECT_GT(stability_grid_of(report(two), "llama_loss").at(0, 0).error, 0);
 }
 
 TEST_F(StabilityOfARun, RefusesWhatCannotBe) {

@@ -15,7 +15,7 @@
 namespace ng::study {
 namespace {
 
-const Grid& grid_of(const Report& report, std::string_view name) {
+const Grid& study_grid_of(const Report& report, std::string_view name) {
   for (const Section& section : report.sections)
     for (const Grid& grid : section.grids)
       if (grid.name == name) return grid;
@@ -40,12 +40,12 @@ void expect_within(const Grid& grid, double percent) {
 // [formats.md B.9]: the error table of §8 within 1 %.
 TEST(Scales, AreWithinOnePercentOfTheSpecification) {
   const Report report = study_of("scales").run({.threads = {available_cores()}});
-  expect_within(grid_of(report, "relative_mse"), 1);
-  expect_within(grid_of(report, "fixed_phase"), 1);
-  expect_within(grid_of(report, "scale_ratio"), 1);
+  expect_within(study_grid_of(report, "relative_mse"), 1);
+  expect_within(study_grid_of(report, "fixed_phase"), 1);
+  expect_within(study_grid_of(report, "scale_ratio"), 1);
   // Listed with one decimal: half of the last place and 1 % of the value.
   for (const char* name : {"elements_sqnr", "elements_lost"})
-    for (const Value& value : grid_of(report, name).values) {
+    for (const Value& value : study_grid_of(report, name).values) {
       if (std::isnan(value.expected)) continue;
       EXPECT_NEAR(value.found, value.expected, 0.05 + 0.01 * value.expected) << name;
     }
@@ -54,10 +54,10 @@ TEST(Scales, AreWithinOnePercentOfTheSpecification) {
 TEST(Hadamard, FiguresAreThoseOfTheSpecification) {
   const Report report = study_of("hadamard").run({.threads = {available_cores()}});
   // Which columns are outliers decides how many share a block: 2 % of the decibels.
-  expect_within(grid_of(report, "outliers_sqnr"), 2);
-  expect_within(grid_of(report, "amax"), 0.5);  // exact expectations
-  expect_within(grid_of(report, "butterfly_error"), 2);
-  expect_within(grid_of(report, "butterfly_exact"), 0.2);
+  expect_within(study_grid_of(report, "outliers_sqnr"), 2);
+  expect_within(study_grid_of(report, "amax"), 0.5);  // exact expectations
+  expect_within(study_grid_of(report, "butterfly_error"), 2);
+  expect_within(study_grid_of(report, "butterfly_exact"), 0.2);
 }
 
 /// 3 %, half of the last place of figures with two or three digits, and four standard deviations of
@@ -73,8 +73,8 @@ TEST(Update, FiguresAreThoseOfTheSpecification) {
   size_t compared = 0;
   for (const char* format : {"E4M3", "E4M3, pow2 scale", "FP16", "BF16"})
     for (const char* measure : {"rho", "pi", "eps"}) {
-      const Grid& grid = grid_of(report, fmt::format("{}, {}", measure, format));
-      const Grid& changed = grid_of(report, fmt::format("changed, {}", format));
+      const Grid& grid = study_grid_of(report, fmt::format("{}, {}", measure, format));
+      const Grid& changed = study_grid_of(report, fmt::format("changed, {}", format));
       for (size_t r = 0; r < grid.rows.size(); ++r)
         for (size_t c = 0; c < grid.columns.size(); ++c) {
           const Value& value = grid.at(r, c);
@@ -86,7 +86,7 @@ TEST(Update, FiguresAreThoseOfTheSpecification) {
         }
     }
   EXPECT_GT(compared, 120u);
-  const Grid& ends = grid_of(report, "end_error");
+  const Grid& ends = study_grid_of(report, "end_error");
   for (size_t r = 0; r < ends.rows.size(); ++r)
     for (size_t c = 0; c < ends.columns.size(); ++c) {
       const Value& end = ends.at(r, c);  // residual 4 comes from 768 weights
@@ -121,9 +121,9 @@ void expect_as_exact_as_known(const Grid& grid) {
 
 // Eq. 10 by all cases and by draws; four degrees of freedom exceed 30 once in 200,000 times.
 TEST(NoiseStudy, DrawsAreEquation10s) {
-  expect_as_exact_as_known(grid_of(noise_report(), "probability"));
-  expect_within(grid_of(noise_report(), "rounded_normal"), 0.1);
-  const double chi_square = grid_of(noise_report(), "chi_square").values.front().found;
+  expect_as_exact_as_known(study_grid_of(noise_report(), "probability"));
+  expect_within(study_grid_of(noise_report(), "rounded_normal"), 0.1);
+  const double chi_square = study_grid_of(noise_report(), "chi_square").values.front().found;
   EXPECT_GT(chi_square, 0.05);
   EXPECT_LT(chi_square, 30);
 }
@@ -132,7 +132,7 @@ TEST(NoiseStudy, DrawsAreEquation10s) {
 // nothing up to 8, ties alone at 9, 2 to 4 % at 10. Of uniform noise it has two digits, and this is
 // a sample.
 TEST(NoiseStudy, CastsLoseWhatTheSpecificationMeasured) {
-  const Grid& lost = grid_of(noise_report(), "lost_in_bf16");
+  const Grid& lost = study_grid_of(noise_report(), "lost_in_bf16");
   const size_t uniform = lost.columns.size() - 1;
   for (size_t r = 0; r < lost.rows.size(); ++r)
     for (size_t c = 0; c < lost.columns.size(); ++c) {
@@ -148,7 +148,7 @@ TEST(NoiseStudy, CastsLoseWhatTheSpecificationMeasured) {
   EXPECT_LT(lost.found("9", "rounded normal, w in BF16"), 0.01);
   EXPECT_GT(lost.found("9", "rounded normal, w in BF16, maxima 2^k"), 0);
   EXPECT_LT(lost.found("9", "rounded normal, w in BF16, maxima 2^k"), 0.2);
-  for (const Value& value : grid_of(noise_report(), "lost_by_mantissa").values) {
+  for (const Value& value : study_grid_of(noise_report(), "lost_by_mantissa").values) {
     if (!std::isnan(value.expected)) {
       EXPECT_EQ(value.found, 0);
     }
@@ -157,13 +157,13 @@ TEST(NoiseStudy, CastsLoseWhatTheSpecificationMeasured) {
 
 // Lemma 1 is about weights that the format holds: of FP32's, noise below its bound is lost.
 TEST(NoiseStudy, LemmaOneNeedsWeightsOfTheFormat) {
-  const Grid& near = grid_of(noise_report(), "lost_near_bound");
+  const Grid& near = study_grid_of(noise_report(), "lost_near_bound");
   EXPECT_GT(near.found("8.75", "w in FP32"), 0.01);
   EXPECT_EQ(near.found("8.75", "w in BF16"), 0);
 }
 
 TEST(NoiseStudy, WeightsAboveTheBoundOfLemmaTwoSurvive) {
-  const Grid& surviving = grid_of(noise_report(), "surviving");
+  const Grid& surviving = study_grid_of(noise_report(), "surviving");
   for (size_t r = 0; r < surviving.rows.size(); ++r)
     for (size_t c = 0; c < 2; ++c)  // the rounded normal
       if (!std::isnan(surviving.at(r, c).expected)) {
@@ -174,7 +174,7 @@ TEST(NoiseStudy, WeightsAboveTheBoundOfLemmaTwoSurvive) {
 }
 
 TEST(NoiseStudy, PrecisionIsKeptAndMaskedAsPropositionFourSays) {
-  const Grid& annealing = grid_of(noise_report(), "annealing");
+  const Grid& annealing = study_grid_of(noise_report(), "annealing");
   expect_as_exact_as_known(annealing);
   constexpr double kZero = 0.71664;  // Pr(R = 0)
   for (size_t r = 0; r < annealing.rows.size(); ++r)
@@ -187,7 +187,7 @@ TEST(NoiseStudy, PrecisionIsKeptAndMaskedAsPropositionFourSays) {
 // Found by trying. One exponent bit fewer does for some w: the table's are those that suffice.
 TEST(NoiseStudy, TriedFormatsAreTableC1s) {
   for (const char* name : {"table_c1", "table_c1_uniform"}) {
-    const Grid& table = grid_of(noise_report(), name);
+    const Grid& table = study_grid_of(noise_report(), name);
     for (size_t r = 0; r < table.rows.size(); ++r) {
       const Value& w = table.at(r, 0);
       EXPECT_LE(w.found, w.expected) << name << " " << table.rows[r];
@@ -202,25 +202,25 @@ TEST(NoiseStudy, TriedFormatsAreTableC1s) {
 
 TEST(NoiseStudy, SquareBlocksAreTheirTransposes) {
   for (const char* name : {"transpose", "noise_scale"}) {
-    const Grid& grid = grid_of(noise_report(), name);
+    const Grid& grid = study_grid_of(noise_report(), name);
     expect_as_exact_as_known(grid);
     EXPECT_GT(grid.at(0, 0).found, 1) << "vectors are not";
   }
   bool differs = false;
-  for (const Value& value : grid_of(noise_report(), "figure_d1_difference").values)
+  for (const Value& value : study_grid_of(noise_report(), "figure_d1_difference").values)
     differs |= value.found != 0;
   EXPECT_TRUE(differs);
 }
 
 TEST(NoiseStudy, RivalsHaveTheNoiseOfTheirLaws) {
-  expect_within(grid_of(noise_report(), "noise_over_rounding"), 2);
-  const Grid& lost = grid_of(noise_report(), "rivals_lost");
+  expect_within(study_grid_of(noise_report(), "noise_over_rounding"), 2);
+  const Grid& lost = study_grid_of(noise_report(), "rivals_lost");
   EXPECT_EQ(lost.found("GaussWS", "8 bits"), 0);
   EXPECT_GT(lost.found("DiffQ of 002", "8 bits"), 10);
 }
 
 TEST(NoiseStudy, DecayIsThatOfTableE1) {
-  expect_within(grid_of(noise_report(), "decay"), 0.7);  // figures of three digits, or two
+  expect_within(study_grid_of(noise_report(), "decay"), 0.7);  // figures of three digits, or two
 }
 
 // ---------------------------------------------------------------- closed forms
@@ -265,15 +265,15 @@ TEST(CastError, OfInt4IsThatOfTheSpecification) {
 
 TEST(Rounding, DrawsAgreeWithExactExpectations) {
   const Report report = study_of("rounding").run({.share = 0.05, .threads = {available_cores()}});
-  expect_within(grid_of(report, "mean"), 0.01);
+  expect_within(study_grid_of(report, "mean"), 0.01);
   for (const char* name : {"drawn", "prescale"})
-    for (const Value& value : grid_of(report, name).values) {
+    for (const Value& value : study_grid_of(report, name).values) {
       if (std::isnan(value.error) || std::isnan(value.expected)) continue;
       EXPECT_LE(std::abs(value.found - value.expected), 5 * value.error) << name;
     }
-  const Grid& prescale = grid_of(report, "prescale");
+  const Grid& prescale = study_grid_of(report, "prescale");
   EXPECT_LT(prescale.found("stochastic", "relative bias, percent"), -30);
-  const Grid& gradient = grid_of(report, "gradient");
+  const Grid& gradient = study_grid_of(report, "gradient");
   EXPECT_LT(gradient.found("mxfp4-nr", "projection"), 0.92);
   EXPECT_NEAR(gradient.found("mxfp4-sr", "projection"), 1, 0.05);
 }
@@ -299,7 +299,7 @@ TEST(GradientProbe, LearnsAndLeavesWeightsAlone) {
 
 // Fig. 6. What goes by the clock is not compared with anything: a busy machine has its own opinion.
 TEST(NoiseStudy, SpeedsOfSquaresFromSmallToLarge) {
-  const Grid& speed = grid_of(noise_report(), "speed");
+  const Grid& speed = study_grid_of(noise_report(), "speed");
   EXPECT_EQ(speed.rows, (std::vector<std::string>{"512", "1024", "2048"}));
   EXPECT_TRUE(speed.timed);
   for (const Value& value : speed.values) EXPECT_GT(value.found, 0);

@@ -5,24 +5,24 @@
 namespace ng::conformance {
 namespace {
 
-struct Case {
+struct NoiseCase {
   NoiseKind kind;
   bool in_blocks;
 };
-constexpr Case kCases[] = {{NoiseKind::gaussws, true},
-                           {NoiseKind::gaussws, false},
-                           {NoiseKind::diffq, true},
-                           {NoiseKind::diffq, false},
-                           {NoiseKind::nipq, false}};
+constexpr NoiseCase kCases[] = {{NoiseKind::gaussws, true},
+                                {NoiseKind::gaussws, false},
+                                {NoiseKind::diffq, true},
+                                {NoiseKind::diffq, false},
+                                {NoiseKind::nipq, false}};
 
-struct Size {
+struct DrawnSize {
   int64_t rows, cols;
 };
-constexpr Size kSizes[] = {{1, 1}, {1, 40}, {33, 7}, {70, 129}, {32, 1024}, {40, 2100}};
+constexpr DrawnSize kNoiseSizes[] = {{1, 1}, {1, 40}, {33, 7}, {70, 129}, {32, 1024}, {40, 2100}};
 
 /// A noisy weight and what its noise learns, in memory of a backend.
 struct Given {
-  Given(const Place& with, const Case& c, const Size& size, const ElementFormat& element)
+  Given(const Place& with, const NoiseCase& c, const DrawnSize& size, const ElementFormat& element)
       : weight(with.stored(weights(size), element)),
         bits(with.fp32(bit_widths(c, size))),
         clip(with.fp32(Matrix::row({-0.4f}))),
@@ -36,16 +36,16 @@ struct Given {
            .key = {.seed = 7, .tensor = 5, .step = 3},
            .bits_tensor = 9} {}
 
-  static Block block(const Case& c) {
+  static Block block(const NoiseCase& c) {
     if (c.in_blocks) return {.kind = Block::Kind::tile, .rows = 32, .cols = 32};
     return {.kind = Block::Kind::tensor};
   }
-  static Matrix weights(const Size& size) {
+  static Matrix weights(const DrawnSize& size) {
     Matrix w = Matrix(size.rows, size.cols).fill_uniform(1);
     for (int64_t i = 0; i < size.rows; ++i) w.at(i, i % size.cols) = i % 2 == 0 ? 0.0f : -0.0f;
     return w;
   }
-  static Matrix bit_widths(const Case& c, const Size& size) {
+  static Matrix bit_widths(const NoiseCase& c, const DrawnSize& size) {
     if (!c.in_blocks) return Matrix(1, 1).fill_uniform(2);
     return Matrix((size.rows + 31) / 32, (size.cols + 31) / 32).fill_uniform(2);
   }
@@ -54,14 +54,14 @@ struct Given {
   NoisyWeight of;
 };
 
-std::string text_of(const Case& c, const Size& size) {
+std::string text_of(const NoiseCase& c, const DrawnSize& size) {
   return fmt::format("noise {} {} {}x{}", static_cast<int>(c.kind),
                      c.in_blocks ? "blocks" : "tensor", size.rows, size.cols);
 }
 
 TEST(Conformance, AddNoise) {
-  for (const Case& c : kCases)
-    for (const Size& size : kSizes)
+  for (const NoiseCase& c : kCases)
+    for (const DrawnSize& size : kNoiseSizes)
       for (const ElementFormat* from : {&fp32_format(), &bf16_format()})
         for (const ElementFormat* to : {&fp32_format(), &bf16_format()})
           conform(text_of(c, size), [&](const Place& with) -> Results {
@@ -74,8 +74,8 @@ TEST(Conformance, AddNoise) {
 }
 
 TEST(Conformance, AddNoiseBackward) {
-  for (const Case& c : kCases)
-    for (const Size& size : kSizes)
+  for (const NoiseCase& c : kCases)
+    for (const DrawnSize& size : kNoiseSizes)
       for (const ElementFormat* of_grad : {&fp32_format(), &bf16_format()})
         conform(text_of(c, size), [&](const Place& with) -> Results {
           Given given(with, c, size, fp32_format());
@@ -96,7 +96,7 @@ TEST(Conformance, AddNoiseBackward) {
 }
 
 TEST(Conformance, QuantizeByProxy) {
-  for (const Size& size : kSizes)
+  for (const DrawnSize& size : kNoiseSizes)
     for (const ElementFormat* from : {&fp32_format(), &bf16_format()})
       for (const ElementFormat* to : {&fp32_format(), &bf16_format()})
         for (const float beta : {-0.69f, -30.0f, 30.0f, std::numeric_limits<float>::quiet_NaN()})
@@ -114,7 +114,7 @@ TEST(Conformance, QuantizeByProxy) {
 // An infinite weight makes its block's noise infinite or NaN, which ends in a skipped step; others
 // stay as they are.
 TEST(Conformance, NoiseOfWeightsThatAreNotFinite) {
-  for (const Case& c : kCases)
+  for (const NoiseCase& c : kCases)
     conform(text_of(c, {40, 70}), [&](const Place& with) -> Results {
       Given given(with, c, {40, 70}, fp32_format());
       Matrix w = Given::weights({40, 70});

@@ -7,8 +7,8 @@
 namespace ng::conformance {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kOperandsNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kOperandsInf = std::numeric_limits<float>::infinity();
 
 void check_operand(const std::string& text, const Operand& cast, int hadamard, int64_t rows,
                    int64_t k, float poison = 0, Storage storage = Storage::fp32) {
@@ -41,8 +41,8 @@ TEST(Conformance, OperandsOfBf16Sources) {
     stochastic.rounding = Rounding::stochastic;
     stochastic.prescale = 0.75f;
     check_operand("bf16 source", nearest, 0, 37, 150, 0, Storage::bf16);
-    check_operand("bf16 source", nearest, 64, 3, 513, kNan, Storage::bf16);
-    check_operand("bf16 source", stochastic, 0, 17, 129, kInf, Storage::bf16);
+    check_operand("bf16 source", nearest, 64, 3, 513, kOperandsNan, Storage::bf16);
+    check_operand("bf16 source", stochastic, 0, 17, 129, kOperandsInf, Storage::bf16);
     check_operand("bf16 source", stochastic, 32, 64, 300, 0, Storage::bf16);
   }
 }
@@ -133,10 +133,10 @@ TEST(Conformance, OperandOptions) {
 
 TEST(Conformance, OperandsOfNonfiniteValues) {
   for (const std::string_view name : operand_names())
-    for (const float bad : {kNan, kInf, -kInf, 3e38f, 3.4e38f, 1e-44f})
+    for (const float bad : {kOperandsNan, kOperandsInf, -kOperandsInf, 3e38f, 3.4e38f, 1e-44f})
       check_operand("poison", operand_of(name), 0, 9, 70, bad);
   for (const Overflow overflow : {Overflow::saturate, Overflow::special})
-    for (const float bad : {kInf, 3e38f, -3.4e38f})
+    for (const float bad : {kOperandsInf, 3e38f, -3.4e38f})
       for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
         Operand cast = operand_of("bf16");
         cast.overflow = overflow;
@@ -322,7 +322,7 @@ TEST(Conformance, GemmOfBf16Sources) {
       check_gemm({.left = cast, .right = cast, .m = 13, .n = 100, .k = k, .bf16_sources = true});
     check_gemm({.left = cast, .right = cast, .m = 400, .n = 35, .k = 300, .bf16_sources = true});
     check_gemm({.left = cast, .right = cast, .m = 6, .n = 1100, .k = 70, .bf16_output = true});
-    check_gemm({.left = cast, .right = cast, .poison = kNan, .bf16_sources = true});
+    check_gemm({.left = cast, .right = cast, .poison = kOperandsNan, .bf16_sources = true});
   }
 }
 
@@ -345,7 +345,7 @@ TEST(Conformance, GemmOptions) {
 
 TEST(Conformance, GemmOfNonfiniteValues) {
   for (const std::string_view name : operand_names())
-    for (const float bad : {kNan, kInf, 3e38f})
+    for (const float bad : {kOperandsNan, kOperandsInf, 3e38f})
       check_gemm({.left = operand_of(name), .right = operand_of(name), .poison = bad});
 }
 

@@ -21,7 +21,7 @@ bool has_same_bits(const Matrix& a, const Matrix& b) {
   return a.rows() == b.rows() && a.cols() == b.cols();
 }
 
-constexpr int64_t kRows = 32, kK = 256, kParts = 2;
+constexpr int64_t kPartsRows = 32, kK = 256, kParts = 2;
 
 /// Halves of an operand along its reduction or its rows.
 struct Halves {
@@ -86,8 +86,9 @@ TEST(Parts, OperandsAreThoseOfTheWhole) {
             Operand cast = operand_of(name);
             cast.rounding = rounding;
             if (along_k && cast.block.kind == Block::Kind::row) continue;  // refused
-            Halves halves{spec_of(cast, o, kRows, kK, hadamard, multiple_of(cast, cast, hadamard)),
-                          along_k};
+            Halves halves{
+                spec_of(cast, o, kPartsRows, kK, hadamard, multiple_of(cast, cast, hadamard)),
+                along_k};
             halves.whole.signed_zeros = true;
             conform(fmt::format("{} hadamard {} along k {}", describe(cast), hadamard, along_k),
                     [&](const Place& with) { return parts_as_the_whole(with, halves); });
@@ -156,14 +157,14 @@ class Weights {
 };
 
 Results updates_as_the_whole(const Place& with, const std::vector<Operand>& casts) {
-  constexpr int64_t kSize = 40, kCols = 256, kHalf = kSize / 2;
+  constexpr int64_t kSize = 40, kPartsCols = 256, kHalf = kSize / 2;
   const auto values = [&](uint64_t seed, float scale) {
-    Matrix x = Matrix(kSize, kCols).fill_uniform(seed, scale);
-    for (int64_t c = 0; c < kCols; ++c) x.at(3, c) *= 8;  // the largest lie in one half
+    Matrix x = Matrix(kSize, kPartsCols).fill_uniform(seed, scale);
+    for (int64_t c = 0; c < kPartsCols; ++c) x.at(3, c) *= 8;  // the largest lie in one half
     return x;
   };
   const auto half = [&](const Matrix& x, int64_t p) {
-    return part_of(x, p * kHalf, kHalf, 0, kCols);
+    return part_of(x, p * kHalf, kHalf, 0, kPartsCols);
   };
   const Matrix start = values(6, 0.5f);
   const Tensor all = with.fp32(start);

@@ -25,7 +25,7 @@ TEST(Conformance, Store) {
               });
 }
 
-struct Case {
+struct UpdatesCase {
   std::string name;
   UpdatedWeight weight;  ///< rule and casts; the tensors are the test's
   std::string_view carry;
@@ -33,14 +33,15 @@ struct Case {
   OptimizerRule optimizer = OptimizerRule::adamw;
 };
 
-Case of(std::string name, const Operand& storage, UpdateRule rule, std::string_view carry = "") {
-  Case c{.name = std::move(name), .weight = {.rule = rule}, .carry = carry};
+UpdatesCase of(std::string name, const Operand& storage, UpdateRule rule,
+               std::string_view carry = "") {
+  UpdatesCase c{.name = std::move(name), .weight = {.rule = rule}, .carry = carry};
   c.weight.value.cast = storage;
   return c;
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<UpdatesCase> cases() {
+  std::vector<UpdatesCase> all;
   for (const Operand& storage : {cast_of("bf16"), cast_of("fp16"), scaled_by_power("fp8_e4m3"),
                                  scaled_by_power("fp8_e5m2")}) {
     const std::string name = describe(storage);
@@ -101,7 +102,7 @@ std::vector<Case> cases() {
 }
 
 /// Three steps from weights of that size, and what they left; `report`: what the last one did.
-Results steps_of(const Case& c, const Size& size, const Place& with, float largest = 0.5f,
+Results steps_of(const UpdatesCase& c, const Size& size, const Place& with, float largest = 0.5f,
                  UpdateReport* report = nullptr) {
   const auto tensor = [&](const Operand& cast) {
     return std::make_unique<StoredTensor>(with.backend, cast, size.rows, size.cols);
@@ -168,7 +169,7 @@ Results steps_of(const Case& c, const Size& size, const Place& with, float large
 
 TEST(Conformance, Update) {
   for (const Size& size : kSizes)
-    for (const Case& c : cases())
+    for (const UpdatesCase& c : cases())
       conform(fmt::format("{} {}x{}", c.name, size.rows, size.cols),
               [&](const Place& with) { return steps_of(c, size, with); });
 }
@@ -178,7 +179,7 @@ TEST(Conformance, Update) {
 TEST(Conformance, UpdateReports) {
   for (const Size& size : {kSizes[0], kSizes[1], kSizes[2]})
     for (const float largest : {0.0f, 0.5f})
-      for (const Case& c : cases())
+      for (const UpdatesCase& c : cases())
         conform(fmt::format("{} {}x{} from {}", c.name, size.rows, size.cols, largest),
                 [&](const Place& with) -> Results {
                   UpdateReport report;
@@ -265,7 +266,7 @@ TEST(Conformance, MoveMomentum) {
 /// Gradients of ordinary sizes, of sizes that only some states hold, and of infinities.
 TEST(Conformance, CheckUpdate) {
   constexpr Size kSize{17, 129};
-  for (const Case& c : cases())
+  for (const UpdatesCase& c : cases())
     for (const float gradient : {1e-2f, 1e3f, 3e20f, 3e38f}) {
       const auto check = [&](const Place& with) -> Results {
         const auto tensor = [&](const Operand& cast) {

@@ -25,7 +25,7 @@ constexpr double kTolerance = 6e-5;
 using Values = std::vector<float>;
 
 // Smooth, irregular values of size about 1.
-Values values(int64_t count, double seed) {
+Values gradient_values(int64_t count, double seed) {
   Values x(static_cast<size_t>(count));
   for (size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(std::sin(seed + 1.7 * static_cast<double>(i * i % 101)));
@@ -67,9 +67,9 @@ void expect_gradient(Values& x, const std::function<double()>& loss, const Value
 TEST(Gradients, Embedding) {
   const std::vector<int32_t> ids{3, 0, 3, 1, 3, 2};
   const Positions at{.sequences = 2, .length = 3, .first = 1};
-  Values tokens = values(5 * 7, 1);
-  Values positions = values(4 * 7, 2);
-  const Values dy = values(6 * 7, 3);
+  Values tokens = gradient_values(5 * 7, 1);
+  Values positions = gradient_values(4 * 7, 2);
+  const Values dy = gradient_values(6 * 7, 3);
   const auto loss = [&] {
     Values y(dy.size());
     perform(Embed{.y = matrix(y, 7),
@@ -92,10 +92,10 @@ TEST(Gradients, Embedding) {
 
 TEST(Gradients, RmsNorm) {
   constexpr int64_t kCols = 11;
-  Values x = values(3 * kCols, 4);
-  Values gain = values(kCols, 5);
-  const Values dy = values(3 * kCols, 6);
-  const Values dresidual = values(3 * kCols, 7);
+  Values x = gradient_values(3 * kCols, 4);
+  Values gain = gradient_values(kCols, 5);
+  const Values dy = gradient_values(3 * kCols, 6);
+  const Values dresidual = gradient_values(3 * kCols, 7);
   Scratch scratch;
   const auto loss = [&] {
     Values y(x.size());
@@ -123,10 +123,10 @@ TEST(Gradients, RmsNorm) {
 
 TEST(Gradients, LayerNorm) {
   constexpr int64_t kCols = 11;
-  Values x = values(3 * kCols, 8);
-  Values gain = values(kCols, 9);
-  Values bias = values(kCols, 10);
-  const Values dy = values(3 * kCols, 11);
+  Values x = gradient_values(3 * kCols, 8);
+  Values gain = gradient_values(kCols, 9);
+  Values bias = gradient_values(kCols, 10);
+  const Values dy = gradient_values(3 * kCols, 11);
   Scratch scratch;
   const auto loss = [&] {
     Values y(x.size());
@@ -178,9 +178,9 @@ TEST(Gradients, ParameterGradientsAreAdded) {
 
 TEST(Gradients, Gelu) {
   for (const GeluKind kind : {GeluKind::tanh, GeluKind::erf}) {
-    Values x = values(40, 12);
+    Values x = gradient_values(40, 12);
     for (float& value : x) value *= 3;
-    const Values dy = values(40, 13);
+    const Values dy = gradient_values(40, 13);
     const auto loss = [&] {
       Values y(x.size());
       perform(Gelu{.y = matrix(y, 8), .x = matrix(x, 8), .kind = kind});
@@ -194,10 +194,10 @@ TEST(Gradients, Gelu) {
 }
 
 TEST(Gradients, SwiGlu) {
-  Values gate = values(40, 14);
+  Values gate = gradient_values(40, 14);
   for (float& value : gate) value *= 3;
-  Values up = values(40, 15);
-  const Values dy = values(40, 16);
+  Values up = gradient_values(40, 15);
+  const Values dy = gradient_values(40, 16);
   const auto loss = [&] {
     Values y(gate.size());
     perform(Swiglu{.y = matrix(y, 8), .gate = matrix(gate, 8), .up = matrix(up, 8)});
@@ -219,8 +219,8 @@ TEST(Gradients, Rope) {
   const Positions at{.sequences = 2, .length = 3, .first = 2};
   Values table(5 * 6);
   perform(RopeTable{.table = matrix(table, 6), .theta = 100.0f});
-  Values x = values(6 * 12, 17);
-  const Values dy = values(6 * 12, 18);
+  Values x = gradient_values(6 * 12, 17);
+  const Values dy = gradient_values(6 * 12, 18);
   const auto loss = [&] {
     Values y = x;
     perform(Rope{.x = matrix(y, 12), .table = matrix(table, 6), .at = at, .head_dim = 6});
@@ -235,10 +235,10 @@ TEST(Gradients, Rope) {
 void expect_attention_gradients(const AttentionShape& s) {
   const int64_t q_cols = int64_t{s.heads} * s.head_dim;
   const int64_t kv_cols = int64_t{s.kv_heads} * s.head_dim;
-  Values q = values(s.sequences * s.length * q_cols, 19);
-  Values k = values(s.sequences * s.kv_stride * kv_cols, 20);
-  Values v = values(s.sequences * s.kv_stride * kv_cols, 21);
-  const Values dout = values(s.sequences * s.length * q_cols, 22);
+  Values q = gradient_values(s.sequences * s.length * q_cols, 19);
+  Values k = gradient_values(s.sequences * s.kv_stride * kv_cols, 20);
+  Values v = gradient_values(s.sequences * s.kv_stride * kv_cols, 21);
+  const Values dout = gradient_values(s.sequences * s.length * q_cols, 22);
   Scratch scratch;
   Values out(q.size());
   Values lse(static_cast<size_t>(s.sequences * s.length * s.heads));
@@ -298,7 +298,7 @@ TEST(Gradients, CrossEntropy) {
   constexpr int64_t kVocabulary = 9;
   const std::vector<int32_t> targets{0, 8, -100, 4};
   const Values mask{1, 1, 0, 0.5f};
-  Values logits = values(4 * kVocabulary, 23);
+  Values logits = gradient_values(4 * kVocabulary, 23);
   const Values scale(4, 0.25f);
   const auto loss = [&] {
     Values losses(4);

@@ -13,8 +13,8 @@
 namespace ng::ref {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kOperandInf = std::numeric_limits<float>::infinity();
+constexpr float kOperandNan = std::numeric_limits<float>::quiet_NaN();
 
 using Codes = std::vector<uint16_t>;
 using Values = std::vector<float>;
@@ -122,7 +122,7 @@ TEST(Order, PaddedPositionsAreZeroUnlessTransformed) {
 }
 
 TEST(Unscaled, CastsKeepSpecialValuesAsTheirPolicySays) {
-  const Values x = {kInf, -kInf, kNan, 3.4e38f, 70000.0f, 1e-8f};
+  const Values x = {kOperandInf, -kOperandInf, kOperandNan, 3.4e38f, 70000.0f, 1e-8f};
   Operand bf16 = operand_of("bf16");  // special: the range is FP32's
   EXPECT_EQ(first_codes(Prepared(bf16, view_of(x, 1, 6)), 4),
             (Codes{0x7F80, 0xFF80, 0x7FFF, 0x7F80}));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/cpu/gemm/gemm.h"
+#include "backend/cpu/gemm/gemm_testing.h"
 #include "backend/cpu/packed.h"
 #include "backend/ref/gemm.h"
 #include "backend/ref/operand.h"
@@ -186,10 +187,6 @@ inline int64_t multiple_of(const Operand& cast) {
 struct Shape {
   int64_t m, n, k;
 };
-
-inline bool same(float x, float y) {
-  return float_bits(x) == float_bits(y) || (std::isnan(x) && std::isnan(y));
-}
 
 inline OperandSpec spec_of(const Operand& cast, Side side, int64_t rows, int64_t k,
                            int64_t multiple) {

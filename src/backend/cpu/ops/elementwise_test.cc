@@ -8,12 +8,12 @@
 namespace ng::cpu {
 namespace {
 
-struct Shape {
+struct ElementwiseShape {
   int64_t rows, cols, gap;
 };
-class Elementwise : public ::testing::TestWithParam<Shape> {
+class Elementwise : public ::testing::TestWithParam<ElementwiseShape> {
  protected:
-  Shape s = GetParam();
+  ElementwiseShape s = GetParam();
   Matrix a = Matrix(s.rows, s.cols, s.gap).randomize(1);
   Matrix b = Matrix(s.rows, s.cols, s.gap).randomize(2);
   template <class Stored = float>
@@ -94,8 +94,10 @@ TEST_P(Elementwise, NormalIsElementByElement) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Elementwise,
-                         ::testing::Values(Shape{1, 1, 0}, Shape{3, 17, 0}, Shape{5, 31, 2},
-                                           Shape{2, 20011, 0}, Shape{3, 20011, 1}));
+                         ::testing::Values(ElementwiseShape{1, 1, 0}, ElementwiseShape{3, 17, 0},
+                                           ElementwiseShape{5, 31, 2},
+                                           ElementwiseShape{2, 20011, 0},
+                                           ElementwiseShape{3, 20011, 1}));
 
 TEST(ElementwiseEdges, EmptyViewsAreFine) {
   Workspace workspace(Threads{2});

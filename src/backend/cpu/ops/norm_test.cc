@@ -10,14 +10,14 @@ namespace {
 
 constexpr float kNormEps = 1e-5f;
 
-struct Case {
+struct NormCase {
   int64_t rows, cols, gap;
   float mean;
 };
 
-class NormOf : public ::testing::TestWithParam<Case> {
+class NormOf : public ::testing::TestWithParam<NormCase> {
  protected:
-  Case c = GetParam();
+  NormCase c = GetParam();
   Matrix x = Matrix(c.rows, c.cols, c.gap).randomize(1, 2, c.mean);
   Matrix dy = Matrix(c.rows, c.cols, c.gap).randomize(2);
   Matrix dresidual = Matrix(c.rows, c.cols, c.gap).randomize(3);
@@ -166,9 +166,9 @@ TEST_P(NormOf, Bf16RoundsInputsAndOutputOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, NormOf,
-                         ::testing::Values(Case{1, 1, 0, 0}, Case{3, 15, 0, 1}, Case{7, 16, 3, 0},
-                                           Case{70, 129, 0, -3}, Case{600, 33, 1, 0},
-                                           Case{3, 5001, 0, 20}));
+                         ::testing::Values(NormCase{1, 1, 0, 0}, NormCase{3, 15, 0, 1},
+                                           NormCase{7, 16, 3, 0}, NormCase{70, 129, 0, -3},
+                                           NormCase{600, 33, 1, 0}, NormCase{3, 5001, 0, 20}));
 
 void norm(Workspace& workspace, NormKind kind, const Matrix& x, const Matrix& gain, Matrix& y) {
   perform(workspace, Norm{.kind = kind,

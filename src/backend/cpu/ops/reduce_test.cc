@@ -33,12 +33,12 @@ std::vector<float> bits_of(double v) {
           std::bit_cast<float>(static_cast<uint32_t>(bits >> 32))};
 }
 
-struct Shape {
+struct ReduceShape {
   int64_t rows, cols, gap;
 };
-class Reduce : public ::testing::TestWithParam<Shape> {
+class Reduce : public ::testing::TestWithParam<ReduceShape> {
  protected:
-  Shape s = GetParam();
+  ReduceShape s = GetParam();
   Matrix x = Matrix(s.rows, s.cols, s.gap).randomize(1);
 };
 
@@ -110,9 +110,10 @@ TEST_P(Reduce, CountsWhatIsNotFinite) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Reduce,
-                         ::testing::Values(Shape{1, 1, 0}, Shape{3, 17, 0}, Shape{5, 31, 2},
-                                           Shape{1, 4097, 0}, Shape{700, 385, 1},
-                                           Shape{1031, 777, 0}, Shape{9, 70001, 0}));
+                         ::testing::Values(ReduceShape{1, 1, 0}, ReduceShape{3, 17, 0},
+                                           ReduceShape{5, 31, 2}, ReduceShape{1, 4097, 0},
+                                           ReduceShape{700, 385, 1}, ReduceShape{1031, 777, 0},
+                                           ReduceShape{9, 70001, 0}));
 
 TEST(ReduceEdges, AnEmptyViewAddsNothing) {
   Workspace workspace(Threads{2});

@@ -15,10 +15,11 @@
 namespace ng {
 namespace {
 
-constexpr int64_t kRows = 300, kCols = 1100, kStride = 1103;  // nine tiles, the last ones ragged
+constexpr int64_t kTilesRows = 300, kCols = 1100,
+                  kStride = 1103;  // nine tiles, the last ones ragged
 
 std::vector<float> source_values() {
-  std::vector<float> values(kRows * kStride);
+  std::vector<float> values(kTilesRows * kStride);
   std::mt19937 random(17);
   std::normal_distribution<float> normal;
   for (float& x : values) x = normal(random) * std::exp2(static_cast<float>(random() % 12) - 6);
@@ -38,8 +39,8 @@ struct Made {
   Made(const Operand& cast, Contract contract, int hadamard, Purpose purpose) {
     packed.spec.cast = cast;
     packed.spec.contract = contract;
-    packed.spec.rows = contract == Contract::cols ? kRows : kCols;
-    packed.spec.k = contract == Contract::cols ? kCols : kRows;
+    packed.spec.rows = contract == Contract::cols ? kTilesRows : kCols;
+    packed.spec.k = contract == Contract::cols ? kCols : kTilesRows;
     packed.spec.k_multiple = std::max<int64_t>({hadamard, cast.block.cols, 1});
     packed.spec.hadamard = {hadamard, {0x9E3779B9u, 0x0F1E2D3Cu, 0xA5A5F00Fu, 0x12345678u}};
     packed.bytes = cpu::operand_bytes(packed.spec);
@@ -149,8 +150,8 @@ TEST(PrepareBoth, GivesTheOperandsOfTwoPreparations) {
   const std::vector<float> values = source_values();
   std::vector<Bf16> halves;
   for (const float x : values) halves.push_back(to_bf16(x));
-  for (const ConstView& source : {ConstView{values.data(), kRows, kCols, kStride},
-                                  ConstView{halves.data(), kRows, kCols, kStride}})
+  for (const ConstView& source : {ConstView{values.data(), kTilesRows, kCols, kStride},
+                                  ConstView{halves.data(), kTilesRows, kCols, kStride}})
     expect_two_of(source);
 }
 
