@@ -68,11 +68,11 @@ def test_evaluation_says_what_the_program_does(program, run_file):
 
 
 def test_ctrl_c_ends_the_opening_of_texts(run_file):
-    Path("large.u16").touch()
-    os.truncate("large.u16", 1 << 34)  # of zeros, none of which lies on the disk
+    Path("large.txt").write_text("a" * (1 << 25))  # one word: a thread takes seconds
+    tokenizer = Path(__file__).parent.parent / "golden/tokenizers/gpt2.json"
     threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        ng.Trainer(run_file, {"data.train": "large.u16", "data.tokens": "uint16"}, out="run")
+        ng.Trainer(run_file, {"data.train": "large.txt", "data.tokenizer": tokenizer}, out="run")
     assert not Path("run").exists()
 
 
