@@ -213,7 +213,7 @@ Grid scale_grid_of(const BlockMatrix& w) {
 
 }  // namespace
 
-Section blocks_section(const Settings& settings, Progress& progress) {
+Section noise_blocks_section(const Settings& settings, Progress& progress) {
   const BlockFigures figures(settings);
   const int64_t rows = settings.part_of(kMatrixRows, kLeastRows) / kNoiseBlock * kNoiseBlock;
   const BlockMatrix w{rows, kMatrixCols,
