@@ -95,9 +95,10 @@ Section section_of(std::string_view study, std::string_view key, std::vector<Gri
   text.remove_prefix(at + mark.size());
   text = text.substr(0, text.find("\n## "));
   const size_t heading = text.find('\n');
-  Section section{.heading = filled_in(text.substr(0, heading), grids, facts),
+  Section section{.heading = {},
                   .paragraphs = paragraphs_of(text.substr(heading + 1)),
                   .grids = std::move(grids)};
+  section.heading = filled_in(text.substr(0, heading), section.grids, facts);
   for (std::string& paragraph : section.paragraphs)
     paragraph = filled_in(paragraph, section.grids, facts);
   return section;
