@@ -27,16 +27,18 @@ class LoneRank : public Comm {
   }
 
  private:
-  void do_exchange(std::span<const Outgoing> /*out*/, std::span<const Incoming> in) override {
-    NG_CHECK(in.empty() || ranks() > 1, in.size());
+  void do_exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    NG_CHECK((out.empty() && in.empty()) || ranks() > 1, out.size(), in.size());
   }
   void do_all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                      BytesByRank /*bytes*/) override {
     if (ranks() == 1) copy(mine, all);
   }
   void do_broadcast(std::span<std::byte> /*bytes*/, int /*root*/) override {}
-  void do_send(std::span<const std::byte> /*bytes*/, int /*to*/) override {}
-  void do_receive(std::span<std::byte> /*bytes*/, int /*from*/) override {}
+  void do_send(std::span<const std::byte> /*bytes*/, int to) override { NG_CHECK(ranks() > 1, to); }
+  void do_receive(std::span<std::byte> /*bytes*/, int from) override {
+    NG_CHECK(ranks() > 1, from);
+  }
   void do_barrier() override {}
 };
 

@@ -11,17 +11,6 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// What every rank sent to this one, one after another.
-struct Inbox {
-  Bytes bytes;
-  std::vector<size_t> sizes;
-  [[nodiscard]] std::span<const std::byte> of(size_t rank) const {
-    size_t first = 0;
-    for (size_t i = 0; i < rank; ++i) first += sizes[i];
-    return std::span(bytes).subspan(first, sizes[rank]);
-  }
-};
-
 /// All pieces to their owners. bytes_to(rank): what goes there; all ranks send this one as much.
 template <class BytesTo, class Append>
 Inbox exchange(Comm& comm, Traffic kind, const BytesTo& bytes_to, const Append& append) {

@@ -27,6 +27,17 @@ void append_elements(const ConstView& x, std::span<const Piece> pieces, int owne
 void append_scales(const ConstView& x, std::span<const Piece> pieces, int owner,
                    std::vector<std::byte>& out);
 
+/// What every rank sent to this one, one after another.
+struct Inbox {
+  std::vector<std::byte> bytes;
+  std::vector<size_t> sizes;
+  [[nodiscard]] std::span<const std::byte> of(size_t rank) const {
+    size_t first = 0;
+    for (size_t i = 0; i < rank; ++i) first += sizes[i];
+    return std::span(bytes).subspan(first, sizes[rank]);
+  }
+};
+
 /// A piece as it came in: a tensor of its own over those bytes.
 struct ReceivedPiece {
   ConstView view;   ///< without the second level of its scales, whose place may be no float's

@@ -12,17 +12,6 @@ namespace ng::gathered_mean {
 
 using Bytes = std::vector<std::byte>;
 
-/// What every rank sent to this one, one after another.
-struct Inbox {
-  Bytes bytes;
-  std::vector<size_t> sizes;
-  [[nodiscard]] std::span<const std::byte> of(size_t rank) const {
-    size_t first = 0;
-    for (size_t i = 0; i < rank; ++i) first += sizes[i];
-    return std::span(bytes).subspan(first, sizes[rank]);
-  }
-};
-
 /// The pieces of all ranks to all. bytes_of(rank): of what that one owns.
 template <class BytesOf, class Append>
 Inbox gather(Comm& comm, Traffic kind, const BytesOf& bytes_of_rank, const Append& append) {
