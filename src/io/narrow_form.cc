@@ -11,7 +11,6 @@ namespace ng {
 namespace {
 
 constexpr int kMxBlock = 32, kNvfp4Block = 16;
-constexpr float kE4m3Max = 448.0f;
 
 bool is_element(const Operand& cast, std::string_view name) {
   return cast.element->short_name == name;
@@ -83,11 +82,11 @@ float encode_scale_of_tensor(std::span<const float> values, const Operand& cast)
   if (cast.tensor_scale == ScaleKind::none) return 1.0f;
   float amax = 0;
   for (const float value : values) amax = std::max(amax, std::fabs(value));
-  const float max = max_value(*cast.element);
-  const TwoLevelScale scale = two_level_scale(cast.tensor_scale, amax, max);
+  const float fit = first_fit(cast, max_value(*cast.element));
+  const TwoLevelScale scale = two_level_scale(cast.tensor_scale, amax, fit, cast.scale_max);
   if (cast.tensor_scale == ScaleKind::pow2 || amax == 0) return 1.0f / scale.tensor;
   // As two_level_scale makes it; a tensor's amax is finite.
-  return std::min(kE4m3Max * max / amax, kFloatMax);
+  return std::min(cast.scale_max * fit / amax, kFloatMax);
 }
 
 }  // namespace ng

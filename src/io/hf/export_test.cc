@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "base/files.h"
@@ -104,6 +105,24 @@ TEST_F(ExportHf, EveryLayoutNamesWhatIsWide) {
   (void)export_hf(wanted);
   const Json config = read_json_file(join_path(wanted.out, "config.json"), 1 << 20);
   EXPECT_EQ(config.at("quantization_config").at("modules_to_not_convert").size(), 8u);
+}
+
+// One layout names the tensor's scale of encoding, the other that of decoding.
+TEST_F(ExportHf, LayoutsHoldTheSameValuesUnderFits) {
+  write_file_atomically(
+      in("fits.toml"),
+      "name = \"fits\"\ninherit = \"nvfp4-all\"\nlinear.fprop.weight = { format = "
+      "\"nvfp4\", block = [16, 16], fit = [5, 4], scale_max = 256 }\n");
+  const auto exported = [&](const std::string& type) {
+    HfExport wanted = request(type);
+    wanted.trained = {.recipe = Recipe::load(in("fits.toml")), .shown = "recipe fits"};
+    (void)export_hf(wanted);
+    return io::all_values(wanted.out);
+  };
+  const std::vector<float> encoded = exported("nvfp4"), decoded = exported("modelopt");
+  ASSERT_EQ(encoded.size(), decoded.size());
+  for (size_t i = 0; i < encoded.size(); ++i)  // 1 / (1 / x) is off x by two roundings
+    ASSERT_NEAR(encoded[i], decoded[i], 0x1p-22f * std::abs(decoded[i])) << i;
 }
 
 TEST_F(ExportHf, FoldersWithoutAQuantizedMatrixAreRefused) {
