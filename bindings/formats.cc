@@ -6,6 +6,7 @@
 #include <narrowgauge/formats.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <map>
 
@@ -161,6 +162,14 @@ void add_elements(nb::module_& module) {
           "The values of all codes, in their order; of an element of at most 16 bits.");
 }
 
+/// Whatever the process' locale has for a point.
+float number_of(const std::string& word) {
+  float number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  NG_CHECK(error == std::errc{} && end == word.data() + word.size(), word);
+  return number;
+}
+
 /// A property of a format, typed by its kind.
 void add_field(nb::class_<PublicFormat>& format, const OperandKey& key) {
   const auto word = [&key](const PublicFormat& f) { return word_of(key, operand_of(f)); };
@@ -173,7 +182,7 @@ void add_field(nb::class_<PublicFormat>& format, const OperandKey& key) {
       return;
     case Kind::number:
       format.def_prop_ro(
-          name.c_str(), [word](const PublicFormat& f) { return std::stof(word(f)); },
+          name.c_str(), [word](const PublicFormat& f) { return number_of(word(f)); },
           key.doc.c_str());
       return;
     case Kind::numbers:
@@ -182,7 +191,7 @@ void add_field(nb::class_<PublicFormat>& format, const OperandKey& key) {
           [word](const PublicFormat& f) {
             std::vector<float> numbers;
             for (const std::string& number : split_at_commas(word(f)))
-              if (!number.empty()) numbers.push_back(std::stof(number));
+              if (!number.empty()) numbers.push_back(number_of(number));
             return numbers;
           },
           key.doc.c_str());

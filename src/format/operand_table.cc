@@ -1,6 +1,7 @@
 #include "format/operand_table.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -191,8 +192,9 @@ std::string number_text(const std::string& word) {
   char* end = nullptr;
   const long long whole = std::strtoll(word.c_str(), &end, 0);
   if (!word.empty() && *end == 0) return std::to_string(whole);
-  const double number = std::strtod(word.c_str(), &end);
-  return !word.empty() && *end == 0 ? print_value(number) : "";
+  double number = 0;  // whatever the process' locale has for a point
+  const auto [behind, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc{} && behind == word.data() + word.size() ? print_value(number) : "";
 }
 
 /// "RxC" as TOML; other words as strings.
@@ -217,15 +219,18 @@ std::string numbers_toml(const std::string& words) {
   return list.find(',') == std::string::npos ? list : "[" + list + "]";
 }
 
-/// What each format of recipes prints for each key.
+/// What an operand prints for each key.
+std::vector<std::string> printed(const Operand& operand) {
+  std::vector<std::string> texts;
+  for (const OperandKey& key : operand_keys()) texts.push_back(key.print(operand));
+  return texts;
+}
+
+/// The same of each format of recipes.
 const std::vector<std::vector<std::string>>& printed_formats() {
   static const std::vector<std::vector<std::string>> all = [] {
     std::vector<std::vector<std::string>> texts;
-    for (const std::string_view name : operand_names()) {
-      const Operand format = operand_of(name);
-      std::vector<std::string>& text = texts.emplace_back();
-      for (const OperandKey& key : operand_keys()) text.push_back(key.print(format));
-    }
+    for (const std::string_view name : operand_names()) texts.push_back(printed(operand_of(name)));
     return texts;
   }();
   return all;
@@ -291,9 +296,7 @@ std::string toml_of(const OperandKey& key, const std::string& word) {
 }
 
 std::vector<const OperandKey*> differences(const Operand& operand, const Operand& from) {
-  std::vector<std::string> printed;
-  for (const OperandKey& key : operand_keys()) printed.push_back(key.print(from));
-  return differences(operand, printed);
+  return differences(operand, printed(from));
 }
 
 NearestFormat nearest_format(const Operand& operand) {
@@ -307,11 +310,16 @@ NearestFormat nearest_format(const Operand& operand) {
 }
 
 void check_numbers(const Operand& operand) {
-  Operand read = operand;
-  for (const OperandKey* key : differences(operand, operand_of("fp32"))) {
-    if (key->kind == Kind::name || key->kind == Kind::block) continue;
-    const toml::table table = parse_toml(key->path + " = " + key->print(operand), "");
-    key->read(read, *find_item(table, key->path, ""));
+  static const std::vector<std::string> kDefaults = printed(operand_of("fp32"));
+  Operand read;
+  for (size_t i = 0; i < kDefaults.size(); ++i) {
+    const OperandKey& key = operand_keys()[i];
+    if (key.kind == Kind::name || key.kind == Kind::block || !key.has_effect(operand)) continue;
+    // Every cast of the library comes by here: defaults are right without TOML.
+    const std::string text = key.print(operand);
+    if (text == kDefaults[i]) continue;
+    const toml::table table = parse_toml(key.path + " = " + text, "");
+    key.read(read, *find_item(table, key.path, ""));
   }
 }
 

@@ -79,7 +79,7 @@ NG_HD constexpr TwoLevelScale two_level_scale(ScaleKind kind, float amax, float 
   float encode = 1.0f;
   float decode = 1.0f;
   if (kind != ScaleKind::none) {
-    encode = amax > 0 ? scale_max * fit / amax : 1.0f;  // 448 · max is exact
+    encode = amax > 0 ? scale_max * fit / amax : 1.0f;  // 448 · max is exact, others round
     if (encode == 0) encode = 1.0f;                     // amax is infinite
     if (encode > kFloatMax) encode = kFloatMax;
     decode = 1.0f / encode;

@@ -57,7 +57,7 @@ void set_rounding(Operand& operand, const CastWords& words) {
   if (words.word("rounding") == "stochastic") operand.rounding = Rounding::stochastic;
   if (words.word("overflow") == "special") operand.overflow = Overflow::special;
   if (words.has("sr_bits"))
-    operand.sr_bits = static_cast<int>(std::stoll(std::string(words.word("sr_bits"))));
+    operand.sr_bits = static_cast<int>(std::stoll(std::string(words.word("sr_bits")), nullptr, 0));
 }
 
 bool is_for_gemms(const ElementFormat& element) {
@@ -85,20 +85,26 @@ Operand plain_element(const CastWords& words, const ElementFormat& element) {
   return operand;
 }
 
+// What a key should say of affine integers; null: what it does.
+const char* affine_remedy(const OperandKey& key, std::string_view word) {
+  if (key.path == "overflow") return word == "saturate" ? nullptr : "\"saturate\"";
+  if (key.part != Part::scale || key.path == "block") return nullptr;
+  if (key.path == "scale") return word == "fp32" ? nullptr : "\"fp32\"";
+  if (key.path == "tensor_scale") return "no second scale";
+  if (key.path == "scale_rule") return "no rule: the scale is not rounded";
+  return "no fit: a scale spans the values that share it";
+}
+
 // Unsigned integers with a zero point per scale. [formats.md §6]
 Operand affine(const CastWords& words, const ElementFormat& element) {
-  const auto refuse = [&](std::string_view key, std::string_view allowed, const char* remedy) {
-    if (!words.has(key) || words.word(key) == allowed) return;
-    throw Error(
-        {.place = "cast",
-         .key = flag_of(key),
-         .problem = fmt::format("\"{}\" for affine {}", words.word(key), element.short_name),
-         .remedy = remedy});
-  };
-  refuse("scale", "fp32", "\"fp32\"");
-  refuse("tensor_scale", "", "no second scale");
-  refuse("scale_rule", "", "no rule: the scale is not rounded");
-  refuse("overflow", "saturate", "\"saturate\"");
+  for_each_word(words, [&](const OperandKey& key, const std::string& word) {
+    const char* remedy = affine_remedy(key, word);
+    if (remedy == nullptr) return;
+    throw Error({.place = "cast",
+                 .key = flag_of(key.path),
+                 .problem = fmt::format("\"{}\" for affine {}", word, element.short_name),
+                 .remedy = remedy});
+  });
   Operand operand = *find_cast(element.name);
   set_rounding(operand, words);
   if (!words.has("block")) return operand;

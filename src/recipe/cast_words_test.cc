@@ -52,6 +52,13 @@ TEST(CastWords, ChangeWhatTheNameStandsFor) {
   EXPECT_TRUE((operand_of_words("uint4", {{"scale", "none"}}).is_unscaled()));
 }
 
+TEST(CastWords, RandomBitsMayBeHexadecimal) {
+  for (const char* format : {"mxfp4", "e4m3", "uint8"})
+    EXPECT_EQ(operand_of_words(format, {{"rounding", "stochastic"}, {"sr_bits", "0x20"}}).sr_bits,
+              32)
+        << format;
+}
+
 TEST(CastWords, RefuseByTheirFlag) {
   EXPECT_TRUE(says(refusal(words_of("mxfp4", {{"sr_bits", "8"}})), "--sr-bits"));
   EXPECT_TRUE(says(refusal(words_of("mxfp4", {{"block", "3x3"}})), "--block"));
@@ -59,6 +66,9 @@ TEST(CastWords, RefuseByTheirFlag) {
   EXPECT_TRUE(says(refusal(words_of("e2m1", {{"scale", "e8m0"}})), "without a block"));
   EXPECT_TRUE(says(refusal(words_of("ue4m3", {{"scale", "fp32"}})), "takes no scale"));
   EXPECT_TRUE(says(refusal(words_of("uint8", {{"scale_rule", "ceil"}})), "for affine uint8"));
+  for (const char* key : {"fit", "select", "scale_max"})
+    EXPECT_TRUE(
+        says(refusal(words_of("uint8", {{key, "6"}})), flag_of(key) + ": \"6\" for affine"));
   EXPECT_TRUE(says(refusal(words_of("int8", {{"scale_rule", "ceil"}})), "--scale-rule"));
 }
 

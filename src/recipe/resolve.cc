@@ -195,12 +195,17 @@ void set_outputs(RecipeSettings& settings) {
 }  // namespace
 
 std::vector<KeyRow> structure_rows() {
-  std::vector<KeyRow> rows = {kNameRow,   kInheritRow, kOverrideRow, kLayersRow,
-                              kBlocksRow, kPhaseRow,   kStartRow};
-  rows[3].path = kOverridePrefix + rows[3].path;
-  rows[4].path = kOverridePrefix + rows[4].path;
-  rows[6].path = kPhasePrefix + rows[6].path;
-  return rows;
+  const auto below = [](const std::string& prefix, KeyRow row) {
+    row.path = prefix + row.path;
+    return row;
+  };
+  return {kNameRow,
+          kInheritRow,
+          kOverrideRow,
+          below(kOverridePrefix, kLayersRow),
+          below(kOverridePrefix, kBlocksRow),
+          kPhaseRow,
+          below(kPhasePrefix, kStartRow)};
 }
 
 bool has_noise(const RecipeSettings& settings, const LayerPlace& layer) {
