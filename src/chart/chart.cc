@@ -111,7 +111,8 @@ class Drawing {
   [[nodiscard]] std::string error_bar(const Series& series, size_t i, double x) const {
     if (i >= series.error.size() || !std::isfinite(series.error[i])) return "";
     const double top = y_.at(series.y[i] + series.error[i]);
-    const double bottom = y_.at(series.y[i] - series.error[i]);
+    const double low = series.y[i] - series.error[i];
+    const double bottom = y_.at(y_.has_place(low) ? low : y_.low);
     constexpr const char* kStyle = "stroke=\"#000\" stroke-width=\"1\"";
     return line_of(x, top, x, bottom, kStyle) + line_of(x - 3, top, x + 3, top, kStyle) +
            line_of(x - 3, bottom, x + 3, bottom, kStyle);
@@ -152,7 +153,7 @@ class Drawing {
       const Series& series = chart_.series[s];
       const double place = are_bars ? static_cast<double>(s) + 0.5 - 0.5 * count : 0;
       for (size_t i = 0; i < series.y.size(); ++i) {
-        if (!std::isfinite(series.y[i])) continue;
+        if (!y_.has_place(series.y[i])) continue;
         const double centre = x_.at(static_cast<double>(i) + 0.5) + place * width;
         out += are_bars ? bar(s, series.y[i], centre, width)
                         : fmt::format("<g fill=\"{}\">{}</g>\n", look_of(s).colour,

@@ -48,8 +48,10 @@ Series series_of(const JsonObject& object, size_t places) {
                 .high = numbers_of(object, "high"),
                 .no_line = object.boolean_or("no_line", false),
                 .joined = object.boolean_or("joined", false)};
-  for (const auto& [key, values] :
-       {std::pair{"y", &series.y}, {"low", &series.low}, {"high", &series.high}})
+  for (const auto& [key, values] : {std::pair{"y", &series.y},
+                                    {"error", &series.error},
+                                    {"low", &series.low},
+                                    {"high", &series.high}})
     if (values->size() != places && (!values->empty() || key == std::string_view("y")))
       object.refuse(key, fmt::format("{} values", values->size()),
                     fmt::format("{}, one for each place", places));
@@ -73,6 +75,8 @@ void check(const Chart& chart, const JsonObject& object) {
        !std::ranges::all_of(chart.x, is_place) || chart.x.front() == chart.x.back()))
     object.refuse("x", fmt::format("{} numbers", chart.x.size()),
                   "two or more, ascending; above 0 where log_x");
+  if (chart.log_y && (chart.kind == Chart::Kind::bars || chart.strip > 0))
+    object.refuse("log_y", "true beside what reaches 0", "false for bars and with a strip");
   const auto has_y = [&](const Series& series) {
     return std::ranges::any_of(
         series.y, [&](double y) { return std::isfinite(y) && (!chart.log_y || y > 0); });

@@ -189,6 +189,10 @@ TEST(ChartJson, WhatIsNoPictureIsRefused) {
       {R"({"kind": "lines", "x": [0, 1], "log_x": true, "series": []})", "above 0"},
       {R"({"kind": "lines", "x": [1, 2], "series": [{"name": "a", "y": [null, null]}]})", "draw"},
       {R"({"kind": "lines", "x": [1, 2], "series": [{"name": "a", "y": [1]}]})", "2, one for each"},
+      {R"({"kind": "lines", "x": [1, 2], "series": [{"name": "a", "y": [1, 2], "error": [1]}]})",
+       "2, one for each"},
+      {R"({"kind": "bars", "categories": ["a"], "log_y": true, "series": []})", "bars"},
+      {R"({"kind": "lines", "x": [1, 2], "log_y": true, "strip": 1, "series": []})", "strip"},
       {R"({"kind": "lines", "x": [1, "2"], "series": []})", "a list of numbers"},
       {R"({"kind": "bars", "series": []})", "categories"}};
   for (const auto& [json, word] : kWrong) try {

@@ -19,7 +19,7 @@ constexpr Look kLooks[] = {
 
 /// Widens [low, high] so that it holds `value`, which has a place on the axis.
 void include(Axis& axis, double value) {
-  if (!std::isfinite(value) || (axis.logarithmic && value <= 0)) return;
+  if (!axis.has_place(value)) return;
   axis.low = std::min(axis.low, value);
   axis.high = std::max(axis.high, value);
 }
@@ -108,9 +108,11 @@ double Axis::at(double value) const {
   return begin + share * (end - begin);
 }
 
-bool Axis::holds(double value) const {
-  return std::isfinite(value) && (!logarithmic || value > 0) && value >= low && value <= high;
+bool Axis::has_place(double value) const {
+  return std::isfinite(value) && (!logarithmic || value > 0);
 }
+
+bool Axis::holds(double value) const { return has_place(value) && value >= low && value <= high; }
 
 Axis y_range(const Chart& chart) {
   Axis axis{.low = HUGE_VAL, .high = -HUGE_VAL, .logarithmic = chart.log_y};

@@ -40,7 +40,9 @@ struct Axis {
   bool logarithmic = false;
 
   [[nodiscard]] double at(double value) const;
-  /// It has a place: finite, above 0 where the axis is logarithmic, and not beyond its ends.
+  /// Finite, and above 0 where the axis is logarithmic.
+  [[nodiscard]] bool has_place(double value) const;
+  /// It has a place that is not beyond the ends.
   [[nodiscard]] bool holds(double value) const;
 };
 
