@@ -61,14 +61,16 @@ std::vector<Chart> charts_of_operands(const History& history, int64_t block) {
 std::vector<ChartChoice> charts_of_metrics(const CurvesByLayer& layers,
                                            const std::vector<Chart>& looks) {
   std::vector<std::string> names;
-  for (const auto& [layer, curves] : layers) names.push_back(layer);
+  std::vector<SeriesByLayer> all(looks.size());
+  for (const auto& [layer, curves] : layers) {
+    names.push_back(layer);
+    for (size_t i = 0; i < looks.size(); ++i) all[i].emplace_back(layer, &curves[i]);
+  }
   return choices_by_block(names, [&](int64_t block) {
     std::vector<Chart> charts;
     for (size_t i = 0; i < looks.size(); ++i) {
-      SeriesByLayer all;
-      for (const auto& [layer, curves] : layers) all.emplace_back(layer, &curves[i]);
       Chart chart = looks[i];
-      chart.lines = lines_by_kind(all, block);
+      chart.lines = lines_by_kind(all[i], block);
       if (!chart.lines.empty()) charts.push_back(std::move(chart));
     }
     return charts;
@@ -79,10 +81,9 @@ std::vector<ChartChoice> charts_of_metrics(const CurvesByLayer& layers,
 
 constexpr const char* kPreferenceNote =
     "Of each pair, the log-probability of a completion is the sum over its tokens by the policy; "
-    "its "
-    "reward is β times what that is above the reference's. A margin is the chosen reward less the "
-    "rejected one; the accuracy is the share of pairs whose margin is above 0. Training lines are "
-    "moving averages.";
+    "its reward is β times what that is above the reference's. A margin is the chosen reward less "
+    "the rejected one; the accuracy is the share of pairs whose margin is above 0. Training lines "
+    "are moving averages.";
 
 // Training and validation of the value that metrics call `name`, in neighbouring colours.
 void add_lines(Chart& chart, const History& history, const std::string& name,

@@ -43,16 +43,18 @@ Grid short_runs(const Grid& of_long_runs) {
   for (const DecayRun& run : decay_runs())
     columns.push_back(fmt::format("decay to end as {}", run.name));
   const DecayRun& bits = decay_runs().front();
+  std::vector<DecayEnd> ends;
+  for (const int64_t steps : kShortSteps)
+    ends.push_back(decay_alone(linear(steps, steps / 100, kShortRate), bits.weight_decay));
   return Grid("short_runs",
               "Runs with a largest learning rate of 1e-3, linear to a tenth, a hundredth of the "
               "steps warm-up: where decay 0.1 ends, and bitwidth_weight_decay that keeps decay · "
               "Σ lr",
               "steps", texts_of(kShortSteps), std::move(columns), {.digits = 3})
       .filled([&](size_t r, size_t c) {
-        const int64_t steps = kShortSteps[r];
-        const DecayEnd end = decay_alone(linear(steps, steps / 100, kShortRate), bits.weight_decay);
-        if (c == 0) return end.lr_sum;
-        return c == 1 ? bits_after(end.b_i, bits) : of_long_runs.at(c - 2, 1).found / end.lr_sum;
+        if (c == 0) return ends[r].lr_sum;
+        return c == 1 ? bits_after(ends[r].b_i, bits)
+                      : of_long_runs.at(c - 2, 1).found / ends[r].lr_sum;
       });
 }
 

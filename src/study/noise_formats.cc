@@ -109,7 +109,7 @@ std::string datatypes_for(int exponent_bits, int mantissa_bits) {
     names.emplace_back(each.name);
   }
   NG_CHECK(!names.empty(), exponent_bits, mantissa_bits);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return list_of(names);
 }
 
 namespace {

@@ -108,7 +108,7 @@ std::string figure_of(const Picture& picture) {
                      chart::escaped(picture.caption), svg_of(picture));
 }
 
-std::string csv_section(const Section& section) {
+std::string html_of(const Section& section) {
   std::string out = fmt::format("<h2>{}</h2>\n", chart::escaped(section.heading));
   for (const std::string& paragraph : section.paragraphs)
     out += fmt::format("<p>{}</p>\n", chart::escaped(paragraph));
@@ -153,7 +153,7 @@ std::string page_of(const Report& report, const Origin& origin) {
   std::string page =
       fmt::format("{3}{0}: {1}</title>\n<style>{2}</style>\n</head>\n<body>\n<h1>{1}</h1>\n",
                   chart::escaped(report.name), chart::escaped(report.title), kStyle, kPageBegin);
-  for (const Section& section : report.sections) page += csv_section(section);
+  for (const Section& section : report.sections) page += html_of(section);
   page += fmt::format(
       "<footer><p>Made by <code>{0}</code>, seed {1}, NarrowGauge {2} ({4}). The numbers, with "
       "those "

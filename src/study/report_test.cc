@@ -95,7 +95,8 @@ TEST(Written, ReferencesAreFilledIn) {
                       "{curve[1][y] - curve[0][y]:+.0f}",
                       grids, {{"n", 3}, {"all", "four"}}),
             "2.0 ± 0.01, 3 of four; +1");
-  for (const char* wrong : {"{none}", "{none[0][0]}", "{errors[0][c]}", "{errors[2][a]}", "{n"})
+  for (const char* wrong :
+       {"{none}", "{none[0][0]}", "{errors[0][c]}", "{errors[0x][a]}", "{errors[2][a]}", "{n"})
     EXPECT_ANY_THROW((void)filled_in(wrong, grids, {{"n", 3}})) << wrong;
 }
 

@@ -63,9 +63,12 @@ Curves curves_of(const Settings& settings, Progress& progress) {
 /// E[Q(x)] at some places, exactly.
 Grid mean_grid() {
   constexpr float kPlaces[] = {0.3f, 1.2f, 2.2f, 4.3f};
-  Grid grid = Grid("mean", "E[Q(x)] on E2M1, over all random integers", "x",
-                   texts_of(kPlaces, "{:g}"), kLawNames, {.digits = 6})
-                  .filled([&](size_t r, size_t c) { return laws_of(kPlaces[r])[c].mean; });
+  Grid grid("mean", "E[Q(x)] on E2M1, over all random integers", "x", texts_of(kPlaces, "{:g}"),
+            kLawNames, {.digits = 6});
+  for (size_t r = 0; r < std::size(kPlaces); ++r) {
+    const std::vector<Rounded> laws = laws_of(kPlaces[r]);
+    for (size_t c = 0; c < laws.size(); ++c) grid.at(r, c).found = laws[c].mean;
+  }
   grid.at(2, 1).expected = 2.175;
   grid.at(3, 1).expected = 4.20;
   return grid;

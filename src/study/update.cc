@@ -248,7 +248,7 @@ std::string coincidence_text(const Steps& steps) {
       "Weights with the same mantissa reach a border of rounding at the same step, or, where u was "
       "not rounded, at about the same: precision_aware has few lengths to choose from, and what "
       "moves first is what lies highest in its binade. In BF16 {}.",
-      fmt::join(parts, ", "));
+      list_of(parts));
 }
 
 std::string heading_of(const UpdateSubject& subject, const Kind& kind) {
@@ -283,8 +283,8 @@ Report update(const Settings& settings) {
   const UpdateSubject subject = update_subject(settings);
   Report report{.name = "update", .title = title_of("update"), .sections = {}};
   std::vector<Kind> kinds;
-  for (const Kind& kind :
-       kUpdateKinds)  // the user's tensor is what it is: it was rounded from nothing
+  // The user's tensor is what it is: it was rounded from nothing.
+  for (const Kind& kind : kUpdateKinds)
     if (subject.is_random || kind.kind != DirectionKind::unrounded) kinds.push_back(kind);
   const size_t casts = kinds.size() * weight_formats().size() * update_ways().size();
   Progress progress(settings, static_cast<int64_t>(casts) + kTrajectorySteps);

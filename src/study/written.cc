@@ -13,9 +13,10 @@ namespace {
 size_t place_of_name(const Names& names, std::string_view name) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  size_t number = names.size();
-  (void)std::from_chars(name.data(), name.data() + name.size(), number);
-  NG_CHECK(number < names.size(), name);
+  size_t number = 0;
+  const char* all = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data(), all, number);
+  NG_CHECK(error == std::errc{} && end == all && number < names.size(), name);
   return number;
 }
 
