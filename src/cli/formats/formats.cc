@@ -1,5 +1,4 @@
 // narrowgauge formats [NAME]: the table of formats, the codes of one, and how numbers become them.
-
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"

@@ -162,6 +162,10 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
   args.machine.declare(flags);
   flags.flag("--keys", args.keys, "every key of a recipe: what it may be and what it means");
   flags.flag("--json", args.json, "print JSON");
+  flags.check([&args] {
+    if (args.keys && (args.json || !args.name.empty() || !args.step.model.empty()))
+      throw WrongFlags("--keys prints the keys of all recipes: without NAME, --model or --json");
+  });
   flags.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
 }
 

@@ -94,7 +94,8 @@ void fill_in(study::RunSubject& run, const study::Study& chosen) {
 constexpr size_t kMostPictureBytes = size_t{1} << 26;
 
 void draw(const StudyArgs& args) {
-  if (!args.name.empty() || args.json || !args.out.empty())
+  const bool is_of_study = args.of_run || args.of_tensor;
+  if (!args.name.empty() || args.json || !args.out.empty() || is_of_study)
     throw Error({.place = "study",
                  .key = "--draw",
                  .problem = "is no study",
@@ -166,11 +167,9 @@ void declare_study(Flags flags, StudyArgs& args) {
   declare_run(flags, args);
   declare_tensor(flags, args.tensor);
   flags.option("--out DIR", args.out, "folder for the results; studies/NAME");
-  flags
-      .option("--draw FILE", args.picture,
-              "print the picture that a JSON file describes as SVG, instead of a study: kind "
-              "(bars, points, lines), caption, x_label, y_label, categories or x, series")
-      .check(not_empty);
+  flags.option("--draw FILE", args.picture,
+               "print the picture that a JSON file describes as SVG, instead of a study: kind "
+               "(bars, points, lines), caption, x_label, y_label, categories or x, series");
   add_seed(flags, args.seed, "of the data and of stochastic rounding");
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "print JSON");

@@ -64,14 +64,14 @@ void each_document(const DetokenizeArgs& args, const Tokenizer& tokenizer,
   });
 }
 
-int detokenize(const DetokenizeArgs& args) {
+void detokenize(const DetokenizeArgs& args) {
   (void)ReadFile(args.in);
   const auto tokenizer = open_named_tokenizer(args.tokenizer);
   if (args.out == "-") {
     each_document(args, *tokenizer, [&](const Ids& ids) {
       print_json_line({{"text", tokenizer->decode_text(ids)}});
     });
-    return 0;
+    return;
   }
   refuse_input(args.out, args.in);
   require_target(args.out, "a text", [](const std::string&) { return true; });
@@ -85,7 +85,6 @@ int detokenize(const DetokenizeArgs& args) {
   file.commit();
   print_either(args.json, {{"out", args.out}, {"bytes", bytes}},
                fmt::format("{}  {} bytes\n", args.out, count_text(static_cast<int64_t>(bytes))));
-  return 0;
 }
 
 void declare_detokenize(Flags flags, DetokenizeArgs& args) {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "cli/flags.h"
-
 #include "tokenizer/tokenizer.h"
 
 namespace ng::cli {
