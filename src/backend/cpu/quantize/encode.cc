@@ -116,7 +116,7 @@ EncodeCounts EncodeRowsOf(const ElementGrid& grid, const EncodeTile& tile, const
       end = std::min((block + 1) * tile.block, tile.cols);
       const int64_t padding = std::clamp(counted, c, end);
       EncodeRun<v>(k, row, c, padding, row.multiplier[block], true, counts);
-      EncodeRun<v>(k, row, padding, end, row.multiplier[block], false, counts);
+      if (padding < end) EncodeRun<v>(k, row, padding, end, row.multiplier[block], false, counts);
     }
   }
   return {.saturated = Total(counts.saturated), .flushed = Total(counts.flushed)};

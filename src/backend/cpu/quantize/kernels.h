@@ -130,9 +130,8 @@ struct BlockTrial {
   /// exact: Σ (x - element · scale)² without a rounding; else by decoded values, which are FP32.
   enum class Error : uint8_t { exact, mse, mae, max };
   Error error = Error::exact;
-  const float* values =
-      nullptr;         ///< [count][16]: a lane is a block, a line the same element of all
-  int64_t stride = 0;  ///< from line to line
+  const float* values = nullptr;  ///< [count][16]: lanes are blocks, a line one element of all
+  int64_t stride = 0;             ///< from line to line
   int64_t count = 0;
   const uint16_t* draws = nullptr;  ///< as the values, of EncodeTile's kind; null: nearest even
   int64_t draw_stride = 0;

@@ -76,10 +76,10 @@ void PanelEncoder::choose_by_error() {
 
 void PanelEncoder::try_blocks(const Piece& piece) {
   const QuantizePlan& plan = job_.plan;
-  const TileValues values = job_.source.load(piece, scratch_.values).values;
+  if (!chunk_is_one_piece()) values_ = job_.source.load(piece, scratch_.values);
+  const TileValues& values = values_.values;
   PieceDraws draws;
-  if (job_.spec.cast.rounding == Rounding::stochastic && job_.request.kind != ScaleKind::e8m0)
-    draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
+  if (has_drawn_trials(job_)) draws = job_.source.draw(piece, scratch_.draws, scratch_.words);
   TrialLanes lanes(job_, scratch_);
   for (int64_t r = 0; r < piece.rows; r += plan.tile_rows) {
     const int64_t rows = std::min(plan.tile_rows, piece.rows - r);
@@ -161,8 +161,9 @@ EncodeTile PanelEncoder::tile_of(const Piece& piece, const PieceValues& values) 
 }
 
 void PanelEncoder::encode_piece(const Piece& piece) {
-  const bool by_error = scales_to_try(job_) > 1;  // which used the buffer
-  const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !by_error;
+  // Trials of one block use the buffer.
+  const bool is_overwritten = scales_to_try(job_) > 1 && !has_vector_trials(job_);
+  const bool loaded = job_.scales_by_block && chunk_is_one_piece() && !is_overwritten;
   const PieceValues values = loaded ? values_ : job_.source.load(piece, scratch_.values);
   bool exact = job_.exact || nonfinite_;
   if (!job_.scales_by_block && !job_.is_finite) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backend/cpu/quantize/columns.h"
-#include "backend/cpu/quantize/exact.h"
 #include "backend/cpu/quantize/job.h"
 #include "backend/cpu/quantize/panel.h"
 #include "backend/cpu/quantize/trials.h"

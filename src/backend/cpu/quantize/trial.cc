@@ -1,4 +1,4 @@
-// The errors of scales that are tried, for sixteen blocks at once. [formats.md §3.2, mse]
+// The errors of scales that are tried, for sixteen blocks at once. [formats.md §3.2, §4.1]
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize/trial.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
@@ -10,9 +10,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace ng::cpu::HWY_NAMESPACE {
 
-HWY_INLINE D16 Abs(const D16& a) {
-  return ForParts<D16>([&](size_t p) HWY_ATTR { return hn::Abs(a.part[p]); });
-}
 HWY_INLINE D16 ToDouble(F16 x) {
   alignas(64) float lane[kLanes];
   Store16(x, lane);

@@ -57,6 +57,10 @@ bool has_vector_trials(const QuantizeJob& job) {
          plan.piece_rows % plan.tile_rows == 0 && plan.piece_cols % plan.block_cols == 0;
 }
 
+bool has_drawn_trials(const QuantizeJob& job) {
+  return job.spec.cast.rounding == Rounding::stochastic && !is_power_trial(job);
+}
+
 bool adds_by_columns(const QuantizeJob& job) {
   return !is_power_trial(job) && job.spec.contract == Contract::rows;
 }
@@ -128,12 +132,11 @@ void TrialLanes::flush() {
     decode[b] = scratch_.decode[index_[b]];
     multiplier[b] = scratch_.multiplier[index_[b]];
   }
-  const bool draws = job_.spec.cast.rounding == Rounding::stochastic && !is_power_trial(job_);
   if (lanes_ > 0)
     choose_scales(job_,
                   {.values = scratch_.trial_values,
                    .count = job_.plan.tile_rows * job_.plan.block_cols,
-                   .draws = draws ? scratch_.trial_draws : nullptr,
+                   .draws = has_drawn_trials(job_) ? scratch_.trial_draws : nullptr,
                    .amax = amax},
                   decode, multiplier);
   for (int64_t b = 0; b < lanes_; ++b) {

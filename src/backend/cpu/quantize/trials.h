@@ -20,6 +20,9 @@ constexpr int64_t kTrialBlocks = 16;  ///< of one vector trial
 /// source, as those of a tile that serves both directions.
 [[nodiscard]] bool adds_by_columns(const QuantizeJob& job);
 
+/// Whether what a scale would lose depends on the draws that the values are rounded by.
+[[nodiscard]] bool has_drawn_trials(const QuantizeJob& job);
+
 /// Sixteen blocks side by side.
 struct SixteenBlocks {
   const float* values = nullptr;  ///< [count][16], as BlockTrial has them
@@ -53,12 +56,12 @@ class TrialLanes {
   int64_t lanes_ = 0;
 };
 
-/// The same of one block, by the scalar definition; its largest magnitude is `amax`, finite and
-/// above 0. `buffer` is that of a piece.
 struct ScaleChoice {
   float decode = 0;
   float multiplier = 0;
 };
+/// The same of one block, by the scalar definition; its largest magnitude is `amax`, finite and
+/// above 0. `buffer` is that of a piece.
 [[nodiscard]] ScaleChoice choose_scale(const QuantizeJob& job, const Piece& block, float amax,
                                        float* buffer);
 

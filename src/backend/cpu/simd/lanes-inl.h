@@ -1,10 +1,13 @@
 // Sixteen lanes: the vector every kernel of the cpu backend is written in.
+//
 // F16 is 16 FP32 values: one zmm on AVX-512, two ymm on AVX2, 16 scalars elsewhere; I16, U16 and
 // D16 are the same of int32, uint32 and double. The same source gives the same bits on all of them:
 // every function here is one IEEE operation per lane (or an exact one), Fma is fused everywhere,
 // and sums over many elements go through the one fixed tree below, whatever the vector width.
 //
-// Include after foreach_target.h; use within namespace ng::cpu::HWY_NAMESPACE.
+// Include after foreach_target.h and inside no namespace; use within namespace
+// ng::cpu::HWY_NAMESPACE between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE().
+//
 // Min(a, b) is a < b ? a : b, Max(a, b) a > b ? a : b, as on x86: b with a NaN in either.
 // Comparisons with NaN are false, except Ne.
 
@@ -180,7 +183,7 @@ NG_VECTOR_INLINE Mask16<T> Ne(const Lanes16<T>& a, const Lanes16<T>& b) {
                                  HWY_ATTR { return hn::Not(hn::Eq(a.part[p], b.part[p])); });
 }
 
-/// Of another 4-byte type.
+/// The same lanes as those of another 4-byte type.
 template <class To, class From>
 NG_VECTOR_INLINE Mask16<To> MaskAs(const Mask16<From>& a) {
   static_assert(sizeof(To) == sizeof(From));
@@ -240,8 +243,9 @@ NG_VECTOR_INLINE Lanes16<T> Sqrt(const Lanes16<T>& a) {
 }
 
 /// Clears the sign bit (of NaN too).
-NG_VECTOR_INLINE F16 Abs(const F16& a) {
-  return ForParts<F16>([&](size_t p) HWY_ATTR { return hn::Abs(a.part[p]); });
+template <class T>
+NG_VECTOR_INLINE Lanes16<T> Abs(const Lanes16<T>& a) {
+  return ForParts<Lanes16<T>>([&](size_t p) HWY_ATTR { return hn::Abs(a.part[p]); });
 }
 
 /// Flips the sign bit (of NaN too).
