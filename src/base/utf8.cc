@@ -3,6 +3,7 @@
 #include <cstring>
 
 namespace ng {
+
 // Table 3-7 of the Unicode standard; ill-formed: the longest prefix of a valid sequence.
 Utf8Character next_character(std::string_view text) {
   const uint8_t first = byte_at(text, 0);

@@ -51,6 +51,7 @@ SentGroup sent_group(std::span<const ParameterSpec> parameters, std::span<const 
   group.partition.loads.resize(static_cast<size_t>(ranks));  // their number is all that is asked
   return group;
 }
+
 std::vector<SentTensor> sent_tensors(std::span<const ParameterSpec> parameters,
                                      const Recipe& recipe, int64_t depth, WeightGather gather) {
   std::vector<SentTensor> tensors;

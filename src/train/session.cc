@@ -211,8 +211,10 @@ void Session::note_skip(int64_t step, const StepReport& report) {
 void Session::require_convergence(int64_t step) const {
   if (consecutive_skips_ < kMaxConsecutiveSkips) return;
   const int64_t first = step + 2 - consecutive_skips_;
-  if (log_) log_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
-  if (log_) log_->keep_both();
+  if (log_) {
+    log_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
+    log_->keep_both();
+  }
   on_all(world(), [&] {
     throw Diverged({.place = options_.out,
                     .key = origin_of_skips_,
@@ -367,12 +369,11 @@ SessionResult Session::train() {
     log_ = std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start,
                                          [&](const std::string& text) { observer_.notice(text); });
     log_->set_listener([&](const Json& line) { observer_.line(line); });
-  }
-  if (log_ && options_.resume) log_->event("resume", start);
-  if (log_)
+    if (options_.resume) log_->event("resume", start);
     log_->event("memory", start,
                 memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
-  if (log_ && world().ranks() > 1) log_->event("traffic", start, traffic_event(traffic_of(*this)));
+    if (world().ranks() > 1) log_->event("traffic", start, traffic_event(traffic_of(*this)));
+  }
   observer_.started(*this, start);
   clock_ = {};
   last_saved_ = start;

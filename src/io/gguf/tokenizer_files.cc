@@ -110,12 +110,11 @@ class TokenizerOfKeys {
 
   void sentencepiece() {
     constexpr std::string_view kCharacters = "tokenizer.ggml.precompiled_charsmap";
-    constexpr std::string_view kVisibleSpaces = "tokenizer.ggml.remove_extra_whitespaces";
+    constexpr std::string_view kSpaces = "tokenizer.ggml.remove_extra_whitespaces";
     const io::GgufValue* characters = file_.find_key(kCharacters);
     if (characters != nullptr && !characters->bytes.empty())
       file_.refuse(kCharacters, "is not supported", "a tokenizer that does not normalize");
-    if (file_.boolean_or(kVisibleSpaces, false))
-      file_.refuse(kVisibleSpaces, "true is not supported", "false");
+    if (file_.boolean_or(kSpaces, false)) file_.refuse(kSpaces, "true is not supported", "false");
     const bool adds_space = file_.boolean_or("tokenizer.ggml.add_space_prefix", true);
     OrderedJson steps = OrderedJson::array();
     if (adds_space) steps.push_back({{"type", "Prepend"}, {"prepend", kVisibleSpace}});

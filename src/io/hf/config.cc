@@ -17,8 +17,6 @@
 namespace ng::io {
 namespace {
 
-// Wide bounds that keep every product of two sizes far inside int64; validate() is stricter.
-
 int64_t size(const JsonObject& json, std::string_view key) {
   return json.integer(key, 1, kMaxModelSize);
 }

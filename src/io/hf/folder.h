@@ -14,7 +14,8 @@
 
 namespace ng::io {
 
-/// The largest size that a model may name, of any of its dimensions.
+/// The largest size that a model may name, of any of its dimensions: wide, but every product of two
+/// stays far inside int64; validate() is stricter.
 inline constexpr int64_t kMaxModelSize = int64_t{1} << 30;
 /// The largest file of a tokenizer, or of settings beside one, that is read.
 inline constexpr size_t kMaxTokenizerBytes = 256 << 20;

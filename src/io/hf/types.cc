@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "format/packing.h"
 
@@ -37,6 +38,7 @@ OrderedJson arguments(int bits, bool dynamic, std::string_view strategy) {
 OrderedJson compressed_tensors(const HfType& type, const Block& block, const OrderedJson& ignored) {
   const auto* known =
       std::ranges::find(io::kCompressedFormats, type.layout, &io::CompressedFormat::layout);
+  NG_CHECK(known != std::end(io::kCompressedFormats), type.name);
   const std::string_view format = known->name;
   const int bits = is_fp4(type) ? 4 : 8;
   OrderedJson weights = arguments(bits, false, type.strategy);
