@@ -91,8 +91,8 @@ function(ng_add_test_program name folder sources)
       set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT NG_PROGRAM=$<TARGET_FILE:narrowgauge>)
     endif()
   endforeach()
-  if(TARGET narrowgauge AND first MATCHES "/tests/")
-    add_dependencies(${name} narrowgauge)
+  if(TARGET narrowgauge AND first MATCHES "/tests/")  # linked after it: `quick` sees it
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS $<TARGET_FILE:narrowgauge>)
   endif()
 endfunction()
 
