@@ -1,5 +1,6 @@
 // One gradient tensor over all ranks: each encodes its own, every piece travels to its owner, who
 // adds exactly; then the owner's update takes the mean in FP32. [recipes.md §4.2; errata-2, 27-33]
+// What `reduce` and studies use: training sends all tensors meanwhile (train/gradient_stream.h).
 //
 // In the order of a step: FindAmax and Comm::max, of all tensors at once; StoreGradient with that
 // amax, where ranks share a scale; reduce_gradient.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "format/scale.h"
 
 namespace ng {
 namespace {
@@ -182,6 +183,10 @@ float ElementCodec::decode(uint32_t code) const {
     default:
       return decode_float(grid_, code);
   }
+}
+
+ElementRange range_of(const ElementFormat& format) {
+  return {.max = max_value(format), .emax = emax(format), .mantissa_bits = format.mantissa_bits};
 }
 
 }  // namespace ng

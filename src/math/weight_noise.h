@@ -1,5 +1,5 @@
-// What noise on weights is made of: draws, and the scale of a block. [recipes.md §1; errata-2, 2,
-// 6]
+// What noise on weights is made of: draws, and the scale of a block. backend/drawn_noise.h has the
+// draws of each kind by element. [recipes.md §1; errata-2, 2, 6]
 #pragma once
 
 #include <algorithm>

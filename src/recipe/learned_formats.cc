@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "math/noise_rules.h"
+#include "math/noise_precision.h"
 
 namespace ng {
 namespace {

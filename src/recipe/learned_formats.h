@@ -23,7 +23,7 @@ struct LearnedFormat {
 [[nodiscard]] std::span<const LearnedFormat> learned_formats();
 
 /// The narrowest of at least `least_bits` whose exponent and mantissa suffice for ŵ at b_t bits
-/// (math/noise_rules.h); FP32 beyond. The table begins at 3 bits: what is below gets what those
+/// (math/noise_precision.h); FP32 beyond. The table begins at 3 bits: what is below gets what those
 /// get. It is that of rounded normal noise, by which DiffQ's and NIPQ's bit-widths are read too.
 /// b_t is finite.
 [[nodiscard]] const LearnedFormat& format_for_bits(double b_t, int least_bits = 0);

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "math/noise_rules.h"
+#include "math/noise_precision.h"
 #include "study/noise_formats.h"
 #include "study/noise_sections.h"
 #include "study/noise_weights.h"

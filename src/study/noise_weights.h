@@ -9,7 +9,7 @@
 
 #include "backend/noise_operations.h"
 #include "base/threads.h"
-#include "math/noise_rules.h"
+#include "math/noise_precision.h"
 #include "math/round.h"
 #include "math/weight_noise.h"
 

@@ -1,5 +1,5 @@
-// Ranks of one process: gradients drawn for each, encoded, added and averaged by the code that
-// training uses. What studies of communication look at. [recipes.md §4.2; errata-2, 27-34]
+// Ranks of one process: gradients drawn for each, encoded, added and averaged by the rules that
+// training goes by. What studies of communication look at. [recipes.md §4.2; errata-2, 27-34]
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "backend/host_step.h"
 #include "backend/ref/number.h"
 #include "math/normal.h"
 
@@ -115,5 +116,7 @@ void perform(const FillNormal& op) {
     x.put(t, c, math::normal(op.key, element, op.deviation));
   });
 }
+
+void perform(const DecideStep& op) { decide_step_on_host(op); }
 
 }  // namespace ng::ref

@@ -1,4 +1,4 @@
-// Filling, copying, adding and summing.
+// Filling, copying, adding and summing; what a step decides from sums.
 #pragma once
 
 #include "backend/operations.h"
@@ -23,5 +23,6 @@ void perform(const AddSumOfSquares& op);
 void perform(const AddNonfinite& op);
 /// x = deviation · N(0, 1), element (row, col) from the draws of `key` alone. [math/normal.h]
 void perform(const FillNormal& op);
+void perform(const DecideStep& op);
 
 }  // namespace ng::ref

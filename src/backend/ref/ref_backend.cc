@@ -13,7 +13,6 @@
 #include "backend/ref/noise.h"
 #include "backend/ref/norm.h"
 #include "backend/ref/operand.h"
-#include "backend/ref/optimizer.h"
 #include "backend/ref/rank_sum.h"
 #include "backend/ref/update/momentum.h"
 #include "backend/ref/update/store.h"
