@@ -55,12 +55,13 @@ std::vector<std::string> exported(ExportRequest request, int64_t threads) {
 void add_export(nb::module_& module) {
   module.def(
       "export_model",
-      [](const std::string& model, const std::string& out, const std::string& to,
-         const std::string& type, bool trained, const std::string& recipe,
+      [](const std::string& model, const std::string& base, const std::string& out,
+         const std::string& to, const std::string& type, bool trained, const std::string& recipe,
          std::vector<std::pair<std::string, std::string>> keep,
          const std::optional<std::pair<int, int>>& block, bool share_scales, int64_t threads) {
         return exported({.model = model,
                          .out = out,
+                         .base = base,
                          .to = to,
                          .type = type,
                          .keep = std::move(keep),
@@ -71,8 +72,9 @@ void add_export(nb::module_& module) {
                          .threads = {}},
                         threads);
       },
-      "model"_a, "out"_a, "to"_a, "type"_a, "trained"_a, "recipe"_a, "keep"_a, "block"_a.none(),
-      "share_scales"_a, "threads"_a, "What the user should know of what was written.");
+      "model"_a, "base"_a, "out"_a, "to"_a, "type"_a, "trained"_a, "recipe"_a, "keep"_a,
+      "block"_a.none(), "share_scales"_a, "threads"_a,
+      "What the user should know of what was written.");
 }
 
 }  // namespace ng::python

@@ -94,7 +94,13 @@ void add_tokenizer(nb::module_& module) {
       .def("save", &PythonTokenizer::save, "folder"_a)
       .def_prop_ro("name", [](const PythonTokenizer& t) { return std::string(t.get().name()); })
       .def_prop_ro("vocab", [](const PythonTokenizer& t) { return t.get().vocab(); })
-      .def_prop_ro("end_token", [](const PythonTokenizer& t) { return t.get().end_token(); });
+      .def_prop_ro("end_token", [](const PythonTokenizer& t) { return t.get().end_token(); })
+      .def_prop_ro("bos_token", [](const PythonTokenizer& t) { return t.get().bos_token(); })
+      .def_prop_ro("pad_token", [](const PythonTokenizer& t) { return t.get().pad_token(); })
+      .def_prop_ro("text_begin", [](const PythonTokenizer& t) {
+        const std::span<const int32_t> begin = t.get().text_begin();
+        return std::vector<int32_t>(begin.begin(), begin.end());
+      });
   module.def(
       "train_tokenizer",
       [](const std::vector<std::string>& files, const std::string& out, int64_t size,

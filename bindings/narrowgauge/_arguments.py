@@ -17,6 +17,11 @@ def text(value: Any, key: str) -> str:
     return value
 
 
+def texts(values: Any, key: str) -> list[str]:
+    """One text, or several."""
+    return [text(value, key) for value in ([values] if isinstance(values, str) else values)]
+
+
 def whole(value: Any, key: str, least: int = -(2**63), most: int = 2**63 - 1) -> int:
     try:
         number = operator.index(value)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import real, seed_of, text, threads_of, whole
+from ._arguments import real, seed_of, text, texts, threads_of, whole
 from ._errors import Error
 from ._paths import Path, path_text, path_texts
 from ._recipes import Recipe, words_of
@@ -21,9 +21,10 @@ _log = logging.getLogger("narrowgauge")
 
 
 class Model:
-    """A model folder in Hugging Face's layout, quantized or not, or a .gguf file, computed in the
-    numbers of a recipe.
+    """A model folder in Hugging Face's layout, quantized or not, or of PEFT's adapters, or a .gguf
+    file, computed in the numbers of a recipe.
 
+    base, of adapters: the model beside which they stand, else as their configuration says.
     Several threads may use one; they take turns.
     """
 
@@ -31,13 +32,16 @@ class Model:
         self,
         folder: Path,
         *,
+        base: Path | None = None,
         recipe: str | os.PathLike[str] | Recipe = "fp32",
         threads: int = 0,
         backend: str = "cpu",
     ) -> None:
         self.folder = path_text(folder)
-        words = words_of(recipe)
-        self._core = _core.Model(self.folder, words, text(backend, "backend"), threads_of(threads))
+        self._base = "" if base is None else path_text(base, "base")
+        self._core = _core.Model(
+            self.folder, self._base, words_of(recipe), text(backend, "backend"), threads_of(threads)
+        )
         self._tokenizer: Tokenizer | None = None
         for sentence in self._core.missing:
             _log.warning(sentence)
@@ -48,10 +52,15 @@ class Model:
         return self._core.config
 
     @property
+    def end_tokens(self) -> list[int]:
+        """The ids that end what it generates: its configuration's, else its tokenizer's."""
+        return self._core.end_tokens
+
+    @property
     def tokenizer(self) -> Tokenizer:
         """That of the folder."""
         if self._tokenizer is None:
-            self._tokenizer = Tokenizer(self.folder)
+            self._tokenizer = Tokenizer(self._core.tokenizer_place)
         return self._tokenizer
 
     def logits(self, ids: Any) -> npt.NDArray[np.float32]:
@@ -72,17 +81,29 @@ class Model:
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 1,
+        ignore_eos: bool = False,
+        no_bos: bool = False,
     ) -> Any:
-        """What follows a prompt: text for text, a list of ids for ids."""
+        """What follows a prompt: text for text, a list of ids for ids.
+
+        It ends with one of end_tokens, which is the last of the ids and not in the text, unless
+        ignore_eos. A text gets the tokenizer's text_begin in front, unless no_bos or it has it.
+        """
         rules = (
             whole(tokens, "tokens", 0), real(temperature, "temperature"), whole(top_k, "top_k"),
             real(top_p, "top_p"), seed_of(seed),
         )  # fmt: skip
         if isinstance(prompt, (str, bytes)):
-            ids = ids_of(self.tokenizer.encode(prompt))
-            made = self._core.generate(ids, *rules, self.tokenizer.vocab)  # a model's may be padded
+            ids = self.tokenizer.encode(prompt)
+            begin = [] if no_bos else self.tokenizer.text_begin
+            if ids[: len(begin)] != begin:
+                ids = begin + ids
+            vocab = self.tokenizer.vocab  # a model's may be padded
+            made = self._core.generate(ids_of(ids), *rules, vocab, bool(ignore_eos))
+            if not ignore_eos and made and made[-1] in self.end_tokens:
+                made.pop()
             return self.tokenizer.decode(made)
-        return self._core.generate(ids_of(prompt).reshape(-1), *rules, 0)
+        return self._core.generate(ids_of(prompt).reshape(-1), *rules, 0, bool(ignore_eos))
 
     def evaluate(
         self,
@@ -93,23 +114,28 @@ class Model:
         template: str = "none",
         tokens: str = "auto",
         special_tokens: str = "recognized",
+        ignored_keys: str | Sequence[str] = (),
         prefix_end: bool = False,
+        no_bos: bool = False,
         document_mask: bool = False,
     ) -> dict[str, Any]:
         """Loss, perplexity, bits per byte over a text, as `narrowgauge eval --json` says them.
 
-        data: a text, token file or .jsonl; text_key, template, tokens and special_tokens as [data]
-        of a run file has them. prefix_end: the end token before the text, as lm-eval has it.
-        document_mask: no token sees one of another document.
+        data: a text, token file or .jsonl; text_key, template, tokens, special_tokens and
+        ignored_keys as [data] of a run file has them. prefix_end: the begin token, or where there
+        is none the end token, before the text, as lm-eval has it. no_bos: texts without the
+        tokenizer's text_begin. document_mask: no token sees one of another document.
         """
         return self._core.evaluate(
             path_text(data, "data"), text(text_key, "text_key"), text(template, "template"),
-            text(tokens, "tokens"), text(special_tokens, "special_tokens"), bool(prefix_end),
+            text(tokens, "tokens"), text(special_tokens, "special_tokens"),
+            texts(ignored_keys, "ignored_keys"), bool(prefix_end), bool(no_bos),
             bool(document_mask), whole(batch, "batch", 1),
         )  # fmt: skip
 
     def save(self, folder: Path, dtype: str = "F32") -> None:
-        """A model folder with the tokenizer; dtype F32, BF16 or F16."""
+        """A model folder with the tokenizer, special tokens and settings of generation; dtype F32,
+        BF16 or F16."""
         self._core.save(path_text(folder), text(dtype, "dtype"))
 
     def export(
@@ -144,8 +170,8 @@ class Model:
             raise TypeError(f'keep: {keep!r} is no mapping, as {{"blk.0.*": "bf16"}}')
         kept = [(text(k, "keep"), text(v, "keep")) for k, v in (keep or {}).items()]
         notes = _core.export_model(
-            self.folder, out, kind, text(type, "type"), weights is not None, words_of(recipe), kept,
-            _block_of(block), bool(share_scales), threads_of(threads),
+            self.folder, self._base, out, kind, text(type, "type"), weights is not None,
+            words_of(recipe), kept, _block_of(block), bool(share_scales), threads_of(threads),
         )  # fmt: skip
         for sentence in notes:
             _log.warning(sentence)

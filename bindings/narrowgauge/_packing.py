@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,14 +49,15 @@ def pack(q: Quantized, layout: str) -> npt.NDArray[np.uint8]:
             raise Error(f"gguf of rows of {cols}", f"a multiple of {_GGUF[kind]}")
         scale_codes: Any = q._core.scale_codes
         flat = _core.pack_gguf(kind, codes.reshape(-1), scale_codes.reshape(-1))
-        return flat.reshape(*lead, -1)
+        return flat.reshape(*lead, flat.size // rows if rows else 0)
     bits = q.format.element.bits
+    width = (cols * bits + 7) // 8  # said, for -1 says nothing where there are no bytes
     if layout == "fp4x2":
         _require_pairs(q.format, cols)
     if cols * bits % 8 == 0:
-        return _core.pack_codes(codes.reshape(-1), bits).reshape(*lead, -1)
+        return _core.pack_codes(codes.reshape(-1), bits).reshape(*lead, width)
     packed = [_core.pack_codes(row, bits) for row in codes]
-    return np.stack(packed).reshape(*lead, -1) if packed else np.zeros((*lead, 0), np.uint8)
+    return np.stack(packed).reshape(*lead, width) if packed else np.zeros((*lead, width), np.uint8)
 
 
 def unpack(
@@ -85,7 +87,7 @@ def unpack(
     else:
         bits = format.element.bits
         cols = width * 8 // bits if cols is None else whole(cols, "cols", 0, width * 8 // bits)
-        rows = packed.reshape(-1, width)
+        rows = packed.reshape(math.prod(lead), width)
         unpacked = [_core.unpack_codes(row, bits, cols) for row in rows]
         codes = np.concatenate(unpacked) if unpacked else np.zeros(0, np.uint16)
     return assemble(codes.reshape(*lead, cols), format, scale_codes=scale_codes, scales=scales,

@@ -44,7 +44,7 @@ class Tokenizer:
         return self._core.decode(ids_of(ids).reshape(-1).tolist())
 
     def save(self, folder: Path) -> None:
-        """tokenizer.json and tokenizer_config.json in a folder, which is made."""
+        """tokenizer.json, tokenizer_config.json and chat templates in a folder, which is made."""
         self._core.save(path_text(folder))
 
     @property
@@ -56,6 +56,21 @@ class Tokenizer:
     def end_token(self) -> int | None:
         """What follows a whole document."""
         return self._core.end_token
+
+    @property
+    def bos_token(self) -> int | None:
+        """What tokenizer_config.json says begins a text, if anything."""
+        return self._core.bos_token
+
+    @property
+    def pad_token(self) -> int | None:
+        """What tokenizer_config.json says fills a batch, if anything."""
+        return self._core.pad_token
+
+    @property
+    def text_begin(self) -> list[int]:
+        """What stands before a text that a model is given, which encode does not add."""
+        return self._core.text_begin
 
     def __repr__(self) -> str:
         return f"<narrowgauge.Tokenizer {self._core.name}, {self.vocab} ids>"

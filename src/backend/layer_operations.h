@@ -1,6 +1,7 @@
 // Operations of layers, forward and backward. Rules for all operations: operations.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -162,15 +163,21 @@ struct AttentionShape {
   int64_t length = 0;     ///< query positions per sequence
   int64_t kv_length = 0;  ///< key positions per sequence that hold values
   int64_t kv_stride = 0;  ///< rows from one sequence's keys to the next (>= kv_length)
-  int64_t first = 0;      ///< position of the first query: query i sees keys 0 .. first + i
+  int64_t first = 0;      ///< position of the first query: query i sees keys up to first + i
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
+  int64_t window = 0;  ///< keys that a query sees at most, its own included; 0: any number
+
+  /// The first key position that the window leaves query i.
+  [[nodiscard]] int64_t first_key(int64_t i) const {
+    return window == 0 ? 0 : std::max<int64_t>(0, first + i + 1 - window);
+  }
 };
 
 /// out = softmax(q·kᵀ/sqrt(head_dim), causal)·v; lse = log-sum-exp per query. `first_keys`: for
 /// each row of q the first key position that it sees, not below that of the row before it in a
-/// sequence; empty: 0 for all.
+/// sequence; empty: 0 for all. The shape's window is another such bound: the later one counts.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr TimeKind kTime = TimeKind::attention;

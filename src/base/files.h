@@ -11,11 +11,9 @@
 #include <vector>
 
 #include "base/temporaries.h"
+#include "base/temporary_names.h"
 
 namespace ng {
-
-/// Marks the temporary names of this module: "<name>.tmp-<process>-<n>", long names cut.
-inline constexpr std::string_view kTemporaryMark = ".tmp-";
 
 /// A regular file's bytes, read-only and paged in on demand. Movable. Throws Error naming the path.
 class MappedFile {
@@ -76,9 +74,14 @@ class ReadFile {
 /// `folder`/`name`; `name` alone where the folder is empty.
 [[nodiscard]] std::string join_path(std::string_view folder, std::string_view name);
 
+/// Where a path leads: through symbolic links, one after another, to what they mean, there or not;
+/// a path that is no link leads to itself. Throws Error for links that lead back to themselves.
+[[nodiscard]] std::string link_target(const std::string& path);
+
 /// Writes one file under a temporary name; commit() makes it appear whole under its own, replacing
-/// what was there. Without commit() the temporary file goes away; one that a killed process left
-/// beside the file goes when the next is begun. Every failure throws Error.
+/// what was there. Where that is a symbolic link, it stays, and the file it means is written, in
+/// its folder. Without commit() the temporary file goes away; one that a killed process left beside
+/// the file goes when the next is begun. Every failure throws Error.
 class FileWriter {
  public:
   explicit FileWriter(std::string path);
@@ -96,6 +99,7 @@ class FileWriter {
  private:
   void flush();
 
+  std::string target_;  ///< where the path leads
   std::string path_;
   std::string temporary_;
   NotedTemporary noted_;
@@ -136,7 +140,7 @@ class AppendFile {
   uint64_t bytes_ = 0;
 };
 
-/// Makes a folder and those above it; fine where it exists.
+/// Makes a folder and those above it; fine where it exists. A symbolic link means another folder.
 void make_folders(const std::string& path);
 
 /// Makes a folder and those above it for files to come. When it goes, so do those of them that are
@@ -156,8 +160,9 @@ class NewFolders {
 /// May publish() replace a folder that is already there?
 enum class Replace : uint8_t { never, always };
 
-/// Fills a folder under a temporary name; publish() makes it appear whole under its own. Without
-/// publish() it goes away. Write its files with FileWriter into path().
+/// Fills a folder under a temporary name; publish() makes it appear whole under its own, or where
+/// that leads as a symbolic link. Without publish() it goes away. Write its files with FileWriter
+/// into path().
 class FolderWriter {
  public:
   explicit FolderWriter(std::string final_path);
@@ -183,8 +188,8 @@ void remove_all(const std::string& path);
 /// Renames a file or folder; what was at `to` is removed.
 void move_path(const std::string& from, const std::string& to);
 
-/// Removes what unfinished FileWriters and FolderWriters left in a folder, of names that are
-/// `ours`. The caller must be the only writer of those (FolderLock).
+/// Removes what unfinished FileWriters and FolderWriters of processes that have ended left in a
+/// folder, of names that are `ours`. The caller must be the only writer of those (FolderLock).
 void remove_stale_temporaries(const std::string& folder,
                               const std::function<bool(std::string_view name)>& ours);
 

@@ -151,6 +151,22 @@ void require_own_file(const std::string& path, std::string_view begin, std::stri
                .remedy = "another folder to write to, or that moved out of the way"});
 }
 
+std::string link_target(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as many as Linux follows
+  std::error_code error;
+  fs::path target = path;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) fail_on(path, "follow the link", error.value());
+    target = target.parent_path() / next;  // `next` alone where it is absolute
+    if (links == kMostLinks)
+      throw Error({.place = path,
+                   .problem = "is a symbolic link that leads back to itself",
+                   .remedy = "a file or a folder"});
+  }
+  return target.string();
+}
+
 bool is_file(const std::string& path) { return S_ISREG(mode_of(path)); }
 
 bool is_folder(const std::string& path) { return S_ISDIR(mode_of(path)); }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
@@ -82,7 +83,20 @@ int dead_process() {
 TEST_F(Files, AFileAbandonedByAKilledProcessGoesWithTheNextWrite) {
   const std::string dead = fmt::format(".tmp-{}-0", dead_process());
   const std::string alive = fmt::format(".tmp-{}-9", ::getpid());
-  const std::vector<std::string> others = {"x" + alive, "y" + dead, "x.tmp-0-0", "x.tmp-old"};
+  const int ended = dead_process();
+  const std::vector<std::string> others = {"x" + alive,
+                                           "y" + dead,
+                                           "x.tmp-0-0",
+                                           "x.tmp-old",
+                                           "x" + dead + ".txt",
+                                           fmt::format("x.tmp-{}", ended),
+                                           fmt::format("x.tmp-{}-", ended),
+                                           fmt::format("x.tmp-{}-notes.txt", ended),
+                                           fmt::format("x.tmp-{}-1-5", ended),
+                                           fmt::format("x.tmp-{}-05", ended),
+                                           fmt::format("x.tmp-0{}-5", ended),
+                                           fmt::format("x.tmp-{}-99999999999", ended),
+                                           fmt::format("x.tmp--{}-0", ended)};
   for (const std::string& name : others) write_file_atomically(in(name), "");
   write_file_atomically(in("x" + dead), "half");
   write_file_atomically(in("x"), "whole");
@@ -165,14 +179,24 @@ TEST_F(Files, AppendsAndShortens) {
 }
 
 TEST_F(Files, RemovesOnlyTemporaries) {
-  write_file_atomically(in("keep.tmp-x"), "");
-  write_file_atomically(in("a.tmp-12-0"), "");
-  make_folders(in("b.tmp-7-3/deep/er"));
-  ASSERT_EQ(::symlink(in("keep.tmp-x").c_str(), in("b.tmp-7-3/link").c_str()), 0);
-  write_file_atomically(in("theirs.tmp-12-0"), "");
+  const int ended = dead_process();
+  const std::string folder = fmt::format("b.tmp-{}-3", ended);
+  std::vector<std::string> others = {"a.tmp-x",
+                                     "a.tmp-1-0",  // that one runs
+                                     "a.tmp-2024-11-05",
+                                     "a.tmp--",
+                                     fmt::format("a.tmp-{}-05", ended),
+                                     fmt::format("a.tmp-{}-5.txt", ended),
+                                     fmt::format("theirs.tmp-{}-0", ended)};
+  for (const std::string& name : others) write_file_atomically(in(name), "");
+  write_file_atomically(in(fmt::format("a.tmp-{}-0", ended)), "");
+  write_file_atomically(in(fmt::format("a.tmp-{}-1", ::getpid())), "");
+  make_folders(in(folder + "/deep/er"));
+  ASSERT_EQ(::symlink(in("a.tmp-x").c_str(), in(folder + "/link").c_str()), 0);
   remove_stale_temporaries(folder_,
                            [](std::string_view name) { return name == "a" || name == "b"; });
-  EXPECT_EQ(names(), (std::vector<std::string>{"keep.tmp-x", "theirs.tmp-12-0"}));
+  std::sort(others.begin(), others.end());
+  EXPECT_EQ(names(), others);
 }
 
 TEST_F(Files, NewFoldersGoWhereNothingCame) {

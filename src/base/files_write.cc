@@ -1,20 +1,19 @@
 // Writing, replacing and removing.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <climits>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file_calls.h"
 #include "base/files.h"
+#include "base/temporary_names.h"
 
 namespace ng {
 namespace {
@@ -51,26 +50,6 @@ void sync_folder(const std::string& folder) {
   const int closed = file_calls::close(file);
   if (result < 0) fail_on(folder, "sync the folder", error);
   if (closed < 0) fail_on(folder, "close the folder", errno);
-}
-
-/// A path whose last name leaves room for what makes a temporary one of it.
-std::string with_room(const std::string& path) {
-  constexpr size_t kRoom = 32;  // for kTemporaryMark, a process and a number
-  const size_t name = path.rfind('/') + 1;
-  return path.substr(0, name + NAME_MAX - kRoom);
-}
-
-std::string temporary_name(const std::string& path, int n) {
-  return fmt::format("{}{}{}-{}", with_room(path), kTemporaryMark, ::getpid(), n);
-}
-
-/// The name that a temporary one is for; empty for others.
-std::string_view final_name(std::string_view name) {
-  const size_t mark = name.rfind(kTemporaryMark);
-  if (mark == std::string_view::npos) return "";
-  const std::string_view tail = name.substr(mark + kTemporaryMark.size());
-  if (tail.empty() || tail.find_first_not_of("0123456789-") != std::string_view::npos) return "";
-  return name.substr(0, mark);
 }
 
 void remove_tree(const std::string& path) {
@@ -124,27 +103,16 @@ void refuse_irregular_target(const std::string& path) {
                .remedy = "give the name of a file to write"});
 }
 
-/// The process that made a temporary name of `path`, or 0.
-pid_t maker_of(std::string_view name, std::string_view path) {
-  if (!name.starts_with(path)) return 0;
-  name.remove_prefix(path.size());
-  if (!name.starts_with(kTemporaryMark)) return 0;
-  name.remove_prefix(kTemporaryMark.size());
-  pid_t process = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), process);
-  const bool is_one = error == std::errc() && end != name.data() + name.size() && *end == '-';
-  return is_one ? process : 0;
-}
-
 /// Removes what killed processes left of `path`. A writer's file is locked: one of another machine
 /// is known by that. Nothing depends on its success.
 void remove_abandoned(const std::string& path) {
   std::error_code ignored;
-  const std::string name = fs::path(with_room(path)).filename().string();
+  const std::string own = name_with_room(path);
   for (fs::directory_iterator entry(folder_of(path), ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
-    const pid_t maker = maker_of(entry->path().filename().string(), name);
-    if (maker <= 0 || ::kill(maker, 0) == 0 || errno != ESRCH) continue;
+    const std::string name = entry->path().filename().string();
+    const std::optional<TemporaryName> made = parse_temporary_name(name);
+    if (!made || made->of != own || is_running(made->maker)) continue;
     const int file = ::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) continue;
     struct stat info {};
@@ -156,11 +124,12 @@ void remove_abandoned(const std::string& path) {
 
 }  // namespace
 
-FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
+FileWriter::FileWriter(std::string path) : target_(link_target(path)), path_(std::move(path)) {
   refuse_irregular_target(path_);
-  remove_abandoned(path_);
+  if (target_ != path_) path_ += " -> " + target_;  // for messages, from here on
+  remove_abandoned(target_);
   for (int n = 0;; ++n) {
-    temporary_ = temporary_name(path_, n);
+    temporary_ = temporary_name(target_, n);
     noted_ = NotedTemporary(temporary_);
     file_ = file_calls::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL);
     if (file_ >= 0) {
@@ -208,9 +177,9 @@ void FileWriter::commit() {
   flush();
   if (file_calls::sync(file_) < 0) fail_on(path_, "sync", errno);
   if (file_calls::close(std::exchange(file_, -1)) < 0) fail_on(path_, "close", errno);
-  if (file_calls::rename(temporary_.c_str(), path_.c_str()) < 0) fail_on(path_, "rename", errno);
+  if (file_calls::rename(temporary_.c_str(), target_.c_str()) < 0) fail_on(path_, "rename", errno);
   temporary_.clear();
-  sync_folder(folder_of(path_));
+  sync_folder(folder_of(target_));
 }
 
 void write_file_atomically(const std::string& path, std::string_view content) {
@@ -248,7 +217,8 @@ void AppendFile::sync() {
 }
 
 FolderWriter::FolderWriter(std::string final_path)
-    : final_path_(without_trailing_slash(std::move(final_path))), above_(folder_of(final_path_)) {
+    : final_path_(link_target(without_trailing_slash(std::move(final_path)))),
+      above_(folder_of(final_path_)) {
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(final_path_, n);
     if (file_calls::make_folder(temporary_.c_str()) == 0) break;
@@ -271,6 +241,7 @@ void FolderWriter::publish(Replace replace) {
     return sync_folder(folder_of(final_path_));
   }
   if (replace == Replace::never) fail_on(final_path_, "create", EEXIST);
+  if (!S_ISDIR(info.st_mode)) fail_on(final_path_, "replace", ENOTDIR);
   if (file_calls::exchange(temporary_.c_str(), final_path_.c_str()) < 0) {
     if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
       fail_on(final_path_, "replace", errno);
@@ -281,7 +252,7 @@ void FolderWriter::publish(Replace replace) {
 }
 
 void make_folders(const std::string& path) {
-  const std::string folder = without_trailing_slash(path);
+  const std::string folder = link_target(without_trailing_slash(path));
   if (folder.empty() || is_folder(folder)) return;
   make_folders(fs::path(folder).parent_path().string());
   if (file_calls::make_folder(folder.c_str()) == 0) return sync_folder(folder_of(folder));
@@ -291,8 +262,9 @@ void make_folders(const std::string& path) {
 }
 
 NewFolders::NewFolders(const std::string& path) {
-  for (std::string folder = without_trailing_slash(path); !folder.empty() && !is_folder(folder);
-       folder = fs::path(folder).parent_path().string())
+  for (std::string folder = link_target(without_trailing_slash(path));
+       !folder.empty() && !is_folder(folder);
+       folder = link_target(fs::path(folder).parent_path().string()))
     made_.push_back(folder);
   try {
     make_folders(path);
@@ -331,8 +303,10 @@ void move_path(const std::string& from, const std::string& to) {
 void remove_stale_temporaries(const std::string& folder,
                               const std::function<bool(std::string_view name)>& ours) {
   for (const std::string& name : list_folder(folder)) {
-    const std::string_view of = final_name(name);
-    if (!of.empty() && ours(of)) remove_tree(join_path(folder, name));
+    const std::optional<TemporaryName> made = parse_temporary_name(name);
+    if (!made || !ours(made->of)) continue;
+    // A process of before may have had this one's id, which in a container begins anew.
+    if (made->maker == ::getpid() || !is_running(made->maker)) remove_tree(join_path(folder, name));
   }
 }
 

@@ -29,7 +29,7 @@ void require_target(const std::string& out, const std::string& what,
     throw Error({.place = out, .problem = problem, .remedy = "the name of a new file"});
   };
   if (is_folder(out)) refuse("is a folder");
-  const std::string folder = std::filesystem::path(out).parent_path().string();
+  const std::string folder = std::filesystem::path(link_target(out)).parent_path().string();
   if (!folder.empty() && !is_folder(folder)) refuse(fmt::format("no folder {}", folder));
   if (is_file(out) && file_size(out) > 0 && !is_own(out))
     refuse(fmt::format("is there and not known as {}", what));

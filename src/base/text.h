@@ -44,6 +44,9 @@ class TextFilter {
 /// What commented() was given, the last line ended too; of other lines what they are.
 [[nodiscard]] std::string uncommented(std::string_view lines);
 
+/// A field of a line of CSV, quoted where it has to be. [RFC 4180]
+[[nodiscard]] std::string csv_field(std::string_view text);
+
 /// An argument as a shell reads it back.
 [[nodiscard]] std::string shell_quoted(std::string_view argument);
 

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace ng {
@@ -82,6 +83,16 @@ TEST(SplitAtCommas, KeepsWhatIsEmpty) {
   EXPECT_EQ(split_at_commas("a,bc"), (Parts{"a", "bc"}));
   EXPECT_EQ(split_at_commas(",a,, "), (Parts{"", "a", "", " "}));
   EXPECT_EQ(split_at_commas("a,"), (Parts{"a", ""}));
+}
+
+// The examples of RFC 4180, section 2.
+TEST(CsvField, QuotesWhatWouldEndIt) {
+  EXPECT_EQ(csv_field("plain text"), "plain text");
+  EXPECT_EQ(csv_field(""), "");
+  EXPECT_EQ(csv_field("b\r\nbb"), "\"b\r\nbb\"");
+  EXPECT_EQ(csv_field("b\"bb"), "\"b\"\"bb\"");
+  for (const char* text : {"a,b", "a\nb", "a\rb"})
+    EXPECT_EQ(csv_field(text), fmt::format("\"{}\"", text));
 }
 
 TEST(ShellQuoted, QuotesWhatAShellWouldTakeApart) {

@@ -30,6 +30,13 @@ std::vector<int> whole_numbers(std::span<const std::string_view> words) {
 
 }  // namespace
 
+void add_base(Flags flags, std::string& base) {
+  flags
+      .option("--base FOLDER", base,
+              "of adapters: the model beside which they stand, else as their configuration says")
+      .check(not_empty);
+}
+
 void add_threads(Flags flags, int64_t& threads) {
   flags.option("--threads N", threads, "threads; 0: one per core (the bits are the same)")
       .range(0, kMaxThreads);

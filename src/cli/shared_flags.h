@@ -53,6 +53,9 @@ struct TrainFlags {
 /// --seed N, from 0 to 2^64 - 1.
 void add_seed(Flags flags, uint64_t& seed, const std::string& of_what);
 
+/// --base FOLDER, of commands that open adapters.
+void add_base(Flags flags, std::string& base);
+
 /// --threads N; 0: all cores.
 void add_threads(Flags flags, int64_t& threads);
 [[nodiscard]] Threads threads_of(int64_t threads);

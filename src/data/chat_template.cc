@@ -1,8 +1,13 @@
 #include "data/chat_template.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "base/error.h"
+#include "data/qwen_template.h"
 
 namespace ng {
 namespace {
@@ -56,6 +61,24 @@ std::optional<ChatTemplate> find_chat_template(std::string_view name) {
   return {};
 }
 
+std::string_view name_of(ChatTemplate format) {
+  for (const auto& [name, known] : kChatTemplates)
+    if (known == format) return name;
+  return "";
+}
+
+bool has_messages(ChatTemplate format) { return format != ChatTemplate::none; }
+bool has_tools(ChatTemplate format) { return is_qwen(format); }
+bool has_reasoning(ChatTemplate format) { return format == ChatTemplate::qwen3; }
+
+std::string chat_templates_with(bool (*has)(ChatTemplate)) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, format] : kChatTemplates)
+    if (has(format)) names.push_back(name);
+  if (names.size() == 1) return std::string(names.front());
+  return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
 std::string_view trimmed(std::string_view utf8) {
   const auto leads = [&](std::string_view space) { return utf8.starts_with(space); };
   const auto trails = [&](std::string_view space) { return utf8.ends_with(space); };
@@ -64,21 +87,22 @@ std::string_view trimmed(std::string_view utf8) {
   return utf8;
 }
 
-Document render_chat(ChatTemplate format, std::span<const Message> messages, std::string_view bos,
+Document render_chat(ChatTemplate format, const Chat& chat, std::string_view bos,
                      bool generation_prompt) {
   NG_CHECK(format != ChatTemplate::none);
+  if (is_qwen(format)) return render_qwen(format, chat, generation_prompt);
   const bool is_llama3 = format == ChatTemplate::llama3;
   const Markers& markers = is_llama3 ? kLlama3 : kChatml;
   Document document{.text = "", .targets = {}, .kind = DocumentKind::chat};
   std::string& text = document.text;
   if (is_llama3) text += bos;
-  for (const Message& message : messages) {
+  for (const Message& message : chat.messages) {
     (text += markers.before_role) += message.role;
     text += markers.before_content;
     const size_t first = text.size();
     text += markers.trims ? trimmed(message.content) : message.content;
     text += markers.closing;
-    if (message.role == "assistant") document.targets.push_back({first, text.size()});
+    if (message.is_target()) document.targets.push_back({first, text.size()});
     text += markers.after;
   }
   if (generation_prompt) ((text += markers.before_role) += "assistant") += markers.before_content;
@@ -93,12 +117,15 @@ std::string_view jinja_of(ChatTemplate format) {
       return kChatmlJinja;
     case ChatTemplate::llama3:
       return kLlama3Jinja;
+    case ChatTemplate::qwen2_5:
+    case ChatTemplate::qwen3:
+      return qwen_jinja(format);
   }
   return "";
 }
 
 ChatTemplate chat_template_of(std::string_view jinja) {
-  for (const ChatTemplate format : {ChatTemplate::chatml, ChatTemplate::llama3})
+  for (const auto& [name, format] : kChatTemplates)
     if (jinja == jinja_of(format)) return format;
   return ChatTemplate::none;
 }

@@ -76,18 +76,20 @@ std::string Corpus::size_text() const {
 }
 
 void Corpus::require_length(int64_t context) const {
-  const auto require = [&](bool holds, const char* key, const char* part, const TokenRange& range,
-                           int64_t least) {
-    if (holds) return;
+  const auto refuse = [&](const char* key, const char* part, const TokenRange& range,
+                          std::string remedy) {
     throw Error({.place = place_,
                  .key = key,
-                 .problem = fmt::format("{} tokens for {}", range.count, part),
-                 .remedy = fmt::format("at least {} for context {}: use a longer text or a smaller "
-                                       "model.context",
-                                       least, context)});
+                 .problem = fmt::format("{} for {}", counted(range.count, "token"), part),
+                 .remedy = std::move(remedy)});
   };
-  require(train_.count >= context + 1, "data.train", "training", train_, context + 1);
-  require(validation_.count != 1, "data.validation", "validation", validation_, 2);
+  if (train_.count < context + 1)
+    refuse("data.train", "training", train_,
+           fmt::format("at least {} for sequences of {}: a longer text, or a smaller train.length",
+                       context + 1, context));
+  if (validation_.count == 1)
+    refuse("data.validation", "validation", validation_,
+           "at least 2, of which the second is predicted: a larger part, or 0 for none");
   require_targets(train_, "data.train");
   if (validation_.count > 0) require_targets(validation_, "data.validation");
 }
@@ -96,7 +98,7 @@ void Corpus::require_targets(const TokenRange& range, const char* key) const {
   if (targets_of(range) > 0) return;
   throw Error({.place = place_,
                .key = key,
-               .problem = fmt::format("none of its {} tokens is a target", range.count),
+               .problem = fmt::format("none of its {} is a target", counted(range.count, "token")),
                .remedy = "completions, or messages of an assistant"});
 }
 
@@ -156,6 +158,7 @@ int64_t Corpus::validation_batch(SequenceRange range, BatchSpans out) const {
 
 std::vector<int32_t> Corpus::sample_prompt(uint64_t seed, int64_t context) const {
   constexpr int64_t kTokens = 16;
+  context = std::min(context, train_.count - 1);  // it may be longer than what was trained on
   std::vector<int32_t> inputs(static_cast<size_t>(context)), targets(inputs);
   std::vector<float> mask(inputs.size());
   train_batch(seed, 0, {.first = 0, .count = 1, .context = context},

@@ -66,7 +66,7 @@ class Corpus final : public TrainingData {
   [[nodiscard]] bool keeps_documents_apart() const { return keeps_apart_; }
   int64_t validation_batch(SequenceRange range, BatchSpans out) const override;
 
-  /// The beginning of the first window to train on.
+  /// The beginning of the first window to train on, of as many tokens as there are.
   [[nodiscard]] std::vector<int32_t> sample_prompt(uint64_t seed, int64_t context) const override;
 
  private:

@@ -126,8 +126,18 @@ TEST_F(CorpusTest, ShortestTextHasOnePlace) {
   EXPECT_EQ(ByteTokenizer().decode(batch.inputs), "abcdabcdabcd");
   EXPECT_EQ(ByteTokenizer().decode(batch.targets), "bcdebcdebcde");
   EXPECT_EQ(error_of([&] { corpus.require_length(5); }),
-            "run.toml: data.train: 5 tokens for training: at least 6 for context 5: use a longer "
-            "text or a smaller model.context");
+            "run.toml: data.train: 5 tokens for training: at least 6 for sequences of 5: a longer "
+            "text, or a smaller train.length");
+}
+
+TEST_F(CorpusTest, ASampleBeginsWithWhatThereIsOfATextBelowTheContext) {
+  const auto begin_of = [&](const char* text, int64_t context) {
+    return ByteTokenizer().decode(open({file("a", text)}).sample_prompt(1, context));
+  };
+  EXPECT_EQ(begin_of("abcdefghijklmnopqrstuvwxyz", 128), "abcdefghijklmnop");
+  EXPECT_EQ(begin_of("abcde", 128), "abcd") << "the last token is predicted";
+  EXPECT_EQ(begin_of("abcde", 4), "abcd");
+  EXPECT_EQ(begin_of("ab", 128), "a");
 }
 
 TEST_F(CorpusTest, ValidationCountsEveryTargetOnce) {
@@ -179,7 +189,7 @@ TEST_F(CorpusTest, TheShareIsTheLastPart) {
   EXPECT_THROW(open({path}, 1.0), Error);
   EXPECT_NE(error_of([&] {
               open({path}, 0.005).require_length(5);
-            }).find("data.validation: 1 tokens for validation"),
+            }).find("data.validation: 1 token for validation: at least 2"),
             std::string::npos);
 }
 

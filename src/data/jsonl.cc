@@ -3,44 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/line_keys.h"
+#include "data/messages.h"
 
 namespace ng {
 namespace {
-
-// Another name is a slip of the pen, which would leave a chat without targets.
-constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
-
-Message message_of(const Json& value, const std::string& place, const std::string& path) {
-  const JsonObject object(value, place, path);
-  Message message{.role = object.text("role"), .content = object.text("content")};
-  if (std::find(std::begin(kRoles), std::end(kRoles), message.role) == std::end(kRoles))
-    object.refuse("role", brief(object.at("role")),
-                  "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
-  return message;
-}
-
-/// The list of {"role": ..., "content": ...} at `key`. Throws Error where it is none or empty, a
-/// role is unknown, or rules.chat does not say how it becomes text.
-std::vector<Message> read_messages(const JsonObject& object, const std::string& key,
-                                   const DocumentRules& rules) {
-  const Json& list = object.at(key);
-  if (!list.is_array() || list.empty())
-    object.refuse(key, brief(list), "a list of {\"role\": ..., \"content\": ...}");
-  if (rules.chat == ChatTemplate::none)
-    object.refuse(key, "a chat, and no template that says how it becomes text",
-                  rules.chat_name + ": chatml or llama3");
-  std::vector<Message> messages;
-  for (const Json& value : list)
-    messages.push_back(
-        message_of(value, object.place(), fmt::format("{}[{}].", key, messages.size())));
-  return messages;
-}
 
 /// All of a text that follows a prompt, "" or not, is a target.
 Document completed(const std::string& prompt, const std::string& completion, DocumentKind kind,
@@ -64,52 +37,130 @@ Preference texts_of(const JsonObject& object, SpecialTokens special) {
               completed(prompt, text_at(object, "rejected"), DocumentKind::completion, special)};
 }
 
-// The chat of prompt and completion; what the assistant said in the prompt is no target.
-Document chat_behind_prompt(const JsonObject& object, const char* key, const DocumentRules& rules,
-                            std::string_view bos) {
-  std::vector<Message> messages = read_messages(object, "prompt", rules);
-  const size_t prompt = render_chat(rules.chat, messages, bos).text.size();
-  for (Message& message : read_messages(object, key, rules)) messages.push_back(std::move(message));
-  Document document = render_chat(rules.chat, messages, bos);
-  std::erase_if(document.targets, [&](const TextSpan& span) { return span.first < prompt; });
+/// The chat of a pair's prompt, of which nothing is learned.
+Chat prompt_of(const JsonLine& line) {
+  Chat prompt = read_chat(line, "prompt");
+  for (Message& message : prompt.messages) {
+    if (message.is_learned.value_or(false))
+      line.object.refuse("prompt", "a message with weight 1 or train true",
+                         "none: a pair's prompt is not learned");
+    message.is_learned = false;
+  }
+  return prompt;
+}
+
+Document chat_behind(Chat chat, const JsonLine& line, const char* key, std::string_view bos) {
+  for (Message& message : read_messages(line, key)) chat.messages.push_back(std::move(message));
+  Document document = render_chat(line.rules.chat, chat, bos);
   if (document.targets.empty())
-    object.refuse(key, "no message of the assistant", "one that says \"role\": \"assistant\"");
+    line.object.refuse(key, "no message of the assistant",
+                       "one that says \"role\": \"assistant\", of a weight that is not 0");
   return document;
+}
+
+Preference pair_of_chats(const JsonLine& line, std::string_view bos) {
+  const Chat prompt = prompt_of(line);
+  return {.chosen = chat_behind(prompt, line, "chosen", bos),
+          .rejected = chat_behind(prompt, line, "rejected", bos)};
+}
+
+/// Which kind of document a line is.
+enum class LineKind : uint8_t { text, completion, messages, conversations, alpaca };
+
+/// A kind, the keys that tell it, and all that it has.
+struct KindKeys {
+  LineKind kind;
+  std::vector<std::string_view> telling, all;
+};
+
+const std::vector<KindKeys>& kinds() {
+  static const std::vector<KindKeys> all = {
+      {LineKind::completion, {"prompt", "completion"}, {"prompt", "completion"}},
+      {LineKind::messages, {"messages"}, {"messages", "system", "tools"}},
+      {LineKind::conversations, {"conversations"}, {"conversations", "system", "tools"}},
+      {LineKind::alpaca,
+       {"instruction", "output"},
+       {"instruction", "input", "output", "system", "history"}}};
+  return all;
+}
+
+/// The line's only kind; throws Error where it has none or several.
+KindKeys kind_of(const JsonObject& line, const DocumentRules& rules) {
+  std::vector<KindKeys> found;
+  if (line.has(rules.text_key)) found.push_back({LineKind::text, {}, {rules.text_key}});
+  for (const KindKeys& kind : kinds()) {
+    const auto tells = [&](std::string_view key) { return key != rules.text_key && line.has(key); };
+    if (std::any_of(kind.telling.begin(), kind.telling.end(), tells)) found.push_back(kind);
+  }
+  if (found.size() != 1)
+    throw Error(
+        {.place = line.place(),
+         .problem = found.empty() ? "no kind of document" : "more than one kind of document",
+         .remedy = fmt::format("{}, or \"prompt\" and \"completion\", or \"messages\", or "
+                               "\"conversations\", or \"instruction\" and \"output\"",
+                               brief(Json(rules.text_key)))});
+  return found.front();
+}
+
+/// A line of Alpaca without a template. What came before the question would have no place.
+Document plain_alpaca(const JsonObject& line, const DocumentRules& rules) {
+  for (const char* const key : {"system", "history"})
+    if (line.has(key) && !line.at(key).empty() && line.at(key) != "")
+      line.refuse(key, "part of a chat, and no template that says how it becomes text",
+                  fmt::format("{}: {}", rules.chat_name, chat_templates_with(has_messages)));
+  return completed(alpaca_question(line) + "\n", line.text("output"), DocumentKind::completion,
+                   rules.special);
 }
 
 }  // namespace
 
 Document read_document(std::string_view line, const DocumentRules& rules, std::string_view bos,
                        const std::string& place) {
-  const Json json = parse_json(line, place);
+  Json json = parse_json(line, place);
+  leave_out_ignored(json, rules);
   const JsonObject object(json, place);
-  const bool is_text = object.has(rules.text_key), is_chat = object.has("messages");
-  const bool is_completed = object.has("prompt") || object.has("completion");
-  if (int{is_text} + int{is_chat} + int{is_completed} != 1)
-    throw Error({.place = place,
-                 .problem = is_text || is_chat || is_completed ? "more than one kind of document"
-                                                               : "no kind of document",
-                 .remedy = fmt::format("{}, or \"prompt\" and \"completion\", or \"messages\"",
-                                       brief(Json(rules.text_key)))});
-  if (is_text) return completed("", object.text(rules.text_key), DocumentKind::text, rules.special);
-  if (is_completed)
-    return completed(object.text("prompt"), object.text("completion"), DocumentKind::completion,
-                     rules.special);
-  return render_chat(rules.chat, read_messages(object, "messages", rules), bos,
-                     rules.generation_prompt);
+  const KindKeys kind = kind_of(object, rules);
+  require_known_keys(object, kind.all, rules);
+  const JsonLine read{object, line, rules};
+  const auto rendered = [&](const Chat& chat) {
+    return render_chat(rules.chat, chat, bos, rules.generation_prompt);
+  };
+  switch (kind.kind) {
+    case LineKind::text:
+      return completed("", object.text(rules.text_key), DocumentKind::text, rules.special);
+    case LineKind::completion:
+      return completed(object.text("prompt"), object.text("completion"), DocumentKind::completion,
+                       rules.special);
+    case LineKind::messages:
+      return rendered(read_chat(read, "messages"));
+    case LineKind::conversations:
+      return rendered(read_chat(read, "conversations"));
+    case LineKind::alpaca:
+      return rules.chat == ChatTemplate::none ? plain_alpaca(object, rules)
+                                              : rendered(read_alpaca(read));
+  }
+  NG_CHECK(false);
+  return {};
 }
 
 Preference read_preference(std::string_view line, const DocumentRules& rules, std::string_view bos,
                            const std::string& place) {
-  const Json json = parse_json(line, place);
+  constexpr std::string_view kTexts[] = {"prompt", "chosen", "rejected"};
+  constexpr std::string_view kChats[] = {"prompt", "chosen", "rejected", "system", "tools"};
+  Json json = parse_json(line, place);
+  leave_out_ignored(json, rules);
   const JsonObject object(json, place);
   const Json& prompt = object.at("prompt");
-  if (prompt.is_string()) return texts_of(object, rules.special);
-  if (!prompt.is_array())
+  const bool is_text = prompt.is_string();
+  if (!is_text && !prompt.is_array())
     object.refuse("prompt", brief(prompt),
                   "a string, or a list of {\"role\": ..., \"content\": ...}");
-  return {.chosen = chat_behind_prompt(object, "chosen", rules, bos),
-          .rejected = chat_behind_prompt(object, "rejected", rules, bos)};
+  const std::span<const std::string_view> known =
+      is_text ? std::span<const std::string_view>(kTexts) : kChats;
+  const Preference pair =
+      is_text ? texts_of(object, rules.special) : pair_of_chats({object, line, rules}, bos);
+  require_known_keys(object, known, rules);
+  return pair;
 }
 
 bool is_jsonl(std::string_view path) { return path.ends_with(".jsonl"); }

@@ -6,24 +6,19 @@
 #include <string>
 #include <string_view>
 
-#include "data/chat_template.h"
 #include "data/document.h"
+#include "data/document_rules.h"
 
 namespace ng {
 
-/// How lines are read, as the user says it.
-struct DocumentRules {
-  std::string text_key = "text";
-  ChatTemplate chat = ChatTemplate::none;
-  std::string chat_name = "data.template";            ///< where `chat` is set, for error messages
-  SpecialTokens special = SpecialTokens::recognized;  ///< in texts that are no chats
-  bool generation_prompt = false;  ///< behind a chat, what begins the assistant's answer
-};
-
-/// The document of a line: {"text": T} (the key is rules.text_key), all of it a target;
+/// The document of a line, told by its keys:
+/// {"text": T} (the key is rules.text_key), all of it a target;
 /// {"prompt": P, "completion": C}: P and C without anything between, C the target;
-/// {"messages": [{"role": R, "content": C}, ...]}: render_chat(), `bos` as there. Other keys are
-/// not read. Throws Error at `place` for what is not one of these.
+/// {"messages": [...]}, {"conversations": [...]}: render_chat() of read_chat(), `bos` as there;
+/// {"instruction": I, "output": O}: render_chat() of read_alpaca() or, where rules.chat is none, as
+/// P and C alpaca_question() with a line feed behind it, and O.
+/// Throws Error at `place` for what is not one of these, and for a key that require_known_keys()
+/// refuses.
 [[nodiscard]] Document read_document(std::string_view line, const DocumentRules& rules,
                                      std::string_view bos, const std::string& place);
 
@@ -33,10 +28,11 @@ struct Preference {
 };
 
 /// The pair of a line: {"prompt": P, "chosen": C, "rejected": R}, all three strings, put together
-/// without anything between; or all three lists of {"role": ..., "content": ...}, rendered as one
-/// chat, of which the assistant's messages in C and R are targets. Other keys are not read.
-/// [formats "standard" and "conversational" of TRL] Throws Error at `place` for what is neither,
-/// and where prompt, chosen or rejected are empty.
+/// without anything between; or all three lists of messages, rendered as one chat, of
+/// which those of the messages in C and R are targets that would be in a document. [formats
+/// "standard" and "conversational" of TRL] Throws Error at `place` for what is neither, for a key
+/// that require_known_keys() refuses, where prompt, chosen or rejected are empty, and for a message
+/// of the prompt that wants to be learned.
 [[nodiscard]] Preference read_preference(std::string_view line, const DocumentRules& rules,
                                          std::string_view bos, const std::string& place);
 

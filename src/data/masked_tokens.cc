@@ -25,6 +25,13 @@ std::vector<uint8_t> mask_of(const std::vector<int64_t>& starts,
   return mask;
 }
 
+/// Puts before a text what the tokenizer says, which is no target.
+void begin_text(const Tokenizer& tokenizer, MaskedTokens* tokens) {
+  const std::span<const int32_t> begin = tokenizer.begin_of(tokens->ids);
+  tokens->ids.insert(tokens->ids.begin(), begin.begin(), begin.end());
+  tokens->is_target.insert(tokens->is_target.begin(), begin.size(), 0);
+}
+
 /// A line of a file, and what became of it.
 struct Line {
   std::string_view text;
@@ -37,6 +44,9 @@ struct Line {
     try {
       document = read_document(text, rules, tokenizer.bos(), place);
       tokens = tokens_of(document, tokenizer, end);
+      const bool is_chat = document.kind == DocumentKind::chat;
+      if (rules.begin == TextBegin::as_the_tokenizer_says && !is_chat)
+        begin_text(tokenizer, &tokens);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -134,17 +144,19 @@ MaskedTokens tokens_of_jsonl(std::string_view content, const std::string& path,
 }
 
 MaskedTokens tokens_of_texts(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
-                             SpecialTokens special, Threads threads, const BytesRead& progress) {
+                             const DocumentRules& rules, Threads threads,
+                             const BytesRead& progress) {
   MaskedTokens tokens;
   int64_t done = 0;
   for (const std::string& path : paths) {
     const MappedFile file(path);
-    MaskedTokens text{.ids = ids_of_text(file.text(), tokenizer, special, threads,
+    MaskedTokens text{.ids = ids_of_text(file.text(), tokenizer, rules.special, threads,
                                          [&](int64_t read) {
                                            if (progress) progress(done + read);
                                          }),
                       .is_target = {}};
     text.is_target.assign(text.ids.size(), 1);
+    if (rules.begin == TextBegin::as_the_tokenizer_says) begin_text(tokenizer, &text);
     tokens.add(text);
     done += std::ssize(file.bytes());
   }

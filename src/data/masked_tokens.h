@@ -44,10 +44,11 @@ void for_each_document(
                                            const Tokenizer& tokenizer, const DocumentRules& rules,
                                            const BytesRead& progress = {});
 
-/// Plain texts, each of them tokenized as one, one behind the other; every token is a target.
-/// Threads share a text that can be cut. `progress` hears of all of them together.
+/// Plain texts, each of them tokenized as one, one behind the other; every token of them is a
+/// target. Of the rules, `special` and `begin` count. Threads share a text that can be cut.
+/// `progress` hears of all of them together.
 [[nodiscard]] MaskedTokens tokens_of_texts(const std::vector<std::string>& paths,
-                                           const Tokenizer& tokenizer, SpecialTokens special,
+                                           const Tokenizer& tokenizer, const DocumentRules& rules,
                                            Threads threads, const BytesRead& progress = {});
 
 }  // namespace ng

@@ -174,9 +174,15 @@ PreferencePairs open_pairs(const DataConfig& config, const Tokenizer& tokenizer)
     pairs.cut(pairs.pairs() - static_cast<int64_t>(std::floor(all * config.validation_share)));
     return pairs;
   }
-  pairs.cut(pairs.pairs());
+  const int64_t train = pairs.pairs();
+  pairs.cut(train);
   add_files(pairs, config.validation, {config.place, "data.validation"}, tokenizer,
             config.rules.documents);
+  if (pairs.pairs() == train)
+    throw Error({.place = config.place,
+                 .key = "data.validation",
+                 .problem = "its files hold no pair",
+                 .remedy = "files with pairs, or 0 for none"});
   return pairs;
 }
 

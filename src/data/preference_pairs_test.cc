@@ -202,7 +202,7 @@ TEST(PreferencePairs, WhatIsWrongIsNamed) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
                  "t.jsonl:1: prompt: a chat, and no template that says how it becomes text: "
-                 "data.template: chatml or llama3");
+                 "data.template: chatml, llama3, qwen2.5 or qwen3");
   }
 }
 

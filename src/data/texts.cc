@@ -21,11 +21,12 @@ std::unique_ptr<TokenSource> open_jsonl(const std::string& path, const Tokenizer
 }
 
 std::unique_ptr<TokenSource> open_plain_texts(const std::vector<std::string>& paths,
-                                              const Tokenizer& tokenizer, SpecialTokens special,
+                                              const Tokenizer& tokenizer,
+                                              const DocumentRules& rules,
                                               const BytesRead& progress) {
   if (tokenizer.ids_are_bytes()) return std::make_unique<ByteSource>(paths);
   return std::make_unique<MemorySource>(
-      tokens_of_texts(paths, tokenizer, special, {available_cores()}, progress), tokenizer);
+      tokens_of_texts(paths, tokenizer, rules, {available_cores()}, progress), tokenizer);
 }
 
 int64_t bytes_of(const std::vector<std::string>& paths) {
@@ -48,7 +49,7 @@ std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
   std::vector<std::string> plain;  // neighbours, not yet opened
   const auto open_plain = [&] {
     if (plain.empty()) return;
-    parts.push_back(open_plain_texts(plain, tokenizer, rules.documents.special, shown));
+    parts.push_back(open_plain_texts(plain, tokenizer, rules.documents, shown));
     done += bytes_of(std::exchange(plain, {}));
   };
   for (const std::string& path : paths) {

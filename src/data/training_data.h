@@ -62,7 +62,8 @@ class TrainingData {
   /// text.
   [[nodiscard]] virtual int64_t validation_bytes() const = 0;
 
-  /// Tokens to begin a sample of text with.
+  /// Tokens to begin a sample of text with, at least one, where some sequence could be drawn;
+  /// `context` is the model's, which sequences need not fill.
   [[nodiscard]] virtual std::vector<int32_t> sample_prompt(uint64_t seed,
                                                            int64_t context) const = 0;
 };

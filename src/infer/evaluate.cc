@@ -60,15 +60,29 @@ class Evaluator {
   Program program_;
 };
 
-std::shared_ptr<const TokenSource> after_end_token(std::unique_ptr<TokenSource> source,
-                                                   const Tokenizer& tokenizer) {
-  const std::optional<int32_t> end = tokenizer.end_token();
-  if (!end)
+/// Whether a source begins with this token, put there: what a text has itself is a target.
+bool has_in_front(const TokenSource& source, int32_t token) {
+  int32_t first = 0;
+  float is_target = 0;
+  source.read(0, {&first, 1});
+  source.read_mask(0, {&is_target, 1});
+  return first == token && is_target == 0;
+}
+
+std::shared_ptr<const TokenSource> with_prefix(std::unique_ptr<TokenSource> source,
+                                               const Tokenizer& tokenizer) {
+  const std::span<const int32_t> begin = tokenizer.text_begin();
+  std::optional<int32_t> prefix = tokenizer.bos_token();
+  if (!prefix && !begin.empty()) prefix = begin.back();
+  if (prefix && has_in_front(*source, begin.empty() ? *prefix : begin.front())) return source;
+  if (!prefix) prefix = tokenizer.end_token();
+  if (!prefix)
     throw Error({.place = "--prefix-end",
                  .key = "",
-                 .problem = fmt::format("the tokenizer {} has no end token", tokenizer.name()),
-                 .remedy = "an eos_token in its tokenizer_config.json"});
-  return std::make_shared<PrefixedSource>(*end, std::move(source));
+                 .problem = fmt::format("the tokenizer {} has neither a begin nor an end token",
+                                        tokenizer.name()),
+                 .remedy = "a bos_token or an eos_token in its tokenizer_config.json"});
+  return std::make_shared<PrefixedSource>(*prefix, std::move(source));
 }
 
 }  // namespace
@@ -78,7 +92,7 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
                           const ReadProgress& progress) {
   const std::vector<std::string> paths = find_texts({file}, {.place = "--data", .key = ""});
   std::unique_ptr<TokenSource> opened = open_texts(paths, tokenizer, rules, progress);
-  const bool prefixed = prefix == Prefix::end_token;
+  const bool prefixed = prefix == Prefix::as_lm_eval;
   const int64_t tokens = opened->tokens(), least = prefixed ? 1 : 2;
   if (tokens < least)
     throw Error({.place = file,
@@ -91,7 +105,7 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
                  .problem = fmt::format("none of its {} tokens is a target", tokens),
                  .remedy = "completions, or messages of an assistant"});
   const std::shared_ptr<const TokenSource> source =
-      prefixed ? after_end_token(std::move(opened), tokenizer) : std::move(opened);
+      prefixed ? with_prefix(std::move(opened), tokenizer) : std::move(opened);
   Corpus corpus(file, {source, 0, 0}, {source, 0, source->tokens()});
   if (prefixed) corpus.fill_last_window();
   if (documents == Documents::apart) corpus.keep_documents_apart();
@@ -132,6 +146,7 @@ std::optional<Evaluation> evaluate_windows(const TrainingData& data, const Batch
 Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch, int64_t length,
                     const EvaluationProgress& progress) {
   batch = std::min(batch, corpus.validation_windows(length));
+  const Run::Lease lease(run);
   Evaluator evaluator(run, model, batch, length, corpus.keeps_documents_apart());
   return *evaluate_windows(corpus, evaluator.tokens(), batch, run.comm(),
                            [&] { return evaluator.sum_of_losses(); },

@@ -23,17 +23,19 @@ struct Evaluation {
   int64_t bytes = 0;           ///< behind them
 };
 
-/// How a text is cut into windows: the first predicts no token of the text from nothing, or, with
-/// the end token before the text, each of them.
-enum class Prefix : uint8_t { none, end_token };
+/// How a text is cut into windows: as it is, its first token predicted by nothing, or as lm-eval
+/// does: behind a token that begins it, so that each of its tokens counts.
+enum class Prefix : uint8_t { none, as_lm_eval };
 
 /// Whether attention goes from one document of a text to those before it.
 enum class Documents : uint8_t { joined, apart };
 
 /// All of a text as the validation part of a corpus. Throws Error where it has fewer than two
-/// tokens, or none that is a target. With Prefix::end_token every target counts, and the last
-/// window, where it is shorter, sees as much before it as a whole one: the windows of lm-eval's
-/// rolling likelihood. [EleutherAI/lm-evaluation-harness, utils.get_rolling_token_windows]
+/// tokens, or none that is a target. Texts begin as rules.documents.begin says. With
+/// Prefix::as_lm_eval there stands before them, unless they begin with it, the tokenizer's begin
+/// token, or where it has none its end token; every target counts, and the last window, where it is
+/// shorter, sees as much before it as a whole one: the windows of lm-eval's rolling likelihood.
+/// [EleutherAI/lm-evaluation-harness, utils.get_rolling_token_windows, HFLM.prefix_token_id]
 [[nodiscard]] Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
                                         const TextRules& rules, Prefix prefix = Prefix::none,
                                         Documents documents = Documents::joined,

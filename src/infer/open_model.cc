@@ -7,6 +7,7 @@
 
 #include "io/gguf/tokenizer.h"
 #include "io/model_files.h"
+#include "io/model_settings.h"
 #include "run/backends.h"
 
 namespace ng {
@@ -20,10 +21,11 @@ bool scales_by_history(const Linear& linear) {
 
 }  // namespace
 
-OpenModel open_model(const std::string& folder, Recipe recipe, const OpenModelSettings& settings) {
-  const ModelConfig config = io::read_model_config(folder);
-  const io::ParameterReader read = io::open_model_weights(folder, config);
-  OpenModel open{std::move(recipe), settings.threads, nullptr, nullptr};
+OpenModel open_model(const io::ModelName& name, Recipe recipe, const OpenModelSettings& settings) {
+  const ModelConfig config = io::read_model_config(name);
+  const io::ParameterReader read = io::open_model_weights(name, config);
+  OpenModel open{std::move(recipe), settings.threads, nullptr, nullptr,
+                 io::left_out_of_model(name, config)};
   open.run = std::make_unique<Run>(make_backend(settings.backend, open.threads), settings.seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
   io::copy_parameters(config, read, [&](size_t index, int64_t row, std::span<const float> values) {
@@ -34,10 +36,14 @@ OpenModel open_model(const std::string& folder, Recipe recipe, const OpenModelSe
   return open;
 }
 
-std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder) {
-  io::require_model(folder);
-  if (io::is_gguf(folder)) return open_gguf_tokenizer(io::Gguf(folder));
-  return open_tokenizer(io::tokenizer_place(folder));
+std::unique_ptr<Tokenizer> open_model_tokenizer(const io::ModelName& name) {
+  io::require_model(name);
+  const std::string place = io::tokenizer_place(name);
+  return io::is_gguf(place) ? open_gguf_tokenizer(io::Gguf(place)) : open_tokenizer(place);
+}
+
+std::vector<int32_t> end_tokens_of(const io::ModelName& model, int64_t vocab) {
+  return io::end_tokens(io::whole_model_settings(model, vocab));
 }
 
 std::vector<std::string> missing_of_training(const OpenModel& open) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "io/model_name.h"
 #include "model/model.h"
 #include "recipe/recipe.h"
 #include "run/run.h"
@@ -19,6 +20,7 @@ struct OpenModel {
   Threads threads;
   std::unique_ptr<Run> run;
   std::unique_ptr<Model> model;
+  std::vector<std::string> left_out;  ///< what the files hold that is not read, in sentences
 };
 
 /// What computes, and with which draws.
@@ -30,12 +32,17 @@ struct OpenModelSettings {
 
 /// Weights of the folder, quantized or not or of adapters, or the GGUF file under the recipe's last
 /// phase. Throws Error for what is wrong with either.
-[[nodiscard]] OpenModel open_model(const std::string& folder, Recipe recipe,
+[[nodiscard]] OpenModel open_model(const io::ModelName& name, Recipe recipe,
                                    const OpenModelSettings& settings);
 
 /// The tokenizer of a model folder (of a PEFT folder without one: its base's) or a GGUF file.
 /// Throws Error where there is neither, or no tokenizer in it.
-[[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const std::string& folder);
+[[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const io::ModelName& name);
+
+/// The tokens that end what a model generates: those of its generation_config.json, else of its
+/// config.json, else its tokenizer's; of a GGUF file eos_token_id, eot_token_id and eom_token_id.
+/// `vocab`: of the model. Throws Error where a file says something else there.
+[[nodiscard]] std::vector<int32_t> end_tokens_of(const io::ModelName& model, int64_t vocab);
 
 /// What the recipe needs of training that a model folder does not hold: the histories by which it
 /// scales, whose scales are 1 then; the bit-widths by which nipq quantizes, which are those that

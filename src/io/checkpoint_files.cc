@@ -38,6 +38,9 @@ std::optional<int64_t> step_of(std::string_view name) {
                .remedy = "the checkpoint is damaged: use another one"});
 }
 
+/// Whether there is a checkpoint, whole or damaged: what else has its name is somebody else's.
+bool holds_checkpoint(const std::string& path) { return is_file(join_path(path, kManifest)); }
+
 /// Compares one file with its line of the manifest.
 void verify_file(const std::string& path, const JsonObject& line) {
   if (!is_file(path)) damaged(path, "missing");
@@ -71,6 +74,8 @@ std::string CheckpointWriter::publish() {
   }
   const Json manifest = {{"schema", kSchema}, {"step", step_}, {"files", files}};
   write_file_atomically(join_path(writer_.path(), kManifest), json_text(manifest, 1) + "\n");
+  if (is_folder(final_path_) && !holds_checkpoint(final_path_))
+    set_aside({.step = step_, .path = final_path_});
   writer_.publish(Replace::always);
   return final_path_;
 }
@@ -131,7 +136,8 @@ void prune_checkpoints(const std::string& folder, int keep) {
   NG_CHECK(keep >= 1, keep);
   if (!is_folder(folder)) return;
   remove_stale_temporaries(folder, [](std::string_view name) { return step_of(name).has_value(); });
-  const std::vector<CheckpointEntry> checkpoints = list_checkpoints(folder);
+  std::vector<CheckpointEntry> checkpoints = list_checkpoints(folder);
+  std::erase_if(checkpoints, [](const CheckpointEntry& c) { return !holds_checkpoint(c.path); });
   for (size_t i = static_cast<size_t>(keep); i < checkpoints.size(); ++i)
     remove_all(checkpoints[i].path);
 }

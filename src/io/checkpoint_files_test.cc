@@ -1,6 +1,7 @@
 #include "io/checkpoint_files.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -122,9 +123,25 @@ TEST_F(CheckpointFiles, ADamagedOneIsSetAsideAndLeftAlone) {
 
 TEST_F(CheckpointFiles, PruningKeepsTheNewest) {
   for (int64_t step = 1; step <= 5; ++step) write(step, "x");
-  make_folders(join_path(folder_, "step-00000006.tmp-1-0/half"));
+  make_folders(join_path(folder_, fmt::format("step-00000006.tmp-{}-0/half", ::getpid())));
   prune_checkpoints(folder_, 2);
   EXPECT_EQ(list_folder(folder_), (std::vector<std::string>{"step-00000004", "step-00000005"}));
+}
+
+// They neither go nor push checkpoints out.
+TEST_F(CheckpointFiles, WhatHasTheNameOfACheckpointAndIsNoneStays) {
+  const auto file = [&](const char* name) { return join_path(folder_, name); };
+  make_folders(file("step-00000001"));
+  write_file_atomically(file("step-00000001/notes.txt"), "mine");
+  write_file_atomically(file("step-00000009"), "mine");
+  for (int64_t step = 2; step <= 4; ++step) write(step, "x");
+  prune_checkpoints(folder_, 2);
+  EXPECT_EQ(list_folder(folder_), (std::vector<std::string>{"step-00000001", "step-00000003",
+                                                            "step-00000004", "step-00000009"}));
+  write(1, "x");
+  EXPECT_EQ(read_file(file("step-00000001.damaged/notes.txt"), 9), "mine") << "set aside";
+  EXPECT_THROW(write(9, "x"), Error);
+  EXPECT_EQ(read_file(file("step-00000009"), 9), "mine");
 }
 
 TEST_F(CheckpointFiles, AFailureAtAnyCallLeavesAWholeCheckpoint) {

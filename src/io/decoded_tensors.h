@@ -18,9 +18,15 @@ struct DecodedTensor {
   std::function<void(const TakeValues& take)> read;
 };
 
-/// Of a .gguf file: every tensor under its own name, NVFP4 times its `.scale`. Of a folder: codes
-/// and scales as the weights that they stand for, by its quantization_config, and all its other
-/// tensors. Throws Error naming file and tensor for what is damaged or not supported.
-[[nodiscard]] std::vector<DecodedTensor> decoded_tensors(const std::string& in);
+struct DecodedModel {
+  std::vector<DecodedTensor> tensors;
+  std::vector<std::string> notes;  ///< what the user should know
+};
+
+/// Of a .gguf file: every tensor under its own name, NVFP4 times its `.scale`. Of a folder or a
+/// .safetensors file: codes and scales as the weights that they stand for, and all other tensors
+/// but scales of activations and of the KV cache, which a note names. Throws Error naming file and
+/// tensor for what is damaged, and for codes whose scales are not understood.
+[[nodiscard]] DecodedModel decoded_tensors(const std::string& in);
 
 }  // namespace ng::io

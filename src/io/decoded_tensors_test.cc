@@ -24,7 +24,8 @@ std::vector<float> values_of(const DecodedTensor& tensor) {
 
 std::map<std::string, DecodedTensor> by_name(const std::string& in) {
   std::map<std::string, DecodedTensor> tensors;
-  for (DecodedTensor& tensor : decoded_tensors(in)) tensors.emplace(tensor.name, tensor);
+  const DecodedModel model = decoded_tensors(in);
+  for (const DecodedTensor& tensor : model.tensors) tensors.emplace(tensor.name, tensor);
   return tensors;
 }
 
@@ -74,7 +75,8 @@ class Experts : public testing::Test {
   }
   std::string refusal() {
     try {
-      for (const DecodedTensor& tensor : decoded_tensors(folder_)) (void)values_of(tensor);
+      const DecodedModel model = decoded_tensors(folder_);
+      for (const DecodedTensor& tensor : model.tensors) (void)values_of(tensor);
     } catch (const Error& error) {
       return error.what();
     }

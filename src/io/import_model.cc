@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "io/decoded_tensors.h"
+#include "io/gguf/gguf.h"
 #include "io/hf/export.h"
 #include "io/safetensors.h"
 
@@ -11,23 +12,28 @@ namespace {
 
 const std::string kImportedKey = "imported_from";
 
+std::string kind_of(const std::string& in) {
+  if (is_folder(in)) return "folder";
+  return io::is_gguf(in) ? "gguf" : "safetensors";
+}
+
 }  // namespace
 
-std::vector<std::string> import_model(const std::string& in, const std::string& out) {
+std::vector<std::string> import_model(const io::ModelName& in, const std::string& out) {
   return export_hf(
       {.model = in, .out = out, .type = "f32", .block = {}, .trained = {}, .threads = {}});
 }
 
-void import_tensors(const std::string& in, const std::string& out) {
-  const std::vector<io::DecodedTensor> tensors = io::decoded_tensors(in);
+std::vector<std::string> import_tensors(const std::string& in, const std::string& out) {
+  const io::DecodedModel model = io::decoded_tensors(in);
   std::vector<io::SafetensorsTensor> header;
-  for (const io::DecodedTensor& tensor : tensors)
+  for (const io::DecodedTensor& tensor : model.tensors)
     header.push_back({tensor.name, "F32", tensor.shape, nullptr});
-  io::SafetensorsWriter writer(
-      out, header, {{"format", "pt"}, {kImportedKey, is_folder(in) ? "folder" : "gguf"}});
-  for (const io::DecodedTensor& tensor : tensors)
+  io::SafetensorsWriter writer(out, header, {{"format", "pt"}, {kImportedKey, kind_of(in)}});
+  for (const io::DecodedTensor& tensor : model.tensors)
     tensor.read([&](std::span<const float> values) { writer.write(std::as_bytes(values)); });
   writer.commit();
+  return model.notes;
 }
 
 bool is_import(const std::string& path) { return io::has_metadata(path, kImportedKey); }

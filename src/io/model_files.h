@@ -3,25 +3,32 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "io/hf/folder.h"
+#include "io/model_name.h"
 #include "model/config.h"
 
 namespace ng::io {
 
 /// Sizes of the model. Throws Error naming file and key, or that there is nothing of the name.
-[[nodiscard]] ModelConfig read_model_config(const std::string& model);
+[[nodiscard]] ModelConfig read_model_config(const ModelName& model);
 
 /// All its parameters, of `config`, as FP32: what codes and scales stand for, adapters merged in.
 /// Throws Error for what is wrong with names, shapes and dtypes before a value is read.
-[[nodiscard]] ParameterReader open_model_weights(const std::string& model,
-                                                 const ModelConfig& config);
+[[nodiscard]] ParameterReader open_model_weights(const ModelName& model, const ModelConfig& config);
 
-/// Throws Error where there is neither a folder nor a GGUF file of the name.
-void require_model(const std::string& model);
+/// What a model's files hold beside it that is not read, in sentences. Throws as
+/// open_model_weights.
+[[nodiscard]] std::vector<std::string> left_out_of_model(const ModelName& model,
+                                                         const ModelConfig& config);
+
+/// Throws Error where there is neither a folder nor a GGUF file of the name, or a base is named
+/// that nothing stands beside.
+void require_model(const ModelName& model);
 /// What says a model's sizes: itself, or the base of a PEFT folder.
-[[nodiscard]] std::string sizes_place(const std::string& model);
+[[nodiscard]] std::string sizes_place(const ModelName& model);
 /// What holds its tokenizer: itself, or the base of a PEFT folder without a tokenizer.json.
-[[nodiscard]] std::string tokenizer_place(const std::string& model);
+[[nodiscard]] std::string tokenizer_place(const ModelName& model);
 
 }  // namespace ng::io

@@ -24,15 +24,20 @@ bool is_stored_so(const Operand& operand, const Operand& storage) {
 
 }  // namespace
 
-ModelWeights::ModelWeights(const std::string& model, const std::optional<TrainedNumbers>& trained,
+ModelWeights::ModelWeights(const io::ModelName& model, const std::optional<TrainedNumbers>& trained,
                            Threads threads)
     : trained_(trained),
       threads_(threads),
+      model_(model),
       config_(io::read_model_config(model)),
       read_(io::open_model_weights(model, config_)) {}
 
 void ModelWeights::read_row(size_t index, int64_t row, std::span<float> values) const {
   read_(index, row, values);
+}
+
+std::vector<std::string> ModelWeights::left_out() const {
+  return io::left_out_of_model(model_, config_);
 }
 
 std::vector<float> ModelWeights::values(const io::HfTensor& tensor) const {

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "io/hf/folder.h"
 #include "io/hf/names.h"
+#include "io/model_name.h"
 #include "numbers/narrow_matrix.h"
 #include "recipe/recipe.h"
 
@@ -31,12 +32,14 @@ struct TrainedNumbers {
 class ModelWeights {
  public:
   /// Of a folder or a GGUF file; `trained` outlives this. Throws Error for what is wrong with it.
-  ModelWeights(const std::string& model, const std::optional<TrainedNumbers>& trained,
+  ModelWeights(const io::ModelName& model, const std::optional<TrainedNumbers>& trained,
                Threads threads);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   /// Row `row` of parameter `index` of parameter_table.
   void read_row(size_t index, int64_t row, std::span<float> values) const;
+  /// What the model's files hold that is not read, in sentences.
+  [[nodiscard]] std::vector<std::string> left_out() const;
   /// All of it, rows one after the other; zeros of what is no parameter.
   [[nodiscard]] std::vector<float> values(const io::HfTensor& tensor) const;
 
@@ -68,6 +71,7 @@ class ModelWeights {
  private:
   const std::optional<TrainedNumbers>& trained_;
   Threads threads_;
+  io::ModelName model_;
   ModelConfig config_;
   io::ParameterReader read_;
 };

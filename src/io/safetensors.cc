@@ -194,6 +194,11 @@ const std::map<std::string, std::string>& Safetensors::metadata() const {
   return contents_->metadata;
 }
 
+void Safetensors::replace(size_t index, SafetensorsEntry entry) {
+  NG_CHECK(entry.name == contents_->entries.at(index).name, index, entry.name);
+  contents_->entries[index] = std::move(entry);
+}
+
 bool has_metadata(const std::string& path, const std::string& key) {
   try {
     return Safetensors(path).metadata().contains(key);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -16,10 +17,13 @@ namespace ng::io {
 
 struct GgufTensorType;
 
+/// Values of a tensor from element `first` on, in row-major order.
+using ReadValues = std::function<void(int64_t first, std::span<float> values)>;
+
 /// One tensor of a file, which it keeps open.
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;  ///< "F32", "BF16", "U8", ...; of a GGUF file "Q8_0", "MXFP4", "NVFP4" too
+  std::string dtype;  ///< "F32", "BF16", "U8", ...; of a GGUF file "Q8_0", "Q4_K", "MXFP4", ... too
   std::vector<int64_t> shape;
   size_t bytes = 0;
   std::string file;  ///< its path, for errors
@@ -27,6 +31,10 @@ struct SafetensorsEntry {
   uint64_t begin = 0;  ///< of its data in the file
   /// Of a GGUF file's NVFP4: the tensor's own scale, or one of each of its matrices; none: 1.
   std::vector<float> factors{};
+  /// Of codes whose scales are other tensors: makes what reads the values that they stand for,
+  /// which has scales in memory. Throws Error where that is not known. None: values stand by
+  /// themselves.
+  std::function<ReadValues()> open_values{};
 
   /// Its bytes from `offset` on. Throws Error where the file has become shorter.
   void read(size_t offset, std::span<std::byte> out) const;
@@ -51,6 +59,8 @@ class Safetensors {
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const;
   [[nodiscard]] const SafetensorsEntry* find(std::string_view name) const;  ///< null: absent
   [[nodiscard]] const SafetensorsEntry& at(std::string_view name) const;    ///< throws Error
+  /// Tensor `index` of entries() as other values, under its name.
+  void replace(size_t index, SafetensorsEntry entry);
 
  private:
   struct Contents;
@@ -66,7 +76,8 @@ class Safetensors {
 enum class FromF64 : uint8_t { nearest, odd };
 
 /// Values of a tensor as FP32, part by part: F64, F32, all floats of at most 16 bits that the
-/// format table knows, integers, GGUF's blocks times `factors`. Throws Error for another dtype.
+/// format table knows, integers, GGUF's blocks times `factors`, what `open_values` makes. Throws
+/// Error for another dtype.
 class FloatReader {
  public:
   explicit FloatReader(const SafetensorsEntry& entry, FromF64 rounding = FromF64::nearest);
@@ -80,13 +91,17 @@ class FloatReader {
 
   const SafetensorsEntry* entry_;
   FromF64 rounding_;
-  const GgufTensorType* blocks_;  ///< null: not stored in blocks
+  ReadValues values_;                       ///< of codes that have scales
+  const GgufTensorType* blocks_ = nullptr;  ///< null: not stored in blocks
   int code_bits_ = 0;
   std::vector<float> table_;  ///< value of each code; empty for dtypes without codes
 };
 
 /// All values by FloatReader.
 [[nodiscard]] std::vector<float> to_floats(const SafetensorsEntry& entry);
+
+/// Whether two tensors have one dtype, shape and bytes.
+[[nodiscard]] bool are_same(const SafetensorsEntry& a, const SafetensorsEntry& b);
 
 /// Values of an integer tensor (U8 ... I64); throws Error for another dtype.
 [[nodiscard]] std::vector<int64_t> to_integers(const SafetensorsEntry& entry);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "fuzz/memory_file.h"
+#include "io/hf/coded_file.h"
 #include "io/safetensors.h"
 
 namespace {
@@ -21,6 +22,14 @@ void read_all(const std::string& path) {
       sum += static_cast<unsigned>(ng::io::to_integers(entry).size());
     } catch (const ng::Error&) {
       continue;  // a dtype that has no such values
+    }
+  }
+  const ng::io::Safetensors decoded = ng::io::open_decoded(path);
+  for (const ng::io::SafetensorsEntry& entry : decoded.entries()) {
+    try {
+      sum += static_cast<unsigned>(ng::io::to_floats(entry).size());
+    } catch (const ng::Error&) {
+      continue;  // codes whose scales are missing or damaged
     }
   }
   volatile unsigned sink = sum;

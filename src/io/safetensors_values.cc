@@ -83,7 +83,12 @@ const GgufTensorType* find_block_type(const std::string& dtype) {
 }  // namespace
 
 FloatReader::FloatReader(const SafetensorsEntry& entry, FromF64 rounding)
-    : entry_(&entry), rounding_(rounding), blocks_(find_block_type(entry.dtype)) {
+    : entry_(&entry), rounding_(rounding) {
+  if (entry.open_values) {
+    values_ = entry.open_values();
+    return;
+  }
+  blocks_ = find_block_type(entry.dtype);
   if (blocks_ != nullptr) return;
   const Dtype& dtype = find_dtype(entry.dtype, "", entry.name);
   if (is_integer(dtype) || dtype.name == "F32" || dtype.name == "F64") return;
@@ -95,6 +100,7 @@ FloatReader::FloatReader(const SafetensorsEntry& entry, FromF64 rounding)
 void FloatReader::read(int64_t first, std::span<float> out) const {
   const int64_t count = static_cast<int64_t>(out.size());
   NG_CHECK(first >= 0 && count <= entry_->elements() - first, first, count, entry_->name);
+  if (values_) return values_(first, out);
   if (blocks_ != nullptr) return read_blocks(first, out);
   if (entry_->dtype == "F32")
     return entry_->read(static_cast<size_t>(first) * sizeof(float), std::as_writable_bytes(out));
@@ -169,6 +175,20 @@ std::vector<int64_t> to_integers(const SafetensorsEntry& entry) {
   std::vector<int64_t> values(static_cast<size_t>(entry.elements()));
   read_integers<int64_t>(entry, 0, values);
   return values;
+}
+
+bool are_same(const SafetensorsEntry& a, const SafetensorsEntry& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  constexpr size_t kPieceBytes = size_t{1} << 20;
+  std::vector<std::byte> left, right;
+  for (size_t at = 0; at < a.bytes; at += kPieceBytes) {
+    left.resize(std::min(kPieceBytes, a.bytes - at));
+    right.resize(left.size());
+    a.read(at, left);
+    b.read(at, right);
+    if (left != right) return false;
+  }
+  return true;
 }
 
 }  // namespace ng::io

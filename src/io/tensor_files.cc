@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/glob.h"
 #include "io/gguf/gguf.h"
+#include "io/hf/coded_file.h"
 
 namespace ng::io {
 namespace {
@@ -38,10 +39,16 @@ std::vector<std::string> files_of(const std::string& word) {
   return files;
 }
 
+/// A file for itself; of a GGUF model in several files the first, which opens all of them.
+std::string first_part(const std::string& file) {
+  const bool may_be_part = glob_matches("*-of-?????.gguf", file) && is_gguf(file);
+  return may_be_part ? Gguf(file).path() : file;
+}
+
 }  // namespace
 
 TensorFile::TensorFile(const std::string& path)
-    : path_(path), entries_(is_gguf(path) ? Gguf(path).entries() : Safetensors(path).entries()) {}
+    : path_(path), entries_(is_gguf(path) ? Gguf(path).entries() : open_decoded(path).entries()) {}
 
 bool names_many(const std::string& word) { return is_folder(word) || is_pattern(word); }
 
@@ -50,12 +57,14 @@ std::vector<std::string> tensor_files(const std::vector<std::string>& words) {
   std::set<std::string> known;
   for (const std::string& word : words)
     for (const std::string& file : files_of(word))
-      if (known.insert(file).second) files.push_back(file);
+      if (const auto [first, is_new] = known.insert(first_part(file)); is_new)
+        files.push_back(*first);
   return files;
 }
 
 bool is_float(const SafetensorsEntry& entry) {
-  return entry.dtype[0] == 'F' || find_gguf_type(entry.dtype) != nullptr;
+  const GgufTensorType* type = find_gguf_type(entry.dtype);
+  return entry.dtype[0] == 'F' || (type != nullptr && entry.dtype[0] != 'I');
 }
 
 bool is_wanted(const SafetensorsEntry& entry, const std::string& names) {

@@ -9,7 +9,8 @@
 
 namespace ng::io {
 
-/// A file of tensors, opened: safetensors or GGUF, by its content.
+/// A file of tensors, opened: safetensors or GGUF, by its content. Codes are what they stand for:
+/// open_decoded().
 class TensorFile {
  public:
   /// Throws Error as Safetensors or Gguf do.
@@ -24,8 +25,8 @@ class TensorFile {
 };
 
 /// What the words stand for, each file once: a file for itself, a folder for its *.safetensors, a
-/// path with * or ? in any of its parts for the files that match. Throws Error where a word stands
-/// for no file.
+/// path with * or ? in any of its parts for the files that match; of a GGUF model in several files
+/// the first stands for all. Throws Error where a word stands for no file.
 [[nodiscard]] std::vector<std::string> tensor_files(const std::vector<std::string>& words);
 
 /// Whether a word may stand for several files.

@@ -110,8 +110,9 @@ void write_learned(const LearnedResult& result) {
     const std::vector<float>& from = result.weights.at(index);
     std::copy_n(from.begin() + row * std::ssize(values), values.size(), values.begin());
   };
-  io::write_hf_folder(join_path(folder.path(), kModelFolder), result.model, read,
-                      {.dtype = "F32", .tokenizer = result.tokenizer.get()});
+  io::write_hf_folder(
+      join_path(folder.path(), kModelFolder), result.model, read,
+      {.dtype = "F32", .tokenizer = result.tokenizer.get(), .settings = result.settings.get()});
   write_file_atomically(join_path(folder.path(), kLearnedRecipeFile), result.recipe);
   write_file_atomically(join_path(folder.path(), kJsonFile),
                         json_text(learned_json(result.report), 2) + "\n");

@@ -10,6 +10,7 @@
 #include "train/bit_widths.h"
 #include "train/run_files.h"
 #include "train/run_inputs.h"
+#include "train/run_model.h"
 
 namespace ng {
 namespace {
@@ -23,8 +24,11 @@ struct NamedText {
 };
 
 NamedText text_of(const LearnedRun& run, const std::string& data) {
-  if (!data.empty())
-    return {data, corpus_to_evaluate(data, *run.tokenizer, text_rules(run.config))};
+  if (!data.empty()) {
+    TextRules rules = text_rules(run.config);
+    rules.documents.begin = TextBegin::as_the_tokenizer_says;  // as eval has it
+    return {data, corpus_to_evaluate(data, *run.tokenizer, rules)};
+  }
   NamedText text{"validation text of " + run.folder, open_run_corpus(run.config, *run.tokenizer)};
   if (text.corpus.validation_tokens() >= 2) return text;
   throw Error({.place = join_path(run.folder, kRunFile),
@@ -232,11 +236,13 @@ LearnedResult learn_formats(const LearnedSettings& settings, const LearnedProgre
   study.add_uniform(by_layer);
   study.add_uniform(by_block);
   for (const LearnedRun& rival : rivals) study.add_rival(rival, recipe, by_layer, by_block);
+  auto begun = run_model_settings(run.config, *run.tokenizer);
   return {.report = std::move(report),
           .model = run.model,
           .recipe = toml,
           .weights = settings.by_block ? std::move(blocked) : std::move(layered),
-          .tokenizer = std::move(run.tokenizer)};
+          .tokenizer = std::move(run.tokenizer),
+          .settings = std::move(begun)};
 }
 
 }  // namespace ng

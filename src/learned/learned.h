@@ -13,6 +13,10 @@
 #include "infer/evaluate.h"
 #include "learned/cast.h"
 
+namespace ng::io {
+struct ModelSettings;
+}
+
 namespace ng {
 
 inline constexpr std::string_view kLearnedFolder = "learned";  ///< of a run's folder
@@ -75,6 +79,7 @@ struct LearnedResult {
   std::string recipe;   ///< TOML
   HostWeights weights;  ///< cast
   std::unique_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<const io::ModelSettings> settings;  ///< of what the run began with
 };
 
 /// Hears which evaluation is going on and how far it is.

@@ -47,12 +47,14 @@ io::CheckpointEntry chosen_checkpoint(const std::string& run, std::optional<int6
 void require_own_recipe(const LearnedRun& run, const io::CheckpointEntry& checkpoint) {
   const std::string hash = recipe_hash_of(checkpoint.path);
   if (is_hash_of(run.recipe, hash)) return;
-  throw Error({.place = join_path(run.folder, kRunFile),
-               .key = "recipe",
-               .problem = fmt::format("{} has hash {}, but step {} was trained with {}",
-                                      toml_quote(run.config.recipe), run.recipe.hash(),
-                                      checkpoint.step, hash),
-               .remedy = "the recipe as it was, which the comments of run.toml show"});
+  const std::optional<Recipe> trained = recipe_of_checkpoint(checkpoint.path);
+  throw Error(
+      {.place = join_path(run.folder, kRunFile),
+       .key = "recipe",
+       .problem = fmt::format("{} has changed since step {}{}{}", toml_quote(run.config.recipe),
+                              checkpoint.step, trained ? ": it was " : "",
+                              trained ? difference_text(*trained, run.recipe) : ""),
+       .remedy = "the recipe as it was, which the comments of run.toml show"});
 }
 
 size_t index_of_weight(Model& model, const std::string& layer) {

@@ -14,9 +14,27 @@
 namespace ng {
 namespace {
 
-bool means(const std::string& pattern, std::string_view layer) {
+bool means(std::string_view pattern, std::string_view layer) {
   const layers::Place place = layers::place_of(layer);
-  return place.block >= 0 && (glob_matches(pattern, place.part) || glob_matches(pattern, layer));
+  return glob_matches(pattern, layer) || (place.block >= 0 && glob_matches(pattern, place.part));
+}
+
+bool mean(const std::vector<std::string>& patterns, std::string_view layer) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return means(pattern, layer); });
+}
+
+template <class Value>
+Value value_of(std::string_view layer, const ByPattern<Value>& patterns, Value otherwise) {
+  int64_t most = -1;
+  for (const auto& [pattern, value] : patterns) {
+    const int64_t said =
+        std::count_if(pattern.begin(), pattern.end(), [](char c) { return c != '*' && c != '?'; });
+    if (said <= most || !means(pattern, layer)) continue;
+    most = said;
+    otherwise = value;
+  }
+  return otherwise;
 }
 
 /// Of the module of a linear layer, as PEFT names the model that it has inside.
@@ -32,24 +50,86 @@ bool is_linear(const ParameterSpec& spec) {
 }  // namespace
 
 bool Lora::means(std::string_view layer) const {
-  return std::any_of(targets.begin(), targets.end(),
-                     [&](const std::string& pattern) { return ng::means(pattern, layer); });
+  const layers::Place place = layers::place_of(layer);
+  const auto& linears = layers::kLinearsOfBlocks;
+  return place.block >= 0 &&
+         std::find(linears.begin(), linears.end(), place.part) != linears.end() &&
+         mean(targets, layer);
 }
 
-void validate_lora(const ModelConfig& config, std::string_view place, const std::string& key) {
-  const std::vector<ParameterSpec> table = parameter_table(config);
-  for (const std::string& pattern : config.lora.targets) {
-    const bool is_met = std::any_of(table.begin(), table.end(), [&](const ParameterSpec& spec) {
-      return is_linear(spec) && means(pattern, layers::layer_of(spec.name));
-    });
+bool Lora::trains(std::string_view layer) const { return !means(layer) && mean(modules, layer); }
+
+int64_t Lora::rank_of(std::string_view layer) const { return value_of(layer, rank_pattern, rank); }
+
+double Lora::alpha_of(std::string_view layer) const {
+  return value_of(layer, alpha_pattern, alpha);
+}
+
+float Lora::scale_of(std::string_view layer) const {
+  const auto r = static_cast<double>(rank_of(layer));
+  return static_cast<float>(alpha_of(layer) / (is_rank_stabilized ? std::sqrt(r) : r));
+}
+
+namespace {
+
+template <class Value>
+std::vector<std::string> patterns_of(const ByPattern<Value>& values) {
+  std::vector<std::string> patterns;
+  for (const auto& [pattern, value] : values) patterns.push_back(pattern);
+  return patterns;
+}
+
+/// Patterns of one key and the layers of which each has to mean one.
+struct LoraPatterns {
+  std::string key;
+  std::vector<std::string> patterns;
+  const std::vector<std::string>& layers;
+  std::string what, remedy;
+};
+
+void require_met(const LoraPatterns& of, const std::string& place) {
+  for (const std::string& pattern : of.patterns) {
+    const bool is_met =
+        std::any_of(of.layers.begin(), of.layers.end(),
+                    [&](const std::string& layer) { return means(pattern, layer); });
     if (is_met) continue;
-    throw Error(
-        {.place = std::string(place),
-         .key = key,
-         .problem = fmt::format("\"{}\" means no linear layer of the model", pattern),
-         .remedy = fmt::format("patterns of {}",
-                               fmt::join(linears_of_block(parts_of(config.architecture)), " "))});
+    throw Error({.place = place,
+                 .key = of.key,
+                 .problem = fmt::format("\"{}\" means no {}", pattern, of.what),
+                 .remedy = of.remedy});
   }
+}
+
+}  // namespace
+
+void validate_lora(const ModelConfig& config,
+                   const std::function<std::string(const std::string& key)>& place) {
+  const Lora& lora = config.lora;
+  std::vector<std::string> linears, adapted, others;
+  for (const ParameterSpec& spec : parameter_table(config)) {
+    const std::string layer(layers::layer_of(spec.name));
+    if (is_linear(spec)) linears.push_back(layer);
+    if (spec.name == layers::weight_of(layer))
+      (lora.means(layer) ? adapted : others).push_back(layer);
+  }
+  const std::string parts =
+      fmt::format("{}", fmt::join(linears_of_block(parts_of(config.architecture)), " "));
+  const std::string has_adapter = "layer with an adapter", targets = "layers of lora.targets";
+  for (const LoraPatterns& of :
+       {LoraPatterns{"lora.targets", lora.targets, linears, "linear layer of the model",
+                     "patterns of " + parts},
+        LoraPatterns{"lora.rank_pattern", patterns_of(lora.rank_pattern), adapted, has_adapter,
+                     targets},
+        LoraPatterns{"lora.alpha_pattern", patterns_of(lora.alpha_pattern), adapted, has_adapter,
+                     targets},
+        LoraPatterns{"lora.modules_to_save", lora.modules, others, "layer without an adapter",
+                     "embed, norm, head and others that lora.targets leaves out"}})
+    require_met(of, place(of.key));
+  if (lora.trains(layers::kPos) && !lora.trains(layers::kEmbed))
+    throw Error({.place = place("lora.modules_to_save"),
+                 .key = "lora.modules_to_save",
+                 .problem = "\"pos\" without \"embed\"",
+                 .remedy = "both, or \"embed\" alone"});
 }
 
 std::vector<ParameterSpec> adapter_parameters(const ModelConfig& config,
@@ -59,16 +139,17 @@ std::vector<ParameterSpec> adapter_parameters(const ModelConfig& config,
   for (const ParameterSpec& weight : table) {
     const std::string layer(layers::layer_of(weight.name));
     if (!is_linear(weight) || !config.lora.means(layer)) continue;
+    const int64_t rank = config.lora.rank_of(layer);
     adapters.push_back({.name = layers::lora_a_of(layer),
                         .hf_name = peft_name(weight, "lora_A"),
-                        .rows = config.lora.rank,
+                        .rows = rank,
                         .cols = weight.cols,
                         .init = Init::kaiming_uniform,
                         .is_adapter = true});
     adapters.push_back({.name = layers::lora_b_of(layer),
                         .hf_name = peft_name(weight, "lora_B"),
                         .rows = weight.rows,
-                        .cols = config.lora.rank,
+                        .cols = rank,
                         .init = Init::zeros,
                         .is_adapter = true});
   }
@@ -88,14 +169,22 @@ std::vector<float> first_adapter_values(const ParameterSpec& spec, uint64_t seed
   return values;
 }
 
+std::vector<double> adapted_row(std::span<const float> row, std::span<const float> b,
+                                std::span<const float> a, double scale) {
+  NG_CHECK(a.size() == b.size() * row.size(), a.size(), b.size(), row.size());
+  std::vector<double> sums(row.size());
+  for (size_t k = 0; k < b.size(); ++k)
+    for (size_t c = 0; c < row.size(); ++c)
+      sums[c] += static_cast<double>(b[k]) * a[k * row.size() + c];
+  for (size_t c = 0; c < row.size(); ++c) sums[c] = row[c] + scale * sums[c];
+  return sums;
+}
+
 void add_adapter(std::span<float> row, std::span<const float> b, std::span<const float> a,
                  double scale) {
-  NG_CHECK(a.size() == b.size() * row.size(), a.size(), b.size(), row.size());
-  for (size_t c = 0; c < row.size(); ++c) {
-    double sum = 0;
-    for (size_t k = 0; k < b.size(); ++k) sum += static_cast<double>(b[k]) * a[k * row.size() + c];
-    row[c] = static_cast<float>(row[c] + scale * sum);
-  }
+  const std::vector<double> sums = adapted_row(row, b, a, scale);
+  std::transform(sums.begin(), sums.end(), row.begin(),
+                 [](double sum) { return static_cast<float>(sum); });
 }
 
 MergedWeights::MergedWeights(const Run& run, const Model& model) : run_(run), model_(model) {}
@@ -119,9 +208,10 @@ void MergedWeights::read_row(size_t index, int64_t row, std::span<float> values)
   model_.read_row(run_, index, row, values);
   if (index_ != index) take_adapter(index);
   if (a_.empty()) return;
-  const auto rank = static_cast<size_t>(model_.config().lora.rank);
+  const size_t rank = a_.size() / values.size();
+  const std::string_view layer = layers::layer_of(model_.parameters()[index].spec.name);
   add_adapter(values, std::span(b_).subspan(static_cast<size_t>(row) * rank, rank), a_,
-              model_.config().lora.scale());
+              model_.config().lora.scale_of(layer));
 }
 
 }  // namespace ng

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,8 +14,11 @@
 
 namespace ng {
 
-/// Throws Error{place, key, ...} where a pattern of config.lora.targets means no layer.
-void validate_lora(const ModelConfig& config, std::string_view place, const std::string& key);
+/// Throws Error{place, key, ...} where a pattern of config.lora means no layer, or one that is
+/// trained whole has an adapter; `key` is its key there: "lora.targets", and `place` says where
+/// that was given.
+void validate_lora(const ModelConfig& config,
+                   const std::function<std::string(const std::string& key)>& place);
 
 /// A and B of every layer that config.lora means, in the order of `table`, which are the parameters
 /// of the architecture. Their hf_name is PEFT's.
@@ -26,12 +30,15 @@ void validate_lora(const ModelConfig& config, std::string_view place, const std:
 [[nodiscard]] std::vector<float> first_adapter_values(const ParameterSpec& spec, uint64_t seed,
                                                       uint32_t tensor);
 
-/// row += scale·b·a, a (rank, columns of the row) and b (rank) a row of B: each value is summed in
-/// FP64 and rounded once.
+/// row + scale·b·a, a (rank, columns of the row) and b (rank) a row of B, in FP64.
+[[nodiscard]] std::vector<double> adapted_row(std::span<const float> row, std::span<const float> b,
+                                              std::span<const float> a, double scale);
+
+/// row = adapted_row(row, b, a, scale), each value rounded once.
 void add_adapter(std::span<float> row, std::span<const float> b, std::span<const float> a,
                  double scale);
 
-/// The weights of a model with its adapters merged in: W + alpha/rank·B·A.
+/// The weights of a model with its adapters merged in: W + s·B·A.
 class MergedWeights {
  public:
   MergedWeights(const Run& run, const Model& model);

@@ -11,6 +11,9 @@
 
 namespace ng {
 
+/// Of an architecture, in which layers attention may have a window.
+enum class WindowLayers : uint8_t { none, all, any };
+
 struct ArchitectureParts {
   Architecture architecture;
   std::string_view name;      ///< "llama": model_type of transformers
@@ -21,6 +24,7 @@ struct ArchitectureParts {
   bool output_bias = true;               ///< attention's biases are attn.out's, too
   std::optional<bool> attention_bias{};  ///< whether there always, or never, are such biases
   std::optional<bool> mlp_bias{};
+  WindowLayers windows = WindowLayers::none;
   std::span<const std::string_view> projections;  ///< layers that make q, k and v, in this order
   std::span<const std::string_view> mlp_inputs;   ///< up, or gate and up
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);

@@ -1,5 +1,7 @@
 #include "model/builder.h"
 
+#include <algorithm>
+
 #include "model/tensor_parallel.h"
 #include "nn/attention_block.h"
 #include "nn/mlp_block.h"
@@ -68,7 +70,15 @@ std::unique_ptr<Adapter> Builder::adapter_of(const Linear& layer) const {
   };
   if (find_beside(layers::lora_a_of(layer.name())) == nullptr) return nullptr;
   return std::make_unique<Adapter>(half(layers::lora_a_of(layer.name())),
-                                   half(layers::lora_b_of(layer.name())), config().lora.scale());
+                                   half(layers::lora_b_of(layer.name())),
+                                   config().lora.scale_of(layer.name()));
+}
+
+const Linear* Builder::trained_layer(const std::string& name) const {
+  if (sources_.trained.empty()) return nullptr;
+  const auto found = std::ranges::find(sources_.trained, name, &Linear::name);
+  NG_CHECK(found != sources_.trained.end(), name);
+  return *found;
 }
 
 Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& weight) const {
@@ -85,7 +95,8 @@ Linear Builder::make_linear(const std::string& name, int64_t block, Parameter& w
            .weight = &weight,
            .bias = find(layers::bias_of(name)),
            .phases = std::move(phases),
-           .noise = noise_of(place)}};
+           .noise = noise_of(place),
+           .trained = trained_layer(name)}};
 }
 
 Linear Builder::linear(const std::string& name, int64_t block) const {
@@ -132,6 +143,7 @@ std::unique_ptr<Layer> Builder::attention_block(int64_t index, View rope_table) 
                             .heads = static_cast<int>(config().heads) / ranks,
                             .kv_heads = static_cast<int>(config().kv_heads) / ranks,
                             .head_dim = static_cast<int>(config().head_dim),
+                            .window = config().windows.of(index),
                             .head_norms = head_norms,
                             .rope_table = rope_table,
                             .attention = attention,

@@ -26,6 +26,8 @@ class Builder {
     TensorTable& tensors;  ///< the parameters first
     std::span<Parameter> parameters;
     std::span<Parameter> beside;  ///< what noise learns, adapters
+    /// Layers of the model that is trained, where this one is evaluated beside it.
+    std::span<Linear* const> trained{};
   };
   explicit Builder(const Sources& sources) : sources_(sources) {}
 
@@ -56,6 +58,8 @@ class Builder {
                                             std::span<const std::string_view> parts) const;
   [[nodiscard]] Parameter* find_beside(const std::string& name) const;
   [[nodiscard]] std::optional<LayerNoise> noise_of(const LayerPlace& place) const;
+  /// Null where there is no such model.
+  [[nodiscard]] const Linear* trained_layer(const std::string& name) const;
   /// In the numbers of `compute`; null where the layer has none.
   [[nodiscard]] std::unique_ptr<Adapter> adapter_of(const Linear& layer) const;
   [[nodiscard]] Linear make_linear(const std::string& name, int64_t block, Parameter& weight) const;

@@ -90,6 +90,19 @@ void require_bias(std::string_view place, const ArchitectureParts& parts, std::s
           fmt::format("{}, as {} always has", wanted.value_or(given), parts.name));
 }
 
+void validate_windows(const ModelConfig& c, std::string_view place) {
+  const ArchitectureParts& parts = parts_of(c.architecture);
+  const bool fits = c.windows.layers.empty() || std::ssize(c.windows.layers) == c.layers;
+  NG_CHECK(fits, c.windows.layers.size(), c.layers);
+  if (!c.windows.any()) return;
+  require(parts.windows != WindowLayers::none, place, "sliding_window", text_of(c.windows),
+          fmt::format("none, as {} has no windows: mistral, qwen2 and qwen3 have", parts.name));
+  require(
+      parts.windows == WindowLayers::any || c.windows.layers.empty(), place, "full_layers",
+      fmt::format("a window of {}", text_of(c.windows)),
+      fmt::format("all layers, as {} always has it: qwen2 and qwen3 have it in some", parts.name));
+}
+
 void validate_rope(const ModelConfig& c, std::string_view place) {
   require(c.head_dim % 2 == 0, place, "head_dim", fmt::format("{}", c.head_dim),
           "an even number (RoPE turns pairs)");
@@ -123,6 +136,7 @@ void validate(const ModelConfig& c, std::string_view place) {
   const ArchitectureParts& parts = parts_of(c.architecture);
   require_bias(place, parts, "attention_bias", c.attention_bias, parts.attention_bias);
   require_bias(place, parts, "mlp_bias", c.mlp_bias, parts.mlp_bias);
+  validate_windows(c, place);
   if (c.architecture == Architecture::gpt2) {
     require(c.heads * c.head_dim == c.width, place, "heads",
             fmt::format("{} heads of {} do not make width {}", c.heads, c.head_dim, c.width),

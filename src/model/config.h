@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "math/rope_scaling.h"
 #include "model/lora.h"
+#include "model/windows.h"
 #include "nn/parameter.h"
 
 namespace ng {
@@ -32,6 +33,7 @@ struct ModelConfig {
   float norm_eps = 1e-5f;
   float rope_theta = 10000.0f;
   RopeScaling rope_scaling{};
+  Windows windows{};
   GeluKind gelu = GeluKind::tanh;
   float init_std = 0.02f;
   Lora lora{};  ///< in training alone: a model folder has none

@@ -53,13 +53,14 @@ constexpr ArchitectureParts llama() {
           .parameters = llama_parameters};
 }
 
-// Without a window. [Jiang et al. 2023]
+// Windows in all layers, or none. [Jiang et al. 2023]
 constexpr ArchitectureParts mistral() {
   ArchitectureParts parts = llama();
   parts.architecture = Architecture::mistral;
   parts.name = "mistral";
   parts.hf_class = "MistralForCausalLM";
   parts.attention_bias = parts.mlp_bias = false;
+  parts.windows = WindowLayers::all;
   return parts;
 }
 
@@ -72,6 +73,7 @@ constexpr ArchitectureParts qwen2() {
   parts.output_bias = false;
   parts.attention_bias = true;
   parts.mlp_bias = false;
+  parts.windows = WindowLayers::any;
   return parts;
 }
 
@@ -83,6 +85,7 @@ constexpr ArchitectureParts qwen3() {
   parts.hf_class = "Qwen3ForCausalLM";
   parts.head_norms = true;
   parts.mlp_bias = false;
+  parts.windows = WindowLayers::any;
   return parts;
 }
 

@@ -25,6 +25,11 @@ std::vector<ParameterSpec> noise_parameters_of(const ParameterSpec& spec, const 
   return noise_parameters(noise, place.name, spec.rows, spec.cols);
 }
 
+std::span<Linear* const> layers_of(const Model* model) {
+  if (model == nullptr) return {};
+  return model->linears();
+}
+
 // Some rows of a parameter.
 Parameter part_of(const Parameter& whole, const Piece& piece) {
   Parameter part;
@@ -42,10 +47,11 @@ Parameter part_of(const Parameter& whole, const Piece& piece) {
 }  // namespace
 
 Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute,
-             WeightGather gather)
+             WeightGather gather, const Model* trained)
     : config_(config), recipe_(recipe) {
+  NG_CHECK(recipe.is_frozen() == (trained != nullptr));
   validate(config, "model");
-  make_parameters(run, gather);
+  make_parameters(run, gather, trained);
   const std::span<Parameter> all = parameters_;
   const size_t of_architecture = tensors_.names().size();
   const ArchitectureParts& parts = parts_of(config_.architecture);
@@ -54,7 +60,8 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
                        .recipe = recipe_,
                        .tensors = tensors_,
                        .parameters = all.first(of_architecture),
-                       .beside = all.subspan(of_architecture)});
+                       .beside = all.subspan(of_architecture),
+                       .trained = layers_of(trained)});
   View rope_table;
   if (!parts.learned_positions) {
     rope_table = run.persistent({.name = recipe.is_frozen() ? "reference.rope_table" : "rope_table",
@@ -109,25 +116,30 @@ void Model::accumulate_in_bf16() {
 }
 
 // What noise learns and adapters lie behind the parameters of the architecture.
-void Model::make_parameters(Run& run, WeightGather gather) {
+void Model::make_parameters(Run& run, WeightGather gather, const Model* trained) {
   const Comm& group = run.tensor_group();
   std::vector<ParameterSpec> specs = tensor_parallel_parts(parameter_table(config_), group.ranks(),
                                                            group.rank()),
                              learned = adapter_parameters(config_, specs);
   for (ParameterSpec& spec : specs) {
     tensors_.add(spec.name);
-    spec.is_frozen = config_.lora.is_used();
+    spec.is_frozen = config_.lora.is_used() && !config_.lora.trains(layers::layer_of(spec.name));
     for (ParameterSpec& own : noise_parameters_of(spec, recipe_, config_.layers))
       learned.push_back(std::move(own));
   }
   for (ParameterSpec& spec : learned) specs.push_back(std::move(spec));
-  partition_ = deal_parameters(
-      specs, recipe_, config_.layers, {.data = run.comm().ranks(), .tensor = group.ranks()},
-      gradient_recipe().shard, gather_among(run.ranks().world().ranks(), gather));
+  partition_ = recipe_.is_stored_as_trained()
+                   ? trained->partition()
+                   : deal_parameters(specs, recipe_, config_.layers,
+                                     {.data = run.comm().ranks(), .tensor = group.ranks()},
+                                     gradient_recipe().shard,
+                                     gather_among(run.ranks().world().ranks(), gather));
   parameters_.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const KeptWeight kept = kept_weight(recipe_, specs[i], config_.layers,
-                                        gather_among(owners_of(run, specs[i]).ranks(), gather));
+    KeptWeight kept = kept_weight(recipe_, specs[i], config_.layers,
+                                  gather_among(owners_of(run, specs[i]).ranks(), gather));
+    if (recipe_.is_stored_as_trained())  // which may be as ranks send it
+      kept.storage.storage = trained->parameters()[i].weight.value.cast;
     const WeightStorage& storage = kept.storage;
     Parameter& parameter = parameters_[i];
     parameter.id = static_cast<uint32_t>(i);
@@ -238,51 +250,6 @@ void Model::initialize(Run& run) {
   start_noise(run);
 }
 
-bool has_scales(const UpdatedWeight& weight) {
-  return !weight.value.cast.is_unscaled() || (weight.master && !weight.master.cast.is_unscaled());
-}
-
-// The owner of rows makes masters and carries of them, and the value that all have. Ranks that have
-// the parts of a row own the same rows.
-void Model::put_values(Run& run, size_t index, const View& values) {
-  const ParameterSpec& spec = parameters_[index].spec;
-  if (spec.is_frozen) return put_weight(run, parameters_[index].weight, values);
-  const std::span<Parameter* const> mine = owned_of(index);
-  const bool is_in_parts = spec.cut || partition_.of(static_cast<int64_t>(index)).size() > 1;
-  std::optional<float> amax;
-  if (is_in_parts && !mine.empty() && has_scales(mine.front()->weight)) {
-    amax = largest_of(run, values);
-    if (spec.cut) run.tensor_group().max(std::span(&*amax, 1));
-  }
-  for (const Parameter* owned : mine) {
-    const View rows = values.slice(owned->first_row, owned->spec.rows);
-    put_weight(run, owned->weight, rows, amax);
-    put_carry(run, *owned, rows);
-  }
-  send_value(run, index);
-}
-
-void Model::send_value(Run& run, size_t index) {
-  const Parameter& parameter = parameters_[index];
-  send_rows(run, owners_of(run, parameter.spec), parameter.value(),
-            partition_.of(static_cast<int64_t>(index)));
-}
-
-void Model::copy_masters(Run& run) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].is_copied) continue;
-    std::optional<float> amax;
-    if (parameters_[i].value().has_scales()) {
-      amax = 0;
-      for (const Parameter* owned : owned_of(i))
-        amax = std::max(*amax, largest_of(run, owned->weight.master.view));
-      run.ranks().world().max(std::span(&*amax, 1));
-    }
-    for (const Parameter* owned : owned_of(i)) copy_master(run, owned->weight, amax);
-    send_value(run, i);
-  }
-}
-
 void Model::start_adapters(Run& run) {
   for (const Parameter& parameter : parameters_)
     if (parameter.spec.is_adapter) fill_initial(run, parameter, parameter.value());
@@ -327,36 +294,6 @@ void Model::fill_initial(Run& run, const Parameter& parameter, const View& value
 void Model::set_phase(Run& run, int phase) {
   embedding_->set_compute(recipe_.compute(phase));
   for (Linear* linear : linears_) linear->set_phase(run, static_cast<size_t>(phase));
-}
-
-void Model::read_row(const Run& run, size_t index, int64_t row, std::span<float> values) const {
-  const Parameter& parameter = parameters_.at(index);
-  NG_CHECK(!parameter.spec.cut, parameter.spec.name);
-  download_row(run.backend(), parameter.value(), row, values);
-}
-
-// A scale may span rows, and a master is more than its value: such a weight is put when its last
-// row is there.
-void Model::write_row(Run& run, size_t index, int64_t row, std::span<const float> values) {
-  Parameter& parameter = parameters_.at(index);
-  const ParameterSpec& spec = parameter.spec;
-  std::vector<float> mine(static_cast<size_t>(spec.cols));
-  int64_t own_row = -1;
-  for (const CutPiece& at : pieces_of(spec.cut, spec.rows, spec.cols)) {
-    if (row < at.whole_row || row >= at.whole_row + at.rows) continue;
-    own_row = at.row + row - at.whole_row;
-    std::copy_n(values.begin() + at.whole_col, at.cols, mine.begin() + at.col);
-  }
-  if (own_row >= 0) {
-    if (parameter.is_plain) return upload_row(run.backend(), parameter.value(), own_row, mine);
-    NG_CHECK(own_row * spec.cols == std::ssize(pending_), spec.name, row, pending_.size());
-    pending_.insert(pending_.end(), mine.begin(), mine.end());
-  }
-  if (parameter.is_plain || row + 1 < spec.cut.whole_rows(spec.rows)) return;
-  TemporaryTensor all(run.backend(), spec.rows, spec.cols);
-  all.upload(pending_);
-  pending_ = {};
-  put_values(run, index, all.view());
 }
 
 void Model::forget_step() {

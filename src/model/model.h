@@ -33,9 +33,12 @@ using PartDone = std::function<void(const BackwardPart&)>;
 
 class Model {
  public:
-  /// Allocates the parameters (zero) in `run`. Throws Error where the config is impossible.
+  /// Allocates the parameters (zero) in `run`. Throws Error where the config is impossible. A model
+  /// of a frozen recipe is evaluated beside the one that is `trained`, which outlives it, and
+  /// computes with the same numbers: the state of its quantizers is that one's, and so is, unless
+  /// the recipe says another, what weights are stored as.
   Model(Run& run, const ModelConfig& config, const Recipe& recipe, RecomputePolicy recompute,
-        WeightGather gather = WeightGather::as_sent);
+        WeightGather gather = WeightGather::as_sent, const Model* trained = nullptr);
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -64,6 +67,12 @@ class Model {
   /// Random initial values from purpose 13: matrices N(0, std²), residual output projections
   /// N(0, (std/√(2·layers))²), biases 0, gains 1; and start_noise().
   void initialize(Run& run);
+
+  /// Whether take_values() of the model that is trained gives it all of them.
+  [[nodiscard]] bool is_stored_as_trained() const { return recipe_.is_stored_as_trained(); }
+  /// Of another model of the same architecture: values that are stored alike become its, bit for
+  /// bit. Others stay.
+  void take_values(Run& run, const Model& from);
 
   /// First values of adapters, at which they change nothing: A drawn, B 0.
   void start_adapters(Run& run);
@@ -125,7 +134,7 @@ class Model {
   }
 
  private:
-  void make_parameters(Run& run, WeightGather gather);
+  void make_parameters(Run& run, WeightGather gather, const Model* trained);
   void claim_pieces(Run& run, int64_t index, const KeptWeight& kept);
   void put_values(Run& run, size_t index, const View& values);
   void send_value(Run& run, size_t index);

@@ -16,7 +16,8 @@ AttentionShape AttentionBlock::shape(const Batch& batch) const {
           .first = batch.at.first,
           .heads = parts_.heads,
           .kv_heads = parts_.kv_heads,
-          .head_dim = parts_.head_dim};
+          .head_dim = parts_.head_dim,
+          .window = parts_.window};
 }
 
 void AttentionBlock::rotate(Run& run, const Qkv& parts, const Batch& batch, bool inverse) const {

@@ -1,5 +1,6 @@
 // Pre-norm self-attention with its residual connection:
 //   n = norm(x);  q, k, v = n·Wᵀ (+ RoPE);  a = softmax(q·kᵀ/√d, causal)·v;  y = x + a·Woᵀ
+// Causal: all tokens before, or those of a window.
 // Where heads have norms, q and k go through them by head before RoPE. [Dehghani et al. 2023]
 // Grouped-query attention: kv_heads key and value heads serve heads / kv_heads query heads each.
 #pragma once
@@ -30,6 +31,7 @@ class AttentionBlock final : public Layer {
     int heads = 0;      ///< of this rank
     int kv_heads = 0;
     int head_dim = 0;
+    int64_t window = 0;  ///< tokens that each sees, itself included; 0: all before it
     std::optional<HeadNorms> head_norms;
     View rope_table;         ///< rows == 0: learned positions, no RoPE
     uint32_t attention = 0;  ///< tensor id of a

@@ -32,7 +32,8 @@ void Embedding::backward(Run& run, const ConstView& dy, const Batch& batch) cons
   if (tokens_->spec.is_frozen) return;
   const Run::Place place = run.in(tokens_->spec.name);
   const View dtokens = gradient_to_add_to(run, *tokens_);
-  const View dpositions = positions_ != nullptr ? gradient_to_add_to(run, *positions_) : View();
+  const bool has_positions = positions_ != nullptr && !positions_->spec.is_frozen;
+  const View dpositions = has_positions ? gradient_to_add_to(run, *positions_) : View();
   const TokenSlice own = own_tokens(run, batch.tokens());
   for_runs(own, batch.at, [&](const TokenRun& at) {
     run.execute(EmbedBackward{.dtokens = dtokens,

@@ -53,7 +53,7 @@ ReadableWeight LayerNoise::noisy(Run& run, Parameter& weight) const {
 
 ReadableWeight LayerNoise::quiet(Run& run, const Parameter& weight) const {
   const ReadableWeight values = readable(run, weight);
-  if (recipe_.kind != NoiseKind::nipq) return values;
+  if (!quantizes()) return values;
   Tensor levels = run.tensor(weight.spec.rows, weight.spec.cols, element_of(recipe_.cast),
                              MemoryKind::operands);
   run.execute(QuantizeByProxy{.y = levels, .of = noise_on(run, weight, values.view)});
@@ -61,7 +61,7 @@ ReadableWeight LayerNoise::quiet(Run& run, const Parameter& weight) const {
 }
 
 void LayerNoise::backward(Run& run, Parameter& weight) const {
-  const bool reads_weight = recipe_.kind == NoiseKind::nipq;
+  const bool reads_weight = quantizes();
   const ReadableWeight values =
       reads_weight ? readable(run, weight) : ReadableWeight{weight.noisy.view(), {}};
   run.execute(

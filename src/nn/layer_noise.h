@@ -17,6 +17,8 @@ class LayerNoise {
   void start(Run& run, const Parameter& weight) const;
   /// ŵ of this step, made once and kept in `weight` until it is forgotten.
   [[nodiscard]] ReadableWeight noisy(Run& run, Parameter& weight) const;
+  /// Whether evaluation quantizes by what is learned: nipq.
+  [[nodiscard]] bool quantizes() const { return recipe_.kind == NoiseKind::nipq; }
   /// What evaluation reads, where nothing is drawn: w; nipq: w quantized for real.
   [[nodiscard]] ReadableWeight quiet(Run& run, const Parameter& weight) const;
   /// After the last micro-batch of a step, of a gradient that is still as it was summed: that of

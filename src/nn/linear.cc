@@ -1,7 +1,6 @@
 #include "nn/linear.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "format/hadamard.h"
@@ -10,50 +9,6 @@
 
 namespace ng {
 namespace {
-
-// Purposes 2..7 are the roles in order. [recipes.md §0]
-Purpose purpose_of(OperandRole role) {
-  return static_cast<Purpose>(static_cast<uint8_t>(Purpose::fprop_input) +
-                              static_cast<uint8_t>(role));
-}
-
-bool is_left(OperandRole role) {
-  return role == OperandRole::fprop_input || role == OperandRole::dgrad_grad ||
-         role == OperandRole::wgrad_grad;
-}
-
-// fprop contracts columns of x and W, dgrad rows of W, wgrad rows of dy and x.
-Contract contract_of(OperandRole role) {
-  const bool rows = role == OperandRole::dgrad_weight || role == OperandRole::wgrad_grad ||
-                    role == OperandRole::wgrad_input;
-  return rows ? Contract::rows : Contract::cols;
-}
-
-const GemmRecipe& gemm_of(const LinearRecipe& recipe, OperandRole role) {
-  if (role <= OperandRole::fprop_weight) return recipe.fprop;
-  return role <= OperandRole::dgrad_weight ? recipe.dgrad : recipe.wgrad;
-}
-
-// Group of a GEMM in purpose 11: dgrad 0, wgrad 1, fprop 2. [recipes.md §0]
-uint32_t gemm_group(OperandRole role) {
-  if (role <= OperandRole::fprop_weight) return 2;
-  return role <= OperandRole::dgrad_weight ? 0 : 1;
-}
-
-const Operand& cast_of(const LinearRecipe& recipe, OperandRole role) {
-  const GemmRecipe& gemm = gemm_of(recipe, role);
-  return is_left(role) ? gemm.left : gemm.right;
-}
-
-int64_t block_along_k(const Operand& cast) {
-  return cast.block.kind == Block::Kind::tile ? cast.block.cols : 1;
-}
-
-// Operands are zero-padded along K to this. [recipes.md §0]
-int64_t padding_of(const GemmRecipe& gemm) {
-  const int64_t blocks = std::lcm(block_along_k(gemm.left), block_along_k(gemm.right));
-  return std::lcm(blocks, std::max<int64_t>(gemm.hadamard, 1));
-}
 
 std::array<uint32_t, 4> signs_for(HadamardSigns signs, const RandomKey& key, uint32_t gemm) {
   if (signs == HadamardSigns::none) return {};
@@ -74,6 +29,14 @@ int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
     if (cast.scaling == Scaling::delayed) longest = std::max(longest, cast.amax_history);
   }
   return longest;
+}
+
+// As if it were `current`: what says how it is delayed means nothing any more.
+void scale_by_itself(Operand& cast) {
+  if (cast.scaling != Scaling::delayed) return;
+  cast.scaling = Scaling::current;
+  cast.amax_history = Operand{}.amax_history;
+  cast.amax_compute = Operand{}.amax_compute;
 }
 
 void reset(Run& run, const DelayedScale& state, int history) {
@@ -97,30 +60,21 @@ float* persistent_row(Run& run, const std::string& layer, OperandRole role, std:
 
 }  // namespace
 
-std::string_view name_of(OperandRole role) {
-  constexpr std::array<std::string_view, kOperandRoles> kNames = {
-      "fprop.input", "fprop.weight", "dgrad.grad", "dgrad.weight", "wgrad.grad", "wgrad.input"};
-  return kNames[static_cast<size_t>(role)];
-}
-
-OperandSpec operand_form(const LinearRecipe& recipe, OperandRole role) {
-  const GemmRecipe& gemm = gemm_of(recipe, role);
-  return {.cast = cast_of(recipe, role),
-          .contract = contract_of(role),
-          .side = is_left(role) ? Side::left : Side::right,
-          .rows = 0,
-          .k = 0,
-          .k_multiple = padding_of(gemm),
-          .hadamard = {.size = gemm.hadamard}};
-}
-
 Linear::Linear(Run& run, Parts parts)
     : name_(std::move(parts.name)),
       output_(parts.output),
       weight_(parts.weight),
       bias_(parts.bias),
       phases_(std::move(parts.phases)),
-      noise_(std::move(parts.noise)) {
+      noise_(std::move(parts.noise)),
+      has_own_state_(parts.trained == nullptr) {
+  if (has_own_state_)
+    claim_state(run);
+  else
+    share_state_of(*parts.trained);
+}
+
+void Linear::claim_state(Run& run) {
   for (size_t i = 0; i < kOperandRoles; ++i) {
     const auto role = static_cast<OperandRole>(i);
     const int history = longest_history(phases_, role);
@@ -129,6 +83,17 @@ Linear::Linear(Run& run, Parts parts)
                    persistent_row(run, name_, role, "history", history)};
     reset(run, delayed_[i], history);
   }
+}
+
+// While the weights are the same, so are the numbers. What that layer has no history of scales
+// itself; what the layer learns of its weight's quantizer holds for this weight, too.
+void Linear::share_state_of(const Linear& trained) {
+  delayed_ = trained.delayed_;
+  for (LinearRecipe& phase : phases_)
+    for (size_t i = 0; i < kOperandRoles; ++i)
+      if (delayed_[i].history == nullptr)
+        scale_by_itself(cast_of(phase, static_cast<OperandRole>(i)));
+  if (trained.noise_ && trained.noise_->quantizes()) noise_ = trained.noise_;
 }
 
 Linear::Linear(Linear&& other) noexcept = default;
@@ -143,7 +108,7 @@ void Linear::set_phase(Run& run, size_t phase) {
   for (size_t i = 0; i < kOperandRoles; ++i) {
     const auto role = static_cast<OperandRole>(i);
     const Operand& next = cast_of(phases_[phase], role);
-    if (next.scaling == Scaling::delayed && !(next == cast(role)))
+    if (has_own_state_ && next.scaling == Scaling::delayed && !(next == cast(role)))
       reset(run, delayed_[i], next.amax_history);
   }
   phase_ = phase;
@@ -369,7 +334,7 @@ void Linear::finish_noise_backward(Run& run) {
 }
 
 void Linear::start_noise(Run& run) const {
-  if (noise_) noise_->start(run, *weight_);
+  if (noise_ && has_own_state_) noise_->start(run, *weight_);
 }
 
 void Linear::finish_noise(Run& run) const {

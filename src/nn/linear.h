@@ -14,28 +14,11 @@
 #include <vector>
 
 #include "nn/layer_noise.h"
+#include "nn/operand_role.h"
 #include "nn/parameter.h"
 #include "recipe/recipe.h"
 
 namespace ng {
-
-/// Which of the six operands of a linear layer, in the order of their random purposes.
-enum class OperandRole : uint8_t {
-  fprop_input,
-  fprop_weight,
-  dgrad_grad,
-  dgrad_weight,
-  wgrad_grad,
-  wgrad_input,
-};
-constexpr size_t kOperandRoles = 6;
-[[nodiscard]] std::string_view name_of(OperandRole role);
-[[nodiscard]] constexpr bool is_weight(OperandRole role) {
-  return role == OperandRole::fprop_weight || role == OperandRole::dgrad_weight;
-}
-
-/// What a recipe fixes of an operand: all but its sizes and the signs of its Hadamard transform.
-[[nodiscard]] OperandSpec operand_form(const LinearRecipe& recipe, OperandRole role);
 
 class Adapter;
 
@@ -50,6 +33,9 @@ class Linear {
     Parameter* bias = nullptr;
     std::vector<LinearRecipe> phases;
     std::optional<LayerNoise> noise{};  ///< in training
+    /// That layer of the model that is trained, where this one is of a model that is evaluated
+    /// beside it: the state of its quantizers is that one's, which outlives this.
+    const Linear* trained = nullptr;
   };
   Linear(Run& run, Parts parts);
   Linear(Linear&& other) noexcept;
@@ -65,7 +51,8 @@ class Linear {
   /// Ranks divide its inputs: what it makes of them are parts of sums.
   [[nodiscard]] bool divides_inputs() const { return weight_->spec.cut.axis == Cut::Axis::cols; }
 
-  /// Numbers from now on. An operand whose cast changes starts fresh delayed-scaling state.
+  /// Numbers from now on. An operand whose cast changes starts fresh delayed-scaling state, where
+  /// that is its own.
   void set_phase(Run& run, size_t phase);
 
   /// y = Q(x)·Q(W)ᵀ + b
@@ -113,6 +100,8 @@ class Linear {
   [[nodiscard]] const Operand& cast(OperandRole role) const;
 
  private:
+  void claim_state(Run& run);
+  void share_state_of(const Linear& trained);
   [[nodiscard]] OperandSpec spec(OperandRole role, int64_t tokens, const Run& run) const;
   [[nodiscard]] PrepareContext context(OperandRole role, uint32_t tensor, const Run& run) const;
   /// Where what an operand is made of lies in the whole that ranks divide, for its draws.
@@ -139,6 +128,7 @@ class Linear {
   std::unique_ptr<Adapter> adapter_;
   size_t phase_ = 0;
   bool keeps_weights_ = false;
+  bool has_own_state_ = true;
   std::array<DelayedScale, kOperandRoles> delayed_{};
   OperandStats* stats_ = nullptr;
   std::optional<TimeKind> time_;

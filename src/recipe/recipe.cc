@@ -44,13 +44,15 @@ std::string patch_lines(const toml::table& patch, std::initializer_list<std::str
   return lines;
 }
 
+std::string text_of_override(const RecipeOverride& override_) {
+  std::string text = "\n[[override]]\nlayers = " + print_value(override_.layers) + "\n";
+  if (override_.blocks) text += "blocks = " + toml_quote(override_.blocks->text()) + "\n";
+  return text + patch_lines(*override_.patch, {"layers", "blocks"});
+}
+
 std::string overrides_text(const ResolvedRecipe& recipe) {
   std::string text;
-  for (const RecipeOverride& override_ : recipe.overrides) {
-    text += "\n[[override]]\nlayers = " + print_value(override_.layers) + "\n";
-    if (override_.blocks) text += "blocks = " + toml_quote(override_.blocks->text()) + "\n";
-    text += patch_lines(*override_.patch, {"layers", "blocks"});
-  }
+  for (const RecipeOverride& override_ : recipe.overrides) text += text_of_override(override_);
   return text;
 }
 
@@ -77,19 +79,12 @@ std::string identity_of(const ResolvedRecipe& recipe) {
   return text;
 }
 
-// Nothing moves any more: no update, and no history of scales.
+// Nothing moves any more.
 void freeze(LayerRecipe& layer, const std::optional<Operand>& storage, bool is_in_block) {
   WeightStorage frozen{.storage = storage.value_or(layer.weights.storage), .is_frozen = true};
   if (storage && !storage->is_unscaled() && !is_in_block) frozen.storage = operand_of("fp32");
   layer.weights = frozen;
   layer.weight_noise = WeightNoise{};
-  for (GemmRecipe* gemm : {&layer.linear.fprop, &layer.linear.dgrad, &layer.linear.wgrad})
-    for (Operand* operand : {&gemm->left, &gemm->right})
-      if (operand->scaling == Scaling::delayed) {
-        operand->scaling = Scaling::current;
-        operand->amax_history = Operand{}.amax_history;  // these mean nothing any more
-        operand->amax_compute = Operand{}.amax_compute;
-      }
 }
 
 }  // namespace
@@ -137,6 +132,28 @@ std::string Recipe::resolved_toml() const {
   return "name = " + toml_quote(name()) + "\n" + body_of(data_->recipe);
 }
 
+std::vector<std::pair<std::string, std::string>> Recipe::values() const {
+  const ResolvedRecipe& recipe = data_->recipe;
+  std::vector<std::pair<std::string, std::string>> values;
+  const auto add_lines = [&](const std::string& prefix, const std::string& lines) {
+    for (size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
+      end = lines.find('\n', begin);
+      const size_t is = lines.find(" = ", begin);
+      if (is < end)  // no empty line or header
+        values.emplace_back(prefix + lines.substr(begin, is - begin),
+                            lines.substr(is + 3, end - is - 3));
+    }
+  };
+  add_lines("", print_keys(recipe.phases.front(), settings_keys()));
+  for (size_t i = 0; i < recipe.overrides.size(); ++i)
+    add_lines(fmt::format("override[{}].", i + 1), text_of_override(recipe.overrides[i]));
+  for (size_t i = 1; i < recipe.phases.size(); ++i)
+    add_lines(fmt::format("phase[{}].", i),
+              phase_header(recipe.phase_starts[i]) +
+                  patch_lines(*recipe.phase_patches[i - 1], {"start"}));
+  return values;
+}
+
 std::string Recipe::hash() const { return hash_of(identity_of(data_->recipe)); }
 std::string Recipe::hash_of_all_keys() const {
   Keys<RecipeSettings> older = settings_keys();
@@ -173,6 +190,7 @@ Recipe Recipe::frozen(const std::optional<Operand>& storage) const {
 }
 
 bool Recipe::is_frozen() const { return data_->is_frozen; }
+bool Recipe::is_stored_as_trained() const { return data_->is_frozen && !data_->frozen_as; }
 
 LinearRecipe Recipe::linear(const LayerPlace& place, int phase) const {
   return layer(place, phase).linear;

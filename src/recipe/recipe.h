@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "recipe/settings.h"
@@ -40,6 +41,9 @@ class Recipe {
   [[nodiscard]] const std::string& place() const;
   /// The complete recipe as TOML, every key written out: loads back to an equal recipe.
   [[nodiscard]] std::string resolved_toml() const;
+  /// All that resolved_toml() says but the name, key by key, each value as TOML; keys of the second
+  /// override are "override[2].layers", of the first phase after the base "phase[1].start".
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> values() const;
   /// 16 hex digits: FNV-1a over what differs from the defaults, without the name. Equal recipes
   /// have equal hashes whatever they are called, however base and phases were written, and in every
   /// version whose keys mean the same: checkpoints carry it.
@@ -65,12 +69,14 @@ class Recipe {
   /// unless an override's `layers` match the name: one without `layers` leaves it alone. Noise is
   /// `none` for a layer that weight_noise.layers does not mean.
   [[nodiscard]] LayerRecipe layer(const LayerPlace& place, int phase) const;
-  /// Of a model that is evaluated beside the one that this recipe trains: the same GEMMs, operands
-  /// of delayed scaling scaled by themselves; weights without master, carry and noise, stored as
-  /// `storage`, vectors and, where that has scales, what lies outside of the blocks in FP32.
-  /// Without `storage` they are stored as those that are trained.
+  /// Of a model that is evaluated beside the one that this recipe trains: the same GEMMs; weights
+  /// without master, carry and noise, stored as `storage`, vectors and, where that has scales, what
+  /// lies outside of the blocks in FP32. Without `storage` they are stored as those that are
+  /// trained.
   [[nodiscard]] Recipe frozen(const std::optional<Operand>& storage) const;
   [[nodiscard]] bool is_frozen() const;
+  /// Frozen without a storage of its own.
+  [[nodiscard]] bool is_stored_as_trained() const;
   /// Its GEMMs alone.
   [[nodiscard]] LinearRecipe linear(const LayerPlace& place, int phase) const;
 
@@ -90,5 +96,9 @@ void set_recipe_folder(std::string folder);
 
 /// Names of all recipes in recipe_folders(), sorted.
 [[nodiscard]] std::vector<std::string> recipe_names();
+
+/// What differs between two recipes, in a phrase: "fp8-delayed, but this run has bf16
+/// (linear.fprop.input: {...} -> "bf16", ... and 3 more)".
+[[nodiscard]] std::string difference_text(const Recipe& before, const Recipe& now);
 
 }  // namespace ng

@@ -11,9 +11,11 @@ namespace ng::report {
 std::string model_text(const ModelConfig& c) {
   std::string heads = fmt::format("{} of {}", counted(c.heads, "head"), c.head_dim);
   if (c.kv_heads != c.heads) heads += fmt::format(", {} of keys and values", c.kv_heads);
-  return fmt::format("{}: {}, width {}, {}, ffn {}, context {}, vocabulary {}, {} head",
+  const std::string windows =
+      c.windows.any() ? fmt::format(", windows of {}", text_of(c.windows)) : "";
+  return fmt::format("{}: {}, width {}, {}, ffn {}, context {}{}, vocabulary {}, {} head",
                      parts_of(c.architecture).name, counted(c.layers, "layer"), c.width, heads,
-                     c.ffn, c.context, c.vocab, c.tie_embeddings ? "tied" : "untied");
+                     c.ffn, c.context, windows, c.vocab, c.tie_embeddings ? "tied" : "untied");
 }
 
 std::string schedule_text(const RunConfig& config, const StepSettings& step, int ranks) {

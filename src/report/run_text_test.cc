@@ -5,6 +5,20 @@
 namespace ng::report {
 namespace {
 
+TEST(ModelText, SaysWhichLayersHaveWindows) {
+  ModelConfig config = model_preset("llama-134m");
+  EXPECT_EQ(model_text(config),
+            "llama: 12 layers, width 768, 12 heads of 64, ffn 2048, context 2048, vocabulary "
+            "32000, untied head");
+  config.windows.size = 512;
+  EXPECT_NE(model_text(config).find("context 2048, windows of 512 tokens, vocabulary"),
+            std::string::npos);
+  config.windows.layers.resize(12, true);
+  config.windows.layers[3] = false;
+  EXPECT_NE(model_text(config).find("windows of 512 tokens in 11 of 12 layers,"),
+            std::string::npos);
+}
+
 TEST(ScheduleText, SaysWhereTheWarmUpDoesNotEnd) {
   RunConfig config;
   config.train.steps = 21;

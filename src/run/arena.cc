@@ -164,6 +164,12 @@ void Arena::finish_replay() {
   program_ = nullptr;
 }
 
+void Arena::return_to(size_t mark) {
+  for (size_t slot = mark; slot < next_; ++slot)
+    NG_CHECK(references_[slot] == 0, slot, references_[slot]);
+  if (!recording_) next_ = mark;
+}
+
 Tensor Arena::allocate_bytes(size_t bytes, MemoryKind kind) {
   const size_t slot = next_++;
   const size_t rounded = round_up(bytes);

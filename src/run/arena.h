@@ -74,6 +74,12 @@ class Arena {
   /// From now on allocations come from `base`, in the recorded order. `base` holds program.bytes.
   void start_replay(const Program& program, std::byte* base);
   void finish_replay();
+  /// Ends a replay before its program does. All tensors must be gone.
+  void abandon_replay() { program_ = nullptr; }
+  /// Where the next tensor comes, among those of the program.
+  [[nodiscard]] size_t mark() const { return next_; }
+  /// All tensors since a mark must be gone; a replay allocates them again.
+  void return_to(size_t mark);
   /// Room for programs of up to `slots` tensors, so that replays never allocate.
   void reserve(size_t slots) { references_.reserve(slots); }
 

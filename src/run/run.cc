@@ -17,10 +17,17 @@ Run::Run(std::unique_ptr<Backend> backend, uint64_t seed, uint64_t twin, Comm* w
   nonfinite_ = persistent_values<uint64_t>("nonfinite", 1);
 }
 
+namespace {
+
+std::string place_in_register(const PersistentSpec& spec) {
+  return fmt::format("{}:{}", spec.name, spec.first_row);
+}
+
+}  // namespace
+
 Run::~Run() {
   saved_.clear();
-  for (const Persistent& row : persistents_)
-    backend_->release(row.memory.data(), row.memory.size());
+  release_from(0);
   if (!arena_memory_.empty()) backend_->release(arena_memory_.data(), arena_memory_.size());
 }
 
@@ -84,10 +91,19 @@ std::span<std::byte> Run::take(std::string name, size_t bytes, MemoryKind kind) 
   return memory;
 }
 
+void Run::release_from(size_t first) {
+  for (size_t i = first; i < persistents_.size(); ++i) {
+    const Persistent& row = persistents_[i];
+    if (row.spec.element != nullptr) names_.erase(place_in_register(row.spec));
+    backend_->release(row.memory.data(), row.memory.size());
+  }
+  persistents_.resize(first);
+}
+
 View Run::persistent(const PersistentSpec& spec) {
   NG_CHECK(spec.rows >= 0 && spec.cols >= 0 && spec.element != nullptr, spec.name, spec.rows,
            spec.cols);
-  NG_CHECK(names_.insert(fmt::format("{}:{}", spec.name, spec.first_row)).second, spec.name);
+  NG_CHECK(names_.insert(place_in_register(spec)).second, spec.name);
   const int64_t stride = tight_stride(*spec.element, spec.cols);
   const size_t bytes = static_cast<size_t>(spec.rows) * bytes_of(*spec.element, stride);
   const std::span<std::byte> memory = take(spec.name, bytes, spec.kind);

@@ -144,6 +144,40 @@ class Run {
     end_replay();
   }
   [[nodiscard]] bool recording() const { return arena_.recording(); }
+  /// In the body of a program: turn(i) for every i below `count`. Turns take the same tensors one
+  /// after another and leave none, so that a dry run does one of them, and they share its memory.
+  template <class Turn>
+  void repeat(int64_t count, const Turn& turn) {
+    const size_t mark = arena_.mark();
+    for (int64_t i = 0; i < count; ++i) {
+      if (i > 0) arena_.return_to(mark);
+      if (i > 0 && recording()) return;
+      turn(i);
+    }
+  }
+  /// A replay that waits between the turns of its program. While it lives nothing else is recorded
+  /// or replayed.
+  class OpenReplay {
+   public:
+    OpenReplay(Run& run, const Program& program) : run_(run) { run.begin_replay(program); }
+    ~OpenReplay() { run_.arena_.abandon_replay(); }
+    OpenReplay(const OpenReplay&) = delete;
+    OpenReplay& operator=(const OpenReplay&) = delete;
+
+    /// One more turn of the program's repeat(), to which what was done before has come.
+    template <class Body>
+    void turn(const Body& body) {
+      if (has_turned_) run_.arena_.return_to(mark_);
+      has_turned_ = true;
+      mark_ = run_.arena_.mark();
+      body();
+    }
+
+   private:
+    Run& run_;
+    bool has_turned_ = false;
+    size_t mark_ = 0;
+  };
 
   // Memory of the run ---------------------------------------------------------------------------
   /// Zeroed memory that lives as long as the run, and is registered by `spec`.
@@ -156,6 +190,18 @@ class Run {
                                          MemoryKind kind = MemoryKind::state) {
     return reinterpret_cast<Value*>(take(std::move(name), count * sizeof(Value), kind).data());
   }
+  /// While it lives what is registered is lent: then it is gone from the register again.
+  class Lease {
+   public:
+    explicit Lease(Run& run) : run_(run), first_(run.persistents_.size()) {}
+    ~Lease() { run_.release_from(first_); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+
+   private:
+    Run& run_;
+    size_t first_;
+  };
   /// Everything that lives as long as the run, in the order in which it was registered.
   [[nodiscard]] const std::vector<Persistent>& persistents() const { return persistents_; }
   /// Bytes of everything persistent, by kind, the backend's scratch included.
@@ -235,6 +281,7 @@ class Run {
   void begin_replay(const Program& program);
   void end_replay();
   [[nodiscard]] std::span<std::byte> take(std::string name, size_t bytes, MemoryKind kind);
+  void release_from(size_t first);
   void examine(const Operation& operation, bool before);
   void examine(const ConstView& values, std::string_view what);
 

@@ -86,5 +86,83 @@ TEST_F(Runs, TheRegisterKnowsEachTensorOnce) {
   EXPECT_TRUE(row.spec.is_saved);
 }
 
+TEST_F(Runs, ALeaseIsGoneFromTheRegister) {
+  const MemoryByKind before = run_.persistent_by_kind();
+  for (int i = 0; i < 2; ++i) {
+    const ng::Run::Lease lease(run_);
+    (void)run_.persistent(spec("lent", fp32_format()));
+    (void)run_.persistent_values<double>("untyped", 1000);
+    EXPECT_NE(run_.persistent_by_kind(), before);
+  }
+  EXPECT_EQ(run_.persistent_by_kind(), before);
+  EXPECT_THROW((void)run_.persistent(spec("x", fp32_format())), InternalError) << "it stayed";
+}
+
+// One tensor before the turns that lives through them, one of each turn, one behind them.
+TEST_F(Runs, TurnsShareTheMemoryOfOne) {
+  int turns = 0;
+  const auto body = [&](int64_t count) {
+    const Tensor sum = run_.tensor_like(x_);
+    run_.execute(Fill{.x = sum, .value = 0});
+    run_.repeat(count, [&](int64_t i) {
+      const Tensor term = run_.tensor_like(x_);
+      run_.execute(Fill{.x = term, .value = static_cast<float>(i)});
+      run_.execute(Add{.y = sum, .a = sum, .b = term});
+      ++turns;
+    });
+    const Tensor last = run_.tensor_like(x_);
+    run_.execute(Copy{.y = x_, .x = sum});
+  };
+  const Program one = run_.record([&] { body(1); });
+  turns = 0;
+  const Program many = run_.record([&] { body(int64_t{1} << 40); });
+  EXPECT_EQ(turns, 1);
+  EXPECT_EQ(many.bytes, one.bytes);
+  EXPECT_EQ(many.slots.size(), 3u);
+  run_.reserve({&many});
+  run_.replay(many, [&] { body(4); });
+  EXPECT_EQ(values(), std::vector<float>(10, 6.0f));
+  run_.replay(many, [&] { body(1); });
+  EXPECT_THROW((void)run_.record([&] {
+    Tensor left;
+    run_.repeat(2, [&](int64_t) { left = run_.tensor_like(x_); });
+  }),
+               InternalError);
+}
+
+TEST_F(Runs, AReplayMayWaitBetweenTurns) {
+  Tensor kept;
+  const auto turn = [&] {
+    const Tensor term = run_.tensor_like(x_);
+    run_.execute(Fill{.x = term, .value = 2});
+    run_.execute(Add{.y = kept, .a = kept, .b = term});
+  };
+  const auto begin = [&] {
+    kept = run_.tensor_like(x_);
+    run_.execute(Fill{.x = kept, .value = 1});
+  };
+  const Program program = run_.record([&] {
+    begin();
+    run_.repeat(2, [&](int64_t) { turn(); });
+    kept = {};
+  });
+  run_.reserve({&program});
+  for (const int turns : {0, 1, 3}) {
+    {
+      ng::Run::OpenReplay replay(run_, program);
+      begin();
+      for (int i = 0; i < turns; ++i) replay.turn(turn);
+      EXPECT_EQ(download(run_.backend(), kept.view()),
+                std::vector<float>(10, 1.0f + 2.0f * static_cast<float>(turns)));
+      kept = {};
+    }
+    run_.replay(program, [&] {
+      begin();
+      run_.repeat(1, [&](int64_t) { turn(); });
+      kept = {};
+    });
+  }
+}
+
 }  // namespace
 }  // namespace ng

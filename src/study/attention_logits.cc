@@ -37,7 +37,7 @@ double largest_logit(std::span<const float> q, std::span<const float> k,
             q.data() + (s * shape.length + i) * q_width + int64_t{head} * shape.head_dim;
         const float* keys = k.data() + s * shape.kv_stride * k_width +
                             int64_t{head / heads_per_key} * shape.head_dim;
-        for (int64_t j = 0; j <= shape.first + i; ++j)
+        for (int64_t j = shape.first_key(i); j <= shape.first + i; ++j)
           largest = larger(largest, std::abs(product(query, keys + j * k_width, shape.head_dim)));
       }
   return largest / std::sqrt(shape.head_dim);

@@ -10,10 +10,10 @@
 
 namespace ng::study {
 
-/// The largest |q·k|/√head_dim over all heads and all pairs that the causal mask lets through, q
-/// and k as attention reads them (behind RoPE): q (sequences · length, heads · head_dim), k
-/// (sequences · kv_stride, kv_heads · head_dim), both row by row without gaps. Sums in FP64. NaN
-/// where some logit is NaN.
+/// The largest |q·k|/√head_dim over all heads and all pairs that causal mask and window let
+/// through, q and k as attention reads them (behind RoPE): q (sequences · length, heads ·
+/// head_dim), k (sequences · kv_stride, kv_heads · head_dim), both row by row without gaps. Sums in
+/// FP64. NaN where some logit is NaN.
 [[nodiscard]] double largest_logit(std::span<const float> q, std::span<const float> k,
                                    const AttentionShape& shape);
 

@@ -34,6 +34,9 @@ TEST(LargestLogit, IsThatOfThePairsThatAttentionSees) {
   later.length = 1;
   later.first = 1;
   EXPECT_EQ(largest_logit(Values(q.begin(), q.begin() + 4), k, later), 150);
+  AttentionShape alone = kShape;
+  alone.window = 1;
+  EXPECT_EQ(largest_logit(q, k, alone), 1) << "each sees itself";
 }
 
 // Four heads of one value read two heads of keys: 0 and 1 the first, 2 and 3 the second.

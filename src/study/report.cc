@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "base/version.h"
 
 namespace ng::study {
@@ -21,17 +22,6 @@ struct Paths {
         json(join_path(folder, fmt::format("{}.json", name))),
         page(join_path(folder, "index.html")) {}
 };
-
-// RFC 4180: quoted where it has to be.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += c;
-    quoted += c;
-  }
-  return quoted + '"';
-}
 
 // Nine digits tell any two FP32 numbers apart; sums are in FP64 but no better known.
 std::string csv_number(double number) {

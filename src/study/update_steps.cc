@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "io/hf/coded_file.h"
 #include "io/tensor_files.h"
 #include "study/mean.h"
 #include "study/samples.h"
@@ -39,7 +40,7 @@ FileMatrix matrix_of(const io::Safetensors& file, const std::string& name) {
 
 UpdateSubject file_subject(const Settings& settings) {
   const TensorSubject& tensor = settings.tensor;
-  const io::Safetensors file(tensor.file);
+  const io::Safetensors file = io::open_decoded(tensor.file);
   FileMatrix w = matrix_of(file, tensor.name);
   UpdateSubject subject{.weights = tensor.name,
                         .direction = "N(0,1)",

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_names.h"
+#include "tokenizer/known_patterns.h"
 #include "tokenizer/piece_counts.h"
-#include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer_parts.h"
 
 namespace ng {
@@ -193,7 +193,8 @@ OrderedJson model_of(const TrainedBpe& trained, const BpeTraining& training) {
 
 TrainedBpe train_bpe(const std::vector<std::string_view>& texts, const BpeTraining& training,
                      Threads threads, const std::function<void(int64_t, int64_t)>& show) {
-  if (known_pattern(training.pattern).empty())
+  if (std::find(std::begin(kKnownPatterns), std::end(kKnownPatterns), training.pattern) ==
+      std::end(kKnownPatterns))
     throw Error({.key = "pattern",
                  .problem = fmt::format("unknown \"{}\"", training.pattern),
                  .remedy = one_of(kKnownPatterns)});

@@ -81,13 +81,15 @@ std::string byte_tokenizer_json() {
 }
 
 void ByteTokenizer::save(const std::string& folder) const {
-  write_file_atomically(join_path(folder, "tokenizer.json"), byte_tokenizer_json());
-  OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                        {"clean_up_tokenization_spaces", false},
-                        {"eos_token", kEndText},
-                        {"pad_token", kEndText}};
-  if (!chat_template_.empty()) config["chat_template"] = chat_template_;
-  write_file_atomically(join_path(folder, "tokenizer_config.json"), json_text(config, 1) + "\n");
+  const OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                              {"clean_up_tokenization_spaces", false},
+                              {"eos_token", kEndText},
+                              {"pad_token", kEndText}};
+  write_tokenizer_files(folder, {.json = byte_tokenizer_json(),
+                                 .json_place = folder,
+                                 .config = json_text(config, 1) + "\n",
+                                 .config_place = folder,
+                                 .templates = templates_});
 }
 
 void require_byte_tokenizer(const Json& json, const std::string& place) {

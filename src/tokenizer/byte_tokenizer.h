@@ -6,6 +6,7 @@
 
 #include "base/json_fwd.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace ng {
 
@@ -17,13 +18,15 @@ class ByteTokenizer final : public Tokenizer {
   static constexpr std::string_view kEndText = "<|endoftext|>";
 
   ByteTokenizer() = default;
-  /// With the Jinja text of a tokenizer_config.json.
-  explicit ByteTokenizer(std::string chat_template) : chat_template_(std::move(chat_template)) {}
+  /// With chat templates of a model.
+  explicit ByteTokenizer(NamedTemplates templates)
+      : templates_(std::move(templates)), chat_template_(default_template(templates_)) {}
 
   [[nodiscard]] std::string_view name() const override { return "bytes"; }
   [[nodiscard]] int64_t vocab() const override { return 256; }
   [[nodiscard]] bool ids_are_bytes() const override { return true; }
   [[nodiscard]] std::optional<int32_t> end_token() const override { return kEnd; }
+  [[nodiscard]] std::optional<int32_t> pad_token() const override { return kEnd; }
   [[nodiscard]] std::string_view bos() const override { return kEndText; }
   [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
   [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override;
@@ -35,6 +38,7 @@ class ByteTokenizer final : public Tokenizer {
   [[nodiscard]] PlacedTokens encoded(std::string_view text, SpecialTokens special,
                                      bool with_starts) const override;
 
+  NamedTemplates templates_;
   std::string chat_template_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tokenizer/known_patterns.h"
 #include "tokenizer/rewritten_text.h"
 #include "tokenizer/split_pattern.h"
 
@@ -23,7 +24,7 @@ using Counts = std::unordered_map<std::string, int64_t, Hash, std::equal_to<>>;
 void count(std::string_view stretch, const SplitPattern& pattern, bool compose, Counts& counts) {
   RewrittenText text(stretch, false);
   text.make_valid();
-  if (compose) text.compose();
+  if (compose) text.normalize(UnicodeForm::nfc);
   std::string buffer;
   SplitScratch scratch;
   Pieces pieces(pattern, with_old_characters(text.text(), buffer), scratch);

@@ -1,9 +1,11 @@
 #include "tokenizer/pre_tokenizer.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "tokenizer/known_patterns.h"
 
 namespace ng {
 namespace {
@@ -22,6 +24,14 @@ std::vector<JsonObject> steps_of(const JsonObject& sequence, const std::string& 
   for (size_t i = 0; i < list.size(); ++i)
     steps.emplace_back(list[i], sequence.place(), fmt::format("{}.{}[{}].", prefix, key, i));
   return steps;
+}
+
+std::optional<UnicodeForm> form_named(std::string_view type) {
+  if (type == "NFC") return UnicodeForm::nfc;
+  if (type == "NFD") return UnicodeForm::nfd;
+  if (type == "NFKC") return UnicodeForm::nfkc;
+  if (type == "NFKD") return UnicodeForm::nfkd;
+  return {};
 }
 
 /// A pattern that is plain text.
@@ -47,21 +57,21 @@ Normalizer::Normalizer(const JsonObject& file) {
 
 void Normalizer::read(const JsonObject& step) {
   const std::string type = step.text("type");
-  if (type == "NFC")
-    steps_.push_back({Step::Kind::compose, "", ""});
+  if (const std::optional<UnicodeForm> form = form_named(type))
+    steps_.push_back({Step::Kind::normalize, "", "", *form});
   else if (type == "Prepend")
     steps_.push_back({Step::Kind::prepend, "", step.text("prepend")});
   else if (type == "Replace")
     steps_.push_back({Step::Kind::replace, plain_pattern(step), step.text("content")});
   else
-    refuse_type(step, "NFC, Prepend, Replace, or a Sequence of them");
+    refuse_type(step, "NFC, NFD, NFKC, NFKD, Prepend, Replace, or a Sequence of them");
 }
 
 void Normalizer::apply(RewrittenText& text) const {
   for (const Step& step : steps_) {
     switch (step.kind) {
-      case Step::Kind::compose:
-        text.compose();
+      case Step::Kind::normalize:
+        text.normalize(step.form);
         break;
       case Step::Kind::prepend:
         text.prepend(step.to);
@@ -75,7 +85,7 @@ void Normalizer::apply(RewrittenText& text) const {
 
 bool Normalizer::keeps_words_apart() const {
   return std::all_of(steps_.begin(), steps_.end(),
-                     [](const Step& step) { return step.kind == Step::Kind::compose; });
+                     [](const Step& step) { return step.kind == Step::Kind::normalize; });
 }
 
 PreTokenizer::PreTokenizer(const JsonObject& file) {
@@ -113,8 +123,12 @@ void PreTokenizer::read(const JsonObject& step, bool is_only) {
                   "Isolated");
     if (step.boolean_or("invert", false)) step.refuse("invert", "true is not supported", "false");
     patterns_.emplace_back(pattern.text("Regex"), step.place(), "pre_tokenizer: Split");
+  } else if (type == "Digits") {
+    const bool are_apart = step.boolean_or("individual_digits", false);
+    patterns_.emplace_back(std::string(known_pattern(are_apart ? "numeric" : "numerics")),
+                           step.place(), "pre_tokenizer: Digits");
   } else {
-    refuse_type(step, "ByteLevel, Split in front of it, or Metaspace alone");
+    refuse_type(step, "ByteLevel, Split and Digits in front of it, or Metaspace alone");
   }
 }
 
@@ -135,12 +149,14 @@ void PreTokenizer::read_metaspace(const JsonObject& step) {
 }
 
 bool PreTokenizer::keeps_words_apart() const {
-  // Behind the digits' pattern a text lies in parts, which end where the others cut, or at digits.
+  // What comes before the first pattern that cuts there must not care; what comes behind it sees
+  // the same pieces wherever the text was cut.
   const auto first =
-      patterns_.begin() + (!patterns_.empty() && patterns_.front().text() == kDigitPattern ? 1 : 0);
+      std::find_if(patterns_.begin(), patterns_.end(), [](const SplitPattern& pattern) {
+        return word_ends_of(pattern.text()) != WordEnds::untouched;
+      });
   return prefix_ == Prefix::never && space_ == " " && first != patterns_.end() &&
-         std::all_of(first, patterns_.end(),
-                     [](const SplitPattern& each) { return cuts_before_spaces(each.text()); });
+         word_ends_of(first->text()) == WordEnds::cut;
 }
 
 void PreTokenizer::rewrite(RewrittenText& text, bool is_first) const {

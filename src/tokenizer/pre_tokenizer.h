@@ -13,7 +13,7 @@
 
 namespace ng {
 
-/// NFC, Prepend and Replace, one after another.
+/// NFC, NFD, NFKC, NFKD, Prepend and Replace, one after another.
 class Normalizer {
  public:
   Normalizer() = default;
@@ -26,14 +26,15 @@ class Normalizer {
 
  private:
   struct Step {
-    enum class Kind : uint8_t { compose, prepend, replace } kind;
+    enum class Kind : uint8_t { normalize, prepend, replace } kind;
     std::string from, to;
+    UnicodeForm form = UnicodeForm::nfc;
   };
   void read(const JsonObject& step);
   std::vector<Step> steps_;
 };
 
-/// ByteLevel, alone or behind Splits, or Metaspace without splitting, or none.
+/// ByteLevel, alone or behind Splits and Digits, or Metaspace without splitting, or none.
 class PreTokenizer {
  public:
   explicit PreTokenizer(const JsonObject& file);
@@ -52,7 +53,7 @@ class PreTokenizer {
       body(size_t{0}, text.size());
       return;
     }
-    cut(0, with_old_characters(text, scratch.old_characters), 0, scratch, body);
+    cut(0, {text, with_old_characters(text, scratch.old_characters), 0}, scratch, body);
   }
 
  private:
@@ -61,16 +62,24 @@ class PreTokenizer {
   void read(const JsonObject& step, bool is_only);
   void read_metaspace(const JsonObject& step);
 
-  /// Cuts by the patterns from `level` on; `old` begins at byte `base` of the text.
+  /// A part of a text, as it is and with old characters, which begins at byte `base` of it.
+  struct Part {
+    std::string_view text, old;
+    size_t base;
+  };
+  /// Cuts by the patterns from `level` on.
   template <class Body>
-  void cut(size_t level, std::string_view old, size_t base, EncodeScratch& scratch,
-           const Body& body) const {
-    Pieces pieces(patterns_[level], old, scratch.splits[level]);
+  void cut(size_t level, const Part& part, EncodeScratch& scratch, const Body& body) const {
+    const SplitPattern& pattern = patterns_[level];
+    SplitScratch& own = scratch.splits[level];
+    Pieces pieces(pattern, pattern.searched(part.text, part.old, own), own);
     for (Pieces::Piece piece{}; pieces.next(piece);) {
+      const size_t begin = part.base + piece.begin, bytes = piece.end - piece.begin;
       if (level + 1 == patterns_.size())
-        body(base + piece.begin, base + piece.end);
+        body(begin, begin + bytes);
       else
-        cut(level + 1, old.substr(piece.begin, piece.end - piece.begin), base + piece.begin,
+        cut(level + 1,
+            {part.text.substr(piece.begin, bytes), part.old.substr(piece.begin, bytes), begin},
             scratch, body);
     }
   }

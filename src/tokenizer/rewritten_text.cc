@@ -3,14 +3,48 @@
 #include <unicode/bytestream.h>
 #include <unicode/edits.h>
 #include <unicode/normalizer2.h>
+#include <unicode/uniset.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <memory>
 
 #include "base/error.h"
 #include "base/utf8.h"
 
 namespace ng {
+namespace {
+
+const icu::Normalizer2* icu_normalizer(UnicodeForm form, UErrorCode& failure) {
+  switch (form) {
+    case UnicodeForm::nfc:
+      return icu::Normalizer2::getNFCInstance(failure);
+    case UnicodeForm::nfd:
+      return icu::Normalizer2::getNFDInstance(failure);
+    case UnicodeForm::nfkc:
+      return icu::Normalizer2::getNFKCInstance(failure);
+    default:
+      return icu::Normalizer2::getNFKDInstance(failure);
+  }
+}
+
+/// By the tables of Unicode 9, as in tokenizers: characters that came later stay and part others.
+const icu::Normalizer2& normalizer_of(UnicodeForm form) {
+  static const auto kNormalizers = [] {
+    UErrorCode failure = U_ZERO_ERROR;
+    static const icu::UnicodeSet kKnown(u"[:age=9.0:]", failure);
+    std::array<std::unique_ptr<icu::FilteredNormalizer2>, 4> made;
+    for (size_t i = 0; i < made.size(); ++i)
+      made[i] = std::make_unique<icu::FilteredNormalizer2>(
+          *icu_normalizer(static_cast<UnicodeForm>(i), failure), kKnown);
+    NG_CHECK(U_SUCCESS(failure), int(failure));
+    return made;
+  }();
+  return *kNormalizers[static_cast<size_t>(form)];
+}
+
+}  // namespace
 
 /// Writes a new version from the newest, from left to right.
 class RewrittenText::Writer {
@@ -89,27 +123,27 @@ void RewrittenText::make_valid() {
   if (is_changed) take(writer.finish());
 }
 
-void RewrittenText::compose() {
+void RewrittenText::normalize(UnicodeForm form) {
   if (ascii_prefix(text_) == text_.size()) return;
   UErrorCode failure = U_ZERO_ERROR;
-  const icu::Normalizer2* form = icu::Normalizer2::getNFCInstance(failure);
-  NG_CHECK(U_SUCCESS(failure), int(failure));
+  const icu::Normalizer2& normalizer = normalizer_of(form);
   if (text_.size() > size_t(std::numeric_limits<int32_t>::max()))
     throw Error({.key = "text to normalize",
                  .problem = fmt::format("{} bytes in one piece", text_.size()),
                  .remedy = "at most 2 GiB, or several documents"});
   const icu::StringPiece old(text_.data(), static_cast<int32_t>(text_.size()));
-  if (form->isNormalizedUTF8(old, failure)) return;
-  std::string composed;
-  icu::StringByteSink<std::string> sink(&composed, old.length());
+  if (normalizer.isNormalizedUTF8(old, failure)) return;
+  std::string normalized;
+  icu::StringByteSink<std::string> sink(&normalized, old.length());
   icu::Edits edits;
-  form->normalizeUTF8(0, old, sink, &edits, failure);
+  normalizer.normalizeUTF8(0, old, sink, &edits, failure);
   NG_CHECK(U_SUCCESS(failure), int(failure));
   Writer writer(*this);
   for (icu::Edits::Iterator edit = edits.getFineIterator(); edit.next(failure);) {
     const auto old_bytes = static_cast<size_t>(edit.oldLength());
-    const std::string_view by = std::string_view(composed).substr(
-        static_cast<size_t>(edit.destinationIndex()), static_cast<size_t>(edit.newLength()));
+    const std::string_view by = std::string_view(normalized)
+                                    .substr(static_cast<size_t>(edit.destinationIndex()),
+                                            static_cast<size_t>(edit.newLength()));
     if (edit.hasChange())
       writer.replace(old_bytes, by);
     else

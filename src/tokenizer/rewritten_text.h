@@ -9,6 +9,9 @@
 
 namespace ng {
 
+/// Unicode's normalization forms. [UAX 15]
+enum class UnicodeForm : uint8_t { nfc, nfd, nfkc, nfkd };
+
 class RewrittenText {
  public:
   /// `original` must outlive this. Without `with_places`, place_of() must not be called.
@@ -24,8 +27,8 @@ class RewrittenText {
 
   /// Each ill-formed part becomes U+FFFD, as with Python's errors="replace".
   void make_valid();
-  /// Unicode's normalization form C. [UAX 15]
-  void compose();
+  /// By the tables that tokenizers has: a character that is younger stays.
+  void normalize(UnicodeForm form);
   /// Puts `words` before a text that is not empty.
   void prepend(std::string_view words);
   /// Every `from`, which is not empty, becomes `to`.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "tokenizer/known_patterns.h"
 #include "tokenizer/unicode_categories.h"
 
 namespace ng {
@@ -44,7 +45,6 @@ bool is_kept_class(std::string_view name) {
 
 /// Why a pattern cannot be used, or nothing.
 std::string objection_to(std::string_view pattern) {
-  if (ascii_prefix(pattern) != pattern.size()) return "characters that are not ASCII";
   if (pattern.find("[:") != std::string_view::npos) return "a class [: :]";
   for (size_t at = pattern.find('\\'); at != std::string_view::npos;
        at = pattern.find('\\', at + 2)) {
@@ -52,8 +52,7 @@ std::string objection_to(std::string_view pattern) {
     const char kind = rest.size() > 1 ? rest[1] : '\0';
     const bool is_letter = (kind >= 'a' && kind <= 'z') || (kind >= 'A' && kind <= 'Z') ||
                            (kind >= '0' && kind <= '9');
-    if (!is_letter || kind == 's' || kind == 'S' || kind == 'r' || kind == 'n' || kind == 't')
-      continue;
+    if (!is_letter || std::string_view("sSrntxu").find(kind) != std::string_view::npos) continue;
     const size_t end = rest.find('}');
     const bool is_class = (kind == 'p' || kind == 'P') && rest.substr(2).starts_with('{') &&
                           end != std::string_view::npos;
@@ -70,8 +69,8 @@ std::string objection_to(std::string_view pattern) {
   throw Error({.place = place,
                .key = key,
                .problem = problem,
-               .remedy = "a pattern of ASCII, \\s \\S \\r \\n \\t and \\p{...} of L Lu Ll Lt Lm Lo "
-                         "M N P S Z that matches no empty piece"});
+               .remedy = "a pattern of characters, \\s \\S \\r \\n \\t and \\p{...} of L Lu Ll Lt "
+                         "Lm Lo M N P S Z that matches no empty piece"});
 }
 
 }  // namespace
@@ -103,19 +102,26 @@ SplitScratch::SplitScratch() : match_(pcre2_match_data_create(1, nullptr)) {}
 
 SplitPattern::SplitPattern(const std::string& pattern, const std::string& place,
                            const std::string& key)
-    : text_(pattern) {
-  if (const std::string why = objection_to(pattern); !why.empty())
-    refuse(place, key, fmt::format("a pattern with {} is not supported", why));
+    : text_(canonical_pattern(pattern)) {
+  std::string regex = pattern, objection = objection_to(pattern);
+  if (objection.empty() && needs_classes(pattern)) {
+    const ClassedPattern classed(pattern);
+    objection = classed.objection();
+    regex = classed.regex();
+    classes_ = std::make_unique<const CharacterClasses>(classed.classes());
+  }
+  if (!objection.empty())
+    refuse(place, key, fmt::format("a pattern with {} is not supported", objection));
   int failure = 0;
   size_t at = 0;
   // Lines have a ^ and $ of their own, as in Oniguruma's syntax, which tokenizers uses.
-  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(regex.data()), regex.size(),
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &failure, &at, nullptr));
   if (!code_) {
     std::array<PCRE2_UCHAR, 256> words{};
     pcre2_get_error_message(failure, words.data(), words.size());
-    refuse(place, key,
-           fmt::format("{} at its character {}", reinterpret_cast<const char*>(words.data()), at));
+    const std::string where = classes_ ? "" : fmt::format(" at its character {}", at);
+    refuse(place, key, fmt::format("{}{}", reinterpret_cast<const char*>(words.data()), where));
   }
   uint32_t can_be_empty = 0;
   pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &can_be_empty);
@@ -146,29 +152,6 @@ bool Pieces::next(Piece& piece) {
   piece = {done_, match_.begin > done_ ? match_.begin : match_.end};
   done_ = piece.end;
   return true;
-}
-
-std::string_view known_pattern(std::string_view name) {
-  if (name == "gpt2")
-    return R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-  if (name == "llama3")
-    return R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-           R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  if (name == "qwen2")
-    return R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-           R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  if (name == "o200k")
-    return R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-           R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)"
-           R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-  return "";
-}
-
-bool cuts_before_spaces(std::string_view pattern) {
-  return std::any_of(std::begin(kKnownPatterns), std::end(kKnownPatterns),
-                     [&](std::string_view name) { return pattern == known_pattern(name); });
 }
 
 }  // namespace ng

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tokenizer/pattern_classes.h"
+
 struct pcre2_real_code_8;
 struct pcre2_real_match_data_8;
 
@@ -17,24 +19,6 @@ namespace ng {
 /// case does not matter. ASCII alone is returned as it is; else the copy lies in `buffer`.
 [[nodiscard]] std::string_view with_old_characters(std::string_view text, std::string& buffer);
 
-/// A pattern whose matches, and what lies between them, are pieces ("Isolated"). Movable.
-class SplitPattern {
- public:
-  /// Throws Error naming `place` and `key` for what PCRE2 does not compile, for patterns that match
-  /// nothing at all, and for those that ask for more than with_old_characters() keeps.
-  SplitPattern(const std::string& pattern, const std::string& place, const std::string& key);
-
-  [[nodiscard]] const std::string& text() const { return text_; }
-
- private:
-  friend class Pieces;
-  struct Free {
-    void operator()(pcre2_real_code_8* code) const;
-  };
-  std::string text_;
-  std::unique_ptr<pcre2_real_code_8, Free> code_;
-};
-
 /// One search at a time, one after another.
 class SplitScratch {
  public:
@@ -42,10 +26,38 @@ class SplitScratch {
 
  private:
   friend class Pieces;
+  friend class SplitPattern;
   struct Free {
     void operator()(pcre2_real_match_data_8* match) const;
   };
   std::unique_ptr<pcre2_real_match_data_8, Free> match_;
+  std::string characters_;
+};
+
+/// A pattern whose matches, and what lies between them, are pieces ("Isolated"). Movable.
+class SplitPattern {
+ public:
+  /// Throws Error naming `place` and `key` for what PCRE2 does not compile, for patterns that match
+  /// nothing at all, and for those that ask for more than is kept of characters.
+  SplitPattern(const std::string& pattern, const std::string& place, const std::string& key);
+
+  /// As canonical_pattern() writes it.
+  [[nodiscard]] const std::string& text() const { return text_; }
+  /// Of a valid text and `old`, which with_old_characters() made of it: what Pieces searches, byte
+  /// for byte. It lives as long as both and until the scratch is used for another.
+  [[nodiscard]] std::string_view searched(std::string_view text, std::string_view old,
+                                          SplitScratch& scratch) const {
+    return classes_ ? classes_->standing_for(text, scratch.characters_) : old;
+  }
+
+ private:
+  friend class Pieces;
+  struct Free {
+    void operator()(pcre2_real_code_8* code) const;
+  };
+  std::string text_;
+  std::unique_ptr<const CharacterClasses> classes_;  ///< null: the pattern is ASCII
+  std::unique_ptr<pcre2_real_code_8, Free> code_;
 };
 
 /// Pieces of a text, from left to right; together they are the text.
@@ -55,7 +67,7 @@ class Pieces {
     size_t begin, end;
   };
 
-  /// `text` is what with_old_characters() made.
+  /// `text` is what pattern.searched() gave, with this scratch.
   Pieces(const SplitPattern& pattern, std::string_view text, SplitScratch& scratch)
       : pattern_(&pattern), text_(text), scratch_(&scratch) {}
 
@@ -71,19 +83,5 @@ class Pieces {
   size_t done_ = 0;
   Piece match_{0, 0};  ///< behind done_, or at its end where it was given out
 };
-
-/// The patterns of the models that gave them their names; empty for other names.
-/// [openai/gpt-2 encoder.py; meta-llama/llama3 tokenizer.py; Qwen2 tokenization_qwen2.py;
-/// tiktoken_ext/openai_public.py]
-[[nodiscard]] std::string_view known_pattern(std::string_view name);
-/// Their names.
-inline constexpr std::string_view kKnownPatterns[] = {"gpt2", "llama3", "qwen2", "o200k"};
-
-/// What cuts off every digit, in front of some of them.
-inline constexpr std::string_view kDigitPattern = R"(\p{N})";
-
-/// Whether a pattern is one of those, all of which cut between an ASCII letter and white space
-/// behind it, whatever stands before and behind the two.
-[[nodiscard]] bool cuts_before_spaces(std::string_view pattern);
 
 }  // namespace ng

@@ -10,9 +10,7 @@
 namespace ng {
 namespace {
 
-constexpr std::string_view kUsualEnd = "<|endoftext|>";
-
-/// Post-processors put tokens around a whole text, which no command here asks for.
+/// Post-processors put tokens around a whole text, which encode() leaves to text_begin().
 void check_post_processor(const JsonObject& file) {
   if (!file.has("post_processor")) return;
   const JsonObject whole = file.object("post_processor");
@@ -29,13 +27,6 @@ void check_post_processor(const JsonObject& file) {
   for (const Json& step : steps) check(step, "post_processor.processors");
 }
 
-/// A token of tokenizer_config.json: its content, or an object with it; empty where there is none.
-std::string token_in_config(const JsonObject& config, const std::string& key) {
-  if (!config.has(key)) return "";
-  if (config.at(key).is_object()) return config.object(key).text("content");
-  return config.text(key);
-}
-
 /// The first place from `at` on that lies between an ASCII letter and white space; else the end.
 size_t end_of_word(std::string_view text, size_t at) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
@@ -45,17 +36,6 @@ size_t end_of_word(std::string_view text, size_t at) {
 }
 
 }  // namespace
-
-std::string chat_template_in_config(const JsonObject& config) {
-  if (!config.has("chat_template")) return "";
-  const Json& value = config.at("chat_template");
-  if (!value.is_array()) return config.text("chat_template");
-  for (const Json& entry : value) {
-    const JsonObject named(entry, config.place(), "chat_template.");
-    if (named.text("name") == "default") return named.text("template");
-  }
-  return "";
-}
 
 /// A part of a text as rewritten, and where it comes from.
 struct SubwordTokenizer::Level {
@@ -106,7 +86,7 @@ SubwordTokenizer::SubwordTokenizer(const Json& json, TokenizerFiles files)
   read_added_tokens(file);
   texts_ =
       std::make_unique<TokenTexts>(file, pre_tokenizer_.is_of_bytes(), vocabulary_.names, added_);
-  read_config();
+  read_settings(file);
 }
 
 SubwordTokenizer::~SubwordTokenizer() = default;
@@ -142,20 +122,18 @@ void SubwordTokenizer::read_added_tokens(const JsonObject& file) {
   normalized_tokens_ = std::make_unique<AddedTokens>(std::move(normalized));
 }
 
-void SubwordTokenizer::read_config() {
-  const Json json =
-      files_.config.empty() ? Json::object() : parse_json(files_.config, files_.config_place);
-  const JsonObject config(json, files_.config_place);
-  const std::string end = token_in_config(config, "eos_token");
-  const int32_t id = vocabulary_.id_of(end.empty() ? std::string(kUsualEnd) : end);
-  if (id >= 0)
-    end_ = id;
-  else if (!end.empty())
-    config.refuse("eos_token", brief(config.at("eos_token")),
-                  "a token of the tokenizer.json beside it");
-  bos_ = token_in_config(config, "bos_token");
-  if (bos_.empty() && end_) bos_ = end.empty() ? std::string(kUsualEnd) : end;
-  chat_template_ = chat_template_in_config(config);
+void SubwordTokenizer::read_settings(const JsonObject& file) {
+  const Json json = tokenizer_settings(files_);
+  const JsonObject settings(json, files_.config_place);
+  special_ = special_ids(file, settings,
+                         [&](const std::string& content) { return vocabulary_.id_of(content); });
+  const std::string end = token_in_settings(settings, "eos_token");
+  if (!end.empty() && !special_.end)
+    settings.refuse("eos_token", brief(settings.at("eos_token")),
+                    "a token of the tokenizer.json beside it");
+  bos_ = token_in_settings(settings, "bos_token");
+  if (bos_.empty() && special_.end) bos_ = end.empty() ? std::string(kUsualEnd) : end;
+  chat_template_ = default_template(chat_templates_in(settings));
 }
 
 bool SubwordTokenizer::keeps_words_apart() const {
@@ -248,19 +226,19 @@ std::string SubwordTokenizer::decode_text(std::span<const int32_t> ids) const {
 }
 
 int64_t SubwordTokenizer::text_bytes(int32_t id) const {
-  return id == end_ ? 0 : static_cast<int64_t>(texts_->of(id).size());
+  return id == special_.end ? 0 : static_cast<int64_t>(texts_->of(id).size());
 }
 
 void SubwordTokenizer::save(const std::string& folder) const {
-  write_file_atomically(join_path(folder, "tokenizer.json"), files_.json);
-  std::string config = files_.config;
-  if (config.empty()) {
+  TokenizerFiles files = files_;
+  if (files.config.empty()) {
     OrderedJson json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                         {"clean_up_tokenization_spaces", false}};
-    if (end_) json["eos_token"] = kUsualEnd;  // without a configuration it is no other
-    config = json_text(json, 1) + "\n";
+    if (special_.end && files.tokens.empty())
+      json["eos_token"] = kUsualEnd;  // without a configuration it is no other
+    files.config = json_text(json, 1) + "\n";
   }
-  write_file_atomically(join_path(folder, "tokenizer_config.json"), config);
+  write_tokenizer_files(folder, files);
 }
 
 }  // namespace ng

@@ -10,21 +10,13 @@
 #include "base/json_fwd.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/special_ids.h"
 #include "tokenizer/subword_model.h"
 #include "tokenizer/token_texts.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace ng {
-
-/// A tokenizer.json and the tokenizer_config.json beside it as they are written, and their places
-/// for messages. The second may be empty.
-struct TokenizerFiles {
-  std::string json, json_place;
-  std::string config, config_place;
-};
-
-/// Of a tokenizer_config.json: its chat template, the default one of several; empty: it has none.
-[[nodiscard]] std::string chat_template_in_config(const JsonObject& config);
 
 /// Any number of threads may encode at once.
 class SubwordTokenizer final : public Tokenizer {
@@ -37,14 +29,17 @@ class SubwordTokenizer final : public Tokenizer {
   [[nodiscard]] int64_t vocab() const override { return texts_->count(); }
   [[nodiscard]] std::vector<std::string_view> separate_parts(std::string_view text,
                                                              size_t bytes) const override;
-  [[nodiscard]] std::optional<int32_t> end_token() const override { return end_; }
+  [[nodiscard]] std::optional<int32_t> end_token() const override { return special_.end; }
+  [[nodiscard]] std::optional<int32_t> bos_token() const override { return special_.bos; }
+  [[nodiscard]] std::optional<int32_t> pad_token() const override { return special_.pad; }
+  [[nodiscard]] std::span<const int32_t> text_begin() const override { return special_.before; }
   [[nodiscard]] std::string_view bos() const override { return bos_; }
   [[nodiscard]] std::string_view chat_template() const override { return chat_template_; }
   [[nodiscard]] std::string decode(std::span<const int32_t> ids) const override;
   [[nodiscard]] std::string decode_text(std::span<const int32_t> ids) const override;
   [[nodiscard]] int64_t text_bytes(int32_t id) const override;
-  /// The files as they were read; where there was no tokenizer_config.json, one that names the end
-  /// token.
+  /// The files as they were read, but for chat templates (replace_chat_templates); where there was
+  /// no tokenizer_config.json, one that names the end token.
   void save(const std::string& folder) const override;
 
  private:
@@ -52,7 +47,7 @@ class SubwordTokenizer final : public Tokenizer {
   struct Level;
 
   void read_added_tokens(const JsonObject& file);
-  void read_config();
+  void read_settings(const JsonObject& file);
   /// Whether no token's choice looks beyond an ASCII letter and white space behind it.
   [[nodiscard]] bool keeps_words_apart() const;
   [[nodiscard]] PlacedTokens encoded(std::string_view text, SpecialTokens special,
@@ -69,7 +64,7 @@ class SubwordTokenizer final : public Tokenizer {
   std::vector<NamedToken> added_;
   std::unique_ptr<AddedTokens> raw_tokens_, normalized_tokens_;
   std::unique_ptr<TokenTexts> texts_;
-  std::optional<int32_t> end_;
+  SpecialIds special_;
   std::string bos_, chat_template_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<EncodeScratch>> idle_;  ///< guarded by mutex_

@@ -1,6 +1,7 @@
 // Text to token ids and back.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,9 +50,23 @@ class Tokenizer {
 
   /// The token that follows a whole document; empty where the vocabulary has none.
   [[nodiscard]] virtual std::optional<int32_t> end_token() const = 0;
+  /// What tokenizer_config.json calls the token that begins a text, and the one that fills a batch;
+  /// empty where it names none.
+  [[nodiscard]] virtual std::optional<int32_t> bos_token() const { return {}; }
+  [[nodiscard]] virtual std::optional<int32_t> pad_token() const { return {}; }
+  /// What stands before a text that a model is given, as the post-processor and add_bos_token say:
+  /// encode() does not add it, and texts to train on do not begin with it.
+  [[nodiscard]] virtual std::span<const int32_t> text_begin() const { return {}; }
+  /// What of text_begin() is to stand before the tokens of a whole text: none where they begin so.
+  [[nodiscard]] std::span<const int32_t> begin_of(std::span<const int32_t> ids) const {
+    const std::span<const int32_t> begin = text_begin();
+    const bool has_it =
+        ids.size() >= begin.size() && std::ranges::equal(ids.first(begin.size()), begin);
+    return has_it ? std::span<const int32_t>() : begin;
+  }
   /// What begins a chat in templates that say so, as text; empty where the vocabulary has none.
   [[nodiscard]] virtual std::string_view bos() const = 0;
-  /// The Jinja text of tokenizer_config.json; empty where it has none.
+  /// The model's chat template, Jinja text; empty where it has none.
   [[nodiscard]] virtual std::string_view chat_template() const { return ""; }
 
   /// Raw bytes: they need not be valid UTF-8. Throws Error for an id outside of the vocabulary.
@@ -61,7 +76,8 @@ class Tokenizer {
   /// Bytes of text that stand for a token inside a text; 0 for the end token.
   [[nodiscard]] virtual int64_t text_bytes(int32_t id) const = 0;
 
-  /// Writes tokenizer.json and tokenizer_config.json as Hugging Face's libraries read them.
+  /// Writes tokenizer.json, tokenizer_config.json and chat templates as Hugging Face's libraries
+  /// read them.
   virtual void save(const std::string& folder) const = 0;
 
  private:

@@ -1,7 +1,5 @@
 #include "tokenizer/unicode_categories.h"
 
-#include <vector>
-
 #include "base/error.h"
 
 namespace ng {
@@ -30,6 +28,16 @@ std::vector<Category> make_table() {
 Category category_of(char32_t code_point) {
   static const std::vector<Category> kTable = make_table();
   return kTable[code_point];
+}
+
+const std::vector<char32_t>& category_starts() {
+  static const std::vector<char32_t> kStarts = [] {
+    std::vector<char32_t> starts = {0};
+    for (char32_t point = 1; point < kCodePoints; ++point)
+      if (category_of(point) != category_of(point - 1)) starts.push_back(point);
+    return starts;
+  }();
+  return kStarts;
 }
 
 bool is_word_character(char32_t code_point) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace ng {
 
@@ -28,6 +29,9 @@ enum class Category : uint8_t {
 
 /// By code point up to U+10FFFF.
 [[nodiscard]] Category category_of(char32_t code_point);
+
+/// The code points whose category is not that of the one before, ascending, 0 among them.
+[[nodiscard]] const std::vector<char32_t>& category_starts();
 
 /// What \w matches: letters, marks, decimal and letter numbers, connectors, the two joiners and
 /// the circled letters, which are symbols with the property Alphabetic.

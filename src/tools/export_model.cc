@@ -52,18 +52,22 @@ TrainedNumbers trained_numbers(const ExportRequest& request) {
 std::vector<std::string> export_model(const ExportRequest& request) {
   refuse_input(request.out, request.model);
   refuse_files_of(request.model, request.out);
+  if (io::is_gguf(request.model)) {
+    const io::Gguf file(request.model);
+    for (const std::string& part : file.paths()) refuse_input(request.out, part);
+  }
   if (request.to == "gguf") require_target(request.out, "a GGUF file", io::is_gguf);
   std::optional<TrainedNumbers> trained;
   if (request.trained) trained = trained_numbers(request);
   if (request.to == "hf")
-    return export_hf({.model = request.model,
+    return export_hf({.model = {request.model, request.base},
                       .out = request.out,
                       .type = request.type,
                       .block = request.block,
                       .share_scales = request.share_scales,
                       .trained = trained,
                       .threads = request.threads});
-  return export_gguf({.model = request.model,
+  return export_gguf({.model = {request.model, request.base},
                       .out = request.out,
                       .name = name_of(request.model),
                       .type = request.type,

@@ -13,6 +13,7 @@ namespace ng {
 
 struct ExportRequest {
   std::string model, out;  ///< a folder or a GGUF file; a file or folder
+  std::string base{};      ///< of a PEFT folder, in place of the one it names; empty: that
   std::string to;          ///< "gguf" or "hf"
   std::string type;        ///< one of gguf_export_types() or hf_export_types()
   std::vector<std::pair<std::string, std::string>> keep;  ///< gguf: patterns and their types

@@ -1,6 +1,7 @@
 #include "tools/reduce_input.h"
 
 #include "base/error.h"
+#include "io/hf/coded_file.h"
 #include "io/tensor_files.h"
 #include "tools/tensor_input.h"
 
@@ -12,7 +13,7 @@ constexpr const char* kName = "grad";
 
 }  // namespace
 
-ReduceInput::ReduceInput(const std::string& path) : file_(path) {
+ReduceInput::ReduceInput(const std::string& path) : file_(io::open_decoded(path)) {
   const io::SafetensorsEntry& grad = file_.at(kName);
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {
     throw Error({path, kName, problem, remedy});

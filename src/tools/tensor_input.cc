@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "io/hf/coded_file.h"
 #include "io/tensor_files.h"
 
 namespace ng {
@@ -14,7 +15,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("({})", fmt::join(shape, ", "));
 }
 
-TensorInput::TensorInput(const std::string& path) : file_(path) {
+TensorInput::TensorInput(const std::string& path) : file_(io::open_decoded(path)) {
   const io::SafetensorsEntry& weight = floats("weight");
   if (weight.shape.size() != 2 || weight.elements() == 0)
     refuse("weight", "has shape " + shape_text(weight.shape),

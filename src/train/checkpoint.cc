@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "comm/agreement.h"
 #include "train/run_files.h"
 
@@ -52,10 +53,15 @@ void set_newer_aside(const std::string& folder, int64_t step) {
     if (checkpoint.step > step) io::set_aside(checkpoint);
 }
 
+[[noreturn]] void refuse_other(const JsonObject& saved, std::string_view key,
+                               const std::string& problem, const std::string& what) {
+  saved.refuse(key, problem,
+               fmt::format("the same {} to resume, or another --out to start anew", what));
+}
+
 [[noreturn]] void refuse_other(const JsonObject& saved, std::string_view key, const Json& before,
                                const Json& now, const std::string& what) {
-  saved.refuse(key, fmt::format("{}, but this run has {}", brief(before), brief(now)),
-               fmt::format("the same {} to resume, or another --out to start anew", what));
+  refuse_other(saved, key, fmt::format("{}, but this run has {}", brief(before), brief(now)), what);
 }
 
 void require_same(const JsonObject& saved, const Json& mine, std::string_view key,
@@ -71,6 +77,20 @@ void require_same_model(const JsonObject& saved, const Json& mine) {
     const Json before = model.value().value(key, Json());
     if (before != now) refuse_other(model, key, before, now, "model");
   }
+}
+
+// The names and what differs, where the run's own file still says what it was trained with.
+void require_same_recipe(const JsonObject& saved, const RunIdentity& mine,
+                         const std::string& folder) {
+  const Json& before = saved.at("recipe");
+  if (before == mine.recipe || before == mine.older_recipe) return;
+  const std::optional<Recipe> trained = recipe_of_checkpoint(folder);
+  if (!mine.whole_recipe) refuse_other(saved, "recipe", before, mine.recipe, "recipe");
+  refuse_other(saved, "recipe",
+               trained ? difference_text(*trained, *mine.whole_recipe)
+                       : fmt::format("another one, which {} does not tell, but this run has {}",
+                                     kRunFile, on_one_line(mine.whole_recipe->name())),
+               "recipe");
 }
 
 std::vector<std::string> differing_settings(const JsonObject& saved, const RunIdentity& identity) {
@@ -90,8 +110,10 @@ void require_step(const JsonObject& saved, int64_t step) {
 }
 
 // Returns what differs and may.
-std::vector<std::string> check_identity(const std::string& path, int64_t step,
+std::vector<std::string> check_identity(const io::CheckpointEntry& checkpoint,
                                         const RunIdentity& identity) {
+  const std::string path = join_path(checkpoint.path, kIdentityFile);
+  const int64_t step = checkpoint.step;
   const Json json = read_json_file(path, kMaxIdentityBytes);
   const JsonObject saved(json, path);
   require_step(saved, step);
@@ -99,8 +121,8 @@ std::vector<std::string> check_identity(const std::string& path, int64_t step,
   require_same(saved, mine, "seed", "seed");
   if (saved.has("twin") || identity.twin != 0) require_same(saved, mine, "twin", "twin");
   require_same_model(saved, identity.model);
+  require_same_recipe(saved, identity, checkpoint.path);  // which may say what tensors there are
   require_same(saved, mine, "tensor_names", "model");
-  if (saved.at("recipe") != identity.older_recipe) require_same(saved, mine, "recipe", "recipe");
   const bool same_data = saved.at("data") == identity.data ||
                          (identity.older_data && saved.at("data") == identity.older_data());
   if (!same_data) require_same(saved, mine, "data", "text and tokenizer");
@@ -140,8 +162,7 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
 
 std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                                             const RunIdentity& identity) {
-  const std::vector<std::string> differences =
-      check_identity(join_path(checkpoint.path, kIdentityFile), checkpoint.step, identity);
+  const std::vector<std::string> differences = check_identity(checkpoint, identity);
   const StateFiles files(checkpoint.path);
   for (const bool own : {false, true})
     for (const Persistent* row : saved_rows(run, own)) files.read_into(run, *row);

@@ -29,6 +29,8 @@ struct RunIdentity {
   uint64_t tensor_names = 0;  ///< hash of the model's TensorTable
   /// RunConfig::update_settings; these may differ, and the user hears of it.
   std::map<std::string, std::string> settings;
+  /// The recipe itself, for what an Error says of it.
+  std::optional<Recipe> whole_recipe = {};
   /// TrainingData::older_checksum(), which older checkpoints have in the place of `data`.
   std::function<std::string()> older_data = {};
 };

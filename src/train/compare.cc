@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "train/run_files.h"
 
 namespace ng {
@@ -289,7 +290,7 @@ std::string compare_csv(const std::vector<CompareRow>& rows) {
     text += fmt::format(",{}_bytes_per_parameter", name_of(static_cast<MemoryKind>(kind)));
   text += '\n';
   for (const CompareRow& r : rows) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{}", r.label, r.seeds, r.val_loss,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{}", csv_field(r.label), r.seeds, r.val_loss,
                         r.val_loss_sd, r.bits_per_byte, r.difference, r.difference_sd,
                         r.tokens_per_second, r.skipped, r.diverged);
     for (const double bytes : r.bytes_per_parameter.most) text += fmt::format(",{}", bytes);

@@ -30,5 +30,13 @@ TEST_F(Compare, KnowsItsRecipeByWhatDiffersOrByAllKeys) {
   EXPECT_THROW((void)finished_result(run), Error);
 }
 
+TEST(CompareCsv, HoldsRecipesOfAnyName) {
+  CompareRow row;
+  row.label = "my \"best\", again";
+  row.seeds = 3;
+  const std::string csv = compare_csv({row});
+  EXPECT_EQ(csv.substr(csv.find('\n') + 1).rfind("\"my \"\"best\"\", again\",3,", 0), 0u) << csv;
+}
+
 }  // namespace
 }  // namespace ng

@@ -45,6 +45,8 @@ class DataParallel {
   void start(StepControl* control);
   /// Where micro-batch `micro` of this rank adds its loss.
   [[nodiscard]] double* loss(StepControl* control, int64_t micro) const;
+  /// Whether take() leaves the gradients of all micro-batches but the last where they are summed.
+  [[nodiscard]] bool takes_the_last_alone() const { return !is_global(); }
   /// When micro-batch `micro` of this rank has no more to add to the gradients of a part.
   void take(int64_t micro, const BackwardPart& part);
   /// After the last one: gradients, loss and the counters of operands are those of all ranks.

@@ -19,12 +19,12 @@ PreferenceLoss loss_of(const DpoSettings& settings, const Batch& batch, const Te
 
 }  // namespace
 
-std::unique_ptr<Model> make_reference(Run& run, const ModelConfig& config, const Recipe& recipe,
+std::unique_ptr<Model> make_reference(Run& run, const Model& policy, const Recipe& recipe,
                                       const DpoSettings& settings) {
-  ModelConfig whole = config;
+  ModelConfig whole = policy.config();
   whole.lora = {};
   return std::make_unique<Model>(run, whole, recipe.frozen(settings.reference_storage),
-                                 RecomputePolicy::none);
+                                 RecomputePolicy::none, WeightGather::as_sent, &policy);
 }
 
 PreferenceMetrics metrics_of(const PreferenceSums& sums) {

@@ -19,8 +19,10 @@ struct DpoSettings {
   std::optional<Operand> reference_storage;
 };
 
-/// The model that a policy trained by `recipe` is measured against; its values are yet to be put.
-[[nodiscard]] std::unique_ptr<Model> make_reference(Run& run, const ModelConfig& config,
+/// The model that a policy trained by `recipe`, which outlives it, is measured against; its values
+/// are yet to be put: those that the policy begins with, then Model::take_values of the policy, so
+/// that what is stored alike is the same to the bit.
+[[nodiscard]] std::unique_ptr<Model> make_reference(Run& run, const Model& policy,
                                                     const Recipe& recipe,
                                                     const DpoSettings& settings);
 
@@ -51,6 +53,7 @@ class Dpo {
   [[nodiscard]] PreferenceSums of_step();
   /// Of the batch that was evaluated last.
   [[nodiscard]] PreferenceSums of_evaluation() const;
+  /// After the policy's.
   void set_phase(int phase) { reference_.set_phase(run_, phase); }
 
  private:

@@ -93,6 +93,36 @@ TEST_F(DpoSession, GlobalRunsEndInTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
+// The policy's scales move on with its steps, go into checkpoints and come back from there.
+TEST_F(DpoSession, IsAtTheLogarithmOfTwoWhileWeightsAreTheSame) {
+  train_base();
+  const auto of = [&](const std::string& recipe) {
+    const std::vector<std::string> settings = {"data.train=" + in("pairs.jsonl"),
+                                               "data.validation=0.2",
+                                               "train.objective=dpo",
+                                               "train.batch=4",
+                                               "dpo.beta=0.5",
+                                               "model.init=" + in("base/model"),
+                                               "recipe=" + recipe};
+    return RunConfig::parse(
+        "seed = 3\ntrain = { steps=4, warmup=0, lr=1e-12, min_lr=0.0, weight_decay=0.0, "
+        "validate_every=1, threads=1 }\n",
+        "run.toml", settings);
+  };
+  for (const char* recipe : {"fp8-delayed", "fp8-lm", "residual-bf16", "residual-fp8"}) {
+    SCOPED_TRACE(recipe);
+    remove_all(in("out"));
+    interrupt(of(recipe), 2);
+    resume(of(recipe));
+    for (const char* key : {"loss", "val_loss"}) {
+      EXPECT_EQ(recorded(key).size(), 4u);
+      for (const double loss : recorded(key)) EXPECT_NEAR(loss, std::log(2.0), 1e-12) << key;
+    }
+    for (const char* key : {"rewards/margins", "val_rewards/margins", "rewards/chosen"})
+      for (const double value : recorded(key)) EXPECT_EQ(value, 0) << key;
+  }
+}
+
 TEST_F(DpoSession, RecordsWhatTrlDoes) {
   Listener listener;
   const SessionResult result = train(pairs(), listener);

@@ -92,7 +92,7 @@ TEST_F(MaskedSession, RefusesInOneLine) {
   EXPECT_EQ(refusal(masked(), false),
             in("sums.jsonl") +
                 ":1: messages: a chat, and no template that says how it becomes text: "
-                "data.template: chatml or llama3");
+                "data.template: chatml, llama3, qwen2.5 or qwen3");
   const std::string none = refusal(masked({"data.template=chatml"}), false);
   EXPECT_NE(none.find("is a target: completions, or messages of an assistant"), std::string::npos)
       << none;

@@ -86,7 +86,7 @@ MemoryPlan plan_memory(const Backend& backend, const ModelConfig& model, const R
   Run run(std::make_unique<PlanBackend>(backend), 0, 0, comm.get());
   Model planned(run, model, recipe, recompute, weight_gather(settings.determinism));
   std::unique_ptr<Model> reference;
-  if (settings.dpo) reference = make_reference(run, model, recipe, *settings.dpo);
+  if (settings.dpo) reference = make_reference(run, planned, recipe, *settings.dpo);
   return Trainer(run, planned, recipe, settings, reference.get()).memory();
 }
 

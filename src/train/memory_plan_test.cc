@@ -164,5 +164,35 @@ TEST(MemoryPlan, BytesPerParameterAreThoseOfTheTable) {
   }
 }
 
+// Micro-batches between the first and the last do the same in the same places: what more of them
+// take are their tokens, and a plan does not go through them.
+TEST(MemoryPlan, OfAMillionMicroBatchesIsThatOfThreeAndTheirTokens) {
+  const auto backend = make_backend("cpu", Threads{1});
+  for (const char* recipe : {"fp32", "mxfp4-sr-rht", "gaussws-all", "fp8-lm"}) {
+    const auto plan = [&](int64_t micros, int ranks) {
+      return plan_memory(
+          *backend, tiny_llama(), Recipe::parse(fmt::format("name='t'\ninherit='{}'", recipe), "t"),
+          RecomputePolicy::none, {.sequences = 3, .length = 11, .micros = micros, .optimizer = {}},
+          ranks - 1, ranks);
+    };
+    for (const int ranks : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} on {} ranks", recipe, ranks));
+      const MemoryPlan few = plan(3, ranks);
+      for (const int64_t micros : {4, (1 << 20) + 1}) {
+        MemoryPlan many = plan(micros, ranks);
+        // Inputs, targets and masks, of one batch more: evaluation has its own.
+        const auto tokens = [](int64_t batches) {
+          return 3 * persistent_bytes(static_cast<size_t>(batches + 1) * 33 * sizeof(float));
+        };
+        const size_t more = tokens(micros) - tokens(3);
+        EXPECT_EQ(many.total - few.total, more);
+        many.bytes[static_cast<size_t>(MemoryKind::state)] -= more;
+        EXPECT_EQ(many.bytes, few.bytes);
+        EXPECT_EQ(many.gaps, few.gaps);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ng

@@ -96,7 +96,7 @@ std::vector<std::pair<std::string_view, double>> named_values(const PreferenceMe
 }
 
 std::string replaced_metrics(const std::string& path) {
-  return fmt::format("{}.before-resume", path);
+  return fmt::format("{}.before-resume", link_target(path));
 }
 
 bool holds_metrics(const std::string& path) {
@@ -178,9 +178,9 @@ class MetricsFile::Replaced {
   bool returns_ = true;
 };
 
-MetricsFile::MetricsFile(std::string path, int64_t last_step,
+MetricsFile::MetricsFile(const std::string& path, int64_t last_step,
                          const std::function<void(const std::string&)>& notice)
-    : path_(std::move(path)) {
+    : path_(link_target(path)) {
   put_back_what_was_replaced(path_, last_step);
   if (is_file(path_)) {
     const MappedFile before(path_);

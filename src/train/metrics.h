@@ -75,7 +75,7 @@ class MetricsFile {
   /// last line are from a run that did not reach its next checkpoint, and go, as do damaged ones,
   /// of which `notice` hears. Until saved() says that something new is safe, what was there before
   /// is kept beside it; without that the destructor puts it back.
-  MetricsFile(std::string path, int64_t last_step,
+  MetricsFile(const std::string& path, int64_t last_step,
               const std::function<void(const std::string&)>& notice);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;

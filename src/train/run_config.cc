@@ -150,6 +150,25 @@ void check_init(const RunConfig& config) {
          parts.remedy);
 }
 
+/// As they are given, whether or not they bind.
+Windows given_windows(const RunModel& model) {
+  if (!model.sliding_window) return {};
+  Windows windows{.size = *model.sliding_window};
+  if (!model.full_layers.empty()) windows.layers.resize(static_cast<size_t>(*model.layers), true);
+  for (const int64_t layer : model.full_layers) windows.layers[static_cast<size_t>(layer)] = false;
+  return windows;
+}
+
+void check_full_layers(const RunConfig& config) {
+  const RunModel& model = config.model;
+  if (!model.full_layers.empty() && !model.sliding_window)
+    refuse(config, {"model.full_layers"}, "given without model.sliding_window", "both, or neither");
+  for (const int64_t layer : model.full_layers)
+    if (layer >= *model.layers)
+      refuse(config, {"model.full_layers", "model.layers"}, fmt::format("{}", layer),
+             fmt::format("layers from 0 to {}", *model.layers - 1));
+}
+
 void resolve_model(RunConfig& config) {
   RunModel& model = config.model;
   if (!model.init.empty()) return check_init(config);
@@ -164,8 +183,11 @@ void resolve_model(RunConfig& config) {
   if (!model.vocab) model.vocab = 0;
   fill_from(model, start);
   derive_sizes(model, config);
+  check_full_layers(config);
   try {
-    validate(config.model_config(1), config.place);
+    ModelConfig sizes = config.model_config(1);
+    sizes.windows = given_windows(model);
+    validate(sizes, config.place);
   } catch (const Error& error) {
     refuse_size(config, error.parts().key, error.parts());
   }
@@ -209,17 +231,34 @@ void check_objective(const RunConfig& config) {
   refuse_section(config, "dpo.", "train.objective", "train.objective = \"dpo\"");
 }
 
+/// A folder of adapters says itself what they are.
+void refuse_what_adapters_say(const RunConfig& config) {
+  for (const auto& row : run_keys()) {
+    const bool is_theirs =
+        row.path.starts_with("lora.") && row.path != "lora.init" && row.path != "lora.save";
+    if (!is_theirs || row.print(config) == row.print(RunConfig())) continue;
+    refuse(config, {row.path, "lora.init"},
+           fmt::format("{} with lora.init, whose folder says it", row.print(config)),
+           "one of the two");
+  }
+}
+
 /// Adapters stand beside the weights of a folder, which ranks do not divide.
 void check_lora(const RunConfig& config) {
   const int64_t rank = config.lora.adapters.rank;
-  if (rank == 0) return refuse_section(config, "lora.", "lora.rank", "lora.rank");
+  const bool goes_on = !config.lora.init.empty();
+  if (goes_on) refuse_what_adapters_say(config);
+  if (rank == 0 && !goes_on) return refuse_section(config, "lora.", "lora.rank", "lora.rank");
+  const std::string key = goes_on ? "lora.init" : "lora.rank";
   if (config.model.init.empty())
-    refuse(config, {"lora.rank", "model.init"}, fmt::format("{} without model.init", rank),
+    refuse(config, {key, "model.init"},
+           fmt::format("{} without model.init",
+                       goes_on ? toml_quote(config.lora.init) : std::to_string(rank)),
            "a model folder whose weights stay as they are");
   if (config.train.tensor_parallel > 1)
-    refuse(config, {"train.tensor_parallel", "lora.rank"},
-           fmt::format("{} with lora.rank, whose adapters are not divided",
-                       config.train.tensor_parallel),
+    refuse(config, {"train.tensor_parallel", key},
+           fmt::format("{} with {}, whose adapters are not divided", config.train.tensor_parallel,
+                       key),
            "1: ranks that share the batch");
 }
 
@@ -312,6 +351,7 @@ ModelConfig RunConfig::model_config(int64_t tokenizer_vocab) const {
           .norm_bias = *model.norm_bias,
           .norm_eps = *model.norm_eps,
           .rope_theta = *model.rope_theta,
+          .windows = windows_that_bind(given_windows(model), *model.context),
           .gelu = *model.gelu,
           .init_std = *model.init_std};
 }

@@ -31,6 +31,8 @@ struct RunModel {
   std::optional<bool> tie_embeddings, attention_bias, mlp_bias, norm_bias;
   std::optional<float> norm_eps, rope_theta, init_std;
   std::optional<GeluKind> gelu;
+  std::optional<int64_t> sliding_window;
+  std::vector<int64_t> full_layers;  ///< those without the window
 };
 
 /// What files that are no .jsonl hold.
@@ -48,6 +50,7 @@ struct RunData {
   std::string tokenizer = "bytes";
   /// Of files whose names end in ".jsonl".
   std::string text_key = "text";
+  std::vector<std::string> ignored_keys;  ///< of lines and messages
   ChatTemplate chat = ChatTemplate::none;
   TokensAs tokens = TokensAs::automatic;
   SpecialTokens special_tokens = SpecialTokens::recognized;
@@ -91,6 +94,7 @@ struct RunLora {
   enum class Save : uint8_t { merged, adapter };
   Lora adapters;
   Save save = Save::merged;  ///< what model/ is
+  std::string init;          ///< PEFT folder to go on from, which says what adapters says
 };
 
 /// Where a key was given, for errors: "run.toml:3", "--set seed=2", "--recipe".

@@ -113,8 +113,9 @@ threads = 2
 }
 
 TEST(RunConfig, ResolvedTextNamesEveryKeyAndLoadsBack) {
-  for (const char* text : {"", "model.preset='gpt2-124m'", "model.preset='llama-1b'",
-                           "model.init='somewhere'", "model.architecture='gpt2'"}) {
+  for (const char* text :
+       {"", "model.preset='gpt2-124m'", "model.preset='llama-1b'", "model.init='somewhere'",
+        "model.architecture='gpt2'", "data.ignored_keys=['a','b']"}) {
     const RunConfig config = config_of(text);
     const std::string resolved = config.resolved_toml();
     const RunConfig again = config_of(resolved);
@@ -123,7 +124,7 @@ TEST(RunConfig, ResolvedTextNamesEveryKeyAndLoadsBack) {
       EXPECT_EQ(again.model_config(300), config.model_config(300));
     }
     for (const KeyHelp& key : run_config_help()) {
-      EXPECT_TRUE(key.path.starts_with("model.") ||
+      EXPECT_TRUE(key.path.starts_with("model.") || key.standard.empty() ||
                   resolved.find(key.path + " = ") != resolved.npos)
           << key.path;
     }
@@ -167,6 +168,23 @@ TEST(RunConfig, SizesFollowFromOthers) {
       config_of("model.width=100\nmodel.heads=3\nmodel.head_dim=40").model_config(2);
   EXPECT_EQ(wide_heads.head_dim, 40);
   EXPECT_EQ(wide_heads.kv_heads, 3);
+}
+
+TEST(RunConfig, WindowsAreOfAllLayersButThoseSaid) {
+  const auto windows = [](const std::string& text) {
+    const RunConfig config = config_of(text);
+    EXPECT_EQ(config_of(config.resolved_toml()).model_config(2).windows,
+              config.model_config(2).windows);
+    return config.model_config(2).windows;
+  };
+  const std::string qwen = "model.architecture='qwen3'\nmodel.sliding_window=9\n";
+  EXPECT_EQ(windows("model.architecture='mistral'\nmodel.sliding_window=9"), Windows{.size = 9});
+  EXPECT_EQ(windows(qwen), Windows{.size = 9});
+  EXPECT_EQ(windows(qwen + "model.full_layers=[0, 2]"),
+            (Windows{.size = 9, .layers = {false, true, false, true}}));
+  EXPECT_EQ(windows(qwen + "model.full_layers=[0, 1, 2, 3]"), Windows());
+  EXPECT_EQ(windows(qwen + "model.context=9"), Windows());
+  EXPECT_EQ(config_of("").resolved_toml().find("sliding_window"), std::string::npos);
 }
 
 TEST(RunConfig, SettingsComeLast) {
@@ -231,6 +249,22 @@ constexpr Bad kBad[] = {
     {"model.init='m'\nmodel.layers=2",
      "run.toml:2: model.layers: given beside model.init: only "
      "model.init: the folder says all sizes"},
+    {"model.sliding_window=0",
+     "run.toml:1: model.sliding_window: 0: a whole number from 1 to 16000000"},
+    {"model.sliding_window=500",
+     "run.toml:1: model.sliding_window: 500 tokens: none, as llama has no windows: mistral, qwen2 "
+     "and qwen3 have"},
+    {"model.architecture='mistral'\nmodel.sliding_window=5\nmodel.full_layers=[1]",
+     "run.toml:3: model.full_layers: a window of 5 tokens in 3 of 4 layers: all layers, as mistral "
+     "always has it: qwen2 and qwen3 have it in some"},
+    {"model.full_layers=[1]",
+     "run.toml:1: model.full_layers: given without model.sliding_window: both, or neither"},
+    {"model.sliding_window=5\nmodel.full_layers=[4]",
+     "run.toml:2: model.full_layers: 4: layers from 0 to 3"},
+    {"model.full_layers=[-1]",
+     "run.toml:1: model.full_layers: [-1]: a list of layers, the first of which is 0"},
+    {"model.full_layers=1",
+     "run.toml:1: model.full_layers: 1: a list of layers, the first of which is 0"},
     {"data.train=[]",
      "run.toml:1: data.train: []: a string or a list of strings, none of them empty"},
     {"data.train=''",
@@ -243,7 +277,7 @@ constexpr Bad kBad[] = {
     {"data.text_key=''",
      "run.toml:1: data.text_key: \"\": a key other than prompt, completion and messages"},
     {"data.template='alpaca'",
-     "run.toml:1: data.template: unknown \"alpaca\": none, chatml or llama3"},
+     "run.toml:1: data.template: unknown \"alpaca\": none, chatml, llama3, qwen2.5 or qwen3"},
     {"train.objective='ppo'", "run.toml:1: train.objective: unknown \"ppo\": cross_entropy or dpo"},
     {"train.objective='dpo'\ntrain.batch=7",
      "run.toml:2: train.batch: 7 sequences, and a pair is two: an even number"},
@@ -276,7 +310,9 @@ TEST(RunConfig, EveryKeyIsDocumented) {
   for (const KeyHelp& key : run_config_help()) {
     EXPECT_FALSE(key.expected.empty()) << key.path;
     EXPECT_FALSE(key.doc.empty()) << key.path;
-    const bool none = key.path == "model.preset" || key.path == "model.init";
+    const bool none = key.path == "model.preset" || key.path == "model.init" ||
+                      key.path == "model.sliding_window" || key.path == "model.full_layers" ||
+                      key.path == "data.ignored_keys";
     EXPECT_EQ(key.standard.empty(), none) << key.path;
   }
 }

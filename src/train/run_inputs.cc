@@ -7,6 +7,7 @@
 #include "base/toml.h"
 #include "io/hf/folder.h"
 #include "io/hf/peft_folder.h"
+#include "io/hf/peft_start.h"
 #include "model/adapters.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
@@ -44,7 +45,8 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
 TextRules text_rules(const RunConfig& config) {
   return {.documents = {.text_key = config.data.text_key,
                         .chat = config.data.chat,
-                        .special = config.data.special_tokens},
+                        .special = config.data.special_tokens,
+                        .ignored_keys = config.data.ignored_keys},
           .bare_uint16 = config.data.tokens == TokensAs::uint16};
 }
 
@@ -115,6 +117,20 @@ int64_t run_length(const RunConfig& config, const ModelConfig& model) {
   return length == 0 ? model.context : length;
 }
 
+namespace {
+
+/// What the run file says of adapters, or the folder that they come from.
+Lora run_lora(const RunConfig& config, const ModelConfig& base) {
+  const std::string& folder = config.lora.init;
+  if (folder.empty()) return config.lora.adapters;
+  if (!io::is_peft_folder(folder))
+    config.refuse({"lora.init"}, fmt::format("{} holds no adapters", toml_quote(folder)),
+                  fmt::format("a folder with an {}", io::kPeftConfig));
+  return io::PeftStart(folder, base).lora();
+}
+
+}  // namespace
+
 ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer) {
   const std::string& folder = config.model.init;
   if (!folder.empty() && !is_folder(folder))
@@ -125,7 +141,8 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
         "a .gguf");
   if (io::is_peft_folder(folder))
     config.refuse({"model.init"}, fmt::format("{} holds adapters alone", toml_quote(folder)),
-                  "a whole model: narrowgauge import FOLDER OUT adds them to their base");
+                  "their base, and they in lora.init; or a whole model: narrowgauge import FOLDER "
+                  "OUT adds them to their base");
   ModelConfig model =
       folder.empty() ? config.model_config(tokenizer.vocab()) : io::read_hf_config(folder);
   if (!folder.empty()) io::require_vocabulary(folder, model, tokenizer.vocab());
@@ -135,9 +152,9 @@ ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer
                  .micros = config.train.accumulate},
                 config.source_of({"train.batch", "train.accumulate", "model.context"}),
                 "train.batch");
-  model.lora = config.lora.adapters;
+  model.lora = run_lora(config, model);
   if (model.lora.is_used())
-    validate_lora(model, config.source_of({"lora.targets"}), "lora.targets");
+    validate_lora(model, [&](const std::string& key) { return config.source_of({key}); });
   return model;
 }
 

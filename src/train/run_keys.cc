@@ -1,6 +1,7 @@
 #include "train/run_keys.h"
 
-#include <functional>
+#include <fmt/ranges.h>
+
 #include <iterator>
 
 #include "data/chat_template.h"
@@ -8,71 +9,13 @@
 #include "recipe/operand_keys.h"
 #include "recipe/stored_rules.h"
 #include "run/backends.h"
+#include "train/table_keys.h"
 
 namespace ng {
 namespace {
 
-using RunKey = Key<RunConfig>;
-
 constexpr int64_t kMaxSteps = 99'999'999;      // checkpoint names hold eight digits
 constexpr int64_t kMaxMicroBatches = 1 << 24;  // that the random counter can tell apart
-
-/// The rows of one table of the file: `of` is from a RunConfig to what `member` is of.
-template <class Of>
-class TableKeys {
- public:
-  TableKeys(Keys<RunConfig>& keys, std::string table, Of of)
-      : keys_(keys), table_(std::move(table)), of_(of) {}
-
-  void text(const char* name, auto member, std::string expected, const char* doc) {
-    keys_.push_back(text_key<RunConfig>(table_ + name, get(member), std::move(expected), doc));
-  }
-  void texts(const char* name, auto member, const char* expected, const char* doc) {
-    keys_.push_back(texts_key<RunConfig>(table_ + name, get(member), expected, doc));
-  }
-  void integer(const char* name, auto member, IntegerRange range, const char* doc) {
-    keys_.push_back(integer_key<RunConfig>(table_ + name, get(member), range, doc));
-  }
-  void number(const char* name, auto member, NumberRange range, const char* doc) {
-    keys_.push_back(number_key<RunConfig>(table_ + name, get(member), range, doc));
-  }
-  void boolean(const char* name, auto member, const char* doc) {
-    keys_.push_back(boolean_key<RunConfig>(table_ + name, get(member), doc));
-  }
-  template <class Enum>
-  void choice(const char* name, auto member, Choices<Enum> choices, const char* doc) {
-    keys_.push_back(choice_key<RunConfig>(table_ + name, get(member), std::move(choices), doc));
-  }
-  /// One of a few names.
-  void word(const char* name, auto member, std::vector<std::string_view> names, const char* doc) {
-    text(name, member, one_of(names), doc);
-    keys_.back().read = [=, get = get(member)](RunConfig& c, const TomlItem& item) {
-      get(c) = names[read_choice(item, names)];
-    };
-  }
-  /// A key is printed only where its text is not empty, and cannot be set to that.
-  void optional_text(const char* name, auto member, std::string expected, const char* doc) {
-    text(name, member, expected, doc);
-    keys_.back().read = [=, get = get(member)](RunConfig& c, const TomlItem& item) {
-      get(c) = read_text(item);
-      if (get(c).empty()) item.refuse("\"\"", expected);
-    };
-    keys_.back().print = [get = get(member)](const RunConfig& c) {
-      return get(c).empty() ? "" : toml_quote(get(c));
-    };
-  }
-
- private:
-  auto get(auto member) const {
-    return [ of = of_, member ](auto& c) -> auto& {
-      return std::invoke(member, std::invoke(of, c));
-    };
-  }
-
-  Keys<RunConfig>& keys_;
-  std::string table_;
-  Of of_;
-};
 
 void add_run(Keys<RunConfig>& keys) {
   TableKeys run(keys, "", std::identity());
@@ -114,6 +57,27 @@ void add_model_sizes(Keys<RunConfig>& keys) {
                 "rows of the embedding; 0: the tokenizer's");
 }
 
+RunKey full_layers_key() {
+  const std::string expected = "a list of layers, the first of which is 0";
+  return {{.path = "model.full_layers",
+           .expected = expected,
+           .doc = "layers that do without the window (qwen2, qwen3)"},
+          [=](RunConfig& c, const TomlItem& item) {
+            const toml::array* array = item.value->as_array();
+            if (array == nullptr) item.refuse_value(expected);
+            c.model.full_layers.clear();
+            for (const toml::node& node : *array) {
+              const std::optional<int64_t> layer = node.value_exact<int64_t>();
+              if (!layer || *layer < 0) item.refuse_value(expected);
+              c.model.full_layers.push_back(*layer);
+            }
+          },
+          [](const RunConfig& c) {
+            const std::vector<int64_t>& layers = c.model.full_layers;
+            return layers.empty() ? "" : fmt::format("[{}]", fmt::join(layers, ", "));
+          }};
+}
+
 void add_model_details(Keys<RunConfig>& keys) {
   TableKeys model(keys, "model.", &RunConfig::model);
   model.boolean("tie_embeddings", &RunModel::tie_embeddings,
@@ -125,6 +89,10 @@ void add_model_details(Keys<RunConfig>& keys) {
                "added under the root of a norm");
   model.number("rope_theta", &RunModel::rope_theta, {0, 1e30, true},
                "base of the rotary frequencies (llama)");
+  model.integer("sliding_window", &RunModel::sliding_window, {1, 16'000'000},
+                "tokens that attention sees, the own included; all before it unless given "
+                "(mistral, qwen2, qwen3)");
+  keys.push_back(full_layers_key());
   model.choice("gelu", &RunModel::gelu,
                Choices<GeluKind>{{{"tanh", GeluKind::tanh}, {"erf", GeluKind::erf}}},
                "form of GELU (gpt2)");
@@ -173,7 +141,12 @@ void add_data(Keys<RunConfig>& keys) {
   };
   data.choice("template", &RunData::chat,
               Choices<ChatTemplate>{{std::begin(kChatTemplates), std::end(kChatTemplates)}},
-              "how \"messages\" of a .jsonl file become text");
+              "how chats of a .jsonl file become text");
+  data.texts("ignored_keys", &RunData::ignored_keys, "one or more strings",
+             "keys of lines and messages of a .jsonl file that are left out unread");
+  keys.back().print = [](const RunConfig& c) {
+    return c.data.ignored_keys.empty() ? "" : print_value(c.data.ignored_keys);
+  };
   data.choice("tokens", &RunData::tokens,
               Choices<TokensAs>{{{"auto", TokensAs::automatic}, {"uint16", TokensAs::uint16}}},
               "uint16: files are bare token ids of two bytes where they do not say what they are");
@@ -299,6 +272,47 @@ void add_house_keeping(Keys<RunConfig>& keys) {
              "of the weights in model/, rounded once from what is stored");
 }
 
+/// A table from patterns of layers to values. `value_of` reads one, `get` finds the member.
+template <class Value>
+RunKey pattern_key(const std::string& path, ByPattern<Value> Lora::*member, const std::string& of,
+                   const std::function<Value(const TomlItem&)>& value_of, const std::string& doc) {
+  return {{.path = path,
+           .expected = fmt::format("a table from patterns of layers to {}", of),
+           .doc = doc,
+           .takes_table = true},
+          [=](RunConfig& c, const TomlItem& item) {
+            const toml::table* table = item.value->as_table();
+            if (table == nullptr) item.refuse_value(fmt::format("{{ \"attn.q\" = {} }}", of));
+            ByPattern<Value>& values = c.lora.adapters.*member;
+            values.clear();
+            for (const auto& [pattern, value] : *table)
+              values[std::string(pattern.str())] =
+                  value_of({.value = &value,
+                            .path = fmt::format("{}.{}", item.path, toml_key(pattern.str())),
+                            .place = place_of(pattern.source())});
+          },
+          [=](const RunConfig& c) -> std::string {
+            std::vector<std::string> pairs;
+            for (const auto& [pattern, value] : c.lora.adapters.*member)
+              pairs.push_back(fmt::format("{} = {}", toml_quote(pattern), print_value(value)));
+            return pairs.empty() ? "{}" : fmt::format("{{ {} }}", fmt::join(pairs, ", "));
+          }};
+}
+
+void add_lora_layers(Keys<RunConfig>& keys) {
+  constexpr IntegerRange kRanks{1, 65'536};
+  constexpr NumberRange kAlphas{0, 1e6, true};
+  keys.push_back(pattern_key<int64_t>(
+      "lora.rank_pattern", &Lora::rank_pattern, text_of(kRanks),
+      [=](const TomlItem& item) { return read_integer(item, kRanks); },
+      "ranks of layers that differ: { \"attn.q\" = 16 }; of several the one that says most "
+      "counts"));
+  keys.push_back(pattern_key<double>(
+      "lora.alpha_pattern", &Lora::alpha_pattern, text_of(kAlphas),
+      [=](const TomlItem& item) { return read_number(item, kAlphas); },
+      "alphas of layers that differ, in the same way"));
+}
+
 void add_lora(Keys<RunConfig>& keys) {
   TableKeys lora(
       keys, "lora.", [](auto& c) -> auto& { return c.lora.adapters; });
@@ -306,13 +320,25 @@ void add_lora(Keys<RunConfig>& keys) {
       "rank", &Lora::rank, {0, 65'536},
       "of the adapters that are trained beside frozen weights; 0: all weights are trained");
   lora.number("alpha", &Lora::alpha, {0, 1e6, true}, "adapters count alpha / rank times");
+  lora.boolean("rank_stabilized", &Lora::is_rank_stabilized,
+               "they count alpha / √rank times (rsLoRA)");
   lora.texts("targets", &Lora::targets, "one or more patterns",
              "layers with adapters: attn.q, mlp.*, blocks.3.*");
-  TableKeys(keys, "lora.", &RunConfig::lora)
-      .choice("save", &RunLora::save,
-              Choices<RunLora::Save>{
-                  {{"merged", RunLora::Save::merged}, {"adapter", RunLora::Save::adapter}}},
-              "what model/ is: the whole model, or a PEFT folder of the adapters");
+  lora.texts("modules_to_save", &Lora::modules, "patterns of layers",
+             "layers that are trained whole beside the adapters: embed, norm, head");
+  keys.back().read = [](RunConfig& c, const TomlItem& item) {
+    const toml::array* array = item.value->as_array();
+    const bool is_none = array != nullptr && array->empty();
+    c.lora.adapters.modules = is_none ? std::vector<std::string>() : read_texts(item);
+  };
+  add_lora_layers(keys);
+  TableKeys run(keys, "lora.", &RunConfig::lora);
+  run.text("init", &RunLora::init, "a PEFT folder, or nothing",
+           "adapters to go on from: ranks, alphas and layers are theirs");
+  run.choice("save", &RunLora::save,
+             Choices<RunLora::Save>{
+                 {{"merged", RunLora::Save::merged}, {"adapter", RunLora::Save::adapter}}},
+             "what model/ is: the whole model, or a PEFT folder of the adapters");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "infer/generator.h"
 #include "io/hf/folder.h"
 #include "io/hf/peft_folder.h"
+#include "io/model_settings.h"
 #include "model/adapters.h"
 
 namespace ng {
@@ -16,36 +17,67 @@ constexpr double kSampleTemperature = 0.5;  // low enough for a small model to s
 
 void write_adapters(const std::string& folder, const RunConfig& config, const Run& run,
                     const Model& model, const io::HfWriteOptions& how) {
-  std::vector<ParameterSpec> specs;
-  size_t first = 0;  // they lie behind all others
-  for (const Parameter& parameter : model.parameters())
-    if (parameter.spec.is_adapter)
-      specs.push_back(parameter.spec);
-    else
-      ++first;
+  std::vector<ParameterSpec> adapters, modules;
+  std::vector<size_t> of_adapters, places;
+  for (size_t i = 0; i < model.parameters().size(); ++i) {
+    const ParameterSpec& spec = model.parameters()[i].spec;
+    if (spec.is_frozen) continue;
+    (spec.is_adapter ? adapters : modules).push_back(spec);
+    (spec.is_adapter ? of_adapters : places).push_back(i);
+  }
+  places.insert(places.begin(), of_adapters.begin(), of_adapters.end());
   io::write_peft_folder(
-      folder, {.model = model.config(), .adapters = specs, .base = config.model.init},
+      folder,
+      {.model = model.config(),
+       .adapters = adapters,
+       .modules = modules,
+       .base = config.model.init},
       [&](size_t index, int64_t row, std::span<float> values) {
-        model.read_row(run, first + index, row, values);
+        model.read_row(run, places[index], row, values);
       },
       how);
+}
+
+/// What is said of adapters; of what older programs did not know only where it is used.
+Json lora_identity(const Lora& lora) {
+  Json identity = {{"rank", lora.rank}, {"alpha", lora.alpha}, {"targets", lora.targets}};
+  if (!lora.rank_pattern.empty()) identity["rank_pattern"] = lora.rank_pattern;
+  if (!lora.alpha_pattern.empty()) identity["alpha_pattern"] = lora.alpha_pattern;
+  if (lora.is_rank_stabilized) identity["rank_stabilized"] = true;
+  if (!lora.modules.empty()) identity["modules_to_save"] = lora.modules;
+  return identity;
 }
 
 }  // namespace
 
 Json model_identity(const ModelConfig& model) {
   Json identity = Json::parse(io::hf_config_text(model, "float32"));
-  if (model.lora.is_used())
-    identity["lora"] = {
-        {"rank", model.lora.rank}, {"alpha", model.lora.alpha}, {"targets", model.lora.targets}};
+  if (model.lora.is_used()) identity["lora"] = lora_identity(model.lora);
   return identity;
 }
 
+std::vector<std::string> check_run_init(const RunConfig& config, const ModelConfig& model) {
+  if (config.model.init.empty()) return {};
+  return io::check_hf_weights(config.model.init, model);
+}
+
+std::shared_ptr<const io::ModelSettings> run_model_settings(const RunConfig& config,
+                                                            const Tokenizer& tokenizer) {
+  auto settings = std::make_shared<io::ModelSettings>();
+  const std::string& init = config.model.init;
+  if (init.empty()) return settings;
+  *settings = io::read_model_settings(init);
+  if (config.data.tokenizer != init) io::take_special_ids(special_ids(tokenizer), settings.get());
+  return settings;
+}
+
 void write_run_model(const std::string& folder, const RunConfig& config, const Run& run,
-                     const Model& model, const Tokenizer& tokenizer) {
+                     const Model& model, const Tokenizer& tokenizer,
+                     const io::ModelSettings* settings) {
   const io::HfWriteOptions how{.dtype = config.train.save_dtype,
                                .tokenizer = &tokenizer,
-                               .chat_template = jinja_of(config.data.chat)};
+                               .chat_template = jinja_of(config.data.chat),
+                               .settings = settings};
   if (model.config().lora.is_used() && config.lora.save == RunLora::Save::adapter)
     return write_adapters(folder, config, run, model, how);
   MergedWeights merged(run, model);

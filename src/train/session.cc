@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "comm/agreement.h"
 #include "io/checkpoint_files.h"
-#include "io/hf/folder.h"
 #include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/bit_widths.h"
@@ -71,7 +70,7 @@ Session::Session(const RunConfig& config, const SessionOptions& options, Session
   StepSettings settings = step_settings(config_, model);
   settings.masked = data_->has_mask();
   if (settings.dpo) {
-    reference_ = make_reference(*run_, model, recipe_, *settings.dpo);
+    reference_ = make_reference(*run_, *model_, recipe_, *settings.dpo);
     check_gemms(*reference_, config_.train.backend, recipe_.compute(0));
   }
   trainer_ = std::make_unique<Trainer>(*run_, *model_, recipe_, settings, reference_.get());
@@ -79,9 +78,9 @@ Session::Session(const RunConfig& config, const SessionOptions& options, Session
                       settings.optimizer);
   memory_in_fp32_ = plan_memory_in_fp32(run_->backend(), model, config_.train.recompute, settings);
   const std::string checksum = put_first_values(*run_, *model_, config_);
-  if (model.lora.is_used()) reference_checksum_ = checksum;  // no checkpoint has those weights
+  if (model.lora.is_used() || reference_) reference_checksum_ = checksum;  // of what is not saved
   if (const std::string text = adapters_text(*model_); !text.empty()) observer_.notice(text);
-  if (reference_) reference_checksum_ = put_first_values(*run_, *reference_, config_);
+  if (reference_) put_reference_values(*run_, *reference_, *model_, config_);
 }
 
 Session::~Session() = default;
@@ -99,7 +98,8 @@ ModelConfig Session::checked_model() {
   for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
   require_lora_numbers(config_, recipe_, model);
   require_tensor_parallel_run(config_, recipe_, model, options_.comm);
-  if (!config_.model.init.empty()) io::check_hf_weights(config_.model.init, model);
+  for (const std::string& sentence : check_run_init(config_, model)) observer_.notice(sentence);
+  settings_ = run_model_settings(config_, *tokenizer_);
   return model;
 }
 
@@ -122,6 +122,7 @@ RunIdentity Session::identity() const {
                                trainer_->settings().length, trainer_->micros_of_all()),
           .tensor_names = model_->tensors().hash(),
           .settings = config_.update_settings(),
+          .whole_recipe = recipe_,
           .older_data = [this] { return data_->older_checksum(); }};
 }
 
@@ -211,10 +212,8 @@ void Session::note_skip(int64_t step, const StepReport& report) {
 void Session::require_convergence(int64_t step) const {
   if (consecutive_skips_ < kMaxConsecutiveSkips) return;
   const int64_t first = step + 2 - consecutive_skips_;
-  if (log_) {
-    log_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
-    log_->keep_both();
-  }
+  if (log_) log_->event("diverged", step + 1, {{"origin", origin_of_skips_}, {"since", first}});
+  if (log_) log_->keep_both();
   on_all(world(), [&] {
     throw Diverged({.place = options_.out,
                     .key = origin_of_skips_,
@@ -350,7 +349,7 @@ void Session::write_results() {
 }
 
 void Session::write_model(Run& run, Model& model) {
-  write_run_model(model_folder(), config_, run, model, *tokenizer_);
+  write_run_model(model_folder(), config_, run, model, *tokenizer_, settings_.get());
   try {
     result_.sample = sample_text(run, model, *data_, *tokenizer_);
   } catch (const Error& error) {  // a model whose logits are not finite; all is written by now

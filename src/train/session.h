@@ -19,6 +19,10 @@
 #include "train/session_clock.h"
 #include "train/trainer.h"
 
+namespace ng::io {
+struct ModelSettings;
+}
+
 namespace ng {
 
 class Session;
@@ -141,6 +145,7 @@ class Session {
   Threads threads_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<TrainingData> data_;
+  std::shared_ptr<const io::ModelSettings> settings_;  // of model.init, as training found it
   std::unique_ptr<Run> run_;
   std::unique_ptr<Model> model_, reference_;  // the latter for pairs
   std::string reference_checksum_;            // of what no checkpoint has

@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "comm/agreement.h"
 #include "io/hf/folder.h"
+#include "io/hf/peft_start.h"
 #include "run/backends.h"
 #include "train/run_inputs.h"
 #include "train/self_check.h"
@@ -65,6 +66,8 @@ std::string put_first_values(Run& run, Model& model, const RunConfig& config) {
     model.initialize(run);
     return "";
   }
+  ModelConfig base = model.config();
+  base.lora = {};
   Checksum checksum;
   io::read_hf_weights(config.model.init, model.config(),
                       [&](size_t index, int64_t row, std::span<const float> values) {
@@ -73,7 +76,18 @@ std::string put_first_values(Run& run, Model& model, const RunConfig& config) {
                       });
   model.start_noise(run);
   model.start_adapters(run);
+  if (!config.lora.init.empty() && model.config().lora.is_used())
+    io::PeftStart(config.lora.init, base)
+        .read([&](size_t index, int64_t row, std::span<const float> values) {
+          model.write_row(run, index, row, values);
+        });
   return checksum.hex();
+}
+
+void put_reference_values(Run& run, Model& reference, const Model& policy,
+                          const RunConfig& config) {
+  if (!reference.is_stored_as_trained()) (void)put_first_values(run, reference, config);
+  reference.take_values(run, policy);
 }
 
 }  // namespace ng

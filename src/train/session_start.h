@@ -44,4 +44,7 @@ void check_model_updates(Model& model, const std::string& backend, const Optimiz
 /// checksum of the folder's; empty where they are drawn.
 std::string put_first_values(Run& run, Model& model, const RunConfig& config);
 
+/// The same for the reference of a policy that has them, before the policy's change.
+void put_reference_values(Run& run, Model& reference, const Model& policy, const RunConfig& config);
+
 }  // namespace ng

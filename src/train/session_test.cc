@@ -241,6 +241,35 @@ TEST_F(SessionResume, RefuseToGoOnWithAnotherRun) {
   EXPECT_EQ(contents(in("out")), before);  // a refused run changes nothing
 }
 
+TEST_F(SessionResume, SayWhatDiffersFromTheRecipeTheyBeganWith) {
+  const auto mine = [&](const std::string& keys) {
+    return config({recipe_file("name = 'mine'\ninherit = 'bf16'\n" + keys)});
+  };
+  const auto refused = [&](const RunConfig& other) {
+    const std::string text = refusal(other, true);
+    EXPECT_EQ(text.find(Recipe::load(other.recipe).hash()), std::string::npos) << text;
+    return text.substr(text.find("recipe: "));
+  };
+  interrupt(mine(""), 3);
+  const std::string to_do = ": the same recipe to resume, or another --out to start anew";
+  EXPECT_EQ(refused(mine("linear.fprop.weight = 'mxfp8_e4m3'\noptimizer.kind = 'sgd'\n")),
+            "recipe: mine, but this run has mine (linear.fprop.weight: \"bf16\" -> "
+            "\"mxfp8_e4m3\", optimizer.kind: \"adamw\" -> \"sgd\")" +
+                to_do);
+  EXPECT_EQ(refused(mine("[[override]]\nblocks = '0:1'\nlinear.fprop.weight = 'mxfp8_e4m3'\n"
+                         "[[phase]]\nstart = 0.5\nlinear.fprop.weight = 'fp8_e4m3'\n")),
+            "recipe: mine, but this run has mine (override[1].layers: none -> [\"*\"], "
+            "override[1].blocks: none -> \"0:1\", override[1].linear.fprop.weight: none -> "
+            "\"mxfp8_e4m3\" and 2 more)" +
+                to_do);
+  const std::string noise = refused(config({"recipe=gaussws-all"}));
+  EXPECT_TRUE(noise.starts_with("recipe: mine, but this run has gaussws-all (weight_noise.kind: "))
+      << noise;
+  write_file_atomically(in("out/run.toml"), "");
+  EXPECT_EQ(refused(config({"recipe=int8"})),
+            "recipe: another one, which run.toml does not tell, but this run has int8" + to_do);
+}
+
 TEST_F(SessionResume, GoOnFromACheckpointThatNamesTheRecipeByAllKeys) {
   const RunConfig run = config({recipe_file(kDelayedScales)});
   const std::map<std::string, std::string> want = unbroken(run);

@@ -23,6 +23,7 @@ ModelConfig small_of(ModelConfig model) {
   model.width = 128;
   model.ffn = 256;
   model.context = kLength;
+  if (model.windows.any()) model.windows = {.size = kLength / 4};
   return model;
 }
 

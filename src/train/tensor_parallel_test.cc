@@ -28,6 +28,7 @@ ModelConfig model_of(Architecture architecture) {
   const bool gpt2 = architecture == Architecture::gpt2;
   c.attention_bias = parts_of(architecture).attention_bias.value_or(gpt2);
   c.mlp_bias = c.norm_bias = gpt2;
+  if (architecture == Architecture::mistral) c.windows.size = 5;
   return c;
 }
 
@@ -180,7 +181,8 @@ void expect_within(const ParallelOutcome& many, const ParallelOutcome& one,
 
 TEST(TensorParallel, LossAndGradientsAreThoseOfOneRankButForTheOrderOfSums) {
   for (const Architecture architecture :
-       {Architecture::gpt2, Architecture::llama, Architecture::qwen2, Architecture::qwen3}) {
+       {Architecture::gpt2, Architecture::llama, Architecture::mistral, Architecture::qwen2,
+        Architecture::qwen3}) {
     SCOPED_TRACE(parts_of(architecture).name);
     TinyRunOptions options = options_of(kPlainFp32, architecture);
     options.micros = 2;

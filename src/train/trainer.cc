@@ -111,18 +111,28 @@ int64_t Trainer::terms() const {
   return std::max<int64_t>(targets_, 1);
 }
 
+void Trainer::train_micro(int64_t step, int64_t micro) {
+  run_.set_moment(parallel_.moment(step, micro));
+  const PartDone done = [this, micro](const BackwardPart& part) { parallel_.take(micro, part); };
+  if (dpo_)
+    dpo_->train_batch(train_batch(micro), micro, parallel_.loss(control_, micro), done);
+  else
+    model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro), done);
+}
+
+// However many micro-batches there are, those between the first and the last do the same.
 void Trainer::forward_backward(int64_t step) {
   parallel_.start(control_);
   if (dpo_) dpo_->start();
   run_.execute(Clear{std::as_writable_bytes(model_.stats())});
-  for (int64_t micro = 0; micro < settings_.micros; ++micro) {
-    run_.set_moment(parallel_.moment(step, micro));
-    const PartDone done = [this, micro](const BackwardPart& part) { parallel_.take(micro, part); };
-    if (dpo_)
-      dpo_->train_batch(train_batch(micro), micro, parallel_.loss(control_, micro), done);
-    else
-      model_.train_batch(run_, train_batch(micro), parallel_.loss(control_, micro), done);
-  }
+  const int64_t last = settings_.micros - 1;
+  const auto between = [&](int64_t i) { train_micro(step, 1 + i); };
+  train_micro(step, 0);  // gradients come to be, and operands that all read
+  if (parallel_.takes_the_last_alone())
+    run_.repeat(last - 1, between);
+  else
+    for (int64_t i = 0; i < last - 1; ++i) between(i);
+  if (last > 0) train_micro(step, last);
   parallel_.finish(control_);
   model_.finish_noise(run_);
 }

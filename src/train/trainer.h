@@ -105,6 +105,7 @@ class Trainer {
 
  private:
   void record_programs(const Recipe& recipe);
+  void train_micro(int64_t step, int64_t micro);
   void forward_backward(int64_t step);
   void update(int64_t step, float lr);
   [[nodiscard]] StepReport report_of(const StepControl& control);

@@ -54,9 +54,8 @@ inline std::vector<Target> targets() {
   return all;
 }
 
-/// The targets of one call of `conform`. Two threads are taken every sixteenth time only: libgomp
-/// remakes its team whenever the count changes and spins where there are no more threads than
-/// cores, which takes minutes in all on a busy machine.
+/// The targets of one call of `conform`. Two threads are taken every sixteenth time only: what one
+/// and three threads agree on, two do as well, and another backend's turn costs a third more.
 inline std::vector<Target> targets_of_next_call() {
   static int calls = 0;
   std::vector<Target> all = targets();

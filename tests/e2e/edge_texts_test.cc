@@ -95,6 +95,12 @@ TEST_F(EdgeTexts, AsShortAsOneSequenceTrains) {
   (void)run_well(train("short.txt", {"data.validation=0"}));
 }
 
+TEST_F(EdgeTexts, ShorterThanTheContextTrains) {
+  write_text(path("short.txt"), "nine text");
+  (void)run_well(train("short.txt", {"data.validation=short.txt", "train.length=8"}));
+  EXPECT_FALSE(weights("run").empty());
+}
+
 TEST_F(EdgeTexts, ALargeTextTakesNoMemory) {
   {
     std::string piece;

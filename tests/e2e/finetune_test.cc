@@ -47,7 +47,9 @@ TEST_F(Finetune, EvalTakesChatsAndKeys) {
   EXPECT_EQ(evaluated(model, {"--template", "llama3", "--text-key", "body"})["tokens"],
             2 + 10 + 6 + 1);
   const std::vector<std::string> eval = {"eval", model, "--data", "examples/sft.jsonl"};
-  expect_refused(eval, 1, {"examples/sft.jsonl:1: messages: ", "--template: chatml or llama3"});
+  expect_refused(
+      eval, 1,
+      {"examples/sft.jsonl:1: messages: ", "--template: chatml, llama3, qwen2.5 or qwen3"});
   std::vector<std::string> more = eval;
   more.insert(more.end(), {"--template", "chatml"});
   expect_refused(more, 1, {"examples/sft.jsonl:2: no kind of document: \"text\", or "});
@@ -88,6 +90,48 @@ TEST_F(Finetune, AFolderOfAdaptersIsAModel) {
   fs::rename(path("base"), path("gone"));
   expect_refused({"eval", "r/model", "--data", "tiny.txt"}, 1,
                  {"adapter_config.json: base_model_name_or_path: no folder \"base/model\""});
+}
+
+// What adapter_config.json calls the base may be gone, or a name on a hub.
+TEST_F(Finetune, TheBaseOfAdaptersMayBeNamed) {
+  (void)run_well({"train", "tiny.toml", "--set", "train.steps=2", "--out", "base"});
+  write_text(path("lora.toml"),
+             "model.init = \"base/model\"\ndata.train = \"tiny.txt\"\nlora.rank = 2\n"
+             "lora.save = \"adapter\"\ntrain = { steps=3, batch=2, lr=1e-2, warmup=1 }\n");
+  EXPECT_EQ(run({"train", "lora.toml", "--out", "r"}).code, 0);
+  const auto with = [](std::vector<std::string> args, const std::string& base) {
+    args.insert(args.end(), {"--base", base});
+    return args;
+  };
+  fs::remove(path("r/model/tokenizer.json"));
+  const std::vector<std::vector<std::string>> commands = {
+      {"eval", "r/model", "--data", "tiny.txt", "--json"},
+      {"generate", "r/model", "--prompt", "the", "--tokens", "9", "--temperature", "0"},
+      {"plan", "r/model", "--ranks", "2"}};
+  std::vector<std::string> said;
+  for (const std::vector<std::string>& args : commands) said.push_back(run_well(args));
+  (void)run_well({"import", "r/model", "whole"});
+  (void)run_well({"export", "r/model", "x.gguf", "--to", "gguf", "--type", "f32"});
+  fs::rename(path("base"), path("moved"));
+  for (size_t i = 0; i < commands.size(); ++i) {
+    expect_refused(commands[i], 1,
+                   {"r/model/adapter_config.json: base_model_name_or_path: no folder",
+                    ": --base FOLDER, a whole model: no hub is asked"});
+    EXPECT_EQ(run_well(with(commands[i], "moved/model")), said[i]);
+  }
+  (void)run_well(with({"import", "r/model", "again"}, "moved/model"));
+  EXPECT_EQ(text_of(path("again/model.safetensors")), text_of(path("whole/model.safetensors")));
+  EXPECT_EQ(text_of(path("again/config.json")), text_of(path("whole/config.json")));
+  (void)run_well(
+      with({"export", "r/model", "y.gguf", "--to", "gguf", "--type", "f32"}, "moved/model"));
+  EXPECT_EQ(text_of(path("y.gguf")), text_of(path("x.gguf")));
+  expect_refused(
+      with({"export", "r/model", "moved/model", "--to", "hf", "--type", "bf16"}, "moved/model"), 1,
+      {"moved/model: is the input"});
+  expect_refused(with(commands[0], "gone"), 1, {"--base: no folder \"gone\""});
+  expect_refused(with({"eval", "moved/model", "--data", "tiny.txt"}, "moved/model"), 1,
+                 {"--base: \"moved/model\" holds no adapters"});
+  expect_refused(with({"import", "r/model", "x.safetensors"}, "moved/model"), 2, {"--base"});
 }
 
 }  // namespace

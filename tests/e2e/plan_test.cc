@@ -122,6 +122,18 @@ TEST_F(Plan, SeveralMicroBatchesTakeMoreAndLeaveLess) {
       << text;
 }
 
+// A test that takes minutes where it goes through all of them.
+TEST_F(Plan, AMillionMicroBatchesTakeNoLongerThanThree) {
+  const auto plan = [&](const char* micros) {
+    return Json::parse(run_well({"plan", "char-gpt", "--ranks", "4", "--recipe", "mxfp4-sr-rht",
+                                 "--length", "64", "--accumulate", micros, "--json"}));
+  };
+  const Json few = plan("3"), many = plan("1048577");
+  for (const char* kind : {"weights", "moments", "gradients", "activations", "operands", "logits"})
+    EXPECT_EQ(many["memory"]["most"][kind], few["memory"]["most"][kind]) << kind;
+  EXPECT_EQ(many["accumulate"], 1048577);
+}
+
 TEST_F(Plan, ManyRanksAreSaidOfFewerAlone) {
   const auto words = [&](const char* ranks) {
     return std::vector<std::string>{"plan", "char-gpt", "--ranks", ranks, "--length", "64"};

@@ -200,6 +200,18 @@ TEST_F(Supervise, LeavesNothingRunning) {
   EXPECT_FALSE(is_running(job)) << "a minute after its supervisor was killed";
 }
 
+TEST_F(Supervise, StartsAProgramFromWhereItIsStarted) {
+  write_mpirun("exit 0");
+  fs::create_directory(path("bin"));
+  fs::copy(path("mpirun"), path("bin/wrap"));
+  for (const char* starter : {"./mpirun -x A", "bin/wrap -x A", "bin/../mpirun -x A"}) {
+    const Result result =
+        run({"supervise", "--ranks", "2", "--mpirun", starter, "--out", "run", "run.toml"});
+    EXPECT_EQ(result.code, 0) << result.err;
+  }
+  EXPECT_EQ(calls().size(), 3U);
+}
+
 TEST_F(Supervise, RefusesInOneLine) {
   write_mpirun("exit 0");
   expect_refused(words({}), 2, {"--ranks or --hostfile", "supervise --help"});
@@ -211,6 +223,8 @@ TEST_F(Supervise, RefusesInOneLine) {
                  {"--ranks: 3, but hosts has 2 slots"});
   expect_refused({"supervise", "--ranks", "2", "--mpirun", "no-mpirun", "run.toml"}, 1,
                  {"--mpirun: \"no-mpirun\": no such program"});
+  expect_refused({"supervise", "--ranks", "2", "--mpirun", "./no-mpirun", "run.toml"}, 1,
+                 {"--mpirun: \"./no-mpirun\": no such program"});
   EXPECT_TRUE(calls().empty());
 }
 

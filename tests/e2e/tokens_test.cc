@@ -53,6 +53,23 @@ TEST_F(Tokens, OfDocumentsHaveEndsAndMasks) {
   EXPECT_EQ(without[2]["text"], "<|im_start|>assistant\nc<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST_F(Tokens, OfMessagesAreTargetsWhereTheirWeightsSay) {
+  write_text(path("w.jsonl"),
+             R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}, )"
+             R"({"role": "assistant", "content": "b"}], "score": 1})");
+  std::vector<std::string> command = {"tokenize", "w.jsonl", "-",          "--tokenizer",
+                                      "bytes",    "--json",  "--template", "chatml"};
+  expect_refused(
+      command, 1,
+      {"w.jsonl:1: score: 1, a key that is not read here: ", "or --ignore-keys with its name"});
+  command.insert(command.end(), {"--ignore-keys", "rank,score"});
+  const Json line = lines_of(command).at(0);
+  const std::string mask =
+      std::string(22, '0') + std::string(1 + 10 + 1 + 22, '0') + std::string(1 + 10, '1') + "0";
+  ASSERT_EQ(line["mask"].size(), mask.size());
+  for (size_t i = 0; i < mask.size(); ++i) EXPECT_EQ(line["mask"][i], mask[i] == '1' ? 1 : 0) << i;
+}
+
 TEST_F(Tokens, SpecialOnesMayBeText) {
   (void)run_well(
       {"tokenizer", "train", "tiny.txt", "t.json", "--vocab", "280", "--pattern", "gpt2"});

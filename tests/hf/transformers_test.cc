@@ -101,6 +101,12 @@ ModelConfig as(Architecture architecture) {
   return config;
 }
 
+/// With a window in the layers that the list says, or in all.
+ModelConfig with_window(ModelConfig config, std::vector<bool> layers) {
+  config.windows = {.size = 3, .layers = std::move(layers)};
+  return config;
+}
+
 TEST(Transformers, OpensWhatWeWrite) {
   const std::string folder = join_path(testing::TempDir(), "transformers_test");
   remove_all(folder);
@@ -120,6 +126,8 @@ TEST(Transformers, OpensWhatWeWrite) {
   add("mistral", as(Architecture::mistral), {});
   add("qwen2", as(Architecture::qwen2), {});
   add("qwen3", as(Architecture::qwen3), {});
+  add("mistral-window", with_window(as(Architecture::mistral), {}), {});
+  add("qwen3-windows", with_window(as(Architecture::qwen3), {true, false}), {});
   add("llama-sharded", llama(true, false), {.max_shard_bytes = 5000});
   const ProgramResult result = run_program(command, 1 << 20);
   remove_all(folder);

@@ -185,6 +185,25 @@ TEST_F(TrainByRanks, AForeignIdIsSaidOnce) {
   EXPECT_NE(lines.front().find(": id 999: ids below 256"), std::string::npos) << lines.front();
 }
 
+// One sequence for two ranks, whose model has a longer context.
+TEST_F(TrainByRanks, AShortTextTrainsOrIsSaidOnce) {
+  write_run(12);
+  write_text(path("text.txt"), "nine text");
+  const std::string command =
+      "train run.toml --set train.steps=2 --set data.validation=text.txt --out run --set ";
+  const Result trained = mpirun(2, command + "train.length=8");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(fs::exists(path("run/model/model.safetensors")));
+  fs::remove_all(path("run"));
+  const Result wrong = mpirun(2, command + "train.length=9");
+  EXPECT_EQ(wrong.code, 1);
+  const std::vector<std::string> lines = lines_of_program(wrong.err);
+  ASSERT_EQ(lines.size(), 1u) << wrong.err;
+  EXPECT_NE(lines.front().find("9 tokens for training: at least 10"), std::string::npos)
+      << lines.front();
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
 TEST_F(TrainByRanks, FoldersThatDifferAreRefused) {
   write_run(4);
   const Result wrong = mpirun_command(

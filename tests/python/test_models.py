@@ -1,6 +1,7 @@
 """Model folders, tokenizers and files."""
 
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -27,11 +28,68 @@ def test_logits_are_those_of_the_golden_file():
     assert model.config["hidden_size"] == 64
 
 
+def test_adapters_stand_beside_a_base_by_name():
+    adapters, base = GOLDEN / "lora" / "dora", GOLDEN / "models" / "qwen2_tiny"
+    golden = tensors(adapters / "reference.safetensors")
+    logits = ng.Model(adapters, base=base).logits(golden["tokens"][0][:, :-1])
+    assert np.abs(logits - golden["logits"]).max() <= 1e-4
+    with pytest.raises(ng.Error, match='no folder "org/qwen2_tiny"'):
+        ng.Model(adapters)
+
+
 def test_greedy_generation_is_exact():
     golden = tensors(LLAMA / "reference.safetensors")
     prompt, tokens = golden["greedy.prompt"][0], golden["greedy.tokens"][0]
     made = ng.Model(LLAMA).generate(prompt, tokens=16, temperature=0)
     assert made == tokens[-16:].tolist()
+
+
+def lettered(folder, config):
+    """The golden Llama with a letter for each token, as tests/support/lettered_model.h has it."""
+    shutil.copytree(LLAMA, folder)
+    vocab = {chr(0x4E00 + i): i for i in range(128)}
+    tokenizer = {
+        "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None,
+        "pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "never", "split": False},
+        "decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}]},
+        "model": {"type": "BPE", "unk_token": chr(0x4E7F), "vocab": vocab, "merges": []},
+    }  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+
+
+def test_texts_begin_and_end_as_the_model_says(tmp_path):
+    golden = tensors(LLAMA / "reference.safetensors")
+    tokens = golden["greedy.tokens"][0].tolist()
+    prompt, made = tokens[:8], tokens[8:]
+    letters = "".join(chr(0x4E00 + i) for i in tokens)
+    config = {"bos_token": letters[0], "add_bos_token": True, "eos_token": letters[9]}
+    lettered(tmp_path / "m", config)
+    (tmp_path / "m" / "generation_config.json").write_text(
+        json.dumps({"eos_token_id": [made[1], made[3]], "top_k": 5})
+    )
+    model = ng.Model(tmp_path / "m")
+    assert model.end_tokens == model.config["eos_token_id"] == [made[1], made[3]]
+    assert model.tokenizer.text_begin == [model.tokenizer.bos_token] == prompt[:1]
+    assert model.generate(prompt, tokens=16, temperature=0) == made[:2]
+    assert model.generate(prompt, tokens=16, temperature=0, ignore_eos=True) == made
+    assert model.generate(letters[1:8], tokens=16, temperature=0) == letters[8]
+    assert model.generate(letters[:8], tokens=16, temperature=0) == letters[8], "not twice"
+    whole = model.generate(letters[1:8], tokens=16, temperature=0, ignore_eos=True)
+    assert whole == letters[8:]
+    bare = model.generate(letters[1:8], tokens=16, temperature=0, ignore_eos=True, no_bos=True)
+    assert bare != whole
+    (tmp_path / "text.txt").write_text(letters[1:])
+    assert model.evaluate(tmp_path / "text.txt")["tokens"] == 23
+    assert model.evaluate(tmp_path / "text.txt", prefix_end=True)["tokens"] == 23
+    assert model.evaluate(tmp_path / "text.txt", no_bos=True)["tokens"] == 22
+    model.save(tmp_path / "saved", dtype="BF16")
+    for name in ("config.json", "generation_config.json"):
+        saved = json.loads((tmp_path / "saved" / name).read_text())
+        assert saved["eos_token_id"] == [made[1], made[3]] and saved["bos_token_id"] == 0
+    assert saved["top_k"] == 5
+    assert (tmp_path / "saved" / "chat_template.jinja").read_text() == "{{ messages }}"
 
 
 def test_threads_take_turns():

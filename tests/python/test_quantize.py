@@ -164,6 +164,18 @@ def test_packing_and_back():
     assert ng.quantize(X, "mxfp4").pack("gguf").shape == (48, 3 * 17)
 
 
+def test_rows_of_nothing():
+    codes = dict(scale_codes=np.zeros(0, np.uint8))
+    for name, layout, scales in (("mxfp4", "fp4x2", codes), ("mxfp4", "gguf", {}),
+                                 ("mxfp6_e3m2", "safetensors", codes)):  # fmt: skip
+        for shape in ((3, 0), (2, 3, 0), (0,), (0, 0), (2, 0, 0)):
+            packed = np.zeros(shape, np.uint8)
+            back = ng.unpack(packed, name, layout, **scales)
+            assert back.shape == shape and back.dequantize().shape == shape
+            assert back.pack(layout).shape == shape
+    assert ng.unpack(np.zeros((0, 16), np.uint8), "mxfp4", "fp4x2", **codes).shape == (0, 32)
+
+
 def test_products(program, tmp_path):
     a, b = RNG.normal(size=(33, 96)), RNG.normal(size=(20, 96)).astype(np.float32)
     a = a.astype(np.float32)

@@ -52,6 +52,8 @@ def test_evaluation_says_what_the_program_does(program, run_file):
     ng.Trainer(run_file, {"train.steps": 1}, out="run").train()
     lines = [json.dumps({"text": f"{n} and {n + 1}<|endoftext|>"}) for n in range(40)]
     Path("lines.jsonl").write_text("\n".join(lines))
+    scored = [json.dumps({"text": f"{n}", "score": n}) for n in range(40)]
+    Path("scored.jsonl").write_text("\n".join(scored))
     program("tokenize", "text.txt", "ids.u16", "--tokenizer", "bytes", "--as", "uint16")
     model = ng.Model("run/model")
     for data, keywords, flags in [
@@ -63,8 +65,23 @@ def test_evaluation_says_what_the_program_does(program, run_file):
         said = json.loads(program("eval", "run/model", "--data", data, "--json", *flags))
         assert model.evaluate(data, **keywords) == said
         assert keywords.get("tokens") or model.evaluate(data)["loss"] != said["loss"]
+    said = json.loads(
+        program("eval", "run/model", "--data", "scored.jsonl", "--json", "--ignore-keys", "score")
+    )
+    assert model.evaluate("scored.jsonl", ignored_keys="score") == said
+    with pytest.raises(ng.Error, match="score: 0, a key that is not read here: .*ignored_keys"):
+        model.evaluate("scored.jsonl")
     with pytest.raises(ng.Error, match="tokens"):
         model.evaluate("ids.u16", tokens="uint8")
+
+
+def test_a_text_shorter_than_the_context_trains(run_file):
+    Path("short.txt").write_text("nine text")
+    short = {"data.train": "short.txt", "data.validation": "short.txt", "train.steps": 2}
+    result = ng.Trainer(run_file, short | {"train.length": 8}, out="short").train()
+    assert result["steps"] == 2 and result["sample"].startswith("nine tex")
+    with pytest.raises(ng.Error, match="9 tokens for training: at least 10"):
+        ng.Trainer(run_file, short | {"train.length": 9}, out="none")
 
 
 def test_ctrl_c_ends_the_opening_of_texts(run_file):

@@ -62,12 +62,13 @@ class TinyRun {
         run_(make_backend(options.backend, Threads{options.threads}), 7, 0, options.comm,
              options.tensor),
         model_(run_, options.model, recipe_, options.recompute, weight_gather(options.determinism)),
-        reference_(options.dpo ? make_reference(run_, options.model, recipe_, *options.dpo)
-                               : nullptr),
+        reference_(options.dpo ? make_reference(run_, model_, recipe_, *options.dpo) : nullptr),
         trainer_(run_, model_, recipe_, settings(options), reference_.get()),
         document_(options.document) {
     model_.initialize(run_);
-    if (reference_) reference_->initialize(run_);
+    if (!reference_) return;
+    if (!reference_->is_stored_as_trained()) reference_->initialize(run_);
+    reference_->take_values(run_, model_);
   }
 
   [[nodiscard]] Run& run() { return run_; }

@@ -63,6 +63,7 @@ void check(const AttentionShape& s, const ConstView& q, const ConstView& k, cons
   NG_CHECK(s.kv_length <= s.kv_stride && k.rows >= s.sequences * s.kv_stride, s.kv_length,
            s.kv_stride, k.rows, s.sequences);
   NG_CHECK(s.first >= 0 && s.first + s.length <= s.kv_length, s.first, s.length, s.kv_length);
+  NG_CHECK(s.window >= 0, s.window);
 }
 
 /// The values of one head in one row.
@@ -96,7 +97,9 @@ struct Head {
   [[nodiscard]] Part key(const Reader& x, int64_t j) const { return {x, key_row(j), key_col()}; }
   /// Query i sees keys first_key(i) ... visible(i) - 1.
   [[nodiscard]] int64_t first_key(int64_t i) const {
-    return first_keys.empty() ? 0 : first_keys[static_cast<size_t>(query_row(i))];
+    const int64_t of_document =
+        first_keys.empty() ? 0 : first_keys[static_cast<size_t>(query_row(i))];
+    return std::max(of_document, s.first_key(i));
   }
   [[nodiscard]] int64_t visible(int64_t i) const { return s.first + i + 1; }
 };

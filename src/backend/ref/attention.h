@@ -12,8 +12,9 @@ void perform(const RopeTable& op);
 /// Turns every head of x in place by the angles of its position; `inverse` turns back.
 void perform(const Rope& op);
 
-/// out_i = Σ_j softmax_j(q_i·k_j/sqrt(head_dim))·v_j over j <= first + i; lse_i the log-sum-exp of
-/// its scores. Head h reads kv head h / (heads / kv_heads).
+/// out_i = Σ_j softmax_j(q_i·k_j/sqrt(head_dim))·v_j over the keys j <= first + i that document and
+/// window leave it; lse_i the log-sum-exp of its scores. Head h reads kv head h / (heads /
+/// kv_heads).
 void perform(const Attention& op, Scratch& scratch);
 
 /// With P = softmax and D_i = dout_i·out_i: dV = Pᵀ·dout, dS = P∘(dout·Vᵀ - D)/sqrt(head_dim),

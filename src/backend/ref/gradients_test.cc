@@ -294,6 +294,18 @@ TEST(Gradients, AttentionGroupedWithCache) {
                               .head_dim = 4});
 }
 
+TEST(Gradients, AttentionWithinAWindow) {
+  expect_attention_gradients({.sequences = 2,
+                              .length = 5,
+                              .kv_length = 7,
+                              .kv_stride = 7,
+                              .first = 1,
+                              .heads = 4,
+                              .kv_heads = 2,
+                              .head_dim = 4,
+                              .window = 3});
+}
+
 TEST(Gradients, CrossEntropy) {
   constexpr int64_t kVocabulary = 9;
   const std::vector<int32_t> targets{0, 8, -100, 4};

@@ -16,10 +16,12 @@ struct EvalArgs {
   ModelFlags model;
   std::string data;
   std::string text_key = "text", chat = "none";  // of .jsonl files
+  std::vector<std::string> ignored_keys;
   std::string special = "recognized";
   int64_t batch = 8;
   std::string from = "auto";
   bool prefix_end = false;
+  bool no_bos = false;
   bool document_mask = false;
   bool json = false;
 };
@@ -28,7 +30,10 @@ TextRules rules_of(const EvalArgs& args) {
   return {.documents = {.text_key = args.text_key,
                         .chat = *find_chat_template(args.chat),
                         .chat_name = "--template",
-                        .special = *find_special_tokens(args.special)},
+                        .special = *find_special_tokens(args.special),
+                        .begin = args.no_bos ? TextBegin::bare : TextBegin::as_the_tokenizer_says,
+                        .ignored_keys = args.ignored_keys,
+                        .ignored_name = "--ignore-keys"},
           .bare_uint16 = args.from == "uint16"};
 }
 
@@ -39,10 +44,10 @@ Evaluation evaluated(const EvalArgs& args, const OpenModel& open, const Corpus& 
 }
 
 void eval(const EvalArgs& args) {
-  const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.folder);
+  const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.name());
   ProgressLine reading("MB");
   const Corpus corpus = corpus_to_evaluate(
-      args.data, *tokenizer, rules_of(args), args.prefix_end ? Prefix::end_token : Prefix::none,
+      args.data, *tokenizer, rules_of(args), args.prefix_end ? Prefix::as_lm_eval : Prefix::none,
       args.document_mask ? Documents::apart : Documents::joined,
       [&](int64_t done, int64_t bytes) { reading.show_bytes(done, bytes); });
   reading.clear();
@@ -81,14 +86,17 @@ void declare_eval(Flags flags, EvalArgs& args) {
               "file, folder, pattern or prepared name: text, token ids; *.jsonl: documents")
       .required();
   flags.setting("--text-key KEY", args.text_key, "of a .jsonl file: the key of a plain text");
-  flags.setting("--template", args.chat, "how messages of a .jsonl file become text")
-      .one_of({"none", "chatml", "llama3"});
+  add_template(flags, args.chat);
+  add_ignored_keys(flags, args.ignored_keys);
   add_special_tokens(flags, args.special);
   flags.setting("--from", args.from, "uint16: FILE is bare ids of two bytes")
       .one_of({"auto", "uint16"});
   flags.setting("--batch", args.batch, "windows computed at once").range(1, 65536);
   flags.flag("--prefix-end", args.prefix_end,
-             "the end token before the text, so that its first token counts too: as lm-eval");
+             "the begin token before the text, or where there is none the end token, so that its "
+             "first token counts too: as lm-eval");
+  flags.flag("--no-bos", args.no_bos,
+             "texts without the token (BOS) that the tokenizer puts before them");
   flags.flag("--document-mask", args.document_mask,
              "no token sees one of another document: as runs with train.document_mask");
   flags.flag("--json", args.json, "print one JSON object");

@@ -80,7 +80,8 @@ more for each tensor, FP8 448/amax. Nothing is left at OUT after an error.
 
 void declare_export(Flags flags, ExportArgs& args) {
   ExportRequest& r = args.request;
-  flags.option("MODEL", r.model, "a model folder or a .gguf file").required();
+  flags.option("MODEL", r.model, "a model folder, also of PEFT's adapters, or a .gguf file")
+      .required();
   flags.option("OUT", r.out, "the file or folder to write").required();
   flags.option("--to KIND", r.to, "gguf or hf").required().one_of({"gguf", "hf"});
   flags
@@ -100,6 +101,7 @@ void declare_export(Flags flags, ExportArgs& args) {
       .one_of({"trained"});
   flags.option("--recipe NAME", r.recipe,
                "of --weights trained; else the run's that MODEL lies in");
+  add_base(flags, r.base);
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "print one JSON object");
   flags.check([&args] { require_fitting(args); });

@@ -24,6 +24,8 @@ struct GenerateArgs {
   std::vector<int32_t> prompt_ids;
   bool ids = false;
   bool json = false;
+  bool ignore_eos = false;
+  bool no_bos = false;
   int64_t tokens = 200;
   SamplingSettings sampling{.temperature = 0.8};
 };
@@ -85,38 +87,58 @@ class Printer {
     first_ = false;
     flush_output();
   }
+  /// A token that ends the text and is none of it.
+  void end_token(int32_t id) {
+    if (ids_ && !json_) return token(id);
+    ends_ = {id};
+  }
   void end() {
     if (!json_) return print("{}\n", filter_.finish());
-    Json json = {{"ids", all_}};
+    Json json = {{"ended", !ends_.empty()}};
     if (tokenizer_ != nullptr) json["text"] = readable(tokenizer_->decode(all_));
+    all_.insert(all_.end(), ends_.begin(), ends_.end());
+    json["ids"] = all_;
     print_json(json);
   }
 
  private:
   const Tokenizer* tokenizer_;
   bool ids_, json_;
-  std::vector<int32_t> all_;
+  std::vector<int32_t> all_, ends_;
   bool first_ = true;
   TextFilter filter_;
 };
+
+/// The prompt's text behind what the tokenizer says begins it, or its ids as they are.
+std::vector<int32_t> prompt_of(const GenerateArgs& args, const Tokenizer* tokenizer) {
+  if (!args.prompt_ids.empty()) return args.prompt_ids;
+  std::vector<int32_t> ids = tokenizer->encode(args.prompt == "-" ? read_input() : args.prompt);
+  if (args.no_bos) return ids;
+  const std::span<const int32_t> begin = tokenizer->begin_of(ids);
+  ids.insert(ids.begin(), begin.begin(), begin.end());
+  return ids;
+}
 
 int generate(const GenerateArgs& args) {
   validate(args.sampling);
   const bool from_ids = !args.prompt_ids.empty();
   std::unique_ptr<Tokenizer> tokenizer;
-  if (!from_ids || !args.ids) tokenizer = open_model_tokenizer(args.model.folder);
-  std::vector<int32_t> prompt = args.prompt_ids;
-  if (!from_ids) prompt = tokenizer->encode(args.prompt == "-" ? read_input() : args.prompt);
+  if (!from_ids || !args.ids) tokenizer = open_model_tokenizer(args.model.name());
+  const std::vector<int32_t> prompt = prompt_of(args, tokenizer.get());
   const OpenModel open = open_model(args.model);
+  const int64_t vocab = open.model->config().vocab;
   note_missing(open);
-  require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", open.model->config().vocab);
+  require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", vocab);
+  std::vector<int32_t> ends;
+  if (!args.ignore_eos) ends = end_tokens_of(args.model.name(), vocab);
   Generator generator(*open.run, *open.model);
   Printer printer(tokenizer.get(), args);
   SamplingSettings sampling = args.sampling;
   if (!args.ids) sampling.vocab = tokenizer->vocab();  // a model's vocabulary may be padded
   generator.generate(prompt, args.tokens, sampling, [&](int32_t id) {
-    printer.token(id);
-    return true;
+    const bool ends_here = std::find(ends.begin(), ends.end(), id) != ends.end();
+    ends_here ? printer.end_token(id) : printer.token(id);
+    return !ends_here;
   });
   printer.end();
   return 0;
@@ -132,7 +154,10 @@ void declare_generate(Flags flags, GenerateArgs& args) {
   text.excludes(ids);
   flags.flag("--ids", args.ids, "print token ids, separated by commas");
   flags.flag("--json", args.json, "print one JSON object when all is generated");
-  flags.setting("--tokens", args.tokens, "how many to generate").range(0, int64_t{1} << 40);
+  flags.setting("--tokens", args.tokens, "how many to generate at most").range(0, int64_t{1} << 40);
+  flags.flag("--ignore-eos", args.ignore_eos, "go on behind a token that ends a text");
+  flags.flag("--no-bos", args.no_bos,
+             "the prompt without the token (BOS) that the tokenizer puts before a text");
   flags.setting("--temperature", args.sampling.temperature, "0: always the most likely token");
   flags.setting("--top-k", args.sampling.top_k, "only the K most likely tokens; 0: all");
   flags.setting("--top-p", args.sampling.top_p, "only the likeliest that together reach P");
@@ -141,8 +166,12 @@ void declare_generate(Flags flags, GenerateArgs& args) {
     if (!text.is_given() && !ids.is_given()) throw WrongFlags::missing("--prompt or --prompt-ids");
   });
   flags.footer(
-      "Prints what follows the prompt. Bytes that are no UTF-8 and control characters other than\n"
-      "newline and tab are printed as U+FFFD; --ids shows every token as it is.");
+      "Prints what follows the prompt, up to a token that ends a text: generation_config.json "
+      "says\n"
+      "which, else config.json, else the tokenizer; --ids and --json show it. Bytes that are no "
+      "UTF-8\n"
+      "and control characters other than newline and tab are printed as U+FFFD; --ids shows every\n"
+      "token as it is.");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ void ModelFlags::declare(Flags flags) {
       .option("MODEL", folder,
               "model folder in Hugging Face layout or of PEFT's adapters, or a .gguf file")
       .required();
+  add_base(flags, base);
   flags.setting("--recipe NAME", recipe, "recipe, a name or a file");
   machine.declare(flags);
 }
@@ -24,6 +25,7 @@ void StepFlags::declare(Flags flags, const std::string& of_what) {
                                    fmt::format("{}a model folder, or one of {}", of_what,
                                                fmt::join(model_preset_names(), ", ")));
   if (!model.empty()) option.shows_default();
+  add_base(flags, base);
   flags.setting("--batch", batch, "sequences").range(1, 1 << 20);
   flags.option("--seq", length, "tokens of a sequence; else the context up to 256")
       .range(1, 1 << 24);
@@ -31,8 +33,9 @@ void StepFlags::declare(Flags flags, const std::string& of_what) {
 
 namespace {
 
-ModelConfig named_config(const std::string& model) {
-  if (is_folder(model) || io::is_gguf(model)) return io::read_model_config(model);
+ModelConfig named_config(const std::string& model, const std::string& base) {
+  if (is_folder(model) || io::is_gguf(model) || !base.empty())
+    return io::read_model_config({model, base});
   try {
     return model_preset(model);
   } catch (const Error& error) {
@@ -43,15 +46,17 @@ ModelConfig named_config(const std::string& model) {
 }  // namespace
 
 ModelConfig StepFlags::config() {
-  const ModelConfig config = named_config(model);
+  const ModelConfig config = named_config(model, base);
   if (length == 0) length = std::min<int64_t>(config.context, 256);
   return config;
 }
 
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
-  return ng::open_model(
-      flags.folder, Recipe::load(flags.recipe),
+  OpenModel open = ng::open_model(
+      flags.name(), Recipe::load(flags.recipe),
       {.backend = flags.machine.backend, .threads = flags.machine.use(), .seed = seed});
+  for (const std::string& sentence : open.left_out) note(sentence);
+  return open;
 }
 
 void note_missing(const OpenModel& open) {

@@ -11,16 +11,19 @@ namespace ng::cli {
 /// A model folder and the recipe that it is computed in.
 struct ModelFlags {
   std::string folder;  ///< in Hugging Face's layout, quantized or not; or a GGUF file
+  std::string base;    ///< of adapters
   std::string recipe = "fp32";
   MachineFlags machine;
 
   void declare(Flags flags);
+  [[nodiscard]] io::ModelName name() const { return {folder, base}; }
 };
 
 /// A model without weights and the tokens of a step, for measurements.
 struct StepFlags {
-  std::string model;  ///< a folder or a preset
-  int64_t batch = 8;  ///< sequences
+  std::string model;   ///< a folder or a preset
+  std::string base{};  ///< of adapters
+  int64_t batch = 8;   ///< sequences
   int64_t length = 0;
 
   /// `of_what`: what --help says of --model before what may be named.
@@ -29,7 +32,8 @@ struct StepFlags {
   [[nodiscard]] ModelConfig config();
 };
 
-/// Weights of the folder under the recipe's last phase. Throws Error for what is wrong with either.
+/// Weights of the folder under the recipe's last phase; the user hears what of it is not read.
+/// Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const ModelFlags& flags, uint64_t seed = 1);
 
 /// Tells the user what the recipe needs of training that is not in a model folder.

@@ -9,7 +9,7 @@
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/models/plan_text.h"
-#include "io/hf/folder.h"
+#include "io/model_files.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
 #include "run/backends.h"
@@ -19,7 +19,7 @@ namespace ng::cli {
 namespace {
 
 struct PlanArgs {
-  std::string model;
+  std::string model, base;
   std::string recipe = "fp8-lm";
   RankLayout layout;
   std::string device_memory = "80GB";
@@ -36,8 +36,8 @@ std::vector<std::string_view> model_names() {
   return names;
 }
 
-ModelConfig config_of(const std::string& model) {
-  if (is_folder(model)) return io::read_hf_config(model);
+ModelConfig config_of(const std::string& model, const std::string& base) {
+  if (is_folder(model) || !base.empty()) return io::read_model_config({model, base});
   if (const PublishedShape* shape = find_published_shape(model)) return shape->config;
   const std::vector<std::string_view> names = model_names();
   if (std::find(names.begin(), names.end(), model) != names.end()) return model_preset(model);
@@ -88,7 +88,7 @@ StepSettings step_of(const PlanArgs& args, const ModelConfig& model) {
 }
 
 void plan(const PlanArgs& args) {
-  const ModelConfig model = config_of(args.model);
+  const ModelConfig model = config_of(args.model, args.base);
   const Recipe recipe = Recipe::load(args.recipe);
   const StepSettings step = step_of(args, model);
   require_layout(args.layout, model, recipe, step);
@@ -126,6 +126,7 @@ void declare_plan(Flags flags, PlanArgs& args) {
   flags.setting("--device-memory SIZE", args.device_memory, "of each rank: 80GB, 64GiB")
       .check(is_size);
   flags.setting("--recipe NAME", args.recipe, "recipe, a name or a file");
+  add_base(flags, args.base);
   flags.setting("--batch", args.batch, "sequences in a micro-batch of a rank")
       .range(1, int64_t{1} << 20);
   flags.setting("--accumulate N", args.accumulate, "micro-batches of each rank in a step")

@@ -165,6 +165,8 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
   flags.check([&args] {
     if (args.keys && (args.json || !args.name.empty() || !args.step.model.empty()))
       throw WrongFlags("--keys prints the keys of all recipes: without NAME, --model or --json");
+    if (args.step.model.empty() && !args.step.base.empty())
+      throw WrongFlags("--base: goes with --model");
   });
   flags.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
 }

@@ -23,7 +23,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kNotStarted = 127;  // as shells say it
 constexpr size_t kLongestLine = 1 << 16;
 
 [[noreturn]] void fail(const std::string& what) {

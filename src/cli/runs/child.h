@@ -10,13 +10,17 @@
 
 namespace ng::cli {
 
+/// The exit code of a program that could not be started, as shells say it.
+inline constexpr int kNotStarted = 127;
+
 /// A running program in a process group of its own, so that a Ctrl-C at the terminal does not reach
 /// it. Linux sends it SIGTERM when this process ends, however that happens.
 class Child {
  public:
   /// What it prints: shown, its standard error after we have looked at it; or dropped.
   enum class Output { shown, dropped };
-  /// Starts command[0], found along PATH, without input. Throws Error where no process can be made.
+  /// Starts command[0], found along PATH or from where we are, without input. Throws Error where no
+  /// process can be made.
   Child(const std::vector<std::string>& command, Output output);
   ~Child();
   Child(const Child&) = delete;

@@ -13,7 +13,6 @@
 
 #include "base/exit_codes.h"
 #include "base/files.h"
-#include "base/program.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -263,9 +262,17 @@ int Supervisor::run() {
   }
 }
 
+// Whether it can be started as jobs will be.
+bool is_there(const std::string& program) {
+  Child trial({program, "--version"}, Child::Output::dropped);
+  std::optional<Child::End> end;
+  while (!end) end = trial.wait(milliseconds(10));
+  return end->code != kNotStarted;
+}
+
 void require_starter(const std::string& mpirun) {
   const std::vector<std::string> words = words_of(mpirun);
-  if (!words.empty() && run_program({words.front(), "--version"}, 1 << 20).found) return;
+  if (!words.empty() && is_there(words.front())) return;
   refuse("--mpirun", "\"" + mpirun + "\": no such program",
          "Open MPI's, Debian's package openmpi-bin");
 }

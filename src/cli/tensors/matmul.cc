@@ -9,6 +9,7 @@
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "format/hadamard.h"
+#include "io/hf/coded_file.h"
 #include "io/safetensors.h"
 #include "io/tensor_files.h"
 #include "numbers/measured_product.h"
@@ -42,7 +43,7 @@ Matrix matrix_of(const std::string& word) {
   if (colon == std::string::npos)
     refuse(word, "names no tensor of a file", "FILE.safetensors:NAME, of a file that exists");
   Matrix matrix{word.substr(0, colon), word.substr(colon + 1), {}, 0, 0};
-  const io::Safetensors file(matrix.file);
+  const io::Safetensors file = io::open_decoded(matrix.file);
   const io::SafetensorsEntry& entry = file.at(matrix.name);
   const auto refuse = [&](const std::string& problem, const char* remedy) {
     throw Error({.place = matrix.file, .key = matrix.name, .problem = problem, .remedy = remedy});

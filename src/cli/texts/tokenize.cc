@@ -20,6 +20,7 @@ namespace {
 struct TokenizeArgs {
   std::string in, out, tokenizer;
   std::string text_key = "text", chat = "none", special = "recognized", from = "auto", as;
+  std::vector<std::string> ignored_keys;
   bool no_end = false, generation_prompt = false, json = false;
   int64_t vocab = 0;  // 0: not said
   int64_t threads = 0;
@@ -159,7 +160,9 @@ DocumentRules tokenizing_rules(const TokenizeArgs& args) {
           .chat = *find_chat_template(args.chat),
           .chat_name = "--template",
           .special = *find_special_tokens(args.special),
-          .generation_prompt = args.generation_prompt};
+          .generation_prompt = args.generation_prompt,
+          .ignored_keys = args.ignored_keys,
+          .ignored_name = "--ignore-keys"};
 }
 
 void tokenize_lines(const TokenizeArgs& args, const Tokenizer& tokenizer, Sink& sink) {
@@ -181,8 +184,7 @@ void tokenize_text(const TokenizeArgs& args, const Tokenizer& tokenizer, Sink& s
   if (!tokenizer.ids_are_bytes()) {
     ProgressLine line("MB");
     const auto all = static_cast<int64_t>(file_size(args.in));
-    tokens = tokens_of_texts({args.in}, tokenizer, *find_special_tokens(args.special),
-                             threads_of(args.threads),
+    tokens = tokens_of_texts({args.in}, tokenizer, tokenizing_rules(args), threads_of(args.threads),
                              [&](int64_t done) { line.show_bytes(done, all); });
   } else {  // as training reads them: no byte is anything else
     const MappedFile file(args.in);
@@ -214,7 +216,8 @@ void tokenize(TokenizeArgs args) {
 
 constexpr const char* kTokenizeFooter =
     R"(IN is a text (one document; kjv is one by name), JSONL (a document a line: {"text"},
-{"prompt","completion"} or {"messages"}), or a file of token ids, whose ids and mask are copied.
+{"prompt","completion"}, {"messages"}, {"conversations"} or {"instruction","output"}), or a file
+of token ids, whose ids and mask are copied.
 OUT "-": a JSON object a line and document: ids; mask where some tokens are no targets; text of
 chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as says; two bytes an id
 where the vocabulary is at most 65,536.
@@ -225,8 +228,8 @@ void declare_tokenize(Flags flags, TokenizeArgs& args) {
   flags.option("OUT", args.out, "token file to write, or - for JSON lines").required();
   add_tokenizer(flags, args.tokenizer);
   flags.flag("--no-end", args.no_end, "no end token behind documents");
-  flags.setting("--template", args.chat, "how messages become text")
-      .one_of({"none", "chatml", "llama3"});
+  add_template(flags, args.chat);
+  add_ignored_keys(flags, args.ignored_keys);
   flags.flag("--generation-prompt", args.generation_prompt,
              "behind chats, what begins the assistant's answer");
   flags.setting("--text-key KEY", args.text_key, "the key of a plain text in JSONL");

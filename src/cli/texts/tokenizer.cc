@@ -5,7 +5,7 @@
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "data/text_files.h"
-#include "tokenizer/split_pattern.h"
+#include "tokenizer/known_patterns.h"
 #include "tokenizer/tokenizer_file.h"
 
 namespace ng::cli {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/flags.h"
 #include "tokenizer/tokenizer.h"
@@ -11,6 +12,12 @@ namespace ng::cli {
 
 /// Declares --tokenizer FILE|FOLDER|bytes.
 Flag add_tokenizer(Flags flags, std::string& name);
+
+/// Declares --template, how chats of a .jsonl file become text.
+void add_template(Flags flags, std::string& name);
+
+/// Declares --ignore-keys A,B,C.
+void add_ignored_keys(Flags flags, std::vector<std::string>& keys);
 
 /// Declares --special-tokens recognized|text.
 void add_special_tokens(Flags flags, std::string& name);

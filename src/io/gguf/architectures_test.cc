@@ -138,6 +138,11 @@ TEST_F(GgufArchitectures, RefusesWhatLlamaCppHasNothingFor) {
   config.head_dim = 4;
   EXPECT_EQ(refused(config, "f32"),
             "llama.cpp has nothing for 4 heads of 4 beside a width of 8 of a qwen2: --to hf");
+  config = tiny(Architecture::mistral);
+  config.windows.size = 3;
+  EXPECT_EQ(refused(config, "f32"),
+            "llama.cpp has nothing for attention windows (3 tokens) of a mistral: --to hf, or a "
+            "context of 3, within which the model computes the same");
   EXPECT_EQ(refused(tiny(Architecture::qwen2), "nvfp4"),
             "\"blk.0.attn_q.weight\": llama.cpp ignores the scales of NVFP4 tensors of qwen2, "
             "without a word: mxfp4, q8_0 or bf16");

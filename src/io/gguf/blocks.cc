@@ -10,6 +10,7 @@
 #include "format/operand.h"
 #include "format/packing.h"
 #include "format/scale.h"
+#include "io/gguf/quants.h"
 
 namespace ng::io {
 namespace {
@@ -62,6 +63,15 @@ void decode_q8_0(std::span<const std::byte> blocks, std::span<float> values) {
   }
 }
 
+void decode_quants(DecodeQuants decode, const GgufTensorType& type,
+                   std::span<const std::byte> blocks, std::span<float> values) {
+  const auto* from = reinterpret_cast<const uint8_t*>(blocks.data());
+  for (size_t at = 0; at < values.size(); at += static_cast<size_t>(type.block)) {
+    decode(from, &values[at]);
+    from += type.bytes;
+  }
+}
+
 }  // namespace
 
 void decode_gguf_blocks(const GgufTensorType& type, std::span<const std::byte> blocks,
@@ -73,8 +83,10 @@ void decode_gguf_blocks(const GgufTensorType& type, std::span<const std::byte> b
   if (type.name == "MXFP4")
     return decode_fp4(
         kGgufMxfp4, [](uint8_t code) { return e8m0_value(code); }, blocks, values);
-  NG_CHECK(type.name == "NVFP4", type.name);
-  decode_fp4(kGgufNvfp4, nvfp4_scale, blocks, values);
+  if (type.name == "NVFP4") return decode_fp4(kGgufNvfp4, nvfp4_scale, blocks, values);
+  const DecodeQuants decode = find_quants(type.name);
+  NG_CHECK(decode != nullptr, type.name);
+  decode_quants(decode, type, blocks, values);
 }
 
 bool fits_q8_0(float amax) {

@@ -11,7 +11,8 @@
 namespace ng::io {
 
 /// Values of whole blocks of a type with blocks: Q8_0 fl32(q · d); MXFP4 E2M1 · 2^(c - 127), NaN
-/// for c = 255; NVFP4 E2M1 · E4M3, 0 for the scale code 7F. An element of -0 is +0.
+/// for c = 255; NVFP4 E2M1 · E4M3, 0 for the scale code 7F, their elements of -0 +0; others as
+/// find_quants() says.
 /// values.size() == blocks · type.block.
 void decode_gguf_blocks(const GgufTensorType& type, std::span<const std::byte> blocks,
                         std::span<float> values);

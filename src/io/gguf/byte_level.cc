@@ -1,27 +1,43 @@
 #include "io/gguf/byte_level.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <vector>
 
 #include "base/error.h"
 #include "tokenizer/byte_names.h"
 #include "tokenizer/byte_tokenizer.h"
-#include "tokenizer/split_pattern.h"
+#include "tokenizer/known_patterns.h"
 
 namespace ng {
 namespace {
 
-// Of several names of one pattern the first is written. [llama.cpp src/llama-vocab.cpp]
-constexpr std::array<LlamaCppPattern, 8> kPatterns = {
-    {{.pre = "gpt-2", .name = "gpt2"},
-     {.pre = "llama-bpe", .name = "llama3", .ignores_merges = true, .adds_bos = true},
-     {.pre = "llama3", .name = "llama3", .ignores_merges = true, .adds_bos = true},
-     {.pre = "llama-v3", .name = "llama3", .ignores_merges = true, .adds_bos = true},
-     {.pre = "qwen2", .name = "qwen2", .is_normalized = true},
-     {.pre = "deepseek-r1-qwen", .name = "qwen2", .is_normalized = true},
-     {.pre = "gpt-4o", .name = "o200k", .ignores_merges = true},
-     {.pre = "smollm", .name = "gpt2", .digits_are_apart = true}}};
+// Of several names of one kind the first is written. [llama.cpp src/llama-vocab.cpp] GPT-2's last
+// alternative, white space, is what lies between matches without it.
+constexpr LlamaCppPattern kPatterns[] = {
+    {.pre = "gpt-2", .patterns = {"gpt2"}},
+    {.pre = "llama-bpe", .patterns = {"llama3"}, .ignores_merges = true, .adds_bos = true},
+    {.pre = "llama3", .patterns = {"llama3"}, .ignores_merges = true, .adds_bos = true},
+    {.pre = "llama-v3", .patterns = {"llama3"}, .ignores_merges = true, .adds_bos = true},
+    {.pre = "qwen2", .patterns = {"qwen2"}, .is_normalized = true},
+    {.pre = "deepseek-r1-qwen", .patterns = {"qwen2"}, .is_normalized = true},
+    {.pre = "qwen35", .patterns = {"qwen35"}, .is_normalized = true},
+    {.pre = "gpt-4o", .patterns = {"o200k"}, .ignores_merges = true},
+    {.pre = "smollm", .patterns = {"digit", "gpt2"}},
+    {.pre = "starcoder", .patterns = {"digit", "gpt2"}, .cleans_spaces = true},
+    {.pre = "refact", .patterns = {"digit", "gpt2"}, .cleans_spaces = true},
+    {.pre = "command-r", .patterns = {"digit", "gpt2"}, .is_normalized = true},
+    {.pre = "deepseek-llm",
+     .patterns = {"line end", "deepseek letters", "deepseek marks", "last spaces", "deepseek CJK",
+                  "digits"}},
+    {.pre = "deepseek-llm",  // as its tokenizer.json is, which knows no token of several digits
+     .patterns = {"line end", "deepseek letters", "deepseek marks", "last spaces", "deepseek CJK",
+                  "digit"}},
+    {.pre = "deepseek-coder",
+     .patterns = {"line end", "letters", "marks", "deepseek CJK", "digit"}},
+    {.pre = "deepseek-v3", .patterns = {"3 digits", "deepseek-v3 CJK", "deepseek-v3"}},
+    {.pre = kPreWithoutName,
+     .patterns = {"marks of llama.cpp", "gpt2", "digits", "3 ASCII digits"}}};
 
 /// The members of a Sequence, or the one that stands alone; none of null.
 std::vector<JsonObject> steps_of(const JsonObject& tokenizer, const char* key, const char* list) {
@@ -38,34 +54,35 @@ std::vector<JsonObject> pre_tokenizers(const JsonObject& tokenizer) {
   return steps_of(tokenizer, "pre_tokenizer", "pretokenizers");
 }
 
-/// The regular expressions by which texts are cut: of Splits, or ByteLevel's own.
+/// The regular expressions by which texts are cut: of Splits, Digits, or ByteLevel's own.
 std::vector<std::string> regexes_of(const JsonObject& tokenizer) {
   std::vector<std::string> regexes;
   for (const JsonObject& step : pre_tokenizers(tokenizer)) {
     const std::string type = step.text("type");
-    if (type != "ByteLevel" && type != "Split")
+    if (type != "ByteLevel" && type != "Split" && type != "Digits")
       step.refuse("type", fmt::format("{} has no form in GGUF here", brief(Json(type))),
-                  "Split and ByteLevel");
+                  "Split, Digits and ByteLevel");
     if (type == "ByteLevel" && step.boolean_or("add_prefix_space", true))
       step.refuse("add_prefix_space", "true has no form in GGUF", "false");
     if (type == "Split")
-      regexes.push_back(step.object("pattern").text("Regex"));
+      regexes.push_back(canonical_pattern(step.object("pattern").text("Regex")));
+    else if (type == "Digits")
+      regexes.emplace_back(
+          known_pattern(step.boolean_or("individual_digits", false) ? "digit" : "digits"));
     else if (step.boolean_or("use_regex", true))
       regexes.emplace_back(known_pattern("gpt2"));
   }
   return regexes;
 }
 
-bool cuts_by(const LlamaCppPattern& pattern, std::vector<std::string> regexes) {
-  const bool begins_with_digits = !regexes.empty() && regexes.front() == kDigitPattern;
-  if (pattern.digits_are_apart != begins_with_digits) return false;
-  if (begins_with_digits) regexes.erase(regexes.begin());
-  return regexes.size() == 1 && regexes.front() == known_pattern(pattern.name);
+bool cuts_by(const LlamaCppPattern& pattern, const std::vector<std::string>& regexes) {
+  const std::vector<std::string_view> own = ng::regexes_of(pattern);
+  return std::equal(own.begin(), own.end(), regexes.begin(), regexes.end());
 }
 
-void refuse_normalizer(const JsonObject& tokenizer, std::string_view pre) {
+void refuse_normalizer(const JsonObject& tokenizer, const LlamaCppPattern& pattern) {
   for (const JsonObject& step : steps_of(tokenizer, "normalizer", "normalizers"))
-    if (pre != "qwen2" || step.text("type") != "NFC")
+    if (!pattern.is_normalized || step.text("type") != "NFC")
       tokenizer.refuse("normalizer", step.text("type") + " has no form in GGUF", "none");
 }
 
@@ -90,46 +107,64 @@ bool is_bytes(const JsonObject& model) {
   return true;
 }
 
-const LlamaCppPattern& llama_cpp_pattern(const JsonObject& tokenizer) {
+const LlamaCppPattern& llama_cpp_pattern(const JsonObject& tokenizer, const JsonObject& config) {
   const std::vector<std::string> regexes = regexes_of(tokenizer);
-  const auto* found =
-      std::find_if(kPatterns.begin(), kPatterns.end(),
-                   [&](const LlamaCppPattern& each) { return cuts_by(each, regexes); });
-  if (found == kPatterns.end())
+  const std::string pre = config.text_or(kPreKey, "");
+  const auto fit = [&](const LlamaCppPattern& each) {
+    if (!cuts_by(each, regexes)) return 0;
+    const bool cleans = config.boolean_or("clean_up_tokenization_spaces", false);
+    return 1 + (each.is_normalized == is_normalized(tokenizer) ? 4 : 0) +
+           (each.pre == pre ? 2 : 0) + (each.cleans_spaces == cleans ? 1 : 0);
+  };
+  const auto* found = std::max_element(
+      std::begin(kPatterns), std::end(kPatterns),
+      [&](const LlamaCppPattern& a, const LlamaCppPattern& b) { return fit(a) < fit(b); });
+  if (fit(*found) == 0)
     tokenizer.refuse(
         "pre_tokenizer",
         brief(regexes.size() == 1 ? Json(regexes.front()) : Json(regexes)) + " has no form in GGUF",
-        "the pattern of GPT-2, Llama-3, Qwen2 or o200k");
-  refuse_normalizer(tokenizer, found->pre);
+        "a pattern of " + llama_cpp_names());
+  refuse_normalizer(tokenizer, *found);
   return *found;
 }
 
 const LlamaCppPattern* find_llama_cpp_pattern(std::string_view pre) {
-  const auto* found = std::find_if(kPatterns.begin(), kPatterns.end(),
+  const auto* found = std::find_if(std::begin(kPatterns), std::end(kPatterns),
                                    [&](const LlamaCppPattern& each) { return each.pre == pre; });
-  return found == kPatterns.end() ? nullptr : found;
+  return found == std::end(kPatterns) ? nullptr : found;
+}
+
+bool is_first_of_its_kind(const LlamaCppPattern& pattern) {
+  const auto* first =
+      std::find_if(std::begin(kPatterns), std::end(kPatterns), [&](const LlamaCppPattern& each) {
+        return each.patterns == pattern.patterns && each.is_normalized == pattern.is_normalized;
+      });
+  return first == &pattern;
+}
+
+std::string llama_cpp_names() {
+  std::string names;
+  std::string_view last;
+  for (const LlamaCppPattern& each : kPatterns) {
+    if (each.pre == last || each.pre == kPreWithoutName) continue;
+    names += names.empty() ? "" : ", ";
+    names += each.pre;
+    last = each.pre;
+  }
+  return names;
+}
+
+std::vector<std::string_view> regexes_of(const LlamaCppPattern& pattern) {
+  std::vector<std::string_view> regexes;
+  for (const std::string_view name : pattern.patterns)
+    if (!name.empty()) regexes.push_back(known_pattern(name));
+  return regexes;
 }
 
 bool is_normalized(const JsonObject& tokenizer) {
   const std::vector<JsonObject> steps = steps_of(tokenizer, "normalizer", "normalizers");
   return std::any_of(steps.begin(), steps.end(),
                      [](const JsonObject& step) { return step.text("type") == "NFC"; });
-}
-
-AddedAround added_around(const JsonObject& tokenizer) {
-  AddedAround around;
-  for (const JsonObject& step : steps_of(tokenizer, "post_processor", "processors")) {
-    if (step.text("type") != "TemplateProcessing") continue;
-    bool is_behind = false;
-    for (const Json& part : step.at("single")) {
-      const bool is_text = part.is_object() && part.contains("Sequence");
-      if (is_text)
-        is_behind = true;
-      else
-        (is_behind ? around.after : around.before) = true;
-    }
-  }
-  return around;
 }
 
 SentencepieceForm sentencepiece_form(const JsonObject& tokenizer) {

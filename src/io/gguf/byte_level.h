@@ -1,8 +1,10 @@
 // What a tokenizer.json says of itself, in the terms that llama.cpp has. [interop.md 1.3, 3]
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 
@@ -18,30 +20,38 @@ inline constexpr std::string_view kVisibleSpace = "\xE2\x96\x81";
 /// as the end of a text.
 [[nodiscard]] bool is_bytes(const JsonObject& model);
 
-/// How llama.cpp cuts texts for a pattern.
+/// How llama.cpp cuts texts by a name, which the file has as tokenizer.ggml.pre.
 struct LlamaCppPattern {
-  std::string_view pre;           ///< its name there
-  std::string_view name;          ///< of known_pattern()
-  bool digits_are_apart = false;  ///< each is cut off before that
-  bool ignores_merges = false;    ///< pieces that are tokens are taken whole
-  bool adds_bos = false;          ///< where the file does not say
+  std::string_view pre;  ///< the name
+  /// Of known_pattern(): by which texts are cut, one after another; empty ones at the end.
+  std::array<std::string_view, 6> patterns;
+  bool ignores_merges = false;  ///< pieces that are tokens are taken whole
+  bool adds_bos = false;        ///< where the file does not say
   bool is_normalized = false;  ///< tokenizers with it compose their texts (NFC), llama.cpp does not
+  bool cleans_spaces = false;  ///< where llama.cpp writes a text: none before punctuation
 };
-/// That by which a byte-level tokenizer cuts. Throws Error naming the pattern where it is none of
-/// those.
-[[nodiscard]] const LlamaCppPattern& llama_cpp_pattern(const JsonObject& tokenizer);
+/// What a file without tokenizer.ggml.pre is read by.
+inline constexpr std::string_view kPreWithoutName = "default";
+/// The key of a tokenizer_config.json that has the name which the GGUF file had, where llama.cpp
+/// has others for the same pattern.
+inline constexpr const char* kPreKey = "gguf_pre";
+
+/// That by which a byte-level tokenizer cuts; of several names the one that tokenizer_config.json
+/// has under kPreKey, or whose other properties it has. Throws Error naming the pattern where it
+/// is none of those.
+[[nodiscard]] const LlamaCppPattern& llama_cpp_pattern(const JsonObject& tokenizer,
+                                                       const JsonObject& config);
 /// By name; null where this program has no such pattern.
 [[nodiscard]] const LlamaCppPattern* find_llama_cpp_pattern(std::string_view pre);
+/// Whether its name is that which a tokenizer.json with its pattern alone tells.
+[[nodiscard]] bool is_first_of_its_kind(const LlamaCppPattern& pattern);
+/// "gpt-2, llama-bpe, ..."
+[[nodiscard]] std::string llama_cpp_names();
+/// Its regular expressions.
+[[nodiscard]] std::vector<std::string_view> regexes_of(const LlamaCppPattern& pattern);
 
 /// Whether texts are composed (NFC) before they are cut.
 [[nodiscard]] bool is_normalized(const JsonObject& tokenizer);
-
-/// Which special tokens the post-processor puts around a text.
-struct AddedAround {
-  bool before = false;
-  bool after = false;
-};
-[[nodiscard]] AddedAround added_around(const JsonObject& tokenizer);
 
 /// A BPE over characters or a Unigram, spaces as U+2581.
 struct SentencepieceForm {

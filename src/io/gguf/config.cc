@@ -48,14 +48,22 @@ bool has_tensor(const Gguf& file, const char* name) { return file.find(name) != 
 void refuse_rope(const Gguf& file, const std::string& prefix, int64_t head_dim) {
   const std::string scaling = prefix + ".rope.scaling.type",
                     turned = prefix + ".rope.dimension_count";
-  const std::string type = file.text_or(scaling, "none");
-  if (type != "none") file.refuse(scaling, fmt::format("\"{}\" is not supported", type), "none");
+  const std::string type = file.text_or(scaling, "linear");
+  if (type != "none" && type != "linear")
+    file.refuse(scaling, fmt::format("\"{}\" is not supported", type), "none");
+  for (const char* name : {".rope.scaling.factor", ".rope.scale_linear"}) {  // the second is older
+    const double factor = file.number_or(prefix + name, 0, 1e30, 1);
+    if (type == "linear" && factor != 0 && factor != 1)
+      file.refuse(prefix + name, fmt::format("{} is not supported", factor),
+                  "1, or \"none\" as rope.scaling.type");
+  }
   const int64_t count = file.integer_or(turned, 1, kMaxModelSize, head_dim);
   if (count != head_dim)
     file.refuse(turned, fmt::format("{}", count), fmt::format("{}, the size of a head", head_dim));
 }
 
-/// Of a Llama and its like.
+/// Of a Llama and its like. They have no windows in llama.cpp, which reads no
+/// .attention.sliding_window of theirs. [llama.cpp src/models/llama.cpp, qwen2.cpp, qwen3.cpp]
 void read_llama(const Gguf& file, const std::string& prefix, ModelConfig* config) {
   const auto size_or = [&](const char* key, int64_t otherwise) {
     return file.integer_or(prefix + key, 1, kMaxModelSize, otherwise);
@@ -112,13 +120,17 @@ std::string_view gguf_architecture(Architecture architecture) {
 }
 
 void require_gguf_form(const ModelConfig& config, const std::string& place) {
-  const auto refuse = [&](const std::string& problem) {
+  const auto refuse = [&](const std::string& problem, const std::string& remedy = "--to hf") {
     throw Error({.place = place,
                  .key = "",
                  .problem = fmt::format("llama.cpp has nothing for {} of a {}", problem,
                                         parts_of(config.architecture).name),
-                 .remedy = "--to hf"});
+                 .remedy = remedy});
   };
+  if (config.windows.any())
+    refuse(fmt::format("attention windows ({})", text_of(config.windows)),
+           fmt::format("--to hf, or a context of {}, within which the model computes the same",
+                       config.windows.size));
   if (config.rope_scaling.original_context > 0 && !has_rope_factors(config.architecture))
     refuse("scaled rotary frequencies");
   if (config.architecture == Architecture::qwen3 && config.attention_bias)

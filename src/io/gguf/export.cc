@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/json.h"
+#include "base/output_file.h"
 #include "format/packing.h"
 #include "io/gguf/model.h"
 #include "io/gguf/rope.h"
@@ -27,14 +28,16 @@ std::string lower(std::string_view text) {
   return low;
 }
 
-/// Throws Error at the flag where there is no such type.
+/// Throws Error at the flag where there is no such type, or none that is written.
 std::string type_named(const std::string& name, const std::string& flag) {
+  const std::vector<std::string> written = gguf_export_types();
+  const bool is_written = std::find(written.begin(), written.end(), name) != written.end();
   for (const io::GgufTensorType& type : io::gguf_tensor_types())
-    if (lower(type.name) == name) return std::string(type.name);
+    if (is_written && lower(type.name) == name) return std::string(type.name);
   throw Error({.place = flag,
                .key = "",
-               .problem = fmt::format("\"{}\" is no type of GGUF", name),
-               .remedy = fmt::format("{}", fmt::join(gguf_export_types(), " "))});
+               .problem = fmt::format("\"{}\" is no type of GGUF that is written", name),
+               .remedy = fmt::format("{}", fmt::join(written, " "))});
 }
 
 /// What form a type of GGUF has; none of those that store values one by one, and of Q8_0.
@@ -67,7 +70,7 @@ class GgufExporter {
         type_(type_named(request.type, "--type")),
         used_(request.keep.size()),
         rope_factors_(io::gguf_rope_factors(weights_.config())) {
-    io::require_gguf_form(config(), request.model);
+    io::require_gguf_form(config(), request.model.path);
     for (io::GgufModelTensor& tensor : io::gguf_model_tensors(weights_.config()))
       plan_.push_back({std::move(tensor), {}});
     for (Planned& planned : plan_) planned.type = type_of(planned.tensor);
@@ -82,8 +85,8 @@ class GgufExporter {
 
   std::vector<std::string> write() {
     io::GgufKeys keys = io::gguf_model_keys(weights_.config(), request_.name, type_);
-    GgufTokenizer tokenizer =
-        gguf_tokenizer(io::tokenizer_place(request_.model), weights_.config().vocab);
+    refuse_input(request_.out, io::sizes_place(request_.model));  // adapters' base
+    GgufTokenizer tokenizer = gguf_tokenizer(request_.model, weights_.config().vocab);
     for (auto& key : tokenizer.keys) keys.push_back(std::move(key));
     io::GgufWriter writer(request_.out, keys, tensors());
     writer.write(std::as_bytes(std::span(rope_factors_)));
@@ -121,7 +124,7 @@ class GgufExporter {
 
   [[noreturn]] void refuse(const Planned& planned, const std::string& problem,
                            const std::string& remedy) const {
-    throw Error({request_.model, json_text(Json(planned.tensor.name)), problem, remedy});
+    throw Error({request_.model.path, json_text(Json(planned.tensor.name)), problem, remedy});
   }
 
   void check(const Planned& planned) const {
@@ -135,7 +138,7 @@ class GgufExporter {
                          lower(planned.type)),
              "bf16, f16, f32 or q8_0");
     io::require_gguf_tensor({planned.tensor.name, planned.type, planned.tensor.shape()},
-                            request_.model);
+                            request_.model.path);
     if (is_trained(planned)) check_trained(planned);
   }
 
@@ -194,7 +197,7 @@ class GgufExporter {
   }
 
   [[nodiscard]] PlainRows rows_of(const Planned& planned) const {
-    return {planned.type, refuse_value_of(request_.model, planned.tensor.name, planned.type)};
+    return {planned.type, refuse_value_of(request_.model.path, planned.tensor.name, planned.type)};
   }
 
   /// Of what is no parameter, zeros.
@@ -233,7 +236,7 @@ class GgufExporter {
   }
 
   [[nodiscard]] std::vector<std::string> notes() const {
-    std::vector<std::string> notes;
+    std::vector<std::string> notes = weights_.left_out();
     if (config().architecture == Architecture::gpt2 && config().gelu == GeluKind::erf)
       notes.emplace_back(
           "llama.cpp computes GPT-2's GELU by tanh, this model has it by erf: logits differ by "

@@ -14,7 +14,7 @@ namespace ng {
 [[nodiscard]] std::vector<std::string> gguf_export_types();
 
 struct GgufExport {
-  std::string model;  ///< a folder or a GGUF file
+  io::ModelName model;  ///< a folder or a GGUF file
   std::string out;
   std::string name;  ///< general.name
   std::string type;  ///< one of gguf_export_types(), of the blocks' matrices

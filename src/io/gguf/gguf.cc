@@ -177,31 +177,38 @@ uint64_t aligned(uint64_t bytes, uint64_t alignment) {
   return bytes + (alignment - bytes % alignment) % alignment;
 }
 
+/// Refuses tensors that lie in each other: a header of another file, or damaged.
+void refuse_overlaps(const std::vector<SafetensorsEntry>& entries) {
+  std::vector<const SafetensorsEntry*> by_place;
+  for (const SafetensorsEntry& entry : entries)
+    if (entry.bytes > 0) by_place.push_back(&entry);
+  std::sort(by_place.begin(), by_place.end(),
+            [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  for (size_t i = 1; i < by_place.size(); ++i) {
+    const SafetensorsEntry &before = *by_place[i - 1], &entry = *by_place[i];
+    if (entry.begin - before.begin < before.bytes)
+      fail(entry.file, name_text(entry.name),
+           fmt::format("begins in the {} bytes of {}", before.bytes, name_text(before.name)),
+           "bytes of its own: is it damaged?");
+  }
+}
+
 /// Gives each tensor its place in the file, whose data begins at `begin`.
 std::vector<SafetensorsEntry> place_tensors(std::vector<TensorInfo> infos, uint64_t begin,
-                                            uint64_t alignment,
                                             const std::shared_ptr<const ReadFile>& file) {
+  const uint64_t left = file->size() < begin ? 0 : file->size() - begin;
   std::vector<SafetensorsEntry> entries;
-  uint64_t next = 0;
   for (TensorInfo& info : infos) {
-    const std::string shown = name_text(info.entry.name);
-    if (info.offset != next)
-      fail(file->path(), shown, fmt::format("offset {}", info.offset),
-           fmt::format("{}, behind what is before it", next));
-    const uint64_t left = file->size() < begin ? 0 : file->size() - begin;
-    if (next > left || aligned(info.entry.bytes, alignment) > left - next)
-      fail(file->path(), shown,
-           fmt::format("{} bytes from {} on leave the file", info.entry.bytes, begin + next),
-           fmt::format("it has {}: is it truncated?", file->size()));
+    const uint64_t bytes = info.entry.bytes;
+    if (bytes > 0 && (info.offset > left || bytes > left - info.offset))
+      fail(file->path(), name_text(info.entry.name),
+           fmt::format("{} bytes at offset {} of the data leave the file", bytes, info.offset),
+           fmt::format("it has {}: is it truncated?", left));
     info.entry.source = file;
-    info.entry.begin = begin + next;
-    next += aligned(info.entry.bytes, alignment);
+    info.entry.begin = bytes > 0 ? begin + info.offset : begin;
     entries.push_back(std::move(info.entry));
   }
-  if (!entries.empty() && begin + next != file->size())
-    fail(file->path(), "",
-         fmt::format("{} bytes behind the last tensor", file->size() - begin - next),
-         "the tensors must fill the file");
+  refuse_overlaps(entries);
   return entries;
 }
 
@@ -238,26 +245,40 @@ void join_scales(std::vector<SafetensorsEntry>& entries) {
   }
 }
 
+void require_version(uint32_t version, const std::string& path) {
+  if (version >= kOldestGgufVersion && version <= kGgufVersion) return;
+  const std::string versions = fmt::format("{} or {}", kOldestGgufVersion, kGgufVersion);
+  const bool is_big_endian = version != 0 && (version & 0xFFFFu) == 0;
+  if (is_big_endian) fail(path, "version", "a big-endian file", versions + " in little-endian");
+  fail(path, "version", fmt::format("{}", version), versions);
+}
+
 }  // namespace
 
 bool is_gguf(const std::string& path) { return is_file(path) && begins_with(path, kMagic); }
 
-Gguf::Gguf(const std::string& path) : path_(path) {
+Gguf Gguf::alone(const std::string& path) {
+  Gguf gguf;
+  gguf.paths_ = {path};
   const auto file = std::make_shared<const ReadFile>(path);
   Cursor cursor(*file);
   if (cursor.take(std::min<uint64_t>(kMagic.size(), file->size()), "") != kMagic)
     fail(path, "", "does not begin with \"GGUF\"", "is it a GGUF file?");
-  const auto version = cursor.take_number<uint32_t>("version");
-  if (version != kGgufVersion) fail(path, "version", fmt::format("{}", version), "3");
+  require_version(cursor.take_number<uint32_t>("version"), path);
   const auto tensors = cursor.take_number<uint64_t>("tensor count");
   const auto keys = cursor.take_number<uint64_t>("key count");
-  keys_ = take_keys(cursor, keys);
-  const int64_t alignment = integer_or(kAlignmentKey, 1, INT32_MAX, kDefaultAlignment);
+  gguf.keys_ = take_keys(cursor, keys);
+  const int64_t alignment = gguf.integer_or(kAlignmentKey, 1, INT32_MAX, kDefaultAlignment);
   if ((alignment & (alignment - 1)) != 0)
-    refuse(kAlignmentKey, fmt::format("{}", alignment), "a power of two");
-  const auto step = static_cast<uint64_t>(alignment);
+    gguf.refuse(kAlignmentKey, fmt::format("{}", alignment), "a power of two");
   std::vector<TensorInfo> infos = take_infos(cursor, tensors);
-  entries_ = place_tensors(std::move(infos), aligned(cursor.at(), step), step, file);
+  const uint64_t begin = aligned(cursor.at(), static_cast<uint64_t>(alignment));
+  gguf.entries_ = place_tensors(std::move(infos), begin, file);
+  return gguf;
+}
+
+Gguf::Gguf(const std::string& path) : Gguf(alone(path)) {
+  join(parts());
   join_scales(entries_);
 }
 
@@ -269,7 +290,7 @@ const SafetensorsEntry* Gguf::find(std::string_view name) const {
 
 void Gguf::refuse(std::string_view key, const std::string& problem,
                   const std::string& remedy) const {
-  fail(path_, std::string(key), problem, remedy);
+  fail(path(), std::string(key), problem, remedy);
 }
 
 }  // namespace ng::io

@@ -16,8 +16,10 @@
 
 namespace ng::io {
 
-/// Of the files that are read and written here; and what llama.cpp takes. [llama.cpp ggml.h]
+/// Of the files that are written here, and the oldest that are read: 2 is laid out as 3.
 inline constexpr uint32_t kGgufVersion = 3;
+inline constexpr uint32_t kOldestGgufVersion = 2;
+/// What llama.cpp takes. [llama.cpp ggml.h]
 inline constexpr uint32_t kMaxGgufDimensions = 4;
 inline constexpr uint64_t kMaxGgufName = 63;
 
@@ -28,7 +30,7 @@ struct GgufTensorType {
   int64_t block = 1;
   int64_t bytes = 0;
 };
-/// F32 F16 Q8_0 BF16 MXFP4 NVFP4: all that this program reads and writes.
+/// All that this program reads; gguf_export_types() are written.
 [[nodiscard]] std::span<const GgufTensorType> gguf_tensor_types();
 /// By name; null where there is none.
 [[nodiscard]] const GgufTensorType* find_gguf_type(std::string_view name);
@@ -75,16 +77,20 @@ using GgufKeys = std::vector<std::pair<std::string, GgufValue>>;
 /// Whether a path is a file that begins as GGUF does.
 [[nodiscard]] bool is_gguf(const std::string& path);
 
-/// A whole file's keys and tensors, checked when it is opened: every length against what is left of
-/// the file, no key or name twice, sizes, types, and offsets without gap or overlap. Throws Error
-/// naming file and key or tensor.
+/// A whole model's keys and tensors, checked when it is opened: every length against what is left
+/// of the file, no key or name twice, sizes, types, and offsets, by which tensors may lie in any
+/// order and with gaps, but not in each other nor behind the file's end. Of a model that was cut
+/// into several files any of them opens all; its keys are those of the first. Throws Error naming
+/// file and key or tensor, or the files that are missing.
 class Gguf {
  public:
   explicit Gguf(const std::string& path);
 
-  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Of several files the first.
+  [[nodiscard]] const std::string& path() const { return paths_.front(); }
+  [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
   [[nodiscard]] const GgufKeys& keys() const { return keys_; }
-  /// In file order; shapes outermost first. An NVFP4 tensor X.weight beside a tensor X.scale
+  /// In the files' order; shapes outermost first. An NVFP4 tensor X.weight beside a tensor X.scale
   /// has that as its `factors`.
   [[nodiscard]] const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   [[nodiscard]] const SafetensorsEntry* find(std::string_view name) const;  ///< null: absent
@@ -108,9 +114,15 @@ class Gguf {
                            const std::string& remedy) const;
 
  private:
+  Gguf() = default;
+  /// One file by itself, whatever it is a part of.
+  static Gguf alone(const std::string& path);
+  /// All files that this one is a part of.
+  [[nodiscard]] std::vector<Gguf> parts() const;
+  void join(std::vector<Gguf> parts);
   [[nodiscard]] const GgufValue& at(std::string_view key) const;
 
-  std::string path_;
+  std::vector<std::string> paths_;
   GgufKeys keys_;
   std::vector<SafetensorsEntry> entries_;
 };

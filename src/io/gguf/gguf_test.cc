@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -167,16 +168,111 @@ TEST_F(GgufFiles, RefusesScalesOfOtherCounts) {
   EXPECT_EQ(gguf_error(path), path + ": \"b.scale\": F32 of shape [2]: F32 [1]");
 }
 
+// Of the data; what is behind the last tensor may be missing.
 TEST_F(GgufFiles, RefusesEveryTruncation) {
   const std::string whole = read_file(kTypes, 1 << 20);
   const std::string path = join_path(folder_, "cut.gguf");
-  for (size_t bytes = 0; bytes < whole.size(); bytes += bytes < 1000 ? 1 : 37) {
+  uint64_t end = 0;
+  const Gguf types(kTypes);
+  for (const SafetensorsEntry& entry : types.entries())
+    end = std::max(end, entry.begin + entry.bytes);
+  for (size_t bytes = 0; bytes < end; bytes += bytes < 1000 ? 1 : 37) {
     write_file_atomically(path, whole.substr(0, bytes));
     EXPECT_TRUE(gguf_error(path).starts_with(path + ": ")) << bytes << ": " << gguf_error(path);
   }
-  write_file_atomically(path, whole + "x");
-  EXPECT_EQ(gguf_error(path),
-            path + ": 1 bytes behind the last tensor: the tensors must fill the file");
+  write_file_atomically(path, whole.substr(0, end));
+  EXPECT_EQ(gguf_error(path), "accepted");
+}
+
+std::string word(uint64_t value, size_t bytes) {
+  return {reinterpret_cast<const char*>(&value), bytes};
+}
+
+constexpr uint32_t kF32 = 0;
+
+/// A tensor of a header: F32, one dimension, at this offset.
+struct Info {
+  std::string name;
+  uint64_t values, offset;
+};
+
+/// A file of this version: no keys, these tensors, zeros up to the alignment, then the data.
+std::string file_of(uint32_t version, const std::vector<Info>& tensors, const std::string& data) {
+  std::string text = "GGUF" + word(version, 4) + word(tensors.size(), 8) + word(0, 8);
+  for (const Info& tensor : tensors)
+    text += word(tensor.name.size(), 8) + tensor.name + word(1, 4) + word(tensor.values, 8) +
+            word(kF32, 4) + word(tensor.offset, 8);
+  text.resize((text.size() + 31) / 32 * 32);
+  return text + data;
+}
+
+std::string bytes_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+std::string padded(std::string text) {
+  text.resize((text.size() + 31) / 32 * 32);
+  return text;
+}
+
+// gguf-py 0.19 reads the same values from all of these.
+TEST_F(GgufFiles, ReadsWhatOtherWritersWrite) {
+  const std::string path = join_path(folder_, "other.gguf");
+  const std::string a = bytes_of({0, 1, 2, 3, 4}), b = bytes_of({5, 6, 7});
+  const std::vector<Info> in_order = {{"a", 5, 0}, {"b", 3, 32}};
+  const std::string kFiles[] = {
+      file_of(2, in_order, padded(a) + padded(b)),
+      file_of(3, in_order, padded(a) + b),         // nothing behind the last
+      file_of(2, in_order, padded(a) + b + "\n"),  // something
+      file_of(3, in_order, padded(a) + padded(b) + std::string(4096, 'x')),
+      file_of(3, {{"a", 5, 32}, {"b", 3, 0}}, padded(b) + a),  // in another order
+      file_of(3, {{"a", 5, 0}, {"b", 3, 64}}, padded(a) + std::string(32, 'x') + b),  // a gap
+      file_of(3, {{"a", 5, 0}, {"b", 3, 20}}, a + b),  // without alignment
+      file_of(3, {{"a", 5, 0}, {"b", 3, 32}, {"none", 0, 64}}, padded(a) + b),
+  };
+  for (const std::string& text : kFiles) {
+    write_file_atomically(path, text);
+    ASSERT_EQ(gguf_error(path), "accepted");
+    EXPECT_EQ(values_of(Gguf(path), "a"), (std::vector<float>{0, 1, 2, 3, 4}));
+    EXPECT_EQ(values_of(Gguf(path), "b"), (std::vector<float>{5, 6, 7}));
+  }
+}
+
+TEST_F(GgufFiles, RefusesDataThatIsCutOffOrShared) {
+  const std::string path = join_path(folder_, "cut.gguf");
+  const std::string data = padded(bytes_of({0, 1, 2, 3, 4})) + bytes_of({5, 6, 7});
+  const auto refused = [&](const std::vector<Info>& tensors, size_t bytes) {
+    write_file_atomically(path, file_of(3, tensors, data.substr(0, bytes)));
+    return gguf_error(path).substr(path.size());
+  };
+  EXPECT_EQ(
+      refused({{"a", 5, 0}, {"b", 3, 32}}, 43),
+      ": \"b\": 12 bytes at offset 32 of the data leave the file: it has 43: is it truncated?");
+  EXPECT_EQ(
+      refused({{"a", 5, ~0ULL - 3}}, 44),
+      ": \"a\": 20 bytes at offset 18446744073709551612 of the data leave the file: it has 44: "
+      "is it truncated?");
+  EXPECT_EQ(refused({{"a", 5, 0}, {"b", 3, 16}}, 44),
+            ": \"b\": begins in the 20 bytes of \"a\": bytes of its own: is it damaged?");
+  EXPECT_EQ(refused({{"a", 5, 0}, {"b", 5, 0}}, 44).substr(0, 10), ": \"b\": beg");
+}
+
+// Bit for bit as gguf-py dequantizes; stretches of blocks too.
+TEST(Gguf, DecodesSmallIntegersAsGgufPy) {
+  const Gguf file(std::string(NG_SOURCE_DIR) + "/tests/golden/interop/quants/quants.gguf");
+  const GoldenFile golden("interop/quants/quants");
+  ASSERT_EQ(file.entries().size(), golden.entries().size());
+  for (const SafetensorsEntry& want : golden.entries()) {
+    const SafetensorsEntry* have = file.find(want.name);
+    ASSERT_NE(have, nullptr) << want.name;
+    EXPECT_EQ(have->shape, want.shape) << want.name;
+    const std::vector<float> values = to_floats(*have), expected = to_floats(want);
+    EXPECT_EQ(std::memcmp(values.data(), expected.data(), values.size() * sizeof(float)), 0)
+        << want.name;
+    std::vector<float> part(values.size() - 5);
+    FloatReader(*have).read(3, std::span(part).first(values.size() - 5));
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), values.begin() + 3)) << want.name;
+  }
 }
 
 /// The golden file with some bytes changed: `from`, which is in it once, becomes `to`.
@@ -184,10 +280,6 @@ std::string changed(std::string text, const std::string& from, const std::string
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos);
   return text.replace(at, from.size(), to);
-}
-
-std::string word(uint64_t value, size_t bytes) {
-  return {reinterpret_cast<const char*>(&value), bytes};
 }
 
 TEST_F(GgufFiles, NamesWhatIsWrong) {
@@ -199,7 +291,10 @@ TEST_F(GgufFiles, NamesWhatIsWrong) {
   };
   const Case kCases[] = {
       {changed(whole, "GGUF", "GGML"), "does not begin with \"GGUF\": is it a GGUF file?"},
-      {changed(whole, "GGUF" + word(3, 4), "GGUF" + word(2, 4)), "version: 2: 3"},
+      {changed(whole, "GGUF" + word(3, 4), "GGUF" + word(1, 4)), "version: 1: 2 or 3"},
+      {changed(whole, "GGUF" + word(3, 4), "GGUF" + word(4, 4)), "version: 4: 2 or 3"},
+      {changed(whole, "GGUF" + word(3, 4), "GGUF" + word(3 << 24, 4)),
+       "version: a big-endian file: 2 or 3 in little-endian"},
       {changed(whole, "test.u64", "test.f64"), "\"test.f64\": is there twice: each key once"},
       {changed(whole, "test.bool" + word(7, 4), "test.bool" + word(13, 4)),
        "\"test.bool\": a value of type 13: types from 0 to 12: is it damaged?"},
@@ -222,10 +317,10 @@ TEST_F(GgufFiles, NamesWhatIsWrong) {
                "q8_0.weight" + word(2, 4) + word(95, 8)),
        "\"q8_0.weight\": rows of 95 values in Q8_0: whole blocks of 32"},
       {changed(whole, "q8_0.weight" + word(2, 4) + word(96, 8) + word(5, 8) + word(8, 4),
-               "q8_0.weight" + word(2, 4) + word(96, 8) + word(5, 8) + word(12, 4)),
-       "\"q8_0.weight\": type 12 is not supported: F32 (0) F16 (1) Q8_0 (8) BF16 (30) MXFP4 (39) "
-       "NVFP4 (40)"},
-      {changed(whole, f32 + word(5, 8), f32 + word(60, 8)), "\"f16.weight\": offset "},
+               "q8_0.weight" + word(2, 4) + word(96, 8) + word(5, 8) + word(16, 4)),
+       "\"q8_0.weight\": type 16 is not supported: F32 (0) F16 (1) Q4_0 (2) Q4_1 (3) Q5_0 (6) "},
+      {changed(whole, f32 + word(5, 8), f32 + word(60, 8)),
+       "\"f16.weight\": begins in the 720 bytes of \"f32.weight\": bytes of its own"},
   };
   for (const Case& c : kCases) {
     write_file_atomically(path, c.text);

@@ -68,16 +68,16 @@ class GgufWeights {
                fmt::format("a tensor of shape {}", json_text(tensor.shape())));
       const SafetensorsEntry* entry = found->second;
       if (entry->shape != tensor.shape())
-        refuse(tensor.name, "shape " + json_text(entry->shape),
-               fmt::format("{} by the file's keys", json_text(tensor.shape())));
+        entry->refuse("shape " + json_text(entry->shape),
+                      fmt::format("{} by the file's keys", json_text(tensor.shape())));
       left.erase(found);
       if (entry->dtype == "NVFP4") left.erase(std::string_view(scale_of(tensor.name)));
       if (!is_zeros) tensors_.push_back({std::move(tensor), entry});
     }
     if (!left.empty())
-      refuse(left.begin()->first, "is not a tensor of this model",
-             fmt::format("a file of architecture {} that has no others",
-                         gguf_architecture(config.architecture)));
+      left.begin()->second->refuse("is not a tensor of this model",
+                                   fmt::format("a file of architecture {} that has no others",
+                                               gguf_architecture(config.architecture)));
   }
 
   void read(size_t parameter, int64_t row, std::span<float> values) {

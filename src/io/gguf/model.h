@@ -31,8 +31,9 @@ struct GgufModelTensor {
 /// What llama.cpp calls the architecture: a Mistral is its llama.
 [[nodiscard]] std::string_view gguf_architecture(Architecture architecture);
 
-/// Throws Error at `place` for what llama.cpp has nothing for: scaled rotary frequencies of Qwen2
-/// and Qwen3, biases of Qwen3's attention, heads of Qwen2 that are not as wide together as it is.
+/// Throws Error at `place` for what llama.cpp has nothing for: windows of attention, scaled rotary
+/// frequencies of Qwen2 and Qwen3, biases of Qwen3's attention, heads of Qwen2 that are not as wide
+/// together as it is.
 void require_gguf_form(const ModelConfig& config, const std::string& place);
 
 /// All tensors of parameters that llama.cpp asks for, in the order of parameter_table.

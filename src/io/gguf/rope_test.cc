@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "io/gguf/model.h"
 #include "support/scratch_folder.h"
 
 namespace ng::io {
@@ -110,6 +111,37 @@ TEST_F(GgufRope, RefusesWhatIsNoneOfLlama3) {
             key + "is no list of factors: factors of 1 or more that do not fall");
   EXPECT_EQ(refused({1.5, 1.6, 1.7, 4}, config),
             key + "is no scaling of Llama 3's kind: factors as Llama 3 has them");
+}
+
+// llama.cpp divides by a factor where no type is named; older files have another key for it.
+TEST_F(GgufRope, RefusesFrequenciesThatAreDivided) {
+  ModelConfig config = config_of(8, 100, {});
+  config.vocab = config.context = config.width = config.ffn = 16;
+  config.heads = config.kv_heads = 2;
+  config.layers = 1;
+  const auto read = [&](const GgufKeys& more) {
+    const std::string path = in("rope.gguf");
+    GgufKeys keys = gguf_model_keys(config, "m", "F32");
+    keys.insert(keys.end(), more.begin(), more.end());
+    GgufWriter(path, keys, {}).commit();
+    const std::string said = error_of([&] { (void)read_gguf_config(Gguf(path)); });
+    return said == "accepted" ? "" : said.substr(path.size());
+  };
+  const auto type = [](const char* name) {
+    return std::pair("llama.rope.scaling.type", GgufValue::of_text(name));
+  };
+  const auto factor = [](float value) {
+    return std::pair("llama.rope.scaling.factor", GgufValue::of_f32(value));
+  };
+  const std::string remedy = " is not supported: 1, or \"none\" as rope.scaling.type";
+  EXPECT_EQ(read({factor(4)}), ": llama.rope.scaling.factor: 4" + remedy);
+  EXPECT_EQ(read({{"llama.rope.scale_linear", GgufValue::of_f32(2)}}),
+            ": llama.rope.scale_linear: 2" + remedy);
+  EXPECT_EQ(read({type("linear"), factor(4)}), ": llama.rope.scaling.factor: 4" + remedy);
+  EXPECT_EQ(read({type("yarn")}), ": llama.rope.scaling.type: \"yarn\" is not supported: none");
+  for (const GgufKeys& keys :
+       {GgufKeys{}, GgufKeys{type("none"), factor(4)}, GgufKeys{type("linear"), factor(1)}})
+    EXPECT_EQ(read(keys), "");
 }
 
 }  // namespace

@@ -3,17 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "io/gguf/byte_level.h"
+#include "io/gguf/special_keys.h"
 #include "io/gguf/token_types.h"
 #include "io/gguf/tokenizer_files.h"
-#include "io/hf/folder.h"
+#include "io/model_files.h"
 #include "tokenizer/byte_names.h"
 #include "tokenizer/byte_tokenizer.h"
+#include "tokenizer/subword_tokenizer.h"
 
 namespace ng {
 namespace {
@@ -42,10 +43,12 @@ struct Tokens {
 
 class TokenizerKeys {
  public:
-  TokenizerKeys(const Json& tokenizer, const Json& config, const std::string& place, int64_t vocab)
+  TokenizerKeys(const Json& tokenizer, const Json& config, const std::string& place, int64_t vocab,
+                const io::ModelSettings& settings)
       : file_(tokenizer, place),
         config_(config, join_path(place, "..", "tokenizer_config.json")),
         model_(file_.object("model")),
+        settings_(settings),
         tokens_(vocab) {}
 
   GgufTokenizer make() {
@@ -61,7 +64,7 @@ class TokenizerKeys {
       byte_level();
     else
       sentencepiece();
-    chat_template();
+    add_chat_templates(config_, &keys_, &notes_);
     note_options();
     return {std::move(keys_), std::move(notes_)};
   }
@@ -135,33 +138,20 @@ class TokenizerKeys {
     return merges;
   }
 
-  /// The content of a special token of tokenizer_config.json.
-  [[nodiscard]] std::optional<uint32_t> special(const char* key) const {
-    if (!config_.has(key)) return {};
-    const Json& token = config_.at(key);
-    const std::string text =
-        token.is_string() ? token.get<std::string>() : config_.object(key).text("content");
-    const std::optional<uint32_t> id = tokens_.find(text);
-    if (!id) config_.refuse(key, brief(Json(text)), "a token of tokenizer.json");
-    return id;
-  }
-
-  void add_special_ids() {
-    constexpr std::array<std::pair<const char*, const char*>, 3> kIds = {
-        {{"bos_token", "bos_token_id"},
-         {"eos_token", "eos_token_id"},
-         {"pad_token", "padding_token_id"}}};
-    for (const auto& [own, key] : kIds)
-      if (const auto id = special(own)) add(key, io::GgufValue::of_u32(*id));
-    const AddedAround around = added_around(file_);
-    add("add_bos_token", io::GgufValue::of_boolean(around.before));
-    add("add_eos_token", io::GgufValue::of_boolean(around.after));
+  /// `otherwise`: what begins, ends and fills texts where nothing says so.
+  void add_special_ids(std::optional<int32_t> otherwise = {}) {
+    io::add_special_keys({.tokenizer = file_,
+                          .config = config_,
+                          .settings = settings_,
+                          .tokens = tokens_.texts,
+                          .otherwise = otherwise},
+                         &keys_, &notes_);
   }
 
   void byte_level() {
     add("model", io::GgufValue::of_text("gpt2"));
     if (is_bytes(model_)) return bytes();
-    const LlamaCppPattern& pattern = llama_cpp_pattern(file_);
+    const LlamaCppPattern& pattern = llama_cpp_pattern(file_, config_);
     add("pre", io::GgufValue::of_text(std::string(pattern.pre)));
     note_pattern(pattern);
     add_tokens();
@@ -178,10 +168,7 @@ class TokenizerKeys {
     add("pre", io::GgufValue::of_text("smollm"));
     add_tokens();
     add("merges", io::GgufValue::of_texts({}));
-    for (const char* key : {"bos_token_id", "eos_token_id", "padding_token_id"})
-      add(key, io::GgufValue::of_u32(kEnd));
-    for (const char* key : {"add_bos_token", "add_eos_token"})
-      add(key, io::GgufValue::of_boolean(false));
+    add_special_ids(kEnd);
   }
 
   void sentencepiece() {
@@ -233,6 +220,9 @@ class TokenizerKeys {
     else if (pattern.is_normalized)
       notes_.push_back(fmt::format(
           "the tokenizer does not compose texts (NFC), other readers of {} do", pattern.pre));
+    if (find_llama_cpp_pattern(pattern.pre)->patterns != pattern.patterns)
+      notes_.push_back(fmt::format(
+          "readers of {} take digits together: ids differ where a token has several", pattern.pre));
     if (model_.boolean_or("ignore_merges", false) != pattern.ignores_merges)
       notes_.push_back(fmt::format("ignore_merges is {} here, {} with readers of {}",
                                    !pattern.ignores_merges, pattern.ignores_merges, pattern.pre));
@@ -258,13 +248,8 @@ class TokenizerKeys {
     return found->get<size_t>();
   }
 
-  void chat_template() {
-    if (config_.has("chat_template") && config_.at("chat_template").is_string())
-      keys_.emplace_back("tokenizer.chat_template",
-                         io::GgufValue::of_text(config_.text("chat_template")));
-  }
-
   JsonObject file_, config_, model_;
+  const io::ModelSettings& settings_;
   Tokens tokens_;
   std::vector<float> scores_;  ///< of sentencepiece's kinds, by id
   io::GgufKeys keys_;
@@ -288,36 +273,43 @@ bool is_byte_tokenizer(const io::Gguf& file) {
 }  // namespace
 
 GgufTokenizer gguf_tokenizer(const Json& tokenizer, const Json& config, const std::string& place,
-                             int64_t vocab) {
-  return TokenizerKeys(tokenizer, config, place, vocab).make();
+                             int64_t vocab, const io::ModelSettings& settings) {
+  return TokenizerKeys(tokenizer, config, place, vocab, settings).make();
 }
 
-GgufTokenizer gguf_tokenizer(const std::string& model, int64_t vocab) {
-  if (io::is_gguf(model)) {
+GgufTokenizer gguf_tokenizer(const io::ModelName& model, int64_t vocab) {
+  const std::string place = io::tokenizer_place(model);
+  if (io::is_gguf(place)) {
     GgufTokenizer own;
-    const io::Gguf file(model);
+    const io::Gguf file(place);
     for (const auto& [key, value] : file.keys())
       if (key.starts_with("tokenizer.")) own.keys.emplace_back(key, value);
     return own;
   }
-  const std::string place = join_path(model, "tokenizer.json");
-  if (!is_file(place))
-    return {.keys = {{std::string(kPrefix) + "model", io::GgufValue::of_text(kNone)}}};
-  const std::string beside = join_path(model, "tokenizer_config.json");
-  const Json config =
-      is_file(beside) ? read_json_file(beside, io::kMaxTokenizerBytes) : Json(Json::object());
-  return gguf_tokenizer(read_json_file(place, io::kMaxTokenizerBytes), config, place, vocab);
+  const TokenizerFiles files = read_tokenizer_files(join_path(place, kTokenizerJson));
+  const io::ModelSettings settings = io::whole_model_settings(model, vocab);
+  if (files.json.empty()) {
+    GgufTokenizer none{.keys = {{std::string(kPrefix) + "model", io::GgufValue::of_text(kNone)}}};
+    io::add_setting_keys(settings, vocab, &none.keys);
+    return none;
+  }
+  return gguf_tokenizer(parse_json(files.json, files.json_place), tokenizer_settings(files),
+                        files.json_place, vocab, settings);
 }
 
 bool has_tokenizer(const io::Gguf& file) {
   return file.text_or("tokenizer.ggml.model", kNone) != kNone;
 }
 
+bool names_pattern(const io::Gguf& file) {
+  return file.text_or("tokenizer.ggml.model", kNone) != "gpt2" ||
+         file.find_key("tokenizer.ggml.pre") != nullptr || is_byte_tokenizer(file);
+}
+
 std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file) {
   if (!has_tokenizer(file))
     file.refuse("tokenizer.ggml.model", "is none", "a file with a tokenizer");
-  if (is_byte_tokenizer(file))
-    return std::make_unique<ByteTokenizer>(file.text_or("tokenizer.chat_template", ""));
+  if (is_byte_tokenizer(file)) return std::make_unique<ByteTokenizer>(gguf_chat_templates(file));
   TokenizerFiles files = gguf_tokenizer_files(file);
   const Json json = parse_json(files.json, files.json_place);
   return std::make_unique<SubwordTokenizer>(json, std::move(files));

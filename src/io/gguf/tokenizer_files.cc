@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "io/gguf/byte_level.h"
+#include "io/gguf/special_keys.h"
 #include "io/gguf/token_types.h"
-#include "tokenizer/split_pattern.h"
 #include "tokenizer/tokenizer_parts.h"
 
 namespace ng {
@@ -88,16 +88,16 @@ class TokenizerOfKeys {
   }
 
   void byte_level() {
-    const std::string pre = file_.text("tokenizer.ggml.pre");
+    const std::string pre = file_.text_or("tokenizer.ggml.pre", kPreWithoutName);
     const LlamaCppPattern* const pattern = find_llama_cpp_pattern(pre);
     if (pattern == nullptr)
       file_.refuse("tokenizer.ggml.pre", fmt::format("\"{}\" is not supported", pre),
-                   "gpt-2, llama-bpe, qwen2, gpt-4o or smollm");
+                   llama_cpp_names());
     adds_bos_ = pattern->adds_bos;
+    if (!is_first_of_its_kind(*pattern)) pre_ = pattern->pre;
     if (pattern->is_normalized) json_["normalizer"] = {{"type", "NFC"}};
     OrderedJson steps = OrderedJson::array();
-    if (pattern->digits_are_apart) steps.push_back(split_json(kDigitPattern));
-    steps.push_back(split_json(known_pattern(pattern->name)));
+    for (const std::string_view regex : regexes_of(*pattern)) steps.push_back(split_json(regex));
     steps.push_back(byte_level_json(false, true, false));
     json_["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
     json_["post_processor"] = post_processor();
@@ -266,8 +266,9 @@ class TokenizerOfKeys {
                                                            {"pad_token", "padding_token_id"}};
     for (const auto& [own, key] : kTokens)
       if (const auto id = special(key)) config[own] = tokens_[*id];
-    const std::string chat = file_.text_or("tokenizer.chat_template", "");
-    if (!chat.empty()) config["chat_template"] = chat;
+    const NamedTemplates templates = gguf_chat_templates(file_);
+    if (!templates.empty()) config["chat_template"] = chat_templates_json(templates);
+    if (!pre_.empty()) config[kPreKey] = pre_;
     return config;
   }
 
@@ -276,11 +277,25 @@ class TokenizerOfKeys {
   std::vector<int64_t> types_;
   std::string kind_;
   bool adds_bos_ = false;  ///< where the file does not say
+  std::string_view pre_;   ///< its name where the pattern does not tell it
   OrderedJson json_;
 };
 
 }  // namespace
 
 TokenizerFiles gguf_tokenizer_files(const io::Gguf& file) { return TokenizerOfKeys(file).make(); }
+
+NamedTemplates gguf_chat_templates(const io::Gguf& file) {
+  NamedTemplates templates;
+  if (std::string jinja = file.text_or(kGgufChatTemplate, ""); !jinja.empty())
+    templates.push_back({std::string(kDefaultTemplate), std::move(jinja)});
+  const std::string prefix = std::string(kGgufChatTemplate) + ".";
+  for (const auto& [key, value] : file.keys()) {
+    if (!key.starts_with(prefix)) continue;
+    templates.push_back({key.substr(prefix.size()), file.text(key)});
+    require_template_name(templates.back().name, file.path(), key);
+  }
+  return templates;
+}
 
 }  // namespace ng

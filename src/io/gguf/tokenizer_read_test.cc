@@ -52,6 +52,14 @@ constexpr const char* kMetaspace =
     "GGUF has no Metaspace: readers put a space before a text that begins with one, and behind "
     "special tokens, too";
 
+constexpr const char* kComposes = "the tokenizer composes texts (NFC), llama.cpp does not";
+
+// Digits of Unicode 17, which Digits knows and \p{N} does not.
+constexpr const char* kYoungDigits =
+    "12 \u03bf\u0395\u03bb\u03bb\u03ac\u03b4\u03b1na\u00efve  \U00011de4 \U00016ff4"
+    "\u0420\u043e\u0441\u0441\u0438\u044f\u0420\u043e\u0441\u0441\u0438\u044f"
+    "\u0420\u043e\u0441\u0441\u0438\u044f";
+
 // Of a golden_keys tokenizer: what its export says, and the cases that become others for that
 // reason.
 TEST_F(GgufTokenizerRead, GivesTheGoldenIds) {
@@ -65,7 +73,13 @@ TEST_F(GgufTokenizerRead, GivesTheGoldenIds) {
       {"llama3",
        {"GGUF cannot say of added tokens: single_word of \"word\", lstrip of \"<mask>\""},
        {"word words a word. <mask> x<mask>"}},
-      {"qwen", {"the tokenizer composes texts (NFC), llama.cpp does not"}, {}},
+      {"qwen", {kComposes}, {}},
+      {"starcoder", {}, {kYoungDigits}},
+      {"command-r", {kComposes}, {kYoungDigits}},
+      {"qwen35", {kComposes}, {}},
+      {"deepseek-llm", {}, {}},
+      {"deepseek-coder", {}, {}},
+      {"deepseek-v3", {}, {}},
       {"o200k", {}, {}},
       {"metaspace", {kMetaspace}, spaces},
       {"prepend", {}, {}},
@@ -117,6 +131,21 @@ TEST_F(GgufTokenizerRead, WritesWhatTransformersReads) {
   EXPECT_EQ(again->chat_template(), "{{ x }}");
 }
 
+TEST_F(GgufTokenizerRead, ChatTemplatesComeByTheirNames) {
+  GgufTokenizer written = keys_of("gpt2");
+  set(written.keys, "chat_template.tool_use", GgufValue::of_text("t"));
+  set(written.keys, "chat_template", GgufValue::of_text("d"));
+  const auto tokenizer = opened(written.keys);
+  EXPECT_EQ(tokenizer->chat_template(), "d");
+  tokenizer->save(folder_);
+  EXPECT_EQ(read_file(in("chat_template.jinja"), 9), "d");
+  EXPECT_EQ(read_file(in("additional_chat_templates/tool_use.jinja"), 9), "t");
+  set(written.keys, "chat_template.../x", GgufValue::of_text("t"));
+  EXPECT_EQ(refused(written.keys),
+            "tokenizer.chat_template.../x: \"../x\" is no name of a template: a name without '/' "
+            "or '.' in front, as \"default\" or \"tool_use\"");
+}
+
 // Each of its digits is a piece.
 TEST_F(GgufTokenizerRead, KnowsSmollm) {
   GgufTokenizer written = keys_of("gpt2");
@@ -129,6 +158,76 @@ TEST_F(GgufTokenizerRead, KnowsSmollm) {
   const auto back = gguf_tokenizer(read_json_file(in("tokenizer.json"), 1 << 20), Json::object(),
                                    "m/tokenizer.json", 800);
   EXPECT_EQ(file(back.keys).text("tokenizer.ggml.pre"), "smollm");
+}
+
+// By which name each is written; names of the same pattern go along where they were read.
+TEST_F(GgufTokenizerRead, PatternsHaveTheNamesOfLlamaCpp) {
+  struct Case {
+    const char *name, *pre;
+    Json config = Json::object();
+  };
+  const Case kCases[] = {
+      {"gpt2", "gpt-2"},
+      {"starcoder", "smollm"},
+      {"starcoder", "starcoder", {{"clean_up_tokenization_spaces", true}}},
+      {"starcoder", "refact", {{"gguf_pre", "refact"}}},
+      {"starcoder", "smollm", {{"gguf_pre", "gpt-2"}}},
+      {"command-r", "command-r"},
+      {"qwen35", "qwen35"},
+      {"deepseek-llm", "deepseek-llm"},
+      {"deepseek-coder", "deepseek-coder"},
+      {"deepseek-v3", "deepseek-v3"},
+  };
+  for (const Case& each : kCases)
+    EXPECT_EQ(file(keys_of(each.name, each.config).keys).text("tokenizer.ggml.pre"), each.pre);
+  for (const char* pre : {"starcoder", "refact", "llama3", "deepseek-r1-qwen", "default"}) {
+    GgufTokenizer written = keys_of("gpt2");
+    set(written.keys, "ggml.pre", GgufValue::of_text(pre));
+    opened(written.keys)->save(folder_);
+    const auto back = gguf_tokenizer(folder_, 800);
+    EXPECT_EQ(file(back.keys).text("tokenizer.ggml.pre"), pre);
+  }
+}
+
+// DeepSeek's own file cuts every digit off; llama.cpp does not, and no token there tells.
+TEST_F(GgufTokenizerRead, DeepSeekLlmMayCutDigits) {
+  Json json = golden_keys("deepseek-llm.json");
+  json["pre_tokenizer"]["pretokenizers"][5] = {{"type", "Digits"}, {"individual_digits", true}};
+  const GgufTokenizer written = gguf_tokenizer(json, Json::object(), "m/tokenizer.json", 800);
+  EXPECT_EQ(file(written.keys).text("tokenizer.ggml.pre"), "deepseek-llm");
+  EXPECT_EQ(written.notes, std::vector<std::string>{
+                               "readers of deepseek-llm take digits together: ids differ where "
+                               "a token has several"});
+}
+
+// As llama.cpp then does: [\p{P}$+<=>^~|]+, GPT-2's pattern, \p{N}+, three digits.
+TEST_F(GgufTokenizerRead, CutsByTheDefaultWhereNoPatternIsNamed) {
+  GgufTokenizer written = keys_of("starcoder");
+  std::erase_if(written.keys, [](const auto& pair) { return pair.first == "tokenizer.ggml.pre"; });
+  EXPECT_FALSE(names_pattern(file(written.keys)));
+  const auto unnamed = opened(written.keys);
+  set(written.keys, "ggml.pre", GgufValue::of_text("default"));
+  EXPECT_TRUE(names_pattern(file(written.keys)));
+  const auto named = opened(written.keys);
+  Json json = golden_keys("starcoder.json");
+  Json steps = Json::array();
+  for (const char* regex :
+       {R"([\p{P}\$\+<=>\^~\|]+)",
+        R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))", R"(\p{N}+)",
+        R"([0-9][0-9][0-9])"})
+    steps.push_back({{"type", "Split"},
+                     {"pattern", {{"Regex", regex}}},
+                     {"behavior", "Isolated"},
+                     {"invert", false}});
+  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+  write_file_atomically(in("tokenizer.json"), json_text(json, 0));
+  const auto want = open_tokenizer(in("tokenizer.json"));
+  for (const Json& one : golden_keys("starcoder.cases.json")) {
+    const auto text = one.at("text").get<std::string>();
+    EXPECT_EQ(unnamed->encode(text), want->encode(text)) << text;
+    EXPECT_EQ(named->encode(text), want->encode(text)) << text;
+  }
 }
 
 TEST_F(GgufTokenizerRead, BytesMayLeaveIdsOver) {
@@ -148,8 +247,9 @@ TEST_F(GgufTokenizerRead, NamesWhatIsWrong) {
   EXPECT_EQ(changed("gpt2", "ggml.model", GgufValue::of_text("rwkv")),
             "tokenizer.ggml.model: \"rwkv\" is not supported: gpt2, llama or t5");
   EXPECT_EQ(changed("gpt2", "ggml.pre", GgufValue::of_text("falcon")),
-            "tokenizer.ggml.pre: \"falcon\" is not supported: gpt-2, llama-bpe, qwen2, gpt-4o or "
-            "smollm");
+            "tokenizer.ggml.pre: \"falcon\" is not supported: gpt-2, llama-bpe, llama3, llama-v3, "
+            "qwen2, deepseek-r1-qwen, qwen35, gpt-4o, smollm, starcoder, refact, command-r, "
+            "deepseek-llm, deepseek-coder, deepseek-v3");
   EXPECT_EQ(changed("gpt2", "ggml.token_type", GgufValue::of_i32s(std::vector<int32_t>{1})),
             "tokenizer.ggml.token_type: 1 of them: 800, as there are tokens");
   EXPECT_EQ(changed("gpt2", "ggml.tokens", GgufValue::of_texts({})),

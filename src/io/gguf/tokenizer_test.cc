@@ -75,6 +75,65 @@ TEST(GgufTokenizer, ThePostProcessorSaysWhatIsAdded) {
   const auto keys = keys_of(tokenizer, Json::object(), 7);
   EXPECT_EQ(keys.at("tokenizer.ggml.add_bos_token"), GgufValue::of_boolean(true));
   EXPECT_EQ(keys.at("tokenizer.ggml.add_eos_token"), GgufValue::of_boolean(false));
+  EXPECT_EQ(keys.at("tokenizer.ggml.bos_token_id"), GgufValue::of_u32(4)) << "what is added";
+}
+
+TEST(GgufTokenizer, ConfigurationsSayWhatIsAdded) {
+  Json config = {{"bos_token", "<x>"}, {"add_bos_token", true}};
+  EXPECT_EQ(keys_of(bpe(), config, 7).at("tokenizer.ggml.add_bos_token"),
+            GgufValue::of_boolean(true));
+  Json tokenizer = bpe();
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single",
+                                  {{{"SpecialToken", {{"id", "<x>"}, {"type_id", 0}}}},
+                                   {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}};
+  config["add_bos_token"] = false;
+  EXPECT_EQ(keys_of(tokenizer, config, 7).at("tokenizer.ggml.add_bos_token"),
+            GgufValue::of_boolean(false));
+  const Json other = {{"bos_token", "<end>"}};
+  const GgufTokenizer written = gguf_tokenizer(tokenizer, other, "m/tokenizer.json", 7);
+  EXPECT_EQ(written.notes, std::vector<std::string>{"add_bos_token is false: GGUF cannot say that "
+                                                    "texts have \"<x>\" there"});
+}
+
+// What the tokenizer names comes first, as in llama.cpp's converter.
+TEST(GgufTokenizer, SettingsOfTheModelStandInForTheTokenizers) {
+  const auto keys_with = [&](const Json& config, const io::ModelSettings& settings) {
+    const GgufTokenizer written = gguf_tokenizer(bpe(), config, "m/tokenizer.json", 7, settings);
+    return std::pair(std::map<std::string, GgufValue>(written.keys.begin(), written.keys.end()),
+                     written.notes);
+  };
+  io::ModelSettings settings;
+  settings.config = {{"bos_token_id", 1}, {"eos_token_id", {2, 4}}, {"pad_token_id", 9}};
+  const auto [keys, notes] = keys_with(Json::object(), settings);
+  EXPECT_EQ(keys.at("tokenizer.ggml.bos_token_id"), GgufValue::of_u32(1));
+  EXPECT_EQ(keys.at("tokenizer.ggml.eos_token_id"), GgufValue::of_u32(2));
+  EXPECT_EQ(keys.at("tokenizer.ggml.eot_token_id"), GgufValue::of_u32(4));
+  EXPECT_FALSE(keys.contains("tokenizer.ggml.padding_token_id")) << "no id of the model";
+  EXPECT_TRUE(notes.empty());
+  settings.generation = {{"eos_token_id", {5, 2, 0, 1}}};
+  const auto [more, lost] = keys_with({{"eos_token", "<end>"}, {"bos_token", "<x>"}}, settings);
+  EXPECT_EQ(more.at("tokenizer.ggml.bos_token_id"), GgufValue::of_u32(5));
+  EXPECT_EQ(more.at("tokenizer.ggml.eos_token_id"), GgufValue::of_u32(4));
+  EXPECT_EQ(more.at("tokenizer.ggml.eot_token_id"), GgufValue::of_u32(5));
+  EXPECT_EQ(more.at("tokenizer.ggml.eom_token_id"), GgufValue::of_u32(2));
+  EXPECT_EQ(lost, std::vector<std::string>{"GGUF has keys for three tokens that end a text, not "
+                                           "for \"a\", \"b\""});
+}
+
+// [gguf-py gguf_writer.py, add_chat_template]
+TEST(GgufTokenizer, ChatTemplatesHaveKeysByName) {
+  const Json config = {{"chat_template",
+                        {{{"name", "tool-use"}, {"template", "t"}},
+                         {{"name", "default"}, {"template", "d"}},
+                         {{"name", "tool_use"}, {"template", "u"}}}}};
+  const GgufTokenizer written = gguf_tokenizer(bpe(), config, "m/tokenizer.json", 7);
+  const std::map<std::string, GgufValue> keys(written.keys.begin(), written.keys.end());
+  EXPECT_EQ(keys.at("tokenizer.chat_template"), GgufValue::of_text("d"));
+  EXPECT_EQ(keys.at("tokenizer.chat_template.tool_use"), GgufValue::of_text("t"));
+  EXPECT_EQ(keys.at("tokenizer.chat_templates"), GgufValue::of_texts({"tool_use"}));
+  EXPECT_EQ(written.notes, std::vector<std::string>{"the chat template \"tool_use\" is left out: "
+                                                    "GGUF has one named tool_use"});
 }
 
 TEST(GgufTokenizer, PiecesAreScoredByTheirFirstMerge) {
@@ -112,9 +171,11 @@ TEST(GgufTokenizer, RefusesByName) {
   tokenizer["pre_tokenizer"] = {
       {"type", "Sequence"},
       {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", "\\s"}}}}, byte_level(false)}}};
-  EXPECT_EQ(refused(tokenizer),
-            "m/tokenizer.json: pre_tokenizer: \"\\\\s\" has no form in GGUF: the pattern of GPT-2, "
-            "Llama-3, Qwen2 or o200k");
+  EXPECT_EQ(
+      refused(tokenizer),
+      "m/tokenizer.json: pre_tokenizer: \"\\\\s\" has no form in GGUF: a pattern of gpt-2, "
+      "llama-bpe, llama3, llama-v3, qwen2, deepseek-r1-qwen, qwen35, gpt-4o, smollm, starcoder, "
+      "refact, command-r, deepseek-llm, deepseek-coder, deepseek-v3");
   tokenizer = bpe();
   tokenizer["model"]["merges"] = {"ab"};
   EXPECT_EQ(refused(tokenizer),

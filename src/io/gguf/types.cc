@@ -10,12 +10,14 @@ namespace ng::io {
 namespace {
 
 // [llama.cpp ggml/include/ggml.h: enum ggml_type]
-constexpr std::array<GgufTensorType, 6> kTypes = {{{"F32", 0, 1, 4},
-                                                   {"F16", 1, 1, 2},
-                                                   {"Q8_0", 8, 32, 34},
-                                                   {"BF16", 30, 1, 2},
-                                                   {"MXFP4", 39, 32, 17},
-                                                   {"NVFP4", 40, 64, 36}}};
+constexpr std::array<GgufTensorType, 20> kTypes = {
+    {{"F32", 0, 1, 4},       {"F16", 1, 1, 2},       {"Q4_0", 2, 32, 18},
+     {"Q4_1", 3, 32, 20},    {"Q5_0", 6, 32, 22},    {"Q5_1", 7, 32, 24},
+     {"Q8_0", 8, 32, 34},    {"Q2_K", 10, 256, 84},  {"Q3_K", 11, 256, 110},
+     {"Q4_K", 12, 256, 144}, {"Q5_K", 13, 256, 176}, {"Q6_K", 14, 256, 210},
+     {"I8", 24, 1, 1},       {"I16", 25, 1, 2},      {"I32", 26, 1, 4},
+     {"I64", 27, 1, 8},      {"F64", 28, 1, 8},      {"BF16", 30, 1, 2},
+     {"MXFP4", 39, 32, 17},  {"NVFP4", 40, 64, 36}}};
 
 template <class Value>
 std::string bytes_of(std::span<const Value> values) {

@@ -12,6 +12,8 @@
 #include "io/hf/names.h"
 #include "io/hf/quantized_layout.h"
 #include "io/hf/rope.h"
+#include "io/hf/windows.h"
+#include "io/model_settings.h"
 #include "model/architecture.h"
 
 namespace ng::io {
@@ -40,7 +42,7 @@ void require_boolean(const JsonObject& json, std::string_view key, bool value) {
 /// Layouts of quantized weights are those of Linear modules, which GPT-2 has none of.
 void require_known_quantization(const JsonObject& json, Architecture architecture) {
   const QuantizedLayout layout = parse_quantized_layout(json);
-  if (layout.kind == WeightLayout::plain || architecture != Architecture::gpt2) return;
+  if (!layout.is_quantized || architecture != Architecture::gpt2) return;
   json.refuse("quantization_config", "quantized weights of gpt2 are not supported",
               "a folder with F32, BF16 or F16 weights");
 }
@@ -116,24 +118,6 @@ void read_heads(const JsonObject& json, ModelConfig* config) {
       json, "head_dim", defaults.head_dim > 0 ? defaults.head_dim : config->width / config->heads);
 }
 
-/// Every token attends to all before it: windows are refused. Without a key Mistral has one of
-/// 4,096 tokens, which a shorter context never fills.
-void require_full_attention(const JsonObject& json, const ModelConfig& config) {
-  constexpr int64_t kDefaultWindow = 4096;
-  require_boolean(json, "use_sliding_window", false);
-  const bool is_mistral = config.architecture == Architecture::mistral;
-  if (is_mistral && json.has("sliding_window"))
-    json.refuse("sliding_window", brief(json.at("sliding_window")) + " is not supported", "null");
-  if (is_mistral && !json.value().contains("sliding_window") && config.context > kDefaultWindow)
-    json.refuse("sliding_window", fmt::format("missing, which means {}", kDefaultWindow), "null");
-  if (!json.has("layer_types")) return;
-  const Json& types = json.at("layer_types");
-  if (!types.is_array()) json.refuse("layer_types", brief(types), "a list of \"full_attention\"");
-  for (const Json& type : types)
-    if (type != "full_attention")
-      json.refuse("layer_types", brief(type) + " is not supported", "\"full_attention\"");
-}
-
 /// What an architecture always has, transformers reads from no key.
 bool read_bias(const JsonObject& json, std::string_view key, const std::optional<bool>& always) {
   return always ? *always : json.boolean_or(key, false);
@@ -151,7 +135,6 @@ ModelConfig parse_llama(const JsonObject& json, const ArchitectureParts& parts) 
   if (activation != "silu" && activation != "swish")
     json.refuse("hidden_act", fmt::format("\"{}\" is not supported", activation), "\"silu\"");
   read_hf_rope(json, &config);
-  require_full_attention(json, config);
   config.attention_bias = read_bias(json, "attention_bias", parts.attention_bias);
   config.mlp_bias = read_bias(json, "mlp_bias", parts.mlp_bias);
   config.norm_bias = false;
@@ -229,10 +212,7 @@ void add_llama(const ModelConfig& config, OrderedJson* json) {
   if (!parts.attention_bias) (*json)["attention_bias"] = config.attention_bias;
   if (!parts.mlp_bias) (*json)["mlp_bias"] = config.mlp_bias;
   (*json)["attention_dropout"] = 0.0;
-  if (config.architecture == Architecture::mistral) (*json)["sliding_window"] = nullptr;
-  const bool is_qwen =
-      config.architecture == Architecture::qwen2 || config.architecture == Architecture::qwen3;
-  if (is_qwen) (*json)["use_sliding_window"] = false;
+  add_hf_windows(config, json);
 }
 
 }  // namespace
@@ -245,9 +225,10 @@ ModelConfig parse_hf_config(const Json& json, const std::string& place) {
     object.refuse("model_type", brief(Json(type)) + " is not supported",
                   fmt::format("{}", fmt::join(architecture_names(), " ")));
   const bool is_gpt2 = parts->architecture == Architecture::gpt2;
-  const ModelConfig config = is_gpt2 ? parse_gpt2(object) : parse_llama(object, *parts);
+  ModelConfig config = is_gpt2 ? parse_gpt2(object) : parse_llama(object, *parts);
   require_known_quantization(object, config.architecture);
   validate_file(object, config);
+  if (!is_gpt2) config.windows = read_hf_windows(object, config);
   return config;
 }
 
@@ -265,7 +246,8 @@ void require_vocabulary(const std::string& folder, const ModelConfig& config, in
        .remedy = fmt::format("at least {}, which the tokenizer has, or another tokenizer", ids)});
 }
 
-std::string hf_config_text(const ModelConfig& config, std::string_view dtype) {
+std::string hf_config_text(const ModelConfig& config, std::string_view dtype,
+                           const ModelSettings* settings) {
   const ArchitectureParts& parts = parts_of(config.architecture);
   OrderedJson json;
   json["architectures"] = {parts.hf_class};
@@ -277,9 +259,13 @@ std::string hf_config_text(const ModelConfig& config, std::string_view dtype) {
     add_llama(config, &json);
   json["tie_word_embeddings"] = config.tie_embeddings;
   json["initializer_range"] = shortest_decimal(config.init_std);
-  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
+  for (const char* key : {kBosKey, kEosKey, kPadKey})  // null: a class has ids of its own else
+    json[key] = nullptr;
   json["dtype"] = dtype;
   json["torch_dtype"] = dtype;  // for transformers 4
+  if (settings != nullptr)
+    for (const auto& [key, value] : settings->config.items())
+      if (!json.contains(key) || json.at(key).is_null()) json[key] = value;
   return json_text(json, 2) + "\n";
 }
 

@@ -120,23 +120,6 @@ TEST(HfConfig, FamiliesOfLlamaHaveTheirDefaults) {
   EXPECT_TRUE(parsed(as("qwen3", kv), {{"attention_bias", true}}).attention_bias);
 }
 
-TEST(HfConfig, RefusesWindows) {
-  const Json kv = {{"num_key_value_heads", 2}};
-  const Json mistral = as("mistral", kv), qwen = as("qwen3", kv);
-  EXPECT_EQ(config_error(mistral, {{"sliding_window", nullptr}}), "accepted");
-  EXPECT_EQ(config_error(mistral, {{"sliding_window", 4096}}),
-            "c: sliding_window: 4096 is not supported: null");
-  EXPECT_EQ(config_error(mistral, {{"max_position_embeddings", 4096}}), "accepted");
-  EXPECT_EQ(config_error(mistral, {{"max_position_embeddings", 4097}}),
-            "c: sliding_window: missing, which means 4096: null");
-  EXPECT_EQ(config_error(qwen, {{"use_sliding_window", false}, {"sliding_window", 4096}}),
-            "accepted");
-  EXPECT_EQ(config_error(qwen, {{"use_sliding_window", true}}),
-            "c: use_sliding_window: true is not supported: false");
-  EXPECT_EQ(config_error(qwen, {{"layer_types", {"full_attention", "sliding_attention"}}}),
-            "c: layer_types: \"sliding_attention\" is not supported: \"full_attention\"");
-}
-
 TEST(HfConfig, NamesBadKeys) {
   const std::pair<Json, std::string> kGpt2Cases[] = {
       {{{"n_embd", nullptr}}, "c: n_embd: missing"},

@@ -23,18 +23,17 @@ class ExpertTensor {
   /// another dtype or shape.
   ExpertTensor(const SafetensorsEntry& blocks, const FindEntry& find);
 
-  /// "P"
-  [[nodiscard]] const std::string& name() const { return name_; }
-  /// (experts, in, out)
-  [[nodiscard]] std::vector<int64_t> shape() const { return {experts_, in_, out_}; }
   /// The tensor of scales.
-  [[nodiscard]] const std::string& scales() const { return scales_->name; }
+  [[nodiscard]] const std::string& scales() const { return scales_.name; }
+  /// "P" (experts, in, out), whose values FloatReader makes.
+  [[nodiscard]] SafetensorsEntry entry() const;
   /// Values of one expert, (in, out). Throws Error for a scale of 255.
   void read(int64_t expert, std::span<float> values) const;
 
  private:
-  const SafetensorsEntry* blocks_;
-  const SafetensorsEntry* scales_;
+  [[nodiscard]] int64_t expert_size() const { return in_ * out_; }
+
+  SafetensorsEntry blocks_, scales_;
   std::string name_;
   int64_t experts_ = 0, out_ = 0, in_ = 0;
   std::vector<float> elements_;  ///< value of each code

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/output_file.h"
-#include "io/gguf/tokenizer.h"
+#include "io/hf/beside_weights.h"
 #include "io/hf/folder.h"
 #include "io/hf/names.h"
 #include "io/hf/shard.h"
@@ -62,48 +62,6 @@ NarrowMatrix rows_of(NarrowMatrix matrix, int64_t first, int64_t rows) {
   return matrix;
 }
 
-std::optional<std::string> add_gguf_tokenizer(const io::Gguf& file, const std::string& folder) {
-  if (!has_tokenizer(file)) return {};
-  std::unique_ptr<Tokenizer> tokenizer;
-  try {
-    tokenizer = open_gguf_tokenizer(file);
-  } catch (const Error& error) {
-    return fmt::format("the tokenizer is not written: {}", error.what());
-  }
-  tokenizer->save(folder);
-  return {};
-}
-
-/// config.json: the model's own where it is a folder, else as hf_config_text writes it; with this
-/// dtype, and `quantization` or, where that is null, without.
-std::string exported_config_text(const std::string& model, const ModelConfig& config,
-                                 std::string_view torch_dtype, const OrderedJson& quantization) {
-  const std::string text = io::is_gguf(model)
-                               ? io::hf_config_text(config, torch_dtype)
-                               : read_file(join_path(model, io::kHfConfig), io::kMaxTokenizerBytes);
-  OrderedJson json = OrderedJson::parse(text);
-  json["dtype"] = torch_dtype;
-  json["torch_dtype"] = torch_dtype;  // for transformers 4
-  json.erase("quantization_config");
-  if (!quantization.is_null()) json["quantization_config"] = quantization;
-  return json_text(json, 1) + "\n";
-}
-
-/// The tokenizer's files and generation_config.json of a folder, or the tokenizer of a GGUF file;
-/// why that is not written, where it has one that this program does not know.
-std::optional<std::string> add_tokenizer_files(const std::string& model,
-                                               const std::string& folder) {
-  if (io::is_gguf(model)) return add_gguf_tokenizer(io::Gguf(model), folder);
-  for (const std::string_view name :
-       {std::string_view("tokenizer.json"), std::string_view("tokenizer_config.json"),
-        io::kGenerationConfig}) {
-    const std::string path = join_path(model, name);
-    if (is_file(path))
-      write_file_atomically(join_path(folder, name), read_file(path, io::kMaxTokenizerBytes));
-  }
-  return {};
-}
-
 class HfExporter {
  public:
   explicit HfExporter(const HfExport& request)
@@ -115,7 +73,7 @@ class HfExporter {
     if (request.block) block_.rows = request.block->first, block_.cols = request.block->second;
     check_flags();
     if (type_.form && config().architecture == Architecture::gpt2)
-      throw Error({.place = request.model,
+      throw Error({.place = request.model.path,
                    .key = "",
                    .problem = fmt::format("{} has no quantized layout: its modules are no Linear",
                                           parts_of(config().architecture).name),
@@ -132,11 +90,8 @@ class HfExporter {
     write_weights(folder.path());
     const OrderedJson quantization =
         type_.form ? quantization_config(type_, block_, wide_modules()) : OrderedJson(nullptr);
-    write_file_atomically(
-        join_path(folder.path(), io::kHfConfig),
-        exported_config_text(io::sizes_place(request_.model), config(), type_.torch, quantization));
-    const std::optional<std::string> lost =
-        add_tokenizer_files(io::tokenizer_place(request_.model), folder.path());
+    io::write_configs(folder.path(), request_.model, config(), type_.torch, quantization);
+    const std::optional<std::string> lost = io::add_tokenizer_files(folder.path(), request_.model);
     folder.publish(Replace::always);
     std::vector<std::string> said = notes();
     if (lost) said.push_back(*lost);
@@ -192,7 +147,7 @@ class HfExporter {
   void check(const ParameterSpec& spec) const {
     if (is_left_wide(spec)) return;
     const auto refuse = [&](const std::string& problem, const std::string& remedy) {
-      throw Error({.place = request_.model,
+      throw Error({.place = request_.model.path,
                    .key = json_text(Json(spec.hf_name)),
                    .problem = fmt::format("shape [{},{}] {}", spec.rows, spec.cols, problem),
                    .remedy = remedy});
@@ -266,7 +221,7 @@ class HfExporter {
   /// Values one by one; of a trained matrix those of its codes.
   void write_plain(const io::HfTensor& tensor, io::SafetensorsWriter& file) {
     const ParameterSpec& spec = tensor.spec;
-    PlainRows rows(type_.dtype, refuse_value_of(request_.model, spec.hf_name, type_.dtype));
+    PlainRows rows(type_.dtype, refuse_value_of(request_.model.path, spec.hf_name, type_.dtype));
     std::vector<float> decoded;
     if (weights_.has_trained_codes(spec, spec.hf_name))
       decoded =
@@ -281,7 +236,7 @@ class HfExporter {
   }
 
   [[nodiscard]] std::vector<std::string> notes() const {
-    std::vector<std::string> notes;
+    std::vector<std::string> notes = weights_.left_out();
     if (type_.form == NarrowForm::nvfp4 && !request_.share_scales)
       notes.emplace_back(
           "q, k, v and gate, up have scales of their own, which are the trained ones; vLLM takes "

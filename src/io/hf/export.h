@@ -15,7 +15,7 @@ namespace ng {
 [[nodiscard]] std::vector<std::string> hf_export_types();
 
 struct HfExport {
-  std::string model;  ///< a folder or a GGUF file
+  io::ModelName model;  ///< a folder or a GGUF file
   std::string out;
   std::string type;  ///< one of hf_export_types(), of the blocks' matrices; or f32, of everything
   /// Rows and columns that share a scale: fp8_block, fp8_fine.

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json_fwd.h"
 #include "model/config.h"
@@ -14,11 +15,11 @@
 
 namespace ng::io {
 
+struct ModelSettings;
+
 /// The largest size that a model may name, of any of its dimensions: wide, but every product of two
 /// stays far inside int64; validate() is stricter.
 inline constexpr int64_t kMaxModelSize = int64_t{1} << 30;
-/// The largest file of a tokenizer, or of settings beside one, that is read.
-inline constexpr size_t kMaxTokenizerBytes = 256 << 20;
 
 /// Reads a model's config.json with the rope settings in either spelling. Throws Error naming file
 /// and key for what is missing, mistyped, out of range, contradictory or not supported.
@@ -31,12 +32,15 @@ inline constexpr size_t kMaxTokenizerBytes = 256 << 20;
 void require_vocabulary(const std::string& folder, const ModelConfig& config, int64_t ids);
 
 /// config.json of a model. `dtype` is the weights': "float32", "bfloat16", "float16". GPT-2 without
-/// biases gets our own key "bias": false (or "attention_bias", ... where they differ).
-[[nodiscard]] std::string hf_config_text(const ModelConfig& config, std::string_view dtype);
+/// biases gets our own key "bias": false (or "attention_bias", ... where they differ). `settings`:
+/// of the model that it was made of, whose special tokens and further keys it has; null: of none.
+[[nodiscard]] std::string hf_config_text(const ModelConfig& config, std::string_view dtype,
+                                         const ModelSettings* settings = nullptr);
 
 /// Throws what read_hf_weights would about names, shapes and dtypes, without reading a value:
-/// before a model is built whose weights are not there.
-void check_hf_weights(const std::string& folder, const ModelConfig& config);
+/// before a model is built whose weights are not there. What the user should know: which scales,
+/// of activations and of the KV cache, are left out.
+std::vector<std::string> check_hf_weights(const std::string& folder, const ModelConfig& config);
 
 /// Values of parameter `index` of parameter_table(config) come and go by rows, as FP32 on the host,
 /// wherever they lie and whatever they are stored as.
@@ -46,7 +50,7 @@ using ParameterReader = std::function<void(size_t index, int64_t row, std::span<
 
 /// All parameters of parameter_table(config), from model.safetensors or from the shards of
 /// model.safetensors.index.json. F64, F32, BF16 and F16 are read, and what quantization_config says
-/// (io/hf/quantized_layout.h); names may lack the prefix "transformer." or "model."; known buffers,
+/// (io/hf/quantized_tensor.h); names may lack the prefix "transformer." or "model."; known buffers,
 /// and a tied head equal to the embedding, may be there. Throws Error naming file and tensor for
 /// anything missing, unknown or of another shape.
 [[nodiscard]] ParameterReader open_hf_weights(const std::string& folder, const ModelConfig& config);
@@ -63,10 +67,12 @@ struct HfWriteOptions {
   std::string dtype = "F32";  ///< or BF16, F16: rounded to nearest, ties to even
   uint64_t max_shard_bytes = uint64_t{5} << 30;
   const Tokenizer* tokenizer = nullptr;  ///< null: no tokenizer files
-  std::string_view chat_template{};      ///< in place of the tokenizer's own; empty: that
+  std::string_view chat_template{};      ///< in place of the tokenizer's own; empty: those
+  /// Of the model that it was made of, without which special tokens are the tokenizer's.
+  const ModelSettings* settings = nullptr;
 };
 
-/// The files of the tokenizer, if any, with the chat template.
+/// The files of the tokenizer, if any, with its chat templates.
 void save_tokenizer(const std::string& folder, const HfWriteOptions& options);
 
 /// Throws Error where write_hf_folder would not replace what is there: anything but an empty folder

@@ -52,16 +52,20 @@ TEST_F(HfFolder, HasTheChatTemplateThatIsGiven) {
   const ModelConfig config = tiny_llama();
   Parameters written(config);
   written.fill();
-  const ByteTokenizer plain, own("{{ own }}");
+  const ByteTokenizer plain, own(NamedTemplates{{"default", "{{ own }}"}, {"rag", "{{ rag }}"}});
   const auto template_of = [&](const HfWriteOptions& options) {
     write_hf_folder(folder_, config, written.reader(), options);
     return std::string(open_tokenizer(folder_)->chat_template());
   };
   EXPECT_EQ(template_of({.tokenizer = &plain}), "");
   EXPECT_EQ(template_of({.tokenizer = &own}), "{{ own }}");
+  EXPECT_EQ(read_file(in("additional_chat_templates/rag.jinja"), 99), "{{ rag }}");
   EXPECT_EQ(template_of({.tokenizer = &own, .chat_template = "{{ given }}"}), "{{ given }}");
   const Json saved = read_json_file(in("tokenizer_config.json"), 1 << 20);
   EXPECT_EQ(saved.at("eos_token"), "<|endoftext|>");
+  EXPECT_EQ(saved.at("chat_template"), "{{ given }}");
+  EXPECT_EQ(read_file(in("chat_template.jinja"), 99), "{{ given }}");
+  EXPECT_FALSE(is_folder(in("additional_chat_templates"))) << "of the tokenizer's own";
 }
 
 TEST_F(HfFolder, AShardHoldsAtLeastOneTensor) {

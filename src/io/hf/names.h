@@ -14,6 +14,8 @@ inline constexpr std::string_view kHfWeights = "model.safetensors";
 inline constexpr std::string_view kHfIndex = "model.safetensors.index.json";
 inline constexpr std::string_view kHfConfig = "config.json";
 inline constexpr size_t kMaxHfConfigBytes = 1 << 20;
+inline constexpr std::string_view kHfQuantConfig = "hf_quant_config.json";  ///< modelopt's
+inline constexpr size_t kMaxQuantConfigBytes = 16 << 20;  ///< may name every layer
 inline constexpr std::string_view kGenerationConfig = "generation_config.json";
 
 /// A tensor of the file. GPT-2's classes in transformers always have biases: where the model has

@@ -1,178 +1,163 @@
 // Adapters that PEFT saved -> the weights of their base with them merged in.
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
-#include <set>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
+#include "io/hf/names.h"
+#include "io/hf/peft_config.h"
 #include "io/hf/peft_folder.h"
-#include "io/safetensors.h"
+#include "io/hf/peft_tensors.h"
 #include "model/adapters.h"
+#include "recipe/layer_names.h"
 
 namespace ng::io {
 namespace {
 
-constexpr size_t kMaxConfigBytes = 16 << 20;
-
-/// Keys that would make of A and B another weight than W + scale·B·A, or another model.
-constexpr std::string_view kUnsupported[] = {"use_dora",
-                                             "use_qalora",
-                                             "use_bdlora",
-                                             "lora_bias",
-                                             "modules_to_save",
-                                             "layer_replication",
-                                             "rank_pattern",
-                                             "alpha_pattern",
-                                             "arrow_config",
-                                             "monteclora_config",
-                                             "velora_config",
-                                             "kasa_config",
-                                             "alora_invocation_tokens",
-                                             "trainable_token_indices"};
-
-/// As if the key were not there: null, false, empty.
-bool says_nothing(const Json& value) {
-  return value.is_null() || value == false || (value.is_structured() && value.empty());
+std::vector<float> finite_floats(const SafetensorsEntry& entry) {
+  std::vector<float> values = to_floats(entry);
+  entry.require_finite(values);
+  return values;
 }
 
-void refuse_unsupported(const JsonObject& config) {
-  if (const std::string type = config.text("peft_type"); type != "LORA")
-    config.refuse("peft_type", brief(Json(type)), "\"LORA\"");
-  if (const std::string bias = config.text_or("bias", "none"); bias != "none")
-    config.refuse("bias", brief(Json(bias)), "\"none\"");
-  for (const std::string_view key : kUnsupported)
-    if (config.has(key) && !says_nothing(config.at(key)))
-      config.refuse(key, brief(config.at(key)) + " is not supported", "adapters A and B alone");
-  if (!config.has("init_lora_weights")) return;
-  const Json& init = config.at("init_lora_weights");  // others have changed the base's weights
-  if (!init.is_boolean() && init != "gaussian" && init != "eva" && init != "orthogonal")
-    config.refuse("init_lora_weights", brief(init) + " is not supported",
-                  "adapters that were converted to go with the base as it is");
+/// (rows, cols) -> (cols, rows)
+std::vector<float> transposed(const std::vector<float>& values, int64_t rows) {
+  const auto height = static_cast<size_t>(rows), width = values.size() / height;
+  std::vector<float> turned(values.size());
+  for (size_t r = 0; r < height; ++r)
+    for (size_t c = 0; c < width; ++c) turned[c * height + r] = values[r * width + c];
+  return turned;
 }
 
-struct PeftConfig {
-  std::string base;
-  int64_t rank = 0;
-  double scale = 0;  ///< of B·A
-};
-
-PeftConfig read_peft_config(const std::string& folder) {
-  const std::string path = join_path(folder, kPeftConfig);
-  const Json json = read_json_file(path, kMaxConfigBytes);
-  const JsonObject config(json, path);
-  refuse_unsupported(config);
-  constexpr double kMostAlpha = 1e6;
-  PeftConfig peft{.base = config.text("base_model_name_or_path"),
-                  .rank = config.integer("r", 1, 1 << 16)};
-  const double alpha = config.number("lora_alpha", 0, kMostAlpha);
-  const auto rank = static_cast<double>(peft.rank);
-  peft.scale = alpha / (config.boolean_or("use_rslora", false) ? std::sqrt(rank) : rank);
-  constexpr const char* kBase = "base_model_name_or_path";
-  if (!is_folder(peft.base))
-    config.refuse(kBase, fmt::format("no folder {}", json_text(Json(peft.base))),
-                  "the folder of the base model, as seen from here: no hub is asked");
-  if (is_peft_folder(peft.base))
-    config.refuse(kBase, fmt::format("{} holds adapters itself", json_text(Json(peft.base))),
-                  "the folder of a whole model");
-  return peft;
+/// For each parameter of `config` the one of `base` whose values it has: a head that is no longer
+/// tied has the embedding's.
+std::vector<size_t> places_in_base(const ModelConfig& config, const ModelConfig& base) {
+  const std::vector<ParameterSpec> theirs = parameter_table(base);
+  const auto place_of = [&](std::string_view name) {
+    size_t place = 0;
+    while (place < theirs.size() && theirs[place].name != name) ++place;
+    return place;
+  };
+  std::vector<size_t> places;
+  for (const ParameterSpec& spec : parameter_table(config)) {
+    const size_t own = place_of(spec.name);
+    places.push_back(own < theirs.size() ? own : place_of(layers::weight_of(layers::kEmbed)));
+  }
+  return places;
 }
 
-/// A and B of one matrix.
-struct Adapter {
-  const SafetensorsEntry *a = nullptr, *b = nullptr;
-};
-
-[[noreturn]] void refuse_unknown(const SafetensorsEntry& entry) {
-  for (const char* module : {".embed_tokens.", ".lm_head.", ".wte.", ".wpe."})
-    if (entry.name.find(module) != std::string::npos)
-      entry.refuse("is of the embedding or the head", "adapters of linear layers of blocks alone");
-  entry.refuse("is no adapter of the base", "lora_A and lora_B of linear layers of its blocks");
-}
-
-void check(const SafetensorsEntry& entry, const ParameterSpec& spec) {
-  if (entry.shape != std::vector<int64_t>{spec.rows, spec.cols})
-    entry.refuse("shape " + json_text(Json(entry.shape)),
-                 fmt::format("[{},{}] by {} and the base", spec.rows, spec.cols, kPeftConfig));
-  if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16")
-    entry.refuse("dtype " + entry.dtype, "F32 BF16 or F16");
-}
-
-/// The weights of the base and what is added to them.
+/// The weights of the base and what adapters make of them.
 class PeftWeights {
  public:
-  PeftWeights(const std::string& folder, const ModelConfig& config)
-      : peft_(read_peft_config(folder)),
-        base_(open_hf_weights(peft_.base, config)),
-        file_(join_path(folder, kPeftWeights)) {
-    match(config);
-  }
+  PeftWeights(const std::string& folder, const ModelConfig& base, ParameterReader read)
+      : tensors_(folder, base),
+        base_(std::move(read)),
+        specs_(parameter_table(tensors_.config())),
+        places_(places_in_base(tensors_.config(), base)) {}
 
   void read(size_t index, int64_t row, std::span<float> values) {
-    base_(index, row, values);
-    const auto found = adapters_.find(index);
-    if (found == adapters_.end()) return;
-    hold(index, found->second);
-    const auto rank = static_cast<size_t>(peft_.rank);
-    add_adapter(values, std::span(b_).subspan(static_cast<size_t>(row) * rank, rank), a_,
-                peft_.scale);
+    const PeftChange* change = tensors_.change_of(index);
+    if (change == nullptr) return base_(places_.at(index), row, values);
+    if (held_ != index) hold(index, *change);
+    read_unadapted(index, row, values);
+    if (change->added != nullptr)
+      for (size_t c = 0; c < values.size(); ++c)
+        values[c] = static_cast<float>(values[c] + change->scale * added_[c]);
+    if (change->magnitude != nullptr)
+      decompose(*change, row, values);
+    else if (change->a != nullptr)
+      add_adapter(values, left(row), right_, change->scale);
   }
 
  private:
-  /// Which tensors are of which parameter. Throws Error where one is missing, unknown or of another
-  /// shape.
-  void match(const ModelConfig& config) {
-    const std::vector<ParameterSpec> table = parameter_table(config);
-    ModelConfig all = config;
-    all.lora = {.rank = peft_.rank, .targets = {"*"}};
-    std::set<std::string> known;
-    for (size_t index = 0; index < table.size(); ++index) {
-      const std::vector<ParameterSpec> specs =
-          adapter_parameters(all, std::span(table).subspan(index, 1));
-      if (specs.empty()) continue;
-      const Adapter adapter{file_.find(specs[0].hf_name), file_.find(specs[1].hf_name)};
-      if (adapter.a == nullptr && adapter.b == nullptr) continue;
-      check(require(adapter.a, specs[0]), specs[0]);
-      check(require(adapter.b, specs[1]), specs[1]);
-      known.insert({specs[0].hf_name, specs[1].hf_name});
-      adapters_[index] = adapter;
+  /// The base's values, or what is in place of them.
+  void read_unadapted(size_t index, int64_t row, std::span<float> values) {
+    if (!whole_) return base_(places_.at(index), row, values);
+    const int64_t first = row * specs_[index].cols;
+    if (turned_.empty())
+      whole_->read(first, values);
+    else
+      std::copy_n(turned_.begin() + first, values.size(), values.begin());
+    tensors_.change_of(index)->whole->require_finite(values);
+  }
+
+  /// values = m·V/‖V‖, V the row with its adapter; of a table each column has its norm.
+  void decompose(const PeftChange& change, int64_t row, std::span<float> values) {
+    const std::vector<double> sums = adapted_row(values, left(row), right_, change.scale);
+    if (!change.is_table) {
+      double squares = 0;
+      for (const double sum : sums) squares += sum * sum;
+      norms_.assign(sums.size(), norm_of(change, squares));
     }
-    for (const SafetensorsEntry& entry : file_.entries())
-      if (!known.contains(entry.name)) refuse_unknown(entry);
-    if (known.empty())
-      throw Error({.place = file_.path(),
-                   .key = "",
-                   .problem = "holds no tensor",
-                   .remedy = "adapters of the base's linear layers"});
+    for (size_t c = 0; c < sums.size(); ++c) {
+      const float magnitude = magnitudes_[change.is_table ? c : static_cast<size_t>(row)];
+      values[c] = static_cast<float>(magnitude * sums[c] / norms_[c]);
+    }
   }
 
-  [[nodiscard]] const SafetensorsEntry& require(const SafetensorsEntry* entry,
-                                                const ParameterSpec& spec) const {
-    if (entry != nullptr) return *entry;
-    throw Error({.place = file_.path(),
-                 .key = json_text(Json(spec.hf_name)),
-                 .problem = "missing",
-                 .remedy = "lora_A and lora_B of each layer"});
+  [[nodiscard]] static double norm_of(const PeftChange& change, double squares) {
+    if (squares > 0 && std::isfinite(squares)) return std::sqrt(squares);
+    change.magnitude->refuse("is of a row W + B·A whose norm is 0 or not finite",
+                             "another base: this one cannot be divided by it");
   }
 
-  /// As long as rows of one parameter are asked for: its A and B.
-  void hold(size_t index, const Adapter& adapter) {
-    if (held_ == index) return;
-    a_ = to_floats(*adapter.a);
-    b_ = to_floats(*adapter.b);
-    adapter.a->require_finite(a_);
-    adapter.b->require_finite(b_);
+  /// Row `row` of B, or of A transposed.
+  [[nodiscard]] std::span<const float> left(int64_t row) const {
+    return std::span(left_).subspan(static_cast<size_t>(row) * rank_, rank_);
+  }
+
+  /// As long as rows of one parameter are asked for: what changes it.
+  void hold(size_t index, const PeftChange& change) {
+    held_ = SIZE_MAX;
+    whole_.reset();
+    turned_.clear();
+    if (change.whole != nullptr) whole_.emplace(*change.whole);
+    if (change.whole != nullptr && specs_[index].hf_transposed)
+      turned_ = transposed(to_floats(*change.whole), specs_[index].cols);
+    if (change.added != nullptr) added_ = finite_floats(*change.added);
+    if (change.magnitude != nullptr) magnitudes_ = finite_floats(*change.magnitude);
+    if (change.a != nullptr) {
+      rank_ = static_cast<size_t>(change.rank);
+      right_ = finite_floats(*change.a);
+      left_ = finite_floats(*change.b);
+    }
+    if (change.is_table) {
+      std::swap(left_, right_);  // Wᵀ = B·A
+      left_ = transposed(left_, change.rank);
+      right_ = transposed(right_, specs_[index].cols);
+      if (change.magnitude != nullptr) hold_norms(index, change);
+    }
     held_ = index;
   }
 
-  PeftConfig peft_;
+  /// Of the columns of a table.
+  void hold_norms(size_t index, const PeftChange& change) {
+    const ParameterSpec& spec = specs_[index];
+    std::vector<float> row(static_cast<size_t>(spec.cols));
+    norms_.assign(row.size(), 0);
+    for (int64_t r = 0; r < spec.rows; ++r) {
+      read_unadapted(index, r, row);
+      const std::vector<double> sums = adapted_row(row, left(r), right_, change.scale);
+      for (size_t c = 0; c < sums.size(); ++c) norms_[c] += sums[c] * sums[c];
+    }
+    for (double& norm : norms_) norm = norm_of(change, norm);
+  }
+
+  PeftTensors tensors_;
   ParameterReader base_;
-  Safetensors file_;
-  std::map<size_t, Adapter> adapters_;  // by the parameter that they are of
-  size_t held_ = SIZE_MAX;              // the parameter whose A and B are here
-  std::vector<float> a_, b_;
+  std::vector<ParameterSpec> specs_;
+  std::vector<size_t> places_;
+  size_t held_ = SIZE_MAX;            // the parameter whose changes are here
+  std::optional<FloatReader> whole_;  // what is in place of the base's values
+  std::vector<float> turned_;         // the same, where it is stored transposed
+  size_t rank_ = 0;
+  std::vector<float> left_, right_;  // (rows, rank), (rank, cols)
+  std::vector<float> magnitudes_, added_;
+  std::vector<double> norms_;  // of each column
 };
 
 }  // namespace
@@ -183,8 +168,13 @@ bool is_peft_folder(const std::string& folder) {
 
 std::string peft_base(const std::string& folder) { return read_peft_config(folder).base; }
 
-ParameterReader open_peft_weights(const std::string& folder, const ModelConfig& config) {
-  const auto weights = std::make_shared<PeftWeights>(folder, config);
+ModelConfig peft_model_config(const std::string& folder, const ModelConfig& base) {
+  return PeftTensors(folder, base).config();
+}
+
+ParameterReader open_peft_weights(const std::string& folder, const ModelConfig& base,
+                                  const ParameterReader& read) {
+  const auto weights = std::make_shared<PeftWeights>(folder, base, read);
   return [weights](size_t index, int64_t row, std::span<float> values) {
     weights->read(index, row, values);
   };

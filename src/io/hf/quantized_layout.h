@@ -1,15 +1,17 @@
-// How quantized Hugging Face folders store a weight, as config.json says it. [interop.md 2]
+// How quantized Hugging Face folders store weights, as their configuration says it. [interop.md 2]
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 
 namespace ng::io {
 
-/// What stands for P.weight (out, in), and the value of an element.
+/// What an export writes for P.weight (out, in), and the value of an element. Reading goes by the
+/// tensors (io/hf/quantized_tensor.h).
 enum class WeightLayout : uint8_t {
   plain,     ///< P.weight: the value
   nvfp4,     ///< compressed-tensors: P.weight_packed, .weight_scale E4M3, .weight_global_scale F32:
@@ -20,18 +22,9 @@ enum class WeightLayout : uint8_t {
   fp8_fine,  ///< transformers: P.weight E4M3, .weight_scale_inv F32: E4M3 · scale_inv
   modelopt,  ///< P.weight packed E2M1, .weight_scale E4M3, .weight_scale_2 F32:
              ///< E2M1 · scale · scale_2
-  experts,   ///< gpt-oss, of experts alone: ExpertTensor
 };
 
-/// `block_rows` × `block_cols` values share a scale where they do not lie in whole rows or tensors;
-/// 0: by the scales' shape.
-struct QuantizedLayout {
-  WeightLayout kind = WeightLayout::plain;
-  int64_t block_rows = 0;
-  int64_t block_cols = 0;
-};
-
-/// What compressed-tensors calls a layout of its own.
+/// What compressed-tensors calls a layout of its own; the first of a layout is what is written.
 struct CompressedFormat {
   std::string_view name;
   WeightLayout layout;
@@ -40,13 +33,31 @@ inline constexpr CompressedFormat kCompressedFormats[] = {
     {"nvfp4-pack-quantized", WeightLayout::nvfp4},
     {"mxfp4-pack-quantized", WeightLayout::mxfp4},
     {"mxfp8-quantized", WeightLayout::mxfp8},
-    {"float-quantized", WeightLayout::fp8}};
+    {"float-quantized", WeightLayout::fp8},
+    {"naive-quantized", WeightLayout::fp8}};
 
-/// Of a parsed config.json: plain without quantization_config. Throws Error naming method or format
-/// where it is none of these.
+/// rows × cols values of a matrix that share a scale.
+struct ScaleBlock {
+  int64_t rows = 1;
+  int64_t cols = 1;
+
+  friend bool operator==(const ScaleBlock&, const ScaleBlock&) = default;
+};
+
+/// What a configuration adds to what the tensors themselves say: the shape of scales does not say
+/// how large the blocks are that end early.
+struct QuantizedLayout {
+  bool is_quantized = false;  ///< by its own words
+  bool has_experts = false;   ///< gpt-oss's: ExpertTensor
+  /// Of FP8 weights: one for each group of modules that has some.
+  std::vector<ScaleBlock> blocks{};
+};
+
+/// Of a parsed config.json: nothing without quantization_config. Throws Error naming method,
+/// format or algorithm where it is none that is read.
 [[nodiscard]] QuantizedLayout parse_quantized_layout(const JsonObject& config);
 
-/// The same of a folder.
+/// Of a folder: config.json's, else hf_quant_config.json's.
 [[nodiscard]] QuantizedLayout read_quantized_layout(const std::string& folder);
 
 }  // namespace ng::io

@@ -1,14 +1,15 @@
-// A weight that a quantized folder stores as codes and scales, read row by row.
+// A weight that lies in files as codes and scales, by whatever method: found by the names, dtypes
+// and shapes of its tensors, and read. [interop.md 2]
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "io/hf/quantized_layout.h"
+#include "io/hf/scale_places.h"
 #include "io/safetensors.h"
 
 namespace ng::io {
@@ -16,41 +17,37 @@ namespace ng::io {
 /// The tensor of a folder by its full name; null: there is none.
 using FindEntry = std::function<const SafetensorsEntry*(const std::string& name)>;
 
-/// Whether a tensor holds the codes of a weight of this layout.
-[[nodiscard]] bool holds_codes(const SafetensorsEntry& entry, const QuantizedLayout& layout);
+/// Whether a tensor has a dtype of floats of at most 8 bits that are no scales: F8_E4M3, F4, ...
+[[nodiscard]] bool is_narrow(const SafetensorsEntry& entry);
 
-/// 2^(code - 127), of an E8M0 scale of a tensor. Throws Error for 255.
-[[nodiscard]] float e8m0_scale(const SafetensorsEntry& entry, uint32_t code);
+/// Values of E8M0 codes, of dtype U8 or F8_E8M0. Throws Error for 255.
+[[nodiscard]] std::vector<float> e8m0_scales(const SafetensorsEntry& entry);
 
-class QuantizedTensor {
- public:
-  /// Of the tensor that holds its codes. Throws Error naming file and tensor where a scale is
-  /// missing, has another dtype or shape, or is E8M0's 255.
-  QuantizedTensor(const SafetensorsEntry& codes, const QuantizedLayout& layout,
-                  const FindEntry& find);
+/// A weight, not yet read: fl32(fl32(element · scale) · factor).
+struct QuantizedTensor {
+  std::string name;  ///< "P.weight"
+  /// Elements as floats of their own, in the shape of the weight; two codes a byte are F4.
+  SafetensorsEntry elements;
+  SafetensorsEntry scales;
+  ScalePlaces places;
+  bool has_e8m0 = false;                   ///< scales are codes
+  std::optional<SafetensorsEntry> factor;  ///< of the tensor, or one of each of its matrices
+  ScalePlaces factor_places;
+  bool divides = false;                        ///< the factor is the inverse of what is stored
+  std::optional<SafetensorsEntry> zero_point;  ///< which has to be 0
 
-  /// "P.weight"
-  [[nodiscard]] const std::string& name() const { return name_; }
-  /// (out, in)
-  [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
-  /// Names of the tensors beside its codes.
-  [[nodiscard]] const std::vector<std::string>& parts() const { return parts_; }
-  /// fl32(fl32(element · block scale) · tensor scale), `values` as many as a row has.
-  void read(int64_t row, std::span<float> values) const;
-
- private:
-  void read_scales(const SafetensorsEntry& entry, const QuantizedLayout& layout);
-  void read_tensor_scale(const SafetensorsEntry& entry, bool divides);
-
-  const SafetensorsEntry* codes_;
-  std::string name_;
-  std::vector<int64_t> shape_;
-  std::vector<std::string> parts_;
-  int bits_ = 8;
-  std::vector<float> elements_;  ///< value of each code
-  int64_t block_rows_ = 1, block_cols_ = 1, scale_cols_ = 1;
-  std::vector<float> scales_;
-  float tensor_scale_ = 1;
+  /// Names of the tensors beside the codes that it takes.
+  [[nodiscard]] std::vector<std::string> parts() const;
+  /// The weight as an entry of its own, whose values FloatReader makes.
+  [[nodiscard]] SafetensorsEntry entry() const;
 };
+
+/// The weight whose codes a tensor holds: floats of at most 8 bits, or bytes of two E2M1 codes;
+/// none where no scale lies beside it by a name of scale_names.h, or where those that do are not of
+/// what such bytes hold. Throws Error naming file and tensor where a part of it is missing, has
+/// another dtype or shape, or where nothing says how large its blocks are.
+[[nodiscard]] std::optional<QuantizedTensor> find_quantized(const SafetensorsEntry& codes,
+                                                            const QuantizedLayout& layout,
+                                                            const FindEntry& find);
 
 }  // namespace ng::io

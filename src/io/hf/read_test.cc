@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <stdexcept>
 
+#include "base/files.h"
 #include "io/hf/names.h"
 #include "io/safetensors.h"
 #include "support/hf_models.h"
@@ -129,6 +131,78 @@ TEST_F(HfRead, ChecksWithoutAModel) {
   config.layers = 1;
   EXPECT_NE(error_of([&] { check_hf_weights(folder_, config); }).find("not a tensor of this model"),
             std::string::npos);
+}
+
+/// A tiny Llama whose matrices are E4M3 codes with scales beside them.
+class QuantizedModel : public HfFolder {
+ protected:
+  void SetUp() override {
+    HfFolder::SetUp();
+    Parameters parameters(config_);
+    parameters.fill();
+    write_hf_folder(folder_, config_, parameters.reader());
+    const Safetensors file(in(kHfWeights));
+    for (const SafetensorsEntry& entry : file.entries()) {
+      std::vector<std::byte>& bytes = bytes_.emplace_back(entry.bytes);
+      const bool is_coded = entry.name.find("_proj.weight") != std::string::npos;
+      if (is_coded) std::fill(bytes.begin(), bytes.end(), std::byte{0x3C});  // 1.5
+      if (!is_coded) entry.read(0, bytes);
+      tensors_.push_back({entry.name, is_coded ? "F8_E4M3" : "F32", entry.shape, bytes.data()});
+      if (is_coded) add(entry.name + "_scale", "BF16", {entry.shape[0], 1}, {0x40, 0x40});  // 3
+    }
+  }
+  /// `unit` over and over, the first byte last.
+  void add(const std::string& name, const std::string& dtype, std::vector<int64_t> shape,
+           std::vector<int> unit = {0x3F, 0x80, 0, 0}) {
+    std::vector<std::byte>& bytes = bytes_.emplace_back(size_t{4096});
+    for (size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(unit[unit.size() - 1 - i % unit.size()]);
+    tensors_.push_back({name, dtype, std::move(shape), bytes.data()});
+  }
+  std::string said() {
+    write_safetensors(in(kHfWeights), tensors_);
+    return error_of([&] {
+      Parameters read(config_);
+      notes_ = check_hf_weights(folder_, config_);
+      read_hf_weights(folder_, config_, read.writer());
+      EXPECT_EQ(read.rows()[2].row(3)[1], 4.5f) << "blocks.0.attn.q.weight";
+      EXPECT_EQ(read.rows()[0].row(0)[1], 2.0f) << "the embedding";
+    });
+  }
+
+  const ModelConfig config_ = tiny_llama();
+  std::deque<std::vector<std::byte>> bytes_;
+  std::vector<SafetensorsTensor> tensors_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(QuantizedModel, LeavesOutScalesOfActivations) {
+  EXPECT_EQ(said(), "accepted");
+  EXPECT_TRUE(notes_.empty());
+  add("model.layers.0.self_attn.q_proj.input_scale", "F32", {1});
+  add("model.layers.0.self_attn.k_proj.k_scale", "BF16", {});
+  add("model.layers.1.self_attn.k_scale", "F32", {2, 1, 1});
+  add("model.layers.1.mlp.down_proj.output_zero_point", "I8", {1});
+  EXPECT_EQ(said(), "accepted");
+  EXPECT_EQ(notes_,
+            std::vector<std::string>{
+                "left out: 1 input_scale, 2 k_scale, 1 output_zero_point: of activations or "
+                "the KV cache, no part of the weights"});
+  add("model.layers.1.mlp.down_proj.my_scale", "F32", {1});
+  EXPECT_NE(said().find("down_proj.weight\": has model.layers.1.mlp.down_proj.my_scale beside it"),
+            std::string::npos);
+  tensors_.back().name = "model.layers.1.extra";
+  EXPECT_NE(said().find("\"model.layers.1.extra\": is not a tensor of this model"),
+            std::string::npos);
+}
+
+TEST_F(QuantizedModel, NeverTakesCodesForNumbers) {
+  for (SafetensorsTensor& tensor : tensors_)
+    if (tensor.name == "model.layers.0.mlp.up_proj.weight_scale") tensor.name = "x.up_scale";
+  EXPECT_NE(said().find("up_proj.weight\": is codes of F8_E4M3 among quantized weights"),
+            std::string::npos);
+  std::erase_if(tensors_, [](const auto& tensor) { return tensor.name.ends_with("_scale"); });
+  EXPECT_NE(said().find("dtype F8_E4M3: F32 BF16 F16 or F64"), std::string::npos);
 }
 
 }  // namespace

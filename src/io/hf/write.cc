@@ -9,11 +9,10 @@
 #include "io/hf/names.h"
 #include "io/hf/peft_folder.h"
 #include "io/hf/shard.h"
+#include "io/model_settings.h"
 
 namespace ng::io {
 namespace {
-
-constexpr size_t kMaxTokenizerConfig = 64 << 20;
 
 /// "model-00001-of-00003.safetensors"
 bool is_shard_name(std::string_view name) {
@@ -23,9 +22,19 @@ bool is_shard_name(std::string_view name) {
 }
 
 bool is_own_name(std::string_view name) {
-  return name == kHfConfig || name == kHfWeights || name == kHfIndex || is_shard_name(name) ||
-         name == kGenerationConfig || name == "tokenizer.json" || name == "tokenizer_config.json" ||
-         name == kPeftConfig || name == kPeftWeights;
+  constexpr std::string_view kNames[] = {
+      kHfConfig,        kHfWeights,        kHfIndex,      kGenerationConfig, kTokenizerJson,
+      kTokenizerConfig, kSpecialTokensMap, kChatTemplate, kPeftConfig,       kPeftWeights};
+  return is_shard_name(name) ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+/// A folder of chat templates and nothing else.
+bool is_template_folder(const std::string& path, std::string_view name) {
+  if (name != kMoreChatTemplates || !is_folder(path)) return false;
+  const std::vector<std::string> files = list_folder(path);
+  return std::all_of(files.begin(), files.end(),
+                     [](const std::string& file) { return file.ends_with(kJinjaEnding); });
 }
 
 }  // namespace
@@ -44,17 +53,16 @@ void require_replaceable(const std::string& folder) {
   const auto holds = [&](std::string_view name) { return is_file(join_path(folder, name)); };
   if (!holds(kHfConfig) && !holds(kPeftConfig)) refuse("holds other files and no model");
   for (const std::string& name : names)
-    if (!is_own_name(name)) refuse(fmt::format("holds \"{}\", which is no part of a model", name));
+    if (!is_own_name(name) && !is_template_folder(join_path(folder, name), name))
+      refuse(fmt::format("holds \"{}\", which is no part of a model", name));
 }
 
 void save_tokenizer(const std::string& folder, const HfWriteOptions& options) {
   if (options.tokenizer == nullptr) return;
   options.tokenizer->save(folder);
   if (options.chat_template.empty()) return;
-  const std::string path = join_path(folder, "tokenizer_config.json");
-  OrderedJson config = OrderedJson::parse(read_file(path, kMaxTokenizerConfig));
-  config["chat_template"] = options.chat_template;
-  write_file_atomically(path, json_text(config, 1) + "\n");
+  replace_chat_templates(folder,
+                         {{std::string(kDefaultTemplate), std::string(options.chat_template)}});
 }
 
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
@@ -62,16 +70,17 @@ void write_hf_folder(const std::string& folder, const ModelConfig& config,
   require_replaceable(folder);
   const StoredDtype& dtype = stored_dtype(options.dtype);
   const std::vector<HfTensor> tensors = hf_tensors(config);
+  ModelSettings settings = options.settings != nullptr ? *options.settings : ModelSettings();
+  const bool has_tokenizer = options.tokenizer != nullptr;
+  add_special_ids(has_tokenizer ? special_ids(*options.tokenizer) : SpecialIds(), config.vocab,
+                  &settings);
   FolderWriter writer(folder);
   write_shards(writer.path(), plain_parts(tensors, dtype.name), options.max_shard_bytes,
                plain_writer(tensors, read, dtype));
-  write_file_atomically(join_path(writer.path(), kHfConfig), hf_config_text(config, dtype.torch));
-  const OrderedJson generation = {{"_from_model_config", true},
-                                  {"bos_token_id", nullptr},
-                                  {"eos_token_id", nullptr},
-                                  {"pad_token_id", nullptr}};
+  write_file_atomically(join_path(writer.path(), kHfConfig),
+                        hf_config_text(config, dtype.torch, &settings));
   write_file_atomically(join_path(writer.path(), kGenerationConfig),
-                        json_text(generation, 2) + "\n");
+                        json_text(settings.generation, 2) + "\n");
   save_tokenizer(writer.path(), options);
   writer.publish(Replace::always);
 }

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Makes mistral_tiny, qwen2_tiny, qwen3_tiny and llama3_tiny beside itself: random models of
-transformers whose weights are BF16 numbers, and what PyTorch computes with them on a CPU: logits,
-loss, every gradient, three steps of AdamW and greedy text. `reference.safetensors` has the names of
-the older folders here. Needs torch, transformers, safetensors and numpy; run as
-`make_models.py`, then correct MANIFEST.json (sizes and sums are printed)."""
+"""Makes mistral_tiny, qwen2_tiny, qwen3_tiny and llama3_tiny, and mistral_window_tiny and
+qwen2_window_tiny, whose attention has windows, beside itself: random models of transformers whose
+weights are BF16 numbers, and what PyTorch computes with them on a CPU: logits, loss, every gradient,
+three steps of AdamW and greedy text. `reference.safetensors` has the names of the older folders
+here. Needs torch, transformers, safetensors and numpy; run as `make_models.py [NAME ...]`, all
+unless named, then correct MANIFEST.json (sizes and sums are printed)."""
 
 import copy
 import hashlib
 import json
 import os
+import sys
 
 import numpy as np
 import torch
@@ -34,6 +36,11 @@ def configs():
     yield "mistral_tiny", t.MistralConfig(**SIZES, head_dim=8, sliding_window=None)
     yield "qwen2_tiny", t.Qwen2Config(**SIZES, tie_word_embeddings=True)
     yield "qwen3_tiny", t.Qwen3Config(**SIZES, head_dim=8, tie_word_embeddings=False)
+    # Windows of 4 of 20 tokens, in both layers and in the second.
+    sizes = SIZES | dict(max_position_embeddings=32)
+    yield "mistral_window_tiny", t.MistralConfig(**sizes, head_dim=8, sliding_window=4)
+    yield "qwen2_window_tiny", t.Qwen2Config(**sizes, tie_word_embeddings=True, sliding_window=4,
+                                             use_sliding_window=True, max_window_layers=1)
 
 
 def draw(model, rng):
@@ -146,6 +153,8 @@ def reference(name, model, rng):
 def main():
     torch.set_num_threads(1)
     for number, (name, config) in enumerate(configs()):
+        if len(sys.argv) > 1 and name not in sys.argv[1:]:
+            continue
         rng = np.random.default_rng(2800 + number)
         config._attn_implementation = "eager"
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")

@@ -36,14 +36,16 @@ HWY_INLINE void UnpackRows(const float* HWY_RESTRICT src, const View& dst, int64
   });
 }
 
-/// The first keys that a tile's queries see, as numbers; null where all see from the first on.
-/// Those of the queries that the tile lacks are as the last's. `line`: (edge).
-HWY_INLINE const float* FirstKeys(const TokenView& first_keys, int64_t first_row, int64_t queries,
-                                  int64_t edge, float* line) {
-  if (first_keys.empty()) return nullptr;
-  for (int64_t n = 0; n < edge; ++n)
-    line[n] =
-        static_cast<float>(first_keys[static_cast<size_t>(first_row + std::min(n, queries - 1))]);
+/// The first keys that documents and window leave a tile's queries, as numbers; null where all see
+/// from the first on. Those of the queries that the tile lacks are as the last's. `line`: (edge).
+HWY_INLINE const float* FirstKeys(const TokenView& of_documents, const AttentionShape& s,
+                                  int64_t first_query, int64_t queries, int64_t edge, float* line) {
+  if (of_documents.empty() && s.first_key(first_query + queries - 1) == 0) return nullptr;
+  for (int64_t n = 0; n < edge; ++n) {
+    const int64_t query = first_query + std::min(n, queries - 1);
+    const int64_t begin = of_documents.empty() ? 0 : of_documents[static_cast<size_t>(query)];
+    line[n] = static_cast<float>(std::max(begin, s.first_key(query)));
+  }
   return line;
 }
 
@@ -87,10 +89,10 @@ HWY_INLINE void TransposeTile(const float* HWY_RESTRICT src, float* HWY_RESTRICT
 #endif
 }
 
-/// The documents of 16 queries from n against the keys of a tile.
-class Documents16 {
+/// The first keys that 16 queries from n see, by documents and window, against the keys of a tile.
+class FirstKeys16 {
  public:
-  HWY_INLINE Documents16(const Visible& visible, int64_t n)
+  HWY_INLINE FirstKeys16(const Visible& visible, int64_t n)
       : hides_(visible.hides()),
         first_(hides_ ? Sub(Load16(visible.first_keys + n),
                             Set16(static_cast<float>(visible.first_key)))

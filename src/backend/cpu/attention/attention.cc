@@ -25,8 +25,8 @@ struct ForwardItem {
   Rows<float> lse;  // (length, 1)
   ConstView q, k, v;
   int64_t first_query;   // of the tile within the sequence
-  int64_t position;      // of the sequence's first query
   TokenView first_keys;  // of the sequence's queries; empty: 0
+  AttentionShape shape;  // of all heads and sequences
   AttentionTiles tiles;
 };
 }  // namespace ng::cpu
@@ -46,22 +46,23 @@ HWY_INLINE void SoftmaxOf16(float* scores, const Softmax& state, int64_t n, floa
                             const AttentionTiles& tiles, const Visible& visible) {
   const F16 minus_infinity = Set16(-std::numeric_limits<float>::infinity());
   const F16 scale16 = Set16(scale);
+  const int64_t first = visible.first_of(n);  // no lane sees an earlier one
   const int64_t common = visible.keys_of(n);
   const int64_t keys = visible.keys_of(n + kLanes - 1);
   alignas(64) static constexpr float kIndex[] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                  8, 9, 10, 11, 12, 13, 14, 15};
   const F16 index = Load16(kIndex);
-  const Documents16 documents(visible, n);
+  const FirstKeys16 first_keys(visible, n);
   F16 largest = minus_infinity;
-  for (int64_t i = 0; i < keys; ++i) {
+  for (int64_t i = first; i < keys; ++i) {
     float* at = scores + i * tiles.edge + n;
     F16 s = Load16(at);
     if (i >= common) {
       const F16 first_seeing = Set16(static_cast<float>(i - visible.diagonal - n));
       s = Select(Ge(index, first_seeing), s, minus_infinity);
     }
-    s = documents.Seen(s, i, minus_infinity);
-    if (i >= common || documents.hides()) Store16(s, at);
+    s = first_keys.Seen(s, i, minus_infinity);
+    if (i >= common || first_keys.hides()) Store16(s, at);
     largest = Max(s, largest);
   }
   const F16 old_max = Load16(state.max + n);
@@ -70,7 +71,7 @@ HWY_INLINE void SoftmaxOf16(float* scores, const Softmax& state, int64_t n, floa
   const F16 shift = Select(Eq(max, minus_infinity), Zero16(), max);
   const F16 minus_shift = Neg(shift);
   F16 sum = Zero16();
-  for (int64_t i = 0; i < keys; ++i) {
+  for (int64_t i = first; i < keys; ++i) {
     float* at = scores + i * tiles.edge + n;
     const F16 p = Exp(Fma(Load16(at), scale16, minus_shift));
     Store16(p, at);
@@ -126,13 +127,15 @@ void AttentionForward(const ForwardItem& item, std::span<std::byte> memory) {
   TransposeTile(q, q_columns, item.tiles);
 
   const float* const first_keys =
-      FirstKeys(item.first_keys, item.first_query, queries, edge, first_keys_line);
-  const int64_t last_position = item.position + item.first_query + queries - 1;
+      FirstKeys(item.first_keys, item.shape, item.first_query, queries, edge, first_keys_line);
+  const int64_t position = item.shape.first + item.first_query;
+  const int64_t last_position = position + queries - 1;
   const int64_t first_tile = FirstTile(first_keys, edge);
   for (int64_t first_key = first_tile; first_key <= last_position; first_key += edge) {
     const Visible visible{.queries = queries,
                           .keys = std::min(edge, last_position + 1 - first_key),
-                          .diagonal = item.position + item.first_query - first_key,
+                          .diagonal = position - first_key,
+                          .window = window_of(item.shape),
                           .first_key = first_key,
                           .first_keys = first_keys};
     PackRows(item.k.slice(first_key, visible.keys), k, width);
@@ -174,6 +177,7 @@ void check_attention(const AttentionShape& s, const ConstView& q, const ConstVie
   NG_CHECK(s.kv_length <= s.kv_stride && k.rows >= s.sequences * s.kv_stride, s.kv_length,
            s.kv_stride, k.rows, s.sequences);
   NG_CHECK(s.first >= 0 && s.first + s.length <= s.kv_length, s.first, s.length, s.kv_length);
+  NG_CHECK(s.window >= 0, s.window);
 }
 
 void perform(Workspace& workspace, const Attention& op) {
@@ -200,8 +204,8 @@ void perform(Workspace& workspace, const Attention& op) {
                      .k = place.keys(op.k, shape),
                      .v = place.keys(op.v, shape),
                      .first_query = 0,
-                     .position = shape.first,
                      .first_keys = place.first_keys(op.first_keys, shape),
+                     .shape = shape,
                      .tiles = tiles};
     const int64_t first_tile = index % runs * run;
     for (int64_t tile = first_tile; tile < std::min(first_tile + run, query_tiles); ++tile) {

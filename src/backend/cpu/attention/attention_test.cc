@@ -82,10 +82,17 @@ AttentionShape shape(int64_t sequences, int64_t length, int64_t first, int heads
           .head_dim = head_dim};
 }
 
-// The last: so wide that the sums of 64 keys at a time fit a worker's scratch: two bands.
+AttentionShape with_window(AttentionShape shape, int64_t window) {
+  shape.window = window;
+  return shape;
+}
+
+// Those of 1,700: so wide that the sums of 64 keys at a time fit a worker's scratch: two bands.
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionOf,
                          ::testing::Values(shape(1, 1, 0, 1, 1, 1), shape(2, 17, 0, 2, 2, 16),
-                                           shape(1, 70, 5, 2, 1, 20), shape(1, 5, 70, 2, 1, 1700)));
+                                           shape(1, 70, 5, 2, 1, 20), shape(1, 5, 70, 2, 1, 1700),
+                                           with_window(shape(1, 70, 5, 2, 1, 20), 9),
+                                           with_window(shape(1, 90, 20, 2, 1, 1700), 30)));
 
 TEST(AttentionTypes, AllActivationsAreOfOne) {
   Workspace workspace(Threads{1});

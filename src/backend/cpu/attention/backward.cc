@@ -94,11 +94,11 @@ HWY_INLINE void Slopes16(const BackwardTiles& t, int64_t n, float scale,
   const F16 scale16 = Set16(scale);
   const F16 minus_lse = Neg(Load16(t.lse + n));
   const F16 mean = Load16(t.mean + n);
-  const Documents16 documents(visible, n);
-  for (int64_t i = 0; i < visible.keys_of(n + kLanes - 1); ++i) {
+  const FirstKeys16 first_keys(visible, n);
+  for (int64_t i = visible.first_of(n); i < visible.keys_of(n + kLanes - 1); ++i) {
     float* score = t.scores + i * tiles.edge + n;
     float* slope = t.slopes + i * tiles.edge + n;
-    const F16 p = documents.Seen(Exp(Fma(Load16(score), scale16, minus_lse)), i, Zero16());
+    const F16 p = first_keys.Seen(Exp(Fma(Load16(score), scale16, minus_lse)), i, Zero16());
     Store16(p, score);
     Store16(Mul(Mul(p, Sub(Load16(slope), mean)), scale16), slope);
   }
@@ -114,17 +114,18 @@ HWY_INLINE void BackwardQueries(const AttentionBackward& a, const AttentionTiles
   const int64_t position = a.shape.first + first_query;
   const int64_t key_end = position + queries;
   const bool with_dq = band.first == 0;
-  if (key_end <= band.first) return;
+  const float* const first_keys = FirstKeys(place.first_keys(a.first_keys, a.shape), a.shape,
+                                            first_query, queries, edge, t.first_keys);
+  const int64_t first = std::max(band.first, FirstTile(first_keys, edge));
+  const int64_t last = with_dq ? key_end : std::min(key_end, band.end);
+  if (first >= last) return;
   LoadQueries(a, tiles, place, first_query, queries, t);
   const ConstView k = place.keys(a.k, a.shape), v = place.keys(a.v, a.shape);
-  const float* const first_keys =
-      FirstKeys(place.first_keys(a.first_keys, a.shape), first_query, queries, edge, t.first_keys);
-  const int64_t last = with_dq ? key_end : std::min(key_end, band.end);
-  for (int64_t first_key = std::max(band.first, FirstTile(first_keys, edge)); first_key < last;
-       first_key += edge) {
+  for (int64_t first_key = first; first_key < last; first_key += edge) {
     const Visible visible{.queries = queries,
                           .keys = std::min(edge, key_end - first_key),
                           .diagonal = position - first_key,
+                          .window = window_of(a.shape),
                           .first_key = first_key,
                           .first_keys = first_keys};
     PackRows(k.slice(first_key, visible.keys), t.k, width);

@@ -20,7 +20,7 @@ struct Product {
   float* c;
   int64_t c_row;
   int64_t rows, cols, depth;
-  int64_t start, end;  ///< depth and above: the band has no such border
+  int64_t start, end;  ///< as large as rows and depth together: the band has no such border
   bool add;
 
   [[nodiscard]] int64_t first(int64_t i) const { return std::clamp<int64_t>(i - start, 0, depth); }
@@ -73,8 +73,9 @@ HWY_INLINE void ProductBlock(const Product& p, int64_t i, int64_t n) {
   };
   const int64_t joint_first = p.first(i + kRows - 1);
   const int64_t joint_last = p.last(i);
+  // A band narrower than the rows are many ends before the last of them begins.
   for (int64_t k = p.first(i); k < joint_first; ++k)
-    step(k, [&](int r) { return k >= p.first(i + r); });
+    step(k, [&](int r) { return k >= p.first(i + r) && k < p.last(i + r); });
   for (int64_t k = joint_first; k < joint_last; ++k) step(k, [](int) { return true; });
   for (int64_t k = std::max(joint_first, joint_last); k < p.last(i + kRows - 1); ++k)
     step(k, [&](int r) { return k < p.last(i + r); });
@@ -134,6 +135,8 @@ void find_scores(const float* x, const float* y, float* scores, const AttentionT
   for (int64_t i = 0; i < visible.keys; i += rows) {
     const int64_t n = std::max<int64_t>(0, i - visible.diagonal) / kLanes * kLanes;
     if (n >= visible.queries) return;
+    const int64_t end = visible.queries_of(std::min(i + rows, visible.keys));
+    if (end <= n) continue;
     multiply({.a = x + i * tiles.width,
               .a_row = tiles.width,
               .a_k = 1,
@@ -142,7 +145,7 @@ void find_scores(const float* x, const float* y, float* scores, const AttentionT
               .c = scores + i * tiles.edge + n,
               .c_row = tiles.edge,
               .rows = std::min(rows, visible.keys - i),
-              .cols = (visible.queries - n + kLanes - 1) / kLanes * kLanes,
+              .cols = (end - n + kLanes - 1) / kLanes * kLanes,
               .depth = tiles.width,
               .start = visible.keys,
               .end = tiles.width,
@@ -162,7 +165,7 @@ void add_over_keys(const float* weights, const float* x, float* sums, const Atte
             .rows = visible.queries,
             .cols = tiles.width,
             .depth = visible.keys,
-            .start = visible.queries,
+            .start = visible.window - visible.diagonal - 1,
             .end = visible.diagonal + 1,
             .add = true});
 }
@@ -180,7 +183,7 @@ void add_over_queries(const float* weights, const float* x, const Rows<float>& s
             .cols = sums.cols,
             .depth = visible.queries,
             .start = visible.diagonal,
-            .end = visible.queries,
+            .end = visible.window - visible.diagonal,
             .add = true});
 }
 

@@ -1,5 +1,5 @@
-// The small matrix products of attention, whose rows sum over a band of k: what a causal mask
-// leaves.
+// The small matrix products of attention, whose rows sum over a band of k: what a causal mask and
+// a window leave.
 #pragma once
 
 #include <algorithm>
@@ -10,28 +10,38 @@
 
 namespace ng::cpu {
 
-/// Which part of the scores a tile holds: query n sees key i iff i <= n + diagonal, and where there
-/// are documents iff, besides, i is not before that of its query.
+/// Which part of the scores a tile holds: query n sees key i iff n + diagonal - window < i <=
+/// n + diagonal, and where there are documents iff, besides, i is not before that of its query.
 struct Visible {
   int64_t queries;
   int64_t keys;
   int64_t diagonal;
-  int64_t first_key;        ///< of the tile within the sequence
-  const float* first_keys;  ///< by query: the first key that it sees; null: no documents
+  int64_t window;     ///< window_of(shape)
+  int64_t first_key;  ///< of the tile within the sequence
+  const float*
+      first_keys;  ///< by query: the first key that it sees; null: all see the tile's first
 
-  [[nodiscard]] bool all() const { return keys - 1 <= diagonal; }
-  /// Number of keys that query n sees.
+  /// Documents aside.
+  [[nodiscard]] bool all() const { return keys - 1 <= diagonal && queries + diagonal <= window; }
+  /// The keys that query n sees, documents aside: from first_of(n), before keys_of(n).
+  [[nodiscard]] int64_t first_of(int64_t n) const {
+    return std::clamp<int64_t>(n + diagonal + 1 - window, 0, keys);
+  }
   [[nodiscard]] int64_t keys_of(int64_t n) const {
     return std::clamp<int64_t>(n + diagonal + 1, 0, keys);
   }
-  /// Whether some query's document begins behind the tile's first key: the last begins last.
+  /// Before which query the last lies that sees any of the keys before `end`, documents aside.
+  [[nodiscard]] int64_t queries_of(int64_t end) const {
+    return std::clamp<int64_t>(end - 1 - diagonal + window, 0, queries);
+  }
+  /// Whether some query sees less than the tile's first key: the last begins last.
   [[nodiscard]] bool hides() const {
     return first_keys != nullptr && first_keys[queries - 1] > static_cast<float>(first_key);
   }
 };
 
 /// scores (keys, edge) = x (keys, width) · y, y (width, edge) the queries as columns. Vectors of 16
-/// queries that see none of 16 keys are left as they are.
+/// queries that see none of 16 keys may be left as they are.
 void find_scores(const float* x, const float* y, float* scores, const AttentionTiles& tiles,
                  const Visible& visible);
 

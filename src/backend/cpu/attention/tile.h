@@ -69,6 +69,14 @@ struct HeadPlace {
   }
 };
 
+/// Longer than any sequence: such a window hides nothing.
+constexpr int64_t kNoWindow = int64_t{1} << 62;
+
+/// Of a shape, as the tiles take it.
+inline int64_t window_of(const AttentionShape& s) {
+  return s.window == 0 ? kNoWindow : std::min(s.window, kNoWindow);
+}
+
 void check_attention(const AttentionShape& s, const ConstView& q, const ConstView& k,
                      const ConstView& v, const TokenView& first_keys);
 
