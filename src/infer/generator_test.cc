@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "backend/wrapped_backend.h"
 #include "support/tiny_run.h"
 
 namespace ng {
@@ -13,29 +14,16 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 /// The cpu backend, which counts the operands that it makes.
-class CountingBackend final : public Backend {
+class CountingBackend final : public WrappedBackend {
  public:
-  explicit CountingBackend(int64_t& prepared) : prepared_(prepared) {}
-  [[nodiscard]] std::string_view name() const override { return backend_->name(); }
-  [[nodiscard]] size_t scratch_bytes() const override { return backend_->scratch_bytes(); }
-  std::byte* allocate(size_t bytes) override { return backend_->allocate(bytes); }
-  void release(std::byte* memory, size_t bytes) override { backend_->release(memory, bytes); }
-  void upload(std::byte* to, const void* from, size_t bytes) override {
-    backend_->upload(to, from, bytes);
-  }
-  void download(void* to, const std::byte* from, size_t bytes) const override {
-    backend_->download(to, from, bytes);
-  }
-  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
-    return backend_->operand_bytes(spec);
-  }
+  explicit CountingBackend(int64_t& prepared)
+      : WrappedBackend(make_backend("cpu", {1})), prepared_(prepared) {}
   void execute(const Operation& operation) override {
     if (std::holds_alternative<Prepare>(operation)) ++prepared_;
-    backend_->execute(operation);
+    WrappedBackend::execute(operation);
   }
 
  private:
-  std::unique_ptr<Backend> backend_ = make_backend("cpu", {1});
   int64_t& prepared_;
 };
 

@@ -54,13 +54,12 @@ double LogitWatch::finish() {
 }
 
 void LogitWatch::execute(const Operation& operation) {
-  backend_->execute(operation);
+  WrappedBackend::execute(operation);
   if (!looks_) return;
   const auto* attention = std::get_if<Attention>(&operation);
   if (attention == nullptr) return;
-  largest_ =
-      larger(largest_, largest_logit(ng::download(*backend_, attention->q),
-                                     ng::download(*backend_, attention->k), attention->shape));
+  largest_ = larger(largest_, largest_logit(ng::download(*this, attention->q),
+                                            ng::download(*this, attention->k), attention->shape));
 }
 
 }  // namespace ng::study

@@ -3,10 +3,9 @@
 // Wortsman et al. 2023, "Small-scale proxies for large-scale Transformer training instabilities"]
 #pragma once
 
-#include <memory>
 #include <span>
 
-#include "backend/backend.h"
+#include "backend/wrapped_backend.h"
 
 namespace ng::study {
 
@@ -19,32 +18,18 @@ namespace ng::study {
 
 /// A backend that does what another does and, while it is told to, looks at what its attention
 /// reads. It changes no bits, and costs nothing while it does not look.
-class LogitWatch final : public Backend {
+class LogitWatch final : public WrappedBackend {
  public:
-  explicit LogitWatch(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  using WrappedBackend::WrappedBackend;
 
   /// From now on it looks at every forward pass of attention.
   void start();
   /// The largest logit since then, of all layers; 0 where there was none.
   double finish();
 
-  [[nodiscard]] std::string_view name() const override { return backend_->name(); }
-  [[nodiscard]] size_t scratch_bytes() const override { return backend_->scratch_bytes(); }
-  std::byte* allocate(size_t bytes) override { return backend_->allocate(bytes); }
-  void release(std::byte* memory, size_t bytes) override { backend_->release(memory, bytes); }
-  void upload(std::byte* to, const void* from, size_t bytes) override {
-    backend_->upload(to, from, bytes);
-  }
-  void download(void* to, const std::byte* from, size_t bytes) const override {
-    backend_->download(to, from, bytes);
-  }
-  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
-    return backend_->operand_bytes(spec);
-  }
   void execute(const Operation& operation) override;
 
  private:
-  std::unique_ptr<Backend> backend_;
   bool looks_ = false;
   double largest_ = 0;
 };

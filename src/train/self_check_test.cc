@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/wrapped_backend.h"
 #include "base/error.h"
 #include "base/isa.h"
 #include "run/backends.h"
@@ -35,33 +36,18 @@ TEST(SelfCheck, EqualGemmsRunOnce) {
 }
 
 /// Leaves products as they are.
-class WithoutProducts final : public Backend {
+class WithoutProducts final : public WrappedBackend {
  public:
-  explicit WithoutProducts(Backend& backend) : backend_(backend) {}
+  using WrappedBackend::WrappedBackend;
   [[nodiscard]] std::string_view name() const override { return "without products"; }
-  [[nodiscard]] size_t scratch_bytes() const override { return 0; }
-  std::byte* allocate(size_t bytes) override { return backend_.allocate(bytes); }
-  void release(std::byte* memory, size_t bytes) override { backend_.release(memory, bytes); }
-  void upload(std::byte* to, const void* from, size_t bytes) override {
-    backend_.upload(to, from, bytes);
-  }
-  void download(void* to, const std::byte* from, size_t bytes) const override {
-    backend_.download(to, from, bytes);
-  }
-  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
-    return backend_.operand_bytes(spec);
-  }
   void execute(const Operation& operation) override {
-    if (!std::holds_alternative<Gemm>(operation)) backend_.execute(operation);
+    if (!std::holds_alternative<Gemm>(operation)) WrappedBackend::execute(operation);
   }
-
- private:
-  Backend& backend_;
 };
 
 TEST(SelfCheck, AWrongProductIsRefused) {
   const auto reference = make_backend("ref", {1});
-  WithoutProducts nothing(*reference);
+  WithoutProducts nothing(make_backend("ref", {1}));
   const std::vector<LinearRecipe> recipes = {layer_of("mxfp4-all")};
   EXPECT_THROW(self_check(nothing, *reference, recipes, Compute::fp32), Error);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/wrapped_backend.h"
 #include "base/isa.h"
 #include "support/tiny_run.h"
 
@@ -40,31 +41,16 @@ TEST(UpdateCheck, EveryRecipeUpdatesAsDefinedOnEveryInstructionSet) {
 }
 
 /// Rounds stochastic updates to nearest.
-class WithoutDraws final : public Backend {
+class WithoutDraws final : public WrappedBackend {
  public:
-  explicit WithoutDraws(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  using WrappedBackend::WrappedBackend;
   [[nodiscard]] std::string_view name() const override { return "without draws"; }
-  [[nodiscard]] size_t scratch_bytes() const override { return 0; }
-  std::byte* allocate(size_t bytes) override { return backend_->allocate(bytes); }
-  void release(std::byte* memory, size_t bytes) override { backend_->release(memory, bytes); }
-  void upload(std::byte* to, const void* from, size_t bytes) override {
-    backend_->upload(to, from, bytes);
-  }
-  void download(void* to, const std::byte* from, size_t bytes) const override {
-    backend_->download(to, from, bytes);
-  }
-  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
-    return backend_->operand_bytes(spec);
-  }
   void execute(const Operation& operation) override {
-    if (!std::holds_alternative<Update>(operation)) return backend_->execute(operation);
+    if (!std::holds_alternative<Update>(operation)) return WrappedBackend::execute(operation);
     Update update = std::get<Update>(operation);
     update.weight.rule = UpdateRule::nearest;
-    backend_->execute(update);
+    WrappedBackend::execute(update);
   }
-
- private:
-  std::unique_ptr<Backend> backend_;
 };
 
 TEST(UpdateCheck, AWrongRoundingIsRefused) {

@@ -1,0 +1,34 @@
+// What looks at the operations of another backend, or changes some, derives from this.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "backend/backend.h"
+
+namespace ng {
+
+/// Does what the backend that it owns does.
+class WrappedBackend : public Backend {
+ public:
+  explicit WrappedBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  [[nodiscard]] std::string_view name() const override { return backend_->name(); }
+  [[nodiscard]] size_t scratch_bytes() const override { return backend_->scratch_bytes(); }
+  std::byte* allocate(size_t bytes) override { return backend_->allocate(bytes); }
+  void release(std::byte* memory, size_t bytes) override { backend_->release(memory, bytes); }
+  void upload(std::byte* to, const void* from, size_t bytes) override {
+    backend_->upload(to, from, bytes);
+  }
+  void download(void* to, const std::byte* from, size_t bytes) const override {
+    backend_->download(to, from, bytes);
+  }
+  [[nodiscard]] size_t operand_bytes(const OperandSpec& spec) const override {
+    return backend_->operand_bytes(spec);
+  }
+  void execute(const Operation& operation) override { backend_->execute(operation); }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+};
+
+}  // namespace ng
