@@ -11,6 +11,9 @@ endif()
 set(NG_NOT_FAST "^study_|^train_(curve|memory|session_faults)_|^e2e_(bits|crash|resume)_")
 string(APPEND NG_NOT_FAST "|^(browser|tensorboard)_|^mpi_")
 set(NG_TEST_SECONDS 600 CACHE STRING "time limit of one test program")
+# They take longest, and start first: no core waits for the other's last test.
+set(NG_LONG "^(study|conformance|backend_cpu_quantize)_test$|^train_(session_faults|memory)_test$")
+string(APPEND NG_LONG "|^e2e_(bits|resume)_test$|_part[0-9]$")
 add_custom_target(fast_tests COMMENT "builds the tests labelled fast")
 
 # Registers test `name` that runs the command in ARGN; `folder` is the one below src/ or tests/.
@@ -23,6 +26,9 @@ function(ng_add_test name folder)
     add_dependencies(fast_tests ${program})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${NG_TEST_SECONDS})
+  if(name MATCHES "${NG_LONG}")
+    set_tests_properties(${name} PROPERTIES COST 100)
+  endif()
 endfunction()
 
 # A test of a folder up to io, whose reader of golden files all may use, links what is up to there:
@@ -76,14 +82,13 @@ function(ng_add_test_program name folder sources)
   target_precompile_headers(${name} REUSE_FROM ng_test_headers)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${NG_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   set(tests ${name})
-  if(name MATCHES "^(e2e|train)_test$")  # long: in parts beside each other, which start first
+  if(name MATCHES "^(e2e|train)_test$")  # long: in parts beside each other
     set(tests ${name}_part0 ${name}_part1 ${name}_part2 ${name}_part3)
   endif()
   foreach(test IN LISTS tests)
     ng_add_test(${test} ${folder} ${name})
     if(NOT test STREQUAL name)
       string(REGEX REPLACE ".*_part" "" part ${test})
-      set_tests_properties(${test} PROPERTIES COST 100)
       set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT
                    "GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${part}")
     endif()
