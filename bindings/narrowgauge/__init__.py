@@ -8,16 +8,14 @@
 from . import _core
 from ._core import Element, Format
 from ._errors import Diverged, Error
+from ._formats import element, format, formats
 from ._models import Model, inspect
 from ._numbers import (
     Counts,
     Errors,
     Quantized,
     dequantize,
-    element,
     error,
-    format,
-    formats,
     matmul,
     quantize,
 )

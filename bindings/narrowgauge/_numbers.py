@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import real, seed_of, text, threads_of, whole
+from ._arguments import seed_of, text, threads_of, whole
 from ._arrays import TORCH_ELEMENTS, floats_of, matrix_of
-from ._core import Element, Format
+from ._core import Format
 from ._errors import Error
+from ._formats import FIELDS, document, format
+from ._layouts import pack
 
 Floats = npt.NDArray[np.float32]
-#: what a format may be changed in, with the kind of value and what it means
-_FIELDS: dict[str, tuple[str, str]] = _core.format_fields()
 
 
 class Counts(NamedTuple):
@@ -40,47 +39,6 @@ class Errors(NamedTuple):
     max_relative: float
     underflow: float  #: share of x != 0 with q = 0
     bias: float  #: mean(e) / mean|x|
-
-
-def element(name: str) -> Element:
-    """The format of single numbers: "e4m3", "float8_e4m3fn", "mxint8", "e8m0", any eXmY."""
-    return Element(text(name, "name"))
-
-
-def _word(value: Any, field: str) -> str:
-    """The value of a field as the command line says it."""
-    kind = _FIELDS[field][0]
-    if kind == "block" and isinstance(value, tuple | list):
-        return "x".join(str(n) for n in value)
-    if kind == "reals" and not isinstance(value, str):
-        numbers = value if isinstance(value, tuple | list) else [value]
-        return ",".join(repr(real(n, field)) for n in numbers)
-    if kind == "real":
-        return repr(real(value, field))
-    return str(whole(value, field)) if kind == "whole" else text(value, field)
-
-
-def format(name: str, **fields: Any) -> Format:
-    """A format by name, as `narrowgauge cast` takes it, with fields of it changed.
-
-    Fields:"""
-    for field in fields:
-        if field not in _FIELDS:
-            raise TypeError(f"no field {field!r}: {', '.join(sorted(_FIELDS))}")
-    given = {k: v for k, v in fields.items() if v is not None}
-    prescale = real(given.pop("prescale", 1.0), "prescale")
-    words = {field: _word(value, field) for field, value in given.items()}
-    if words.get("random_bits") == "0":  # which the command line has for "as the format says"
-        raise Error("0", "16, 8 or 32", key="random_bits")
-    return _core.format(text(name, "format"), words, prescale)
-
-
-def formats() -> list[Format]:
-    """Every format that `quantize` takes by a name, those with scales first; also any eXmY."""
-    named = [_core.format(name, {}) for name in _core.format_names() if name != "fp32"]
-    elements = [Element(name) for name in _core.element_names()]
-    plain = [_core.format(e.name, {}) for e in elements if e.bits <= 16]
-    return named + [f for f in plain if f.name not in {n.name for n in named}]
 
 
 class Quantized:
@@ -181,9 +139,7 @@ class Quantized:
         them); "safetensors": each row a little-endian bit string; "fp4x2": E2M1 in pairs, the even
         one low.
         """
-        from ._packing import pack
-
-        return pack(self, layout)
+        return pack(self._core, self.shape, layout)
 
     def __repr__(self) -> str:
         text = repr(self.format).removeprefix("<narrowgauge.Format ").removesuffix(">")
@@ -213,7 +169,7 @@ def quantize(
 
     Fields of the format:"""
     for field in fields:
-        if field not in _FIELDS:
+        if field not in FIELDS:
             raise TypeError(f"quantize() got an unexpected keyword argument {field!r}")
     chosen = _chosen(format, fields)
     along, seed, threads = text(along, "along"), seed_of(seed), threads_of(threads)
@@ -224,19 +180,7 @@ def quantize(
     return Quantized(core, values.shape)
 
 
-def _document(function: Any) -> None:
-    """Names the fields in the function's signature and its docstring."""
-    signature = inspect.signature(function)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    named = [inspect.Parameter(field, keyword, default=None) for field in _FIELDS]
-    plain = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    function.__signature__ = signature.replace(parameters=plain + named)
-    fields = "".join(f"\n    {name}: {doc}" for name, (_, doc) in _FIELDS.items())
-    function.__doc__ = (function.__doc__ or "") + fields
-
-
-_document(format)
-_document(quantize)
+document(quantize)
 
 
 def _chosen(name: str | Format, fields: dict[str, Any]) -> Format:
