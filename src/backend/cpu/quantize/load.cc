@@ -1,4 +1,4 @@
-// Bringing values into a tile: transposition, random Hadamard transform, block maxima.
+// Loads source rows of memory into a tile: turned, Hadamard-transformed, with maxima of blocks.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize/load.cc"
 #include <hwy/cache_control.h>

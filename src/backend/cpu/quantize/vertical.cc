@@ -1,5 +1,5 @@
-// Kernels for sixteen source columns side by side: a lane is a column, so that block maxima and the
-// Hadamard transform need no shuffles and four values along K become one word.
+// Blocks down source columns that are not turned (columns.h): sixteen side by side, a lane each, so
+// block maxima and the Hadamard transform need no shuffles and four values along K become one word.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize/vertical.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
