@@ -74,6 +74,14 @@ LayerPlace layer_place(const ParameterSpec& spec, int64_t depth) {
   return {.name = layer, .block = layers::place_of(layer).block, .depth = depth};
 }
 
+ModelLayers layers_of(const ModelConfig& config) {
+  ModelLayers all{.names = {}, .depth = config.layers};
+  for (const ParameterSpec& spec : parameter_table(config))
+    if (!spec.is_vector) all.names.emplace_back(layers::layer_of(spec.name));
+  if (config.tie_embeddings) all.names.emplace_back(layers::kHead);
+  return all;
+}
+
 WeightStorage weight_storage(const Recipe& recipe, const ParameterSpec& spec, int64_t depth) {
   const bool is_plain = spec.is_vector || spec.is_adapter;
   const WeightStorage storage =

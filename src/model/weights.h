@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "model/config.h"
 #include "nn/parameter.h"
 #include "recipe/recipe.h"
 
@@ -11,6 +12,9 @@ namespace ng {
 /// The layer of a parameter in a model of `depth` blocks, as a recipe is asked for it. The name
 /// lies in the parameter's.
 [[nodiscard]] LayerPlace layer_place(const ParameterSpec& spec, int64_t depth);
+
+/// All layers of a model that a recipe is asked for, in the model's order.
+[[nodiscard]] ModelLayers layers_of(const ModelConfig& config);
 
 /// What the recipe says of a parameter in a model of `depth` blocks: vectors and adapters are FP32,
 /// and so is what lies outside of the blocks where the storage has scales, unless an override means

@@ -60,13 +60,11 @@ class LayerTrial {
       unused = std::move(here);
   }
 
-  /// An embedding has no GEMM, but its table is stored as its layer says.
   [[nodiscard]] bool stores_embedding(const RecipeOverride& override_) const {
     const auto names = {layers::kEmbed, layers::kPos};
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-      const RecipeSettings& before = recipe_.phases.front();
       return override_.matches({.name = name, .block = -1, .depth = kDepths[0]}) &&
-             !(override_.over(before).weights == before.weights);
+             override_.changes_weights(recipe_.phases.front());
     });
   }
 

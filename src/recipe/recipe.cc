@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "recipe/layer_trial.h"
+#include "recipe/matches.h"
 #include "recipe/resolve.h"
 #include "recipe/settings_keys.h"
 #include "recipe/warnings.h"
@@ -47,13 +48,21 @@ std::string patch_lines(const toml::table& patch, std::initializer_list<std::str
 std::string text_of_override(const RecipeOverride& override_) {
   std::string text = "\n[[override]]\nlayers = " + print_value(override_.layers) + "\n";
   if (override_.blocks) text += "blocks = " + toml_quote(override_.blocks->text()) + "\n";
-  return text + patch_lines(*override_.patch, {"layers", "blocks"});
+  if (override_.is_optional) text += "optional = true\n";
+  return text + patch_lines(*override_.patch, {"layers", "blocks", "optional"});
 }
 
 std::string overrides_text(const ResolvedRecipe& recipe) {
   std::string text;
   for (const RecipeOverride& override_ : recipe.overrides) text += text_of_override(override_);
   return text;
+}
+
+/// Whether something may mean no layer changes no bit of a run.
+ResolvedRecipe without_optional(ResolvedRecipe recipe) {
+  for (RecipeOverride& override_ : recipe.overrides) override_.is_optional = false;
+  for (RecipeSettings& phase : recipe.phases) phase.weight_noise.is_optional = false;
+  return recipe;
 }
 
 std::string phase_header(double start) {
@@ -128,6 +137,10 @@ std::vector<std::string> Recipe::warnings_at(int64_t depth) const {
 
 const std::vector<double>& Recipe::phase_starts() const { return data_->recipe.phase_starts; }
 
+std::vector<RecipeMatch> Recipe::matches(const ModelLayers& model) const {
+  return matches_of(data_->recipe, model);
+}
+
 std::string Recipe::resolved_toml() const {
   return "name = " + toml_quote(name()) + "\n" + body_of(data_->recipe);
 }
@@ -154,11 +167,13 @@ std::vector<std::pair<std::string, std::string>> Recipe::values() const {
   return values;
 }
 
-std::string Recipe::hash() const { return hash_of(identity_of(data_->recipe)); }
+std::string Recipe::hash() const { return hash_of(identity_of(without_optional(data_->recipe))); }
 std::string Recipe::hash_of_all_keys() const {
   Keys<RecipeSettings> older = settings_keys();
-  std::erase_if(older, [](const auto& key) { return key.path == "communication.sums"; });
-  return hash_of(body_of(data_->recipe, older));
+  std::erase_if(older, [](const auto& key) {
+    return key.path == "communication.sums" || key.path == "weight_noise.optional";
+  });
+  return hash_of(body_of(without_optional(data_->recipe), older));
 }
 
 int Recipe::phase_at(double progress) const {

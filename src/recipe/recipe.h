@@ -27,6 +27,25 @@ struct LayerPlace {
   int64_t depth = 0;      ///< number of blocks
 };
 
+/// The layers of a model that recipes speak of, by their canonical names.
+struct ModelLayers {
+  std::vector<std::string> names;  ///< linear layers, the head's too, and tables of embeddings
+  int64_t depth = 0;               ///< blocks
+};
+
+/// A part of a recipe that holds for some layers of a model.
+struct RecipeMatch {
+  std::string key;                    ///< "override[1]", "weight_noise", "phase[1]"
+  std::string place;                  ///< file and line
+  std::vector<std::string> patterns;  ///< its `layers`; of a phase none
+  std::string blocks;                 ///< its slice of blocks, where it has one
+  double start = 0;                   ///< of a phase: the share of training before it
+  bool is_optional = false;           ///< may mean no layer
+  std::vector<std::string> layers;    ///< that it means; of a phase, whose GEMMs it changes
+
+  [[nodiscard]] bool is_phase() const { return start > 0; }
+};
+
 /// A loaded recipe: inheritance merged, every key and rule checked.
 class Recipe {
  public:
@@ -52,6 +71,11 @@ class Recipe {
   [[nodiscard]] std::string hash_of_all_keys() const;
   /// What the user should know: "stochastic rounding on a forward operand ...".
   [[nodiscard]] const std::vector<std::string>& warnings() const;
+
+  /// Which layers of a model each override means, the base's weight noise where it has some, and
+  /// each phase, in this order.
+  [[nodiscard]] std::vector<RecipeMatch> matches(const ModelLayers& model) const;
+
   /// What a user should know of a model of this many blocks beside that: overrides for others.
   [[nodiscard]] std::vector<std::string> warnings_at(int64_t depth) const;
 

@@ -30,6 +30,8 @@ const KeyRow kPhaseRow = {"phase", "a list of tables",
 const KeyRow kLayersRow = {"layers", "a list of layer patterns",
                            "layers that an override means; without it, all but the head"};
 const KeyRow kBlocksRow = {"blocks", std::string(kSliceExpected), "blocks that an override means"};
+const KeyRow kOptionalRow = {"optional", "true or false",
+                             "whether it may mean no layer of a model, which is an error else"};
 const KeyRow kStartRow = {"start", "a number above 0 and below 1", "share of training before it"};
 
 std::vector<const KeyRow*> rows_with(std::initializer_list<const KeyRow*> rows,
@@ -106,18 +108,21 @@ BlockSlice read_slice(const TomlItem& item) {
 }
 
 RecipeOverride read_override(const toml::table& patch) {
-  static const std::vector<const KeyRow*> rows = rows_with({&kLayersRow, &kBlocksRow}, true);
+  static const std::vector<const KeyRow*> rows =
+      rows_with({&kLayersRow, &kBlocksRow, &kOptionalRow}, true);
   check_known_keys(patch, rows, kOverridePrefix);
   RecipeOverride result;
   result.patch = &patch;
   result.place = place_of(patch.source());
   const auto layers = find_item(patch, kLayersRow.path, kOverridePrefix);
   const auto blocks = find_item(patch, kBlocksRow.path, kOverridePrefix);
+  const auto optional = find_item(patch, kOptionalRow.path, kOverridePrefix);
   if (layers) result.layers = read_texts(*layers);
   if (blocks)
     result.blocks = read_slice(*blocks);
   else if (!layers)
     result.blocks = BlockSlice::parse(":");
+  result.is_optional = optional && read_boolean(*optional);
   RecipeSettings any;
   result.read_into(any);  // each value is one, whatever it is to change
   return result;
@@ -204,6 +209,7 @@ std::vector<KeyRow> structure_rows() {
           kOverrideRow,
           below(kOverridePrefix, kLayersRow),
           below(kOverridePrefix, kBlocksRow),
+          below(kOverridePrefix, kOptionalRow),
           kPhaseRow,
           below(kPhasePrefix, kStartRow)};
 }

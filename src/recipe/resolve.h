@@ -21,6 +21,7 @@ struct RecipeOverride {
   std::optional<BlockSlice> blocks;
   const toml::table* patch = nullptr;  ///< lives in a document of the source
   std::string place;
+  bool is_optional = false;  ///< may mean no layer of a model
 
   [[nodiscard]] bool matches(const LayerPlace& layer) const;
   /// Reads the keys without checking what they say together with those there.
@@ -29,6 +30,11 @@ struct RecipeOverride {
   [[nodiscard]] RecipeSettings over(RecipeSettings settings) const {
     read_into(settings);
     return settings;
+  }
+  /// Whether it says of weights what `before` does not: an embedding has no GEMM, but its table is
+  /// stored as its layer says.
+  [[nodiscard]] bool changes_weights(const RecipeSettings& before) const {
+    return !(over(before).weights == before.weights);
   }
   /// Its keys without effect, where it was read into `settings` last.
   [[nodiscard]] std::vector<Error> unused_keys(const RecipeSettings& settings) const;

@@ -35,6 +35,7 @@ enum class OutputKind : uint8_t { compute, fp32, bf16 };
 struct WeightNoise {
   NoiseKind kind = NoiseKind::none;
   std::vector<std::string> layers = {"*"};
+  bool is_optional = false;  ///< they may mean no layer of a model
   Block block = {.kind = Block::Kind::tile, .rows = 32, .cols = 32};
   double b_init = 6;
   double b_target = 4;

@@ -137,6 +137,9 @@ void add_weight_noise(Rows& keys) {
   keys.push_back(texts_key<Settings>(
       "weight_noise.layers", [](auto& s) -> auto& { return s.weight_noise.layers; },
       "a list of layer patterns", "layers that get noise; never embeddings or the head"));
+  keys.push_back(boolean_key<Settings>(
+      "weight_noise.optional", [](auto& s) -> auto& { return s.weight_noise.is_optional; },
+      "whether no layer of a model need be one of them, which is an error else"));
   keys.push_back(noise_block_key());
   const auto number = [&](const char* name, auto get, NumberRange range, const char* doc) {
     keys.push_back(number_key<Settings>(std::string("weight_noise.") + name, get, range, doc));

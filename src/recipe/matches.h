@@ -1,0 +1,30 @@
+// Which layers of a model the tables of a recipe mean, and that each means some.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recipe/resolve.h"
+
+namespace ng {
+
+/// Recipe::matches().
+[[nodiscard]] std::vector<RecipeMatch> matches_of(const ResolvedRecipe& recipe,
+                                                  const ModelLayers& model);
+
+/// Throws Error, saying what would match, where an override or the base's weight noise means no
+/// layer of the model, or one of their patterns none that a model of so many blocks could have;
+/// not of what is optional.
+void require_matches(const Recipe& recipe, const ModelLayers& model);
+
+/// The second alone, for want of a model; `example` is one to count in, "a Llama of 12 blocks".
+void require_known_patterns(const Recipe& recipe, const ModelLayers& example,
+                            std::string_view name);
+
+/// `"blocks.*.attn.*", which means 8 layers of this model`: what somebody who wrote `pattern` may
+/// have meant; the names of all layers where nothing is near.
+[[nodiscard]] std::string near_pattern(std::string_view pattern, const ModelLayers& model,
+                                       std::string_view name = "this model");
+
+}  // namespace ng
