@@ -93,15 +93,16 @@ void require_same_recipe(const JsonObject& saved, const RunIdentity& mine,
                "recipe");
 }
 
-std::vector<std::string> differing_settings(const JsonObject& saved, const RunIdentity& identity) {
-  std::vector<std::string> sentences;
+SavedRun saved_run(const JsonObject& saved, const RunIdentity& identity) {
+  SavedRun run;
   const JsonObject settings = saved.object("settings");
   for (const auto& [key, value] : identity.settings) {
     if (!settings.has(key)) continue;  // of a version that did not note it
-    if (const std::string before = settings.text(key); before != value)
-      sentences.push_back(fmt::format("{} = {}, but {} until here", key, value, before));
+    const std::string before = run.settings[key] = settings.text(key);
+    if (before != value)
+      run.differences.push_back(fmt::format("{} = {}, but {} until here", key, value, before));
   }
-  return sentences;
+  return run;
 }
 
 // The folder's name, the manifest and this file say which step it is.
@@ -109,9 +110,8 @@ void require_step(const JsonObject& saved, int64_t step) {
   (void)saved.integer("step", step, step);
 }
 
-// Returns what differs and may.
-std::vector<std::string> check_identity(const io::CheckpointEntry& checkpoint,
-                                        const RunIdentity& identity) {
+// Returns what may differ.
+SavedRun check_identity(const io::CheckpointEntry& checkpoint, const RunIdentity& identity) {
   const std::string path = join_path(checkpoint.path, kIdentityFile);
   const int64_t step = checkpoint.step;
   const Json json = read_json_file(path, kMaxIdentityBytes);
@@ -129,7 +129,7 @@ std::vector<std::string> check_identity(const io::CheckpointEntry& checkpoint,
   if (saved.has("reference") || !identity.reference.empty())
     require_same(saved, mine, "reference", "weights in model.init");
   require_same(saved, mine, "batch", "train.batch and model.context");
-  return differing_settings(saved, identity);
+  return saved_run(saved, identity);
 }
 
 }  // namespace
@@ -160,13 +160,13 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
   });
 }
 
-std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
-                                            const RunIdentity& identity) {
-  const std::vector<std::string> differences = check_identity(checkpoint, identity);
+SavedRun restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
+                            const RunIdentity& identity) {
+  SavedRun saved = check_identity(checkpoint, identity);
   const StateFiles files(checkpoint.path);
   for (const bool own : {false, true})
     for (const Persistent* row : saved_rows(run, own)) files.read_into(run, *row);
-  return differences;
+  return saved;
 }
 
 int64_t micros_of_checkpoint(const io::CheckpointEntry& checkpoint) {

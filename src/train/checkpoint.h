@@ -42,11 +42,16 @@ struct RunIdentity {
 void save_checkpoint(const std::string& folder, int64_t step, Run& run, const RunIdentity& identity,
                      int keep);
 
-/// Restores all that is saved. The model must be in the phase of the last step done. Returns a
-/// sentence for each setting that differs. Throws Error where the checkpoint belongs to another
-/// run.
-std::vector<std::string> restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
-                                            const RunIdentity& identity);
+/// What a checkpoint says of the run that saved it.
+struct SavedRun {
+  std::map<std::string, std::string> settings;  ///< as RunIdentity has them
+  std::vector<std::string> differences;         ///< a sentence for each that is another now
+};
+
+/// Restores all that is saved. The model must be in the phase of the last step done. Throws Error
+/// where the checkpoint belongs to another run.
+SavedRun restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
+                            const RunIdentity& identity);
 
 /// The micro-batches of a step of the run that saved it, over all ranks. Throws Error where that
 /// cannot be read.

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kRunFileBegin = "# narrowgauge ";
 constexpr const char* kUnknown = "is there and not known as a run's";
+constexpr std::string_view kHistoryMark = "\n# Settings that changed where the run was resumed:\n";
 constexpr std::string_view kRecipeMark = "\n# The recipe, resolved (hash ";
 
 /// A key of the run file and a file or folder that it names.
@@ -55,9 +56,18 @@ bool is_of_run(std::string_view text) {
   return text.starts_with(kRunFileBegin) && text.find(kRecipeMark) != std::string_view::npos;
 }
 
+// The run that goes on writes that anew.
+std::string without_history(std::string text) {
+  const size_t begin = text.find(kHistoryMark), end = text.find(kRecipeMark);
+  if (begin < end && end != std::string::npos) text.erase(begin, end - begin);
+  return text;
+}
+
 // Whether a run wrote the text and nobody changed more than values in it: no comment is lost.
 bool is_unchanged(const std::string& text) {
-  const auto below_first_line = [](const std::string& all) { return all.substr(all.find('\n')); };
+  const auto below_first_line = [](const std::string& all) {
+    return without_history(all.substr(all.find('\n')));
+  };
   if (!is_of_run(text)) return false;
   try {
     const RunConfig config = RunConfig::parse(text, "");
@@ -99,9 +109,13 @@ void require_own_replaced_metrics(const std::string& path, bool holds_run) {
 
 }  // namespace
 
-std::string run_file_text(const RunConfig& config, const Recipe& recipe) {
-  return fmt::format("{}{}, {}\n", kRunFileBegin, version(), compiler()) + config.resolved_toml() +
-         std::string(kRecipeMark) + recipe.hash() + "):\n" + commented(recipe.resolved_toml());
+std::string run_file_text(const RunConfig& config, const Recipe& recipe,
+                          const std::string& history) {
+  std::string text =
+      fmt::format("{}{}, {}\n", kRunFileBegin, version(), compiler()) + config.resolved_toml();
+  if (!history.empty()) text += std::string(kHistoryMark) + commented(history);
+  return text + std::string(kRecipeMark) + recipe.hash() + "):\n" +
+         commented(recipe.resolved_toml());
 }
 
 RunConfig load_run_config(const std::string& folder) {

@@ -19,8 +19,10 @@ inline constexpr std::string_view kModelFolder = "model";
 
 /// The run.toml in a run's folder. Throws Error where there is none.
 [[nodiscard]] RunConfig load_run_config(const std::string& folder);
-/// run.toml: every key written out, the recipe in comments.
-[[nodiscard]] std::string run_file_text(const RunConfig& config, const Recipe& recipe);
+/// run.toml: every key written out; in comments the recipe, and of `history` the lines that say
+/// which settings were others before.
+[[nodiscard]] std::string run_file_text(const RunConfig& config, const Recipe& recipe,
+                                        const std::string& history = "");
 /// The recipe in the comments of a run.toml, whatever has become of its own file; none where it
 /// cannot be read there.
 [[nodiscard]] std::optional<Recipe> recipe_of_run_file(const std::string& path);

@@ -110,73 +110,10 @@ std::string Session::checkpoints_folder() const {
 }
 std::string Session::model_folder() const { return join_path(options_.out, kModelFolder); }
 
-RunIdentity Session::identity() const {
-  return {.seed = config_.seed,
-          .twin = config_.twin,
-          .model = model_identity(model_->config()),
-          .recipe = recipe_.hash(),
-          .older_recipe = recipe_.hash_of_all_keys(),
-          .data = data_->checksum(),
-          .reference = reference_checksum_,
-          .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
-                               trainer_->settings().length, trainer_->micros_of_all()),
-          .tensor_names = model_->tensors().hash(),
-          .settings = config_.update_settings(),
-          .whole_recipe = recipe_,
-          .older_data = [this] { return data_->older_checksum(); }};
-}
-
-void Session::take_folder() {
-  if (has_folder_) return;
-  on_all(world(), [&] {
-    if (is_writer()) lock_folder();
-  });
-  has_folder_ = true;
-}
-
-void Session::lock_folder() {
-  new_folders_ = std::make_unique<NewFolders>(options_.out);
-  lock_ = std::make_unique<FolderLock>(options_.out);
-  const bool saved = !io::list_checkpoints(checkpoints_folder()).empty();
-  require_own_folder(config_, options_.out);
-  const bool finished = is_folder(model_folder()) && !list_folder(model_folder()).empty();
-  if ((saved || finished) && !options_.resume)
-    throw Error({.place = options_.out,
-                 .key = std::string(saved ? kCheckpointsFolder : kModelFolder),
-                 .problem = "the folder already holds a run",
-                 .remedy = "--resume to go on with it, or another --out"});
-  remove_stale_temporaries(options_.out, is_run_file);
-}
-
-void Session::write_run_file() {
-  if (!is_writer()) return;
-  write_file_atomically(join_path(options_.out, kRunFile), run_file_text(config_, recipe_));
-}
-
 void Session::follow_phase(int64_t step) {
   const double progress = static_cast<double>(step) / static_cast<double>(config_.train.steps);
   if (const int phase = recipe_.phase_at(progress); phase != trainer_->phase())
     trainer_->set_phase(phase);
-}
-
-// Steps done so far.
-int64_t Session::restore() {
-  if (!options_.resume) return 0;
-  const std::optional<io::CheckpointEntry> newest = newest_checkpoint_of_all(
-      world(), checkpoints_folder(),
-      [&](const std::string& why) { observer_.notice("skipping a damaged checkpoint: " + why); });
-  if (!newest) {
-    observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
-    return 0;
-  }
-  on_all(world(), [&] { require_steps_left(*newest, config_.train.steps); });
-  follow_phase(std::max<int64_t>(newest->step - 1, 0));
-  std::vector<std::string> differences;
-  on_all(world(), [&] { differences = restore_checkpoint(*newest, *run_, identity_); });
-  for (const std::string& difference : differences)
-    observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
-  model_->copy_masters(*run_);
-  return newest->step;
 }
 
 void Session::fill_batches(int64_t step) {
@@ -363,16 +300,7 @@ SessionResult Session::train() {
   const int64_t start = restore();
   require_equal_bits(world(), config_.train.backend, model_->config(), recipe_);
   require_equal_results(world(), config_.seed, *data_, *trainer_);
-  write_run_file();
-  if (is_writer()) {
-    log_ = std::make_unique<MetricsFile>(join_path(options_.out, kMetricsFile), start,
-                                         [&](const std::string& text) { observer_.notice(text); });
-    log_->set_listener([&](const Json& line) { observer_.line(line); });
-    if (options_.resume) log_->event("resume", start);
-    log_->event("memory", start,
-                memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
-    if (world().ranks() > 1) log_->event("traffic", start, traffic_event(traffic_of(*this)));
-  }
+  if (is_writer()) begin_files(start);
   observer_.started(*this, start);
   clock_ = {};
   last_saved_ = start;

@@ -76,6 +76,7 @@ class Diverged : public Error {
 };
 
 struct RunInputs;
+struct Stretch;
 
 class Session {
  public:
@@ -115,8 +116,10 @@ class Session {
   [[nodiscard]] Comm& world() const { return run_->ranks().world(); }
   /// Whether this rank writes the run's files.
   [[nodiscard]] bool is_writer() const;
-  void write_run_file();
   int64_t restore();
+  [[nodiscard]] Json changes_at(int64_t start, const std::vector<Stretch>& earlier,
+                                const Json& now) const;
+  void begin_files(int64_t start);
   void follow_phase(int64_t step);
   void fill_batches(int64_t step);
   [[nodiscard]] bool shows_every_tensor(int64_t step) const;
@@ -158,6 +161,7 @@ class Session {
   SessionClock clock_;
   SessionResult result_;
   RunIdentity identity_;
+  SavedRun saved_;  // of the checkpoint that it goes on from
   int64_t last_saved_ = 0;
   bool save_due_ = false;
   int64_t last_validated_ = -1;

@@ -277,7 +277,8 @@ TEST_F(SessionRanks, TheGlobalBatchStaysAndIsSaidOnce) {
   train_on(2, config_of(2, kGlobal), false, 2);
   Listener listener;
   train(config_of(2, kGlobal), listener, true);
-  ASSERT_EQ(listener.notices.size(), 1U);
+  ASSERT_EQ(listener.notices.size(), 2U);
+  EXPECT_EQ(listener.notices.back(), "resuming at step 2");
   EXPECT_EQ(listener.notices.front(),
             "--set train.accumulate=2: train.accumulate = 2 is taken as 4: a step of the "
             "checkpoint has 4 micro-batches, which 1 rank does");

@@ -1,0 +1,99 @@
+// What a session does with the files of its folder before its first step.
+#include "base/json.h"
+#include "comm/agreement.h"
+#include "io/checkpoint_files.h"
+#include "train/run_files.h"
+#include "train/run_model.h"
+#include "train/session.h"
+#include "train/session_ranks.h"
+#include "train/session_start.h"
+#include "train/stretches.h"
+
+namespace ng {
+
+RunIdentity Session::identity() const {
+  return {.seed = config_.seed,
+          .twin = config_.twin,
+          .model = model_identity(model_->config()),
+          .recipe = recipe_.hash(),
+          .older_recipe = recipe_.hash_of_all_keys(),
+          .data = data_->checksum(),
+          .reference = reference_checksum_,
+          .batch = fmt::format("{} x {} x {}", trainer_->settings().sequences,
+                               trainer_->settings().length, trainer_->micros_of_all()),
+          .tensor_names = model_->tensors().hash(),
+          .settings = config_.update_settings(),
+          .whole_recipe = recipe_,
+          .older_data = [this] { return data_->older_checksum(); }};
+}
+
+void Session::take_folder() {
+  if (has_folder_) return;
+  on_all(world(), [&] {
+    if (is_writer()) lock_folder();
+  });
+  has_folder_ = true;
+}
+
+void Session::lock_folder() {
+  new_folders_ = std::make_unique<NewFolders>(options_.out);
+  lock_ = std::make_unique<FolderLock>(options_.out);
+  const bool saved = !io::list_checkpoints(checkpoints_folder()).empty();
+  require_own_folder(config_, options_.out);
+  const bool finished = is_folder(model_folder()) && !list_folder(model_folder()).empty();
+  if ((saved || finished) && !options_.resume)
+    throw Error({.place = options_.out,
+                 .key = std::string(saved ? kCheckpointsFolder : kModelFolder),
+                 .problem = "the folder already holds a run",
+                 .remedy = "--resume to go on with it, or another --out"});
+  remove_stale_temporaries(options_.out, is_run_file);
+}
+
+// Steps done so far.
+int64_t Session::restore() {
+  if (!options_.resume) return 0;
+  const std::optional<io::CheckpointEntry> newest = newest_checkpoint_of_all(
+      world(), checkpoints_folder(),
+      [&](const std::string& why) { observer_.notice("skipping a damaged checkpoint: " + why); });
+  if (!newest) {
+    observer_.notice(options_.out + ": no checkpoint to resume from: starting at step 0");
+    return 0;
+  }
+  on_all(world(), [&] { require_steps_left(*newest, config_.train.steps); });
+  follow_phase(std::max<int64_t>(newest->step - 1, 0));
+  on_all(world(), [&] { saved_ = restore_checkpoint(*newest, *run_, identity_); });
+  for (const std::string& difference : saved_.differences)
+    observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
+  if (saved_.differences.empty())
+    observer_.notice(fmt::format("resuming at step {}", newest->step));
+  model_->copy_masters(*run_);
+  return newest->step;
+}
+
+// What is new after `start` steps, which the newest checkpoint and earlier stretches tell of.
+Json Session::changes_at(int64_t start, const std::vector<Stretch>& earlier,
+                         const Json& now) const {
+  if (start == 0) return Json::object();
+  return changed_settings(settings_before(earlier, start, saved_.settings, recipe_, now), now);
+}
+
+// After `start` steps: metrics.jsonl goes on there, run.toml says what holds from here on.
+void Session::begin_files(int64_t start) {
+  const std::string metrics = join_path(options_.out, kMetricsFile);
+  log_ = std::make_unique<MetricsFile>(metrics, start,
+                                       [&](const std::string& text) { observer_.notice(text); });
+  log_->set_listener([&](const Json& line) { observer_.line(line); });
+  std::vector<Stretch> stretches = read_stretches(metrics);
+  const Json now = settings_of(config_, recipe_, world().ranks());
+  Json event = {{"settings", now}};
+  if (options_.resume) event["changed"] = changes_at(start, stretches, now);
+  log_->event(options_.resume ? "resume" : "start", start, event);
+  add_stretch(stretches, {start, now, event.value("changed", Json::object())});
+  write_file_atomically(join_path(options_.out, kRunFile),
+                        run_file_text(config_, recipe_, history_text(stretches)));
+  log_->event("memory", start,
+              memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
+  if (world().ranks() > 1) log_->event("traffic", start, traffic_event(traffic_of(*this)));
+}
+
+}  // namespace ng
