@@ -130,6 +130,7 @@ void History::take_preferences(const Json& line) {
 
 void History::take_event(const Json& line) {
   const Json& event = line["event"];
+  take_stretch(stretches_, line);
   if (event == "resume") {
     earlier_seconds_ += std::exchange(seconds_, 0);
     for (const auto& [kind, seconds] : std::exchange(kinds_, {})) earlier_kinds_[kind] += seconds;

@@ -9,6 +9,7 @@
 
 #include "base/json_fwd.h"
 #include "report/series.h"
+#include "train/stretches.h"
 
 namespace ng::report {
 
@@ -59,6 +60,8 @@ class History {
   /// By layer, where weights have noise.
   [[nodiscard]] const CurvesByLayer& bit_widths() const { return bits_; }
 
+  /// Of the run so far, the first from its start on.
+  [[nodiscard]] const std::vector<Stretch>& stretches() const { return stretches_; }
   [[nodiscard]] int64_t steps() const { return steps_; }
   [[nodiscard]] int64_t tokens() const { return tokens_; }
   [[nodiscard]] int64_t skipped() const { return skipped_; }
@@ -87,6 +90,7 @@ class History {
   std::map<std::string, Series> preferences_, val_preferences_;
   std::map<std::string, CurvesByLayer> operands_;
   CurvesByLayer updates_, bits_;
+  std::vector<Stretch> stretches_;
   int64_t steps_ = 0, tokens_ = 0, skipped_ = 0;
   double last_val_loss_, last_bits_per_byte_;
   double earlier_seconds_ = 0, seconds_ = 0;

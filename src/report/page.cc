@@ -54,6 +54,7 @@ Json json_of(const RangeChart& chart);
 Json json_of(const Bar& bar);
 Json json_of(const Bars& bars);
 Json json_of(const Listing& listing);
+Json json_of(const Mark& mark);
 Json json_of(const Section& section);
 
 template <class Item>
@@ -127,6 +128,8 @@ Json json_of(const Table& table) {
   return {{"heading", table.heading}, {"rows", rows}};
 }
 
+Json json_of(const Mark& mark) { return {{"step", mark.step}, {"text", mark.text}}; }
+
 Json json_of(const Section& section) {
   return {{"heading", section.heading},
           {"note", section.note},
@@ -175,6 +178,7 @@ Json json_of(const Page& page) {
           {"subtitle", page.subtitle},
           {"facts", facts},
           {"sections", array_of(page.sections)},
+          {"marks", array_of(page.marks)},
           {"made_by", fmt::format("NarrowGauge {} ({})", version(), compiler())}};
 }
 

@@ -115,11 +115,18 @@ struct Section {
   std::vector<Listing> listings = {};
 };
 
+/// A line across all charts, between two steps, and what is written beside it.
+struct Mark {
+  double step = 0;
+  std::string text;
+};
+
 struct Page {
   std::string title;
   std::string subtitle;
   std::vector<std::pair<std::string, std::string>> facts;
   std::vector<Section> sections;
+  std::vector<Mark> marks = {};
 };
 
 [[nodiscard]] Json json_of(const Page& page);

@@ -123,6 +123,27 @@
     return [0, 1.06 * Math.max(0.0001, ...all)];
   }
 
+  // Where settings changed: a line, and on wide charts what changed, on the side with room for it.
+  function drawMarks(canvas, area, graph, wide) {
+    canvas.save();
+    canvas.strokeStyle = canvas.fillStyle = "#777";
+    canvas.setLineDash([5, 3]);
+    canvas.font = "11px Helvetica, Arial, sans-serif";
+    (data.marks || []).forEach((mark, i) => {
+      const x = graph.toDomXCoord(mark.step);
+      if (x < area.x || x > area.x + area.w) return;
+      canvas.beginPath();
+      canvas.moveTo(x, area.y);
+      canvas.lineTo(x, area.y + area.h);
+      canvas.stroke();
+      if (!wide) return;
+      const left = x > area.x + area.w / 2;
+      canvas.textAlign = left ? "right" : "left";
+      canvas.fillText(mark.text, left ? x - 4 : x + 4, area.y + 12 + 13 * (i % 5));
+    });
+    canvas.restore();
+  }
+
   function drawChart(parent, chart) {
     const figure = element("figure", parent, chart.wide ? "wide" : "");
     caption(figure, chart.title, chart.y_label);
@@ -147,6 +168,7 @@
       dateWindow: steps,
       gridLineColor: "#e2e2e2",
       axisLineColor: "#888",
+      underlayCallback: (canvas, area, graph) => drawMarks(canvas, area, graph, chart.wide),
       highlightCircleSize: 3.5,
       pixelRatio: Math.max(2, window.devicePixelRatio),  // sharp on paper
       axes: {

@@ -13,6 +13,7 @@
 #include "report/charts.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
+#include "report/stretch_section.h"
 #include "report/traffic_text.h"
 #include "train/session_ranks.h"
 
@@ -140,9 +141,14 @@ Page run_page(const RunFacts& facts, const History& history) {
   page.title = fmt::format("Training run {}", on_one_line(facts.name));
   page.subtitle = last_values(facts, history);
   page.facts = facts.lines;
+  if (const std::string resumed = resumed_text(history.stretches()); !resumed.empty())
+    page.facts.emplace_back("resumed", resumed);
+  page.marks = change_marks(history.stretches());
   page.sections = {loss_section(history)};
   if (!history.preferences().empty()) page.sections.push_back(preference_section(history));
   page.sections.push_back(course_section(history));
+  if (Section changes = stretch_section(history.stretches()); !changes.table.rows.empty())
+    page.sections.push_back(std::move(changes));
   Section casts{.heading = "What casts lose, by layer and operand",
                 .note = kOperandNote,
                 .choice_label = "layers",

@@ -169,6 +169,30 @@ TEST_F(Report, OfAnInterruptedAndResumedRunShowsTheWholeRun) {
   EXPECT_EQ(event_files("run").size(), 2u);
 }
 
+TEST_F(Report, OfARunWithOtherSettingsSinceAStepSaysWhere) {
+  const std::vector<std::string> args = {"train", "tiny.toml", "--out", "run", "--set"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), args.begin(), args.end());
+    return more;
+  };
+  (void)run_well(with({"train.steps=4"}));
+  EXPECT_EQ(page("run")["marks"], Json::array());
+  const Result resumed = run(with({"train.steps=4", "--resume"}));
+  EXPECT_NE(resumed.err.find("resuming at step 4\n"), std::string::npos) << resumed.err;
+  EXPECT_EQ(page("run")["marks"], Json::array()) << "nothing changed";
+  (void)run(with({"train.steps=8", "--set", "train.clip=0.5", "--resume"}));
+  const Json all = page("run");
+  ASSERT_EQ(all["marks"].size(), 1u);
+  EXPECT_EQ(all["marks"][0]["step"], 4.5);
+  const Json& rows = section(all, "Settings that changed")["table"]["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0], Json::parse(R"([{"text": "4"}, {"text": "train.clip"}, {"text": "1"},
+                                     {"text": "0.5"}])"));
+  EXPECT_EQ(rows[1][1]["text"], "train.steps");
+  EXPECT_NE(text_of(path("run/run.toml")).find("\n# after step 4: train.steps: 4 -> 8\n"),
+            std::string::npos);
+}
+
 TEST_F(Report, OfARunThatFailsShowsHowItDid) {
   // Weight decay of 0.1 · lr makes every weight -99 times what it was, step by step.
   const Result result =

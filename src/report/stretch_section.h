@@ -1,0 +1,23 @@
+// Where settings of a run changed: marks in its charts, and a table with both values.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/page.h"
+#include "train/stretches.h"
+
+namespace ng::report {
+
+/// "twice, with other settings after step 30 (below): what is said here holds since then"; empty
+/// where a run was not resumed.
+[[nodiscard]] std::string resumed_text(std::span<const Stretch> stretches);
+
+/// Of each stretch that begins with other settings.
+[[nodiscard]] std::vector<Mark> change_marks(std::span<const Stretch> stretches);
+
+/// A row for each setting that changed; no rows where none did.
+[[nodiscard]] Section stretch_section(std::span<const Stretch> stretches);
+
+}  // namespace ng::report
