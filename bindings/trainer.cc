@@ -93,8 +93,10 @@ class PythonTrainer {
     refuse_ranks();
     const RunConfig config = as_call([&] { return words.config(); });
     reporter_.emplace(observer_);
-    const SessionOptions options{
-        .out = words.folder(), .resume = words.resume, .stop = &observer_.stop()};
+    const SessionOptions options{.out = words.folder(),
+                                 .resume = words.resume,
+                                 .takes_other_recipe = !words.recipe.empty(),
+                                 .stop = &observer_.stop()};
     session_ = as_call([&] { return std::make_unique<Session>(config, options, *reporter_); });
     plan_ = plan_of(*session_);
     memory_ = memory_event(session_->trainer().memory(), session_->memory_in_fp32(),

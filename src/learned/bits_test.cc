@@ -119,6 +119,11 @@ TEST_F(CheckpointBits, HaveTheRecipeOfTheirRunAndNoOther) {
   const std::string b_init = "b_init = 8";
   run_file.replace(run_file.find(b_init), b_init.size(), "b_init = 9");
   write_file_atomically(in("out/run.toml"), run_file);
+  EXPECT_EQ(recipe_of_checkpoint(checkpoint(6))->hash(), recipe->hash()) << "of the checkpoint";
+  std::string identity = read_file(join_path(checkpoint(6), "run.json"), kMaxFile);
+  const std::string key = "\"recipe_toml\"";  // which older ones lack
+  identity.replace(identity.find(key), key.size(), "\"unknown\"");
+  write_file_atomically(join_path(checkpoint(6), "run.json"), identity);
   EXPECT_FALSE(recipe_of_checkpoint(checkpoint(6))) << "another recipe than the checkpoint's";
   write_file_atomically(in("out/run.toml"), "seed = 1\n");
   EXPECT_FALSE(recipe_of_checkpoint(checkpoint(6)));

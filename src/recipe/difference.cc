@@ -1,10 +1,11 @@
 // What a user is told who goes on with another recipe than a run began with.
+#include "recipe/difference.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/text.h"
-#include "recipe/recipe.h"
 
 namespace ng {
 namespace {
@@ -13,7 +14,6 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 
 constexpr size_t kMostShown = 3;
 
-/// "none" where that recipe says nothing of the key.
 std::string value_in(const Values& values, const std::string& key) {
   const auto found =
       std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == key; });
@@ -22,22 +22,32 @@ std::string value_in(const Values& values, const std::string& key) {
 
 }  // namespace
 
-std::string difference_text(const Recipe& before, const Recipe& now) {
+std::vector<RecipeChange> changes(const Recipe& before, const Recipe& now) {
   const Values old = before.values(), present = now.values();
-  std::vector<std::string> keys, shown;
+  std::vector<RecipeChange> changes;
   for (const Values* values : {&old, &present})
-    for (const auto& [key, value] : *values)
-      if (value_in(old, key) != value_in(present, key) &&
-          std::find(keys.begin(), keys.end(), key) == keys.end())
-        keys.push_back(key);
-  for (const std::string& key : keys)
-    if (shown.size() < kMostShown)
-      shown.push_back(fmt::format("{}: {} -> {}", key, value_in(old, key), value_in(present, key)));
+    for (const auto& [key, value] : *values) {
+      const RecipeChange change{key, value_in(old, key), value_in(present, key)};
+      const bool is_known = std::any_of(changes.begin(), changes.end(),
+                                        [&](const RecipeChange& c) { return c.key == change.key; });
+      if (change.before != change.now && !is_known) changes.push_back(change);
+    }
+  return changes;
+}
+
+std::string text_of(const RecipeChange& change) {
+  return fmt::format("{}: {} -> {}", change.key, change.before, change.now);
+}
+
+std::string difference_text(const Recipe& before, const Recipe& now) {
+  const std::vector<RecipeChange> all = changes(before, now);
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(all.size(), kMostShown); ++i) shown.push_back(text_of(all[i]));
   std::string text =
       fmt::format("{}, but this run has {}", on_one_line(before.name()), on_one_line(now.name()));
-  if (keys.empty()) return text;
+  if (all.empty()) return text;
   text += fmt::format(" ({}", fmt::join(shown, ", "));
-  if (keys.size() > shown.size()) text += fmt::format(" and {} more", keys.size() - shown.size());
+  if (all.size() > shown.size()) text += fmt::format(" and {} more", all.size() - shown.size());
   return text + ")";
 }
 

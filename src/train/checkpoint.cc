@@ -8,13 +8,15 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "comm/agreement.h"
+#include "train/carry_over.h"
 #include "train/run_files.h"
 
 namespace ng {
 namespace {
 
 constexpr std::string_view kIdentityFile = "run.json";
-constexpr size_t kMaxIdentityBytes = 1 << 20;
+constexpr size_t kMaxIdentityBytes = 1 << 24;
+constexpr const char* kRecipeKey = "recipe_toml";
 
 // The tensor of this rank that is not finite; nothing where all are.
 std::string nonfinite_state(Run& run) {
@@ -35,16 +37,18 @@ void require_finite(Run& run, const std::string& place) {
 }
 
 Json identity_json(int64_t step, const RunIdentity& identity) {
-  return {{"step", step},
-          {"seed", identity.seed},
-          {"twin", identity.twin},
-          {"model", identity.model},
-          {"recipe", identity.recipe},
-          {"data", identity.data},
-          {"reference", identity.reference},
-          {"batch", identity.batch},
-          {"tensor_names", fmt::format("{:016x}", identity.tensor_names)},
-          {"settings", identity.settings}};
+  Json json = {{"step", step},
+               {"seed", identity.seed},
+               {"twin", identity.twin},
+               {"model", identity.model},
+               {"recipe", identity.recipe},
+               {"data", identity.data},
+               {"reference", identity.reference},
+               {"batch", identity.batch},
+               {"tensor_names", fmt::format("{:016x}", identity.tensor_names)},
+               {"settings", identity.settings}};
+  if (identity.whole_recipe) json[kRecipeKey] = identity.whole_recipe->resolved_toml();
+  return json;
 }
 
 // Newer ones are damaged ones that a resume passed over: kept, they would push whole ones out.
@@ -79,18 +83,36 @@ void require_same_model(const JsonObject& saved, const Json& mine) {
   }
 }
 
-// The names and what differs, where the run's own file still says what it was trained with.
-void require_same_recipe(const JsonObject& saved, const RunIdentity& mine,
-                         const std::string& folder) {
+// The names and what differs, where it is known what the run was trained with. Returns that where
+// the run may go on with another.
+std::optional<Recipe> check_recipe(const JsonObject& saved, const RunIdentity& mine,
+                                   const std::string& folder) {
   const Json& before = saved.at("recipe");
-  if (before == mine.recipe || before == mine.older_recipe) return;
-  const std::optional<Recipe> trained = recipe_of_checkpoint(folder);
+  if (before == mine.recipe || before == mine.older_recipe) return {};
+  std::optional<Recipe> trained = recipe_of_checkpoint(folder);
   if (!mine.whole_recipe) refuse_other(saved, "recipe", before, mine.recipe, "recipe");
-  refuse_other(saved, "recipe",
-               trained ? difference_text(*trained, *mine.whole_recipe)
-                       : fmt::format("another one, which {} does not tell, but this run has {}",
-                                     kRunFile, on_one_line(mine.whole_recipe->name())),
-               "recipe");
+  const Recipe& now = *mine.whole_recipe;
+  if (!trained)
+    refuse_other(saved, "recipe",
+                 fmt::format("another one, which {} does not tell, but this run has {}", kRunFile,
+                             on_one_line(now.name())),
+                 "recipe");
+  const std::string difference = difference_text(*trained, now);
+  if (!mine.takes_other_recipe)
+    saved.refuse("recipe", difference,
+                 "the same recipe to resume, --recipe NAME to go on in the numbers of another, or "
+                 "another --out to start anew");
+  if (trained->name() == now.name())
+    saved.refuse("recipe", difference,
+                 "the same recipe to resume, or what it is now under another name to go on in its "
+                 "numbers");
+  if (const std::string keys = keys_without_meaning(*trained, now); !keys.empty())
+    saved.refuse("recipe",
+                 fmt::format("{}, but this run has {}, to which states of the other mean nothing: "
+                             "{}",
+                             on_one_line(trained->name()), on_one_line(now.name()), keys),
+                 "a recipe with the same values of these keys, or another --out to start anew");
+  return trained;
 }
 
 SavedRun saved_run(const JsonObject& saved, const RunIdentity& identity) {
@@ -121,7 +143,7 @@ SavedRun check_identity(const io::CheckpointEntry& checkpoint, const RunIdentity
   require_same(saved, mine, "seed", "seed");
   if (saved.has("twin") || identity.twin != 0) require_same(saved, mine, "twin", "twin");
   require_same_model(saved, identity.model);
-  require_same_recipe(saved, identity, checkpoint.path);  // which may say what tensors there are
+  std::optional<Recipe> other = check_recipe(saved, identity, checkpoint.path);  // tells of tensors
   require_same(saved, mine, "tensor_names", "model");
   const bool same_data = saved.at("data") == identity.data ||
                          (identity.older_data && saved.at("data") == identity.older_data());
@@ -129,7 +151,9 @@ SavedRun check_identity(const io::CheckpointEntry& checkpoint, const RunIdentity
   if (saved.has("reference") || !identity.reference.empty())
     require_same(saved, mine, "reference", "weights in model.init");
   require_same(saved, mine, "batch", "train.batch and model.context");
-  return saved_run(saved, identity);
+  SavedRun run = saved_run(saved, identity);
+  run.other_recipe = std::move(other);
+  return run;
 }
 
 }  // namespace
@@ -163,6 +187,7 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
 SavedRun restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                             const RunIdentity& identity) {
   SavedRun saved = check_identity(checkpoint, identity);
+  if (saved.other_recipe) return saved;
   const StateFiles files(checkpoint.path);
   for (const bool own : {false, true})
     for (const Persistent* row : saved_rows(run, own)) files.read_into(run, *row);
@@ -204,11 +229,17 @@ void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run) {
 }
 
 std::optional<Recipe> recipe_of_checkpoint(const std::string& folder) {
+  const std::string path = join_path(folder, kIdentityFile);
   const std::string run_file = join_path(folder, fmt::format("../../{}", kRunFile));
-  if (!is_file(join_path(folder, kIdentityFile)) || !is_file(run_file)) return {};
-  const std::string hash = recipe_hash_of(folder);
-  std::optional<Recipe> recipe = recipe_of_run_file(run_file);
-  return recipe && is_hash_of(*recipe, hash) ? recipe : std::nullopt;
+  if (!is_file(path)) return {};
+  const Json json = read_json_file(path, kMaxIdentityBytes);
+  const JsonObject saved(json, path);
+  std::optional<Recipe> recipe;
+  if (saved.has(kRecipeKey))
+    recipe = recipe_in(saved.text(kRecipeKey), path);
+  else if (is_file(run_file))
+    recipe = recipe_of_run_file(run_file);
+  return recipe && is_hash_of(*recipe, saved.text("recipe")) ? recipe : std::nullopt;
 }
 
 }  // namespace ng

@@ -31,6 +31,8 @@ struct RunIdentity {
   std::map<std::string, std::string> settings;
   /// The recipe itself, for what an Error says of it.
   std::optional<Recipe> whole_recipe = {};
+  /// A checkpoint may be of a recipe of another name.
+  bool takes_other_recipe = false;
   /// TrainingData::older_checksum(), which older checkpoints have in the place of `data`.
   std::function<std::string()> older_data = {};
 };
@@ -46,10 +48,12 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
 struct SavedRun {
   std::map<std::string, std::string> settings;  ///< as RunIdentity has them
   std::vector<std::string> differences;         ///< a sentence for each that is another now
+  std::optional<Recipe> other_recipe = {};      ///< that it had, where this run has another
 };
 
-/// Restores all that is saved. The model must be in the phase of the last step done. Throws Error
-/// where the checkpoint belongs to another run.
+/// Restores all that is saved, but nothing of another recipe, whose state is to be carried over.
+/// The model must be in the phase of the last step done. Throws Error where the checkpoint belongs
+/// to another run.
 SavedRun restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                             const RunIdentity& identity);
 
@@ -67,8 +71,9 @@ SavedRun restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
 /// checkpoint is damaged or holds another model.
 void read_checkpoint_weights(const io::CheckpointEntry& checkpoint, Run& run);
 
-/// The recipe of the run that a checkpoint in `<run>/checkpoints` is of, from the run's run.toml:
-/// the one whose hash the checkpoint has. None where there is no such file, or that of another run.
+/// The recipe that a checkpoint in `<run>/checkpoints` was saved with, from the checkpoint; of
+/// older ones from the run's run.toml, where that has the recipe with the checkpoint's hash. None
+/// where neither says it.
 [[nodiscard]] std::optional<Recipe> recipe_of_checkpoint(const std::string& folder);
 
 }  // namespace ng

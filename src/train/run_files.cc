@@ -127,17 +127,21 @@ RunConfig load_run_config(const std::string& folder) {
                .remedy = "the folder of a run: run.toml, checkpoints/"});
 }
 
+std::optional<Recipe> recipe_in(const std::string& toml, const std::string& path) {
+  try {
+    return Recipe::parse(toml, path);
+  } catch (const Error&) {
+    return {};  // of a version with other keys, or changed by hand
+  }
+}
+
 std::optional<Recipe> recipe_of_run_file(const std::string& path) {
   const std::string text = read_file(path, kMaxTomlBytes);
   const size_t mark = text.find(kRecipeMark);
   if (mark == std::string::npos) return {};
   const size_t begin = text.find('\n', mark + kRecipeMark.size());
   if (begin == std::string::npos) return {};
-  try {
-    return Recipe::parse(uncommented(std::string_view(text).substr(begin + 1)), path);
-  } catch (const Error&) {
-    return {};  // of a version with other keys, or changed by hand
-  }
+  return recipe_in(uncommented(std::string_view(text).substr(begin + 1)), path);
 }
 
 void require_not_read(const RunConfig& config, std::span<const std::string> outputs) {

@@ -23,6 +23,8 @@ inline constexpr std::string_view kModelFolder = "model";
 /// which settings were others before.
 [[nodiscard]] std::string run_file_text(const RunConfig& config, const Recipe& recipe,
                                         const std::string& history = "");
+/// The recipe that a file of a run holds as resolved TOML; none where that cannot be read.
+[[nodiscard]] std::optional<Recipe> recipe_in(const std::string& toml, const std::string& path);
 /// The recipe in the comments of a run.toml, whatever has become of its own file; none where it
 /// cannot be read there.
 [[nodiscard]] std::optional<Recipe> recipe_of_run_file(const std::string& path);

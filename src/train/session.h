@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "data/training_data.h"
 #include "tokenizer/tokenizer.h"
+#include "train/carry_over.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/run_config.h"
@@ -50,6 +51,8 @@ class SessionObserver {
 struct SessionOptions {
   std::string out;      ///< folder of the run
   bool resume = false;  ///< go on from the newest whole checkpoint in `out`
+  /// That may have a recipe of another name: its state is carried over into this run's numbers.
+  bool takes_other_recipe = false;
   const std::atomic<bool>* stop =
       nullptr;           ///< set: finish the step, save, return; a validation is left off
   Comm* comm = nullptr;  ///< the ranks that train together, of which rank 0 writes; null: alone
@@ -117,6 +120,7 @@ class Session {
   /// Whether this rank writes the run's files.
   [[nodiscard]] bool is_writer() const;
   int64_t restore();
+  void carry_over(const io::CheckpointEntry& checkpoint);
   [[nodiscard]] Json changes_at(int64_t start, const std::vector<Stretch>& earlier,
                                 const Json& now) const;
   void begin_files(int64_t start);
@@ -161,7 +165,8 @@ class Session {
   SessionClock clock_;
   SessionResult result_;
   RunIdentity identity_;
-  SavedRun saved_;  // of the checkpoint that it goes on from
+  SavedRun saved_;                       // of the checkpoint that it goes on from
+  std::optional<CarriedState> carried_;  // from another recipe
   int64_t last_saved_ = 0;
   bool save_due_ = false;
   int64_t last_validated_ = -1;

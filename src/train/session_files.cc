@@ -24,6 +24,7 @@ RunIdentity Session::identity() const {
           .tensor_names = model_->tensors().hash(),
           .settings = config_.update_settings(),
           .whole_recipe = recipe_,
+          .takes_other_recipe = options_.takes_other_recipe,
           .older_data = [this] { return data_->older_checksum(); }};
 }
 
@@ -64,17 +65,40 @@ int64_t Session::restore() {
   on_all(world(), [&] { saved_ = restore_checkpoint(*newest, *run_, identity_); });
   for (const std::string& difference : saved_.differences)
     observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
-  if (saved_.differences.empty())
+  if (saved_.differences.empty() && !saved_.other_recipe)
     observer_.notice(fmt::format("resuming at step {}", newest->step));
+  if (saved_.other_recipe) carry_over(*newest);
   model_->copy_masters(*run_);
   return newest->step;
+}
+
+void Session::carry_over(const io::CheckpointEntry& checkpoint) {
+  const Recipe& before = *saved_.other_recipe;
+  if (checkpoint.step == config_.train.steps)
+    throw Error({.place = checkpoint.path,
+                 .key = "recipe",
+                 .problem = fmt::format("all {} steps are done in {}, none is left for {}",
+                                        checkpoint.step, before.name(), recipe_.name()),
+                 .remedy = "more train.steps, or the same recipe"});
+  std::optional<StateFiles> files;
+  on_all(world(), [&] { files.emplace(checkpoint.path); });
+  const auto steps = saved_.settings.find("train.steps");  // as they were when it was saved
+  const double all = steps == saved_.settings.end() ? static_cast<double>(config_.train.steps)
+                                                    : std::stod(steps->second);
+  const int phase = before.phase_at(static_cast<double>(checkpoint.step - 1) / all);
+  carried_ = carry_state(*files, {before, phase}, *run_, *model_, {recipe_, trainer_->phase()},
+                         trainer_->settings().optimizer);
+  observer_.notice(fmt::format("resuming at step {} in the numbers of {}, until here {}: {}",
+                               checkpoint.step, recipe_.name(), before.name(),
+                               carried_text(*carried_)));
 }
 
 // What is new after `start` steps, which the newest checkpoint and earlier stretches tell of.
 Json Session::changes_at(int64_t start, const std::vector<Stretch>& earlier,
                          const Json& now) const {
   if (start == 0) return Json::object();
-  return changed_settings(settings_before(earlier, start, saved_.settings, recipe_, now), now);
+  const Recipe& before = saved_.other_recipe ? *saved_.other_recipe : recipe_;
+  return changed_settings(settings_before(earlier, start, saved_.settings, before, now), now);
 }
 
 // After `start` steps: metrics.jsonl goes on there, run.toml says what holds from here on.
@@ -86,6 +110,7 @@ void Session::begin_files(int64_t start) {
   std::vector<Stretch> stretches = read_stretches(metrics);
   const Json now = settings_of(config_, recipe_, world().ranks());
   Json event = {{"settings", now}};
+  if (carried_) event["carried"] = carried_json(*carried_);
   if (options_.resume) event["changed"] = changes_at(start, stretches, now);
   log_->event(options_.resume ? "resume" : "start", start, event);
   add_stretch(stretches, {start, now, event.value("changed", Json::object())});

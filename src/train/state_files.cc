@@ -181,6 +181,14 @@ StateFiles::StateFiles(const std::string& folder) {
     }
 }
 
+bool StateFiles::has_as_stored(const Persistent& row) const {
+  const auto parts = parts_.find(row.spec.name);
+  if (parts == parts_.end()) return false;
+  const StoredAs as = stored_as(row.view, row.spec.rows, row.spec.cols);
+  const io::SafetensorsEntry& entry = *parts->second.front().entry;
+  return entry.dtype == as.dtype && entry.shape == as.shape;
+}
+
 void StateFiles::require_as_stored(const Persistent& row, const Part& part, int64_t cols) const {
   const PersistentSpec& spec = row.spec;
   const io::SafetensorsEntry& entry = *part.entry;

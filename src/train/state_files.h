@@ -39,6 +39,8 @@ class StateFiles {
   /// Fills a tensor, or rows of one, however many ranks wrote it. Throws Error where rows are
   /// missing, or are not stored as this.
   void read_into(Run& run, const Persistent& row) const;
+  /// Whether they have a tensor of that name that is stored as this, which no ranks divide.
+  [[nodiscard]] bool has_as_stored(const Persistent& row) const;
 
  private:
   /// Rows and columns of a tensor; `cols` 0: all that there are.

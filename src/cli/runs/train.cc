@@ -56,8 +56,11 @@ int train(const TrainFlags& args) {
   const std::string out = folder_of(args, comm);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
   const std::unique_ptr<Watchdog> watchdog = watch(comm, config);
-  const SessionOptions options{
-      .out = out, .resume = args.resume, .stop = &StopAtSignals::flag(), .comm = &comm};
+  const SessionOptions options{.out = out,
+                               .resume = args.resume,
+                               .takes_other_recipe = !args.run.recipe.empty(),
+                               .stop = &StopAtSignals::flag(),
+                               .comm = &comm};
   if (comm.rank() != 0) {  // rank 0 speaks for all
     SessionObserver silent;
     Session session(config, options, silent);
@@ -85,7 +88,8 @@ std::string help() {
   std::string text =
       "Writes run.toml, metrics.jsonl, report.html (a page with pictures, rewritten while the run\n"
       "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
-      "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n\n"
+      "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n"
+      "--resume with --recipe NAME goes on in the numbers of another recipe.\n\n"
       "mpirun -n N narrowgauge train ... trains on N ranks: each takes train.accumulate\n"
       "micro-batches of a step, with --threads threads of its own, and rank 0 writes. More or\n"
       "fewer ranks share the same micro-batches with --resume. Ctrl-C leaves ranks a second until\n"
