@@ -143,14 +143,21 @@ std::optional<Evaluation> evaluate_windows(const TrainingData& data, const Batch
   return result;
 }
 
+std::optional<Evaluation> evaluate_data(Run& run, Model& model, const TrainingData& data,
+                                        EvaluationShape shape, const EvaluationHooks& hooks) {
+  const int64_t batch = std::min(shape.batch, data.validation_windows(shape.length));
+  const Run::Lease lease(run);
+  Evaluator evaluator(run, model, batch, shape.length, shape.documents == Documents::apart);
+  return evaluate_windows(
+      data, evaluator.tokens(), batch, run.comm(), [&] { return evaluator.sum_of_losses(); },
+      hooks);
+}
+
 Evaluation evaluate(Run& run, Model& model, const Corpus& corpus, int64_t batch, int64_t length,
                     const EvaluationProgress& progress) {
-  batch = std::min(batch, corpus.validation_windows(length));
-  const Run::Lease lease(run);
-  Evaluator evaluator(run, model, batch, length, corpus.keeps_documents_apart());
-  return *evaluate_windows(corpus, evaluator.tokens(), batch, run.comm(),
-                           [&] { return evaluator.sum_of_losses(); },
-                           {.stops = {}, .progress = progress});
+  const Documents documents = corpus.keeps_documents_apart() ? Documents::apart : Documents::joined;
+  return *evaluate_data(run, model, corpus, {batch, length, documents},
+                        {.stops = {}, .progress = progress});
 }
 
 }  // namespace ng

@@ -57,6 +57,20 @@ struct EvaluationHooks {
     const TrainingData& data, const BatchSpans& tokens, int64_t batch, Comm& comm,
     const std::function<double()>& sum_of_losses, const EvaluationHooks& hooks);
 
+/// How windows of a text are computed.
+struct EvaluationShape {
+  int64_t batch = 0;   ///< windows at once
+  int64_t length = 0;  ///< tokens of a window
+  Documents documents = Documents::joined;
+};
+
+/// Over all windows of the validation part, in the numbers of the model's phase, stochastic casts
+/// to nearest. Nothing where it was stopped.
+[[nodiscard]] std::optional<Evaluation> evaluate_data(Run& run, Model& model,
+                                                      const TrainingData& data,
+                                                      EvaluationShape shape,
+                                                      const EvaluationHooks& hooks);
+
 /// Over all windows of the corpus's validation part, `batch` windows of `length` tokens at once.
 /// No token sees one of another document where the corpus keeps them apart. In the numbers of the
 /// model's phase, stochastic casts to nearest.
