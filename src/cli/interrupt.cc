@@ -65,6 +65,7 @@ StopAtSignals::StopAtSignals() {
 StopAtSignals::~StopAtSignals() { handle(exit_now); }
 
 const std::atomic<bool>& StopAtSignals::flag() { return stop_requested; }
+void StopAtSignals::request() { stop_requested = true; }
 int StopAtSignals::exit_code() const {
   return 128 + (signal_number != 0 ? signal_number.load() : SIGTERM);  // another rank had one
 }

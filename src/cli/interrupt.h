@@ -21,8 +21,10 @@ class StopAtSignals {
   StopAtSignals(const StopAtSignals&) = delete;
   StopAtSignals& operator=(const StopAtSignals&) = delete;
 
-  /// Set by the first signal.
+  /// Set by the first signal, or by request().
   [[nodiscard]] static const std::atomic<bool>& flag();
+  /// Stops without a signal; one that comes then ends the process at once.
+  static void request();
   /// 128 + signal after one.
   [[nodiscard]] int exit_code() const;
 };

@@ -18,16 +18,36 @@ namespace {
 
 constexpr size_t kComparePoints = 500;
 
-/// Finished runs of one recipe.
+/// Finished runs of one recipe, at one point of a grid.
 using Seeds = std::span<const ComparedRun>;
 
+// Twins left out: their place is beside intervals.
 std::vector<Seeds> by_recipe(std::span<const ComparedRun> runs) {
   std::vector<Seeds> recipes;
   for (size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
-    while (end < runs.size() && runs[end].run.label == runs[begin].run.label) ++end;
-    recipes.push_back(runs.subspan(begin, end - begin));
+    while (end < runs.size() && runs[end].run.of == runs[begin].run.of) ++end;
+    if (runs[begin].run.of.twin == TwinOf::none)
+      recipes.push_back(runs.subspan(begin, end - begin));
   }
   return recipes;
+}
+
+std::string name_of_case(const CompareCase& of) {
+  const std::string point = text_of(of.settings);
+  return point.empty() ? of.label : of.label + ", " + point;
+}
+
+// What a recipe is compared with: the first one at its point of the grid; of a single recipe the
+// first point.
+const Seeds& first_of(const std::vector<Seeds>& recipes, const CompareCase& of) {
+  const auto label_of = [](const Seeds& recipe) { return recipe.front().run.of.label; };
+  const std::string first = label_of(recipes.front());
+  const bool are_several =
+      std::ranges::any_of(recipes, [&](const Seeds& recipe) { return label_of(recipe) != first; });
+  for (const Seeds& recipe : recipes)
+    if (are_several && label_of(recipe) == first && recipe.front().run.of.settings == of.settings)
+      return recipe;
+  return recipes.front();
 }
 
 Line without_band(Line line) {
@@ -43,7 +63,7 @@ std::vector<Line> lines_of(const std::vector<Seeds>& recipes, const Get& get) {
   for (size_t i = 0; i < recipes.size(); ++i) {
     std::vector<Line> seeds;
     for (const ComparedRun& run : recipes[i]) seeds.push_back(get(run));
-    lines.push_back(mean_of(recipes[i].front().run.label, static_cast<int>(i), seeds));
+    lines.push_back(mean_of(name_of_case(recipes[i].front().run.of), static_cast<int>(i), seeds));
   }
   return lines;
 }
@@ -67,7 +87,7 @@ Line difference(const Line& line, const Line& from) {
 // Seed by seed to the first recipe: what the seeds have in common falls out.
 std::vector<Line> differences_of(const std::vector<Seeds>& recipes) {
   return lines_of(recipes, [&](const ComparedRun& run) {
-    for (const ComparedRun& first : recipes.front())
+    for (const ComparedRun& first : first_of(recipes, run.run.of))
       if (first.run.config.seed == run.run.config.seed)
         return difference(run.val_loss, first.val_loss);
     return Line{.name = "", .x = {}, .y = {}};
@@ -80,7 +100,8 @@ Section loss_section(const std::vector<Seeds>& recipes) {
                       "Lines are means over the seeds that got so far, bands go from the lowest to "
                       "the highest of them. Training losses are moving averages."};
   Chart validation = loss_chart("Validation"), training = loss_chart("Training");
-  Chart differences = loss_chart("Validation, difference to " + recipes.front().front().run.label);
+  Chart differences =
+      loss_chart("Validation, difference to " + recipes.front().front().run.of.label);
   differences.y_label = "nats per token, seed by seed";
   validation.lines = lines_of(recipes, [](const ComparedRun& run) { return run.val_loss; });
   for (Line& line : validation.lines) line.style = Line::Style::marked;
@@ -124,39 +145,69 @@ Section operand_section(const std::vector<Seeds>& recipes) {
   return section;
 }
 
-std::string with_deviation(double mean, double deviation, int64_t seeds) {
-  return seeds < 2 ? fmt::format("{:.4f}", mean) : fmt::format("{:.4f} ± {:.4f}", mean, deviation);
-}
-
-Table result_table(std::span<const ComparedRun> runs, const std::vector<Seeds>& recipes) {
-  Table table{.heading = {"recipe", "seeds", "validation loss", "to the first", "bits per byte",
-                          "tokens/s", "bytes per parameter", "steps skipped"},
-              .rows = {}};
-  // Rows are for recipes with all their seeds; the last one may still be at work.
-  const size_t seeds = recipes.front().size();
-  std::vector<CompareResult> results;
-  for (const ComparedRun& run : runs) results.push_back(run.result);
-  results.resize(results.size() / seeds * seeds);
-  for (const CompareRow& row : compare_rows(results)) {
-    const bool differs = !table.rows.empty() && !std::isnan(row.difference);
-    table.rows.push_back(
-        {{on_one_line(row.label)},
-         {std::to_string(row.seeds)},
-         {row.diverged != 0 ? divergence_text(row)
-                            : with_deviation(row.val_loss, row.val_loss_sd, row.seeds)},
-         {differs ? (row.difference < 0 ? "" : "+") +
-                        with_deviation(row.difference, row.difference_sd, row.seeds)
-                  : ""},
-         {std::isnan(row.bits_per_byte) ? "" : fmt::format("{:.4f}", row.bits_per_byte)},
-         {count_text(std::llround(row.tokens_per_second))},
-         {fmt::format("{:.2f}", row.bytes_per_parameter.total)},
-         {count_text(row.skipped)}});
+Table table_of_cells(const CompareCells& cells) {
+  Table table{.heading = cells.heading, .rows = {}};
+  for (const std::vector<std::string>& row : cells.rows) {
+    table.rows.emplace_back();
+    for (const std::string& text : row) table.rows.back().push_back({on_one_line(text)});
   }
   return table;
 }
 
+RangeChart::Item interval_item(const CompareRow& row, const ComparedLoss& loss, bool in_bf16) {
+  const PairedDifference& d = loss.difference;
+  const double half = std::isnan(d.half) ? 0 : d.half;
+  const bool is_twin = row.of.twin != TwinOf::none;
+  const std::string name = name_of_case(row.of) + (is_twin ? ", twin" : "");
+  const char* const kind = in_bf16 ? "in BF16" : "in own numbers";
+  return {.name = fmt::format("{}, {}", name, kind),
+          .kind = kind,
+          .group = name,
+          .color = in_bf16 ? 1 : 0,
+          .mean = d.mean,
+          .sd = half,
+          .low = d.mean - half,
+          .high = d.mean + half};
+}
+
+// Differences and their intervals, between lines at 0 and at the noise floors.
+RangeChart interval_chart(const CompareTable& table) {
+  RangeChart chart{.title = "Validation loss less that of the first recipe",
+                   .y_label = "nats per token, mean and 95 % interval",
+                   .note =
+                       "Of each recipe on the left in its own numbers, on the right the same "
+                       "models in BF16.",
+                   .levels = {0},
+                   .spans_levels = true,
+                   .items = {}};
+  for (const CompareRow& row : table.rows) {
+    if (row.against.empty()) continue;
+    if (!std::isnan(row.own.difference.mean))
+      chart.items.push_back(interval_item(row, row.own, false));
+    if (!std::isnan(row.bf16.difference.mean))
+      chart.items.push_back(interval_item(row, row.bf16, true));
+  }
+  for (const NoiseFloor& floor : table.floors)
+    if (floor.own > 0) chart.levels.insert(chart.levels.end(), {-floor.own, floor.own});
+  if (!table.floors.empty()) chart.note += " Lines above and below 0: the noise floor.";
+  return chart;
+}
+
+Section result_section(const CompareTable& table) {
+  Section section{.heading = "Results",
+                  .note =
+                      "Losses are those of the last validation, means over the seeds. "
+                      "Differences are taken seed by seed: both runs have the same batches "
+                      "and the same first weights."};
+  for (const std::string& sentence : compare_sentences(table)) section.note += " " + sentence;
+  section.table = table_of_cells(loss_cells(table));
+  if (RangeChart chart = interval_chart(table); !chart.items.empty())
+    section.ranges.push_back(std::move(chart));
+  return section;
+}
+
 Bars memory_bars(const CompareResult& result) {
-  Bars bars{.title = result.label + ": memory, bytes per parameter", .bars = {}};
+  Bars bars{.title = name_of_case(result.of) + ": memory, bytes per parameter", .bars = {}};
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
     if (const double bytes = result.bytes_per_parameter.most[kind]; bytes > 0)
       bars.bars.push_back({std::string(name_of(static_cast<MemoryKind>(kind))), bytes,
@@ -164,34 +215,42 @@ Bars memory_bars(const CompareResult& result) {
   return bars;
 }
 
-Section cost_section(const std::vector<Seeds>& recipes) {
-  Section section{.heading = "Time and memory"};
+Section cost_section(const std::vector<Seeds>& recipes, const CompareTable& table) {
+  Section section{.heading = "Time and memory",
+                  .note = "Memory is planned, in bytes for each parameter."};
+  section.table = table_of_cells(cost_cells(table));
   for (const Seeds& recipe : recipes) {
     std::map<std::string, double> seconds;
     for (const ComparedRun& run : recipe)
       for (const auto& [kind, value] : run.seconds) seconds[kind] += value;
-    section.bars.push_back(time_bars(recipe.front().run.label + ": time, all seeds", seconds));
+    section.bars.push_back(
+        time_bars(name_of_case(recipe.front().run.of) + ": time, all seeds", seconds));
     section.bars.push_back(memory_bars(recipe.front().result));
   }
   return section;
 }
 
-Section runs_section(std::span<const ComparedRun> runs) {
+Section runs_section(std::span<const ComparedRun> runs, const std::string& out) {
   Section section{.heading = "Runs"};
-  section.table.heading = {"recipe",        "seed",     "validation loss",
+  section.table.heading = {"recipe",        "seed",     "validation loss", "in BF16",
                            "bits per byte", "tokens/s", "report"};
+  const auto number = [](double value) {
+    return std::isnan(value) ? std::string() : fmt::format("{:.4f}", value);
+  };
   for (const ComparedRun& one : runs) {
-    const std::string name = std::filesystem::path(one.run.folder).filename().string();
+    const std::string name =
+        std::filesystem::path(one.run.folder).lexically_relative(out).generic_string();
     const bool diverged = std::isnan(one.result.val_loss);
     const std::string when =
         one.result.diverged != 0 ? fmt::format(" at step {}", one.result.diverged) : "";
     const bool has_report = is_file(join_path(one.run.folder, "report.html"));
     section.table.rows.push_back(
-        {{on_one_line(one.run.label)},
+        {{on_one_line(name_of_case(one.run.of)) +
+          (one.run.of.twin == TwinOf::none ? "" : ", twin")},
          {std::to_string(one.run.config.seed)},
-         {diverged ? "diverged" + when : fmt::format("{:.4f}", one.result.val_loss)},
-         {std::isnan(one.result.bits_per_byte) ? ""
-                                               : fmt::format("{:.4f}", one.result.bits_per_byte)},
+         {diverged ? "diverged" + when : number(one.result.val_loss)},
+         {number(one.result.val_loss_bf16)},
+         {number(one.result.bits_per_byte)},
          {count_text(std::llround(one.result.tokens_per_second))},
          {on_one_line(name), has_report ? name + "/report.html" : std::string()}});
   }
@@ -202,8 +261,9 @@ Section recipe_section(const std::vector<Seeds>& recipes) {
   Section section{.heading = "Recipes"};
   for (const Seeds& recipe : recipes) {
     const CompareRun& run = recipe.front().run;
-    section.listings.push_back(
-        {run.label + ", resolved", Recipe::load(run.config.recipe).resolved_toml()});
+    if (run.of.settings == recipes.front().front().run.of.settings)
+      section.listings.push_back(
+          {run.of.label + ", resolved", Recipe::load(run.config.recipe).resolved_toml()});
   }
   section.listings.push_back(
       {"Run file of the first run, resolved", recipes.front().front().run.config.resolved_toml()});
@@ -232,28 +292,23 @@ ComparedRun compared_run(const CompareRun& run, const CompareResult& result) {
   return compared;
 }
 
-Page compare_page(std::span<const ComparedRun> runs, size_t planned, const std::string& out) {
-  NG_CHECK(!runs.empty(), planned);
-  const std::vector<Seeds> recipes = by_recipe(runs);
-  const RunConfig& config = runs.front().run.config;
+Page compare_page(std::span<const ComparedRun> finished, const CompareTable& table, size_t planned,
+                  const std::string& out) {
+  NG_CHECK(!finished.empty(), planned);
+  const std::vector<Seeds> recipes = by_recipe(finished);
+  const RunConfig& config = finished.front().run.config;
   const std::string name = std::filesystem::path(config.place).stem().string();
   Page page;
   page.title = fmt::format("Recipes compared on {}", on_one_line(name));
-  page.subtitle = fmt::format("{} of {} runs are finished", runs.size(), planned);
+  page.subtitle = fmt::format("{} of {} runs are finished", finished.size(), planned);
   page.facts = {{"run", on_one_line(config.place)},
                 {"folder", on_one_line(out)},
                 {"steps", count_text(config.train.steps)}};
-  Section results{.heading = "Results",
-                  .note =
-                      "Losses are those of the last validation, means over the seeds ± the "
-                      "deviation of one. The difference to the first recipe is taken seed by "
-                      "seed: both have the same batches and the same first weights."};
-  results.table = result_table(runs, recipes);
-  page.sections = {results, loss_section(recipes), course_section(recipes)};
+  page.sections = {result_section(table), loss_section(recipes), course_section(recipes)};
   if (Section casts = operand_section(recipes); !casts.charts.empty())
     page.sections.push_back(std::move(casts));
-  page.sections.push_back(cost_section(recipes));
-  page.sections.push_back(runs_section(runs));
+  page.sections.push_back(cost_section(recipes, table));
+  page.sections.push_back(runs_section(finished, out));
   page.sections.push_back(recipe_section(recipes));
   return page;
 }

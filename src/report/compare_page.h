@@ -8,7 +8,7 @@
 
 #include "report/history.h"
 #include "report/page.h"
-#include "train/compare.h"
+#include "train/compare_table.h"
 
 namespace ng::report {
 
@@ -25,8 +25,9 @@ struct ComparedRun {
 /// Reads the run's metrics.jsonl.
 [[nodiscard]] ComparedRun compared_run(const CompareRun& run, const CompareResult& result);
 
-/// `runs` in the order of compare_runs, `planned` of them in all. `out`: the comparison's folder.
-[[nodiscard]] Page compare_page(std::span<const ComparedRun> runs, size_t planned,
-                                const std::string& out);
+/// `finished` in the order of compare_runs, `planned` runs in all, `table` of their results. `out`:
+/// the comparison's folder.
+[[nodiscard]] Page compare_page(std::span<const ComparedRun> finished, const CompareTable& table,
+                                size_t planned, const std::string& out);
 
 }  // namespace ng::report

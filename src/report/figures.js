@@ -90,8 +90,9 @@ const figures = (function () {
     if (items.length === 0) return;
     const ends = items.flatMap((item) =>
       [item.low, item.high, item.mean - item.sd, item.mean + item.sd]);
+    if (chart.spans_levels) ends.push(...chart.levels);
     const least = Math.min(...ends), most = Math.max(...ends);
-    const room = Math.max(0.05 * (most - least), 0.05);
+    const room = Math.max(0.05 * (most - least), chart.spans_levels ? 1e-9 : 0.05);
     const low = least - room, high = most + room;
     const width = (WIDTH - LEFT - RIGHT) / items.length;
     const x = (i) => LEFT + i * width;

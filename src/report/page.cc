@@ -105,6 +105,7 @@ Json json_of(const RangeChart& chart) {
           {"y_label", chart.y_label},
           {"note", chart.note},
           {"levels", numbers(chart.levels)},
+          {"spans_levels", chart.spans_levels},
           {"items", array_of(chart.items)}};
 }
 

@@ -73,6 +73,7 @@ struct RangeChart {
   std::string y_label;
   std::string note = {};            ///< a sentence below
   std::vector<double> levels = {};  ///< that get a line where they are in sight
+  bool spans_levels = false;        ///< all are in sight, and y reaches little further
   std::vector<Item> items = {};
 };
 

@@ -1,7 +1,8 @@
-// The same run in several recipes and seeds, and what came of it. Every recipe sees the same
-// batches in the same order: they depend on the seed and the step alone.
+// The same run in several recipes, seeds and settings: which runs, and what came of each. Every
+// recipe sees the same batches in the same order: they depend on the seed and the step alone.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -11,6 +12,7 @@
 
 #include "base/json_fwd.h"
 #include "run/memory_kind.h"
+#include "train/grid.h"
 #include "train/session.h"
 
 namespace ng {
@@ -19,18 +21,39 @@ namespace ng {
 /// recipe that is missing, cannot run or is named twice.
 [[nodiscard]] std::vector<std::string> recipe_labels(const std::vector<std::string>& recipes);
 
-/// One training run of a comparison.
-struct CompareRun {
-  RunConfig config;    ///< with the recipe and the seed
-  std::string label;   ///< of the recipe
-  std::string folder;  ///< OUT/<label>-seed<seed>
+/// How a twin differs from the run whose noise floor it shows.
+enum class TwinOf : uint8_t {
+  none,    ///< no twin
+  draws,   ///< its draws of rounding and noise are others
+  weights  ///< it draws nothing: its first weights are larger by a millionth
 };
 
-/// All recipes × seeds, seeds of the first recipe first. Throws Error where recipe_labels() does
-/// and where seeds are too large for a run file.
-[[nodiscard]] std::vector<CompareRun> compare_runs(const RunConfig& config,
-                                                   const std::vector<std::string>& recipes,
-                                                   int64_t seeds, const std::string& out);
+/// What belongs into one row of a comparison's table.
+struct CompareCase {
+  std::string label;      ///< of the recipe
+  GridSettings settings;  ///< the point of the grid
+  TwinOf twin = TwinOf::none;
+  friend bool operator==(const CompareCase&, const CompareCase&) = default;
+};
+
+/// One training run of a comparison.
+struct CompareRun {
+  RunConfig config;  ///< with the recipe and the seed
+  CompareCase of;
+  std::string folder;  ///< OUT/<label>-seed<seed>, below the point of a grid, "-twin" behind it
+};
+
+struct ComparePlan {
+  std::vector<std::string> recipes;
+  int64_t seeds = 3;
+  bool with_twin = true;  ///< of the first recipe that draws, else of the first
+  std::string out;
+};
+
+/// All points × recipes × seeds, seeds of the first recipe first, a point's twins last. Throws
+/// Error where recipe_labels() does and where seeds are too large for a run file.
+[[nodiscard]] std::vector<CompareRun> compare_runs(const std::vector<GridPoint>& points,
+                                                   const ComparePlan& plan);
 
 /// Planned memory over the number of parameters.
 struct BytesPerParameter {
@@ -41,13 +64,16 @@ struct BytesPerParameter {
 struct CompareResult {
   static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-  std::string label;
+  CompareCase of;
   uint64_t seed = 0;
   double val_loss = kNan;       ///< at the end; NaN where it was not finite
+  double val_loss_bf16 = kNan;  ///< of the same model in recipe bf16; NaN where the loss is, and of
+                                ///< pairs
   double bits_per_byte = kNan;  ///< at the end; NaN where the loss is, and of pairs
   int64_t diverged = 0;  ///< the step (of the process that gave up) from which on nothing was
                          ///< finite, for which the run ended; 0: it did not
   double tokens_per_second = 0;
+  double seconds = 0;   ///< that all steps and validations take; 0: not known
   int64_t skipped = 0;  ///< steps
   BytesPerParameter bytes_per_parameter;
 };
@@ -56,8 +82,8 @@ struct CompareResult {
 /// would replace without having written it.
 void require_own_folders(const std::vector<CompareRun>& runs);
 
-/// What an earlier call left in the run's folder; none where it did not finish. Throws Error where
-/// the folder holds another run.
+/// What an earlier call left in the run's folder; none where it did not finish. Throws Error, which
+/// names the keys that differ, where the folder holds another run.
 [[nodiscard]] std::optional<CompareResult> finished_result(const CompareRun& run);
 
 /// Trains, from the newest checkpoint where there is one, and leaves the result in the folder, also
@@ -66,28 +92,7 @@ void require_own_folders(const std::vector<CompareRun>& runs);
                                                             const std::atomic<bool>* stop,
                                                             SessionObserver& observer);
 
-/// One recipe over its seeds. Deviations are those of a sample, 0 for one seed. Losses are NaN
-/// where a run diverged, and so are differences to such a run.
-struct CompareRow {
-  std::string label;
-  int64_t seeds = 0;
-  int64_t diverged = 0;  ///< how many runs have no finite loss at the end
-  double val_loss = 0, val_loss_sd = 0;
-  double bits_per_byte = 0;
-  double difference = 0, difference_sd = 0;  ///< of val_loss to the first recipe's, seed by seed
-  double tokens_per_second = 0;
-  int64_t skipped = 0;
-  BytesPerParameter bytes_per_parameter;
-};
-
-/// Rows in the order in which recipes first appear; every recipe has the same seeds.
-[[nodiscard]] std::vector<CompareRow> compare_rows(const std::vector<CompareResult>& results);
-
-/// "diverged", "1 of 3 diverged": instead of losses; empty where no run did.
-[[nodiscard]] std::string divergence_text(const CompareRow& row);
-
-[[nodiscard]] std::string compare_csv(const std::vector<CompareRow>& rows);
-[[nodiscard]] Json compare_json(const std::vector<CompareRow>& rows,
-                                const std::vector<CompareResult>& results);
+[[nodiscard]] Json bytes_json(const BytesPerParameter& bytes);
+[[nodiscard]] Json result_json(const CompareResult& result);
 
 }  // namespace ng

@@ -100,8 +100,9 @@ TEST_F(ShortData, TrainsOnASinglePair) {
 
 TEST_F(ShortData, IsCompared) {
   text("nine.txt", "ninebytes");
-  const std::vector<CompareRun> runs =
-      compare_runs(run_on("nine.txt"), {"fp32", "bf16"}, 1, in("compared"));
+  const std::vector<CompareRun> runs = compare_runs(
+      {{.settings = {}, .config = run_on("nine.txt")}},
+      {.recipes = {"fp32", "bf16"}, .seeds = 1, .with_twin = false, .out = in("compared")});
   ASSERT_EQ(runs.size(), 2u);
   for (const CompareRun& run : runs) {
     Listener listener;

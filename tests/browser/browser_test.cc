@@ -69,7 +69,7 @@ TEST_F(Browser, ShowsTheReportOfAComparison) {
   const Json seen = visit(path("out/report.html"), "compare");
   if (seen.is_null()) GTEST_SKIP() << "needs chromium and python3";
   expect_works(seen, 6 + 18);
-  for (const char* word : {"bf16", "fp8-current", "mxfp4-all", "±", "6 of 6 runs"})
+  for (const char* word : {"bf16", "fp8-current", "mxfp4-all", "±", "8 of 8 runs"})
     EXPECT_NE(seen["text"].get<std::string>().find(word), std::string::npos) << word;
 }
 

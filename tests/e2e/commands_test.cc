@@ -1,7 +1,6 @@
 // Every command does what it says on small things.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <thread>
 
 #include "base/json.h"
@@ -193,82 +192,6 @@ TEST_F(Commands, TraceWritesWhatTheGoldenFileHolds) {
     ASSERT_EQ(have.size(), want.size()) << name;
     for (size_t i = 0; i < have.size(); ++i) ASSERT_NEAR(have[i], want[i], 1e-4) << name << i;
   }
-}
-
-TEST_F(Commands, CompareGivesATableAndSkipsWhatIsFinished) {
-  const std::vector<std::string> args = {
-      "compare", "tiny.toml", "--recipes", "fp32,mxfp4-all", "--seeds",
-      "2",       "--out",     "out",       "--set",          "train.steps=4"};
-  const std::string out = run_well(args);
-  EXPECT_NE(out.find("validation loss"), std::string::npos) << out;
-  EXPECT_NE(out.find(" ± "), std::string::npos) << out;
-  expect_no_control_characters(out);
-  const std::string csv = text_of(path("out/compare.csv"));
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3) << csv;
-  const Json json = Json::parse(text_of(path("out/compare.json")));
-  ASSERT_EQ(json["recipes"].size(), 2u);
-  ASSERT_EQ(json["runs"].size(), 4u);
-  EXPECT_EQ(json["recipes"][0]["difference"], 0.0);
-  const double a = json["runs"][0]["val_loss"], b = json["runs"][1]["val_loss"];
-  EXPECT_NE(a, b) << "another seed";
-  EXPECT_NEAR(json["recipes"][0]["val_loss"].get<double>(), (a + b) / 2, 1e-12);
-  EXPECT_NEAR(json["recipes"][0]["val_loss_sd"].get<double>(), std::fabs(a - b) / std::sqrt(2.0),
-              1e-12);
-
-  fs::remove_all(path("out/mxfp4-all-seed2"));
-  std::vector<std::string> again = args;
-  again.emplace_back("--json");
-  const Json repeated = Json::parse(run_well(again));
-  EXPECT_EQ(repeated["runs"][3]["val_loss"], json["runs"][3]["val_loss"]);
-  EXPECT_EQ(repeated["runs"][0], json["runs"][0]) << "not repeated, speed included";
-  again.insert(again.end(), {"--set", "train.lr=1e-4"});
-  expect_refused(again, 1, {"out/fp32-seed1", "another run file or recipe"});
-}
-
-constexpr const char* kDiverges =
-    "inherit = 'bf16'\n[linear.fprop.input]\n"
-    "format = 'fp16'\noverflow = 'special'\nprescale = 65536\n";
-
-TEST_F(Commands, CompareSaysWhatDiverged) {
-  write_text(path("bad.toml"), kDiverges);
-  const std::vector<std::string> args = {
-      "compare", "--recipes", "fp32,bad.toml,bf16", "--out", "out", "--set", "seed=7", "tiny.toml"};
-  const Result first = run(args);
-  ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_NE(first.err.find("5 steps in a row, since step 1"), std::string::npos) << first.err;
-  EXPECT_NE(first.out.find("diverged"), std::string::npos) << first.out;
-  EXPECT_NE(text_of(path("out/bad-seed7/metrics.jsonl")).find("\"diverged\""), std::string::npos);
-  EXPECT_NE(text_of(path("out/report.html")).find("diverged at step 1"), std::string::npos);
-  const Json json = Json::parse(text_of(path("out/compare.json")));
-  EXPECT_EQ(json["recipes"][1]["diverged"], 1);
-  EXPECT_EQ(json["recipes"][1]["val_loss"], nullptr);
-  EXPECT_EQ(json["runs"][1]["seed"], 7);
-  EXPECT_EQ(json["runs"][1]["diverged_at"], 1);
-  EXPECT_GT(json["recipes"][2]["val_loss"], 0.0);
-  const Result again = run(args);
-  EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_NE(again.out.find("is already finished"), std::string::npos) << again.out;
-}
-
-TEST_F(Commands, CompareRefusesSeedsThatNoRunCanHave) {
-  expect_refused({"compare", "tiny.toml", "--recipes", "fp32", "--seeds", "2", "--set",
-                  "seed=9223372036854775807"},
-                 1, {"seed", "9223372036854775807"});
-}
-
-// Too few steps to give up; the baseline, so that nothing can be compared with it.
-TEST_F(Commands, CompareTakesARunWithoutAFiniteLoss) {
-  write_text(path("bad.toml"), kDiverges);
-  const std::vector<std::string> args = {"compare", "tiny.toml", "--recipes", "bad.toml,bf16",
-                                         "--out",   "out",       "--set",     "train.steps=4"};
-  for (int call = 0; call < 2; ++call) {
-    const Result result = run(args);
-    ASSERT_EQ(result.code, 0) << result.err;
-    EXPECT_NE(result.out.find("diverged"), std::string::npos) << result.out;
-  }
-  const Json json = Json::parse(text_of(path("out/compare.json")));
-  EXPECT_EQ(json["runs"][0]["val_loss"], nullptr);
-  EXPECT_EQ(json["recipes"][1]["difference"], nullptr);
 }
 
 TEST_F(Commands, FormatsListsAndDecodes) {

@@ -56,8 +56,8 @@ TEST_F(Limits, ARunWhoseLogIsFullGoesOn) {
 }
 
 TEST_F(Limits, AComparisonWhoseLogIsFullGoesOn) {
-  const Result result = Process({"compare", "tiny.toml", "--recipes", "fp32,bf16", "--set",
-                                 "train.steps=2", "--out", "both"},
+  const Result result = Process({"compare", "tiny.toml", "--recipes", "fp32,bf16", "--seeds", "1",
+                                 "--set", "train.steps=2", "--out", "both"},
                                 folder_, "/dev/full")
                             .wait();
   EXPECT_EQ(result.code, 1);

@@ -102,9 +102,10 @@ TEST_F(LostFiles, WhatARunReadsIsNotWritten) {
 }
 
 TEST_F(LostFiles, OfAComparison) {
-  const std::vector<std::string> args = {"compare", "tiny.toml",     "--recipes", "fp32,bf16",
-                                         "--set",   "train.steps=1", "--out",     "c"};
-  for (const char* name : {"c/report.html", "c/compare.csv", "c/compare.json",
+  const std::vector<std::string> args = {"compare", "tiny.toml", "--recipes", "fp32,bf16",
+                                         "--seeds", "1",         "--set",     "train.steps=1",
+                                         "--out",   "c"};
+  for (const char* name : {"c/report.html", "c/compare.csv", "c/compare.json", "c/compare.md",
                            "c/bf16-seed1/run.toml", "c/bf16-seed1/metrics.jsonl.before-resume",
                            "c/bf16-seed1/result.json", "c/bf16-seed1/model/x"}) {
     write_foreign(name);

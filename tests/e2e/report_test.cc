@@ -217,10 +217,16 @@ TEST_F(Report, OfAComparisonHasALineForEachRecipe) {
                                     "--seeds", "2", "--out", "out", "--set", "train.steps=6"});
   EXPECT_NE(out.find("out/report.html\n"), std::string::npos) << out;
   const Json all = page("out");
-  EXPECT_EQ(all["subtitle"], "6 of 6 runs are finished");
+  EXPECT_EQ(all["subtitle"], "8 of 8 runs are finished");
   const Json& rows = section(all, "Results")["table"]["rows"];
-  ASSERT_EQ(rows.size(), 3u);
+  ASSERT_EQ(rows.size(), 4u) << "and a twin";
   EXPECT_EQ(rows[1][0]["text"], "mxfp4-all");
+  const Json& intervals = section(all, "Results")["ranges"][0];
+  ASSERT_EQ(intervals["items"].size(), 3u * 2u) << "in own numbers and in BF16";
+  EXPECT_EQ(intervals["items"][0]["group"], "mxfp4-all");
+  EXPECT_LT(intervals["items"][0]["low"], intervals["items"][0]["mean"]);
+  ASSERT_EQ(intervals["levels"].size(), 3u) << "0 and the noise floor on both sides";
+  EXPECT_EQ(intervals["levels"][1].get<double>(), -intervals["levels"][2].get<double>());
   const Json& charts = section(all, "Loss")["charts"];
   ASSERT_EQ(charts.size(), 3u);
   for (const Json& chart : charts) {
@@ -233,7 +239,7 @@ TEST_F(Report, OfAComparisonHasALineForEachRecipe) {
   ASSERT_EQ(casts.size(), 6u * 3u);
   EXPECT_EQ(casts[0]["lines"].size(), 2u) << "nothing to count in FP32";
   EXPECT_EQ(section(all, "Time and memory")["bars"].size(), 6u);
-  const Json& link = section(all, "Runs")["table"]["rows"][5][5]["link"];
+  const Json& link = section(all, "Runs")["table"]["rows"][5][6]["link"];
   EXPECT_TRUE(fs::is_regular_file(path("out") / link.get<std::string>())) << link;
 }
 

@@ -88,8 +88,9 @@ TEST_F(Resume, ASignalWhileTextsAreOpenedEndsAtOnce) {
 }
 
 TEST_F(Resume, CompareGoesOnAfterASignal) {
-  const std::vector<std::string> args = {"compare", "tiny.toml", "--recipes", "fp32,mxfp4-all",
-                                         "--out",   "out",       "--set",     "train.steps=60"};
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml", "--recipes", "fp32,mxfp4-all", "--seeds",
+      "1",       "--out",     "out",       "--set",          "train.steps=60"};
   Process process(args, folder_);
   process.read_until([](const std::string& out) { return out.find("step 6:") != out.npos; });
   process.send(SIGINT);

@@ -1,8 +1,11 @@
-// narrowgauge compare RUN.toml --recipes A,B,C: the same run in several recipes, as a table.
+// narrowgauge compare RUN.toml --recipes A,B,C: the same run in several recipes, seeds and
+// settings, as a table.
 #include "train/compare.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <csignal>
 
 #include "base/files.h"
@@ -11,31 +14,47 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/progress_line.h"
+#include "cli/runs/compare_files.h"
 #include "cli/shared_flags.h"
-#include "report/compare_page.h"
+#include "io/checkpoint_files.h"
 #include "report/reporter.h"
-#include "train/run_files.h"
 #include "train/run_folder.h"
 
 namespace ng::cli {
 namespace {
 
-constexpr std::string_view kPageFile = "report.html";
-constexpr std::string_view kCsvFile = "compare.csv";
-constexpr std::string_view kJsonFile = "compare.json";
-
 struct CompareArgs {
   RunFlags run;
-  std::vector<std::string> recipes;
-  int64_t seeds = 1;
+  std::vector<std::string> recipes, grid;
+  int64_t seeds = 3;
+  bool without_twin = false;
+  std::string hours, equal = "0.005";
   std::string out;
   bool json = false;
 };
 
-/// Says which run goes on; nothing on standard output where that is to be JSON.
+/// The time that a call may take.
+class TimeLimit {
+ public:
+  /// Empty: any.
+  explicit TimeLimit(const std::string& hours)
+      : seconds_(hours.empty() ? std::numeric_limits<double>::infinity()
+                               : 3600 * std::stod(hours)) {}
+  [[nodiscard]] double seconds_left() const {
+    return seconds_ - std::chrono::duration<double>(Clock::now() - begin_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now();
+  double seconds_;
+};
+
+/// Says which run goes on; nothing on standard output where that is to be JSON. Stops a run whose
+/// time is over.
 class CompareScreen final : public SessionObserver {
  public:
-  explicit CompareScreen(bool silent) : silent_(silent) {}
+  CompareScreen(bool silent, const TimeLimit& limit) : silent_(silent), limit_(limit) {}
 
   void notice(const std::string& sentence) override {
     reading_.clear();
@@ -43,6 +62,9 @@ class CompareScreen final : public SessionObserver {
   }
   void reading(int64_t done, int64_t bytes) override { reading_.show_bytes(done, bytes); }
   void started(Session&, int64_t) override { reading_.clear(); }
+  void step(const StepMetrics&) override {
+    if (limit_.seconds_left() < 0) StopAtSignals::request();
+  }
   void validation(const ValidationMetrics& m) override {
     put(fmt::format("  step {}: validation loss {:.4f}", m.step, m.loss));
   }
@@ -57,114 +79,179 @@ class CompareScreen final : public SessionObserver {
   SteadyOutput output_;
   ProgressLine reading_{"MB"};
   bool silent_;
+  const TimeLimit& limit_;
 };
 
-void print_rows(const std::vector<CompareRow>& rows) {
-  std::vector<std::string> heading = {"recipe", "validation loss", "to the first", "bits per byte",
-                                      "tokens/s"};
-  std::vector<size_t> kinds;
-  for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
-    const bool shown = std::any_of(rows.begin(), rows.end(), [&](const CompareRow& row) {
-      return row.bytes_per_parameter.most[kind] >= 0.005;
-    });
-    if (!shown) continue;
-    kinds.push_back(kind);
-    heading.emplace_back(name_of(static_cast<MemoryKind>(kind)));
-  }
-  Table table(heading);
-  const auto with_sd = [](double mean, double sd, int64_t seeds, const char* sign) {
-    const std::string text = fmt::format("{}{:.4f}", mean < 0 ? "" : sign, mean);
-    return seeds < 2 ? text : fmt::format("{} ± {:.4f}", text, sd);
-  };
-  for (const CompareRow& r : rows) {
-    const bool differs = &r != &rows.front() && !std::isnan(r.difference);
-    std::vector<std::string> cells = {
-        r.label,
-        r.diverged != 0 ? divergence_text(r) : with_sd(r.val_loss, r.val_loss_sd, r.seeds, ""),
-        differs ? with_sd(r.difference, r.difference_sd, r.seeds, "+") : "",
-        std::isnan(r.bits_per_byte) ? "" : fmt::format("{:.4f}", r.bits_per_byte),
-        fmt::format("{:.0f}", r.tokens_per_second)};
-    for (const size_t kind : kinds)
-      cells.push_back(fmt::format("{:.2f}", r.bytes_per_parameter.most[kind]));
-    table.row(std::move(cells));
-  }
-  print("\n{}the most bytes per parameter of each kind in the columns on the right\n",
-        table.text());
-}
+/// Runs and what is known of them by now.
+class Comparison {
+ public:
+  Comparison(std::vector<CompareRun> runs, std::string out, double equal)
+      : runs_(std::move(runs)), finished_(runs_.size()), out_(std::move(out)), equal_(equal) {}
 
-// Trains one run with a report of its own, or takes what an earlier call left.
-std::optional<CompareResult> result_of(const CompareRun& run, const std::atomic<bool>& stop,
-                                       CompareScreen& screen) {
-  if (std::optional<CompareResult> result = finished_result(run)) {
-    screen.put("  is already finished");
-    return result;
+  [[nodiscard]] const std::vector<CompareRun>& runs() const { return runs_; }
+  [[nodiscard]] const std::string& out() const { return out_; }
+  void put(size_t run, const CompareResult& result) {
+    finished_[run] = report::compared_run(runs_[run], result);
   }
+  /// What earlier calls left.
+  void take_finished() {
+    for (size_t i = 0; i < runs_.size(); ++i)
+      if (const std::optional<CompareResult> result = finished_result(runs_[i])) put(i, *result);
+  }
+  [[nodiscard]] bool has(size_t run) const { return finished_[run].has_value(); }
+
+  /// A seed of everything before the next: what is stopped can be compared as far as it came.
+  [[nodiscard]] std::vector<size_t> order() const {
+    std::vector<size_t> order(runs_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return runs_[i].config.seed; });
+    return order;
+  }
+  /// What the rest of a run will take, by runs in the same numbers, else by the longest; 0: not
+  /// known.
+  [[nodiscard]] double seconds_of(size_t run) const {
+    double same = 0, most = 0;
+    for (const auto& other : finished_) {
+      if (!other) continue;
+      const CompareResult& result = other->result;
+      most = std::max(most, result.seconds);
+      if (result.of.label == runs_[run].of.label && result.of.settings == runs_[run].of.settings)
+        same = std::max(same, result.seconds);
+    }
+    const auto saved = io::list_checkpoints(join_path(runs_[run].folder, "checkpoints"));
+    const double done = saved.empty() ? 0 : static_cast<double>(saved.front().step);
+    const auto steps = static_cast<double>(runs_[run].config.train.steps);
+    return (same > 0 ? same : most) * std::max(0.0, 1 - done / steps);
+  }
+  [[nodiscard]] std::vector<std::string> missing() const {
+    std::vector<std::string> folders;
+    for (size_t i = 0; i < runs_.size(); ++i)
+      if (!finished_[i]) folders.push_back(on_one_line(runs_[i].folder));
+    return folders;
+  }
+  [[nodiscard]] FinishedRuns finished() const {
+    FinishedRuns all{.runs = runs_, .finished = {}, .out = out_, .equal = equal_};
+    for (const auto& run : finished_)
+      if (run) all.finished.push_back(*run);
+    return all;
+  }
+
+ private:
+  std::vector<CompareRun> runs_;
+  std::vector<std::optional<report::ComparedRun>> finished_;
+  std::string out_;
+  double equal_;
+};
+
+// Trains one run with a report of its own.
+std::optional<CompareResult> trained(const CompareRun& run, const std::atomic<bool>& stop,
+                                     CompareScreen& screen) {
   report::RunReporter reporter(screen);
   return train_to_compare(run, &stop, reporter);
 }
 
-// Where something there is not of a comparison, or one of the runs reads it.
-void require_own_outputs(const std::vector<CompareRun>& runs, const std::string& out) {
-  const std::string page = join_path(out, kPageFile), csv = join_path(out, kCsvFile);
-  const std::string json = join_path(out, kJsonFile);
-  require_own_file(page, report::html_begin(), "a comparison's");
-  require_own_file(csv, compare_csv({}).substr(0, 24), "a comparison's");
-  require_own_file(json, "{\n  \"recipes\": [", "a comparison's");
-  require_not_read(runs.front().config, std::vector{page, csv, json});
-  require_own_folders(runs);
+/// How a call came to its end.
+enum class Ending : uint8_t { complete, stopped, out_of_time };
+
+Ending run_all(Comparison& comparison, const TimeLimit& limit, CompareScreen& screen) {
+  const std::vector<CompareRun>& runs = comparison.runs();
+  comparison.take_finished();
+  size_t number = 0;
+  for (const size_t i : comparison.order()) {
+    screen.put(fmt::format("{} of {}: {}", ++number, runs.size(), on_one_line(runs[i].folder)));
+    if (comparison.has(i)) {
+      screen.put("  is already finished");
+      continue;
+    }
+    if (comparison.seconds_of(i) > limit.seconds_left()) return Ending::out_of_time;
+    const std::optional<CompareResult> result = trained(runs[i], StopAtSignals::flag(), screen);
+    if (!result) return limit.seconds_left() < 0 ? Ending::out_of_time : Ending::stopped;
+    comparison.put(i, *result);
+    write_compare_files(comparison.finished());
+  }
+  return Ending::complete;
+}
+
+std::string shortened_list(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 6;
+  const size_t shown = std::min(names.size(), kMost);
+  const std::string list = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "));
+  return names.size() > shown ? fmt::format("{} and {} more", list, names.size() - shown) : list;
+}
+
+std::vector<GridPoint> points_of(const CompareArgs& args) {
+  return grid_points(args.grid, [&](const std::vector<std::string>& settings) {
+    RunFlags flags = args.run;
+    flags.settings.insert(flags.settings.end(), settings.begin(), settings.end());
+    return flags.load();
+  });
+}
+
+std::string out_of_time_text(const Comparison& comparison, const std::string& hours) {
+  const std::vector<std::string> missing = comparison.missing();
+  return fmt::format(
+      "the next run would exceed --hours {}: {} {} missing, {}; the same command "
+      "goes on",
+      hours, counted(static_cast<int64_t>(missing.size()), "run"),
+      missing.size() == 1 ? "is" : "are", shortened_list(missing));
 }
 
 int compare(const CompareArgs& args) {
-  const RunConfig config = args.run.load();
+  const TimeLimit limit(args.hours);
   const std::string out =
       args.out.empty() ? first_run_folder(args.run.file) + "-compare" : args.out;
-  const std::vector<CompareRun> runs = compare_runs(config, args.recipes, args.seeds, out);
-  require_own_outputs(runs, out);
+  const ComparePlan plan{
+      .recipes = args.recipes, .seeds = args.seeds, .with_twin = !args.without_twin, .out = out};
+  Comparison comparison(compare_runs(points_of(args), plan), out, std::stod(args.equal));
+  require_own_outputs(comparison.runs(), out);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the runs
   const StopAtSignals signals;
-  CompareScreen screen(args.json);
-  std::vector<CompareResult> results;
-  std::vector<report::ComparedRun> finished;
-  for (const CompareRun& run : runs) {
-    screen.put(
-        fmt::format("{} of {}: {}", results.size() + 1, runs.size(), on_one_line(run.folder)));
-    const std::optional<CompareResult> result = result_of(run, signals.flag(), screen);
-    if (!result) {
-      screen.put("stopped; the same command goes on");
-      return signals.exit_code();
-    }
-    results.push_back(*result);
-    finished.push_back(report::compared_run(run, *result));
-    write_file_atomically(join_path(out, kPageFile),
-                          report::html_of(report::compare_page(finished, runs.size(), out)));
+  CompareScreen screen(args.json, limit);
+  const Ending ending = run_all(comparison, limit, screen);
+  if (ending == Ending::stopped) {
+    screen.put("stopped; the same command goes on");
+    return signals.exit_code();
   }
-  const std::vector<CompareRow> rows = compare_rows(results);
-  const Json json = compare_json(rows, results);
-  write_file_atomically(join_path(out, kCsvFile), compare_csv(rows));
-  write_file_atomically(join_path(out, kJsonFile), json_text(json, 2) + "\n");
+  if (ending == Ending::out_of_time) note(out_of_time_text(comparison, args.hours));
+  const FinishedRuns finished = comparison.finished();
+  if (!finished.finished.empty()) write_compare_files(finished);  // also of runs from before
   screen.require_written();
-  if (args.json) {
-    print_json(json);
-    return 0;
-  }
-  print_rows(rows);
-  print("{0}/report.html\n{0}/compare.csv\n{0}/compare.json\n", on_one_line(out));
+  if (args.json)
+    print_json(json_of(finished));
+  else if (!finished.finished.empty())
+    print("\n{}\n{}", text_of(finished), files_text(out));
   return 0;
 }
 
 constexpr const char* kCompareFooter =
     R"(Every recipe sees the same batches in the same order. Runs that are finished in the folder
 are not repeated, others go on from their newest checkpoint; one that diverges is a row of the
-table. A run's folder is RECIPE-seedN, N its seed. Writes compare.csv, compare.json and
-report.html (a page with pictures); each run's folder has one too.)";
+table. A run's folder is RECIPE-seedN, N its seed, below KEY=VALUE of a grid. Of the first recipe
+that draws random numbers there is a twin of each seed, with other draws: the noise floor. Each
+model is validated in its recipe's numbers and in BF16. Writes compare.csv, compare.json,
+compare.md and report.html (a page with pictures); each run's folder has one too.
+docs/comparing.md says how intervals are made.)";
 
 void declare_compare(Flags flags, CompareArgs& args) {
   args.run.declare(flags, /*with_recipe=*/false);
   flags.option("--recipes A,B,C", args.recipes, "recipes to compare, the first is the baseline")
       .list()
       .required();
-  flags.setting("--seeds", args.seeds, "runs of each recipe, with seeds from the run file's on")
+  flags
+      .setting(
+          "--seeds", args.seeds,
+          "runs of each recipe, with seeds from the run file's on; one cannot judge differences")
       .range(1, 1000);
+  flags
+      .option("--grid KEY=V,V", args.grid,
+              "all recipes and seeds with each value, e.g. train.lr=1e-3,2e-3; several multiply")
+      .repeats();
+  flags.option("--hours H", args.hours, "start no run that would end later; the next call goes on")
+      .check(number_between("0", "10000"));
+  flags.setting("--equal NATS", args.equal, "an interval within this of 0 is called equal")
+      .check(number_between("0", "1000"));
+  flags.flag("--no-twin", args.without_twin, "no twins, and no noise floor");
   flags.option("--out DIR", args.out, "folder of the runs; else runs/NAME-compare");
   flags.flag("--json", args.json, "print one JSON object");
   flags.footer(kCompareFooter);

@@ -1,0 +1,108 @@
+#include "cli/runs/compare_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "train/compare_table.h"
+#include "train/run_files.h"
+
+namespace ng::cli {
+namespace {
+
+constexpr std::string_view kPageFile = "report.html";
+constexpr std::string_view kCsvFile = "compare.csv";
+constexpr std::string_view kJsonFile = "compare.json";
+constexpr std::string_view kMarkdownFile = "compare.md";
+constexpr std::string_view kMarkdownBegin = "# Recipes compared on ";
+
+Table table_of_cells(const CompareCells& cells) {
+  Table table(cells.heading);
+  for (const std::vector<std::string>& row : cells.rows) table.row(row);
+  return table;
+}
+
+CompareTable table_of_runs(const FinishedRuns& finished) {
+  return compare_table(finished.results(), finished.equal);
+}
+
+// What the table is of: the same for all runs.
+std::string plan_sentence(const FinishedRuns& finished) {
+  const RunConfig& config = finished.runs.front().config;
+  const size_t missing = finished.runs.size() - finished.finished.size();
+  std::string text =
+      fmt::format("{} of {} sequences each, seeds from {} on.", counted(config.train.steps, "step"),
+                  config.train.batch * config.train.accumulate, config.seed);
+  if (missing > 0)
+    text += fmt::format(" {} of {} are missing.", missing,
+                        counted(static_cast<int64_t>(finished.runs.size()), "run"));
+  return text;
+}
+
+std::string markdown_of(const FinishedRuns& finished) {
+  const CompareTable table = table_of_runs(finished);
+  const std::string& place = finished.runs.front().config.place;
+  std::string text =
+      fmt::format("{}{}\n\n{}\n\n{}\n", kMarkdownBegin,
+                  on_one_line(std::filesystem::path(place).stem().string()),
+                  plan_sentence(finished), table_of_cells(loss_cells(table)).markdown());
+  for (const std::string& sentence : compare_sentences(table)) text += "- " + sentence + "\n";
+  return text + "\n" + table_of_cells(cost_cells(table)).markdown() +
+         "\nMemory is planned bytes for each parameter: the most of each kind, and all together.\n";
+}
+
+}  // namespace
+
+std::vector<CompareResult> FinishedRuns::results() const {
+  std::vector<CompareResult> all;
+  for (const report::ComparedRun& run : finished) all.push_back(run.result);
+  return all;
+}
+
+void require_own_outputs(const std::vector<CompareRun>& runs, const std::string& out) {
+  const std::string page = join_path(out, kPageFile), csv = join_path(out, kCsvFile);
+  const std::string json = join_path(out, kJsonFile), markdown = join_path(out, kMarkdownFile);
+  require_own_file(page, report::html_begin(), "a comparison's");
+  require_own_file(csv, compare_csv({}).substr(0, 24), "a comparison's");
+  require_own_file(json, "{\n  \"recipes\": [", "a comparison's");
+  require_own_file(markdown, kMarkdownBegin, "a comparison's");
+  require_not_read(runs.front().config, std::vector{page, csv, json, markdown});
+  require_own_folders(runs);
+}
+
+void write_compare_files(const FinishedRuns& finished) {
+  const CompareTable table = table_of_runs(finished);
+  const auto write = [&](std::string_view name, const std::string& text) {
+    write_file_atomically(join_path(finished.out, name), text);
+  };
+  write(kPageFile, report::html_of(report::compare_page(finished.finished, table,
+                                                        finished.runs.size(), finished.out)));
+  write(kCsvFile, compare_csv(table));
+  write(kJsonFile, json_text(json_of(finished), 2) + "\n");
+  write(kMarkdownFile, markdown_of(finished));
+}
+
+Json json_of(const FinishedRuns& finished) {
+  return compare_json(table_of_runs(finished), finished.runs, finished.results());
+}
+
+std::string text_of(const FinishedRuns& finished) {
+  const CompareTable table = table_of_runs(finished);
+  std::string text =
+      plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(table)).text() + "\n";
+  for (const std::string& sentence : compare_sentences(table)) text += sentence + "\n";
+  return text + "\n" + table_of_cells(cost_cells(table)).text() +
+         "the most bytes per parameter of each kind in the columns on the right\n";
+}
+
+std::string files_text(const std::string& out) {
+  std::string text;
+  for (const std::string_view name : {kPageFile, kCsvFile, kJsonFile, kMarkdownFile})
+    text += on_one_line(join_path(out, name)) + "\n";
+  return text;
+}
+
+}  // namespace ng::cli

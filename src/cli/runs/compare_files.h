@@ -1,0 +1,32 @@
+// What a comparison leaves beside its runs: report.html, compare.csv, compare.json, compare.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "report/compare_page.h"
+
+namespace ng::cli {
+
+/// All runs of a comparison, and those that are finished, both in the order of compare_runs.
+struct FinishedRuns {
+  const std::vector<CompareRun>& runs;
+  std::vector<report::ComparedRun> finished;
+  std::string out;
+  double equal = 0;  ///< as compare_table() takes it
+  [[nodiscard]] std::vector<CompareResult> results() const;
+};
+
+/// Throws Error where something there is not of a comparison, or one of the runs reads it.
+void require_own_outputs(const std::vector<CompareRun>& runs, const std::string& out);
+
+/// Of at least one result.
+void write_compare_files(const FinishedRuns& finished);
+[[nodiscard]] Json json_of(const FinishedRuns& finished);
+/// Tables and what they mean, for a screen.
+[[nodiscard]] std::string text_of(const FinishedRuns& finished);
+/// Their paths, a line each.
+[[nodiscard]] std::string files_text(const std::string& out);
+
+}  // namespace ng::cli

@@ -1,0 +1,154 @@
+// `compare` on small things: tables, what is kept, grids, hours, what diverged.
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "program.h"
+
+namespace ng::e2e {
+namespace {
+
+using CompareCommand = Program;
+
+TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml", "--recipes", "fp32,mxfp4-all", "--seeds",
+      "2",       "--out",     "out",       "--set",          "train.steps=4"};
+  const std::string out = run_well(args);
+  for (const char* part :
+       {"validation loss", "in BF16", " ± ", "Student's t", "Noise floor: mxfp4-all"})
+    EXPECT_NE(out.find(part), std::string::npos) << part << "\n" << out;
+  const std::string csv = text_of(path("out/compare.csv"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4) << csv;
+  const std::string markdown = text_of(path("out/compare.md"));
+  EXPECT_EQ(markdown.rfind("# Recipes compared on tiny\n", 0), 0u) << markdown;
+  EXPECT_NE(markdown.find("\n| `mxfp4-all, twin` |"), std::string::npos) << markdown;
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  ASSERT_EQ(json["recipes"].size(), 3u);
+  ASSERT_EQ(json["runs"].size(), 6u);
+  EXPECT_EQ(json["recipes"][0]["difference"], 0.0);
+  EXPECT_EQ(json["recipes"][2]["twin"], "draws");
+  const double a = json["runs"][0]["val_loss"], b = json["runs"][1]["val_loss"];
+  EXPECT_NE(a, b) << "another seed";
+  EXPECT_NEAR(json["recipes"][0]["val_loss"].get<double>(), (a + b) / 2, 1e-12);
+  EXPECT_NEAR(json["recipes"][0]["val_loss_sd"].get<double>(), std::fabs(a - b) / std::sqrt(2.0),
+              1e-12);
+  EXPECT_NE(json["runs"][2]["val_loss"], json["runs"][2]["val_loss_bf16"]);
+  EXPECT_EQ(json["settings"]["train.steps"], "4");
+  EXPECT_EQ(json["unfinished"].size(), 0u);
+
+  fs::remove_all(path("out/mxfp4-all-seed2"));
+  std::vector<std::string> again = args;
+  again.emplace_back("--json");
+  const Json repeated = Json::parse(run_well(again));
+  EXPECT_EQ(repeated["runs"][3]["val_loss"], json["runs"][3]["val_loss"]);
+  EXPECT_EQ(repeated["runs"][0], json["runs"][0]) << "not repeated, speed included";
+  again.insert(again.end(), {"--set", "train.lr=1e-4"});
+  expect_refused(again, 1,
+                 {"out/fp32-seed1", "another run file or recipe", "train.lr is ", "0.0001 here"});
+}
+
+TEST_F(CompareCommand, HasThreeSeedsAndSaysThatOneJudgesNothing) {
+  const std::vector<std::string> args = {"compare",   "tiny.toml", "--recipes",
+                                         "fp32,bf16", "--no-twin", "--out",
+                                         "out",       "--set",     "train.steps=2"};
+  (void)run_well(args);
+  EXPECT_EQ(Json::parse(text_of(path("out/compare.json")))["runs"].size(), 6u);
+  std::vector<std::string> once = args;
+  once.insert(once.end(), {"--seeds", "1"});
+  const std::string out = run_well(once);
+  EXPECT_NE(out.find("One seed: differences cannot be judged"), std::string::npos) << out;
+  EXPECT_NE(out.find("one seed"), std::string::npos) << out;
+}
+
+TEST_F(CompareCommand, MultipliesAGrid) {
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml",          "--recipes", "fp32,bf16",       "--seeds",   "1",
+      "--grid",  "train.lr=1e-2,1e-3", "--grid",    "train.steps=2,3", "--no-twin", "--out",
+      "out"};
+  const std::string out = run_well(args);
+  EXPECT_NE(out.find("train.lr"), std::string::npos) << out;
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  ASSERT_EQ(json["recipes"].size(), 8u);
+  EXPECT_EQ(json["recipes"][7]["settings"],
+            Json::parse(R"({"train.lr":"1e-3","train.steps":"3"})"));
+  EXPECT_TRUE(fs::exists(path("out/train.lr=1e-3,train.steps=3/bf16-seed1/model")));
+  EXPECT_EQ(json["statistics"]["intervals"].size(), 4u);
+  expect_refused({"compare", "tiny.toml", "--recipes", "fp32", "--grid", "train.lr"}, 1,
+                 {"--grid", "train.lr=1e-3,2e-3"});
+}
+
+TEST_F(CompareCommand, StopsWhereTheHoursEnd) {
+  std::vector<std::string> args = {"compare",   "tiny.toml", "--recipes",
+                                   "fp32,bf16", "--out",     "out"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = args;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Result first = run(with({"--set", "train.steps=1000000", "--hours", "0.0005"}));
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.err.find("9 runs are missing, out/fp32-seed1, "), std::string::npos) << first.err;
+  EXPECT_FALSE(fs::is_empty(path("out/fp32-seed1/checkpoints"))) << "the next call goes on";
+  EXPECT_FALSE(fs::exists(path("out/bf16-seed1")));
+
+  fs::remove_all(path("out"));
+  args.insert(args.end(), {"--set", "train.steps=3"});
+  (void)run_well(with({"--seeds", "1"}));
+  const Result later = run(with({"--seeds", "2", "--hours", "1e-9"}));
+  EXPECT_NE(later.err.find("3 runs are missing, out/fp32-seed2, "), std::string::npos) << later.err;
+  EXPECT_FALSE(fs::exists(path("out/fp32-seed2"))) << "not begun";
+  EXPECT_NE(later.out.find("3 of 6 runs are missing"), std::string::npos) << later.out;
+  EXPECT_EQ(Json::parse(text_of(path("out/compare.json")))["unfinished"].size(), 3u);
+}
+
+constexpr const char* kDiverges =
+    "inherit = 'bf16'\n[linear.fprop.input]\n"
+    "format = 'fp16'\noverflow = 'special'\nprescale = 65536\n";
+
+TEST_F(CompareCommand, SaysWhatDiverged) {
+  write_text(path("bad.toml"), kDiverges);
+  const std::vector<std::string> args = {
+      "compare", "--recipes", "fp32,bad.toml,bf16", "--seeds", "1", "--no-twin", "--out", "out",
+      "--set",   "seed=7",    "tiny.toml"};
+  const Result first = run(args);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.err.find("5 steps in a row, since step 1"), std::string::npos) << first.err;
+  EXPECT_NE(first.out.find("diverged"), std::string::npos) << first.out;
+  EXPECT_NE(text_of(path("out/bad-seed7/metrics.jsonl")).find("\"diverged\""), std::string::npos);
+  EXPECT_NE(text_of(path("out/report.html")).find("diverged at step 1"), std::string::npos);
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  EXPECT_EQ(json["recipes"][1]["diverged"], 1);
+  EXPECT_EQ(json["recipes"][1]["val_loss"], nullptr);
+  EXPECT_EQ(json["runs"][1]["seed"], 7);
+  EXPECT_EQ(json["runs"][1]["diverged_at"], 1);
+  EXPECT_GT(json["recipes"][2]["val_loss"], 0.0);
+  const Result again = run(args);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.out.find("is already finished"), std::string::npos) << again.out;
+}
+
+TEST_F(CompareCommand, RefusesSeedsThatNoRunCanHave) {
+  expect_refused({"compare", "tiny.toml", "--recipes", "fp32", "--seeds", "2", "--set",
+                  "seed=9223372036854775807"},
+                 1, {"seed", "9223372036854775807"});
+}
+
+// Too few steps to give up; the baseline, so that nothing can be compared with it.
+TEST_F(CompareCommand, TakesARunWithoutAFiniteLoss) {
+  write_text(path("bad.toml"), kDiverges);
+  const std::vector<std::string> args = {"compare", "tiny.toml", "--recipes",    "bad.toml,bf16",
+                                         "--seeds", "1",         "--no-twin",    "--out",
+                                         "out",     "--set",     "train.steps=4"};
+  for (int call = 0; call < 2; ++call) {
+    const Result result = run(args);
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.out.find("diverged"), std::string::npos) << result.out;
+  }
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  EXPECT_EQ(json["runs"][0]["val_loss"], nullptr);
+  EXPECT_EQ(json["recipes"][1]["difference"], nullptr);
+}
+
+}  // namespace
+}  // namespace ng::e2e
