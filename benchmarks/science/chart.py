@@ -1,5 +1,5 @@
 """Pictures of the comparison, drawn as SVG by `narrowgauge study --draw`: lines with bands, points
-with intervals, a loss-time plane."""
+with intervals."""
 
 import json
 import math
@@ -49,18 +49,3 @@ def intervals(title, rows, y_name, equal):
                  series=[{"name": kind, "y": of(kind, [mean for _, mean, *_ in rows]),
                           "error": of(kind, [half for _, _, half, _ in rows])}
                          for kind in dict.fromkeys(row[3] for row in rows)])
-
-
-def plane(title, points, x_name, y_name, front):
-    """points: {name: (x, y, half)}; `front`: names of those that nothing beats in both."""
-    names = sorted(points, key=lambda name: points[name][0])
-
-    def of(is_front, which):
-        return [known(points[name][which]) if (name in front) == is_front else None
-                for name in names]
-
-    return drawn(kind="lines", caption=title, x_label=x_name, y_label=y_name, from_zero=False,
-                 x=[points[name][0] for name in names], labels=names,
-                 series=[{"name": what, "y": of(is_front, 1), "error": of(is_front, 2),
-                          "no_line": not is_front, "joined": True}
-                         for what, is_front in (("beaten in both", False), ("the front", True))])

@@ -1,8 +1,11 @@
-"""The study of a run's gradients as tables of markdown, with its pictures."""
+"""gradients.py STUDY RESULTS: the study of a run's gradients as tables of markdown, with its
+pictures."""
 
 import json
+import pathlib
 import re
 import shutil
+import sys
 
 MEASURES = [("projection", "projection", "{:.4f}"), ("cosine", "cosine", "{:.4f}"),
             ("sqnr", "SQNR of one draw, dB", "{:.1f}"),
@@ -82,3 +85,7 @@ def write_gradients(study, results):
              f"```sh\n{shown_command(report['command'])}\n```\n"]
     (results / "gradients.md").write_text("\n".join(page))
     shutil.copyfile(study / "gradients.csv", results / "gradients.csv")
+
+
+if __name__ == "__main__":
+    write_gradients(*map(pathlib.Path, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Paired t tests and Holm's correction, from the standard library alone."""
+"""Paired t tests of what `narrowgauge compare` does not compare, from the standard library."""
 
 import dataclasses
 import math
@@ -94,17 +94,3 @@ def paired(differences):
         return Paired(n, mean, sd, 0.0, 1.0 if mean == 0 else 0.0)
     half = two_sided_quantile(CONFIDENCE, n - 1) * error
     return Paired(n, mean, sd, half, two_sided_p(mean / error, n - 1))
-
-
-def holm(ps):
-    """Corrected p of each, in the same order; NaN stays, and does not count as a test.
-
-    >>> holm([0.01, 0.04, math.nan, 0.03])
-    [0.03, 0.06, nan, 0.06]
-    """
-    tested = sorted((p, i) for i, p in enumerate(ps) if not math.isnan(p))
-    corrected, largest = list(ps), 0.0
-    for rank, (p, i) in enumerate(tested):
-        largest = max(largest, min(1.0, (len(tested) - rank) * p))
-        corrected[i] = largest
-    return corrected

@@ -3,10 +3,8 @@
 import dataclasses
 import functools
 import json
-import math
 import pathlib
 import re
-import struct
 import tomllib
 
 # Keys of run.toml that runs of one comparison may differ in.
@@ -40,20 +38,6 @@ class Run:
                 by_step[record["step"]] = record["loss"]
         return [by_step[step] for step in sorted(by_step)]
 
-    @property
-    def tokens(self):
-        s = self.settings
-        return (s["train.steps"] * s["train.batch"] * s["train.accumulate"]
-                * s["model.context"])
-
-    @property
-    def parameters(self):
-        """From the header of the weights: a length of eight bytes, then JSON."""
-        with open(self.folder / "model" / "model.safetensors", "rb") as file:
-            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        return sum(math.prod(tensor["shape"]) for name, tensor in header.items()
-                   if name != "__metadata__")
-
 
 def flat(table, prefix=""):
     out = {}
@@ -73,13 +57,6 @@ class Comparison:
     def seeds(self, *recipes):
         """Those that all of these recipes have finished."""
         return sorted(set.intersection(*(set(self.runs[recipe]) for recipe in recipes)))
-
-    def values(self, recipe, key, seeds=None):
-        chosen = self.seeds(recipe) if seeds is None else seeds
-        return [self.runs[recipe][seed].result[key] for seed in chosen]
-
-    def first(self, recipe):
-        return next(iter(self.runs[recipe].values()))
 
 
 def shared_settings(run):
@@ -111,12 +88,3 @@ def read_comparison(folder):
             continue
         found.runs.setdefault(run.recipe, {})[run.seed] = run
     return found
-
-
-def read_speeds(folder):
-    """{recipe: tokens/s}, the best that `narrowgauge bench step --json` left in any round."""
-    speeds = {}
-    for file in folder.glob("*/*.json"):
-        speed = json.loads(file.read_text())["tokens_per_second"]
-        speeds[file.stem] = max(speed, speeds.get(file.stem, 0))
-    return speeds
