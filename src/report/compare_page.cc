@@ -304,7 +304,10 @@ Page compare_page(std::span<const ComparedRun> finished, const CompareTable& tab
   page.facts = {{"run", on_one_line(config.place)},
                 {"folder", on_one_line(out)},
                 {"steps", count_text(config.train.steps)}};
-  page.sections = {result_section(table), loss_section(recipes), course_section(recipes)};
+  page.sections = {result_section(table)};
+  if (recipes.empty()) return page;  // nothing but twins is left
+  page.sections.push_back(loss_section(recipes));
+  page.sections.push_back(course_section(recipes));
   if (Section casts = operand_section(recipes); !casts.charts.empty())
     page.sections.push_back(std::move(casts));
   page.sections.push_back(cost_section(recipes, table));

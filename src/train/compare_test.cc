@@ -140,6 +140,12 @@ TEST(CompareTable, OfOneSeedSaysThatNothingCanBeJudged) {
   EXPECT_NE(sentences[1].find("differences cannot be judged"), std::string::npos) << sentences[1];
 }
 
+TEST(CompareTable, OfATwinThatIsTheSameRunKnowsNoFloor) {
+  const CompareTable table =
+      compare_table({result("a", 1, 1.5, 1.5), result("a", 1, 1.5, 1.5, TwinOf::draws)}, 0.005);
+  EXPECT_NE(compare_sentences(table).back().find("no floor is known"), std::string::npos);
+}
+
 TEST(CompareTable, ComparesRecipesAtEachPointOfAGridAndPointsOfOneRecipe) {
   const GridSettings low = {{"train.lr", "1e-3"}}, high = {{"train.lr", "2e-3"}};
   const auto at = [](const char* label, const GridSettings& point, double loss) {

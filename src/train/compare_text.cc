@@ -74,22 +74,27 @@ void add_comparison(CompareCells& cells, const CompareTable& table, const std::s
   });
 }
 
-// One for each measure and block: how wide intervals are, and by what.
-std::string scatter_sentence(const CompareTable& table, const CompareBlock& block,
-                             const PairedScatter& scatter, const std::string& what) {
-  const GridSettings& settings = table.rows[block.rows.front()].of.settings;
-  const std::string where = table.blocks.size() > 1 ? text_of(settings) + ": " : "";
+// By what intervals in one measure were made; empty where there are none.
+std::string scatter_text(const CompareTable& table, const CompareBlock& block,
+                         const PairedScatter& scatter) {
   if (scatter.is_pooled)
-    return fmt::format(
-        "{}± of differences {} is the 95 % interval of Student's t by the pooled deviation of one "
-        "difference, {:.4f} ({} degrees of freedom).",
-        where, what, scatter.sd, scatter.degrees);
+    return fmt::format("by the pooled deviation of one difference, {:.4f} ({} degrees of freedom)",
+                       scatter.sd, scatter.degrees);
   if (scatter.unlike < 0) return "";
   const CompareRow& unlike = table.rows[block.rows[static_cast<size_t>(scatter.unlike)]];
   return fmt::format(
-      "{}± of differences {} is the 95 % interval of Student's t by each row's own pairs: {} "
-      "scatters unlike the others, so that no deviation can be pooled.",
-      where, what, name_of_row(unlike));
+      "by each row's own pairs, since {} scatters unlike the others and nothing can be pooled",
+      name_of_row(unlike));
+}
+
+std::string scatter_sentence(const CompareTable& table, const CompareBlock& block) {
+  const GridSettings& settings = table.rows[block.rows.front()].of.settings;
+  const std::string where = table.blocks.size() > 1 ? text_of(settings) + ": " : "";
+  const std::string own = scatter_text(table, block, block.own);
+  const std::string bf16 = scatter_text(table, block, block.bf16);
+  if (own.empty()) return "";
+  return fmt::format("{}± is the 95 % interval of Student's t, in own numbers {}{}.", where, own,
+                     bf16.empty() ? "" : "; in BF16 " + bf16);
 }
 
 std::string twin_text(TwinOf twin) {
@@ -101,12 +106,16 @@ std::string twin_text(TwinOf twin) {
 std::string floor_sentence(const CompareTable& table, const NoiseFloor& floor) {
   const CompareRow& twin = table.rows[floor.row];
   const std::string point = text_of(twin.of.settings);
-  std::string text = fmt::format("{}Noise floor: {} and its twin, {}, end {:.4f} nats apart",
-                                 point.empty() ? "" : point + ": ", twin.of.label,
-                                 twin_text(twin.of.twin), floor.own);
-  if (!std::isnan(floor.bf16)) text += fmt::format(" ({:.4f} in BF16)", floor.bf16);
-  return text + fmt::format(", root mean square over {}. Less than that says nothing.",
-                            counted(static_cast<int64_t>(twin.seeds.size()), "seed"));
+  const std::string who =
+      fmt::format("{}Noise floor: {} and its twin, {},", point.empty() ? "" : point + ": ",
+                  twin.of.label, twin_text(twin.of.twin));
+  if (floor.own == 0) return who + " end in the same loss: no floor is known.";
+  const std::string bf16 =
+      std::isnan(floor.bf16) ? "" : fmt::format(" ({:.4f} in BF16)", floor.bf16);
+  return fmt::format(
+      "{} end {:.4f} nats apart{}, root mean square over {}. Less than that says "
+      "nothing.",
+      who, floor.own, bf16, counted(static_cast<int64_t>(twin.seeds.size()), "seed"));
 }
 
 bool is_compared(const CompareTable& table) {
@@ -122,8 +131,8 @@ void add_verdict_sentences(const CompareTable& table, std::vector<std::string>& 
     return;
   }
   sentences.push_back(fmt::format(
-      "worse, better: p < 0.05 after Holm's correction for {}; equal: the whole interval lies "
-      "within ±{} nats (--equal); else these seeds do not resolve it.",
+      "Verdicts: worse and better mean p < 0.05 after Holm's correction for {}; equal, that the "
+      "whole interval lies within ±{} nats (--equal); not resolved, that these seeds cannot tell.",
       counted(table.tests, "difference"), table.equal));
 }
 
@@ -183,10 +192,8 @@ std::vector<std::string> compare_sentences(const CompareTable& table) {
         "model validated once more in recipe bf16, so that only training differs.");
   if (is_compared(table)) {
     for (const CompareBlock& block : table.blocks)
-      for (const auto& [scatter, what] :
-           {std::pair{&block.own, "in own numbers"}, std::pair{&block.bf16, "in BF16"}})
-        if (std::string text = scatter_sentence(table, block, *scatter, what); !text.empty())
-          sentences.push_back(std::move(text));
+      if (std::string text = scatter_sentence(table, block); !text.empty())
+        sentences.push_back(std::move(text));
     add_verdict_sentences(table, sentences);
   }
   for (const NoiseFloor& floor : table.floors) sentences.push_back(floor_sentence(table, floor));

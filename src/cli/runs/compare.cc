@@ -89,7 +89,6 @@ class Comparison {
       : runs_(std::move(runs)), finished_(runs_.size()), out_(std::move(out)), equal_(equal) {}
 
   [[nodiscard]] const std::vector<CompareRun>& runs() const { return runs_; }
-  [[nodiscard]] const std::string& out() const { return out_; }
   void put(size_t run, const CompareResult& result) {
     finished_[run] = report::compared_run(runs_[run], result);
   }
