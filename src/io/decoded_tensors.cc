@@ -37,6 +37,7 @@ DecodedModel decoded(const CodedTensors& tensors) {
 DecodedModel decoded_folder(const std::string& folder) {
   StoredModel model;
   model.layout = read_quantized_layout(folder);
+  model.is_folder = true;
   for (const std::string& path : hf_weight_files(folder).paths) {
     const Safetensors file(path);
     model.tensors.insert(model.tensors.end(), file.entries().begin(), file.entries().end());

@@ -1,37 +1,61 @@
 #include "io/hf/coded_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/files.h"
 #include "io/hf/names.h"
-#include "io/hf/scale_names.h"
 #include "io/hf/weight_files.h"
 
 namespace ng::io {
 namespace {
 
-/// Scales in the modules of a file's tensors that other files of the index hold.
-std::vector<SafetensorsEntry> scales_elsewhere(const Safetensors& file, const std::string& folder) {
-  const std::string own = std::filesystem::path(file.path()).filename().string();
-  std::set<std::string_view> modules;
-  for (const SafetensorsEntry& entry : file.entries())
-    if (has_dtype_of_codes(entry)) modules.insert(module_of_tensor(entry.name));
-  const std::map<std::string, std::string> holders = hf_weight_map(folder);
-  const auto is_own = [&](const auto& holder) { return holder.second == own; };
-  if (std::ranges::none_of(holders, is_own)) return {};
-  std::map<std::string, std::vector<std::string>> wanted;  // by file
-  for (const auto& [name, holder] : holders)
-    if (holder != own && reads_as_scale(name) && modules.contains(module_of_tensor(name)))
-      wanted[holder].push_back(name);
-  std::vector<SafetensorsEntry> scales;
-  for (const auto& [holder, names] : wanted) {
-    const Safetensors other(join_path(folder, holder));
-    for (const std::string& name : names)
-      if (const SafetensorsEntry* entry = other.find(name); entry != nullptr && !file.find(name))
-        scales.push_back(*entry);
+/// "model-00002-of-00003.safetensors": the names of all of them; nothing of another name.
+std::vector<std::string> names_of_parts(const std::string& name) {
+  constexpr std::string_view kEnding = "-00000-of-00000.safetensors";
+  if (name.size() < kEnding.size()) return {};
+  const size_t begin = name.size() - kEnding.size();
+  const std::string_view ending = std::string_view(name).substr(begin);
+  const auto fits = [](char c, char p) { return p == '0' ? c >= '0' && c <= '9' : c == p; };
+  if (!std::ranges::equal(ending, kEnding, fits)) return {};
+  const int count = std::stoi(name.substr(begin + 10, 5));
+  std::vector<std::string> names;
+  for (int part = 1; part <= count; ++part)
+    names.push_back(
+        fmt::format("{}-{:05}-of-{:05}.safetensors", name.substr(0, begin), part, count));
+  return names;
+}
+
+/// The files that a model lies in beside one of them: those of the index, else by their names.
+std::set<std::string> other_files(const std::string& own, const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& [tensor, holder] : hf_weight_map(folder)) names.insert(holder);
+  if (!names.contains(own)) {
+    const std::vector<std::string> parts = names_of_parts(own);
+    names = {parts.begin(), parts.end()};
   }
-  return scales;
+  names.erase(own);
+  return names;
+}
+
+/// Any tensor of another file may hold the scales of this one's codes, whatever it is called.
+void add_other_files(const Safetensors& file, const std::string& folder, StoredModel* model) {
+  const std::string own = std::filesystem::path(file.path()).filename().string();
+  std::set<std::string> known;
+  for (const SafetensorsEntry& entry : file.entries()) known.insert(entry.name);
+  for (const std::string& name : other_files(own, folder)) {
+    const std::string path = join_path(folder, name);
+    if (!is_file(path)) {
+      model->missing_file = name;
+      continue;
+    }
+    const Safetensors other(path);
+    for (const SafetensorsEntry& entry : other.entries())
+      if (known.insert(entry.name).second) model->beside.push_back(entry);
+  }
 }
 
 }  // namespace
@@ -43,8 +67,9 @@ StoredModel stored_model_of(const Safetensors& file) {
   model.unread = comfy_modules(file);
   const std::string folder = std::filesystem::path(file.path()).parent_path().string();
   try {
-    if (is_file(join_path(folder, kHfConfig))) model.layout = read_quantized_layout(folder);
-    model.beside = scales_elsewhere(file, folder);
+    model.is_folder = is_file(join_path(folder, kHfConfig));
+    if (model.is_folder) model.layout = read_quantized_layout(folder);
+    add_other_files(file, folder, &model);
   } catch (const SystemError&) {
     throw;
   } catch (const Error& error) {

@@ -18,6 +18,8 @@ std::string whole_name(const std::string& name) {
   return name.ends_with(']') ? name.substr(0, name.rfind('[')) : name;
 }
 
+bool is_matrix(const SafetensorsEntry& entry) { return entry.shape.size() >= 2; }
+
 }  // namespace
 
 bool has_dtype_of_codes(const SafetensorsEntry& entry) {
@@ -28,7 +30,12 @@ bool has_dtype_of_codes(const SafetensorsEntry& entry) {
 CodedTensors::CodedTensors(StoredModel model) : model_(std::move(model)) {
   for (const SafetensorsEntry& entry : model_.tensors) note(entry);
   for (const SafetensorsEntry& entry : model_.beside) note(entry);
-  for (const SafetensorsEntry& entry : model_.tensors) look_at(entry);
+  suspects_ = std::make_unique<const ScaleSuspects>(by_name_);
+  for (const SafetensorsEntry& entry : model_.tensors) {
+    look_at(entry);
+    const bool is_weight = is_matrix(entry) && is_wide_float(entry) && !reads_as_scale(entry.name);
+    if (is_weight && wide_matrix_ == nullptr) wide_matrix_ = &entry;
+  }
 }
 
 void CodedTensors::note(const SafetensorsEntry& entry) {
@@ -87,6 +94,26 @@ void CodedTensors::require_read(const SafetensorsEntry& entry, const std::string
   for (const std::string& name : names)
     if (!parts_.contains(name) && !is_no_weight(name))
       entry.refuse(fmt::format("has {} beside it, which is not understood", name), kReadable);
+  const auto is_known = [&](const std::string& name) {
+    return parts_.contains(name) || is_no_weight(name) || coded_.contains(name);
+  };
+  if (const SafetensorsEntry* other = suspects_->behind(weight, is_known); other != nullptr)
+    entry.refuse(fmt::format("has {} beside it, which is not understood", other->name), kReadable);
+}
+
+void CodedTensors::require_numbers(const SafetensorsEntry& entry) const {
+  const auto refuse = [&](const std::string& why, const char* remedy) {
+    entry.refuse(fmt::format("is codes of {} {}", entry.dtype, why), remedy);
+  };
+  if (!model_.missing_file.empty())
+    refuse(fmt::format("in one of several files, and {} is missing", model_.missing_file),
+           "all files of the model in one folder");
+  if (model_.unread_layout) throw Error(*model_.unread_layout);
+  if (is_quantized())
+    refuse("among quantized weights, without a scale", "the model as it was written");
+  if (model_.is_folder && is_matrix(entry) && wide_matrix_ != nullptr)
+    refuse(fmt::format("without a scale, and {} is {}", wide_matrix_->name, wide_matrix_->dtype),
+           "the model as it was written");
 }
 
 SafetensorsEntry CodedTensors::decoded(const SafetensorsEntry& entry) const {
@@ -101,15 +128,14 @@ SafetensorsEntry CodedTensors::decoded(const SafetensorsEntry& entry) const {
   const std::string weight = weight_of_codes(whole_name(entry.name));
   std::vector<std::string> names = scales_behind(weight);
   if (names.empty()) names = scales_in_module_of(weight);
+  if (names.empty())
+    if (const SafetensorsEntry* suspect = suspects_->of(entry, weight); suspect != nullptr)
+      names.push_back(suspect->name);
   if (!names.empty())
     entry.refuse(fmt::format("is codes of {}, and {} beside it is not understood as their scales",
                              entry.dtype, names.front()),
                  kReadable);
-  if (is_narrow(entry) && model_.unread_layout) throw Error(*model_.unread_layout);
-  if (is_narrow(entry) && is_quantized())
-    entry.refuse(
-        fmt::format("is codes of {} among quantized weights, without a scale", entry.dtype),
-        "the model as it was written");
+  if (is_narrow(entry)) require_numbers(entry);
   return entry;
 }
 

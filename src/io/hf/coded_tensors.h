@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,6 +13,7 @@
 #include "io/hf/comfy_formats.h"
 #include "io/hf/quantized_layout.h"
 #include "io/hf/quantized_tensor.h"
+#include "io/hf/scale_suspects.h"
 #include "io/safetensors.h"
 
 namespace ng::io {
@@ -19,9 +21,11 @@ namespace ng::io {
 /// Tensors and what is said of them.
 struct StoredModel {
   std::vector<SafetensorsEntry> tensors;  ///< of one model, or of one of its files
-  std::vector<SafetensorsEntry> beside;   ///< scales that other files of the model hold
+  std::vector<SafetensorsEntry> beside;   ///< those of other files of the model
   QuantizedLayout layout;
   std::optional<Error> unread_layout;  ///< why a configuration beside them is not read
+  std::string missing_file;            ///< of the model, which may hold scales; "": none
+  bool is_folder = false;              ///< with a config.json: its matrices are weights
   UnreadModules unread;                ///< comfy_modules() of the files
 };
 
@@ -55,13 +59,17 @@ class CodedTensors {
 
   void note(const SafetensorsEntry& entry);
   void look_at(const SafetensorsEntry& entry);
+  /// Throws Error for narrow floats without a scale that are no numbers by what is beside them.
+  void require_numbers(const SafetensorsEntry& entry) const;
   void require_read(const SafetensorsEntry& entry, const std::string& weight) const;
   /// Names that read as scales and begin with a weight's, or are beside it in its module.
   [[nodiscard]] std::vector<std::string> scales_behind(const std::string& weight) const;
   [[nodiscard]] std::vector<std::string> scales_in_module_of(const std::string& weight) const;
 
   StoredModel model_;
-  std::map<std::string, const SafetensorsEntry*, std::less<>> by_name_;
+  EntriesByName by_name_;
+  std::unique_ptr<const ScaleSuspects> suspects_;
+  const SafetensorsEntry* wide_matrix_ = nullptr;    ///< one of the model's, of 16 bits or more
   std::map<std::string, Coded, std::less<>> coded_;  ///< by the name of the codes
   std::set<std::string, std::less<>> parts_;         ///< scales of those
   std::set<std::string, std::less<>> scales_;        ///< all that reads_as_scale()

@@ -135,8 +135,35 @@ TEST_F(CodedFolder, ScalesOfOtherMethodsAreNamed) {
   }
 }
 
+// Whatever it is called: ScaleSuspects.
+TEST_F(CodedFolder, ScalesWithNamesOfTheirOwnAreNamed) {
+  for (const std::string dtype : {"F8_E4M3", "F8_E5M2", "I8"}) {
+    add("l.q.weight", dtype, {4, 8});
+    add_scale("l.q.w_s", {4, 1});
+    EXPECT_EQ(said(), kAt + "\"l.q.weight\": is codes of " + dtype +
+                          ", and l.q.w_s beside it is not understood as their scales" + kElse);
+  }
+}
+
+// Who casts a model plainly casts all its matrices.
+TEST_F(CodedFolder, OneMatrixAmongOthersIsCodes) {
+  add("p.weight", "F8_E4M3", {4, 8});
+  add_scale("n.weight", {8});
+  EXPECT_EQ(said(), "accepted");
+  add("p.weight", "F8_E4M3", {4, 8});
+  add_scale("embed.weight", {9, 4});
+  EXPECT_EQ(said(), kAt +
+                        "\"p.weight\": is codes of F8_E4M3 without a scale, and embed.weight is "
+                        "F32: the model as it was written");
+  remove_all(in("config.json"));
+  EXPECT_EQ(error_of([&] { (void)all_of(decoded_tensors(in("model.safetensors")).tensors.at(0)); }),
+            "accepted")
+      << "of a file by itself nothing is known";
+}
+
 TEST_F(CodedFolder, WhatChangesKnownCodesIsNamed) {
-  for (const std::string other : {"p.weight_g_idx", "p.weight_scale_3", "p.pre_quant_scale"}) {
+  for (const std::string other :
+       {"p.weight_multiplier", "p.weight_g_idx", "p.weight_scale_3", "p.pre_quant_scale"}) {
     add("p.weight", "F8_E4M3", {4, 8});
     add_scale("p.weight_scale", {4, 1});
     add_scale(other, {8});
@@ -320,6 +347,31 @@ TEST_F(CodedFolder, ScalesOfAFileMayLieInAnother) {
               (void)to_floats(TensorFile(in("a.safetensors")).entries()[0]);
             }).find("\"exl3\" is not supported"),
             std::string::npos);
+}
+
+// One file says nothing of scales that lie in another.
+TEST_F(CodedFolder, AFileOfSeveralIsNoModel) {
+  const auto said_of = [&](const std::string& name) {
+    return error_of([&] {
+      for (const DecodedTensor& tensor : decoded_tensors(in(name)).tensors) (void)all_of(tensor);
+    });
+  };
+  const std::string first = "m-00001-of-00002.safetensors", second = "m-00002-of-00002.safetensors";
+  add("p.weight", "F8_E4M3", {4, 8});
+  write(first);
+  EXPECT_EQ(said_of(first), in(first) + ": \"p.weight\": is codes of F8_E4M3 in one of several " +
+                                "files, and " + second +
+                                " is missing: all files of the model in one folder");
+  add_scale("q.weight", {4});
+  write(second);
+  EXPECT_EQ(said_of(first), "accepted");
+  add_scale("p.w_s", {4});
+  write(second);
+  EXPECT_NE(said_of(first).find("and p.w_s beside it is not understood"), std::string::npos);
+  add_scale("p.weight_scale", {4});
+  write(second);
+  EXPECT_EQ(said_of(first), "accepted");
+  EXPECT_EQ(all_of(decoded_tensors(in(first)).tensors.at(0)), std::vector<float>(32, 2.0f));
 }
 
 }  // namespace

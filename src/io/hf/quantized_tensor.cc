@@ -19,11 +19,6 @@ bool is_e8m0(const SafetensorsEntry& entry) {
   return entry.dtype == "U8" || entry.dtype == "F8_E8M0";
 }
 
-bool is_wide_float(const SafetensorsEntry& entry) {
-  constexpr std::string_view kDtypes[] = {"F32", "BF16", "F16", "F64"};
-  return std::ranges::find(kDtypes, entry.dtype) != std::end(kDtypes);
-}
-
 /// The tensors beside codes, by their names.
 struct Beside {
   const SafetensorsEntry* scales = nullptr;
@@ -197,6 +192,11 @@ class OpenWeight {
 bool is_narrow(const SafetensorsEntry& entry) {
   if (entry.dtype == "F8_E8M0" || !entry.dtype.starts_with('F')) return false;
   return find_dtype(entry.dtype, entry.file, entry.name).bits <= 8;
+}
+
+bool is_wide_float(const SafetensorsEntry& entry) {
+  constexpr std::string_view kDtypes[] = {"F32", "BF16", "F16", "F64"};
+  return std::ranges::find(kDtypes, entry.dtype) != std::end(kDtypes);
 }
 
 std::vector<float> e8m0_scales(const SafetensorsEntry& entry) {

@@ -20,6 +20,9 @@ using FindEntry = std::function<const SafetensorsEntry*(const std::string& name)
 /// Whether a tensor has a dtype of floats of at most 8 bits that are no scales: F8_E4M3, F4, ...
 [[nodiscard]] bool is_narrow(const SafetensorsEntry& entry);
 
+/// Whether it has one of floats of 16 bits and more.
+[[nodiscard]] bool is_wide_float(const SafetensorsEntry& entry);
+
 /// Values of E8M0 codes, of dtype U8 or F8_E8M0. Throws Error for 255.
 [[nodiscard]] std::vector<float> e8m0_scales(const SafetensorsEntry& entry);
 

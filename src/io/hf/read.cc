@@ -32,6 +32,7 @@ class StoredTensors {
     place_ = files.place;
     StoredModel model;
     model.layout = read_quantized_layout(folder);
+    model.is_folder = true;
     for (const std::string& path : files.paths) {
       const Safetensors file(path);
       model.unread.merge(comfy_modules(file));
