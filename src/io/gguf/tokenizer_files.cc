@@ -75,13 +75,27 @@ class TokenizerOfKeys {
     return added;
   }
 
+  [[nodiscard]] bool is_added(size_t id) const {
+    return is(id, kControlToken) || is(id, kUserDefinedToken);
+  }
+
+  /// Whether the added tokens have the ids that follow the others, without a gap: tokenizers counts
+  /// on from the size of the vocabulary, whatever id stands beside a token that is not in it.
+  [[nodiscard]] bool added_follow() const {
+    size_t others = 0;
+    for (size_t id = 0; id < tokens_.size(); ++id)
+      if (!is(id, kUnusedToken) && !is_added(id)) ++others;
+    for (size_t id = 0, next = others; id < tokens_.size(); ++id)
+      if (is_added(id) && id != next++) return false;
+    return true;
+  }
+
   /// Name to id of what texts are made of: no ids without a token, nor, where `with_added` is
   /// false, tokens that are added.
   [[nodiscard]] OrderedJson vocabulary(bool with_added) const {
     OrderedJson::object_t vocabulary;  // no key is looked for: the tokenizer refuses doubles
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      const bool is_added = is(id, kControlToken) || is(id, kUserDefinedToken);
-      if (!is(id, kUnusedToken) && (with_added || !is_added))
+      if (!is(id, kUnusedToken) && (with_added || !is_added(id)))
         vocabulary.push_back({tokens_[id], id});
     }
     return vocabulary;
@@ -103,7 +117,7 @@ class TokenizerOfKeys {
     json_["post_processor"] = post_processor();
     json_["decoder"] = byte_level_json(false, true, true);
     OrderedJson model = bpe_json(pattern->ignores_merges);
-    model["vocab"] = vocabulary(false);
+    model["vocab"] = vocabulary(!added_follow());
     model["merges"] = file_.texts("tokenizer.ggml.merges");
     json_["model"] = std::move(model);
   }

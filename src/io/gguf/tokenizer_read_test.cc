@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "io/gguf/token_types.h"
 #include "io/gguf/tokenizer.h"
 #include "support/scratch_folder.h"
 #include "tokenizer/byte_tokenizer.h"
@@ -104,6 +105,70 @@ TEST_F(GgufTokenizerRead, GivesTheGoldenIds) {
     }
     std::ranges::sort(differ);
     EXPECT_EQ(differ, std::vector<std::string>(others.begin(), others.end())) << name;
+  }
+}
+
+/// The ids that the library tokenizers 0.23 gives the added tokens of a file: those of its
+/// vocabulary, else counted on from the larger of its size and what was given last.
+std::vector<int64_t> ids_by_counting(const Json& tokenizer) {
+  const Json& vocab = tokenizer.at("model").at("vocab");
+  auto next = std::ssize(vocab);
+  std::vector<int64_t> ids;
+  for (const Json& token : tokenizer.at("added_tokens")) {
+    const auto found = vocab.find(token.at("content"));
+    ids.push_back(found != vocab.end() ? found->get<int64_t>() : next);
+    next = std::max(next, ids.back() + 1);
+  }
+  return ids;
+}
+
+// Wherever they lie: behind the others, before them, among them, behind ids without a token.
+TEST_F(GgufTokenizerRead, AddedTokensKeepTheirIdsInOtherReaders) {
+  const GgufTokenizer written = keys_of("gpt2");
+  const io::Gguf plain = file(written.keys);
+  const std::vector<std::string> texts = plain.texts("tokenizer.ggml.tokens");
+  const std::vector<int64_t> types = plain.integers("tokenizer.ggml.token_type");
+  const auto count = std::ssize(texts);
+  for (const std::vector<int64_t>& added : {std::vector<int64_t>{},
+                                            {0, 1},
+                                            {3, 90, 400},
+                                            {count, count + 1},
+                                            {0, count},
+                                            {count + 40}}) {
+    std::vector<std::string> tokens;
+    std::vector<int32_t> kinds;
+    const auto add = [&](std::string text, int32_t kind) {
+      tokens.push_back(std::move(text));
+      kinds.push_back(kind);
+    };
+    const auto is_added = [&](int64_t id) {
+      return std::find(added.begin(), added.end(), id) != added.end();
+    };
+    for (int64_t from = 0; from < count || std::ssize(tokens) <= count + 41;) {
+      const auto id = std::ssize(tokens);
+      const auto own = static_cast<size_t>(from);
+      if (is_added(id))
+        add(fmt::format("<added{}>", id), id % 2 == 0 ? kControlToken : kUserDefinedToken);
+      else if (from < count)
+        add(texts[own], static_cast<int32_t>(types[own]));
+      else
+        add(fmt::format("[PAD{}]", id), kUnusedToken);
+      if (!is_added(id)) ++from;
+    }
+    GgufKeys keys = written.keys;
+    set(keys, "ggml.tokens", GgufValue::of_texts(tokens));
+    set(keys, "ggml.token_type", GgufValue::of_i32s(kinds));
+    const auto read = opened(keys);
+    read->save(folder_);
+    const Json saved = read_json_file(in("tokenizer.json"), 1 << 20);
+    std::vector<int64_t> want;
+    for (const Json& token : saved.at("added_tokens")) want.push_back(token.at("id"));
+    EXPECT_EQ(ids_by_counting(saved), want);
+    for (const int64_t id : added) {
+      const std::string text = fmt::format("a<added{}> b", id);
+      EXPECT_EQ(read->encode(text).at(1), id);
+      EXPECT_EQ(open_tokenizer(folder_)->encode(text), read->encode(text));
+    }
   }
 }
 
