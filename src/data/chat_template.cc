@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/chatml_jinja.h"
 #include "data/qwen_template.h"
 
 namespace ng {
@@ -127,7 +128,7 @@ std::string_view jinja_of(ChatTemplate format) {
 ChatTemplate chat_template_of(std::string_view jinja) {
   for (const auto& [name, format] : kChatTemplates)
     if (jinja == jinja_of(format)) return format;
-  return ChatTemplate::none;
+  return is_chatml(jinja) ? ChatTemplate::chatml : ChatTemplate::none;
 }
 
 }  // namespace ng

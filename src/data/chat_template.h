@@ -69,7 +69,7 @@ inline constexpr std::pair<std::string_view, ChatTemplate> kChatTemplates[] = {
 /// The template as Hugging Face's libraries run it; empty for none. With {% generation %} around
 /// what is a target.
 [[nodiscard]] std::string_view jinja_of(ChatTemplate format);
-/// The template whose jinja_of() is this text, byte for byte; else none.
+/// The template whose jinja_of() is this text; chatml where is_chatml() holds; else none.
 [[nodiscard]] ChatTemplate chat_template_of(std::string_view jinja);
 
 /// A text without white space at its ends, as Python's str.strip(), which templates call.

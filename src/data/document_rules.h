@@ -16,7 +16,8 @@ enum class TextBegin : uint8_t { bare, as_the_tokenizer_says };
 struct DocumentRules {
   std::string text_key = "text";
   ChatTemplate chat = ChatTemplate::none;
-  std::string chat_name = "data.template";            ///< where `chat` is set, for error messages
+  std::string chat_name = "data.template";  ///< where `chat` is set, for error messages
+  bool has_own_chat = false;  ///< the model has a template, which is none of those that we know
   SpecialTokens special = SpecialTokens::recognized;  ///< in texts that are no chats
   bool generation_prompt = false;     ///< behind a chat, what begins the assistant's answer
   TextBegin begin = TextBegin::bare;  ///< training data is bare: a text is what its file has

@@ -106,8 +106,7 @@ KindKeys kind_of(const JsonObject& line, const DocumentRules& rules) {
 Document plain_alpaca(const JsonObject& line, const DocumentRules& rules) {
   for (const char* const key : {"system", "history"})
     if (line.has(key) && !line.at(key).empty() && line.at(key) != "")
-      line.refuse(key, "part of a chat, and no template that says how it becomes text",
-                  fmt::format("{}: {}", rules.chat_name, chat_templates_with(has_messages)));
+      refuse_without_template(line, key, "part of a chat", rules);
   return completed(alpaca_question(line) + "\n", line.text("output"), DocumentKind::completion,
                    rules.special);
 }

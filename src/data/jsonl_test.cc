@@ -269,13 +269,19 @@ TEST(JsonlErrors, OfSeveralTheFirstLineIsNamed) {
 }
 
 TEST(JsonlErrors, AChatNeedsATemplate) {
-  try {
-    (void)shown("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}");
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "t.jsonl:1: messages: a chat, and no template that says how it becomes text: "
-                 "data.template: chatml, llama3, qwen2.5 or qwen3");
+  for (const bool has_own : {false, true}) {
+    try {
+      (void)shown("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", {},
+                  ByteTokenizer(has_own ? NamedTemplates{{"default", "{{ messages }}"}}
+                                        : NamedTemplates()));
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()),
+                fmt::format("t.jsonl:1: messages: a chat, and {}: data.template: chatml, llama3, "
+                            "qwen2.5 or qwen3",
+                            has_own ? "the model's own template is none that is known here"
+                                    : "no template that says how it becomes text"));
+    }
   }
 }
 

@@ -66,4 +66,13 @@ void require_known_keys(const JsonObject& object, std::span<const std::string_vi
   }
 }
 
+void refuse_without_template(const JsonObject& line, std::string_view key, std::string_view what,
+                             const DocumentRules& rules) {
+  line.refuse(key,
+              fmt::format("{}, and {}", what,
+                          rules.has_own_chat ? "the model's own template is none that is known here"
+                                             : "no template that says how it becomes text"),
+              fmt::format("{}: {}", rules.chat_name, chat_templates_with(has_messages)));
+}
+
 }  // namespace ng

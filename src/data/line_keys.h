@@ -19,4 +19,8 @@ void leave_out_ignored(Json& line, const DocumentRules& rules);
 void require_known_keys(const JsonObject& object, std::span<const std::string_view> known,
                         const DocumentRules& rules);
 
+/// Throws Error for a key that needs a template where the rules have none. `what`: "a chat".
+[[noreturn]] void refuse_without_template(const JsonObject& line, std::string_view key,
+                                          std::string_view what, const DocumentRules& rules);
+
 }  // namespace ng

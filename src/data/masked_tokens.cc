@@ -76,13 +76,14 @@ std::vector<int32_t> ids_of_text(std::string_view text, const Tokenizer& tokeniz
   return ids;
 }
 
-/// The template of the rules, else the tokenizer's own where it is one that we know.
+}  // namespace
+
 DocumentRules rules_with(const Tokenizer& tokenizer, DocumentRules rules) {
-  if (rules.chat == ChatTemplate::none) rules.chat = chat_template_of(tokenizer.chat_template());
+  if (rules.chat != ChatTemplate::none) return rules;
+  rules.chat = chat_template_of(tokenizer.chat_template());
+  rules.has_own_chat = rules.chat == ChatTemplate::none && !tokenizer.chat_template().empty();
   return rules;
 }
-
-}  // namespace
 
 void MaskedTokens::add(const MaskedTokens& more) {
   if (!more.ids.empty()) begins.push_back(std::ssize(ids));

@@ -27,6 +27,9 @@ struct MaskedTokens {
 /// May the tokenizer's end token follow a document?
 enum class EndToken : uint8_t { as_the_kind_says, never };
 
+/// With the template of the rules, else the tokenizer's own where it is one that we know.
+[[nodiscard]] DocumentRules rules_with(const Tokenizer& tokenizer, DocumentRules rules);
+
 /// A document is tokenized once, as a whole.
 [[nodiscard]] MaskedTokens tokens_of(const Document& document, const Tokenizer& tokenizer,
                                      EndToken end = EndToken::as_the_kind_says);

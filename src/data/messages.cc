@@ -154,9 +154,7 @@ class MessageReader {
 
 void require_template(const JsonLine& line, const std::string& key) {
   if (line.rules.chat == ChatTemplate::none)
-    line.object.refuse(
-        key, "a chat, and no template that says how it becomes text",
-        fmt::format("{}: {}", line.rules.chat_name, chat_templates_with(has_messages)));
+    refuse_without_template(line.object, key, "a chat", line.rules);
 }
 
 void add_history(const JsonObject& line, std::vector<Message>& messages) {

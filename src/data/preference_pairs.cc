@@ -63,8 +63,9 @@ PreferencePairs::Sequence PreferencePairs::take(const Document& document,
 
 void PreferencePairs::add(std::string_view content, const std::string& path,
                           const Tokenizer& tokenizer, const DocumentRules& rules) {
+  const DocumentRules known = rules_with(tokenizer, rules);
   for_each_line(content, path, [&](std::string_view line, const std::string& place) {
-    const Preference read = read_preference(line, rules, tokenizer.bos(), place);
+    const Preference read = read_preference(line, known, tokenizer.bos(), place);
     Pair pair{.chosen = take(read.chosen, tokenizer, "chosen", place),
               .rejected = take(read.rejected, tokenizer, "rejected", place),
               .place = place};
