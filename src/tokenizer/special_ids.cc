@@ -68,8 +68,9 @@ void add_post_processor(const JsonObject& tokenizer, const IdOfToken& id_of, Spe
 /// add_bos_token or add_eos_token, where it is said: whether the token stands at this side.
 void obey(const JsonObject& settings, const char* key, const std::optional<int32_t>& token,
           std::vector<int32_t>* side) {
-  if (!settings.has(key) || !token) return;
-  const bool adds = settings.boolean_or(key, false);
+  if (!settings.has(key)) return;
+  const bool adds = settings.boolean_or(key, false);  // refuses what is none, whatever it is for
+  if (!token) return;
   std::erase(*side, *token);
   if (adds) side->insert(side->begin(), *token);
 }

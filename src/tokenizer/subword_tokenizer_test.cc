@@ -145,16 +145,20 @@ TEST(SubwordTokenizer, ReadsEndBeginAndTemplateBesideIt) {
   const Json json = golden("o200k.json");
   const auto plain = open(json);
   EXPECT_EQ(plain->end_token(), 0);
-  EXPECT_EQ(plain->bos(), "<|endoftext|>");
+  EXPECT_EQ(plain->bos(), "") << "an end token begins no chat";
   EXPECT_EQ(plain->chat_template(), "");
   const auto chat = open(json, R"({"eos_token": {"content": "<|im_end|>"}, "bos_token": null,
     "chat_template": [{"name": "tools", "template": "a"}, {"name": "default", "template": "b"}]})");
   EXPECT_EQ(chat->end_token(), 501);
-  EXPECT_EQ(chat->bos(), "<|im_end|>");
+  EXPECT_EQ(chat->bos(), "");
   EXPECT_EQ(chat->chat_template(), "b");
   EXPECT_EQ(chat->text_bytes(501), 0);
   EXPECT_EQ(chat->text_bytes(500), 12);
-  EXPECT_THROW((void)open(json, R"({"eos_token": "</s>"})"), Error);
+  for (const char* key : {"bos_token", "eos_token"})
+    EXPECT_THROW((void)open(json, fmt::format(R"({{"{}": "</s>"}})", key)), Error) << key;
+  for (const char* key : {"add_bos_token", "add_eos_token"})
+    EXPECT_THROW((void)open(json, fmt::format(R"({{"{}": "yes"}})", key)), Error) << key;
+  EXPECT_EQ(open(json, R"({"bos_token": "<|im_start|>"})")->bos(), "<|im_start|>");
   EXPECT_THROW((void)chat->decode(Ids{502}), Error);
   EXPECT_THROW((void)chat->decode(Ids{-1}), Error);
 }
