@@ -49,22 +49,21 @@ std::vector<bool> read_layer_types(const JsonObject& json) {
   return layers;
 }
 
-/// The layers that the file lists; none where it has no list, or one of full attention alone.
+/// The layers that the file lists; none where it has no list.
 std::optional<std::vector<bool>> listed_layers(const JsonObject& json, const ModelConfig& config,
                                                int64_t size) {
   if (!json.has(kLayerTypes)) return {};
   std::vector<bool> layers = read_layer_types(json);
-  if (std::find(layers.begin(), layers.end(), true) == layers.end())
-    return std::vector<bool>(static_cast<size_t>(config.layers), false);
-  if (size == 0)
+  if (std::ssize(layers) != config.layers)
+    json.refuse(kLayerTypes, fmt::format("{} layers", layers.size()),
+                fmt::format("num_hidden_layers ({})", config.layers));
+  const bool any_slides = std::find(layers.begin(), layers.end(), true) != layers.end();
+  if (size == 0 && any_slides)
     json.refuse(kLayerTypes, fmt::format("\"{}\" without a window", kSliding),
                 fmt::format("{}, or \"{}\" alone",
                             is_by_key_alone(config) ? "sliding_window"
                                                     : "use_sliding_window and sliding_window",
                             kFull));
-  if (std::ssize(layers) != config.layers)
-    json.refuse(kLayerTypes, fmt::format("{} layers", layers.size()),
-                fmt::format("num_hidden_layers ({})", config.layers));
   return layers;
 }
 

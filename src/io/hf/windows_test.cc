@@ -95,7 +95,7 @@ TEST(HfWindows, ThoseThatNeverBindAreNone) {
     EXPECT_EQ(used({{"sliding_window", 512}, {"max_window_layers", 0}}), kNoWindows);
     EXPECT_EQ(used({{"sliding_window", nullptr}, {"max_window_layers", 0}}), kNoWindows);
     EXPECT_EQ(used({{"sliding_window", 4}, {"layer_types", layer_types("fff")}}), kNoWindows);
-    EXPECT_EQ(windows_of(type, {{"sliding_window", 4}, {"layer_types", layer_types("ff")}}),
+    EXPECT_EQ(windows_of(type, {{"sliding_window", 4}, {"layer_types", layer_types("fff")}}),
               kNoWindows);
   }
 }
@@ -121,6 +121,9 @@ TEST(HfWindows, RefusesWhatContradictsItself) {
             "c: use_sliding_window: 1: true or false");
   EXPECT_EQ(windows_error("qwen3", with("layer_types", layer_types("fs"))),
             "c: layer_types: 2 layers: num_hidden_layers (3)");
+  for (const char* type : {"llama", "mistral", "qwen2"})
+    EXPECT_EQ(windows_error(type, {{"layer_types", layer_types("ffff")}}),
+              "c: layer_types: 4 layers: num_hidden_layers (3)");
   EXPECT_EQ(windows_error("qwen3", with("layer_types", "full_attention")),
             "c: layer_types: \"full_attention\": a list of \"full_attention\" or "
             "\"sliding_attention\"");
