@@ -137,7 +137,9 @@ void prune_checkpoints(const std::string& folder, int keep) {
   if (!is_folder(folder)) return;
   remove_stale_temporaries(folder, [](std::string_view name) { return step_of(name).has_value(); });
   std::vector<CheckpointEntry> checkpoints = list_checkpoints(folder);
-  std::erase_if(checkpoints, [](const CheckpointEntry& c) { return !holds_checkpoint(c.path); });
+  std::erase_if(checkpoints, [](const CheckpointEntry& c) {  // a link is no work of the program's
+    return link_target(c.path) != c.path || !holds_checkpoint(c.path);
+  });
   for (size_t i = static_cast<size_t>(keep); i < checkpoints.size(); ++i)
     remove_all(checkpoints[i].path);
 }

@@ -58,8 +58,8 @@ void verify_checkpoint(const CheckpointEntry& checkpoint);
 /// Renames a damaged checkpoint to "<its name>.damaged", where only a person looks at it.
 void set_aside(const CheckpointEntry& checkpoint);
 
-/// Removes all but the `keep` newest checkpoints and everything unfinished. The caller is the
-/// folder's only writer. keep >= 1.
+/// Removes all but the `keep` newest checkpoints and everything unfinished; a symbolic link is
+/// neither removed nor counted. The caller is the folder's only writer. keep >= 1.
 void prune_checkpoints(const std::string& folder, int keep);
 
 }  // namespace ng::io

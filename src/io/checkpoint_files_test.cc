@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/file_calls.h"
@@ -142,6 +143,18 @@ TEST_F(CheckpointFiles, WhatHasTheNameOfACheckpointAndIsNoneStays) {
   EXPECT_EQ(read_file(file("step-00000001.damaged/notes.txt"), 9), "mine") << "set aside";
   EXPECT_THROW(write(9, "x"), Error);
   EXPECT_EQ(read_file(file("step-00000009"), 9), "mine");
+}
+
+// Who moved one to another disk put the link there.
+TEST_F(CheckpointFiles, ACheckpointBehindALinkStays) {
+  const std::string elsewhere = join_path(folder_, "elsewhere");
+  for (int64_t step = 1; step <= 3; ++step) write(step, "x");
+  move_path(join_path(folder_, "step-00000001"), elsewhere);
+  std::filesystem::create_symlink("elsewhere", join_path(folder_, "step-00000001"));
+  prune_checkpoints(folder_, 1);
+  EXPECT_EQ(list_folder(folder_),
+            (std::vector<std::string>{"elsewhere", "step-00000001", "step-00000003"}));
+  EXPECT_NO_THROW(verify_checkpoint({.step = 1, .path = join_path(folder_, "step-00000001")}));
 }
 
 TEST_F(CheckpointFiles, AFailureAtAnyCallLeavesAWholeCheckpoint) {
