@@ -104,6 +104,27 @@ TEST_F(Files, AFileAbandonedByAKilledProcessGoesWithTheNextWrite) {
   for (const std::string& name : others) EXPECT_TRUE(is_file(in(name))) << name;
 }
 
+TEST_F(Files, AFolderAbandonedByAKilledProcessGoesWithTheNextOne) {
+  const int ended = dead_process();
+  const std::string mine = fmt::format("f.tmp-{}-notes", ended);
+  const std::string used = fmt::format("f.tmp-{}-7", ended);  // by a process of another machine
+  for (const std::string& name : {mine, used, fmt::format("f.tmp-{}-0", ended)})
+    make_folders(in(name + "/more"));
+  const FolderLock lock(in(used));
+  FolderWriter folder(in("f"));
+  EXPECT_EQ(names().size(), 3u);
+  folder.publish(Replace::always);
+  for (const std::string& name : {mine, used, std::string("f")})
+    EXPECT_TRUE(is_folder(in(name))) << name;
+  EXPECT_EQ(names().size(), 3u);
+}
+
+// As one of another machine, whose process is none of here.
+TEST_F(Files, AFolderThatIsBeingWrittenStays) {
+  FolderWriter folder(in("f"));
+  EXPECT_THROW(FolderLock{folder.path()}, Error);
+}
+
 TEST_F(Files, NamesMayBeAsLongAsTheyCanBe) {
   const std::string longest(255, 'x'), too_long(256, 'x');
   const std::string dead = std::string(223, 'x') + fmt::format(".tmp-{}-0", dead_process());

@@ -103,21 +103,35 @@ void refuse_irregular_target(const std::string& path) {
                .remedy = "give the name of a file to write"});
 }
 
-/// Removes what killed processes left of `path`. A writer's file is locked: one of another machine
-/// is known by that. Nothing depends on its success.
-void remove_abandoned(const std::string& path) {
+/// Opens what has a temporary name, unless a writer has it; below 0: it has, or it is a link.
+int open_unlocked(const std::string& path, int how) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | how);
+  if (file < 0 || ::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+  ::close(file);
+  return -1;
+}
+
+/// Removes what killed processes left of `path`, a file's or a folder's. What a writer makes is
+/// locked: that of another machine is known by it. Nothing depends on its success.
+void remove_abandoned(const std::string& path, bool is_folder) {
   std::error_code ignored;
   const std::string own = name_with_room(path);
+  std::vector<std::string> abandoned;
   for (fs::directory_iterator entry(folder_of(path), ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
     const std::optional<TemporaryName> made = parse_temporary_name(name);
-    if (!made || made->of != own || is_running(made->maker)) continue;
-    const int file = ::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (made && made->of == own && !is_running(made->maker))
+      abandoned.push_back(entry->path().string());
+  }
+  for (const std::string& left : abandoned) {
+    const int file = open_unlocked(left, is_folder ? O_DIRECTORY : 0);
     if (file < 0) continue;
     struct stat info {};
-    if (::fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ::flock(file, LOCK_EX | LOCK_NB) == 0)
-      ::unlink(entry->path().c_str());
+    if (is_folder)
+      remove_quietly(left);
+    else if (::fstat(file, &info) == 0 && S_ISREG(info.st_mode))
+      ::unlink(left.c_str());
     ::close(file);
   }
 }
@@ -127,7 +141,7 @@ void remove_abandoned(const std::string& path) {
 FileWriter::FileWriter(std::string path) : target_(link_target(path)), path_(std::move(path)) {
   refuse_irregular_target(path_);
   if (target_ != path_) path_ += " -> " + target_;  // for messages, from here on
-  remove_abandoned(target_);
+  remove_abandoned(target_, false);
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(target_, n);
     noted_ = NotedTemporary(temporary_);
@@ -219,6 +233,7 @@ void AppendFile::sync() {
 FolderWriter::FolderWriter(std::string final_path)
     : final_path_(link_target(without_trailing_slash(std::move(final_path)))),
       above_(folder_of(final_path_)) {
+  remove_abandoned(final_path_, true);
   for (int n = 0;; ++n) {
     temporary_ = temporary_name(final_path_, n);
     if (file_calls::make_folder(temporary_.c_str()) == 0) break;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,6 +21,7 @@ struct Slot {
   std::atomic<bool> claimed = false;
   std::atomic<bool> holds_name = false;
   char name[kSlotBytes] = {};
+  int lock = -1;  ///< of a folder: tells who looks for abandoned ones that it is in use
 };
 std::array<Slot, kSlots> slots;
 
@@ -55,6 +57,8 @@ NotedTemporary::NotedTemporary(const std::string& name) {
     Slot& slot = slots[i];
     if (slot.claimed.exchange(true)) continue;
     std::memcpy(slot.name, name.c_str(), name.size() + 1);
+    slot.lock = ::open(slot.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (slot.lock >= 0) (void)::flock(slot.lock, LOCK_EX | LOCK_NB);
     slot.holds_name = true;
     slot_ = static_cast<int>(i);
     return;
@@ -73,6 +77,7 @@ void NotedTemporary::forget() noexcept {
   if (slot_ < 0) return;
   Slot& slot = slots[static_cast<size_t>(std::exchange(slot_, -1))];
   slot.holds_name = false;
+  if (slot.lock >= 0) ::close(std::exchange(slot.lock, -1));
   slot.claimed = false;
 }
 
