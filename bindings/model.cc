@@ -37,6 +37,15 @@ class PythonModel {
   /// Of adapters, that of their base where they have none.
   [[nodiscard]] std::string tokenizer_place() const { return io::tokenizer_place(name_); }
 
+  /// What of its files is not read, and what they do not say.
+  [[nodiscard]] std::vector<std::string> missing() const {
+    std::vector<std::string> sentences = open_.left_out;
+    for (std::string& sentence : missing_of_training(open_))
+      sentences.push_back(std::move(sentence));
+    if (const auto sentence = note_of_tokenizer(name_)) sentences.push_back(*sentence);
+    return sentences;
+  }
+
   [[nodiscard]] std::vector<float> logits(std::span<const int32_t> ids) {
     require_ids(ids);
     if (std::ssize(ids) > config().context)
@@ -190,7 +199,7 @@ void add_model(nb::module_& module) {
           "folder"_a, "base"_a, "recipe"_a, "backend"_a, "threads"_a)
       .def_prop_ro("config", config)
       .def_prop_ro("tokenizer_place", &PythonModel::tokenizer_place)
-      .def_prop_ro("missing", [](const PythonModel& m) { return missing_of_training(m.open()); })
+      .def_prop_ro("missing", [](const PythonModel& m) { return m.missing(); })
       .def("logits", logits, "ids"_a)
       .def(
           "generate",

@@ -42,6 +42,12 @@ std::unique_ptr<Tokenizer> open_model_tokenizer(const io::ModelName& name) {
   return io::is_gguf(place) ? open_gguf_tokenizer(io::Gguf(place)) : open_tokenizer(place);
 }
 
+std::optional<std::string> note_of_tokenizer(const io::ModelName& name) {
+  const std::string place = io::tokenizer_place(name);
+  if (!io::is_gguf(place)) return {};
+  return note_of_pattern(io::Gguf(place));
+}
+
 std::vector<int32_t> end_tokens_of(const io::ModelName& model, int64_t vocab) {
   return io::end_tokens(io::whole_model_settings(model, vocab));
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct OpenModelSettings {
 /// The tokenizer of a model folder (of a PEFT folder without one: its base's) or a GGUF file.
 /// Throws Error where there is neither, or no tokenizer in it.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_model_tokenizer(const io::ModelName& name);
+
+/// What the user of it should know: that a GGUF file does not say how it cuts texts.
+[[nodiscard]] std::optional<std::string> note_of_tokenizer(const io::ModelName& name);
 
 /// The tokens that end what a model generates: those of its generation_config.json, else of its
 /// config.json, else its tokenizer's; of a GGUF file eos_token_id, eot_token_id and eom_token_id.

@@ -44,7 +44,7 @@ Evaluation evaluated(const EvalArgs& args, const OpenModel& open, const Corpus& 
 }
 
 void eval(const EvalArgs& args) {
-  const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(args.model.name());
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer_of(args.model);
   ProgressLine reading("MB");
   const Corpus corpus = corpus_to_evaluate(
       args.data, *tokenizer, rules_of(args), args.prefix_end ? Prefix::as_lm_eval : Prefix::none,

@@ -123,7 +123,7 @@ int generate(const GenerateArgs& args) {
   validate(args.sampling);
   const bool from_ids = !args.prompt_ids.empty();
   std::unique_ptr<Tokenizer> tokenizer;
-  if (!from_ids || !args.ids) tokenizer = open_model_tokenizer(args.model.name());
+  if (!from_ids || !args.ids) tokenizer = open_tokenizer_of(args.model);
   const std::vector<int32_t> prompt = prompt_of(args, tokenizer.get());
   const OpenModel open = open_model(args.model);
   const int64_t vocab = open.model->config().vocab;

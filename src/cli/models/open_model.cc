@@ -59,6 +59,12 @@ OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
   return open;
 }
 
+std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFlags& flags) {
+  std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(flags.name());
+  if (const auto sentence = note_of_tokenizer(flags.name())) note(*sentence);
+  return tokenizer;
+}
+
 void note_missing(const OpenModel& open) {
   for (const std::string& sentence : missing_of_training(open)) note(sentence);
 }

@@ -36,6 +36,9 @@ struct StepFlags {
 /// Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const ModelFlags& flags, uint64_t seed = 1);
 
+/// The model's tokenizer; the user hears what is not known of it.
+[[nodiscard]] std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFlags& flags);
+
 /// Tells the user what the recipe needs of training that is not in a model folder.
 void note_missing(const OpenModel& open);
 

@@ -301,9 +301,12 @@ bool has_tokenizer(const io::Gguf& file) {
   return file.text_or("tokenizer.ggml.model", kNone) != kNone;
 }
 
-bool names_pattern(const io::Gguf& file) {
-  return file.text_or("tokenizer.ggml.model", kNone) != "gpt2" ||
-         file.find_key("tokenizer.ggml.pre") != nullptr || is_byte_tokenizer(file);
+std::optional<std::string> note_of_pattern(const io::Gguf& file) {
+  if (file.text_or("tokenizer.ggml.model", kNone) != "gpt2" ||
+      file.find_key("tokenizer.ggml.pre") != nullptr || is_byte_tokenizer(file))
+    return {};
+  return "the file does not name its pre-tokenizer (tokenizer.ggml.pre): texts are cut as "
+         "llama.cpp does then, which may not be as the model was trained";
 }
 
 std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file) {

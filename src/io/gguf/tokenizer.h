@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ struct GgufTokenizer {
 /// Whether a file has a tokenizer.
 [[nodiscard]] bool has_tokenizer(const io::Gguf& file);
 
-/// Whether a file says how its tokenizer cuts texts, or has one that does not cut them.
-[[nodiscard]] bool names_pattern(const io::Gguf& file);
+/// A sentence where a file does not say how its tokenizer cuts texts, and that does cut them.
+[[nodiscard]] std::optional<std::string> note_of_pattern(const io::Gguf& file);
 
 /// The tokenizer of a file. Throws Error naming the key that is missing or not supported.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_gguf_tokenizer(const io::Gguf& file);

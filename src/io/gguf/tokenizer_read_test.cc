@@ -269,10 +269,10 @@ TEST_F(GgufTokenizerRead, DeepSeekLlmMayCutDigits) {
 TEST_F(GgufTokenizerRead, CutsByTheDefaultWhereNoPatternIsNamed) {
   GgufTokenizer written = keys_of("starcoder");
   std::erase_if(written.keys, [](const auto& pair) { return pair.first == "tokenizer.ggml.pre"; });
-  EXPECT_FALSE(names_pattern(file(written.keys)));
+  EXPECT_TRUE(note_of_pattern(file(written.keys)));
   const auto unnamed = opened(written.keys);
   set(written.keys, "ggml.pre", GgufValue::of_text("default"));
-  EXPECT_TRUE(names_pattern(file(written.keys)));
+  EXPECT_FALSE(note_of_pattern(file(written.keys)));
   const auto named = opened(written.keys);
   Json json = golden_keys("starcoder.json");
   Json steps = Json::array();

@@ -22,9 +22,7 @@ std::optional<std::string> add_gguf_tokenizer(const Gguf& file, const std::strin
     return fmt::format("the tokenizer is not written: {}", error.what());
   }
   tokenizer->save(folder);
-  if (names_pattern(file)) return {};
-  return "the file does not name its pre-tokenizer (tokenizer.ggml.pre): texts are cut as "
-         "llama.cpp does then, which may not be as the model was trained";
+  return note_of_pattern(file);
 }
 
 /// Byte for byte that of the folder, where nothing was added to it.
