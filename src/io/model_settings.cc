@@ -20,10 +20,6 @@ struct TokenKey {
 constexpr TokenKey kTokenKeys[] = {
     {kBosKey, &SpecialIds::bos}, {kEosKey, &SpecialIds::end}, {kPadKey, &SpecialIds::pad}};
 
-/// Of a folder's config.json, what a model that is written plain has no more: how its weights were
-/// quantized, and code that lay beside it.
-constexpr const char* kLeftBehind[] = {"quantization_config", "compression_config", "auto_map"};
-
 constexpr std::string_view kGgufTokens = "tokenizer.ggml.tokens";
 
 /// A file's object with its keys in their order; null where there is no file.

@@ -16,6 +16,11 @@ inline constexpr const char* kBosKey = "bos_token_id";
 inline constexpr const char* kEosKey = "eos_token_id";  // one id, or a list: any of them ends
 inline constexpr const char* kPadKey = "pad_token_id";
 
+/// Of a folder's config.json, what a model that is written plain has no more: how its weights were
+/// quantized, and code that lay beside it.
+inline constexpr const char* kLeftBehind[] = {"quantization_config", "compression_config",
+                                              "auto_map"};
+
 struct ModelSettings {
   OrderedJson config = OrderedJson::object();  ///< of config.json: all that may go along
   OrderedJson generation = nullptr;            ///< generation_config.json; null: there is none

@@ -11,7 +11,7 @@ namespace ng {
 namespace {
 
 constexpr size_t kMaxTokenizerFile = 64 << 20;
-constexpr const char* kTemplateKey = "chat_template";
+constexpr const char *kTemplateKey = "chat_template", *kCodeKey = "auto_map";
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -79,6 +79,19 @@ bool has_templates(const OrderedJson& config, const std::string& path,
   if (config.contains(kTemplateKey)) own[kTemplateKey] = config.at(kTemplateKey);
   const NamedTemplates there = chat_templates_in(JsonObject(own, path));
   return std::is_permutation(there.begin(), there.end(), templates.begin(), templates.end());
+}
+
+/// tokenizer_config.json without the names of code that lies beside it, which does not go along.
+std::string without_code(const TokenizerFiles& files) {
+  if (!parsed_object(files.config, files.config_place).contains(kCodeKey)) return files.config;
+  OrderedJson config = OrderedJson::parse(files.config);
+  config.erase(kCodeKey);
+  return json_text(config, 1) + "\n";
+}
+
+NamedTemplates templates_of(const TokenizerFiles& files) {
+  const Json settings = tokenizer_settings(files);
+  return chat_templates_in(JsonObject(settings, files.config_place));
 }
 
 }  // namespace
@@ -155,11 +168,17 @@ void write_tokenizer_files(const std::string& folder, const TokenizerFiles& file
     if (!text.empty()) write_file_atomically(join_path(folder, name), text);
   };
   write(kTokenizerJson, files.json);
-  write(kTokenizerConfig, files.config);
+  write(kTokenizerConfig, without_code(files));
   write(kSpecialTokensMap, files.tokens);
-  const Json settings = tokenizer_settings(files);
-  const NamedTemplates templates = chat_templates_in(JsonObject(settings, files.config_place));
+  const NamedTemplates templates = templates_of(files);
   if (!templates.empty()) replace_chat_templates(folder, templates);
+}
+
+void replace_default_template(const std::string& folder, const std::string& jinja) {
+  NamedTemplates templates = templates_of(read_tokenizer_files(join_path(folder, kTokenizerJson)));
+  std::erase_if(templates, [](const NamedTemplate& each) { return each.name == kDefaultTemplate; });
+  templates.insert(templates.begin(), {std::string(kDefaultTemplate), jinja});
+  replace_chat_templates(folder, templates);
 }
 
 void replace_chat_templates(const std::string& folder, const NamedTemplates& templates) {

@@ -64,4 +64,7 @@ void write_tokenizer_files(const std::string& folder, const TokenizerFiles& file
 /// tokenizer_config.json, which older ones, vLLM and llama.cpp's converter do.
 void replace_chat_templates(const std::string& folder, const NamedTemplates& templates);
 
+/// The same of the default alone: templates of other names stay.
+void replace_default_template(const std::string& folder, const std::string& jinja);
+
 }  // namespace ng

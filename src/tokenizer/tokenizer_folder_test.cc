@@ -88,6 +88,29 @@ TEST_F(TokenizerFolder, AConfigurationThatHasTheTemplateStaysAsItIs) {
   EXPECT_EQ(read_file(in("out/chat_template.jinja"), 99), "x");
 }
 
+TEST_F(TokenizerFolder, AnotherDefaultLeavesTheOthers) {
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "d"},
+    {"name": "rag", "template": "r"}]})");
+  make_folders(in("out"));
+  open_tokenizer(folder_)->save(in("out"));
+  replace_default_template(in("out"), "n");
+  EXPECT_EQ(read_file(in("out/chat_template.jinja"), 9), "n");
+  EXPECT_EQ(read_file(in("out/additional_chat_templates/rag.jinja"), 9), "r");
+  const Json both = {{{"name", "default"}, {"template", "n"}},
+                     {{"name", "rag"}, {"template", "r"}}};
+  EXPECT_EQ(read_json_file(in("out/tokenizer_config.json"), 999).at("chat_template"), both);
+}
+
+// It names files that nobody copies.
+TEST_F(TokenizerFolder, CodeBesideATokenizerIsNotNamedAnyMore) {
+  write("tokenizer_config.json", R"({"eos_token": "<|im_end|>", "auto_map": {"AutoTokenizer":
+    ["x.X", null]}})");
+  make_folders(in("out"));
+  open_tokenizer(folder_)->save(in("out"));
+  EXPECT_EQ(read_json_file(in("out/tokenizer_config.json"), 999),
+            Json({{"eos_token", "<|im_end|>"}}));
+}
+
 TEST_F(TokenizerFolder, RefusesByName) {
   write("tokenizer_config.json", R"({"chat_template": [{"name": "../x", "template": "r"}]})");
   EXPECT_EQ(refused(),

@@ -197,6 +197,30 @@ TEST_F(BeginEnd, ChatTemplatesAreFoundAndGoAlong) {
         << folder;
   }
   EXPECT_EQ(io::Gguf(path("r/model.gguf").string()).text("tokenizer.chat_template"), jinja);
+  train("named", {"data.template=chatml"});
+  EXPECT_NE(text_of(path("named/model/chat_template.jinja")).find("<|im_start|>"),
+            std::string::npos);
+  EXPECT_EQ(text_of(path("named/model/additional_chat_templates/tool-use.jinja")), tools);
+}
+
+// As import does, whoever reads texts by such a file.
+TEST_F(BeginEnd, AFileThatNamesNoPatternIsNoted) {
+  write_model(lettered_tokenizer(), Json::object());
+  (void)run_well({"export", "model", "a.gguf", "--to", "gguf", "--type", "f32"});
+  std::string bytes = text_of(path("a.gguf"));
+  const std::string key = "tokenizer.ggml.pre";
+  bytes.replace(bytes.find(key), key.size(), "tokenizer.ggml.???");
+  write_text(path("a.gguf"), bytes);
+  write_text(path("letters.txt"), letters(prompt_));
+  const std::vector<std::vector<std::string>> commands = {
+      {"generate", "a.gguf", "--prompt", letters(prompt_), "--tokens", "1"},
+      {"eval", "a.gguf", "--data", "letters.txt"},
+      {"import", "a.gguf", "back"}};
+  for (const std::vector<std::string>& command : commands) {
+    const Result result = run(command);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.err.find("does not name its pre-tokenizer"), std::string::npos) << command[0];
+  }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ void write_configs(const std::string& folder, const ModelName& model, const Mode
     if (settings.config.contains(key)) json[key] = settings.config.at(key);
   json["dtype"] = torch_dtype;
   json["torch_dtype"] = torch_dtype;  // for transformers 4
-  for (const char* key : {"quantization_config", "compression_config"}) json.erase(key);
+  for (const char* key : kLeftBehind) json.erase(key);
   if (!quantization.is_null()) json["quantization_config"] = quantization;
   write_file_atomically(join_path(folder, kHfConfig), json_text(json, 1) + "\n");
   write_file_atomically(join_path(folder, kGenerationConfig), generation_text(settings, place));

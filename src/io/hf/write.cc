@@ -61,8 +61,7 @@ void save_tokenizer(const std::string& folder, const HfWriteOptions& options) {
   if (options.tokenizer == nullptr) return;
   options.tokenizer->save(folder);
   if (options.chat_template.empty()) return;
-  replace_chat_templates(folder,
-                         {{std::string(kDefaultTemplate), std::string(options.chat_template)}});
+  replace_default_template(folder, std::string(options.chat_template));
 }
 
 void write_hf_folder(const std::string& folder, const ModelConfig& config,
