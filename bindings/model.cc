@@ -104,7 +104,7 @@ class PythonModel {
   }
 
   [[nodiscard]] std::string config_text() const {
-    const io::ModelSettings settings = io::whole_model_settings(folder_, config().vocab);
+    const io::ModelSettings settings = io::whole_model_settings(name_, config().vocab);
     return io::hf_config_text(config(), "float32", &settings);
   }
 

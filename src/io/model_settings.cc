@@ -79,6 +79,11 @@ bool is_or_holds(const OrderedJson& value, int32_t id) {
 
 }  // namespace
 
+std::string generation_path(const ModelName& model) {
+  std::string own = join_path(model.path, kGenerationConfig);
+  return is_file(own) ? own : join_path(sizes_place(model), kGenerationConfig);
+}
+
 ModelSettings read_model_settings(const ModelName& model) {
   const std::string folder = sizes_place(model);
   if (is_gguf(folder)) return {.config = gguf_config(Gguf(folder)), .place = folder};
@@ -86,7 +91,9 @@ ModelSettings read_model_settings(const ModelName& model) {
   if (OrderedJson config = ordered_file(join_path(folder, kHfConfig)); config.is_object())
     settings.config = std::move(config);
   for (const char* key : kLeftBehind) settings.config.erase(key);
-  settings.generation = ordered_file(join_path(folder, kGenerationConfig));
+  settings.generation = ordered_file(generation_path(model));
+  if (const std::string own = tokenizer_place(model); own != folder)  // what adapters learned by
+    take_special_ids(special_ids(read_tokenizer_files(join_path(own, kTokenizerJson))), &settings);
   return settings;
 }
 

@@ -27,7 +27,11 @@ struct ModelSettings {
   std::string place = {};                      ///< what they were read from, for messages
 };
 
+/// The generation_config.json of a folder; that of its base where a PEFT folder has none.
+[[nodiscard]] std::string generation_path(const ModelName& model);
+
 /// Of a folder, the base of a PEFT folder, or a GGUF file, whose keys become those of config.json.
+/// What the tokenizer of a PEFT folder names comes first.
 [[nodiscard]] ModelSettings read_model_settings(const ModelName& model);
 
 /// Special tokens that the settings lack, in either file: from the other, else from the tokenizer.

@@ -74,6 +74,29 @@ TEST_F(ModelSettingsTest, AnotherTokenizerSaysItFirst) {
   EXPECT_EQ(json_text(read.generation), R"({"eos_token_id":5,"pad_token_id":7})");
 }
 
+// What adapters learned by stands in their folder.
+TEST_F(ModelSettingsTest, AdaptersSayItFirst) {
+  (void)settings(R"({"eos_token_id": 3, "pad_token_id": 1})",
+                 R"({"eos_token_id": [3, 4], "top_k": 5})");
+  const std::string adapters = in("adapters");
+  make_folders(adapters);
+  const auto write = [&](const char* name, const Json& json) {
+    write_file_atomically(join_path(adapters, name), json_text(json));
+  };
+  write("adapter_config.json",
+        {{"peft_type", "LORA"}, {"r", 2}, {"lora_alpha", 2}, {"base_model_name_or_path", folder_}});
+  EXPECT_EQ(end_tokens(read_model_settings(adapters)), (Ids{3, 4})) << "the base's";
+  write("tokenizer.json", {{"model", {{"vocab", {{"</s>", 7}, {"<end>", 4}}}}}});
+  write("tokenizer_config.json", {{"eos_token", "<end>"}});
+  EXPECT_EQ(end_tokens(read_model_settings(adapters)), (Ids{3, 4})) << "one of them";
+  write("tokenizer_config.json", {{"eos_token", "</s>"}});
+  const ModelSettings named = read_model_settings(adapters);
+  EXPECT_EQ(json_text(named.config), R"({"eos_token_id":7,"pad_token_id":1})");
+  EXPECT_EQ(json_text(named.generation), R"({"eos_token_id":7,"top_k":5})");
+  write("generation_config.json", {{"eos_token_id", {7, 3}}});
+  EXPECT_EQ(end_tokens(read_model_settings(adapters)), (Ids{7, 3}));
+}
+
 TEST_F(ModelSettingsTest, KeysOfGgufBecomeThoseOfTheConfiguration) {
   const auto read = [&](const GgufKeys& keys) {
     GgufWriter(in("a.gguf"), keys, {}).commit();

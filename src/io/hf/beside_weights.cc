@@ -26,8 +26,8 @@ std::optional<std::string> add_gguf_tokenizer(const Gguf& file, const std::strin
 }
 
 /// Byte for byte that of the folder, where nothing was added to it.
-std::string generation_text(const ModelSettings& settings, const std::string& place) {
-  if (const std::string path = join_path(place, kGenerationConfig); is_file(path)) {
+std::string generation_text(const ModelSettings& settings, const std::string& path) {
+  if (is_file(path)) {
     std::string own = read_file(path, kMaxHfConfigBytes);
     if (OrderedJson::parse(own) == settings.generation) return own;
   }
@@ -59,7 +59,8 @@ void write_configs(const std::string& folder, const ModelName& model, const Mode
   for (const char* key : kLeftBehind) json.erase(key);
   if (!quantization.is_null()) json["quantization_config"] = quantization;
   write_file_atomically(join_path(folder, kHfConfig), json_text(json, 1) + "\n");
-  write_file_atomically(join_path(folder, kGenerationConfig), generation_text(settings, place));
+  write_file_atomically(join_path(folder, kGenerationConfig),
+                        generation_text(settings, generation_path(model)));
 }
 
 std::optional<std::string> add_tokenizer_files(const std::string& folder, const ModelName& model) {
