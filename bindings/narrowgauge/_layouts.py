@@ -12,7 +12,7 @@ from ._core import Format
 from ._errors import Error
 from ._formats import format as format_named
 
-_GGUF = {"mxfp4": 32, "nvfp4": 64}  #: elements of a block
+GGUF = {"mxfp4": (32, 17), "nvfp4": (64, 36)}  #: elements and bytes of a block
 
 
 def require_layout(layout: str) -> None:
@@ -28,7 +28,7 @@ def _require_pairs(format: Format, cols: int) -> None:
 
 
 def gguf_kind(format: Format, along: str) -> str:
-    known = format.name if format.name in _GGUF else ""
+    known = format.name if format.name in GGUF else ""
     if not known or along != "cols" or format.block != format_named(known).block:
         raise Error(f"gguf of {format.name} along {along}", "mxfp4 or nvfp4 along cols")
     return known
@@ -42,11 +42,12 @@ def pack(core: _core.Quantized, shape: tuple[int, ...], layout: str) -> npt.NDAr
     lead = shape[:-1] if rows == int(np.prod(shape[:-1])) else (rows,)
     if layout == "gguf":
         kind = gguf_kind(core.format, core.along)
-        if cols % _GGUF[kind]:
-            raise Error(f"gguf of rows of {cols}", f"a multiple of {_GGUF[kind]}")
+        elements, size = GGUF[kind]
+        if cols % elements:
+            raise Error(f"gguf of rows of {cols}", f"a multiple of {elements}")
         scale_codes: Any = core.scale_codes
         flat = _core.pack_gguf(kind, codes.reshape(-1), scale_codes.reshape(-1))
-        return flat.reshape(*lead, flat.size // rows if rows else 0)
+        return flat.reshape(*lead, cols // elements * size)
     bits = core.format.element.bits
     width = (cols * bits + 7) // 8  # said, for -1 says nothing where there are no bytes
     if layout == "fp4x2":

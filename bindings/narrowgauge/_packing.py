@@ -12,7 +12,7 @@ from ._arguments import codes_of, real, text, whole
 from ._arrays import floats_of
 from ._core import Format
 from ._formats import format as format_of
-from ._layouts import gguf_kind, require_layout
+from ._layouts import GGUF, gguf_kind, require_layout
 from ._numbers import Quantized
 
 
@@ -39,7 +39,8 @@ def unpack(
     if layout == "gguf":
         kind = gguf_kind(format, "cols")
         codes, scale_codes = _core.unpack_gguf(kind, packed.reshape(-1))
-        cols = codes.size // max(packed.size // max(width, 1), 1)
+        elements, size = GGUF[kind]
+        cols = width // size * elements
     else:
         bits = format.element.bits
         cols = width * 8 // bits if cols is None else whole(cols, "cols", 0, width * 8 // bits)

@@ -174,6 +174,10 @@ def test_rows_of_nothing():
             assert back.shape == shape and back.dequantize().shape == shape
             assert back.pack(layout).shape == shape
     assert ng.unpack(np.zeros((0, 16), np.uint8), "mxfp4", "fp4x2", **codes).shape == (0, 32)
+    for name, width in (("mxfp4", 34), ("nvfp4", 36)):
+        none = ng.quantize(np.zeros((0, 64), np.float32), name)
+        assert none.pack("gguf").shape == (0, width) and none.pack("fp4x2").shape == (0, 32)
+        assert ng.unpack(none.pack("gguf"), name, "gguf").shape == (0, 64)
 
 
 def test_products(program, tmp_path):
