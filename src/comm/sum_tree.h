@@ -3,6 +3,7 @@
 // the leaves, the additions are the same. [distributed.md §4]
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -69,6 +70,17 @@ class SumTree {
   std::vector<TreeNode> nodes;
   for (const auto& sum : tree.sums()) nodes.push_back(sum.node);
   return nodes;
+}
+
+/// The most sums that there are at once while those leaves are taken, the new one among them.
+[[nodiscard]] inline size_t most_sums_of(int64_t first, int64_t count) {
+  SumTree<char> tree;
+  size_t most = 0;
+  for (int64_t leaf = first; leaf < first + count; ++leaf) {
+    most = std::max(most, tree.sums().size() + 1);
+    tree.push({0, leaf}, 0, [](char&, char) {});
+  }
+  return most;
 }
 
 }  // namespace ng

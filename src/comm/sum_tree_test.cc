@@ -42,5 +42,12 @@ TEST(SumTree, NodesOfARank) {
   EXPECT_EQ(nodes_of(3, 3), (std::vector<TreeNode>{{0, 3}, {1, 2}}));
 }
 
+TEST(SumTree, MostSumsAtOnce) {
+  EXPECT_EQ(most_sums_of(0, 1), 1u);
+  EXPECT_EQ(most_sums_of(0, 4), 3u) << "(ab) c d";
+  EXPECT_EQ(most_sums_of(0, 64), 7u);
+  EXPECT_EQ(most_sums_of(3, 5), 4u) << "d (ef) g h";
+}
+
 }  // namespace
 }  // namespace ng

@@ -13,10 +13,18 @@ namespace {
 // Of a message with new values.
 constexpr int64_t kMessageElements = int64_t{1} << 22;
 
+// So many a dry run goes through one by one, and sums lie where gradients came to be. Of more than
+// that they are kept in tensors of their own, which takes a copy of each gradient.
+constexpr int64_t kMicrosInPlace = 64;
+
 }  // namespace
 
 DataParallel::DataParallel(Run& run, Model& model, Determinism mode, int64_t micros)
-    : run_(run), model_(model), mode_(mode), micros_(micros) {
+    : run_(run),
+      model_(model),
+      mode_(mode),
+      micros_(micros),
+      keeps_sums_(is_global() && micros > kMicrosInPlace) {
   add_group(world());
   if (run.tensor_group().ranks() > 1) add_group(run.comm());
   size_t chunks = 0;
@@ -53,6 +61,7 @@ void DataParallel::add_group(Comm& comm) {
   groups_.push_back({.comm = comm,
                      .background = std::move(background),
                      .gradients = {run_, model_, ranks, nodes_by_rank(comm), factor}});
+  if (keeps_sums_) groups_.back().gradients.keep_sums(most_sums_of(first_micro(), micros_));
 }
 
 size_t DataParallel::group_of(size_t index) const {
@@ -112,6 +121,15 @@ void DataParallel::take(int64_t micro, const BackwardPart& part) {
   if (!is_alone()) from_others.emplace(run_);
   for (size_t group = 0; group < groups_.size(); ++group)
     groups_[group].gradients.send(of_group(part, group));
+}
+
+void DataParallel::pass_to(int64_t micro) {
+  if (!keeps_sums_ || !run_.recording()) return;
+  for (Group& group : groups_) group.gradients.pass_to(nodes_of(first_micro(), micro));
+}
+
+void DataParallel::forget_step() {
+  for (Group& group : groups_) group.gradients.forget();
 }
 
 void DataParallel::finish(StepControl* control) {

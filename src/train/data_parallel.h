@@ -45,8 +45,11 @@ class DataParallel {
   void start(StepControl* control);
   /// Where micro-batch `micro` of this rank adds its loss.
   [[nodiscard]] double* loss(StepControl* control, int64_t micro) const;
-  /// Whether take() leaves the gradients of all micro-batches but the last where they are summed.
-  [[nodiscard]] bool takes_the_last_alone() const { return !is_global(); }
+  /// Whether take() does the same to the memory of all micro-batches between the first and the
+  /// last, so that a dry run need not do all of them.
+  [[nodiscard]] bool takes_all_alike() const { return !is_global() || keeps_sums_; }
+  /// Before the last micro-batch, `micro`: what a dry run that left some out has not added up.
+  void pass_to(int64_t micro);
   /// When micro-batch `micro` of this rank has no more to add to the gradients of a part.
   void take(int64_t micro, const BackwardPart& part);
   /// After the last one: gradients, loss and the counters of operands are those of all ranks.
@@ -68,6 +71,8 @@ class DataParallel {
   [[nodiscard]] BytesByTraffic sent_since(const BytesByTraffic& before);
   /// Of messages behind the computing of this rank, so far.
   [[nodiscard]] ExchangeSeconds seconds() const;
+  /// When nobody reads the step's gradients any more.
+  void forget_step();
   /// Before delayed scales move on: what they follow is the largest value of all ranks.
   void share_largest();
 
@@ -96,6 +101,7 @@ class DataParallel {
   Model& model_;
   Determinism mode_;
   int64_t micros_;
+  bool keeps_sums_;  ///< of "global" with many micro-batches
   /// Of all ranks; where those of a tensor group have parts of layers, also of those with the same
   /// part.
   std::deque<Group> groups_;

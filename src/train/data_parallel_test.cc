@@ -91,6 +91,14 @@ TEST(DataParallel, GlobalBitsOnRanksThatAreNoPowerOfTwo) {
   for (const int ranks : {2, 3, 6}) EXPECT_TRUE(train_ranks(options, ranks, 6) == want) << ranks;
 }
 
+// 130 and 65 micro-batches of a rank lie in tensors that are kept, 26 one by one.
+TEST(DataParallel, GlobalBitsOfManyMicroBatchesAreThose) {
+  TinyRunOptions options{.determinism = Determinism::global};
+  options.model.tie_embeddings = true;
+  const Outcome want = train_ranks(options, 5, 130);
+  for (const int ranks : {1, 2}) EXPECT_TRUE(train_ranks(options, ranks, 130) == want) << ranks;
+}
+
 /// Gradients that travel in few bits.
 std::vector<Case> narrow_cases() {
   std::vector<Case> all = {{"fp8-lm", {.recipe = "name = \"of ranks\"\ninherit = \"fp8-lm\"\n"}}};

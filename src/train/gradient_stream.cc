@@ -23,10 +23,7 @@ Tensor in_fp32(Run& run, Tensor tensor) {
   return wide;
 }
 
-/// a += b, every sum rounded once to FP32.
-auto adding(Run& run) {
-  return [&run](const auto& a, const auto& b) { run.execute(Combine{.y = View(a), .x = View(b)}); };
-}
+void add_to(Run& run, const View& a, const View& b) { run.execute(Combine{.y = a, .x = b}); }
 
 constexpr size_t kAlignment = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -60,6 +57,8 @@ GradientStream::GradientStream(Run& run, Model& model, const Ranks& ranks,
       nodes_(std::move(nodes)),
       factor_(factor),
       trees_(model.parameters().size()),
+      sums_(trees_.size()),
+      free_sums_(trees_.size()),
       bucket_elements_(std::max(kFewestElements, kArrivingElements / ranks.owners->ranks())) {
   const std::span<Parameter> all = model.parameters();
   const bool any_is_narrow = std::any_of(
@@ -73,9 +72,49 @@ void GradientStream::start() {
   if (!saturated_.empty()) run_.execute(Clear{std::as_writable_bytes(saturated_)});
 }
 
+auto GradientStream::adding(size_t index) {
+  return [this, index](const Tensor& a, const Tensor& b) {
+    add_to(run_, a, b);
+    if (kept_ > 0) free_sums_[index].push_back(b);
+  };
+}
+
+// The tensors for sums come to be with the first gradient of a step.
+Tensor GradientStream::placed_sum(size_t index, Tensor gradient) {
+  if (kept_ == 0) return gradient;
+  const View& view = gradient.view();
+  while (sums_[index].size() < kept_) {
+    sums_[index].push_back(run_.tensor(view.rows, view.cols, fp32_format(), MemoryKind::gradients));
+    free_sums_[index].push_back(sums_[index].back());
+  }
+  Tensor place = std::move(free_sums_[index].back());
+  free_sums_[index].pop_back();
+  run_.execute(Copy{.y = place, .x = view});
+  return place;
+}
+
 void GradientStream::add(size_t index, TreeNode node) {
   if (!parameter(index).grad || (!is_alone() && is_narrow(index))) return;
-  trees_[index].push(node, in_fp32(run_, std::exchange(parameter(index).grad, {})), adding(run_));
+  trees_[index].push(node,
+                     placed_sum(index, in_fp32(run_, std::exchange(parameter(index).grad, {}))),
+                     adding(index));
+}
+
+void GradientStream::pass_to(const std::vector<TreeNode>& nodes) {
+  for (size_t i = 0; i < trees_.size(); ++i) {
+    if (sums_[i].empty()) continue;
+    trees_[i].sums().clear();
+    free_sums_[i] = sums_[i];
+    for (const TreeNode& node : nodes) {
+      trees_[i].sums().push_back({node, free_sums_[i].back()});
+      free_sums_[i].pop_back();
+    }
+  }
+}
+
+void GradientStream::forget() {
+  for (std::vector<std::vector<Tensor>>* tensors : {&sums_, &free_sums_})
+    for (std::vector<Tensor>& of_parameter : *tensors) of_parameter.clear();
 }
 
 void GradientStream::send(std::span<const size_t> parameters) {
@@ -86,7 +125,7 @@ void GradientStream::send(std::span<const size_t> parameters) {
     if (!parameter(index).grad && tree.sums().empty()) continue;
     const bool is_mine_alone = ranks_.owners->ranks() == 1 && !is_narrow(index);
     if (is_alone() || is_mine_alone) {
-      parameter(index).grad = tree.finish(adding(run_));
+      parameter(index).grad = tree.finish(adding(index));
       continue;
     }
     const View& whole = parameter(index).value();
@@ -260,10 +299,11 @@ View GradientStream::rows_of_mean(size_t index, const Piece& piece) {
 
 void GradientStream::add_up(const Sent& sent, size_t piece, const View& y) {
   SumTree<View> tree;
+  const auto add = [&](const View& a, const View& b) { add_to(run_, a, b); };
   for (size_t rank = 0; rank < nodes_.size(); ++rank)
     for (size_t node = 0; node < nodes_[rank].size(); ++node)
-      tree.push(nodes_[rank][node], sent.terms[piece][rank][node], adding(run_));
-  const View sum = tree.finish(adding(run_));
+      tree.push(nodes_[rank][node], sent.terms[piece][rank][node], add);
+  const View sum = tree.finish(add);
   run_.execute(Combine{.y = y, .x = sum, .a = factor_, .b = 0});
 }
 

@@ -32,14 +32,22 @@ class GradientStream {
   GradientStream(Run& run, Model& model, const Ranks& ranks,
                  std::vector<std::vector<TreeNode>> nodes, float factor);
 
+  /// From the next start() on sums lie in `count` tensors of each parameter that live until
+  /// forget(), so that every add() takes the same memory, whatever is added up by it.
+  void keep_sums(size_t count) { kept_ = count; }
+
   /// Before the first gradient of a step.
   void start();
   /// The gradient of a parameter is one of the terms of its sum.
   void add(size_t index, TreeNode node);
+  /// Where sums are kept, of a dry run that left terms out: as after all those of `nodes`.
+  void pass_to(const std::vector<TreeNode>& nodes);
   /// No terms of these parameters' gradients are to come. Called by all ranks in the same order.
   void send(std::span<const size_t> parameters);
   /// All gradients come to lie in model.owned().
   void finish();
+  /// After the step: nothing is kept.
+  void forget();
   /// After the step was decided: scales that saturate give way, by the counts of all ranks.
   void move_scales(const StepControl* control);
 
@@ -79,6 +87,10 @@ class GradientStream {
   [[nodiscard]] bool is_narrow(size_t index) { return !parameter(index).communicate.is_fp32(); }
   [[nodiscard]] bool shares_scale(size_t index);
   [[nodiscard]] bool is_alone() const { return ranks_.background == nullptr; }
+  /// a += b, every sum rounded once to FP32; where sums are kept, the place of b is free then.
+  [[nodiscard]] auto adding(size_t index);
+  /// A gradient where sums are kept, else where it lies.
+  [[nodiscard]] Tensor placed_sum(size_t index, Tensor gradient);
   void begin(std::vector<Range> ranges);
   void find_scales(Bucket& bucket);
   void take_scales(const Bucket& bucket);
@@ -97,7 +109,9 @@ class GradientStream {
   Ranks ranks_;
   std::vector<std::vector<TreeNode>> nodes_;
   float factor_;
-  std::vector<SumTree<Tensor>> trees_;  // by parameter
+  std::vector<SumTree<Tensor>> trees_;                 // by parameter
+  size_t kept_ = 0;                                    // tensors for sums, of each parameter
+  std::vector<std::vector<Tensor>> sums_, free_sums_;  // those, by parameter
   int64_t bucket_elements_;
   std::map<size_t, std::shared_ptr<Encoded>> encoded_;  // of which rows are still to be sent
   std::deque<Bucket> scaling_, travelling_;

@@ -194,5 +194,33 @@ TEST(MemoryPlan, OfAMillionMicroBatchesIsThatOfThreeAndTheirTokens) {
   }
 }
 
+// Nor where their sums depend on no number of ranks: what more of them take are the levels of the
+// tree of sums.
+TEST(MemoryPlan, OfAMillionMicroBatchesIsMadeAtOnceForGlobalSums) {
+  const auto backend = make_backend("cpu", Threads{1});
+  const Recipe recipe = Recipe::parse("name='t'", "t");
+  size_t parameters = 0;
+  for (const ParameterSpec& spec : planned_parameters(*backend, tiny_llama(), recipe))
+    parameters += values(spec.rows, spec.cols, 32);
+  for (const int ranks : {1, 2}) {
+    const auto gradients = [&](int64_t micros) {
+      const MemoryPlan plan = plan_memory(*backend, tiny_llama(), recipe, RecomputePolicy::none,
+                                          {.sequences = 3,
+                                           .length = 11,
+                                           .micros = micros,
+                                           .optimizer = {},
+                                           .determinism = Determinism::global},
+                                          0, ranks);
+      return plan.most[static_cast<size_t>(MemoryKind::gradients)];
+    };
+    const size_t seven = gradients(70);
+    EXPECT_LE(gradients(1 << 20), seven + 14 * parameters);
+    if (ranks > 1) continue;  // where others' sums are on the way, too
+    EXPECT_EQ(gradients(127), seven);
+    EXPECT_EQ(gradients(128), seven + parameters) << "eight sums at once";
+    EXPECT_EQ(gradients(1 << 20), seven + 14 * parameters);
+  }
+}
+
 }  // namespace
 }  // namespace ng

@@ -52,7 +52,7 @@ void Trainer::record_programs(const Recipe& recipe) {
     }));
     diagnosis_programs_.push_back(in_phase([&] {
       forward_backward(0);
-      model_.forget_step();
+      forget_step();
     }));
     evaluation_programs_.push_back(in_phase([&] { evaluate_body(); }));
   }
@@ -128,10 +128,11 @@ void Trainer::forward_backward(int64_t step) {
   const int64_t last = settings_.micros - 1;
   const auto between = [&](int64_t i) { train_micro(step, 1 + i); };
   train_micro(step, 0);  // gradients come to be, and operands that all read
-  if (parallel_.takes_the_last_alone())
+  if (parallel_.takes_all_alike())
     run_.repeat(last - 1, between);
   else
     for (int64_t i = 0; i < last - 1; ++i) between(i);
+  parallel_.pass_to(last);
   if (last > 0) train_micro(step, last);
   parallel_.finish(control_);
   model_.finish_noise(run_);
@@ -156,7 +157,12 @@ void Trainer::update(int64_t step, float lr) {
   }
   parallel_.finish_sending();
   shared_scales_->forget();
+  forget_step();
+}
+
+void Trainer::forget_step() {
   model_.forget_step();
+  parallel_.forget_step();
 }
 
 StepReport Trainer::step(int64_t step, float lr) {
@@ -176,7 +182,7 @@ StepReport Trainer::step(int64_t step, float lr) {
     if (updates)
       update(step, lr);
     else
-      model_.forget_step();
+      forget_step();
   });
   run_.set_operand_observer(nullptr);
   const StepControl control = run_.read(control_);  // the one read of the step
@@ -225,7 +231,7 @@ Diagnosis Trainer::diagnose(int64_t step) {
   run_.set_writes_statistics(false);
   run_.replay(diagnosis_programs_[static_cast<size_t>(phase_)], [&] {
     forward_backward(step);
-    model_.forget_step();
+    forget_step();
   });
   run_.set_writes_statistics(true);
   return run_.finish_diagnosis();

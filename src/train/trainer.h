@@ -108,6 +108,7 @@ class Trainer {
   void train_micro(int64_t step, int64_t micro);
   void forward_backward(int64_t step);
   void update(int64_t step, float lr);
+  void forget_step();
   [[nodiscard]] StepReport report_of(const StepControl& control);
   void evaluate_body();
   [[nodiscard]] Batch train_batch(int64_t micro) const;
