@@ -205,16 +205,18 @@ TEST_F(BeginEnd, ChatTemplatesAreFoundAndGoAlong) {
 
 // As import does, whoever reads texts by such a file.
 TEST_F(BeginEnd, AFileThatNamesNoPatternIsNoted) {
-  write_model(lettered_tokenizer(), Json::object());
-  (void)run_well({"export", "model", "a.gguf", "--to", "gguf", "--type", "f32"});
+  const std::string tokenizer = NG_SOURCE_DIR "/tests/golden/tokenizers/gpt2.json";
+  (void)run_well({"train", "tiny.toml", "--out", "r", "--set", "train.steps=1", "--set",
+                  "data.tokenizer=" + tokenizer});
+  (void)run_well({"export", "r/model", "a.gguf", "--to", "gguf", "--type", "f32"});
   std::string bytes = text_of(path("a.gguf"));
   const std::string key = "tokenizer.ggml.pre";
   bytes.replace(bytes.find(key), key.size(), "tokenizer.ggml.???");
   write_text(path("a.gguf"), bytes);
-  write_text(path("letters.txt"), letters(prompt_));
+  write_text(path("words.txt"), "some words");
   const std::vector<std::vector<std::string>> commands = {
-      {"generate", "a.gguf", "--prompt", letters(prompt_), "--tokens", "1"},
-      {"eval", "a.gguf", "--data", "letters.txt"},
+      {"generate", "a.gguf", "--prompt", "some", "--tokens", "1"},
+      {"eval", "a.gguf", "--data", "words.txt"},
       {"import", "a.gguf", "back"}};
   for (const std::vector<std::string>& command : commands) {
     const Result result = run(command);
