@@ -1,5 +1,7 @@
 #include "study/gradient_probe.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "recipe/layer_names.h"
 #include "run/backends.h"
@@ -92,8 +94,10 @@ bool GradientProbe::scales_by_history() const {
 void GradientProbe::copy_weights(const GradientProbe& from) {
   const std::span<Parameter> to = model_->parameters();
   const std::span<Parameter> source = from.model_->parameters();
-  NG_CHECK(to.size() == source.size(), to.size(), source.size());
-  for (size_t i = 0; i < to.size(); ++i) {
+  // What noise learns stands behind these, in recipes that have some.
+  const size_t count = parameter_table(model_->config()).size();
+  NG_CHECK(std::min(to.size(), source.size()) >= count, to.size(), source.size());
+  for (size_t i = 0; i < count; ++i) {
     const View &y = to[i].value(), &x = source[i].value();
     NG_CHECK(same_shape(y, x), to[i].spec.name);
     std::vector<float> row(static_cast<size_t>(x.cols));
@@ -102,6 +106,7 @@ void GradientProbe::copy_weights(const GradientProbe& from) {
       model_->write_row(*run_, i, r, row);
     }
   }
+  model_->start_noise(*run_);
 }
 
 std::vector<const Parameter*> GradientProbe::block_matrices() const {

@@ -48,6 +48,7 @@ class GradientProbe {
 
   /// One step of AdamW on batch `step`; returns the loss before it.
   double train(int64_t step, float lr);
+  /// Of the same model in any recipe; what noise on them learns begins anew.
   void copy_weights(const GradientProbe& from);
   /// For weights from elsewhere.
   [[nodiscard]] Run& run() { return *run_; }

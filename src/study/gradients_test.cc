@@ -88,6 +88,18 @@ TEST_F(Gradients, DelayedScalesHaveAHistory) {
   EXPECT_NEAR(projection.at(0, 0).found, 1, 0.1);
 }
 
+// Their models have parameters that FP32's lacks: bit-widths and, of nipq, ranges.
+TEST_F(Gradients, NoiseOnWeightsIsOneOfTheRecipes) {
+  const Report found = report(subject({"bf16", "gaussws-all", "diffq", "nipq"}, 4));
+  const Grid& projection = grid_of(found, "projection");
+  for (size_t r = 1; r < projection.rows.size(); ++r) {
+    EXPECT_NEAR(projection.at(r, 0).found, 1, 0.2) << projection.rows[r];
+    EXPECT_NE(grid_of(found, "loss").at(r, 0).found, 0) << projection.rows[r];
+  }
+  EXPECT_GT(projection.at(1, 0).error, 0) << "each draw has its own noise";
+  EXPECT_EQ(grid_of(found, "projection_by_kind").rows.size(), 4u * 7) << "matrices alone";
+}
+
 TEST_F(Gradients, RefuseWhatIsNotThere) {
   const auto expect = [](const RunSubject& run, const char* word) {
     const std::string said = refusal_of(run);
