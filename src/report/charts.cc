@@ -35,8 +35,8 @@ bool has_values(const Line& line) {
   return std::any_of(line.y.begin(), line.y.end(), [](double y) { return std::isfinite(y); });
 }
 
-Chart chart_of(const History& history, const std::string& role, Loss loss, int64_t block) {
-  Chart chart = operand_chart(role, loss);
+LineChart chart_of(const History& history, const std::string& role, Loss loss, int64_t block) {
+  LineChart chart = operand_chart(role, loss);
   SeriesByLayer all;
   for (const auto& [layer, roles] : history.operands())
     all.emplace_back(layer, series_of(roles, role, loss));
@@ -45,13 +45,13 @@ Chart chart_of(const History& history, const std::string& role, Loss loss, int64
 }
 
 // Those of roles that are counted.
-std::vector<Chart> charts_of_operands(const History& history, int64_t block) {
-  std::vector<Chart> all;
+std::vector<LineChart> charts_of_operands(const History& history, int64_t block) {
+  std::vector<LineChart> all;
   for (const std::string& role : role_names()) {
-    std::vector<Chart> charts;
+    std::vector<LineChart> charts;
     for (const Loss loss : kAllLosses) charts.push_back(chart_of(history, role, loss, block));
     const bool counted = std::any_of(charts.begin(), charts.end(),
-                                     [](const Chart& chart) { return !chart.lines.empty(); });
+                                     [](const LineChart& chart) { return !chart.lines.empty(); });
     if (counted) all.insert(all.end(), charts.begin(), charts.end());
   }
   return all;
@@ -59,7 +59,7 @@ std::vector<Chart> charts_of_operands(const History& history, int64_t block) {
 
 // A chart of each metric that has values: `looks` without lines, a line for each kind of layer.
 std::vector<ChartChoice> charts_of_metrics(const CurvesByLayer& layers,
-                                           const std::vector<Chart>& looks) {
+                                           const std::vector<LineChart>& looks) {
   std::vector<std::string> names;
   std::vector<SeriesByLayer> all(looks.size());
   for (const auto& [layer, curves] : layers) {
@@ -67,9 +67,9 @@ std::vector<ChartChoice> charts_of_metrics(const CurvesByLayer& layers,
     for (size_t i = 0; i < looks.size(); ++i) all[i].emplace_back(layer, &curves[i]);
   }
   return choices_by_block(names, [&](int64_t block) {
-    std::vector<Chart> charts;
+    std::vector<LineChart> charts;
     for (size_t i = 0; i < looks.size(); ++i) {
-      Chart chart = looks[i];
+      LineChart chart = looks[i];
       chart.lines = lines_by_kind(all[i], block);
       if (!chart.lines.empty()) charts.push_back(std::move(chart));
     }
@@ -86,7 +86,7 @@ constexpr const char* kPreferenceNote =
     "are moving averages.";
 
 // Training and validation of the value that metrics call `name`, in neighbouring colours.
-void add_lines(Chart& chart, const History& history, const std::string& name,
+void add_lines(LineChart& chart, const History& history, const std::string& name,
                const std::array<std::string, 2>& labels, int color) {
   const auto of_training = history.preferences().find(name);
   if (of_training != history.preferences().end())
@@ -97,15 +97,15 @@ void add_lines(Chart& chart, const History& history, const std::string& name,
   chart.lines.back().style = Line::Style::marked;
 }
 
-Chart preference_chart(const History& history, const std::string& name, const char* y_label) {
-  Chart chart{.title = name, .y_label = y_label};
+LineChart preference_chart(const History& history, const std::string& name, const char* y_label) {
+  LineChart chart{.title = name, .y_label = y_label};
   add_lines(chart, history, name, {"training", "validation"}, 0);
   return chart;
 }
 
-Chart preference_chart_of_both(const History& history, const std::string& kind,
-                               const char* y_label) {
-  Chart chart{.title = fmt::format("{0}/chosen, {0}/rejected", kind), .y_label = y_label};
+LineChart preference_chart_of_both(const History& history, const std::string& kind,
+                                   const char* y_label) {
+  LineChart chart{.title = fmt::format("{0}/chosen, {0}/rejected", kind), .y_label = y_label};
   add_lines(chart, history, kind + "/chosen", {"chosen", "chosen, validation"}, 2);
   add_lines(chart, history, kind + "/rejected", {"rejected", "rejected, validation"}, 4);
   return chart;
@@ -158,20 +158,22 @@ Line mean_of(const std::string& name, int color, std::span<const Line> lines) {
   return mean;
 }
 
-Chart loss_chart(const std::string& title) {
+LineChart loss_chart(const std::string& title) {
   return {.title = title, .y_label = "cross-entropy, nats per token", .wide = true};
 }
-Chart lr_chart() { return {.title = "Learning rate", .y_label = "", .unit = Chart::Unit::tiny}; }
-Chart grad_norm_chart() {
+LineChart lr_chart() {
+  return {.title = "Learning rate", .y_label = "", .unit = LineChart::Unit::tiny};
+}
+LineChart grad_norm_chart() {
   return {.title = "Gradient norm", .y_label = "before clipping, logarithmic", .log_y = true};
 }
-Chart speed_chart() { return {.title = "Speed", .y_label = "tokens/s, moving average"}; }
+LineChart speed_chart() { return {.title = "Speed", .y_label = "tokens/s, moving average"}; }
 
-Chart operand_chart(const std::string& role, Loss loss) {
-  const auto share = Chart::Unit::share;
-  const Chart looks[] = {{.title = role, .y_label = "SQNR, dB"},
-                         {.title = role, .y_label = "saturated", .unit = share},
-                         {.title = role, .y_label = "underflow", .unit = share}};
+LineChart operand_chart(const std::string& role, Loss loss) {
+  const auto share = LineChart::Unit::share;
+  const LineChart looks[] = {{.title = role, .y_label = "SQNR, dB"},
+                             {.title = role, .y_label = "saturated", .unit = share},
+                             {.title = role, .y_label = "underflow", .unit = share}};
   return looks[static_cast<size_t>(loss)];
 }
 
@@ -195,7 +197,7 @@ std::vector<Line> lines_by_kind(const SeriesByLayer& all, int64_t block) {
 
 std::vector<ChartChoice> choices_by_block(
     const std::vector<std::string>& names,
-    const std::function<std::vector<Chart>(int64_t block)>& charts) {
+    const std::function<std::vector<LineChart>(int64_t block)>& charts) {
   std::set<int64_t> blocks;
   for (const std::string& layer : names) blocks.insert(layers::place_of(layer).block);
   blocks.erase(-1);
@@ -217,7 +219,7 @@ std::vector<ChartChoice> operand_charts(const History& history) {
 std::vector<ChartChoice> update_charts(const History& history) {
   return charts_of_metrics(
       history.updates(),
-      {{.title = "Weights changed", .y_label = "share", .unit = Chart::Unit::share},
+      {{.title = "Weights changed", .y_label = "share", .unit = LineChart::Unit::share},
        {.title = "Length", .y_label = "of the change / asked for, logarithmic", .log_y = true},
        {.title = "Projection", .y_label = "on what was asked for"},
        {.title = "Cosine", .y_label = "with what was asked for"},
@@ -225,7 +227,7 @@ std::vector<ChartChoice> update_charts(const History& history) {
 }
 
 std::vector<ChartChoice> bit_charts(const History& history) {
-  const auto share = Chart::Unit::share;
+  const auto share = LineChart::Unit::share;
   return charts_of_metrics(
       history.bit_widths(),
       {{.title = "Bit-width, mean", .y_label = "bits"},

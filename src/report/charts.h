@@ -30,15 +30,15 @@ using SeriesByLayer = std::vector<std::pair<std::string, const Series*>>;
 /// of layers. Nothing where there are no charts.
 [[nodiscard]] std::vector<ChartChoice> choices_by_block(
     const std::vector<std::string>& names,
-    const std::function<std::vector<Chart>(int64_t block)>& charts);
+    const std::function<std::vector<LineChart>(int64_t block)>& charts);
 
 /// Charts without lines: of training and validation loss, and of what runs beside them.
-[[nodiscard]] Chart loss_chart(const std::string& title);
-[[nodiscard]] Chart lr_chart();
-[[nodiscard]] Chart grad_norm_chart();
-[[nodiscard]] Chart speed_chart();
+[[nodiscard]] LineChart loss_chart(const std::string& title);
+[[nodiscard]] LineChart lr_chart();
+[[nodiscard]] LineChart grad_norm_chart();
+[[nodiscard]] LineChart speed_chart();
 /// Of one operand.
-[[nodiscard]] Chart operand_chart(const std::string& role, Loss loss);
+[[nodiscard]] LineChart operand_chart(const std::string& role, Loss loss);
 
 /// What the casts of a run lose: the six roles with a chart of each loss, over all blocks and for
 /// each block; a line for each kind of layer.

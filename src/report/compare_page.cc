@@ -99,8 +99,8 @@ Section loss_section(const std::vector<Seeds>& recipes) {
                   .note =
                       "Lines are means over the seeds that got so far, bands go from the lowest to "
                       "the highest of them. Training losses are moving averages."};
-  Chart validation = loss_chart("Validation"), training = loss_chart("Training");
-  Chart differences =
+  LineChart validation = loss_chart("Validation"), training = loss_chart("Training");
+  LineChart differences =
       loss_chart("Validation, difference to " + recipes.front().front().run.of.label);
   differences.y_label = "nats per token, seed by seed";
   validation.lines = lines_of(recipes, [](const ComparedRun& run) { return run.val_loss; });
@@ -129,10 +129,10 @@ Section operand_section(const std::vector<Seeds>& recipes) {
                   .note = std::string(kOperandNote) +
                           " Means over all layers; each run's own report has them by layer."};
   for (const std::string& role : role_names()) {
-    std::vector<Chart> charts;
+    std::vector<LineChart> charts;
     bool counted = false;
     for (const Loss loss : kAllLosses) {
-      Chart chart = operand_chart(role, loss);
+      LineChart chart = operand_chart(role, loss);
       for (Line& line : lines_of(recipes, [&](const ComparedRun& run) {
              return run.operands.at(role)[static_cast<size_t>(loss)];
            }))

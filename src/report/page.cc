@@ -46,7 +46,7 @@ Json json_of(const Line& line) {
   return json;
 }
 
-Json json_of(const Chart& chart);
+Json json_of(const LineChart& chart);
 Json json_of(const HeatMap& map);
 Json json_of(const ChartChoice& choice);
 Json json_of(const RangeChart::Item& item);
@@ -64,7 +64,7 @@ Json array_of(const std::vector<Item>& items) {
   return json;
 }
 
-Json json_of(const Chart& chart) {
+Json json_of(const LineChart& chart) {
   constexpr std::array<const char*, 3> kUnits = {"number", "share", "tiny"};
   return {{"title", chart.title}, {"y_label", chart.y_label},
           {"wide", chart.wide},   {"unit", kUnits[static_cast<size_t>(chart.unit)]},

@@ -27,7 +27,7 @@ struct Line {
 /// Mean, lowest and highest of each bucket; no band where each holds one value.
 [[nodiscard]] Line line_of(const std::string& name, int color, const Series& series);
 
-struct Chart {
+struct LineChart {
   enum class Unit : uint8_t { number, share, tiny };  ///< as is, in percent, as 1.0e-3
   std::string title;
   std::string y_label;
@@ -55,7 +55,7 @@ struct HeatMaps {
 /// Charts and maps of which one group is seen at a time.
 struct ChartChoice {
   std::string name;
-  std::vector<Chart> charts = {};
+  std::vector<LineChart> charts = {};
   HeatMaps maps = {};
 };
 
@@ -107,7 +107,7 @@ struct Listing {
 struct Section {
   std::string heading;
   std::string note = {};
-  std::vector<Chart> charts = {};
+  std::vector<LineChart> charts = {};
   std::vector<RangeChart> ranges = {};
   std::string choice_label = {};
   std::vector<ChartChoice> choices = {};

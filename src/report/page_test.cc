@@ -27,7 +27,7 @@ TEST(Page, HoldsItsDataWhateverTheySay) {
   Page page;
   page.title = "</script><script>alert(1)</script><!-- {{data}} \xFF";
   page.facts = {{"name", "\"quoted\""}};
-  Chart chart{.title = "t", .y_label = "y"};
+  LineChart chart{.title = "t", .y_label = "y"};
   chart.lines = {line({1, 2, 3}, {0.1234567890123, kNaN, 1e-30})};
   page.sections = {{.heading = "h", .charts = {chart}}};
   const Json data = data_of(html_of(page));

@@ -35,7 +35,7 @@ std::string last_values(const RunFacts& facts, const History& history) {
 
 Section loss_section(const History& history) {
   Section section{.heading = "Loss"};
-  Chart chart = loss_chart("");
+  LineChart chart = loss_chart("");
   if (!history.preferences().empty()) chart.y_label = "loss of pairs, nats";
   Line training = line_of("training", 0, history.loss());
   const Line average = smoothed(training);
@@ -56,7 +56,7 @@ Section loss_section(const History& history) {
 
 Section course_section(const History& history) {
   Section section{.heading = "Learning rate, gradient norm, speed"};
-  const auto add = [&](Chart chart, const Series& series) {
+  const auto add = [&](LineChart chart, const Series& series) {
     chart.lines = {line_of(chart.title, 0, series)};
     section.charts.push_back(std::move(chart));
   };
