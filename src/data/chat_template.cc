@@ -23,6 +23,10 @@ constexpr Markers kChatml = {"<|im_start|>", "\n", "<|im_end|>", "\n", false};
 constexpr Markers kLlama3 = {"<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>", "",
                              true};
 
+constexpr std::string_view kMarkersOfChatml[] = {"<|im_start|>", "<|im_end|>"};  // Qwen's, too
+constexpr std::string_view kMarkersOfLlama3[] = {"<|start_header_id|>", "<|end_header_id|>",
+                                                 "<|eot_id|>"};
+
 // Written so that they can stand in a tokenizer_config.json, with the targets marked.
 constexpr std::string_view kChatmlJinja =
     R"jinja({%- for m in messages %}{{- '<|im_start|>' + m['role'] + '\n' }})jinja"
@@ -78,6 +82,12 @@ std::string chat_templates_with(bool (*has)(ChatTemplate)) {
     if (has(format)) names.push_back(name);
   if (names.size() == 1) return std::string(names.front());
   return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
+std::span<const std::string_view> markers_of(ChatTemplate format) {
+  if (format == ChatTemplate::none) return {};
+  if (format == ChatTemplate::llama3) return kMarkersOfLlama3;
+  return kMarkersOfChatml;
 }
 
 std::string_view trimmed(std::string_view utf8) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +72,10 @@ inline constexpr std::pair<std::string_view, ChatTemplate> kChatTemplates[] = {
 [[nodiscard]] std::string_view jinja_of(ChatTemplate format);
 /// The template whose jinja_of() is this text; chatml where is_chatml() holds; else none.
 [[nodiscard]] ChatTemplate chat_template_of(std::string_view jinja);
+
+/// The tokens that stand around a message, which a model for such chats has in its vocabulary; none
+/// of none.
+[[nodiscard]] std::span<const std::string_view> markers_of(ChatTemplate format);
 
 /// A text without white space at its ends, as Python's str.strip(), which templates call.
 [[nodiscard]] std::string_view trimmed(std::string_view utf8);

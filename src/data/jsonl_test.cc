@@ -2,15 +2,18 @@
 // apply_chat_template says.
 #include "data/jsonl.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "data/memory_source.h"
+#include "data/preference_pairs.h"
 #include "tokenizer/byte_tokenizer.h"
 
 namespace ng {
@@ -150,11 +153,55 @@ TEST(JsonlMasks, ATokenCountsWhereItsFirstByteDoes) {
   EXPECT_EQ(shown(R"({"prompt": "p?+", "completion": "cxy"})", {}, pairs), (Shown{"p+xE", "0011"}));
   EXPECT_EQ(shown(R"({"prompt": "p?", "completion": "cxy"})", {}, pairs), (Shown{"pcyE", "0111"}));
   EXPECT_EQ(shown("{\"text\": \"abc\"}\n{\"text\": \"\"}", {}, pairs), (Shown{"acEE", "1111"}));
-  const Shown chat = shown(R"({"messages": [{"role": "assistant", "content": "a"}]})",
-                           {.chat = ChatTemplate::llama3}, pairs);
-  EXPECT_EQ(chat.tokens.substr(0, 3), "^|t") << "the bos, and no end token behind a chat";
-  EXPECT_EQ(chat.tokens.back(), '>');
-  EXPECT_EQ(chat.mask, std::string(24, '0') + "111111");
+  const MaskedTokens chat =
+      tokens_of(read_document(R"({"messages": [{"role": "assistant", "content": "a"}]})",
+                              {.chat = ChatTemplate::llama3}, pairs.bos(), ""),
+                pairs);
+  EXPECT_EQ((std::vector(chat.ids.begin(), chat.ids.begin() + 3)),
+            (std::vector<int32_t>{'^', '|', 't'}))
+      << "the bos, and no end token behind a chat";
+  EXPECT_EQ(chat.ids.back(), '>');
+  std::vector<uint8_t> mask(24, 0);
+  mask.resize(30, 1);
+  EXPECT_EQ(chat.is_target, mask);
+}
+
+// Pieces of text are no marker; a token for each byte is what "bytes" has.
+TEST(Chats, AreRefusedWhereTheTokenizerLacksAMarker) {
+  const std::string chat = R"({"messages": [{"role": "assistant", "content": "a"}]})";
+  const std::string pairs = R"({"prompt": [{"role": "user", "content": "a"}],
+      "chosen": [{"role": "assistant", "content": "b"}],
+      "rejected": [{"role": "assistant", "content": "c"}]})";
+  const std::string pair = std::regex_replace(pairs, std::regex("\n *"), " ");
+  const auto said = [&](const char* tokenizer, ChatTemplate format, bool is_pair) -> std::string {
+    const auto open =
+        open_tokenizer(fmt::format("{}/tests/golden/tokenizers/{}.json", NG_SOURCE_DIR, tokenizer));
+    const DocumentRules rules = {.chat = format};
+    try {
+      if (is_pair)
+        PreferencePairs("t").add(pair, "t.jsonl", *open, rules);
+      else
+        (void)tokens_of_jsonl("{\"text\": \"a\"}\n" + chat, "t.jsonl", *open, rules);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "read";
+  };
+  EXPECT_EQ(
+      said("gpt2", ChatTemplate::chatml, false),
+      "t.jsonl:2: a chat in chatml, for whose marker <|im_start|> the tokenizer has no token: "
+      "it would be cut into 8 pieces of text: a tokenizer whose tokens have it; \"bytes\", which "
+      "spells every marker; or another data.template");
+  EXPECT_EQ(said("gpt2", ChatTemplate::qwen3, true).substr(0, 26), "t.jsonl:1: a chat in qwen3");
+  for (const bool is_pair : {false, true}) {
+    EXPECT_EQ(said("qwen", ChatTemplate::chatml, is_pair), "read");
+    EXPECT_EQ(said("qwen", ChatTemplate::qwen2_5, is_pair), "read");
+    EXPECT_NE(said("qwen", ChatTemplate::llama3, is_pair).find("<|start_header_id|>"),
+              std::string::npos);
+    EXPECT_NE(said("unigram", ChatTemplate::chatml, is_pair).find("<|im_start|>"),
+              std::string::npos)
+        << "one unknown token is no marker";
+  }
 }
 
 TEST(JsonlMasks, BytesAreThoseBehindTargets) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "data/chat_markers.h"
 #include "data/jsonl.h"
 
 namespace ng {
@@ -40,9 +41,11 @@ struct Line {
   MaskedTokens tokens = {};
   std::exception_ptr failure = {};  ///< instead of tokens
 
-  void read(const Tokenizer& tokenizer, const DocumentRules& rules, EndToken end) noexcept {
+  void read(const Tokenizer& tokenizer, const DocumentRules& rules, const ChatMarkers& markers,
+            EndToken end) noexcept {
     try {
       document = read_document(text, rules, tokenizer.bos(), place);
+      markers.require(document, place);
       tokens = tokens_of(document, tokenizer, end);
       const bool is_chat = document.kind == DocumentKind::chat;
       if (rules.begin == TextBegin::as_the_tokenizer_says && !is_chat)
@@ -109,11 +112,12 @@ void for_each_document(
     const std::function<void(const Document&, const MaskedTokens&, size_t done)>& f) {
   constexpr size_t kLines = 256, kBytes = 4 << 20;  // tokenized before f sees the first
   const DocumentRules known = rules_with(tokenizer, rules);
+  const ChatMarkers markers(known, tokenizer);
   std::vector<Line> lines;
   size_t bytes = 0;
   const auto hand_over = [&] {
     parallel_for(threads, std::ssize(lines), [&](int64_t i, int) {
-      lines[static_cast<size_t>(i)].read(tokenizer, known, end);
+      lines[static_cast<size_t>(i)].read(tokenizer, known, markers, end);
     });
     for (const Line& line : lines) {  // so that of several errors the first line's is said
       if (line.failure) std::rethrow_exception(line.failure);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/units.h"
+#include "data/chat_markers.h"
 #include "data/jsonl.h"
 #include "data/text_files.h"
 
@@ -64,8 +65,10 @@ PreferencePairs::Sequence PreferencePairs::take(const Document& document,
 void PreferencePairs::add(std::string_view content, const std::string& path,
                           const Tokenizer& tokenizer, const DocumentRules& rules) {
   const DocumentRules known = rules_with(tokenizer, rules);
+  const ChatMarkers markers(known, tokenizer);
   for_each_line(content, path, [&](std::string_view line, const std::string& place) {
     const Preference read = read_preference(line, known, tokenizer.bos(), place);
+    markers.require(read.chosen, place);
     Pair pair{.chosen = take(read.chosen, tokenizer, "chosen", place),
               .rejected = take(read.rejected, tokenizer, "rejected", place),
               .place = place};
