@@ -16,6 +16,7 @@
 #include "infer/open_model.h"
 #include "io/hf/folder.h"
 #include "io/model_files.h"
+#include "io/model_of_run.h"
 #include "io/model_settings.h"
 
 namespace ng::python {
@@ -28,8 +29,10 @@ class PythonModel {
  public:
   PythonModel(const io::ModelName& name, const std::string& recipe, const std::string& backend,
               Threads threads)
-      : name_(name), folder_(name.path), open_(as_call([&] {
-          return open_model(name, Recipe::load(recipe), {.backend = backend, .threads = threads});
+      : name_(as_call([&] { return io::model_path(name.path); }), name.base),
+        folder_(name_.path),
+        open_(as_call([&] {
+          return open_model(name_, Recipe::load(recipe), {.backend = backend, .threads = threads});
         })) {}
 
   [[nodiscard]] const ModelConfig& config() const { return open_.model->config(); }

@@ -8,6 +8,7 @@
 #include "io/gguf/export.h"
 #include "io/gguf/gguf.h"
 #include "io/hf/export.h"
+#include "io/model_of_run.h"
 #include "train/run_files.h"
 
 namespace ng {
@@ -49,7 +50,8 @@ TrainedNumbers trained_numbers(const ExportRequest& request) {
 
 }  // namespace
 
-std::vector<std::string> export_model(const ExportRequest& request) {
+std::vector<std::string> export_model(ExportRequest request) {
+  request.model = io::model_path(request.model);
   refuse_input(request.out, request.model);
   refuse_files_of(request.model, request.out);
   if (io::is_gguf(request.model)) {

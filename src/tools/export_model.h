@@ -12,7 +12,7 @@
 namespace ng {
 
 struct ExportRequest {
-  std::string model, out;  ///< a folder or a GGUF file; a file or folder
+  std::string model, out;  ///< a folder, also of a run, or a GGUF file; a file or folder
   std::string base{};      ///< of a PEFT folder, in place of the one it names; empty: that
   std::string to;          ///< "gguf" or "hf"
   std::string type;        ///< one of gguf_export_types() or hf_export_types()
@@ -26,6 +26,6 @@ struct ExportRequest {
 
 /// Writes it; what the user should know of it. Throws Error as export_gguf and export_hf do, and
 /// where OUT is a file that is read or anything but what an export writes. Then nothing is written.
-std::vector<std::string> export_model(const ExportRequest& request);
+std::vector<std::string> export_model(ExportRequest request);
 
 }  // namespace ng

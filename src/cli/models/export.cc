@@ -80,7 +80,9 @@ more for each tensor, FP8 448/amax. Nothing is left at OUT after an error.
 
 void declare_export(Flags flags, ExportArgs& args) {
   ExportRequest& r = args.request;
-  flags.option("MODEL", r.model, "a model folder, also of PEFT's adapters, or a .gguf file")
+  flags
+      .option("MODEL", r.model,
+              "a model folder, also of PEFT's adapters, a .gguf file, or a run's folder")
       .required();
   flags.option("OUT", r.out, "the file or folder to write").required();
   flags.option("--to KIND", r.to, "gguf or hf").required().one_of({"gguf", "hf"});

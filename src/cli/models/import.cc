@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/shared_flags.h"
 #include "io/import_model.h"
+#include "io/model_of_run.h"
 
 namespace ng::cli {
 namespace {
@@ -16,7 +17,8 @@ struct ImportArgs {
 
 bool takes_tensors(const ImportArgs& args) { return args.out.ends_with(".safetensors"); }
 
-void import(const ImportArgs& args) {
+void import(ImportArgs args) {
+  args.in = io::model_path(args.in);
   refuse_input(args.out, args.in);
   refuse_files_of(args.in, args.out);
   std::vector<std::string> notes;

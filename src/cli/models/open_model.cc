@@ -7,18 +7,22 @@
 #include "cli/output.h"
 #include "io/gguf/gguf.h"
 #include "io/model_files.h"
+#include "io/model_of_run.h"
 
 namespace ng::cli {
 
 void ModelFlags::declare(Flags flags) {
   flags
       .option("MODEL", folder,
-              "model folder in Hugging Face layout or of PEFT's adapters, or a .gguf file")
+              "model folder in Hugging Face layout or of PEFT's adapters, a .gguf file, or a run's "
+              "folder, whose model/ it is")
       .required();
   add_base(flags, base);
   flags.setting("--recipe NAME", recipe, "recipe, a name or a file");
   machine.declare(flags);
 }
+
+io::ModelName ModelFlags::name() const { return {io::model_path(folder), base}; }
 
 void StepFlags::declare(Flags flags, const std::string& of_what) {
   const Flag option = flags.option("--model NAME", model,
@@ -35,7 +39,7 @@ namespace {
 
 ModelConfig named_config(const std::string& model, const std::string& base) {
   if (is_folder(model) || io::is_gguf(model) || !base.empty())
-    return io::read_model_config({model, base});
+    return io::read_model_config({io::model_path(model), base});
   try {
     return model_preset(model);
   } catch (const Error& error) {

@@ -10,18 +10,19 @@ namespace ng::cli {
 
 /// A model folder and the recipe that it is computed in.
 struct ModelFlags {
-  std::string folder;  ///< in Hugging Face's layout, quantized or not; or a GGUF file
+  std::string folder;  ///< in Hugging Face's layout, quantized or not; a GGUF file; a run's folder
   std::string base;    ///< of adapters
   std::string recipe = "fp32";
   MachineFlags machine;
 
   void declare(Flags flags);
-  [[nodiscard]] io::ModelName name() const { return {folder, base}; }
+  /// With the model of a run in place of the run. Throws Error where that has none.
+  [[nodiscard]] io::ModelName name() const;
 };
 
 /// A model without weights and the tokens of a step, for measurements.
 struct StepFlags {
-  std::string model;   ///< a folder or a preset
+  std::string model;   ///< a folder, also of a run, or a preset
   std::string base{};  ///< of adapters
   int64_t batch = 8;   ///< sequences
   int64_t length = 0;

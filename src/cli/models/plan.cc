@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/models/plan_text.h"
 #include "io/model_files.h"
+#include "io/model_of_run.h"
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
 #include "run/backends.h"
@@ -37,7 +38,8 @@ std::vector<std::string_view> model_names() {
 }
 
 ModelConfig config_of(const std::string& model, const std::string& base) {
-  if (is_folder(model) || !base.empty()) return io::read_model_config({model, base});
+  if (is_folder(model) || !base.empty())
+    return io::read_model_config({io::model_path(model), base});
   if (const PublishedShape* shape = find_published_shape(model)) return shape->config;
   const std::vector<std::string_view> names = model_names();
   if (std::find(names.begin(), names.end(), model) != names.end()) return model_preset(model);
@@ -116,7 +118,8 @@ std::string is_size(const std::string& text) {
 void declare_plan(Flags flags, PlanArgs& args) {
   flags
       .option("MODEL", args.model,
-              fmt::format("a model folder, or one of {}", fmt::join(model_names(), ", ")))
+              fmt::format("a model folder, of which config.json is enough, or one of {}",
+                          fmt::join(model_names(), ", ")))
       .required();
   flags.option("--ranks N", args.layout.ranks, "processes, a device each")
       .required()

@@ -29,7 +29,7 @@ bool is_trace(const std::string& path) {
 void trace(const TraceArgs& args) {
   refuse_input(args.out, args.tokens);
   refuse_input(args.out, args.model.recipe);
-  refuse_files_of(args.model.folder, args.out);
+  refuse_files_of(args.model.name().path, args.out);
   require_target(args.out, "a trace", is_trace);
   const OpenModel open = open_model(args.model, args.seed);
   for (const int64_t step :
