@@ -69,12 +69,16 @@ std::string memory_text(const Json& plan) {
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
     kinds.emplace_back(name_of(static_cast<MemoryKind>(kind)));
   kinds.insert(kinds.end(), {"gaps", "total"});
-  const Json *least = &memory["least"], *most = &memory["most"];
-  const Json* const columns[] = {least, most, &(*most)["at_any_time"], &memory["one_process"]};
+  const Json *least = &memory["least"], *most = &memory["most"], *one = &memory["one_process"];
+  const Json* const columns[] = {least, most, one, &(*most)["at_any_time"], &(*one)["at_any_time"]};
   std::string text =
       columns_text({"memory at the peak", rank_heading(*least, "least"),
-                    rank_heading(*most, "most"), "its most at any time", "one process"},
-                   kinds, columns);
+                    rank_heading(*most, "most"), "one process",
+                    fmt::format("any time, rank {}", (*most)["rank"].get<int>()), "any time, one"},
+                   kinds, columns) +
+      "at the peak: at the moment of a step when all kinds together take most. Kinds that peak at\n"
+      "another moment, as activations and gradients do, have less then: their most is \"any "
+      "time\".\n";
   const int64_t batch = plan["largest_batch"];
   const std::string device = decimal_text(plan["device_bytes"]);
   const int64_t length = plan["length"], micros = plan["accumulate"];
@@ -89,17 +93,18 @@ std::string memory_text(const Json& plan) {
   return text;
 }
 
-/// "fp32+bf16 37.20 GiB, -62.5 %; bf16+bf16 24.80 GiB, -43.7 %, or -46.9 % with what is wide sent
-/// as there"
+/// Lines of what gradients and weights would be in other numbers: "  as fp32+bf16 37.20 GiB: -62.5
+/// % here".
 std::string against_text(const Json& payload) {
   std::string text;
   for (const Baseline& baseline : kBaselines) {
     const Json& other = payload["baselines"][std::string(baseline.name)];
-    text += fmt::format("{}{} {}, {}", text.empty() ? "" : "; ", baseline.name,
-                        volume_text(other["bytes"]), percent(other["change"]));
+    text += fmt::format("  as {} {}: {} here", baseline.name, volume_text(other["bytes"]),
+                        percent(other["change"]));
     const Json& of_narrow = other["change_of_narrow"];  // 0: nothing is narrow
     if (of_narrow != 0.0 && of_narrow != other["change"])
-      text += fmt::format(", or {} with what is wide sent as there", percent(of_narrow));
+      text += fmt::format(", {} if what this recipe leaves wide went as there", percent(of_narrow));
+    text += '\n';
   }
   return text;
 }
@@ -111,9 +116,10 @@ std::string traffic_text(const Json& plan) {
   const std::string kinds[] = {"gradients", "weights", "activations", "scales", "control", "total"};
   std::string text = columns_text(
       {"sent in a step", rank_heading(*least, "least"), rank_heading(*most, "most")}, kinds, ranks);
-  text += fmt::format("gradients and weights, mean of ranks: {} ({})\n",
-                      volume_text(traffic["mean_payload"]["total"]),
-                      against_text(traffic["mean_payload"]));
+  text += fmt::format(
+      "gradients and weights, mean of ranks: {}; gradients in FP32 and new weights in BF16 are"
+      " \"fp32+bf16\"\n{}",
+      volume_text(traffic["mean_payload"]["total"]), against_text(traffic["mean_payload"]));
   if (traffic.contains("activations")) {
     const Json &five = traffic["activations"]["five_collectives"],
                &three = traffic["activations"]["three_collectives"];
@@ -126,14 +132,13 @@ std::string traffic_text(const Json& plan) {
   if (!plan.contains("published")) return text;
   const Json& published = plan["published"];
   const Json& payload = published["payload"];
-  return text +
-         fmt::format(
-             "laid out as published (tensor {}, pipeline {}, data {}; first stage): {} ({}); "
-             "MS-AMP's documentation: {} -> {} GiB\n",
-             published["tensor"].get<int>(), published["pipeline"].get<int>(),
-             published["data"].get<int>(), volume_text(payload["total"]), against_text(payload),
-             published["published_gib"]["fp32+bf16"].get<double>(),
-             published["published_gib"]["fp8-lm"].get<double>());
+  return text + fmt::format(
+                    "laid out as published (tensor {}, pipeline {}, data {}; first stage): {}\n{}"
+                    "  MS-AMP's documentation has {} GiB for fp32+bf16 and {} GiB for FP8-LM\n",
+                    published["tensor"].get<int>(), published["pipeline"].get<int>(),
+                    published["data"].get<int>(), volume_text(payload["total"]),
+                    against_text(payload), published["published_gib"]["fp32+bf16"].get<double>(),
+                    published["published_gib"]["fp8-lm"].get<double>());
 }
 
 std::string balance_text(const Json& balance) {
@@ -214,7 +219,7 @@ std::string many_table(const Json& many) {
 std::string many_text(const Json& plan) {
   const Json& many = plan["many_ranks"];
   return fmt::format(
-      "at {} ranks ({} divide batch and states, on {} nodes of {}) each sends {} ({})\n{}"
+      "at {} ranks ({} divide batch and states, on {} nodes of {}) each sends {}\n{}{}"
       "and pipelines beside tensor-parallel groups, with a communicator each; heartbeats and "
       "spare\n"
       "nodes; hashes of sums against silent corruption; a service that hands out data. No plan\n"
