@@ -36,6 +36,15 @@ std::string runs_text(const Json& layers) {
   return text;
 }
 
+// What measures a whole step of the same.
+std::string whole_step_command(const std::string& named, const StepFlags& step) {
+  std::vector<std::string> words = {"bench", "step", "--model", step.model};
+  if (!step.base.empty()) words.insert(words.end(), {"--base", step.base});
+  words.insert(words.end(), {"--recipe", named, "--batch", std::to_string(step.batch), "--seq",
+                             std::to_string(step.length)});
+  return shell_command(words);
+}
+
 Json measured_on(const ModelConfig& config, const Recipe& recipe, const StepFlags& step,
                  const MachineFlags& machine) {
   const Threads threads = machine.use();
@@ -107,18 +116,19 @@ std::string text_of(const Json& measured) {
     const double seconds = phase["seconds"], fp32 = phase["fp32_seconds"];
     text += fmt::format(
         "times: faster than in FP32, quantization included. All linear layers: {:.3f} s for {} "
-        "tokens,\nFP32 {:.3f} s: {:.2f} times. Attention, norms, loss and update come on top\n"
-        "(narrowgauge bench step --model {} --recipe {}).\n",
-        seconds, count_text(tokens), fp32, fp32 / seconds, measured["model"].get<std::string>(),
-        measured["recipe"].get<std::string>());
+        "tokens,\nFP32 {:.3f} s: {:.2f} times. Attention, norms, loss and update come on top:\n  "
+        "{}\n",
+        seconds, count_text(tokens), fp32, fp32 / seconds,
+        measured["whole_step"].get<std::string>());
   }
   return text;
 }
 
 }  // namespace
 
-void print_recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& machine,
+void print_recipe_on_model(const std::string& named, StepFlags step, const MachineFlags& machine,
                            bool json) {
+  const Recipe recipe = Recipe::load(named);
   const ModelConfig config = step.config();
   const auto backend = make_backend(machine.backend, machine.use());
   const StepSettings settings{
@@ -129,6 +139,7 @@ void print_recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFl
   for (const ParameterSpec& spec : parameter_table(config)) parameters += spec.rows * spec.cols;
   Json measured = measured_on(config, recipe, step, machine);
   measured["memory"] = memory_event(plan, fp32, parameters);
+  measured["whole_step"] = whole_step_command(named, step);
   print_either(json, measured, text_of(measured) + "\n" + memory_table(plan, fp32, parameters));
 }
 

@@ -2,16 +2,17 @@
 // takes of memory.
 #pragma once
 
+#include <string>
+
 #include "cli/models/open_model.h"
-#include "recipe/recipe.h"
 
 namespace ng::cli {
 
 /// Prints for every phase the layers by shape and numbers: how they run, seconds of forward and
 /// backward in the recipe and in FP32, measured now; and the memory, as the event `memory` of
 /// metrics.jsonl has it, planned for a batch of one micro-batch, AdamW's defaults, without
-/// recomputation. As JSON, or as lines and tables.
-void print_recipe_on_model(const Recipe& recipe, StepFlags step, const MachineFlags& machine,
+/// recomputation. As JSON, or as lines and tables. `named`: the recipe, a name or a file.
+void print_recipe_on_model(const std::string& named, StepFlags step, const MachineFlags& machine,
                            bool json);
 
 }  // namespace ng::cli

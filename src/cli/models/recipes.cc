@@ -146,9 +146,9 @@ void recipes(const RecipesArgs& args) {
                  .problem = "of which recipe?",
                  .remedy = "narrowgauge recipes NAME --model " + args.step.model});
   if (args.name.empty()) return list(args.json);
-  const Recipe recipe = Recipe::load(args.name);
   if (!args.step.model.empty())
-    return print_recipe_on_model(recipe, args.step, args.machine, args.json);
+    return print_recipe_on_model(args.name, args.step, args.machine, args.json);
+  const Recipe recipe = Recipe::load(args.name);
   Json json = recipe_json(recipe);
   json["resolved"] = recipe.resolved_toml();
   print_either(args.json, json, text_of(recipe));
