@@ -98,8 +98,10 @@ int learned(const LearnedArgs& args) {
 }
 
 constexpr const char* kLearnedFooter =
-    R"(Each layer gets the narrowest of MXFP6 E3M2, MXFP8 E4M3, BF16, FP16 and FP32 that Table C.1
-allows for its largest b_t. DIR gets recipe.toml, which stores those layers so (eval and train take
+    R"(b_t is how many bits a weight has under its noise. By its largest b_t a layer gets MXFP6 E3M2
+(up to 4), MXFP8 E4M3 (to 5), BF16 (to 9), FP16 (to 12) or FP32: Table C.1 of the paper on GaussWS,
+Ahn et al., "Gaussian Weight Sampling for Scalable, Efficient and Stable Pseudo-Quantization
+Training", 2025. DIR gets recipe.toml, which stores those layers so (eval and train take
 it by --recipe) and trains them with FP32 masters; model/, the weights cast, as F32, which holds
 them exactly; learned.json. With --per block the model has each block of 32 x 32 rounded in its own
 format with one power of two as scale; no recipe can say that, so bytes are those that such a layout
