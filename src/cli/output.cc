@@ -95,6 +95,25 @@ size_t terminal_columns() {
   return size.ws_col;
 }
 
+std::string in_lines(std::string_view paragraph, size_t indent) {
+  constexpr size_t kMost = 100;
+  const size_t columns =
+      (output_is_terminal() ? std::max(std::min(terminal_columns(), kMost), 2 * indent) : kMost) -
+      indent;
+  std::string text;
+  size_t at = 0;  // columns of the line so far
+  while (!paragraph.empty()) {
+    const std::string_view word = paragraph.substr(0, paragraph.find(' '));
+    paragraph.remove_prefix(std::min(word.size() + 1, paragraph.size()));
+    const size_t width = columns_of(word);
+    const bool fits = at + 1 + width <= columns;
+    if (at > 0) text += fits ? " " : "\n" + std::string(indent, ' ');
+    at = at > 0 && fits ? at + 1 + width : width;
+    text += word;
+  }
+  return text + '\n';
+}
+
 Table::Table(std::vector<std::string> heading, size_t left_columns) : left_columns_(left_columns) {
   rows_.push_back(std::move(heading));
 }

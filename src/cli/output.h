@@ -62,6 +62,10 @@ void print_either(bool json, const Json& document, std::string_view text);
 /// Columns of the terminal; 80 where it does not say.
 [[nodiscard]] size_t terminal_columns();
 
+/// A paragraph in lines as long as the terminal's, of at most 100 columns. It begins behind so many
+/// columns, and so do its other lines.
+[[nodiscard]] std::string in_lines(std::string_view paragraph, size_t indent = 0);
+
 /// Rows of text in columns: the first left-aligned, the others right-aligned unless named.
 class Table {
  public:

@@ -58,8 +58,7 @@ struct Kind {
 constexpr Kind kUpdateKinds[] = {
     {DirectionKind::independent, "", "One step, directions that do not depend on the weights"},
     {DirectionKind::unrounded, "same_key_",
-     "One step along the numbers that the weights were rounded from: one key for both, as source "
-     "000 drew them"},
+     "One step along the numbers that the weights were rounded from: one random key for both"},
     {DirectionKind::equal, "equal_", "One step along the weights themselves, u = w"}};
 
 // ---------------------------------------------------------------- the specification's figures

@@ -2,6 +2,8 @@
 // a picture as studies have them.
 #include "study/study.h"
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -23,6 +25,7 @@ struct StudyArgs {
   study::TensorSubject tensor = {};
   bool of_run = false;     ///< something of `run` was given
   bool of_tensor = false;  ///< something of `tensor` was given
+  bool tables = false;
   bool json = false;
 
   [[nodiscard]] std::string folder() const { return out.empty() ? "studies/" + name : out; }
@@ -55,20 +58,39 @@ void list_studies(bool json) {
   print_either(json, all, table_of(all, kColumns, 2));
 }
 
-void print_report(const study::Report& report) {
-  print("{}\n", report.title);
+std::string table_text(const study::Grid& grid) {
+  std::vector<std::string> heading = {grid.corner};
+  heading.insert(heading.end(), grid.columns.begin(), grid.columns.end());
+  Table table(heading);
+  for (const study::ShownRow& row : shown_rows(grid)) table.row(row.cells);
+  return fmt::format("\n{}\n{}", grid.caption, table.text());
+}
+
+constexpr std::ptrdiff_t kMostTableLines = 100;
+
+/// Without `all`, tables that together would run over several screens are left to the page.
+void print_report(const study::Report& report, bool all) {
+  std::vector<std::string> tables;  // by section
+  std::ptrdiff_t lines = 0, count = 0;
   for (const study::Section& section : report.sections) {
-    print("\n{}\n", section.heading);
-    for (const std::string& paragraph : section.paragraphs) print("{}\n", paragraph);
-    for (const study::Grid& grid : section.grids) {
-      if (!grid.shown) continue;
-      std::vector<std::string> heading = {grid.corner};
-      heading.insert(heading.end(), grid.columns.begin(), grid.columns.end());
-      Table table(heading);
-      for (const study::ShownRow& row : shown_rows(grid)) table.row(row.cells);
-      print("\n{}\n{}", grid.caption, table.text());
-    }
+    tables.emplace_back();
+    for (const study::Grid& grid : section.grids)
+      if (grid.shown) {
+        tables.back() += table_text(grid);
+        ++count;
+      }
+    lines += std::count(tables.back().begin(), tables.back().end(), '\n');
   }
+  const bool shows_tables = all || lines <= kMostTableLines;
+  print("{}\n", report.title);
+  for (size_t s = 0; s < report.sections.size(); ++s) {
+    print("\n{}", in_lines(report.sections[s].heading));
+    for (const std::string& paragraph : report.sections[s].paragraphs)
+      print("{}", in_lines(paragraph));
+    if (shows_tables) print("{}", tables[s]);
+  }
+  if (!shows_tables)
+    print("\n{} tables of {} lines are left to the page: --tables prints them\n", count, lines);
 }
 
 // What was given fits the study.
@@ -124,7 +146,7 @@ void study(StudyArgs args) {
   const study::Origin origin{.command = args.command(), .seed = args.seed};
   write_report(args.folder(), report, origin);
   if (args.json) return print("{}", json_of(report, origin));
-  print_report(report);
+  print_report(report, args.tables);
   print("\nwritten     {}\n", join_path(args.folder(), "index.html"));
 }
 
@@ -172,6 +194,7 @@ void declare_study(Flags flags, StudyArgs& args) {
                "(bars, points, lines), caption, x_label, y_label, categories or x, series");
   add_seed(flags, args.seed, "of the data and of stochastic rounding");
   add_threads(flags, args.threads);
+  flags.flag("--tables", args.tables, "print all tables, also where they fill several screens");
   flags.flag("--json", args.json, "print JSON");
   flags.footer(
       "DIR gets NAME.csv, NAME.json and index.html, a page with pictures and what is seen.\n"
