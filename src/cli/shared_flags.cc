@@ -135,6 +135,8 @@ void TrainFlags::declare(Flags flags) {
   flags.option("--out DIR", out, "folder of the run; else runs/NAME, runs/NAME-2, ...");
   flags.flag("--resume", resume,
              "go on from the newest whole checkpoint in --out, or in the newest runs/NAME");
+  flags.flag("--verbose", verbose,
+             "before step 1 also a table of memory, and each group of layers of the recipe");
 }
 
 std::string TrainFlags::folder() const {

@@ -37,6 +37,7 @@ struct TrainFlags {
   RunFlags run;
   std::string out;
   bool resume = false;
+  bool verbose = false;
 
   void declare(Flags flags);
   /// --out; else the folder that a new run gets, or the newest where it is to be resumed.

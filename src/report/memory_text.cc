@@ -50,6 +50,21 @@ std::vector<std::vector<std::string>> memory_rows(const MemoryPlan& plan, const 
   return rows;
 }
 
+std::string memory_at_peak_text(const MemoryPlan& plan, const MemoryPlan& fp32,
+                                int64_t parameters) {
+  return fmt::format("{} at the peak, {} per parameter; FP32 AdamW {}", size_of(plan.total),
+                     per_parameter(plan.total, parameters), size_of(fp32.total));
+}
+
+std::string memory_kinds_text(const MemoryPlan& plan) {
+  std::vector<std::string> kinds;
+  for (size_t i = 0; i < kMemoryKinds; ++i)
+    if (100 * plan.most[i] >= plan.total)
+      kinds.push_back(
+          fmt::format("{} {}", name_of(static_cast<MemoryKind>(i)), size_of(plan.most[i])));
+  return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
 std::string roles_text(const MemoryPlan& plan) {
   const std::optional<RoleBytes> roles = bytes_by_role(plan);
   if (!roles) return "";

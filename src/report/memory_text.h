@@ -17,6 +17,13 @@ namespace ng::report {
                                                                 const MemoryPlan& fp32,
                                                                 int64_t parameters);
 
+/// The same in short: "126.8 MiB at the peak, 38.26 B per parameter; FP32 AdamW 185.0 MiB", and
+/// what each kind takes at most, but for those below a hundredth of the peak: "weights 13.3 MiB,
+/// ...".
+[[nodiscard]] std::string memory_at_peak_text(const MemoryPlan& plan, const MemoryPlan& fp32,
+                                              int64_t parameters);
+[[nodiscard]] std::string memory_kinds_text(const MemoryPlan& plan);
+
 /// "policy 53.0 MiB of weights, masters, moments, gradients; reference 6.6 MiB of weights"; empty
 /// where there is one model.
 [[nodiscard]] std::string roles_text(const MemoryPlan& plan);

@@ -132,6 +132,7 @@ std::vector<std::string> Supervisor::job_of(int ranks, bool resume) const {
     add({"--set", fmt::format("train.accumulate={}", mine)});
   add({"--out", out_});
   if (resume) add({"--resume"});
+  if (args_.train.verbose) add({"--verbose"});
   return words;
 }
 

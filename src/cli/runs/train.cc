@@ -68,7 +68,7 @@ int train(const TrainFlags& args) {
     (void)session.train();
     return 0;
   }
-  TrainScreen screen;
+  TrainScreen screen(args.verbose);
   report::RunReporter reporter(screen);
   Session session(config, options, reporter);
   const StopAtSignals signals;  // texts may take long to open, and nothing was written meanwhile

@@ -26,6 +26,18 @@ std::string preference_text(const PreferenceMetrics& preferences) {
   return fmt::format("margin {:.4f}  accuracy {:.3f}", preferences.margins, preferences.accuracies);
 }
 
+// Without --verbose, so that all that is said before step 1 fits a screen.
+constexpr size_t kRecipeLines = 9;
+
+// So many lines of a text, the last of which says how many more there are.
+std::string first_lines(const std::string& text, size_t most) {
+  const auto lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  if (lines <= most) return text;
+  size_t end = 0;
+  for (size_t line = 0; line + 1 < most; ++line) end = text.find('\n', end) + 1;
+  return text.substr(0, end) + fmt::format("  ... {} more lines: --verbose\n", lines - most + 1);
+}
+
 // What is said beside the loss.
 std::string measure_text(const ValidationMetrics& m) {
   return m.preferences ? preference_text(*m.preferences)
@@ -34,7 +46,8 @@ std::string measure_text(const ValidationMetrics& m) {
 
 }  // namespace
 
-TrainScreen::TrainScreen() : terminal_(output_is_terminal()), last_print_(Clock::now()) {}
+TrainScreen::TrainScreen(bool verbose)
+    : verbose_(verbose), terminal_(output_is_terminal()), last_print_(Clock::now()) {}
 
 // A line that stays, in place of the refreshing one.
 void TrainScreen::put_line(const std::string& text) {
@@ -55,7 +68,8 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
   put(fmt::format("text        {}\n", session.data().size_text()));
-  put(fmt::format("recipe      {}", report::recipe_text(session)));
+  const std::string recipe = report::recipe_text(session);
+  put(fmt::format("recipe      {}", verbose_ ? recipe : first_lines(recipe, kRecipeLines)));
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
                   config.train.backend, name_of(current_isa()), session.threads(),
                   peak_flops_ / ranks / 1e9));
@@ -67,12 +81,21 @@ void TrainScreen::begin(Session& session, const std::string& out) {
                     counted(session.trainer().settings().micros, "micro-batch"),
                     report::traffic_text(traffic_of(session))));
   }
-  put(memory_table(session.trainer().memory(), session.memory_in_fp32(),
-                   session.model().parameter_count()));
+  put_memory(session);
   if (const std::string roles = report::roles_text(session.trainer().memory()); !roles.empty())
     put(fmt::format("roles       {}\n", roles));
   put(fmt::format("schedule    {}\n\n",
                   report::schedule_text(config, session.trainer().settings(), ranks / tensor)));
+}
+
+void TrainScreen::put_memory(Session& session) {
+  const MemoryPlan plan = session.trainer().memory(), fp32 = session.memory_in_fp32();
+  const int64_t parameters = session.model().parameter_count();
+  if (verbose_) return put(memory_table(plan, fp32, parameters));
+  const std::string label = "memory      ";
+  put(fmt::format("{}{}\n{:{}}{}", label, report::memory_at_peak_text(plan, fp32, parameters), "",
+                  label.size(),
+                  in_lines("at most " + report::memory_kinds_text(plan), label.size())));
 }
 
 void TrainScreen::notice(const std::string& sentence) {

@@ -10,12 +10,13 @@
 
 namespace ng::cli {
 
-/// Prints tables before the first step, a line that refreshes on a terminal (plain lines now and
-/// then elsewhere), and the results. When standard output fails, training goes on unseen and
-/// `require_written` says so at the end.
+/// Prints what is trained before the first step, a line that refreshes on a terminal (plain lines
+/// now and then elsewhere), and the results. When standard output fails, training goes on unseen
+/// and `require_written` says so at the end.
 class TrainScreen final : public SessionObserver {
  public:
-  TrainScreen();
+  /// `verbose`: tables of memory and all groups of layers, where they do not fit a screen either.
+  explicit TrainScreen(bool verbose);
 
   /// Model, recipe, memory and schedule; measures the machine's peak.
   void begin(Session& session, const std::string& out);
@@ -34,9 +35,11 @@ class TrainScreen final : public SessionObserver {
   using Clock = std::chrono::steady_clock;
   void put(const std::string& text) { output_.put(text); }
   void put_line(const std::string& text);
+  void put_memory(Session& session);
   /// What of a step fits so many columns.
   [[nodiscard]] std::string progress(const StepMetrics& metrics, size_t columns) const;
 
+  bool verbose_;
   bool terminal_;
   size_t live_columns_ = 0;  ///< of the refreshing line that is on the screen
   SteadyOutput output_;
