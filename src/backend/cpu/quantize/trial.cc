@@ -1,4 +1,5 @@
-// The kernel of trials.h: errors of sixteen blocks at a scale that is tried. [formats.md §3.2, §4.1]
+// The kernel of trials.h: errors of sixteen blocks at a scale that is tried. [formats.md §3.2,
+// §4.1]
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/quantize/trial.cc"
 #include <hwy/foreach_target.h>  // once per instruction set
