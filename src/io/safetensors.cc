@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "io/named_tensors.h"
 #include "io/safetensors_dtype.h"
 
 namespace ng::io {
@@ -215,15 +216,7 @@ const SafetensorsEntry* Safetensors::find(std::string_view name) const {
 const SafetensorsEntry& Safetensors::at(std::string_view name) const {
   const SafetensorsEntry* entry = find(name);
   if (entry != nullptr) return *entry;
-  constexpr size_t kShown = 8;
-  std::string names;
-  for (size_t i = 0; i < std::min(entries().size(), kShown); ++i)
-    names += (i > 0 ? ", " : "") + brief(Json(entries()[i].name));
-  if (entries().size() > kShown) names += fmt::format(" and {} more", entries().size() - kShown);
-  throw Error({.place = path(),
-               .key = brief(Json(name)),
-               .problem = "no such tensor",
-               .remedy = names.empty() ? "a file with tensors" : "the file has " + names});
+  refuse_unknown_tensor(path(), name, entries());
 }
 
 }  // namespace ng::io

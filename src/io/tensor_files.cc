@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/glob.h"
+#include "base/nearest.h"
+#include "io/checkpoint_files.h"
 #include "io/gguf/gguf.h"
 #include "io/hf/coded_file.h"
 
@@ -23,18 +25,30 @@ bool is_pattern(const std::string& word) {
                .remedy = "safetensors or GGUF files, a folder or a pattern"});
 }
 
+// Its own name is no pattern, whatever is in it.
+std::vector<std::string> safetensors_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const std::string& name : list_folder(folder))
+    if (glob_matches("*.safetensors", name) && is_file(join_path(folder, name)))
+      files.push_back(join_path(folder, name));
+  return files;
+}
+
+// Of a run: those of its model, or, before there is one, of its newest checkpoint.
+std::vector<std::string> files_of_folder(const std::string& folder) {
+  std::vector<std::string> files = safetensors_in(folder);
+  if (!files.empty()) return files;
+  if (const std::string model = join_path(folder, "model"); is_folder(model))
+    files = safetensors_in(model);
+  const std::vector<CheckpointEntry> saved = list_checkpoints(join_path(folder, "checkpoints"));
+  return files.empty() && !saved.empty() ? safetensors_in(saved.front().path) : files;
+}
+
 std::vector<std::string> files_of(const std::string& word) {
   if (word.empty()) refuse("FILES", "an empty path");
   const bool folder = is_folder(word);
   if (!folder && !is_pattern(word)) return {word};
-  std::vector<std::string> files;
-  if (folder) {  // its own name is no pattern, whatever is in it
-    for (const std::string& name : list_folder(word))
-      if (glob_matches("*.safetensors", name) && is_file(join_path(word, name)))
-        files.push_back(join_path(word, name));
-  } else {
-    files = matching_files(word);
-  }
+  const std::vector<std::string> files = folder ? files_of_folder(word) : matching_files(word);
   if (files.empty()) refuse(word, folder ? "no file matches *.safetensors" : "no file matches it");
   return files;
 }
@@ -43,6 +57,13 @@ std::vector<std::string> files_of(const std::string& word) {
 std::string first_part(const std::string& file) {
   const bool may_be_part = glob_matches("*-of-?????.gguf", file) && is_gguf(file);
   return may_be_part ? Gguf(file).path() : file;
+}
+
+std::vector<std::string> floats_of(const TensorFile& file) {
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : file.entries())
+    if (is_float(entry)) names.push_back(entry.name);
+  return names;
 }
 
 }  // namespace
@@ -85,7 +106,8 @@ void refuse_without_floats(const TensorFile& file, const std::string& names) {
                .key = "",
                .problem = has_floats ? fmt::format("no float tensor matches \"{}\"", names)
                                      : fmt::format("no float tensor among its {}", count),
-               .remedy = has_floats ? "--tensor with a pattern that one matches"
+               .remedy = has_floats ? did_you_mean(names, floats_of(file)) +
+                                          "--tensor with a pattern that one matches"
                                     : "a file with tensors of floating-point values"});
 }
 

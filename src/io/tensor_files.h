@@ -25,8 +25,9 @@ class TensorFile {
 };
 
 /// What the words stand for, each file once: a file for itself, a folder for its *.safetensors, a
-/// path with * or ? in any of its parts for the files that match; of a GGUF model in several files
-/// the first stands for all. Throws Error where a word stands for no file.
+/// run's for its model's or, before there is one, for its newest checkpoint's; a path with * or ?
+/// in any of its parts for the files that match; of a GGUF model in several files the first stands
+/// for all. Throws Error where a word stands for no file.
 [[nodiscard]] std::vector<std::string> tensor_files(const std::vector<std::string>& words);
 
 /// Whether a word may stand for several files.

@@ -11,6 +11,7 @@
 #include "run/backends.h"
 #include "run/transfer.h"
 #include "tools/tensor_input.h"
+#include "tools/tensor_layer.h"
 #include "tools/tensor_output.h"
 #include "train/bit_widths.h"
 
@@ -25,38 +26,45 @@ std::string_view name_of(NoiseKind kind) {
 }
 
 /// The noise of the layer that is meant.
-WeightNoise noise_of(const Recipe& recipe, const NoiseFileSettings& settings) {
-  const layers::Place place = layers::place_of(settings.layer);
+WeightNoise noise_of(const Recipe& recipe, const LayerOfWeight& of) {
+  const layers::Place place = layers::place_of(of.name);
   const auto& linears = layers::kLinearsOfBlocks;
   if (place.block < 0 || std::find(linears.begin(), linears.end(), place.part) == linears.end())
     throw Error({.place = "--layer",
                  .key = "",
-                 .problem = fmt::format("unknown \"{}\"", settings.layer),
+                 .problem = fmt::format("unknown \"{}\"", of.name),
                  .remedy = "a linear layer of a block (blocks.0.mlp.up, blocks.3.attn.qkv)"});
-  if (settings.blocks > 0 && settings.blocks <= place.block)
+  if (of.blocks > 0 && of.blocks <= place.block)
     throw Error({.place = "--blocks",
                  .key = "",
-                 .problem = fmt::format("{} blocks have no {}", settings.blocks, settings.layer),
+                 .problem = fmt::format("{} blocks have no {}", of.blocks, of.name),
                  .remedy = fmt::format("{} or more", place.block + 1)});
-  const int64_t depth = std::max(settings.blocks, place.block + 1);
+  const int64_t depth = std::max(of.blocks, place.block + 1);
   const WeightNoise noise =
-      recipe.layer({.name = settings.layer, .block = place.block, .depth = depth}, 0).weight_noise;
+      recipe.layer({.name = of.name, .block = place.block, .depth = depth}, 0).weight_noise;
   if (noise.kind == NoiseKind::none)
     throw Error({.place = recipe.place(),
                  .key = "weight_noise",
-                 .problem = "gives no noise to " + settings.layer,
+                 .problem = "gives no noise to " + of.name,
                  .remedy = "a kind, and layers that match it"});
   return noise;
+}
+
+// A weight stands for its layer.
+LayerOfWeight noisy_layer(const TensorInput& input, const NoiseFileSettings& settings) {
+  LayerOfWeight of = layer_of_weight(input.weight_tensor(), settings.layer, settings.blocks);
+  if (of.name.ends_with(".weight")) of.name = layers::layer_of(of.name);
+  return of;
 }
 
 /// A weight, its noise and what becomes of both.
 class NoisyTensor {
  public:
   NoisyTensor(Backend& backend, const TensorInput& input, const WeightNoise& recipe,
-              const NoiseFileSettings& settings)
+              const std::string& layer, const NoiseFileSettings& settings)
       : backend_(backend), input_(input), recipe_(recipe) {
     const std::vector<ParameterSpec> learned =
-        noise_parameters(recipe, settings.layer, input.rows(), input.cols());
+        noise_parameters(recipe, layer, input.rows(), input.cols());
     const auto [rows, cols] = std::pair(learned.front().rows, learned.front().cols);
     const std::vector<float> weight = input.weight();
     of_ = {.kind = recipe.kind,
@@ -180,6 +188,7 @@ void count(const Noised& of, const NoisyWeight& how, Compute cast, NoiseFileRepo
 }
 
 std::vector<std::string> unread_of(const TensorInput& input, NoiseKind kind) {
+  if (input.is_by_name()) return {};
   std::vector<std::string> names = input.names_with("");
   const bool is_clipped = kind == NoiseKind::nipq;
   std::erase_if(names, [&](const std::string& name) {
@@ -191,10 +200,11 @@ std::vector<std::string> unread_of(const TensorInput& input, NoiseKind kind) {
 
 NoiseFileReport add_noise_to(const std::string& in, const std::string& out, const Recipe& recipe,
                              const NoiseFileSettings& settings) {
-  const WeightNoise noise_recipe = noise_of(recipe, settings);
-  const TensorInput input(in);
+  const TensorInput input(in, settings.tensors);
+  const LayerOfWeight layer = noisy_layer(input, settings);
+  const WeightNoise noise_recipe = noise_of(recipe, layer);
   const std::unique_ptr<Backend> backend = make_backend(settings.backend, settings.threads);
-  NoisyTensor tensor(*backend, input, noise_recipe, settings);
+  NoisyTensor tensor(*backend, input, noise_recipe, layer.name, settings);
   const std::vector<int64_t> shape = {input.rows(), input.cols()};
   const std::vector<int64_t> blocks = {tensor.of().bit_widths.rows, tensor.of().bit_widths.cols};
   FloatTensors output;
@@ -215,9 +225,10 @@ NoiseFileReport add_noise_to(const std::string& in, const std::string& out, cons
     output.add("grad.b_i", blocks) = std::move(gradients.b_i);
     if (!gradients.clip.empty()) output.add("grad.alpha", {1, 1}) = std::move(gradients.clip);
   }
-  output.write(out, tensor_metadata(kNoiseMark, settings.layer, recipe, tensor.of().key));
-  NoiseFileReport report{.parameter = layers::weight_of(settings.layer),
+  output.write(out, tensor_metadata(kNoiseMark, layer.name, recipe, tensor.of().key));
+  NoiseFileReport report{.parameter = layers::weight_of(layer.name),
                          .kind = std::string(name_of(noise_recipe.kind)),
+                         .is_turned = layer.is_turned,
                          .rows = input.rows(),
                          .cols = input.cols(),
                          .blocks = std::ssize(bits),

@@ -7,30 +7,34 @@
 
 #include "base/threads.h"
 #include "recipe/recipe.h"
+#include "tools/tensor_input.h"
 
 namespace ng {
 
 struct NoiseFileSettings {
-  /// Whose overrides apply: a linear layer of a block.
-  std::string layer = "blocks.0.mlp.up";
+  /// Whose overrides apply: a linear layer of a block; empty: by layer_of_weight().
+  std::string layer;
   int64_t blocks = 0;      ///< of the model; 0: the layer's is the last
   uint32_t tensor_id = 0;  ///< of random keys, as `seed` and `step`; of nipq's bit noise too
   uint64_t seed = 1;
   uint32_t step = 0;
+  TensorNames tensors;  ///< which of `in` are meant
   std::string backend = "cpu";
   Threads threads;
 };
 
 struct NoiseFileReport {
-  std::string parameter;  ///< "blocks.0.mlp.up.weight"
-  std::string kind;       ///< "gaussws"
+  std::string parameter;   ///< "blocks.0.mlp.up.weight"
+  std::string kind;        ///< "gaussws"
+  bool is_turned = false;  ///< the file has the weight as (inputs, outputs)
   int64_t rows = 0, cols = 0, blocks = 0;
   double least_bits = 0, mean_bits = 0, most_bits = 0;  ///< b_t over blocks
   int64_t nonzero = 0;                                  ///< elements whose noise is not 0
   /// Elements whose noise times its scale is not 0, and ŵ is what the weight alone rounds to.
   int64_t lost = 0;
   int64_t not_finite = 0;           ///< elements of ŵ, for which training skips a step
-  std::vector<std::string> unread;  ///< tensors of `in` that mean nothing by this recipe
+  std::vector<std::string> unread;  ///< tensors of `in` that mean nothing by this recipe;
+                                    ///< none where the user named what is meant
 };
 
 /// Reads from `in`, all floats,

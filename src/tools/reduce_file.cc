@@ -276,7 +276,7 @@ void check_fits(const std::string& in, const ReduceInput& input, const ReduceFil
 ReduceFileReport reduce_file(const std::string& in, const std::string& out, const Recipe& recipe,
                              const ReduceFileSettings& settings, Comm& world) {
   require_tensor_output(out, in, recipe, kReduceMark, "a reduction");
-  const ReduceInput input(in);
+  const ReduceInput input(in, settings.tensors);
   check_fits(in, input, settings, world);
   const GradientRecipe& gradient = recipe.settings(0).gradient;
   const Job job{input, gradient, settings, scale_of(gradient, settings)};

@@ -1,9 +1,7 @@
 #include "tools/reduce_input.h"
 
 #include "base/error.h"
-#include "io/hf/coded_file.h"
 #include "io/tensor_files.h"
-#include "tools/tensor_input.h"
 
 namespace ng {
 namespace {
@@ -13,42 +11,48 @@ constexpr const char* kName = "grad";
 
 }  // namespace
 
-ReduceInput::ReduceInput(const std::string& path) : file_(io::open_decoded(path)) {
-  const io::SafetensorsEntry& grad = file_.at(kName);
+ReduceInput::ReduceInput(const std::string& path, const TensorNames& names)
+    : file_(path),
+      grads_(read_grads(names.contains(kName) ? names.at(kName) : std::vector<std::string>{})) {
+  if (!names.empty()) return;
+  for (const io::SafetensorsEntry& entry : file_.entries())
+    if (entry.name != kName) unread_.push_back(entry.name);
+}
+
+MatrixSeries ReduceInput::read_grads(const std::vector<std::string>& names) const {
+  std::vector<io::SafetensorsEntry> tensors;
+  for (const std::string& name : names) tensors.push_back(file_.at(name));
+  if (names.empty()) tensors.push_back(file_.at(kName));
+  const io::SafetensorsEntry grad = tensors.front();
   const auto refuse = [&](const std::string& problem, const std::string& remedy) {
-    throw Error({path, kName, problem, remedy});
+    throw Error({file_.place(), grad.name, problem, remedy});
   };
-  if (!io::is_float(grad)) refuse("dtype " + grad.dtype, "floating-point values");
-  if (grad.shape.size() != 3 || grad.elements() == 0)
-    refuse("has shape " + shape_text(grad.shape), "(ranks, rows, columns), none of them 0");
-  ranks_ = grad.shape[0];
-  rows_ = grad.shape[1];
-  cols_ = grad.shape[2];
-  if (ranks_ > kMostRanks)
-    refuse(fmt::format("{} ranks", ranks_), fmt::format("at most {}", kMostRanks));
+  for (const io::SafetensorsEntry& tensor : tensors)
+    if (!io::is_float(tensor)) refuse("dtype " + tensor.dtype, "floating-point values");
+  MatrixSeries grads(std::move(tensors), !names.empty());
+  if (grads.count() == 0)
+    refuse("has shape " + shape_text(grad.shape),
+           names.empty() ? "(ranks, rows, columns), none of them 0"
+                         : "(rows, columns) or (ranks, rows, columns), of all that are named");
+  if (grads.count() > kMostRanks)
+    refuse(fmt::format("{} ranks", grads.count()), fmt::format("at most {}", kMostRanks));
+  return grads;
 }
 
 std::vector<float> ReduceInput::gradient(int64_t rank) const {
-  std::vector<float> values(static_cast<size_t>(rows_ * cols_));
-  io::FloatReader(file_.at(kName)).read(rank * rows_ * cols_, values);
+  std::vector<float> values(static_cast<size_t>(rows() * cols()));
+  grads_.read(rank, values);
   return values;
 }
 
 std::vector<double> ReduceInput::mean() const {
-  std::vector<double> mean(static_cast<size_t>(rows_ * cols_));
-  for (int64_t rank = 0; rank < ranks_; ++rank) {
+  std::vector<double> mean(static_cast<size_t>(rows() * cols()));
+  for (int64_t rank = 0; rank < ranks(); ++rank) {
     const std::vector<float> values = gradient(rank);
     for (size_t i = 0; i < mean.size(); ++i) mean[i] += static_cast<double>(values[i]);
   }
-  for (double& x : mean) x /= static_cast<double>(ranks_);
+  for (double& x : mean) x /= static_cast<double>(ranks());
   return mean;
-}
-
-std::vector<std::string> ReduceInput::unread() const {
-  std::vector<std::string> names;
-  for (const io::SafetensorsEntry& entry : file_.entries())
-    if (entry.name != kName) names.push_back(entry.name);
-  return names;
 }
 
 }  // namespace ng

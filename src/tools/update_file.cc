@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "run/backends.h"
+#include "tools/tensor_layer.h"
 #include "tools/tensor_output.h"
 #include "tools/tensor_update.h"
 #include "tools/update_input.h"
@@ -41,12 +42,14 @@ std::string describe_state(const NamedState& state) {
 
 UpdateFileReport update_tensor(const std::string& in, const std::string& out, const Recipe& recipe,
                                const UpdateFileSettings& settings, const UpdateProgress& progress) {
-  const UpdateInput input(in);
+  const UpdateInput input(in, settings.tensors);
   const UpdatePlan plan =
       plan_of({.steps = settings.steps, .show = settings.show}, settings.first_step, input);
-  const ParameterSpec spec = parameter_of(settings.layer, input);
+  const LayerOfWeight layer =
+      layer_of_weight(input.weight_tensor(), settings.layer, settings.blocks);
+  const ParameterSpec spec = parameter_of(layer.name, input);
   check_heads(recipe.settings(0).optimizer.kind, settings.optimizer, spec);
-  const WeightStorage storage = storage_of(recipe, spec, settings.blocks, input.has_direction());
+  const WeightStorage storage = storage_of(recipe, spec, layer.blocks, input.has_direction());
   if (storage.momentum_feedback && settings.optimizer.beta1 == 0)
     throw Error({"--beta1", "", "0 beside momentum_feedback, which divides by it", "above 0"});
   std::unique_ptr<Optimizer> optimizer;
@@ -63,6 +66,7 @@ UpdateFileReport update_tensor(const std::string& in, const std::string& out, co
   report.rows = input.rows();
   report.cols = input.cols();
   report.parameter = spec.name;
+  report.is_turned = layer.is_turned;
   for (const NamedState& state : update.states()) report.stored.push_back(describe_state(state));
   report.shown = plan.show;
   StateWriter writer(out, update, plan.show, metadata_of(recipe, spec, settings));

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "optim/optimizer.h"
 #include "recipe/recipe.h"
+#include "tools/tensor_input.h"
 #include "train/update_metrics.h"
 
 namespace ng {
@@ -18,14 +19,16 @@ struct UpdateFileSettings {
   /// Decay is that of any tensor, and moments are narrow whatever its size.
   OptimizerSettings optimizer = {.least_narrow = 0, .decays_vectors = true};
   float lr = 1e-3f;
-  /// Whose overrides apply: a layer, which stands for its weight, or a parameter.
-  std::string layer = "blocks.0.mlp.up";
+  /// Whose overrides apply: a layer, which stands for its weight, or a parameter; empty: by
+  /// layer_of_weight().
+  std::string layer;
   int64_t blocks = 0;       ///< of the model; 0: the layer's is the last
   int64_t steps = 0;        ///< 0: all gradients of the file, once along a direction
   uint32_t first_step = 0;  ///< of training: Adam's t is one more
   uint32_t tensor_id = 0;   ///< of random keys, as `seed`
   uint64_t seed = 1;
   std::vector<int64_t> show;  ///< updates after which tensors are written; none: after the last
+  TensorNames tensors;        ///< which of `in` are meant
   std::string backend = "cpu";
   Threads threads;
 };
@@ -33,6 +36,7 @@ struct UpdateFileSettings {
 struct UpdateFileReport {
   int64_t rows = 0, cols = 0;
   std::string parameter;             ///< "blocks.0.mlp.up.weight"
+  bool is_turned = false;            ///< the file has the weight as (inputs, outputs)
   std::vector<std::string> stored;   ///< what was written of each shown update: "moment1 bf16"
   std::vector<UpdateFigures> steps;  ///< every one
   std::vector<int64_t> shown;

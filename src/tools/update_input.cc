@@ -7,28 +7,31 @@
 
 namespace ng {
 
-UpdateInput::UpdateInput(const std::string& path) : TensorInput(path) {
-  const std::vector<int64_t>& shape = at("weight").shape;
-  has_direction_ = has("direction");
+UpdateInput::UpdateInput(const std::string& path, const TensorNames& names)
+    : TensorInput(path, names), has_direction_(has("direction")), moves_(moves()) {}
+
+MatrixSeries UpdateInput::moves() const {
   if (has_direction_ == has("grad"))
     refuse(has_direction_ ? "direction" : "grad", has_direction_ ? "is beside grad" : "is missing",
-           "grad (steps, r, c), or direction (r, c), one of both");
+           has_direction_ || !is_by_name()
+               ? "grad (steps, r, c), or direction (r, c), one of both"
+               : "--grad NAME of a tensor in the shape of the weight, or --direction NAME");
   const std::string mover = has_direction_ ? "direction" : "grad";
-  const io::SafetensorsEntry& moves = floats(mover);
-  std::vector<int64_t> wanted = shape;
-  if (!has_direction_) wanted.insert(wanted.begin(), moves.shape.empty() ? 1 : moves.shape[0]);
-  if (moves.shape != wanted || moves.elements() == 0)
-    refuse(mover, "has shape " + shape_text(moves.shape),
-           has_direction_ ? shape_text(shape) + ", the weight's"
+  const io::SafetensorsEntry& first = floats(mover);
+  const bool is_matrix = first.shape == at("weight").shape;
+  MatrixSeries moves = has_direction_ && is_matrix ? MatrixSeries({first}, true) : series(mover);
+  const bool fits = moves.rows() == rows() && moves.cols() == cols() && moves.count() > 0;
+  if (!fits || (has_direction_ && !is_matrix))
+    refuse(first.name, "has shape " + shape_text(first.shape),
+           has_direction_ ? shape_text(at("weight").shape) + ", the weight's"
                           : fmt::format("(steps, {}, {}), the weight's", rows(), cols()));
-  gradients_ = has_direction_ ? 0 : moves.shape[0];
+  return moves;
 }
 
 void UpdateInput::read_step(int64_t index, std::span<float> values) const {
-  const io::SafetensorsEntry& moves = at(has_direction_ ? "direction" : "grad");
-  const int64_t first = has_direction_ ? 0 : index * rows() * cols();
-  io::FloatReader(moves).read(first, values);
-  check_finite(moves, first, values);
+  const int64_t at = has_direction_ ? 0 : index;
+  moves_.read(at, values);
+  check_finite(moves_.tensor(at), moves_.first(at), values);
 }
 
 std::vector<float> UpdateInput::scales(const std::string& name, int64_t count) const {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/weights.h"
 #include "recipe/layer_names.h"
+#include "tools/tensor_layer.h"
 
 namespace ng {
 namespace {
@@ -13,38 +14,20 @@ namespace {
   throw Error({flag, "", std::move(problem), std::move(remedy)});
 }
 
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool is_norm(std::string_view layer) {
-  return is_one_of(layers::place_of(layer).part,
-                   {layers::kNorm, layers::kNorm1, layers::kNorm2, layers::kQNorm, layers::kKNorm});
-}
-
-bool is_layer(std::string_view name) {
-  const layers::Place place = layers::place_of(name);
-  if (place.block < 0)
-    return is_one_of(name, {layers::kEmbed, layers::kPos, layers::kNorm, layers::kHead});
-  const auto& linears = layers::kLinearsOfBlocks;
-  return is_norm(name) || std::find(linears.begin(), linears.end(), place.part) != linears.end();
-}
-
 }  // namespace
 
 ParameterSpec parameter_of(const std::string& layer, const UpdateInput& input) {
-  const bool is_parameter = !is_layer(layer);
-  ParameterSpec spec{.name = is_parameter ? layer : layers::weight_of(layer),
+  ParameterSpec spec{.name = is_layer(layer) ? layers::weight_of(layer) : layer,
                      .hf_name = "",
                      .rows = input.rows(),
                      .cols = input.cols()};
   const std::string of(layers::layer_of(spec.name));
   const std::string what = spec.name.substr(of.size());
-  if (!is_layer(of) || !is_one_of(what, {".weight", ".bias", ".b_i"}))
+  if (!is_parameter(spec.name))
     refuse("--layer", fmt::format("unknown \"{}\"", layer),
            "a layer (blocks.0.mlp.up, blocks.3.attn.qkv, blocks.0.norm1, embed, pos, norm, head) "
            "or a parameter of one (blocks.0.mlp.up.bias)");
-  spec.is_vector = what != ".weight" || is_norm(of);
+  spec.is_vector = what != ".weight" || is_norm_layer(of);
   if (spec.is_vector && what != ".b_i" && spec.rows != 1)
     input.refuse("weight", fmt::format("has shape ({}, {})", spec.rows, spec.cols),
                  fmt::format("(1, n), as {} is a vector", spec.name));

@@ -1,16 +1,15 @@
 // narrowgauge matmul A B: a product of two tensors in narrow numbers, and how wrong it is.
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/json.h"
 #include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
 #include "cli/shared_flags.h"
 #include "format/hadamard.h"
-#include "io/hf/coded_file.h"
-#include "io/safetensors.h"
+#include "io/named_tensors.h"
 #include "io/tensor_files.h"
 #include "numbers/measured_product.h"
 #include "recipe/cast_words.h"
@@ -35,16 +34,13 @@ struct Matrix {
   [[nodiscard]] Rows<const float> view() const { return {values.data(), rows, cols, cols}; }
 };
 
-// "file.safetensors:tensor"; a file's name may hold colons, too.
+// "PLACE:tensor", a file, a model, a run.
 Matrix matrix_of(const std::string& word) {
-  size_t colon = word.find(':');
-  while (colon != std::string::npos && !is_file(word.substr(0, colon)))
-    colon = word.find(':', colon + 1);
-  if (colon == std::string::npos)
+  const std::optional<io::TensorWord> parted = io::parted_word(word);
+  if (!parted)
     refuse(word, "names no tensor of a file", "FILE.safetensors:NAME, of a file that exists");
-  Matrix matrix{word.substr(0, colon), word.substr(colon + 1), {}, 0, 0};
-  const io::Safetensors file = io::open_decoded(matrix.file);
-  const io::SafetensorsEntry& entry = file.at(matrix.name);
+  Matrix matrix{parted->place, parted->name, {}, 0, 0};
+  const io::SafetensorsEntry entry = io::NamedTensors(matrix.file).at(matrix.name);
   const auto refuse = [&](const std::string& problem, const char* remedy) {
     throw Error({.place = matrix.file, .key = matrix.name, .problem = problem, .remedy = remedy});
   };
@@ -180,8 +176,8 @@ void matmul(const MatmulArgs& args) {
 }
 
 void declare_matmul(Flags flags, MatmulArgs& args) {
-  flags.option("A", args.a, "FILE.safetensors:NAME of a tensor (M, K)").required();
-  flags.option("B", args.b, "FILE.safetensors:NAME of a tensor (N, K)").required();
+  flags.option("A", args.a, "PLACE:NAME of a tensor (M, K), of a file, model or run").required();
+  flags.option("B", args.b, "PLACE:NAME of a tensor (N, K)").required();
   flags.setting("--a F", args.a_format,
                 "format of A: a name as for cast, or {key = value, ...} as in recipes");
   flags.setting("--b F", args.b_format, "format of B");

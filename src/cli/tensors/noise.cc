@@ -42,6 +42,7 @@ void noise(const NoiseArgs& args) {
   const FileFlags& files = args.files;
   const NoiseFileReport report =
       noise_file(files.in, files.out, Recipe::load(files.recipe), files.here(args.settings));
+  note_turned(report.is_turned, report.parameter);
   for (const std::string& name : report.unread)
     note(fmt::format("{}: {} is not read: it means nothing to noise of this kind", files.in,
                      on_one_line(name)));
@@ -56,7 +57,8 @@ constexpr const char* kNoiseFooter =
 else 1; grad (r, c), which is dL/d weight_hat; noise (r, c), used instead of the draw. For nipq b_i
 is beta (1, 1), else that of b_init, and there may be alpha (1, 1), by softplus where weights are
 clipped, else the largest weight, and u_bit (1, 1), the noise of the bit-width, else drawn.
-OUT gets, as F32, noise, weight_hat as GEMMs read it (rounded by weight_noise.cast), scale and b_t
+--weight and --grad name them where they are called otherwise, as in what capture writes and in
+models. OUT gets, as F32, noise, weight_hat as GEMMs read it (rounded by weight_noise.cast), scale and b_t
 of each block, and with grad grad.weight, grad.b_t (of the loss alone), grad.b_i (with the loss of
 bit-widths, where the recipe has one; all blocks of the tensor count) and grad.alpha.
 --json prints b_t as [least, mean, most].)";
@@ -66,6 +68,8 @@ void declare_noise(Flags flags, NoiseArgs& args) {
   args.files.declare(flags, "weight");
   add_seed(flags, s.seed, "of the noise");
   add_step_and_tensor(flags, s.step, "of training", s.tensor_id);
+  args.files.declare_weight(flags);
+  args.files.declare_grad(flags, "");
   add_layer(flags, s.layer, "linear layer that the weight is of", s.blocks);
   args.files.declare_machine(flags, "the figures, as JSON");
   flags.footer(kNoiseFooter);

@@ -75,7 +75,8 @@ void reduce(const ReduceArgs& args) {
 constexpr const char* kReduceFooter =
     R"(IN holds grad (ranks, r, c), floats. Under mpirun -n N, N its ranks, rank i takes grad[i];
 without, one process does what all would, to the same bits. The wire is the recipe's
-gradient.communicate, the sum its gradient.reduce.
+gradient.communicate, the sum its gradient.reduce. --grad names tensors (r, c) of what capture or
+trace writes in its place, one for each rank.
 OUT gets codes (ranks, r, c), one to an element, scale (1), by which ranks decode, or that of each
 rank's blocks, sum in units of codes, mean, saturated (ranks), mu_k of the next step, and skip,
 which is 1 where a gradient is not finite: then nothing is reduced and mu_k stays.
@@ -85,6 +86,7 @@ and sent, bytes by kind of all ranks.)";
 void declare_reduce(Flags flags, ReduceArgs& args) {
   ReduceFileSettings& s = args.settings;
   args.files.declare(flags, "grad");
+  args.files.declare_grad(flags, "ranks");
   add_seed(flags, s.seed, "of stochastic rounding");
   add_step_and_tensor(flags, s.step, "of training", s.tensor_id);
   flags.setting("--mu-k K", s.mu_k, "mu is 2^(K/growth_interval)");

@@ -59,6 +59,7 @@ void update(const UpdateArgs& args) {
     report = update_file(files.in, files.out, recipe, settings,
                          [&](int64_t done, int64_t total) { line.show(done, total); });
   }
+  note_turned(report.is_turned, report.parameter);
   for (const std::string& tensor : report.not_finite)
     note(fmt::format("{}: {} holds values that are not finite", files.out, tensor));
   for (const std::string& state : report.overflowing)
@@ -90,7 +91,8 @@ constexpr const char* kUpdateFooter =
 which is u in every step: then there are no moments and no decay. It may hold weight.scale (F32,
 what stored elements are multiplied by; else a fresh one is found) and first states state.moment1,
 state.moment2, state.momentum, state.residual (w + c), state.compensation. Where the recipe keeps
-a master, weight starts it.
+a master, weight starts it. --weight and --grad name them where they are called otherwise, as in
+what capture and trace write, in models and in runs; a gradient is (r, c) then, for each step one.
 OUT gets, after N updates, stepN.weight, stepN.master, stepN.moment1 and the other states that the
 recipe keeps, as F32, and of what is stored narrow .codes, .scale and .tensor_scale as cast writes
 them. Gradients are used as they are: nothing clips or rounds them, no noise is added. Nothing is
@@ -106,6 +108,9 @@ void declare_update(Flags flags, UpdateArgs& args) {
   add_seed(flags, s.seed, "of stochastic rounding");
   add_step_and_tensor(flags, s.first_step, "of training, at which the first update takes place",
                       s.tensor_id);
+  args.files.declare_weight(flags);
+  args.files.declare_grad(flags, "steps");
+  args.files.declare_direction(flags);
   add_layer(flags, s.layer, "layer or parameter that the weight is", s.blocks);
   flags.option("--steps", s.steps, "updates; all of grad, one along direction")
       .range(1, int64_t{1} << 30);
