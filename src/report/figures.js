@@ -169,5 +169,62 @@ const figures = (function () {
     for (const map of maps.maps) drawMap(grid, map, maps);
   }
 
-  return {element, drawn, caption, drawRanges, drawMaps};
+  // Histograms over the grids of formats ------------------------------------------------------------
+
+  // What binade_state() means. Light is kept, dark is lost.
+  const STATES = [["N", "normal in every block", "#c6dbef"], ["n", "normal in some", "#6baed6"],
+                  ["s", "subnormal", "#2171b5"], ["0", "becomes zero", "#4d004b"],
+                  ["^", "saturates", "#D55E00"], ["?", "every block is NaN", "#888888"]];
+  const LINE = 18, NAMES = 110, BARS = 150;
+
+  function drawStates(parent, rows) {
+    const legend = element("div", parent, "legend");
+    for (const [letter, meaning, color] of STATES) {
+      if (!rows.some(([, states]) => states.includes(letter))) continue;
+      const entry = element("span", legend);
+      element("span", entry, "swatch").style.background = color;
+      entry.append(letter === "^" || letter === "?" || letter === "0" ? meaning :
+                   letter + ": " + meaning);
+    }
+  }
+
+  // Columns are binades, the smallest left.
+  function drawGrid(parent, grid) {
+    const figure = element("figure", parent, "picture");
+    caption(figure, grid.title, grid.note);
+    const count = grid.counts.length;
+    if (count === 0) return;
+    drawStates(figure, grid.rows);
+    const total = grid.counts.reduce((sum, one) => sum + one, grid.below);
+    const most = Math.max(...grid.counts), width = (WIDTH - NAMES - RIGHT) / count;
+    const height = TOP + BARS + LINE + 6 + LINE * grid.rows.length + 4;
+    const svg = drawn("svg", figure, {class: "ranges", viewBox: `0 0 ${WIDTH} ${height}`});
+    const every = Math.ceil(44 / width);  // labels have room
+    for (let i = 0; i < count; ++i) {
+      const x = NAMES + (count - 1 - i) * width, size = grid.counts[i] / most * BARS;
+      const bar = drawn("rect", svg, {x, y: TOP + BARS - size, width: 0.92 * width, height: size,
+                                      fill: "#555"});
+      const name = `2^${grid.top - i}`, share = (100 * grid.counts[i] / total).toPrecision(3);
+      drawn("title", bar, {}, `|x| from ${name}: ${grid.counts[i]} values, ${share} %`);
+      if (i % every === 0)
+        drawn("text", svg, {x: x + width / 2, y: TOP + BARS + 14, "text-anchor": "middle"}, name);
+      grid.rows.forEach(([format, states], row) => {
+        const y = TOP + BARS + LINE + 6 + row * LINE;
+        const look = STATES.find(([letter]) => letter === states[i]);
+        const cell = drawn("rect", svg, {x, y, width: 0.98 * width, height: LINE - 3,
+                                         fill: look[2]});
+        drawn("title", cell, {}, `${format}, from ${name}: ${look[1]}`);
+      });
+    }
+    grid.rows.forEach(([format], row) =>
+      drawn("text", svg, {x: NAMES - 8, y: TOP + BARS + LINE + 18 + row * LINE,
+                          "text-anchor": "end"}, format));
+    drawn("text", svg, {x: NAMES - 8, y: TOP + 12, "text-anchor": "end"}, "share of |x|");
+    drawn("text", svg, {x: NAMES - 8, y: TOP + 28, "text-anchor": "end"},
+          `most ${(100 * most / total).toPrecision(3)} %`);
+    if (grid.below > 0)
+      element("p", figure, "note", `${grid.below} values that are smaller are not drawn.`);
+  }
+
+  return {element, drawn, caption, drawRanges, drawMaps, drawGrid};
 })();

@@ -48,6 +48,7 @@ Json json_of(const Line& line) {
 
 Json json_of(const LineChart& chart);
 Json json_of(const HeatMap& map);
+Json json_of(const GridHistogram& histogram);
 Json json_of(const ChartChoice& choice);
 Json json_of(const RangeChart::Item& item);
 Json json_of(const RangeChart& chart);
@@ -83,8 +84,19 @@ Json json_of(const HeatMap& map) {
           {"values", std::move(values)}};
 }
 
+Json json_of(const GridHistogram& histogram) {
+  Json rows = Json::array();
+  for (const GridHistogram::Row& row : histogram.rows) {
+    NG_CHECK(row.states.size() == histogram.counts.size(), row.name, row.states);
+    rows.push_back({row.name, row.states});
+  }
+  return {{"title", histogram.title},   {"note", histogram.note},   {"top", histogram.top},
+          {"counts", histogram.counts}, {"below", histogram.below}, {"rows", rows}};
+}
+
 Json json_of(const ChartChoice& choice) {
   Json json = {{"name", choice.name}, {"charts", array_of(choice.charts)}};
+  if (!choice.histograms.empty()) json["histograms"] = array_of(choice.histograms);
   const HeatMaps& maps = choice.maps;
   if (!maps.maps.empty())
     json["maps"] = {{"label", maps.label},
@@ -132,15 +144,11 @@ Json json_of(const Table& table) {
 Json json_of(const Mark& mark) { return {{"step", mark.step}, {"text", mark.text}}; }
 
 Json json_of(const Section& section) {
-  return {{"heading", section.heading},
-          {"note", section.note},
-          {"charts", array_of(section.charts)},
-          {"ranges", array_of(section.ranges)},
-          {"choice_label", section.choice_label},
-          {"choices", array_of(section.choices)},
-          {"bars", array_of(section.bars)},
-          {"table", json_of(section.table)},
-          {"listings", array_of(section.listings)}};
+  return {{"heading", section.heading},           {"note", section.note},
+          {"pictures", section.pictures},         {"charts", array_of(section.charts)},
+          {"ranges", array_of(section.ranges)},   {"choice_label", section.choice_label},
+          {"choices", array_of(section.choices)}, {"bars", array_of(section.bars)},
+          {"table", json_of(section.table)},      {"listings", array_of(section.listings)}};
 }
 
 // Neither "</script>" nor "<!--" can end the block that holds the text.

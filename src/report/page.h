@@ -52,11 +52,27 @@ struct HeatMaps {
   std::vector<HeatMap> maps = {};
 };
 
-/// Charts and maps of which one group is seen at a time.
+/// How the values of a tensor lie over the grids of formats: a bar for each binade of |x|, the
+/// largest first, and what each format does to it.
+struct GridHistogram {
+  struct Row {
+    std::string name;
+    std::string states;  ///< a letter for each bar: binade_state()
+  };
+  std::string title;
+  std::string note = {};
+  int top = 0;                        ///< exponent of the first bar
+  std::vector<uint64_t> counts = {};  ///< by binade
+  uint64_t below = 0;                 ///< values below the last bar, zeros left out
+  std::vector<Row> rows = {};
+};
+
+/// Charts, maps and histograms of which one group is seen at a time.
 struct ChartChoice {
   std::string name;
   std::vector<LineChart> charts = {};
   HeatMaps maps = {};
+  std::vector<GridHistogram> histograms = {};
 };
 
 /// How the values of each of several things lie, side by side: the mean, one deviation to both
@@ -107,6 +123,7 @@ struct Listing {
 struct Section {
   std::string heading;
   std::string note = {};
+  std::vector<std::string> pictures = {};  ///< <svg> elements
   std::vector<LineChart> charts = {};
   std::vector<RangeChart> ranges = {};
   std::string choice_label = {};

@@ -46,7 +46,6 @@
   // Significant digits that tell the labels of a chart's y axis apart, about five of them.
   function digitsOf(graph, chart) {
     const least = chart.unit === "tiny" ? 2 : 3;
-    if (chart.log_y) return least;
     const [low, high] = graph.yAxisRange();
     const apart = (high - low) / 10;
     const largest = Math.max(Math.abs(low), Math.abs(high));
@@ -117,10 +116,21 @@
     for (const one of graphs) one.updateOptions({dateWindow: steps});
   }
 
+  const valuesOf = (chart) => chart.lines.flatMap((line) =>
+    [...line.y, ...(line.low || []), ...(line.high || [])]).filter((y) => y !== null);
+
+  // What hardly changes is drawn as a flat line: 0.1 % to both sides (of a learning rate, whose
+  // labels are long, 10 %) have labels that differ.
   function valueRange(chart) {
-    if (chart.unit !== "share") return null;
-    const all = chart.lines.flatMap((line) => [...line.y, ...(line.high || [])]);
-    return [0, 1.06 * Math.max(0.0001, ...all)];
+    let low = Infinity, high = -Infinity;
+    for (const y of valuesOf(chart)) {
+      low = Math.min(low, y);
+      high = Math.max(high, y);
+    }
+    if (chart.unit === "share") return [0, 1.06 * Math.max(0.0001, high)];
+    const middle = (low + high) / 2;
+    const room = (chart.unit === "tiny" ? 0.1 : 1e-3) * Math.abs(middle);
+    return middle !== 0 && high - low < room ? [middle - room, middle + room] : null;
   }
 
   // Where settings changed: a line, and on wide charts what changed, on the side with room for it.
@@ -152,6 +162,11 @@
     const lines = chart.lines.filter((line) => line.y.some((y) => y !== null));
     if (lines.length === 0) {
       plot.textContent = "nothing to show yet";
+      return;
+    }
+    if (chart.unit === "share" && valuesOf(chart).every((y) => y === 0)) {
+      plot.className = "nothing";
+      plot.textContent = "0 % in every step";
       return;
     }
     const graph = new Dygraph(plot, rowsOf(lines), {
@@ -246,6 +261,7 @@
       const choice = section.choices[select.selectedIndex];
       drawCharts(place, choice.charts);
       if (choice.maps) figures.drawMaps(place, choice.maps);
+      for (const histogram of choice.histograms || []) figures.drawGrid(place, histogram);
       own = [...graphs].filter((graph) => !before.has(graph));
     };
     select.addEventListener("change", draw);
@@ -290,6 +306,7 @@
     const part = element("section", parent);
     element("h2", part, "", section.heading);
     if (section.note) element("p", part, "note", section.note);
+    for (const svg of section.pictures) element("figure", part, "picture").innerHTML = svg;
     drawTable(part, section.table);
     drawCharts(part, section.charts);
     drawRanges(part, section.ranges);
@@ -311,12 +328,14 @@
       element("dt", facts, "", name);
       element("dd", facts, "", value);
     }
-    element("p", page, "note screen-only", "In the charts: drag to zoom, double-click for " +
+    const hasSteps = data.sections.some((section) =>
+      section.charts.length > 0 || section.choices.some((choice) => choice.charts.length > 0));
+    if (hasSteps) element("p", page, "note screen-only", "In the charts: drag to zoom, double-click for " +
             "everything again, shift and drag to move. Horizontal axes are steps, the same in " +
             "all charts. Bands go from the lowest to the highest value.");
     for (const section of data.sections) drawSection(page, section);
-    element("p", element("footer", page), "", "Made by " + data.made_by +
-            "; charts by dygraphs (MIT licence, in the source of this page).");
+    element("p", element("footer", page), "", "Made by " + data.made_by + (!hasSteps ? "." :
+            "; charts by dygraphs (MIT licence, in the source of this page)."));
   }
 
   // For paper: see page.css.

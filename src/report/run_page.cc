@@ -55,7 +55,10 @@ Section loss_section(const History& history) {
 }
 
 Section course_section(const History& history) {
-  Section section{.heading = "Learning rate, gradient norm, speed"};
+  Section section{.heading = "Learning rate, gradient norm, speed",
+                  .note =
+                      "Speed is that of the machine that trained, as it was at that moment, with "
+                      "whatever else ran there: it says nothing of a recipe."};
   const auto add = [&](LineChart chart, const Series& series) {
     chart.lines = {line_of(chart.title, 0, series)};
     section.charts.push_back(std::move(chart));

@@ -1,5 +1,7 @@
 // A reader opens the reports in a real browser, offline: everything is drawn, the mouse works, the
 // page prints. The pictures stay in browser-test/ of the build folder for people to look at.
+#include <set>
+
 #include "../e2e/program.h"
 #include "base/json.h"
 #include "base/program.h"
@@ -28,6 +30,7 @@ class Browser : public Program {
     EXPECT_EQ(seen["errors"], Json::array());
     EXPECT_EQ(seen["charts"], Json({{"all", charts}, {"drawn", charts}}));
     EXPECT_EQ(seen["overflow"], 0) << "nothing sticks out to the right";
+    EXPECT_EQ(seen["overflow when narrow"], 0);
     ASSERT_EQ(seen["requests"].size(), 1u) << seen["requests"];
     EXPECT_TRUE(seen["requests"][0].get<std::string>().starts_with("file://"));
     ASSERT_EQ(seen["tooltip"].size(), 1u);
@@ -36,6 +39,9 @@ class Browser : public Program {
     ASSERT_EQ(labels.size(), size_t(charts));
     for (size_t i = 0; i < labels.size(); ++i) EXPECT_NE(labels[i], zoomed[i]) << "zooms with all";
     EXPECT_EQ(seen["reset labels"], labels);
+    for (const Json& texts : seen["y labels"])
+      EXPECT_EQ(std::set<Json>(texts.begin(), texts.end()).size(), texts.size())
+          << "labels of an axis differ: " << texts;
   }
 };
 
@@ -61,6 +67,22 @@ TEST_F(Browser, ShowsWhatNoiseLearned) {
   for (const Json& colors : seen["figures"]["maps"]) EXPECT_GT(colors, 1);
   for (const char* word : {"weights with noise", "blocks.0.mlp.gate", "4 x 2 blocks"})
     EXPECT_NE(seen["text"].get<std::string>().find(word), std::string::npos) << word;
+}
+
+TEST_F(Browser, ShowsAnInspection) {
+  (void)run_well({"train", "tiny.toml", "--out", "run", "--set", "train.steps=3"});
+  (void)run_well({"inspect", "run", "--recipe", "mxfp4-sr-rht", "--out", "page.html"});
+  const Json seen = visit(path("page.html"), "inspect");
+  if (seen.is_null()) GTEST_SKIP() << "needs chromium and python3";
+  EXPECT_EQ(seen["errors"], Json::array());
+  EXPECT_EQ(seen["overflow"], 0);
+  EXPECT_EQ(seen["overflow when narrow"], 0);
+  EXPECT_EQ(seen["requests"].size(), 1u);
+  const std::string text = seen["text"];
+  for (const char* word :
+       {"llama: 2 layers", "scale rule", "fprop.weight", "normal in every block", "Error by layer"})
+    EXPECT_NE(text.find(word), std::string::npos) << word;
+  EXPECT_EQ(text.find("drag to zoom"), std::string::npos) << "there is nothing to drag";
 }
 
 TEST_F(Browser, ShowsTheReportOfAComparison) {

@@ -1,7 +1,7 @@
 """Opens a report in a headless Chromium without network and uses it as a reader would.
 
 usage: open_page.py PAGE.html OUT: prints a JSON object with what was seen; writes OUT.png (the
-whole page), OUT-hover.png and OUT.pdf (as printed). Exit code 77 where there is no Chromium. Speaks
+whole page), OUT-hover.png, OUT.pdf (as printed) and OUT-narrow.png (400 pixels wide). Exit code 77 where there is no Chromium. Speaks
 the DevTools protocol over the browser's own pipe, so it needs nothing but Python.
 """
 
@@ -133,10 +133,38 @@ FIGURES = """({maps: [...document.querySelectorAll("canvas.map")].map((canvas) =
   svg.querySelectorAll("circle").length)})"""
 LABELS = """[...document.querySelectorAll(".plot:nth-of-type(1)")].map((plot) =>
   [...plot.querySelectorAll(".dygraph-axis-label-x")].map((label) => label.textContent))"""
+Y_LABELS = """[...document.querySelectorAll(".plot")].map((plot) =>
+  [...plot.querySelectorAll(".dygraph-axis-label-y")].map((label) => label.textContent))"""
 TOOLTIP = """[...document.querySelectorAll(".values")].filter((box) =>
   box.style.display === "block").map((box) => box.innerText)"""
 # Things that stick out of the page to the right.
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def use_charts(browser, out, seen):
+    """Moves the mouse over the first chart, zooms and goes back."""
+    box = browser.value("""(() => { const plot = document.querySelector(".plot");
+        if (plot === null) return null;
+        plot.scrollIntoView({block: "center"});
+        const box = plot.getBoundingClientRect();
+        return {x: box.x, y: box.y, width: box.width, height: box.height}; })()""")
+    if box is None:
+        return
+    at = lambda x, y: (box["x"] + x * box["width"], box["y"] + y * box["height"])
+    browser.mouse("mouseMoved", *at(0.48, 0.5))
+    browser.mouse("mouseMoved", *at(0.5, 0.5))
+    seen["tooltip"] = browser.value(TOOLTIP)
+    shot = browser.call("Page.captureScreenshot", format="png")
+    pathlib.Path(f"{out}-hover.png").write_bytes(base64.b64decode(shot["data"]))
+    seen["labels"] = browser.value(LABELS)
+    seen["y labels"] = browser.value(Y_LABELS)
+    browser.drag(*at(0.4, 0.5), *at(0.6, 0.5))
+    seen["zoomed labels"] = browser.value(LABELS)
+    time.sleep(0.6)  # two clicks in the time of one double click would be the drag's
+    browser.double_click(*at(0.5, 0.5))
+    time.sleep(0.1)
+    seen["reset labels"] = browser.value(LABELS)
+    browser.mouse("mouseMoved", 1, 1)
 
 
 def visit(browser, page, out):
@@ -159,27 +187,15 @@ def visit(browser, page, out):
                               "height": browser.value("document.documentElement.scrollHeight")})
     pathlib.Path(f"{out}.png").write_bytes(base64.b64decode(shot["data"]))
 
-    box = browser.value("""(() => { const plot = document.querySelector(".plot");
-        plot.scrollIntoView({block: "center"});
-        const box = plot.getBoundingClientRect();
-        return {x: box.x, y: box.y, width: box.width, height: box.height}; })()""")
-    at = lambda x, y: (box["x"] + x * box["width"], box["y"] + y * box["height"])
-    browser.mouse("mouseMoved", *at(0.48, 0.5))
-    browser.mouse("mouseMoved", *at(0.5, 0.5))
-    seen["tooltip"] = browser.value(TOOLTIP)
-    shot = browser.call("Page.captureScreenshot", format="png")
-    pathlib.Path(f"{out}-hover.png").write_bytes(base64.b64decode(shot["data"]))
-    seen["labels"] = browser.value(LABELS)
-    browser.drag(*at(0.4, 0.5), *at(0.6, 0.5))
-    seen["zoomed labels"] = browser.value(LABELS)
-    time.sleep(0.6)  # two clicks in the time of one double click would be the drag's
-    browser.double_click(*at(0.5, 0.5))
-    time.sleep(0.1)
-    seen["reset labels"] = browser.value(LABELS)
-    browser.mouse("mouseMoved", 1, 1)
+    use_charts(browser, out, seen)
 
     pdf = browser.call("Page.printToPDF", printBackground=False, paperWidth=8.27, paperHeight=11.69)
     pathlib.Path(f"{out}.pdf").write_bytes(base64.b64decode(pdf["data"]))
+    browser.call("Emulation.setDeviceMetricsOverride", **{**size, "width": 400})
+    seen["overflow when narrow"] = browser.value(OVERFLOW)
+    shot = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
+                        clip={"x": 0, "y": 0, "width": 400, "scale": 1, "height": 6000})
+    pathlib.Path(f"{out}-narrow.png").write_bytes(base64.b64decode(shot["data"]))
     seen["errors"], seen["requests"] = browser.complaints()
     return seen
 
