@@ -30,9 +30,10 @@ struct Casts {
 Json tensor_json(const io::SafetensorsEntry& entry, const Casts& tried, Threads threads) {
   const TensorProgress look = [](double) { look_for_signals(); };
   const TensorFacts facts = facts_of(entry, threads, look);
-  std::vector<FormatTrial> trials;
+  std::vector<RuleTrials> trials;
   for (size_t i = 0; i < tried.names.size(); ++i)
-    trials.push_back(try_format(entry, tried.names[i], tried.casts[i], threads, look));
+    trials.push_back(
+        try_format(entry, {.name = tried.names[i], .cast = tried.casts[i]}, threads, look));
   return inspection_json(entry, facts, trials);
 }
 

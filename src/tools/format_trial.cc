@@ -10,10 +10,18 @@
 namespace ng {
 namespace {
 
-/// The rules that a format is tried with; its own, whatever it says, where none has a meaning.
-std::span<const ScaleRule> rules_of(const Operand& cast) {
-  const std::span<const ScaleRule> rules = scale_rules(cast.scale);
-  return rules.empty() ? std::span(&cast.scale_rule, 1) : rules;
+/// The rules that a format is tried with, its own first.
+std::vector<ScaleRule> rules_of(const TrialJob& job) {
+  std::vector<ScaleRule> rules = {job.cast.scale_rule};
+  for (const ScaleRule rule : scale_rules(job.cast.scale))
+    if (job.all_rules && rule != rules.front()) rules.push_back(rule);
+  return rules;
+}
+
+/// Values of a cast with a prescale, which the product that reads them undoes.
+void undo_prescale(std::span<float> values, float prescale) {
+  if (prescale == 1.0f) return;
+  for (float& value : values) value /= prescale;
 }
 
 /// A panel in one format, its memory used for all of them.
@@ -40,6 +48,7 @@ struct Running {
     rounded.values.resize(rounded.narrow.codes.size());
     const Rows<float> decoded{rounded.values.data(), panel.rows, panel.cols, panel.cols};
     dequantize(rounded.narrow, decoded, threads);
+    undo_prescale(rounded.values, trial.cast.prescale);
     sums.add(error_sums(values, decoded, threads));
     trial.counts += rounded.narrow.counts;
     for (const float scale : rounded.narrow.scales) note_scale(scale * rounded.narrow.tensor_scale);
@@ -62,15 +71,16 @@ bool is_better(const FormatTrial& a, const FormatTrial& b) {
 
 }  // namespace
 
-FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& name,
-                       const Operand& cast, Threads threads, const TensorProgress& progress) {
+RuleTrials try_format(const io::SafetensorsEntry& entry, const TrialJob& job, Threads threads,
+                      const TensorProgress& progress) {
   cpu::Workspace workspace(threads);
   const io::FloatReader reader(entry, io::FromF64::odd);
-  const TensorMatrix matrix(entry, -1);
+  const TensorMatrix matrix(entry, entry.shape.empty() ? -1 : job.axis);
+  const Operand& cast = job.cast;
   std::vector<std::unique_ptr<Running>> runs;
-  for (const ScaleRule rule : rules_of(cast)) {
+  for (const ScaleRule rule : rules_of(job)) {
     FormatTrial trial;
-    trial.name = name;
+    trial.name = job.name;
     trial.cast = cast;
     trial.cast.scale_rule = rule;
     trial.bits = stored_bits_per_value(cast, matrix.along(), matrix.rows(), matrix.cols());
@@ -99,14 +109,19 @@ FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& nam
       progress(done / passes / static_cast<double>(std::max<int64_t>(entry.elements(), 1)));
     }
   }
+  RuleTrials trials;
   for (const auto& run : runs) {
     run->sums.add_saturated(run->trial.counts.saturated);
     run->trial.errors = run->sums.metrics();
+    trials.push_back(run->trial);
   }
-  const FormatTrial* best = &runs.front()->trial;
-  for (const auto& run : runs)
-    if (is_better(run->trial, *best)) best = &run->trial;
-  return *best;
+  return trials;
+}
+
+std::vector<FormatTrial> own_rules(const std::vector<RuleTrials>& trials) {
+  std::vector<FormatTrial> own;
+  for (const RuleTrials& rules : trials) own.push_back(rules.front());
+  return own;
 }
 
 char binade_state(const FormatTrial& trial, int e) {
@@ -114,7 +129,9 @@ char binade_state(const FormatTrial& trial, int e) {
   const double low = std::ldexp(1.0, e);
   if (trial.has_nan_scale && !trial.has_scale) return '?';
   const double scale = trial.low_scale, largest_scale = trial.high_scale;
-  if (low > max_value(element) * largest_scale) return '^';
+  // A scale is a quotient, rounded: the largest value times it may lie an ulp below the tensor's.
+  constexpr double kRoundedScale = 1 + 0x1p-22;
+  if (low > max_value(element) * largest_scale * kRoundedScale) return '^';
   if (low >= min_normal(element) * largest_scale) return 'N';
   if (low >= min_normal(element) * scale) return 'n';
   if (2 * low > min_subnormal(element) / 2.0 * scale) return 's';

@@ -11,7 +11,7 @@
 
 namespace ng {
 
-/// One format on one tensor, by the scale rule with the highest SQNR of those it has.
+/// One format on one tensor, by one of its scale rules.
 struct FormatTrial {
   std::string name;
   Operand cast;
@@ -24,10 +24,22 @@ struct FormatTrial {
   bool has_nan_scale = false;           ///< of a block that is NaN as a whole
 };
 
-/// `cast`, which `name` stands for, on a tensor with blocks along its last axis.
-[[nodiscard]] FormatTrial try_format(const io::SafetensorsEntry& entry, const std::string& name,
-                                     const Operand& cast, Threads threads,
-                                     const TensorProgress& progress);
+/// A format by its own rule, which `cast` and recipes take where nobody says another, then by each
+/// other rule that it has.
+using RuleTrials = std::vector<FormatTrial>;
+
+/// What is tried: the cast that `name` stands for, with blocks along an axis of the tensor.
+struct TrialJob {
+  std::string name;
+  Operand cast;
+  int64_t axis = -1;
+  bool all_rules = true;  ///< else its own alone
+};
+[[nodiscard]] RuleTrials try_format(const io::SafetensorsEntry& entry, const TrialJob& job,
+                                    Threads threads, const TensorProgress& progress);
+
+/// The first of each: what the formats do where nobody names a rule.
+[[nodiscard]] std::vector<FormatTrial> own_rules(const std::vector<RuleTrials>& trials);
 
 /// What a format does to |x| in [2^e, 2^(e+1)): '^' above its largest value, 'N' normal in every
 /// block, 'n' in some, 's' subnormal, '0' rounds to zero, '?' all blocks are NaN.

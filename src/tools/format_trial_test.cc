@@ -1,6 +1,8 @@
 #include "tools/format_trial.h"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "support/scratch_folder.h"
 
@@ -17,8 +19,9 @@ class FormatTrials : public ScratchFolder {
     file_.emplace(in("x"));
     return file_->at("x");
   }
-  FormatTrial trial_of(const std::vector<float>& values, const std::string& name) {
-    return try_format(tensor(values), name, operand_of(name), Threads{2}, [](double) {});
+  RuleTrials trials_of(const std::vector<float>& values, const std::string& name) {
+    return try_format(tensor(values), {.name = name, .cast = operand_of(name)}, Threads{2},
+                      [](double) {});
   }
 
   std::optional<io::Safetensors> file_;
@@ -43,19 +46,45 @@ TEST_F(FormatTrials, FactsAreThoseOfTheFiniteValues) {
   EXPECT_EQ(facts.binades.at(-1), 1U);
 }
 
-TEST_F(FormatTrials, TheBestScaleRuleCounts) {
+TEST_F(FormatTrials, TheRuleOfCastsComesFirstThenAllOthers) {
   // Floor's scale of 1 saturates 6.1; the next one is worse for the small values beside it.
   std::vector<float> small(32, 0.5f);
   small[0] = 6.1f;
-  const FormatTrial trial = trial_of(small, "mxfp4");
-  EXPECT_EQ(trial.rule, "floor");
-  EXPECT_EQ(trial.counts.saturated, 1U);
-  std::vector<float> large(32, 7.9f);
-  EXPECT_NE(trial_of(large, "mxfp4").rule, "floor");
-  const FormatTrial exact = trial_of({1, 2, 4}, "bf16");
-  EXPECT_TRUE(std::isinf(exact.errors.sqnr_db));
-  EXPECT_EQ(exact.rule, "");
-  EXPECT_EQ(exact.bits, 16);
+  const RuleTrials trials = trials_of(small, "mxfp4");
+  ASSERT_EQ(trials.size(), scale_rules(ScaleKind::e8m0).size());
+  EXPECT_EQ(trials.front().rule, "floor");
+  EXPECT_EQ(trials.front().counts.saturated, 1U);
+  std::set<std::string> rules;
+  for (const FormatTrial& trial : trials) rules.insert(trial.rule);
+  EXPECT_EQ(rules.size(), trials.size()) << "each once";
+  const RuleTrials large = trials_of(std::vector<float>(32, 7.9f), "mxfp4");
+  EXPECT_EQ(large.front().rule, "floor") << "though it is not the best";
+  EXPECT_TRUE(std::ranges::any_of(large, [&](const FormatTrial& trial) {
+    return trial.errors.sqnr_db > large.front().errors.sqnr_db;
+  }));
+  const RuleTrials exact = trials_of({1, 2, 4}, "bf16");
+  ASSERT_EQ(exact.size(), 1U);
+  EXPECT_TRUE(std::isinf(exact.front().errors.sqnr_db));
+  EXPECT_EQ(exact.front().rule, "");
+  EXPECT_EQ(exact.front().bits, 16);
+}
+
+TEST_F(FormatTrials, APrescaleIsUndoneAsProductsUndoIt) {
+  Operand cast = operand_of("mxfp4");
+  cast.prescale = 0.75f;
+  const RuleTrials trials =
+      try_format(tensor(std::vector<float>(32, 4.0f)),
+                 {.name = "mxfp4", .cast = cast, .all_rules = false}, Threads{1}, [](double) {});
+  ASSERT_EQ(trials.size(), 1U);
+  EXPECT_TRUE(std::isinf(trials.front().errors.sqnr_db)) << "3 / 0.75";
+}
+
+TEST_F(FormatTrials, WhatReachesTheLargestValueDoesNotSaturate) {
+  for (const float value : {1.0f, 2.0f, 0.5f}) {
+    const FormatTrial trial = trials_of(std::vector<float>(96, value), "int8").front();
+    EXPECT_EQ(trial.errors.saturation, 0);
+    EXPECT_EQ(binade_state(trial, std::ilogb(value)), 'N') << value;
+  }
 }
 
 TEST_F(FormatTrials, CheapestThatKeepsTheValues) {

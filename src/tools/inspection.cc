@@ -29,13 +29,19 @@ Json trial_json(const FormatTrial& trial) {
 }  // namespace
 
 Json inspection_json(const io::SafetensorsEntry& entry, const TensorFacts& facts,
-                     const std::vector<FormatTrial>& trials) {
+                     const std::vector<RuleTrials>& trials) {
   Json binades = Json::object(), formats = Json::array(), recommended = Json::object();
   for (int e = Binades::kLowest; e < 128; ++e)
     if (facts.binades.at(e) > 0) binades[std::to_string(e)] = facts.binades.at(e);
-  for (const FormatTrial& trial : trials) formats.push_back(trial_json(trial));
+  for (const RuleTrials& rules : trials) {
+    Json format = trial_json(rules.front());
+    for (const FormatTrial& trial : rules)
+      if (!trial.rule.empty()) format["rules"].push_back(trial_json(trial));
+    formats.push_back(std::move(format));
+  }
+  const std::vector<FormatTrial> own = own_rules(trials);
   for (const double level : kSqnrLevels) {
-    const FormatTrial* best = cheapest(trials, level);
+    const FormatTrial* best = cheapest(own, level);
     recommended[fmt::format("{:.0f}", level)] = best == nullptr ? Json() : Json(best->name);
   }
   return {{"name", entry.name},     {"dtype", entry.dtype}, {"shape", entry.shape},

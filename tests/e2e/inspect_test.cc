@@ -1,6 +1,7 @@
 // `inspect`: facts, histogram, formats compared and recommended.
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/json.h"
 #include "io/safetensors.h"
@@ -48,7 +49,7 @@ TEST_F(Inspect, FactsAndBinades) {
 }
 
 // The worked block of formats.md §3.5: floor saturates 7 and -5 becomes -4, the others give 8.
-TEST_F(Inspect, ChoosesTheScaleRuleWithTheLeastError) {
+TEST_F(Inspect, ShowsTheRuleOfCastsAndEveryOther) {
   std::vector<float> x(32, 0.0f);
   const float first[] = {7, -2.5f, 0.3f, 0.75f, -5, 0.2f, 1.25f, -0.1f};
   std::copy(std::begin(first), std::end(first), x.begin());
@@ -65,6 +66,53 @@ TEST_F(Inspect, ChoosesTheScaleRuleWithTheLeastError) {
   EXPECT_EQ(one.at("saturation"), 1.0 / 32);
   EXPECT_EQ(one.at("underflow"), 2.0 / 8);
   EXPECT_EQ(one.at("max_abs_error"), 1);
+  EXPECT_EQ(one.at("rules").at(0).at("scale_rule"), "floor");
+  EXPECT_GT(one["rules"].size(), 2u);
+  // All are 7.9, which floor's scale saturates: what cast does stands first, what is better below.
+  write("in", {1, 32}, std::vector<float>(32, 7.9f));
+  const Json all = tensor({"in", "--format", "mxfp4"}).at("formats").at(0);
+  EXPECT_EQ(all.at("scale_rule"), "floor");
+  double best = 0;
+  for (const Json& rule : all.at("rules")) best = std::max(best, rule.at("sqnr_db").get<double>());
+  EXPECT_GT(best, all.at("sqnr_db").get<double>());
+  const Json cast = Json::parse(run_well({"cast", "in", "out", "--format", "mxfp4", "--json"}));
+  EXPECT_EQ(cast.at("files").at(0).at("tensors").at(0).at("sqnr_db"), all["sqnr_db"]);
+  EXPECT_NE(run_well({"inspect", "in", "--format", "mxfp4"}).find(", best"), std::string::npos);
+}
+
+TEST_F(Inspect, AModelAndARunHaveASummaryAndAPage) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--out", "r", "--set", "train.steps=2"}).code, 0);
+  const Json model = Json::parse(
+      run_well({"inspect", "r", "--format", "mxfp4,nvfp4", "--recipe", "mxfp4-sr-rht", "--json"}));
+  EXPECT_TRUE(model.at("model").at("architecture").get<std::string>().starts_with("llama: 2"));
+  EXPECT_GT(model["model"].at("parameters"), 90000);
+  EXPECT_EQ(model["model"].at("dtypes").at(0).at("dtype"), "F32");
+  EXPECT_EQ(model["model"]["bytes"], model["model"]["values"].get<int64_t>() * 4);
+  std::map<std::string, Json> operands;
+  for (const Json& tensor : model.at("files").at(0).at("tensors"))
+    for (const Json& use : tensor.at("recipe"))
+      operands[use.at("layer").get<std::string>() + ' ' + use.at("operand").get<std::string>()] =
+          use;
+  const Json& up = operands.at("blocks.1.mlp.up dgrad.weight");
+  EXPECT_NE(up.at("format").get<std::string>().find("mxfp4"), std::string::npos) << up;
+  EXPECT_EQ(operands.count("blocks.1.attn.q fprop.weight"), 1u);
+  EXPECT_EQ(run_well({"inspect", "r", "--format", "mxfp4"}).substr(0, 5), "model");
+
+  const std::string said = run_well({"inspect", "r/model", "--format", "mxfp4,nvfp4", "--recipe",
+                                     "mxfp4-sr-rht", "--out", "page.html"});
+  EXPECT_NE(said.find("page.html: "), std::string::npos) << said;
+  const std::string html = text_of(path("page.html"));
+  for (const char* word : {" src=", "<link", "@import", "url("})
+    EXPECT_EQ(html.find(word), std::string::npos) << word;
+  const std::string open = "id=\"data\">";
+  const size_t begin = html.find(open) + open.size();
+  const Json page = Json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+  ASSERT_EQ(page.at("sections").size(), 4u);
+  EXPECT_EQ(page["sections"][3]["choices"].size(), page["sections"][1]["table"]["rows"].size());
+  (void)run_well({"inspect", "r", "--format", "mxfp4", "--out", "page.html"});  // its own again
+  write_text(path("notes.html"), "somebody's");
+  expect_refused({"inspect", "r", "--format", "mxfp4", "--out", "notes.html"}, 1, {"notes.html"});
+  expect_refused({"inspect", "r", "--out", "r/model/model.safetensors"}, 1, {"model.safetensors"});
 }
 
 TEST_F(Inspect, RecommendsTheFewestBitsThatAreGoodEnough) {

@@ -1,7 +1,10 @@
 // narrowgauge inspect FILES: what formats would make of the tensors of files.
 #include <algorithm>
+#include <optional>
 
+#include "base/files.h"
 #include "base/json.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/progress_line.h"
@@ -11,6 +14,7 @@
 #include "io/gguf/gguf.h"
 #include "io/tensor_files.h"
 #include "recipe/cast_words.h"
+#include "report/inspection_page.h"
 #include "tools/inspection.h"
 
 namespace ng::cli {
@@ -20,6 +24,7 @@ struct InspectArgs {
   std::vector<std::string> files;
   std::string formats{kInspectedFormats};
   std::string tensors = "*";
+  std::string out, recipe;
   int64_t threads = 0;
   bool json = false;
 };
@@ -67,55 +72,134 @@ uint64_t wanted_bytes(const InspectArgs& args, const std::vector<std::string>& p
   io::refuse_without_floats(io::TensorFile(paths.front()), args.tensors);
 }
 
+/// What all tensors are tried with.
+class Inspector {
+ public:
+  explicit Inspector(const InspectArgs& args)
+      : formats_(without_repeats(split_at_commas(args.formats))),
+        threads_(threads_of(args.threads)) {
+    for (const std::string& name : formats_) casts_.push_back(cast_named(name));
+    if (args.recipe.empty()) return;
+    recipe_.emplace(Recipe::load(args.recipe));
+    phase_ = static_cast<int>(recipe_->phase_starts().size()) - 1;
+  }
+
+  /// Passes over a tensor, the facts' left out.
+  [[nodiscard]] size_t passes() const { return formats_.size() + (recipe_ ? 1 : 0); }
+  [[nodiscard]] std::string recipe_text() const {
+    if (!recipe_) return "";
+    return fmt::format("{} (hash {}){}", recipe_->name(), recipe_->hash(),
+                       phase_ > 0 ? fmt::format(", the last of its {} phases", phase_ + 1) : "");
+  }
+
+  report::InspectedTensor inspect(const io::SafetensorsEntry& entry, Progress& progress) {
+    report::InspectedTensor tensor;
+    tensor.name = on_one_line(entry.name);
+    tensor.dtype = entry.dtype;
+    tensor.shape = entry.shape;
+    tensor.parameter = names_.of(entry).name;
+    tensor.facts = facts_of(entry, threads_, progress.of(0, entry.bytes));
+    for (size_t i = 0; i < formats_.size(); ++i)
+      tensor.trials.push_back(try_format(entry, {.name = formats_[i], .cast = casts_[i]}, threads_,
+                                         progress.of(i + 1, entry.bytes)));
+    if (recipe_)
+      tensor.uses = try_recipe(entry, names_, *recipe_, phase_, threads_,
+                               progress.of(formats_.size() + 1, entry.bytes));
+    progress.finish(entry.bytes);
+    progress.clear();
+    return tensor;
+  }
+
+ private:
+  std::vector<std::string> formats_;
+  std::vector<Operand> casts_;
+  std::optional<Recipe> recipe_;
+  int phase_ = 0;
+  Threads threads_;
+  ParameterNames names_;
+};
+
+void require_page(const InspectArgs& args, const std::vector<std::string>& paths) {
+  if (args.out.empty()) return;
+  for (const std::string& path : paths) refuse_input(args.out, path, "--out");
+  require_own_file(args.out, report::html_begin(), "a page");
+}
+
+Json json_of(const io::SafetensorsEntry& entry, const report::InspectedTensor& tensor,
+             bool has_recipe) {
+  Json json = inspection_json(entry, tensor.facts, tensor.trials);
+  if (has_recipe) json["recipe"] = recipe_uses_json(tensor.uses);
+  return json;
+}
+
+std::string summary_text(const report::ModelSummary& summary) {
+  std::string text;
+  for (const auto& [name, value] : lines_of(summary))
+    text += fmt::format("{:<11} {}\n", name, value);
+  return text;
+}
+
 void inspect(const InspectArgs& args) {
-  const std::vector<std::string> formats = without_repeats(split_at_commas(args.formats));
-  std::vector<Operand> casts;
-  for (const std::string& name : formats) casts.push_back(cast_named(name));
-  const Threads threads = threads_of(args.threads);
+  Inspector inspector(args);
   const std::vector<std::string> paths = io::tensor_files(args.files);
-  Progress progress(wanted_bytes(args, paths), formats.size());
+  require_page(args, paths);
+  Progress progress(wanted_bytes(args, paths), inspector.passes());
+  report::Inspection page{.name = on_one_line(args.files.front()),
+                          .summary = report::summary_of(paths),
+                          .recipe = inspector.recipe_text(),
+                          .tensors = {}};
+  const bool prints = !args.json && args.out.empty();
+  if (!args.json && (!args.out.empty() || !page.summary.architecture.empty()))
+    print("{}\n", summary_text(page.summary));
   Json files = Json::array();
   for (const std::string& path : paths) {
     const io::TensorFile file(path);
     Json tensors = Json::array();
     for (const io::SafetensorsEntry& entry : file.entries()) {
       if (!io::is_wanted(entry, args.tensors)) continue;
-      const TensorFacts facts = facts_of(entry, threads, progress.of(0, entry.bytes));
-      std::vector<FormatTrial> trials;
-      for (size_t i = 0; i < formats.size(); ++i)
-        trials.push_back(
-            try_format(entry, formats[i], casts[i], threads, progress.of(i + 1, entry.bytes)));
-      progress.finish(entry.bytes);
-      progress.clear();
-      if (args.json)
-        tensors.push_back(inspection_json(entry, facts, trials));
-      else
-        print("{}", inspect_text(entry, facts, trials));
+      report::InspectedTensor tensor = inspector.inspect(entry, progress);
+      if (args.json) tensors.push_back(json_of(entry, tensor, !args.recipe.empty()));
+      if (prints)
+        print("{}{}", inspect_text(entry, tensor.facts, tensor.trials),
+              recipe_uses_text(tensor.uses));
       flush_output();
+      if (!args.out.empty()) page.tensors.push_back(std::move(tensor));
     }
     LearnedOfFile learned;
     if (!io::is_gguf(path)) learned = learned_of(io::Safetensors(path), args.tensors);
-    if (!args.json) print("{}", learned_text(learned));
+    if (prints) print("{}", learned_text(learned));
     note_skipped(path, io::skipped_tensors(file, args.tensors));
     files.push_back({{"file", path}, {"tensors", tensors}});
     if (!learned.layers.empty()) files.back()["bit_widths"] = learned_json(learned);
   }
-  if (args.json) print_json({{"files", files}});
+  if (!args.out.empty()) write_file_atomically(args.out, html_of(report::inspection_page(page)));
+  if (args.json)
+    print_json({{"model", json_of(page.summary)}, {"files", files}});
+  else if (!args.out.empty())
+    print("{}: {}, a page to open in a browser\n", args.out,
+          counted(std::ssize(page.tensors), "tensor"));
 }
 
 constexpr const char* kInspectFooter =
     R"(For each float tensor: its range, a histogram of log2|x| beside what each format does to
-those binades, and for each format, with the best of its scale rules, the SQNR, what becomes
-zero, what saturates and the largest error. The recommendation is the format of fewest bits
-per value that reaches 40, 30 and 20 dB: an error of 1, 3.2 and 10 % of the rms value.
+those binades, and for each format, by the scale rule that cast and recipes take and by the best,
+the SQNR, what becomes zero, what saturates and the largest error; --json has every rule. The
+recommendation is the format of fewest bits per value that reaches 40, 30 and 20 dB as cast does
+it: an error of 1, 3.2 and 10 % of the rms value.
+--out writes one page with pictures instead: error by format and rule, by layer, values over grids.
+--recipe says for each tensor what the recipe's last phase would make of it.
 A checkpoint (RUN/checkpoints/step-NNNNNNNN) of a run with noise on its weights has learned b_i
 too: a table of b_t of the layers' blocks, by the recipe in RUN/run.toml, else of b_i. --json has
 b_t of each block. --tensor 'weight.*.b_i' shows these alone.)";
 
 void declare_inspect(Flags flags, InspectArgs& args) {
-  flags.option("FILES", args.files, "safetensors or GGUF files, folders or patterns").required();
+  flags.option("FILES", args.files, "models, runs, safetensors or GGUF files, folders or patterns")
+      .required();
   flags.setting("--format F,G,...", args.formats, "formats to try: as for cast");
   flags.option("--tensor GLOB", args.tensors, "only tensors whose names match");
+  flags.option("--out FILE.html", args.out, "write a page with pictures, which needs nothing else");
+  flags.option("--recipe NAME", args.recipe,
+               "what a recipe, a name or a file, does to each tensor");
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "as JSON");
   flags.footer(kInspectFooter);

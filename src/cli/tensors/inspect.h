@@ -7,12 +7,17 @@
 #include "base/json_fwd.h"
 #include "learned/bits.h"
 #include "tools/format_trial.h"
+#include "tools/recipe_trial.h"
 
 namespace ng::cli {
 
 /// Facts, histogram, table and recommendation: lines of at most 100 columns.
 [[nodiscard]] std::string inspect_text(const io::SafetensorsEntry& entry, const TensorFacts& facts,
-                                       const std::vector<FormatTrial>& trials);
+                                       const std::vector<RuleTrials>& trials);
+
+/// What a recipe does to a tensor: a row for each cast; nothing where there are none.
+[[nodiscard]] std::string recipe_uses_text(const std::vector<RecipeUse>& uses);
+[[nodiscard]] Json recipe_uses_json(const std::vector<RecipeUse>& uses);
 
 /// What noise on weights has learned: bit-widths of a checkpoint, in the order of the model.
 struct LearnedOfFile {

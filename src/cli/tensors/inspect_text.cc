@@ -73,22 +73,36 @@ std::string histogram_text(const TensorFacts& facts, const std::vector<FormatTri
          "  ? every block is NaN\n";
 }
 
-std::string table_text(const std::vector<FormatTrial>& trials) {
+std::vector<std::string> row_of(const std::string& letter, const FormatTrial& trial,
+                                const std::string& rule) {
+  const Operand& cast = trial.cast;
+  const std::string scale =
+      cast.is_unscaled() ? "none"
+                         : fmt::format("{} {}", name_of(cast.scale), ng::text_of(cast.block));
+  return {letter,
+          trial.name,
+          scale,
+          fmt::format("{:.2f}", trial.bits),
+          decibel_text(trial.errors.sqnr_db),
+          percent_text(trial.errors.underflow),
+          percent_text(trial.errors.saturation),
+          std::isnan(trial.errors.max_abs) ? "NaN" : fmt::format("{:.3g}", trial.errors.max_abs),
+          rule};
+}
+
+// Each format by its own rule, and by the best of all where that is another.
+std::string table_text(const std::vector<RuleTrials>& trials) {
   Table table({"", "format", "scale", "bits/value", "SQNR dB", "to zero", "saturated", "max error",
-               "best rule"},
+               "scale rule"},
               3);
   for (size_t i = 0; i < trials.size(); ++i) {
-    const FormatTrial& trial = trials[i];
-    const Operand& cast = trial.cast;
-    const std::string scale =
-        cast.is_unscaled() ? "none"
-                           : fmt::format("{} {}", name_of(cast.scale), ng::text_of(cast.block));
-    table.row(
-        {std::string(1, letter(i)), trial.name, scale, fmt::format("{:.2f}", trial.bits),
-         decibel_text(trial.errors.sqnr_db), percent_text(trial.errors.underflow),
-         percent_text(trial.errors.saturation),
-         std::isnan(trial.errors.max_abs) ? "NaN" : fmt::format("{:.3g}", trial.errors.max_abs),
-         trial.rule});
+    const RuleTrials& rules = trials[i];
+    const FormatTrial& own = rules.front();
+    table.row(row_of(std::string(1, letter(i)), own, own.rule));
+    const FormatTrial* best = &own;
+    for (const FormatTrial& trial : rules)
+      if (trial.errors.sqnr_db > best->errors.sqnr_db) best = &trial;
+    if (best != &own) table.row(row_of("", *best, best->rule + ", best"));
   }
   return table.text();
 }
@@ -133,9 +147,10 @@ std::string recommendation(const std::vector<FormatTrial>& trials) {
 }  // namespace
 
 std::string inspect_text(const io::SafetensorsEntry& entry, const TensorFacts& facts,
-                         const std::vector<FormatTrial>& trials) {
-  std::string text = facts_text(entry, facts) + histogram_text(facts, trials);
-  if (facts.values > facts.zeros) text += table_text(trials) + recommendation(trials);
+                         const std::vector<RuleTrials>& trials) {
+  const std::vector<FormatTrial> own = own_rules(trials);
+  std::string text = facts_text(entry, facts) + histogram_text(facts, own);
+  if (facts.values > facts.zeros) text += table_text(trials) + recommendation(own);
   return text + '\n';
 }
 
