@@ -114,8 +114,10 @@ void verify_checkpoint(const CheckpointEntry& checkpoint) {
 }
 
 std::optional<CheckpointEntry> newest_whole_checkpoint(
-    const std::string& folder, const std::function<void(const std::string& why)>& damaged) {
+    const std::string& folder, const std::function<void(const std::string& why)>& damaged,
+    int64_t most) {
   for (const CheckpointEntry& checkpoint : list_checkpoints(folder)) {
+    if (checkpoint.step > most) continue;
     try {
       verify_checkpoint(checkpoint);
       return checkpoint;

@@ -50,10 +50,12 @@ struct CheckpointEntry {
 /// checksum, or was added later.
 void verify_checkpoint(const CheckpointEntry& checkpoint);
 
-/// The newest checkpoint that verifies; none where there is no whole one. `damaged` hears about
-/// each one that is passed over. Throws SystemError where one cannot be read: it may be whole.
+/// The newest checkpoint that verifies, of at most `most` steps; none where there is no whole one.
+/// `damaged` hears about each one that is passed over. Throws SystemError where one cannot be read:
+/// it may be whole.
 [[nodiscard]] std::optional<CheckpointEntry> newest_whole_checkpoint(
-    const std::string& folder, const std::function<void(const std::string& why)>& damaged);
+    const std::string& folder, const std::function<void(const std::string& why)>& damaged,
+    int64_t most = INT64_MAX);
 
 /// Renames a damaged checkpoint to "<its name>.damaged", where only a person looks at it.
 void set_aside(const CheckpointEntry& checkpoint);

@@ -107,6 +107,7 @@ Tensor Head::loss_and_gradient(Run& run, Source& x, const Batch& batch, double* 
                linear_.wgrad(run, to, rows, dlogits);
              });
   if (product) add_product(run, target, product);
+  if (!is_frozen) linear_.show_gradient(run, target.view);
   if (loss != nullptr) run.execute(AddSum{.sum = loss, .x = losses});
   return dx;
 }

@@ -5,6 +5,7 @@
 
 #include "format/hadamard.h"
 #include "nn/adapter.h"
+#include "nn/linear_observer.h"
 #include "nn/tensor_group.h"
 
 namespace ng {
@@ -254,6 +255,7 @@ void Linear::fprop(Run& run, const View& y, Source& x, Into into) {
                    .bias = bias.view,
                    .round = recipe().fprop.output,
                    .time = time_of(TimeKind::gemm_fprop)});
+  if (is_observed(run)) observer_->input(*this, x);
   if (adapter_) adapter_->fprop(run, y, x);
 }
 
@@ -261,13 +263,15 @@ void Linear::dgrad(Run& run, const View& dx, Into into, Source& dy) {
   const Prepared w = weight_operand(run, OperandRole::dgrad_weight);
   const Prepared& qdy = activation(run, OperandRole::dgrad_grad, dy);
   const Run::Place place = run.in(name_, "dgrad.output");
-  run.execute(Gemm{.y = dx,
-                   .a = &qdy.packed,
-                   .b = &w.packed,
-                   .into = into,
-                   .bias = {},
-                   .round = recipe().dgrad.output,
-                   .time = time_of(TimeKind::gemm_dgrad)});
+  const Gemm product{.y = dx,
+                     .a = &qdy.packed,
+                     .b = &w.packed,
+                     .into = into,
+                     .bias = {},
+                     .round = recipe().dgrad.output,
+                     .time = time_of(TimeKind::gemm_dgrad)};
+  run.execute(product);
+  if (is_observed(run)) observer_->output_gradient(*this, dy, product);
 }
 
 void Linear::wgrad(Run& run, const GradientTarget& target, Source& x, Source& dy) {
@@ -309,7 +313,9 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
     return;
   }
   make_gradient_operands(run, dy);
-  wgrad(run, gradient_target(run, *weight_), x, dy);
+  const GradientTarget target = gradient_target(run, *weight_);
+  wgrad(run, target, x, dy);
+  show_gradient(run, target.view);
   const bool is_whole = run.moment().is_last() && !run.moment().is_summed_later;
   if (is_whole) {
     finish_noise_backward(run);
@@ -319,6 +325,14 @@ void Linear::backward(Run& run, const View& dx, Into into, Source& x, Source& dy
   if (!divides_inputs()) add_bias_gradient(run, dy.values());
   dgrad(run, dx, into, dy);
   if (is_whole) weight_->noisy = weight_->noise_scales = {};
+}
+
+bool Linear::is_observed(const Run& run) const {
+  return observer_ != nullptr && run.writes_statistics() && !run.recording();
+}
+
+void Linear::show_gradient(const Run& run, const ConstView& sum) const {
+  if (is_observed(run)) observer_->weight_gradient(*this, sum);
 }
 
 void Linear::add_bias_gradient(Run& run, const ConstView& dy) {

@@ -21,6 +21,7 @@
 namespace ng {
 
 class Adapter;
+class LinearObserver;
 
 class Linear {
  public:
@@ -91,6 +92,11 @@ class Linear {
   /// After a step: next step's scales of delayed operands. A skipped step's amax is forgotten.
   void roll_scales(Run& run, bool skipped);
 
+  /// Who hears of what it works on in training; null: nobody.
+  void set_observer(LinearObserver* observer) { observer_ = observer; }
+  /// For a caller of wgrad() alone: the sum that its calls gave.
+  void show_gradient(const Run& run, const ConstView& sum) const;
+
   /// Where this layer counts, kOperandRoles entries in backend memory.
   void set_stats(OperandStats* stats) { stats_ = stats; }
   /// encode_scale and history of a delayed operand; null pointers for others.
@@ -119,6 +125,7 @@ class Linear {
   [[nodiscard]] Prepared weight_operand(Run& run, OperandRole role);
   /// What GEMMs read of the weight. `as_stored`: its elements without their scales.
   [[nodiscard]] ReadableWeight read_weight(Run& run, bool as_stored);
+  [[nodiscard]] bool is_observed(const Run& run) const;
   std::string name_;
   uint32_t output_;
   Parameter* weight_;
@@ -131,6 +138,7 @@ class Linear {
   bool has_own_state_ = true;
   std::array<DelayedScale, kOperandRoles> delayed_{};
   OperandStats* stats_ = nullptr;
+  LinearObserver* observer_ = nullptr;
   std::optional<TimeKind> time_;
 };
 

@@ -109,6 +109,13 @@ class Session {
   /// Throws Error where a file cannot be written, Diverged where nothing is finite any more.
   SessionResult train();
 
+  // For a look at a step of a run of before, whose folder `options.out` is. Nothing is written.
+  /// From its newest whole checkpoint at or before `step`, or from its beginning, to where it was
+  /// after `step` steps. Returns the step of the checkpoint. Throws Error as train().
+  int64_t replay_to(int64_t step);
+  /// The one after `done` steps; the observer hears of it.
+  void replay_step(int64_t done) { train_one(done); }
+
  private:
   Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
           RunInputs inputs);
@@ -120,6 +127,7 @@ class Session {
   /// Whether this rank writes the run's files.
   [[nodiscard]] bool is_writer() const;
   int64_t restore();
+  int64_t take_up(const io::CheckpointEntry& checkpoint);
   void carry_over(const io::CheckpointEntry& checkpoint);
   [[nodiscard]] Json changes_at(int64_t start, const std::vector<Stretch>& earlier,
                                 const Json& now) const;

@@ -61,15 +61,19 @@ int64_t Session::restore() {
     return 0;
   }
   on_all(world(), [&] { require_steps_left(*newest, config_.train.steps); });
-  follow_phase(std::max<int64_t>(newest->step - 1, 0));
-  on_all(world(), [&] { saved_ = restore_checkpoint(*newest, *run_, identity_); });
+  return take_up(*newest);
+}
+
+int64_t Session::take_up(const io::CheckpointEntry& checkpoint) {
+  follow_phase(std::max<int64_t>(checkpoint.step - 1, 0));
+  on_all(world(), [&] { saved_ = restore_checkpoint(checkpoint, *run_, identity_); });
   for (const std::string& difference : saved_.differences)
-    observer_.notice(fmt::format("resuming at step {}: {}", newest->step, difference));
+    observer_.notice(fmt::format("resuming at step {}: {}", checkpoint.step, difference));
   if (saved_.differences.empty() && !saved_.other_recipe)
-    observer_.notice(fmt::format("resuming at step {}", newest->step));
-  if (saved_.other_recipe) carry_over(*newest);
+    observer_.notice(fmt::format("resuming at step {}", checkpoint.step));
+  if (saved_.other_recipe) carry_over(checkpoint);
   model_->copy_masters(*run_);
-  return newest->step;
+  return checkpoint.step;
 }
 
 void Session::carry_over(const io::CheckpointEntry& checkpoint) {
