@@ -172,9 +172,17 @@ TEST_F(CorpusTest, ValidationCountsEveryTargetOnce) {
   }
 }
 
-TEST_F(CorpusTest, TheShareIsTheLastPart) {
+TEST_F(CorpusTest, TheShareMayBeTheLastPart) {
   const std::string path = file("a", counting_text(200));
+  const auto open = [](std::vector<std::string> train, double share = 0.0) {
+    return open_corpus({.place = "run.toml",
+                        .train = std::move(train),
+                        .validation_share = share,
+                        .validation_split = ValidationSplit::tail},
+                       ByteTokenizer());
+  };
   const Corpus corpus = open({path}, 0.05);
+  EXPECT_EQ(corpus.origin().from, ValidationFrom::tail);
   EXPECT_EQ(corpus.train_tokens(), 190);
   EXPECT_EQ(corpus.validation_tokens(), 10);
   Batch batch(1, 9);
@@ -191,6 +199,52 @@ TEST_F(CorpusTest, TheShareIsTheLastPart) {
               open({path}, 0.005).require_length(5);
             }).find("data.validation: 1 token for validation: at least 2"),
             std::string::npos);
+}
+
+// 2,500 tokens in 8 blocks: a token tells its place, and no window leaves its block.
+TEST_F(CorpusTest, TheShareIsSpreadAndItsWindowsStayInBlocks) {
+  const std::string path = file("a", counting_text(25'000));
+  const Corpus corpus = open({path}, 0.1);
+  EXPECT_EQ(corpus.train_tokens(), 22'500);
+  EXPECT_EQ(corpus.validation_tokens(), 2'500);
+  EXPECT_EQ(corpus.validation_pieces(), 8);
+  EXPECT_EQ(corpus.origin().from, ValidationFrom::spread);
+  EXPECT_EQ(corpus.origin().blocks, 8);
+  const int64_t windows = corpus.validation_windows(100);
+  EXPECT_EQ(windows, 8 * 4) << "312 or 313 tokens each";
+  Batch batch(windows + 1, 100);
+  EXPECT_EQ(corpus.validation_batch(batch.range, batch.spans()), 2'500 - 8);
+  EXPECT_EQ(corpus.validation_bytes(), 2'500 - 8);
+  for (size_t i = 0; i < batch.inputs.size(); ++i)
+    EXPECT_TRUE(batch.mask[i] == 0 || batch.targets[i] == (batch.inputs[i] + 1) % 251) << i;
+  Batch train(3000, 4);
+  corpus.train_batch(1, 1, train.range, train.spans());
+  int seams = 0;
+  for (size_t i = 0; i < train.inputs.size(); ++i)
+    seams += train.targets[i] == (train.inputs[i] + 1) % 251 ? 0 : 1;
+  EXPECT_LE(seams, 3000 * 4 / 500) << "8 of 22,500 places";
+  EXPECT_NE(corpus.checksum(), open({path}, 0.11).checksum());
+  corpus.require_length(311);
+  EXPECT_TRUE(corpus.warnings(311).empty());
+  ASSERT_EQ(corpus.warnings(313).size(), 1u);
+  EXPECT_EQ(corpus.warnings(313).front().find("8 blocks to validate on have 312 tokens each"), 0u);
+}
+
+TEST_F(CorpusTest, WhatIsCutOffBeginsADocument) {
+  const Corpus corpus = open({file("a", counting_text(25'000))}, 0.1);
+  Batch batch(2000, 64);
+  std::vector<int32_t> keys(batch.inputs.size());
+  BatchSpans spans = batch.spans();
+  spans.first_keys = keys;
+  corpus.train_batch(1, 1, batch.range, spans);
+  int seams = 0;
+  for (size_t i = 1; i < keys.size(); ++i) {
+    if (i % 64 == 0) continue;
+    const bool cut = batch.inputs[i] != (batch.inputs[i - 1] + 1) % 251;
+    EXPECT_EQ(keys[i] != keys[i - 1], cut) << i;
+    seams += cut ? 1 : 0;
+  }
+  EXPECT_GT(seams, 0);
 }
 
 TEST_F(CorpusTest, FindsFilesFoldersAndPatterns) {
@@ -256,7 +310,10 @@ TEST_F(CorpusTest, ValidationCountsTargetsOfTheMask) {
 
 TEST_F(CorpusTest, ValidationEndsAfterSoManyTokens) {
   const std::string path = file("a", counting_text(100));
-  DataConfig config{.place = "", .train = {path}, .validation_share = 0.5};
+  DataConfig config{.place = "",
+                    .train = {path},
+                    .validation_share = 0.5,
+                    .validation_split = ValidationSplit::tail};
   config.validation_tokens = 9;
   const Corpus share = open_corpus(config, ByteTokenizer());
   EXPECT_EQ(share.train_tokens(), 50);

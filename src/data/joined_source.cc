@@ -51,6 +51,14 @@ void JoinedSource::read_begins(int64_t first, std::span<uint8_t> out) const {
   });
 }
 
+bool JoinedSource::keeps_document_whole(int64_t token) const {
+  bool keeps = false;
+  each_stretch(token, 1, [&](const Stretch& stretch) {
+    keeps = stretch.part.keeps_document_whole(stretch.from);
+  });
+  return keeps;
+}
+
 int64_t JoinedSource::target_tokens(int64_t first, int64_t count) const {
   int64_t tokens = 0;
   each_stretch(first, count, [&](const Stretch& stretch) {

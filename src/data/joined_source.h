@@ -19,6 +19,7 @@ class JoinedSource : public TokenSource {
   [[nodiscard]] bool has_mask() const override;
   void read_mask(int64_t first, std::span<float> out) const override;
   void read_begins(int64_t first, std::span<uint8_t> out) const override;
+  [[nodiscard]] bool keeps_document_whole(int64_t token) const override;
   [[nodiscard]] int64_t target_tokens(int64_t first, int64_t count) const override;
   [[nodiscard]] int64_t target_bytes(int64_t first, int64_t count) const override;
   [[nodiscard]] std::string checksum() const override;

@@ -26,6 +26,11 @@ class MemorySource final : public TokenSource {
   [[nodiscard]] bool has_mask() const override { return has_mask_; }
   void read_mask(int64_t first, std::span<float> out) const override;
   void read_begins(int64_t first, std::span<uint8_t> out) const override;
+  [[nodiscard]] bool keeps_document_whole(int64_t /* token */) const override {
+    return keeps_documents_;
+  }
+  /// From now on its documents are not to be cut.
+  void keep_documents() { keeps_documents_ = true; }
   [[nodiscard]] int64_t target_tokens(int64_t first, int64_t count) const override;
   [[nodiscard]] int64_t target_bytes(int64_t first, int64_t count) const override;
   [[nodiscard]] std::string checksum() const override;
@@ -33,7 +38,7 @@ class MemorySource final : public TokenSource {
  private:
   MaskedTokens tokens_;
   std::vector<int64_t> bytes_of_id_;  // of text behind a token that is a target
-  bool has_mask_ = false;
+  bool has_mask_ = false, keeps_documents_ = false;
 };
 
 }  // namespace ng

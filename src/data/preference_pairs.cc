@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "data/chat_markers.h"
 #include "data/jsonl.h"
 #include "data/text_files.h"
+#include "data/validation_split.h"
 
 namespace ng {
 namespace {
@@ -31,17 +34,20 @@ std::string pairs_text(int64_t count) {
   return fmt::format("{} {}", count_text(count), count == 1 ? "pair" : "pairs");
 }
 
-void add_files(PreferencePairs& pairs, const std::vector<std::string>& names,
-               const TextsPlace& where, const Tokenizer& tokenizer, const DocumentRules& rules) {
-  for (const std::string& path : find_texts(names, where)) {
-    if (!is_jsonl(path))
+FoundTexts add_files(PreferencePairs& pairs, const std::vector<std::string>& names,
+                     const TextsPlace& where, const Tokenizer& tokenizer,
+                     const DocumentRules& rules) {
+  FoundTexts found = find_texts(names, where, BinaryMeans::nothing);
+  for (const TextFile& named : found.read) {
+    if (!is_jsonl(named.path))
       throw Error({.place = where.place,
                    .key = where.key,
-                   .problem = fmt::format("{} is no .jsonl file", path),
+                   .problem = fmt::format("{} is no .jsonl file", named.path),
                    .remedy = "lines of {\"prompt\": ..., \"chosen\": ..., \"rejected\": ...}"});
-    const MappedFile file(path);
-    pairs.add(file.text(), path, tokenizer, rules);
+    const MappedFile file(named.path);
+    pairs.add(file.text(), named.path, tokenizer, rules);
   }
+  return found;
 }
 
 }  // namespace
@@ -170,19 +176,61 @@ std::vector<int32_t> PreferencePairs::sample_prompt(uint64_t /* seed */, int64_t
   return {begin + dropped, begin + pair.chosen.prompt};
 }
 
+void PreferencePairs::cut_spread(int64_t count) {
+  const std::vector<int64_t> taken = spread_items(pairs(), count);
+  std::vector<Pair> train, validation;
+  for (int64_t i = 0; i < pairs(); ++i) {
+    const bool validates = std::binary_search(taken.begin(), taken.end(), i);
+    (validates ? validation : train).push_back(std::move(pairs_[static_cast<size_t>(i)]));
+  }
+  cut(std::ssize(train));
+  pairs_ = std::move(train);
+  std::move(validation.begin(), validation.end(), std::back_inserter(pairs_));
+}
+
+Json PreferencePairs::counts(DataPart part) const {
+  return {{"pairs", part == DataPart::train ? train_ : pairs() - train_}};
+}
+
+std::vector<int32_t> PreferencePairs::some_tokens(DataPart part) const {
+  constexpr size_t kTokens = size_t{1} << 20;
+  const bool trains = part == DataPart::train;
+  const auto first = static_cast<size_t>(trains ? 0 : train_);
+  const auto last = static_cast<size_t>(trains ? train_ : pairs());
+  const size_t every = 1 + tokens_.ids.size() / kTokens;
+  std::vector<int32_t> ids;
+  for (size_t i = first; i < last; i += every)
+    for (const Sequence& sequence : {pairs_[i].chosen, pairs_[i].rejected}) {
+      const auto begin = tokens_.ids.begin() + sequence.first;
+      ids.insert(ids.end(), begin, begin + sequence.count);
+    }
+  return ids;
+}
+
 PreferencePairs open_pairs(const DataConfig& config, const Tokenizer& tokenizer) {
   PreferencePairs pairs(config.place);
-  add_files(pairs, config.train, {config.place, "data.train"}, tokenizer, config.rules.documents);
+  DataOrigin origin{.train = add_files(pairs, config.train,
+                                       {config.place, "data.train", config.train_folder}, tokenizer,
+                                       config.rules.documents)};
+  const int64_t all = pairs.pairs();
   if (config.validation.empty()) {
-    const auto all = static_cast<double>(pairs.pairs());
-    pairs.cut(pairs.pairs() - static_cast<int64_t>(std::floor(all * config.validation_share)));
+    const auto last =
+        static_cast<int64_t>(std::floor(static_cast<double>(all) * config.validation_share));
+    if (config.validation_split == ValidationSplit::spread)
+      pairs.cut_spread(last);
+    else
+      pairs.cut(all - last);
+    if (last > 0) origin.from = origin_of(config.validation_split);
+    pairs.set_origin(std::move(origin));
     return pairs;
   }
-  const int64_t train = pairs.pairs();
-  pairs.cut(train);
-  add_files(pairs, config.validation, {config.place, "data.validation"}, tokenizer,
-            config.rules.documents);
-  if (pairs.pairs() == train)
+  pairs.cut(all);
+  origin.from = ValidationFrom::files;
+  origin.validation = add_files(pairs, config.validation,
+                                {config.place, "data.validation", config.validation_folder},
+                                tokenizer, config.rules.documents);
+  pairs.set_origin(std::move(origin));
+  if (pairs.pairs() == all)
     throw Error({.place = config.place,
                  .key = "data.validation",
                  .problem = "its files hold no pair",

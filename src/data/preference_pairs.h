@@ -27,6 +27,8 @@ class PreferencePairs final : public TrainingData {
            const DocumentRules& rules);
   /// The first `train` pairs are to train on, the others to validate on.
   void cut(int64_t train) { train_ = train; }
+  /// Spread over all, as spread_items() has it, `count` are to validate on, the others to train on.
+  void cut_spread(int64_t count);
 
   [[nodiscard]] int64_t pairs() const { return std::ssize(pairs_); }
 
@@ -34,6 +36,9 @@ class PreferencePairs final : public TrainingData {
   [[nodiscard]] bool has_validation() const override { return train_ < pairs(); }
   [[nodiscard]] std::string size_text() const override;
   [[nodiscard]] std::string checksum() const override;
+  [[nodiscard]] Json counts(DataPart part) const override;
+  [[nodiscard]] int64_t epoch_items() const override { return train_; }
+  [[nodiscard]] std::vector<int32_t> some_tokens(DataPart part) const override;
   /// Throws Error where there is nothing to train on, or a completion leaves no room for a token of
   /// its prompt.
   void require_length(int64_t context) const override;

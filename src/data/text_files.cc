@@ -1,99 +1,205 @@
 #include "data/text_files.h"
 
-#include <glob.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "data/jsonl.h"
 #include "data/prepared_texts.h"
+#include "data/text_pattern.h"
+#include "data/token_file.h"
 
 namespace ng {
 namespace {
 
-// `inside`: the folders on the way here, so that a link back to one of them is not followed.
-void add_folder(const std::string& folder, std::vector<std::string> inside,
-                std::vector<std::string>* files) {
-  std::error_code error;
-  const std::string real = std::filesystem::canonical(folder, error).string();
-  if (error) fail_on(folder, "follow", error.value());
-  if (std::find(inside.begin(), inside.end(), real) != inside.end()) return;
-  inside.push_back(real);
-  for (const std::string& name : list_folder(folder)) {
-    const std::string path = join_path(folder, name);
-    if (is_folder(path)) {
-      add_folder(path, inside, files);
-    } else if (name.ends_with(".txt")) {
-      files->push_back(path);
+constexpr const char* kEnding = ".txt";  // of what a folder means
+
+// What cannot be looked at is refused by who reads it.
+TextFile file_at(const std::string& path) {
+  return {path, is_file(path) ? static_cast<int64_t>(file_size(path)) : 0};
+}
+
+bool is_binary(const TextFile& file, BinaryMeans binary) {
+  if (binary == BinaryMeans::nothing || file.bytes == 0) return false;
+  if (is_jsonl(file.path) || is_token_file(file.path)) return false;
+  const MappedFile mapped(file.path);
+  if (mapped.text().find('\0') != std::string_view::npos) return true;
+  return binary == BinaryMeans::no_utf8 && !is_utf8(mapped.text());
+}
+
+std::string ending_of(const std::string& path) {
+  return std::filesystem::path(path).extension().string();
+}
+
+/// How many files have each ending, the most frequent first; files without one are left out.
+std::vector<std::pair<int64_t, std::string>> endings_of(const std::vector<TextFile>& files) {
+  std::map<std::string, int64_t> counts;
+  for (const TextFile& file : files)
+    if (const std::string ending = ending_of(file.path); !ending.empty()) ++counts[ending];
+  std::vector<std::pair<int64_t, std::string>> sorted;
+  for (const auto& [ending, count] : counts) sorted.emplace_back(count, ending);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  return sorted;
+}
+
+int64_t bytes_of(const std::vector<TextFile>& files) {
+  int64_t bytes = 0;
+  for (const TextFile& file : files) bytes += file.bytes;
+  return bytes;
+}
+
+std::vector<TextFile> left_out_for(const FoundTexts& found, LeftOut reason) {
+  std::vector<TextFile> files;
+  for (const LeftOutFile& left : found.left_out)
+    if (left.reason == reason) files.push_back(left.file);
+  return files;
+}
+
+/// Looks for the files of one name after another.
+class TextFinder {
+ public:
+  TextFinder(const TextsPlace& where, BinaryMeans binary) : where_(where), binary_(binary) {}
+
+  void find(const std::string& name) {
+    if (is_prepared_text(name)) {
+      found_.read.push_back(file_at(prepare_text(name)));
+    } else if (is_folder(name)) {
+      add(name, files_of_folder(name, kEnding));
+    } else if (is_file(name)) {
+      found_.read.push_back(file_at(name));
+    } else if (is_pattern(name)) {
+      add(name, files_of_pattern(name));
+    } else {
+      fail(fmt::format("no file or folder {}", tried(name)),
+           fmt::format("a path, a pattern like texts/**/*.txt, or a prepared text: {}",
+                       prepared_text_names()));
     }
   }
-}
+  [[nodiscard]] FoundTexts take() { return std::move(found_); }
 
-std::vector<std::string> matches_of(const std::string& pattern) {
-  glob_t found{};
-  std::vector<std::string> files;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const {
+    throw Error({.place = where_.place, .key = where_.key, .problem = problem, .remedy = remedy});
   }
-  ::globfree(&found);
-  std::erase_if(files, [](const std::string& path) { return is_folder(path); });
-  std::sort(files.begin(), files.end());  // by bytes, whatever the locale
-  return files;
-}
 
-/// A pattern's matches are none for want of a permission?
-void refuse_unreadable(const std::string& pattern) {
-  glob_t found{};
-  const auto stops = [](const char*, int error) -> int { return error == ENOENT ? 0 : error; };
-  const bool unreadable = ::glob(pattern.c_str(), 0, stops, &found) == GLOB_ABORTED;
-  const int error = errno;
-  ::globfree(&found);
-  if (unreadable) fail_on(pattern, "look for files", error);
-}
-
-std::vector<std::string> texts_of(const std::string& name, const TextsPlace& where) {
-  const auto fail = [&](const std::string& problem, const std::string& remedy) {
-    throw Error({.place = where.place, .key = where.key, .problem = problem, .remedy = remedy});
-  };
-  if (is_prepared_text(name)) return {prepare_text(name)};
-  std::vector<std::string> files;
-  if (is_folder(name)) {
-    add_folder(name, {}, &files);
-    std::sort(files.begin(), files.end());
-    if (files.empty()) fail(fmt::format("\"{}\" holds no .txt file", name), "name the files");
-  } else if (is_file(name)) {
-    files.push_back(name);
-  } else if (name.find_first_of("*?[") != std::string::npos) {
-    files = matches_of(name);
-    if (files.empty()) refuse_unreadable(name);
-    if (files.empty()) fail(fmt::format("\"{}\" matches no file", name), "check the pattern");
-  } else {
-    fail(fmt::format("no file or folder \"{}\"", name),
-         fmt::format("a path, a pattern like texts/*.txt, or a prepared text: {}",
-                     prepared_text_names()));
+ private:
+  [[nodiscard]] std::string tried(const std::string& name) const {
+    if (where_.folder.empty() || name.starts_with('/')) return fmt::format("\"{}\"", name);
+    return fmt::format("\"{}\" or \"{}\"", join_path(where_.folder, name), name);
   }
-  return files;
-}
+
+  void add(const std::string& name, const MatchedFiles& matched) {
+    found_.by_pattern = true;
+    std::vector<TextFile> others;
+    for (const std::string& path : matched.others) others.push_back(file_at(path));
+    if (matched.files.empty()) refuse_empty(name, others);
+    const size_t before = found_.read.size();
+    for (const std::string& path : matched.files) {
+      const TextFile file = file_at(path);
+      if (is_binary(file, binary_))
+        found_.left_out.push_back({file, LeftOut::binary});
+      else
+        found_.read.push_back(file);
+    }
+    if (found_.read.size() == before)
+      fail(fmt::format("{} matches {}, all binary", tried(name),
+                       counted(std::ssize(matched.files), "file")),
+           "texts, or a file by its own name, which is read whatever it holds");
+    for (const TextFile& file : others) found_.left_out.push_back({file, LeftOut::pattern});
+  }
+
+  [[noreturn]] void refuse_empty(const std::string& name, const std::vector<TextFile>& others) {
+    if (!is_folder(name)) fail(fmt::format("{} matches no file", tried(name)), "check the pattern");
+    const auto endings = endings_of(others);
+    if (endings.empty()) fail(fmt::format("{} holds no .txt file", tried(name)), "name the files");
+    fail(fmt::format("{} holds no .txt file", tried(name)),
+         fmt::format("name the files: \"{}\" means its {} {}",
+                     join_path(name, "**/*" + endings.front().second), endings.front().first,
+                     endings.front().second));
+  }
+
+  const TextsPlace& where_;
+  BinaryMeans binary_;
+  FoundTexts found_;
+};
 
 }  // namespace
 
-std::vector<std::string> find_texts(const std::vector<std::string>& names,
-                                    const TextsPlace& where) {
-  std::vector<std::string> files;
-  for (const std::string& name : names) {
-    const std::vector<std::string> more = texts_of(name, where);
-    files.insert(files.end(), more.begin(), more.end());
+std::string_view name_of(LeftOut reason) {
+  return reason == LeftOut::pattern ? "pattern" : "binary";
+}
+
+std::vector<std::string> FoundTexts::paths() const {
+  std::vector<std::string> paths;
+  for (const TextFile& file : read) paths.push_back(file.path);
+  return paths;
+}
+
+FoundTexts find_texts(const std::vector<std::string>& names, const TextsPlace& where,
+                      BinaryMeans binary) {
+  TextFinder finder(where, binary);
+  if (names.empty())
+    finder.fail("names no text",
+                fmt::format("a path, or a prepared text: {}", prepared_text_names()));
+  for (const std::string& name : names) finder.find(name);
+  return finder.take();
+}
+
+bool is_there(const std::string& name) {
+  if (is_file(name) || is_folder(name)) return true;
+  return is_pattern(name) && !files_of_pattern(name).files.empty();
+}
+
+std::string text_of(const FoundTexts& found) {
+  constexpr size_t kEndings = 3;
+  std::string text = fmt::format("{} ({})", counted(std::ssize(found.read), "file"),
+                                 size_text(static_cast<double>(bytes_of(found.read))));
+  if (found.left_out.empty()) return text;
+  const std::vector<TextFile> by_pattern = left_out_for(found, LeftOut::pattern);
+  const std::vector<TextFile> binary = left_out_for(found, LeftOut::binary);
+  std::vector<std::string> reasons;
+  auto others = std::ssize(by_pattern);
+  const auto endings = endings_of(by_pattern);
+  for (size_t i = 0; i < std::min(kEndings, endings.size()); ++i) {
+    reasons.push_back(fmt::format("{} {}", endings[i].first, endings[i].second));
+    others -= endings[i].first;
   }
-  if (files.empty()) {
-    throw Error({.place = where.place,
-                 .key = where.key,
-                 .problem = "names no text",
-                 .remedy = fmt::format("a path, or a prepared text: {}", prepared_text_names())});
-  }
-  return files;
+  if (others > 0) reasons.push_back(counted(others, "other"));
+  if (!by_pattern.empty()) reasons.back() += " by pattern";
+  if (!binary.empty())
+    reasons.push_back(fmt::format("{} binary ({}{})", binary.size(),
+                                  on_one_line(binary.front().path),
+                                  binary.size() > 1 ? ", ..." : ""));
+  return text + fmt::format("; left out {} ({}): {}", found.left_out.size(),
+                            size_text(static_cast<double>(bytes_of(by_pattern) + bytes_of(binary))),
+                            fmt::join(reasons, ", "));
+}
+
+Json summary_of(const FoundTexts& found) {
+  Json left_out = Json::object();
+  for (const LeftOut reason : {LeftOut::pattern, LeftOut::binary})
+    if (const std::vector<TextFile> files = left_out_for(found, reason); !files.empty())
+      left_out[std::string(name_of(reason))] = {{"files", files.size()},
+                                                {"bytes", bytes_of(files)}};
+  return {{"files", found.read.size()}, {"bytes", bytes_of(found.read)}, {"left_out", left_out}};
+}
+
+Json list_of(const FoundTexts& found) {
+  Json read = Json::array(), left_out = Json::array();
+  for (const TextFile& file : found.read)
+    read.push_back({{"path", as_utf8(file.path)}, {"bytes", file.bytes}});
+  for (const LeftOutFile& left : found.left_out)
+    left_out.push_back({{"path", as_utf8(left.file.path)},
+                        {"bytes", left.file.bytes},
+                        {"reason", name_of(left.reason)}});
+  return {{"read", read}, {"left_out", left_out}};
 }
 
 }  // namespace ng

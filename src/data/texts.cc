@@ -16,8 +16,10 @@ namespace {
 std::unique_ptr<TokenSource> open_jsonl(const std::string& path, const Tokenizer& tokenizer,
                                         const DocumentRules& rules, const BytesRead& progress) {
   const MappedFile file(path);
-  return std::make_unique<MemorySource>(
+  auto source = std::make_unique<MemorySource>(
       tokens_of_jsonl(file.text(), path, tokenizer, rules, progress), tokenizer);
+  source->keep_documents();
+  return source;
 }
 
 std::unique_ptr<TokenSource> open_plain_texts(const std::vector<std::string>& paths,
@@ -36,6 +38,11 @@ int64_t bytes_of(const std::vector<std::string>& paths) {
 }
 
 }  // namespace
+
+BinaryMeans binary_for(const Tokenizer& tokenizer, const TextRules& rules) {
+  if (rules.bare_uint16) return BinaryMeans::nothing;
+  return tokenizer.ids_are_bytes() ? BinaryMeans::nul : BinaryMeans::no_utf8;
+}
 
 std::unique_ptr<TokenSource> open_texts(const std::vector<std::string>& paths,
                                         const Tokenizer& tokenizer, const TextRules& rules,

@@ -7,6 +7,7 @@
 
 #include "data/jsonl.h"
 #include "data/read_progress.h"
+#include "data/text_files.h"
 #include "data/token_source.h"
 #include "tokenizer/tokenizer.h"
 
@@ -17,6 +18,9 @@ struct TextRules {
   DocumentRules documents = {};  ///< of files whose names end in ".jsonl"
   bool bare_uint16 = false;  ///< all others are token files, of ids alone where they say nothing
 };
+
+/// What folders and patterns leave out of them.
+[[nodiscard]] BinaryMeans binary_for(const Tokenizer& tokenizer, const TextRules& rules);
 
 /// These files, one after the other: those whose names end in ".jsonl" as documents, those that
 /// begin as files of token ids do as such, the others as plain texts, every token a target. Throws

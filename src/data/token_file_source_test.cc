@@ -97,8 +97,11 @@ TEST_F(TokenSources, RefuseIdsThatTheTokenizerLacksWhereTheyAreRead) {
 
 TEST_F(TokenSources, NoBatchHoldsAForeignId) {
   write_ids<uint16_t>(in("t.npy"), "<u2", 400, 200, 256);
-  const Corpus corpus = open_corpus(
-      {.place = "run.toml", .train = {in("t.npy")}, .validation_share = 0.25}, ByteTokenizer());
+  const Corpus corpus = open_corpus({.place = "run.toml",
+                                     .train = {in("t.npy")},
+                                     .validation_share = 0.25,
+                                     .validation_split = ValidationSplit::tail},
+                                    ByteTokenizer());
   EXPECT_EQ(corpus.validation_bytes(), 99) << "behind it";
   std::vector<int32_t> inputs(8), targets(8);
   std::vector<float> mask(8);
@@ -260,8 +263,9 @@ TEST_F(TokenSources, SayWhereDocumentsBegin) {
   source->read_begins(10, part);
   EXPECT_EQ(part, (std::vector<uint8_t>{1, 0, 1}));
 
-  const Corpus corpus("t", {nullptr, 0, 0},
-                      {open_texts({in("d.jsonl")}, ByteTokenizer(), {}), 0, 5});
+  const std::shared_ptr<const TokenSource> lines =
+      open_texts({in("d.jsonl")}, ByteTokenizer(), {});
+  const Corpus corpus("t", {lines, {{0, 0}}}, {lines, {{0, 5}}});
   std::vector<int32_t> inputs(6), targets(6), first_keys(6, -1);
   std::vector<float> mask(6);
   corpus.validation_batch({.first = 0, .count = 2, .context = 3},
@@ -298,7 +302,7 @@ TEST_F(TokenSources, BehindAPrefixEveryTokenCountsOnce) {
   write_file_atomically(in("t.txt"), "abcdefg");
   const auto source =
       std::make_shared<PrefixedSource>(255, open_texts({in("t.txt")}, ByteTokenizer(), {}));
-  Corpus corpus("t", {source, 0, 0}, {source, 0, source->tokens()});
+  Corpus corpus("t", {source, {{0, 0}}}, {source, {{0, source->tokens()}}});
   corpus.fill_last_window();
   ASSERT_EQ(corpus.validation_windows(3), 3);
   EXPECT_EQ(corpus.validation_bytes(), 7);

@@ -20,6 +20,8 @@ class TokenSource {
   virtual void read_mask(int64_t first, std::span<float> out) const;
   /// 1 for each of those tokens that a document begins with, else 0.
   virtual void read_begins(int64_t first, std::span<uint8_t> out) const = 0;
+  /// Whether the document of a token is not to be cut between training and validation.
+  [[nodiscard]] virtual bool keeps_document_whole(int64_t /* token */) const { return false; }
   /// How many of tokens [first, first + count) are targets.
   [[nodiscard]] virtual int64_t target_tokens(int64_t first, int64_t count) const;
   /// Bytes of text behind those. May read them all.

@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "data/data_origin.h"
 
 namespace ng {
 
@@ -26,9 +29,14 @@ struct SequenceRange {
   int64_t context = 0;
 };
 
+enum class DataPart : uint8_t { train, validation };
+
 class TrainingData {
  public:
   virtual ~TrainingData() = default;
+
+  [[nodiscard]] const DataOrigin& origin() const { return origin_; }
+  void set_origin(DataOrigin origin) { origin_ = std::move(origin); }
 
   /// Whether some token to train on is no target.
   [[nodiscard]] virtual bool has_mask() const = 0;
@@ -39,6 +47,13 @@ class TrainingData {
   [[nodiscard]] virtual std::string checksum() const = 0;
   /// As TokenSource has it; reads all of large files.
   [[nodiscard]] virtual std::string older_checksum() const { return checksum(); }
+
+  /// {"tokens"} of a part, or of pairs {"pairs"}.
+  [[nodiscard]] virtual Json counts(DataPart part) const = 0;
+  /// Tokens to train on, all of them or, of pairs, pairs: what an epoch is.
+  [[nodiscard]] virtual int64_t epoch_items() const = 0;
+  /// Tokens from all over a part, 2^20 of them where it has more: enough to know its kind.
+  [[nodiscard]] virtual std::vector<int32_t> some_tokens(DataPart part) const = 0;
 
   /// Throws Error with the numbers where sequences of this length cannot be drawn.
   virtual void require_length(int64_t context) const = 0;
@@ -66,6 +81,9 @@ class TrainingData {
   /// `context` is the model's, which sequences need not fill.
   [[nodiscard]] virtual std::vector<int32_t> sample_prompt(uint64_t seed,
                                                            int64_t context) const = 0;
+
+ private:
+  DataOrigin origin_;
 };
 
 /// Throws InternalError where the spans are not of the range's size.

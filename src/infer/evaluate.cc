@@ -90,8 +90,9 @@ std::shared_ptr<const TokenSource> with_prefix(std::unique_ptr<TokenSource> sour
 Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
                           const TextRules& rules, Prefix prefix, Documents documents,
                           const ReadProgress& progress) {
-  const std::vector<std::string> paths = find_texts({file}, {.place = "--data", .key = ""});
-  std::unique_ptr<TokenSource> opened = open_texts(paths, tokenizer, rules, progress);
+  FoundTexts found =
+      find_texts({file}, {.place = "--data", .key = ""}, binary_for(tokenizer, rules));
+  std::unique_ptr<TokenSource> opened = open_texts(found.paths(), tokenizer, rules, progress);
   const bool prefixed = prefix == Prefix::as_lm_eval;
   const int64_t tokens = opened->tokens(), least = prefixed ? 1 : 2;
   if (tokens < least)
@@ -106,7 +107,9 @@ Corpus corpus_to_evaluate(const std::string& file, const Tokenizer& tokenizer,
                  .remedy = "completions, or messages of an assistant"});
   const std::shared_ptr<const TokenSource> source =
       prefixed ? with_prefix(std::move(opened), tokenizer) : std::move(opened);
-  Corpus corpus(file, {source, 0, 0}, {source, 0, source->tokens()});
+  Corpus corpus(file, {source, {{0, 0}}}, {source, {{0, source->tokens()}}});
+  corpus.set_origin(
+      {.train = {}, .validation = std::move(found), .from = ValidationFrom::files, .blocks = 1});
   if (prefixed) corpus.fill_last_window();
   if (documents == Documents::apart) corpus.keep_documents_apart();
   return corpus;

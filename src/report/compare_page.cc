@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "report/charts.h"
 #include "report/run_page.h"
+#include "train/run_inputs.h"
 
 namespace ng::report {
 namespace {
@@ -303,7 +304,7 @@ Page compare_page(std::span<const ComparedRun> finished, const CompareTable& tab
   page.subtitle = fmt::format("{} of {} runs are finished", finished.size(), planned);
   page.facts = {{"run", on_one_line(config.place)},
                 {"folder", on_one_line(out)},
-                {"steps", count_text(config.train.steps)}};
+                {"steps", steps_text(config.train)}};
   page.sections = {result_section(table)};
   if (recipes.empty()) return page;  // nothing but twins is left
   page.sections.push_back(loss_section(recipes));

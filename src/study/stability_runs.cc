@@ -56,7 +56,11 @@ StabilityTask generated(const ProbeTask& probe, const ModelConfig& model, int64_
 // ---------------------------------------------------------------- a run's model and text
 
 RunConfig config_of(const std::string& run) {
-  return is_file(run) ? RunConfig::load(run) : load_run_config(run);
+  RunConfig config = is_file(run) ? RunConfig::load(run) : load_run_config(run);
+  if (config.train.epochs > 0)
+    config.refuse({"train.steps"}, fmt::format("\"{} epochs\"", config.train.epochs),
+                  "a number of steps: those of a study are counted by it");
+  return config;
 }
 
 // The run's, stretched to so many steps.

@@ -49,11 +49,12 @@ void make_twin(CompareRun& run, TwinOf twin) {
 CompareRun run_of(const GridPoint& point, const std::string& recipe, uint64_t seed,
                   const std::string& out) {
   const std::string label = label_of(recipe);
-  const std::string folder =
+  const std::string runs =
       point.settings.empty() ? out : join_path(out, folder_name(point.settings));
-  CompareRun run{.config = point.config,
+  const std::string folder = join_path(runs, fmt::format("{}-seed{}", label, seed));
+  CompareRun run{.config = as_begun(point.config, folder),
                  .of = {.label = label, .settings = point.settings, .twin = TwinOf::none},
-                 .folder = join_path(folder, fmt::format("{}-seed{}", label, seed))};
+                 .folder = folder};
   run.config.set_recipe(recipe);
   run.config.given["recipe"] = {.place = "--recipes"};
   run.config.seed = seed;

@@ -174,5 +174,24 @@ TEST(CompareCsv, KeepsItsColumnsAndHoldsRecipesOfAnyName) {
       << csv;
 }
 
+// Of before data.validation_split was a key: neither run.toml nor the result's hash has it.
+TEST_F(Compare, ARunOfBeforeTheSplitWasAKeyGoesOnWithItsTail) {
+  const CompareRun run = run_in("bf16");
+  EXPECT_EQ(run.config.data.validation_split, ValidationSplit::spread);
+  (void)trained(run);
+  const std::string file = join_path(run.folder, "run.toml");
+  std::string keys = read_file(file, 1 << 20);
+  const std::string split = "data.validation_split = \"spread\"\n";
+  keys.erase(keys.find(split), split.size());
+  write_file_atomically(file, keys);
+  const std::string path = join_path(run.folder, "result.json");
+  Json json = read_json_file(path, 1 << 20);
+  json["run"] = "0123456789abcdef";
+  write_file_atomically(path, json.dump());
+  EXPECT_EQ(run_in("bf16").config.data.validation_split, ValidationSplit::tail);
+  EXPECT_EQ(refusal_of(run_in("bf16")), "");
+  EXPECT_EQ(RunConfig::load(file).data.validation_split, ValidationSplit::tail);
+}
+
 }  // namespace
 }  // namespace ng

@@ -8,7 +8,9 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "model/architecture.h"
+#include "train/run_files.h"
 #include "train/run_keys.h"
+#include "train/run_paths.h"
 
 namespace ng {
 namespace {
@@ -262,10 +264,11 @@ void check_lora(const RunConfig& config) {
            "1: ranks that share the batch");
 }
 
-RunConfig resolve(const TomlDocuments& documents, const std::string& place) {
-  RunConfig config;
-  config.place = place;
+/// `file`: with what no document says.
+RunConfig resolve(const TomlDocuments& documents, RunConfig file) {
+  RunConfig config = std::move(file);
   for (size_t i = 0; i < documents.size(); ++i) read_document(config, documents[i], i);
+  take_paths_beside(config);
   resolve_model(config);
   resolve_tokenizer(config);
   resolve_train(config);
@@ -274,18 +277,32 @@ RunConfig resolve(const TomlDocuments& documents, const std::string& place) {
   return config;
 }
 
-}  // namespace
-
-RunConfig RunConfig::load(const std::string& path, std::span<const std::string> settings) {
-  return parse(read_file(path, kMaxTomlBytes), path, settings);
-}
-
-RunConfig RunConfig::parse(std::string_view toml, const std::string& place,
+TomlDocuments documents_of(std::string_view toml, const std::string& place,
                            std::span<const std::string> settings) {
   TomlDocuments documents;
   documents.push_back(parse_toml(toml, place));
   for (const std::string& setting : settings) documents.push_back(parse_setting(setting));
-  return resolve(documents, place);
+  return documents;
+}
+
+}  // namespace
+
+RunConfig RunConfig::load(const std::string& path, std::span<const std::string> settings) {
+  const std::string text = read_file(path, kMaxTomlBytes);
+  RunConfig file;
+  file.place = path;
+  if (is_of_run(text))
+    file.data.validation_split = ValidationSplit::tail;
+  else
+    file.folder = folder_of_file(path);
+  return resolve(documents_of(text, path, settings), std::move(file));
+}
+
+RunConfig RunConfig::parse(std::string_view toml, const std::string& place,
+                           std::span<const std::string> settings) {
+  RunConfig file;
+  file.place = place;
+  return resolve(documents_of(toml, place, settings), std::move(file));
 }
 
 void RunConfig::set_recipe(const std::string& name) {

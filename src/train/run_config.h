@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/chat_template.h"
+#include "data/validation_split.h"
 #include "model/config.h"
 #include "model/model.h"
 #include "train/data_parallel.h"
@@ -44,9 +45,10 @@ enum class TokensAs : uint8_t {
 /// [data]
 struct RunData {
   std::vector<std::string> train = {"kjv"};  ///< prepared text, files, globs or folders
-  double validation_share = 0.05;            ///< last part of the text, if no files are named
+  double validation_share = 0.05;            ///< of the text, if no files are named
+  ValidationSplit validation_split = ValidationSplit::spread;
   std::vector<std::string> validation_files;
-  int64_t validation_tokens = 0;  ///< the first of them; 0: all
+  int64_t validation_tokens = 0;  ///< about so many of them; 0: all
   std::string tokenizer = "bytes";
   /// Of files whose names end in ".jsonl".
   std::string text_key = "text";
@@ -63,6 +65,7 @@ enum class Objective : uint8_t { cross_entropy, dpo };
 struct RunTrain {
   Objective objective = Objective::cross_entropy;
   int64_t steps = 600;
+  double epochs = 0;            ///< given in place of steps, which count_steps() then puts; 0: not
   int64_t batch = 16;           ///< sequences in a micro-batch
   int64_t length = 0;           ///< tokens of a sequence; 0: the model's context
   int64_t accumulate = 1;       ///< micro-batches in a step
@@ -104,7 +107,8 @@ struct GivenAt {
 };
 
 struct RunConfig {
-  std::string place;  ///< the file, for errors
+  std::string place;   ///< the file, for errors
+  std::string folder;  ///< in which the file's paths are looked for first; empty: nowhere else
   std::map<std::string, GivenAt, std::less<>> given;
   std::string recipe = "fp32";
   uint64_t seed = 1;
@@ -116,7 +120,9 @@ struct RunConfig {
   DpoSettings dpo;  ///< [dpo]: nothing without train.objective = "dpo"
 
   /// Reads a run file, then puts each of `settings` ("train.steps=50"; a value that is no TOML is
-  /// taken as a string) over it, then fills in defaults and checks that nothing contradicts.
+  /// taken as a string) over it, then fills in defaults and checks that nothing contradicts. A path
+  /// of the file is one beside it where that is there; a run.toml that a run wrote says paths as
+  /// the run was called, and validates on the tail where it says nothing of that: so did all runs.
   [[nodiscard]] static RunConfig load(const std::string& path,
                                       std::span<const std::string> settings = {});
   [[nodiscard]] static RunConfig parse(std::string_view toml, const std::string& place,
@@ -129,6 +135,11 @@ struct RunConfig {
   [[nodiscard]] std::string place_of(std::initializer_list<std::string_view> keys) const;
   /// The same without a line: the file, or the flag.
   [[nodiscard]] std::string source_of(std::initializer_list<std::string_view> keys) const;
+
+  /// Where the paths of a key were looked for before they were taken as they are; empty: nowhere.
+  [[nodiscard]] std::string folder_of(std::string_view key) const;
+  /// A path of a key that is not there, as errors name it: "runs/a" or "a".
+  [[nodiscard]] std::string tried(std::string_view key, const std::string& path) const;
 
   /// Throws Error at source_of(keys), of the first of them.
   [[noreturn]] void refuse(std::initializer_list<std::string_view> keys, std::string problem,

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
+#include "data/memory_source.h"
+#include "tokenizer/byte_tokenizer.h"
+#include "train/run_inputs.h"
 
 namespace ng {
 namespace {
@@ -62,6 +66,7 @@ init_std = 0.05
 [data]
 train = ["a.txt", "b/*.txt"]
 validation = "v.txt"
+validation_split = "tail"
 tokenizer = "tokenizer.json"
 [train]
 steps = 10
@@ -101,6 +106,7 @@ threads = 2
   EXPECT_EQ(config.model_config(257), expected);
   EXPECT_EQ(config.data.train, (std::vector<std::string>{"a.txt", "b/*.txt"}));
   EXPECT_EQ(config.data.validation_files, (std::vector<std::string>{"v.txt"}));
+  EXPECT_EQ(config.data.validation_split, ValidationSplit::tail);
   EXPECT_EQ(config.train.backend, "ref");
   EXPECT_EQ(config.train.recompute, RecomputePolicy::block);
   EXPECT_EQ(config.train.beta1, 0);
@@ -129,6 +135,43 @@ TEST(RunConfig, ResolvedTextNamesEveryKeyAndLoadsBack) {
           << key.path;
     }
   }
+}
+
+TEST(RunConfig, StepsMayBeEpochsThatAreStillToBeCounted) {
+  const RunConfig config = config_of("train.steps = '0.5 epochs'");
+  EXPECT_EQ(config.train.epochs, 0.5);
+  EXPECT_NE(config.resolved_toml().find("train.steps = \"0.5 epochs\"\n"), std::string::npos);
+  EXPECT_EQ(config_of("train.steps = '1 epoch'").train.epochs, 1);
+  EXPECT_EQ(config_of("train.steps = '1 epoch'", {"train.steps=3"}).train.epochs, 0);
+}
+
+/// So many pairs, all to train on.
+PreferencePairs pairs_of(int64_t count) {
+  PreferencePairs pairs("run.toml");
+  for (int64_t i = 0; i < count; ++i)
+    pairs.add(R"({"prompt": "a", "chosen": "b", "rejected": "c"})", "p.jsonl", ByteTokenizer(), {});
+  pairs.cut(count);
+  return pairs;
+}
+
+// A step of 4 ranks has 4 · 3 micro-batches of 2 sequences: 24 of 10 tokens, or 12 pairs.
+TEST(RunConfig, EpochsAreStepsOfAllRanks) {
+  const std::string train = "[train]\nsteps = '2 epochs'\nbatch = 2\naccumulate = 3\n";
+  const auto source = std::make_shared<MemorySource>(
+      MaskedTokens{.ids = std::vector<int32_t>(1000), .is_target = std::vector<uint8_t>(1000, 1)},
+      std::vector<int64_t>(1, 1));
+  const Corpus corpus("run.toml", {source, {{0, 1000}}}, {source, {{1000, 0}}});
+  RunConfig of_text = config_of(train);
+  EXPECT_EQ(count_steps(of_text, corpus, 10, 4),
+            "train.steps = \"2 epochs\" are 9 steps of 240 tokens: there are 1,000 to train on");
+  EXPECT_EQ(of_text.train.steps, 9) << "2,000 / 240, rounded up";
+  EXPECT_NE(of_text.resolved_toml().find("train.steps = 9\n"), std::string::npos);
+  EXPECT_EQ(count_steps(of_text, corpus, 10, 4), "") << "they are counted";
+  RunConfig of_pairs = config_of(train + "objective = 'dpo'\n");
+  EXPECT_EQ(count_steps(of_pairs, pairs_of(30), 10, 4),
+            "train.steps = \"2 epochs\" are 5 steps of 12 pairs: there are 30 to train on");
+  RunConfig too_long = config_of("train.steps = '1e8 epochs'");
+  EXPECT_THROW((void)count_steps(too_long, corpus, 1, 1), Error);
 }
 
 TEST(RunConfig, TheReferenceIsStoredAsThePolicyUnlessSaid) {
@@ -216,10 +259,16 @@ constexpr Bad kBad[] = {
     {"\nlr=1", "run.toml:2: lr: unknown key: the nearest known key is train.lr"},
     {"'train.lr'=1", "run.toml:1: \"train.lr\": unknown key: the nearest known key is train.lr"},
     {"train=1", "run.toml:1: train: 1: a table of keys"},
-    {"train.steps='many'", "run.toml:1: train.steps: \"many\": a whole number from 1 to 99999999"},
-    {"train.steps=0", "run.toml:1: train.steps: 0: a whole number from 1 to 99999999"},
-    {"train.steps=1.5", "run.toml:1: train.steps: 1.5: a whole number from 1 to 99999999"},
-    {"train.steps={a=1}", "run.toml:1: train.steps: {a = 1}: a whole number from 1 to 99999999"},
+    {"train.steps='many'",
+     "run.toml:1: train.steps: \"many\": a whole number from 1 to 99999999, or \"N epochs\", N "
+     "above 0"},
+    {"train.steps=0",
+     "run.toml:1: train.steps: 0: a whole number from 1 to 99999999, or \"N epochs\", N above 0"},
+    {"train.steps=1.5",
+     "run.toml:1: train.steps: 1.5: a whole number from 1 to 99999999, or \"N epochs\", N above 0"},
+    {"train.steps={a=1}",
+     "run.toml:1: train.steps: {a = 1}: a whole number from 1 to 99999999, or \"N epochs\", N "
+     "above 0"},
     {"train.lr=-1", "run.toml:1: train.lr: -1: a number from 0 to 1000"},
     {"train.lr=nan", "run.toml:1: train.lr: nan: a number from 0 to 1000"},
     {"train.lr=1e-5\ntrain.min_lr=1e-4",

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRunFileBegin = "# narrowgauge ";
 constexpr const char* kUnknown = "is there and not known as a run's";
 constexpr std::string_view kHistoryMark = "\n# Settings that changed where the run was resumed:\n";
+constexpr std::string_view kSplitKey = "data.validation_split";
 constexpr std::string_view kRecipeMark = "\n# The recipe, resolved (hash ";
 
 /// A key of the run file and a file or folder that it names.
@@ -32,7 +33,8 @@ std::vector<Input> inputs_of(const RunConfig& config) {
   std::vector<Input> inputs;
   const auto add_texts = [&](const std::string& key, const std::vector<std::string>& names) {
     if (names.empty()) return;
-    for (const std::string& path : find_texts(names, {config.source_of({key}), key}))
+    for (const std::string& path :
+         find_texts(names, {config.source_of({key}), key}, BinaryMeans::nothing).paths())
       inputs.emplace_back(key, path);
   };
   add_texts("data.train", config.data.train);
@@ -52,10 +54,6 @@ bool is_or_holds(const std::string& output, const std::string& input) {
   return !unknown && !inside.empty() && *inside.begin() != "..";
 }
 
-bool is_of_run(std::string_view text) {
-  return text.starts_with(kRunFileBegin) && text.find(kRecipeMark) != std::string_view::npos;
-}
-
 // The run that goes on writes that anew.
 std::string without_history(std::string text) {
   const size_t begin = text.find(kHistoryMark), end = text.find(kRecipeMark);
@@ -71,8 +69,8 @@ bool is_unchanged(const std::string& text) {
   if (!is_of_run(text)) return false;
   try {
     const RunConfig config = RunConfig::parse(text, "");
-    return below_first_line(text) ==
-           below_first_line(run_file_text(config, open_run_recipe(config)));
+    const std::string written = below_first_line(run_file_text(config, open_run_recipe(config)));
+    return below_first_line(text) == written || below_first_line(text) == without_split(written);
   } catch (const Error&) {
     return false;  // its values are others by now
   }
@@ -108,6 +106,26 @@ void require_own_replaced_metrics(const std::string& path, bool holds_run) {
 }
 
 }  // namespace
+
+bool is_of_run(std::string_view text) {
+  return text.starts_with(kRunFileBegin) && text.find(kRecipeMark) != std::string_view::npos;
+}
+
+std::string without_split(std::string toml) {
+  const size_t line = toml.find(fmt::format("\n{} = ", kSplitKey));
+  if (line != std::string::npos) toml.erase(line, toml.find('\n', line + 1) - line);
+  return toml;
+}
+
+RunConfig as_begun(RunConfig config, const std::string& folder) {
+  const std::string file = join_path(folder, kRunFile);
+  if (config.given.contains(kSplitKey) || !is_file(file)) return config;
+  const std::string text = read_file(file, kMaxTomlBytes);
+  if (!is_of_run(text)) return config;
+  const toml::table begun = parse_toml(text, file);
+  if (!find_item(begun, kSplitKey, "")) config.data.validation_split = ValidationSplit::tail;
+  return config;
+}
 
 std::string run_file_text(const RunConfig& config, const Recipe& recipe,
                           const std::string& history) {

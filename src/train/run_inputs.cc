@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/toml.h"
+#include "base/units.h"
 #include "io/hf/folder.h"
 #include "io/hf/peft_folder.h"
 #include "io/hf/peft_start.h"
@@ -12,6 +17,7 @@
 #include "model/parts_of_numbers.h"
 #include "model/tensor_parallel.h"
 #include "recipe/layer_names.h"
+#include "train/run_keys.h"
 
 namespace ng {
 Recipe open_run_recipe(const RunConfig& config) {
@@ -20,7 +26,7 @@ Recipe open_run_recipe(const RunConfig& config) {
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     if (parts.place == config.recipe)  // a file that cannot be read
-      parts.problem = toml_quote(parts.place) + ": " + parts.problem;
+      parts.problem = config.tried("recipe", parts.place) + ": " + parts.problem;
     else if (parts.place != "recipe")
       throw;  // of the recipe's own file
     parts.place = config.source_of({"recipe"});
@@ -35,7 +41,7 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const RunConfig& config) {
   } catch (const Error& error) {
     Error::Parts parts = error.parts();
     if (parts.key != "tokenizer") throw;  // of the tokenizer's own file
-    parts.problem = toml_quote(parts.place) + ": " + parts.problem;
+    parts.problem = config.tried("data.tokenizer", parts.place) + ": " + parts.problem;
     parts.place = config.source_of({"data.tokenizer"});
     parts.key = "data.tokenizer";
     throw Error(parts);
@@ -58,7 +64,10 @@ auto open_run_data(const RunConfig& config, const Open& open) {
   DataConfig data;
   data.place = config.place;
   data.train = config.data.train;
+  data.train_folder = config.folder_of("data.train");
+  data.validation_folder = config.folder_of("data.validation");
   data.validation_share = config.data.validation_share;
+  data.validation_split = config.data.validation_split;
   data.validation = config.data.validation_files;
   data.validation_tokens = config.data.validation_tokens;
   data.rules = text_rules(config);
@@ -124,7 +133,8 @@ Lora run_lora(const RunConfig& config, const ModelConfig& base) {
   const std::string& folder = config.lora.init;
   if (folder.empty()) return config.lora.adapters;
   if (!io::is_peft_folder(folder))
-    config.refuse({"lora.init"}, fmt::format("{} holds no adapters", toml_quote(folder)),
+    config.refuse({"lora.init"},
+                  fmt::format("{} holds no adapters", config.tried("lora.init", folder)),
                   fmt::format("a folder with an {}", io::kPeftConfig));
   return io::PeftStart(folder, base).lora();
 }
@@ -134,11 +144,11 @@ Lora run_lora(const RunConfig& config, const ModelConfig& base) {
 ModelConfig run_model_config(const RunConfig& config, const Tokenizer& tokenizer) {
   const std::string& folder = config.model.init;
   if (!folder.empty() && !is_folder(folder))
-    config.refuse(
-        {"model.init"},
-        is_file(folder) ? toml_quote(folder) + " is a file" : "no folder " + toml_quote(folder),
-        "a model folder: config.json, model.safetensors; narrowgauge import makes one of "
-        "a .gguf");
+    config.refuse({"model.init"},
+                  is_file(folder) ? toml_quote(folder) + " is a file"
+                                  : "no folder " + config.tried("model.init", folder),
+                  "a model folder: config.json, model.safetensors; narrowgauge import makes one of "
+                  "a .gguf");
   if (io::is_peft_folder(folder))
     config.refuse({"model.init"}, fmt::format("{} holds adapters alone", toml_quote(folder)),
                   "their base, and they in lora.init; or a whole model: narrowgauge import FOLDER "
@@ -230,6 +240,31 @@ void require_countable_micros(int64_t micros, int64_t ranks, std::string_view pl
                .key = std::move(key),
                .problem = fmt::format("{} on {} ranks", micros, ranks),
                .remedy = fmt::format("at most {} micro-batches in a step", kMost)});
+}
+
+std::string count_steps(RunConfig& config, const TrainingData& data, int64_t length,
+                        int64_t groups) {
+  RunTrain& train = config.train;
+  if (train.epochs == 0) return "";
+  const double epochs = std::exchange(train.epochs, 0);
+  const bool of_pairs = train.objective == Objective::dpo;
+  const int64_t sequences = train.batch * train.accumulate * groups;
+  const int64_t step = of_pairs ? sequences / 2 : sequences * length;
+  const std::string unit = of_pairs ? "pairs" : "tokens";
+  const double steps =
+      std::ceil(epochs * static_cast<double>(data.epoch_items()) / static_cast<double>(step));
+  const std::string given = fmt::format("\"{} epochs\"", epochs);
+  if (steps > static_cast<double>(kMaxSteps))
+    config.refuse({"train.steps"}, fmt::format("{}, which are {} steps", given, steps),
+                  fmt::format("at most {} steps", kMaxSteps));
+  train.steps = std::max<int64_t>(static_cast<int64_t>(steps), 1);
+  return fmt::format("train.steps = {} are {} of {} {}: there are {} to train on", given,
+                     counted(train.steps, "step"), count_text(step), unit,
+                     count_text(data.epoch_items()));
+}
+
+std::string steps_text(const RunTrain& train) {
+  return train.epochs > 0 ? fmt::format("{} epochs", train.epochs) : count_text(train.steps);
 }
 
 StepSettings step_settings(const RunConfig& config, const ModelConfig& model) {

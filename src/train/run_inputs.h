@@ -56,6 +56,15 @@ void require_countable_micros(int64_t micros, int64_t ranks, std::string_view pl
 /// Tokens of a sequence. Throws Error where train.length is above the model's context.
 [[nodiscard]] int64_t run_length(const RunConfig& config, const ModelConfig& model);
 
+/// Puts train.steps where epochs were given: as many steps as draw that many times what there is to
+/// train on, the last of them whole. `groups` of ranks have batches of their own. Returns a
+/// sentence about it; empty where there was nothing to put.
+[[nodiscard]] std::string count_steps(RunConfig& config, const TrainingData& data, int64_t length,
+                                      int64_t groups);
+
+/// "1,200", or "2 epochs" that are not counted yet.
+[[nodiscard]] std::string steps_text(const RunTrain& train);
+
 /// What [train] and [dpo] say of a step.
 [[nodiscard]] StepSettings step_settings(const RunConfig& config, const ModelConfig& model);
 

@@ -2,19 +2,19 @@
 
 #include <fmt/ranges.h>
 
-#include <iterator>
+#include <cstdlib>
+#include <optional>
 
-#include "data/chat_template.h"
 #include "model/config.h"
 #include "recipe/operand_keys.h"
 #include "recipe/stored_rules.h"
 #include "run/backends.h"
+#include "train/run_data_keys.h"
 #include "train/table_keys.h"
 
 namespace ng {
 namespace {
 
-constexpr int64_t kMaxSteps = 99'999'999;      // checkpoint names hold eight digits
 constexpr int64_t kMaxMicroBatches = 1 << 24;  // that the random counter can tell apart
 
 void add_run(Keys<RunConfig>& keys) {
@@ -99,60 +99,34 @@ void add_model_details(Keys<RunConfig>& keys) {
   model.number("init_std", &RunModel::init_std, {0, 10}, "standard deviation of initial weights");
 }
 
-/// A share of the text, or files.
-RunKey validation_key() {
-  const std::string expected = "a share from 0 to 0.9 of the text, or files";
-  return {{.path = "data.validation",
-           .expected = expected,
-           .doc = "the last part of the text, or other files"},
-          [=](RunConfig& c, const TomlItem& item) {
-            if (item.value->is_string() || item.value->is_array()) {
-              c.data.validation_files = read_texts(item);
-              return;
-            }
-            if (!item.value->is_number()) item.refuse_value(expected);
-            c.data.validation_share = read_number(item, {0, 0.9});
-            c.data.validation_files.clear();
-          },
-          [](const RunConfig& c) {
-            return c.data.validation_files.empty() ? print_value(c.data.validation_share)
-                                                   : print_value(c.data.validation_files);
-          }};
+/// N of "N epochs" or "1 epoch"; 0 of anything else.
+double epochs_of(const std::optional<std::string>& text) {
+  constexpr double kMost = 1e9;
+  char* end = nullptr;
+  const double epochs = text ? std::strtod(text->c_str(), &end) : 0;
+  const std::string_view unit = text ? end : "";
+  const bool is_known = unit == " epochs" || unit == " epoch";
+  return is_known && epochs > 0 && epochs <= kMost ? epochs : 0;
 }
 
-void add_data(Keys<RunConfig>& keys) {
-  TableKeys data(keys, "data.", &RunConfig::data);
-  data.texts("train", &RunData::train, "one or more strings",
-             "a prepared text by name (kjv), or files, patterns or folders; *.jsonl: documents, "
-             "others text or token ids");
-  keys.push_back(validation_key());
-  data.integer("validation_tokens", &RunData::validation_tokens, {0},
-               "validate on no more than the first of them; 0: on all");
-  data.text("tokenizer", &RunData::tokenizer, "\"bytes\", or a tokenizer's file or folder",
-            "how text becomes tokens; with model.init that of the folder unless given");
-  const std::string other_key = "a key other than prompt, completion and messages";
-  data.text("text_key", &RunData::text_key, other_key,
-            "of a .jsonl file: the key whose value is a plain text");
-  keys.back().read = [=](RunConfig& c, const TomlItem& item) {
-    const std::string name = read_text(item);  // by the others the kinds of documents are told
-    if (name.empty() || name == "prompt" || name == "completion" || name == "messages")
-      item.refuse(toml_quote(name), other_key);
-    c.data.text_key = name;
-  };
-  data.choice("template", &RunData::chat,
-              Choices<ChatTemplate>{{std::begin(kChatTemplates), std::end(kChatTemplates)}},
-              "how chats of a .jsonl file become text");
-  data.texts("ignored_keys", &RunData::ignored_keys, "one or more strings",
-             "keys of lines and messages of a .jsonl file that are left out unread");
-  keys.back().print = [](const RunConfig& c) {
-    return c.data.ignored_keys.empty() ? "" : print_value(c.data.ignored_keys);
-  };
-  data.choice("tokens", &RunData::tokens,
-              Choices<TokensAs>{{{"auto", TokensAs::automatic}, {"uint16", TokensAs::uint16}}},
-              "uint16: files are bare token ids of two bytes where they do not say what they are");
-  data.choice("special_tokens", &RunData::special_tokens,
-              Choices<SpecialTokens>{{std::begin(kSpecialTokens), std::end(kSpecialTokens)}},
-              "what the content of one is in texts that are no chats");
+/// Steps, or epochs of which they are counted once the text is known.
+RunKey steps_key() {
+  const IntegerRange range{1, kMaxSteps};
+  const std::string expected = text_of(range) + ", or \"N epochs\", N above 0";
+  return {{.path = "train.steps",
+           .expected = expected,
+           .doc = "updates of the weights; an epoch is as many tokens as there are to train on"},
+          [=](RunConfig& c, const TomlItem& item) {
+            const std::optional<int64_t> steps = item.value->value_exact<int64_t>();
+            c.train.epochs = steps ? 0 : epochs_of(item.value->value_exact<std::string>());
+            if (steps ? *steps < range.min || *steps > range.max : c.train.epochs == 0)
+              item.refuse_value(expected);
+            if (steps) c.train.steps = *steps;
+          },
+          [](const RunConfig& c) {
+            return c.train.epochs > 0 ? fmt::format("\"{} epochs\"", c.train.epochs)
+                                      : print_value(c.train.steps);
+          }};
 }
 
 RunKey betas_key() {
@@ -178,7 +152,7 @@ RunKey betas_key() {
 /// A step's batch, and how its update is made.
 void add_steps(Keys<RunConfig>& keys) {
   TableKeys train(keys, "train.", &RunConfig::train);
-  train.integer("steps", &RunTrain::steps, {1, kMaxSteps}, "updates of the weights");
+  keys.push_back(steps_key());
   train.integer("batch", &RunTrain::batch, {1, 1 << 20}, "sequences in a micro-batch");
   train.integer("length", &RunTrain::length, {0, 16'000'000},
                 "tokens of a sequence; 0: the model's context");
@@ -349,7 +323,7 @@ const Keys<RunConfig>& run_keys() {
     add_run(all);
     add_model_sizes(all);
     add_model_details(all);
-    add_data(all);
+    add_data_keys(all);
     add_steps(all);
     add_objective(all);
     add_lora(all);

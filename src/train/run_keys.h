@@ -6,6 +6,8 @@
 
 namespace ng {
 
+inline constexpr int64_t kMaxSteps = 99'999'999;  ///< checkpoint names hold eight digits
+
 [[nodiscard]] const Keys<RunConfig>& run_keys();
 
 }  // namespace ng

@@ -30,6 +30,10 @@ constexpr int64_t kDetailEvery = 50;     // steps between metrics of every singl
 /// Of what happens every so many steps; 0: never.
 bool is_due(int64_t every, int64_t done) { return every > 0 && done % every == 0; }
 
+RunConfig begun(const RunConfig& config, const SessionOptions& options) {
+  return options.resume ? as_begun(config, options.out) : config;
+}
+
 std::vector<std::string> names_of_linears(const Model& model) {
   std::vector<std::string> names;
   for (const Linear* linear : model.linears()) names.push_back(linear->name());
@@ -39,8 +43,8 @@ std::vector<std::string> names_of_linears(const Model& model) {
 }  // namespace
 
 Session::Session(const RunConfig& config, SessionOptions options, SessionObserver& observer)
-    : Session(config, options, observer,
-              open_inputs(config, options.comm,
+    : Session(begun(config, options), options, observer,
+              open_inputs(begun(config, options), options.comm,
                           [&](int64_t done, int64_t bytes) { observer.reading(done, bytes); })) {}
 
 Session::Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
@@ -86,19 +90,11 @@ Session::Session(const RunConfig& config, const SessionOptions& options, Session
 Session::~Session() = default;
 
 ModelConfig Session::checked_model() {
-  if (options_.comm != nullptr)
-    require_countable_micros(config_.train.accumulate, options_.comm->ranks(),
-                             config_.source_of({"train.accumulate"}), "train.accumulate");
-  for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
-  require_global_sums(config_, recipe_);
-  ModelConfig model = run_model_config(config_, *tokenizer_);
-  const int64_t length = run_length(config_, model);
-  require_run_length(*data_, config_, length);
-  for (const std::string& warning : data_->warnings(length)) observer_.notice(warning);
-  for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
-  require_lora_numbers(config_, recipe_, model);
-  require_tensor_parallel_run(config_, recipe_, model, options_.comm);
-  for (const std::string& sentence : check_run_init(config_, model)) observer_.notice(sentence);
+  const auto notice = [&](const std::string& sentence) { observer_.notice(sentence); };
+  const ModelConfig model =
+      checked_run_model(config_, recipe_, *tokenizer_, *data_, options_.comm, notice);
+  complete_run(config_, model, *data_, options_.comm, notice);
+  likeness_ = validation_likeness(*data_, *tokenizer_);
   settings_ = run_model_settings(config_, *tokenizer_);
   return model;
 }
@@ -301,6 +297,7 @@ SessionResult Session::train() {
   require_equal_bits(world(), config_.train.backend, model_->config(), recipe_);
   require_equal_results(world(), config_.seed, *data_, *trainer_);
   if (is_writer()) begin_files(start);
+  if (likeness_ && likeness_->is_unlike()) observer_.notice(warning_of(*likeness_));
   observer_.started(*this, start);
   clock_ = {};
   last_saved_ = start;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json_fwd.h"
 #include "base/threads.h"
+#include "data/text_likeness.h"
 #include "data/training_data.h"
 #include "tokenizer/tokenizer.h"
 #include "train/carry_over.h"
@@ -119,7 +120,8 @@ class Session {
  private:
   Session(const RunConfig& config, const SessionOptions& options, SessionObserver& observer,
           RunInputs inputs);
-  /// Says what to beware of. Throws Error where the run cannot be trained.
+  /// Says what to beware of, and puts what the run file left open. Throws Error where the run
+  /// cannot be trained.
   [[nodiscard]] ModelConfig checked_model();
   void lock_folder();
   /// All ranks of the run.
@@ -160,6 +162,7 @@ class Session {
   Threads threads_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<TrainingData> data_;
+  std::optional<TextLikeness> likeness_;               // of what validates to what is trained on
   std::shared_ptr<const io::ModelSettings> settings_;  // of model.init, as training found it
   std::unique_ptr<Run> run_;
   std::unique_ptr<Model> model_, reference_;  // the latter for pairs

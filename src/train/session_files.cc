@@ -120,6 +120,7 @@ void Session::begin_files(int64_t start) {
   add_stretch(stretches, {start, now, event.value("changed", Json::object())});
   write_file_atomically(join_path(options_.out, kRunFile),
                         run_file_text(config_, recipe_, history_text(stretches)));
+  log_->event("data", start, data_event(*data_, likeness_));
   log_->event("memory", start,
               memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));
   if (world().ranks() > 1) log_->event("traffic", start, traffic_event(traffic_of(*this)));

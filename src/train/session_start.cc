@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "base/json.h"
 #include "comm/agreement.h"
 #include "io/hf/folder.h"
 #include "io/hf/peft_start.h"
 #include "run/backends.h"
 #include "train/run_inputs.h"
+#include "train/run_model.h"
 #include "train/self_check.h"
 #include "train/update_check.h"
 
@@ -32,6 +34,55 @@ RunInputs open_inputs(const RunConfig& config, Comm* comm, const ReadProgress& p
     inputs = {std::move(recipe), std::move(tokenizer), std::move(data)};
   });
   return std::move(*inputs);
+}
+
+ModelConfig checked_run_model(const RunConfig& config, const Recipe& recipe,
+                              const Tokenizer& tokenizer, const TrainingData& data,
+                              const Comm* comm,
+                              const std::function<void(const std::string&)>& notice) {
+  if (comm != nullptr)
+    require_countable_micros(config.train.accumulate, comm->ranks(),
+                             config.source_of({"train.accumulate"}), "train.accumulate");
+  for (const std::string& warning : recipe.warnings()) notice(warning);
+  require_global_sums(config, recipe);
+  const ModelConfig model = run_model_config(config, tokenizer);
+  const int64_t length = run_length(config, model);
+  require_run_length(data, config, length);
+  for (const std::string& warning : data.warnings(length)) notice(warning);
+  for (const std::string& warning : recipe.warnings_at(model.layers)) notice(warning);
+  require_lora_numbers(config, recipe, model);
+  require_tensor_parallel_run(config, recipe, model, comm);
+  for (const std::string& sentence : check_run_init(config, model)) notice(sentence);
+  return model;
+}
+
+void complete_run(RunConfig& config, const ModelConfig& model, const TrainingData& data,
+                  const Comm* comm, const std::function<void(const std::string&)>& notice) {
+  const int64_t ranks = comm == nullptr ? 1 : comm->ranks();
+  const std::string counted =
+      count_steps(config, data, run_length(config, model), ranks / config.train.tensor_parallel);
+  if (!counted.empty()) notice(counted);
+}
+
+std::optional<TextLikeness> validation_likeness(const TrainingData& data,
+                                                const Tokenizer& tokenizer) {
+  if (!data.has_validation()) return {};
+  ByteCounts train{}, validation{};
+  add_bytes_of(data.some_tokens(DataPart::train), tokenizer, &train);
+  add_bytes_of(data.some_tokens(DataPart::validation), tokenizer, &validation);
+  return likeness(validation, train);
+}
+
+Json data_event(const TrainingData& data, const std::optional<TextLikeness>& likeness) {
+  Json event = summary_of(data.origin());
+  event["train"].update(data.counts(DataPart::train));
+  event["validation"].update(data.counts(DataPart::validation));
+  if (!likeness) return event;
+  Json& validation = event["validation"];
+  validation["bits_by_training_bytes"] = likeness->bits_by_others;
+  validation["bits_by_own_bytes"] = likeness->own_bits;
+  validation["is_unlike"] = likeness->is_unlike();
+  return event;
 }
 
 void check_gemms(const Model& model, const std::string& backend, Compute compute) {

@@ -1,11 +1,15 @@
 // What a session does once, before its first step.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/json_fwd.h"
 #include "comm/comm.h"
 #include "data/read_progress.h"
+#include "data/text_likeness.h"
 #include "data/training_data.h"
 #include "io/checkpoint_files.h"
 #include "model/model.h"
@@ -30,6 +34,23 @@ struct RunInputs {
 [[nodiscard]] std::unique_ptr<TrainingData> open_training_data(const RunConfig& config,
                                                                const Tokenizer& tokenizer,
                                                                const ReadProgress& progress);
+
+/// The model of a run, all that it is made of looked at: its data is long enough, and the recipe's
+/// numbers are such as it can have. `notice` hears what to beware of. Throws Error where it cannot
+/// be trained. `comm`: the ranks that train it; null: one.
+[[nodiscard]] ModelConfig checked_run_model(const RunConfig& config, const Recipe& recipe,
+                                            const Tokenizer& tokenizer, const TrainingData& data,
+                                            const Comm* comm,
+                                            const std::function<void(const std::string&)>& notice);
+/// Puts what the run file leaves to the model and the data: count_steps(), of which `notice` hears.
+void complete_run(RunConfig& config, const ModelConfig& model, const TrainingData& data,
+                  const Comm* comm, const std::function<void(const std::string&)>& notice);
+/// The validation text held against the training text.
+[[nodiscard]] std::optional<TextLikeness> validation_likeness(const TrainingData& data,
+                                                              const Tokenizer& tokenizer);
+/// The event `data`: summary_of() its origin, and the likeness where there is one.
+[[nodiscard]] Json data_event(const TrainingData& data,
+                              const std::optional<TextLikeness>& likeness);
 
 /// Throws Error where a run of `steps` steps has fewer than its checkpoint.
 void require_steps_left(const io::CheckpointEntry& newest, int64_t steps);

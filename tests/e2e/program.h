@@ -120,6 +120,7 @@ ffn = 128
 context = 32
 [data]
 train = "tiny.txt"
+validation_split = "tail"
 [train]
 steps = 12
 batch = 2

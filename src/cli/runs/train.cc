@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/exit_codes.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/runs/train_screen.h"
@@ -14,6 +15,8 @@
 #include "comm/launch.h"
 #include "comm/watchdog.h"
 #include "report/reporter.h"
+#include "train/run_files.h"
+#include "train/run_plan.h"
 
 namespace ng::cli {
 namespace {
@@ -50,9 +53,21 @@ std::unique_ptr<Watchdog> watch(const Comm& comm, const RunConfig& config) {
   });
 }
 
-int train(const TrainFlags& args) {
+/// What train takes beside what starts it for several ranks.
+struct TrainArgs : TrainFlags {
+  bool plans = false;
+};
+
+int print_plan(const TrainArgs& args, const RunConfig& config, Comm& comm) {
+  const Json plan = run_plan(args.resume ? as_begun(config, args.folder()) : config, &comm);
+  if (comm.rank() == 0) print_json(plan);
+  return 0;
+}
+
+int train(const TrainArgs& args) {
   const RunConfig config = args.run.load();
   Comm& comm = world();
+  if (args.plans) return print_plan(args, config, comm);
   const std::string out = folder_of(args, comm);
   ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is no reason to lose the run
   const std::unique_ptr<Watchdog> watchdog = watch(comm, config);
@@ -107,14 +122,16 @@ std::string help() {
   return text;
 }
 
-void declare_train(Flags flags, TrainFlags& args) {
+void declare_train(Flags flags, TrainArgs& args) {
   args.declare(flags);
+  flags.flag("--json-plan", args.plans,
+             "print what the run would read and match, and do, as JSON; train and write nothing");
   flags.footer(help);
 }
 
 }  // namespace
 
 const Command kTrain{"train", "train a model as a run file says",
-                     with_flags<TrainFlags, declare_train, train>, true};
+                     with_flags<TrainArgs, declare_train, train>, true};
 
 }  // namespace ng::cli

@@ -67,7 +67,9 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
-  put(fmt::format("text        {}\n", session.data().size_text()));
+  const DataOrigin& origin = session.data().origin();
+  put(fmt::format("text        {}: {}\n", session.data().size_text(), validation_text(origin)));
+  if (origin.train.by_pattern) put(fmt::format("files       {}\n", text_of(origin.train)));
   const std::string recipe = report::recipe_text(session);
   put(fmt::format("recipe      {}", verbose_ ? recipe : first_lines(recipe, kRecipeLines)));
   put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",

@@ -11,6 +11,8 @@
 #include "data/jsonl.h"
 #include "data/masked_tokens.h"
 #include "data/prepared_texts.h"
+#include "data/text_files.h"
+#include "data/text_pattern.h"
 #include "data/token_file_source.h"
 #include "data/token_writer.h"
 
@@ -103,10 +105,11 @@ bool may_be_bare_ids(const std::string& path) {
   return begin.find('\0') != std::string::npos;
 }
 
-std::unique_ptr<Sink> open_sink(const TokenizeArgs& args, int64_t vocab) {
+std::unique_ptr<Sink> open_sink(const TokenizeArgs& args, const std::vector<std::string>& paths,
+                                int64_t vocab) {
   if (args.out == "-") return std::make_unique<JsonSink>(vocab);
   const TokenFileKind kind = kind_of(args);
-  refuse_input(args.out, args.in);
+  for (const std::string& path : paths) refuse_input(args.out, path);
   require_target(args.out, "a file of token ids", [&](const std::string& path) {
     return is_token_file(path) || (kind == TokenFileKind::uint16 && may_be_bare_ids(path));
   });
@@ -141,18 +144,27 @@ int64_t vocab_of(const ReadFile& file, const TokenFileLayout& layout) {
   return int64_t{most} + 1;
 }
 
-void copy_tokens(const TokenizeArgs& args) {
-  if (!args.tokenizer.empty())
-    refuse("--tokenizer", fmt::format("{} holds token ids already", args.in),
-           "a file of token ids is copied without a tokenizer");
-  const ReadFile file(args.in);
+bool holds_ids(const TokenizeArgs& args, const std::string& path) {
+  return !is_jsonl(path) && (args.from == "uint16" || is_token_file(path));
+}
+
+void copy_ids(const TokenizeArgs& args, const std::string& path, Sink& sink) {
+  const ReadFile file(path);
   const TokenFileLayout layout = token_layout_of(file, args.from == "uint16");
-  const auto sink = open_sink(args, args.vocab > 0 ? args.vocab : vocab_of(file, layout));
   constexpr size_t kPiece = 1 << 20;
   each_piece(file, layout, kPiece, [&](const MaskedTokens& tokens) {
-    sink->document(tokens, layout.mask.has_value(), nullptr);
+    sink.document(tokens, layout.mask.has_value(), nullptr);
   });
-  sink->finish();
+}
+
+/// One more than the largest id of token files.
+int64_t vocab_of(const TokenizeArgs& args, const std::vector<std::string>& paths) {
+  int64_t vocab = 0;
+  for (const std::string& path : paths) {
+    const ReadFile file(path);
+    vocab = std::max(vocab, vocab_of(file, token_layout_of(file, args.from == "uint16")));
+  }
+  return vocab;
 }
 
 DocumentRules tokenizing_rules(const TokenizeArgs& args) {
@@ -165,10 +177,11 @@ DocumentRules tokenizing_rules(const TokenizeArgs& args) {
           .ignored_name = "--ignore-keys"};
 }
 
-void tokenize_lines(const TokenizeArgs& args, const Tokenizer& tokenizer, Sink& sink) {
-  const MappedFile file(args.in);
+void tokenize_lines(const TokenizeArgs& args, const std::string& path, const Tokenizer& tokenizer,
+                    Sink& sink) {
+  const MappedFile file(path);
   ProgressLine line("MB");
-  for_each_document(file.text(), args.in, tokenizer, tokenizing_rules(args),
+  for_each_document(file.text(), path, tokenizer, tokenizing_rules(args),
                     args.no_end ? EndToken::never : EndToken::as_the_kind_says,
                     threads_of(args.threads),
                     [&](const Document& document, const MaskedTokens& tokens, size_t done) {
@@ -179,52 +192,75 @@ void tokenize_lines(const TokenizeArgs& args, const Tokenizer& tokenizer, Sink& 
                     });
 }
 
-void tokenize_text(const TokenizeArgs& args, const Tokenizer& tokenizer, Sink& sink) {
+void tokenize_text(const TokenizeArgs& args, const std::string& path, const Tokenizer& tokenizer,
+                   Sink& sink) {
   MaskedTokens tokens;
   if (!tokenizer.ids_are_bytes()) {
     ProgressLine line("MB");
-    const auto all = static_cast<int64_t>(file_size(args.in));
-    tokens = tokens_of_texts({args.in}, tokenizer, tokenizing_rules(args), threads_of(args.threads),
+    const auto all = static_cast<int64_t>(file_size(path));
+    tokens = tokens_of_texts({path}, tokenizer, tokenizing_rules(args), threads_of(args.threads),
                              [&](int64_t done) { line.show_bytes(done, all); });
   } else {  // as training reads them: no byte is anything else
-    const MappedFile file(args.in);
+    const MappedFile file(path);
     for (const char byte : file.text()) tokens.ids.push_back(static_cast<uint8_t>(byte));
     tokens.is_target.assign(tokens.ids.size(), 1);
   }
   sink.document(tokens, false, nullptr);
 }
 
-void tokenize(TokenizeArgs args) {
-  if (is_prepared_text(args.in)) args.in = prepare_text(args.in);
-  const bool documents = is_jsonl(args.in);
-  if (!documents && (args.from == "uint16" || is_token_file(args.in))) {
-    copy_tokens(args);
-    return;
+/// The files of IN; what a folder or pattern means is said.
+std::vector<std::string> inputs_of(const TokenizeArgs& args) {
+  if (!is_prepared_text(args.in) && !is_folder(args.in) && !is_pattern(args.in)) return {args.in};
+  const BinaryMeans binary = args.from == "uint16"       ? BinaryMeans::nothing
+                             : args.tokenizer == "bytes" ? BinaryMeans::nul
+                                                         : BinaryMeans::no_utf8;
+  const FoundTexts found = find_texts({args.in}, {.place = "IN", .key = ""}, binary);
+  if (found.by_pattern) note(fmt::format("{}: {}", args.in, text_of(found)));
+  return found.paths();
+}
+
+void tokenize(const TokenizeArgs& args) {
+  const std::vector<std::string> paths = inputs_of(args);
+  const auto text = std::find_if(paths.begin(), paths.end(),
+                                 [&](const std::string& path) { return !holds_ids(args, path); });
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (text == paths.end() && !args.tokenizer.empty())
+    refuse("--tokenizer", fmt::format("{} holds token ids already", args.in),
+           "a file of token ids is copied without a tokenizer");
+  if (text != paths.end()) {
+    if (args.tokenizer.empty())
+      refuse("--tokenizer", fmt::format("missing, and {} holds no token ids", *text),
+             "a tokenizer.json, a folder with one, or bytes");
+    for (const std::string& path : paths) (void)ReadFile(path);  // before a tokenizer is read
+    tokenizer = open_named_tokenizer(args.tokenizer);
   }
-  if (args.tokenizer.empty())
-    refuse("--tokenizer", fmt::format("missing, and {} holds no token ids", args.in),
-           "a tokenizer.json, a folder with one, or bytes");
-  (void)ReadFile(args.in);  // a wrong path is said before a tokenizer is read
-  const auto tokenizer = open_named_tokenizer(args.tokenizer);
-  const auto sink = open_sink(args, args.vocab > 0 ? args.vocab : tokenizer->vocab());
-  if (documents)
-    tokenize_lines(args, *tokenizer, *sink);
-  else
-    tokenize_text(args, *tokenizer, *sink);
+  const int64_t known = tokenizer != nullptr ? tokenizer->vocab() : 0;
+  const int64_t vocab = args.vocab > 0 ? args.vocab : known > 0 ? known : vocab_of(args, paths);
+  const auto sink = open_sink(args, paths, vocab);
+  for (const std::string& path : paths) {
+    if (holds_ids(args, path))
+      copy_ids(args, path, *sink);
+    else if (is_jsonl(path))
+      tokenize_lines(args, path, *tokenizer, *sink);
+    else
+      tokenize_text(args, path, *tokenizer, *sink);
+  }
   sink->finish();
 }
 
 constexpr const char* kTokenizeFooter =
     R"(IN is a text (one document; kjv is one by name), JSONL (a document a line: {"text"},
-{"prompt","completion"}, {"messages"}, {"conversations"} or {"instruction","output"}), or a file
-of token ids, whose ids and mask are copied.
+{"prompt","completion"}, {"messages"}, {"conversations"} or {"instruction","output"}), a file of
+token ids, whose ids and mask are copied, or several of these, one behind the other, as data.train
+takes them: a folder, whose *.txt are meant, or a pattern ('texts/**/*.md').
 OUT "-": a JSON object a line and document: ids; mask where some tokens are no targets; text of
 chats as rendered. OUT a file: llm.c's kind, .npy by that ending, or as --as says; two bytes an id
 where the vocabulary is at most 65,536.
 The end token follows documents of JSONL but chats; a plain text has none.)";
 
 void declare_tokenize(Flags flags, TokenizeArgs& args) {
-  flags.option("IN", args.in, "text, JSONL or token file to read").required();
+  flags.option("IN", args.in, "text, JSONL or token file to read, a folder or a pattern of them")
+      .required();
   flags.option("OUT", args.out, "token file to write, or - for JSON lines").required();
   add_tokenizer(flags, args.tokenizer);
   flags.flag("--no-end", args.no_end, "no end token behind documents");

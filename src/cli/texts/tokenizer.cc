@@ -23,7 +23,9 @@ void train_bpe(const TokenizerArgs& args) {
   if (training.special_tokens.empty()) training.special_tokens = {"<|endoftext|>"};
   const std::string& out = args.files.back();
   const std::vector<std::string> texts =
-      find_texts({args.files.begin(), args.files.end() - 1}, {.place = "FILE", .key = ""});
+      find_texts({args.files.begin(), args.files.end() - 1}, {.place = "FILE", .key = ""},
+                 BinaryMeans::no_utf8)
+          .paths();
   require_tokenizer_target(out, texts);
   TrainedBpe trained;
   {

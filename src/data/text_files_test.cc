@@ -1,0 +1,116 @@
+#include "data/text_files.h"
+
+#include <filesystem>
+
+#include "base/json.h"
+#include "support/scratch_folder.h"
+
+namespace ng {
+namespace {
+
+class TextFiles : public ScratchFolder {
+ protected:
+  void SetUp() override {
+    ScratchFolder::SetUp();
+    for (const char* folder : {"", "sub", "sub/deep", ".git"}) make_folders(in(folder));
+  }
+  void write(std::string_view name, std::string_view content) const {
+    write_file_atomically(in(name), content);
+  }
+  [[nodiscard]] FoundTexts find(const std::string& name,
+                                BinaryMeans binary = BinaryMeans::nul) const {
+    return find_texts({in(name)}, {"run.toml", "data.train"}, binary);
+  }
+  /// Without this test's folder.
+  [[nodiscard]] std::vector<std::string> short_names(const std::vector<std::string>& paths) const {
+    std::vector<std::string> names;
+    for (const std::string& path : paths) names.push_back(path.substr(folder_.size() + 1));
+    return names;
+  }
+  [[nodiscard]] std::vector<std::string> read(const std::string& name) const {
+    return short_names(find(name).paths());
+  }
+  [[nodiscard]] std::vector<std::string> left_out(const FoundTexts& found, LeftOut reason) const {
+    std::vector<std::string> paths;
+    for (const LeftOutFile& left : found.left_out)
+      if (left.reason == reason) paths.push_back(left.file.path);
+    return short_names(paths);
+  }
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(TextFiles, AFolderMeansItsTxtAndSaysWhatItLeavesOut) {
+  write("b.txt", "12345");
+  write("sub/a.txt", "123");
+  write(".git/h.txt", "1");
+  write("sub/deep/m.pm", "1234567");
+  write("c.pm", "12");
+  write("README", "1");
+  const FoundTexts found = find(".");
+  EXPECT_TRUE(found.by_pattern);
+  EXPECT_EQ(short_names(found.paths()), (Names{"./.git/h.txt", "./b.txt", "./sub/a.txt"}));
+  EXPECT_EQ(found.read[1].bytes, 5);
+  EXPECT_EQ(left_out(found, LeftOut::pattern), (Names{"./README", "./c.pm", "./sub/deep/m.pm"}));
+  EXPECT_EQ(text_of(found), "3 files (9 B); left out 3 (10 B): 2 .pm, 1 other by pattern");
+  EXPECT_EQ(summary_of(found)["left_out"]["pattern"], Json::parse(R"({"files": 3, "bytes": 10})"));
+  EXPECT_EQ(list_of(found)["left_out"][2]["reason"], "pattern");
+  EXPECT_EQ(list_of(found)["left_out"][2]["bytes"], 7);
+}
+
+TEST_F(TextFiles, TwoStarsCrossFoldersAndOneDoesNot) {
+  for (const char* name : {"a.pm", "sub/b.pm", "sub/deep/c.pm", ".git/d.pm", ".e.pm", "f.txt"})
+    write(name, "x");
+  EXPECT_EQ(read("*.pm"), (Names{"a.pm"}));
+  EXPECT_EQ(read("*/*.pm"), (Names{"sub/b.pm"}));
+  EXPECT_EQ(read("**/*.pm"), (Names{"a.pm", "sub/b.pm", "sub/deep/c.pm"}));
+  EXPECT_EQ(read("**/deep/*"), (Names{"sub/deep/c.pm"}));
+  EXPECT_EQ(read("sub/**"), (Names{"sub/b.pm", "sub/deep/c.pm"}));
+  EXPECT_EQ(read("s?b/[a-c].pm"), (Names{"sub/b.pm"}));
+  EXPECT_EQ(read(".*.pm"), (Names{".e.pm"}));
+  EXPECT_EQ(left_out(find("**/*.pm"), LeftOut::pattern), (Names{".e.pm", "f.txt"}));
+}
+
+TEST_F(TextFiles, LinksBackAreNotFollowed) {
+  write("sub/a.txt", "x");
+  std::filesystem::create_directory_symlink(folder_, in("sub/back"));
+  EXPECT_EQ(read("**/*.txt"), (Names{"sub/a.txt"}));
+  EXPECT_EQ(read("sub"), (Names{"sub/a.txt"}));
+}
+
+TEST_F(TextFiles, BinaryFilesAreLeftOutUnlessNamed) {
+  write("a.txt", "text");
+  write("b.txt", std::string_view("te\0xt", 5));
+  write("c.txt", "caf\xE9");
+  write("d.jsonl", std::string_view("\0", 1));
+  const FoundTexts bytes = find("*");
+  EXPECT_EQ(short_names(bytes.paths()), (Names{"a.txt", "c.txt", "d.jsonl"}));
+  EXPECT_EQ(left_out(bytes, LeftOut::binary), (Names{"b.txt"}));
+  EXPECT_EQ(left_out(find("*", BinaryMeans::no_utf8), LeftOut::binary), (Names{"b.txt", "c.txt"}));
+  EXPECT_EQ(short_names(find("*", BinaryMeans::nothing).paths()).size(), 4u);
+  EXPECT_EQ(read("b.txt"), (Names{"b.txt"})) << "named by itself";
+  EXPECT_FALSE(find("b.txt").by_pattern);
+  EXPECT_NE(text_of(bytes).find("left out 1 (5 B): 1 binary ("), std::string::npos);
+  EXPECT_NE(error_of([&] { (void)find("b*"); }).find("matches 1 file, all binary"),
+            std::string::npos);
+}
+
+TEST_F(TextFiles, WhatIsNotThereIsSaidWithWhatIs) {
+  for (const char* name : {"a.pm", "sub/b.pm", "c.pl"}) write(name, "x");
+  EXPECT_EQ(error_of([&] { (void)find("."); }),
+            fmt::format("run.toml: data.train: \"{0}/.\" holds no .txt file: name the files: "
+                        "\"{0}/./**/*.pm\" means its 2 .pm",
+                        folder_));
+  const auto said = error_of([] {
+    (void)find_texts({"none.txt"}, {"exp/run.toml", "data.train", "exp"}, BinaryMeans::nul);
+  });
+  EXPECT_EQ(said.find("exp/run.toml: data.train: no file or folder \"exp/none.txt\" or "
+                      "\"none.txt\": a path, "),
+            0u)
+      << said;
+  EXPECT_TRUE(is_there(in("a.pm")) && is_there(in("**/b.*")) && is_there(in("sub")));
+  EXPECT_FALSE(is_there(in("*.txt")) || is_there(in("none/*.pm")));
+}
+
+}  // namespace
+}  // namespace ng

@@ -1,0 +1,19 @@
+// What a run would read and do, before anything is done.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/json_fwd.h"
+#include "comm/comm.h"
+#include "train/run_config.h"
+
+namespace ng {
+
+/// Everything a run of the file reads, opened and looked at as a session does before it takes
+/// memory: files read and left out, what validates, recipe and phases, steps and tokens, seeds, and
+/// `notes` of what to beware of. Writes nothing. Throws what a session would of the run file, its
+/// texts and its recipe.
+[[nodiscard]] Json run_plan(RunConfig config, Comm* comm);
+
+}  // namespace ng
