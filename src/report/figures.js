@@ -169,7 +169,7 @@ const figures = (function () {
     for (const map of maps.maps) drawMap(grid, map, maps);
   }
 
-  // Histograms over the grids of formats ------------------------------------------------------------
+  // Histograms over the grids of formats ----------------------------------------------------------
 
   // What binade_state() means. Light is kept, dark is lost.
   const STATES = [["N", "normal in every block", "#c6dbef"], ["n", "normal in some", "#6baed6"],

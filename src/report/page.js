@@ -330,9 +330,10 @@
     }
     const hasSteps = data.sections.some((section) =>
       section.charts.length > 0 || section.choices.some((choice) => choice.charts.length > 0));
-    if (hasSteps) element("p", page, "note screen-only", "In the charts: drag to zoom, double-click for " +
-            "everything again, shift and drag to move. Horizontal axes are steps, the same in " +
-            "all charts. Bands go from the lowest to the highest value.");
+    if (hasSteps)
+      element("p", page, "note screen-only", "In the charts: drag to zoom, double-click for " +
+              "everything again, shift and drag to move. Horizontal axes are steps, the same in " +
+              "all charts. Bands go from the lowest to the highest value.");
     for (const section of data.sections) drawSection(page, section);
     element("p", element("footer", page), "", "Made by " + data.made_by + (!hasSteps ? "." :
             "; charts by dygraphs (MIT licence, in the source of this page)."));

@@ -1,7 +1,8 @@
 """Opens a report in a headless Chromium without network and uses it as a reader would.
 
 usage: open_page.py PAGE.html OUT: prints a JSON object with what was seen; writes OUT.png (the
-whole page), OUT-hover.png, OUT.pdf (as printed) and OUT-narrow.png (400 pixels wide). Exit code 77 where there is no Chromium. Speaks
+whole page), OUT-hover.png, OUT.pdf (as printed) and OUT-narrow.png (400 pixels wide). Exit code
+77 where there is no Chromium. Speaks
 the DevTools protocol over the browser's own pipe, so it needs nothing but Python.
 """
 
@@ -116,14 +117,16 @@ class Browser:
         return errors, requests
 
 
-# Charts whose canvas has a pixel that is not white, and how many there are in all.
+# Charts whose canvas has a pixel that is not white, how many there are in all, and those that are
+# a sentence because all is 0.
 DRAWN = """(() => {
   const plots = [...document.querySelectorAll(".plot")];
   const drawn = plots.filter((plot) => [...plot.querySelectorAll("canvas")].some((canvas) => {
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     return pixels.some((value, i) => i % 4 === 3 && value > 0);
   }));
-  return {all: plots.length, drawn: drawn.length};
+  return {all: plots.length, drawn: drawn.length,
+          empty: document.querySelectorAll(".nothing").length};
 })()"""
 # Colours of every map, and points of every chart of ranges.
 FIGURES = """({maps: [...document.querySelectorAll("canvas.map")].map((canvas) => {

@@ -76,10 +76,10 @@ void run_capture(const CaptureArgs& args) {
 }
 
 constexpr const char* kCaptureFooter =
-    R"(Trains from the newest checkpoint at or before step N to it, in memory: nothing is written into
-the run. The batch is the run's own of step N + 1. OUT gets of each layer L, as F32, with T tokens:
-L.x (T, K) its input, L.weight (N, K), L.dy (T, N) the gradient of its output, L.dx (T, K) and
-L.dw (N, K) as the recipe's products gave them. x, weight and dy are what the recipe casts.
+    R"(Trains from the newest checkpoint at or before step N to it, in memory: nothing is written
+into the run. The batch is the run's own of step N + 1. OUT gets of each layer L, as F32, with T
+tokens: L.x (T, K) its input, L.weight (N, K), L.dy (T, N) the gradient of its output, L.dx (T, K)
+and L.dw (N, K) as the recipe's products gave them. x, weight and dy are what the recipe casts.
 cast, inspect, matmul, update, noise and reduce take them by name:
   narrowgauge matmul OUT:blocks.0.mlp.up.x OUT:blocks.0.mlp.up.weight --a mxfp4 --b mxfp4)";
 

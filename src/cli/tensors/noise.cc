@@ -58,7 +58,8 @@ else 1; grad (r, c), which is dL/d weight_hat; noise (r, c), used instead of the
 is beta (1, 1), else that of b_init, and there may be alpha (1, 1), by softplus where weights are
 clipped, else the largest weight, and u_bit (1, 1), the noise of the bit-width, else drawn.
 --weight and --grad name them where they are called otherwise, as in what capture writes and in
-models. OUT gets, as F32, noise, weight_hat as GEMMs read it (rounded by weight_noise.cast), scale and b_t
+models.
+OUT gets, as F32, noise, weight_hat as GEMMs read it (rounded by weight_noise.cast), scale and b_t
 of each block, and with grad grad.weight, grad.b_t (of the loss alone), grad.b_i (with the loss of
 bit-widths, where the recipe has one; all blocks of the tensor count) and grad.alpha.
 --json prints b_t as [least, mean, most].)";
