@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "comm/agreement.h"
 #include "io/checkpoint_files.h"
+#include "model/weights.h"
+#include "recipe/matches.h"
 #include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/bit_widths.h"
@@ -89,13 +91,13 @@ ModelConfig Session::checked_model() {
   if (options_.comm != nullptr)
     require_countable_micros(config_.train.accumulate, options_.comm->ranks(),
                              config_.source_of({"train.accumulate"}), "train.accumulate");
-  for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
   require_global_sums(config_, recipe_);
   ModelConfig model = run_model_config(config_, *tokenizer_);
+  require_matches(recipe_, layers_of(model));
+  for (const std::string& warning : recipe_.warnings()) observer_.notice(warning);
   const int64_t length = run_length(config_, model);
   require_run_length(*data_, config_, length);
   for (const std::string& warning : data_->warnings(length)) observer_.notice(warning);
-  for (const std::string& warning : recipe_.warnings_at(model.layers)) observer_.notice(warning);
   require_lora_numbers(config_, recipe_, model);
   require_tensor_parallel_run(config_, recipe_, model, options_.comm);
   for (const std::string& sentence : check_run_init(config_, model)) observer_.notice(sentence);
