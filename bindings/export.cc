@@ -47,7 +47,7 @@ std::vector<std::string> exported(ExportRequest request, int64_t threads) {
   request.threads = threads_of(threads);
   check(request);
   const Unlocked unlocked;
-  return as_call([&] { return export_model(request); });
+  return as_call([&] { return export_model(request).notes; });
 }
 
 }  // namespace

@@ -37,6 +37,14 @@ void add_base(Flags flags, std::string& base) {
       .check(not_empty);
 }
 
+void add_phase(Flags flags, std::string& phase) {
+  flags
+      .option("--phase P", phase,
+              "of a recipe whose numbers change during training: first, last, a number from 0 on, "
+              "or step:S, that in force when S steps are done (step:S/N: of N)")
+      .check(not_empty);
+}
+
 void add_threads(Flags flags, int64_t& threads) {
   flags.option("--threads N", threads, "threads; 0: one per core (the bits are the same)")
       .range(0, kMaxThreads);

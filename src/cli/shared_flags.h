@@ -54,6 +54,9 @@ struct TrainFlags {
 /// --seed N, from 0 to 2^64 - 1.
 void add_seed(Flags flags, uint64_t& seed, const std::string& of_what);
 
+/// --phase P of a recipe.
+void add_phase(Flags flags, std::string& phase);
+
 /// --base FOLDER, of commands that open adapters.
 void add_base(Flags flags, std::string& base);
 

@@ -24,15 +24,16 @@ bool scales_by_history(const Linear& linear) {
 OpenModel open_model(const io::ModelName& name, Recipe recipe, const OpenModelSettings& settings) {
   const ModelConfig config = io::read_model_config(name);
   const io::ParameterReader read = io::open_model_weights(name, config);
-  OpenModel open{std::move(recipe), settings.threads, nullptr, nullptr,
-                 io::left_out_of_model(name, config)};
+  const MeasuredPhase phase = measured_phase(recipe, settings.phase);
+  OpenModel open{std::move(recipe), phase,   settings.threads,
+                 nullptr,           nullptr, io::left_out_of_model(name, config)};
   open.run = std::make_unique<Run>(make_backend(settings.backend, open.threads), settings.seed);
   open.model = std::make_unique<Model>(*open.run, config, open.recipe, RecomputePolicy::none);
   io::copy_parameters(config, read, [&](size_t index, int64_t row, std::span<const float> values) {
     open.model->write_row(*open.run, index, row, values);
   });
   open.model->start_noise(*open.run);
-  open.model->set_phase(*open.run, static_cast<int>(open.recipe.phase_starts().size()) - 1);
+  open.model->set_phase(*open.run, open.phase.index);
   return open;
 }
 

@@ -10,7 +10,7 @@
 #include "base/threads.h"
 #include "io/model_name.h"
 #include "model/model.h"
-#include "recipe/recipe.h"
+#include "recipe/phase_choice.h"
 #include "run/run.h"
 #include "tokenizer/tokenizer.h"
 
@@ -18,6 +18,7 @@ namespace ng {
 
 struct OpenModel {
   Recipe recipe;
+  MeasuredPhase phase;  ///< of the recipe
   Threads threads;
   std::unique_ptr<Run> run;
   std::unique_ptr<Model> model;
@@ -29,10 +30,11 @@ struct OpenModelSettings {
   std::string backend = "cpu";
   Threads threads;
   uint64_t seed = 1;
+  PhaseChoice phase = {};  ///< without a word the last
 };
 
-/// Weights of the folder, quantized or not or of adapters, or the GGUF file under the recipe's last
-/// phase. Throws Error for what is wrong with either.
+/// Weights of the folder, quantized or not or of adapters, or the GGUF file under the recipe in
+/// settings.phase. Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const io::ModelName& name, Recipe recipe,
                                    const OpenModelSettings& settings);
 

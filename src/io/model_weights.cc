@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "io/model_files.h"
+#include "model/weights.h"
 #include "recipe/layer_names.h"
+#include "recipe/matches.h"
 
 namespace ng {
 namespace {
@@ -13,8 +15,6 @@ namespace {
 LayerPlace place_of(const ModelConfig& config, std::string_view layer) {
   return {.name = layer, .block = layers::place_of(layer).block, .depth = config.layers};
 }
-
-int last_phase(const Recipe& recipe) { return static_cast<int>(recipe.phase_starts().size()) - 1; }
 
 /// A weight stored in the operand's numbers is read as it is stored. [recipes.md §7, rule g]
 bool is_stored_so(const Operand& operand, const Operand& storage) {
@@ -30,7 +30,9 @@ ModelWeights::ModelWeights(const io::ModelName& model, const std::optional<Train
       threads_(threads),
       model_(model),
       config_(io::read_model_config(model)),
-      read_(io::open_model_weights(model, config_)) {}
+      read_(io::open_model_weights(model, config_)) {
+  if (trained) require_matches(trained->recipe, layers_of(config_));
+}
 
 void ModelWeights::read_row(size_t index, int64_t row, std::span<float> values) const {
   read_(index, row, values);
@@ -56,7 +58,7 @@ bool is_block_matrix(const ParameterSpec& spec) {
 Operand ModelWeights::trained_operand(const ParameterSpec& spec, const std::string& shown) const {
   const Recipe& recipe = trained_->recipe;
   const std::string layer(layers::layer_of(spec.name));
-  const LayerRecipe numbers = recipe.layer(place_of(config_, layer), last_phase(recipe));
+  const LayerRecipe numbers = recipe.layer(place_of(config_, layer), trained_->phase.index);
   const GemmRecipe& fprop = numbers.linear.fprop;
   const auto refuse = [&](const std::string& has) {
     throw Error({.place = trained_->shown,

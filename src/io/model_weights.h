@@ -13,14 +13,15 @@
 #include "io/hf/names.h"
 #include "io/model_name.h"
 #include "numbers/narrow_matrix.h"
-#include "recipe/recipe.h"
+#include "recipe/phase_choice.h"
 
 namespace ng {
 
 /// A recipe whose fprop weights are exported: the codes that its GEMMs read.
 struct TrainedNumbers {
   Recipe recipe;
-  std::string shown;  ///< for errors: "recipe nvfp4"
+  std::string shown;         ///< for errors: "recipe nvfp4"
+  MeasuredPhase phase = {};  ///< of the recipe
 };
 
 /// Whether a matrix is the weight of a linear layer of a block.
@@ -47,7 +48,7 @@ class ModelWeights {
   [[nodiscard]] bool is_trained(const ParameterSpec& spec) const {
     return trained_ && is_block_matrix(spec);
   }
-  /// Of such a matrix, fprop's weight operand by the recipe's last phase. Throws Error at the
+  /// Of such a matrix, fprop's weight operand by the recipe's phase. Throws Error at the
   /// recipe naming `shown`, the tensor, where its codes are not a function of the weight alone:
   /// stochastic rounding, a Hadamard transform, a prescale, a delayed scale, noise.
   [[nodiscard]] Operand trained_operand(const ParameterSpec& spec, const std::string& shown) const;

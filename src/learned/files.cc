@@ -57,6 +57,7 @@ Json learned_json(const LearnedReport& report) {
   return {{"run", report.settings.run},
           {"step", report.step},
           {"recipe", report.recipe},
+          {"phase", report.phase.index},
           {"data", report.data},
           {"tokens", report.losses.front().evaluation.tokens},
           {"model_cast", report.settings.by_block ? "by block" : "by layer"},

@@ -194,6 +194,7 @@ LearnedReport first_report(const LearnedRun& run, const LearnedSettings& setting
   LearnedReport report{.settings = settings,
                        .step = run.step,
                        .recipe = run.recipe.name(),
+                       .phase = measured_phase(run.recipe, {}),
                        .data = data,
                        .layers = {},
                        .losses = {}};

@@ -12,6 +12,7 @@
 #include "base/json_fwd.h"
 #include "infer/evaluate.h"
 #include "learned/cast.h"
+#include "recipe/phase_choice.h"
 
 namespace ng::io {
 struct ModelSettings;
@@ -56,8 +57,9 @@ struct LearnedLoss {
 struct LearnedReport {
   LearnedSettings settings;
   int64_t step = 0;
-  std::string recipe;  ///< the run's
-  std::string data;    ///< what was evaluated on
+  std::string recipe;   ///< the run's
+  MeasuredPhase phase;  ///< of it, in whose numbers uncast weights are evaluated: the last
+  std::string data;     ///< what was evaluated on
   std::vector<LearnedRow> layers;
   int64_t parameters = 0;           ///< of the model
   int64_t noised = 0;               ///< of those, with noise

@@ -9,6 +9,7 @@
 #include "base/glob.h"
 #include "model/architecture.h"
 #include "recipe/layer_names.h"
+#include "recipe/matches.h"
 #include "run/transfer.h"
 
 namespace ng {
@@ -83,20 +84,21 @@ std::vector<std::string> patterns_of(const ByPattern<Value>& values) {
 struct LoraPatterns {
   std::string key;
   std::vector<std::string> patterns;
-  const std::vector<std::string>& layers;
-  std::string what, remedy;
+  const ModelLayers& of;
+  std::string what;
 };
 
-void require_met(const LoraPatterns& of, const std::string& place) {
-  for (const std::string& pattern : of.patterns) {
-    const bool is_met =
-        std::any_of(of.layers.begin(), of.layers.end(),
-                    [&](const std::string& layer) { return means(pattern, layer); });
+void require_met(const LoraPatterns& patterns, const std::string& place) {
+  for (const std::string& pattern : patterns.patterns) {
+    const std::vector<std::string>& layers = patterns.of.names;
+    const bool is_met = std::any_of(layers.begin(), layers.end(), [&](const std::string& layer) {
+      return means(pattern, layer);
+    });
     if (is_met) continue;
     throw Error({.place = place,
-                 .key = of.key,
-                 .problem = fmt::format("\"{}\" means no {}", pattern, of.what),
-                 .remedy = of.remedy});
+                 .key = patterns.key,
+                 .problem = fmt::format("\"{}\" means no {}", pattern, patterns.what),
+                 .remedy = near_pattern(pattern, patterns.of)});
   }
 }
 
@@ -105,26 +107,20 @@ void require_met(const LoraPatterns& of, const std::string& place) {
 void validate_lora(const ModelConfig& config,
                    const std::function<std::string(const std::string& key)>& place) {
   const Lora& lora = config.lora;
-  std::vector<std::string> linears, adapted, others;
+  ModelLayers linears{.names = {}, .depth = config.layers}, adapted = linears, others = linears;
   for (const ParameterSpec& spec : parameter_table(config)) {
     const std::string layer(layers::layer_of(spec.name));
-    if (is_linear(spec)) linears.push_back(layer);
+    if (is_linear(spec)) linears.names.push_back(layer);
     if (spec.name == layers::weight_of(layer))
-      (lora.means(layer) ? adapted : others).push_back(layer);
+      (lora.means(layer) ? adapted : others).names.push_back(layer);
   }
-  const std::string parts =
-      fmt::format("{}", fmt::join(linears_of_block(parts_of(config.architecture)), " "));
-  const std::string has_adapter = "layer with an adapter", targets = "layers of lora.targets";
-  for (const LoraPatterns& of :
-       {LoraPatterns{"lora.targets", lora.targets, linears, "linear layer of the model",
-                     "patterns of " + parts},
-        LoraPatterns{"lora.rank_pattern", patterns_of(lora.rank_pattern), adapted, has_adapter,
-                     targets},
-        LoraPatterns{"lora.alpha_pattern", patterns_of(lora.alpha_pattern), adapted, has_adapter,
-                     targets},
-        LoraPatterns{"lora.modules_to_save", lora.modules, others, "layer without an adapter",
-                     "embed, norm, head and others that lora.targets leaves out"}})
-    require_met(of, place(of.key));
+  const std::string has_adapter = "layer with an adapter";
+  for (const LoraPatterns& patterns :
+       {LoraPatterns{"lora.targets", lora.targets, linears, "linear layer of the model"},
+        LoraPatterns{"lora.rank_pattern", patterns_of(lora.rank_pattern), adapted, has_adapter},
+        LoraPatterns{"lora.alpha_pattern", patterns_of(lora.alpha_pattern), adapted, has_adapter},
+        LoraPatterns{"lora.modules_to_save", lora.modules, others, "layer without an adapter"}})
+    require_met(patterns, place(patterns.key));
   if (lora.trains(layers::kPos) && !lora.trains(layers::kEmbed))
     throw Error({.place = place("lora.modules_to_save"),
                  .key = "lora.modules_to_save",

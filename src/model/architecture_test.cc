@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "model/weights.h"
 #include "recipe/layer_names.h"
 
 namespace ng {
@@ -30,6 +31,20 @@ TEST(Architecture, LinearLayersAreThoseOfItsParameterTable) {
       names.push_back(layers::weight_of(layers::in_block(0, part)));
     EXPECT_EQ(names, matrices_of_a_block(parts.architecture)) << architecture;
   }
+}
+
+TEST(Architecture, LayersOfRecipesAreMatricesAndTheHead) {
+  ModelConfig config = model_preset("gpt2-124m");
+  config.layers = 1;
+  const ModelLayers layers = layers_of(config);
+  EXPECT_EQ(layers.depth, 1);
+  EXPECT_EQ(layers.names,
+            (std::vector<std::string>{"embed", "pos", "blocks.0.attn.qkv", "blocks.0.attn.out",
+                                      "blocks.0.mlp.up", "blocks.0.mlp.down", "head"}));
+  config = model_preset("llama-134m");
+  EXPECT_FALSE(config.tie_embeddings);
+  const ModelLayers untied = layers_of(config);
+  EXPECT_EQ(std::count(untied.names.begin(), untied.names.end(), "head"), 1);
 }
 
 std::vector<std::string> vectors_of_attention(Architecture architecture) {

@@ -9,6 +9,7 @@
 #include "model/ownership.h"
 #include "model/tensor_parallel.h"
 #include "recipe/layer_names.h"
+#include "recipe/matches.h"
 #include "run/owned_rows.h"
 #include "run/transfer.h"
 
@@ -51,6 +52,7 @@ Model::Model(Run& run, const ModelConfig& config, const Recipe& recipe, Recomput
     : config_(config), recipe_(recipe) {
   NG_CHECK(recipe.is_frozen() == (trained != nullptr));
   validate(config, "model");
+  if (trained == nullptr) require_matches(recipe, ng::layers_of(config));
   make_parameters(run, gather, trained);
   const std::span<Parameter> all = parameters_;
   const size_t of_architecture = tensors_.names().size();

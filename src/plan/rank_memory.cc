@@ -7,6 +7,7 @@
 #include "model/ownership.h"
 #include "model/tensor_parallel.h"
 #include "model/weights.h"
+#include "recipe/matches.h"
 
 namespace ng {
 namespace {
@@ -43,6 +44,7 @@ RankPlan::RankPlan(const Backend& backend, const ModelConfig& model, const Recip
       whole_(deal_parameters(parameters_, recipe, model.layers, layout.counts(), Shard::tensor,
                              WeightGather::as_sent)),
       stored_(static_cast<size_t>(layout.ranks)) {
+  require_matches(recipe, layers_of(model));
   add_stored();
 }
 

@@ -88,7 +88,9 @@ std::string any_block(std::string_view part) {
 /// Patterns for what a model has: of every layer by its name without the number of its block, and
 /// of the halves of blocks.
 LayerNames patterns_for(const ModelLayers& model) {
-  LayerNames patterns = {any_block("attn.*"), any_block("mlp.*")};
+  LayerNames patterns;
+  for (const std::string& half : {any_block("attn.*"), any_block("mlp.*")})
+    if (means_any(half, model.names)) patterns.push_back(half);
   for (const std::string& layer : model.names) {
     const layers::Place place = layers::place_of(layer);
     if (place.block <= 0) patterns.push_back(place.block < 0 ? layer : any_block(place.part));
@@ -117,7 +119,7 @@ std::optional<std::string> likeliest(std::string_view pattern, const ModelLayers
       std::min_element(candidates.begin(), candidates.end(),
                        [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
   const int most = std::max(1, static_cast<int>(part.size() / 3));
-  if (part.empty() || distance(*least) > most) return {};
+  if (candidates.empty() || part.empty() || distance(*least) > most) return {};
   return *least;
 }
 
@@ -127,8 +129,8 @@ std::string names_text(const ModelLayers& model) {
     const layers::Place place = layers::place_of(layer);
     if (place.block <= 0) (place.block == 0 ? parts : outside).emplace_back(place.part);
   }
-  return fmt::format("{}N. with {}, or {}", layers::kBlocks, fmt::join(parts, " "),
-                     fmt::join(outside, " "));
+  return fmt::format("{}N. with {}{}{}", layers::kBlocks, fmt::join(parts, " "),
+                     outside.empty() ? "" : ", or ", fmt::join(outside, " "));
 }
 
 constexpr const char* kOrOptional = "; or optional = true, where it may mean none";

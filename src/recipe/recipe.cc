@@ -111,30 +111,16 @@ Recipe Recipe::parse(std::string_view toml, const std::string& place) {
     for (std::string& warning : warnings_of(settings)) add_once(data->warnings, std::move(warning));
   });
   for (const size_t i : idle)
-    add_once(data->warnings,
-             fmt::format("override {} of {} means no layer of a model of up to 128 blocks", i + 1,
-                         data->recipe.overrides.size()));
+    if (!data->recipe.overrides[i].is_optional)
+      add_once(data->warnings,
+               fmt::format("override {} of {} means no layer of a model of up to 128 blocks", i + 1,
+                           data->recipe.overrides.size()));
   return Recipe(std::move(data));
 }
 
 const std::string& Recipe::name() const { return data_->recipe.source.name; }
 const std::string& Recipe::place() const { return data_->recipe.source.place; }
 const std::vector<std::string>& Recipe::warnings() const { return data_->warnings; }
-std::vector<std::string> Recipe::warnings_at(int64_t depth) const {
-  std::vector<std::string> warnings;
-  const auto& overrides = data_->recipe.overrides;
-  for (size_t i = 0; i < overrides.size(); ++i) {
-    bool met = !overrides[i].blocks;
-    for (int64_t block = 0; block < depth && !met; ++block)
-      met = overrides[i].blocks->contains(block, depth);
-    if (!met)
-      warnings.push_back(fmt::format("override {} of {}: blocks = {} are none of the model's {}",
-                                     i + 1, overrides.size(),
-                                     toml_quote(overrides[i].blocks->text()), depth));
-  }
-  return warnings;
-}
-
 const std::vector<double>& Recipe::phase_starts() const { return data_->recipe.phase_starts; }
 
 std::vector<RecipeMatch> Recipe::matches(const ModelLayers& model) const {

@@ -76,9 +76,6 @@ class Recipe {
   /// each phase, in this order.
   [[nodiscard]] std::vector<RecipeMatch> matches(const ModelLayers& model) const;
 
-  /// What a user should know of a model of this many blocks beside that: overrides for others.
-  [[nodiscard]] std::vector<std::string> warnings_at(int64_t depth) const;
-
   /// Fractions of training at which a phase begins, ascending, the first 0.
   [[nodiscard]] const std::vector<double>& phase_starts() const;
   /// Index of the phase in force at `progress` = step / steps.

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/gemm/job.h"
 #include "base/json.h"
+#include "base/keys.h"
 #include "numbers/product.h"
 
 namespace ng::report {
@@ -67,6 +68,44 @@ void LayerGroups::add(const std::string& name, const LinearRecipe& recipe) {
     members_.push_back({recipe, {name}});
   else
     same->names.push_back(name);
+}
+
+Json matches_json(const std::vector<RecipeMatch>& matches) {
+  Json all = Json::array();
+  for (const RecipeMatch& match : matches) {
+    Json json = {{"key", match.key}, {"matched", match.layers}};
+    if (match.is_phase()) {
+      json["start"] = match.start;
+    } else {
+      json["layers"] = match.patterns;
+      json["optional"] = match.is_optional;
+    }
+    if (!match.blocks.empty()) json["blocks"] = match.blocks;
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+namespace {
+
+/// What a table of a recipe says of where it holds.
+std::string where_text(const RecipeMatch& match) {
+  if (match.is_phase()) return fmt::format("from {:g} % of training on", 100 * match.start);
+  std::string text = "layers = " + print_value(match.patterns);
+  if (match.blocks.empty()) return text;
+  const std::string blocks = "blocks = " + toml_quote(match.blocks);
+  return match.patterns == std::vector<std::string>{"*"} ? blocks : text + ", " + blocks;
+}
+
+}  // namespace
+
+std::string matches_text(const std::vector<RecipeMatch>& matches) {
+  std::string text;
+  for (const RecipeMatch& match : matches)
+    text += fmt::format("  {} ({}) {}: {}\n", match.key, where_text(match),
+                        match.is_phase() ? "changes" : "means",
+                        match.layers.empty() ? "no layer" : layers_text(match.layers));
+  return text;
 }
 
 std::string layers_text(const std::vector<std::string>& names) {

@@ -29,6 +29,12 @@ struct LayerGroup {
 [[nodiscard]] std::string gemm_lines(const std::vector<LayerGroup>& groups,
                                      std::string_view backend);
 
+/// [{"key", "layers", "blocks", "optional", "matched"}] of overrides and weight noise, of phases
+/// "start" instead of the patterns: which layers each means.
+[[nodiscard]] Json matches_json(const std::vector<RecipeMatch>& matches);
+/// The same, a line each: `override[1] (blocks = "-15%:") means: 7 layers, blocks.3.attn.q ... `
+[[nodiscard]] std::string matches_text(const std::vector<RecipeMatch>& matches);
+
 /// "blocks.0.attn.q", "28 layers, blocks.0.attn.q ... blocks.6.attn.out"
 [[nodiscard]] std::string layers_text(const std::vector<std::string>& names);
 

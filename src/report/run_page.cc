@@ -25,7 +25,8 @@ std::string last_values(const RunFacts& facts, const History& history) {
                                  count_text(facts.steps), count_text(history.tokens()));
   if (history.seconds() > 0) text += " in " + duration_text(history.seconds());
   if (std::isfinite(history.last_val_loss()))
-    text += fmt::format("; validation loss {:.4f}", history.last_val_loss());
+    text +=
+        fmt::format("; validation loss {:.4f} in the recipe's numbers", history.last_val_loss());
   if (std::isfinite(history.last_bits_per_byte()))
     text += fmt::format(", {:.4f} bits per byte", history.last_bits_per_byte());
   if (history.skipped() > 0)

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "model/architecture.h"
+#include "model/weights.h"
 #include "report/recipe_text.h"
 
 namespace ng::report {
@@ -41,10 +42,7 @@ std::string recipe_text(Session& session) {
     groups.add(linear->name(), linear->recipe());
   std::string text = fmt::format("{} (hash {})\n", recipe.name(), recipe.hash());
   text += gemm_lines(groups.groups(), session.config().train.backend);
-  const std::vector<double>& phases = recipe.phase_starts();
-  for (size_t i = 1; i < phases.size(); ++i)
-    text += fmt::format("  other numbers from {:g} % of the steps on\n", 100 * phases[i]);
-  return text;
+  return text + matches_text(recipe.matches(layers_of(session.model().config())));
 }
 
 }  // namespace ng::report

@@ -14,7 +14,8 @@ namespace ng::report {
 [[nodiscard]] std::string schedule_text(const RunConfig& config, const StepSettings& step,
                                         int ranks = 1);
 
-/// Name and hash of the recipe, then a line for each GEMM of each group of layers.
+/// Name and hash of the recipe, a line for each GEMM of each group of layers in the first phase,
+/// then which layers overrides, noise and phases mean.
 [[nodiscard]] std::string recipe_text(Session& session);
 
 }  // namespace ng::report

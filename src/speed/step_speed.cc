@@ -47,6 +47,7 @@ BenchResult bench_steps(Run& run, Model& model, const Recipe& recipe, const Benc
   Trainer trainer(run, model, recipe,
                   {.sequences = shape.batch, .length = shape.length, .micros = 1, .optimizer = {}});
   model.initialize(run);
+  trainer.set_phase(shape.phase);
   BenchResult result;
   result.planned = trainer.memory();
   result.flops_per_token = flops_per_token(model, shape.length);

@@ -16,6 +16,7 @@ struct BenchShape {
   int64_t length = 1;  ///< tokens of a sequence, at most the model's context
   int64_t steps = 5;   ///< timed ones
   int64_t warmup = 2;  ///< before them
+  int phase = 0;       ///< of the recipe
 };
 
 struct BenchResult {

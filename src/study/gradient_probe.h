@@ -52,8 +52,8 @@ class GradientProbe {
   void copy_weights(const GradientProbe& from);
   /// For weights from elsewhere.
   [[nodiscard]] Run& run() { return *run_; }
-  /// The recipe's phase at `progress` = step / steps.
-  void set_progress(double progress) { trainer_->set_phase(recipe_.phase_at(progress)); }
+  [[nodiscard]] const Recipe& recipe() const { return recipe_; }
+  void set_phase(int phase) { trainer_->set_phase(phase); }
   /// Some operand is scaled by what earlier gradients have seen: the first has seen nothing.
   [[nodiscard]] bool scales_by_history() const;
   /// Gradients of the blocks' matrices on batch `batch`, one after the other, with the random

@@ -10,6 +10,7 @@
 #include "recipe/layer_names.h"
 #include "study/gradient_draws.h"
 #include "study/gradient_probe.h"
+#include "study/measured_phases.h"
 #include "study/study.h"
 #include "study/written.h"
 #include "train/checkpoint.h"
@@ -37,6 +38,7 @@ struct RunGradients {
   std::vector<std::string> recipes;                ///< their labels
   std::vector<std::string> kinds;                  ///< of linear layers: "attn.q", "mlp.up", ...
   std::vector<std::vector<GradientErrors>> found;  ///< [recipe][step]
+  std::vector<PhaseOfRecipe> phases;               ///< of each of them
 };
 
 constexpr size_t kMostCheckpoints = 8;  // a chart has no more series
@@ -165,11 +167,12 @@ RunGradients run_gradients(const Settings& settings) {
     result.kinds = kinds.names;
     result.steps.push_back(checkpoint.step);
     result.losses.push_back(exact.loss());
-    const double done =
-        static_cast<double>(checkpoint.step) / static_cast<double>(config.train.steps);
     for (size_t r = 0; r < subject.recipes.size(); ++r) {
       GradientProbe probe(subject.recipes[r], task, settings.threads);
-      probe.set_progress(done);
+      const MeasuredPhase phase =
+          phase_after(checkpoint.step, config.train.steps, probe.recipe(), settings.run.phase);
+      probe.set_phase(phase.index);
+      result.phases.push_back({result.recipes[r], checkpoint.step, phase});
       result.found[r].push_back(errors_of(probe, exact, none, kinds, subject.draws));
       progress.step();
     }
@@ -365,8 +368,13 @@ Report gradients(const Settings& settings) {
                                 {"loss", loss_text(run)}});
   section.charts = {projection_chart(section.grids[0]),
                     sqnr_chart(run, section.grids[2], section.grids[3])};
+  if (const std::string phases = phases_text(run.phases, settings.run.phase); !phases.empty())
+    section.paragraphs.insert(section.paragraphs.begin() + 1, phases);
   std::erase_if(section.charts, [](const Chart& chart) { return !has_numbers(chart); });
-  return {.name = "gradients", .title = title_of("gradients"), .sections = {std::move(section)}};
+  return {.name = "gradients",
+          .title = title_of("gradients"),
+          .sections = {std::move(section)},
+          .phases = run.phases};
 }
 
 }  // namespace

@@ -132,10 +132,16 @@ std::string json_of(const Report& report, const Origin& origin) {
                         {"text", section.paragraphs},
                         {"tables", std::move(tables)}});
   }
-  const Json json = {{"study", report.name},           {"title", report.title},
-                     {"command", origin.command},      {"seed", origin.seed},
-                     {"version", version()},           {"compiler", compiler()},
-                     {"sections", std::move(sections)}};
+  Json json = {{"study", report.name},           {"title", report.title},
+               {"command", origin.command},      {"seed", origin.seed},
+               {"version", version()},           {"compiler", compiler()},
+               {"sections", std::move(sections)}};
+  for (const PhaseOfRecipe& of : report.phases)
+    json["phase"].push_back({{"recipe", of.recipe},
+                             {"step", of.step},
+                             {"phase", of.phase.index},
+                             {"phases", of.phase.count},
+                             {"words", of.phase.text()}});
   return json_text(json, 1) + "\n";
 }
 

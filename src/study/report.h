@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "recipe/phase_choice.h"
 #include "study/grid.h"
 
 namespace ng::study {
@@ -19,10 +20,18 @@ struct Section {
   std::vector<Panels> panels = {};  ///< behind the charts
 };
 
+/// In which of its phases a recipe was measured.
+struct PhaseOfRecipe {
+  std::string recipe;
+  int64_t step = 0;  ///< of the run, at whose weights
+  MeasuredPhase phase;
+};
+
 struct Report {
   std::string name;   ///< of the study
   std::string title;  ///< one sentence
   std::vector<Section> sections;
+  std::vector<PhaseOfRecipe> phases = {};  ///< of a study that measures in phases
 };
 
 /// Which program made a report, and how.

@@ -20,6 +20,7 @@ struct RunSubject {
   std::vector<int64_t> steps = {};        ///< of its checkpoints, or of each run; empty: all
   std::vector<std::string> recipes = {};  ///< names or files
   int64_t draws = 0;                      ///< of each recipe: gradients, or seeds
+  std::string phase = {};                 ///< of the recipes, as --phase says; empty: of the step
 };
 
 /// A tensor of a user's file that a study looks at instead of random numbers.

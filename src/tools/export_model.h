@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "io/model_weights.h"
 
 namespace ng {
 
@@ -19,13 +20,19 @@ struct ExportRequest {
   std::vector<std::pair<std::string, std::string>> keep;  ///< gguf: patterns and their types
   bool trained = false;  ///< codes and scales are those of fprop's weight operand
   std::string recipe;    ///< of `trained`; empty: that of the run that the model lies in
+  std::string phase{};   ///< of that recipe, as --phase says; empty: the last
   std::optional<std::pair<int, int>> block;  ///< hf: rows and columns that share a scale
   bool share_scales = false;                 ///< hf: one scale of q, k, v and one of gate, up
   Threads threads;
 };
 
-/// Writes it; what the user should know of it. Throws Error as export_gguf and export_hf do, and
+struct ExportedModel {
+  std::vector<std::string> notes;         ///< what the user should know of it
+  std::optional<TrainedNumbers> trained;  ///< whose codes it holds, where that was asked for
+};
+
+/// Writes it. Throws Error as export_gguf and export_hf do, and
 /// where OUT is a file that is read or anything but what an export writes. Then nothing is written.
-std::vector<std::string> export_model(ExportRequest request);
+ExportedModel export_model(ExportRequest request);
 
 }  // namespace ng

@@ -77,7 +77,7 @@ TEST_F(LoraSession, RefusesByName) {
   };
   EXPECT_EQ(refused({"lora.targets=attn.x"}),
             "--set lora.targets=attn.x: lora.targets: \"attn.x\" means no linear layer of the "
-            "model: patterns of attn.q attn.k attn.v attn.out mlp.gate mlp.up mlp.down");
+            "model: \"blocks.*.attn.*\", which means 4 layers of this model");
   EXPECT_NE(refused({"recipe=gaussws-all"}).find("weight_noise in blocks.0.attn.q"),
             std::string::npos);
   EXPECT_NE(refused({"lora.rank=0", "lora.alpha=3"}).find("lora.alpha: 3 without lora.rank"),

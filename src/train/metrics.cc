@@ -242,7 +242,9 @@ void MetricsFile::write(const StepMetrics& step, const Json& operands, const Jso
 void MetricsFile::write(const ValidationMetrics& validation) {
   if (validation.step <= validated_) return;
   validated_ = validation.step;
-  Json object = {{"step", validation.step}, {"val_loss", number(validation.loss)}};
+  Json object = {{"step", validation.step},
+                 {"val_loss", number(validation.loss)},
+                 {"phase", validation.phase}};
   if (validation.preferences)
     for (const auto& [name, value] : named_values(*validation.preferences))
       object[fmt::format("val_{}", name)] = number(value);

@@ -39,6 +39,7 @@ struct ValidationMetrics {
   int64_t step = 0;
   double loss = 0;           ///< mean cross-entropy per token, nats; or mean loss of pairs
   double bits_per_byte = 0;  ///< of the text behind the targets; 0 of pairs
+  int phase = 0;             ///< of the run's recipe, in whose numbers it was
   std::optional<PreferenceMetrics> preferences{};  ///< where the loss is that of pairs
 };
 

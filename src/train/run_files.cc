@@ -162,6 +162,18 @@ std::optional<Recipe> recipe_of_run_file(const std::string& path) {
   return recipe_in(uncommented(std::string_view(text).substr(begin + 1)), path);
 }
 
+std::string run_file_beside(const std::string& model) {
+  std::error_code unknown;
+  const fs::path whole = fs::weakly_canonical(model, unknown);
+  return ((unknown ? fs::path(model) : whole).parent_path() / kRunFile).string();
+}
+
+std::optional<int64_t> steps_of_model(const std::string& model) {
+  const std::string run_file = run_file_beside(model);
+  if (!is_file(run_file)) return {};
+  return RunConfig::load(run_file).train.steps;
+}
+
 void require_not_read(const RunConfig& config, std::span<const std::string> outputs) {
   std::vector<std::string> there;
   for (const std::string& output : outputs)

@@ -36,6 +36,11 @@ inline constexpr std::string_view kModelFolder = "model";
 /// cannot be read there.
 [[nodiscard]] std::optional<Recipe> recipe_of_run_file(const std::string& path);
 
+/// Where the run.toml of a model's run would be: RUN/run.toml of RUN/model, without dots and links.
+[[nodiscard]] std::string run_file_beside(const std::string& model);
+/// How many steps the run whose model this is takes; none where it is no run's.
+[[nodiscard]] std::optional<int64_t> steps_of_model(const std::string& model);
+
 /// Throws Error where one of `outputs`, files or folders, is or holds a text, tokenizer or model
 /// that the run reads.
 void require_not_read(const RunConfig& config, std::span<const std::string> outputs);

@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "comm/agreement.h"
 #include "io/checkpoint_files.h"
+#include "model/weights.h"
+#include "recipe/matches.h"
 #include "recipe/warnings.h"
 #include "run/backends.h"
 #include "train/bit_widths.h"

@@ -9,6 +9,8 @@
 #include "comm/agreement.h"
 #include "io/hf/folder.h"
 #include "io/hf/peft_start.h"
+#include "model/weights.h"
+#include "recipe/matches.h"
 #include "run/backends.h"
 #include "train/run_inputs.h"
 #include "train/run_model.h"
@@ -43,13 +45,13 @@ ModelConfig checked_run_model(const RunConfig& config, const Recipe& recipe,
   if (comm != nullptr)
     require_countable_micros(config.train.accumulate, comm->ranks(),
                              config.source_of({"train.accumulate"}), "train.accumulate");
-  for (const std::string& warning : recipe.warnings()) notice(warning);
   require_global_sums(config, recipe);
   const ModelConfig model = run_model_config(config, tokenizer);
+  require_matches(recipe, layers_of(model));
+  for (const std::string& warning : recipe.warnings()) notice(warning);
   const int64_t length = run_length(config, model);
   require_run_length(data, config, length);
   for (const std::string& warning : data.warnings(length)) notice(warning);
-  for (const std::string& warning : recipe.warnings_at(model.layers)) notice(warning);
   require_lora_numbers(config, recipe, model);
   require_tensor_parallel_run(config, recipe, model, comm);
   for (const std::string& sentence : check_run_init(config, model)) notice(sentence);

@@ -35,6 +35,7 @@ std::optional<PreferenceSums> sum_of_pairs(const TrainingData& data, Trainer& tr
 std::optional<ValidationMetrics> validation_of(const TrainingData& data, Trainer& trainer,
                                                Comm& comm, const std::function<bool()>& stops) {
   ValidationMetrics metrics;
+  metrics.phase = trainer.phase();
   if (trainer.settings().dpo) {
     const std::optional<PreferenceSums> sums = sum_of_pairs(data, trainer, comm, stops);
     if (!sums) return {};

@@ -94,7 +94,7 @@ TEST_F(Export, ShipsTheTrainedBits) {
     const std::string model = recipe + "/model";
     EXPECT_EQ(run_well({"export", model, "a.gguf", "--to", "gguf", "--type", type, "--weights",
                         "trained"}),
-              "a.gguf: gguf as " + type + "\n");
+              "a.gguf: gguf as " + type + ", codes of " + recipe + "\n");
     EXPECT_EQ(io::Gguf(path("a.gguf").string()).text("general.name"), recipe);
     EXPECT_EQ(run({"export", model, "folder", "--to", "hf", "--type", type, "--weights", "trained",
                    "--recipe", recipe})

@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/isa.h"
 #include "base/json.h"
-#include "base/version.h"
 #include "cli/bench/bench.h"
 #include "cli/models/open_model.h"
 #include "cli/run_tables.h"
 #include "cli/shared_flags.h"
 #include "comm/launch.h"
+#include "model/weights.h"
+#include "report/recipe_text.h"
 #include "run/backends.h"
 #include "speed/machine.h"
 #include "speed/step_speed.h"
@@ -18,9 +18,12 @@
 namespace ng::cli {
 namespace {
 
+constexpr uint64_t kSeed = 1;  // of weights and draws
+
 struct BenchStepArgs {
   StepFlags step{.model = "char-gpt"};
   std::string recipe = "fp32";
+  std::string phase;
   MachineFlags machine;
   int64_t steps = BenchShape{}.steps;
   bool recompute = false;
@@ -38,36 +41,36 @@ Json exchange_json(const BenchStepArgs& args, const BenchResult& result) {
           {"sent", sent_json(result.sent)}};
 }
 
-Json result_json(const BenchStepArgs& args, const Recipe& recipe, Threads threads, Model& model,
-                 const BenchResult& result) {
+Json result_json(const BenchStepArgs& args, const Recipe& recipe, const MeasuredPhase& phase,
+                 Threads threads, Model& model, const BenchResult& result) {
   const double peak = measured_peak_flops(threads) * world().ranks();  // ranks at once
   Json by_kind = time_json(result.seconds_by_kind);
   by_kind["rest"] = result.rest_seconds();
-  return {{"program", fmt::format("narrowgauge {}", version())},
-          {"model", args.step.model},
-          {"parameters", model.parameter_count()},
-          {"recipe", recipe.name()},
-          {"recipe_hash", recipe.hash()},
-          {"backend", args.machine.backend},
-          {"isa", name_of(current_isa())},
-          {"batch", args.step.batch},
-          {"seq", args.step.length},
-          {"steps", args.steps},
-          {"threads", threads.count},
-          {"ranks", world().ranks()},
-          {"seconds_per_step", result.median_seconds},
-          {"tokens_per_second", result.tokens_per_second},
-          {"first_loss", result.first_loss},
-          {"skipped_steps", result.skipped},
-          {"peak_bytes", peak_resident_bytes()},
-          {"planned_bytes", result.planned.total},
-          {"planned_bytes_by_kind", most_json(result.planned)},
-          {"planned_bytes_at_peak", memory_json(result.planned)},
-          {"planned_bytes_stored", stored_json(result.planned)},
-          {"peak_flops", peak},
-          {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
-          {"seconds_by_kind", by_kind},
-          {"exchange", exchange_json(args, result)}};
+  Json json = {{"model", args.step.model},
+               {"parameters", model.parameter_count()},
+               {"recipe_hash", recipe.hash()},
+               {"backend", args.machine.backend},
+               {"batch", args.step.batch},
+               {"seq", args.step.length},
+               {"seed", kSeed},
+               {"steps", args.steps},
+               {"ranks", world().ranks()},
+               {"seconds_per_step", result.median_seconds},
+               {"tokens_per_second", result.tokens_per_second},
+               {"first_loss", result.first_loss},
+               {"skipped_steps", result.skipped},
+               {"peak_bytes", peak_resident_bytes()},
+               {"planned_bytes", result.planned.total},
+               {"planned_bytes_by_kind", most_json(result.planned)},
+               {"planned_bytes_at_peak", memory_json(result.planned)},
+               {"planned_bytes_stored", stored_json(result.planned)},
+               {"peak_flops", peak},
+               {"percent_of_peak", 100 * result.tokens_per_second * result.flops_per_token / peak},
+               {"seconds_by_kind", by_kind},
+               {"exchange", exchange_json(args, result)}};
+  json.update(machine_json(threads));
+  json.update(numbers_json(recipe, phase, model.config()));
+  return json;
 }
 
 void print_exchange(const Json& exchange) {
@@ -79,22 +82,28 @@ void print_exchange(const Json& exchange) {
 void bench_step(BenchStepArgs args) {
   const ModelConfig config = args.step.config();
   const Recipe recipe = Recipe::load(args.recipe);
+  const MeasuredPhase phase =
+      measured_phase(recipe, {.word = args.phase, .otherwise = PhaseChoice::End::first});
   const Threads threads = args.machine.use();
   Comm& ranks = world();
-  Run run(make_backend(args.machine.backend, threads), 1, 0, &ranks);
+  Run run(make_backend(args.machine.backend, threads), kSeed, 0, &ranks);
   Model model(run, config, recipe, args.recompute ? RecomputePolicy::block : RecomputePolicy::none);
-  const BenchResult result =
-      bench_steps(run, model, recipe,
-                  {.batch = args.step.batch, .length = args.step.length, .steps = args.steps});
-  const Json json = result_json(args, recipe, threads, model, result);
+  const BenchResult result = bench_steps(run, model, recipe,
+                                         {.batch = args.step.batch,
+                                          .length = args.step.length,
+                                          .steps = args.steps,
+                                          .phase = phase.index});
+  const Json json = result_json(args, recipe, phase, threads, model, result);
+  note_phase(recipe, phase);
   if (args.json) {
     print_json(json);
     return;
   }
   print("model       {}, {} parameters, recipe {}\n", args.step.model,
-        count_text(model.parameter_count()), recipe.name());
-  print("step        {} x {} tokens on {} threads, {}{}\n", args.step.batch, args.step.length,
-        threads.count, name_of(current_isa()),
+        count_text(model.parameter_count()), text_of(recipe, phase));
+  print("{}", report::matches_text(recipe.matches(layers_of(config))));
+  print("step        {} x {} tokens on {}{}\n", args.step.batch, args.step.length,
+        machine_text(threads),
         ranks.ranks() > 1 ? fmt::format(", on each of {} ranks", ranks.ranks()) : std::string());
   print("speed       {:.1f} tokens/s, {:.3f} s per step, {:.1f} % of the measured peak\n",
         result.tokens_per_second, result.median_seconds, json["percent_of_peak"].get<double>());
@@ -109,6 +118,7 @@ void bench_step(BenchStepArgs args) {
 void declare_bench_step(Flags flags, BenchStepArgs& args) {
   args.step.declare(flags);
   flags.setting("--recipe NAME", args.recipe, "recipe, a name or a file");
+  add_phase(flags, args.phase);
   flags.setting("--steps", args.steps, "timed steps, after 2 others").range(1, 1 << 20);
   flags.flag("--recompute", args.recompute, "recompute blocks in the backward pass");
   args.machine.declare(flags);

@@ -52,7 +52,7 @@ void eval(const EvalArgs& args) {
       [&](int64_t done, int64_t bytes) { reading.show_bytes(done, bytes); });
   reading.clear();
   const OpenModel open = open_model(args.model);
-  note_missing(open);
+  note_numbers(open);
   io::require_vocabulary(args.model.folder, open.model->config(), tokenizer->vocab());
   const int64_t context = open.model->config().context;
   require_batch(open.model->config(), {.sequences = args.batch, .length = context}, "--batch", "");
@@ -61,26 +61,27 @@ void eval(const EvalArgs& args) {
     refuse(args.model.folder,
            fmt::format("its loss in recipe {} is not a number", open.recipe.name()),
            "weights that are finite, and small enough for the recipe's formats");
-  const Json json = {{"loss", result.loss},
-                     {"perplexity", result.perplexity},
-                     {"bits_per_byte", result.bits_per_byte},
-                     {"byte_perplexity", result.byte_perplexity},
-                     {"tokens", result.tokens},
-                     {"bytes", result.bytes},
-                     {"context", context},
-                     {"recipe", open.recipe.name()}};
-  print_either(
-      args.json, json,
-      fmt::format("loss           {:.6f}\n"
-                  "perplexity     {:.4f} per token, {:.4f} per byte\n"
-                  "bits per byte  {:.6f}\n"
-                  "tokens         {} in windows of {}, recipe {}\n",
-                  result.loss, result.perplexity, result.byte_perplexity, result.bits_per_byte,
-                  count_text(result.tokens), context, open.recipe.name()));
+  Json json = {{"loss", result.loss},
+               {"perplexity", result.perplexity},
+               {"bits_per_byte", result.bits_per_byte},
+               {"byte_perplexity", result.byte_perplexity},
+               {"tokens", result.tokens},
+               {"bytes", result.bytes},
+               {"context", context}};
+  json.update(numbers_json(open.recipe, open.phase, open.model->config()));
+  print_either(args.json, json,
+               fmt::format("loss           {:.6f}\n"
+                           "perplexity     {:.4f} per token, {:.4f} per byte\n"
+                           "bits per byte  {:.6f}\n"
+                           "tokens         {} in windows of {}, recipe {}\n{}",
+                           result.loss, result.perplexity, result.byte_perplexity,
+                           result.bits_per_byte, count_text(result.tokens), context,
+                           text_of(open.recipe, open.phase), matches_text(open)));
 }
 
 void declare_eval(Flags flags, EvalArgs& args) {
   args.model.declare(flags);
+  add_phase(flags, args.model.phase);
   flags
       .option("--data FILE", args.data,
               "file, folder, pattern or prepared name: text, token ids; *.jsonl: documents")

@@ -4,9 +4,10 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/shared_flags.h"
+#include "cli/models/open_model.h"
 #include "io/gguf/export.h"
 #include "io/hf/export.h"
+#include "io/model_files.h"
 #include "tools/export_model.h"
 
 namespace ng::cli {
@@ -23,11 +24,19 @@ void export_model(const ExportArgs& args) {
   ExportRequest request = args.request;
   request.trained = !args.weights.empty();
   request.threads = threads_of(args.threads);
-  const std::vector<std::string> notes = ng::export_model(request);
-  for (const std::string& sentence : notes) note(sentence);
-  print_either(args.json,
-               {{"out", request.out}, {"to", request.to}, {"type", request.type}, {"notes", notes}},
-               fmt::format("{}: {} as {}\n", request.out, request.to, request.type));
+  const ExportedModel exported = ng::export_model(request);
+  for (const std::string& sentence : exported.notes) note(sentence);
+  Json json = {
+      {"out", request.out}, {"to", request.to}, {"type", request.type}, {"notes", exported.notes}};
+  std::string codes;
+  if (const auto& trained = exported.trained) {
+    note_phase(trained->recipe, trained->phase);
+    const ModelConfig config = io::read_model_config({request.model, request.base});
+    json.update(numbers_json(trained->recipe, trained->phase, config));
+    codes = ", codes of " + text_of(trained->recipe, trained->phase);
+  }
+  print_either(args.json, json,
+               fmt::format("{}: {} as {}{}\n", request.out, request.to, request.type, codes));
 }
 
 // "GLOB=TYPE"; a name may have no "=".
@@ -69,6 +78,8 @@ void require_fitting(const ExportArgs& args) {
   if (is_gguf && request.share_scales) throw WrongFlags("--share-scales: goes with --to hf");
   if (!request.recipe.empty() && args.weights.empty())
     throw WrongFlags("--recipe: goes with --weights trained");
+  if (!request.phase.empty() && args.weights.empty())
+    throw WrongFlags("--phase: goes with --weights trained");
 }
 
 constexpr const char* kExportFooter =
@@ -103,6 +114,7 @@ void declare_export(Flags flags, ExportArgs& args) {
       .one_of({"trained"});
   flags.option("--recipe NAME", r.recipe,
                "of --weights trained; else the run's that MODEL lies in");
+  add_phase(flags, r.phase);
   add_base(flags, r.base);
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "print one JSON object");

@@ -74,8 +74,13 @@ void require_ids(const std::vector<int32_t>& ids, const std::string& flag, int64
 // Prints each token when it comes, or as JSON all of them at the end.
 class Printer {
  public:
-  Printer(const Tokenizer* tokenizer, const GenerateArgs& args)
-      : tokenizer_(tokenizer), ids_(args.ids), json_(args.json) {}
+  /// `numbers`: what the JSON says of the model's.
+  Printer(const Tokenizer* tokenizer, const GenerateArgs& args, Json numbers)
+      : tokenizer_(tokenizer),
+        ids_(args.ids),
+        json_(args.json),
+        numbers_(std::move(numbers)),
+        seed_(args.sampling.seed) {}
 
   void token(int32_t id) {
     all_.push_back(id);
@@ -98,12 +103,16 @@ class Printer {
     if (tokenizer_ != nullptr) json["text"] = readable(tokenizer_->decode(all_));
     all_.insert(all_.end(), ends_.begin(), ends_.end());
     json["ids"] = all_;
+    json["seed"] = seed_;
+    json.update(numbers_);
     print_json(json);
   }
 
  private:
   const Tokenizer* tokenizer_;
   bool ids_, json_;
+  Json numbers_;
+  uint64_t seed_;
   std::vector<int32_t> all_, ends_;
   bool first_ = true;
   TextFilter filter_;
@@ -127,12 +136,13 @@ int generate(const GenerateArgs& args) {
   const std::vector<int32_t> prompt = prompt_of(args, tokenizer.get());
   const OpenModel open = open_model(args.model);
   const int64_t vocab = open.model->config().vocab;
-  note_missing(open);
+  note_numbers(open);
   require_ids(prompt, from_ids ? "--prompt-ids" : "--prompt", vocab);
   std::vector<int32_t> ends;
   if (!args.ignore_eos) ends = end_tokens_of(args.model.name(), vocab);
   Generator generator(*open.run, *open.model);
-  Printer printer(tokenizer.get(), args);
+  Printer printer(tokenizer.get(), args,
+                  numbers_json(open.recipe, open.phase, open.model->config()));
   SamplingSettings sampling = args.sampling;
   if (!args.ids) sampling.vocab = tokenizer->vocab();  // a model's vocabulary may be padded
   generator.generate(prompt, args.tokens, sampling, [&](int32_t id) {
@@ -146,6 +156,7 @@ int generate(const GenerateArgs& args) {
 
 void declare_generate(Flags flags, GenerateArgs& args) {
   args.model.declare(flags);
+  add_phase(flags, args.model.phase);
   const Flag text = flags.option("--prompt TEXT", args.prompt,
                                  "text to go on from; - reads it from standard input");
   const Flag ids =

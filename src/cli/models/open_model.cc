@@ -4,10 +4,14 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "cli/output.h"
 #include "io/gguf/gguf.h"
 #include "io/model_files.h"
 #include "io/model_of_run.h"
+#include "model/weights.h"
+#include "report/recipe_text.h"
+#include "train/run_files.h"
 
 namespace ng::cli {
 
@@ -58,7 +62,10 @@ ModelConfig StepFlags::config() {
 OpenModel open_model(const ModelFlags& flags, uint64_t seed) {
   OpenModel open = ng::open_model(
       flags.name(), Recipe::load(flags.recipe),
-      {.backend = flags.machine.backend, .threads = flags.machine.use(), .seed = seed});
+      {.backend = flags.machine.backend,
+       .threads = flags.machine.use(),
+       .seed = seed,
+       .phase = {.word = flags.phase, .steps = [&] { return steps_of_model(flags.folder); }}});
   for (const std::string& sentence : open.left_out) note(sentence);
   return open;
 }
@@ -69,7 +76,23 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFlags& flags) {
   return tokenizer;
 }
 
-void note_missing(const OpenModel& open) {
+Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase, const ModelConfig& config) {
+  return {{"recipe", recipe.name()},
+          {"phase", phase.index},
+          {"phases", recipe.phase_starts()},
+          {"matches", report::matches_json(recipe.matches(layers_of(config)))}};
+}
+
+std::string matches_text(const OpenModel& open) {
+  return report::matches_text(open.recipe.matches(layers_of(open.model->config())));
+}
+
+void note_phase(const Recipe& recipe, const MeasuredPhase& phase) {
+  if (const std::string sentence = note_of(recipe, phase); !sentence.empty()) note(sentence);
+}
+
+void note_numbers(const OpenModel& open) {
+  note_phase(open.recipe, open.phase);
   for (const std::string& sentence : missing_of_training(open)) note(sentence);
 }
 

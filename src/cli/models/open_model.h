@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/json_fwd.h"
 #include "cli/shared_flags.h"
 #include "infer/open_model.h"
 
@@ -13,6 +14,7 @@ struct ModelFlags {
   std::string folder;  ///< in Hugging Face's layout, quantized or not; a GGUF file; a run's folder
   std::string base;    ///< of adapters
   std::string recipe = "fp32";
+  std::string phase;  ///< of it, as --phase says: of commands that take it
   MachineFlags machine;
 
   void declare(Flags flags);
@@ -33,14 +35,24 @@ struct StepFlags {
   [[nodiscard]] ModelConfig config();
 };
 
-/// Weights of the folder under the recipe's last phase; the user hears what of it is not read.
+/// Weights of the folder under the recipe's phase; the user hears what of it is not read.
 /// Throws Error for what is wrong with either.
 [[nodiscard]] OpenModel open_model(const ModelFlags& flags, uint64_t seed = 1);
 
 /// The model's tokenizer; the user hears what is not known of it.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFlags& flags);
 
-/// Tells the user what the recipe needs of training that is not in a model folder.
-void note_missing(const OpenModel& open);
+/// {"recipe", "phase", "phases", "matches"}: in which numbers a model is.
+[[nodiscard]] Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase,
+                                const ModelConfig& config);
+
+/// Which layers each override and phase of its recipe means, a line each.
+[[nodiscard]] std::string matches_text(const OpenModel& open);
+
+/// Tells the user which phase is measured where there are several and none was chosen.
+void note_phase(const Recipe& recipe, const MeasuredPhase& phase);
+
+/// The same, and what the recipe needs of training that is not in a model folder.
+void note_numbers(const OpenModel& open);
 
 }  // namespace ng::cli

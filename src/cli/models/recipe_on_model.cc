@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
-#include "base/isa.h"
 #include "base/json.h"
+#include "cli/bench/bench.h"
 #include "cli/output.h"
 #include "cli/run_tables.h"
+#include "model/weights.h"
+#include "recipe/phase_choice.h"
 #include "report/recipe_text.h"
 #include "run/backends.h"
 #include "speed/layer_speed.h"
@@ -45,15 +47,25 @@ std::string whole_step_command(const std::string& named, const StepFlags& step) 
   return shell_command(words);
 }
 
-Json measured_on(const ModelConfig& config, const Recipe& recipe, const StepFlags& step,
+/// The one that was chosen, or all of them.
+std::vector<MeasuredPhase> phases_of(const Recipe& recipe, const std::string& word) {
+  if (!word.empty()) return {measured_phase(recipe, {.word = word})};
+  std::vector<MeasuredPhase> all;
+  for (size_t i = 0; i < recipe.phase_starts().size(); ++i)
+    all.push_back(phase_of(recipe, static_cast<int>(i)));
+  return all;
+}
+
+Json measured_on(const ModelConfig& config, const Recipe& recipe,
+                 const std::vector<MeasuredPhase>& measured_phases, const StepFlags& step,
                  const MachineFlags& machine) {
   const Threads threads = machine.use();
   const int64_t tokens = step.batch * step.length;
   Json phases = Json::array();
-  for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase) {
+  for (const MeasuredPhase& phase : measured_phases) {
     Json layers = Json::array();
     double seconds = 0, fp32_seconds = 0;
-    for (const LayerKind& kind : layer_kinds(config, recipe, static_cast<int>(phase))) {
+    for (const LayerKind& kind : layer_kinds(config, recipe, phase.index)) {
       const auto [measured, in_fp32] = compare_layer(kind, tokens, threads, machine.backend);
       const auto count = static_cast<double>(kind.names.size());
       layers.push_back({{"layers", kind.names},
@@ -72,33 +84,36 @@ Json measured_on(const ModelConfig& config, const Recipe& recipe, const StepFlag
       seconds += count * measured.total();
       fp32_seconds += count * in_fp32.total();
     }
-    phases.push_back({{"from", recipe.phase_starts()[phase]},
+    phases.push_back({{"phase", phase.index},
+                      {"from", phase.from},
+                      {"to", phase.to},
+                      {"words", phase.text()},
                       {"layers", layers},
                       {"seconds", seconds},
                       {"fp32_seconds", fp32_seconds}});
   }
-  return {{"recipe", recipe.name()},
-          {"model", step.model},
-          {"batch", step.batch},
-          {"seq", step.length},
-          {"threads", threads.count},
-          {"backend", machine.backend},
-          {"isa", name_of(current_isa())},
-          {"warnings", recipe.warnings_at(config.layers)},
-          {"phases", phases}};
+  Json json = {{"recipe", recipe.name()},
+               {"model", step.model},
+               {"batch", step.batch},
+               {"seq", step.length},
+               {"backend", machine.backend},
+               {"phase", phases.size() == 1 ? phases[0]["phase"] : Json("all")},
+               {"matches", report::matches_json(recipe.matches(layers_of(config)))},
+               {"phases", phases}};
+  json.update(machine_json(threads));
+  return json;
 }
 
 std::string text_of(const Json& measured) {
   const auto tokens = measured["batch"].get<int64_t>() * measured["seq"].get<int64_t>();
-  std::string text =
-      fmt::format("{} on {}, {} x {} tokens, {} threads, {}\n",
-                  measured["recipe"].get<std::string>(), measured["model"].get<std::string>(),
-                  measured["batch"].get<int64_t>(), measured["seq"].get<int64_t>(),
-                  measured["threads"].get<int>(), measured["isa"].get<std::string>());
-  for (const Json& warning : measured["warnings"])
-    text += "warning: " + warning.get<std::string>() + "\n";
+  std::string text = fmt::format(
+      "{} on {}, {} x {} tokens, {}, {}, {} threads\n", measured["recipe"].get<std::string>(),
+      measured["model"].get<std::string>(), measured["batch"].get<int64_t>(),
+      measured["seq"].get<int64_t>(), measured["cpu"].get<std::string>(),
+      measured["isa"].get<std::string>(), measured["threads"].get<int>());
   for (const Json& phase : measured["phases"]) {
-    text += fmt::format("\nfrom {:g} % of training on\n", 100 * phase["from"].get<double>());
+    const auto words = phase["words"].get<std::string>();
+    text += words.empty() ? "\n" : fmt::format("\n{}\n", words);
     Table table({"layers", "outputs x inputs", "forward ms", "times", "backward ms", "times"});
     for (const Json& layer : phase["layers"]) {
       const auto names = layer["layers"].get<std::vector<std::string>>();
@@ -126,8 +141,8 @@ std::string text_of(const Json& measured) {
 
 }  // namespace
 
-void print_recipe_on_model(const std::string& named, StepFlags step, const MachineFlags& machine,
-                           bool json) {
+void print_recipe_on_model(const std::string& named, const std::string& phase, StepFlags step,
+                           const MachineFlags& machine, bool json) {
   const Recipe recipe = Recipe::load(named);
   const ModelConfig config = step.config();
   const auto backend = make_backend(machine.backend, machine.use());
@@ -137,10 +152,12 @@ void print_recipe_on_model(const std::string& named, StepFlags step, const Machi
   const MemoryPlan fp32 = plan_memory_in_fp32(*backend, config, RecomputePolicy::none, settings);
   int64_t parameters = 0;
   for (const ParameterSpec& spec : parameter_table(config)) parameters += spec.rows * spec.cols;
-  Json measured = measured_on(config, recipe, step, machine);
+  Json measured = measured_on(config, recipe, phases_of(recipe, phase), step, machine);
   measured["memory"] = memory_event(plan, fp32, parameters);
   measured["whole_step"] = whole_step_command(named, step);
-  print_either(json, measured, text_of(measured) + "\n" + memory_table(plan, fp32, parameters));
+  print_either(json, measured,
+               text_of(measured) + "\n" + report::matches_text(recipe.matches(layers_of(config))) +
+                   memory_table(plan, fp32, parameters));
 }
 
 }  // namespace ng::cli

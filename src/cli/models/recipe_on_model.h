@@ -8,11 +8,12 @@
 
 namespace ng::cli {
 
-/// Prints for every phase the layers by shape and numbers: how they run, seconds of forward and
-/// backward in the recipe and in FP32, measured now; and the memory, as the event `memory` of
-/// metrics.jsonl has it, planned for a batch of one micro-batch, AdamW's defaults, without
-/// recomputation. As JSON, or as lines and tables. `named`: the recipe, a name or a file.
-void print_recipe_on_model(const std::string& named, StepFlags step, const MachineFlags& machine,
-                           bool json);
+/// Prints for every phase, or the one that `phase` says as --phase does, the layers by shape and
+/// numbers: how they run, seconds of forward and backward in the recipe and in FP32, measured now;
+/// and the memory, as the event `memory` of metrics.jsonl has it, planned for a batch of one
+/// micro-batch, AdamW's defaults, without recomputation. As JSON, or as lines and tables.
+/// `named`: the recipe, a name or a file.
+void print_recipe_on_model(const std::string& named, const std::string& phase, StepFlags step,
+                           const MachineFlags& machine, bool json);
 
 }  // namespace ng::cli

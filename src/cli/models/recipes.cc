@@ -7,8 +7,10 @@
 #include "cli/command.h"
 #include "cli/models/recipe_on_model.h"
 #include "model/architecture.h"
+#include "model/weights.h"
 #include "recipe/keys_page.h"
 #include "recipe/layer_names.h"
+#include "recipe/matches.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
 
@@ -16,7 +18,7 @@ namespace ng::cli {
 namespace {
 
 struct RecipesArgs {
-  std::string name;
+  std::string name, phase;
   StepFlags step;
   MachineFlags machine;
   bool keys = false;
@@ -72,9 +74,18 @@ Json bytes_per_parameter(const RecipeSettings& s) {
           {"gradients", bytes_of(s.gradient)}};
 }
 
-// Layers by what they get in a Llama of 12 blocks: overrides may tell blocks apart.
+constexpr int64_t kDepth = 12;
+
+/// What a recipe is shown on where no model is named: overrides may tell blocks apart.
+ModelConfig example_model() {
+  ModelConfig config;
+  config.architecture = Architecture::llama;
+  config.layers = kDepth;
+  return config;
+}
+
+// Layers by what they get in it.
 std::vector<report::LayerGroup> groups_of(const Recipe& recipe, int phase) {
-  constexpr int64_t kDepth = 12;
   report::LayerGroups groups;
   for (int64_t block = 0; block < kDepth; ++block)
     for (const std::string_view layer : linears_of_block(parts_of(Architecture::llama))) {
@@ -147,8 +158,9 @@ void recipes(const RecipesArgs& args) {
                  .remedy = "narrowgauge recipes NAME --model " + args.step.model});
   if (args.name.empty()) return list(args.json);
   if (!args.step.model.empty())
-    return print_recipe_on_model(args.name, args.step, args.machine, args.json);
+    return print_recipe_on_model(args.name, args.phase, args.step, args.machine, args.json);
   const Recipe recipe = Recipe::load(args.name);
+  require_known_patterns(recipe, layers_of(example_model()), "a Llama of 12 blocks");
   Json json = recipe_json(recipe);
   json["resolved"] = recipe.resolved_toml();
   print_either(args.json, json, text_of(recipe));
@@ -159,6 +171,7 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
   args.step.declare(flags,
                     "how each GEMM of this model runs here and how fast, measured now, and what "
                     "training it takes of memory; ");
+  add_phase(flags, args.phase);
   args.machine.declare(flags);
   flags.flag("--keys", args.keys, "every key of a recipe: what it may be and what it means");
   flags.flag("--json", args.json, "print JSON");
@@ -167,6 +180,8 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
       throw WrongFlags("--keys prints the keys of all recipes: without NAME, --model or --json");
     if (args.step.model.empty() && !args.step.base.empty())
       throw WrongFlags("--base: goes with --model");
+    if (args.step.model.empty() && !args.phase.empty())
+      throw WrongFlags("--phase: goes with --model");
   });
   flags.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
 }

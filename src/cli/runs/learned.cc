@@ -57,10 +57,11 @@ std::string losses_text(const LearnedReport& report) {
 
 std::string text_of(const LearnedReport& report) {
   return fmt::format(
-      "step {} of {}, recipe {}\n\n{}\n{}"
+      "step {} of {}, recipe {}{}\n\n{}\n{}"
       "{} of {} parameters have noise; on {} tokens of {}\n\n"
       "{out}/recipe.toml\n{out}/model\n{out}/learned.json\n",
-      report.step, on_one_line(report.settings.run), report.recipe, layers_text(report),
+      report.step, on_one_line(report.settings.run), report.recipe,
+      report.phase.count > 1 ? ", " + report.phase.text() : "", layers_text(report),
       losses_text(report), count_text(report.noised), count_text(report.parameters),
       count_text(report.losses.front().evaluation.tokens), on_one_line(report.data),
       fmt::arg("out", on_one_line(report.settings.out)));

@@ -40,6 +40,7 @@ struct StudyArgs {
     std::string words = run.folder.empty() ? "" : " " + shell_quoted(run.folder);
     if (!run.steps.empty()) words += fmt::format(" --steps {}", fmt::join(run.steps, ","));
     words += " --recipes " + shell_quoted(fmt::format("{}", fmt::join(run.recipes, ",")));
+    if (!run.phase.empty()) words += " --phase " + shell_quoted(run.phase);
     return words + fmt::format(" --draws {}", run.draws);
   }
   [[nodiscard]] std::string tensor_words() const {
@@ -101,6 +102,8 @@ void check_subject(const StudyArgs& args, const study::Study& chosen) {
   if (!chosen.of_run && args.of_run)
     refuse("looks at no run",
            "no RUN, --steps, --recipes or --draws: those are for studies gradients and stability");
+  if (!args.run.phase.empty() && chosen.name != "gradients")
+    refuse("trains through all phases", "no --phase: that is for study gradients");
   if (!chosen.of_tensor && args.of_tensor)
     refuse("looks at no tensor", "no --file, --tensor or --direction: those are for study update");
   if (args.of_tensor && (args.tensor.file.empty() || args.tensor.name.empty()))
@@ -175,6 +178,7 @@ void declare_run(Flags flags, StudyArgs& args) {
       .option("--draws N", args.run.draws,
               "gradients: how many of each recipe; 16; stability: seeds of each run; 1")
       .range(1, 100000);
+  add_phase(flags, args.run.phase);
 }
 
 void declare_tensor(Flags flags, study::TensorSubject& tensor) {
@@ -208,7 +212,7 @@ void declare_study(Flags flags, StudyArgs& args) {
       "Study update moves random weights, or those of a file, by every rule without a wider copy:\n"
       "  narrowgauge study update --file model.safetensors --tensor h.0.mlp.c_fc.weight");
   flags.check([&args, flags] {
-    for (const char* name : {"RUN", "--steps", "--recipes", "--draws"})
+    for (const char* name : {"RUN", "--steps", "--recipes", "--draws", "--phase"})
       args.of_run = args.of_run || flags.is_given(name);
     for (const char* name : {"--file", "--tensor", "--direction"})
       args.of_tensor = args.of_tensor || flags.is_given(name);

@@ -4,10 +4,11 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/isa.h"
 #include "base/text.h"
+#include "cli/bench/bench.h"
 #include "cli/output.h"
 #include "cli/run_tables.h"
+#include "recipe/phase_choice.h"
 #include "report/memory_text.h"
 #include "report/run_text.h"
 #include "report/traffic_text.h"
@@ -60,11 +61,13 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   reading_.clear();
   const RunConfig& config = session.config();
   steps_ = config.train.steps;
+  has_phases_ = session.recipe().phase_starts().size() > 1;
   const RankGroups& groups = session.run().ranks();
   const int ranks = groups.world().ranks(), tensor = groups.tensor().ranks();
   peak_flops_ = measured_peak_flops({session.threads()}) * ranks;
   flops_per_token_ = flops_per_token(session.model(), session.trainer().settings().length);
-  put(fmt::format("run         {} into {}\n", on_one_line(config.place), on_one_line(out)));
+  put(fmt::format("run         {} into {}, seed {}\n", on_one_line(config.place), on_one_line(out),
+                  config.seed));
   put(fmt::format("model       {}\n", report::model_text(session.model().config())));
   put(fmt::format("parameters  {}\n", count_text(session.model().parameter_count())));
   const DataOrigin& origin = session.data().origin();
@@ -72,9 +75,8 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   if (origin.train.by_pattern) put(fmt::format("files       {}\n", text_of(origin.train)));
   const std::string recipe = report::recipe_text(session);
   put(fmt::format("recipe      {}", verbose_ ? recipe : first_lines(recipe, kRecipeLines)));
-  put(fmt::format("backend     {} ({}, {} threads, measured peak {:.3g} GFLOP/s)\n",
-                  config.train.backend, name_of(current_isa()), session.threads(),
-                  peak_flops_ / ranks / 1e9));
+  put(fmt::format("backend     {} ({}, measured peak {:.3g} GFLOP/s)\n", config.train.backend,
+                  machine_text({session.threads()}), peak_flops_ / ranks / 1e9));
   if (ranks > 1) {
     const std::string layout =
         tensor > 1 ? fmt::format(" in groups of {} that divide every layer", tensor) : "";
@@ -151,8 +153,9 @@ void TrainScreen::step(const StepMetrics& metrics) {
 }
 
 void TrainScreen::validation(const ValidationMetrics& metrics) {
-  put_line(fmt::format("step {:>{}}/{}  validation loss {:.4f}  {}", metrics.step,
-                       std::to_string(steps_).size(), steps_, metrics.loss, measure_text(metrics)));
+  put_line(fmt::format("step {:>{}}/{}  validation loss {:.4f}  {}{}", metrics.step,
+                       std::to_string(steps_).size(), steps_, metrics.loss, measure_text(metrics),
+                       has_phases_ ? fmt::format("  in phase {}", metrics.phase) : ""));
 }
 
 void TrainScreen::end(Session& session, const SessionResult& result, const std::string& out) {
@@ -162,8 +165,10 @@ void TrainScreen::end(Session& session, const SessionResult& result, const std::
   if (result.skipped > 0)
     put(fmt::format("skipped     {} steps: something was not finite\n", result.skipped));
   if (result.validation)
-    put(fmt::format("validation  loss {:.4f}, {}\n", result.validation->loss,
-                    measure_text(*result.validation)));
+    put(fmt::format(
+        "validation  loss {:.4f}, {}, in the numbers of {}\n", result.validation->loss,
+        measure_text(*result.validation),
+        text_of(session.recipe(), phase_of(session.recipe(), result.validation->phase))));
   if (!result.sample.empty()) put(fmt::format("sample\n{}\n\n", readable(result.sample)));
   put(fmt::format("model       {}\nreport      {}\nmetrics     {}\ncheckpoints {}\n",
                   on_one_line(session.model_folder()), on_one_line(join_path(out, "report.html")),

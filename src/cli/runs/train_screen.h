@@ -45,6 +45,7 @@ class TrainScreen final : public SessionObserver {
   SteadyOutput output_;
   ProgressLine reading_{"MB"};  ///< until begin()
   int64_t steps_ = 0;
+  bool has_phases_ = false;
   double peak_flops_ = 0;
   double flops_per_token_ = 0;
   Clock::time_point last_print_;
