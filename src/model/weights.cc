@@ -1,5 +1,9 @@
 #include "model/weights.h"
 
+#include <cstddef>
+#include <span>
+#include <vector>
+
 #include "format/codec.h"
 #include "recipe/layer_names.h"
 #include "run/transfer.h"
@@ -195,6 +199,8 @@ float largest_of(Run& run, const ConstView& values) {
 void put_carry(Run& run, const Parameter& parameter, const View& values) {
   const UpdatedWeight& weight = parameter.weight;
   if (weight.carry.rows == 0) return;
+  const std::vector<std::byte> zeros(weight.carry.bytes());  // what earlier values lacked is gone
+  run.upload(weight.carry.data, std::span<const std::byte>(zeros));
   const TemporaryTensor rounded(run.backend(), values.rows, values.cols);
   run.execute(Store{stored_plainly(rounded.view()), weight.value.view, {}});
   run.execute(Combine{.y = values, .x = rounded.view(), .a = -1, .b = 1});

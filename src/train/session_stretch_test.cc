@@ -33,7 +33,7 @@ TEST_F(SessionStretches, TheFirstHasAllSettings) {
   const Json& settings = start["settings"];
   EXPECT_EQ(settings["train.lr"], 0.01);
   EXPECT_EQ(settings["train.schedule"], "cosine");
-  EXPECT_EQ(settings["data.train"], Json({in("text.txt")}));
+  EXPECT_EQ(settings["data.train"], Json::array({in("text.txt")}));
   EXPECT_EQ(settings["seed"], 3);
   EXPECT_EQ(settings["ranks"], 1);
   EXPECT_EQ(settings["recipe"], "bf16");
@@ -52,11 +52,11 @@ TEST_F(SessionStretches, AResumedOneSaysWhatChangedWithBothValues) {
   EXPECT_EQ(resumed[0]["changed"], Json::object());
   EXPECT_EQ(resumed[0]["settings"], events("start").front()["settings"]);
   EXPECT_EQ(resumed[1]["step"], 3);
-  EXPECT_EQ(resumed[1]["changed"], Json({{"train.lr", both(0.01, 0.02)},
-                                         {"train.min_lr", both(0.001, 0.002)},
-                                         {"train.threads", both(1, 2)}}));
+  EXPECT_EQ(resumed[1]["changed"], Json::object({{"train.lr", both(0.01, 0.02)},
+                                                 {"train.min_lr", both(0.001, 0.002)},
+                                                 {"train.threads", both(1, 2)}}));
   EXPECT_EQ(resumed[1]["settings"]["train.lr"], 0.02);
-  EXPECT_EQ(resumed[2]["changed"], Json({{"train.threads", both(2, 1)}}));
+  EXPECT_EQ(resumed[2]["changed"], Json::object({{"train.threads", both(2, 1)}}));
   EXPECT_EQ(listener.notices, std::vector<std::string>{"resuming at step 4"});
   const std::string file = run_toml();
   EXPECT_NE(file.find("# Settings that changed where the run was resumed:\n"
@@ -93,7 +93,7 @@ TEST_F(SessionStretches, OneWithoutAStepThatIsLeftCountsForNothing) {
   lines.push_back(lost);
   put_metrics(lines);
   interrupt(config({"train.clip=2"}), 4, true);
-  EXPECT_EQ(events("resume").back()["changed"], Json({{"train.clip", both(1, 2)}}));
+  EXPECT_EQ(events("resume").back()["changed"], Json::object({{"train.clip", both(1, 2)}}));
   EXPECT_EQ(run_toml().find("weight_decay:"), std::string::npos) << run_toml();
 }
 
@@ -104,7 +104,7 @@ TEST_F(SessionStretches, TheCheckpointTellsWhereNoStretchDoes) {
   put_metrics(lines);  // as a version left them that noted none
   interrupt(config({"train.lr=0.02", "train.threads=2"}), 4, true);
   EXPECT_EQ(events("resume").back()["changed"],
-            Json({{"train.lr", both(0.01, 0.02)}, {"train.min_lr", both(0.001, 0.002)}}));
+            Json::object({{"train.lr", both(0.01, 0.02)}, {"train.min_lr", both(0.001, 0.002)}}));
   EXPECT_NE(run_toml().find("# after step 3: train.lr: 0.01 -> 0.02\n"), std::string::npos);
 }
 
