@@ -168,7 +168,7 @@ class StabilityOfARun : public SessionRuns {
   void SetUp() override {
     SessionRuns::SetUp();
     write_file_atomically(
-        in("run.toml"), fmt::format("data.train = '{}'\n", in("text.txt")) + std::string(kRunFile));
+        in("run.toml"), fmt::format("data.train = '{}'\n", in("text.txt")) + std::string(kSmallRun));
   }
   [[nodiscard]] Settings settings(std::vector<std::string> recipes, int threads = 1) const {
     return {.seed = 1,

@@ -16,7 +16,7 @@ class ShortData : public SessionRuns {
                                  std::vector<std::string> settings = {}) const {
     settings.insert(settings.begin(), {"data.train=" + in(file), "data.validation=" + in(file),
                                        "model.context=64", "train.length=8", "train.steps=2"});
-    return RunConfig::parse(kRunFile, "run.toml", settings);
+    return RunConfig::parse(kSmallRun, "run.toml", settings);
   }
   std::string text(const std::string& name, const std::string& content) {
     write_file_atomically(in(name), content);

@@ -9,7 +9,7 @@ namespace {
 
 using Screen = Program;
 
-std::ptrdiff_t lines_of(const std::string& text) {
+std::ptrdiff_t line_count(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
@@ -33,7 +33,7 @@ TEST_F(Screen, WhatIsSaidBeforeStepOneFits) {
   };
   const Result short_run = run(args);
   const std::string text = before_step_1(short_run);
-  EXPECT_LE(lines_of(text) + lines_of(short_run.err), 23) << text;
+  EXPECT_LE(line_count(text) + line_count(short_run.err), 23) << text;
   EXPECT_NE(text.find(" more lines: --verbose\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nmemory      "), std::string::npos) << text;
   EXPECT_NE(text.find(" at the peak, "), std::string::npos) << text;
@@ -43,7 +43,7 @@ TEST_F(Screen, WhatIsSaidBeforeStepOneFits) {
   more.back() = "r2";
   more.emplace_back("--verbose");
   const std::string all = before_step_1(run(more));
-  EXPECT_GT(lines_of(all), 30) << all;
+  EXPECT_GT(line_count(all), 30) << all;
   EXPECT_EQ(all.find("--verbose"), std::string::npos) << all;
   for (const char* word : {"per parameter  at the peak", "- moment1, fp32", "  total", "int8"})
     EXPECT_NE(all.find(word), std::string::npos) << word << " in\n" << all;
@@ -51,7 +51,7 @@ TEST_F(Screen, WhatIsSaidBeforeStepOneFits) {
 
 TEST_F(Screen, TablesOfSeveralScreensAreLeftToThePage) {
   const std::string brief = run_well({"study", "update", "--out", "s", "--threads", "1"});
-  EXPECT_LT(lines_of(brief), 60) << brief;
+  EXPECT_LT(line_count(brief), 60) << brief;
   EXPECT_NE(brief.find("\nOne step along the weights themselves"), std::string::npos);
   EXPECT_NE(brief.find("lines are left to the page: --tables prints them\n"), std::string::npos);
   EXPECT_NE(brief.find("s/index.html\n"), std::string::npos);

@@ -15,7 +15,7 @@ namespace ng {
 
 inline constexpr size_t kMaxFile = 10'000'000;
 
-inline const char* const kRunFile =
+inline const char* const kSmallRun =
     "seed = 3\n"
     "model = { layers=1, heads=2, kv_heads=1, head_dim=6, width=12, ffn=20, context=8 }\n"
     "data.validation = 0.05\n"
@@ -84,7 +84,7 @@ class SessionRuns : public testing::Test {
 
   [[nodiscard]] RunConfig config(std::vector<std::string> settings = {}) const {
     settings.insert(settings.begin(), "data.train=" + in("text.txt"));
-    return RunConfig::parse(kRunFile, "run.toml", settings);
+    return RunConfig::parse(kSmallRun, "run.toml", settings);
   }
   [[nodiscard]] std::string recipe_file(const std::string& toml) const {
     write_file_atomically(in("recipe.toml"), toml);
