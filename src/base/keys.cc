@@ -17,11 +17,10 @@ std::string_view last_part(std::string_view path) {
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
 }
 
-/// The known path nearest to an unknown one; one that ends in the same word comes first, so that a
-/// key in the wrong table finds its place. A table is compared with tables.
-std::string nearest_path(const std::string& path, bool is_table,
-                         std::span<const KeyRow* const> rows) {
-  std::vector<std::string_view> all, same_word;
+/// The same among rows; a table is compared with tables.
+std::string nearest_of_rows(const std::string& path, bool is_table,
+                            std::span<const KeyRow* const> rows) {
+  std::vector<std::string_view> all;
   for (const KeyRow* row : rows) {
     const std::string_view known = row->path;
     if (!is_table || row->takes_table) all.push_back(known);
@@ -29,9 +28,7 @@ std::string nearest_path(const std::string& path, bool is_table,
          dot = known.find('.', dot + 1))
       all.push_back(known.substr(0, dot));
   }
-  for (const std::string_view known : all)
-    if (last_part(known) == last_part(path)) same_word.push_back(known);
-  return std::string(nearest(path, same_word.empty() ? all : same_word));
+  return nearest_path(path, all);
 }
 
 /// What the rows say about a path.
@@ -66,11 +63,18 @@ void check_table(const toml::table& table, std::span<const KeyRow* const> rows,
     if (known.row != nullptr) item.refuse_value(known.row->expected);
     if (known.leads_on) item.refuse_value("a table of keys");
     item.refuse("unknown key", fmt::format("the nearest known key is {}{}", prefix,
-                                           nearest_path(path, inner != nullptr, rows)));
+                                           nearest_of_rows(path, inner != nullptr, rows)));
   }
 }
 
 }  // namespace
+
+std::string nearest_path(std::string_view path, std::span<const std::string_view> known) {
+  std::vector<std::string_view> same_word;
+  for (const std::string_view candidate : known)
+    if (last_part(candidate) == last_part(path)) same_word.push_back(candidate);
+  return std::string(nearest(path, same_word.empty() ? known : same_word));
+}
 
 void check_known_keys(const toml::table& table, std::span<const KeyRow* const> rows,
                       const std::string& prefix) {

@@ -25,7 +25,14 @@ struct KeyRow {
   std::string expected;      ///< what a value must be: "a number above 0"
   std::string doc;           ///< what it means, one line
   bool takes_table = false;  ///< `read` understands a table; else a table holds further keys
+  std::string_view type = "string";  ///< of TOML: "integer", "strings"; kOperandType
+  std::string equation = {};         ///< what is computed with it, where that is one line
+  std::string example = {};          ///< a value as TOML; empty: the default
+  std::string_view since = "0.1.0";  ///< the first version that knows it
 };
+
+/// Of a key whose value is a format's name or a table of operand keys.
+inline constexpr std::string_view kOperandType = "operand";
 
 /// One key of the vocabulary of a T.
 template <class T>
@@ -36,6 +43,11 @@ struct Key : KeyRow {
 
 template <class T>
 using Keys = std::vector<Key<T>>;
+
+/// The known path nearest to an unknown one; those that end in the same word come first, so that a
+/// key in the wrong table finds its place. Empty where none are known.
+[[nodiscard]] std::string nearest_path(std::string_view path,
+                                       std::span<const std::string_view> known);
 
 /// Throws Error at the first key below `table` that no row knows, naming the nearest one that does.
 void check_known_keys(const toml::table& table, std::span<const KeyRow* const> rows,
@@ -113,7 +125,10 @@ std::string print_member(const Member& member, const Print& print) {
 
 template <class T, class Get>
 Key<T> integer_key(std::string path, Get get, IntegerRange range, std::string doc) {
-  return {{.path = std::move(path), .expected = text_of(range), .doc = std::move(doc)},
+  return {{.path = std::move(path),
+           .expected = text_of(range),
+           .doc = std::move(doc),
+           .type = "integer"},
           [=](T& t, const TomlItem& item) {
             get(t) = std::remove_cvref_t<decltype(get(t))>(read_integer(item, range));
           },
@@ -124,7 +139,10 @@ Key<T> integer_key(std::string path, Get get, IntegerRange range, std::string do
 
 template <class T, class Get>
 Key<T> number_key(std::string path, Get get, NumberRange range, std::string doc) {
-  return {{.path = std::move(path), .expected = text_of(range), .doc = std::move(doc)},
+  return {{.path = std::move(path),
+           .expected = text_of(range),
+           .doc = std::move(doc),
+           .type = "number"},
           [=](T& t, const TomlItem& item) {
             get(t) = std::remove_cvref_t<decltype(get(t))>(read_number(item, range));
           },
@@ -133,7 +151,11 @@ Key<T> number_key(std::string path, Get get, NumberRange range, std::string doc)
 
 template <class T, class Get>
 Key<T> boolean_key(std::string path, Get get, std::string doc) {
-  return {{.path = std::move(path), .expected = "true or false", .doc = std::move(doc)},
+  return {{.path = std::move(path),
+           .expected = "true or false",
+           .doc = std::move(doc),
+           .type = "boolean",
+           .example = "true"},
           [=](T& t, const TomlItem& item) { get(t) = read_boolean(item); },
           [=](const T& t) {
             return print_member(get(t), [](bool v) { return v ? "true" : "false"; });
@@ -149,7 +171,10 @@ Key<T> text_key(std::string path, Get get, std::string expected, std::string doc
 
 template <class T, class Get>
 Key<T> texts_key(std::string path, Get get, std::string expected, std::string doc) {
-  return {{.path = std::move(path), .expected = std::move(expected), .doc = std::move(doc)},
+  return {{.path = std::move(path),
+           .expected = std::move(expected),
+           .doc = std::move(doc),
+           .type = "strings"},
           [=](T& t, const TomlItem& item) { get(t) = read_texts(item); },
           [=](const T& t) { return print_value(get(t)); }};
 }
@@ -174,7 +199,10 @@ struct Choices {
 template <class T, class Enum, class Get>
 Key<T> choice_key(std::string path, Get get, Choices<Enum> choices, std::string doc) {
   const std::string expected = one_of(choices.names());
-  return {{.path = std::move(path), .expected = expected, .doc = std::move(doc)},
+  return {{.path = std::move(path),
+           .expected = expected,
+           .doc = std::move(doc),
+           .example = toml_quote(choices.items.back().first)},
           [=](T& t, const TomlItem& item) {
             get(t) = choices.items[read_choice(item, choices.names())].second;
           },

@@ -53,6 +53,8 @@ struct Rows {
     use.kind = Kind::number;
     add(member, number_key<Operand>(path, of(member), range, doc), std::move(use));
   }
+  /// Of the newest row.
+  void equation(const char* text) { keys.back().equation = text; }
   /// read(item) is a Member, print(member) its text.
   template <class Member, class Read, class Print>
   void own(KeyRow row, Member Operand::*member, const Read& read, const Print& print,
@@ -66,22 +68,31 @@ struct Rows {
 
 void add_element(Rows& rows) {
   rows.keys.push_back(
-      {{{"format", one_of(operand_names()),
-         "sets all other keys of the operand to what the format stands for"},
+      {{{.path = "format",
+         .expected = one_of(operand_names()),
+         .doc = "sets all other keys of the operand to what the format stands for",
+         .example = "\"mxfp4\""},
         [](Operand& o, const TomlItem& item) { o = operand_of(read_name(item, operand_names())); },
         [](const Operand&) { return std::string(); }},
        {}});
   rows.own(
-      {"element", fmt::format("{}, or any {}", one_of(operand_element_names()), kExmyNames),
-       "format of one value"},
+      {.path = "element",
+       .expected = fmt::format("{}, or any {}", one_of(operand_element_names()), kExmyNames),
+       .doc = "format of one value",
+       .equation = "value = element · scale of its block · scale of the tensor",
+       .example = "\"e3m3\""},
       &Operand::element, [](const TomlItem& item) { return &read_element(item); },
       [](const ElementFormat* element) { return toml_quote(element->short_name); },
       {.field = "element"});
 }
 
 void add_scale(Rows& rows) {
-  rows.own({"block", std::string(kBlockExpected),
-            "values that share a scale; c runs along the reduction dimension"},
+  rows.own({.path = "block",
+            .expected = std::string(kBlockExpected),
+            .doc = "values that share a scale; c runs along the reduction dimension",
+            .type = "string or list",
+            .equation = "the scale follows from amax = max |x| of the block",
+            .example = "[1, 32]"},
            &Operand::block, read_block, print_block,
            {.kind = Kind::block,
             .part = Part::scale,
@@ -92,6 +103,7 @@ void add_scale(Rows& rows) {
   rows.choice(
       "scale", &Operand::scale, named<ScaleKind>(kKinds), "what a block's scale is written in",
       {.part = Part::scale, .field = "scale", .flag = {5, "none, fp32, pow2, e8m0 or e4m3"}});
+  rows.equation("value = element · scale; pow2 and e8m0: scale = 2^e; e4m3: a number of E4M3");
   // The rule belongs to the scale: a new scale starts with its own default.
   rows.keys.back().read = [read = rows.keys.back().read](Operand& o, const TomlItem& item) {
     read(o, item);
@@ -102,6 +114,7 @@ void add_scale(Rows& rows) {
               {.part = Part::scale,
                .field = "tensor_scale",
                .flag = {6, "second level: none, fp32 or pow2"}});
+  rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
 }
 
 void add_delayed(Rows& rows) {
@@ -111,6 +124,7 @@ void add_delayed(Rows& rows) {
                        {{{"current", Scaling::current}, {"delayed", Scaling::delayed}}},
                        "scale from this tensor, or from the history of earlier steps",
                        {.part = Part::scale, .is_told_by_value = true});
+  rows.equation("current: scale = amax now / fit; delayed: amax of earlier steps · 2^margin / fit");
   rows.integer("amax_history", &Operand::amax_history, {1, 65536},
                "steps that delayed scaling looks back", {.part = Part::scale, .need = delayed});
   rows.choice<AmaxCompute>("amax_compute", &Operand::amax_compute,
@@ -120,6 +134,7 @@ void add_delayed(Rows& rows) {
   rows.integer("margin", &Operand::margin, {0, 32},
                "binades that delayed scaling leaves free at the top",
                {.part = Part::scale, .need = delayed});
+  rows.equation("scale = 2^margin · amax of the history / fit");
 }
 
 void add_rule(Rows& rows) {
@@ -128,12 +143,20 @@ void add_rule(Rows& rows) {
               {.part = Part::scale,
                .field = "scale_rule",
                .flag = {3, "E8M0: floor, rceil, ceil, even, mse; NVFP4: nearest, up"}});
+  rows.equation(
+      "scale = 2^e; floor: e = ⌊log2 amax⌋ - emax; rceil: least e with amax <= max · 2^e; ceil: "
+      "e = ⌈log2 amax⌉ - emax; even: floor of amax rounded to the element's mantissa; mse: floor's "
+      "e or e + 1, by the less squared error");
 }
 
 void add_fits(Rows& rows) {
-  rows.own({"fit", std::string(kFitsExpected),
-            "element value that a block's largest magnitude is scaled to, without it the largest "
-            "element; of a list each block takes the best"},
+  rows.own({.path = "fit",
+            .expected = std::string(kFitsExpected),
+            .doc = "element value that a block's largest magnitude is scaled to, without it the "
+                   "largest element; of a list each block takes the best",
+            .type = "number or list",
+            .equation = "scale = amax of the block / fit",
+            .example = "[6, 4]"},
            &Operand::fit, read_fits, print_fits,
            {.kind = Kind::numbers,
             .part = Part::scale,
@@ -147,6 +170,7 @@ void add_fits(Rows& rows) {
        .field = "select",
        .flag = {9, "error by which a fit is taken: mse, mae or max"},
        .need = {"a list of fits", [](const Operand& o) { return o.fit.size() > 1; }}});
+  rows.equation("of each block the fit with the least Σ(x̂ - x)², Σ|x̂ - x| or max |x̂ - x|");
   rows.number("scale_max", &Operand::scale_max, {1, 448},
               "e4m3 scale that the tensor's largest block is given; fits may need room above it",
               {.part = Part::scale,
@@ -154,18 +178,24 @@ void add_fits(Rows& rows) {
                .flag = {10, "e4m3 scale of the tensor's largest block"},
                .need = {"a tensor_scale",
                         [](const Operand& o) { return o.tensor_scale != ScaleKind::none; }}});
+  rows.equation("tensor scale = amax of the tensor / (scale_max · fit)");
 }
 
 void add_rounding(Rows& rows) {
   rows.choice<Rounding>("rounding", &Operand::rounding,
                         {{{"nearest", Rounding::nearest}, {"stochastic", Rounding::stochastic}}},
-                        "of each element",
+                        "how each element is rounded",
                         {.part = Part::rounding,
                          .field = "rounding",
                          .flag = {1, "nearest or stochastic", true},
                          .is_told_by_value = true});
-  rows.own({"sr_bits", "16, 8 or 32", "random bits of a stochastic rounding"}, &Operand::sr_bits,
-           read_random_bits, [](int bits) { return print_value(int64_t{bits}); },
+  rows.equation("x = (n + f) · ulp; nearest: n + 1 where f > 1/2; stochastic: with probability f");
+  rows.own({.path = "sr_bits",
+            .expected = "16, 8 or 32",
+            .doc = "random bits of a stochastic rounding",
+            .type = "integer",
+            .equation = "probability of n + 1 = ⌊f · 2^sr_bits⌋ / 2^sr_bits"},
+           &Operand::sr_bits, read_random_bits, [](int bits) { return print_value(int64_t{bits}); },
            {.kind = Kind::integer,
             .part = Part::rounding,
             .values = {"8", "16", "32"},
@@ -185,6 +215,8 @@ void add_rounding(Rows& rows) {
   rows.number("prescale", &Operand::prescale, {0x1p-16, 0x1p16},
               "multiplies each value after its scale was chosen; undone at the end of the GEMM",
               {.part = Part::rounding, .field = "prescale"});
+  rows.equation("x̂ = scale · round(prescale · x / scale); the product is divided by the prescales");
+  rows.keys.back().example = "0.75";
 }
 
 /// A number as TOML has it; empty where it is none.

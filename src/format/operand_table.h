@@ -1,6 +1,6 @@
 // THE TABLE of an operand's keys: one row each says what a key is called, what it may be, how it is
 // read and printed, what it means and who has it. Recipes, describe(), the flags of `cast`, the
-// installed library, Python and docs/recipe-keys.md follow from the rows.
+// installed library, Python and docs/keys.md follow from the rows.
 #pragma once
 
 #include <functional>

@@ -20,13 +20,18 @@ void change_operand(Operand& operand, const TomlItem& item);
 /// All that differs from FP32, no format's name in it: the same text whatever formats have names.
 [[nodiscard]] std::string print_without_format(const Operand& operand);
 
+/// What a key means, and what it needs to have an effect.
+[[nodiscard]] std::string meaning_of(const OperandKey& key);
+
 /// A row whose value is an operand, read by change_operand().
 template <class T, class Get>
 Key<T> operand_key(std::string path, Get get, std::string doc) {
   return {{.path = std::move(path),
            .expected = "a format name or a table of operand keys",
            .doc = std::move(doc),
-           .takes_table = true},
+           .takes_table = true,
+           .type = kOperandType,
+           .example = "\"mxfp4\""},
           [=](T& t, const TomlItem& item) { change_operand(get(t), item); },
           [=](const T& t) { return print_operand(get(t)); }};
 }

@@ -20,23 +20,53 @@ const std::string kOverridePrefix = "override.";
 const std::string kPhasePrefix = "phase.";
 constexpr std::string_view kSliceExpected =
     "a slice of blocks such as \"-8:\", \":2\" or \"-15%:\"";
-const KeyRow kNameRow = {"name", "a string", "what tables and files call the recipe"};
-const KeyRow kInheritRow = {"inherit", "a recipe's name or path", "what this one changes"};
-const KeyRow kOverrideRow = {"override", "a list of tables",
-                             "linear, weight_noise and weights "
-                             "keys for some layers; later ones win"};
-const KeyRow kPhaseRow = {"phase", "a list of tables",
-                          "compute and linear keys that hold from a point of training on"};
-const KeyRow kLayersRow = {"layers", "a list of layer patterns",
-                           "layers that an override means; without it, all but the head"};
-const KeyRow kBlocksRow = {"blocks", std::string(kSliceExpected), "blocks that an override means"};
-const KeyRow kOptionalRow = {"optional", "true or false",
-                             "whether it may mean no layer of a model, which is an error else"};
-const KeyRow kStartRow = {"start", "a number above 0 and below 1", "share of training before it"};
+const KeyRow kNameRow = {.path = "name",
+                         .expected = "a string",
+                         .doc = "what tables and files call the recipe",
+                         .example = "\"mine\""};
+const KeyRow kInheritRow = {.path = "inherit",
+                            .expected = "a recipe's name or path",
+                            .doc = "the recipe whose keys hold where this one says nothing",
+                            .example = "\"nvfp4\""};
+const KeyRow kOverrideRow = {
+    .path = "override",
+    .expected = "a list of tables",
+    .doc = "linear, weight_noise and weights keys for some layers; later ones win",
+    .type = "tables",
+    .example = "[{blocks = \"-2:\", linear = \"bf16\"}]"};
+const KeyRow kPhaseRow = {.path = "phase",
+                          .expected = "a list of tables",
+                          .doc = "compute and linear keys that hold from a point of training on",
+                          .type = "tables",
+                          .example = "[{start = 0.8, linear = \"bf16\"}]"};
+const KeyRow kLayersRow = {.path = "layers",
+                           .expected = "a list of layer patterns",
+                           .doc = "layers that an override means; without it, all but the head",
+                           .type = "strings",
+                           .example = "[\"blocks.*.attn.*\"]"};
+const KeyRow kBlocksRow = {.path = "blocks",
+                           .expected = std::string(kSliceExpected),
+                           .doc = "blocks that an override means",
+                           .example = "\"-8:\""};
+const KeyRow kOptionalRow = {
+    .path = "optional",
+    .expected = "true or false",
+    .doc = "whether an override may mean no layer of a model, which is an error else",
+    .type = "boolean",
+    .example = "true"};
+const KeyRow kStartRow = {.path = "start",
+                          .expected = "a number above 0 and below 1",
+                          .doc = "share of training before it",
+                          .type = "number",
+                          .equation = "the phase holds from step = start · train.steps on",
+                          .example = "0.8"};
 
-std::vector<const KeyRow*> rows_with(std::initializer_list<const KeyRow*> rows,
-                                     bool override_keys_only) {
-  std::vector<const KeyRow*> all = rows;
+/// Of a recipe; of a table of `override`; of one of `phase`: each beside settings_keys().
+const std::vector<const KeyRow*> kRecipeRows = {&kNameRow, &kInheritRow, &kOverrideRow, &kPhaseRow};
+const std::vector<const KeyRow*> kOverrideRows = {&kLayersRow, &kBlocksRow, &kOptionalRow};
+const std::vector<const KeyRow*> kPhaseRows = {&kStartRow};
+
+std::vector<const KeyRow*> rows_with(std::vector<const KeyRow*> all, bool override_keys_only) {
   for (const KeyRow* row : rows_of(settings_keys()))
     if (!override_keys_only || is_override_key(row->path)) all.push_back(row);
   return all;
@@ -81,7 +111,7 @@ void refuse_lasting_keys(const toml::table& patch) {
 void read_phases(ResolvedRecipe& recipe) {
   const auto item = last_item(recipe.source, kPhaseRow.path);
   if (!item) return;
-  static const std::vector<const KeyRow*> rows = rows_with({&kStartRow}, false);
+  static const std::vector<const KeyRow*> rows = rows_with(kPhaseRows, false);
   for (const toml::table* patch : read_tables(*item, kMaxPhases)) {
     check_known_keys(*patch, rows, kPhasePrefix);
     refuse_lasting_keys(*patch);
@@ -108,8 +138,7 @@ BlockSlice read_slice(const TomlItem& item) {
 }
 
 RecipeOverride read_override(const toml::table& patch) {
-  static const std::vector<const KeyRow*> rows =
-      rows_with({&kLayersRow, &kBlocksRow, &kOptionalRow}, true);
+  static const std::vector<const KeyRow*> rows = rows_with(kOverrideRows, true);
   check_known_keys(patch, rows, kOverridePrefix);
   RecipeOverride result;
   result.patch = &patch;
@@ -200,18 +229,17 @@ void set_outputs(RecipeSettings& settings) {
 }  // namespace
 
 std::vector<KeyRow> structure_rows() {
-  const auto below = [](const std::string& prefix, KeyRow row) {
-    row.path = prefix + row.path;
-    return row;
+  std::vector<KeyRow> all;
+  const auto add = [&](const std::string& prefix, const std::vector<const KeyRow*>& rows) {
+    for (const KeyRow* row : rows) {
+      all.push_back(*row);
+      all.back().path = prefix + row->path;
+    }
   };
-  return {kNameRow,
-          kInheritRow,
-          kOverrideRow,
-          below(kOverridePrefix, kLayersRow),
-          below(kOverridePrefix, kBlocksRow),
-          below(kOverridePrefix, kOptionalRow),
-          kPhaseRow,
-          below(kPhasePrefix, kStartRow)};
+  add("", kRecipeRows);
+  add(kOverridePrefix, kOverrideRows);
+  add(kPhasePrefix, kPhaseRows);
+  return all;
 }
 
 bool has_noise(const RecipeSettings& settings, const LayerPlace& layer) {
@@ -258,8 +286,7 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
 }
 
 ResolvedRecipe resolve_recipe(RecipeSource source) {
-  static const std::vector<const KeyRow*> rows =
-      rows_with({&kNameRow, &kInheritRow, &kOverrideRow, &kPhaseRow}, false);
+  static const std::vector<const KeyRow*> rows = rows_with(kRecipeRows, false);
   ResolvedRecipe recipe;
   recipe.source = std::move(source);
   RecipeSettings base;

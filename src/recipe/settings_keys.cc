@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "recipe/noise_keys.h"
 #include "recipe/operand_keys.h"
 #include "recipe/operand_rules.h"
 #include "recipe/update_words.h"
@@ -21,8 +22,6 @@ struct Row : SettingsKey {
 };
 using Rows = std::vector<Row>;
 
-const Choices<Compute> kComputes = {{{"fp32", Compute::fp32}, {"bf16", Compute::bf16}}};
-
 template <class Enum, class Get>
 SettingsKey settings_choice(std::string path, Get get, Choices<Enum> choices, std::string doc) {
   return choice_key<Settings>(std::move(path), get, std::move(choices), std::move(doc));
@@ -39,7 +38,8 @@ Row operand(std::string path, Get get, std::string doc) {
 SettingsKey linear_key() {
   return {{.path = "linear",
            .expected = "a format name, or a table of fprop, dgrad and wgrad",
-           .doc = "sets all six operands and hadamard = 0"},
+           .doc = "sets all six operands and hadamard = 0",
+           .example = "\"mxfp4\""},
           [](Settings& s, const TomlItem& item) {
             Operand all;
             read_operand(all, item);
@@ -54,28 +54,44 @@ SettingsKey linear_key() {
 template <class Get>
 SettingsKey hadamard_key(const std::string& gemm, Get get) {
   const std::string expected = "0, 16, 32, 64 or 128";
-  return {{.path = gemm + ".hadamard",
-           .expected = expected,
-           .doc = "size of the random Hadamard transform of both operands, 0: none"},
-          [=](Settings& s, const TomlItem& item) {
-            const int64_t size =
-                item.value->is_integer() ? item.value->as_integer()->get() : int64_t{-1};
-            if (size != 0 && size != 16 && size != 32 && size != 64 && size != 128)
-              item.refuse_value(expected);
-            get(s).hadamard = int(size);
-          },
-          [=](const Settings& s) { return print_value(int64_t{get(s).hadamard}); }};
+  return {
+      {.path = gemm + ".hadamard",
+       .expected = expected,
+       .doc = "size of the random Hadamard transform of both operands, 0: none",
+       .type = "integer",
+       .equation = "(L · H) · (R · H)ᵀ = L · Rᵀ, H = signs · Hadamard matrix / √size, along what "
+                   "is summed over",
+       .example = "16"},
+      [=](Settings& s, const TomlItem& item) {
+        const int64_t size =
+            item.value->is_integer() ? item.value->as_integer()->get() : int64_t{-1};
+        if (size != 0 && size != 16 && size != 32 && size != 64 && size != 128)
+          item.refuse_value(expected);
+        get(s).hadamard = int(size);
+      },
+      [=](const Settings& s) { return print_value(int64_t{get(s).hadamard}); }};
 }
+
+/// A GEMM and its operands, as documentation calls them.
+struct GemmWords {
+  std::string path;          ///< linear.fprop
+  std::string equation;      ///< Y = X · Wᵀ
+  const char *left, *right;  ///< keys: input, weight
+  std::string left_meaning, right_meaning;
+};
 
 /// The rows of one GEMM but its output. `get` leads to its GemmRecipe.
 template <class Get>
-void add_gemm(Rows& keys, const std::string& gemm, const char* left, const char* right, Get get) {
-  keys.push_back(operand(
-      gemm + "." + left, [=](auto& s) -> auto& { return get(s).left; },
-      "left operand of the GEMM"));
-  keys.push_back(operand(
-      gemm + "." + right, [=](auto& s) -> auto& { return get(s).right; },
-      "right operand of the GEMM"));
+void add_gemm(Rows& keys, const GemmWords& words, Get get) {
+  const std::string& gemm = words.path;
+  const auto add = [&](const char* name, const std::string& meaning, auto of) {
+    keys.push_back(operand(gemm + "." + name, of, "numbers of " + meaning));
+    keys.back().equation = words.equation;
+  };
+  add(
+      words.left, words.left_meaning, [=](auto& s) -> auto& { return get(s).left; });
+  add(
+      words.right, words.right_meaning, [=](auto& s) -> auto& { return get(s).right; });
   keys.push_back(hadamard_key(gemm, get));
   keys.push_back(settings_choice(
       gemm + ".hadamard_signs", [=](auto& s) -> auto& { return get(s).hadamard_signs; },
@@ -101,65 +117,26 @@ void add_linear(Rows& keys) {
       "numbers of everything that is not a linear GEMM, and of the head"));
   keys.push_back(linear_key());
   add_gemm(
-      keys, "linear.fprop", "input", "weight", [](auto& s) -> auto& { return s.linear.fprop; });
+      keys,
+      {"linear.fprop", "Y = X · Wᵀ", "input", "weight", "the input X, in the forward GEMM",
+       "the weight W, in the forward GEMM"},
+      [](auto& s) -> auto& { return s.linear.fprop; });
   keys.push_back(output_key(
       "linear.fprop.output", [](auto& s) -> auto& { return s.fprop_output; }));
   add_gemm(
-      keys, "linear.dgrad", "grad", "weight", [](auto& s) -> auto& { return s.linear.dgrad; });
+      keys,
+      {"linear.dgrad", "dX = dY · W", "grad", "weight",
+       "the output's gradient dY, in the GEMM of the input's gradient",
+       "the weight W, in the GEMM of the input's gradient"},
+      [](auto& s) -> auto& { return s.linear.dgrad; });
   keys.push_back(output_key(
       "linear.dgrad.output", [](auto& s) -> auto& { return s.dgrad_output; }));
   add_gemm(
-      keys, "linear.wgrad", "grad", "input", [](auto& s) -> auto& { return s.linear.wgrad; });
-}
-
-SettingsKey noise_block_key() {
-  const std::string expected = "[32, 32] or \"tensor\"";
-  return {{.path = "weight_noise.block", .expected = expected, .doc = "weights of one bit-width"},
-          [=](Settings& s, const TomlItem& item) {
-            const Block block = read_block(item);
-            const bool square = block.kind == Block::Kind::tile && block.rows == kNoiseBlock &&
-                                block.cols == kNoiseBlock;
-            if (!square && block.kind != Block::Kind::tensor) item.refuse_value(expected);
-            s.weight_noise.block = block;
-          },
-          [](const Settings& s) { return print_block(s.weight_noise.block); }};
-}
-
-void add_weight_noise(Rows& keys) {
-  using Kind = NoiseKind;
-  keys.push_back(settings_choice(
-      "weight_noise.kind", [](auto& s) -> auto& { return s.weight_noise.kind; },
-      Choices<Kind>{{{"none", Kind::none},
-                     {"gaussws", Kind::gaussws},
-                     {"diffq", Kind::diffq},
-                     {"nipq", Kind::nipq}}},
-      "noise of the size of a quantization error added to weights"));
-  keys.push_back(texts_key<Settings>(
-      "weight_noise.layers", [](auto& s) -> auto& { return s.weight_noise.layers; },
-      "a list of layer patterns", "layers that get noise; never embeddings or the head"));
-  keys.push_back(boolean_key<Settings>(
-      "weight_noise.optional", [](auto& s) -> auto& { return s.weight_noise.is_optional; },
-      "whether no layer of a model need be one of them, which is an error else"));
-  keys.push_back(noise_block_key());
-  const auto number = [&](const char* name, auto get, NumberRange range, const char* doc) {
-    keys.push_back(number_key<Settings>(std::string("weight_noise.") + name, get, range, doc));
-  };
-  number(
-      "b_init", [](auto& s) -> auto& { return s.weight_noise.b_init; }, {0, 24},
-      "bit-width at the start");
-  number(
-      "b_target", [](auto& s) -> auto& { return s.weight_noise.b_target; }, {0, 24},
-      "bit-width that the decay pulls to");
-  number(
-      "bitwidth_weight_decay",
-      [](auto& s) -> auto& { return s.weight_noise.bitwidth_weight_decay; }, {0, 1e6},
-      "decoupled decay of the bit-widths");
-  number(
-      "bitwidth_loss", [](auto& s) -> auto& { return s.weight_noise.bitwidth_loss; }, {0, 1e6},
-      "weight of the distance to b_target in the loss");
-  keys.push_back(settings_choice(
-      "weight_noise.cast", [](auto& s) -> auto& { return s.weight_noise.cast; }, kComputes,
-      "format of the noisy weight"));
+      keys,
+      {"linear.wgrad", "dW = dYᵀ · X", "grad", "input",
+       "the output's gradient dY, in the GEMM of the weight's gradient",
+       "the input X, in the GEMM of the weight's gradient"},
+      [](auto& s) -> auto& { return s.linear.wgrad; });
 }
 
 /// One rule, or a list of momentum_feedback with nearest or stochastic.
@@ -168,40 +145,52 @@ SettingsKey update_key() {
   names.push_back("momentum_feedback");
   const std::string expected =
       one_of(names) + "; a list may join momentum_feedback with nearest or stochastic";
-  return {{.path = "weights.update",
-           .expected = expected,
-           .doc = "how an update is rounded into weights without FP32 master"},
-          [=](Settings& s, const TomlItem& item) {
-            WeightStorage result = s.weights;
-            result.update = nearest;
-            result.momentum_feedback = false;
-            int rules = 0;
-            for (const std::string& name : read_texts(item)) {
-              const toml::value<std::string> value(name);
-              const size_t i = read_choice({&value, item.path, item.place}, names);
-              if (i == kUpdateRules.items.size()) {
-                result.momentum_feedback = true;
-              } else {
-                result.update = kUpdateRules.items[i].second;
-                ++rules;
-              }
-            }
-            if (rules > 1) item.refuse_value("one rule: two would round the same sum");
-            if (result.momentum_feedback && result.update == precision_aware)
-              item.refuse_value(
-                  "one of them: what is fed back is the error of a step as long as "
-                  "Adam's, and precision_aware takes another");
-            if (result.momentum_feedback && result.update != nearest && result.update != stochastic)
-              item.refuse_value("one of them: " + std::string(kUpdateRules.name_of(result.update)) +
-                                " keeps the error beside the weight, and it would be made up for "
-                                "twice");
-            s.weights = result;
-          },
-          [](const Settings& s) { return update_text(s.weights); }};
+  return {
+      {.path = "weights.update",
+       .expected = expected,
+       .doc = "how an update is rounded into weights without FP32 master",
+       .type = "strings",
+       .equation = "nearest: w' = RN(w + D), D = lr · u; stochastic: SR(w + D); precision_aware: "
+                   "RN(w + α · u) with |w' - w| = lr · |u|; kahan: RN(w + y), y = D - c, c the "
+                   "error of the last; residual: RN(w + c + D), c in residual_bits; "
+                   "momentum_feedback: m ← m - (w + D - w') · (1 - β1) / (β1 · η)",
+       .example = "[\"stochastic\", \"momentum_feedback\"]"},
+      [=](Settings& s, const TomlItem& item) {
+        WeightStorage result = s.weights;
+        result.update = nearest;
+        result.momentum_feedback = false;
+        int rules = 0;
+        for (const std::string& name : read_texts(item)) {
+          const toml::value<std::string> value(name);
+          const size_t i = read_choice({&value, item.path, item.place}, names);
+          if (i == kUpdateRules.items.size()) {
+            result.momentum_feedback = true;
+          } else {
+            result.update = kUpdateRules.items[i].second;
+            ++rules;
+          }
+        }
+        if (rules > 1) item.refuse_value("one rule: two would round the same sum");
+        if (result.momentum_feedback && result.update == precision_aware)
+          item.refuse_value(
+              "one of them: what is fed back is the error of a step as long as "
+              "Adam's, and precision_aware takes another");
+        if (result.momentum_feedback && result.update != nearest && result.update != stochastic)
+          item.refuse_value("one of them: " + std::string(kUpdateRules.name_of(result.update)) +
+                            " keeps the error beside the weight, and it would be made up for "
+                            "twice");
+        s.weights = result;
+      },
+      [](const Settings& s) { return update_text(s.weights); }};
 }
 
 SettingsKey residual_bits_key() {
-  return {{.path = "weights.residual_bits", .expected = "8 or 4", .doc = "residual: bits of it"},
+  return {{.path = "weights.residual_bits",
+           .expected = "8 or 4",
+           .doc = "residual: bits of what rounding took off, kept beside each weight",
+           .type = "integer",
+           .equation = "c = (x - w') in units of ulp(w') / 2^residual_bits",
+           .example = "4"},
           [](Settings& s, const TomlItem& item) {
             const int64_t bits = item.value->is_integer() ? item.value->as_integer()->get() : 0;
             if (bits != 4 && bits != 8) item.refuse_value("8 or 4");
@@ -223,6 +212,7 @@ void add_weights(Rows& keys) {
   keys.push_back(number_key<Settings>(
       "weights.rtol", [](auto& s) -> auto& { return s.weights.rtol; }, {0, 1, true, true},
       "precision_aware: relative tolerance"));
+  keys.back().equation = "| |w' - w| - lr · |u| | <= rtol · lr · |u|";
   keys.push_back(integer_key<Settings>(
       "weights.max_iters", [](auto& s) -> auto& { return s.weights.max_iters; }, {1, 1000},
       "precision_aware: most bisections"));
@@ -233,6 +223,10 @@ void add_optimizer(Rows& keys) {
   keys.push_back(settings_choice(
       "optimizer.kind", [](auto& s) -> auto& { return s.optimizer.kind; }, kOptimizerKinds,
       "the update rule; muon: of the blocks' matrices, adamw of the rest"));
+  keys.back().equation =
+      "adamw: m = β1 · m + (1 - β1) · g, v = β2 · v + (1 - β2) · g², w' = w · (1 - lr · decay) - "
+      "lr · m̂ / (√v̂ + eps); adam_mini: v one for each block of rows; sgd: m = β1 · m + g, w' = "
+      "w · (1 - lr · decay) - lr · m; muon: lr · m made orthogonal";
   keys.push_back(operand(
       "optimizer.moment1", [](auto& s) -> auto& { return s.optimizer.moment1; },
       "format of the first moment"));
@@ -257,6 +251,9 @@ void add_gradient(Rows& keys) {
   keys.push_back(boolean_key<Settings>(
       "gradient.auto_scale", [](auto& s) -> auto& { return s.gradient.auto_scale; },
       "lower the scale while the wire format saturates"));
+  keys.back().equation =
+      "wire = round(μ · s · g), μ = 2^(k / growth_interval), k + 1 after a good step, else k - "
+      "growth_interval";
   keys.push_back(number_key<Settings>(
       "gradient.saturation_threshold",
       [](auto& s) -> auto& { return s.gradient.saturation_threshold; }, {0, 1},
@@ -286,7 +283,7 @@ const Rows& all_rows() {
   static const Rows rows = [] {
     Rows all;
     add_linear(all);
-    add_weight_noise(all);
+    for (SettingsKey& key : weight_noise_keys()) all.push_back(std::move(key));
     add_weights(all);
     add_optimizer(all);
     add_gradient(all);

@@ -1,4 +1,5 @@
-// How recipes name optimizers, and the rules by which updates are rounded into weights.
+// How recipes name optimizers, the rules by which updates are rounded into weights, and the numbers
+// of what is computed.
 #pragma once
 
 #include "base/keys.h"
@@ -6,6 +7,8 @@
 #include "recipe/settings.h"
 
 namespace ng {
+
+inline const Choices<Compute> kComputes = {{{"fp32", Compute::fp32}, {"bf16", Compute::bf16}}};
 
 inline const Choices<UpdateRule> kUpdateRules = {{{"nearest", UpdateRule::nearest},
                                                   {"stochastic", UpdateRule::stochastic},

@@ -383,12 +383,4 @@ Schedule RunConfig::schedule() const {
           .decay_shape = train.decay_shape};
 }
 
-std::vector<KeyHelp> run_config_help() {
-  const RunConfig defaults = RunConfig::parse("", "");
-  std::vector<KeyHelp> help;
-  for (const Key<RunConfig>& key : run_keys())
-    help.push_back({key.path, key.expected, key.doc, key.print(defaults)});
-  return help;
-}
-
 }  // namespace ng

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/key_facts.h"
 #include "data/chat_template.h"
 #include "data/validation_split.h"
 #include "model/config.h"
@@ -159,13 +160,7 @@ struct RunConfig {
   [[nodiscard]] std::map<std::string, std::string> update_settings() const;
 };
 
-/// A key of a vocabulary, for documentation.
-struct KeyHelp {
-  std::string path, expected, doc;
-  std::string standard;  ///< the default as TOML, of [model] for no keys there; empty: none
-};
-
-/// All keys of the run file.
-[[nodiscard]] std::vector<KeyHelp> run_config_help();
+/// All keys of the run file. A default is that of no run file: of [model] for no keys there.
+[[nodiscard]] std::vector<KeyFacts> run_key_facts();
 
 }  // namespace ng

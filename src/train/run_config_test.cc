@@ -9,6 +9,7 @@
 #include "data/memory_source.h"
 #include "tokenizer/byte_tokenizer.h"
 #include "train/run_inputs.h"
+#include "train/run_keys.h"
 
 namespace ng {
 namespace {
@@ -129,10 +130,11 @@ TEST(RunConfig, ResolvedTextNamesEveryKeyAndLoadsBack) {
     if (config.model.init.empty()) {
       EXPECT_EQ(again.model_config(300), config.model_config(300));
     }
-    for (const KeyHelp& key : run_config_help()) {
-      EXPECT_TRUE(key.path.starts_with("model.") || key.standard.empty() ||
-                  resolved.find(key.path + " = ") != resolved.npos)
-          << key.path;
+    for (const KeyFacts& key : run_key_facts()) {
+      const bool is_below = key.key.starts_with("dpo.reference_storage.");
+      EXPECT_TRUE(key.key.starts_with("model.") || key.standard.empty() || is_below ||
+                  resolved.find(key.key + " = ") != resolved.npos)
+          << key.key;
     }
   }
 }
@@ -355,14 +357,21 @@ TEST(RunConfig, BadSettingsAreNamed) {
   EXPECT_NE(error_of("", {"seed=1\n[train]"}), "no error");
 }
 
-TEST(RunConfig, EveryKeyIsDocumented) {
-  for (const KeyHelp& key : run_config_help()) {
-    EXPECT_FALSE(key.expected.empty()) << key.path;
-    EXPECT_FALSE(key.doc.empty()) << key.path;
-    const bool none = key.path == "model.preset" || key.path == "model.init" ||
-                      key.path == "model.sliding_window" || key.path == "model.full_layers" ||
-                      key.path == "data.ignored_keys";
-    EXPECT_EQ(key.standard.empty(), none) << key.path;
+TEST(RunConfig, EveryKeyIsDocumentedWithAnExampleThatIsRead) {
+  for (const KeyFacts& key : run_key_facts()) {
+    EXPECT_FALSE(key.values.empty()) << key.key;
+    EXPECT_FALSE(key.meaning.empty()) << key.key;
+  }
+  const std::vector<KeyFacts> all = run_key_facts();
+  for (const Key<RunConfig>& row : run_keys()) {
+    const auto facts = std::find_if(all.begin(), all.end(),
+                                    [&](const KeyFacts& key) { return key.key == row.path; });
+    ASSERT_NE(facts, all.end()) << row.path;
+    const toml::table table = parse_toml(row.path + " = " + facts->example, "example");
+    const std::optional<TomlItem> item = find_item(table, row.path, "");
+    ASSERT_TRUE(item) << row.path;
+    RunConfig config;
+    EXPECT_NO_THROW(row.read(config, *item)) << row.path << facts->example;
   }
 }
 

@@ -13,7 +13,8 @@ RunKey validation_key() {
   const std::string expected = "a share from 0 to 0.9 of the text, or files";
   return {{.path = "data.validation",
            .expected = expected,
-           .doc = "a part of the text that is not trained on, or other files"},
+           .doc = "a part of the text that is not trained on, or other files",
+           .type = "number or strings"},
           [=](RunConfig& c, const TomlItem& item) {
             if (item.value->is_string() || item.value->is_array()) {
               c.data.validation_files = read_texts(item);
@@ -62,6 +63,7 @@ void add_data_keys(Keys<RunConfig>& keys) {
   keys.back().print = [](const RunConfig& c) {
     return c.data.ignored_keys.empty() ? "" : print_value(c.data.ignored_keys);
   };
+  keys.back().example = "[\"id\", \"source\"]";
   data.choice("tokens", &RunData::tokens,
               Choices<TokensAs>{{{"auto", TokensAs::automatic}, {"uint16", TokensAs::uint16}}},
               "uint16: files are bare token ids of two bytes where they do not say what they are");

@@ -20,8 +20,9 @@ constexpr int64_t kMaxMicroBatches = 1 << 24;  // that the random counter can te
 void add_run(Keys<RunConfig>& keys) {
   TableKeys run(keys, "", std::identity());
   run.text("recipe", &RunConfig::recipe, "a recipe's name or path, or its TOML in several lines",
-           "in which numbers");
-  run.integer("seed", &RunConfig::seed, {0}, "of every draw");
+           "in which numbers the run computes, stores and sends");
+  run.integer("seed", &RunConfig::seed, {0},
+              "seed of every draw: first weights, batches, rounding");
   run.integer(
       "twin", &RunConfig::twin, {0, INT32_MAX},
       "another run of this seed, with the same weights and batches and other draws of rounding");
@@ -30,11 +31,13 @@ void add_run(Keys<RunConfig>& keys) {
 void add_model_sizes(Keys<RunConfig>& keys) {
   TableKeys model(keys, "model.", &RunConfig::model);
   const std::vector<std::string_view> presets = model_preset_names();
-  model.optional_text("preset", &RunModel::preset, one_of(presets), "sizes to start from");
+  model.optional_text("preset", &RunModel::preset, one_of(presets), "sizes to start from").example =
+      toml_quote(presets.front());
   keys.back().read = [=](RunConfig& c, const TomlItem& item) {
     c.model.preset = presets[read_choice(item, presets)];
   };
-  model.optional_text("init", &RunModel::init, "a model folder", "weights and sizes to start from");
+  model.optional_text("init", &RunModel::init, "a model folder", "weights and sizes to start from")
+      .example = "\"runs/first/model\"";
   model.choice("architecture", &RunModel::architecture,
                Choices<Architecture>{{{"llama", Architecture::llama},
                                       {"gpt2", Architecture::gpt2},
@@ -43,12 +46,12 @@ void add_model_sizes(Keys<RunConfig>& keys) {
                                       {"qwen3", Architecture::qwen3}}},
                "what blocks are made of");
   model.integer("layers", &RunModel::layers, {1, 10'000}, "number of blocks");
-  model.integer("heads", &RunModel::heads, {1, 65'536}, "of attention");
+  model.integer("heads", &RunModel::heads, {1, 65'536}, "attention heads of a block");
   model.integer("kv_heads", &RunModel::kv_heads, {1, 65'536},
                 "keys and values, shared by heads / kv_heads heads each");
   model.integer("head_dim", &RunModel::head_dim, {1, kMaxHeadDim},
                 "size of a head; width / heads unless given");
-  model.integer("width", &RunModel::width, {1, 1'000'000}, "of the residual stream");
+  model.integer("width", &RunModel::width, {1, 1'000'000}, "values of the residual stream");
   model.integer(
       "ffn", &RunModel::ffn, {1, 8'000'000},
       "hidden size of the MLP; 4 width for gpt2, 8/3 width up to a multiple of 128 for llama");
@@ -61,7 +64,9 @@ RunKey full_layers_key() {
   const std::string expected = "a list of layers, the first of which is 0";
   return {{.path = "model.full_layers",
            .expected = expected,
-           .doc = "layers that do without the window (qwen2, qwen3)"},
+           .doc = "layers that do without the window (qwen2, qwen3)",
+           .type = "integers",
+           .example = "[0, 2]"},
           [=](RunConfig& c, const TomlItem& item) {
             const toml::array* array = item.value->as_array();
             if (array == nullptr) item.refuse_value(expected);
@@ -85,13 +90,18 @@ void add_model_details(Keys<RunConfig>& keys) {
   model.boolean("attention_bias", &RunModel::attention_bias, "biases in attention (gpt2: true)");
   model.boolean("mlp_bias", &RunModel::mlp_bias, "biases in the MLP (gpt2: true)");
   model.boolean("norm_bias", &RunModel::norm_bias, "biases in LayerNorm (gpt2: true)");
-  model.number("norm_eps", &RunModel::norm_eps, {0, 1, true, true},
-               "added under the root of a norm");
-  model.number("rope_theta", &RunModel::rope_theta, {0, 1e30, true},
-               "base of the rotary frequencies (llama)");
-  model.integer("sliding_window", &RunModel::sliding_window, {1, 16'000'000},
-                "tokens that attention sees, the own included; all before it unless given "
-                "(mistral, qwen2, qwen3)");
+  model
+      .number("norm_eps", &RunModel::norm_eps, {0, 1, true, true}, "added under the root of a norm")
+      .equation = "RMSNorm: y = gain · x / √(mean x² + norm_eps); LayerNorm: of x - mean x";
+  model
+      .number("rope_theta", &RunModel::rope_theta, {0, 1e30, true},
+              "base of the rotary frequencies (llama)")
+      .equation = "angle of pair i at position t = t · rope_theta^(-2 · i / head_dim)";
+  model
+      .integer("sliding_window", &RunModel::sliding_window, {1, 16'000'000},
+               "tokens that attention sees, the own included; all before it unless given "
+               "(mistral, qwen2, qwen3)")
+      .example = "128";
   keys.push_back(full_layers_key());
   model.choice("gelu", &RunModel::gelu,
                Choices<GeluKind>{{{"tanh", GeluKind::tanh}, {"erf", GeluKind::erf}}},
@@ -115,7 +125,9 @@ RunKey steps_key() {
   const std::string expected = text_of(range) + ", or \"N epochs\", N above 0";
   return {{.path = "train.steps",
            .expected = expected,
-           .doc = "updates of the weights; an epoch is as many tokens as there are to train on"},
+           .doc = "updates of the weights; an epoch is as many tokens as there are to train on",
+           .type = "integer or string",
+           .example = "\"2 epochs\""},
           [=](RunConfig& c, const TomlItem& item) {
             const std::optional<int64_t> steps = item.value->value_exact<int64_t>();
             c.train.epochs = steps ? 0 : epochs_of(item.value->value_exact<std::string>());
@@ -131,7 +143,11 @@ RunKey steps_key() {
 
 RunKey betas_key() {
   const std::string expected = "[beta1, beta2], each at least 0 and, in FP32, below 1";
-  return {{.path = "train.betas", .expected = expected, .doc = "decay of Adam's two moments"},
+  return {{.path = "train.betas",
+           .expected = expected,
+           .doc = "decay of Adam's two moments",
+           .type = "numbers",
+           .equation = "m = β1 · m + (1 - β1) · g, v = β2 · v + (1 - β2) · g²"},
           [=](RunConfig& c, const TomlItem& item) {
             const toml::array* array = item.value->as_array();
             if (array == nullptr || array->size() != 2) item.refuse_value(expected);
@@ -166,23 +182,34 @@ void add_steps(Keys<RunConfig>& keys) {
                 "neighbouring ranks that divide every layer, and have their batches together");
   train.number("lr", &RunTrain::lr, {0, 1000}, "largest learning rate");
   train.number("min_lr", &RunTrain::min_lr, {0, 1000}, "rate at the end; lr / 10 unless given");
-  train.integer("warmup", &RunTrain::warmup, {0, kMaxSteps}, "steps in which the rate rises");
-  train.choice("schedule", &RunTrain::schedule,
-               Choices<ScheduleKind>{{{"cosine", ScheduleKind::cosine},
-                                      {"linear", ScheduleKind::linear},
-                                      {"wsd", ScheduleKind::wsd},
-                                      {"constant", ScheduleKind::constant}}},
-               "how the rate falls");
+  train
+      .integer("warmup", &RunTrain::warmup, {0, kMaxSteps},
+               "steps in which the learning rate rises")
+      .equation = "rate = lr · (step + 1) / (warmup + 1) while step < warmup";
+  train
+      .choice("schedule", &RunTrain::schedule,
+              Choices<ScheduleKind>{{{"cosine", ScheduleKind::cosine},
+                                     {"linear", ScheduleKind::linear},
+                                     {"wsd", ScheduleKind::wsd},
+                                     {"constant", ScheduleKind::constant}}},
+              "how the learning rate falls")
+      .equation =
+      "rate = min_lr + (lr - min_lr) · share left; of what is done, x from 0 to 1 after warmup, "
+      "cosine leaves (1 + cos πx) / 2, linear 1 - x, wsd 1 until it decays, constant 1";
   train.number("decay_fraction", &RunTrain::decay_fraction, {0, 1, true},
                "wsd: the last part of training, in which the rate falls");
   train.choice("decay_shape", &RunTrain::decay_shape,
                Choices<DecayShape>{{{"linear", DecayShape::linear}, {"sqrt", DecayShape::sqrt}}},
                "wsd: along a line, or as 1 - sqrt(x)");
-  train.number("weight_decay", &RunTrain::weight_decay, {0, 1000},
-               "decoupled, on tensors of two dimensions");
+  train
+      .number("weight_decay", &RunTrain::weight_decay, {0, 1000},
+              "decoupled, on tensors of two dimensions")
+      .equation = "w ← w · (1 - rate · weight_decay)";
   keys.push_back(betas_key());
-  train.number("eps", &RunTrain::eps, {1e-30, 1}, "added to the root of the second moment");
-  train.number("clip", &RunTrain::clip, {0, 1e30}, "largest norm of all gradients; 0: no clipping");
+  train.number("eps", &RunTrain::eps, {1e-30, 1}, "added to the root of the second moment")
+      .equation = "w ← w - rate · m̂ / (√v̂ + eps)";
+  train.number("clip", &RunTrain::clip, {0, 1e30}, "largest norm of all gradients; 0: no clipping")
+      .equation = "g ← g · min(1, clip / norm of all gradients)";
 }
 
 /// "policy", or what weights may be stored in.
@@ -191,7 +218,9 @@ RunKey reference_storage_key() {
   return {{.path = path,
            .expected = "\"policy\", a format name or a table of operand keys",
            .doc = "in what the reference's weights are stored: as the policy's, or so",
-           .takes_table = true},
+           .takes_table = true,
+           .type = kOperandType,
+           .example = "\"bf16\""},
           [=](RunConfig& c, const TomlItem& item) {
             c.dpo.reference_storage = {};
             if (item.value->is_string() && read_text(item) == "policy") return;
@@ -215,10 +244,16 @@ void add_objective(Keys<RunConfig>& keys) {
       Choices<Objective>{{{"cross_entropy", Objective::cross_entropy}, {"dpo", Objective::dpo}}},
       "what is made small: of texts, or of pairs of a chosen and a rejected completion");
   TableKeys dpo(keys, "dpo.", &RunConfig::dpo);
+  const char* const loss =
+      "loss = -(1 - ε) · log σ(h) - ε · log σ(-h), ε = label_smoothing, h = beta · "
+      "(log-probability "
+      "of chosen - of rejected, each less the reference's)";
   dpo.number("beta", &DpoSettings::beta, {0, 1000, true},
-             "how much a log-probability's distance from the reference's counts");
+             "how much a log-probability's distance from the reference's counts")
+      .equation = loss;
   dpo.number("label_smoothing", &DpoSettings::label_smoothing, {0, 0.5, false, true},
-             "probability that a pair is the wrong way round");
+             "probability that a pair is the wrong way round")
+      .equation = loss;
   keys.push_back(reference_storage_key());
 }
 
@@ -238,81 +273,14 @@ void add_house_keeping(Keys<RunConfig>& keys) {
       "deterministic", &RunTrain::deterministic,
       Choices<Determinism>{{{"ranks", Determinism::ranks}, {"global", Determinism::global}}},
       "for what bits are the same: one number of ranks; or any, gradients sent in FP32");
-  train.integer("threads", &RunTrain::threads, {0, 4096}, "0: all cores");
+  train.integer("threads", &RunTrain::threads, {0, 4096},
+                "threads of each process, which change no bit; 0: all cores");
   train.integer("watchdog", &RunTrain::watchdog, {0, 1'000'000},
                 "seconds that a rank waits for the others before it ends the run; 0: for ever");
-  train.word("backend", &RunTrain::backend, backend_names(), "who computes");
+  train.word("backend", &RunTrain::backend, backend_names(),
+             "what computes: kernels, or plain loops");
   train.word("save_dtype", &RunTrain::save_dtype, {"F32", "BF16", "F16"},
-             "of the weights in model/, rounded once from what is stored");
-}
-
-/// A table from patterns of layers to values. `value_of` reads one, `get` finds the member.
-template <class Value>
-RunKey pattern_key(const std::string& path, ByPattern<Value> Lora::*member, const std::string& of,
-                   const std::function<Value(const TomlItem&)>& value_of, const std::string& doc) {
-  return {{.path = path,
-           .expected = fmt::format("a table from patterns of layers to {}", of),
-           .doc = doc,
-           .takes_table = true},
-          [=](RunConfig& c, const TomlItem& item) {
-            const toml::table* table = item.value->as_table();
-            if (table == nullptr) item.refuse_value(fmt::format("{{ \"attn.q\" = {} }}", of));
-            ByPattern<Value>& values = c.lora.adapters.*member;
-            values.clear();
-            for (const auto& [pattern, value] : *table)
-              values[std::string(pattern.str())] =
-                  value_of({.value = &value,
-                            .path = fmt::format("{}.{}", item.path, toml_key(pattern.str())),
-                            .place = place_of(pattern.source())});
-          },
-          [=](const RunConfig& c) -> std::string {
-            std::vector<std::string> pairs;
-            for (const auto& [pattern, value] : c.lora.adapters.*member)
-              pairs.push_back(fmt::format("{} = {}", toml_quote(pattern), print_value(value)));
-            return pairs.empty() ? "{}" : fmt::format("{{ {} }}", fmt::join(pairs, ", "));
-          }};
-}
-
-void add_lora_layers(Keys<RunConfig>& keys) {
-  constexpr IntegerRange kRanks{1, 65'536};
-  constexpr NumberRange kAlphas{0, 1e6, true};
-  keys.push_back(pattern_key<int64_t>(
-      "lora.rank_pattern", &Lora::rank_pattern, text_of(kRanks),
-      [=](const TomlItem& item) { return read_integer(item, kRanks); },
-      "ranks of layers that differ: { \"attn.q\" = 16 }; of several the one that says most "
-      "counts"));
-  keys.push_back(pattern_key<double>(
-      "lora.alpha_pattern", &Lora::alpha_pattern, text_of(kAlphas),
-      [=](const TomlItem& item) { return read_number(item, kAlphas); },
-      "alphas of layers that differ, in the same way"));
-}
-
-void add_lora(Keys<RunConfig>& keys) {
-  TableKeys lora(
-      keys, "lora.", [](auto& c) -> auto& { return c.lora.adapters; });
-  lora.integer(
-      "rank", &Lora::rank, {0, 65'536},
-      "of the adapters that are trained beside frozen weights; 0: all weights are trained");
-  lora.number("alpha", &Lora::alpha, {0, 1e6, true}, "adapters count alpha / rank times");
-  lora.boolean("rank_stabilized", &Lora::is_rank_stabilized,
-               "they count alpha / √rank times (rsLoRA)");
-  lora.texts("targets", &Lora::targets, "one or more patterns",
-             "layers with adapters: attn.q, mlp.*, blocks.3.*");
-  lora.texts("modules_to_save", &Lora::modules, "patterns of layers",
-             "layers that are trained whole beside the adapters: embed, norm, head");
-  keys.back().read = [](RunConfig& c, const TomlItem& item) {
-    const toml::array* array = item.value->as_array();
-    const bool is_none = array != nullptr && array->empty();
-    c.lora.adapters.modules = is_none ? std::vector<std::string>() : read_texts(item);
-  };
-  add_lora_layers(keys);
-  TableKeys run(keys, "lora.", &RunConfig::lora);
-  run.text("init", &RunLora::init, "a PEFT folder, or nothing",
-           "adapters to go on from: ranks, alphas and layers are theirs");
-  run.choice("save", &RunLora::save,
-             Choices<RunLora::Save>{
-                 {{"merged", RunLora::Save::merged}, {"adapter", RunLora::Save::adapter}}},
-             "what model/ is: the whole model, or a PEFT folder of the adapters");
+             "dtype of the weights in model/, rounded once from what is stored");
 }
 
 }  // namespace
@@ -326,7 +294,7 @@ const Keys<RunConfig>& run_keys() {
     add_data_keys(all);
     add_steps(all);
     add_objective(all);
-    add_lora(all);
+    add_lora_keys(all);
     add_house_keeping(all);
     return all;
   }();

@@ -10,4 +10,7 @@ inline constexpr int64_t kMaxSteps = 99'999'999;  ///< checkpoint names hold eig
 
 [[nodiscard]] const Keys<RunConfig>& run_keys();
 
+/// Those of [lora].
+void add_lora_keys(Keys<RunConfig>& keys);
+
 }  // namespace ng

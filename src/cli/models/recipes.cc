@@ -8,7 +8,7 @@
 #include "cli/models/recipe_on_model.h"
 #include "model/architecture.h"
 #include "model/weights.h"
-#include "recipe/keys_page.h"
+#include "recipe/explained.h"
 #include "recipe/layer_names.h"
 #include "recipe/matches.h"
 #include "recipe/recipe.h"
@@ -21,7 +21,7 @@ struct RecipesArgs {
   std::string name, phase;
   StepFlags step;
   MachineFlags machine;
-  bool keys = false;
+  bool explain = false;
   bool json = false;
 };
 
@@ -113,7 +113,7 @@ Json recipe_json(const Recipe& recipe) {
 }
 
 // A recipe file: the facts are comments.
-std::string text_of(const Recipe& recipe) {
+std::string text_of(const Recipe& recipe, bool explain) {
   std::string text = fmt::format("# {}\n# from {}, hash {}\n", summary_of(recipe),
                                  on_one_line(recipe.place()), recipe.hash());
   text += "# bytes per parameter of a block's matrix:";
@@ -128,7 +128,7 @@ std::string text_of(const Recipe& recipe) {
         commented(report::gemm_lines(groups_of(recipe, static_cast<int>(phase)), "cpu")));
   for (const std::string& warning : recipe.warnings())
     text += fmt::format("# warning: {}\n", warning);
-  return text + "\n" + recipe.resolved_toml();
+  return text + "\n" + (explain ? explained_toml(recipe) : recipe.resolved_toml());
 }
 
 // Recipes that cannot be read are left out, with what is wrong with them on standard error.
@@ -150,7 +150,6 @@ void list(bool json) {
 }
 
 void recipes(const RecipesArgs& args) {
-  if (args.keys) return print("{}", recipe_keys_page());
   if (args.name.empty() && !args.step.model.empty())
     throw Error({.place = "recipes",
                  .key = "--model",
@@ -163,7 +162,7 @@ void recipes(const RecipesArgs& args) {
   require_known_patterns(recipe, layers_of(example_model()), "a Llama of 12 blocks");
   Json json = recipe_json(recipe);
   json["resolved"] = recipe.resolved_toml();
-  print_either(args.json, json, text_of(recipe));
+  print_either(args.json, json, text_of(recipe, args.explain));
 }
 
 void declare_recipes(Flags flags, RecipesArgs& args) {
@@ -173,17 +172,20 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
                     "training it takes of memory; ");
   add_phase(flags, args.phase);
   args.machine.declare(flags);
-  flags.flag("--keys", args.keys, "every key of a recipe: what it may be and what it means");
+  flags.flag("--explain", args.explain, "behind each line of NAME what its key means");
   flags.flag("--json", args.json, "print JSON");
   flags.check([&args] {
-    if (args.keys && (args.json || !args.name.empty() || !args.step.model.empty()))
-      throw WrongFlags("--keys prints the keys of all recipes: without NAME, --model or --json");
+    if (args.explain && (args.json || args.name.empty() || !args.step.model.empty()))
+      throw WrongFlags("--explain goes with NAME, without --model or --json");
     if (args.step.model.empty() && !args.step.base.empty())
       throw WrongFlags("--base: goes with --model");
     if (args.step.model.empty() && !args.phase.empty())
       throw WrongFlags("--phase: goes with --model");
   });
-  flags.footer("Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders.");
+  flags.footer(
+      "Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders. narrowgauge "
+      "keys "
+      "lists what a recipe may say.");
 }
 
 }  // namespace

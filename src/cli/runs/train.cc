@@ -99,34 +99,23 @@ int train(const TrainArgs& args) {
   return 0;
 }
 
-std::string help() {
-  std::string text =
-      "Writes run.toml, metrics.jsonl, report.html (a page with pictures, rewritten while the run\n"
-      "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
-      "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n"
-      "--resume with --recipe NAME goes on in the numbers of another recipe.\n\n"
-      "mpirun -n N narrowgauge train ... trains on N ranks: each takes train.accumulate\n"
-      "micro-batches of a step, with --threads threads of its own, and rank 0 writes. More or\n"
-      "fewer ranks share the same micro-batches with --resume. Ctrl-C leaves ranks a second until\n"
-      "mpirun kills them; kill -USR1 to mpirun lets them finish the step and write a checkpoint.\n"
-      "narrowgauge supervise starts mpirun, and goes on where a rank is lost.\n\n"
-      "Keys of a run file: what they mean, the names that some take; defaults, the sizes' where\n"
-      "no preset is named:\n";
-  for (const KeyHelp& key : run_config_help()) {
-    text += fmt::format("  {:<24} {}", key.path, key.doc);
-    const bool obvious = key.expected.starts_with("a ") || key.expected == "true or false";
-    if (!obvious) text += ": " + key.expected;  // the names to choose from
-    if (!key.standard.empty()) text += "; " + key.standard;
-    text += "\n";
-  }
-  return text;
-}
+constexpr const char* kTrainFooter =
+    "Writes run.toml, metrics.jsonl, report.html (a page with pictures, rewritten while the run\n"
+    "goes on), events for TensorBoard, checkpoints/ and model/ (Hugging Face layout).\n"
+    "Ctrl-C finishes the step and writes a checkpoint; a second one ends at once.\n"
+    "--resume with --recipe NAME goes on in the numbers of another recipe.\n\n"
+    "mpirun -n N narrowgauge train ... trains on N ranks: each takes train.accumulate\n"
+    "micro-batches of a step, with --threads threads of its own, and rank 0 writes. More or\n"
+    "fewer ranks share the same micro-batches with --resume. Ctrl-C leaves ranks a second until\n"
+    "mpirun kills them; kill -USR1 to mpirun lets them finish the step and write a checkpoint.\n"
+    "narrowgauge supervise starts mpirun, and goes on where a rank is lost.\n\n"
+    "narrowgauge keys lists what a run file may say, keys KEY what a key means.";
 
 void declare_train(Flags flags, TrainArgs& args) {
   args.declare(flags);
   flags.flag("--json-plan", args.plans,
              "print what the run would read and match, and do, as JSON; train and write nothing");
-  flags.footer(help);
+  flags.footer(kTrainFooter);
 }
 
 }  // namespace

@@ -1,0 +1,85 @@
+#include "recipe/noise_keys.h"
+
+#include "format/operand_values.h"
+#include "recipe/update_words.h"
+
+namespace ng {
+namespace {
+
+Key<RecipeSettings> noise_block_key() {
+  const std::string expected = "[32, 32] or \"tensor\"";
+  return {{.path = "weight_noise.block",
+           .expected = expected,
+           .doc = "weights of one bit-width",
+           .type = "list or string",
+           .example = "\"tensor\""},
+          [=](RecipeSettings& s, const TomlItem& item) {
+            const Block block = read_block(item);
+            const bool square = block.kind == Block::Kind::tile && block.rows == kNoiseBlock &&
+                                block.cols == kNoiseBlock;
+            if (!square && block.kind != Block::Kind::tensor) item.refuse_value(expected);
+            s.weight_noise.block = block;
+          },
+          [](const RecipeSettings& s) { return print_block(s.weight_noise.block); }};
+}
+
+/// The layers that get noise, and what noise.
+void add_kind(Keys<RecipeSettings>& keys) {
+  using Kind = NoiseKind;
+  keys.push_back(choice_key<RecipeSettings>(
+      "weight_noise.kind", [](auto& s) -> auto& { return s.weight_noise.kind; },
+      Choices<Kind>{{{"none", Kind::none},
+                     {"gaussws", Kind::gaussws},
+                     {"diffq", Kind::diffq},
+                     {"nipq", Kind::nipq}}},
+      "noise of the size of a quantization error added to weights"));
+  keys.back().equation =
+      "ŵ = w + R · max |w| of the block · 2^(1 - b); gaussws: R rounded normal in {0, ±1, ±2}; "
+      "diffq: R uniform in ±1/2; nipq: clipped at a learned α, n · α / (2^(b - 1) - 1)";
+  keys.push_back(texts_key<RecipeSettings>(
+      "weight_noise.layers", [](auto& s) -> auto& { return s.weight_noise.layers; },
+      "a list of layer patterns", "layers that get noise; never embeddings or the head"));
+  keys.push_back(boolean_key<RecipeSettings>(
+      "weight_noise.optional", [](auto& s) -> auto& { return s.weight_noise.is_optional; },
+      "whether no layer of a model need be one of them, which is an error else"));
+  keys.push_back(noise_block_key());
+}
+
+void add_bits(Keys<RecipeSettings>& keys) {
+  const auto number = [&](const char* name, auto get, NumberRange range, const char* doc,
+                          const char* equation) {
+    keys.push_back(
+        number_key<RecipeSettings>(std::string("weight_noise.") + name, get, range, doc));
+    keys.back().equation = equation;
+  };
+  const char* const bits = "b = b_target + b_i · (b_init - b_target), b_i learned from 1 on";
+  number(
+      "b_init", [](auto& s) -> auto& { return s.weight_noise.b_init; }, {0, 24},
+      "bit-width at the start", bits);
+  number(
+      "b_target", [](auto& s) -> auto& { return s.weight_noise.b_target; }, {0, 24},
+      "bit-width that the decay pulls to", bits);
+  number(
+      "bitwidth_weight_decay",
+      [](auto& s) -> auto& { return s.weight_noise.bitwidth_weight_decay; }, {0, 1e6},
+      "decoupled decay of the bit-widths",
+      "b_i ← b_i · (1 - lr · bitwidth_weight_decay) at each update");
+  number(
+      "bitwidth_loss", [](auto& s) -> auto& { return s.weight_noise.bitwidth_loss; }, {0, 1e6},
+      "weight of the distance to b_target in the loss",
+      "loss + bitwidth_loss · mean |b - b_target| of each layer");
+}
+
+}  // namespace
+
+Keys<RecipeSettings> weight_noise_keys() {
+  Keys<RecipeSettings> keys;
+  add_kind(keys);
+  add_bits(keys);
+  keys.push_back(choice_key<RecipeSettings>(
+      "weight_noise.cast", [](auto& s) -> auto& { return s.weight_noise.cast; }, kComputes,
+      "format of the noisy weight"));
+  return keys;
+}
+
+}  // namespace ng
