@@ -72,7 +72,7 @@ void add_element(Rows& rows) {
          .expected = one_of(operand_names()),
          .doc = "sets all other keys of the operand to what the format stands for",
          .example = "\"mxfp4\""},
-        [](Operand& o, const TomlItem& item) { o = operand_of(read_name(item, operand_names())); },
+        [](Operand& o, const TomlItem& item) { o = operand_of(read_format_name(item)); },
         [](const Operand&) { return std::string(); }},
        {}});
   rows.own(

@@ -92,6 +92,19 @@ TEST(OperandTable, KeysWithoutEffectAreForgottenAndDifferInNothing) {
   EXPECT_EQ(operand, operand_of("fp8_e4m3"));
 }
 
+TEST(OperandTable, AnElementAsAFormatIsToldHowATableNamesIt) {
+  try {
+    (void)with(operand_of("fp32"), key_of("format"), "e3m3");
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("test:1: format: \"e3m3\" is an element without block and scale: "
+                                 "{element = \"e3m3\", block = [1, 32], scale = \"e8m0\"}, or "))
+        << error.what();
+  }
+  EXPECT_THROW((void)with(operand_of("fp32"), key_of("format"), "e9m9"), Error);
+}
+
 TEST(OperandTable, EveryFormatIsNearestToItself) {
   for (const std::string_view name : operand_names()) {
     EXPECT_EQ(nearest_format(operand_of(name)).name, name);

@@ -52,6 +52,24 @@ const ElementFormat& read_element(const TomlItem& item) {
   return element_format(read_name(item, operand_element_names()));
 }
 
+const std::string& read_format_name(const TomlItem& item) {
+  const std::span<const std::string_view> names = operand_names();
+  if (!item.value->is_string()) return read_name(item, names);
+  const std::string& name = item.value->as_string()->get();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return name;
+  const ElementFormat* element = nullptr;
+  try {
+    element = find_element_format(name);
+  } catch (const Error&) {  // bits that no format has
+  }
+  if (element == nullptr || !is_for_operands(*element)) return read_name(item, names);
+  item.refuse(
+      fmt::format("{} is an element without block and scale", toml_quote(name)),
+      fmt::format("{{element = {}, block = [1, 32], scale = \"e8m0\"}}, or another block and "
+                  "scale; a format is one of {}",
+                  toml_quote(name), one_of(names)));
+}
+
 Fits read_fits(const TomlItem& item) {
   Fits fits;
   const auto add = [&](const toml::node& node) {

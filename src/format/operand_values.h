@@ -19,6 +19,9 @@ inline constexpr std::string_view kFitsExpected =
 [[nodiscard]] const std::string& read_name(const TomlItem& item,
                                            std::span<const std::string_view> names);
 
+/// The name of a format. An element's is refused with how a table names elements.
+[[nodiscard]] const std::string& read_format_name(const TomlItem& item);
+
 /// Short names of the elements that operands can be written in: signed, not only powers of two.
 [[nodiscard]] std::vector<std::string_view> operand_element_names();
 /// One of them, a full name, or bits that the user names.

@@ -34,7 +34,7 @@ void read_operand(Operand& operand, const TomlItem& item) {
 void change_operand(Operand& operand, const TomlItem& item) {
   const toml::table* table = item.value->as_table();
   if (table == nullptr) {
-    operand = operand_of(read_name(item, operand_names()));
+    operand = operand_of(read_format_name(item));
     return;
   }
   const std::string prefix = item.path + ".";
