@@ -26,11 +26,9 @@ struct RunWords {
   bool resume = false;
 
   [[nodiscard]] RunConfig config() const {
-    RunConfig config = RunConfig::load(file, settings);
-    if (recipe.empty()) return config;
-    (void)Recipe::load(recipe);  // what is wrong is this argument's, not the run file's
-    config.set_recipe(recipe);
-    config.given["recipe"] = {.place = "recipe"};
+    if (!recipe.empty()) (void)Recipe::load(recipe);  // what is wrong is this argument's
+    RunConfig config = RunConfig::load(file, settings, recipe);
+    if (!recipe.empty()) config.given["recipe"] = {.place = "recipe"};
     return config;
   }
   [[nodiscard]] std::string folder() const {

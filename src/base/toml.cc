@@ -140,15 +140,39 @@ std::string toml_key(std::string_view key) {
 
 std::string toml_text(const toml::node& value) { return value_text(value, 0); }
 
-std::string toml_lines(const toml::table& table, const std::string& prefix) {
-  std::string lines;
+namespace {
+
+using TomlValues = std::vector<std::pair<std::string, std::string>>;
+
+void add_values(TomlValues& values, const toml::table& table, const std::string& prefix) {
   for (const auto& [key, value] : table) {
     const std::string path = prefix + toml_key(key.str());
     if (const toml::table* below = value.as_table())
-      lines += toml_lines(*below, path + ".");
+      add_values(values, *below, path + ".");
     else
-      lines += path + " = " + toml_text(value) + "\n";
+      values.emplace_back(path, toml_text(value));
   }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> toml_values(const toml::table& table) {
+  TomlValues values;
+  add_values(values, table, "");
+  return values;
+}
+
+std::string inline_toml(const toml::table& table) {
+  std::string text = "{";
+  for (const auto& [path, value] : toml_values(table))
+    text += fmt::format("{}{} = {}", text.size() > 1 ? ", " : "", path, value);
+  return text + "}";
+}
+
+std::string toml_lines(const toml::table& table, const std::string& prefix) {
+  std::string lines;
+  for (const auto& [path, value] : toml_values(table))
+    lines += fmt::format("{}{} = {}\n", prefix, path, value);
   return lines;
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace ng {
 
@@ -45,6 +47,13 @@ struct TomlItem {
 
 /// A value on one line of TOML, in one canonical form: 1.0 and 1 are the same text.
 [[nodiscard]] std::string toml_text(const toml::node& value);
+
+/// Every value below `table` as a dotted path and its text, sorted; empty tables vanish.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> toml_values(
+    const toml::table& table);
+
+/// The same in braces on one line: {a.b = 1, c = "d"}.
+[[nodiscard]] std::string inline_toml(const toml::table& table);
 
 /// Every value below `table` as "path = value" lines with dotted keys, sorted; empty tables vanish.
 [[nodiscard]] std::string toml_lines(const toml::table& table, const std::string& prefix = "");

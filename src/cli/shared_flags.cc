@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "format/operand_table.h"
 #include "recipe/recipe.h"
+#include "recipe/said_recipe.h"
 #include "run/backends.h"
 #include "train/run_folder.h"
 
@@ -94,23 +95,39 @@ void add_cast_flags(Flags flags, CastWords& words) {
   }
 }
 
+void add_recipe_settings(Flags flags, std::string& recipe) {
+  flags
+      .read_options("--set recipe.KEY=VALUE",
+                    "a key over the recipe's, e.g. recipe.linear.wgrad.hadamard=16",
+                    [&recipe](const std::vector<std::string>& settings) {
+                      recipe = recipe_with(recipe, settings);
+                    })
+      .repeats();
+}
+
+Flag add_recipe(Flags flags, std::string& recipe, const std::string& help) {
+  const Flag flag = flags.option("--recipe NAME", recipe, help);
+  if (!recipe.empty()) (void)flag.shows_default();
+  add_recipe_settings(flags, recipe);
+  return flag;
+}
+
 void RunFlags::declare(Flags flags, bool with_recipe) {
   flags.option("RUN", file, "run file (TOML)").required();
   if (with_recipe)
     flags.option("--recipe NAME", recipe, "recipe instead of the run file's: a name or a file");
-  flags.option("--set KEY=VALUE", settings, "key=value over the run file's, e.g. train.steps=50")
+  flags
+      .option("--set KEY=VALUE", settings,
+              "key=value over the run file's, e.g. train.steps=50, recipe.linear.wgrad.hadamard=16")
       .repeats();
   add_backend(flags, backend);
   add_threads(flags, threads);
 }
 
 RunConfig RunFlags::load() const {
-  RunConfig config = RunConfig::load(file, settings);
-  if (!recipe.empty()) {
-    (void)Recipe::load(recipe);  // what is wrong is this flag's, not the run file's
-    config.set_recipe(recipe);
-    config.given["recipe"] = {.place = "--recipe"};
-  }
+  if (!recipe.empty()) (void)Recipe::load(recipe);  // what is wrong is this flag's
+  RunConfig config = RunConfig::load(file, settings, recipe);
+  if (!recipe.empty()) config.given["recipe"] = {.place = "--recipe"};
   if (!backend.empty()) {
     config.train.backend = backend;
     config.given["train.backend"] = {.place = "--backend"};

@@ -26,6 +26,13 @@ struct RunFlags {
   [[nodiscard]] std::vector<std::string> words() const;
 };
 
+/// --recipe NAME, and --set recipe.KEY=VALUE over it, both into `recipe`, as Recipe::load() takes
+/// it.
+Flag add_recipe(Flags flags, std::string& recipe,
+                const std::string& help = "recipe, a name or a file");
+/// The latter alone, of what was declared before it.
+void add_recipe_settings(Flags flags, std::string& recipe);
+
 /// What starts a command of this program again, as a shell takes it.
 [[nodiscard]] std::string shell_command(const std::vector<std::string>& words);
 

@@ -99,14 +99,19 @@ void freeze(LayerRecipe& layer, const std::optional<Operand>& storage, bool is_i
 }  // namespace
 
 Recipe Recipe::load(const std::string& name_or_path, const std::string& folder) {
-  if (name_or_path.find('\n') != std::string::npos) return parse(name_or_path, "recipe");
+  if (name_or_path.find('\n') != std::string::npos)
+    return parse(name_or_path, std::string(kRecipeText));
   const std::string path = find_recipe(name_or_path, folder);
   return parse(read_file(path, kMaxTomlBytes), path);
 }
 
 Recipe Recipe::parse(std::string_view toml, const std::string& place) {
+  return of(read_recipe_source(toml, place));
+}
+
+Recipe Recipe::of(RecipeSource source) {
   auto data = std::make_shared<Data>();
-  data->recipe = resolve_recipe(read_recipe_source(toml, place));
+  data->recipe = resolve_recipe(std::move(source));
   const std::vector<size_t> idle = try_layers(data->recipe, [&](const RecipeSettings& settings) {
     for (std::string& warning : warnings_of(settings)) add_once(data->warnings, std::move(warning));
   });

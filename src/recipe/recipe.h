@@ -46,6 +46,8 @@ struct RecipeMatch {
   [[nodiscard]] bool is_phase() const { return start > 0; }
 };
 
+struct RecipeSource;
+
 /// A loaded recipe: inheritance merged, every key and rule checked.
 class Recipe {
  public:
@@ -54,6 +56,8 @@ class Recipe {
   [[nodiscard]] static Recipe load(const std::string& name_or_path, const std::string& folder = "");
   /// From TOML text; `place` names it in errors, its folder is searched first by `inherit`.
   [[nodiscard]] static Recipe parse(std::string_view toml, const std::string& place);
+  /// Of documents that were read.
+  [[nodiscard]] static Recipe of(RecipeSource source);
 
   [[nodiscard]] const std::string& name() const;
   /// The file or place it came from.

@@ -85,13 +85,6 @@ std::vector<const toml::table*> read_tables(const TomlItem& item, size_t most) {
   return tables;
 }
 
-/// The last document that says `key`.
-std::optional<TomlItem> last_item(const RecipeSource& source, std::string_view key) {
-  for (auto document = source.documents.rbegin(); document != source.documents.rend(); ++document)
-    if (auto item = find_item(**document, key, "")) return item;
-  return std::nullopt;
-}
-
 /// Reads keys that hold for all layers: each must have an effect.
 void read_settings(RecipeSettings& settings, const toml::table& patch, const std::string& prefix) {
   read_keys(settings, patch, settings_keys(), prefix);
@@ -99,31 +92,31 @@ void read_settings(RecipeSettings& settings, const toml::table& patch, const std
   for (const Error& error : unused_keys(settings, patch, prefix)) throw Error(error);
 }
 
-void refuse_lasting_keys(const toml::table& patch) {
+void refuse_lasting_keys(const toml::table& patch, const std::string& prefix) {
   for (const KeyRow* row : rows_of(settings_keys()))
-    if (const auto item = find_item(patch, row->path, kPhasePrefix);
-        item && !is_phase_key(row->path))
+    if (const auto item = find_item(patch, row->path, prefix); item && !is_phase_key(row->path))
       item->refuse("cannot change in the middle of a run",
                    fmt::format("{} outside of [[phase]], which takes compute and linear keys only",
                                row->path));
 }
 
 void read_phases(ResolvedRecipe& recipe) {
-  const auto item = last_item(recipe.source, kPhaseRow.path);
+  const auto item = last_item(recipe.source.documents, kPhaseRow.path);
   if (!item) return;
   static const std::vector<const KeyRow*> rows = rows_with(kPhaseRows, false);
+  const std::string prefix = item->path + ".";
   for (const toml::table* patch : read_tables(*item, kMaxPhases)) {
-    check_known_keys(*patch, rows, kPhasePrefix);
-    refuse_lasting_keys(*patch);
-    const auto start = find_item(*patch, kStartRow.path, kPhasePrefix);
+    check_known_keys(*patch, rows, prefix);
+    refuse_lasting_keys(*patch, prefix);
+    const auto start = find_item(*patch, kStartRow.path, prefix);
     if (!start)
-      throw Error({place_of(patch->source()), "phase.start", "missing",
+      throw Error({place_of(patch->source()), prefix + kStartRow.path, "missing",
                    "the share of training after which the phase begins, e.g. 0.82"});
     const double share = read_number(*start, {0, 1, true, true});
     if (share <= recipe.phase_starts.back())
       start->refuse_value("phases in ascending order of start");
     RecipeSettings settings = recipe.phases.back();
-    read_settings(settings, *patch, kPhasePrefix);
+    read_settings(settings, *patch, prefix);
     recipe.phase_starts.push_back(share);
     recipe.phases.push_back(std::move(settings));
     recipe.phase_patches.push_back(patch);
@@ -137,15 +130,16 @@ BlockSlice read_slice(const TomlItem& item) {
   return *slice;
 }
 
-RecipeOverride read_override(const toml::table& patch) {
+RecipeOverride read_override(const toml::table& patch, const std::string& prefix) {
   static const std::vector<const KeyRow*> rows = rows_with(kOverrideRows, true);
-  check_known_keys(patch, rows, kOverridePrefix);
+  check_known_keys(patch, rows, prefix);
   RecipeOverride result;
   result.patch = &patch;
+  result.prefix = prefix;
   result.place = place_of(patch.source());
-  const auto layers = find_item(patch, kLayersRow.path, kOverridePrefix);
-  const auto blocks = find_item(patch, kBlocksRow.path, kOverridePrefix);
-  const auto optional = find_item(patch, kOptionalRow.path, kOverridePrefix);
+  const auto layers = find_item(patch, kLayersRow.path, prefix);
+  const auto blocks = find_item(patch, kBlocksRow.path, prefix);
+  const auto optional = find_item(patch, kOptionalRow.path, prefix);
   if (layers) result.layers = read_texts(*layers);
   if (blocks)
     result.blocks = read_slice(*blocks);
@@ -158,10 +152,10 @@ RecipeOverride read_override(const toml::table& patch) {
 }
 
 void read_overrides(ResolvedRecipe& recipe) {
-  const auto item = last_item(recipe.source, kOverrideRow.path);
+  const auto item = last_item(recipe.source.documents, kOverrideRow.path);
   if (!item) return;
   for (const toml::table* patch : read_tables(*item, kMaxOverrides))
-    recipe.overrides.push_back(read_override(*patch));
+    recipe.overrides.push_back(read_override(*patch, item->path + "."));
 }
 
 bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
@@ -254,11 +248,11 @@ bool RecipeOverride::matches(const LayerPlace& layer) const {
 }
 
 void RecipeOverride::read_into(RecipeSettings& settings) const {
-  read_keys(settings, *patch, settings_keys(), kOverridePrefix);
+  read_keys(settings, *patch, settings_keys(), prefix);
 }
 
 std::vector<Error> RecipeOverride::unused_keys(const RecipeSettings& settings) const {
-  return ng::unused_keys(settings, *patch, kOverridePrefix);
+  return ng::unused_keys(settings, *patch, prefix);
 }
 
 RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
@@ -273,7 +267,7 @@ RecipeSettings ResolvedRecipe::settings_of(const LayerPlace& layer, int phase,
     if (!overrides[i].matches(layer)) continue;
     try {
       overrides[i].read_into(settings);
-      check_operands(settings, *overrides[i].patch, kOverridePrefix);
+      check_operands(settings, *overrides[i].patch, overrides[i].prefix);
       check_stored(settings, overrides[i].place);
     } catch (const Error& error) {
       throw in_layer(error, layer, phase_starts[size_t(phase)]);
@@ -290,9 +284,9 @@ ResolvedRecipe resolve_recipe(RecipeSource source) {
   ResolvedRecipe recipe;
   recipe.source = std::move(source);
   RecipeSettings base;
-  for (const auto& document : recipe.source.documents) {
-    check_known_keys(*document, rows);
-    read_settings(base, *document, "");
+  for (const RecipeDocument& document : recipe.source.documents) {
+    check_known_keys(*document.table, rows, document.prefix);
+    read_settings(base, *document.table, document.prefix);
   }
   check_stored(base, recipe.source.place);
   recipe.phases.push_back(std::move(base));

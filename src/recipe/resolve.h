@@ -20,6 +20,7 @@ struct RecipeOverride {
   std::vector<std::string> layers = {"*"};
   std::optional<BlockSlice> blocks;
   const toml::table* patch = nullptr;  ///< lives in a document of the source
+  std::string prefix;                  ///< what leads to it there: "override."
   std::string place;
   bool is_optional = false;  ///< may mean no layer of a model
 

@@ -47,15 +47,30 @@ void check_length(const TomlItem& inherit, const std::vector<std::string>& chain
                                : fmt::format("at most {} recipes in a row", kMaxAncestors));
 }
 
+bool is_recipe_file(const std::string& folder, const std::string& name) {
+  return is_file(join_path(folder, name + ".toml"));
+}
+
+/// Whether one of recipe_folders() has it.
+bool is_named(const std::string& name) {
+  const std::vector<std::string> folders = recipe_folders();
+  return std::any_of(folders.begin(), folders.end(),
+                     [&](const std::string& folder) { return is_recipe_file(folder, name); });
+}
+
 /// What is wrong with the file that a recipe asks for, said of both.
 [[noreturn]] void refuse_parent(const TomlItem& inherit, const Error::Parts& parts) {
   const bool is_found = parts.place != kSearch;
   inherit.refuse((is_found ? toml_quote(parts.place) + ": " : "") + parts.problem, parts.remedy);
 }
 
+/// `place` is that of the document. Beside a file there may be others; a text has neighbours where
+/// no named recipe is called so.
 std::string find_parent(const TomlItem& inherit, const std::string& place) {
   const std::string name = read_text(inherit);
+  const bool is_text = place == kRecipeText;
   try {
+    if (is_text && !is_path(name) && is_named(name)) return find_recipe(name, "");
     return find_recipe(name, folder_of(place));
   } catch (const Error& error) {
     refuse_parent(inherit, error.parts());
@@ -70,6 +85,10 @@ std::string read_parent(const TomlItem& inherit, const std::string& parent) {
   }
 }
 
+/// Puts the parent's ancestors and the parent at the end of `source`.
+void add_parent(RecipeSource& source, const TomlItem& inherit, const std::string& parent,
+                std::vector<std::string>& chain);
+
 /// Reads `name`, then puts the ancestors' documents and this one at the end of `source`.
 void add_document(RecipeSource& source, std::string_view text, const std::string& place,
                   std::vector<std::string>& chain) {
@@ -80,17 +99,35 @@ void add_document(RecipeSource& source, std::string_view text, const std::string
   }
   if (const auto inherit = find_item(*document, "inherit", "")) {
     const std::string own_name = source.name;
-    const std::string parent = find_parent(*inherit, place);
-    check_length(*inherit, chain, parent);
-    chain.push_back(identity(parent));
-    add_document(source, read_parent(*inherit, parent), parent, chain);
+    add_parent(source, *inherit, find_parent(*inherit, place), chain);
     source.name = own_name;
   }
-  source.documents.push_back(document);
+  source.documents.push_back({document});
 }
 
-bool is_recipe_file(const std::string& folder, const std::string& name) {
-  return is_file(join_path(folder, name + ".toml"));
+void add_parent(RecipeSource& source, const TomlItem& inherit, const std::string& parent,
+                std::vector<std::string>& chain) {
+  check_length(inherit, chain, parent);
+  chain.push_back(identity(parent));
+  add_document(source, read_parent(inherit, parent), parent, chain);
+}
+
+/// "nvfp4 with linear.wgrad.hadamard = 16", of keys that have no name.
+std::string name_of_changes(const std::vector<RecipeDocument>& documents) {
+  constexpr size_t kMostShown = 60;
+  const auto inherit = last_item(documents, "inherit");
+  std::string name = inherit ? fs::path(read_text(*inherit)).stem().string() : "fp32";
+  std::string changes;
+  int count = 0;
+  for (const RecipeDocument& document : documents)
+    for (const auto& [key, value] : toml_values(*document.table)) {
+      if (key == "inherit" || key == "name") continue;
+      changes += fmt::format("{}{} = {}", changes.empty() ? "" : ", ", key, value);
+      ++count;
+    }
+  if (count == 0) return name;
+  if (changes.size() > kMostShown) changes = fmt::format("{} keys changed", count);
+  return name + " with " + changes;
 }
 
 /// Whoever compiled or installed the program may have kept its folders to himself.
@@ -167,7 +204,34 @@ RecipeSource read_recipe_source(std::string_view text, const std::string& place)
   source.place = place;
   std::vector<std::string> chain = {identity(place)};
   add_document(source, text, place, chain);
-  if (source.name.empty()) source.name = fs::path(place).stem().string();
+  if (source.name.empty())
+    source.name = place == kRecipeText ? name_of_changes({source.documents.back()})
+                                       : fs::path(place).stem().string();
+  return source;
+}
+
+std::optional<TomlItem> last_item(const std::vector<RecipeDocument>& documents,
+                                  std::string_view key) {
+  for (auto document = documents.rbegin(); document != documents.rend(); ++document)
+    if (auto item = find_item(*document->table, key, document->prefix)) return item;
+  return std::nullopt;
+}
+
+std::string find_inherited(const TomlItem& inherit) {
+  const std::string name = read_text(inherit);
+  return find_parent(inherit, is_path(name) ? inherit.place : std::string(kRecipeText));
+}
+
+RecipeSource recipe_source_of(const std::vector<RecipeDocument>& documents) {
+  RecipeSource source;
+  source.place = kRecipeText;
+  std::vector<std::string> chain;
+  if (const auto inherit = last_item(documents, "inherit"))
+    add_parent(source, *inherit, find_inherited(*inherit), chain);
+  source.documents.insert(source.documents.end(), documents.begin(), documents.end());
+  const auto name = last_item(documents, "name");
+  source.name = name ? read_text(*name) : name_of_changes(documents);
+  if (source.name.empty()) name->refuse_value("a name of at least one character");
   return source;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/setting.h"
 #include "base/text.h"
 #include "model/architecture.h"
 #include "train/run_files.h"
@@ -15,8 +16,12 @@
 namespace ng {
 namespace {
 
-/// The documents a run is read from, last word last.
-using TomlDocuments = std::vector<toml::table>;
+/// A document that a run is read from. Shared: tables of a recipe's keys live on in it.
+using TomlDocument = std::shared_ptr<const toml::table>;
+
+TomlDocument shared(toml::table document) {
+  return std::make_shared<const toml::table>(std::move(document));
+}
 
 const GivenAt* last_given(const RunConfig& config, std::initializer_list<std::string_view> keys) {
   const GivenAt* last = nullptr;
@@ -37,37 +42,30 @@ const GivenAt* last_given(const RunConfig& config, std::initializer_list<std::st
                .remedy = std::move(remedy)});
 }
 
-std::string trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
-}
-
-/// "key=value" as a document of its own.
-toml::table parse_setting(const std::string& setting) {
-  const std::string place = "--set " + setting.substr(0, 60);
-  if (!is_utf8(setting)) throw Error({place, "", "is not UTF-8", "TOML holds nothing else"});
-  const size_t equals = setting.find('=');
-  const std::string key = trimmed(std::string_view(setting).substr(0, equals));
-  if (equals == std::string::npos || key.empty() ||
-      key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") != std::string::npos)
-    throw Error({place, "", "not a setting", "key=value, e.g. train.steps=50"});
-  const std::string value = trimmed(std::string_view(setting).substr(equals + 1));
-  const auto parse = [&](const std::string& text) { return parse_toml(key + " = " + text, place); };
-  if (value.find_first_of("\n\r") == std::string::npos) {
-    try {
-      return parse(value);
-    } catch (const Error&) {  // not TOML: a bare word
-    }
+/// A recipe by name starts anew, a table's keys go over it; others than the file's stay for
+/// set_recipe().
+void read_recipe(RunConfig& config, const TomlDocument& document, size_t order) {
+  const auto item = find_item(*document, "recipe", "");
+  if (!item) return;
+  if (const toml::table* keys = item->value->as_table()) {
+    const RecipeDocument part{{document, keys}, std::string(kRecipePrefix)};
+    config.said_recipe.add(part);
+    if (order > 0) config.set_recipe_keys.push_back(part);
+  } else {
+    const bool is_of_file = order == 0;
+    config.said_recipe.start(
+        {is_of_file ? recipe_beside(config.recipe, config.folder) : config.recipe, item->place});
+    config.set_recipe_keys.clear();
   }
-  return parse(toml_quote(value));
 }
 
-void read_document(RunConfig& config, const toml::table& document, size_t order) {
-  check_known_keys(document, rows_of(run_keys()));
-  read_keys(config, document, run_keys());
+void read_document(RunConfig& config, const TomlDocument& document, size_t order) {
+  refuse_bare_recipe_keys(*document);
+  check_known_keys(*document, rows_of(run_keys()));
+  read_keys(config, *document, run_keys());
+  read_recipe(config, document, order);
   for (const auto& key : run_keys())
-    if (const auto item = find_item(document, key.path, ""))
+    if (const auto item = find_item(*document, key.path, ""))
       config.given[key.path] = {item->place, order};
 }
 
@@ -265,10 +263,15 @@ void check_lora(const RunConfig& config) {
 }
 
 /// `file`: with what no document says.
-RunConfig resolve(const TomlDocuments& documents, RunConfig file) {
+RunConfig resolve(const std::vector<TomlDocument>& documents, RunConfig file,
+                  const std::string& recipe) {
   RunConfig config = std::move(file);
   for (size_t i = 0; i < documents.size(); ++i) read_document(config, documents[i], i);
   take_paths_beside(config);
+  if (recipe.empty())
+    config.recipe = config.said_recipe.text();
+  else
+    config.set_recipe(recipe);
   resolve_model(config);
   resolve_tokenizer(config);
   resolve_train(config);
@@ -277,17 +280,17 @@ RunConfig resolve(const TomlDocuments& documents, RunConfig file) {
   return config;
 }
 
-TomlDocuments documents_of(std::string_view toml, const std::string& place,
-                           std::span<const std::string> settings) {
-  TomlDocuments documents;
-  documents.push_back(parse_toml(toml, place));
-  for (const std::string& setting : settings) documents.push_back(parse_setting(setting));
+std::vector<TomlDocument> documents_of(std::string_view toml, const std::string& place,
+                                       std::span<const std::string> settings) {
+  std::vector<TomlDocument> documents = {shared(parse_toml(toml, place))};
+  for (const std::string& setting : settings) documents.push_back(shared(parse_setting(setting)));
   return documents;
 }
 
 }  // namespace
 
-RunConfig RunConfig::load(const std::string& path, std::span<const std::string> settings) {
+RunConfig RunConfig::load(const std::string& path, std::span<const std::string> settings,
+                          const std::string& recipe) {
   const std::string text = read_file(path, kMaxTomlBytes);
   RunConfig file;
   file.place = path;
@@ -295,21 +298,23 @@ RunConfig RunConfig::load(const std::string& path, std::span<const std::string> 
     file.data.validation_split = ValidationSplit::tail;
   else
     file.folder = folder_of_file(path);
-  return resolve(documents_of(text, path, settings), std::move(file));
+  return resolve(documents_of(text, path, settings), std::move(file), recipe);
 }
 
 RunConfig RunConfig::parse(std::string_view toml, const std::string& place,
-                           std::span<const std::string> settings) {
+                           std::span<const std::string> settings, const std::string& recipe) {
   RunConfig file;
   file.place = place;
-  return resolve(documents_of(toml, place, settings), std::move(file));
+  return resolve(documents_of(toml, place, settings), std::move(file), recipe);
 }
 
 void RunConfig::set_recipe(const std::string& name) {
   if (!is_utf8(name))
     throw Error({"recipe", "", toml_quote(name) + ": its name is not UTF-8",
                  "another name: TOML, in which a run says its recipe, holds nothing else"});
-  recipe = name;
+  said_recipe.start({name, "--recipe"});
+  for (const RecipeDocument& keys : set_recipe_keys) said_recipe.add(keys);
+  recipe = said_recipe.text();
 }
 
 std::string RunConfig::place_of(std::initializer_list<std::string_view> keys) const {

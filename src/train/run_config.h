@@ -16,6 +16,7 @@
 #include "data/validation_split.h"
 #include "model/config.h"
 #include "model/model.h"
+#include "recipe/said_recipe.h"
 #include "train/data_parallel.h"
 #include "train/dpo.h"
 #include "train/schedule.h"
@@ -111,7 +112,10 @@ struct RunConfig {
   std::string place;   ///< the file, for errors
   std::string folder;  ///< in which the file's paths are looked for first; empty: nowhere else
   std::map<std::string, GivenAt, std::less<>> given;
+  /// As Recipe::load() takes it: with keys over it TOML of several lines.
   std::string recipe = "fp32";
+  SaidRecipe said_recipe;                       ///< of which that is made
+  std::vector<RecipeDocument> set_recipe_keys;  ///< of `settings`, over any recipe
   uint64_t seed = 1;
   uint64_t twin = 0;  ///< another run of the same seed: only the draws of rounding differ
   RunModel model;
@@ -124,12 +128,16 @@ struct RunConfig {
   /// taken as a string) over it, then fills in defaults and checks that nothing contradicts. A path
   /// of the file is one beside it where that is there; a run.toml that a run wrote says paths as
   /// the run was called, and validates on the tail where it says nothing of that: so did all runs.
+  /// `recipe`, where not empty, is that of set_recipe(), known before keys are put over one.
   [[nodiscard]] static RunConfig load(const std::string& path,
-                                      std::span<const std::string> settings = {});
+                                      std::span<const std::string> settings = {},
+                                      const std::string& recipe = "");
   [[nodiscard]] static RunConfig parse(std::string_view toml, const std::string& place,
-                                       std::span<const std::string> settings = {});
+                                       std::span<const std::string> settings = {},
+                                       const std::string& recipe = "");
 
-  /// Another recipe, by name or path. Throws Error where resolved_toml() could not say it.
+  /// Another recipe, by name or path, instead of the file's: what `settings` say of its keys goes
+  /// over it. Throws Error where resolved_toml() could not say it.
   void set_recipe(const std::string& name);
   /// Where that of `keys` was given which was given last: "run.toml:3", "--set seed=2"; the file
   /// where none was.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/memory_source.h"
+#include "recipe/recipe.h"
 #include "tokenizer/byte_tokenizer.h"
 #include "train/run_inputs.h"
 #include "train/run_keys.h"
@@ -355,6 +356,48 @@ TEST(RunConfig, BadSettingsAreNamed) {
             "--set train.min_lr=1: train.min_lr: 1 is above train.lr = 1e-09: at most train.lr");
   EXPECT_NE(error_of("", {"seed=1\ntrain.steps=2"}), "no error");
   EXPECT_NE(error_of("", {"seed=1\n[train]"}), "no error");
+}
+
+TEST(RunConfig, KeysOfARecipeStandInATableOrInSettings) {
+  const std::string line = "recipe = {inherit = \"nvfp4\", linear.wgrad.hadamard = 16}\n";
+  for (const RunConfig& config :
+       {config_of("[recipe]\ninherit = 'nvfp4'\nlinear.wgrad.hadamard = 16"),
+        config_of("recipe = 'nvfp4'", {"recipe.linear.wgrad.hadamard=16"}),
+        config_of("recipe = 'bf16'", {"recipe=nvfp4", "recipe.linear.wgrad.hadamard=16"})}) {
+    EXPECT_TRUE(config.resolved_toml().starts_with(line)) << config.resolved_toml();
+    EXPECT_EQ(config_of(config.resolved_toml()).resolved_toml(), config.resolved_toml());
+    EXPECT_EQ(Recipe::load(config.recipe).hash(),
+              Recipe::load("inherit = 'nvfp4'\nlinear.wgrad.hadamard = 16\n").hash());
+  }
+  EXPECT_EQ(config_of("[recipe]\ncompute = 'bf16'", {"recipe=fp32"}).recipe, "fp32");
+}
+
+TEST(RunConfig, AnotherRecipeKeepsTheKeysOfSettings) {
+  RunConfig config = config_of("[recipe]\ngradient.accumulate = 'bf16'", {"recipe.compute=bf16"});
+  EXPECT_NE(config.recipe.find("accumulate"), std::string::npos);
+  config.set_recipe("mxfp4-sr");
+  EXPECT_EQ(config.recipe, "inherit = \"mxfp4-sr\"\ncompute = \"bf16\"\n\n");
+  // What is not there is no fault of a recipe that takes its place.
+  const Settings keys = {"recipe.compute=bf16"};
+  EXPECT_EQ(RunConfig::parse("recipe = 'none'", "run.toml", keys, "mxfp4-sr").recipe,
+            config.recipe);
+}
+
+TEST(RunConfig, WrongKeysOfARecipeAreNamedWhereTheyStand) {
+  EXPECT_EQ(error_of("[recipe]\nlinear.wgrad.hadamard = 17"),
+            "run.toml:2: recipe.linear.wgrad.hadamard: 17: 0, 16, 32, 64 or 128");
+  EXPECT_EQ(error_of("[recipe]\noverride = [{layer = 'head', linear = 'bf16'}]"),
+            "run.toml:2: recipe.override.layer: unknown key: the nearest known key is "
+            "recipe.override.layers");
+  EXPECT_EQ(error_of("", {"linear.wgrad.hadamard=16"}),
+            "--set linear.wgrad.hadamard=16: linear.wgrad.hadamard: unknown key: a recipe's keys "
+            "stand below recipe: recipe.linear.wgrad.hadamard");
+  EXPECT_EQ(error_of("seed = 1\n[optimizer]\nkind = 'sgd'"),
+            "run.toml:2: optimizer.kind: unknown key: a recipe's keys stand below recipe: "
+            "recipe.optimizer.kind");
+  EXPECT_EQ(error_of("recipe = 'nvpf4'", {"recipe.compute=bf16"}),
+            "run.toml:1: recipe: unknown \"nvpf4\": did you mean \"nvfp4\"? narrowgauge recipes "
+            "lists all");
 }
 
 TEST(RunConfig, EveryKeyIsDocumentedWithAnExampleThatIsRead) {

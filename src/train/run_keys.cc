@@ -19,8 +19,18 @@ constexpr int64_t kMaxMicroBatches = 1 << 24;  // that the random counter can te
 
 void add_run(Keys<RunConfig>& keys) {
   TableKeys run(keys, "", std::identity());
-  run.text("recipe", &RunConfig::recipe, "a recipe's name or path, or its TOML in several lines",
-           "in which numbers the run computes, stores and sends");
+  run.text("recipe", &RunConfig::recipe,
+           "a recipe's name or path, its TOML in several lines, or a table of its keys",
+           "in which numbers the run computes, stores and sends; recipe.KEY says one key of it")
+      .takes_table = true;
+  keys.back().type = "string or table";
+  keys.back().read = [](RunConfig& c, const TomlItem& item) {
+    if (!item.value->is_table()) c.recipe = read_text(item);  // keys: SaidRecipe
+  };
+  keys.back().print = [](const RunConfig& c) {
+    return c.said_recipe.has_keys() ? inline_toml(parse_toml(c.recipe, "recipe"))
+                                    : toml_quote(c.recipe);
+  };
   run.integer("seed", &RunConfig::seed, {0},
               "seed of every draw: first weights, batches, rounding");
   run.integer(

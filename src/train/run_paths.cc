@@ -25,6 +25,14 @@ std::string RunConfig::tried(std::string_view key, const std::string& path) cons
   return toml_quote(join_path(first, path)) + " or " + toml_quote(path);
 }
 
+std::string recipe_beside(const std::string& recipe, const std::string& folder) {
+  const bool is_path = recipe.ends_with(".toml") || recipe.find('/') != std::string::npos;
+  const bool is_text = recipe.find('\n') != std::string::npos;
+  if (folder.empty() || !is_path || is_text || recipe.starts_with('/')) return recipe;
+  const std::string beside = join_path(folder, recipe);
+  return is_there(beside) ? beside : recipe;
+}
+
 void take_paths_beside(RunConfig& config) {
   if (config.folder.empty()) return;
   const auto take = [&](std::string_view key, std::string& path) {
@@ -41,9 +49,6 @@ void take_paths_beside(RunConfig& config) {
   if (config.data.tokenizer != "bytes") take("data.tokenizer", config.data.tokenizer);
   take("model.init", config.model.init);
   take("lora.init", config.lora.init);
-  const std::string& recipe = config.recipe;
-  const bool is_path = recipe.ends_with(".toml") || recipe.find('/') != std::string::npos;
-  if (is_path && recipe.find('\n') == std::string::npos) take("recipe", config.recipe);
 }
 
 }  // namespace ng

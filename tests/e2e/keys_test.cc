@@ -1,4 +1,4 @@
-// `keys` and `recipes --explain`: what run files and recipes may say.
+// `keys` and `recipes --explain`: what run files and recipes may say; recipe keys in settings.
 #include "base/json.h"
 #include "program.h"
 
@@ -45,6 +45,38 @@ TEST_F(Keys, StandBehindTheLinesOfARecipe) {
   EXPECT_EQ(Json::parse(run_well({"recipes", "explained.toml", "--json"}))["hash"],
             Json::parse(run_well({"recipes", "nvfp4-late-bf16", "--json"}))["hash"]);
   expect_refused({"recipes", "--explain"}, 2, {"--explain"});
+}
+
+TEST_F(Keys, OfARecipeStandInSettingsAndTheRunsFolder) {
+  const std::vector<std::string> out = {"--threads", "1", "--out", "run"};
+  const auto train = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "train");
+    words.insert(words.end(), out.begin(), out.end());
+    return words;
+  };
+  (void)run_well(
+      train({"tiny.toml", "--set", "train.steps=4", "--set", "recipe.linear.wgrad.hadamard=16"}));
+  EXPECT_NE(text_of(path("run/run.toml"))
+                .find("recipe = {inherit = \"mxfp4-sr-rht\", linear.wgrad.hadamard = 16}\n"),
+            std::string::npos)
+      << text_of(path("run/run.toml"));
+  (void)run_well(train({"run/run.toml", "--set", "train.steps=5", "--resume"}));
+  expect_refused(train({"tiny.toml", "--set", "train.steps=6", "--resume"}), 1, {"recipe"});
+  expect_refused(train({"tiny.toml", "--set", "linear.wgrad.hadamard=16"}), 1,
+                 {"a recipe's keys stand below recipe: recipe.linear.wgrad.hadamard"});
+}
+
+TEST_F(Keys, OfARecipeGoOverTheOneThatACommandNames) {
+  write_text(path("mine.toml"), "inherit = 'nvfp4'\nlinear.wgrad.hadamard = 0\n");
+  const std::string setting = "recipe.linear.wgrad.hadamard=0";
+  EXPECT_EQ(Json::parse(run_well({"recipes", "nvfp4", "--set", setting, "--json"}))["hash"],
+            Json::parse(run_well({"recipes", "mine.toml", "--json"}))["hash"]);
+  const Json plan = Json::parse(run_well(
+      {"plan", "gpt2-124m", "--ranks", "2", "--recipe", "nvfp4", "--set", setting, "--json"}));
+  EXPECT_EQ(plan["recipe"], "nvfp4 with linear.wgrad.hadamard = 0");
+  expect_refused({"plan", "gpt2-124m", "--ranks", "2", "--set", "recipe.linear.wgrad.hadamard=5"},
+                 1, {"recipe.linear.wgrad.hadamard: 5: 0, 16, 32, 64 or 128"});
+  expect_refused({"recipes", "--set", setting}, 1, {"--set", "of which recipe?"});
 }
 
 }  // namespace

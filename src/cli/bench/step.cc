@@ -117,7 +117,7 @@ void bench_step(BenchStepArgs args) {
 
 void declare_bench_step(Flags flags, BenchStepArgs& args) {
   args.step.declare(flags);
-  flags.setting("--recipe NAME", args.recipe, "recipe, a name or a file");
+  add_recipe(flags, args.recipe);
   add_phase(flags, args.phase);
   flags.setting("--steps", args.steps, "timed steps, after 2 others").range(1, 1 << 20);
   flags.flag("--recompute", args.recompute, "recompute blocks in the backward pass");

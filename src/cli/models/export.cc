@@ -112,8 +112,7 @@ void declare_export(Flags flags, ExportArgs& args) {
              "hf: one scale of the tensor for q, k, v and one for gate, up");
   flags.option("--weights trained", args.weights, "trained: the codes that training had")
       .one_of({"trained"});
-  flags.option("--recipe NAME", r.recipe,
-               "of --weights trained; else the run's that MODEL lies in");
+  add_recipe(flags, r.recipe, "of --weights trained; else the run's that MODEL lies in");
   add_phase(flags, r.phase);
   add_base(flags, r.base);
   add_threads(flags, args.threads);

@@ -22,7 +22,7 @@ void ModelFlags::declare(Flags flags) {
               "folder, whose model/ it is")
       .required();
   add_base(flags, base);
-  flags.setting("--recipe NAME", recipe, "recipe, a name or a file");
+  add_recipe(flags, recipe);
   machine.declare(flags);
 }
 

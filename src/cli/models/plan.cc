@@ -128,7 +128,7 @@ void declare_plan(Flags flags, PlanArgs& args) {
       .range(1, int64_t{1} << 16);
   flags.setting("--device-memory SIZE", args.device_memory, "of each rank: 80GB, 64GiB")
       .check(is_size);
-  flags.setting("--recipe NAME", args.recipe, "recipe, a name or a file");
+  add_recipe(flags, args.recipe);
   add_base(flags, args.base);
   flags.setting("--batch", args.batch, "sequences in a micro-batch of a rank")
       .range(1, int64_t{1} << 20);

@@ -114,8 +114,10 @@ Json recipe_json(const Recipe& recipe) {
 
 // A recipe file: the facts are comments.
 std::string text_of(const Recipe& recipe, bool explain) {
-  std::string text = fmt::format("# {}\n# from {}, hash {}\n", summary_of(recipe),
-                                 on_one_line(recipe.place()), recipe.hash());
+  const std::string summary = summary_of(recipe);
+  std::string text =
+      fmt::format("# {}\n# from {}, hash {}\n", summary.empty() ? recipe.name() : summary,
+                  on_one_line(recipe.place()), recipe.hash());
   text += "# bytes per parameter of a block's matrix:";
   const Json parts = bytes_per_parameter(recipe.settings(0));
   for (const auto& [what, count] : parts.items())
@@ -167,6 +169,7 @@ void recipes(const RecipesArgs& args) {
 
 void declare_recipes(Flags flags, RecipesArgs& args) {
   flags.option("NAME", args.name, "one recipe, a name or a file: all keys, and how it runs");
+  add_recipe_settings(flags, args.name);
   args.step.declare(flags,
                     "how each GEMM of this model runs here and how fast, measured now, and what "
                     "training it takes of memory; ");

@@ -8,7 +8,7 @@ void FileFlags::declare(Flags flags, const std::string& tensors) {
   flags.option("IN", in, "file with " + tensors + ", or a model or a run that has them by name")
       .required();
   flags.option("OUT", out, "safetensors file to write").required();
-  flags.option("--recipe", recipe, "recipe, a name or a file").required();
+  add_recipe(flags, recipe).required();
 }
 
 void FileFlags::declare_weight(Flags flags) {

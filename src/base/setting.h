@@ -1,0 +1,14 @@
+// "key=value" of a command line.
+#pragma once
+
+#include <string>
+
+#include "base/toml.h"
+
+namespace ng {
+
+/// "train.steps=50" as a document of its own, whose place is "--set train.steps=50". A value that
+/// is no TOML is taken as a string. Throws Error where it is no setting.
+[[nodiscard]] toml::table parse_setting(const std::string& setting);
+
+}  // namespace ng
