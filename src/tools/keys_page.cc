@@ -34,8 +34,8 @@ Defaults of `[model]` are those where neither `preset` nor `init` is named.
 constexpr std::string_view kRecipeHead = R"(
 ## A recipe
 
-A TOML file; [recipes/](../recipes) has the named ones, and `./narrowgauge recipes NAME` prints one
-with every key it leaves at its default.
+A TOML file; [recipes/](../recipes) has the named ones, [recipes.md](recipes.md) says how to write
+one, and `./narrowgauge recipes NAME` prints one with every key it leaves at its default.
 
 )";
 

@@ -1,5 +1,6 @@
-// docs/formats.md shows what the program prints: every fenced command is run again, and the tables
-// are made anew. NG_UPDATE_DOCS=1 in the environment rewrites the document instead of comparing.
+// docs/formats.md and docs/recipes.md show what the program prints: every fenced command is run
+// again, and the tables are made anew. NG_UPDATE_DOCS=1 in the environment rewrites the documents
+// instead of comparing.
 #include "program.h"
 
 namespace ng::e2e {
@@ -40,9 +41,28 @@ class Documents : public Program {
     return result;
   }
 
-  int commands_ = 0;
+  /// A document of at least so many commands.
+  void expect_true(const char* document, int commands) {
+    const fs::path path = fs::path(NG_SOURCE_DIR) / document;
+    const std::string text = text_of(path);
+    const std::string now = renewed(text);
+    EXPECT_GE(commands_, commands);
+    if (std::getenv("NG_UPDATE_DOCS") != nullptr) return write_text(path, now);
+    std::istringstream old_lines(text), new_lines(now);
+    std::string was, is;
+    for (int number = 1; std::getline(new_lines, is); ++number) {
+      std::getline(old_lines, was);
+      ASSERT_EQ(was, is)
+          << path.string() << ":" << number
+          << ": the program prints something else now; this test with NG_UPDATE_DOCS=1 "
+             "in the environment rewrites the document";
+    }
+    EXPECT_EQ(text, now);
+  }
 
  private:
+  int commands_ = 0;
+
   std::string output_of(const std::string& command) {
     ++commands_;
     return run_well(words_of(command));
@@ -54,23 +74,9 @@ class Documents : public Program {
   }
 };
 
-TEST_F(Documents, ShowWhatTheProgramPrints) {
-  const fs::path path = fs::path(NG_SOURCE_DIR) / "docs/formats.md";
-  const std::string text = text_of(path);
-  const std::string now = renewed(text);
-  EXPECT_GE(commands_, 8);
-  if (std::getenv("NG_UPDATE_DOCS") != nullptr) return write_text(path, now);
-  std::istringstream old_lines(text), new_lines(now);
-  std::string was, is;
-  for (int number = 1; std::getline(new_lines, is); ++number) {
-    std::getline(old_lines, was);
-    ASSERT_EQ(was, is)
-        << path.string() << ":" << number
-        << ": the program prints something else now; this test with NG_UPDATE_DOCS=1 "
-           "in the environment rewrites the document";
-  }
-  EXPECT_EQ(text, now);
-}
+TEST_F(Documents, OfFormatsShowsWhatTheProgramPrints) { expect_true("docs/formats.md", 8); }
+
+TEST_F(Documents, OfRecipesShowsWhatTheProgramPrints) { expect_true("docs/recipes.md", 3); }
 
 }  // namespace
 }  // namespace ng::e2e
