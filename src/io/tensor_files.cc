@@ -66,6 +66,17 @@ std::vector<std::string> floats_of(const TensorFile& file) {
   return names;
 }
 
+/// A pattern for what somebody may have meant by one that matches nothing.
+std::string near_pattern_of(const std::string& names, const TensorFile& file) {
+  const std::vector<std::string> floats = floats_of(file);
+  const std::string wider = fmt::format("*{}*", names);
+  const auto count = std::count_if(floats.begin(), floats.end(), [&](const std::string& name) {
+    return glob_matches(wider, name);
+  });
+  if (count > 0) return fmt::format("\"{}\", which means {} of {}", wider, count, floats.size());
+  return did_you_mean(names, floats) + "--tensor with a pattern that one matches";
+}
+
 }  // namespace
 
 TensorFile::TensorFile(const std::string& path)
@@ -106,8 +117,7 @@ void refuse_without_floats(const TensorFile& file, const std::string& names) {
                .key = "",
                .problem = has_floats ? fmt::format("no float tensor matches \"{}\"", names)
                                      : fmt::format("no float tensor among its {}", count),
-               .remedy = has_floats ? did_you_mean(names, floats_of(file)) +
-                                          "--tensor with a pattern that one matches"
+               .remedy = has_floats ? near_pattern_of(names, file)
                                     : "a file with tensors of floating-point values"});
 }
 
