@@ -263,8 +263,7 @@ TEST_F(TokenSources, SayWhereDocumentsBegin) {
   source->read_begins(10, part);
   EXPECT_EQ(part, (std::vector<uint8_t>{1, 0, 1}));
 
-  const std::shared_ptr<const TokenSource> lines =
-      open_texts({in("d.jsonl")}, ByteTokenizer(), {});
+  const std::shared_ptr<const TokenSource> lines = open_texts({in("d.jsonl")}, ByteTokenizer(), {});
   const Corpus corpus("t", {lines, {{0, 0}}}, {lines, {{0, 5}}});
   std::vector<int32_t> inputs(6), targets(6), first_keys(6, -1);
   std::vector<float> mask(6);

@@ -127,7 +127,8 @@ Section formats_section(const std::vector<std::vector<FormatTotal>>& totals) {
           "The signal-to-noise ratio (SQNR) over all matrices, values in units of their tensor's "
           "rms: the power of the values over that of the rounding error. 20 dB is an error of 10 % "
           "of the rms value, each 6 dB a bit. The rule is how a block's scale is found from its "
-          "largest value; the first of each format is what cast and recipes do where nobody names another.",
+          "largest value; the first of each format is what cast and recipes do where nobody names "
+          "another.",
       .table = {.heading = {"format", "scale rule", "bits/value", "SQNR dB", "to zero", "saturated",
                             "worst tensor, dB", "which"},
                 .rows = {}}};

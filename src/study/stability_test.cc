@@ -167,8 +167,8 @@ class StabilityOfARun : public SessionRuns {
  protected:
   void SetUp() override {
     SessionRuns::SetUp();
-    write_file_atomically(
-        in("run.toml"), fmt::format("data.train = '{}'\n", in("text.txt")) + std::string(kSmallRun));
+    write_file_atomically(in("run.toml"), fmt::format("data.train = '{}'\n", in("text.txt")) +
+                                              std::string(kSmallRun));
   }
   [[nodiscard]] Settings settings(std::vector<std::string> recipes, int threads = 1) const {
     return {.seed = 1,

@@ -16,8 +16,8 @@ struct ReduceFileSettings {
   uint32_t tensor_id = 0;  ///< of random keys, as `seed` and `step`
   uint64_t seed = 1;
   uint32_t step = 0;
-  int64_t mu_k = 0;        ///< mu = 2^(mu_k / the recipe's growth_interval)
-  int64_t accumulate = 1;  ///< micro-batches of a rank: rank i's key is that of i·accumulate
+  int64_t mu_k = 0;          ///< mu = 2^(mu_k / the recipe's growth_interval)
+  int64_t accumulate = 1;    ///< micro-batches of a rank: rank i's key is that of i·accumulate
   TensorNames tensors = {};  ///< which of `in` are meant
   std::string backend = "cpu";
   Threads threads;  ///< of a rank that is a process

@@ -13,8 +13,8 @@ namespace ng {
 /// A recipe of a file in `folder`: of a path, that beside the file where it is there.
 [[nodiscard]] std::string recipe_beside(const std::string& recipe, const std::string& folder);
 
-/// Each other path that the file itself gave becomes that of what lies beside the file, where something
-/// does; names of prepared texts, tokenizers and recipes are none.
+/// Each other path that the file itself gave becomes that of what lies beside the file, where
+/// something does; names of prepared texts, tokenizers and recipes are none.
 void take_paths_beside(RunConfig& config);
 
 }  // namespace ng
