@@ -95,7 +95,6 @@ class PythonModel {
   void save(const std::string& folder, const std::string& dtype) {
     refuse_input(folder, folder_);
     refuse_input(folder, io::sizes_place(name_));
-    io::require_own_model(folder);
     const std::unique_ptr<Tokenizer> tokenizer = open_model_tokenizer(name_);
     const io::ModelSettings settings = io::read_model_settings(name_);
     const std::scoped_lock turn(mutex_);

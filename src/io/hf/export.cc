@@ -85,7 +85,7 @@ class HfExporter {
 
   std::vector<std::string> write() {
     refuse_input(request_.out, io::sizes_place(request_.model));  // adapters' base
-    io::require_own_model(request_.out);
+    io::require_replaceable(request_.out);
     FolderWriter folder(request_.out);
     write_weights(folder.path());
     const OrderedJson quantization =

@@ -60,29 +60,6 @@ std::map<std::string, std::string> dtypes_of(const std::string& folder) {
 
 const std::string kSecond = "model.layers.1.self_attn.q_proj";
 
-TEST_F(ExportHf, AModelOfAnotherProgramIsNotReplaced) {
-  const HfExport wanted = request("f32");
-  (void)export_hf(wanted);
-  (void)export_hf(wanted);
-  const std::string weights = join_path(wanted.out, "model.safetensors");
-  const float one = 1;
-  io::write_safetensors(weights, {{"w", "F32", {1}, &one}}, {{"format", "pt"}});
-  EXPECT_EQ(error_of([&] { (void)export_hf(wanted); }),
-            wanted.out +
-                ": holds a model that another program wrote: a new or empty folder, or "
-                "that moved out of the way");
-  EXPECT_EQ(io::Safetensors(weights).entries().size(), 1u);
-}
-
-TEST_F(ExportHf, CodeBesideTheModelIsNotNamedAnyMore) {
-  const std::string path = in("model/config.json");
-  Json config = read_json_file(path, 1 << 20);
-  config["auto_map"] = {{"AutoModel", "x.X"}};
-  write_file_atomically(path, json_text(config));
-  (void)export_hf(request("f32"));
-  EXPECT_FALSE(read_json_file(in("f32/config.json"), 1 << 20).contains("auto_map"));
-}
-
 TEST_F(ExportHf, LeavesWideWhatTheRecipeDoes) {
   HfExport wanted = request("nvfp4");
   wanted.trained = mixed("bf16");

@@ -79,9 +79,6 @@ void save_tokenizer(const std::string& folder, const HfWriteOptions& options);
 /// or a model folder (one with a config.json) with no other files in it.
 void require_replaceable(const std::string& folder);
 
-/// The same, and where it is a model that another program wrote.
-void require_own_model(const std::string& folder);
-
 /// Writes a folder that appears whole or not at all, where require_replaceable lets it.
 /// Throws Error where a finite weight does not fit the
 /// dtype.

@@ -62,7 +62,7 @@ void write_shard(const std::string& path, std::span<const StoredParts> tensors,
   std::vector<SafetensorsTensor> header;
   for (const StoredParts& tensor : tensors)
     header.insert(header.end(), tensor.begin(), tensor.end());
-  SafetensorsWriter file(path, header, {{"format", "pt"}, {kMadeBy, "narrowgauge"}});
+  SafetensorsWriter file(path, header, {{"format", "pt"}});
   for (size_t i = 0; i < tensors.size(); ++i) write(i, file);
   file.commit();
 }

@@ -27,9 +27,6 @@ using StoredParts = std::vector<SafetensorsTensor>;
 /// Writes the bytes of the parts of tensor `index` of the list.
 using WriteParts = std::function<void(size_t index, SafetensorsWriter& file)>;
 
-/// In the metadata of a file of weights: that this program wrote it.
-inline constexpr const char* kMadeBy = "made_by";
-
 /// One file with all of them.
 void write_shard(const std::string& path, std::span<const StoredParts> tensors,
                  const WriteParts& write);

@@ -10,7 +10,6 @@
 #include "io/hf/peft_folder.h"
 #include "io/hf/shard.h"
 #include "io/model_settings.h"
-#include "io/safetensors.h"
 
 namespace ng::io {
 namespace {
@@ -38,17 +37,15 @@ bool is_template_folder(const std::string& path, std::string_view name) {
                      [](const std::string& file) { return file.ends_with(kJinjaEnding); });
 }
 
-[[noreturn]] void refuse_folder(const std::string& folder, const std::string& problem) {
-  throw Error({.place = folder,
-               .key = "",
-               .problem = problem,
-               .remedy = "a new or empty folder, or that moved out of the way"});
-}
-
 }  // namespace
 
 void require_replaceable(const std::string& folder) {
-  const auto refuse = [&](const std::string& problem) { refuse_folder(folder, problem); };
+  const auto refuse = [&](const std::string& problem) {
+    throw Error({.place = folder,
+                 .key = "",
+                 .problem = problem,
+                 .remedy = "a new or empty folder, or that moved out of the way"});
+  };
   if (is_file(folder)) refuse("is a file, not a folder for the model");
   if (!is_folder(folder)) return;
   const std::vector<std::string> names = list_folder(folder);
@@ -58,17 +55,6 @@ void require_replaceable(const std::string& folder) {
   for (const std::string& name : names)
     if (!is_own_name(name) && !is_template_folder(join_path(folder, name), name))
       refuse(fmt::format("holds \"{}\", which is no part of a model", name));
-}
-
-void require_own_model(const std::string& folder) {
-  require_replaceable(folder);
-  if (!is_folder(folder)) return;
-  const std::vector<std::string> names = list_folder(folder);
-  const auto is_own = [&](const std::string& name) {
-    return name.ends_with(".safetensors") && has_metadata(join_path(folder, name), kMadeBy);
-  };
-  if (!names.empty() && std::none_of(names.begin(), names.end(), is_own))
-    refuse_folder(folder, "holds a model that another program wrote");
 }
 
 void save_tokenizer(const std::string& folder, const HfWriteOptions& options) {
