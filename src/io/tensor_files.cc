@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/glob.h"
+#include "base/nearest.h"
 #include "io/gguf/gguf.h"
 #include "io/hf/coded_file.h"
 
@@ -78,6 +79,23 @@ std::vector<std::string> skipped_tensors(const TensorFile& file, const std::stri
   return skipped;
 }
 
+namespace {
+
+/// A pattern for what somebody may have meant by one that matches nothing.
+std::string near_pattern_of(const std::string& names, const TensorFile& file) {
+  std::vector<std::string> floats;
+  for (const SafetensorsEntry& entry : file.entries())
+    if (is_float(entry)) floats.push_back(entry.name);
+  const std::string wider = fmt::format("*{}*", names);
+  const auto count = std::count_if(floats.begin(), floats.end(), [&](const std::string& name) {
+    return glob_matches(wider, name);
+  });
+  if (count > 0) return fmt::format("\"{}\", which means {} of {}", wider, count, floats.size());
+  return did_you_mean(names, floats) + "--tensor with a pattern that one matches";
+}
+
+}  // namespace
+
 void refuse_without_floats(const TensorFile& file, const std::string& names) {
   const size_t count = file.entries().size();
   const bool has_floats = std::any_of(file.entries().begin(), file.entries().end(), is_float);
@@ -85,7 +103,7 @@ void refuse_without_floats(const TensorFile& file, const std::string& names) {
                .key = "",
                .problem = has_floats ? fmt::format("no float tensor matches \"{}\"", names)
                                      : fmt::format("no float tensor among its {}", count),
-               .remedy = has_floats ? "--tensor with a pattern that one matches"
+               .remedy = has_floats ? near_pattern_of(names, file)
                                     : "a file with tensors of floating-point values"});
 }
 

@@ -49,5 +49,18 @@ TEST_F(TensorFiles, OnlyFloatsAreWanted) {
             std::string::npos);
 }
 
+TEST_F(TensorFiles, WhatMayHaveBeenMeantIsSaid) {
+  const std::vector<float> floats = {1, 2};
+  write_safetensors(in("m.safetensors"), {{"h.0.mlp.up.weight", "F32", {2}, floats.data()},
+                                          {"h.1.mlp.up.weight", "F32", {2}, floats.data()},
+                                          {"norm", "F32", {2}, floats.data()}});
+  const TensorFile file(in("m.safetensors"));
+  const auto refusal = [&](const std::string& names) {
+    return error_of([&] { refuse_without_floats(file, names); });
+  };
+  EXPECT_NE(refusal("mlp.up").find("\"*mlp.up*\", which means 2 of 3"), std::string::npos);
+  EXPECT_NE(refusal("nrom").find("did you mean \"norm\"?"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ng::io
