@@ -215,7 +215,9 @@ void add_rounding(Rows& rows) {
   rows.number("prescale", &Operand::prescale, {0x1p-16, 0x1p16},
               "multiplies each value after its scale was chosen; undone at the end of the GEMM",
               {.part = Part::rounding, .field = "prescale"});
-  rows.equation("x̂ = scale · round(prescale · x / scale); the product is divided by the prescales");
+  rows.equation(
+      "x̂ = scale · round(prescale · x / scale); "
+      "the product is divided by the prescales");
   rows.keys.back().example = "0.75";
 }
 

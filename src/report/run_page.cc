@@ -134,7 +134,7 @@ RunFacts facts_of(Session& session) {
                                                   traffic_text(facts.traffic)));
   if (const std::string roles = roles_text(facts.memory); !roles.empty())
     facts.lines.emplace_back("roles", roles);
-  facts.recipe = recipe_text(session);
+  facts.recipe = recipe_text(session) + matches_text(session);
   facts.recipe_toml = session.recipe().resolved_toml();
   facts.run_toml = config.resolved_toml();
   return facts;

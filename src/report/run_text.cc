@@ -41,8 +41,11 @@ std::string recipe_text(Session& session) {
   for (const Linear* linear : session.model().linears())
     groups.add(linear->name(), linear->recipe());
   std::string text = fmt::format("{} (hash {})\n", recipe.name(), recipe.hash());
-  text += gemm_lines(groups.groups(), session.config().train.backend);
-  return text + matches_text(recipe.matches(layers_of(session.model().config())));
+  return text + gemm_lines(groups.groups(), session.config().train.backend);
+}
+
+std::string matches_text(Session& session) {
+  return matches_text(session.recipe().matches(layers_of(session.model().config())));
 }
 
 }  // namespace ng::report

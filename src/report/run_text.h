@@ -14,8 +14,9 @@ namespace ng::report {
 [[nodiscard]] std::string schedule_text(const RunConfig& config, const StepSettings& step,
                                         int ranks = 1);
 
-/// Name and hash of the recipe, a line for each GEMM of each group of layers in the first phase,
-/// then which layers overrides, noise and phases mean.
+/// Name and hash of the recipe, a line for each GEMM of each group of layers in the first phase.
 [[nodiscard]] std::string recipe_text(Session& session);
+/// Which layers its overrides, noise and phases mean, a line each.
+[[nodiscard]] std::string matches_text(Session& session);
 
 }  // namespace ng::report

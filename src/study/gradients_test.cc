@@ -16,7 +16,8 @@ class Gradients : public SessionRuns {
     SessionRuns::SetUp();
     Listener listener;
     train(config({"model.head_dim=32", "model.kv_heads=2", "model.width=64", "model.ffn=128",
-                  "model.context=32", "train.batch=4", "train.keep_checkpoints=3"}),
+                  "model.context=32", "train.batch=4", "train.keep_checkpoints=3",
+                  "data.validation_split=tail"}),
           listener);
   }
   [[nodiscard]] RunSubject subject(std::vector<std::string> recipes, int64_t draws = 3) const {

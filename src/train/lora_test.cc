@@ -160,8 +160,8 @@ TEST(Lora, PatternsMeanPartsOrWholeNames) {
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
-              "r: lora.targets: \"attn.qkv\" means no linear layer of the model: patterns of "
-              "attn.q attn.k attn.v attn.out mlp.gate mlp.up mlp.down");
+              "r: lora.targets: \"attn.qkv\" means no linear layer of the model: "
+              "\"blocks.*.attn.q\", which means 2 layers of this model");
   }
 }
 

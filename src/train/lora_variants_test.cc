@@ -138,7 +138,7 @@ TEST_F(LoraVariants, ARunGoesOnFromAFolder) {
 TEST_F(LoraVariants, WhatMeansNothingIsRefusedByName) {
   EXPECT_EQ(refused({R"(lora.targets=["attn.q"])", R"(lora.rank_pattern={"attn.k"=2})"}),
             "--set lora.rank_pattern={\"attn.k\"=2}: lora.rank_pattern: \"attn.k\" means no layer "
-            "with an adapter: layers of lora.targets");
+            "with an adapter: \"blocks.*.attn.*\", which means 2 layers of this model");
   EXPECT_EQ(refused({R"(lora.rank_pattern={"attn.k"=0})"}),
             "--set lora.rank_pattern={\"attn.k\"=0}: lora.rank_pattern.\"attn.k\": 0: a whole "
             "number from 1 to 65536");

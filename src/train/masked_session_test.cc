@@ -17,7 +17,9 @@ class MaskedSession : public SessionRuns {
     write_file_atomically(in("sums.jsonl"), lines);
   }
   [[nodiscard]] RunConfig masked(std::vector<std::string> settings = {}) const {
-    settings.insert(settings.begin(), "data.train=" + in("sums.jsonl"));
+    // Where these are drawn from the beginning, each step has targets.
+    settings.insert(settings.begin(),
+                    {"data.train=" + in("sums.jsonl"), "data.validation_split=tail"});
     return config(settings);
   }
   /// Values of a key of metrics.jsonl, in order.

@@ -2,15 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "base/error.h"
 #include "data/memory_source.h"
-#include "recipe/recipe.h"
 #include "tokenizer/byte_tokenizer.h"
 #include "train/run_inputs.h"
-#include "train/run_keys.h"
 
 namespace ng {
 namespace {
@@ -356,66 +353,6 @@ TEST(RunConfig, BadSettingsAreNamed) {
             "--set train.min_lr=1: train.min_lr: 1 is above train.lr = 1e-09: at most train.lr");
   EXPECT_NE(error_of("", {"seed=1\ntrain.steps=2"}), "no error");
   EXPECT_NE(error_of("", {"seed=1\n[train]"}), "no error");
-}
-
-TEST(RunConfig, KeysOfARecipeStandInATableOrInSettings) {
-  const std::string line = "recipe = {inherit = \"nvfp4\", linear.wgrad.hadamard = 16}\n";
-  for (const RunConfig& config :
-       {config_of("[recipe]\ninherit = 'nvfp4'\nlinear.wgrad.hadamard = 16"),
-        config_of("recipe = 'nvfp4'", {"recipe.linear.wgrad.hadamard=16"}),
-        config_of("recipe = 'bf16'", {"recipe=nvfp4", "recipe.linear.wgrad.hadamard=16"})}) {
-    EXPECT_TRUE(config.resolved_toml().starts_with(line)) << config.resolved_toml();
-    EXPECT_EQ(config_of(config.resolved_toml()).resolved_toml(), config.resolved_toml());
-    EXPECT_EQ(Recipe::load(config.recipe).hash(),
-              Recipe::load("inherit = 'nvfp4'\nlinear.wgrad.hadamard = 16\n").hash());
-  }
-  EXPECT_EQ(config_of("[recipe]\ncompute = 'bf16'", {"recipe=fp32"}).recipe, "fp32");
-}
-
-TEST(RunConfig, AnotherRecipeKeepsTheKeysOfSettings) {
-  RunConfig config = config_of("[recipe]\ngradient.accumulate = 'bf16'", {"recipe.compute=bf16"});
-  EXPECT_NE(config.recipe.find("accumulate"), std::string::npos);
-  config.set_recipe("mxfp4-sr");
-  EXPECT_EQ(config.recipe, "inherit = \"mxfp4-sr\"\ncompute = \"bf16\"\n\n");
-  // What is not there is no fault of a recipe that takes its place.
-  const Settings keys = {"recipe.compute=bf16"};
-  EXPECT_EQ(RunConfig::parse("recipe = 'none'", "run.toml", keys, "mxfp4-sr").recipe,
-            config.recipe);
-}
-
-TEST(RunConfig, WrongKeysOfARecipeAreNamedWhereTheyStand) {
-  EXPECT_EQ(error_of("[recipe]\nlinear.wgrad.hadamard = 17"),
-            "run.toml:2: recipe.linear.wgrad.hadamard: 17: 0, 16, 32, 64 or 128");
-  EXPECT_EQ(error_of("[recipe]\noverride = [{layer = 'head', linear = 'bf16'}]"),
-            "run.toml:2: recipe.override.layer: unknown key: the nearest known key is "
-            "recipe.override.layers");
-  EXPECT_EQ(error_of("", {"linear.wgrad.hadamard=16"}),
-            "--set linear.wgrad.hadamard=16: linear.wgrad.hadamard: unknown key: a recipe's keys "
-            "stand below recipe: recipe.linear.wgrad.hadamard");
-  EXPECT_EQ(error_of("seed = 1\n[optimizer]\nkind = 'sgd'"),
-            "run.toml:2: optimizer.kind: unknown key: a recipe's keys stand below recipe: "
-            "recipe.optimizer.kind");
-  EXPECT_EQ(error_of("recipe = 'nvpf4'", {"recipe.compute=bf16"}),
-            "run.toml:1: recipe: unknown \"nvpf4\": did you mean \"nvfp4\"? narrowgauge recipes "
-            "lists all");
-}
-
-TEST(RunConfig, EveryKeyIsDocumentedWithAnExampleThatIsRead) {
-  for (const KeyFacts& key : run_key_facts()) {
-    EXPECT_FALSE(key.values.empty()) << key.key;
-    EXPECT_FALSE(key.meaning.empty()) << key.key;
-  }
-  const std::vector<KeyFacts> all = run_key_facts();
-  for (const Key<RunConfig>& row : run_keys()) {
-    const auto facts = std::find_if(all.begin(), all.end(),
-                                    [&](const KeyFacts& key) { return key.key == row.path; });
-    ASSERT_NE(facts, all.end()) << row.path;
-    const toml::table table = parse_toml(row.path + " = " + facts->example, "example");
-    const std::optional<TomlItem> item = find_item(table, row.path, "");
-    ASSERT_TRUE(item) << row.path;
-    RunConfig config;
-    EXPECT_NO_THROW(row.read(config, *item)) << row.path << facts->example;
-  }
 }
 
 }  // namespace

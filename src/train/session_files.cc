@@ -108,18 +108,20 @@ Json Session::changes_at(int64_t start, const std::vector<Stretch>& earlier,
 // After `start` steps: metrics.jsonl goes on there, run.toml says what holds from here on.
 void Session::begin_files(int64_t start) {
   const std::string metrics = join_path(options_.out, kMetricsFile);
-  log_ = std::make_unique<MetricsFile>(metrics, start,
-                                       [&](const std::string& text) { observer_.notice(text); });
-  log_->set_listener([&](const Json& line) { observer_.line(line); });
   std::vector<Stretch> stretches = read_stretches(metrics);
+  std::erase_if(stretches, [&](const Stretch& stretch) { return stretch.first > start; });
   const Json now = settings_of(config_, recipe_, world().ranks());
   Json event = {{"settings", now}};
   if (carried_) event["carried"] = carried_json(*carried_);
   if (options_.resume) event["changed"] = changes_at(start, stretches, now);
-  log_->event(options_.resume ? "resume" : "start", start, event);
   add_stretch(stretches, {start, now, event.value("changed", Json::object())});
+  // First, for by run.toml a folder is known as a run's.
   write_file_atomically(join_path(options_.out, kRunFile),
                         run_file_text(config_, recipe_, history_text(stretches)));
+  log_ = std::make_unique<MetricsFile>(metrics, start,
+                                       [&](const std::string& text) { observer_.notice(text); });
+  log_->set_listener([&](const Json& line) { observer_.line(line); });
+  log_->event(options_.resume ? "resume" : "start", start, event);
   log_->event("data", start, data_event(*data_, likeness_));
   log_->event("memory", start,
               memory_event(trainer_->memory(), memory_in_fp32_, model_->parameter_count()));

@@ -83,7 +83,7 @@ TEST_F(SessionMetrics, StepsOneAndTheLastTellWhatUpdatesDid) {
 TEST_F(SessionMetrics, FullPrecisionUpdatesDoWhatIsAsked) {
   Listener listener;
   train(config(), listener);
-  const Json update = lines().at(2)["updates"]["blocks.0.mlp.up.weight"];
+  const Json update = lines().at(3)["updates"]["blocks.0.mlp.up.weight"];
   EXPECT_NEAR(update["ratio"].get<double>(), 1, 1e-3);
   EXPECT_NEAR(update["projection"].get<double>(), 1, 1e-3);
   EXPECT_FALSE(update.contains("alpha_over_lr"));

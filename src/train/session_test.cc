@@ -372,7 +372,7 @@ TEST_F(SessionResume, AnExplodingLearningRateStopsWithTheLayerNamed) {
 TEST_F(SessionRuns, SequencesAreAsLongAsTheRunFileSays) {
   Listener listener;
   train(config({"train.length=5", "model.context=64"}), listener);
-  EXPECT_EQ(metrics_lines()[2]["tokens"], 2 * 5);
+  EXPECT_EQ(metrics_lines()[3]["tokens"], 2 * 5);
   remove_all(in("out"));
   EXPECT_EQ(refusal(config({"train.length=9"}), false),
             "--set train.length=9: train.length: 9: at most the model's context, 8");

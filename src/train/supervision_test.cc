@@ -30,10 +30,11 @@ TEST(Verdict, WhatTheProgramSaysWouldComeAgain) {
 }
 
 TEST(Verdict, NamesSignals) {
-  EXPECT_EQ(text_of({.code = 137}), "a rank was ended by signal 9 (Killed)");
-  EXPECT_EQ(text_of({.code = 137, .was_killed = true}), "mpirun was ended by signal 9 (Killed)");
-  EXPECT_EQ(text_of({.code = 3}), "a rank did not answer");
-  EXPECT_EQ(text_of({.code = 213}), "mpirun ended with exit code 213");
+  EXPECT_EQ(text_of(JobEnd{.code = 137}), "a rank was ended by signal 9 (Killed)");
+  EXPECT_EQ(text_of(JobEnd{.code = 137, .was_killed = true}),
+            "mpirun was ended by signal 9 (Killed)");
+  EXPECT_EQ(text_of(JobEnd{.code = 3}), "a rank did not answer");
+  EXPECT_EQ(text_of(JobEnd{.code = 213}), "mpirun ended with exit code 213");
 }
 
 TEST(RanksLeft, AreOneFewerThatCanShareTheBatch) {

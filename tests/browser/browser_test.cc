@@ -41,9 +41,11 @@ class Browser : public Program {
     ASSERT_EQ(labels.size(), size_t(drawn));
     for (size_t i = 0; i < labels.size(); ++i) EXPECT_NE(labels[i], zoomed[i]) << "zooms with all";
     EXPECT_EQ(seen["reset labels"], labels);
-    for (const Json& texts : seen["y labels"])
-      EXPECT_EQ(std::set<Json>(texts.begin(), texts.end()).size(), texts.size())
-          << "labels of an axis differ: " << texts;
+    for (const Json& texts : seen["y labels"]) {
+      std::set<std::string> said;
+      for (const Json& text : texts)  // most ticks of a logarithmic axis say nothing
+        EXPECT_TRUE(text == "" || said.insert(text).second) << "twice on an axis: " << texts;
+    }
   }
 };
 

@@ -195,7 +195,11 @@ def visit(browser, page, out):
     pdf = browser.call("Page.printToPDF", printBackground=False, paperWidth=8.27, paperHeight=11.69)
     pathlib.Path(f"{out}.pdf").write_bytes(base64.b64decode(pdf["data"]))
     browser.call("Emulation.setDeviceMetricsOverride", **{**size, "width": 400})
-    seen["overflow when narrow"] = browser.value(OVERFLOW)
+    for _ in range(30):  # charts follow the window's size a little later
+        seen["overflow when narrow"] = browser.value(OVERFLOW)
+        if seen["overflow when narrow"] == 0:
+            break
+        time.sleep(0.1)
     shot = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
                         clip={"x": 0, "y": 0, "width": 400, "scale": 1, "height": 6000})
     pathlib.Path(f"{out}-narrow.png").write_bytes(base64.b64decode(shot["data"]))

@@ -31,7 +31,7 @@ TEST_F(Commands, HelpNamesEveryCommandAndEveryCommandHasHelp) {
 }
 
 TEST_F(Commands, TrainWritesAllItsFilesAndTellsOfThem) {
-  const std::string out = run_well({"train", "tiny.toml"});
+  const std::string out = run_well({"train", "tiny.toml", "--verbose"});
   for (const char* word :
        {"parameters  98,624", "recipe      mxfp4-sr-rht (hash ", "dgrad  mxfp4 stochastic",
         "weights", "moments", "activations", "at the peak",

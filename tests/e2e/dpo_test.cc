@@ -29,7 +29,8 @@ class Dpo : public Program {
 };
 
 TEST_F(Dpo, TheExampleLearnsItsPairs) {
-  const std::string said = run_well(train({"--set", "train.lr=3e-3", "--set", "train.steps=40"}));
+  const std::string said =
+      run_well(train({"--set", "train.lr=3e-3", "--set", "train.steps=40", "--verbose"}));
   EXPECT_NE(said.find("33 pairs to train on, 11 to validate on"), std::string::npos) << said;
   EXPECT_NE(said.find("reference, bf16"), std::string::npos) << said;
   EXPECT_NE(said.find("roles       policy "), std::string::npos) << said;

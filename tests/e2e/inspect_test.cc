@@ -254,8 +254,9 @@ TEST_F(Inspect, BitWidthsWithoutARecipeAreAsStored) {
   EXPECT_NEAR(layer.at("b_i").at(0).at(0).get<double>(), 1, 0.1) << "twelve steps from 1";
   write_text(path("run/run.toml"), "[");
   const std::string folder = "run/checkpoints/step-00000012";
-  EXPECT_NE(run_well({"inspect", folder, "--tensor", "weight.*.b_i"}).find("b_i mean"),
-            std::string::npos);
+  EXPECT_NE(run_well({"inspect", folder, "--tensor", "weight.*.b_i"}).find("b_t mean"),
+            std::string::npos)
+      << "a checkpoint has its recipe";
 }
 
 TEST_F(Inspect, SaysNothingOfBitWidthsWhereThereAreNone) {

@@ -123,7 +123,7 @@ TEST_F(Report, OfARunWithNoiseShowsWhatItLearnedBlockByBlock) {
       EXPECT_NEAR(up["values"][2 * row + col].get<double>(),
                   b_t_of("blocks.1.mlp.up")[row][col].get<double>(), 5.01e-4)
           << row << ' ' << col;
-  EXPECT_EQ(text_of(path("run/metrics.jsonl")).find("b_t"), std::string::npos);
+  EXPECT_EQ(text_of(path("run/metrics.jsonl")).find("\"b_t\""), std::string::npos);
 
   // Made again by a process that trains no step.
   fs::remove(path("run/report.html"));

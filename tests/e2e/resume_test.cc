@@ -124,10 +124,9 @@ TEST_F(Resume, AFinishedRunIsTidiedUp) {
   EXPECT_TRUE(fs::exists(path("run/checkpoints/step-00000008")));
 }
 
-TEST_F(Resume, ARunOfAnotherSeedOrRecipeIsRefused) {
+TEST_F(Resume, ARunOfAnotherSeedOrModelIsRefused) {
   (void)run_well(train("run", {"--set", "train.steps=2"}));
   expect_resume_refused({"--set", "seed=2"}, "seed");
-  expect_resume_refused({"--recipe", "fp32"}, "recipe");
   expect_resume_refused({"--set", "model.layers=1"}, "model");
 }
 

@@ -8,6 +8,7 @@
 #include "io/gguf/export.h"
 #include "io/hf/export.h"
 #include "io/model_files.h"
+#include "io/model_of_run.h"
 #include "tools/export_model.h"
 
 namespace ng::cli {
@@ -31,7 +32,7 @@ void export_model(const ExportArgs& args) {
   std::string codes;
   if (const auto& trained = exported.trained) {
     note_phase(trained->recipe, trained->phase);
-    const ModelConfig config = io::read_model_config({request.model, request.base});
+    const ModelConfig config = io::read_model_config({io::model_path(request.model), request.base});
     json.update(numbers_json(trained->recipe, trained->phase, config));
     codes = ", codes of " + text_of(trained->recipe, trained->phase);
   }

@@ -115,9 +115,9 @@ Json recipe_json(const Recipe& recipe) {
 // A recipe file: the facts are comments.
 std::string text_of(const Recipe& recipe, bool explain) {
   const std::string summary = summary_of(recipe);
-  std::string text =
-      fmt::format("# {}\n# from {}, hash {}\n", summary.empty() ? recipe.name() : summary,
-                  on_one_line(recipe.place()), recipe.hash());
+  std::string text = fmt::format("# {}\n# from {}, hash {}\n",
+                                 summary.empty() ? on_one_line(recipe.name()) : summary,
+                                 on_one_line(recipe.place()), recipe.hash());
   text += "# bytes per parameter of a block's matrix:";
   const Json parts = bytes_per_parameter(recipe.settings(0));
   for (const auto& [what, count] : parts.items())
@@ -187,8 +187,7 @@ void declare_recipes(Flags flags, RecipesArgs& args) {
   });
   flags.footer(
       "Recipes are TOML files in recipes/; $NARROWGAUGE_RECIPES names more folders. narrowgauge "
-      "keys "
-      "lists what a recipe may say.");
+      "keys lists what a recipe may say.");
 }
 
 }  // namespace

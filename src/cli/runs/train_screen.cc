@@ -28,7 +28,7 @@ std::string preference_text(const PreferenceMetrics& preferences) {
 }
 
 // Without --verbose, so that all that is said before step 1 fits a screen.
-constexpr size_t kRecipeLines = 9;
+constexpr size_t kMatchLines = 5, kRecipeLines = 9;
 
 // So many lines of a text, the last of which says how many more there are.
 std::string first_lines(const std::string& text, size_t most) {
@@ -74,7 +74,11 @@ void TrainScreen::begin(Session& session, const std::string& out) {
   put(fmt::format("text        {}: {}\n", session.data().size_text(), validation_text(origin)));
   if (origin.train.by_pattern) put(fmt::format("files       {}\n", text_of(origin.train)));
   const std::string recipe = report::recipe_text(session);
-  put(fmt::format("recipe      {}", verbose_ ? recipe : first_lines(recipe, kRecipeLines)));
+  const std::string matches = report::matches_text(session);
+  const std::string few = first_lines(matches, kMatchLines);
+  const auto left = kRecipeLines - static_cast<size_t>(std::ranges::count(few, '\n'));
+  put(fmt::format("recipe      {}", verbose_ ? recipe : first_lines(recipe, left)));
+  put(verbose_ ? matches : few);
   put(fmt::format("backend     {} ({}, measured peak {:.3g} GFLOP/s)\n", config.train.backend,
                   machine_text({session.threads()}), peak_flops_ / ranks / 1e9));
   if (ranks > 1) {
