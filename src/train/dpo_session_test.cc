@@ -144,7 +144,8 @@ TEST_F(DpoSession, RecordsWhatTrlDoes) {
   EXPECT_EQ(recorded("val_loss").back(), result.validation->loss);
   EXPECT_FALSE(result.sample.empty());
   const std::string text = read_file(in("out/metrics.jsonl"), kMaxFile);
-  const Json memory = Json::parse(text.substr(0, text.find('\n')));
+  const size_t begin = text.rfind('\n', text.find("\"event\":\"memory\"")) + 1;
+  const Json memory = Json::parse(text.substr(begin, text.find('\n', begin) - begin));
   EXPECT_EQ(memory["roles"]["reference"], memory["stored"]["reference"]["bytes"]);
   EXPECT_EQ(memory["roles"]["policy"], 4 * memory["stored"]["weight"]["bytes"].get<int64_t>());
   EXPECT_EQ(memory["most"]["reference"], memory["roles"]["reference"]);

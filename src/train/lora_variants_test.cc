@@ -144,7 +144,7 @@ TEST_F(LoraVariants, WhatMeansNothingIsRefusedByName) {
             "number from 1 to 65536");
   EXPECT_EQ(refused({"lora.modules_to_save=attn.q"}),
             "--set lora.modules_to_save=attn.q: lora.modules_to_save: \"attn.q\" means no layer "
-            "without an adapter: embed, norm, head and others that lora.targets leaves out");
+            "without an adapter: patterns of blocks.N. with norm1 norm2, or embed norm");
   const std::string init = "lora.init=" + in("base/model");
   EXPECT_EQ(refused({init}), "--set " + init +
                                  ": lora.rank: 4 with lora.init, whose folder says it: one of the "

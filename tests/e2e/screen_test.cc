@@ -83,8 +83,10 @@ TEST_F(Screen, ARunStandsForItsModel) {
   EXPECT_EQ(run_well({"generate", "r", "--prompt", "a", "--tokens", "4"}),
             run_well({"generate", "r/model", "--prompt", "a", "--tokens", "4"}));
   (void)run_well({"export", "r", "a.gguf", "--to", "gguf", "--type", "f32"});
-  (void)run_well({"export", "r", "t.gguf", "--to", "gguf", "--type", "bf16", "--weights", "trained",
-                  "--recipe", "bf16"});
+  EXPECT_EQ(run({"export", "r", "t.gguf", "--to", "gguf", "--type", "bf16", "--weights", "trained",
+                 "--recipe", "bf16"})
+                .code,
+            0);
   (void)run_well({"import", "r", "plain"});
   EXPECT_TRUE(fs::exists(path("plain/config.json")));
   (void)run_well({"plan", "r", "--ranks", "2"});
