@@ -11,6 +11,7 @@
 #include "data/token_file.h"
 #include "io/tensor_files.h"
 #include "recipe/cast_words.h"
+#include "report/model_summary.h"
 #include "tools/inspection.h"
 
 namespace ng::python {
@@ -65,6 +66,7 @@ Json inspect(const std::vector<std::string>& words, const Casts& tried, const st
   Json files = Json::array();
   bool is_empty = true;
   const std::vector<std::string> paths = io::tensor_files(words);
+  std::vector<std::string> with_tensors;
   for (const std::string& path : paths) {
     if (is_token_file(path)) {
       files.push_back({{"file", path}, {"token_file", token_file_json(path)}});
@@ -72,6 +74,7 @@ Json inspect(const std::vector<std::string>& words, const Casts& tried, const st
       continue;
     }
     const io::TensorFile file(path);
+    with_tensors.push_back(path);
     Json tensors = Json::array();
     for (const io::SafetensorsEntry& entry : file.entries())
       if (io::is_wanted(entry, names)) tensors.push_back(tensor_json(entry, tried, threads));
@@ -79,7 +82,9 @@ Json inspect(const std::vector<std::string>& words, const Casts& tried, const st
     files.push_back({{"file", path}, {"tensors", std::move(tensors)}});
   }
   if (is_empty) io::refuse_without_floats(io::TensorFile(paths.front()), names);
-  return {{"files", std::move(files)}};
+  Json inspected = {{"files", std::move(files)}};
+  if (!with_tensors.empty()) inspected["model"] = report::json_of(report::summary_of(with_tensors));
+  return inspected;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "io/model_files.h"
 #include "io/model_of_run.h"
 #include "io/model_settings.h"
+#include "report/recipe_text.h"
 
 namespace ng::python {
 namespace {
@@ -175,14 +176,15 @@ nb::dict evaluate(PythonModel& model, const std::string& data, const TextRules& 
     result = model.evaluate(data, rules, prefix_end ? Prefix::as_lm_eval : Prefix::none,
                             document_mask ? Documents::apart : Documents::joined, batch);
   }
-  return dict_of({{"loss", result.loss},
-                  {"perplexity", result.perplexity},
-                  {"bits_per_byte", result.bits_per_byte},
-                  {"byte_perplexity", result.byte_perplexity},
-                  {"tokens", result.tokens},
-                  {"bytes", result.bytes},
-                  {"context", model.config().context},
-                  {"recipe", model.open().recipe.name()}});
+  Json json = {{"loss", result.loss},
+               {"perplexity", result.perplexity},
+               {"bits_per_byte", result.bits_per_byte},
+               {"byte_perplexity", result.byte_perplexity},
+               {"tokens", result.tokens},
+               {"bytes", result.bytes},
+               {"context", model.config().context}};
+  json.update(report::numbers_json(model.open().recipe, model.open().phase, model.config()));
+  return dict_of(json);
 }
 
 nb::dict config(const PythonModel& model) { return dict_of(Json::parse(model.config_text())); }

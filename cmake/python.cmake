@@ -7,7 +7,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # for scripts/tidy
 file(GLOB bindings CONFIGURE_DEPENDS bindings/*.cc)
 nanobind_add_module(_core STABLE_ABI NB_STATIC ${bindings})
 set(libraries ${NG_LIBRARIES})
-list(REMOVE_ITEM libraries ng_speed ng_chart ng_study)
+list(REMOVE_ITEM libraries ng_speed ng_study)
 target_link_libraries(_core PRIVATE ${libraries})
 target_include_directories(_core SYSTEM PRIVATE ${NB_DIR}/include)  # not up to our warnings
 target_compile_options(_core PRIVATE ${NG_COMPILES_FAST})

@@ -5,6 +5,7 @@
 #include "backend/cpu/gemm/job.h"
 #include "base/json.h"
 #include "base/keys.h"
+#include "model/weights.h"
 #include "numbers/product.h"
 
 namespace ng::report {
@@ -98,6 +99,13 @@ std::string where_text(const RecipeMatch& match) {
 }
 
 }  // namespace
+
+Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase, const ModelConfig& config) {
+  return {{"recipe", recipe.name()},
+          {"phase", phase.index},
+          {"phases", recipe.phase_starts()},
+          {"matches", matches_json(recipe.matches(layers_of(config)))}};
+}
 
 std::string matches_text(const std::vector<RecipeMatch>& matches) {
   std::string text;

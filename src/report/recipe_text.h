@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "model/config.h"
+#include "recipe/phase_choice.h"
 #include "recipe/recipe.h"
 
 namespace ng::report {
@@ -32,7 +34,11 @@ struct LayerGroup {
 /// [{"key", "layers", "blocks", "optional", "matched"}] of overrides and weight noise, of phases
 /// "start" instead of the patterns: which layers each means.
 [[nodiscard]] Json matches_json(const std::vector<RecipeMatch>& matches);
-/// The same, a line each: `override[1] (blocks = "-15%:") means: 7 layers, blocks.3.attn.q ... `
+/// {"recipe", "phase", "phases", "matches"}: in which numbers a model is.
+[[nodiscard]] Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase,
+                                const ModelConfig& config);
+/// Which layers each means, a line each: `override[1] (blocks = "-15%:") means: 7 layers,
+/// blocks.3.attn.q ... `
 [[nodiscard]] std::string matches_text(const std::vector<RecipeMatch>& matches);
 
 /// "blocks.0.attn.q", "28 layers, blocks.0.attn.q ... blocks.6.attn.out"

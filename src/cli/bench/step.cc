@@ -69,7 +69,7 @@ Json result_json(const BenchStepArgs& args, const Recipe& recipe, const Measured
                {"seconds_by_kind", by_kind},
                {"exchange", exchange_json(args, result)}};
   json.update(machine_json(threads));
-  json.update(numbers_json(recipe, phase, model.config()));
+  json.update(report::numbers_json(recipe, phase, model.config()));
   return json;
 }
 

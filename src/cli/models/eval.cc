@@ -8,6 +8,7 @@
 #include "cli/texts/tokenizer_flag.h"
 #include "infer/evaluate.h"
 #include "io/hf/folder.h"
+#include "report/recipe_text.h"
 
 namespace ng::cli {
 namespace {
@@ -68,7 +69,7 @@ void eval(const EvalArgs& args) {
                {"tokens", result.tokens},
                {"bytes", result.bytes},
                {"context", context}};
-  json.update(numbers_json(open.recipe, open.phase, open.model->config()));
+  json.update(report::numbers_json(open.recipe, open.phase, open.model->config()));
   print_either(args.json, json,
                fmt::format("loss           {:.6f}\n"
                            "perplexity     {:.4f} per token, {:.4f} per byte\n"

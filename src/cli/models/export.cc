@@ -9,6 +9,7 @@
 #include "io/hf/export.h"
 #include "io/model_files.h"
 #include "io/model_of_run.h"
+#include "report/recipe_text.h"
 #include "tools/export_model.h"
 
 namespace ng::cli {
@@ -33,7 +34,7 @@ void export_model(const ExportArgs& args) {
   if (const auto& trained = exported.trained) {
     note_phase(trained->recipe, trained->phase);
     const ModelConfig config = io::read_model_config({io::model_path(request.model), request.base});
-    json.update(numbers_json(trained->recipe, trained->phase, config));
+    json.update(report::numbers_json(trained->recipe, trained->phase, config));
     codes = ", codes of " + text_of(trained->recipe, trained->phase);
   }
   print_either(args.json, json,

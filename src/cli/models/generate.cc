@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/models/open_model.h"
 #include "infer/generator.h"
+#include "report/recipe_text.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ng::cli {
@@ -142,7 +143,7 @@ int generate(const GenerateArgs& args) {
   if (!args.ignore_eos) ends = end_tokens_of(args.model.name(), vocab);
   Generator generator(*open.run, *open.model);
   Printer printer(tokenizer.get(), args,
-                  numbers_json(open.recipe, open.phase, open.model->config()));
+                  report::numbers_json(open.recipe, open.phase, open.model->config()));
   SamplingSettings sampling = args.sampling;
   if (!args.ids) sampling.vocab = tokenizer->vocab();  // a model's vocabulary may be padded
   generator.generate(prompt, args.tokens, sampling, [&](int32_t id) {

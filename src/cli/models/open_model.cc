@@ -76,13 +76,6 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFlags& flags) {
   return tokenizer;
 }
 
-Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase, const ModelConfig& config) {
-  return {{"recipe", recipe.name()},
-          {"phase", phase.index},
-          {"phases", recipe.phase_starts()},
-          {"matches", report::matches_json(recipe.matches(layers_of(config)))}};
-}
-
 std::string matches_text(const OpenModel& open) {
   return report::matches_text(open.recipe.matches(layers_of(open.model->config())));
 }

@@ -42,10 +42,6 @@ struct StepFlags {
 /// The model's tokenizer; the user hears what is not known of it.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFlags& flags);
 
-/// {"recipe", "phase", "phases", "matches"}: in which numbers a model is.
-[[nodiscard]] Json numbers_json(const Recipe& recipe, const MeasuredPhase& phase,
-                                const ModelConfig& config);
-
 /// Which layers each override and phase of its recipe means, a line each.
 [[nodiscard]] std::string matches_text(const OpenModel& open);
 
