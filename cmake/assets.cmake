@@ -46,7 +46,7 @@ file(CONFIGURE OUTPUT ${NG_STUDY_TEXTS} @ONLY CONTENT "// Made by cmake/assets.c
 #include \"study/written.h\"
 
 namespace ng::study {
-std::string_view written_text(std::string_view study) {
+std::string_view written_text(std::string_view study) {  // NOLINT(readability-function-size)
 @cases@  NG_CHECK(false, study);
   return {};
 }
