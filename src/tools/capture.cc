@@ -228,7 +228,7 @@ CaptureReport capture(const std::string& run, const std::string& out,
   report.step = step_of(config, run, settings);
   Replay replay(progress, notice);
   replay.total = report.step + 1;
-  Session session(config, {.out = run, .resume = true}, replay);
+  Session session(config, {.out = run, .resume = true, .takes_other_recipe = true}, replay);
   const std::vector<Linear*> layers = chosen_layers(session.model(), settings.layers);
   report.checkpoint = session.replay_to(report.step);
   Capturer capturer(session, layers);

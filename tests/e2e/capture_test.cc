@@ -61,6 +61,16 @@ TEST_F(Capture, TheLossIsThatOfTheRunsNextStepAndTheRunStaysAsItIs) {
   EXPECT_EQ(files_of("r"), before);
 }
 
+TEST_F(Capture, OfARunThatWentOnInOtherNumbers) {
+  train("r");
+  const Result on = run({"train", "tiny.toml", "--out", "r", "--resume", "--recipe", "nvfp4-all",
+                         "--set", "train.steps=14"});
+  ASSERT_EQ(on.code, 0) << on.err;
+  const Result captured = run({"capture", "r", "c", "--step", "13", "--layers", "head", "--json"});
+  ASSERT_EQ(captured.code, 0) << captured.err;
+  EXPECT_EQ(Json::parse(captured.out).at("loss"), loss_of("r", 14));
+}
+
 // |sum - exact| of FP32 sums of `terms` products.
 void expect_near(const std::vector<float>& got, const std::vector<double>& want,
                  const std::vector<double>& magnitudes, double terms, const std::string& what) {
