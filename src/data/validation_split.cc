@@ -74,7 +74,8 @@ int64_t length_of_block(int64_t tokens) {
 std::vector<TextPiece> blocks_of(const TokenSource& source, int64_t tokens) {
   const int64_t all = source.tokens(), length = length_of_block(tokens);
   const int64_t parts = std::max<int64_t>(tokens / length, 1);
-  const Documents documents(source, tokens / parts / 8);
+  constexpr int64_t kFar = 4096;  // so that a text of 20 GB is cut at once
+  const Documents documents(source, std::min(tokens / parts / 8, kFar));
   std::vector<TextPiece> blocks;
   int64_t taken = 0, end = 0;
   for (int64_t i = 0; i < parts; ++i) {

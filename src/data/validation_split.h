@@ -23,9 +23,9 @@ struct SplitText {
 /// a place that is drawn by the number of the part alone (draw_place() of seed 0): all runs on a
 /// text, whatever their seeds, validate on the same blocks. There are so many parts that a block
 /// has about 4,096 tokens, at most 256 and, of little text, 8. A block begins and ends with
-/// documents where one begins within an eighth of its length; where the source
-/// keeps_document_whole() none is cut, and what is too much in one block is left out of the next.
-/// Of a single such document the end is taken.
+/// documents where one begins within an eighth of its length, at most 4,096 tokens; where the
+/// source keeps_document_whole() none is cut, and what is too much in one block is left out of the
+/// next. Of a single such document the end is taken.
 [[nodiscard]] SplitText split_text(const TokenSource& source, double share, ValidationSplit split);
 
 /// No more than about so many tokens of the pieces, the beginning of each alike; 0: all of them.
