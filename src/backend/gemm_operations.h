@@ -51,7 +51,9 @@ struct PrepareBoth {
 
 /// For tests and export: values of operand rows first_row ... and the first values.cols along k as
 /// the GEMM sees them, transform included and prescale not undone; codes (one per uint16, row-major
-/// in the shape of values) where non-null, and null for FP32 elements.
+/// in the shape of values) where non-null, and null for FP32 elements. What decodes all of them
+/// where non-null, of casts with scales: multipliers of the blocks, shaped as scale_shape() says of
+/// the operand, NaN for E8M0's 0xFF, and the one number of the second level, else 1.
 struct Unpack {
   static constexpr std::string_view kName = "unpack";
   static constexpr TimeKind kTime = TimeKind::elementwise;
@@ -59,6 +61,8 @@ struct Unpack {
   int64_t first_row = 0;
   View values;  ///< FP32
   uint16_t* codes = nullptr;
+  float* scales = nullptr;
+  float* tensor_scale = nullptr;
   void each_output(const auto& f) const { f("values", values); }
 };
 

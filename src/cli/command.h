@@ -49,7 +49,7 @@ void refuse_ranks(std::string_view command);
 [[nodiscard]] std::span<const Command> commands();
 
 extern const Command kTrain, kSupervise, kCompare, kEval, kGenerate, kExport, kImport, kRecipes,
-    kPlan, kTokenize, kDetokenize, kTokenizer, kFormats, kCast, kInspect, kMatmul, kUpdate, kNoise,
-    kReduce, kCapture, kLearned, kTrace, kStudy, kBench, kKeys, kInfo;
+    kPlan, kTokenize, kDetokenize, kTokenizer, kFormats, kCast, kInspect, kMatmul, kLinear, kUpdate,
+    kNoise, kReduce, kCapture, kLearned, kTrace, kStudy, kBench, kKeys, kInfo;
 
 }  // namespace ng::cli

@@ -16,12 +16,6 @@ std::array<uint32_t, 4> signs_for(HadamardSigns signs, const RandomKey& key, uin
   return signs == HadamardSigns::fixed ? fixed_signs() : signs_of(key, gemm);
 }
 
-// FP32 and BF16 cover the same range, and what is not finite stays so into the gradient norm; a
-// pass over the values to count nothing would cost 10 % of a step. Every other cast counts.
-bool can_lose_values(const Operand& cast) {
-  return !cast.is_fp32() && !(cast.is_unscaled() && cast.element->short_name == "bf16");
-}
-
 // 0 where no phase delays the scale.
 int longest_history(const std::vector<LinearRecipe>& phases, OperandRole role) {
   int longest = 0;
@@ -97,6 +91,22 @@ void Linear::share_state_of(const Linear& trained) {
   if (trained.noise_ && trained.noise_->quantizes()) noise_ = trained.noise_;
 }
 
+int64_t Linear::state_size() const {
+  int64_t size = 0;
+  for (size_t i = 0; i < kOperandRoles; ++i)
+    if (delayed_[i].history != nullptr)
+      size += 1 + longest_history(phases_, static_cast<OperandRole>(i));
+  return size;
+}
+
+void Linear::place_state(float* memory) {
+  for (size_t i = 0; i < kOperandRoles; ++i) {
+    if (delayed_[i].history == nullptr) continue;
+    delayed_[i] = {memory, memory + 1};
+    memory += 1 + longest_history(phases_, static_cast<OperandRole>(i));
+  }
+}
+
 Linear::Linear(Linear&& other) noexcept = default;
 Linear::~Linear() = default;
 
@@ -165,7 +175,7 @@ PrepareContext Linear::context(OperandRole role, uint32_t tensor, const Run& run
 }
 
 void Linear::show(Run& run, OperandRole role, const Prepared& made, const ConstView& source) const {
-  if (can_lose_values(cast(role))) run.show_operand(made.packed, source, name_, name_of(role));
+  run.show_operand(made.packed, source, name_, name_of(role));
 }
 
 OperandRequest Linear::request(const Run& run, OperandRole role, const Source& source) const {
@@ -215,7 +225,8 @@ ReadableWeight Linear::read_weight(Run& run, bool as_stored) {
 Prepared Linear::weight_operand(Run& run, OperandRole role) {
   const Run::Place place = run.in(name_, name_of(role));
   const bool again_this_step = (run.moment().micros > 1 && !run.evaluating()) || keeps_weights_;
-  Prepared& kept = weight_->operands[role == OperandRole::fprop_weight ? 0 : 1];
+  const size_t of_role = role == OperandRole::fprop_weight ? 0 : 1;
+  Prepared& kept = weight_->operands[of_role];
   const OperandSpec asked = spec(role, 0, run);
   if (kept && again_this_step) {
     NG_CHECK(kept.packed.spec == asked, name_, name_of(role));
@@ -230,7 +241,8 @@ Prepared Linear::weight_operand(Run& run, OperandRole role) {
     by.context.stored = weight_->value();
   else
     share_amax(run, role, weight.view, by, amax);
-  Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context);
+  Prepared made = prepare_operand(run, weight.copy, weight.view, asked, by.context,
+                                  weight_->operand_memory[of_role]);
   if (!is_stored) show(run, role, made, weight.view);
   if (again_this_step) kept = made;
   return made;

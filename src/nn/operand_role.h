@@ -30,6 +30,10 @@ constexpr size_t kOperandRoles = 6;
 [[nodiscard]] const Operand& cast_of(const LinearRecipe& recipe, OperandRole role);
 [[nodiscard]] Operand& cast_of(LinearRecipe& recipe, OperandRole role);
 
+/// Whether a cast can move values out of its range or to zero: all but FP32 and BF16, which cover
+/// the same range.
+[[nodiscard]] bool can_lose_values(const Operand& cast);
+
 /// What its draws are for.
 [[nodiscard]] Purpose purpose_of(OperandRole role);
 /// Which number its GEMM has among those that draw Hadamard signs.

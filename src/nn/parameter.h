@@ -60,6 +60,8 @@ struct Parameter {
   Tensor noisy, noise_scales;
   /// Operands that more than one GEMM of this step reads: fprop's, then dgrad's.
   std::array<Prepared, 2> operands;
+  /// Where these lie, where they outlive the step's program; null: in its memory.
+  std::array<OperandMemory*, 2> operand_memory{};
 
   [[nodiscard]] int64_t rows_of_whole() const { return whole_rows > 0 ? whole_rows : spec.rows; }
   [[nodiscard]] int64_t elements_of_whole() const { return rows_of_whole() * spec.cols; }

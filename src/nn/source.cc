@@ -15,12 +15,14 @@ bool same_operand(const Prepared& made, const OperandSpec& spec, const RandomKey
 
 // An operand with its memory, to be filled.
 Prepared reserve_operand(Run& run, const Tensor& owner, const OperandSpec& spec,
-                         const PrepareContext& context) {
+                         const PrepareContext& context, OperandMemory* memory = nullptr) {
   Prepared made;
   made.packed.spec = spec;
   made.packed.bytes = run.operand_bytes(spec);
   made.key = context.key;
-  if (made.packed.bytes > 0) {
+  if (made.packed.bytes > 0 && memory != nullptr) {
+    made.packed.storage = memory->room(run.backend(), made.packed.bytes);
+  } else if (made.packed.bytes > 0) {
     made.storage = run.bytes(made.packed.bytes, MemoryKind::operands);
     made.packed.storage = made.storage.bytes();
   } else {
@@ -84,9 +86,17 @@ ConstView Source::read(Run& run, bool taken) {
   return values_ = owner_;
 }
 
+std::byte* OperandMemory::room(Backend& backend, size_t bytes) {
+  if (size() < bytes) {
+    memory_.reset();
+    memory_ = std::make_unique<BackendMemory>(backend, bytes);
+  }
+  return memory_->data();
+}
+
 Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values, const OperandSpec& spec,
-                         const PrepareContext& context) {
-  Prepared made = reserve_operand(run, owner, spec, context);
+                         const PrepareContext& context, OperandMemory* memory) {
+  Prepared made = reserve_operand(run, owner, spec, context, memory);
   run.execute(Prepare{&made.packed, values, context});
   return made;
 }

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
+#include "backend/backend_memory.h"
 #include "run/run.h"
 
 namespace ng {
@@ -17,9 +19,22 @@ struct Prepared {
   [[nodiscard]] explicit operator bool() const { return packed.spec.rows > 0; }
 };
 
-/// Makes an operand from `values`; `owner` keeps them alive (empty: they are persistent).
+/// Memory of an operand that outlives the program in which it is made.
+class OperandMemory {
+ public:
+  /// Room for so many bytes, in which nothing is kept.
+  [[nodiscard]] std::byte* room(Backend& backend, size_t bytes);
+  [[nodiscard]] size_t size() const { return memory_ ? memory_->size() : 0; }
+
+ private:
+  std::unique_ptr<BackendMemory> memory_;
+};
+
+/// Makes an operand from `values`; `owner` keeps them alive (empty: they are persistent). It lies
+/// in `memory`; null: in that of the step.
 [[nodiscard]] Prepared prepare_operand(Run& run, const Tensor& owner, ConstView values,
-                                       const OperandSpec& spec, const PrepareContext& context);
+                                       const OperandSpec& spec, const PrepareContext& context,
+                                       OperandMemory* memory = nullptr);
 
 /// A tensor of the step that is stored by a cast, and what keeps its memory alive.
 struct CastTensor {

@@ -40,8 +40,8 @@ struct Diagnosis {
   std::string operand;  ///< "fprop.input", "dgrad.grad", "output", ...
 };
 
-/// Hears of every operand that a linear layer takes into a GEMM and that its cast may have changed
-/// beyond rounding to BF16; `source` as it was before the cast.
+/// Hears of every operand that a linear layer takes into a GEMM; `source` as it was before the
+/// cast.
 class OperandObserver {
  public:
   virtual ~OperandObserver() = default;

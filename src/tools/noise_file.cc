@@ -27,34 +27,13 @@ std::string_view name_of(NoiseKind kind) {
 
 /// The noise of the layer that is meant.
 WeightNoise noise_of(const Recipe& recipe, const LayerOfWeight& of) {
-  const layers::Place place = layers::place_of(of.name);
-  const auto& linears = layers::kLinearsOfBlocks;
-  if (place.block < 0 || std::find(linears.begin(), linears.end(), place.part) == linears.end())
-    throw Error({.place = "--layer",
-                 .key = "",
-                 .problem = fmt::format("unknown \"{}\"", of.name),
-                 .remedy = "a linear layer of a block (blocks.0.mlp.up, blocks.3.attn.qkv)"});
-  if (of.blocks > 0 && of.blocks <= place.block)
-    throw Error({.place = "--blocks",
-                 .key = "",
-                 .problem = fmt::format("{} blocks have no {}", of.blocks, of.name),
-                 .remedy = fmt::format("{} or more", place.block + 1)});
-  const int64_t depth = std::max(of.blocks, place.block + 1);
-  const WeightNoise noise =
-      recipe.layer({.name = of.name, .block = place.block, .depth = depth}, 0).weight_noise;
+  const WeightNoise noise = recipe.layer(linear_place(of), 0).weight_noise;
   if (noise.kind == NoiseKind::none)
     throw Error({.place = recipe.place(),
                  .key = "weight_noise",
                  .problem = "gives no noise to " + of.name,
                  .remedy = "a kind, and layers that match it"});
   return noise;
-}
-
-// A weight stands for its layer.
-LayerOfWeight noisy_layer(const TensorInput& input, const NoiseFileSettings& settings) {
-  LayerOfWeight of = layer_of_weight(input.weight_tensor(), settings.layer, settings.blocks);
-  if (of.name.ends_with(".weight")) of.name = layers::layer_of(of.name);
-  return of;
 }
 
 /// A weight, its noise and what becomes of both.
@@ -201,7 +180,8 @@ std::vector<std::string> unread_of(const TensorInput& input, NoiseKind kind) {
 NoiseFileReport add_noise_to(const std::string& in, const std::string& out, const Recipe& recipe,
                              const NoiseFileSettings& settings) {
   const TensorInput input(in, settings.tensors);
-  const LayerOfWeight layer = noisy_layer(input, settings);
+  const LayerOfWeight layer =
+      layer_of_linear(input.weight_tensor(), settings.layer, settings.blocks);
   const WeightNoise noise_recipe = noise_of(recipe, layer);
   const std::unique_ptr<Backend> backend = make_backend(settings.backend, settings.threads);
   NoisyTensor tensor(*backend, input, noise_recipe, layer.name, settings);

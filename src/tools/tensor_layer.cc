@@ -107,4 +107,31 @@ LayerOfWeight layer_of_weight(const io::SafetensorsEntry& weight, const std::str
   return of;
 }
 
+LayerOfWeight layer_of_linear(const io::SafetensorsEntry& weight, const std::string& layer,
+                              int64_t blocks) {
+  LayerOfWeight of = layer_of_weight(weight, layer, blocks);
+  if (of.name.ends_with(".weight")) of.name = layers::layer_of(of.name);
+  return of;
+}
+
+LayerPlace linear_place(const LayerOfWeight& of, bool or_head) {
+  const layers::Place place = layers::place_of(of.name);
+  const auto& linears = layers::kLinearsOfBlocks;
+  const bool is_of_block =
+      place.block >= 0 && std::find(linears.begin(), linears.end(), place.part) != linears.end();
+  if (!is_of_block && !(or_head && of.name == layers::kHead))
+    throw Error({.place = "--layer",
+                 .key = "",
+                 .problem = fmt::format("unknown \"{}\"", of.name),
+                 .remedy = fmt::format("a linear layer of a block (blocks.0.mlp.up, "
+                                       "blocks.3.attn.qkv){}",
+                                       or_head ? ", or head" : "")});
+  if (of.blocks > 0 && of.blocks <= place.block)
+    throw Error({.place = "--blocks",
+                 .key = "",
+                 .problem = fmt::format("{} blocks have no {}", of.blocks, of.name),
+                 .remedy = fmt::format("{} or more", place.block + 1)});
+  return {.name = of.name, .block = place.block, .depth = std::max(of.blocks, place.block + 1)};
+}
+
 }  // namespace ng

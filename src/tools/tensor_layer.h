@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "io/safetensors.h"
+#include "recipe/recipe.h"
 
 namespace ng {
 
@@ -43,6 +44,14 @@ struct LayerOfWeight {
 };
 [[nodiscard]] LayerOfWeight layer_of_weight(const io::SafetensorsEntry& weight,
                                             const std::string& layer, int64_t blocks);
+/// The same of a weight that stands for its layer: "blocks.0.mlp.up".
+[[nodiscard]] LayerOfWeight layer_of_linear(const io::SafetensorsEntry& weight,
+                                            const std::string& layer, int64_t blocks);
+
+/// Where a linear layer of a block stands, as a recipe is asked for it; the name lies in `of`.
+/// Throws Error, naming the flags --layer and --blocks, for what is none. `or_head`: it may be the
+/// head as well.
+[[nodiscard]] LayerPlace linear_place(const LayerOfWeight& of, bool or_head = false);
 
 /// Whether canonical names call a layer so: "blocks.0.mlp.up", "blocks.0.norm1", "embed", "head".
 [[nodiscard]] bool is_layer(std::string_view name);

@@ -5,23 +5,24 @@
 #include <limits>
 
 #include "format/hadamard.h"
+#include "nn/operand_role.h"
 #include "numbers/errors.h"
 #include "run/transfer.h"
 
 namespace ng {
 namespace {
 
-constexpr int64_t kRows = 16;          // read together: a turned source has them side by side
 constexpr int64_t kMostColumns = 512;  // whole blocks and Hadamard groups
 
-// Rows first ... of the operand before its cast, zero-padded and transformed.
-void exact_rows(const Backend& backend, const PackedOperand& packed, const ConstView& source,
-                int64_t first, const Rows<float>& out) {
+}  // namespace
+
+void read_exact_rows(const Backend& backend, const PackedOperand& packed, const ConstView& source,
+                     int64_t first, const Rows<float>& out) {
   const OperandSpec& spec = packed.spec;
   const auto values = static_cast<size_t>(std::min(out.cols, spec.k));
   for (int64_t r = 0; r < out.rows; ++r) std::fill_n(out.row(r), out.cols, 0.0f);
   if (spec.contract == Contract::rows) {
-    std::array<float, kRows> column{};
+    std::array<float, kOperandRows> column{};
     const ConstView rows = source.columns(first, out.rows);
     for (int64_t k = 0; k < static_cast<int64_t>(values); ++k) {
       download_row(backend, rows, k, std::span(column).first(static_cast<size_t>(out.rows)));
@@ -38,15 +39,14 @@ void exact_rows(const Backend& backend, const PackedOperand& packed, const Const
       hadamard_transform(out.row(r) + k, group, spec.hadamard.signs.data());
 }
 
-}  // namespace
-
 OperandErrors::OperandErrors(Run& run)
     : run_(run),
-      unpacked_(run.persistent_values<float>("unpacked rows", kRows * kMostColumns), kRows,
-                kMostColumns, kMostColumns) {}
+      unpacked_(run.persistent_values<float>("unpacked rows", kOperandRows * kMostColumns),
+                kOperandRows, kMostColumns, kMostColumns) {}
 
 void OperandErrors::operand(const PackedOperand& packed, const ConstView& source,
                             std::string_view layer, std::string_view role) {
+  if (!can_lose_values(packed.spec.cast)) return;
   const auto [place, is_new] = sqnr_db_.try_emplace({std::string(layer), std::string(role)}, 0.0);
   if (is_new) place->second = measure(packed, source);
 }
@@ -54,12 +54,12 @@ void OperandErrors::operand(const PackedOperand& packed, const ConstView& source
 double OperandErrors::measure(const PackedOperand& packed, const ConstView& source) {
   const OperandSpec& spec = packed.spec;
   const int64_t cols = std::min(spec.k_padded(), kMostColumns);
-  exact_.resize(static_cast<size_t>(kRows * cols));
+  exact_.resize(static_cast<size_t>(kOperandRows * cols));
   ErrorSums sums;
-  const int64_t middle = spec.rows / 2 / kRows * kRows;
+  const int64_t middle = spec.rows / 2 / kOperandRows * kOperandRows;
   for (const int64_t first : {int64_t{0}, middle}) {
-    const int64_t rows = std::min(kRows, spec.rows - first);
-    exact_rows(run_.backend(), packed, source, first, {exact_.data(), rows, cols, cols});
+    const int64_t rows = std::min(kOperandRows, spec.rows - first);
+    read_exact_rows(run_.backend(), packed, source, first, {exact_.data(), rows, cols, cols});
     const View narrow = unpacked_.part(0, rows, 0, cols);
     run_.execute(Unpack{.packed = &packed, .first_row = first, .values = narrow});
     narrow_ = download(run_.backend(), narrow);

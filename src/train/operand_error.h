@@ -11,6 +11,14 @@
 
 namespace ng {
 
+/// Rows of operands that are read at a time: a turned source has them side by side.
+constexpr int64_t kOperandRows = 16;
+
+/// Rows `first` ... of an operand before its cast, zero-padded and transformed, as many and as far
+/// along K as `out` has: at most kOperandRows rows, whole Hadamard groups.
+void read_exact_rows(const Backend& backend, const PackedOperand& packed, const ConstView& source,
+                     int64_t first, const Rows<float>& out);
+
 /// Measures a sample, so that a step with it costs little more than one without: of the first
 /// operand of each layer and role (the first micro-batch, the first piece of the head) up to 32
 /// rows in two groups of sixteen, and of these the first 512 values along K.

@@ -208,6 +208,9 @@ void perform(const Unpack& op) {
       op.codes[i * op.values.cols + k] = static_cast<uint16_t>(code);
     }
   }
+  if (op.scales != nullptr)
+    std::copy_n(parts.scales, parts.scale_rows * parts.scale_cols, op.scales);
+  if (op.tensor_scale != nullptr) *op.tensor_scale = *parts.tensor_scale;
 }
 
 void perform(const RollDelayedScale& op) {

@@ -135,6 +135,17 @@ void scale_elements(const PackedOperand& packed, int64_t row, std::span<float> o
   }
 }
 
+// The scale of each block, which lies there for every row of it.
+void read_scales(const PackedOperand& packed, float* scales) {
+  const PackedLayout layout = packed_layout(packed.spec);
+  const Operand& cast = packed.spec.cast;
+  const ScaleShape shape = scale_shape(cast, packed.spec.rows, packed.spec.k_padded());
+  const auto* from = reinterpret_cast<const float*>(packed.storage + layout.scales_at);
+  const int64_t rows_of_block = cast.block.kind == Block::Kind::tile ? cast.block.rows : 1;
+  for (int64_t r = 0; r < shape.rows; ++r)
+    std::copy_n(from + r * rows_of_block * layout.blocks, shape.cols, scales + r * shape.cols);
+}
+
 // ---------------------------------------------------------------- the whole operand
 
 /// What no value is stored for: only counted.
@@ -321,6 +332,11 @@ void unpack(const Unpack& op) {
             static_cast<uint16_t>(encode(element, row[k], {}, OverflowRule::special));
     scale_elements(packed, op.first_row + r, row);
   }
+  if (spec.cast.is_unscaled()) return;
+  if (op.scales != nullptr) read_scales(packed, op.scales);
+  if (op.tensor_scale != nullptr)
+    *op.tensor_scale =
+        *reinterpret_cast<const float*>(packed.storage + packed_layout(spec).tensor_at);
 }
 
 void roll_delayed_scale(const Operand& cast, DelayedScale state) {
