@@ -12,6 +12,7 @@ void add_recipes(nb::module_& module) {
       .def_prop_ro("place", &Recipe::place)
       .def_prop_ro("resolved", &Recipe::resolved_toml)
       .def_prop_ro("hash", &Recipe::hash)
+      .def_prop_ro("phases", [](const Recipe& recipe) { return recipe.phase_starts().size(); })
       .def_prop_ro("warnings", &Recipe::warnings);
   module.def(
       "load_recipe", [](const std::string& words) { return Recipe::load(words); },

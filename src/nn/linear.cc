@@ -91,12 +91,15 @@ void Linear::share_state_of(const Linear& trained) {
   if (trained.noise_ && trained.noise_->quantizes()) noise_ = trained.noise_;
 }
 
-int64_t Linear::state_size() const {
-  int64_t size = 0;
-  for (size_t i = 0; i < kOperandRoles; ++i)
-    if (delayed_[i].history != nullptr)
-      size += 1 + longest_history(phases_, static_cast<OperandRole>(i));
-  return size;
+std::vector<float> Linear::first_state() const {
+  std::vector<float> state;
+  for (size_t i = 0; i < kOperandRoles; ++i) {
+    if (delayed_[i].history == nullptr) continue;
+    state.push_back(1);
+    state.resize(state.size() +
+                 static_cast<size_t>(longest_history(phases_, static_cast<OperandRole>(i))));
+  }
+  return state;
 }
 
 void Linear::place_state(float* memory) {

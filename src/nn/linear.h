@@ -99,9 +99,10 @@ class Linear {
 
   /// Where this layer counts, kOperandRoles entries in backend memory.
   void set_stats(OperandStats* stats) { stats_ = stats; }
-  /// Numbers in the state of its delayed operands: of each, in the order of the roles, the
-  /// encode_scale, first 1, and the history, first 0. From now on they lie in `memory`.
-  [[nodiscard]] int64_t state_size() const;
+  /// The state of its delayed operands as it begins: of each, in the order of the roles, the
+  /// encode_scale, 1, and the history, 0.
+  [[nodiscard]] std::vector<float> first_state() const;
+  /// It lies there from now on, as many numbers.
   void place_state(float* memory);
   /// encode_scale and history of a delayed operand; null pointers for others.
   [[nodiscard]] const DelayedScale& delayed(OperandRole role) const {

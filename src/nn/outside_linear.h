@@ -53,6 +53,7 @@ class OutsideLinear {
   [[nodiscard]] size_t kept_bytes() const;
 
   [[nodiscard]] Linear& linear() { return linear_; }
+  [[nodiscard]] const Linear& linear() const { return linear_; }
 
  private:
   void take(const Weights& weights);

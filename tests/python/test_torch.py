@@ -6,6 +6,8 @@ import pytest
 import narrowgauge as ng
 
 torch = pytest.importorskip("torch")
+if not hasattr(torch, "float8_e4m3fnuz"):
+    pytest.skip(f"torch {torch.__version__} has no FP8 and no NumPy 2", allow_module_level=True)
 
 NARROW = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
 

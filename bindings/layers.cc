@@ -1,0 +1,157 @@
+// Linear layers over arrays of others: what narrowgauge.torch computes by.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+
+#include <mutex>
+#include <optional>
+
+#include "base/json.h"
+#include "bind.h"
+#include "nn/outside_linear.h"
+#include "recipe/layer_names.h"
+#include "recipe/recipe.h"
+#include "report/recipe_text.h"
+#include "run/backends.h"
+
+namespace ng::python {
+namespace {
+
+/// A matrix of FP32 or BF16, rows of which lie side by side.
+using Matrix = nb::ndarray<nb::ndim<2>, nb::device::cpu>;
+
+View view_of_matrix(const Matrix& of) {
+  const bool is_bf16 =
+      of.dtype() == nb::dtype<float>()
+          ? false
+          : of.dtype().code == static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat);
+  const ElementFormat& element = is_bf16 ? bf16_format() : fp32_format();
+  const auto rows = static_cast<int64_t>(of.shape(0)), cols = static_cast<int64_t>(of.shape(1));
+  NG_CHECK((of.stride(1) == 1 || cols == 1) && of.dtype().bits == (is_bf16 ? 16 : 32), of.stride(1),
+           int{of.dtype().bits});
+  return {static_cast<std::byte*>(of.data()), element, rows, cols, rows > 1 ? of.stride(0) : cols};
+}
+
+View view_of_matrix(const std::optional<Matrix>& of) { return of ? view_of_matrix(*of) : View(); }
+
+/// When a call is of, in training.
+struct When {
+  uint32_t step = 0, micro = 0;
+  bool evaluates = false;  ///< nothing is drawn
+  bool repeats = false;    ///< it is done again, and leaves no trace
+};
+
+/// The layers of one model: they share the memory of a step, so that one call works at a time.
+class LayerRun {
+ public:
+  LayerRun(uint64_t seed, int64_t threads) : run_(make_backend("cpu", threads_of(threads)), seed) {}
+
+  template <class Body>
+  void work(const When& when, const Body& body) {
+    const Unlocked unlocked;
+    const std::lock_guard lock(mutex_);
+    run_.set_moment({.step = when.step, .micro = when.micro, .first_micro = when.micro});
+    run_.set_evaluating(when.evaluates);
+    run_.set_writes_statistics(!when.evaluates && !when.repeats);
+    body();
+  }
+  [[nodiscard]] Run& run() { return run_; }
+
+ private:
+  std::mutex mutex_;
+  Run run_;
+};
+
+/// One of them.
+class Layer {
+ public:
+  Layer(LayerRun& run, const Recipe& recipe, const std::string& name, int64_t depth, int phase,
+        int64_t outputs, int64_t inputs, bool has_bias, const std::array<uint32_t, 3>& ids)
+      : run_(run),
+        layer_(run.run(),
+               {.name = name,
+                .recipe = recipe.linear(
+                    {.name = name, .block = layers::place_of(name).block, .depth = depth}, phase),
+                .outputs = outputs,
+                .inputs = inputs,
+                .has_bias = has_bias,
+                .weight_id = ids[0],
+                .input_id = ids[1],
+                .output_id = ids[2]}) {}
+
+  void forward(const When& when, bool keeps, const Matrix& weight,
+               const std::optional<Matrix>& bias, const Matrix& x, const Matrix& y) {
+    const OutsideLinear::Weights weights{view_of_matrix(weight), view_of_matrix(bias)};
+    const View in = view_of_matrix(x), out = view_of_matrix(y);
+    run_.work(when, [&] {
+      layer_.keep_weight(keeps);
+      layer_.forward(weights, in, out);
+    });
+  }
+
+  void backward(const When& when, bool keeps, const Matrix& weight,
+                const std::optional<Matrix>& bias, const Matrix& x, const Matrix& dy,
+                const std::optional<Matrix>& dx, const std::optional<Matrix>& dw,
+                const std::optional<Matrix>& db) {
+    const OutsideLinear::Weights weights{view_of_matrix(weight), view_of_matrix(bias)};
+    const View in = view_of_matrix(x), grad = view_of_matrix(dy);
+    const OutsideLinear::Gradients gradients{view_of_matrix(dx), view_of_matrix(dw),
+                                             view_of_matrix(db)};
+    run_.work(when, [&] {
+      layer_.keep_weight(keeps);
+      layer_.backward(weights, in, grad, gradients);
+    });
+  }
+
+  [[nodiscard]] size_t state_size() const { return layer_.linear().first_state().size(); }
+  void place_state(const nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>& memory) {
+    NG_CHECK(memory.size() == state_size(), memory.size());
+    layer_.linear().place_state(memory.data());
+  }
+  void roll_scales() {
+    run_.work({}, [&] { layer_.linear().roll_scales(run_.run(), false); });
+  }
+  /// The three products as text, fprop, dgrad, wgrad, and how the first is computed.
+  [[nodiscard]] nb::list products() const {
+    const LinearRecipe& recipe = layer_.parts().recipe;
+    nb::list list;
+    for (const GemmRecipe* gemm : {&recipe.fprop, &recipe.dgrad, &recipe.wgrad})
+      list.append(python_of(report::gemm_json(*gemm, "cpu")));
+    return list;
+  }
+  /// Of delayed operands, before the first step.
+  [[nodiscard]] Values first_state() const {
+    return array_of(layer_.linear().first_state(), {layer_.linear().first_state().size()});
+  }
+  [[nodiscard]] size_t kept_bytes() const { return layer_.kept_bytes(); }
+
+ private:
+  LayerRun& run_;
+  OutsideLinear layer_;
+};
+
+}  // namespace
+
+void add_layers(nb::module_& module) {
+  nb::class_<When>(module, "When")
+      .def(nb::init<uint32_t, uint32_t, bool, bool>(), "step"_a, "micro"_a, "evaluates"_a,
+           "repeats"_a);
+  nb::class_<LayerRun>(module, "LayerRun")
+      .def(nb::init<uint64_t, int64_t>(), "seed"_a, "threads"_a);
+  nb::class_<Layer>(module, "Layer")
+      .def(nb::init<LayerRun&, const Recipe&, const std::string&, int64_t, int, int64_t, int64_t,
+                    bool, const std::array<uint32_t, 3>&>(),
+           nb::keep_alive<1, 2>(), "run"_a, "recipe"_a, "name"_a, "depth"_a, "phase"_a, "outputs"_a,
+           "inputs"_a, "has_bias"_a, "ids"_a)
+      .def("forward", &Layer::forward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,
+           "y"_a)
+      .def("backward", &Layer::backward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,
+           "dy"_a, "dx"_a.none(), "dw"_a.none(), "db"_a.none())
+      .def_prop_ro("state_size", &Layer::state_size)
+      .def("place_state", &Layer::place_state, "memory"_a)
+      .def("roll_scales", &Layer::roll_scales)
+      .def_prop_ro("products", &Layer::products)
+      .def("first_state", &Layer::first_state)
+      .def_prop_ro("kept_bytes", &Layer::kept_bytes);
+}
+
+}  // namespace ng::python

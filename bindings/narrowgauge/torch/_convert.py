@@ -1,0 +1,267 @@
+"""convert, restore, describe, memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import _core
+from .._errors import Error
+from .._recipes import Recipe
+from .._toml import setting_lines
+from ._engine import Engine
+from ._layers import Linear, converted_class, is_linear, is_turned, own_class
+from ._names import Names, Namer, block_of, is_meant
+from ._state import Ids, LayerState
+from ._steps import begin_pass, engines_of, layers_of
+
+#: A recipe: its name, a TOML file, a dict of its keys, or a Recipe.
+AnyRecipe = str | os.PathLike[str] | Mapping[str, Any] | Recipe
+
+_converting = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a layer became."""
+
+    module: str  #: its name in the model
+    layer: str  #: as recipes call it
+    outputs: int
+    inputs: int
+    fprop: str  #: numbers of X · W: "mxfp4 x mxfp4"
+    dgrad: str
+    wgrad: str
+    kernel: str  #: how the forward product is computed
+
+
+@dataclass
+class Conversion:
+    """What convert did; print() shows it as a table."""
+
+    recipe: str
+    layers: list[Converted]
+    skipped: list[str]  #: linear layers that were left as they are, as was asked
+    warnings: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Converted]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __str__(self) -> str:
+        heading = ("module", "layer", "shape", "fprop", "dgrad", "wgrad", "kernel")
+        rows = [heading] + [
+            (c.module, c.layer, f"{c.outputs}x{c.inputs}", c.fprop, c.dgrad, c.wgrad, c.kernel)
+            for c in self.layers
+        ]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
+        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in rows]
+        lines += [f"left as they are: {', '.join(self.skipped)}"] if self.skipped else []
+        return "\n".join([f"{len(self.layers)} layers in {self.recipe}", *lines,
+                          *(f"warning: {warning}" for warning in self.warnings)])
+
+
+def _core_recipe(recipe: AnyRecipe) -> _core.Recipe:
+    if isinstance(recipe, Recipe):
+        return recipe._core
+    if isinstance(recipe, Mapping):
+        lines = setting_lines({"name": "given", **recipe})
+        return _core.load_recipe("\n".join(lines) + "\n")
+    return Recipe(recipe)._core
+
+
+def convert(
+    model: nn.Module,
+    recipe: AnyRecipe,
+    *,
+    skip: Iterable[str] = (),
+    only: Iterable[str] | None = None,
+    names: Names | None = None,
+    blocks: int | None = None,
+    seed: int = 1,
+    step: int = 0,
+) -> Conversion:
+    """Every linear layer of a model in a recipe's numbers from now on, in place.
+
+    model: nn.Linear and transformers' Conv1D in it are converted, under "fp32" and "bf16" too; its
+        parameters stay the very same objects.
+    skip, only: globs over module names, or the names of modules around them.
+    names: {"encoder.layer.{n}.ff": "blocks.{n}.mlp.up"}, or a function of a module name, for what
+        the tables of known families lack.
+    blocks: of the model, from which a recipe counts its first and last ones; else as names say.
+    seed, step: of all draws.
+
+    Raises Error for a layer that no rule names, for a parameter that a narrow and a wide layer
+    share, and for a recipe that is none; the model is then as it was.
+    """
+    with _converting:
+        loaded = _core_recipe(recipe)
+        chosen, skipped = _choose(model, tuple(skip), None if only is None else tuple(only))
+        named = _named(model, chosen, names)
+        _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
+        depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
+        engine = Engine(loaded, seed, step, depth, 0)
+        report = Conversion(loaded.name, [], skipped, list(loaded.warnings))
+        report.warnings += _warnings(model, loaded)
+        for number, (module, layer) in enumerate(chosen.items()):
+            ids = Ids(3 * number, 3 * number + 1, 3 * number + 2)
+            state = LayerState(engine, module, named[module], ids, is_turned(layer))
+            report.layers.append(_convert_layer(layer, state))
+        _follow_passes(model)
+        return report
+
+
+def _choose(
+    model: nn.Module, skip: tuple[str, ...], only: tuple[str, ...] | None
+) -> tuple[dict[str, nn.Module], list[str]]:
+    """Layers to convert by module name, and those that were not asked for."""
+    for pattern in (*skip, *(only or ())):
+        if not any(is_meant((pattern,), name) for name, _ in model.named_modules() if name):
+            raise Error(f'"{pattern}" means no module', "a glob over names of the model's modules",
+                        key="skip" if pattern in skip else "only")
+    chosen, skipped = {}, []
+    for name, layer in model.named_modules():
+        if not is_linear(layer) or _is_read_past(model, name):
+            continue
+        wanted = (only is None or is_meant(only, name)) and not is_meant(skip, name)
+        if wanted:
+            chosen[name] = layer
+        else:
+            skipped.append(name)
+    if not chosen:
+        raise Error("has no linear layer to convert", "nn.Linear or transformers' Conv1D",
+                    key="model")
+    return chosen, skipped
+
+
+def _is_read_past(model: nn.Module, name: str) -> bool:
+    """nn.MultiheadAttention reads the weights of its layers and never calls them."""
+    around = name.rpartition(".")[0]
+    return isinstance(model.get_submodule(around), nn.MultiheadAttention) if name else False
+
+
+def _warnings(model: nn.Module, recipe: _core.Recipe) -> list[str]:
+    found = [
+        f"{name}: nn.MultiheadAttention multiplies by itself and stays as it is"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.MultiheadAttention)
+    ]
+    if recipe.phases > 1:
+        found.append(f"{recipe.name} has {recipe.phases} phases: the first holds")
+    return found
+
+
+def _named(
+    model: nn.Module, chosen: dict[str, nn.Module], names: Names | None
+) -> dict[str, str]:
+    namer = Namer(model, names)
+    named = {module: namer.of(module) for module in chosen}
+    if len(chosen) == 1 and list(named.values()) == [None]:
+        return {module: "blocks.0.linear" for module in chosen}  # a layer by itself
+    for module, name in named.items():
+        if name is None:
+            raise Error(
+                "lies in no block and is called as no layer that is known",
+                f'names={{"{module}": "head"}} or another layer of recipes, or skip=["{module}"]',
+                place=module or "model",
+            )
+    return named  # type: ignore[return-value]
+
+
+def _require_unshared(
+    model: nn.Module, weights: dict[int, str], chosen: dict[str, nn.Module]
+) -> None:
+    """A weight that layers share is converted in all of them, or in none."""
+    for name, layer in model.named_modules(remove_duplicate=False):
+        if is_linear(layer) and name not in chosen and id(layer.weight) in weights:
+            if any(layer is other for other in chosen.values()):
+                continue  # the same module by another name
+            raise Error(
+                f"shares its weight with {weights[id(layer.weight)]}, which is converted",
+                "both converted, or both skipped", place=name,
+            )
+
+
+def _convert_layer(layer: nn.Module, state: LayerState) -> Converted:
+    outputs, inputs = layer.weight.shape[::-1] if state.turned else layer.weight.shape
+    core = state.core(outputs, inputs, layer.bias is not None)
+    layer.__class__ = converted_class(own_class(layer))
+    layer.__dict__.pop("ng_scales", None)
+    layer._buffers.pop("ng_scales", None)
+    layer.ng_state = state
+    scales = torch.tensor(core.first_state().tolist()) if core.state_size > 0 else None
+    layer.register_buffer("ng_scales", scales)
+    fprop, dgrad, wgrad = (_numbers_text(product) for product in core.products)
+    return Converted(
+        state.module, state.name, outputs, inputs, fprop, dgrad, wgrad, core.products[0]["runs"]
+    )
+
+
+def _numbers_text(product: Mapping[str, Any]) -> str:
+    left, right, hadamard = product["left"], product["right"], product["hadamard"]
+    text = left if left == right else f"{left} x {right}"
+    return f"{text}, Hadamard {hadamard}" if hadamard else text
+
+
+def _follow_passes(model: nn.Module) -> None:
+    engines = engines_of(model)
+    if not hasattr(model, "ng_engines"):
+        model._ng_hook = model.register_forward_pre_hook(begin_pass)
+    model.ng_engines = engines
+
+
+def restore(model: nn.Module) -> nn.Module:
+    """The layers that convert found, with the values that they have now. Returns the model."""
+    for layer in layers_of(model).values():
+        layer.__class__ = own_class(layer)
+        del layer.ng_state
+        del layer._buffers["ng_scales"]
+    if hasattr(model, "ng_engines"):
+        model._ng_hook.remove()
+        del model._ng_hook, model.ng_engines
+    return model
+
+
+def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
+    """Of each converted layer, by module name, the flags with which `narrowgauge linear` computes
+    what its newest pass computed: layer, blocks, tensor_id, input_id, output_id, step, micro, seed,
+    and recipe, its TOML.
+    """
+    found = {}
+    for module, layer in layers_of(model).items():
+        state = layer.ng_state
+        found[module] = {
+            "layer": state.name,
+            "blocks": state.engine.depth,
+            "tensor_id": state.ids.weight,
+            "input_id": state.ids.input,
+            "output_id": state.ids.output,
+            "seed": state.engine.seed,
+            "step": state.engine.step,
+            "micro": state.micro,
+            "recipe": state.engine.recipe.name,
+        }
+    return found
+
+
+def memory(model: nn.Module) -> dict[str, dict[str, int]]:
+    """Bytes of each converted layer by module name: its weight, the operands of it that are kept
+    for the step, its input that backward reads, its delayed scales.
+    """
+    return {
+        module: {
+            "weight": layer.weight.numel() * layer.weight.element_size(),
+            "operands": layer.ng_state.kept_bytes,
+            "input": layer.ng_state.saved_bytes,
+            "scales": 0 if layer.ng_scales is None else 4 * layer.ng_scales.numel(),
+        }
+        for module, layer in layers_of(model).items()
+    }

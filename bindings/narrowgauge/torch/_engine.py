@@ -1,0 +1,57 @@
+"""What the layers of one conversion share: recipe, seed, the clock of draws, the memory of a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import _core
+
+
+class Engine:
+    """One model in one recipe.
+
+    clock: int64 (2): the step, and the forward pass with gradients in it, -1 before the first. A
+    tensor, so that compiled graphs read it and need no guard.
+    """
+
+    def __init__(self, recipe: _core.Recipe, seed: int, step: int, depth: int, phase: int) -> None:
+        self.recipe = recipe
+        self.seed = seed
+        self.depth = depth  #: blocks of the model, for overrides
+        self.phase = phase
+        self.clock = torch.tensor([step, -1], dtype=torch.int64)
+        self._run: _core.LayerRun | None = None
+        self._threads = 0
+
+    @property
+    def step(self) -> int:
+        return int(self.clock[0])
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self.clock[0], self.clock[1] = step, -1
+
+    def run(self) -> _core.LayerRun:
+        """Where layers compute, on as many threads as torch may use."""
+        threads = torch.get_num_threads()
+        if self._run is None or self._threads != threads:
+            self._run, self._threads = _core.LayerRun(self.seed, threads), threads
+        return self._run
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            **self.__dict__,
+            "recipe": (self.recipe.name, self.recipe.resolved),
+            "_run": None,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        name, text = state["recipe"]
+        self.__dict__.update(state)
+        self.recipe = _core.load_recipe(f"name = '{name}'\n" + _without_name(text))
+
+
+def _without_name(toml: str) -> str:
+    return "\n".join(line for line in toml.split("\n") if not line.startswith("name =")) + "\n"

@@ -1,0 +1,68 @@
+"""Converted layers: the model's own modules, with a class before theirs."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch import Tensor, nn
+
+from . import _operators
+from ._state import LayerState
+
+
+class Linear:
+    """A linear layer in a recipe's numbers, before the class that the layer has: its parameters are
+    the very same.
+
+    Calls take x (..., K) in FP32 or BF16 and give y (..., N) of the same type: Q(x)·Q(W)ᵀ + b.
+    """
+
+    ng_state: LayerState
+    #: of delayed scales: for each such operand its scale and its history; None: it has none
+    ng_scales: Tensor | None
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = self.ng_state
+        _operators.require(state, "input", x)
+        _operators.require(state, "weight", self.weight)
+        return _operators.linear(
+            x, self.weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
+        )
+
+    def extra_repr(self) -> str:
+        state = self.ng_state
+        return f"{super().extra_repr()}, {state.engine.recipe.name} as {state.name}"
+
+    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+        return _made, (own_class(self),), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()
+
+
+def is_turned(layer: nn.Module) -> bool:
+    """Whether its weight is (K, N): transformers' Conv1D."""
+    own = own_class(layer)
+    return own.__name__ == "Conv1D" and own.__module__.startswith("transformers.")
+
+
+def is_linear(layer: nn.Module) -> bool:
+    """Whether it computes what nn.Linear does; a class with a forward of its own may not."""
+    return own_class(layer).forward is nn.Linear.forward or is_turned(layer)
+
+
+def own_class(layer: nn.Module) -> type:
+    """The class that a layer had before it was converted."""
+    cls = type(layer)
+    return cls.__mro__[2] if issubclass(cls, Linear) else cls
+
+
+@functools.lru_cache(maxsize=None)
+def converted_class(own: type) -> type:
+    """Linear before `own`."""
+    return type(own.__name__, (Linear, own), {"__doc__": Linear.__doc__, "__module__": __name__})
+
+
+def _made(own: type) -> nn.Module:
+    return own.__new__(converted_class(own))

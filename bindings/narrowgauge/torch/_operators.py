@@ -1,0 +1,213 @@
+"""The forward and the backward pass of a layer as operators of torch.
+
+x (..., K), weight (N, K) or turned (K, N), y (..., N); FP32 or BF16 each. A ticket, int64 (3), says
+of when a pass was: step, micro-batch, whether it was an evaluation.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Optional
+
+import torch
+import torch.utils.checkpoint
+from torch import Tensor
+
+from .. import _core
+from .._errors import Error
+from ._state import LayerState, state_of
+
+_REPEATS = torch.utils.checkpoint.__file__
+_TYPES = (torch.float32, torch.bfloat16)
+
+
+def _in_backward() -> bool:
+    """Whether autograd is at work on this thread: a forward pass now is checkpointing's repeat."""
+    if hasattr(torch._C, "_current_graph_task_id"):
+        return torch._C._current_graph_task_id() != -1
+    frame = sys._getframe()  # of torch before 2.0: who calls tells
+    while frame is not None:
+        if frame.f_code.co_name in ("backward", "unpack") and frame.f_code.co_filename == _REPEATS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _rows(x: Tensor, cols: int) -> Tensor:
+    rows = x.detach().reshape(-1, cols)
+    return rows if rows.stride(1) == 1 or cols == 1 else rows.contiguous()
+
+
+def require(state: LayerState, what: str, tensor: Tensor) -> None:
+    if tensor.dtype not in _TYPES:
+        raise state.refuse(f"{what} is {tensor.dtype}", "torch.float32 or torch.bfloat16")
+    if tensor.device.type != "cpu":
+        raise state.refuse(
+            f"{what} is on {tensor.device}", 'a model on the CPU: model.to("cpu")'
+        )
+
+
+def forward_pass(
+    x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], layer: int,
+    training: bool,
+) -> tuple[Tensor, Tensor]:
+    """y and the ticket of this pass."""
+    state = state_of(layer)
+    outputs, inputs = weight.shape if not state.turned else weight.shape[::-1]
+    y = x.new_empty((*x.shape[:-1], outputs))
+    repeats = training and _in_backward()
+    micro = 0
+    if training:
+        micro = state.same_micro(x) if repeats else state.next_micro(x)
+    step = state.engine.step if training else 0
+    state.saved_bytes = x.numel() * x.element_size()
+    if x.numel() > 0:
+        core = state.core(outputs, inputs, bias is not None)
+        state.place_scales(core, scales)
+        when = _core.When(step, micro, not training, repeats)
+        kept = state.is_kept(weight, step, not training)
+        core.forward(
+            when, kept, state.weight_rows(weight, kept), _row(bias), _rows(x, inputs),
+            y.view(-1, outputs),
+        )
+    return y, torch.tensor([step, micro, int(not training)], dtype=torch.int64)
+
+
+def backward_pass(
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+    ticket: Tensor, layer: int, needs: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dx, dW, db; one that nobody needs has no elements."""
+    state = state_of(layer)
+    outputs, inputs = weight.shape if not state.turned else weight.shape[::-1]
+    step, micro, evaluates = ticket.tolist()
+    rows = grad.numel() // outputs
+    dx = grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0)
+    dw = weight.new_empty((outputs, inputs) if needs[1] else 0)
+    db = torch.empty(outputs if needs[2] else 0, dtype=torch.float32)
+    if rows == 0:
+        dw.zero_(), db.zero_()
+    else:
+        core = state.core(outputs, inputs, bias is not None)
+        state.place_scales(core, scales)
+        when = _core.When(step, micro, bool(evaluates), False)
+        kept = state.is_kept(weight, step, bool(evaluates))
+        of_grad = _rows(grad, outputs)
+        core.backward(
+            when, kept, state.weight_rows(weight, kept), _row(bias),
+            _rows(x, inputs) if needs[1] else of_grad[:, :0], of_grad,
+            dx.view(-1, inputs) if needs[0] else None,
+            dw if needs[1] else None,
+            db.view(1, -1) if needs[2] else None,
+        )
+    if needs[1] and state.turned:
+        dw = dw.t().contiguous()
+    return dx, dw, db.to(bias.dtype) if needs[2] else db
+
+
+def _row(bias: Optional[Tensor]) -> Optional[Tensor]:
+    return None if bias is None else bias.detach().view(1, -1)
+
+
+def linear(
+    x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
+    state: LayerState, training: bool,
+) -> Tensor:
+    """y of a layer, with a gradient."""
+    outputs = weight.shape[1] if state.turned else weight.shape[0]
+    return _linear(x, weight, bias, scales, clock, state.number, outputs, training)[0]
+
+
+def _gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+    ticket: Tensor, layer: int, needs: list[bool],
+) -> list[Optional[Tensor]]:
+    made = _backward(grad, x, weight, bias, scales, ticket, layer, needs)
+    return [part if need else None for part, need in zip(made, needs)]
+
+
+def _needs(ctx: torch.autograd.function.FunctionCtx) -> list[bool]:
+    return [bool(need) for need in ctx.needs_input_grad[:3]]
+
+
+def _save(ctx, x, weight, bias, scales, layer, ticket) -> None:
+    """Of x and the weight what gradients will be made of."""
+    needs = _needs(ctx)
+    ctx.layer, ctx.inputs = layer, x.shape[-1]
+    ctx.save_for_backward(x if needs[1] else x.new_empty(0), weight, bias, scales, ticket)
+
+
+def _twice(*_: object) -> None:
+    raise Error("a gradient of a gradient", "models without narrowgauge.torch.convert", "backward")
+
+
+def _count_pass(clock: Tensor) -> None:
+    if not _in_backward():  # else a whole model is checkpointed
+        clock[1] += 1
+
+
+if hasattr(torch.library, "custom_op"):
+    Tensors = tuple[Tensor, Tensor]
+
+    @torch.library.custom_op(
+        "narrowgauge::linear", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,)
+    )
+    def _linear(
+        x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], clock: Tensor,
+        layer: int, outputs: int, training: bool,
+    ) -> Tensors:
+        return forward_pass(x, weight, bias, scales, layer, training)
+
+    @_linear.register_fake
+    def _(x, weight, bias, scales, clock, layer, outputs, training):
+        return x.new_empty((*x.shape[:-1], outputs)), torch.empty(3, dtype=torch.int64)
+
+    @torch.library.custom_op("narrowgauge::linear_backward", mutates_args=())
+    def _backward(
+        grad: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor],
+        ticket: Tensor, layer: int, needs: list[bool],
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return backward_pass(grad, x, weight, bias, scales, ticket, layer, needs)
+
+    @_backward.register_fake
+    def _(grad, x, weight, bias, scales, ticket, layer, needs):
+        inputs = weight.shape[0] if grad.shape[-1] == weight.shape[1] else weight.shape[1]
+        return (
+            grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0),
+            weight.new_empty(weight.shape if needs[1] else 0),
+            bias.new_empty(bias.shape) if needs[2] else torch.empty(0),
+        )
+
+    begin_pass = torch.library.custom_op(
+        "narrowgauge::begin_pass", _count_pass, mutates_args=("clock",)
+    )
+
+    def _set_up(ctx, inputs, output):
+        x, weight, bias, scales, _, layer, _, _ = inputs
+        _save(ctx, x, weight, bias, scales, layer, output[1])
+
+    def _grad(ctx, grad, _):
+        return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 5)
+
+    _linear.register_autograd(_grad, setup_context=_set_up)
+    _backward.register_autograd(_twice)
+else:
+
+    class _Linear(torch.autograd.Function):
+        """The same before torch had operators of others."""
+
+        @staticmethod
+        def forward(ctx, x, weight, bias, scales, layer, training):
+            y, ticket = forward_pass(x, weight, bias, scales, layer, training)
+            _save(ctx, x, weight, bias, scales, layer, ticket)
+            return y
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            return (*_gradients(grad, *ctx.saved_tensors, ctx.layer, _needs(ctx)), *[None] * 3)
+
+    begin_pass, _backward = _count_pass, backward_pass
+
+    def _linear(x, weight, bias, scales, clock, layer, outputs, training):
+        return (_Linear.apply(x, weight, bias, scales, layer, training),)

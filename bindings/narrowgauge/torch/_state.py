@@ -1,0 +1,172 @@
+"""What a converted layer knows beside its parameters: its name, its draws, its operands."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .._errors import Error
+from ._engine import Engine
+
+#: Passes of a step that a draw's key can tell apart, and uses of a layer in one.
+PASSES, USES = 1 << 16, 1 << 8
+
+_numbers = itertools.count()
+_states: weakref.WeakValueDictionary[int, LayerState] = weakref.WeakValueDictionary()
+
+
+def state_of(number: int) -> LayerState:
+    """The layer that an operator's argument stands for."""
+    return _states[number]
+
+
+class Ids:
+    """Tensor ids of a layer's draws: of W and of signs, of X, of dL/dY."""
+
+    def __init__(self, weight: int, input: int, output: int) -> None:
+        self.weight, self.input, self.output = weight, input, output
+
+
+class LayerState:
+    """One converted layer.
+
+    name: as recipes call it ("blocks.0.mlp.up"); module: as the model does.
+    turned: the weight is (K, N), as that of transformers' Conv1D.
+    """
+
+    def __init__(self, engine: Engine, module: str, name: str, ids: Ids, turned: bool) -> None:
+        self.engine, self.module, self.name = engine, module, name
+        self.ids, self.turned = ids, turned
+        self._begin()
+
+    def _begin(self) -> None:
+        self.number = next(_numbers)  #: of this process, what operators are given
+        _states[self.number] = self
+        self._micro = 0  # of the newest pass: pass + use * PASSES
+        self.saved_bytes = 0  #: of the newest pass's input, as long as its graph lives
+        self._core: _core.Layer | None = None
+        self._run: _core.LayerRun | None = None
+        self._placed: Tensor | None = None
+        self._weight: tuple[Any, ...] | None = None
+        self._turned: Tensor | None = None
+        self._used: tuple[int, int, int] = (-1, -1, 0)  # step, pass, uses in it
+        self._passes: OrderedDict[Any, list[int]] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: self.__dict__[key] for key in ("engine", "module", "name", "ids", "turned")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    def refuse(self, problem: str, remedy: str) -> Error:
+        """An error that names the layer."""
+        return Error(problem, remedy, place=self.module, key=self.name)
+
+    # The core ------------------------------------------------------------------------------------
+
+    def core(self, outputs: int, inputs: int, has_bias: bool) -> _core.Layer:
+        run = self.engine.run()
+        if self._core is None or self._run is not run:
+            ids = [self.ids.weight, self.ids.input, self.ids.output]
+            self._run, self._placed, self._weight = run, None, None
+            self._core = _core.Layer(
+                run, self.engine.recipe, self.name, self.engine.depth, self.engine.phase,
+                outputs, inputs, has_bias, ids,
+            )
+        return self._core
+
+    def place_scales(self, core: _core.Layer, scales: Tensor | None) -> None:
+        """Delayed scales live in the module's buffer."""
+        if scales is not None and (self._placed is None or self._placed is not scales):
+            core.place_state(scales.detach())
+            self._placed = scales
+
+    def roll_scales(self) -> None:
+        """At the end of a step: scales of what was seen in it."""
+        if self._core is not None and self._core.state_size > 0:
+            self._core.roll_scales()
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of operands of the weight, kept from pass to pass of a step."""
+        return self._core.kept_bytes if self._core is not None else 0
+
+    # The weight ----------------------------------------------------------------------------------
+
+    def weight_rows(self, weight: Tensor, is_kept: bool) -> Tensor:
+        """The weight as (N, K), rows side by side; a turned one is copied when it has changed."""
+        rows = weight.detach()
+        if not self.turned:
+            return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()
+        if self._turned is None or not is_kept:
+            self._turned = rows.t().contiguous()
+        return self._turned
+
+    def is_kept(self, weight: Tensor, step: int, evaluates: bool) -> bool:
+        """Whether operands made of the weight before are what would be made now."""
+        now = (weight.data_ptr(), _version(weight), -1 if evaluates else step, _sample(weight))
+        kept, self._weight = self._weight == now, now
+        return kept
+
+    @property
+    def micro(self) -> int:
+        """Of the newest pass of this step; 0 before the first."""
+        return self._micro if self._used[0] == self.engine.step else 0
+
+    # Draws ---------------------------------------------------------------------------------------
+
+    def next_micro(self, x: Tensor) -> int:
+        """Of a forward pass that is done for the first time."""
+        step, number = self.engine.clock.tolist()
+        number = max(number, 0)
+        last_step, last_number, uses = self._used
+        if last_step != step:
+            self._passes.clear()
+        uses = uses + 1 if (last_step, last_number) == (step, number) else 0
+        if number >= PASSES or uses >= USES:
+            raise self.refuse(
+                f"{PASSES} passes without a step" if number >= PASSES else f"{USES} uses in a pass",
+                "narrowgauge.torch.attach(model, optimizer), or step(model) after each update",
+            )
+        self._used = (step, number, uses)
+        self._micro = number + uses * PASSES
+        self._passes.setdefault(_fingerprint(x), []).append(self._micro)
+        while len(self._passes) > 4096:
+            self._passes.popitem(last=False)
+        return self._micro
+
+    def same_micro(self, x: Tensor) -> int:
+        """Of a forward pass that checkpointing repeats: that which had this input, the newest."""
+        passes = self._passes.get(_fingerprint(x))
+        return passes[-1] if passes else self._micro
+
+
+def _version(tensor: Tensor) -> int:
+    try:
+        return tensor._version
+    except RuntimeError:  # of inference mode
+        return -1
+
+
+def _sample(tensor: Tensor) -> int:
+    """Of what is written past autograd's versions (`.data`), most is seen."""
+    flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()
+    return _hash(flat)
+
+
+def _fingerprint(x: Tensor) -> tuple[Any, ...]:
+    return (tuple(x.shape), _hash(x.detach().reshape(-1)))
+
+
+def _hash(flat: Tensor) -> int:
+    """Of some sixty values."""
+    some = flat[:: max(1, flat.numel() // 61)].contiguous()
+    bits = some.view(torch.int16 if some.element_size() == 2 else torch.int32)
+    return hash(tuple(bits.tolist()))

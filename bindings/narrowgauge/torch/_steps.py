@@ -1,0 +1,82 @@
+"""The step of a model's draws, and who moves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._errors import Error
+from . import _operators
+from ._engine import Engine
+from ._layers import Linear
+
+#: Under this key of its first group an optimizer's state_dict carries the step.
+_KEY = "narrowgauge_step"
+
+
+def layers_of(model: nn.Module) -> dict[str, Linear]:
+    """Converted layers by module name."""
+    found = {name: m for name, m in model.named_modules() if isinstance(m, Linear)}
+    if not found:
+        raise Error("has no converted layer", "narrowgauge.torch.convert(model, recipe) before",
+                    key="model")
+    return found
+
+
+def engines_of(model: nn.Module) -> list[Engine]:
+    """Those of its layers, each once."""
+    return list({id(m.ng_state.engine): m.ng_state.engine for m in layers_of(model).values()}.values())
+
+
+def begin_pass(model: nn.Module, args: tuple[Any, ...]) -> None:
+    """Before each call of a converted model: the next micro-batch of the step, where it trains."""
+    if model.training and torch.is_grad_enabled():
+        for engine in model.ng_engines:
+            _operators.begin_pass(engine.clock)
+
+
+def step(model: nn.Module) -> None:
+    """After an update of the weights: draws of the next step, scales of what the last one saw."""
+    for layer in layers_of(model).values():
+        layer.ng_state.roll_scales()
+    for engine in engines_of(model):
+        engine.step = engine.step + 1
+
+
+def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """step(model) after every step of an optimizer, whose state_dict carries the step from now on:
+    loaded, draws go on where they were.
+    """
+    if getattr(optimizer, "_ng_model", None) is model:
+        return
+    engines = engines_of(model)
+
+    def after(*_: Any) -> None:
+        step(model)
+        optimizer.param_groups[0][_KEY] = engines_of(model)[0].step
+
+    def loaded(*_: Any) -> None:
+        for engine in engines_of(model):
+            engine.step = int(optimizer.param_groups[0].get(_KEY, engine.step))
+
+    optimizer.param_groups[0].setdefault(_KEY, engines[0].step)
+    optimizer._ng_model = model
+    _after(optimizer, "step", after)
+    _after(optimizer, "load_state_dict", loaded)
+
+
+def _after(optimizer: torch.optim.Optimizer, method: str, then: Any) -> None:
+    hook = {"step": "register_step_post_hook", "load_state_dict": "register_load_state_dict_post_hook"}
+    if hasattr(optimizer, hook[method]):
+        getattr(optimizer, hook[method])(then)
+        return
+    own = getattr(optimizer, method)  # of torch before such hooks
+
+    def wrapped(*args: Any, **words: Any) -> Any:
+        result = own(*args, **words)
+        then()
+        return result
+
+    setattr(optimizer, method, wrapped)
