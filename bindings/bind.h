@@ -33,6 +33,7 @@ void add_arrays(nb::module_& module);
 void add_errors(nb::module_& module);
 void add_export(nb::module_& module);
 void add_formats(nb::module_& module);
+void add_gradients(nb::module_& module);
 void add_inspect(nb::module_& module);
 void add_layers(nb::module_& module);
 void add_model(nb::module_& module);

@@ -114,6 +114,7 @@ NB_MODULE(_core, module) {
   python::add_packing(module);
   python::add_inspect(module);
   python::add_recipes(module);
+  python::add_gradients(module);
   python::add_layers(module);
   python::add_tokenizer(module);
   python::add_model(module);

@@ -16,6 +16,7 @@
 #include "tools/reduce_input.h"
 #include "tools/stored_values.h"
 #include "tools/tensor_output.h"
+#include "tools/wire_gradient.h"
 
 namespace ng {
 namespace {
@@ -102,35 +103,12 @@ void collect(Comm& comm, const std::vector<Value>& mine, std::vector<Value>& all
 
 /// k of the next step. [errata-2, 31, 32]
 int64_t next_k(const Job& job, int ranks, uint64_t saturated, uint64_t on_ring) {
-  AutoScale scale = job.scale;
   if (!job.gradient.auto_scale) return job.settings.mu_k;
   const bool is_ring = job.gradient.reduce == GradientRecipe::Reduce::wire;
   const int64_t size = job.input.rows() * job.input.cols();
-  move_auto_scale({.scale = &scale,
-                   .codes = {},
-                   .threshold = job.gradient.saturation_threshold,
-                   .window = job.gradient.growth_interval},
-                  static_cast<int64_t>(is_ring ? on_ring : saturated),
-                  is_ring ? size : ranks * size);
-  return static_cast<int64_t>(scale.k);
-}
-
-/// StoreGradient of a rank's gradient, where `amax` is that of all ranks.
-void encode(Backend& backend, const Job& job, int rank, const std::vector<float>& gradient,
-            float amax, const Stored& wire) {
-  TemporaryTensor x(backend, job.input.rows(), job.input.cols());
-  x.upload(gradient);
-  const BackendMemory shared(backend, sizeof amax), scale(backend, sizeof job.scale);
-  backend.upload(shared.data(), &amax, sizeof amax);
-  backend.upload(scale.data(), &job.scale, sizeof job.scale);
-  RandomKey key = key_of(job.settings);
-  key.purpose = Purpose::gradient_wire;
-  key.micro = static_cast<uint32_t>(rank * job.settings.accumulate);
-  backend.execute(StoreGradient{.y = wire,
-                                .x = x.view(),
-                                .key = key,
-                                .scale = reinterpret_cast<const AutoScale*>(scale.data()),
-                                .amax = ranks_share_scale(wire.cast) ? shared.floats() : nullptr});
+  return static_cast<int64_t>(moved_scale(job.gradient, job.scale, is_ring ? on_ring : saturated,
+                                          is_ring ? size : ranks * size)
+                                  .k);
 }
 
 /// What all ranks have sent since `before`.
@@ -154,7 +132,9 @@ Outcome reduce(Comm& comm, const Job& job, Threads threads) {
   if (outcome.is_skipped) return outcome;
 
   const TemporaryTensor wire(*backend, cast, job.input.rows(), job.input.cols());
-  encode(*backend, job, comm.rank(), gradient, amax, wire.stored());
+  RandomKey key = key_of(job.settings);
+  key.micro = static_cast<uint32_t>(comm.rank() * job.settings.accumulate);
+  store_for_wire(*backend, gradient, key, job.scale, amax, wire.stored());
   const Sent sent = sent_of(*backend, wire.stored());
   const float encode_scale =
       ranks_share_scale(cast) ? shared_encode_scale(cast, amax, &job.scale) : 1.0f;

@@ -8,16 +8,19 @@ docs/torch.md says more.
 """
 
 from ._convert import Conversion, Converted, convert, describe, memory, restore
+from ._gradients import GradientHook, gradient_hook
 from ._layers import Linear
 from ._steps import attach, step
 
 __all__ = [
     "Conversion",
     "Converted",
+    "GradientHook",
     "Linear",
     "attach",
     "convert",
     "describe",
+    "gradient_hook",
     "memory",
     "restore",
     "step",

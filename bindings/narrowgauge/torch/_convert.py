@@ -69,7 +69,7 @@ class Conversion:
                           *(f"warning: {warning}" for warning in self.warnings)])
 
 
-def _core_recipe(recipe: AnyRecipe) -> _core.Recipe:
+def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
     if isinstance(recipe, Recipe):
         return recipe._core
     if isinstance(recipe, Mapping):
@@ -103,7 +103,7 @@ def convert(
     share, and for a recipe that is none; the model is then as it was.
     """
     with _converting:
-        loaded = _core_recipe(recipe)
+        loaded = core_recipe(recipe)
         chosen, skipped = _choose(model, tuple(skip), None if only is None else tuple(only))
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)

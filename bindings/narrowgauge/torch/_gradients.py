@@ -1,0 +1,104 @@
+"""Gradients between ranks of DistributedDataParallel in a recipe's numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.utils.dlpack
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from .. import _core
+from .._errors import Error
+from ._convert import AnyRecipe, core_recipe
+from ._layers import Linear
+
+
+class GradientHook:
+    """Encodes, exchanges and sums gradients as `narrowgauge reduce` does: a communication hook.
+
+    state_dict, load_state_dict: the scales of a recipe with gradient.auto_scale.
+    """
+
+    def __init__(
+        self, ddp: DistributedDataParallel, recipe: _core.Recipe, seed: int, step: int
+    ) -> None:
+        self._group = ddp.process_group
+        self._step, self._seen, self._micros = step, 0, 0
+        self._rank, self._ranks = dist.get_rank(self._group), dist.get_world_size(self._group)
+        self._reducer = _core.GradientReducer(recipe, seed, self._rank, self._ranks, self._exchange)
+        model = ddp.module
+        self._ids = {id(p): n for n, p in enumerate(model.parameters())}
+        self._narrow: set[int] = set()
+        for layer in model.modules():
+            if isinstance(layer, Linear) and layer.ng_state.name.startswith("blocks."):
+                self._ids[id(layer.weight)] = layer.ng_state.ids.weight
+                self._narrow.add(id(layer.weight))
+        self._parameters = sum(p.requires_grad for p in model.parameters())
+
+    def reduce_bucket(self, bucket: Any) -> torch.futures.Future[Tensor]:
+        """All gradients of a dist.GradBucket, in place."""
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+            self._reduce(parameter, gradient)
+            self._seen += 1
+        if self._seen == self._parameters:
+            self._seen, self._step = 0, self._step + 1
+        done: torch.futures.Future[Tensor] = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    def _reduce(self, parameter: Tensor, gradient: Tensor) -> None:
+        whole = gradient.detach().reshape(gradient.shape[0] if gradient.dim() > 1 else 1, -1)
+        values = whole.to(torch.float32).contiguous()
+        self._reducer.reduce(
+            values, id(parameter) in self._narrow, self._ids[id(parameter)], self._step, self._rank
+        )
+        if values.data_ptr() != gradient.data_ptr():
+            gradient.copy_(values.reshape(gradient.shape))
+
+    def _exchange(self, sends: list[tuple[int, Any]], receives: list[tuple[int, Any]]) -> None:
+        """Messages of one exchange; those of a pair of ranks in their order."""
+        work = [dist.irecv(_bytes(m), self._of(rank), self._group) for rank, m in receives]
+        work += [dist.isend(_bytes(m), self._of(rank), self._group) for rank, m in sends]
+        for one in work:
+            one.wait()
+
+    def _of(self, rank: int) -> int:
+        """What torch calls a rank of the group."""
+        if not hasattr(dist, "get_global_rank"):
+            return rank
+        return dist.get_global_rank(self._group or dist.group.WORLD, rank)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"step": self._step, "scales": self._reducer.state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._step = state["step"]
+        self._reducer.set_state(state["scales"])
+
+
+def _bytes(message: Any) -> Tensor:
+    return torch.utils.dlpack.from_dlpack(message)
+
+
+def gradient_hook(
+    ddp: DistributedDataParallel, recipe: AnyRecipe, *, seed: int = 1, step: int = 0
+) -> GradientHook:
+    """Gradients of a DistributedDataParallel model go as the recipe's `gradient` table says from now
+    on: those of the weights of converted layers in blocks in its numbers, what else there is in
+    FP32. Every rank ends in the same mean, to the bit, whatever carries the messages.
+
+    ddp: on the CPU, over gloo. seed, step: of stochastic rounding; the step goes on with each
+        backward pass whose gradients are exchanged.
+    """
+    if not isinstance(ddp, DistributedDataParallel):
+        raise Error(f"{type(ddp).__name__} is no DistributedDataParallel", "DDP(model)", key="ddp")
+    hook = GradientHook(ddp, core_recipe(recipe), seed, step)
+
+    def narrowgauge_hook(state, bucket):  # type: ignore[no-untyped-def]  # torch reads annotations
+        return hook.reduce_bucket(bucket)
+
+    ddp.register_comm_hook(None, narrowgauge_hook)
+    return hook

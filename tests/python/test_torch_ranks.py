@@ -1,0 +1,96 @@
+"""Gradients of DistributedDataParallel by gloo are those of `narrowgauge reduce`."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import numpy as np
+import pytest
+from conftest import tensors, write_tensors
+
+torch = pytest.importorskip("torch")
+import narrowgauge.torch as ngt  # noqa: E402: needs torch
+from torch import nn  # noqa: E402
+
+dist = pytest.importorskip("torch.distributed")
+STEPS = 2
+
+
+class Model(nn.Module):
+    """One layer that GPT-2's table names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.h = nn.ModuleList([nn.ModuleDict({"mlp": nn.ModuleDict({"c_fc": nn.Linear(40, 24)})})])
+
+    @property
+    def layer(self) -> nn.Linear:
+        return self.h[0]["mlp"]["c_fc"]
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def gradients(model: nn.Module, step: int, rank: int) -> tuple[list, list]:
+    x = torch.randn(6, 40, generator=torch.Generator().manual_seed(10 * step + rank))
+    model.zero_grad()
+    model(x).square().sum().backward()
+    layer = (model.module if hasattr(model, "module") else model).layer
+    return layer.weight.grad.tolist(), layer.bias.grad.tolist()
+
+
+def work(rank: int, ranks: int, recipe: str, port: int, folder: str) -> None:
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    model = Model()
+    ngt.convert(model, recipe)
+    ddp = nn.parallel.DistributedDataParallel(model)
+    hook = ngt.gradient_hook(ddp, recipe)
+    means, scales = [], []
+    for step in range(STEPS):
+        scales.append(hook.state_dict()["scales"].get(0, 0.0))
+        means.append(gradients(ddp, step, rank))
+    again = ngt.gradient_hook(nn.parallel.DistributedDataParallel(Model()), recipe)
+    again.load_state_dict(hook.state_dict())
+    assert again.state_dict() == hook.state_dict()
+    alone = Model()
+    ngt.convert(alone, recipe)
+    own = [gradients(alone, step, rank) for step in range(STEPS)]
+    torch.save({"means": means, "scales": scales, "own": own}, f"{folder}/{rank}")
+    dist.destroy_process_group()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.mark.parametrize(("recipe", "ranks"), [("fp8-lm", 2), ("fp8-lm", 4), ("bf16", 2)])
+def test_ranks_end_in_the_sums_of_the_program(recipe, ranks, program, tmp_path):
+    if not dist.is_available() or not dist.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+    torch.multiprocessing.spawn(
+        work, (ranks, recipe, free_port(), str(tmp_path)), nprocs=ranks
+    )
+    seen = [torch.load(tmp_path / str(rank)) for rank in range(ranks)]
+    for step in range(STEPS):
+        weights = np.array([one["own"][step][0] for one in seen], np.float32)
+        write_tensors(tmp_path / "in", {"grad": weights})
+        program(
+            "reduce", tmp_path / "in", tmp_path / "out", "--recipe", recipe, "--step", step,
+            "--mu-k", int(seen[0]["scales"][step]),
+        )  # fmt: skip
+        mean = tensors(tmp_path / "out")["mean"]
+        biases = np.array([one["own"][step][1] for one in seen], np.float32)
+        for one in seen:
+            np.testing.assert_array_equal(np.array(one["means"][step][0], np.float32), mean)
+            np.testing.assert_allclose(one["means"][step][1], biases.mean(0), rtol=1e-6)
+
+
+def test_what_is_no_ddp_is_refused():
+    with pytest.raises(ValueError, match="^ddp: Linear is no DistributedDataParallel: DDP"):
+        ngt.gradient_hook(nn.Linear(2, 2), "fp8-lm")
