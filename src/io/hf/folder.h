@@ -76,7 +76,7 @@ struct HfWriteOptions {
 void save_tokenizer(const std::string& folder, const HfWriteOptions& options);
 
 /// Throws Error where write_hf_folder would not replace what is there: anything but an empty folder
-/// or a model folder (one with a config.json) with no other files in it.
+/// or a model folder (one with a config.json) of this program with no other files in it.
 void require_replaceable(const std::string& folder);
 
 /// Writes a folder that appears whole or not at all, where require_replaceable lets it.

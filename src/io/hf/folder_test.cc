@@ -202,6 +202,16 @@ TEST_F(HfFolder, ReplacesModelsOnly) {
   EXPECT_EQ(open_tokenizer(folder_)->vocab(), 256);
   write_file_atomically(in("model-00001-of-00002.safetensors"), "");
   EXPECT_EQ(write(), "accepted");
+  const std::string own = read_file(in("config.json"), 1 << 20);
+  const std::string theirs =
+      "{\n  \"model_type\": \"llama\",\n  \"transformers_version\": \"5.0\"\n}\n";
+  write_file_atomically(in("config.json"), theirs);
+  EXPECT_NE(write().find("holds what transformers saved"), std::string::npos);
+  EXPECT_EQ(read_file(in("config.json"), 1 << 20), theirs);
+  write_file_atomically(in("config.json"), own);
+  write_file_atomically(in("adapter_config.json"), "{\"peft_version\": \"0.21.0\"}");
+  EXPECT_NE(write().find("holds what PEFT saved"), std::string::npos);
+  remove_all(in("adapter_config.json"));
   write_file_atomically(in("notes.txt"), "mine");
   EXPECT_NE(write().find("\"notes.txt\""), std::string::npos);
   EXPECT_EQ(read_file(in("notes.txt"), 99), "mine");

@@ -37,6 +37,18 @@ bool is_template_folder(const std::string& path, std::string_view name) {
                      [](const std::string& file) { return file.ends_with(kJinjaEnding); });
 }
 
+/// Of what transformers or PEFT saved: the name of the program; empty: it may be ours. Ours indent
+/// what they copy of another's configuration by one space and say no version of PEFT.
+std::string_view saved_by(const std::string& folder) {
+  const auto has = [&](std::string_view file, std::string_view text) {
+    const std::string path = join_path(folder, file);
+    return is_file(path) && file_size(path) <= kMaxHfConfigBytes &&
+           read_file(path, kMaxHfConfigBytes).find(text) != std::string::npos;
+  };
+  if (has(kHfConfig, "\n  \"transformers_version\"")) return "transformers";
+  return has(kPeftConfig, "\"peft_version\"") ? "PEFT" : "";
+}
+
 }  // namespace
 
 void require_replaceable(const std::string& folder) {
@@ -55,6 +67,8 @@ void require_replaceable(const std::string& folder) {
   for (const std::string& name : names)
     if (!is_own_name(name) && !is_template_folder(join_path(folder, name), name))
       refuse(fmt::format("holds \"{}\", which is no part of a model", name));
+  if (const std::string_view other = saved_by(folder); !other.empty())
+    refuse(fmt::format("holds what {} saved", other));
 }
 
 void save_tokenizer(const std::string& folder, const HfWriteOptions& options) {
