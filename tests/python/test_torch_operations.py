@@ -58,22 +58,25 @@ CASTS = [(name, {}) for name in FORMATS] + [kv for kv in FORMATS.items() if kv[1
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
+def where(request):
+    """`pytest --device cuda` makes every tensor there."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.set_default_device(request.config.getoption("--device"))
     yield
+    torch.set_default_device(None)
     torch.set_num_threads(threads)
 
 
 def as_tensor(array: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.array(array))
+    return torch.from_numpy(np.array(array)).to(torch.get_default_device())
 
 
 def assert_kernel_bits(x: torch.Tensor, name: str, fields: dict, **options) -> None:
     """What `operand` makes of x is what the kernels do."""
     format = ng.format(name, **fields)
     along = options.get("along", "cols")
-    want = ng.quantize(x, format, seed=3, tensor=9, threads=1, **options)
+    want = ng.quantize(x.cpu(), format, seed=3, tensor=9, threads=1, **options)
     size = options.get("hadamard", 0)
     made = operand(
         x, form_of(format), contract_rows=along == "rows", k_multiple=max(size, 1), hadamard=size,
@@ -111,11 +114,15 @@ def test_draws_of_other_lengths(bits):
         assert_kernel_bits(hostile(24, 45, bits), name, fields)
 
 
-def test_transformed_operands_have_the_bits_of_the_kernels():
-    for size in (16, 32, 64, 128):
-        x = hostile(17, 128, size) * 2.0**-7  # sums that overflow to NaN have no sign to compare
+@pytest.mark.parametrize("along", ["cols", "rows"])
+def test_transformed_operands_have_the_bits_of_the_kernels(along):
+    """Padded to whole groups, which then are not zero and draw, too."""
+    for size in (32, 64, 128):
+        shape = (17, 150) if along == "cols" else (150, 17)
+        x = hostile(*shape, size) * 2.0**-7  # sums that overflow to NaN have no sign to compare
         for name in ("mxfp4", "nvfp4", "fp8_e4m3", "int8"):
-            assert_kernel_bits(x, name, {}, hadamard=size)
+            for rounding in ("nearest", "stochastic"):
+                assert_kernel_bits(x, name, {"rounding": rounding}, hadamard=size, along=along)
 
 
 def test_values_that_are_not_finite():
@@ -142,7 +149,7 @@ def test_all_elements_round_as_the_kernels_do():
             if row.kind == "integer":  # whose names mean casts with scales
                 want = torch.tensor([row.encode(float(v), overflow=overflow) for v in x])
             else:
-                cast = ng.quantize(x[None], name, overflow=overflow, threads=1)
+                cast = ng.quantize(x.cpu()[None], name, overflow=overflow, threads=1)
                 want = as_tensor(cast.codes)[0]
             got = codes(rounded(x, element(row), None, overflow), element(row))
             assert torch.equal(want.int(), got.int()), (name, overflow)
@@ -161,7 +168,7 @@ def test_draws_are_those_of_philox():
     seed, tensor, step, micro, purpose, whole = 2**64 - 12345, 2**20 - 1, 2**31 + 5, 3, 4, 13
     key = Key(seed, tensor, torch.tensor(step), purpose, torch.tensor(micro))
     for bits in (8, 16, 32):
-        made = random_integers(key, 3, 24, whole, bits, torch.device("cpu"))
+        made = random_integers(key, 3, 24, whole, bits, torch.get_default_device())
         for row in range(3):
             for col in range(24):
                 group, lane = row * ((whole + 7) // 8) + col // 8, col % 8
@@ -196,7 +203,7 @@ def test_stochastic_rounding_counts_all_draws():
 def test_transforms_are_orthogonal_in_their_order():
     """Small integers stay exact, so that TᵀT is a power of two; the order shows in FP32."""
     for size, scale in ((16, 1.0), (32, 2.0), (64, 1.0), (128, 2.0)):
-        signs = fixed_signs(size, torch.device("cpu"))
+        signs = fixed_signs(size, torch.get_default_device())
         t = transform(torch.eye(size), size, signs)
         assert torch.equal(t @ t.t(), scale * torch.eye(size))
     x = hostile(9, 16, 3)[1]
@@ -276,7 +283,7 @@ def test_products_of_quantized_matrices():
             gemm = GemmForm(operand_form(left), operand_form(right))
             qa, qb = (operand(x, f) for x, f in ((a, gemm.left), (b, gemm.right)))
             got = product(qa, qb, gemm)
-            want = as_tensor(ng.matmul(a, b, a_format=left, b_format=right, threads=1))
+            want = as_tensor(ng.matmul(a.cpu(), b.cpu(), a_format=left, b_format=right, threads=1))
             bound = (96 + 32) * 2.0**-24 * (qa.values.abs() @ qb.values.abs().t())
             assert bool(((got - want).abs() <= bound).all()), (left, right)
 
@@ -302,7 +309,7 @@ def test_evaluation_rounds_to_nearest():
     drawn = layer_operand("fprop.input", x, form, Draws(1)).codes
     nearest = layer_operand("fprop.input", x, form.to_nearest(), Draws(1)).codes
     assert not torch.equal(drawn, nearest)
-    assert torch.equal(nearest, as_tensor(ng.quantize(x, "nvfp4", threads=1).codes))
+    assert torch.equal(nearest, as_tensor(ng.quantize(x.cpu(), "nvfp4", threads=1).codes))
 
 
 def test_delayed_scales_follow_golden_histories():
@@ -312,7 +319,7 @@ def test_delayed_scales_follow_golden_histories():
         prefix = case + "."
         keys = {key: at[key] for key in ("amax_history", "amax_compute", "margin")}
         cast = operand_form({"format": f"fp8_{at['element']}", "scaling": "delayed", **keys})
-        state = Delayed.start(cast, torch.device("cpu"))
+        state = Delayed.start(cast, torch.get_default_device())
         for step, amax in enumerate(of[prefix + "amax"]):
             assert float(state.encode_scale) == float(of[prefix + "encode_scale"][step]), case
             state.see(amax)
@@ -326,10 +333,10 @@ def test_a_delayed_operand_scales_by_what_it_has_seen():
     x = torch.randn(16, 32)
     state = Delayed.start(form.fprop.left, x.device)
     first = layer_operand("fprop.input", x, form, Draws(1), {"fprop.input": state})
-    assert torch.equal(first.codes.int(), as_tensor(ng.quantize(x, "e4m3").codes).int())
+    assert torch.equal(first.codes.int(), as_tensor(ng.quantize(x.cpu(), "e4m3").codes).int())
     state.roll(form.fprop.left)
     then = layer_operand("fprop.input", x, form, Draws(1), {"fprop.input": state})
-    assert torch.equal(then.codes, as_tensor(ng.quantize(x, "fp8_e4m3").codes))
+    assert torch.equal(then.codes, as_tensor(ng.quantize(x.cpu(), "fp8_e4m3").codes))
 
 
 def operands_of(names: dict[str, str]):

@@ -77,17 +77,17 @@ def golden_cases(path: Path) -> dict[str, Any]:
 
 def hostile(rows: int, cols: int, seed: int = 0) -> torch.Tensor:
     """FP32 of every size: ties, subnormals, zeros of both signs, blocks of zeros, 1e38."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(rows, cols, generator=generator)
-    x *= torch.exp2(torch.randint(-20, 20, (rows, 1), generator=generator).float())
-    kind = torch.randint(0, 8, (rows, cols), generator=generator)
+    draws = {"generator": torch.Generator("cpu").manual_seed(seed), "device": "cpu"}
+    x = torch.randn(rows, cols, **draws)
+    x *= torch.exp2(torch.randint(-20, 20, (rows, 1), **draws).float())
+    kind = torch.randint(0, 8, (rows, cols), **draws)
     x = torch.where(kind == 0, (x * 2).round() / 2, x)  # ties of E2M1
     x = torch.where(kind == 1, x * 2.0**-30, x)
     for row, size in zip(range(rows), [0.0, 1e-30, 1e-41, 1e30, 3e38]):
-        x[-1 - row] = x[-1 - row].sign() * size * torch.rand(cols, generator=generator)
+        x[-1 - row] = x[-1 - row].sign() * size * torch.rand(cols, **draws)
     x[rows // 2, : cols // 2] = 0.0
     x[rows // 3] = 6.0
-    return x
+    return x.to(torch.get_default_device())
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
