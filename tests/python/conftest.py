@@ -17,6 +17,11 @@ GOLDEN = ROOT / "tests" / "golden"
 DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U16": "<u2", "U8": "u1"}
 DTYPES["I8"] = "i1"
 
+
+def pytest_addoption(parser):
+    parser.addoption("--device", default="cpu", help="where torch operations are tested")
+
+
 # A job in a shell's background ignores SIGINT, and Python, started so, has no KeyboardInterrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,0 +1,147 @@
+"""How the values of blocks are scaled and rounded, and which of several scales a block takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from .bits import INFINITY, inverse, magnitude, power_of_two, quotient
+from .blocks import largest, spread
+from .elements import Draw, rounded
+from .form import OperandForm
+from .scales import (
+    e4m3_multiplier, e4m3_scale, e8m0_code, e8m0_exponent, encode_scale, integer_scale,
+    two_levels,
+)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Of each block, (down, across)."""
+
+    scale: Tensor  #: what elements are multiplied by; NaN where a block is NaN
+    factor: Tensor  #: what values are multiplied by before they are rounded
+    divides: bool = False  #: they are divided by it
+    zero: Optional[Tensor] = None  #: where the scale is zero: elements are signed zeros
+    nan: Optional[Tensor] = None  #: where it is NaN: elements are zero
+
+
+@dataclass(frozen=True)
+class Source:
+    """Values by blocks, what rounds them, and whether the operand is the source transposed."""
+
+    values: Tensor
+    form: OperandForm
+    draw: Optional[Draw]
+    transposed: bool
+
+
+def prescaled(source: Source) -> Tensor:
+    prescale = source.form.prescale
+    return source.values if prescale == 1.0 else source.values * prescale
+
+
+def elements_of(source: Source, cast: Cast) -> Tensor:
+    """The values as numbers of the element."""
+    form, z = source.form, source.values
+    y = prescaled(source)
+    factor = spread(cast.factor)
+    y = quotient(y, factor) if cast.divides else y * factor
+    if cast.zero is not None:
+        y = torch.where(spread(cast.zero), torch.zeros_like(z).copysign(z), y)
+        y = y.clamp(-form.element.max, form.element.max)
+    elements = rounded(y, form.element, source.draw, form.overflow)
+    return elements if cast.nan is None else torch.where(spread(cast.nan), 0.0, elements)
+
+
+def e8m0_cast(source: Source) -> Cast:
+    """A power of two for each block; that of a block with NaN or infinity is NaN."""
+    form, element = source.form, source.form.element
+    amax = largest(magnitude(source.values))
+    exponent = e8m0_exponent(form.scale_rule, amax, element)
+    code = torch.where(amax == 0, 0, e8m0_code(exponent))
+    if form.scale_rule == "mse":
+        following = torch.where(amax == 0, 0, e8m0_code(exponent + 1))
+        is_better = _squared_error(source, following) < _squared_error(source, code)
+        code = torch.where(is_better, following, code)
+    nan = amax >= INFINITY
+    scale = torch.where(nan, float("nan"), power_of_two(code - 127))
+    return Cast(scale, power_of_two(127 - code), nan=nan)
+
+
+def e4m3_casts(source: Source) -> tuple[list[Cast], Tensor]:
+    """One for each fit, and the scale of the tensor. Maxima skip NaN."""
+    form = source.form
+    bits = magnitude(source.values)
+    amax = largest(torch.where(bits > INFINITY, 0, bits)).view(torch.float32)
+    whole = amax.amax() if amax.numel() > 0 else amax.new_zeros(())
+    tensor, block = two_levels(form, whole)
+
+    def of(refit: float) -> Cast:
+        scale = e4m3_scale(form.scale_rule, amax, block, refit)
+        return Cast(scale, e4m3_multiplier(scale, tensor), zero=scale == 0)
+
+    return [of(refit) for refit in form.refits], tensor
+
+
+def fp32_casts(source: Source) -> list[Cast]:
+    """One for each fit: FP32 numbers or powers of two."""
+    form = source.form
+    amax = largest(magnitude(source.values)).view(torch.float32)
+    is_power = form.scale == "pow2"
+    if form.element.is_integer:
+        scales = [integer_scale(amax, fit, is_power) for fit in form.fits]
+        return [Cast(scale, scale, divides=True) for scale in scales]
+    factors = [encode_scale(amax, fit, is_power) for fit in form.fits]
+    return [Cast(inverse(factor), factor) for factor in factors]
+
+
+def best(source: Source, casts: list[Cast], tensor: Tensor) -> tuple[Cast, Tensor]:
+    """Of each block the cast with the smallest error, the first of equals; its elements."""
+    elements = elements_of(source, casts[0])
+    if len(casts) == 1:
+        return casts[0], elements
+    scale = casts[0].scale
+    least = _error(source, elements, scale, tensor)
+    for cast in casts[1:]:
+        others = elements_of(source, cast)
+        error = _error(source, others, cast.scale, tensor)
+        is_better = error < least
+        least = torch.where(is_better, error, least)
+        scale = torch.where(is_better, cast.scale, scale)
+        elements = torch.where(spread(is_better), others, elements)
+    return Cast(scale, scale), elements
+
+
+def _error(source: Source, elements: Tensor, scale: Tensor, tensor: Tensor) -> Tensor:
+    """How far decoded values are from those of each block, by `select`, FP64."""
+    decoded = elements * spread(scale) * tensor
+    off = (decoded.to(torch.float64) - source.values.to(torch.float64)).abs()
+    if source.form.select == "max":  # NaN is no largest error
+        return largest(torch.where(torch.isnan(off), 0.0, off))
+    return _ordered_sum(off * off if source.form.select == "mse" else off, source.transposed)
+
+
+def _squared_error(source: Source, code: Tensor) -> Tensor:
+    """Of E8M0 blocks under these codes, without prescale or draw, in the operand's own order."""
+    scaled = source.values * spread(power_of_two(127 - code))
+    elements = rounded(scaled, source.form.element, None).to(torch.float64)
+    scale = spread(power_of_two(code - 127)).to(torch.float64)
+    off = source.values.to(torch.float64) - elements * scale
+    return _ordered_sum(off * off, False)
+
+
+def _ordered_sum(x: Tensor, transposed: bool) -> Tensor:
+    """Over each block in the order of the untransposed source, rows first, (down, across): a tile
+    of W and that of Wᵀ have the same sum."""
+    inside = (3, 1) if transposed else (1, 3)
+    terms = x.permute(0, 2, *inside).flatten(2)
+    if terms.shape[2] > 1024:  # a tensor or its rows
+        return terms.cumsum(2)[..., -1]
+    total = torch.zeros_like(terms[..., 0])
+    for place in range(terms.shape[2]):
+        total = total + terms[..., place]
+    return total

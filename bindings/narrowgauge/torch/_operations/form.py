@@ -1,0 +1,136 @@
+"""How an operand is written as narrow numbers: the keys of a recipe's operand, and its element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import lcm
+from typing import Any, Mapping, Union
+
+from .bits import fp32
+from .elements import Element
+from .hadamard import hadamard_alpha
+
+#: "tensor", "row", or rows and columns of a tile, whose columns lie along the reduction.
+Block = Union[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class OperandForm:
+    """The keys of src/format/operand_table.cc, by their names and with their defaults."""
+
+    element: Element
+    block: Block = "tensor"
+    scale: str = "none"  #: none, fp32, pow2, e8m0, e4m3
+    tensor_scale: str = "none"  #: none, fp32, pow2; above e4m3 scales
+    scaling: str = "current"  #: or delayed
+    amax_history: int = 1024
+    amax_compute: str = "max"
+    margin: int = 0
+    scale_rule: str = "floor"  #: floor, rceil, ceil, even, mse; of e4m3 nearest, up
+    fit: tuple[float, ...] = ()
+    select: str = "mse"
+    scale_max: float = 448.0
+    rounding: str = "nearest"  #: or stochastic
+    sr_bits: int = 16
+    overflow: str = "saturate"  #: or special
+    prescale: float = 1.0
+    fits: tuple[float, ...] = field(init=False)  #: `fit`, or the largest element
+    refits: tuple[float, ...] = field(init=False)  #: the first fit over each
+    reach: float = field(init=False)  #: scale_max · the first fit: to which a tensor is scaled
+    per_fit: float = field(init=False)  #: 1 / the first fit
+
+    def __post_init__(self) -> None:
+        fits = tuple(fp32(f) for f in self.fit) or (self.element.max,)
+        object.__setattr__(self, "fits", fits)
+        object.__setattr__(self, "refits", tuple(fp32(fits[0] / f) for f in fits))
+        object.__setattr__(self, "reach", fp32(fp32(self.scale_max) * fits[0]))
+        object.__setattr__(self, "per_fit", fp32(1.0 / fits[0]))
+        if self.rounding == "stochastic" and self.sr_bits not in (8, 16, 32):
+            raise ValueError(f"sr_bits: {self.sr_bits}: 8, 16 or 32")
+        if self.scaling == "delayed" and self.block != "tensor":
+            raise ValueError(f"scaling: delayed of block {self.block}: a scale of the tensor")
+
+    @staticmethod
+    def of(keys: Mapping[str, Any], element: Element) -> OperandForm:
+        """From the keys as TOML has them, all but the element's name."""
+        given = {key: value for key, value in keys.items() if key != "element"}
+        if isinstance(given.get("block"), list):
+            given["block"] = tuple(given["block"])
+        if "fit" in given and not isinstance(given["fit"], (list, tuple)):
+            given["fit"] = (given["fit"],)
+        if "fit" in given:
+            given["fit"] = tuple(given["fit"])
+        if given.get("scale") == "e4m3":
+            given.setdefault("scale_rule", "nearest")
+        return OperandForm(element, **given)
+
+    @property
+    def is_unscaled(self) -> bool:
+        return self.scale == "none"
+
+    @property
+    def is_fp32(self) -> bool:
+        """Nothing is rounded."""
+        return self.is_unscaled and self.prescale == 1.0 and self.element.name == "fp32"
+
+    @property
+    def has_tiles(self) -> bool:
+        """Its scales differ along the reduction."""
+        return not self.is_unscaled and not isinstance(self.block, str)
+
+    @property
+    def block_along_k(self) -> int:
+        return 1 if isinstance(self.block, str) else self.block[1]
+
+    @property
+    def fits_bf16(self) -> bool:
+        """Its elements are numbers of BF16."""
+        return self.element.significant_bits <= 8
+
+    @property
+    def product_fits_bf16(self) -> bool:
+        """So are its elements times the scales of their tiles, within BF16's range."""
+        bits = {"e4m3": 4, "fp32": 24}.get(self.scale, 0) if self.has_tiles else 0
+        return self.element.significant_bits + bits <= 8
+
+    def to_nearest(self) -> OperandForm:
+        """As an evaluation rounds, which never draws."""
+        return replace(self, rounding="nearest", sr_bits=16)
+
+
+@dataclass(frozen=True)
+class GemmForm:
+    """left: fprop.input, dgrad.grad, wgrad.grad; right: fprop.weight, dgrad.weight, wgrad.input."""
+
+    left: OperandForm
+    right: OperandForm
+    hadamard: int = 0
+    hadamard_signs: str = "random"  #: or fixed, none
+    output: str = "fp32"  #: or bf16: of fprop and dgrad
+    alpha: float = field(init=False)  #: undoes transform and prescales of a product
+
+    def __post_init__(self) -> None:
+        prescales = self.left.prescale * self.right.prescale
+        object.__setattr__(self, "alpha", fp32(hadamard_alpha(self.hadamard) / prescales))
+
+    @property
+    def k_multiple(self) -> int:
+        """Operands are padded with zeros to this along the reduction."""
+        blocks = lcm(self.left.block_along_k, self.right.block_along_k)
+        return lcm(blocks, max(self.hadamard, 1))
+
+    def to_nearest(self) -> GemmForm:
+        return replace(self, left=self.left.to_nearest(), right=self.right.to_nearest())
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """The numbers of one linear layer."""
+
+    fprop: GemmForm
+    dgrad: GemmForm
+    wgrad: GemmForm
+
+    def to_nearest(self) -> LinearForm:
+        gemms = (gemm.to_nearest() for gemm in (self.fprop, self.dgrad, self.wgrad))
+        return LinearForm(*gemms)

@@ -1,0 +1,64 @@
+"""Products of operands: y = a · bᵀ, scales and prescales undone at the end.
+
+Sums run as torch has them, so results are those of the trainer within (K + 32) · 2^-24 of the
+summed magnitudes; scales and what comes behind them are applied in its order.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .bits import round_to_bf16
+from .form import GemmForm
+from .operand import Operand
+
+
+def product(
+    a: Operand, b: Operand, form: GemmForm, *, bias: Tensor | None = None, to_bf16: bool = False
+) -> Tensor:
+    """y (rows of a, rows of b), FP32; to_bf16: rounded once to BF16 at the very end."""
+    y = _matmul(_factor(a, b), _factor(b, a))
+    y = _times_late_scales(y, a, b, form.alpha)
+    if bias is not None:
+        y = y + bias.to(torch.float32)
+    return round_to_bf16(y) if to_bf16 else y
+
+
+def _factor(operand: Operand, other: Operand) -> Tensor:
+    """What is summed of an operand: elements with the scales of tiles, in BF16 where both fit."""
+    form = operand.form
+    values = operand.scaled_elements() if form.has_tiles else operand.elements
+    narrow = form.product_fits_bf16 and other.form.product_fits_bf16
+    # Integers that would be added in FP32 units of a matrix unit's choosing stay exact in FP32.
+    if form.element.is_integer and other.form.element.is_integer:
+        narrow = False
+    return values.to(torch.bfloat16 if narrow else torch.float32)
+
+
+def _matmul(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype == torch.bfloat16 and a.is_cuda:
+        return torch.mm(a, b.t(), out_dtype=torch.float32)
+    # Elsewhere a product of BF16 is rounded to BF16.
+    return torch.mm(a.to(torch.float32), b.to(torch.float32).t())
+
+
+def _times_late_scales(y: Tensor, a: Operand, b: Operand, alpha: float) -> Tensor:
+    """Scales of rows and tensors, with which products are multiplied as one number."""
+    left, right = _late_scale(a), _late_scale(b)
+    if left is None and right is None:
+        return y if alpha == 1.0 else y * alpha
+    if left is None or right is None:
+        late = right.t() if left is None else left
+    else:
+        late = left * right.t()
+    return y * (late if alpha == 1.0 else late * alpha)
+
+
+def _late_scale(operand: Operand) -> Tensor | None:
+    """(rows, 1) or (1, 1)."""
+    early = None if operand.form.has_tiles else operand.scale
+    if operand.tensor_scale is None:
+        return early
+    tensor = operand.tensor_scale.reshape(1, 1)
+    return tensor if early is None else early * tensor
