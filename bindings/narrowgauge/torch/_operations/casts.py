@@ -40,6 +40,7 @@ class Source:
 
 
 def prescaled(source: Source) -> Tensor:
+    """The values, each rounded once where the prescale is no power of two."""
     prescale = source.form.prescale
     return source.values if prescale == 1.0 else source.values * prescale
 
