@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "bind.h"
+#include "format/operand_table.h"
 #include "nn/outside_linear.h"
 #include "recipe/layer_names.h"
 #include "recipe/recipe.h"
@@ -118,6 +119,31 @@ class Layer {
       list.append(python_of(report::gemm_json(*gemm, "cpu")));
     return list;
   }
+  /// The three products for whoever computes them otherwise: of each operand its keys as TOML and
+  /// the row of its element.
+  [[nodiscard]] nb::dict form() const {
+    constexpr const char* kSigns[] = {"random", "fixed", "none"};
+    const LinearRecipe& recipe = layer_.parts().recipe;
+    const auto operand = [](const Operand& cast) {
+      Operand plain;
+      plain.element = cast.element;
+      std::string keys;
+      for (const OperandKey* key : differences(cast, plain))
+        if (key->path != "format")
+          keys += fmt::format("{} = {}\n", key->path, toml_of(*key, word_of(*key, cast)));
+      return Json{{"keys", keys}, {"element", cast.element->name}};
+    };
+    const auto product = [&](const GemmRecipe& gemm) {
+      return Json{{"left", operand(gemm.left)},
+                  {"right", operand(gemm.right)},
+                  {"hadamard", gemm.hadamard},
+                  {"hadamard_signs", kSigns[static_cast<size_t>(gemm.hadamard_signs)]},
+                  {"output", gemm.output == Compute::bf16 ? "bf16" : "fp32"}};
+    };
+    return dict_of(Json{{"fprop", product(recipe.fprop)},
+                        {"dgrad", product(recipe.dgrad)},
+                        {"wgrad", product(recipe.wgrad)}});
+  }
   /// Of delayed operands, before the first step.
   [[nodiscard]] Values first_state() const {
     return array_of(layer_.linear().first_state(), {layer_.linear().first_state().size()});
@@ -150,6 +176,7 @@ void add_layers(nb::module_& module) {
       .def("place_state", &Layer::place_state, "memory"_a)
       .def("roll_scales", &Layer::roll_scales)
       .def_prop_ro("products", &Layer::products)
+      .def("form", &Layer::form)
       .def("first_state", &Layer::first_state)
       .def_prop_ro("kept_bytes", &Layer::kept_bytes);
 }

@@ -130,11 +130,13 @@ def test_layers_have_the_bits_of_the_program(recipe, program, tmp_path):
         optimizer.zero_grad()
 
 
-def trained(mode: str = "", recipe: str = "mxfp4-sr-rht", threads: int = 1, same: bool = False):
+def trained(mode="", recipe="mxfp4-sr-rht", threads=1, same=False, engine="auto"):
     """Losses of two steps of two micro-batches, and the weights behind them."""
     torch.set_num_threads(threads)
     model = Model(repeat=mode if mode in ("reentrant", "frames") else "")
-    ngt.convert(model, recipe)
+    ngt.convert(model, recipe, engine=engine)
+    if mode == "aot_eager":
+        torch._dynamo.reset()
     call = torch.compile(model, backend=mode, fullgraph=True) if mode == "aot_eager" else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     ngt.attach(model, optimizer)
@@ -158,6 +160,21 @@ def test_checkpointing_and_compiling_change_no_bit(mode, same):
     assert plain[0] == repeated[0]
     for a, b in zip(plain[1], repeated[1], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_torch_operations_train_as_the_kernels_do(recipe):
+    kernels, operations = trained(recipe=recipe), trained(recipe=recipe, engine="torch")
+    np.testing.assert_allclose(kernels[0], operations[0], rtol=1e-6)
+    for a, b in zip(kernels[1], operations[1], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["frames", pytest.param("aot_eager", marks=has_compile)])
+def test_torch_operations_repeat_and_compile(mode):
+    plain = trained(recipe="nvfp4", engine="torch")
+    repeated = trained(mode, recipe="nvfp4", engine="torch")
+    assert plain[0] == repeated[0]
 
 
 def test_micro_batches_and_uses_draw_their_own():
@@ -289,6 +306,8 @@ def test_refusals_name_the_layer():
     with pytest.raises(ng.Error, match='^skip: "head" means no module'):
         ngt.convert(model, "bf16", skip=["head"])
     assert type(model.lm_head) is nn.Linear
+    with pytest.raises(ng.Error, match='^engine: "cuda": "auto", "kernels" or "torch"'):
+        ngt.convert(model, "bf16", engine="cuda")
     with pytest.raises(ng.Error, match="^0: lies in no block"):
         ngt.convert(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), "bf16")
     shared = Model(width=24)

@@ -88,6 +88,7 @@ def convert(
     blocks: int | None = None,
     seed: int = 1,
     step: int = 0,
+    engine: str = "auto",
 ) -> Conversion:
     """Every linear layer of a model in a recipe's numbers from now on, in place.
 
@@ -98,22 +99,31 @@ def convert(
         the tables of known families lack.
     blocks: of the model, from which a recipe counts its first and last ones; else as names say.
     seed, step: of all draws.
+    engine: "kernels" of this package, which compute on the CPU; "torch": the same numbers in torch
+        operations, wherever those run, with sums in torch's order; "auto": kernels for tensors of
+        the CPU, torch operations for others.
 
     Raises Error for a layer that no rule names, for a parameter that a narrow and a wide layer
     share, and for a recipe that is none; the model is then as it was.
     """
+    if engine not in ("auto", "kernels", "torch"):
+        raise Error(f'"{engine}"', '"auto", "kernels" or "torch"', key="engine")
     with _converting:
         loaded = core_recipe(recipe)
         chosen, skipped = _choose(model, tuple(skip), None if only is None else tuple(only))
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
-        engine = Engine(loaded, seed, step, depth, 0)
+        shared = Engine(loaded, seed, step, depth, 0, engine)
         report = Conversion(loaded.name, [], skipped, list(loaded.warnings))
         report.warnings += _warnings(model, loaded)
         for number, (module, layer) in enumerate(chosen.items()):
             ids = Ids(3 * number, 3 * number + 1, 3 * number + 2)
-            state = LayerState(engine, module, named[module], ids, is_turned(layer))
+            turned = is_turned(layer)
+            outputs, inputs = layer.weight.shape[::-1] if turned else layer.weight.shape
+            state = LayerState(
+                shared, module, named[module], ids, outputs, inputs, layer.bias is not None, turned
+            )
             report.layers.append(_convert_layer(layer, state))
         _follow_passes(model)
         return report
@@ -191,18 +201,20 @@ def _require_unshared(
 
 
 def _convert_layer(layer: nn.Module, state: LayerState) -> Converted:
-    outputs, inputs = layer.weight.shape[::-1] if state.turned else layer.weight.shape
-    core = state.core(outputs, inputs, layer.bias is not None)
+    core = state.core()
     layer.__class__ = converted_class(own_class(layer))
     layer.__dict__.pop("ng_scales", None)
     layer._buffers.pop("ng_scales", None)
     layer.ng_state = state
     scales = torch.tensor(core.first_state().tolist()) if core.state_size > 0 else None
+    if scales is not None:
+        scales = scales.to(layer.weight.device)
     layer.register_buffer("ng_scales", scales)
     fprop, dgrad, wgrad = (_numbers_text(product) for product in core.products)
     return Converted(
-        state.module, state.name, outputs, inputs, fprop, dgrad, wgrad, core.products[0]["runs"]
-    )
+        state.module, state.name, state.outputs, state.inputs, fprop, dgrad, wgrad,
+        core.products[0]["runs"],
+    )  # fmt: skip
 
 
 def _numbers_text(product: Mapping[str, Any]) -> str:
@@ -216,6 +228,9 @@ def _follow_passes(model: nn.Module) -> None:
     if not hasattr(model, "ng_engines"):
         model._ng_hook = model.register_forward_pre_hook(begin_pass)
     model.ng_engines = engines
+    #: whose uses in a pass are counted in Python
+    model.ng_states = [m.ng_state for m in layers_of(model).values()
+                       if m.ng_state.engine.kind != "kernels"]  # fmt: skip
 
 
 def restore(model: nn.Module) -> nn.Module:
@@ -226,7 +241,7 @@ def restore(model: nn.Module) -> nn.Module:
         del layer._buffers["ng_scales"]
     if hasattr(model, "ng_engines"):
         model._ng_hook.remove()
-        del model._ng_hook, model.ng_engines
+        del model._ng_hook, model.ng_engines, model.ng_states
     return model
 
 

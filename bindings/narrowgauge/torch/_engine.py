@@ -16,14 +16,21 @@ class Engine:
     tensor, so that compiled graphs read it and need no guard.
     """
 
-    def __init__(self, recipe: _core.Recipe, seed: int, step: int, depth: int, phase: int) -> None:
+    def __init__(
+        self, recipe: _core.Recipe, seed: int, step: int, depth: int, phase: int, kind: str
+    ) -> None:
         self.recipe = recipe
         self.seed = seed
         self.depth = depth  #: blocks of the model, for overrides
         self.phase = phase
+        self.kind = kind  #: "auto", "kernels" or "torch"
         self.clock = torch.tensor([step, -1], dtype=torch.int64)
         self._run: _core.LayerRun | None = None
         self._threads = 0
+
+    def takes_kernels(self, device: torch.device) -> bool:
+        """Whether tensors there go to the kernels, else through torch operations."""
+        return self.kind == "kernels" or (self.kind == "auto" and device.type == "cpu")
 
     @property
     def step(self) -> int:

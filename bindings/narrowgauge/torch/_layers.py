@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import _operators
+from . import _anywhere, _operators
 from ._state import LayerState
 
 
@@ -26,6 +26,9 @@ class Linear:
         state = self.ng_state
         _operators.require(state, "input", x)
         _operators.require(state, "weight", self.weight)
+        if not state.engine.takes_kernels(x.device):
+            weight = self.weight.t() if state.turned else self.weight
+            return _anywhere.linear(x, weight, self.bias, self.ng_scales, state, self.training)
         return _operators.linear(
             x, self.weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
         )

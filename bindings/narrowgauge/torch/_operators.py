@@ -21,7 +21,7 @@ _REPEATS = torch.utils.checkpoint.__file__
 _TYPES = (torch.float32, torch.bfloat16)
 
 
-def _in_backward() -> bool:
+def in_backward() -> bool:
     """Whether autograd is at work on this thread: a forward pass now is checkpointing's repeat."""
     if hasattr(torch._C, "_current_graph_task_id"):
         return torch._C._current_graph_task_id() != -1
@@ -39,11 +39,12 @@ def _rows(x: Tensor, cols: int) -> Tensor:
 
 
 def require(state: LayerState, what: str, tensor: Tensor) -> None:
+    """Refuses what no layer computes with."""
     if tensor.dtype not in _TYPES:
         raise state.refuse(f"{what} is {tensor.dtype}", "torch.float32 or torch.bfloat16")
-    if tensor.device.type != "cpu":
+    if state.engine.kind == "kernels" and tensor.device.type != "cpu":
         raise state.refuse(
-            f"{what} is on {tensor.device}", 'a model on the CPU: model.to("cpu")'
+            f"{what} is on {tensor.device}", 'the CPU, or convert(..., engine="auto")'
         )
 
 
@@ -53,16 +54,16 @@ def forward_pass(
 ) -> tuple[Tensor, Tensor]:
     """y and the ticket of this pass."""
     state = state_of(layer)
-    outputs, inputs = weight.shape if not state.turned else weight.shape[::-1]
+    outputs, inputs = state.outputs, state.inputs
     y = x.new_empty((*x.shape[:-1], outputs))
-    repeats = training and _in_backward()
+    repeats = training and in_backward()
     micro = 0
     if training:
         micro = state.same_micro(x) if repeats else state.next_micro(x)
     step = state.engine.step if training else 0
     state.saved_bytes = x.numel() * x.element_size()
     if x.numel() > 0:
-        core = state.core(outputs, inputs, bias is not None)
+        core = state.core()
         state.place_scales(core, scales)
         when = _core.When(step, micro, not training, repeats)
         kept = state.is_kept(weight, step, not training)
@@ -79,7 +80,7 @@ def backward_pass(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dW, db; one that nobody needs has no elements."""
     state = state_of(layer)
-    outputs, inputs = weight.shape if not state.turned else weight.shape[::-1]
+    outputs, inputs = state.outputs, state.inputs
     step, micro, evaluates = ticket.tolist()
     rows = grad.numel() // outputs
     dx = grad.new_empty((*grad.shape[:-1], inputs) if needs[0] else 0)
@@ -88,7 +89,7 @@ def backward_pass(
     if rows == 0:
         dw.zero_(), db.zero_()
     else:
-        core = state.core(outputs, inputs, bias is not None)
+        core = state.core()
         state.place_scales(core, scales)
         when = _core.When(step, micro, bool(evaluates), False)
         kept = state.is_kept(weight, step, bool(evaluates))
@@ -114,8 +115,7 @@ def linear(
     state: LayerState, training: bool,
 ) -> Tensor:
     """y of a layer, with a gradient."""
-    outputs = weight.shape[1] if state.turned else weight.shape[0]
-    return _linear(x, weight, bias, scales, clock, state.number, outputs, training)[0]
+    return _linear(x, weight, bias, scales, clock, state.number, state.outputs, training)[0]
 
 
 def _gradients(
@@ -142,7 +142,7 @@ def _twice(*_: object) -> None:
 
 
 def _count_pass(clock: Tensor) -> None:
-    if not _in_backward():  # else a whole model is checkpointed
+    if not in_backward():  # else a whole model is checkpointed
         clock[1] += 1
 
 

@@ -17,6 +17,7 @@ from ._engine import Engine
 #: Passes of a step that a draw's key can tell apart, and uses of a layer in one.
 PASSES, USES = 1 << 16, 1 << 8
 
+_KEPT = ("engine", "module", "name", "ids", "outputs", "inputs", "has_bias", "turned")
 _numbers = itertools.count()
 _states: weakref.WeakValueDictionary[int, LayerState] = weakref.WeakValueDictionary()
 
@@ -37,12 +38,15 @@ class LayerState:
     """One converted layer.
 
     name: as recipes call it ("blocks.0.mlp.up"); module: as the model does.
-    turned: the weight is (K, N), as that of transformers' Conv1D.
+    outputs, inputs: N, K. turned: the weight is (K, N), as that of transformers' Conv1D.
     """
 
-    def __init__(self, engine: Engine, module: str, name: str, ids: Ids, turned: bool) -> None:
-        self.engine, self.module, self.name = engine, module, name
-        self.ids, self.turned = ids, turned
+    def __init__(
+        self, engine: Engine, module: str, name: str, ids: Ids, outputs: int, inputs: int,
+        has_bias: bool, turned: bool,
+    ) -> None:  # fmt: skip
+        self.engine, self.module, self.name, self.ids = engine, module, name, ids
+        self.outputs, self.inputs, self.has_bias, self.turned = outputs, inputs, has_bias, turned
         self._begin()
 
     def _begin(self) -> None:
@@ -50,6 +54,7 @@ class LayerState:
         _states[self.number] = self
         self._micro = 0  # of the newest pass: pass + use * PASSES
         self.saved_bytes = 0  #: of the newest pass's input, as long as its graph lives
+        self.uses = 0  #: of the layer in a pass, as torch operations count them
         self._core: _core.Layer | None = None
         self._run: _core.LayerRun | None = None
         self._placed: Tensor | None = None
@@ -57,9 +62,10 @@ class LayerState:
         self._turned: Tensor | None = None
         self._used: tuple[int, int, int] = (-1, -1, 0)  # step, pass, uses in it
         self._passes: OrderedDict[Any, list[int]] = OrderedDict()
+        self.form = self._make_form()  #: its numbers for torch operations; None: it needs none
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: self.__dict__[key] for key in ("engine", "module", "name", "ids", "turned")}
+        return {key: value for key, value in self.__dict__.items() if key in _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -71,16 +77,30 @@ class LayerState:
 
     # The core ------------------------------------------------------------------------------------
 
-    def core(self, outputs: int, inputs: int, has_bias: bool) -> _core.Layer:
+    def core(self) -> _core.Layer:
+        """Where it computes, made anew where threads change."""
         run = self.engine.run()
         if self._core is None or self._run is not run:
             ids = [self.ids.weight, self.ids.input, self.ids.output]
             self._run, self._placed, self._weight = run, None, None
             self._core = _core.Layer(
                 run, self.engine.recipe, self.name, self.engine.depth, self.engine.phase,
-                outputs, inputs, has_bias, ids,
-            )
+                self.outputs, self.inputs, self.has_bias, ids,
+            )  # fmt: skip
         return self._core
+
+    def _make_form(self) -> Any:
+        """Before the first pass: compilers do not follow into the core."""
+        if self.engine.kind == "kernels":
+            return None
+        from ._anywhere import form_of  # which needs this module
+
+        return form_of(self.core())
+
+    def next_use(self, repeats: bool) -> int:
+        """Its place among the uses of the layer in a pass. Checkpointing `repeats` the newest first."""
+        self.uses += -1 if repeats else 1
+        return (self.uses if repeats else self.uses - 1) % USES
 
     def place_scales(self, core: _core.Layer, scales: Tensor | None) -> None:
         """Delayed scales live in the module's buffer."""
@@ -88,10 +108,18 @@ class LayerState:
             core.place_state(scales.detach())
             self._placed = scales
 
-    def roll_scales(self) -> None:
+    def roll_scales(self, scales: Tensor | None) -> None:
         """At the end of a step: scales of what was seen in it."""
-        if self._core is not None and self._core.state_size > 0:
-            self._core.roll_scales()
+        if scales is None:
+            return
+        if self.engine.takes_kernels(scales.device):
+            core = self.core()
+            self.place_scales(core, scales)
+            core.roll_scales()
+        else:
+            from ._anywhere import roll_scales
+
+            roll_scales(self.form, scales)
 
     @property
     def kept_bytes(self) -> int:

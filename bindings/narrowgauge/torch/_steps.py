@@ -35,12 +35,14 @@ def begin_pass(model: nn.Module, args: tuple[Any, ...]) -> None:
     if model.training and torch.is_grad_enabled():
         for engine in model.ng_engines:
             _operators.begin_pass(engine.clock)
+        for state in model.ng_states:
+            state.uses = 0
 
 
 def step(model: nn.Module) -> None:
     """After an update of the weights: draws of the next step, scales of what the last one saw."""
     for layer in layers_of(model).values():
-        layer.ng_state.roll_scales()
+        layer.ng_state.roll_scales(layer.ng_scales)
     for engine in engines_of(model):
         engine.step = engine.step + 1
 

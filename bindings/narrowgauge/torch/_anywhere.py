@@ -1,0 +1,124 @@
+"""A layer's passes in torch operations alone: any device, and compilers that fuse them."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .._formats import element as element_named
+from ._operations import (
+    Delayed,
+    Draws,
+    Element,
+    GemmForm,
+    LinearForm,
+    OperandForm,
+    linear_backward,
+    linear_forward,
+)
+from ._operations.linear import ROLES
+from ._operators import in_backward
+from ._state import PASSES, LayerState
+
+
+def form_of(core: _core.Layer) -> LinearForm:
+    """The numbers of a layer's products."""
+    return LinearForm(**{name: _gemm(gemm) for name, gemm in core.form().items()})
+
+
+def _gemm(gemm: dict[str, Any]) -> GemmForm:
+    return GemmForm(
+        _operand(gemm["left"]), _operand(gemm["right"]), gemm["hadamard"], gemm["hadamard_signs"],
+        gemm["output"],
+    )  # fmt: skip
+
+
+def _operand(operand: dict[str, Any]) -> OperandForm:
+    row = element_named(operand["element"])
+    element = Element(
+        row.short_name, row.kind, row.bits, row.exponent_bits, row.mantissa_bits, row.bias,
+        row.specials,
+    )  # fmt: skip
+    return OperandForm.of(tomllib.loads(operand["keys"]), element)
+
+
+def delayed_of(form: LinearForm, scales: Optional[Tensor]) -> Optional[dict[str, Delayed]]:
+    """Views of a layer's buffer of delayed scales, by the name of the operand."""
+    if scales is None:
+        return None
+    found, at = {}, 0
+    for name, cast in _casts(form):
+        if cast.scaling == "delayed":
+            end = at + 1 + cast.amax_history
+            found[name] = Delayed(scales[at : at + 1], scales[at + 1 : end])
+            at = end
+    return found
+
+
+def _casts(form: LinearForm) -> list[tuple[str, OperandForm]]:
+    return [
+        (name, getattr(getattr(form, role.gemm), role.side)) for name, role in ROLES.items()
+    ]
+
+
+def roll_scales(form: LinearForm, scales: Tensor) -> None:
+    """At the end of a step."""
+    casts = dict(_casts(form))
+    for name, delayed in (delayed_of(form, scales) or {}).items():
+        delayed.roll(casts[name])
+
+
+class _Linear(torch.autograd.Function):
+    """when: int64 (2), step and micro-batch, on x's device."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, scales, when, state, form):
+        ctx.save_for_backward(x, weight, when)
+        ctx.state, ctx.form, ctx.scales, ctx.has_bias = state, form, scales, bias is not None
+        rows = x.reshape(-1, x.shape[-1])
+        y = linear_forward(
+            rows, weight, bias, form, draws_of(state, when), delayed_of(form, scales)
+        )
+        return y.reshape(*x.shape[:-1], weight.shape[0])
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, when = ctx.saved_tensors
+        dx, dw, db = linear_backward(
+            x.reshape(-1, x.shape[-1]), weight, grad.reshape(-1, grad.shape[-1]), ctx.form,
+            draws_of(ctx.state, when), delayed_of(ctx.form, ctx.scales),
+        )  # fmt: skip
+        bias = db.to(weight.dtype) if ctx.has_bias else None
+        return dx.reshape(x.shape), dw.to(weight.dtype), bias, None, None, None, None
+
+
+def draws_of(state: LayerState, when: Tensor) -> Draws:
+    ids = state.ids
+    return Draws(state.engine.seed, when[0], when[1], ids.weight, ids.input, ids.output)
+
+
+def _is_compiling() -> bool:
+    return hasattr(torch, "compiler") and torch.compiler.is_compiling()
+
+
+def linear(
+    x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], state: LayerState,
+    training: bool,
+) -> Tensor:
+    """y of a layer, with a gradient; weight (N, K)."""
+    if x.numel() == 0:
+        return torch.nn.functional.linear(x, weight.to(x.dtype), bias)
+    form = state.form if training else state.form.to_nearest()
+    clock = state.engine.clock.to(x.device)
+    if training:
+        use = state.next_use(not _is_compiling() and in_backward())
+        when = torch.stack((clock[0], clock[1].clamp(min=0) + use * PASSES))
+    else:
+        when = torch.zeros_like(clock)
+    if scales is not None and not training:
+        scales = scales.clone()  # which an evaluation leaves alone
+    return _Linear.apply(x, weight, bias, scales, when, state, form)
