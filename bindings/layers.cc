@@ -68,16 +68,16 @@ class Layer {
   Layer(LayerRun& run, const Recipe& recipe, const std::string& name, int64_t depth, int phase,
         int64_t outputs, int64_t inputs, bool has_bias, const std::array<uint32_t, 3>& ids)
       : run_(run),
-        layer_(run.run(),
-               {.name = name,
-                .recipe = recipe.linear(
-                    {.name = name, .block = layers::place_of(name).block, .depth = depth}, phase),
-                .outputs = outputs,
-                .inputs = inputs,
-                .has_bias = has_bias,
-                .weight_id = ids[0],
-                .input_id = ids[1],
-                .output_id = ids[2]}) {}
+        said_(recipe.layer({.name = name, .block = layers::place_of(name).block, .depth = depth},
+                           phase)),
+        layer_(run.run(), {.name = name,
+                           .recipe = said_.linear,
+                           .outputs = outputs,
+                           .inputs = inputs,
+                           .has_bias = has_bias,
+                           .weight_id = ids[0],
+                           .input_id = ids[1],
+                           .output_id = ids[2]}) {}
 
   void forward(const When& when, bool keeps, const Matrix& weight,
                const std::optional<Matrix>& bias, const Matrix& x, const Matrix& y) {
@@ -144,6 +144,9 @@ class Layer {
                         {"dgrad", product(recipe.dgrad)},
                         {"wgrad", product(recipe.wgrad)}});
   }
+  /// What else the recipe says of it, which no pass does: noise on its weight, how that is stored.
+  [[nodiscard]] bool has_noise() const { return said_.weight_noise.kind != NoiseKind::none; }
+  [[nodiscard]] std::string storage() const { return describe(said_.weights.storage); }
   /// Of delayed operands, before the first step.
   [[nodiscard]] Values first_state() const {
     return array_of(layer_.linear().first_state(), {layer_.linear().first_state().size()});
@@ -152,6 +155,7 @@ class Layer {
 
  private:
   LayerRun& run_;
+  LayerRecipe said_;
   OutsideLinear layer_;
 };
 
@@ -177,6 +181,8 @@ void add_layers(nb::module_& module) {
       .def("roll_scales", &Layer::roll_scales)
       .def_prop_ro("products", &Layer::products)
       .def("form", &Layer::form)
+      .def_prop_ro("has_noise", &Layer::has_noise)
+      .def_prop_ro("storage", &Layer::storage)
       .def("first_state", &Layer::first_state)
       .def_prop_ro("kept_bytes", &Layer::kept_bytes);
 }

@@ -115,8 +115,7 @@ def convert(
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
         shared = Engine(loaded, seed, step, depth, 0, engine)
-        report = Conversion(loaded.name, [], skipped, list(loaded.warnings))
-        report.warnings += _warnings(model, loaded)
+        states = {}
         for number, (module, layer) in enumerate(chosen.items()):
             ids = Ids(3 * number, 3 * number + 1, 3 * number + 2)
             turned = is_turned(layer)
@@ -124,7 +123,11 @@ def convert(
             state = LayerState(
                 shared, module, named[module], ids, outputs, inputs, layer.bias is not None, turned
             )
-            report.layers.append(_convert_layer(layer, state))
+            _require_known(state, loaded)
+            states[module] = state
+        report = Conversion(loaded.name, [], skipped, list(loaded.warnings))
+        report.warnings += _warnings(model, loaded, states)
+        report.layers = [_convert_layer(chosen[module], states[module]) for module in states]
         _follow_passes(model)
         return report
 
@@ -158,12 +161,25 @@ def _is_read_past(model: nn.Module, name: str) -> bool:
     return isinstance(model.get_submodule(around), nn.MultiheadAttention) if name else False
 
 
-def _warnings(model: nn.Module, recipe: _core.Recipe) -> list[str]:
+def _require_known(state: LayerState, recipe: _core.Recipe) -> None:
+    if state.core().has_noise:
+        raise state.refuse(
+            f"{recipe.name} adds noise to its weight, which layers of PyTorch do not",
+            "a recipe without weight_noise, or `narrowgauge train`",
+        )
+
+
+def _warnings(
+    model: nn.Module, recipe: _core.Recipe, states: Mapping[str, LayerState]
+) -> list[str]:
     found = [
         f"{name}: nn.MultiheadAttention multiplies by itself and stays as it is"
         for name, module in model.named_modules()
         if isinstance(module, nn.MultiheadAttention)
     ]
+    stored = sorted({state.core().storage for state in states.values()} - {"fp32"})
+    if stored:
+        found.append(f"weights stay in their own type: {', '.join(stored)} is the optimizer's affair")
     if recipe.phases > 1:
         found.append(f"{recipe.name} has {recipe.phases} phases: the first holds")
     return found
