@@ -172,17 +172,25 @@ def _require_known(state: LayerState, recipe: _core.Recipe) -> None:
 def _warnings(
     model: nn.Module, recipe: _core.Recipe, states: Mapping[str, LayerState]
 ) -> list[str]:
-    found = [
-        f"{name}: nn.MultiheadAttention multiplies by itself and stays as it is"
-        for name, module in model.named_modules()
-        if isinstance(module, nn.MultiheadAttention)
-    ]
+    found = [f"{name}: {why} and stays as it is" for name, module in model.named_modules()
+             if (why := _multiplies(module))]  # fmt: skip
     stored = sorted({state.core().storage for state in states.values()} - {"fp32"})
     if stored:
         found.append(f"weights stay in their own type: {', '.join(stored)} is the optimizer's affair")
     if recipe.phases > 1:
         found.append(f"{recipe.name} has {recipe.phases} phases: the first holds")
     return found
+
+
+def _multiplies(module: nn.Module) -> str:
+    """How a module that convert leaves multiplies by matrices of its own; empty: it does not."""
+    if isinstance(module, nn.MultiheadAttention):
+        return "nn.MultiheadAttention multiplies by itself"
+    if isinstance(module, nn.Linear) and not is_linear(module):
+        return f"{type(module).__name__} has a forward of its own"
+    if any(p.dim() == 3 for p in module._parameters.values() if p is not None):
+        return f"{type(module).__name__} has matrices that are no layers"
+    return ""
 
 
 def _named(
