@@ -10,6 +10,16 @@ namespace {
 
 using CompareCommand = Program;
 
+TEST_F(CompareCommand, SaysWhichLayersOverridesMean) {
+  const std::vector<std::string> args = {
+      "compare", "tiny.toml", "--recipes", "nvfp4", "--seeds",
+      "1",       "--out",     "out",       "--set", "train.steps=2"};
+  EXPECT_NE(run_well(args).find("nvfp4: override[1] (blocks = "), std::string::npos);
+  EXPECT_NE(text_of(path("out/compare.md")).find("- nvfp4: override[1]"), std::string::npos);
+  const Json json = Json::parse(text_of(path("out/compare.json")));
+  EXPECT_GT(json["recipes"][0]["matches"][0]["matched"].size(), 0u);
+}
+
 TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {
   const std::vector<std::string> args = {
       "compare", "tiny.toml", "--recipes", "fp32,mxfp4-all", "--seeds",
@@ -28,6 +38,8 @@ TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {
   ASSERT_EQ(json["runs"].size(), 6u);
   EXPECT_EQ(json["recipes"][0]["difference"], 0.0);
   EXPECT_EQ(json["recipes"][2]["twin"], "draws");
+  EXPECT_EQ(json["recipes"][0]["matches"].size(), 0u);
+  EXPECT_EQ(json["recipes"][2]["phases"], 1);
   const double a = json["runs"][0]["val_loss"], b = json["runs"][1]["val_loss"];
   EXPECT_NE(a, b) << "another seed";
   EXPECT_NEAR(json["recipes"][0]["val_loss"].get<double>(), (a + b) / 2, 1e-12);

@@ -236,6 +236,22 @@ TEST_F(Inspect, BitWidthsOfACheckpoint) {
   }
 }
 
+TEST_F(Inspect, ARecipeIsTakenInThePhaseThatWasChosen) {
+  (void)run_well({"train", "tiny.toml", "--out", "r"});
+  const auto formats = [&](std::vector<std::string> more) {
+    std::vector<std::string> args = {"inspect",  "r",        "--format",        "mxfp4", "--tensor",
+                                     "*q_proj*", "--recipe", "nvfp4-late-bf16", "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Json json = Json::parse(run_well(args));
+    EXPECT_EQ(json["numbers"]["phases"], 2);
+    EXPECT_EQ(json["numbers"]["phase"], more.empty() ? 1 : 0);
+    return json["files"][0]["tensors"][0]["recipe"][0]["format"].get<std::string>();
+  };
+  EXPECT_EQ(formats({}), "bf16");
+  EXPECT_NE(formats({"--phase", "first"}), "bf16");
+  expect_refused({"inspect", "r", "--phase", "first"}, 1, {"--phase: beside no --recipe"});
+}
+
 TEST_F(Inspect, BitWidthsWithoutARecipeAreAsStored) {
   (void)run_well({"train", "tiny.toml", "--out", "run", "--recipe", "gaussws-all"});
   fs::copy_file(path("run/checkpoints/step-00000012/state.safetensors"), path("copy"));

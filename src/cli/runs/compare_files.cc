@@ -7,6 +7,10 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/output.h"
+#include "io/model_files.h"
+#include "model/weights.h"
+#include "recipe/phase_choice.h"
+#include "report/recipe_text.h"
 #include "train/compare_table.h"
 #include "train/run_files.h"
 
@@ -42,6 +46,45 @@ std::string plan_sentence(const FinishedRuns& finished) {
   return text;
 }
 
+/// In which numbers the layers of one recipe's model are at the end, and which its overrides mean.
+struct RecipeNumbers {
+  std::string label;
+  Recipe recipe;
+  ModelConfig model;
+
+  [[nodiscard]] Json json() const {
+    const auto phases = static_cast<int>(recipe.phase_starts().size());
+    return report::numbers_json(recipe, phase_of(recipe, phases - 1), model);
+  }
+  [[nodiscard]] std::vector<RecipeMatch> matches() const {
+    return recipe.matches(layers_of(model));
+  }
+};
+
+/// Of each recipe of which a run has written its model.
+std::vector<RecipeNumbers> numbers_of(const FinishedRuns& finished) {
+  std::vector<RecipeNumbers> all;
+  for (const report::ComparedRun& one : finished.finished) {
+    const std::string& label = one.run.of.label;
+    const std::string model = join_path(one.run.folder, kModelFolder);
+    const bool is_known = std::ranges::find(all, label, &RecipeNumbers::label) != all.end();
+    if (is_known || !is_folder(model)) continue;
+    all.push_back({label, Recipe::load(one.run.config.recipe), io::read_model_config({model, ""})});
+  }
+  return all;
+}
+
+/// "nvfp4: override[1] (...) means: 2 layers, ..." of each that names layers; else empty.
+std::string matches_of(const FinishedRuns& finished, std::string_view before) {
+  std::string text;
+  for (const RecipeNumbers& numbers : numbers_of(finished))
+    for (const RecipeMatch& match : numbers.matches()) {
+      const std::string line = report::matches_text({match});
+      text += fmt::format("{}{}:{}", before, numbers.label, line.substr(1));
+    }
+  return text;
+}
+
 std::string markdown_of(const FinishedRuns& finished) {
   const CompareTable table = table_of_runs(finished);
   const std::string& place = finished.runs.front().config.place;
@@ -50,6 +93,7 @@ std::string markdown_of(const FinishedRuns& finished) {
                   on_one_line(std::filesystem::path(place).stem().string()),
                   plan_sentence(finished), table_of_cells(loss_cells(table)).markdown());
   for (const std::string& sentence : compare_sentences(table)) text += "- " + sentence + "\n";
+  text += matches_of(finished, "- ");
   return text + "\n" + table_of_cells(cost_cells(table)).markdown() +
          "\nMemory is planned bytes for each parameter: the most of each kind, and all together.\n";
 }
@@ -86,7 +130,15 @@ void write_compare_files(const FinishedRuns& finished) {
 }
 
 Json json_of(const FinishedRuns& finished) {
-  return compare_json(table_of_runs(finished), finished.runs, finished.results());
+  Json json = compare_json(table_of_runs(finished), finished.runs, finished.results());
+  for (const RecipeNumbers& numbers : numbers_of(finished))
+    for (Json& row : json["recipes"])
+      if (row["recipe"] == numbers.label) {
+        Json said = numbers.json();
+        said.erase("recipe");
+        row.update(said);
+      }
+  return json;
 }
 
 std::string text_of(const FinishedRuns& finished) {
@@ -94,6 +146,7 @@ std::string text_of(const FinishedRuns& finished) {
   std::string text =
       plan_sentence(finished) + "\n\n" + table_of_cells(loss_cells(table)).text() + "\n";
   for (const std::string& sentence : compare_sentences(table)) text += sentence + "\n";
+  text += matches_of(finished, "");
   return text + "\n" + table_of_cells(cost_cells(table)).text() +
          "the most bytes per parameter of each kind in the columns on the right\n";
 }

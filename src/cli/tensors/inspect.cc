@@ -14,6 +14,7 @@
 #include "io/gguf/gguf.h"
 #include "io/tensor_files.h"
 #include "recipe/cast_words.h"
+#include "recipe/phase_choice.h"
 #include "report/inspection_page.h"
 #include "tools/inspection.h"
 
@@ -24,7 +25,7 @@ struct InspectArgs {
   std::vector<std::string> files;
   std::string formats{kInspectedFormats};
   std::string tensors = "*";
-  std::string out, recipe;
+  std::string out, recipe, phase;
   int64_t threads = 0;
   bool json = false;
 };
@@ -79,17 +80,28 @@ class Inspector {
       : formats_(without_repeats(split_at_commas(args.formats))),
         threads_(threads_of(args.threads)) {
     for (const std::string& name : formats_) casts_.push_back(cast_named(name));
-    if (args.recipe.empty()) return;
+    if (args.recipe.empty()) {
+      if (!args.phase.empty()) refuse("--phase", "beside no --recipe", "the recipe that has it");
+      return;
+    }
     recipe_.emplace(Recipe::load(args.recipe));
-    phase_ = static_cast<int>(recipe_->phase_starts().size()) - 1;
+    phase_ = measured_phase(*recipe_, {.word = args.phase});
+    if (const std::string said = note_of(*recipe_, phase_); !said.empty()) note(said);
   }
 
   /// Passes over a tensor, the facts' left out.
   [[nodiscard]] size_t passes() const { return formats_.size() + (recipe_ ? 1 : 0); }
   [[nodiscard]] std::string recipe_text() const {
     if (!recipe_) return "";
+    const std::string phase = phase_.text();
     return fmt::format("{} (hash {}){}", recipe_->name(), recipe_->hash(),
-                       phase_ > 0 ? fmt::format(", the last of its {} phases", phase_ + 1) : "");
+                       phase.empty() ? "" : ", " + phase);
+  }
+
+  /// {"recipe", "phase", "phases"}; null without one.
+  [[nodiscard]] Json recipe_json() const {
+    if (!recipe_) return nullptr;
+    return {{"recipe", recipe_->name()}, {"phase", phase_.index}, {"phases", phase_.count}};
   }
 
   report::InspectedTensor inspect(const io::SafetensorsEntry& entry, Progress& progress) {
@@ -103,7 +115,7 @@ class Inspector {
       tensor.trials.push_back(try_format(entry, {.name = formats_[i], .cast = casts_[i]}, threads_,
                                          progress.of(i + 1, entry.bytes)));
     if (recipe_)
-      tensor.uses = try_recipe(entry, names_, *recipe_, phase_, threads_,
+      tensor.uses = try_recipe(entry, names_, *recipe_, phase_.index, threads_,
                                progress.of(formats_.size() + 1, entry.bytes));
     progress.finish(entry.bytes);
     progress.clear();
@@ -114,7 +126,7 @@ class Inspector {
   std::vector<std::string> formats_;
   std::vector<Operand> casts_;
   std::optional<Recipe> recipe_;
-  int phase_ = 0;
+  MeasuredPhase phase_;
   Threads threads_;
   ParameterNames names_;
 };
@@ -174,7 +186,8 @@ void inspect(const InspectArgs& args) {
   }
   if (!args.out.empty()) write_file_atomically(args.out, html_of(report::inspection_page(page)));
   if (args.json)
-    print_json({{"model", json_of(page.summary)}, {"files", files}});
+    print_json(
+        {{"model", json_of(page.summary)}, {"numbers", inspector.recipe_json()}, {"files", files}});
   else if (!args.out.empty())
     print("{}: {}, a page to open in a browser\n", args.out,
           counted(std::ssize(page.tensors), "tensor"));
@@ -187,7 +200,7 @@ the SQNR, what becomes zero, what saturates and the largest error; --json has ev
 recommendation is the format of fewest bits per value that reaches 40, 30 and 20 dB as cast does
 it: an error of 1, 3.2 and 10 % of the rms value.
 --out writes one page with pictures instead: error by format and rule, by layer, values over grids.
---recipe says for each tensor what the recipe's last phase would make of it.
+--recipe says for each tensor what the recipe, in its last phase or --phase, would make of it.
 A checkpoint (RUN/checkpoints/step-NNNNNNNN) of a run with noise on its weights has learned b_i
 too: a table of b_t of the layers' blocks, by the recipe in RUN/run.toml, else of b_i. --json has
 b_t of each block. --tensor 'weight.*.b_i' shows these alone.)";
@@ -200,6 +213,7 @@ void declare_inspect(Flags flags, InspectArgs& args) {
   flags.option("--out FILE.html", args.out, "write a page with pictures, which needs nothing else");
   flags.option("--recipe NAME", args.recipe,
                "what a recipe, a name or a file, does to each tensor");
+  add_phase(flags, args.phase);
   add_threads(flags, args.threads);
   flags.flag("--json", args.json, "as JSON");
   flags.footer(kInspectFooter);
