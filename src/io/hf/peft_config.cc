@@ -112,15 +112,18 @@ double PeftConfig::scale_of(std::string_view module) const {
 
 // As PEFT has it, an end of a name need not begin where a part of it does: "norm" is of every
 // norm. [PEFT, utils/other.py, _set_trainable]
-bool PeftConfig::saves(std::string_view module) const {
+bool PeftConfig::means(std::string_view saved, std::string_view module) {
   for (size_t end = module.size(); end != std::string_view::npos;
        end = module.rfind('.', end - 1)) {
-    const std::string_view around = module.substr(0, end);
-    for (const std::string& saved : saved_modules)
-      if (around.ends_with(saved)) return true;
+    if (module.substr(0, end).ends_with(saved)) return true;
     if (end == 0) return false;
   }
   return false;
+}
+
+bool PeftConfig::saves(std::string_view module) const {
+  return std::ranges::any_of(saved_modules,
+                             [&](const std::string& saved) { return means(saved, module); });
 }
 
 PeftConfig read_peft_config(const std::string& folder) {

@@ -32,6 +32,8 @@ struct PeftConfig {
   [[nodiscard]] double alpha_of(std::string_view module) const;
   /// Of B·A: alpha/r, or alpha/√r.
   [[nodiscard]] double scale_of(std::string_view module) const;
+  /// Whether a name of saved_modules means a module, or one that it lies in.
+  [[nodiscard]] static bool means(std::string_view saved, std::string_view module);
   /// Whether a module, or one that it lies in, is trained and saved whole.
   [[nodiscard]] bool saves(std::string_view module) const;
 };

@@ -201,6 +201,10 @@ TEST_F(PeftFolder, MayHaveWholeModules) {
   EXPECT_EQ(refusal(),
             "adapter_model.safetensors: \"base_model.model.lm_head.weight\": missing: what "
             "modules_to_save in adapter_config.json names");
+  config_["modules_to_save"] = {"model.norm", "up_proj", "score"};
+  EXPECT_EQ(refusal(),
+            "adapter_config.json: modules_to_save: \"score\": the base has no such module with "
+            "weights: ends of names of its modules");
 }
 
 TEST_F(PeftFolder, MayHaveMoreTokensThanItsBase) {
@@ -229,6 +233,8 @@ TEST_F(PeftFolder, UntiesAHeadFromWhatChangesAlone) {
     return read_model_config(in("peft"));
   };
   EXPECT_EQ(read(), tied) << "of an embedding of another size: both are given to the tensor";
+  config_["modules_to_save"] = {"lm_head"};
+  EXPECT_NE(refusal().find("\"" + head + "\": missing: what modules_to_save"), std::string::npos);
   config_["modules_to_save"] = {"embed_tokens"};
   EXPECT_EQ(read(), base_);
   EXPECT_EQ(values()[static_cast<size_t>(index_of("embed.weight"))], values_[2]);

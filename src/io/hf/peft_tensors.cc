@@ -81,6 +81,7 @@ bool is_table(const ParameterSpec& spec) {
 
 PeftTensors::PeftTensors(const std::string& folder, const ModelConfig& base)
     : peft_(read_peft_config(folder)), file_(weights_path(folder)), config_(base) {
+  require_modules();
   sort();
   settle_embedding_and_head();
   match();
@@ -89,6 +90,24 @@ PeftTensors::PeftTensors(const std::string& folder, const ModelConfig& base)
 const PeftChange* PeftTensors::change_of(size_t index) const {
   const auto found = changes_.find(index);
   return found == changes_.end() ? nullptr : &found->second;
+}
+
+// A name may be of many modules, or of none that holds a tensor: then nothing of it is saved.
+void PeftTensors::require_modules() const {
+  const std::vector<ParameterSpec> table = parameter_table(config_);
+  for (const std::string& saved : peft_.saved_modules) {
+    const auto is_meant = [&](const std::string& parameter) {
+      return PeftConfig::means(saved, module_of_tensor(parameter));
+    };
+    if (is_meant(hf_name_of(config_, layers::kHead)) ||
+        std::ranges::any_of(table, is_meant, &ParameterSpec::hf_name))
+      continue;
+    throw Error({.place = peft_.place,
+                 .key = "modules_to_save",
+                 .problem = fmt::format("{}: the base has no such module with weights",
+                                        json_text(Json(saved))),
+                 .remedy = "ends of names of its modules"});
+  }
 }
 
 void PeftTensors::sort() {
@@ -169,7 +188,11 @@ void PeftTensors::share_or_untie(Found* embedding, Found* head) {
 void PeftTensors::settle_embedding_and_head() {
   const std::string embed = hf_name_of(config_, layers::kEmbed);
   const std::string head = hf_name_of(config_, layers::kHead);
-  if (config_.tie_embeddings) share_or_untie(find(embed), find(head));
+  if (config_.tie_embeddings) {
+    const bool is_saved = find(head) != nullptr || (peft_.keeps_ties && find(embed) != nullptr);
+    if (!is_saved) require_saved(head);  // no row of the table is its own
+    share_or_untie(find(embed), find(head));
+  }
   const auto rows_of = [&](const Found* found) {
     const bool has_rows = found != nullptr && found->change.whole != nullptr &&
                           found->change.whole->shape.size() == 2;
@@ -185,7 +208,7 @@ void PeftTensors::match() {
   for (size_t index = 0; index < table.size(); ++index) {
     Found* found = find(table[index].hf_name);
     if (found == nullptr) {
-      require_saved(table[index]);
+      require_saved(table[index].hf_name);
       continue;
     }
     check(*found, table[index]);
@@ -200,7 +223,7 @@ void PeftTensors::check(Found& found, const ParameterSpec& spec) const {
   if (change.whole != nullptr)
     require_shape(*change.whole, hf_shape(spec));
   else
-    require_saved(spec);
+    require_saved(spec.hf_name);
   change.rank = peft_.rank_of(found.module);
   change.alpha = peft_.alpha_of(found.module);
   change.scale = peft_.scale_of(found.module);
@@ -234,10 +257,10 @@ void PeftTensors::require(const SafetensorsEntry* entry, const Found& found,
                .remedy = "all tensors of each adapter"});
 }
 
-void PeftTensors::require_saved(const ParameterSpec& spec) const {
-  if (!peft_.saves(module_of_tensor(spec.hf_name))) return;
+void PeftTensors::require_saved(const std::string& parameter) const {
+  if (!peft_.saves(module_of_tensor(parameter))) return;
   throw Error({.place = file_.path(),
-               .key = json_text(Json(fmt::format("{}{}", kBeforeNames, spec.hf_name))),
+               .key = json_text(Json(fmt::format("{}{}", kBeforeNames, parameter))),
                .problem = "missing",
                .remedy = fmt::format("what modules_to_save in {} names", kPeftConfig)});
 }

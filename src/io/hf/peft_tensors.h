@@ -47,6 +47,7 @@ class PeftTensors {
     const SafetensorsEntry* first = nullptr;  ///< of its tensors
   };
 
+  void require_modules() const;
   void sort();
   void take(const SafetensorsEntry& entry);
   void settle_embedding_and_head();
@@ -54,7 +55,7 @@ class PeftTensors {
   void match();
   void check(Found& found, const ParameterSpec& spec) const;
   void check_adapter(const Found& found, const ParameterSpec& spec) const;
-  void require_saved(const ParameterSpec& spec) const;
+  void require_saved(const std::string& parameter) const;
   [[nodiscard]] Found* find(const std::string& parameter);
   void require(const SafetensorsEntry* entry, const Found& found, std::string_view end) const;
 
