@@ -97,7 +97,7 @@ void CodedTensors::require_read(const SafetensorsEntry& entry, const std::string
   const auto is_known = [&](const std::string& name) {
     return parts_.contains(name) || is_no_weight(name) || coded_.contains(name);
   };
-  if (const SafetensorsEntry* other = suspects_->behind(weight, is_known); other != nullptr)
+  if (const SafetensorsEntry* other = suspects_->of(entry, weight, is_known); other != nullptr)
     entry.refuse(fmt::format("has {} beside it, which is not understood", other->name), kReadable);
 }
 
@@ -129,7 +129,8 @@ SafetensorsEntry CodedTensors::decoded(const SafetensorsEntry& entry) const {
   std::vector<std::string> names = scales_behind(weight);
   if (names.empty()) names = scales_in_module_of(weight);
   if (names.empty())
-    if (const SafetensorsEntry* suspect = suspects_->of(entry, weight); suspect != nullptr)
+    if (const SafetensorsEntry* suspect = suspects_->of(entry, weight, is_no_weight);
+        suspect != nullptr)
       names.push_back(suspect->name);
   if (!names.empty())
     entry.refuse(fmt::format("is codes of {}, and {} beside it is not understood as their scales",

@@ -170,6 +170,13 @@ TEST_F(CodedFolder, WhatChangesKnownCodesIsNamed) {
     EXPECT_EQ(said(),
               kAt + "\"p.weight\": has " + other + " beside it, which is not understood" + kElse);
   }
+  for (const std::string other : {"p.w_s", "p.alpha", "scales.p.weight", "p_mult", "fp8_scales"}) {
+    add("p.weight", "F8_E4M3", {4, 8});
+    add_scale("p.weight_scale", {4, 1});
+    add_scale(other, {1});
+    EXPECT_EQ(said(),
+              kAt + "\"p.weight\": has " + other + " beside it, which is not understood" + kElse);
+  }
   add("p.weight", "F8_E4M3", {4, 8});
   add_scale("p.weight_scale", {4, 1});
   add_scale("p.weight_scale_inv", {4, 1});

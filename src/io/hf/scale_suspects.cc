@@ -97,7 +97,7 @@ ScaleSuspects::ScaleSuspects(const EntriesByName& tensors) : tensors_(tensors) {
   for (const auto& [name, entry] : tensors) {
     const std::string_view all = name;
     if (all.find('.') == std::string_view::npos && reads_as_scale(all) && !is_no_weight(all))
-      of_all_ = entry;
+      of_all_.push_back(entry);
     bool has_scale = false;
     for (size_t begin = 0, end = 0; (end = all.find('.', begin)) != all.npos; begin = end + 1) {
       has_scale = has_scale || reads_as_scale(all.substr(begin, end - begin));
@@ -106,31 +106,27 @@ ScaleSuspects::ScaleSuspects(const EntriesByName& tensors) : tensors_(tensors) {
   }
 }
 
-const SafetensorsEntry* ScaleSuspects::of(const SafetensorsEntry& codes,
-                                          const std::string& weight) const {
+const SafetensorsEntry* ScaleSuspects::of(const SafetensorsEntry& codes, const std::string& weight,
+                                          const IsKnown& is_known) const {
   const WeightName own(weight);
-  for (const std::string& ending : {own.whole, own.stem})
-    if (const auto found = by_ending_.find(ending); found != by_ending_.end()) return found->second;
+  for (const std::string& ending : {own.whole, own.stem}) {
+    const auto [begin, end] = by_ending_.equal_range(ending);
+    for (auto at = begin; at != end; ++at)
+      if (!is_known(at->second->name)) return at->second;
+  }
   for (auto at = tensors_.lower_bound(own.around);
        at != tensors_.end() && at->first.starts_with(own.around); ++at) {
     const auto& [name, entry] = *at;
-    if (name == codes.name || is_no_weight(name) || is_ordinary(name)) continue;
+    if (name == codes.name || name == own.whole || is_no_weight(name) || is_ordinary(name))
+      continue;
     const bool is_scale = has_scale_part(std::string_view(name).substr(own.around.size()));
     if (own.is_beside(name, is_scale) &&
-        may_scale(codes, *entry, is_scale || goes_on(name, own.whole)))
+        may_scale(codes, *entry, is_scale || goes_on(name, own.whole)) && !is_known(name))
       return entry;
   }
-  return of_all_;
-}
-
-const SafetensorsEntry* ScaleSuspects::behind(
-    const std::string& weight, const std::function<bool(const std::string& name)>& is_known) const {
-  for (auto at = tensors_.lower_bound(weight);
-       at != tensors_.end() && at->first.starts_with(weight); ++at)
-    if (goes_on(at->first, weight) && is_wide_float(*at->second) && !is_ordinary(at->first) &&
-        !is_known(at->first))
-      return at->second;
-  return nullptr;
+  const auto unknown = std::ranges::find_if(
+      of_all_, [&](const SafetensorsEntry* entry) { return !is_known(entry->name); });
+  return unknown == of_all_.end() ? nullptr : *unknown;
 }
 
 }  // namespace ng::io

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/safetensors.h"
 
@@ -19,22 +20,18 @@ class ScaleSuspects {
   /// `tensors` must outlive it.
   explicit ScaleSuspects(const EntriesByName& tensors);
 
-  /// The first of them; null: there is none, and the codes may be numbers of their own. `weight`:
-  /// what the codes stand for by their name.
-  [[nodiscard]] const SafetensorsEntry* of(const SafetensorsEntry& codes,
-                                           const std::string& weight) const;
+  using IsKnown = std::function<bool(const std::string& name)>;
 
-  /// A tensor of floats whose name goes on behind a weight's, as that of another scale may; not one
-  /// that `is_known` holds for.
-  [[nodiscard]] const SafetensorsEntry* behind(
-      const std::string& weight,
-      const std::function<bool(const std::string& name)>& is_known) const;
+  /// The first of them that `is_known` does not hold for; null: there is none, and the codes may be
+  /// numbers of their own, or have all their scales. `weight`: what they stand for by their name.
+  [[nodiscard]] const SafetensorsEntry* of(const SafetensorsEntry& codes, const std::string& weight,
+                                           const IsKnown& is_known) const;
 
  private:
   const EntriesByName& tensors_;
   /// "layers.0.q.weight" -> "scales.layers.0.q.weight"
   std::multimap<std::string, const SafetensorsEntry*, std::less<>> by_ending_;
-  const SafetensorsEntry* of_all_ = nullptr;  ///< in no module
+  std::vector<const SafetensorsEntry*> of_all_;  ///< in no module
 };
 
 }  // namespace ng::io

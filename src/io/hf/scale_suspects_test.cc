@@ -22,9 +22,10 @@ class Suspicion {
     return *this;
   }
   /// The name of the first; "" where there is none.
-  [[nodiscard]] std::string found() const {
+  [[nodiscard]] std::string found(const std::string& known = "") const {
     const ScaleSuspects suspects(tensors_);
-    const SafetensorsEntry* entry = suspects.of(codes_, codes_.name);
+    const auto is_known = [&](const std::string& name) { return name == known; };
+    const SafetensorsEntry* entry = suspects.of(codes_, codes_.name, is_known);
     return entry == nullptr ? "" : entry->name;
   }
 
@@ -62,6 +63,11 @@ TEST(ScaleSuspects, AreFoundByWhereTheirNamesStand) {
                          {"l.q.weight", "fp8_scales", {}}};
   for (const Case& c : kCases)
     EXPECT_EQ(Suspicion(c.codes).beside(c.scale, c.shape).found(), c.scale) << c.codes;
+  for (const Case& c : kCases) {
+    Suspicion two(c.codes);
+    two.beside(c.scale, c.shape).beside(c.codes + "_scale", {});
+    EXPECT_EQ(two.found(c.codes + "_scale"), c.scale) << c.codes;
+  }
   EXPECT_EQ(Suspicion("l.q.weight").beside("l.q.s", {4, 1}, "F8_E8M0").found(), "l.q.s");
 }
 
