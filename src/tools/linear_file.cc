@@ -212,7 +212,7 @@ LinearFileReport linear_of(const std::string& in, const std::string& out, const 
       products_of(input, parts_of(input, LayerRecipe().linear, settings), false, settings);
   const int64_t t = input.tokens(), n = input.outputs(), k = input.inputs();
   LinearFileReport report{.recipe = recipe.name(),
-                          .phases = static_cast<int>(recipe.phase_starts().size()),
+                          .phases = recipe.phase_starts(),
                           .layer = layer.name,
                           .is_turned = layer.is_turned,
                           .is_last = layer.blocks == 0 && differs_inside(recipe, place, numbers),

@@ -38,11 +38,11 @@ struct LinearFigures {
 };
 
 struct LinearFileReport {
-  std::string recipe;      ///< its name
-  int phases = 1;          ///< of the recipe, whose first it is
-  std::string layer;       ///< "blocks.0.mlp.up"
-  bool is_turned = false;  ///< the file has the weight as (inputs, outputs)
-  bool is_last = false;    ///< its block counts as the last, and that means other numbers
+  std::string recipe;          ///< its name
+  std::vector<double> phases;  ///< of the recipe, by the share of training before; the first holds
+  std::string layer;           ///< "blocks.0.mlp.up"
+  bool is_turned = false;      ///< the file has the weight as (inputs, outputs)
+  bool is_last = false;        ///< its block counts as the last, and that means other numbers
   int64_t tokens = 0, inputs = 0, outputs = 0;
   std::vector<LinearFigures> figures;
 };

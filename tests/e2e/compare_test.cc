@@ -39,7 +39,7 @@ TEST_F(CompareCommand, GivesATableAndSkipsWhatIsFinished) {
   EXPECT_EQ(json["recipes"][0]["difference"], 0.0);
   EXPECT_EQ(json["recipes"][2]["twin"], "draws");
   EXPECT_EQ(json["recipes"][0]["matches"].size(), 0u);
-  EXPECT_EQ(json["recipes"][2]["phases"], 1);
+  EXPECT_EQ(json["recipes"][2]["phases"].size(), 1u);
   const double a = json["runs"][0]["val_loss"], b = json["runs"][1]["val_loss"];
   EXPECT_NE(a, b) << "another seed";
   EXPECT_NEAR(json["recipes"][0]["val_loss"].get<double>(), (a + b) / 2, 1e-12);

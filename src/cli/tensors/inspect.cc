@@ -101,7 +101,8 @@ class Inspector {
   /// {"recipe", "phase", "phases"}; null without one.
   [[nodiscard]] Json recipe_json() const {
     if (!recipe_) return nullptr;
-    return {{"recipe", recipe_->name()}, {"phase", phase_.index}, {"phases", phase_.count}};
+    return {
+        {"recipe", recipe_->name()}, {"phase", phase_.index}, {"phases", recipe_->phase_starts()}};
   }
 
   report::InspectedTensor inspect(const io::SafetensorsEntry& entry, Progress& progress) {

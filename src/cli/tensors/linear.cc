@@ -38,9 +38,10 @@ std::string text_of(const LinearFileReport& r) {
     table.row({f.name, f.numbers, fmt::format("({}, {})", f.rows, f.cols),
                fmt::format("{:.2f}", f.sqnr_db), share(f.saturated), share(f.flushed)});
   }
-  return fmt::format("{} in {}{}: {} tokens, {} inputs, {} outputs\n{}", r.layer, r.recipe,
-                     r.phases > 1 ? fmt::format(", the first of its {} phases", r.phases) : "",
-                     r.tokens, r.inputs, r.outputs, table.text());
+  return fmt::format(
+      "{} in {}{}: {} tokens, {} inputs, {} outputs\n{}", r.layer, r.recipe,
+      r.phases.size() > 1 ? fmt::format(", the first of its {} phases", r.phases.size()) : "",
+      r.tokens, r.inputs, r.outputs, table.text());
 }
 
 void linear(const LinearArgs& args) {
