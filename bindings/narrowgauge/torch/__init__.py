@@ -9,6 +9,7 @@ docs/torch.md says more.
 
 from ._convert import Conversion, Converted, convert, describe, memory, restore
 from ._layers import Linear
+from ._optimizer import optimizer
 from ._steps import attach, step
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "convert",
     "describe",
     "memory",
+    "optimizer",
     "restore",
     "step",
 ]
