@@ -295,6 +295,29 @@ def test_a_converted_model_draws_by_its_step():
     assert optimizer.state_dict()["param_groups"][0]["narrowgauge_step"] == 7
 
 
+def test_what_goes_beyond_its_format_is_warned_of():
+    parameter = nn.Parameter(torch.ones(8, 32))
+    optimizer = ngt.optimizer([parameter], "fp32")
+    parameter.grad = torch.full((8, 32), 3e20)
+    with pytest.warns(UserWarning, match="^parameter 0: moment2 is beyond the range"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("recipe", ["sr-bf16", "muon", "precision-aware-fp8", "adamw-fp8-states"])
+def test_threads_change_no_bit_of_an_update(recipe):
+    states = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        parameter = nn.Parameter(random((300, 200), 1))
+        optimizer = ngt.optimizer([parameter], recipe)
+        for step in range(2):
+            parameter.grad = random((300, 200), 2 + step)
+            optimizer.step()
+        states.append(optimizer.state_dict()["state"][0])
+    torch.set_num_threads(1)
+    same(states[0].values(), states[1].values())
+
+
 def test_what_conv1d_has_turned_is_updated_as_it_is(program, tmp_path):
     pytest.importorskip("transformers")
     from transformers.pytorch_utils import Conv1D
