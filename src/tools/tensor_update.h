@@ -42,6 +42,8 @@ class TensorUpdate {
   /// "moment2": what the last step put beyond the range of its format, for which training would
   /// have skipped it; empty: nothing.
   [[nodiscard]] std::string overflowing() const;
+  /// Steps to come are those of another optimizer of the same kind, with the same states.
+  void follow(const Optimizer& optimizer) { optimizer_ = &optimizer; }
 
  private:
   void update(float lr, int64_t step, std::span<const float> moves);

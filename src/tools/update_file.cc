@@ -50,8 +50,7 @@ UpdateFileReport update_tensor(const std::string& in, const std::string& out, co
   const ParameterSpec spec = parameter_of(layer.name, input);
   check_heads(recipe.settings(0).optimizer.kind, settings.optimizer, spec);
   const WeightStorage storage = storage_of(recipe, spec, layer.blocks, input.has_direction());
-  if (storage.momentum_feedback && settings.optimizer.beta1 == 0)
-    throw Error({"--beta1", "", "0 beside momentum_feedback, which divides by it", "above 0"});
+  check_feedback(storage, settings.optimizer);
   std::unique_ptr<Optimizer> optimizer;
   if (!input.has_direction())
     optimizer = make_optimizer(recipe.settings(0).optimizer, settings.optimizer);

@@ -69,6 +69,11 @@ WeightStorage storage_of(const Recipe& recipe, const ParameterSpec& spec, int64_
   return storage;
 }
 
+void check_feedback(const WeightStorage& storage, const OptimizerSettings& settings) {
+  if (storage.momentum_feedback && settings.beta1 == 0)
+    refuse("--beta1", "0 beside momentum_feedback, which divides by it", "above 0");
+}
+
 UpdatePlan plan_of(UpdatePlan flags, uint32_t first_step, const UpdateInput& input) {
   UpdatePlan plan = std::move(flags);
   if (plan.steps == 0) plan.steps = std::max<int64_t>(input.gradients(), 1);

@@ -25,6 +25,9 @@ void check_heads(OptimizerRecipe::Kind kind, const OptimizerSettings& settings,
 [[nodiscard]] WeightStorage storage_of(const Recipe& recipe, const ParameterSpec& spec,
                                        int64_t blocks, bool has_direction);
 
+/// Throws Error where momentum is fed back that beta1 = 0 does not keep.
+void check_feedback(const WeightStorage& storage, const OptimizerSettings& settings);
+
 /// How many updates, and which of them are shown.
 struct UpdatePlan {
   int64_t steps = 0;

@@ -10,6 +10,7 @@ docs/torch.md says more.
 from ._convert import Conversion, Converted, convert, describe, memory, restore
 from ._gradients import GradientHook, gradient_hook
 from ._layers import Linear
+from ._optimizer import optimizer
 from ._steps import attach, step
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "describe",
     "gradient_hook",
     "memory",
+    "optimizer",
     "restore",
     "step",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from ._engine import Engine
 from ._layers import Linear
 
 #: Under this key of its first group an optimizer's state_dict carries the step.
-_KEY = "narrowgauge_step"
+STEP_KEY = "narrowgauge_step"
 
 
 def layers_of(model: nn.Module) -> dict[str, Linear]:
@@ -57,13 +58,13 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
     def after(*_: Any) -> None:
         step(model)
-        optimizer.param_groups[0][_KEY] = engines_of(model)[0].step
+        optimizer.param_groups[0][STEP_KEY] = engines_of(model)[0].step
 
     def loaded(*_: Any) -> None:
         for engine in engines_of(model):
-            engine.step = int(optimizer.param_groups[0].get(_KEY, engine.step))
+            engine.step = int(optimizer.param_groups[0].get(STEP_KEY, engine.step))
 
-    optimizer.param_groups[0].setdefault(_KEY, engines[0].step)
+    optimizer.param_groups[0].setdefault(STEP_KEY, engines[0].step)
     optimizer._ng_model = model
     _after(optimizer, "step", after)
     _after(optimizer, "load_state_dict", loaded)
@@ -76,9 +77,10 @@ def _after(optimizer: torch.optim.Optimizer, method: str, then: Any) -> None:
         return
     own = getattr(optimizer, method)  # of torch before such hooks
 
-    def wrapped(*args: Any, **words: Any) -> Any:
+    def wrapped(_: torch.optim.Optimizer, *args: Any, **words: Any) -> Any:
         result = own(*args, **words)
         then()
         return result
 
-    setattr(optimizer, method, wrapped)
+    # A method still: schedulers ask whose it is.
+    setattr(optimizer, method, types.MethodType(wrapped, optimizer))

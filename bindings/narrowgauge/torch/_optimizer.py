@@ -1,0 +1,212 @@
+"""Optimizers of a recipe for PyTorch's parameters."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import _core
+from .._errors import Error
+from ._convert import AnyRecipe, _core_recipe
+from ._held import Held
+from ._layers import Linear
+from ._names import Names
+from ._parameters import given_place, places_of
+from ._steps import STEP_KEY, attach, engines_of
+
+#: A model, its parameters, or groups of them as torch.optim takes them.
+Parameters = nn.Module | Iterable[Tensor] | Iterable[dict[str, Any]]
+
+#: Moments of fewer values stay FP32, as the trainer's do.
+_LEAST_NARROW = 4096
+
+
+def optimizer(
+    model_or_params: Parameters,
+    recipe: AnyRecipe,
+    lr: float = 1e-3,
+    *,
+    betas: tuple[float, float] = (0.9, 0.95),
+    eps: float = 1e-8,
+    weight_decay: float = 0.1,
+    decay_vectors: bool = False,
+    model: nn.Module | None = None,
+    names: Names | None = None,
+    blocks: int | None = None,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    least_narrow: int = _LEAST_NARROW,
+    seed: int | None = None,
+) -> torch.optim.Optimizer:
+    """The optimizer of a recipe (AdamW, Adam-mini, Muon, SGD), with its storage of weights,
+    masters, carries and moments: the bits of `narrowgauge update`.
+
+    model_or_params: a model, or parameters of it, or groups of them; a group may have its own lr,
+        betas, eps and weight_decay, which count as they are at each step.
+    betas: of SGD, the first is the momentum. weight_decay: decoupled, times lr.
+    decay_vectors: weight_decay holds for tensors of one dimension too.
+    model: whose parameters are given in groups, so that each is what it is in the model. Steps of
+        the optimizer are then steps of the model's draws, too.
+    names, blocks: as in convert, for a model that is not converted.
+    heads, kv_heads: of attention, by which Muon and Adam-mini part the rows of q, k and v; else as
+        model.config says, else 1.
+    least_narrow: moments of fewer values stay FP32.
+    seed: of stochastic rounding; else the model's, else 1.
+
+    Weights of converted layers become BF16 parameters where BF16 holds all that the recipe stores.
+    Raises Error, naming the parameter, for what cannot be.
+    """
+    if isinstance(model_or_params, nn.Module):
+        if model is not None and model is not model_or_params:
+            raise Error("beside another model", "groups of its parameters", key="model")
+        model, given = model_or_params, list(model_or_params.parameters())
+    else:
+        given = list(model_or_params)
+    heads, kv_heads = _heads(model, heads, kv_heads)
+    numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+    fixed = {"heads": heads, "kv_heads": kv_heads, "least_narrow": least_narrow,
+             "decays_vectors": decay_vectors}  # fmt: skip
+    return Optimizer(given, _core_recipe(recipe), numbers, fixed, model, names, blocks, seed)
+
+
+class Optimizer(torch.optim.Optimizer):
+    """What `optimizer` makes."""
+
+    def __init__(
+        self, given: list[Any], recipe: _core.Recipe, numbers: dict[str, Any],
+        fixed: dict[str, Any], model: nn.Module | None, names: Names | None, blocks: int | None,
+        seed: int | None,
+    ) -> None:
+        self._recipe, self._fixed, self._blocks = recipe, fixed, blocks
+        self._places = places_of(model, names, blocks) if model is not None else {}
+        is_converted = any(isinstance(m, Linear) for m in model.modules()) if model else False
+        if seed is None:
+            seed = engines_of(model)[0].seed if is_converted else 1
+        self._runs = _core.UpdateRuns(seed, torch.get_num_threads())
+        self._held: dict[Tensor, Held] = {}
+        super().__init__(given, numbers)
+        self.param_groups[0].setdefault(STEP_KEY, 0)
+        self._engine = None
+        if is_converted:
+            self._engine = engines_of(model)[0]
+            self.param_groups[0][STEP_KEY] = self._engine.step
+            attach(model, self)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch's; values of its parameters become what the recipe stores."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        _require_numbers(group)
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                self._hold(parameter, group)
+
+    def _hold(self, parameter: Tensor, group: Mapping[str, Any]) -> Held:
+        if parameter not in self._held:
+            if parameter not in self._places:
+                number = sum(len(g["params"]) for g in self.param_groups[:-1])
+                number += [id(p) for p in self.param_groups[-1]["params"]].index(id(parameter))
+                self._places[parameter] = given_place(number, parameter, self._blocks)
+            settings = {**self._fixed, **_settings(group)}
+            place = self._places[parameter]
+            self._held[parameter] = Held(self._runs, self._recipe, parameter, place, settings)
+        return self._held[parameter]
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Moves every parameter that has a gradient. Returns what the closure does."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        number = self._step_number()
+        for group in self.param_groups:
+            _require_numbers(group)
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                held = self._hold(parameter, group)
+                beyond = held.step(float(group["lr"]), number, _settings(group))
+                if beyond:
+                    warnings.warn(
+                        f"{held.place.shown}: {beyond} is beyond the range of its format, whose "
+                        "largest value it became", stacklevel=2,
+                    )
+        if self._engine is None:
+            self.param_groups[0][STEP_KEY] = number + 1
+        return loss
+
+    def _step_number(self) -> int:
+        """From 0, as the trainer counts: of draws, and one less than Adam's t."""
+        if self._engine is not None:
+            return self._engine.step
+        return int(self.param_groups[0][STEP_KEY])
+
+    def state_dict(self) -> dict[str, Any]:
+        """torch's, with the bytes of all that persists as the state of each parameter."""
+        found = super().state_dict()
+        for number, parameter in zip(_numbers(found), self._parameters(), strict=True):
+            if parameter in self._held:
+                found["state"][number] = self._held[parameter].state()
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Every bit of it. A parameter with other values than it had then keeps them."""
+        super().load_state_dict({**state_dict, "state": {}})
+        for number, parameter in zip(_numbers(state_dict), self._parameters(), strict=True):
+            if number in state_dict["state"]:
+                self._hold(parameter, self._group_of(parameter)).put_state(
+                    state_dict["state"][number]
+                )
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        raise Error("is no value to copy or pickle", "state_dict() and load_state_dict()",
+                    key="optimizer")
+
+    def _parameters(self) -> list[Tensor]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def _group_of(self, parameter: Tensor) -> dict[str, Any]:
+        return next(g for g in self.param_groups if any(p is parameter for p in g["params"]))
+
+
+def _numbers(state_dict: Mapping[str, Any]) -> list[int]:
+    """Of its parameters, in their order."""
+    return [number for group in state_dict["param_groups"] for number in group["params"]]
+
+
+def _settings(group: Mapping[str, Any]) -> dict[str, float]:
+    beta1, beta2 = group["betas"]
+    return {"beta1": float(beta1), "beta2": float(beta2), "eps": float(group["eps"]),
+            "weight_decay": float(group["weight_decay"])}  # fmt: skip
+
+
+def _require_numbers(group: Mapping[str, Any]) -> None:
+    numbers = {"lr": float(group["lr"]), **_settings(group)}
+    most = {"lr": 1e30, "beta1": 0.9999999, "beta2": 0.9999999, "eps": 1.0, "weight_decay": 1e30}
+    for key, value in numbers.items():
+        if not 0 <= value <= most[key]:
+            raise Error(str(value), f"a number from 0 to {most[key]:g}", key=key)
+
+
+def _heads(
+    model: nn.Module | None, heads: int | None, kv_heads: int | None
+) -> tuple[int, int]:
+    config = getattr(model, "config", None)
+
+    def said(*keys: str) -> int | None:
+        found = (getattr(config, key, None) for key in keys)
+        return next((value for value in found if isinstance(value, int)), None)
+
+    if heads is None:
+        heads = said("num_attention_heads", "n_head") or 1
+        kv_heads = kv_heads or said("num_key_value_heads")
+    kv_heads = kv_heads or heads
+    for key, value in (("heads", heads), ("kv_heads", kv_heads)):
+        if value < 1:
+            raise Error(str(value), "at least 1", key=key)
+    return heads, kv_heads

@@ -1,0 +1,206 @@
+// Updates of parameters over arrays of others: what narrowgauge.torch.optimizer steps by.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "bind.h"
+#include "nn/source.h"
+#include "recipe/recipe.h"
+#include "run/backends.h"
+#include "tools/tensor_update.h"
+#include "tools/update_setup.h"
+
+namespace ng::python {
+namespace {
+
+/// (r, c) in FP32, rows side by side without gaps.
+using InMatrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutMatrix = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutBytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// The memory of an optimizer: parameters share a run, whose names are unique, and so its gradient.
+class UpdateRuns {
+ public:
+  UpdateRuns(uint64_t seed, int64_t threads) : seed_(seed), threads_(threads_of(threads)) {}
+  UpdateRuns(const UpdateRuns&) = delete;
+  UpdateRuns& operator=(const UpdateRuns&) = delete;
+
+  /// One that has no parameter of this name.
+  Run& run_for(const std::string& parameter) {
+    for (Entry& entry : runs_)
+      if (entry.names.insert(parameter).second) return entry.run;
+    Entry& entry = runs_.emplace_back(make_backend("cpu", threads_), seed_);
+    entry.names.insert(parameter);
+    return entry.run;
+  }
+
+ private:
+  struct Entry {
+    Entry(std::unique_ptr<Backend> backend, uint64_t seed) : run(std::move(backend), seed) {}
+    Run run;
+    std::set<std::string> names;
+  };
+  uint64_t seed_;
+  Threads threads_;
+  std::deque<Entry> runs_;
+};
+
+/// One parameter.
+class ParameterUpdate {
+ public:
+  struct Which {
+    std::string name;  ///< "blocks.0.mlp.up.weight"
+    int64_t rows = 0, cols = 0;
+    bool is_vector = false;
+    uint32_t id = 0;     ///< of draws
+    int64_t blocks = 0;  ///< of the model; 0: its own is the last
+  };
+
+  ParameterUpdate(UpdateRuns& runs, const Recipe& recipe, const Which& which,
+                  const OptimizerSettings& settings)
+      : kind_(recipe.settings(0).optimizer),
+        settings_(settings),
+        optimizer_(make_optimizer(kind_, settings)) {
+    const ParameterSpec spec{.name = which.name,
+                             .hf_name = "",
+                             .rows = which.rows,
+                             .cols = which.cols,
+                             .is_vector = which.is_vector};
+    check_heads(kind_.kind, settings, spec);
+    const WeightStorage storage = storage_of(recipe, spec, which.blocks, false);
+    check_feedback(storage, settings);
+    run_ = &runs.run_for(which.name);
+    update_.emplace(*run_, TensorUpdate::Setup{.spec = spec,
+                                               .tensor_id = which.id,
+                                               .storage = storage,
+                                               .optimizer = optimizer_.get()});
+  }
+
+  /// As values of training begin: carries are empty, and states stay.
+  void put(const InMatrix& values) {
+    const View view = view_of(values.data());
+    const Unlocked unlocked;
+    const UpdatedWeight& weight = update_->parameter().weight;
+    put_weight(*run_, weight, view);
+    if (weight.carry.rows == 0) return;
+    const std::vector<std::byte> zeros(weight.carry.bytes());
+    run_->upload(weight.carry.data, std::span<const std::byte>(zeros));
+  }
+  /// What GEMMs read.
+  void get(const OutMatrix& values) {
+    const View view = view_of(values.data());
+    const Unlocked unlocked;
+    run_->execute(Store{stored_plainly(view), update_->parameter().value(), {}});
+  }
+  /// Constants of the steps to come.
+  void set(float beta1, float beta2, float eps, float weight_decay) {
+    OptimizerSettings now = settings_;
+    now.beta1 = beta1, now.beta2 = beta2, now.eps = eps, now.weight_decay = weight_decay;
+    settings_ = now;
+    std::unique_ptr<Optimizer> made = make_optimizer(kind_, now);
+    update_->follow(*made);
+    optimizer_ = std::move(made);
+  }
+  /// Returns the state that the step put beyond the range of its format; "": none.
+  std::string step(float lr, int64_t step, const InMatrix& gradient) {
+    const Unlocked unlocked;
+    (void)update_->step(lr, step, {gradient.data(), gradient.size()});
+    return update_->overflowing();
+  }
+
+  /// Of what persists, name and bytes: ("moment1.float32", 4096).
+  [[nodiscard]] std::vector<std::pair<std::string, size_t>> states() const {
+    std::vector<std::pair<std::string, size_t>> list;
+    for (const Persistent* row : rows()) list.emplace_back(state_name(*row), row->view.bytes());
+    return list;
+  }
+  void get_state(size_t index, const OutBytes& bytes) const {
+    const View& view = rows().at(index)->view;
+    NG_CHECK(bytes.size() == view.bytes(), bytes.size(), view.bytes());
+    run_->backend().download(bytes.data(), view.data, bytes.size());
+  }
+  void put_state(size_t index, const OutBytes& bytes) {
+    const View& view = rows().at(index)->view;
+    NG_CHECK(bytes.size() == view.bytes(), bytes.size(), view.bytes());
+    run_->backend().upload(view.data, bytes.data(), bytes.size());
+  }
+  /// Whether BF16 holds every value that the storage does.
+  [[nodiscard]] bool fits_bf16() const {
+    const Operand& cast = update_->parameter().weight.value.cast;
+    return (cast.is_unscaled() && cast.element == &bf16_format()) || is_exact_in_bf16(cast);
+  }
+
+ private:
+  [[nodiscard]] View view_of(const float* values) const {
+    const ParameterSpec& spec = update_->parameter().spec;
+    auto* const data = reinterpret_cast<std::byte*>(const_cast<float*>(values));
+    return {data, fp32_format(), spec.rows, spec.cols, spec.cols};
+  }
+  [[nodiscard]] std::vector<const Persistent*> rows() const {
+    std::vector<const Persistent*> found;
+    for (const Persistent& row : run_->persistents())
+      if (row.spec.owner == update_->parameter().spec.name) found.push_back(&row);
+    return found;
+  }
+  /// "moment1.scale.float32": what it is without the parameter's name, and its elements.
+  [[nodiscard]] std::string state_name(const Persistent& row) const {
+    std::string name = row.spec.name;
+    const std::string of = "." + update_->parameter().spec.name;
+    const size_t at = name.find(of);
+    NG_CHECK(at != std::string::npos, name);
+    return name.erase(at, of.size()) + "." + std::string(row.view.element->name);
+  }
+
+  OptimizerRecipe kind_;
+  OptimizerSettings settings_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Run* run_ = nullptr;
+  std::optional<TensorUpdate> update_;
+};
+
+using Which = ParameterUpdate::Which;
+
+OptimizerSettings settings_of(const nb::dict& given) {
+  const auto number = [&](const char* key) { return nb::cast<float>(given[key]); };
+  return {.beta1 = number("beta1"),
+          .beta2 = number("beta2"),
+          .eps = number("eps"),
+          .weight_decay = number("weight_decay"),
+          .heads = nb::cast<int64_t>(given["heads"]),
+          .kv_heads = nb::cast<int64_t>(given["kv_heads"]),
+          .least_narrow = nb::cast<int64_t>(given["least_narrow"]),
+          .decays_vectors = nb::cast<bool>(given["decays_vectors"])};
+}
+
+}  // namespace
+
+void add_updates(nb::module_& module) {
+  nb::class_<UpdateRuns>(module, "UpdateRuns")
+      .def(nb::init<uint64_t, int64_t>(), "seed"_a, "threads"_a);
+  nb::class_<ParameterUpdate>(module, "ParameterUpdate")
+      .def(
+          "__init__",
+          [](ParameterUpdate* self, UpdateRuns& runs, const Recipe& recipe, const std::string& name,
+             std::pair<int64_t, int64_t> shape, bool is_vector, uint32_t id, int64_t blocks,
+             const nb::dict& settings) {
+            const Which which{name, shape.first, shape.second, is_vector, id, blocks};
+            as_call(
+                [&] { new (self) ParameterUpdate(runs, recipe, which, settings_of(settings)); });
+          },
+          nb::keep_alive<1, 2>(), "runs"_a, "recipe"_a, "name"_a, "shape"_a, "is_vector"_a, "id"_a,
+          "blocks"_a, "settings"_a)
+      .def("put", &ParameterUpdate::put, "values"_a)
+      .def("get", &ParameterUpdate::get, "values"_a)
+      .def("set", &ParameterUpdate::set, "beta1"_a, "beta2"_a, "eps"_a, "weight_decay"_a)
+      .def("step", &ParameterUpdate::step, "lr"_a, "step"_a, "gradient"_a)
+      .def("states", &ParameterUpdate::states)
+      .def("get_state", &ParameterUpdate::get_state, "index"_a, "out"_a)
+      .def("put_state", &ParameterUpdate::put_state, "index"_a, "given"_a)
+      .def_prop_ro("fits_bf16", &ParameterUpdate::fits_bf16);
+}
+
+}  // namespace ng::python
