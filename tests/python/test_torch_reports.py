@@ -12,6 +12,10 @@ torch = pytest.importorskip("torch")
 import narrowgauge.torch as ngt  # noqa: E402: needs torch
 from torch import nn  # noqa: E402
 
+has_compile = pytest.mark.skipif(
+    not hasattr(torch.library, "custom_op"), reason="needs torch 2.4 or later"
+)
+
 
 def layers(**of) -> nn.ModuleDict:
     return nn.ModuleDict(of)
@@ -105,3 +109,13 @@ def test_other_devices_and_types_are_refused_by_name():
         half(torch.zeros(2, 32).half())
     with pytest.raises(ng.Error, match=r"weight is torch.float16"):
         half(torch.zeros(2, 32))
+
+
+@has_compile
+def test_transforms_that_do_not_work_say_what_does():
+    model = nn.Linear(32, 32)
+    ngt.convert(model, "mxfp4-all", blocks=4)
+    with pytest.raises(ng.Error, match="vmap.*a batch of inputs in one call"):
+        torch.vmap(model)(torch.randn(3, 32))
+    with pytest.raises(ng.Error, match=r"torch\.export.*restore\(model\)"):
+        torch.export.export(model, (torch.randn(3, 32),))
