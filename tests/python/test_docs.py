@@ -1,4 +1,4 @@
-"""The blocks of docs/python.md run, one after the other."""
+"""The blocks of docs/python.md and docs/torch.md run, one after the other."""
 
 import re
 
@@ -11,12 +11,20 @@ def blocks_of(page, language="python"):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
 
-@pytest.mark.parametrize("page", ["docs/python.md"])
-def test_blocks_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run_blocks(page, least):
     blocks = blocks_of(page)
-    assert len(blocks) >= 7
+    assert len(blocks) >= least
     names = {}
     for block in blocks:
         exec(compile(block, page, "exec"), names)
+
+
+def test_blocks_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_blocks("docs/python.md", 7)
     assert (tmp_path / "runs" / "sums-2" / "model").is_dir()
+
+
+def test_blocks_about_torch_run():
+    pytest.importorskip("torch")
+    run_blocks("docs/torch.md", 6)
