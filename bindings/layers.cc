@@ -144,9 +144,8 @@ class Layer {
                         {"dgrad", product(recipe.dgrad)},
                         {"wgrad", product(recipe.wgrad)}});
   }
-  /// What else the recipe says of it, which no pass does: noise on its weight, how that is stored.
+  /// Whether the recipe wants noise on its weight, which no pass adds.
   [[nodiscard]] bool has_noise() const { return said_.weight_noise.kind != NoiseKind::none; }
-  [[nodiscard]] std::string storage() const { return describe(said_.weights.storage); }
   /// Of delayed operands, before the first step.
   [[nodiscard]] Values first_state() const {
     return array_of(layer_.linear().first_state(), {layer_.linear().first_state().size()});
@@ -182,7 +181,6 @@ void add_layers(nb::module_& module) {
       .def_prop_ro("products", &Layer::products)
       .def("form", &Layer::form)
       .def_prop_ro("has_noise", &Layer::has_noise)
-      .def_prop_ro("storage", &Layer::storage)
       .def("first_state", &Layer::first_state)
       .def_prop_ro("kept_bytes", &Layer::kept_bytes);
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,16 +13,12 @@ from torch import nn
 
 from .. import _core
 from .._errors import Error
-from .._recipes import Recipe
-from .._toml import setting_lines
 from ._engine import Engine
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
-from ._names import Names, Namer, block_of, is_meant
+from ._names import Names, Namer, block_of, is_adapter, is_meant
+from ._recipe import AnyRecipe, core_recipe, left_to_others
 from ._state import Ids, LayerState
 from ._steps import begin_pass, engines_of, layers_of
-
-#: A recipe: its name, a TOML file, a dict of its keys, or a Recipe.
-AnyRecipe = str | os.PathLike[str] | Mapping[str, Any] | Recipe
 
 _converting = threading.Lock()
 
@@ -47,8 +43,9 @@ class Conversion:
 
     recipe: str
     layers: list[Converted]
-    skipped: list[str]  #: linear layers that were left as they are, as was asked
+    skipped: list[str]  #: linear layers that were left as they are, as was asked; PEFT's adapters
     warnings: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)  #: of the recipe, what layers do not do
 
     def __iter__(self) -> Iterator[Converted]:
         return iter(self.layers)
@@ -64,18 +61,10 @@ class Conversion:
         ]
         widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
         lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in rows]
-        lines += [f"left as they are: {', '.join(self.skipped)}"] if self.skipped else []
-        return "\n".join([f"{len(self.layers)} layers in {self.recipe}", *lines,
+        skipped = _by_glob(self.skipped)
+        lines += [f"left as they are: {', '.join(skipped)}"] if skipped else []
+        return "\n".join([f"{len(self.layers)} layers in {self.recipe}", *lines, *self.others,
                           *(f"warning: {warning}" for warning in self.warnings)])
-
-
-def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
-    if isinstance(recipe, Recipe):
-        return recipe._core
-    if isinstance(recipe, Mapping):
-        lines = setting_lines({"name": "given", **recipe})
-        return _core.load_recipe("\n".join(lines) + "\n")
-    return Recipe(recipe)._core
 
 
 def convert(
@@ -94,7 +83,8 @@ def convert(
 
     model: nn.Linear and transformers' Conv1D in it are converted, under "fp32" and "bf16" too; its
         parameters stay the very same objects.
-    skip, only: globs over module names, or the names of modules around them.
+    skip, only: globs over module names, or the names of modules around them. Adapters of PEFT are
+        left as they are unless `only` means them, as the trainer has its own in `compute`.
     names: {"encoder.layer.{n}.ff": "blocks.{n}.mlp.up"}, or a function of a module name, for what
         the tables of known families lack.
     blocks: of the model, from which a recipe counts its first and last ones; else as names say.
@@ -104,7 +94,7 @@ def convert(
         the CPU, torch operations for others.
 
     Raises Error for a layer that no rule names, for a parameter that a narrow and a wide layer
-    share, and for a recipe that is none; the model is then as it was.
+    share, for a recipe that is none and for one with noise on weights; the model is then as it was.
     """
     if engine not in ("auto", "kernels", "torch"):
         raise Error(f'"{engine}"', '"auto", "kernels" or "torch"', key="engine")
@@ -125,8 +115,8 @@ def convert(
             )
             _require_known(state, loaded)
             states[module] = state
-        report = Conversion(loaded.name, [], skipped, list(loaded.warnings))
-        report.warnings += _warnings(model, loaded, states)
+        report = Conversion(loaded.name, [], skipped, list(loaded.warnings), left_to_others(loaded))
+        report.warnings += _warnings(model, loaded)
         report.layers = [_convert_layer(chosen[module], states[module]) for module in states]
         _follow_passes(model)
         return report
@@ -144,7 +134,8 @@ def _choose(
     for name, layer in model.named_modules():
         if not is_linear(layer) or _is_read_past(model, name):
             continue
-        wanted = (only is None or is_meant(only, name)) and not is_meant(skip, name)
+        wanted = is_meant(only, name) if only is not None else not is_adapter(name)
+        wanted = wanted and not is_meant(skip, name)
         if wanted:
             chosen[name] = layer
         else:
@@ -164,33 +155,45 @@ def _is_read_past(model: nn.Module, name: str) -> bool:
 def _require_known(state: LayerState, recipe: _core.Recipe) -> None:
     if state.core().has_noise:
         raise state.refuse(
-            f"{recipe.name} adds noise to its weight, which layers of PyTorch do not",
+            f"{recipe.name} adds noise to its weight, which the trainer alone draws",
             "a recipe without weight_noise, or `narrowgauge train`",
         )
 
 
-def _warnings(
-    model: nn.Module, recipe: _core.Recipe, states: Mapping[str, LayerState]
-) -> list[str]:
-    found = [f"{name}: {why} and stays as it is" for name, module in model.named_modules()
-             if (why := _multiplies(module))]  # fmt: skip
-    stored = sorted({state.core().storage for state in states.values()} - {"fp32"})
-    if stored:
-        found.append(f"weights stay in their own type: {', '.join(stored)} is the optimizer's affair")
+def _warnings(model: nn.Module, recipe: _core.Recipe) -> list[str]:
+    found = [
+        f"{name}: nn.MultiheadAttention multiplies by itself and stays as it is"
+        for name, module in model.named_modules()
+        if isinstance(module, nn.MultiheadAttention)
+    ]
+    found += _by_glob(
+        f"{name or 'model'}: {type(module).__name__} multiplies by {parameters} itself, as before"
+        for name, module in model.named_modules()
+        for parameters in [_own_matrices(module)]
+        if parameters
+    )
     if recipe.phases > 1:
         found.append(f"{recipe.name} has {recipe.phases} phases: the first holds")
     return found
 
 
-def _multiplies(module: nn.Module) -> str:
-    """How a module that convert leaves multiplies by matrices of its own; empty: it does not."""
-    if isinstance(module, nn.MultiheadAttention):
-        return "nn.MultiheadAttention multiplies by itself"
+def _by_glob(lines: Iterable[str]) -> list[str]:
+    """Those of like layers once."""
+    return list(dict.fromkeys(re.sub(r"(?<=\.)\d+\b", "*", line) for line in lines))
+
+
+def _own_matrices(module: nn.Module) -> str:
+    """Of a module that is no layer of torch: weights that no linear layer of it holds.
+
+    Stacks of matrices, as transformers has those of experts, and those of nn.Linear's heirs with a
+    forward of their own. Vectors with sizes of 1 before, as tokens and positions are, are none.
+    """
     if isinstance(module, nn.Linear) and not is_linear(module):
-        return f"{type(module).__name__} has a forward of its own"
-    if any(p.dim() == 3 for p in module._parameters.values() if p is not None):
-        return f"{type(module).__name__} has matrices that are no layers"
-    return ""
+        return "its weight"
+    if type(module).__module__.startswith("torch.nn."):
+        return ""
+    own = module.named_parameters(recurse=False)
+    return ", ".join(name for name, p in own if p.dim() == 3 and min(p.shape) > 1)
 
 
 def _named(

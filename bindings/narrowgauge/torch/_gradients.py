@@ -12,8 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import _core
 from .._errors import Error
-from ._convert import AnyRecipe, core_recipe
 from ._layers import Linear
+from ._recipe import AnyRecipe, core_recipe
 
 
 class GradientHook:

@@ -24,6 +24,7 @@ class Linear:
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state
+        _operators.require_plain(state, x)
         _operators.require(state, "input", x)
         _operators.require(state, "weight", self.weight)
         if not state.engine.takes_kernels(x.device):

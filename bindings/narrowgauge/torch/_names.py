@@ -10,82 +10,65 @@ from torch import nn
 #: What a user may say of names: globs with {n} for a block's number, or a function.
 Names = Mapping[str, str] | Callable[[str], str | None]
 
-_GPT2 = {
-    "*h.{n}.attn.c_attn": "blocks.{n}.attn.qkv",
-    "*h.{n}.attn.c_proj": "blocks.{n}.attn.out",
-    "*h.{n}.mlp.c_fc": "blocks.{n}.mlp.up",
-    "*h.{n}.mlp.c_proj": "blocks.{n}.mlp.down",
-}
-# Llama, Mistral, Qwen2, Qwen3, Gemma
-_LLAMA = {
-    **{f"*layers.{{n}}.self_attn.{part}_proj": f"blocks.{{n}}.attn.{part}" for part in "qkv"},
-    "*layers.{n}.self_attn.o_proj": "blocks.{n}.attn.out",
-    **{
-        f"*layers.{{n}}.mlp.{part}_proj": f"blocks.{{n}}.mlp.{part}"
-        for part in ("gate", "up", "down")
+# A kind of layer by its path behind the number of its block. Of the list of blocks:
+_BLOCKS: dict[str, dict[str, str]] = {
+    "h": {  # GPT-2
+        "attn.c_attn": "attn.qkv",
+        "attn.c_proj": "attn.out",
+        "mlp.c_fc": "mlp.up",
+        "mlp.c_proj": "mlp.down",
+    },
+    "layers": {
+        **{f"self_attn.{part}_proj": f"attn.{part}" for part in "qkv"},
+        "self_attn.o_proj": "attn.out",  # Llama, Mistral, Qwen2, Qwen3, Gemma
+        **{f"mlp.{part}_proj": f"mlp.{part}" for part in ("gate", "up", "down")},
+        "self_attn.dense": "attn.out",  # Phi
+        "mlp.fc1": "mlp.up",  # and ViT
+        "mlp.fc2": "mlp.down",
+        "self_attn.qkv_proj": "attn.qkv",  # Phi-3
+        "mlp.gate_up_proj": "mlp.up",
+        "self_attn.out_proj": "attn.out",  # OPT
+        "fc1": "mlp.up",
+        "fc2": "mlp.down",
+        **{f"attention.{part}_proj": f"attn.{part}" for part in "qkv"},  # ViT
+        "attention.o_proj": "attn.out",
+    },
+    "layer": {  # BERT
+        **{f"attention.self.{word}": f"attn.{word[0]}" for word in ("query", "key", "value")},
+        "attention.output.dense": "attn.out",
+        "intermediate.dense": "mlp.up",
+        "output.dense": "mlp.down",
+    },
+    "block": {  # T5
+        **{f"layer.*.SelfAttention.{part}": f"attn.{part}" for part in "qkv"},
+        "layer.*.SelfAttention.o": "attn.out",
+        **{f"layer.*.EncDecAttention.{part}": f"cross.{part}" for part in "qkv"},
+        "layer.*.EncDecAttention.o": "cross.out",
+        "layer.*.DenseReluDense.wi": "mlp.up",
+        "layer.*.DenseReluDense.wi_0": "mlp.gate",
+        "layer.*.DenseReluDense.wi_1": "mlp.up",
+        "layer.*.DenseReluDense.wo": "mlp.down",
+    },
+    "blocks": {  # timm's ViT, and most that are written after it
+        "attn.qkv": "attn.qkv",
+        "attn.proj": "attn.out",
+        "mlp.fc1": "mlp.up",
+        "mlp.fc2": "mlp.down",
     },
 }
-# Phi and OPT
-_PHI = {
-    "*layers.{n}.self_attn.dense": "blocks.{n}.attn.out",
-    "*layers.{n}.self_attn.out_proj": "blocks.{n}.attn.out",
-    "*layers.{n}.self_attn.qkv_proj": "blocks.{n}.attn.qkv",
-    "*layers.{n}.mlp.gate_up_proj": "blocks.{n}.mlp.up",
-    "*layers.{n}.mlp.fc1": "blocks.{n}.mlp.up",
-    "*layers.{n}.mlp.fc2": "blocks.{n}.mlp.down",
-    "*layers.{n}.fc1": "blocks.{n}.mlp.up",
-    "*layers.{n}.fc2": "blocks.{n}.mlp.down",
+# Outside of blocks, by how a path ends.
+_OTHERS = {
+    **{name: "head" for name in ("lm_head", "head", "classifier", "score", "qa_outputs",
+                                 "cls.predictions.decoder", "cls.seq_relationship")},
+    "cls.predictions.transform.dense": "transform",
+    "pooler.dense": "pooler",
+    "decoder.project_in": "project_in",  # OPT
+    "decoder.project_out": "project_out",
 }
-# BERT and transformers' ViT
-_BERT = {
-    **{
-        f"*layer.{{n}}.attention.{inner}.{word}": f"blocks.{{n}}.attn.{word[0]}"
-        for inner in ("self", "attention")
-        for word in ("query", "key", "value")
-    },
-    "*layer.{n}.attention.output.dense": "blocks.{n}.attn.out",
-    "*layer.{n}.intermediate.dense": "blocks.{n}.mlp.up",
-    "*layer.{n}.output.dense": "blocks.{n}.mlp.down",
-    "*layers.{n}.attention.q_proj": "blocks.{n}.attn.q",
-    "*layers.{n}.attention.k_proj": "blocks.{n}.attn.k",
-    "*layers.{n}.attention.v_proj": "blocks.{n}.attn.v",
-    "*layers.{n}.attention.o_proj": "blocks.{n}.attn.out",
-}
-# timm's ViT, and most that are written after it
-_TIMM = {
-    "*blocks.{n}.attn.qkv": "blocks.{n}.attn.qkv",
-    "*blocks.{n}.attn.proj": "blocks.{n}.attn.out",
-    "*blocks.{n}.mlp.fc1": "blocks.{n}.mlp.up",
-    "*blocks.{n}.mlp.fc2": "blocks.{n}.mlp.down",
-}
-_HEADS = {
-    name: "head"
-    for name in ("lm_head", "*.lm_head", "embed_out", "head", "classifier", "score", "qa_outputs",
-                 "cls.predictions.decoder", "cls.seq_relationship", "fc")
-}
-_POOLERS = {name: "pooler" for name in ("*pooler.dense", "pooler", "cls.predictions.transform.dense",
-                                        "vit.pooler.dense")}
-_PARTS = {
-    **{f"{part}_proj": f"attn.{part}" for part in "qkv"},
-    "o_proj": "attn.out",
-}
-_TABLES = (_GPT2, _LLAMA, _PHI, _BERT, _TIMM, _HEADS, _POOLERS)
-
-# Within a block of T5's encoder or decoder.
-_T5 = {
-    "SelfAttention.q": "attn.q",
-    "SelfAttention.k": "attn.k",
-    "SelfAttention.v": "attn.v",
-    "SelfAttention.o": "attn.out",
-    "EncDecAttention.q": "cross.q",
-    "EncDecAttention.k": "cross.k",
-    "EncDecAttention.v": "cross.v",
-    "EncDecAttention.o": "cross.out",
-    "DenseReluDense.wi": "mlp.up",
-    "DenseReluDense.wi_0": "mlp.gate",
-    "DenseReluDense.wi_1": "mlp.up",
-    "DenseReluDense.wo": "mlp.down",
-}
+# What PEFT has inside of its own layers in place of a model's.
+_WRAPPED = re.compile(r"\.base_layer$|\.modules_to_save\.\w+$|\.original_module$")
+# A path into a list of blocks that lies in no other one.
+_IN_BLOCK = re.compile(r"((?:\d+\.)*(?:[^.\d][^.]*\.)*?([^.\d][^.]*))\.(\d+)\.(.+)")
 
 
 def matches(pattern: str, name: str) -> dict[str, str] | None:
@@ -102,24 +85,17 @@ def is_meant(patterns: tuple[str, ...], name: str) -> bool:
     return any(matches(pattern, one) is not None for pattern in patterns for one in within)
 
 
+def is_adapter(name: str) -> bool:
+    """Whether a layer is one of the two that PEFT puts beside another."""
+    return re.search(r"\.lora_[AB]\.\w+$", name) is not None
+
+
 def _by_table(table: Mapping[str, str], name: str) -> str | None:
     for pattern, canonical in table.items():
         found = matches(pattern, name)
         if found is not None:
             return canonical.replace("{n}", found.get("n", ""))
     return None
-
-
-def _t5_name(model: nn.Module, name: str) -> str | None:
-    """Blocks of the decoder are counted behind those of the encoder."""
-    found = re.fullmatch(r"(.*\b)?(encoder|decoder)\.block\.(\d+)\.layer\.\d+\.(.+)", name)
-    if found is None or found[4] not in _T5:
-        return None
-    block = int(found[3])
-    if found[2] == "decoder":
-        encoder = dict(model.named_modules()).get(f"{found[1] or ''}encoder.block")
-        block += len(encoder) if isinstance(encoder, nn.ModuleList) else 0
-    return f"blocks.{block}.{_T5[found[4]]}"
 
 
 def _blocks_of(model: nn.Module) -> str | None:
@@ -134,41 +110,48 @@ def _blocks_of(model: nn.Module) -> str | None:
     return max(lists, key=lambda found: len(found[1]))[0] if lists else None
 
 
+def _length(model: nn.Module, stack: str) -> int:
+    blocks = model.get_submodule(stack)
+    return len(blocks) if isinstance(blocks, (nn.ModuleList, nn.Sequential)) else 0
+
+
 class Namer:
     """Names of one model's layers, by what the user says, by tables, by where they lie."""
 
     def __init__(self, model: nn.Module, names: Names | None) -> None:
         self._model, self._names = model, names
         self._blocks = _blocks_of(model)
+        self._stacks: dict[str, int] = {}  # lists of blocks that tables know: blocks before theirs
 
     def of(self, module: str) -> str | None:
         """None where no rule reaches it."""
-        for rule in (self._said, self._known, self._placed):
-            name = rule(module)
-            if name:
-                return name
-        return None
-
-    def _said(self, module: str) -> str | None:
-        if self._names is None:
-            return None
-        return self._names(module) if callable(self._names) else _by_table(self._names, module)
+        if self._names is not None:
+            said = self._names(module) if callable(self._names) else _by_table(self._names, module)
+            if said:
+                return said
+        plain = _WRAPPED.sub("", module)
+        return self._known(plain) or self._placed(plain)
 
     def _known(self, module: str) -> str | None:
-        for table in _TABLES:
-            name = _by_table(table, module)
-            if name:
-                return name
-        return _t5_name(self._model, module)
+        found = _IN_BLOCK.fullmatch(module)
+        if found is None:
+            ends = (name for end, name in _OTHERS.items() if f".{module}".endswith(f".{end}"))
+            return next(ends, None)
+        stack, kind, number, path = found.groups()
+        name = _by_table(_BLOCKS.get(kind, {}), path)
+        return f"blocks.{self._before(stack) + int(number)}.{name}" if name else None
+
+    def _before(self, stack: str) -> int:
+        """Blocks of a decoder are counted behind those of the encoder."""
+        if stack not in self._stacks:
+            self._stacks[stack] = sum(_length(self._model, other) for other in self._stacks)
+        return self._stacks[stack]
 
     def _placed(self, module: str) -> str | None:
-        if self._blocks is None:
+        if self._blocks is None or not module.startswith(f"{self._blocks}."):
             return None
-        inside = module.removeprefix(f"{self._blocks}.") if module != self._blocks else ""
-        if inside == module or "." not in inside:
-            return f"blocks.{inside}.linear" if inside.isdigit() else None
-        number, _, kind = inside.partition(".")
-        return f"blocks.{number}.{kind}"
+        number, _, kind = module.removeprefix(f"{self._blocks}.").partition(".")
+        return f"blocks.{self._before(self._blocks) + int(number)}.{kind or 'linear'}"
 
 
 def block_of(name: str) -> int:

@@ -48,6 +48,22 @@ def require(state: LayerState, what: str, tensor: Tensor) -> None:
         )
 
 
+def require_plain(state: LayerState, x: Tensor) -> None:
+    """That a call is none of a transform which would change what is drawn, or drop the drawing."""
+    compiler = getattr(torch, "compiler", None)
+    if compiler is not None and getattr(compiler, "is_exporting", lambda: False)():
+        raise state.refuse(
+            "torch.export has no recipe's products",
+            "narrowgauge.torch.restore(model) before, or torch.compile of the converted model",
+        )
+    if compiler is None or compiler.is_compiling():
+        return
+    if torch._C._functorch.is_batchedtensor(x):
+        raise state.refuse(
+            "vmap would scale and draw row by row", "a batch of inputs in one call, without vmap"
+        )
+
+
 def forward_pass(
     x: Tensor, weight: Tensor, bias: Optional[Tensor], scales: Optional[Tensor], layer: int,
     training: bool,

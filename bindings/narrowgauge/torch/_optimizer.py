@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .. import _core
 from .._errors import Error
-from ._convert import AnyRecipe, _core_recipe
+from ._recipe import AnyRecipe, core_recipe
 from ._held import Held
 from ._layers import Linear
 from ._names import Names
@@ -70,7 +70,7 @@ def optimizer(
     numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
     fixed = {"heads": heads, "kv_heads": kv_heads, "least_narrow": least_narrow,
              "decays_vectors": decay_vectors}  # fmt: skip
-    return Optimizer(given, _core_recipe(recipe), numbers, fixed, model, names, blocks, seed)
+    return Optimizer(given, core_recipe(recipe), numbers, fixed, model, names, blocks, seed)
 
 
 class Optimizer(torch.optim.Optimizer):

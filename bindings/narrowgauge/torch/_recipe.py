@@ -1,0 +1,70 @@
+"""A recipe as convert takes it, and what of it is not done by layers."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _core
+from .._errors import Error
+from .._recipes import Recipe
+from .._toml import setting_lines
+
+#: A recipe: its name, a TOML file, a dict of its keys, or a Recipe.
+AnyRecipe = str | os.PathLike[str] | Mapping[str, Any] | Recipe
+
+#: Keys that say something of weights between updates, of updates, of gradients between ranks.
+_UPDATE = ("weights.storage", "weights.master", "weights.update", "optimizer.kind",
+           "optimizer.moment1", "optimizer.moment2", "gradient.accumulate")  # fmt: skip
+_WIRE = ("gradient.communicate", "gradient.reduce", "gradient.auto_scale")
+
+
+def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
+    """Raises Error where it is none, or has noise on weights, which layers do not draw."""
+    if isinstance(recipe, Recipe):
+        loaded = recipe._core
+    elif isinstance(recipe, Mapping):
+        lines = setting_lines({"name": "given", **recipe})
+        loaded = _core.load_recipe("\n".join(lines) + "\n")
+    else:
+        loaded = Recipe(recipe)._core
+    kind = _settings(loaded).get("weight_noise.kind")
+    if kind != "none":
+        raise Error(f'"{kind}" is drawn by the trainer alone',
+                    'a recipe without, or Recipe(name, {"weight_noise.kind": "none"})',
+                    place=loaded.name, key="weight_noise.kind")
+    return loaded
+
+
+def left_to_others(recipe: _core.Recipe) -> list[str]:
+    """Of a recipe what layers do not do, with who does."""
+    said, plain = _settings(recipe), _settings(_core.load_recipe("fp32"))
+    lines = []
+    for keys, whose in ((_UPDATE, "those of the optimizer"), (_WIRE, "those between ranks")):
+        changed = [f"{key} = {_text(said[key])}" for key in keys if said[key] != plain[key]]
+        if changed:
+            lines.append(f"{', '.join(changed)}: {whose}, not of layers")
+    return lines
+
+
+def _settings(recipe: _core.Recipe) -> dict[str, Any]:
+    """By dotted key, of the recipe alone: without phases and overrides."""
+    found: dict[str, Any] = {}
+    for name, table in tomllib.loads(recipe.resolved).items():
+        if isinstance(table, Mapping):
+            found.update(_flat(name, table))
+        else:
+            found[name] = table
+    return found
+
+
+def _flat(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}.{key}": value for key, value in table.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return str(value.get("format", value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,121 @@
+"""narrowgauge.torch: what convert says, what it leaves to others, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+import narrowgauge as ng
+
+torch = pytest.importorskip("torch")
+import narrowgauge.torch as ngt  # noqa: E402: needs torch
+from torch import nn  # noqa: E402
+
+has_compile = pytest.mark.skipif(
+    not hasattr(torch.library, "custom_op"), reason="needs torch 2.4 or later"
+)
+
+
+def layers(**of) -> nn.ModuleDict:
+    return nn.ModuleDict(of)
+
+
+def pair(width=32) -> nn.ModuleList:
+    return nn.ModuleList(nn.Linear(width, width) for _ in range(2))
+
+
+@pytest.mark.parametrize("recipe", ["gaussws-all", "diffq", "nipq"])
+def test_noise_on_weights_is_refused(recipe):
+    model = layers(blocks=pair())
+    kind = ng.Recipe(recipe).resolved.split('weight_noise.kind = "')[1].split('"')[0]
+    with pytest.raises(ng.Error, match=f'^{recipe}: weight_noise.kind: "{kind}" is drawn by the tr'):
+        ngt.convert(model, recipe)
+    assert type(model["blocks"][0]) is nn.Linear
+    quiet = ng.Recipe(recipe, {"weight_noise.kind": "none"})
+    assert len(ngt.convert(model, quiet)) == 2
+
+
+def test_what_layers_do_not_do_is_said():
+    report = ngt.convert(layers(blocks=pair()), "fp8-lm")
+    update, wire = report.others
+    assert update.startswith("weights.storage = fp8_e4m3, weights.master = fp16")
+    assert wire.startswith("gradient.communicate = fp8_e4m3") and "auto_scale = true" in wire
+    assert all(line in str(report) for line in report.others)
+    assert ngt.convert(layers(blocks=pair()), "mxfp4-all").others == []
+    assert "optimizer.kind = muon" in ngt.convert(layers(blocks=pair()), "muon").others[0]
+
+
+def test_names_that_users_say():
+    model = layers(layers=pair(), out=nn.Linear(32, 4))
+    names = {"layers.{n}": "blocks.{n}.mlp.up", "out": "head"}
+    assert [row.layer for row in ngt.convert(model, "bf16", names=names)] == [
+        "blocks.0.mlp.up", "blocks.1.mlp.up", "head"]  # fmt: skip
+    report = ngt.convert(model, "bf16", names=lambda name: "head" if name == "out" else None)
+    assert [row.layer for row in report] == ["blocks.0.linear", "blocks.1.linear", "head"]
+    with pytest.raises(ng.Error, match='^out: lies in no block.*skip=."out"'):
+        ngt.convert(model, "bf16")
+
+
+def test_blocks_in_blocks_belong_to_the_outer():
+    inner = layers(layers=nn.ModuleList(layers(fc1=nn.Linear(8, 8)) for _ in range(3)))
+    model = layers(stages=nn.ModuleList([inner, copy.deepcopy(inner)]))
+    report = ngt.convert(model, "bf16")
+    assert [row.layer for row in report][3] == "blocks.1.layers.0.fc1"
+
+
+def test_a_decoders_blocks_are_behind_the_encoders():
+    def stack(count):
+        return layers(layers=nn.ModuleList(layers(fc1=nn.Linear(8, 8)) for _ in range(count)))
+
+    model = layers(encoder=stack(2), decoder=stack(3))
+    assert [row.layer for row in ngt.convert(model, "bf16")] == [
+        f"blocks.{number}.mlp.up" for number in range(5)
+    ]
+
+
+def test_only_reaches_what_it_means():
+    model = layers(blocks=pair(), head=nn.Linear(32, 4))
+    report = ngt.convert(model, "mxfp4-all", only=["blocks.*"])
+    assert len(report) == 2 and report.skipped == ["head"] and "left as they are: head" in str(report)
+
+
+class Own(nn.Linear):
+    """A layer that computes something else."""
+
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+def test_layers_that_cannot_be_converted_are_warned_of():
+    model = layers(
+        blocks=pair(), attention=nn.MultiheadAttention(8, 2), own=nn.ModuleList([Own(4, 4), Own(4, 4)])
+    )
+    attention, own = ngt.convert(model, "bf16").warnings
+    assert attention == "attention: nn.MultiheadAttention multiplies by itself and stays as it is"
+    assert own == "own.*: Own multiplies by its weight itself, as before"
+
+
+def test_other_devices_and_types_are_refused_by_name():
+    model = layers(blocks=pair()).to("meta")
+    ngt.convert(model, "mxfp4-all")
+    with pytest.raises(ng.Error, match=r"^blocks.0: blocks.0.linear: input is on meta"):
+        model["blocks"][0](torch.zeros(2, 32, device="meta"))
+    with pytest.raises(ng.Error, match=r"weight is on meta"):
+        model["blocks"][0](torch.zeros(2, 32))
+    half = nn.Linear(32, 32).half()
+    ngt.convert(half, "mxfp4-all")
+    with pytest.raises(ng.Error, match=r"blocks.0.linear: input is torch.float16: torch.float32 or"):
+        half(torch.zeros(2, 32).half())
+    with pytest.raises(ng.Error, match=r"weight is torch.float16"):
+        half(torch.zeros(2, 32))
+
+
+@has_compile
+def test_transforms_that_do_not_work_say_what_does():
+    model = nn.Linear(32, 32)
+    ngt.convert(model, "mxfp4-all", blocks=4)
+    with pytest.raises(ng.Error, match="vmap.*a batch of inputs in one call"):
+        torch.vmap(model)(torch.randn(3, 32))
+    with pytest.raises(ng.Error, match=r"torch\.export.*restore\(model\)"):
+        torch.export.export(model, (torch.randn(3, 32),))
