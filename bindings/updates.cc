@@ -108,7 +108,7 @@ class ParameterUpdate {
   /// Returns the state that the step put beyond the range of its format; "": none.
   std::string step(float lr, int64_t step, const InMatrix& gradient) {
     const Unlocked unlocked;
-    (void)update_->step(lr, step, {gradient.data(), gradient.size()});
+    update_->move(lr, step, {gradient.data(), gradient.size()});
     return update_->overflowing();
   }
 

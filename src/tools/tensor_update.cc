@@ -1,6 +1,7 @@
 #include "tools/tensor_update.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace ng {
@@ -9,6 +10,7 @@ TensorUpdate::TensorUpdate(Run& run, const Setup& setup)
     : run_(run),
       optimizer_(setup.optimizer),
       report_(run.persistent_values<UpdateReport>("update report", 1)),
+      sum_of_squares_(run.persistent_values<double>("sum of squares", 1)),
       control_(run.persistent_values<StepControl>("update control", 1)) {
   parameter_.spec = setup.spec;
   parameter_.id = setup.tensor_id;
@@ -30,7 +32,7 @@ TensorUpdate::TensorUpdate(Run& run, const Setup& setup)
   }
   if (weight.carry.rows > 0)
     states_.push_back({has_residual() ? "residual" : "compensation", stored_plainly(weight.carry)});
-  program_ = run.record([&] { update(0, 0, {}); });
+  program_ = run.record([&] { update(0, 0, {}, report_); });
   run.reserve({&program_});
 }
 
@@ -44,28 +46,38 @@ bool TensorUpdate::has_residual() const {
   return parameter_.weight.rule == UpdateRule::residual && parameter_.weight.carry.rows > 0;
 }
 
-void TensorUpdate::update(float lr, int64_t step, std::span<const float> moves) {
+void TensorUpdate::update(float lr, int64_t step, std::span<const float> moves,
+                          UpdateReport* report) {
   const View gradient = gradient_target(run_, parameter_).view;
   run_.upload(gradient.as<float>().data, moves);
+  if (report == nullptr) measure(gradient);
   if (optimizer_ != nullptr) {
     optimizer_->check(run_, parameter_, {.lr = lr, .step = step, .control = control_});
-    optimizer_->update(run_, parameter_, {.lr = lr, .step = step, .report = report_});
+    optimizer_->update(run_, parameter_, {.lr = lr, .step = step, .report = report});
   } else {
-    const Update update = along(gradient, lr, step);
+    const Update update = along(gradient, lr, step, report);
     run_.execute(CheckUpdate{.update = update, .control = control_});
     run_.execute(update);
   }
   forget_step(parameter_);
 }
 
-Update TensorUpdate::along(const View& direction, float lr, int64_t step) const {
+void TensorUpdate::measure(const View& gradient) {
+  run_.execute(Clear{std::as_writable_bytes(std::span(sum_of_squares_, 1))});
+  run_.execute(AddSumOfSquares{sum_of_squares_, gradient});
+  const StepControl known{.grad_norm = std::sqrt(run_.read(sum_of_squares_))};
+  run_.upload(control_, std::span<const StepControl>(&known, 1));
+}
+
+Update TensorUpdate::along(const View& direction, float lr, int64_t step,
+                           UpdateReport* report) const {
   return {
       .optimizer = OptimizerRule::direction,
       .weight = parameter_.weight,
       .grad = direction,
       .numbers = {.lr = lr},
       .key = {.seed = run_.seed(), .tensor = parameter_.id, .step = static_cast<uint32_t>(step)},
-      .report = report_};
+      .report = report};
 }
 
 std::string TensorUpdate::overflowing() const {
@@ -79,14 +91,23 @@ std::string TensorUpdate::overflowing() const {
   return "";
 }
 
-UpdateReport TensorUpdate::step(float lr, int64_t step, std::span<const float> moves) {
+void TensorUpdate::replay(float lr, int64_t step, std::span<const float> moves,
+                          UpdateReport* report) {
   run_.set_moment({.step = static_cast<uint32_t>(step), .micro = 0, .first_micro = 0, .micros = 1});
-  run_.execute(Clear{std::as_writable_bytes(std::span(report_, 1))});
   // Of a gradient whose norm nobody knows: CheckUpdate looks at every value.
   const StepControl unknown{.grad_norm = std::numeric_limits<double>::infinity()};
   run_.upload(control_, std::span<const StepControl>(&unknown, 1));
-  run_.replay(program_, [&] { update(lr, step, moves); });
+  run_.replay(program_, [&] { update(lr, step, moves, report); });
+}
+
+UpdateReport TensorUpdate::step(float lr, int64_t step, std::span<const float> moves) {
+  run_.execute(Clear{std::as_writable_bytes(std::span(report_, 1))});
+  replay(lr, step, moves, report_);
   return run_.read(report_);
+}
+
+void TensorUpdate::move(float lr, int64_t step, std::span<const float> moves) {
+  replay(lr, step, moves, nullptr);
 }
 
 }  // namespace ng

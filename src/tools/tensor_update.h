@@ -39,6 +39,8 @@ class TensorUpdate {
 
   /// One update by a gradient, or along a direction, r · c values.
   UpdateReport step(float lr, int64_t step, std::span<const float> moves);
+  /// The same bits, of which nobody is told: the faster ways of the backend.
+  void move(float lr, int64_t step, std::span<const float> moves);
   /// "moment2": what the last step put beyond the range of its format, for which training would
   /// have skipped it; empty: nothing.
   [[nodiscard]] std::string overflowing() const;
@@ -46,14 +48,21 @@ class TensorUpdate {
   void follow(const Optimizer& optimizer) { optimizer_ = &optimizer; }
 
  private:
-  void update(float lr, int64_t step, std::span<const float> moves);
-  [[nodiscard]] Update along(const View& direction, float lr, int64_t step) const;
+  /// What replays: `report` null, where nobody asks.
+  void update(float lr, int64_t step, std::span<const float> moves, UpdateReport* report);
+  void replay(float lr, int64_t step, std::span<const float> moves, UpdateReport* report);
+  /// Puts the norm of what moves the weight where CheckUpdate reads it, which then rarely has to
+  /// look at values.
+  void measure(const View& gradient);
+  [[nodiscard]] Update along(const View& direction, float lr, int64_t step,
+                             UpdateReport* report) const;
 
   Run& run_;
   Parameter parameter_;
   const Optimizer* optimizer_;
   std::vector<NamedState> states_;
   UpdateReport* report_;
+  double* sum_of_squares_;
   StepControl* control_;  ///< what CheckUpdate finds; nothing is skipped for it
   Program program_;
 };

@@ -1,4 +1,4 @@
-"""What the layers of one conversion share: recipe, seed, the clock of draws, the memory of a step."""
+"""What the layers of a conversion share: recipe, seed, the clock of draws, a step's memory."""
 
 from __future__ import annotations
 

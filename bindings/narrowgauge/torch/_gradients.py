@@ -86,8 +86,8 @@ def _bytes(message: Any) -> Tensor:
 def gradient_hook(
     ddp: DistributedDataParallel, recipe: AnyRecipe, *, seed: int = 1, step: int = 0
 ) -> GradientHook:
-    """Gradients of a DistributedDataParallel model go as the recipe's `gradient` table says from now
-    on: those of the weights of converted layers in blocks in its numbers, what else there is in
+    """Gradients of a DistributedDataParallel model go as the recipe's `gradient` table says from
+    now on: those of the weights of converted layers in blocks in its numbers, what else there is in
     FP32. Every rank ends in the same mean, to the bit, whatever carries the messages.
 
     ddp: on the CPU, over gloo. seed, step: of stochastic rounding; the step goes on with each

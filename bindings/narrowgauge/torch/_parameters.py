@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ._layers import Linear, is_linear
 from ._names import Namer, Names, block_of
+from ._state import LayerState
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def _layer(namer: Namer, module_name: str, module: nn.Module, is_wide_model: boo
     return f"other.{module_name}" if module_name else "other"
 
 
-def _state_of(parameter: Tensor, readers: list[nn.Module]):
+def _state_of(parameter: Tensor, readers: list[nn.Module]) -> LayerState | None:
     """Of the converted layer whose weight it is; None: of none, or first of something else."""
     first = readers[0]
     return first.ng_state if isinstance(first, Linear) and first.weight is parameter else None

@@ -28,7 +28,8 @@ def layers_of(model: nn.Module) -> dict[str, Linear]:
 
 def engines_of(model: nn.Module) -> list[Engine]:
     """Those of its layers, each once."""
-    return list({id(m.ng_state.engine): m.ng_state.engine for m in layers_of(model).values()}.values())
+    engines = [layer.ng_state.engine for layer in layers_of(model).values()]
+    return list({id(engine): engine for engine in engines}.values())
 
 
 def begin_pass(model: nn.Module, args: tuple[Any, ...]) -> None:
@@ -71,7 +72,10 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 
 def _after(optimizer: torch.optim.Optimizer, method: str, then: Any) -> None:
-    hook = {"step": "register_step_post_hook", "load_state_dict": "register_load_state_dict_post_hook"}
+    hook = {
+        "step": "register_step_post_hook",
+        "load_state_dict": "register_load_state_dict_post_hook",
+    }
     if hasattr(optimizer, hook[method]):
         getattr(optimizer, hook[method])(then)
         return

@@ -67,8 +67,8 @@ void linear(const LinearArgs& args) {
 }
 
 constexpr const char* kLinearFooter =
-    R"(IN holds floats: weight (N, K), input (T, K), grad (T, N), which is dL/dY, and bias (N); without
-grad there is the forward product alone. --weight, --input, --grad and --bias name them where they
+    R"(IN holds floats: weight (N, K), input (T, K), grad (T, N), which is dL/dY, and bias (N); no
+grad: there is the forward product alone. --weight, --input, --grad and --bias name them where they
 are called otherwise, as in what capture writes: L.weight, L.x, L.dy.
 OUT gets output, input_grad and weight_grad as F32, and of each operand, fprop.input, fprop.weight,
 dgrad.grad, dgrad.weight, wgrad.grad, wgrad.input, as its GEMM reads it, rows x reduction, padded
