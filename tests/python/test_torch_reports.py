@@ -29,7 +29,8 @@ def pair(width=32) -> nn.ModuleList:
 def test_noise_on_weights_is_refused(recipe):
     model = layers(blocks=pair())
     kind = ng.Recipe(recipe).resolved.split('weight_noise.kind = "')[1].split('"')[0]
-    with pytest.raises(ng.Error, match=f'^{recipe}: weight_noise.kind: "{kind}" is drawn by the tr'):
+    line = f'^{recipe}: weight_noise.kind: "{kind}" is drawn by the trainer'
+    with pytest.raises(ng.Error, match=line):
         ngt.convert(model, recipe)
     assert type(model["blocks"][0]) is nn.Linear
     quiet = ng.Recipe(recipe, {"weight_noise.kind": "none"})
@@ -77,7 +78,8 @@ def test_a_decoders_blocks_are_behind_the_encoders():
 def test_only_reaches_what_it_means():
     model = layers(blocks=pair(), head=nn.Linear(32, 4))
     report = ngt.convert(model, "mxfp4-all", only=["blocks.*"])
-    assert len(report) == 2 and report.skipped == ["head"] and "left as they are: head" in str(report)
+    assert len(report) == 2 and report.skipped == ["head"]
+    assert "left as they are: head" in str(report)
 
 
 class Own(nn.Linear):
@@ -89,7 +91,9 @@ class Own(nn.Linear):
 
 def test_layers_that_cannot_be_converted_are_warned_of():
     model = layers(
-        blocks=pair(), attention=nn.MultiheadAttention(8, 2), own=nn.ModuleList([Own(4, 4), Own(4, 4)])
+        blocks=pair(),
+        attention=nn.MultiheadAttention(8, 2),
+        own=nn.ModuleList([Own(4, 4), Own(4, 4)]),
     )
     attention, own = ngt.convert(model, "bf16").warnings
     assert attention == "attention: nn.MultiheadAttention multiplies by itself and stays as it is"
@@ -105,7 +109,7 @@ def test_other_devices_and_types_are_refused_by_name():
         model["blocks"][0](torch.zeros(2, 32))
     half = nn.Linear(32, 32).half()
     ngt.convert(half, "mxfp4-all")
-    with pytest.raises(ng.Error, match=r"blocks.0.linear: input is torch.float16: torch.float32 or"):
+    with pytest.raises(ng.Error, match=r"blocks.0.linear: input is torch.float16: torch.fl"):
         half(torch.zeros(2, 32).half())
     with pytest.raises(ng.Error, match=r"weight is torch.float16"):
         half(torch.zeros(2, 32))

@@ -98,8 +98,8 @@ class LayerState:
         return form_of(self.core())
 
     def next_use(self, repeats: bool) -> int:
-        """Its place among the uses of the layer in a pass; `repeats`: of checkpointing, which begins
-        with the newest."""
+        """Its place among the uses of the layer in a pass; `repeats`: of checkpointing, the newest
+        first."""
         self.uses += -1 if repeats else 1
         return (self.uses if repeats else self.uses - 1) % USES
 
