@@ -208,6 +208,8 @@ TEST_F(HfFolder, ReplacesModelsOnly) {
   write_file_atomically(in("config.json"), theirs);
   EXPECT_NE(write().find("holds what transformers saved"), std::string::npos);
   EXPECT_EQ(read_file(in("config.json"), 1 << 20), theirs);
+  write_file_atomically(in("config.json"), "{\"torch_dtype\": \"bfloat16\"}");
+  EXPECT_NE(write().find("holds what another program saved"), std::string::npos);
   write_file_atomically(in("config.json"), own);
   write_file_atomically(in("adapter_config.json"), "{\"peft_version\": \"0.21.0\"}");
   EXPECT_NE(write().find("holds what PEFT saved"), std::string::npos);

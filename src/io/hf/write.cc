@@ -37,16 +37,22 @@ bool is_template_folder(const std::string& path, std::string_view name) {
                      [](const std::string& file) { return file.ends_with(kJinjaEnding); });
 }
 
-/// Of what transformers or PEFT saved: the name of the program; empty: it may be ours. Ours indent
-/// what they copy of another's configuration by one space and say no version of PEFT.
+/// Who saved what a folder holds; empty: this program. A config.json of ours has `dtype` and
+/// `torch_dtype`, and indents what it copies of another's by one space; PEFT says its version.
 std::string_view saved_by(const std::string& folder) {
-  const auto has = [&](std::string_view file, std::string_view text) {
+  const auto text_of = [&](std::string_view file) {
     const std::string path = join_path(folder, file);
-    return is_file(path) && file_size(path) <= kMaxHfConfigBytes &&
-           read_file(path, kMaxHfConfigBytes).find(text) != std::string::npos;
+    const bool is_readable = is_file(path) && file_size(path) <= kMaxHfConfigBytes;
+    return is_readable ? read_file(path, kMaxHfConfigBytes) : std::string();
   };
-  if (has(kHfConfig, "\n  \"transformers_version\"")) return "transformers";
-  return has(kPeftConfig, "\"peft_version\"") ? "PEFT" : "";
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  if (has(text_of(kPeftConfig), "\"peft_version\"")) return "PEFT";
+  const std::string config = text_of(kHfConfig);
+  if (config.empty()) return "";
+  if (has(config, "\n  \"transformers_version\"")) return "transformers";
+  return has(config, "\"dtype\"") && has(config, "\"torch_dtype\"") ? "" : "another program";
 }
 
 }  // namespace
