@@ -119,4 +119,5 @@ NB_MODULE(_core, module) {
   python::add_model(module);
   python::add_export(module);
   python::add_trainer(module);
+  python::add_weight_noise(module);
 }

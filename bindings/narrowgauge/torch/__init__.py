@@ -7,6 +7,7 @@
 docs/torch.md says more.
 """
 
+from ._bit_widths import penalty
 from ._convert import Conversion, Converted, convert, describe, memory, restore
 from ._layers import Linear
 from ._steps import attach, step
@@ -19,6 +20,7 @@ __all__ = [
     "convert",
     "describe",
     "memory",
+    "penalty",
     "restore",
     "step",
 ]

@@ -13,6 +13,7 @@ from torch import nn
 
 from .. import _core
 from .._errors import Error
+from . import _bit_widths
 from ._engine import Engine
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
 from ._names import Names, Namer, block_of, is_adapter, is_meant
@@ -90,7 +91,7 @@ def convert(
     seed, step: of all draws.
 
     Raises Error for a layer that no rule names, for a parameter that a narrow and a wide layer
-    share, for a recipe that is none and for one with noise on weights; the model is then as it was.
+    share, and for a recipe that is none; the model is then as it was.
     """
     with _converting:
         loaded = core_recipe(recipe)
@@ -212,9 +213,12 @@ def _convert_layer(layer: nn.Module, state: LayerState) -> Converted:
     layer.__class__ = converted_class(own_class(layer))
     layer.__dict__.pop("ng_scales", None)
     layer._buffers.pop("ng_scales", None)
+    for name in ("ng_bits", "ng_clip"):
+        layer._parameters.pop(name, None)
     layer.ng_state = state
     scales = torch.tensor(core.first_state().tolist()) if core.state_size > 0 else None
     layer.register_buffer("ng_scales", scales)
+    _bit_widths.begin(layer, state, outputs, inputs)
     fprop, dgrad, wgrad = (_numbers_text(product) for product in core.products)
     return Converted(
         state.module, state.name, outputs, inputs, fprop, dgrad, wgrad, core.products[0]["runs"]
@@ -239,7 +243,7 @@ def restore(model: nn.Module) -> nn.Module:
     for layer in layers_of(model).values():
         layer.__class__ = own_class(layer)
         del layer.ng_state
-        del layer._buffers["ng_scales"]
+        del layer._buffers["ng_scales"], layer._parameters["ng_bits"], layer._parameters["ng_clip"]
     if hasattr(model, "ng_engines"):
         model._ng_hook.remove()
         del model._ng_hook, model.ng_engines

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import _operators
+from . import _noise, _operators
 from ._state import LayerState
 
 
@@ -21,14 +21,20 @@ class Linear:
     ng_state: LayerState
     #: of delayed scales: for each such operand its scale and its history; None: it has none
     ng_scales: Tensor | None
+    #: of noise on the weight: bit-widths of its blocks, nipq's logarithm of the clip; None: it has none
+    ng_bits: nn.Parameter | None
+    ng_clip: nn.Parameter | None
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state
         _operators.require_plain(state, x)
         _operators.require(state, "input", x)
         _operators.require(state, "weight", self.weight)
+        weight = self.weight
+        if self.ng_bits is not None:
+            weight = _noise.noisy(state, weight, self.ng_bits, self.ng_clip, self.training)
         return _operators.linear(
-            x, self.weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
+            x, weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
         )
 
     def extra_repr(self) -> str:
