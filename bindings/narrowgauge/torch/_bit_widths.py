@@ -27,15 +27,15 @@ def penalty(model: nn.Module) -> Tensor:
     total = torch.zeros(())
     for layer in layers_of(model).values():
         if layer.ng_bits is not None:
-            total = total + _penalty(layer)
+            total = total + _penalty(layer, layer.ng_bits)
     return total
 
 
-def _penalty(layer: Linear) -> Tensor:
+def _penalty(layer: Linear, bits: Tensor) -> Tensor:
     state = layer.ng_state
     noise = state.noise(*(layer.weight.shape[::-1] if state.turned else layer.weight.shape))
     if noise.is_clipped:
-        above = 2 + 12 * torch.sigmoid(layer.ng_bits) - noise.b_target
+        above = 2 + 12 * torch.sigmoid(bits) - noise.b_target
     else:
-        above = layer.ng_bits * (noise.b_init - noise.b_target)
+        above = bits * (noise.b_init - noise.b_target)
     return noise.loss * above.abs().mean()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from torch import Tensor, nn
 
@@ -11,7 +11,13 @@ from . import _noise, _operators
 from ._state import LayerState
 
 
-class Linear:
+if TYPE_CHECKING:
+    _Mixin = nn.Linear
+else:
+    _Mixin = object  # a layer's own class stands behind it
+
+
+class Linear(_Mixin):
     """A linear layer in a recipe's numbers, before the class that the layer has: its parameters are
     the very same.
 
@@ -41,7 +47,7 @@ class Linear:
         state = self.ng_state
         return f"{super().extra_repr()}, {state.engine.recipe.name} as {state.name}"
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return _made, (own_class(self),), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -56,10 +62,11 @@ def is_turned(layer: nn.Module) -> bool:
 
 def is_linear(layer: nn.Module) -> bool:
     """Whether it computes what nn.Linear does; a class with a forward of its own may not."""
-    return own_class(layer).forward is nn.Linear.forward or is_turned(layer)
+    forward = getattr(own_class(layer), "forward", None)
+    return forward is nn.Linear.forward or is_turned(layer)
 
 
-def own_class(layer: nn.Module) -> type:
+def own_class(layer: nn.Module) -> type[nn.Module]:
     """The class that a layer had before it was converted."""
     cls = type(layer)
     return cls.__mro__[2] if issubclass(cls, Linear) else cls
@@ -71,5 +78,5 @@ def converted_class(own: type) -> type:
     return type(own.__name__, (Linear, own), {"__doc__": Linear.__doc__, "__module__": __name__})
 
 
-def _made(own: type) -> nn.Module:
+def _made(own: type[nn.Module]) -> nn.Module:
     return own.__new__(converted_class(own))
