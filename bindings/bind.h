@@ -44,6 +44,7 @@ void add_recipes(nb::module_& module);
 void add_tokenizer(nb::module_& module);
 void add_trainer(nb::module_& module);
 void add_updates(nb::module_& module);
+void add_weight_noise(nb::module_& module);
 
 /// Arrays that Python hands over, as they are: no copy is made of another type or layout.
 using FloatMatrix = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;

@@ -121,4 +121,5 @@ NB_MODULE(_core, module) {
   python::add_export(module);
   python::add_trainer(module);
   python::add_updates(module);
+  python::add_weight_noise(module);
 }

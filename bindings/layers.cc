@@ -2,82 +2,36 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 
-#include <mutex>
 #include <optional>
 
 #include "base/json.h"
 #include "bind.h"
 #include "format/operand_table.h"
+#include "layer_run.h"
 #include "nn/outside_linear.h"
 #include "recipe/layer_names.h"
 #include "recipe/recipe.h"
 #include "report/recipe_text.h"
-#include "run/backends.h"
 
 namespace ng::python {
 namespace {
 
-/// A matrix of FP32 or BF16, rows of which lie side by side.
-using Matrix = nb::ndarray<nb::ndim<2>, nb::device::cpu>;
-
-View view_of_matrix(const Matrix& of) {
-  const bool is_bf16 =
-      of.dtype() == nb::dtype<float>()
-          ? false
-          : of.dtype().code == static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat);
-  const ElementFormat& element = is_bf16 ? bf16_format() : fp32_format();
-  const auto rows = static_cast<int64_t>(of.shape(0)), cols = static_cast<int64_t>(of.shape(1));
-  NG_CHECK((of.stride(1) == 1 || cols == 1) && of.dtype().bits == (is_bf16 ? 16 : 32), of.stride(1),
-           int{of.dtype().bits});
-  return {static_cast<std::byte*>(of.data()), element, rows, cols, rows > 1 ? of.stride(0) : cols};
-}
-
-View view_of_matrix(const std::optional<Matrix>& of) { return of ? view_of_matrix(*of) : View(); }
-
-/// When a call is of, in training.
-struct When {
-  uint32_t step = 0, micro = 0;
-  bool evaluates = false;  ///< nothing is drawn
-  bool repeats = false;    ///< it is done again, and leaves no trace
-};
-
-/// The layers of one model: they share the memory of a step, so that one call works at a time.
-class LayerRun {
- public:
-  LayerRun(uint64_t seed, int64_t threads) : run_(make_backend("cpu", threads_of(threads)), seed) {}
-
-  template <class Body>
-  void work(const When& when, const Body& body) {
-    const Unlocked unlocked;
-    const std::lock_guard lock(mutex_);
-    run_.set_moment({.step = when.step, .micro = when.micro, .first_micro = when.micro});
-    run_.set_evaluating(when.evaluates);
-    run_.set_writes_statistics(!when.evaluates && !when.repeats);
-    body();
-  }
-  [[nodiscard]] Run& run() { return run_; }
-
- private:
-  std::mutex mutex_;
-  Run run_;
-};
-
-/// One of them.
+/// One layer of a LayerRun.
 class Layer {
  public:
   Layer(LayerRun& run, const Recipe& recipe, const std::string& name, int64_t depth, int phase,
         int64_t outputs, int64_t inputs, bool has_bias, const std::array<uint32_t, 3>& ids)
       : run_(run),
-        said_(recipe.layer({.name = name, .block = layers::place_of(name).block, .depth = depth},
-                           phase)),
-        layer_(run.run(), {.name = name,
-                           .recipe = said_.linear,
-                           .outputs = outputs,
-                           .inputs = inputs,
-                           .has_bias = has_bias,
-                           .weight_id = ids[0],
-                           .input_id = ids[1],
-                           .output_id = ids[2]}) {}
+        layer_(run.run(),
+               {.name = name,
+                .recipe = recipe.linear(
+                    {.name = name, .block = layers::place_of(name).block, .depth = depth}, phase),
+                .outputs = outputs,
+                .inputs = inputs,
+                .has_bias = has_bias,
+                .weight_id = ids[0],
+                .input_id = ids[1],
+                .output_id = ids[2]}) {}
 
   void forward(const When& when, bool keeps, const Matrix& weight,
                const std::optional<Matrix>& bias, const Matrix& x, const Matrix& y) {
@@ -144,8 +98,6 @@ class Layer {
                         {"dgrad", product(recipe.dgrad)},
                         {"wgrad", product(recipe.wgrad)}});
   }
-  /// Whether the recipe wants noise on its weight, which no pass adds.
-  [[nodiscard]] bool has_noise() const { return said_.weight_noise.kind != NoiseKind::none; }
   /// Of delayed operands, before the first step.
   [[nodiscard]] Values first_state() const {
     return array_of(layer_.linear().first_state(), {layer_.linear().first_state().size()});
@@ -154,7 +106,6 @@ class Layer {
 
  private:
   LayerRun& run_;
-  LayerRecipe said_;
   OutsideLinear layer_;
 };
 
@@ -180,7 +131,6 @@ void add_layers(nb::module_& module) {
       .def("roll_scales", &Layer::roll_scales)
       .def_prop_ro("products", &Layer::products)
       .def("form", &Layer::form)
-      .def_prop_ro("has_noise", &Layer::has_noise)
       .def("first_state", &Layer::first_state)
       .def_prop_ro("kept_bytes", &Layer::kept_bytes);
 }

@@ -25,18 +25,6 @@ def pair(width=32) -> nn.ModuleList:
     return nn.ModuleList(nn.Linear(width, width) for _ in range(2))
 
 
-@pytest.mark.parametrize("recipe", ["gaussws-all", "diffq", "nipq"])
-def test_noise_on_weights_is_refused(recipe):
-    model = layers(blocks=pair())
-    kind = ng.Recipe(recipe).resolved.split('weight_noise.kind = "')[1].split('"')[0]
-    line = f'^{recipe}: weight_noise.kind: "{kind}" is drawn by the trainer'
-    with pytest.raises(ng.Error, match=line):
-        ngt.convert(model, recipe)
-    assert type(model["blocks"][0]) is nn.Linear
-    quiet = ng.Recipe(recipe, {"weight_noise.kind": "none"})
-    assert len(ngt.convert(model, quiet)) == 2
-
-
 def test_what_layers_do_not_do_is_said():
     report = ngt.convert(layers(blocks=pair()), "fp8-lm")
     update, wire = report.others

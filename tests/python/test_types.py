@@ -21,6 +21,19 @@ sqnr: float = ng.error(q.dequantize(), q).sqnr_db
 ids: list[int] = ng.Tokenizer("bytes").encode("a")
 """
 
+OF_TORCH = """
+import torch
+import narrowgauge.torch as ngt
+
+model: torch.nn.Module = torch.nn.Linear(4, 4)
+report: ngt.Conversion = ngt.convert(model, "bf16", skip=["a"], names=lambda name: None)
+names: list[str] = [row.layer for row in report]
+micro: object = ngt.describe(model)["a"]["micro"]
+loss: torch.Tensor = ngt.penalty(model)
+if isinstance(model, ngt.Linear):
+    weight: torch.Tensor = model.weight
+"""
+
 
 def test_the_stub_names_what_the_module_has():
     folder = Path(ng.__file__).parent
@@ -31,10 +44,12 @@ def test_the_stub_names_what_the_module_has():
     assert named == made and len(made) > 15
 
 
-def test_mypy_takes_an_example(tmp_path):
+@pytest.mark.parametrize("example", [EXAMPLE, OF_TORCH], ids=["arrays", "torch"])
+def test_mypy_takes_an_example(example, tmp_path):
     pytest.importorskip("mypy")
-    (tmp_path / "example.py").write_text(EXAMPLE)
-    for text, code in ((EXAMPLE, 0), (EXAMPLE + "wrong: str = bits\n", 1)):
+    if example is OF_TORCH:
+        pytest.importorskip("torch")
+    for text, code in ((example, 0), (example + "wrong: str = 1\n", 1)):
         (tmp_path / "example.py").write_text(text)
         words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"),
                  str(tmp_path / "example.py")]  # fmt: skip

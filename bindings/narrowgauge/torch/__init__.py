@@ -7,6 +7,7 @@
 docs/torch.md says more.
 """
 
+from ._bit_widths import penalty
 from ._convert import Conversion, Converted, convert, describe, memory, restore
 from ._gradients import GradientHook, gradient_hook
 from ._layers import Linear
@@ -24,6 +25,7 @@ __all__ = [
     "gradient_hook",
     "memory",
     "optimizer",
+    "penalty",
     "restore",
     "step",
 ]

@@ -13,6 +13,7 @@ from torch import nn
 
 from .. import _core
 from .._errors import Error
+from . import _bit_widths
 from ._engine import Engine
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
 from ._names import Names, Namer, block_of, is_adapter, is_meant
@@ -94,7 +95,7 @@ def convert(
         the CPU, torch operations for others.
 
     Raises Error for a layer that no rule names, for a parameter that a narrow and a wide layer
-    share, for a recipe that is none and for one with noise on weights; the model is then as it was.
+    share, and for a recipe that is none; the model is then as it was.
     """
     if engine not in ("auto", "kernels", "torch"):
         raise Error(f'"{engine}"', '"auto", "kernels" or "torch"', key="engine")
@@ -113,7 +114,6 @@ def convert(
             state = LayerState(
                 shared, module, named[module], ids, outputs, inputs, layer.bias is not None, turned
             )
-            _require_known(state, loaded)
             states[module] = state
         report = Conversion(loaded.name, [], skipped, list(loaded.warnings), left_to_others(loaded))
         report.warnings += _warnings(model, loaded)
@@ -150,14 +150,6 @@ def _is_read_past(model: nn.Module, name: str) -> bool:
     """nn.MultiheadAttention reads the weights of its layers and never calls them."""
     around = name.rpartition(".")[0]
     return isinstance(model.get_submodule(around), nn.MultiheadAttention) if name else False
-
-
-def _require_known(state: LayerState, recipe: _core.Recipe) -> None:
-    if state.core().has_noise:
-        raise state.refuse(
-            f"{recipe.name} adds noise to its weight, which the trainer alone draws",
-            "a recipe without weight_noise, or `narrowgauge train`",
-        )
 
 
 def _warnings(model: nn.Module, recipe: _core.Recipe) -> list[str]:
@@ -232,11 +224,14 @@ def _convert_layer(layer: nn.Module, state: LayerState) -> Converted:
     layer.__class__ = converted_class(own_class(layer))
     layer.__dict__.pop("ng_scales", None)
     layer._buffers.pop("ng_scales", None)
+    for name in ("ng_bits", "ng_clip"):
+        layer._parameters.pop(name, None)
     layer.ng_state = state
     scales = torch.tensor(core.first_state().tolist()) if core.state_size > 0 else None
     if scales is not None:
         scales = scales.to(layer.weight.device)
     layer.register_buffer("ng_scales", scales)
+    _bit_widths.begin(layer, state)
     fprop, dgrad, wgrad = (_numbers_text(product) for product in core.products)
     return Converted(
         state.module, state.name, state.outputs, state.inputs, fprop, dgrad, wgrad,
@@ -265,7 +260,7 @@ def restore(model: nn.Module) -> nn.Module:
     for layer in layers_of(model).values():
         layer.__class__ = own_class(layer)
         del layer.ng_state
-        del layer._buffers["ng_scales"]
+        del layer._buffers["ng_scales"], layer._parameters["ng_bits"], layer._parameters["ng_clip"]
     if hasattr(model, "ng_engines"):
         model._ng_hook.remove()
         del model._ng_hook, model.ng_engines, model.ng_states

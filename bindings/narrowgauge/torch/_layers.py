@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from torch import Tensor, nn
 
-from . import _anywhere, _operators
+from . import _anywhere, _noise, _operators
 from ._state import LayerState
 
 
-class Linear:
+if TYPE_CHECKING:
+    _Mixin = nn.Linear
+else:
+    _Mixin = object  # a layer's own class stands behind it
+
+
+class Linear(_Mixin):
     """A linear layer in a recipe's numbers, before the class that the layer has: its parameters are
     the very same.
 
@@ -21,6 +27,9 @@ class Linear:
     ng_state: LayerState
     #: of delayed scales: for each such operand its scale and its history; None: it has none
     ng_scales: Tensor | None
+    #: of noise on the weight: bit-widths of its blocks, nipq's logarithm of the clip; None: it has none
+    ng_bits: nn.Parameter | None
+    ng_clip: nn.Parameter | None
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.ng_state
@@ -28,17 +37,24 @@ class Linear:
         _operators.require(state, "input", x)
         _operators.require(state, "weight", self.weight)
         if not state.engine.takes_kernels(x.device):
+            if self.ng_bits is not None:
+                raise state.refuse(
+                    "noise on weights is drawn by kernels alone", 'the CPU, and engine="auto"'
+                )
             weight = self.weight.t() if state.turned else self.weight
             return _anywhere.linear(x, weight, self.bias, self.ng_scales, state, self.training)
+        weight = self.weight
+        if self.ng_bits is not None:
+            weight = _noise.noisy(state, weight, self.ng_bits, self.ng_clip, self.training)
         return _operators.linear(
-            x, self.weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
+            x, weight, self.bias, self.ng_scales, state.engine.clock, state, self.training
         )
 
     def extra_repr(self) -> str:
         state = self.ng_state
         return f"{super().extra_repr()}, {state.engine.recipe.name} as {state.name}"
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return _made, (own_class(self),), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -53,10 +69,11 @@ def is_turned(layer: nn.Module) -> bool:
 
 def is_linear(layer: nn.Module) -> bool:
     """Whether it computes what nn.Linear does; a class with a forward of its own may not."""
-    return own_class(layer).forward is nn.Linear.forward or is_turned(layer)
+    forward = getattr(own_class(layer), "forward", None)
+    return forward is nn.Linear.forward or is_turned(layer)
 
 
-def own_class(layer: nn.Module) -> type:
+def own_class(layer: nn.Module) -> type[nn.Module]:
     """The class that a layer had before it was converted."""
     cls = type(layer)
     return cls.__mro__[2] if issubclass(cls, Linear) else cls
@@ -68,5 +85,5 @@ def converted_class(own: type) -> type:
     return type(own.__name__, (Linear, own), {"__doc__": Linear.__doc__, "__module__": __name__})
 
 
-def _made(own: type) -> nn.Module:
+def _made(own: type[nn.Module]) -> nn.Module:
     return own.__new__(converted_class(own))

@@ -7,6 +7,7 @@ of when a pass was: step, micro-batch, whether it was an evaluation.
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Optional
 
 import torch
@@ -25,7 +26,7 @@ def in_backward() -> bool:
     """Whether autograd is at work on this thread: a forward pass now is checkpointing's repeat."""
     if hasattr(torch._C, "_current_graph_task_id"):
         return torch._C._current_graph_task_id() != -1
-    frame = sys._getframe()  # of torch before 2.0: who calls tells
+    frame: FrameType | None = sys._getframe()  # of torch before 2.0: who calls tells
     while frame is not None:
         if frame.f_code.co_name in ("backward", "unpack") and frame.f_code.co_filename == _REPEATS:
             return True

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
-from .._errors import Error
 from .._recipes import Recipe
 from .._toml import setting_lines
 
@@ -22,20 +21,13 @@ _WIRE = ("gradient.communicate", "gradient.reduce", "gradient.auto_scale")
 
 
 def core_recipe(recipe: AnyRecipe) -> _core.Recipe:
-    """Raises Error where it is none, or has noise on weights, which layers do not draw."""
+    """Raises Error where it is none."""
     if isinstance(recipe, Recipe):
-        loaded = recipe._core
-    elif isinstance(recipe, Mapping):
+        return recipe._core
+    if isinstance(recipe, Mapping):
         lines = setting_lines({"name": "given", **recipe})
-        loaded = _core.load_recipe("\n".join(lines) + "\n")
-    else:
-        loaded = Recipe(recipe)._core
-    kind = _settings(loaded).get("weight_noise.kind")
-    if kind != "none":
-        raise Error(f'"{kind}" is drawn by the trainer alone',
-                    'a recipe without, or Recipe(name, {"weight_noise.kind": "none"})',
-                    place=loaded.name, key="weight_noise.kind")
-    return loaded
+        return _core.load_recipe("\n".join(lines) + "\n")
+    return Recipe(recipe)._core
 
 
 def left_to_others(recipe: _core.Recipe) -> list[str]:

@@ -56,6 +56,9 @@ class LayerState:
         self.saved_bytes = 0  #: of the newest pass's input, as long as its graph lives
         self.uses = 0  #: of the layer in a pass, as torch operations count them
         self._core: _core.Layer | None = None
+        self._noise: _core.WeightNoise | None = None
+        self._noise_run: _core.LayerRun | None = None
+        self._noise_of: tuple[int, ...] = ()
         self._run: _core.LayerRun | None = None
         self._placed: Tensor | None = None
         self._weight: tuple[Any, ...] | None = None
@@ -103,6 +106,21 @@ class LayerState:
         self.uses += -1 if repeats else 1
         return (self.uses if repeats else self.uses - 1) % USES
 
+    def noise(self) -> _core.WeightNoise:
+        """Noise on the weight; a recipe may have none."""
+        run = self.engine.run()
+        if self._noise is None or self._noise_run is not run:
+            self._noise_run = run
+            self._noise = _core.WeightNoise(
+                run, self.engine.recipe, self.name, self.engine.depth, self.engine.phase,
+                self.outputs, self.inputs, self.ids.weight,
+            )  # fmt: skip
+        return self._noise
+
+    def says_noise_of(self, weight: Tensor, bits: Tensor) -> None:
+        """Of what the weight of the next pass is made: it has no version of its own."""
+        self._noise_of = (weight.data_ptr(), _version(weight), _version(bits))
+
     def place_scales(self, core: _core.Layer, scales: Tensor | None) -> None:
         """Delayed scales live in the module's buffer."""
         if scales is not None and (self._placed is None or self._placed is not scales):
@@ -140,7 +158,8 @@ class LayerState:
 
     def is_kept(self, weight: Tensor, step: int, evaluates: bool) -> bool:
         """Whether operands made of the weight before are what would be made now."""
-        now = (weight.data_ptr(), _version(weight), -1 if evaluates else step, _sample(weight))
+        now = (weight.data_ptr(), _version(weight), -1 if evaluates else step, _sample(weight),
+               *self._noise_of)  # fmt: skip
         kept, self._weight = self._weight == now, now
         return kept
 

@@ -1,0 +1,41 @@
+"""What noise on weights learns, as parameters of layers, and what it costs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ._layers import Linear
+from ._state import LayerState
+from ._steps import layers_of
+
+
+def begin(layer: nn.Module, state: LayerState) -> None:
+    """Gives a layer what noise learns, where its recipe has noise on it, as training begins with."""
+    noise = state.noise()
+    bits = torch.full(noise.shape, noise.first) if noise.exists else None
+    clip = layer.weight.detach().max().float().view(1, 1) if noise.is_clipped else None
+    layer.register_parameter("ng_bits", None if bits is None else nn.Parameter(bits))
+    layer.register_parameter("ng_clip", None if clip is None else nn.Parameter(clip))
+
+
+def penalty(model: nn.Module) -> Tensor:
+    """λ·mean|b - b_target| of each layer with noise, summed: what bit-widths cost, for the loss.
+
+    λ is `weight_noise.bitwidth_loss` of the recipe. nipq's b is that of evaluation.
+    """
+    total = torch.zeros(())
+    for layer in layers_of(model).values():
+        if layer.ng_bits is not None:
+            total = total + _penalty(layer, layer.ng_bits)
+    return total
+
+
+def _penalty(layer: Linear, bits: Tensor) -> Tensor:
+    state = layer.ng_state
+    noise = state.noise()
+    if noise.is_clipped:
+        above = 2 + 12 * torch.sigmoid(bits) - noise.b_target
+    else:
+        above = bits * (noise.b_init - noise.b_target)
+    return noise.loss * above.abs().mean()

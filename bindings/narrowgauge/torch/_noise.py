@@ -1,0 +1,134 @@
+"""Noise on weights: ŵ in place of w in training, and the gradients of what noise learns."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from ._state import LayerState, state_of
+
+
+def _weight_rows(weight: Tensor, state: LayerState) -> Tensor:
+    rows = weight.detach()
+    return (rows.t() if state.turned else rows).contiguous()
+
+
+def _learned(of: Optional[Tensor]) -> Optional[Tensor]:
+    return None if of is None else of.detach().float().contiguous()
+
+
+def _forward(
+    weight: Tensor, bits: Tensor, clip: Optional[Tensor], layer: int, training: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """ŵ, what noise was multiplied by, and the ticket: step, whether it was in training."""
+    state = state_of(layer)
+    rows = _weight_rows(weight, state)
+    step = state.engine.step if training else 0
+    y = torch.empty(rows.shape)
+    scales = torch.empty(bits.shape)
+    noise = state.noise()
+    when = _core.When(step, 0, not training, False)
+    if training:
+        noise.add(when, rows, _learned(bits), _learned(clip), y, scales)
+    else:
+        noise.quantize(when, rows, _learned(bits), _learned(clip), y)
+    state.says_noise_of(weight, bits)
+    return y.t() if state.turned else y, scales, torch.tensor([step, int(training)])
+
+
+def _backward(
+    grad: Tensor, weight: Tensor, bits: Tensor, clip: Optional[Tensor], scales: Tensor,
+    ticket: Tensor, layer: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dL/dw, dL/db_i, dL/da; that of no clip has no elements."""
+    state = state_of(layer)
+    step, training = ticket.tolist()
+    dw = _weight_rows(grad, state).to(torch.float32, copy=True)
+    of_bits = torch.zeros(bits.shape)
+    of_clip = torch.zeros(0 if clip is None else clip.shape)
+    if training:  # else what is rounded passes gradients as they are
+        rows = _weight_rows(weight, state)
+        state.noise().backward(
+            _core.When(step, 0, False, False), rows, _learned(bits), _learned(clip), scales, dw,
+            of_bits, None if clip is None else of_clip,
+        )
+    dw = dw.t().contiguous() if state.turned else dw
+    return dw.to(weight.dtype), of_bits.to(bits.dtype), of_clip
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Optional[Tensor], ...]:
+    weight, bits, clip, scales, ticket = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    dw, of_bits, of_clip = _differentiate(grad, weight, bits, clip, scales, ticket, ctx.layer)
+    return (
+        dw if needs[0] else None,
+        of_bits if needs[1] else None,
+        of_clip.to(clip.dtype) if needs[2] else None,
+    )
+
+
+if hasattr(torch.library, "custom_op"):
+
+    @torch.library.custom_op(
+        "narrowgauge::add_noise", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,)
+    )
+    def _add(
+        weight: Tensor, bits: Tensor, clip: Optional[Tensor], clock: Tensor, layer: int,
+        turned: bool, training: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return _forward(weight, bits, clip, layer, training)
+
+    @_add.register_fake
+    def _(weight, bits, clip, clock, layer, turned, training):
+        y = torch.empty(weight.shape[::-1] if turned else weight.shape)
+        return (y.t() if turned else y), torch.empty(bits.shape), torch.empty(2, dtype=torch.int64)
+
+    _differentiate = torch.library.custom_op(
+        "narrowgauge::add_noise_backward", _backward, mutates_args=()
+    )
+
+    @_differentiate.register_fake
+    def _(grad, weight, bits, clip, scales, ticket, layer):
+        of_clip = torch.empty(0 if clip is None else clip.shape)
+        return torch.empty(weight.shape, dtype=weight.dtype), torch.empty_like(bits), of_clip
+
+    def _set_up(ctx, inputs, output):
+        weight, bits, clip, _, ctx.layer, _, _ = inputs
+        ctx.save_for_backward(weight, bits, clip, *output[1:])
+
+    def _grad(ctx, grad, *_):
+        return (*_gradients(ctx, grad), *[None] * 4)
+
+    _add.register_autograd(_grad, setup_context=_set_up)
+else:
+    _differentiate = _backward
+
+    class _Add(torch.autograd.Function):
+        """The same before torch had operators of others."""
+
+        @staticmethod
+        def forward(ctx, weight, bits, clip, layer, training):
+            y, scales, ticket = _forward(weight, bits, clip, layer, training)
+            ctx.layer = layer
+            ctx.save_for_backward(weight, bits, clip, scales, ticket)
+            return y
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            return (*_gradients(ctx, grad), None, None)
+
+    def _add(weight, bits, clip, clock, layer, turned, training):
+        return (_Add.apply(weight, bits, clip, layer, training),)
+
+
+def noisy(
+    state: LayerState, weight: Tensor, bits: Tensor, clip: Optional[Tensor], training: bool
+) -> Tensor:
+    """What a layer with noise multiplies by: ŵ of this step in training, else without noise."""
+    if not training and clip is None:
+        return weight
+    return _add(weight, bits, clip, state.engine.clock, state.number, state.turned, training)[0]

@@ -1,0 +1,123 @@
+// Noise on the weight of a layer of another framework, and the gradients of what it learns.
+#include "backend/noise_operations.h"
+#include "layer_run.h"
+#include "nn/layer_noise.h"
+#include "recipe/layer_names.h"
+#include "recipe/recipe.h"
+
+namespace ng::python {
+namespace {
+
+/// One layer's noise. Bit-widths and clip are FP32 matrices of the caller: b_i of each block; nipq:
+/// its β and a.
+class LayerWeightNoise {
+ public:
+  LayerWeightNoise(LayerRun& run, const Recipe& recipe, const std::string& name, int64_t depth,
+                   int phase, int64_t outputs, int64_t inputs, uint32_t weight_id)
+      : run_(run),
+        recipe_(
+            recipe
+                .layer({.name = name, .block = layers::place_of(name).block, .depth = depth}, phase)
+                .weight_noise),
+        grid_(block_grid(recipe_.block, outputs, inputs)),
+        weight_id_(weight_id) {}
+
+  [[nodiscard]] bool exists() const { return recipe_.kind != NoiseKind::none; }
+  [[nodiscard]] bool is_clipped() const { return recipe_.kind == NoiseKind::nipq; }
+  [[nodiscard]] int64_t down() const { return grid_.down(); }
+  [[nodiscard]] int64_t across() const { return grid_.across(); }
+  [[nodiscard]] float first() const { return first_bit_width(recipe_); }
+  [[nodiscard]] const WeightNoise& recipe() const { return recipe_; }
+
+  /// ŵ into `y`, FP32 with the values of what the recipe casts to, and what noise is multiplied by.
+  void add(const When& when, const Matrix& weight, const Matrix& bits,
+           const std::optional<Matrix>& clip, const Matrix& y, const Matrix& scales) {
+    const NoisyWeight of = noise_on(when, view_of_matrix(weight), bits, clip);
+    const View out = view_of_matrix(y), kept = view_of_matrix(scales);
+    run_.work(when, [&] {
+      as_cast(out, [&](const View& to) {
+        run_.run().execute(AddNoise{.y = to, .scales = kept, .of = of});
+      });
+    });
+  }
+  /// What evaluation reads in its place where it is clipped.
+  void quantize(const When& when, const Matrix& weight, const Matrix& bits,
+                const std::optional<Matrix>& clip, const Matrix& y) {
+    const NoisyWeight of = noise_on(when, view_of_matrix(weight), bits, clip);
+    const View out = view_of_matrix(y);
+    run_.work(when, [&] {
+      as_cast(out, [&](const View& to) { run_.run().execute(QuantizeByProxy{.y = to, .of = of}); });
+    });
+  }
+  /// Of dL/dŵ in `grad`, which becomes dL/dw: dL/db_i, without what bit-widths cost, and dL/da.
+  void backward(const When& when, const Matrix& weight, const Matrix& bits,
+                const std::optional<Matrix>& clip, const Matrix& scales, const Matrix& grad,
+                const Matrix& bits_grad, const std::optional<Matrix>& clip_grad) {
+    const NoisyWeight of = noise_on(when, view_of_matrix(weight), bits, clip);
+    const View of_bits = view_of_matrix(bits_grad), of_clip = view_of_matrix(clip_grad);
+    const View kept = view_of_matrix(scales), dw = view_of_matrix(grad);
+    run_.work(when, [&] {
+      run_.run().execute(
+          AddNoiseBackward{.bits = of_bits, .clip = of_clip, .grad = dw, .scales = kept, .of = of});
+      run_.run().execute(
+          FinishNoiseGradient{.bits = of_bits, .clip = of_clip, .of = of, .lambda = 0});
+    });
+  }
+
+ private:
+  [[nodiscard]] NoisyWeight noise_on(const When& when, const ConstView& weight, const Matrix& bits,
+                                     const std::optional<Matrix>& clip) const {
+    return {.kind = recipe_.kind,
+            .weight = weight,
+            .bit_widths = view_of_matrix(bits),
+            .clip = view_of_matrix(clip),
+            .block = recipe_.block,
+            .b_init = static_cast<float>(recipe_.b_init),
+            .b_target = static_cast<float>(recipe_.b_target),
+            .key = {.seed = run_.run().rounding_seed(), .tensor = weight_id_, .step = when.step},
+            .bits_tensor = weight_id_};
+  }
+  /// Lets `make` write what is rounded as the recipe says, and has it as FP32 in `y`.
+  template <class Make>
+  void as_cast(const View& y, const Make& make) {
+    if (recipe_.cast != Compute::bf16) return make(y);
+    rounded_.resize(static_cast<size_t>(y.rows * y.cols));
+    const View narrow(reinterpret_cast<std::byte*>(rounded_.data()), bf16_format(), y.rows, y.cols,
+                      y.cols);
+    make(narrow);
+    run_.run().execute(Copy{.y = y, .x = narrow});
+  }
+
+  LayerRun& run_;
+  WeightNoise recipe_;
+  BlockGrid grid_;
+  uint32_t weight_id_;
+  std::vector<uint16_t> rounded_;
+};
+
+}  // namespace
+
+void add_weight_noise(nb::module_& module) {
+  nb::class_<LayerWeightNoise>(module, "WeightNoise")
+      .def(nb::init<LayerRun&, const Recipe&, const std::string&, int64_t, int, int64_t, int64_t,
+                    uint32_t>(),
+           nb::keep_alive<1, 2>(), "run"_a, "recipe"_a, "name"_a, "depth"_a, "phase"_a, "outputs"_a,
+           "inputs"_a, "weight_id"_a)
+      .def_prop_ro("exists", &LayerWeightNoise::exists)
+      .def_prop_ro("is_clipped", &LayerWeightNoise::is_clipped)
+      .def_prop_ro(
+          "shape",
+          [](const LayerWeightNoise& of) { return nb::make_tuple(of.down(), of.across()); })
+      .def_prop_ro("first", &LayerWeightNoise::first)
+      .def_prop_ro("b_init", [](const LayerWeightNoise& of) { return of.recipe().b_init; })
+      .def_prop_ro("b_target", [](const LayerWeightNoise& of) { return of.recipe().b_target; })
+      .def_prop_ro("loss", [](const LayerWeightNoise& of) { return of.recipe().bitwidth_loss; })
+      .def("add", &LayerWeightNoise::add, "when"_a, "weight"_a, "bits"_a, "clip"_a.none(), "y"_a,
+           "scales"_a)
+      .def("quantize", &LayerWeightNoise::quantize, "when"_a, "weight"_a, "bits"_a, "clip"_a.none(),
+           "y"_a)
+      .def("backward", &LayerWeightNoise::backward, "when"_a, "weight"_a, "bits"_a, "clip"_a.none(),
+           "scales"_a, "grad"_a, "bits_grad"_a, "clip_grad"_a.none());
+}
+
+}  // namespace ng::python
