@@ -1,4 +1,4 @@
-"""narrowgauge.torch: noise on weights has the bits of `narrowgauge noise`, and learns bit-widths."""
+"""Noise on weights in torch has the bits of `narrowgauge noise`, and learns bit-widths."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def test_noise_has_the_bits_of_the_program(recipe, loss, program, tmp_path):
     if loss == 0:
         np.testing.assert_array_equal(made["grad.b_i"], array(layer.ng_bits.grad))
     elif recipe != "nipq":  # whose b has noise there
-        np.testing.assert_allclose(made["grad.b_i"], array(layer.ng_bits.grad), rtol=1e-5, atol=1e-6)
+        learned = array(layer.ng_bits.grad)
+        np.testing.assert_allclose(made["grad.b_i"], learned, rtol=1e-5, atol=1e-6)
 
 
 def train(recipe, mode=""):
@@ -83,7 +84,8 @@ def train(recipe, mode=""):
     ngt.attach(model, optimizer)
     call = torch.compile(model, backend=mode, fullgraph=True) if mode == "aot_eager" else model
     if mode == "repeated":
-        call = lambda x: torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)  # noqa: E731
+        repeat = torch.utils.checkpoint.checkpoint
+        call = lambda x: repeat(model, x, use_reentrant=False)  # noqa: E731
     x, y = torch.randn(2, 32, 64), torch.randint(8, (2, 32))
     losses = []
     for _ in range(8):

@@ -11,7 +11,7 @@ from ._steps import layers_of
 
 
 def begin(layer: nn.Module, state: LayerState) -> None:
-    """Gives a layer what noise learns, where its recipe has noise on it, as training begins with."""
+    """Gives a layer what noise learns, as training begins with it, where it has noise."""
     noise = state.noise()
     bits = torch.full(noise.shape, noise.first) if noise.exists else None
     clip = layer.weight.detach().max().float().view(1, 1) if noise.is_clipped else None

@@ -27,7 +27,7 @@ class Linear(_Mixin):
     ng_state: LayerState
     #: of delayed scales: for each such operand its scale and its history; None: it has none
     ng_scales: Tensor | None
-    #: of noise on the weight: bit-widths of its blocks, nipq's logarithm of the clip; None: it has none
+    #: of noise on the weight: bit-widths of its blocks, nipq's logarithm of the clip; or None
     ng_bits: nn.Parameter | None
     ng_clip: nn.Parameter | None
 

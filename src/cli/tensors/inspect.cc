@@ -98,11 +98,12 @@ class Inspector {
                        phase.empty() ? "" : ", " + phase);
   }
 
-  /// {"recipe", "phase", "phases"}; null without one.
-  [[nodiscard]] Json recipe_json() const {
-    if (!recipe_) return nullptr;
-    return {
-        {"recipe", recipe_->name()}, {"phase", phase_.index}, {"phases", recipe_->phase_starts()}};
+  /// Adds the recipe, its phase and its phases as "numbers", where there is one.
+  void add_numbers(Json& json) const {
+    if (recipe_)
+      json["numbers"] = {{"recipe", recipe_->name()},
+                         {"phase", phase_.index},
+                         {"phases", recipe_->phase_starts()}};
   }
 
   report::InspectedTensor inspect(const io::SafetensorsEntry& entry, Progress& progress) {
@@ -186,9 +187,10 @@ void inspect(const InspectArgs& args) {
     if (!learned.layers.empty()) files.back()["bit_widths"] = learned_json(learned);
   }
   if (!args.out.empty()) write_file_atomically(args.out, html_of(report::inspection_page(page)));
+  Json json = {{"model", json_of(page.summary)}, {"files", files}};
+  inspector.add_numbers(json);
   if (args.json)
-    print_json(
-        {{"model", json_of(page.summary)}, {"numbers", inspector.recipe_json()}, {"files", files}});
+    print_json(json);
   else if (!args.out.empty())
     print("{}: {}, a page to open in a browser\n", args.out,
           counted(std::ssize(page.tensors), "tensor"));
