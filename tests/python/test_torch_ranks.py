@@ -42,7 +42,10 @@ def gradients(model: nn.Module, step: int, rank: int) -> tuple[list, list]:
 
 
 def work(rank: int, ranks: int, recipe: str, port: int, folder: str) -> None:
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    # gloo would ask for the address of the machine's own name.
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo"
+    )  # fmt: skip
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
     model = Model()
