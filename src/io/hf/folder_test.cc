@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "io/hf/folder.h"
 #include "io/hf/names.h"
+#include "io/model_settings.h"
 #include "io/safetensors.h"
 #include "support/hf_models.h"
 #include "tokenizer/byte_tokenizer.h"
@@ -210,9 +211,24 @@ TEST_F(HfFolder, ReplacesModelsOnly) {
   EXPECT_EQ(read_file(in("config.json"), 1 << 20), theirs);
   write_file_atomically(in("config.json"), "{\"torch_dtype\": \"bfloat16\"}");
   EXPECT_NE(write().find("holds what another program saved"), std::string::npos);
+  for (const char* text : {"", "{}", "{\"dtype\": \"float32\", \"torch_dtype\": \"float32\"}"}) {
+    write_file_atomically(in("config.json"), text);
+    EXPECT_NE(write().find("holds what another program saved"), std::string::npos) << text;
+  }
+  const Json sorted = Json::parse(own);
+  for (const int indent : {-1, 2, 4}) {
+    write_file_atomically(in("config.json"), json_text(sorted, indent) + "\n");
+    EXPECT_NE(write().find("holds what another program saved"), std::string::npos) << indent;
+  }
   write_file_atomically(in("config.json"), own);
-  write_file_atomically(in("adapter_config.json"), "{\"peft_version\": \"0.21.0\"}");
-  EXPECT_NE(write().find("holds what PEFT saved"), std::string::npos);
+  for (const char* text : {"{\"peft_version\": \"0.21.0\"}",
+                           "{\n  \"peft_type\": \"LORA\",\n  \"peft_version\": \"0.21.0\"\n}\n"}) {
+    write_file_atomically(in("adapter_config.json"), text);
+    EXPECT_NE(write().find("holds what PEFT saved"), std::string::npos);
+  }
+  write_file_atomically(in("adapter_config.json"),
+                        "{\n  \"bias\": \"none\",\n  \"peft_type\": \"LORA\"\n}\n");
+  EXPECT_NE(write().find("holds what another program saved"), std::string::npos);
   remove_all(in("adapter_config.json"));
   write_file_atomically(in("notes.txt"), "mine");
   EXPECT_NE(write().find("\"notes.txt\""), std::string::npos);
@@ -221,6 +237,18 @@ TEST_F(HfFolder, ReplacesModelsOnly) {
   write_file_atomically(folder_, "mine");
   EXPECT_NE(error_of([&] { require_replaceable(folder_); }).find("is a file"), std::string::npos);
   EXPECT_EQ(read_file(folder_, 99), "mine");
+}
+
+TEST_F(HfFolder, ReplacesItsOwnWhateverTheModelItWasMadeOfSaid) {
+  const ModelConfig config = tiny_llama();
+  const Parameters parameters(config);
+  ModelSettings settings;
+  settings.config["transformers_version"] = "5.0";
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ(error_of([&] {
+                write_hf_folder(folder_, config, parameters.reader(), {.settings = &settings});
+              }),
+              "accepted");
 }
 
 TEST_F(HfFolder, AFailureAtAnyCallLeavesOldOrNew) {

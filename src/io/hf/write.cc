@@ -1,5 +1,9 @@
 // Parameters -> a model folder.
 #include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -37,22 +41,48 @@ bool is_template_folder(const std::string& path, std::string_view name) {
                      [](const std::string& file) { return file.ends_with(kJinjaEnding); });
 }
 
-/// Who saved what a folder holds; empty: this program. A config.json of ours has `dtype` and
-/// `torch_dtype`, and indents what it copies of another's by one space; PEFT says its version.
+/// Whether a JSON object's first keys are these, in this order.
+bool begins_with_keys(const OrderedJson& json, std::initializer_list<std::string_view> keys) {
+  auto at = json.begin();
+  return std::all_of(keys.begin(), keys.end(),
+                     [&](std::string_view key) { return at != json.end() && (at++).key() == key; });
+}
+
+/// As hf_config_text() writes it, or as write_configs() does what it copies of another's. Others
+/// sort keys or have one `dtype`.
+bool is_own_config(const OrderedJson& json, const std::string& text, bool has_generation) {
+  const auto dtype = json.find("dtype"), torch_dtype = json.find("torch_dtype");
+  if (dtype == json.end() || torch_dtype == json.end() || *dtype != *torch_dtype) return false;
+  if (text == json_text(json, 2) + "\n")
+    return begins_with_keys(json, {"architectures", "model_type", "vocab_size"}) &&
+           std::next(dtype) == torch_dtype;
+  return has_generation && text == json_text(json, 1) + "\n";
+}
+
+/// As peft_config_text() writes it: PEFT sorts keys.
+bool is_own_adapter(const OrderedJson& json, const std::string& text) {
+  return text == json_text(json, 2) + "\n" &&
+         begins_with_keys(json, {"peft_type", "task_type", "base_model_name_or_path", "r"});
+}
+
+/// Who saved what a folder holds; empty: this program, which its configurations show.
 std::string_view saved_by(const std::string& folder) {
-  const auto text_of = [&](std::string_view file) {
-    const std::string path = join_path(folder, file);
-    const bool is_readable = is_file(path) && file_size(path) <= kMaxHfConfigBytes;
-    return is_readable ? read_file(path, kMaxHfConfigBytes) : std::string();
-  };
-  const auto has = [](const std::string& text, std::string_view part) {
-    return text.find(part) != std::string::npos;
-  };
-  if (has(text_of(kPeftConfig), "\"peft_version\"")) return "PEFT";
-  const std::string config = text_of(kHfConfig);
-  if (config.empty()) return "";
-  if (has(config, "\n  \"transformers_version\"")) return "transformers";
-  return has(config, "\"dtype\"") && has(config, "\"torch_dtype\"") ? "" : "another program";
+  const auto path_of = [&](std::string_view file) { return join_path(folder, file); };
+  for (const std::string_view file : {kPeftConfig, kHfConfig}) {
+    const std::string path = path_of(file);
+    if (!is_file(path)) continue;
+    if (file_size(path) > kMaxHfConfigBytes) return "another program";
+    const std::string text = read_file(path, kMaxHfConfigBytes);
+    const OrderedJson json = OrderedJson::parse(text, nullptr, false);
+    if (!json.is_object()) return "another program";
+    const bool is_own = file == kPeftConfig
+                            ? is_own_adapter(json, text)
+                            : is_own_config(json, text, is_file(path_of(kGenerationConfig)));
+    if (is_own) continue;
+    if (json.contains("peft_version")) return "PEFT";
+    return json.contains("transformers_version") ? "transformers" : "another program";
+  }
+  return "";
 }
 
 }  // namespace
