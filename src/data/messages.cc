@@ -53,13 +53,13 @@ class MessageReader {
     if (is_caller && says("tool_calls"))
       message_.refuse("tool_calls", "beside a function_call", "only one of the two");
     Message message{.role = role(said), .content = ""};
+    require_no_other(message.role);  // what it has in place of what is missing
     message.calls = is_caller ? read_calls_in_text(message_, content_key_, path_, line_.rules)
                               : calls(message.role, ordered);
     if (!is_caller && (message.calls.empty() || message_.has(content_key_)))
       message.content = content();
     message.is_learned = is_learned(message.role);
     message.reasoning = reasoning(message.role);
-    require_no_other(message.role);
     return message;
   }
 

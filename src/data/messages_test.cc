@@ -138,6 +138,9 @@ TEST(UnknownKeys, OfMessagesAreRefusedByName) {
   expect(R"(, "train_detail": [])", "train_detail: [], a key that is not read here: ");
   expect(R"(, "name": "bob")", "name: \"bob\", a key that is not read here: ");
   expect(R"(, "function_call": {"name": "f"})", "function_call: {\"name\":\"f\"}, a key that is ");
+  expect_refused(
+      R"({"messages": [{"role": "assistant", "content": null, "function_call": {"name": "f"}}]})",
+      "t.jsonl:1: messages[0].function_call: {\"name\":\"f\"}, a key that is ");
   expect(R"(, "prefix": true)", "prefix: true, a key that is not read here: ");
   expect(R"(, "value": "b")", "value: \"b\", a key that is not read here: role, content, ");
 }

@@ -78,8 +78,7 @@ std::vector<Gguf> Gguf::parts() const {
 }
 
 void Gguf::join(std::vector<Gguf> parts) {
-  if (parts.empty()) return;
-  *this = std::move(parts.front());
+  if (!parts.empty()) *this = std::move(parts.front());
   std::set<std::string> names;
   for (const SafetensorsEntry& entry : entries_) names.insert(entry.name);
   for (size_t i = 1; i < parts.size(); ++i) {
@@ -94,7 +93,8 @@ void Gguf::join(std::vector<Gguf> parts) {
   const int64_t said = integer_or(kPartTensors, 0, INT32_MAX, count);
   if (said != count)
     refuse(kPartTensors, fmt::format("{}", said),
-           fmt::format("{}, which the parts have together", count));
+           fmt::format("{}, which {}", count,
+                       paths_.size() > 1 ? "the parts have together" : "this file has"));
 }
 
 }  // namespace ng::io

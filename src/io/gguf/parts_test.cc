@@ -112,6 +112,14 @@ std::string u16_key(const std::string& key, uint16_t value) {
          std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
+TEST_F(GgufParts, RefusesAPartThatSaysItIsAlone) {
+  for (const uint16_t alone : {0, 1}) {
+    write_file_atomically(part(1), changed_part(bytes_of(1), u16_key("split.count", 3),
+                                                u16_key("split.count", alone)));
+    EXPECT_EQ(refused(1), part(1) + ": split.tensors.count: 3: 0, which this file has");
+  }
+}
+
 TEST_F(GgufParts, RefusesPartsOfOtherModels) {
   write_file_atomically(
       part(2), changed_part(bytes_of(2), u16_key("split.count", 3), u16_key("split.count", 4)));
