@@ -42,6 +42,7 @@ void add_products(nb::module_& module);
 void add_quantized(nb::module_& module);
 void add_recipes(nb::module_& module);
 void add_tokenizer(nb::module_& module);
+void add_trained_model(nb::module_& module);
 void add_trainer(nb::module_& module);
 void add_updates(nb::module_& module);
 void add_weight_noise(nb::module_& module);

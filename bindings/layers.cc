@@ -1,6 +1,7 @@
 // Linear layers over arrays of others: what narrowgauge.torch computes by.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 
@@ -22,16 +23,21 @@ class Layer {
   Layer(LayerRun& run, const Recipe& recipe, const std::string& name, int64_t depth, int phase,
         int64_t outputs, int64_t inputs, bool has_bias, const std::array<uint32_t, 3>& ids)
       : run_(run),
-        layer_(run.run(),
-               {.name = name,
-                .recipe = recipe.linear(
-                    {.name = name, .block = layers::place_of(name).block, .depth = depth}, phase),
-                .outputs = outputs,
-                .inputs = inputs,
-                .has_bias = has_bias,
-                .weight_id = ids[0],
-                .input_id = ids[1],
-                .output_id = ids[2]}) {}
+        layer_(run.run(), {.name = name,
+                           .phases = phases_of(recipe, name, depth),
+                           .outputs = outputs,
+                           .inputs = inputs,
+                           .has_bias = has_bias,
+                           .weight_id = ids[0],
+                           .input_id = ids[1],
+                           .output_id = ids[2]}) {
+    set_phase(phase);
+  }
+
+  /// Delayed scales that are others then begin anew.
+  void set_phase(int phase) {
+    run_.work({}, [&] { layer_.set_phase(static_cast<size_t>(phase)); });
+  }
 
   void forward(const When& when, bool keeps, const Matrix& weight,
                const std::optional<Matrix>& bias, const Matrix& x, const Matrix& y) {
@@ -57,6 +63,8 @@ class Layer {
     });
   }
 
+  /// Of each operand the values of its history of a delayed scale, in any phase; 0: it has none.
+  [[nodiscard]] std::vector<int> histories() const { return layer_.linear().histories(); }
   [[nodiscard]] size_t state_size() const { return layer_.linear().first_state().size(); }
   void place_state(const nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>& memory) {
     NG_CHECK(memory.size() == state_size(), memory.size());
@@ -67,7 +75,7 @@ class Layer {
   }
   /// The three products as text, fprop, dgrad, wgrad, and how the first is computed.
   [[nodiscard]] nb::list products() const {
-    const LinearRecipe& recipe = layer_.parts().recipe;
+    const LinearRecipe& recipe = layer_.linear().recipe();
     nb::list list;
     for (const GemmRecipe* gemm : {&recipe.fprop, &recipe.dgrad, &recipe.wgrad})
       list.append(python_of(report::gemm_json(*gemm, "cpu")));
@@ -77,7 +85,7 @@ class Layer {
   /// the row of its element.
   [[nodiscard]] nb::dict form() const {
     constexpr const char* kSigns[] = {"random", "fixed", "none"};
-    const LinearRecipe& recipe = layer_.parts().recipe;
+    const LinearRecipe& recipe = layer_.linear().recipe();
     const auto operand = [](const Operand& cast) {
       Operand plain;
       plain.element = cast.element;
@@ -105,6 +113,15 @@ class Layer {
   [[nodiscard]] size_t kept_bytes() const { return layer_.kept_bytes(); }
 
  private:
+  static std::vector<LinearRecipe> phases_of(const Recipe& recipe, const std::string& name,
+                                             int64_t depth) {
+    const LayerPlace place{.name = name, .block = layers::place_of(name).block, .depth = depth};
+    std::vector<LinearRecipe> phases;
+    for (size_t phase = 0; phase < recipe.phase_starts().size(); ++phase)
+      phases.push_back(recipe.linear(place, static_cast<int>(phase)));
+    return phases;
+  }
+
   LayerRun& run_;
   OutsideLinear layer_;
 };
@@ -126,7 +143,9 @@ void add_layers(nb::module_& module) {
            "y"_a)
       .def("backward", &Layer::backward, "when"_a, "keeps"_a, "weight"_a, "bias"_a.none(), "x"_a,
            "dy"_a, "dx"_a.none(), "dw"_a.none(), "db"_a.none())
+      .def("set_phase", &Layer::set_phase, "phase"_a)
       .def_prop_ro("state_size", &Layer::state_size)
+      .def_prop_ro("histories", &Layer::histories)
       .def("place_state", &Layer::place_state, "memory"_a)
       .def("roll_scales", &Layer::roll_scales)
       .def_prop_ro("products", &Layer::products)

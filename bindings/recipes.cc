@@ -13,6 +13,7 @@ void add_recipes(nb::module_& module) {
       .def_prop_ro("resolved", &Recipe::resolved_toml)
       .def_prop_ro("hash", &Recipe::hash)
       .def_prop_ro("phases", [](const Recipe& recipe) { return recipe.phase_starts().size(); })
+      .def("phase_at", &Recipe::phase_at, "progress"_a, "Of the share of training that is done.")
       .def_prop_ro("warnings", &Recipe::warnings);
   module.def(
       "load_recipe", [](const std::string& words) { return Recipe::load(words); },

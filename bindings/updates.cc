@@ -9,8 +9,10 @@
 
 #include "bind.h"
 #include "nn/source.h"
+#include "optimizer_settings.h"
 #include "recipe/recipe.h"
 #include "run/backends.h"
+#include "state_name.h"
 #include "tools/tensor_update.h"
 #include "tools/update_setup.h"
 
@@ -146,14 +148,6 @@ class ParameterUpdate {
       if (row.spec.owner == update_->parameter().spec.name) found.push_back(&row);
     return found;
   }
-  /// "moment1.scale.float32": what it is without the parameter's name, and its elements.
-  [[nodiscard]] std::string state_name(const Persistent& row) const {
-    std::string name = row.spec.name;
-    const std::string of = "." + update_->parameter().spec.name;
-    const size_t at = name.find(of);
-    NG_CHECK(at != std::string::npos, name);
-    return name.erase(at, of.size()) + "." + std::string(row.view.element->name);
-  }
 
   OptimizerRecipe kind_;
   OptimizerSettings settings_;
@@ -163,18 +157,6 @@ class ParameterUpdate {
 };
 
 using Which = ParameterUpdate::Which;
-
-OptimizerSettings settings_of(const nb::dict& given) {
-  const auto number = [&](const char* key) { return nb::cast<float>(given[key]); };
-  return {.beta1 = number("beta1"),
-          .beta2 = number("beta2"),
-          .eps = number("eps"),
-          .weight_decay = number("weight_decay"),
-          .heads = nb::cast<int64_t>(given["heads"]),
-          .kv_heads = nb::cast<int64_t>(given["kv_heads"]),
-          .least_narrow = nb::cast<int64_t>(given["least_narrow"]),
-          .decays_vectors = nb::cast<bool>(given["decays_vectors"])};
-}
 
 }  // namespace
 
@@ -188,8 +170,9 @@ void add_updates(nb::module_& module) {
              std::pair<int64_t, int64_t> shape, bool is_vector, uint32_t id, int64_t blocks,
              const nb::dict& settings) {
             const Which which{name, shape.first, shape.second, is_vector, id, blocks};
-            as_call(
-                [&] { new (self) ParameterUpdate(runs, recipe, which, settings_of(settings)); });
+            as_call([&] {
+              new (self) ParameterUpdate(runs, recipe, which, optimizer_settings_of(settings));
+            });
           },
           nb::keep_alive<1, 2>(), "runs"_a, "recipe"_a, "name"_a, "shape"_a, "is_vector"_a, "id"_a,
           "blocks"_a, "settings"_a)

@@ -111,6 +111,10 @@ void add_weight_noise(nb::module_& module) {
       .def_prop_ro("first", &LayerWeightNoise::first)
       .def_prop_ro("b_init", [](const LayerWeightNoise& of) { return of.recipe().b_init; })
       .def_prop_ro("b_target", [](const LayerWeightNoise& of) { return of.recipe().b_target; })
+      .def_prop_ro("decay",
+                   [](const LayerWeightNoise& of) {
+                     return of.is_clipped() ? 0 : of.recipe().bitwidth_weight_decay;
+                   })
       .def_prop_ro("loss", [](const LayerWeightNoise& of) { return of.recipe().bitwidth_loss; })
       .def("add", &LayerWeightNoise::add, "when"_a, "weight"_a, "bits"_a, "clip"_a.none(), "y"_a,
            "scales"_a)

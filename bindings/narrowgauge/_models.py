@@ -164,20 +164,34 @@ class Model:
         """
         if weights not in (None, "trained"):
             raise Error(f'"{weights}"', '"trained", or None for plain rounding', key="weights")
-        out = path_text(path)
-        kind = ("gguf" if out.endswith(".gguf") else "hf") if to is None else text(to, "to")
-        if keep is not None and not isinstance(keep, Mapping):
-            raise TypeError(f'keep: {keep!r} is no mapping, as {{"blk.0.*": "bf16"}}')
-        kept = [(text(k, "keep"), text(v, "keep")) for k, v in (keep or {}).items()]
-        notes = _core.export_model(
-            self.folder, self._base, out, kind, text(type, "type"), weights is not None,
-            words_of(recipe), kept, _block_of(block), bool(share_scales), threads_of(threads),
+        if weights is None and recipe is not None:
+            raise Error("", 'goes with weights="trained"', key="recipe")
+        of = words_of(recipe) if weights is not None else None
+        export_folder(
+            self.folder, self._base, path_text(path), to, type, of, keep, block, share_scales,
+            threads,
         )  # fmt: skip
-        for sentence in notes:
-            _log.warning(sentence)
 
     def __repr__(self) -> str:
         return f"<narrowgauge.Model {self.folder}>"
+
+
+def export_folder(
+    folder: str, base: str, out: str, to: str | None, type: str, recipe: str | None,
+    keep: Mapping[str, str] | None, block: str | tuple[int, int] | None, share_scales: bool,
+    threads: int,
+) -> None:  # fmt: skip
+    """What Model.export does; recipe: of weights as trained, "": its run's, None: rounded plainly."""
+    kind = ("gguf" if out.endswith(".gguf") else "hf") if to is None else text(to, "to")
+    if keep is not None and not isinstance(keep, Mapping):
+        raise TypeError(f'keep: {keep!r} is no mapping, as {{"blk.0.*": "bf16"}}')
+    kept = [(text(k, "keep"), text(v, "keep")) for k, v in (keep or {}).items()]
+    notes = _core.export_model(
+        folder, base, out, kind, text(type, "type"), recipe is not None, recipe or "", kept,
+        _block_of(block), bool(share_scales), threads_of(threads),
+    )  # fmt: skip
+    for sentence in notes:
+        _log.warning(sentence)
 
 
 def _block_of(block: str | tuple[int, int] | None) -> tuple[int, int] | None:

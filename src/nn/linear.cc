@@ -91,22 +91,29 @@ void Linear::share_state_of(const Linear& trained) {
   if (trained.noise_ && trained.noise_->quantizes()) noise_ = trained.noise_;
 }
 
+std::vector<int> Linear::histories() const {
+  std::vector<int> lengths;
+  for (size_t i = 0; i < kOperandRoles; ++i)
+    lengths.push_back(longest_history(phases_, static_cast<OperandRole>(i)));
+  return lengths;
+}
+
 std::vector<float> Linear::first_state() const {
   std::vector<float> state;
-  for (size_t i = 0; i < kOperandRoles; ++i) {
-    if (delayed_[i].history == nullptr) continue;
+  for (const int history : histories()) {
+    if (history == 0) continue;
     state.push_back(1);
-    state.resize(state.size() +
-                 static_cast<size_t>(longest_history(phases_, static_cast<OperandRole>(i))));
+    state.resize(state.size() + static_cast<size_t>(history));
   }
   return state;
 }
 
 void Linear::place_state(float* memory) {
+  const std::vector<int> lengths = histories();
   for (size_t i = 0; i < kOperandRoles; ++i) {
-    if (delayed_[i].history == nullptr) continue;
+    if (lengths[i] == 0) continue;
     delayed_[i] = {memory, memory + 1};
-    memory += 1 + longest_history(phases_, static_cast<OperandRole>(i));
+    memory += 1 + lengths[i];
   }
 }
 

@@ -102,6 +102,8 @@ class Linear {
   /// The state of its delayed operands as it begins: of each, in the order of the roles, the
   /// encode_scale, 1, and the history, 0.
   [[nodiscard]] std::vector<float> first_state() const;
+  /// By OperandRole the longest history of its delayed scale in any phase; 0: it has none.
+  [[nodiscard]] std::vector<int> histories() const;
   /// It lies there from now on, as many numbers.
   void place_state(float* memory);
   /// encode_scale and history of a delayed operand; null pointers for others.

@@ -30,9 +30,14 @@ OutsideLinear::OutsideLinear(Run& run, Parts parts)
                     .output = parts_.output_id,
                     .weight = &weight_,
                     .bias = parts_.has_bias ? &bias_ : nullptr,
-                    .phases = {parts_.recipe}}) {
+                    .phases = parts_.phases}) {
   weight_.operand_memory = {&kept_[0], &kept_[1]};
   linear_.keep_weights(run, true);
+}
+
+void OutsideLinear::set_phase(size_t phase) {
+  linear_.set_phase(run_, phase);
+  keep_weight(false);
 }
 
 void OutsideLinear::keep_weight(bool is_kept) {

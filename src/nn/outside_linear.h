@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "nn/linear.h"
 
@@ -16,9 +17,9 @@ namespace ng {
 class OutsideLinear {
  public:
   struct Parts {
-    std::string name;  ///< "blocks.0.mlp.up"; of no other layer of the run
-    LinearRecipe recipe;
-    int64_t outputs = 0, inputs = 0;  ///< N, K
+    std::string name;                  ///< "blocks.0.mlp.up"; of no other layer of the run
+    std::vector<LinearRecipe> phases;  ///< the first holds until set_phase()
+    int64_t outputs = 0, inputs = 0;   ///< N, K
     bool has_bias = false;
     uint32_t weight_id = 0;  ///< of the draws of W, of signs
     uint32_t input_id = 0;   ///< of X
@@ -45,6 +46,10 @@ class OutsideLinear {
   /// dx = Q(dy)·Q(W), dW = Q(dy)ᵀ·Q(x), db = Σ_T dy. `x` is not read where nobody asks for dW.
   void backward(const Weights& weights, const ConstView& x, const ConstView& dy,
                 const Gradients& gradients);
+
+  /// The phase of the recipe from now on. The state that delayed scales have where they lie now
+  /// begins anew where they are others.
+  void set_phase(size_t phase);
 
   /// The weight has the values of the calls before, and so serve the operands made of it; false: it
   /// has others from now on, or other draws.

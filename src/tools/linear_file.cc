@@ -81,7 +81,7 @@ struct Products {
 OutsideLinear::Parts parts_of(const LinearInput& input, const LinearRecipe& recipe,
                               const LinearFileSettings& settings) {
   return {.name = input.layer().name,
-          .recipe = recipe,
+          .phases = {recipe},
           .outputs = input.outputs(),
           .inputs = input.inputs(),
           .has_bias = input.has("bias"),

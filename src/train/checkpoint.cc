@@ -184,6 +184,10 @@ void save_checkpoint(const std::string& folder, int64_t step, Run& run, const Ru
   });
 }
 
+void require_checkpoint_of(const io::CheckpointEntry& checkpoint, const RunIdentity& identity) {
+  (void)check_identity(checkpoint, identity);
+}
+
 SavedRun restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
                             const RunIdentity& identity) {
   SavedRun saved = check_identity(checkpoint, identity);
@@ -192,6 +196,30 @@ SavedRun restore_checkpoint(const io::CheckpointEntry& checkpoint, Run& run,
   for (const bool own : {false, true})
     for (const Persistent* row : saved_rows(run, own)) files.read_into(run, *row);
   return saved;
+}
+
+RunIdentity identity_of_checkpoint(const io::CheckpointEntry& checkpoint) {
+  const std::string path = join_path(checkpoint.path, kIdentityFile);
+  const Json json = read_json_file(path, kMaxIdentityBytes);
+  const JsonObject saved(json, path);
+  require_step(saved, checkpoint.step);
+  const auto text = [&](std::string_view key) { return saved.has(key) ? saved.text(key) : ""; };
+  const auto number = [&](std::string_view key) {
+    return saved.has(key) ? static_cast<uint64_t>(saved.integer(key, 0, INT64_MAX)) : 0;
+  };
+  RunIdentity identity{.seed = number("seed"),
+                       .twin = number("twin"),
+                       .model = saved.at("model"),
+                       .recipe = text("recipe"),
+                       .older_recipe = text("recipe"),
+                       .data = text("data"),
+                       .reference = text("reference"),
+                       .batch = text("batch"),
+                       .settings = {}};
+  const JsonObject settings = saved.object("settings");
+  for (const auto& [key, value] : settings.value().items())
+    identity.settings[key] = settings.text(key);
+  return identity;
 }
 
 int64_t micros_of_checkpoint(const io::CheckpointEntry& checkpoint) {

@@ -44,6 +44,13 @@ struct RunIdentity {
 void save_checkpoint(const std::string& folder, int64_t step, Run& run, const RunIdentity& identity,
                      int keep);
 
+/// What the run was that saved a checkpoint, for who goes on in its folder with another program: of
+/// the recipe the hash alone. Throws Error where that cannot be read.
+[[nodiscard]] RunIdentity identity_of_checkpoint(const io::CheckpointEntry& checkpoint);
+
+/// Throws Error where a checkpoint belongs to another run, of which it reads nothing else.
+void require_checkpoint_of(const io::CheckpointEntry& checkpoint, const RunIdentity& identity);
+
 /// What a checkpoint says of the run that saved it.
 struct SavedRun {
   std::map<std::string, std::string> settings;  ///< as RunIdentity has them

@@ -70,12 +70,18 @@ std::vector<StoredPart> stored_parts(const Run& run) {
   return parts;
 }
 
+void look_at_planned(const Backend& backend, const ModelConfig& model, const Recipe& recipe,
+                     const std::function<void(const Model&)>& look) {
+  Run run(std::make_unique<PlanBackend>(backend), 0);
+  look(Model(run, model, recipe, RecomputePolicy::none));
+}
+
 std::vector<ParameterSpec> planned_parameters(const Backend& backend, const ModelConfig& model,
                                               const Recipe& recipe) {
-  Run run(std::make_unique<PlanBackend>(backend), 0);
-  Model planned(run, model, recipe, RecomputePolicy::none);
   std::vector<ParameterSpec> specs;
-  for (const Parameter& parameter : planned.parameters()) specs.push_back(parameter.spec);
+  look_at_planned(backend, model, recipe, [&](const Model& planned) {
+    for (const Parameter& parameter : planned.parameters()) specs.push_back(parameter.spec);
+  });
   return specs;
 }
 

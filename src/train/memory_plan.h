@@ -2,6 +2,7 @@
 // stored.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,11 @@ struct RoleBytes {
 
 /// The parts of a run's register that parameters own.
 [[nodiscard]] std::vector<StoredPart> stored_parts(const Run& run);
+
+/// Shows a model as a recipe trains it, whose memory is not taken: its parameters, layers and
+/// tensor ids.
+void look_at_planned(const Backend& backend, const ModelConfig& model, const Recipe& recipe,
+                     const std::function<void(const Model&)>& look);
 
 /// What a model trains by a recipe, in its order: what the noise on weights learns comes last.
 [[nodiscard]] std::vector<ParameterSpec> planned_parameters(const Backend& backend,

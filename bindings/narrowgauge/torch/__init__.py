@@ -8,7 +8,9 @@ docs/torch.md says more.
 """
 
 from ._bit_widths import penalty
+from ._checkpoints import load_checkpoint, save_checkpoint
 from ._convert import Conversion, Converted, convert, describe, memory, restore
+from ._export import export
 from ._gradients import GradientHook, gradient_hook
 from ._layers import Linear
 from ._optimizer import optimizer
@@ -22,10 +24,13 @@ __all__ = [
     "attach",
     "convert",
     "describe",
+    "export",
     "gradient_hook",
+    "load_checkpoint",
     "memory",
     "optimizer",
     "penalty",
     "restore",
+    "save_checkpoint",
     "step",
 ]

@@ -27,7 +27,8 @@ from ._state import PASSES, LayerState
 
 def form_of(core: _core.Layer) -> LinearForm:
     """The numbers of a layer's products."""
-    return LinearForm(**{name: _gemm(gemm) for name, gemm in core.form().items()})
+    gemms = {name: _gemm(gemm) for name, gemm in core.form().items()}
+    return LinearForm(**gemms, histories=tuple(core.histories))
 
 
 def _gemm(gemm: dict[str, Any]) -> GemmForm:
@@ -51,11 +52,11 @@ def delayed_of(form: LinearForm, scales: Optional[Tensor]) -> Optional[dict[str,
     if scales is None:
         return None
     found, at = {}, 0
-    for name, cast in _casts(form):
+    for (name, cast), places in zip(_casts(form), form.histories):
         if cast.scaling == "delayed":
             end = at + 1 + cast.amax_history
             found[name] = Delayed(scales[at : at + 1], scales[at + 1 : end])
-            at = end
+        at += 1 + places if places else 0
     return found
 
 
@@ -63,6 +64,15 @@ def _casts(form: LinearForm) -> list[tuple[str, OperandForm]]:
     return [
         (name, getattr(getattr(form, role.gemm), role.side)) for name, role in ROLES.items()
     ]
+
+
+def begin_scales(before: LinearForm, form: LinearForm, scales: Tensor) -> None:
+    """In a new phase those that are others than before begin anew."""
+    casts = dict(_casts(before))
+    for name, delayed in (delayed_of(form, scales) or {}).items():
+        if casts[name] != dict(_casts(form))[name]:
+            delayed.encode_scale.fill_(1.0)
+            delayed.history.zero_()
 
 
 def roll_scales(form: LinearForm, scales: Tensor) -> None:

@@ -19,6 +19,16 @@ def begin(layer: nn.Module, state: LayerState) -> None:
     layer.register_parameter("ng_clip", None if clip is None else nn.Parameter(clip))
 
 
+def bit_widths_by_decay(model: nn.Module) -> dict[float, list[nn.Parameter]]:
+    """What noise on weights learns, by the weight decay that the recipe gives it; often nothing."""
+    found: dict[float, list[nn.Parameter]] = {}
+    for layer in model.modules():
+        if isinstance(layer, Linear) and layer.ng_bits is not None:
+            of_layer = found.setdefault(layer.ng_state.noise().decay, [])
+            of_layer += [of for of in (layer.ng_bits, layer.ng_clip) if of is not None]
+    return found
+
+
 def penalty(model: nn.Module) -> Tensor:
     """λ·mean|b - b_target| of each layer with noise, summed: what bit-widths cost, for the loss.
 

@@ -15,10 +15,12 @@ from .. import _core
 from .._errors import Error
 from . import _bit_widths
 from ._engine import Engine
+from ._family import Family, family_of
+from ._ids import Ids
 from ._layers import Linear, converted_class, is_linear, is_turned, own_class
 from ._names import Names, Namer, block_of, is_adapter, is_meant
 from ._recipe import AnyRecipe, core_recipe, left_to_others
-from ._state import Ids, LayerState
+from ._state import LayerState
 from ._steps import begin_pass, engines_of, layers_of
 
 _converting = threading.Lock()
@@ -78,6 +80,7 @@ def convert(
     blocks: int | None = None,
     seed: int = 1,
     step: int = 0,
+    steps: int | None = None,
     engine: str = "auto",
 ) -> Conversion:
     """Every linear layer of a model in a recipe's numbers from now on, in place.
@@ -89,7 +92,9 @@ def convert(
     names: {"encoder.layer.{n}.ff": "blocks.{n}.mlp.up"}, or a function of a module name, for what
         the tables of known families lack.
     blocks: of the model, from which a recipe counts its first and last ones; else as names say.
-    seed, step: of all draws.
+    seed, step: of all draws. In models that the trainer has too, tensors draw as they do there.
+    steps: how many training has, by which the phases of a recipe follow one another; None: the
+        first holds.
     engine: "kernels" of this package, which compute on the CPU; "torch": the same numbers in torch
         operations, wherever those run, with sums in torch's order; "auto": kernels for tensors of
         the CPU, torch operations for others.
@@ -105,10 +110,13 @@ def convert(
         named = _named(model, chosen, names)
         _require_unshared(model, {id(m.weight): name for name, m in chosen.items()}, chosen)
         depth = blocks or max((block_of(name) for name in named.values()), default=-1) + 1
-        shared = Engine(loaded, seed, step, depth, 0, engine)
+        if steps is not None and steps < 1:
+            raise Error(str(steps), "at least 1", key="steps")
+        shared = Engine(loaded, seed, step, depth, steps, engine)
+        ids_of = _ids(named, family_of(model, loaded))
         states = {}
-        for number, (module, layer) in enumerate(chosen.items()):
-            ids = Ids(3 * number, 3 * number + 1, 3 * number + 2)
+        for module, layer in chosen.items():
+            ids = ids_of[module]
             turned = is_turned(layer)
             outputs, inputs = layer.weight.shape[::-1] if turned else layer.weight.shape
             state = LayerState(
@@ -116,7 +124,7 @@ def convert(
             )
             states[module] = state
         report = Conversion(loaded.name, [], skipped, list(loaded.warnings), left_to_others(loaded))
-        report.warnings += _warnings(model, loaded)
+        report.warnings += _warnings(model, loaded, steps)
         report.layers = [_convert_layer(chosen[module], states[module]) for module in states]
         _follow_passes(model)
         return report
@@ -152,7 +160,14 @@ def _is_read_past(model: nn.Module, name: str) -> bool:
     return isinstance(model.get_submodule(around), nn.MultiheadAttention) if name else False
 
 
-def _warnings(model: nn.Module, recipe: _core.Recipe) -> list[str]:
+def _ids(named: dict[str, str], family: Family | None) -> dict[str, Ids]:
+    """By module: the trainer's, where it knows all of them."""
+    if family is not None and all(name in family.layers for name in named.values()):
+        return {module: family.layers[name] for module, name in named.items()}
+    return {module: Ids(3 * n, 3 * n + 1, 3 * n + 2) for n, module in enumerate(named)}
+
+
+def _warnings(model: nn.Module, recipe: _core.Recipe, steps: int | None) -> list[str]:
     found = [
         f"{name}: nn.MultiheadAttention multiplies by itself and stays as it is"
         for name, module in model.named_modules()
@@ -164,8 +179,8 @@ def _warnings(model: nn.Module, recipe: _core.Recipe) -> list[str]:
         for parameters in [_own_matrices(module)]
         if parameters
     )
-    if recipe.phases > 1:
-        found.append(f"{recipe.name} has {recipe.phases} phases: the first holds")
+    if recipe.phases > 1 and steps is None:
+        found.append(f"{recipe.name} has {recipe.phases} phases: the first holds without `steps`")
     return found
 
 
@@ -270,7 +285,7 @@ def restore(model: nn.Module) -> nn.Module:
 def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
     """Of each converted layer, by module name, the flags with which `narrowgauge linear` computes
     what its newest pass computed: layer, blocks, tensor_id, input_id, output_id, step, micro, seed,
-    and recipe, its TOML.
+    phase, and recipe, its TOML.
     """
     found = {}
     for module, layer in layers_of(model).items():
@@ -284,6 +299,7 @@ def describe(model: nn.Module) -> dict[str, dict[str, Any]]:
             "seed": state.engine.seed,
             "step": state.engine.step,
             "micro": state.micro,
+            "phase": state.engine.phase,
             "recipe": state.engine.recipe.name,
         }
     return found

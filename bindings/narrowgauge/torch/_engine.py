@@ -17,12 +17,12 @@ class Engine:
     """
 
     def __init__(
-        self, recipe: _core.Recipe, seed: int, step: int, depth: int, phase: int, kind: str
+        self, recipe: _core.Recipe, seed: int, step: int, depth: int, steps: int | None, kind: str
     ) -> None:
         self.recipe = recipe
         self.seed = seed
         self.depth = depth  #: blocks of the model, for overrides
-        self.phase = phase
+        self.steps = steps  #: of the training, of which phases are shares; None: the first holds
         self.kind = kind  #: "auto", "kernels" or "torch"
         self.clock = torch.tensor([step, -1], dtype=torch.int64)
         self._run: _core.LayerRun | None = None
@@ -39,6 +39,11 @@ class Engine:
     @step.setter
     def step(self, step: int) -> None:
         self.clock[0], self.clock[1] = step, -1
+
+    @property
+    def phase(self) -> int:
+        """Of the recipe, in this step."""
+        return self.recipe.phase_at(self.step / self.steps) if self.steps else 0
 
     def run(self) -> _core.LayerRun:
         """Where layers compute, on as many threads as torch may use."""

@@ -28,10 +28,12 @@ class Held:
     ) -> None:
         self.parameter, self.place = parameter, place
         self._numbers = {key: settings[key] for key in _NUMBERS}
+        if place.is_learned:
+            settings = {**settings, "decays_vectors": True}
         self._require(parameter, "is")
         try:
             self._core = _core.ParameterUpdate(
-                runs, recipe, place.name, self._shape(), parameter.dim() < 2, place.id,
+                runs, recipe, place.name, self._shape(), place.is_vector, place.id,
                 place.blocks, settings,
             )
         except Error as error:
@@ -47,7 +49,7 @@ class Held:
         self._core.put(self._rows(parameter))
         if place.may_be_bf16 and self._core.fits_bf16 and parameter.dtype != torch.bfloat16:
             self._become_bf16()
-        self._show()
+        self.show()
 
     def refuse(self, problem: str, remedy: str) -> Error:
         """An error that names the parameter."""
@@ -63,7 +65,7 @@ class Held:
             self._numbers = numbers
         self._take_changes()
         beyond = self._core.step(lr, step, self._rows(grad))
-        self._show()
+        self.show()
         return beyond
 
     # States --------------------------------------------------------------------------------------
@@ -128,7 +130,8 @@ class Held:
         self.parameter.data = self.parameter.data.to(torch.bfloat16)
         self.parameter.grad = None if grad is None else grad.to(torch.bfloat16)
 
-    def _show(self) -> None:
+    def show(self) -> None:
+        """The parameter has the values that the storage holds."""
         with torch.no_grad():
             self.parameter.copy_(self._stored())
         self._seen = self._sight()

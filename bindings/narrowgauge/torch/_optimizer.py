@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from .. import _core
 from .._errors import Error
-from ._recipe import AnyRecipe, core_recipe
+from ._bit_widths import bit_widths_by_decay
 from ._held import Held
 from ._layers import Linear
 from ._names import Names
 from ._parameters import given_place, places_of
+from ._recipe import AnyRecipe, core_recipe
 from ._steps import STEP_KEY, attach, engines_of
 
 #: A model, its parameters, or groups of them as torch.optim takes them.
@@ -63,7 +64,7 @@ def optimizer(
     if isinstance(model_or_params, nn.Module):
         if model is not None and model is not model_or_params:
             raise Error("beside another model", "groups of its parameters", key="model")
-        model, given = model_or_params, list(model_or_params.parameters())
+        model, given = model_or_params, _groups(model_or_params)
     else:
         given = list(model_or_params)
     heads, kv_heads = _heads(model, heads, kv_heads)
@@ -82,12 +83,14 @@ class Optimizer(torch.optim.Optimizer):
         seed: int | None,
     ) -> None:
         self._recipe, self._fixed, self._blocks = recipe, fixed, blocks
-        self._places = places_of(model, names, blocks) if model is not None else {}
+        self._places = places_of(model, recipe, names, blocks) if model is not None else {}
         is_converted = any(isinstance(m, Linear) for m in model.modules()) if model else False
         if seed is None:
             seed = engines_of(model)[0].seed if is_converted else 1
         self._runs = _core.UpdateRuns(seed, torch.get_num_threads())
         self._held: dict[Tensor, Held] = {}
+        #: auto scales of gradients between ranks as a checkpoint has them, by parameter
+        self.wire: dict[str, Tensor] = {}
         super().__init__(given, numbers)
         self.param_groups[0].setdefault(STEP_KEY, 0)
         self._engine = None
@@ -163,6 +166,18 @@ class Optimizer(torch.optim.Optimizer):
                     state_dict["state"][number]
                 )
 
+    @property
+    def recipe(self) -> _core.Recipe:
+        return self._recipe
+
+    def held(self) -> list[Held]:
+        """Of each parameter what persists."""
+        return [self._held[of] for of in self._parameters() if of in self._held]
+
+    def settings(self) -> dict[str, Any]:
+        """Constants of the first group."""
+        return {**self._fixed, **_settings(self.param_groups[0])}
+
     def __reduce_ex__(self, protocol: int) -> Any:
         raise Error("is no value to copy or pickle", "state_dict() and load_state_dict()",
                     key="optimizer")
@@ -172,6 +187,16 @@ class Optimizer(torch.optim.Optimizer):
 
     def _group_of(self, parameter: Tensor) -> dict[str, Any]:
         return next(g for g in self.param_groups if any(p is parameter for p in g["params"]))
+
+
+def _groups(model: nn.Module) -> list[dict[str, Any]]:
+    """A model's parameters; what its noise on weights learns by itself, with its own decay."""
+    learned = bit_widths_by_decay(model)
+    apart = {parameter for parameters in learned.values() for parameter in parameters}
+    rest = [parameter for parameter in model.parameters() if parameter not in apart]
+    return [{"params": rest}, *(
+        {"params": parameters, "weight_decay": decay} for decay, parameters in learned.items()
+    )]  # fmt: skip
 
 
 def _numbers(state_dict: Mapping[str, Any]) -> list[int]:

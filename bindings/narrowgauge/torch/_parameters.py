@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
+from .. import _core
+from ._family import Family, family_of
 from ._layers import Linear, is_linear
 from ._names import Namer, Names, block_of
 from ._state import LayerState
+
+#: What layers with noise on their weights learn, as the trainer calls it.
+_LEARNED = {"ng_bits": "b_i", "ng_clip": "alpha"}
 
 
 @dataclass(frozen=True)
@@ -24,15 +29,17 @@ class Place:
     id: int  #: of draws
     blocks: int  #: of the model; 0: its own is the last
     turned: bool = False  #: it is (K, N)
+    is_vector: bool = False  #: FP32, whatever the recipe stores, and decayed only where asked
+    is_learned: bool = False  #: by noise on weights
     may_be_bf16: bool = False  #: all that reads it computes with BF16 too
 
 
 def places_of(
-    model: nn.Module, names: Names | None, blocks: int | None
+    model: nn.Module, recipe: _core.Recipe, names: Names | None, blocks: int | None
 ) -> dict[Tensor, Place]:
-    """Of all parameters: weights of converted layers under the names and draws that convert gave
-    them, layers of a model that has none under the names that convert would, the rest as what lies
-    outside of blocks.
+    """Of all parameters: what the trainer calls them where it has the model; else weights of
+    converted layers under the names and draws that convert gave them, layers of a model that has
+    none under the names that convert would, the rest as what lies outside of blocks.
     """
     readers: dict[Tensor, list[nn.Module]] = {}
     shown: dict[Tensor, str] = {}
@@ -49,20 +56,40 @@ def places_of(
         [state.engine.depth for state in states] + [block_of(name) + 1 for name in called.values()]
     )
     free = max((max(s.ids.weight, s.ids.input, s.ids.output) for s in states), default=-1) + 1
+    family = family_of(model, recipe) if names is None else None
     return {
-        parameter: Place(
-            shown[parameter], called[parameter], _id(parameter, readers[parameter], free + number),
-            depth, _is_turned(parameter, readers[parameter]),
-            all(isinstance(reader, Linear) for reader in readers[parameter]),
+        parameter: _place(
+            Place(
+                shown[parameter], called[parameter],
+                _id(parameter, readers[parameter], free + number), depth,
+                _is_turned(parameter, readers[parameter]), is_vector=parameter.dim() < 2,
+                may_be_bf16=all(isinstance(reader, Linear) for reader in readers[parameter]),
+            ),
+            family,
         )
         for number, parameter in enumerate(shown)
     }
 
 
+def _place(place: Place, family: Family | None) -> Place:
+    """With what the trainer says of it, and of what noise on weights learns."""
+    layer, _, own = place.name.rpartition(".")
+    if own in _LEARNED:
+        name = f"{layer}.{_LEARNED[own]}"
+        place = replace(place, name=name, is_vector=True, is_learned=True)
+    named = None
+    if family is not None:
+        named = family.parameters.get(place.shown) or family.learned.get(place.name)
+    if named is None:
+        return place
+    return replace(place, name=named.name, id=named.id, is_vector=named.is_vector)
+
+
 def given_place(number: int, parameter: Tensor, blocks: int | None) -> Place:
     """Of a parameter that no model says anything of: as `narrowgauge update` takes it."""
     part = "weight" if parameter.dim() > 1 else "bias"
-    return Place(f"parameter {number}", f"blocks.0.mlp.up.{part}", number, blocks or 0)
+    name = f"blocks.0.mlp.up.{part}"
+    return Place(f"parameter {number}", name, number, blocks or 0, is_vector=parameter.dim() < 2)
 
 
 def _layer(namer: Namer, module_name: str, module: nn.Module, is_wide_model: bool) -> str:

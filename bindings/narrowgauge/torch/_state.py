@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import _core
 from .._errors import Error
 from ._engine import Engine
+from ._ids import Ids
 
 #: Passes of a step that a draw's key can tell apart, and uses of a layer in one.
 PASSES, USES = 1 << 16, 1 << 8
@@ -25,13 +26,6 @@ _states: weakref.WeakValueDictionary[int, LayerState] = weakref.WeakValueDiction
 def state_of(number: int) -> LayerState:
     """The layer that an operator's argument stands for."""
     return _states[number]
-
-
-class Ids:
-    """Tensor ids of a layer's draws: of W and of signs, of X, of dL/dY."""
-
-    def __init__(self, weight: int, input: int, output: int) -> None:
-        self.weight, self.input, self.output = weight, input, output
 
 
 class LayerState:
@@ -126,6 +120,22 @@ class LayerState:
         if scales is not None and (self._placed is None or self._placed is not scales):
             core.place_state(scales.detach())
             self._placed = scales
+
+    def set_phase(self, scales: Tensor | None) -> None:
+        """The engine has come to another phase of the recipe: delayed scales that are others now
+        begin anew.
+        """
+        on_kernels = scales is None or self.engine.takes_kernels(scales.device)
+        if self._core is not None or (scales is not None and on_kernels):
+            core = self.core()
+            self.place_scales(core, scales if on_kernels else None)
+            core.set_phase(self.engine.phase)
+        self._weight = self._noise = None
+        before, self.form = self.form, self._make_form()
+        if scales is not None and not on_kernels:
+            from ._anywhere import begin_scales
+
+            begin_scales(before, self.form, scales)
 
     def roll_scales(self, scales: Tensor | None) -> None:
         """At the end of a step: scales of what was seen in it."""

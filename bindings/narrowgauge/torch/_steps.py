@@ -45,8 +45,18 @@ def step(model: nn.Module) -> None:
     """After an update of the weights: draws of the next step, scales of what the last one saw."""
     for layer in layers_of(model).values():
         layer.ng_state.roll_scales(layer.ng_scales)
+    move_to(model, engines_of(model)[0].step + 1)
+
+
+def move_to(model: nn.Module, step: int) -> None:
+    """Draws are those of a step, products those of its phase."""
+    before = {id(engine): engine.phase for engine in engines_of(model)}
     for engine in engines_of(model):
-        engine.step = engine.step + 1
+        engine.step = step
+    for layer in layers_of(model).values():
+        engine = layer.ng_state.engine
+        if engine.phase != before[id(engine)]:
+            layer.ng_state.set_phase(layer.ng_scales)
 
 
 def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -62,8 +72,12 @@ def attach(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         optimizer.param_groups[0][STEP_KEY] = engines_of(model)[0].step
 
     def loaded(*_: Any) -> None:
-        for engine in engines_of(model):
-            engine.step = int(optimizer.param_groups[0].get(STEP_KEY, engine.step))
+        scales = [layer.ng_scales for layer in layers_of(model).values()]
+        kept = [None if of is None else of.clone() for of in scales]
+        move_to(model, int(optimizer.param_groups[0].get(STEP_KEY, engines_of(model)[0].step)))
+        for of, values in zip(scales, kept):  # loaded with the model, before or after
+            if of is not None:
+                of.copy_(values)
 
     optimizer.param_groups[0].setdefault(STEP_KEY, engines[0].step)
     optimizer._ng_model = model

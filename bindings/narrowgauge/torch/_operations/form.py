@@ -130,7 +130,10 @@ class LinearForm:
     fprop: GemmForm
     dgrad: GemmForm
     wgrad: GemmForm
+    #: of each operand, in the order of ROLES, the places of its history in a buffer of delayed
+    #: scales; 0: it has none there
+    histories: tuple[int, ...] = ()
 
     def to_nearest(self) -> LinearForm:
         gemms = (gemm.to_nearest() for gemm in (self.fprop, self.dgrad, self.wgrad))
-        return LinearForm(*gemms)
+        return LinearForm(*gemms, self.histories)
