@@ -53,10 +53,11 @@ Json data_plan(const TrainingData& data, const std::optional<TextLikeness>& like
 
 }  // namespace
 
-Json run_plan(RunConfig config, Comm* comm) {
+Json run_plan(RunConfig begun, Comm* comm) {
   Json notes = Json::array();
   const auto notice = [&](const std::string& sentence) { notes.push_back(as_utf8(sentence)); };
-  const RunInputs inputs = open_inputs(config, comm, {});
+  RunInputs inputs = open_inputs(std::move(begun), comm, {});
+  RunConfig& config = inputs.config;
   const TrainingData& data = *inputs.data;
   const ModelConfig model =
       checked_run_model(config, inputs.recipe, *inputs.tokenizer, data, comm, notice);
