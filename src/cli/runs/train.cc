@@ -15,7 +15,6 @@
 #include "comm/launch.h"
 #include "comm/watchdog.h"
 #include "report/reporter.h"
-#include "train/run_files.h"
 #include "train/run_plan.h"
 
 namespace ng::cli {
@@ -59,7 +58,7 @@ struct TrainArgs : TrainFlags {
 };
 
 int print_plan(const TrainArgs& args, const RunConfig& config, Comm& comm) {
-  const Json plan = run_plan(args.resume ? as_begun(config, args.folder()) : config, &comm);
+  const Json plan = run_plan(config, &comm, args.resume ? folder_of(args, comm) : "");
   if (comm.rank() == 0) print_json(plan);
   return 0;
 }
